@@ -1,0 +1,59 @@
+# make install   the offpeak command in .venv
+# make demo      a comparison of policies on the bundled log
+# make check     style, types, layers, content of the wheel
+# make test      the tests
+# make bench     the benchmarks
+# make reference the generated pages of docs/reference
+# make clean     removes .venv and everything that was made
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
+SAMPLE := sim_backend/sample
+
+.PHONY: install dev demo test check bench reference clean
+
+install: $(VENV)/.installed
+	@echo "offpeak is installed: $(BIN)/offpeak --help"
+
+dev: $(VENV)/.installed-dev
+
+# A stamp is newer than pyproject.toml when what that file asks for is installed.
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	@$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	@$(PIP) install --editable '.[dev]'
+	@touch $(VENV)/.installed $@
+
+$(BIN)/python:
+	@PYTHON="$(PYTHON)" .ci/prepare
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+
+demo: install
+	@$(BIN)/offpeak simulate $(SAMPLE)/sample.swf.gz --prices $(SAMPLE)/sample_prices_eur_per_mwh.csv.gz
+	@echo
+	@echo "That was a bundled log. With your own: $(BIN)/offpeak simulate LOG --prices PRICES.csv"
+	@echo "Every option: $(BIN)/offpeak simulate --help"
+
+test: dev
+	@$(BIN)/pytest
+
+check: dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest tests/test_wheel.py
+
+bench: dev
+	@$(BIN)/python -m benchmarks
+
+reference: dev
+	@$(BIN)/python -m ui.reference
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The ground: the words that every room uses (jobs, prices, power, settings, errors)."""

@@ -1,0 +1,118 @@
+"""Energy, money and CO2, integrated exactly over a piecewise constant series.
+
+Power is constant while a job runs, so what a job costs is its power times the integral of the price over its run. What
+idle units cost is their power times (units x integral over the period - sum of the jobs' units x integrals).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from offpeak.compiled import index, kernel
+from offpeak.jobs import Float64, Int64
+from offpeak.prices import Series
+
+J_PER_KWH = 3.6e6
+J_PER_MWH = 3.6e9
+
+
+@dataclass(frozen=True)
+class Meter:
+    """A series made ready to be integrated on a trace's clock: `total[i]` is the integral up to `at_s[i]`.
+
+    `value[i]` holds from `at_s[i]` on, 0 where the series has a gap; times are trace seconds.
+    """
+
+    at_s: Int64
+    value: Float64
+    total: Float64
+
+
+def meter(series: Series, offset_s: int) -> Meter:
+    """Return the meter of `series`; Unix time = trace second + `offset_s`. Gaps count as 0."""
+    return _meter(series, np.nan_to_num(series.value, nan=0.0), offset_s)
+
+
+def known_time_meter(series: Series, offset_s: int) -> Meter:
+    """Return the meter of the seconds in which the value of `series` is known."""
+    return _meter(series, series.known.astype(np.float64), offset_s)
+
+
+def constant_meter(value: float) -> Meter:
+    """Return the meter of a value that never changes."""
+    return Meter(np.zeros(1, dtype=np.int64), np.full(1, value), np.zeros(1))
+
+
+def _meter(series: Series, value: Float64, offset_s: int) -> Meter:
+    total = np.concatenate([[0.0], np.cumsum(value * series.length_s)[:-1]])
+    return Meter(series.start_s - offset_s, value, total)
+
+
+@kernel
+def _integrals(at_s: Int64, value: Float64, total: Float64, start_s: Int64, end_s: Int64) -> Float64:
+    """Return the integrals from `start_s` to `end_s`. Neighbours lie close in time: search from the last place."""
+    result = np.empty(len(start_s))
+    at = 0
+    last = len(at_s) - 1
+    for job in range(len(start_s)):
+        reached = 0.0
+        for bound in range(2):
+            second = start_s[job] if bound == 0 else end_s[job]
+            while at < last and at_s[index(at + 1)] <= second:
+                at += 1
+            while at > 0 and at_s[index(at)] > second:
+                at -= 1
+            reached = total[index(at)] + value[index(at)] * (second - at_s[index(at)]) - reached
+        result[job] = reached
+    return result
+
+
+def integrals(meter: Meter, start_s: Int64, end_s: Int64) -> Float64:
+    """Return the integral of the meter's series over each [start_s, end_s), in its unit times seconds.
+
+    Before the series' first second its first value counts, behind its last second its last.
+    """
+    return _integrals(meter.at_s, meter.value, meter.total, start_s, end_s)
+
+
+def integral(meter: Meter, start_s: int, end_s: int) -> float:
+    """Return the integral over one interval."""
+    return float(integrals(meter, np.array([start_s]), np.array([end_s]))[0])
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Who used the machine when: unit counts, draw per unit [W] and run of each job, and the machine around them.
+
+    The period [begin_s, until_s) is that over which idle units are counted; it holds all runs.
+    """
+
+    size: Int64
+    node_power_w: Float64
+    start_s: Int64
+    end_s: Int64
+    machine_size: int
+    idle_w: float
+    begin_s: int
+    until_s: int
+
+
+@dataclass(frozen=True)
+class Charge:
+    """The integral of power times a series: per job, and of the idle units, in watts times the series' unit times s."""
+
+    jobs: Float64
+    idle: float
+
+    @property
+    def total(self) -> float:
+        """Jobs and idle units together: what the cluster used."""
+        return float(self.jobs.sum()) + self.idle
+
+
+def charge(meter: Meter, usage: Usage) -> Charge:
+    """Return what each job and all idle units used, weighted by the meter's series."""
+    run = integrals(meter, usage.start_s, usage.end_s)
+    period = integral(meter, usage.begin_s, usage.until_s)
+    idle = usage.idle_w * (usage.machine_size * period - float((usage.size * run).sum()))
+    return Charge(usage.size * usage.node_power_w * run, idle)

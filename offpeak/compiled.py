@@ -1,0 +1,38 @@
+"""The decorators for compiled kernels: numba, cached on disk, with types that a checker can follow."""
+
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar, cast
+
+import numba
+import numpy as np
+
+index = np.uintp
+"""An index that is never negative: numba need not ask at each access whether to count from the end of the array."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+# Options that numba has but does not document. Without reference counts (`_nrt`) an allocation is a compile error; a
+# function without wrappers cannot be called from Python and compiles much faster.
+UNCOUNTED: dict[str, Any] = {"_nrt": False}
+MERGED: dict[str, Any] = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
+def kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile `function` on its first call and keep the machine code in numba's cache directory."""
+    return cast(Callable[P, R], numba.njit(cache=True, nogil=True)(function))
+
+
+def in_place(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a kernel that allocates nothing: it only changes the arrays that it is given.
+
+    Such a kernel needs no reference counts. numba would count each array of a tuple at each access, which makes code
+    over a state of many arrays several times slower.
+    """
+    return cast(Callable[P, R], numba.njit(cache=True, nogil=True, **UNCOUNTED)(function))
+
+
+def part(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a piece of in-place kernels: it is merged into them and cannot be called from Python."""
+    return cast(Callable[P, R], numba.njit(cache=True, nogil=True, **UNCOUNTED, **MERGED)(function))

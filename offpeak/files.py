@@ -1,0 +1,93 @@
+"""Files at the rim: input that may be gzipped, output that is there as a whole or not at all."""
+
+import gzip
+import os
+import secrets
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from offpeak.errors import BadInput, CannotWrite
+
+GZIP_MAGIC = b"\x1f\x8b"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+LOOKED_AT_FOR_NUL = 64 * 1024
+
+
+def read_bytes(path: Path, error: type[BadInput]) -> bytes:
+    """Return the text of a plain or gzipped file, without a byte order mark; `error` if it cannot be read as text."""
+    return _text_of(_raw_bytes(path, error), str(path), error)
+
+
+def read_stdin(error: type[BadInput]) -> bytes:
+    """Return the plain or gzipped text that is piped in; `error` if it is no text."""
+    return _text_of(sys.stdin.buffer.read(), "standard input", error)
+
+
+def _raw_bytes(path: Path, error: type[BadInput]) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise error(f"{path}: no such file", hint=f"`ls {path.parent}` shows what is there") from None
+    except IsADirectoryError:
+        raise error(f"{path}: is a directory", hint="name a file inside it") from None
+    except OSError as problem:
+        raise error(f"{path}: cannot be read: {problem.strerror}", hint=f"try `ls -l {path}`") from None
+
+
+def _text_of(raw: bytes, name: str, error: type[BadInput]) -> bytes:
+    text = _unzipped(raw, name, error) if raw.startswith(GZIP_MAGIC) else raw
+    if text.find(b"\0", 0, LOOKED_AT_FOR_NUL) >= 0:
+        raise error(f"{name}: is a binary file", hint="plain text is expected, as it is or compressed with gzip")
+    return text.removeprefix(BYTE_ORDER_MARK)
+
+
+def _unzipped(raw: bytes, name: str, error: type[BadInput]) -> bytes:
+    try:
+        return gzip.decompress(raw)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
+        state = "ends too early" if isinstance(problem, EOFError) else "is damaged"
+        hint = "copy or download it again; `gzip -t FILE` tells whether it is whole"
+        raise error(f"{name}: the gzip file {state}", hint=hint) from None
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Open `path` for writing so that it holds all of the new content or still the old one; CannotWrite otherwise.
+
+    A device or pipe (`/dev/stdout`) is written directly: there is nothing to replace.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            with path.open("wb") as straight:
+                yield straight
+        else:
+            with _renamed_when_done(path.resolve()) as file:
+                yield file
+    except OSError as problem:
+        raise CannotWrite(f"{path}: cannot be written: {problem.strerror}", hint=_how_to_write(path)) from problem
+
+
+@contextmanager
+def _renamed_when_done(path: Path) -> Iterator[BinaryIO]:
+    # Beside the target, because a rename is atomic only within one file system.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        with temporary.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _how_to_write(path: Path) -> str:
+    if path.is_dir():
+        return f"name a file, such as {path / 'result'}"
+    if not path.parent.is_dir():
+        return f"`mkdir -p {path.parent}` makes the folder"
+    return f"choose a folder that you may write and that has room; try `ls -ld {path.parent}` and `df {path.parent}`"

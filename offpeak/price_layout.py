@@ -1,0 +1,80 @@
+"""How a price file is laid out: which columns, which unit, which clock. Declared as text, or known from the names."""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+
+from offpeak.errors import BadPrices
+from offpeak.pairs import parse_pairs
+from offpeak.units import parse_duration_s, parse_series_unit
+from offpeak.zones import parse_zone
+
+KEYS = ("time", "value", "unit", "zone", "start", "step")
+
+_UNIT_IN_NAME = re.compile(r"_(?:([a-z]{3})_per_mwh|(g)_per_kwh)(?![a-z])")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the user declares of a file; None where the file's own header and name decide.
+
+    `time` and `value` are column names. `unit` is as written ("EUR/kWh"). `zone` is the clock of times without an
+    offset. A file without times has `start_s` [Unix s] and `step_s` instead of `time`.
+    """
+
+    time: str | None = None
+    value: str | None = None
+    unit: str | None = None
+    zone: tzinfo | None = None
+    start_s: int | None = None
+    step_s: int = 0
+
+
+def parse_layout(text: str) -> Layout:
+    """Return the layout of "time=utc,value=price,unit=EUR/MWh,zone=UTC" or "start=2014-06-01,step=1h,..."; "" is none.
+
+    BadPrices or BadInput, with what to write instead, for anything else.
+    """
+    pairs = parse_pairs(text, known=KEYS, error=BadPrices)
+    if ("start" in pairs) != ("step" in pairs) or ("start" in pairs and "time" in pairs):
+        raise BadPrices(
+            f"the layout {text!r} needs either time= or both start= and step=",
+            hint="time=utc or start=2014-06-01,step=1h,zone=America/Chicago",
+        )
+    zone = parse_zone(pairs["zone"]) if "zone" in pairs else None
+    if "unit" in pairs:
+        parse_series_unit(pairs["unit"])
+    start_s = _start_s(pairs["start"], zone) if "start" in pairs else None
+    step_s = _step_s(pairs["step"]) if "step" in pairs else 0
+    return Layout(pairs.get("time"), pairs.get("value"), pairs.get("unit"), zone, start_s, step_s)
+
+
+def unit_of(layout: Layout, file_name: str) -> tuple[str, float]:
+    """Return the series' unit and the factor to it, as declared or as the name says (`..._eur_per_mwh.csv`)."""
+    if layout.unit is not None:
+        return parse_series_unit(layout.unit)
+    match = _UNIT_IN_NAME.search(file_name.lower())
+    if match is None:
+        raise BadPrices(
+            f"{file_name}: the unit is not known",
+            hint="declare it, such as unit=EUR/MWh, or name the file ..._eur_per_mwh.csv or ..._g_per_kwh.csv",
+        )
+    return parse_series_unit("g/kWh" if match[2] else f"{match[1]}/MWh")
+
+
+def _start_s(text: str, zone: tzinfo | None) -> int:
+    try:
+        start = datetime.fromisoformat(text)
+    except ValueError:
+        raise BadPrices(f"cannot read the date start={text}", hint="write it like start=2014-06-01") from None
+    if start.tzinfo is None and zone is None:
+        raise BadPrices(f"start={text} needs a time zone", hint="add one, such as zone=America/Chicago or zone=UTC")
+    aware = start if start.tzinfo else start.replace(tzinfo=zone)
+    return int(aware.astimezone(UTC).timestamp())
+
+
+def _step_s(text: str) -> int:
+    step_s = parse_duration_s(text)
+    if step_s == 0:
+        raise BadPrices("step=0 is no interval", hint="write it like step=1h or step=15min")
+    return step_s

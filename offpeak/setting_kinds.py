@@ -1,0 +1,87 @@
+"""The kinds of setting: how each is written in a file or on the command line, and what it becomes.
+
+Every reader takes what was written (a TOML value or an option's) and returns the value that the program uses; it raises
+BadInput with the reason and what to write instead. Where the setting was written is added by the caller.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from offpeak.errors import BadInput
+from offpeak.suggest import did_you_mean
+from offpeak.units import parse_duration_s, parse_power_w
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of setting; `suffix` is the unit that ends the name of its parsed value."""
+
+    name: str
+    read: Callable[[object], Any]
+    suffix: str = ""
+
+
+def _text(written: object) -> str:
+    if isinstance(written, str) and written.strip():
+        return written.strip()
+    raise BadInput(f"{written!r} is not a text", hint='write it in quotes: "..."')
+
+
+def _path(written: object) -> Path:
+    return written if isinstance(written, Path) else Path(_text(written)).expanduser()
+
+
+def _bool(written: object) -> bool:
+    if isinstance(written, bool):
+        return written
+    raise BadInput(f"{written!r} is not true or false", hint="write true or false, without quotes")
+
+
+def _names(written: object) -> tuple[str, ...]:
+    items = written.split(",") if isinstance(written, str) else written
+    if isinstance(items, list | tuple) and items:
+        return tuple(_text(item) for item in items)
+    raise BadInput(f"{written!r} is not a list of names", hint='write it like ["easy", "greedy"]')
+
+
+def _period_s(written: object) -> int | None:
+    period_s = None if written == "event" else parse_duration_s(_text(written))
+    if period_s == 0:
+        raise BadInput(f"{written!r} is no time at all", hint='write "event" for a pass at every event')
+    return period_s
+
+
+TEXT = Kind("text", _text)
+PATH = Kind("path", _path)
+BOOL = Kind("true or false", _bool)
+NAMES = Kind("list of names", _names)
+POWER = Kind("power", lambda written: parse_power_w(_text(written)), suffix="_w")
+DURATION = Kind("duration", lambda written: parse_duration_s(_text(written)), suffix="_s")
+PERIOD = Kind('duration or "event"', _period_s, suffix="_s")
+
+
+def whole_number(low: int, high: int | None = None) -> Kind:
+    """A whole number from `low` to `high`, both included; no upper bound when `high` is None."""
+    bounds = f"{low} or more" if high is None else f"{low} to {high}"
+
+    def read(written: object) -> int:
+        if not isinstance(written, int) or isinstance(written, bool):
+            raise BadInput(f"{written!r} is not a whole number", hint=f"write a number, {bounds}, without quotes")
+        if written < low or (high is not None and written > high):
+            raise BadInput(f"{written} is out of range", hint=f"the range is {bounds}")
+        return written
+
+    return Kind(f"whole number, {bounds}", read)
+
+
+def choice(*words: str) -> Kind:
+    """One of `words`."""
+
+    def read(written: object) -> str:
+        if written in words:
+            return str(written)
+        raise BadInput(f"{written!r} is not a choice", hint=did_you_mean(str(written), words))
+
+    return Kind(f"one of {', '.join(words)}", read)

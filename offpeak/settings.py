@@ -1,0 +1,228 @@
+"""Every setting of offpeak, once: its kind, unit, default, meaning, example and command line flag.
+
+A field of a section below is a row of the table SETTINGS, and the attribute that the program reads. A component is
+given its section (`settings.scheduling`), never the whole. What is written with a unit ("75W", "24h") is a number
+inside, its unit at the end of the attribute's name.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from offpeak.setting_kinds import BOOL, DURATION, NAMES, PATH, PERIOD, POWER, TEXT, Kind, choice, whole_number
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row of the table. `default` and `example` are as an operator writes them; a default of None means not set."""
+
+    section: str
+    key: str
+    attribute: str
+    kind: Kind
+    unit: str
+    default: object
+    doc: str
+    example: object
+    flag: str
+
+    @property
+    def name(self) -> str:
+        """The setting's name in messages and tables, such as `scheduling.window`."""
+        return f"{self.section}.{self.key}"
+
+
+@dataclass(frozen=True)
+class Value:
+    """A setting's value as it was written, as it was parsed, and where it came from.
+
+    `origin` is "default", a file and line such as "offpeak.toml:12", or the command line's flag.
+    """
+
+    written: object
+    parsed: Any
+    origin: str
+
+
+def _row(kind: Kind, flag: str, doc: str, *, default: object = None, example: object = None, unit: str = "") -> Any:
+    """Return the dataclass field whose metadata is this row of the table."""
+    row = {"kind": kind, "unit": unit, "default": default, "doc": doc, "flag": flag}
+    parsed = None if default is None else kind.read(default)
+    return field(default=parsed, metadata=row | {"example": default if example is None else example})
+
+
+@dataclass(frozen=True)
+class PriceSettings:
+    """What electricity costs, and when it counts as dear."""
+
+    file: Path | None = _row(
+        PATH,
+        "--prices",
+        "CSV file of electricity prices, plain or .gz; without one the tariff below holds.",
+        example="prices.csv",
+    )
+    layout: str | None = _row(
+        TEXT,
+        "--price-layout",
+        "Columns, unit and clock of the price file, where its header and name do not tell them; or start= and step=.",
+        example="time=utc,value=price,unit=EUR/MWh,zone=UTC",
+    )
+    tariff: str = _row(
+        TEXT,
+        "--tariff",
+        "Two prices and the hours of the dear one, used when there is no price file; days=, holidays=, zone= as well.",
+        default="on=90EUR/MWh,off=30EUR/MWh,hours=09:00-23:00",
+    )
+    peak_rule: str = _row(
+        TEXT,
+        "--peak-rule",
+        "What is on-peak in a price file: day-mean (dearer than its day's mean), quantile:0.6 or hours:09:00-23:00.",
+        default="day-mean",
+    )
+    fill_gaps: bool = _row(
+        BOOL,
+        "--fill-gaps",
+        "Fill a gap in the price file from the same hour of the latest week before it that is known.",
+        default=False,
+    )
+
+
+@dataclass(frozen=True)
+class CarbonSettings:
+    """How much CO2 a kilowatt-hour stands for."""
+
+    source: str | None = _row(
+        TEXT,
+        "--carbon",
+        "CSV file of carbon intensity, or one figure for all hours.",
+        example="400g/kWh",
+    )
+
+
+@dataclass(frozen=True)
+class PowerSettings:
+    """What jobs and idle nodes draw."""
+
+    job: str | None = _row(
+        TEXT,
+        "--power",
+        "Power model of jobs, per node; when not set: what the log measured, else uniform.",
+        example="uniform:100W-300W",
+    )
+    idle_w: float = _row(
+        POWER,
+        "--idle-power",
+        "What a node draws when it is on and runs nothing.",
+        default="75W",
+        unit="per node",
+    )
+    seed: int = _row(
+        whole_number(0),
+        "--seed",
+        "Seed of the power model: the same seed gives every job the same draw again.",
+        default=1,
+    )
+
+
+@dataclass(frozen=True)
+class MachineSettings:
+    """The machine whose queue is replayed."""
+
+    nodes: int | None = _row(
+        whole_number(1),
+        "--nodes",
+        "Nodes of the machine; when not set: what the log's header says.",
+        example=128,
+        unit="nodes",
+    )
+    processors_per_node: int = _row(
+        whole_number(1),
+        "--processors-per-node",
+        "Processors of a node: a log that counts processors is turned into nodes with it.",
+        default=1,
+        unit="per node",
+    )
+
+
+@dataclass(frozen=True)
+class SchedulingSettings:
+    """How the queue is ordered, and how often."""
+
+    policies: tuple[str, ...] = _row(
+        NAMES,
+        "--policy",
+        "Policies to compare; the first is what the others are measured against.",
+        default=("easy", "greedy", "knapsack"),
+    )
+    window: int = _row(
+        whole_number(1, 1000),
+        "--window",
+        "Jobs at the head of the queue that a policy may reorder; a job behind them keeps its place.",
+        default=20,
+        unit="jobs",
+    )
+    period_s: int | None = _row(
+        PERIOD,
+        "--period",
+        "Time between two scheduling passes; event: a pass whenever a job is submitted or ends.",
+        default="event",
+    )
+    max_postponement_s: int = _row(
+        DURATION,
+        "--max-postponement",
+        "The longest that a policy may hold back a job for a cheaper hour.",
+        default="24h",
+        unit="per job",
+    )
+    estimates: str = _row(
+        choice("user", "exact", "predicted"),
+        "--estimates",
+        "Run times that the scheduler plans with: what users asked for, what jobs really took, or a prediction.",
+        default="user",
+    )
+    kill_at_estimate: bool = _row(
+        BOOL,
+        "--kill-at-estimate",
+        "End a job that reaches its estimate, as a batch system does; otherwise it runs as long as the log says.",
+        default=False,
+    )
+    passes: str = _row(
+        choice("second", "event"),
+        "--passes",
+        "second: one scheduling pass per second, after all of its events; event: one pass per event, as pyss does.",
+        default="second",
+    )
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All sections. `Settings()` holds the defaults."""
+
+    prices: PriceSettings = PriceSettings()
+    carbon: CarbonSettings = CarbonSettings()
+    power: PowerSettings = PowerSettings()
+    machine: MachineSettings = MachineSettings()
+    scheduling: SchedulingSettings = SchedulingSettings()
+
+    @classmethod
+    def of(cls, values: Mapping[str, Value]) -> "Settings":
+        """Build the sections from one value for every setting, by name, as `read_values` returns them."""
+        parsed: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+        for setting in SETTINGS:
+            parsed[setting.section][setting.attribute] = values[setting.name].parsed
+        return cls(**{section: type_(**parsed[section]) for section, type_ in SECTIONS.items()})
+
+
+SECTIONS: dict[str, type] = {section.name: type(section.default) for section in fields(Settings)}
+
+
+def _settings_of(section: str) -> tuple[Setting, ...]:
+    return tuple(
+        Setting(section, row.name.removesuffix(row.metadata["kind"].suffix), row.name, **row.metadata)
+        for row in fields(SECTIONS[section])
+    )
+
+
+SETTINGS: tuple[Setting, ...] = tuple(setting for section in SECTIONS for setting in _settings_of(section))
+BY_NAME: dict[str, Setting] = {setting.name: setting for setting in SETTINGS}

@@ -1,0 +1,131 @@
+"""Finding and reading the settings file, and which value wins: command line, then file, then default."""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from offpeak.errors import BadInput, BadSetting
+from offpeak.settings import BY_NAME, SECTIONS, SETTINGS, Setting, Value
+from offpeak.suggest import did_you_mean
+
+SYSTEM_FILE = Path("/etc/offpeak/offpeak.toml")
+
+_TABLE = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]")
+_KEY = re.compile(r"""\s*([\w."'-]+)\s*=""")
+
+
+def settings_path(
+    config: Path | None, environment: Mapping[str, str], *, system_file: Path = SYSTEM_FILE
+) -> Path | None:
+    """Return the settings file: `config`, else what $OFFPEAK_CONFIG names, else the system's if there is one."""
+    if config is not None:
+        return config
+    if environment.get("OFFPEAK_CONFIG"):
+        return Path(environment["OFFPEAK_CONFIG"])
+    return system_file if system_file.exists() else None
+
+
+def read_values(path: Path | None, *, options: Mapping[str, object] | None = None) -> dict[str, Value]:
+    """Return one value for every setting, by name.
+
+    `options` are the command line's values by setting name; one that is None was not given. Raises BadSetting that
+    names every wrong line and option, a line of its message for each.
+    """
+    values = {setting.name: _value(setting, setting.default, "default") for setting in SETTINGS}
+    problems: list[BadSetting] = []
+    for name, written, origin in [*_written_in(path), *_given(options or {})]:
+        try:
+            values[name] = _value(_known(name, origin), written, origin)
+        except BadSetting as problem:
+            problems.append(problem)
+    if problems:
+        hints = dict.fromkeys(problem.hint for problem in problems)
+        raise BadSetting("\n".join(map(str, problems)), hint="\n".join(hints))
+    return values
+
+
+def _value(setting: Setting, written: object, origin: str) -> Value:
+    if written is None:
+        return Value(None, None, origin)
+    try:
+        return Value(written, setting.kind.read(written), origin)
+    except BadInput as error:
+        raise BadSetting(f"{origin}: {setting.name}: {error}", hint=error.hint) from error
+
+
+def _given(options: Mapping[str, object]) -> Iterator[tuple[str, object, str]]:
+    return ((name, written, BY_NAME[name].flag) for name, written in options.items() if written is not None)
+
+
+def _written_in(path: Path | None) -> Iterator[tuple[str, object, str]]:
+    """Yield the name, the value and `file:line` of everything written in the settings file."""
+    text = "" if path is None else _read(path)
+    lines = _lines_of_keys(text)
+    for section, content in _parse(text, str(path)).items():
+        for name, written in _named(section, content):
+            yield name, written, f"{path}:{lines.get(name) or lines.get(section, 1)}"
+
+
+def _named(section: str, content: object) -> Iterator[tuple[str, object]]:
+    """Yield what a top-level entry of the file holds, by setting name; `[section]` where the section is not known."""
+    if not isinstance(content, dict):
+        yield section, content
+    elif section not in SECTIONS:
+        yield f"[{section}]", content
+    else:
+        yield from ((f"{section}.{key}", written) for key, written in content.items())
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        hint = "name one with --config or $OFFPEAK_CONFIG; offpeak show-config --example prints one"
+        raise BadSetting(f"{path}: cannot read the settings file: {error.strerror}", hint=hint) from error
+    except UnicodeDecodeError as error:
+        raise BadSetting(f"{path}: the settings file is not UTF-8 text", hint="save it as UTF-8") from error
+
+
+def _parse(text: str, file: str) -> dict[str, object]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r"at line (\d+)", str(error))
+        line = int(found[1]) if found else len(text.splitlines())
+        reason = re.sub(r" \(at .*\)$", "", str(error))
+        hint = 'the file is TOML: text stands in quotes, as in idle = "75W"'
+        raise BadSetting(f"{file}:{line}: {reason}", hint=hint) from error
+
+
+def _lines_of_keys(text: str) -> dict[str, int]:
+    """Return the line, from 1, of every section and key: tomllib keeps no lines."""
+    lines: dict[str, int] = {}
+    section = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if table := _TABLE.match(line):
+            section = _bare(table[1])
+            lines.setdefault(section, number)
+        elif key := _KEY.match(line):
+            name = f"{section}.{_bare(key[1])}".lstrip(".")
+            lines.setdefault(name, number)
+    return lines
+
+
+def _bare(key: str) -> str:
+    return re.sub(r"""["'\s]""", "", key)
+
+
+def _known(name: str, origin: str) -> Setting:
+    if name in BY_NAME:
+        return BY_NAME[name]
+    what = "is not a setting" if "." in name else "is not a section" if "[" in name else "stands outside every section"
+    raise BadSetting(f"{origin}: {name} {what}", hint=_meant(name))
+
+
+def _meant(name: str) -> str:
+    """Return the hint for an unknown name: the same key in another section, else the closest spelling."""
+    for setting in SETTINGS:
+        if setting.key == name.rpartition(".")[2]:
+            return f"write it as {setting.key} below [{setting.section}]"
+    return did_you_mean(name, BY_NAME if "." in name else [f"[{section}]" for section in SECTIONS])

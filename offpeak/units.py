@@ -1,0 +1,95 @@
+"""The one place where text with a unit ("1.2kW", "30min", "90EUR/MWh") becomes a number, and the way back."""
+
+import math
+import re
+
+from offpeak.errors import BadInput
+from offpeak.suggest import did_you_mean
+
+POWER_W = {"W": 1.0, "kW": 1e3, "MW": 1e6, "GW": 1e9}
+DURATION_S = {"s": 1, "min": 60, "h": 3600, "d": 86400}
+CARBON_G_PER_KWH = {"g/kWh": 1.0, "kg/MWh": 1.0, "kg/kWh": 1e3}
+PER_MWH = {"MWh": 1.0, "kWh": 1e3}
+# Only for hints: any three letters are taken as a currency.
+COMMON_PRICE_UNITS = tuple(f"{currency}/{per}" for currency in ("EUR", "USD", "GBP", "CHF") for per in PER_MWH)
+
+_NUMBER_AND_UNIT = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S*)\s*")
+_PRICE_UNIT = re.compile(rf"([A-Za-z]{{3}})/({'|'.join(PER_MWH)})")
+
+
+def parse_power_w(text: str) -> float:
+    """Return "1.2kW" as 1200.0 [W]; BadInput for a bare number, an unknown unit or a negative power."""
+    number, unit = _number_and_unit(text, example="250W or 1.2kW")
+    return _not_negative(_known(number * _factor(unit, POWER_W), text), text)
+
+
+def parse_duration_s(text: str) -> int:
+    """Return "30min" as 1800 [s]; BadInput as for a power, and where it is no whole number of seconds."""
+    number, unit = _number_and_unit(text, example="30min or 2h")
+    seconds = _not_negative(_known(number * _factor(unit, DURATION_S), text), text)
+    if seconds != round(seconds):
+        raise BadInput(f"{text!r} is not a whole number of seconds", hint="give it in s, such as 90s")
+    return round(seconds)
+
+
+def format_duration(duration_s: int) -> str:
+    """Return the seconds in the largest unit that divides them: 1800 as "30min"."""
+    unit = next(
+        name for name in reversed(DURATION_S) if duration_s % DURATION_S[name] == 0 and (duration_s or name == "s")
+    )
+    return f"{duration_s // DURATION_S[unit]}{unit}"
+
+
+def parse_price(text: str) -> tuple[float, str]:
+    """Return "0.09EUR/kWh" as (90.0, "EUR") [EUR/MWh]; a price may be negative."""
+    number, unit = _number_and_unit(text, example="90EUR/MWh")
+    name, factor = parse_price_unit(unit)
+    return _known(number * factor, text), name.split("/")[0]
+
+
+def parse_carbon_g_per_kwh(text: str) -> float:
+    """Return "0.4kg/kWh" as 400.0 [g/kWh]."""
+    number, unit = _number_and_unit(text, example="400g/kWh")
+    return _not_negative(_known(number * _factor(unit, CARBON_G_PER_KWH), text), text)
+
+
+def parse_series_unit(unit: str) -> tuple[str, float]:
+    """Return the unit that a series is kept in ("EUR/MWh", "g/kWh") and the factor from `unit` to it."""
+    if unit in CARBON_G_PER_KWH:
+        return "g/kWh", CARBON_G_PER_KWH[unit]
+    return parse_price_unit(unit)
+
+
+def parse_price_unit(unit: str) -> tuple[str, float]:
+    """Return "eur/kWh" as ("EUR/MWh", 1000.0); BadInput for what is no currency per MWh or kWh."""
+    match = _PRICE_UNIT.fullmatch(unit)
+    if match is None:
+        raise BadInput(f"unknown unit {unit!r}", hint=did_you_mean(unit, (*COMMON_PRICE_UNITS, *CARBON_G_PER_KWH)))
+    return f"{match[1].upper()}/MWh", PER_MWH[match[2]]
+
+
+def _number_and_unit(text: str, *, example: str) -> tuple[float, str]:
+    match = _NUMBER_AND_UNIT.fullmatch(text)
+    if match is None:
+        raise BadInput(f"{text!r} is not a number with a unit", hint=f"write it like {example}")
+    if not match[2]:
+        raise BadInput(f"{text!r} has no unit", hint=f"write it like {example}")
+    return float(match[1]), match[2]
+
+
+def _factor(unit: str, factors: dict[str, float] | dict[str, int]) -> float:
+    if unit not in factors:
+        raise BadInput(f"unknown unit {unit!r}", hint=did_you_mean(unit, factors))
+    return factors[unit]
+
+
+def _known(number: float, text: str) -> float:
+    if not math.isfinite(number):
+        raise BadInput(f"{text!r} is too large", hint="check the number and its unit")
+    return number
+
+
+def _not_negative(number: float, text: str) -> float:
+    if number < 0:
+        raise BadInput(f"{text!r} is negative", hint="give zero or more")
+    return number

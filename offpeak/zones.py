@@ -1,0 +1,120 @@
+"""Local clocks: time zones by name or fixed offset, and Unix seconds to and from local seconds, in whole columns.
+
+A local second is what the wall clock shows, counted from 1970-01-01 00:00 on that clock: local // 86400 is the local
+date's number. Where clocks go back a local second happens twice, where they go forward some never happen.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+import numpy as np
+
+from offpeak.errors import BadInput
+from offpeak.jobs import Int64
+from offpeak.suggest import did_you_mean
+
+DAY_S = 86_400
+WEEK_S = 7 * DAY_S
+# 1970-01-01, day 0, was a Thursday; Monday is 0 as in datetime.weekday.
+WEEKDAY_OF_DAY_0 = 3
+
+_FIXED_OFFSET = re.compile(r"(?:UTC)?([+-])(\d\d):?(\d\d)")
+
+
+def parse_zone(text: str) -> tzinfo:
+    """Return the zone of "Europe/Berlin", "UTC" or a fixed offset such as "+01:00"; BadInput for anything else."""
+    offset = _FIXED_OFFSET.fullmatch(text)
+    if offset and int(offset[2]) < 24 and int(offset[3]) < 60:
+        ahead = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
+        return timezone(ahead if offset[1] == "+" else -ahead)
+    if text.upper() in ("UTC", "Z"):
+        return UTC
+    try:
+        return ZoneInfo(text)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        hint = did_you_mean(text, available_timezones()) if text else "such as Europe/Berlin"
+        if hint.startswith("known"):
+            hint = "give a name such as Europe/Berlin or a fixed offset such as +01:00"
+        raise BadInput(f"unknown time zone {text!r}", hint=hint) from None
+
+
+def offset_at(unix_s: int, zone: tzinfo) -> int:
+    """Return how far the zone's clock is ahead of UTC at that instant [s]."""
+    ahead = datetime.fromtimestamp(unix_s, zone).utcoffset()
+    return 0 if ahead is None else round(ahead.total_seconds())
+
+
+def offset_changes(zone: tzinfo, from_s: int, until_s: int) -> tuple[Int64, Int64]:
+    """Return the instants [Unix s] from which an offset holds and the offsets [s]; the first is `from_s` itself.
+
+    Looks once a day, so two changes within one day would be missed: no zone has had that.
+    """
+    days = np.append(np.arange(from_s, until_s, DAY_S), until_s)
+    offsets = [offset_at(int(day), zone) for day in days]
+    since, ahead = [from_s], [offsets[0]]
+    for i in range(1, len(days)):
+        if offsets[i] != ahead[-1]:
+            since.append(_change_between(zone, int(days[i - 1]), int(days[i])))
+            ahead.append(offsets[i])
+    return np.array(since, np.int64), np.array(ahead, np.int64)
+
+
+def _change_between(zone: tzinfo, before_s: int, after_s: int) -> int:
+    old = offset_at(before_s, zone)
+    while after_s - before_s > 1:
+        middle = (before_s + after_s) // 2
+        if offset_at(middle, zone) == old:
+            before_s = middle
+        else:
+            after_s = middle
+    return after_s
+
+
+def to_local_s(unix_s: Int64, zone: tzinfo) -> Int64:
+    """Return what the zone's clock shows at each instant."""
+    if len(unix_s) == 0:
+        return unix_s
+    since, ahead = offset_changes(zone, int(unix_s.min()), int(unix_s.max()))
+    return unix_s + ahead[np.searchsorted(since, unix_s, side="right") - 1]
+
+
+def to_unix_s(local_s: Int64, zone: tzinfo) -> tuple[Int64, Int64]:
+    """Return the first and the last instant [Unix s] at which the clock shows each local second.
+
+    They differ in the doubled hour. For a local second that never happens both are the instant of the change.
+    """
+    if len(local_s) == 0:
+        return local_s, local_s
+    since, ahead = offset_changes(zone, int(local_s.min()) - 2 * DAY_S, int(local_s.max()) + 2 * DAY_S)
+    shown_until = since[1:] + ahead[:-1]
+    first = np.searchsorted(shown_until, local_s, side="right")
+    last = np.searchsorted((since + ahead)[1:], local_s, side="right")
+    until = np.append(since[1:], np.iinfo(np.int64).max)
+    return np.maximum(local_s - ahead[first], since[first]), np.minimum(local_s - ahead[last], until[last])
+
+
+def local_edges_s(clock_s: Int64, zone: tzinfo) -> Int64:
+    """Return every instant at which the clock comes to one of the local seconds or is changed; sorted, once each."""
+    if len(clock_s) == 0:
+        return clock_s
+    first, last = to_unix_s(clock_s, zone)
+    changes, _ = offset_changes(zone, int(first.min()), int(last.max()) + DAY_S)
+    return np.unique(np.concatenate([first, last, changes]))
+
+
+def local_days(from_s: int, until_s: int, zone: tzinfo) -> Int64:
+    """Return the numbers of all local dates that touch the time from `from_s` to `until_s` [Unix s]."""
+    first, last = to_local_s(np.array([from_s, until_s], np.int64), zone) // DAY_S
+    # A clock that is changed at midnight may show the date before or after for an hour.
+    return np.arange(first - 1, last + 2, dtype=np.int64)
+
+
+def weekday(local_day: Int64) -> Int64:
+    """Return 0 for Monday to 6 for Sunday."""
+    return (local_day + WEEKDAY_OF_DAY_0) % 7
+
+
+def date_text(unix_s: int, zone: tzinfo) -> str:
+    """Return the local date as 2020-09-21."""
+    return datetime.fromtimestamp(unix_s, zone).date().isoformat()

@@ -1,0 +1,1 @@
+"""The scheduler's side: the policies that reorder a queue."""

@@ -1,0 +1,97 @@
+"""Window policies: who is first among the first jobs of the queue. The port for own policies, and the registry of all.
+
+The built-in policies are compiled into the engine and are known to it by `code`; one from outside is Python, registered
+under the entry point group "offpeak.window_policies" and consulted at each scheduling pass.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Protocol
+
+from offpeak.errors import BadInput, OffpeakError
+from offpeak.jobs import Float64, Int64
+from offpeak.peak import Peak
+from offpeak.suggest import did_you_mean
+from plugin.knapsack import MOST_JOBS
+
+GROUP = "offpeak.window_policies"
+ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE, EXTERNAL = range(6)
+
+
+@dataclass(frozen=True)
+class WindowView:
+    """What a policy sees at a scheduling pass: the window's jobs by rank of submission, as read-only columns.
+
+    `waited_s`, `estimate_s`: seconds. `size`, `free`: allocation units. `node_power_w`: draw per unit [W].
+    """
+
+    now_s: int
+    peak: Peak
+    free: int
+    job_id: Int64
+    size: Int64
+    estimate_s: Int64
+    waited_s: Int64
+    node_power_w: Float64
+
+
+class OrderWindow(Protocol):
+    """A policy in Python: returns the ranks of the window in the order in which they are to be started."""
+
+    def __call__(self, view: WindowView, /) -> Sequence[int]:
+        """Return ranks, each at most once; those left out follow in submission order."""
+
+
+@dataclass(frozen=True)
+class WindowPolicy:
+    """A policy by name. `order` is set for policies from outside only."""
+
+    name: str
+    code: int
+    doc: str
+    most_jobs: int | None = None
+    order: OrderWindow | None = None
+
+
+NO_POLICY = WindowPolicy("", ARRIVAL, "jobs in submission order")
+
+BUILT_IN = (
+    WindowPolicy("greedy", GREEDY, "hungriest jobs first off-peak, most frugal first on-peak"),
+    WindowPolicy(
+        "knapsack", KNAPSACK, "fill the free nodes, with the most power off-peak, the least on-peak", MOST_JOBS
+    ),
+    WindowPolicy("greedy-slide", GREEDY_SLIDE, "greedy as the paper's slide prints it, the other way round"),
+    WindowPolicy("knapsack-slide", KNAPSACK_SLIDE, "knapsack to the letter: on-peak nothing starts", MOST_JOBS),
+)
+
+
+def window_policies() -> dict[str, WindowPolicy]:
+    """Return all policies by name. OffpeakError if one from outside takes a name that is taken."""
+    policies = {policy.name: policy for policy in BUILT_IN}
+    for point in entry_points(group=GROUP):
+        if point.name in policies:
+            raise OffpeakError(
+                f"the window policy {point.name!r} of {point.value} has a name that is taken",
+                hint="rename its entry point, or uninstall one of the two",
+            )
+        policies[point.name] = WindowPolicy(point.name, EXTERNAL, point.value)
+    return policies
+
+
+def window_policy(name: str) -> WindowPolicy:
+    """Return the policy of that name, loaded. BadInput if there is none, OffpeakError if it cannot be loaded."""
+    policies = window_policies()
+    if name not in policies:
+        raise BadInput(f"unknown policy {name!r}", hint=did_you_mean(name, tuple(policies)))
+    policy = policies[name]
+    if policy.code != EXTERNAL:
+        return policy
+    (point,) = entry_points(group=GROUP, name=name)
+    try:
+        return WindowPolicy(name, EXTERNAL, policy.doc, order=point.load())
+    except Exception as error:
+        raise OffpeakError(
+            f"the window policy {name!r} of {point.value} cannot be loaded: {error}",
+            hint="uninstall or mend its package",
+        ) from error

@@ -1,0 +1,1 @@
+"""Predictions that the policies use."""

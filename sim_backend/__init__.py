@@ -1,0 +1,1 @@
+"""The bundled simulated backend: logs, workload models, and the engine that replays them."""

@@ -1,0 +1,99 @@
+"""Who used what: energy and money of a run by power class of the jobs, by user, and by local day."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from offpeak.accounting import J_PER_KWH, J_PER_MWH, Meter, constant_meter, integrals, meter
+from offpeak.job_power import POWER_CLASSES, power_class
+from offpeak.jobs import Float64, Int64
+from offpeak.zones import DAY_S, date_text, local_days, local_edges_s
+from sim_backend.compare import Case, Comparison
+from sim_backend.outcome import Run
+
+
+@dataclass(frozen=True)
+class Row:
+    """One group: its jobs (for a day: those that end on it), their mean wait, energy and money.
+
+    A day has the idle units' energy and money too; jobs alone have none of it.
+    """
+
+    group: str
+    jobs: int
+    mean_wait_s: float
+    energy_kwh: float
+    cost: float
+
+
+def breakdown(comparison: Comparison, run: Run, kind: str) -> tuple[Row, ...]:
+    """Return the rows of a run by "class", "user" or "day"."""
+    case = comparison.case
+    if kind == "class":
+        return _by_group(case, run, POWER_CLASSES, power_class(case.node_power_w).astype(np.int64))
+    if kind == "user":
+        users, group = np.unique(case.jobs.user, return_inverse=True)
+        return _by_group(case, run, tuple(str(user) for user in users), group)
+    return _by_day(comparison, run)
+
+
+def _by_group(case: Case, run: Run, names: tuple[str, ...], group: Int64) -> tuple[Row, ...]:
+    energy_j, cost = (_sums(group, used.jobs, len(names)) for used in (run.charges.energy, run.charges.cost))
+    return _rows(case, run, names, group, energy_j, cost)
+
+
+def _by_day(comparison: Comparison, run: Run) -> tuple[Row, ...]:
+    case = comparison.case
+    laid = case.prices.laid
+    edges_s = day_edges_s(comparison)
+    names = tuple(date_text(int(edge_s) + laid.offset_s, laid.zone) for edge_s in edges_s[:-1])
+    ending = np.clip(np.searchsorted(edges_s, run.schedule.end_s, side="left") - 1, 0, len(names) - 1)
+    meters = constant_meter(1.0), meter(laid.series, laid.offset_s)
+    energy_j, cost = (used_by_day(case, run, edges_s, each) for each in meters)
+    return _rows(case, run, names, ending, energy_j, cost)
+
+
+def day_edges_s(comparison: Comparison) -> Int64:
+    """Return the comparison's begin, the local midnights inside it, and its end [trace seconds]."""
+    laid = comparison.case.prices.laid
+    begin, until = comparison.begin_s + laid.offset_s, comparison.until_s + laid.offset_s
+    midnights = local_edges_s(local_days(begin, until, laid.zone) * DAY_S, laid.zone)
+    inner = midnights[(midnights > begin) & (midnights < until)]
+    return np.concatenate([[begin], inner, [until]]) - laid.offset_s
+
+
+def used_by_day(case: Case, run: Run, edges_s: Int64, meter: Meter) -> Float64:
+    """Return the integral of the machine's power times the meter's series between neighbouring edges, float64[days]."""
+    start_s, end_s = run.schedule.start_s, run.schedule.end_s
+    days = len(edges_s) - 1
+    first = np.clip(np.searchsorted(edges_s, start_s, side="right") - 1, 0, days - 1)
+    last = np.clip(np.searchsorted(edges_s, end_s, side="left") - 1, first, days - 1)
+    pieces = last - first + 1
+    job = np.repeat(np.arange(len(start_s)), pieces)
+    day = first[job] + np.arange(len(job)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    run_in_day = integrals(meter, np.maximum(start_s[job], edges_s[day]), np.minimum(end_s[job], edges_s[day + 1]))
+    size, power_w = case.jobs.size[job], case.node_power_w[job]
+    jobs = _sums(day, size * power_w * run_in_day, days)
+    whole = case.machine.size * integrals(meter, edges_s[:-1], edges_s[1:])
+    return jobs + case.machine.idle_w * (whole - _sums(day, size * run_in_day, days))
+
+
+def _sums(group: Int64, value: Float64, groups: int) -> Float64:
+    return np.bincount(group, weights=value, minlength=groups).astype(np.float64)
+
+
+def _rows(
+    case: Case, run: Run, names: tuple[str, ...], group: Int64, energy_j: Float64, cost: Float64
+) -> tuple[Row, ...]:
+    count = np.bincount(group, minlength=len(names))
+    wait_s = _sums(group, (run.schedule.start_s - case.jobs.submit_s).astype(np.float64), len(names))
+    return tuple(
+        Row(
+            group=name,
+            jobs=int(count[at]),
+            mean_wait_s=float(wait_s[at]) / max(int(count[at]), 1),
+            energy_kwh=float(energy_j[at]) / J_PER_KWH,
+            cost=float(cost[at]) / J_PER_MWH,
+        )
+        for at, name in enumerate(names)
+    )

@@ -1,0 +1,78 @@
+"""Makes the case of a comparison from a log and the settings: the machine, the jobs' power, the electricity."""
+
+from dataclasses import dataclass
+from datetime import UTC
+from zoneinfo import ZoneInfo
+
+from offpeak.errors import BadTrace
+from offpeak.job_power import default_power_model, node_power_w, parse_power_model, power_notes
+from offpeak.jobs import Float64, Jobs, Rejected, Trace
+from offpeak.lay import LogSpan
+from offpeak.power_models import Measured
+from offpeak.settings import MachineSettings, PowerSettings, Settings
+from sim_backend.compare import Case
+from sim_backend.electricity import carbon_of, prices_of
+from sim_backend.fitting import runnable, whole_nodes
+from sim_backend.outcome import Machine
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A case, what was left out of it, and what a reader should know of it, in sentences."""
+
+    case: Case
+    rejected: tuple[Rejected, ...]
+    notes: tuple[str, ...]
+
+
+def prepare(trace: Trace, settings: Settings, *, start: str | None) -> Prepared:
+    """Return the case of a log under these settings. BadTrace if no job can run, BadPrices if the prices do not fit."""
+    size = machine_size(trace, settings.machine)
+    jobs, rejected = runnable(trace, size)
+    per_node = settings.machine.processors_per_node
+    if per_node > 1:
+        jobs = whole_nodes(jobs, per_node)
+        size //= per_node
+    power_w, notes = _power(jobs, settings.power)
+    log = log_span(trace, jobs)
+    prices = prices_of(log, settings.prices, start)
+    case = Case(
+        jobs, power_w, Machine(size, settings.power.idle_w), prices, carbon_of(log, settings.carbon, prices.laid)
+    )
+    return Prepared(case, rejected, (*trace.notes, *notes))
+
+
+def machine_size(trace: Trace, machine: MachineSettings) -> int:
+    """Return the machine's size in the log's own unit: as set, else as the header says, processors before nodes."""
+    size = machine.nodes or trace.processors or trace.nodes
+    if size is None:
+        widest = int(trace.jobs.size.max(initial=0))
+        raise BadTrace(
+            f"{trace.name}: its header does not say how large the machine is",
+            hint=f"--nodes N, in the log's own unit; its widest job asks for {widest:,}",
+        )
+    if size < machine.processors_per_node:
+        raise BadTrace(
+            f"{trace.name}: a machine of {size} processors has no node of {machine.processors_per_node}",
+            hint="a smaller --processors-per-node, or a larger --nodes",
+        )
+    return size
+
+
+def log_span(trace: Trace, jobs: Jobs) -> LogSpan:
+    """Return the time that the jobs need at least, on the log's own clock."""
+    return LogSpan(
+        first_s=int(jobs.submit_s[0]),
+        last_s=int((jobs.submit_s + jobs.runtime_s).max()),
+        unix_start_s=trace.unix_start_s,
+        zone=ZoneInfo(trace.time_zone) if trace.time_zone else UTC,
+    )
+
+
+def _power(jobs: Jobs, power: PowerSettings) -> tuple[Float64, tuple[str, ...]]:
+    if power.job:
+        model, said = parse_power_model(power.job), power.job
+    else:
+        model = default_power_model(jobs)
+        said = "measured in the log" if model == Measured() else "the log has none, assumed 100 to 300 W per node"
+    return node_power_w(model, jobs, power.seed), (f"power of jobs: {said}", *power_notes(model, jobs))

@@ -1,0 +1,103 @@
+"""Replays one log under several policies and charges each for its electricity: the main job of `offpeak simulate`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from offpeak.accounting import Usage, constant_meter, meter
+from offpeak.jobs import Float64, Jobs
+from sim_backend.electricity import LaidSeries, Prices, peak_times
+from sim_backend.outcome import Machine, Meters, Outcome, Run, charges_of, outcome_of, price_meters
+from sim_backend.policy import Policy
+from sim_backend.replay import Schedule, replay
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is compared on: jobs that can all run, their draw per unit [W], the machine and its electricity.
+
+    `carbon` is a laid series or a constant [g/kWh], or None.
+    """
+
+    jobs: Jobs
+    node_power_w: Float64
+    machine: Machine
+    prices: Prices
+    carbon: LaidSeries | float | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The runs of all policies, the first being the baseline, over one period: first submission to the last end of all.
+
+    `case` is the one given, its prices continued as far as they were needed.
+    """
+
+    case: Case
+    runs: tuple[Run, ...]
+    outcomes: tuple[Outcome, ...]
+    begin_s: int
+    until_s: int
+
+
+def compare(case: Case, policies: tuple[Policy, ...], progress: Callable[[str, int], None] | None = None) -> Comparison:
+    """Replay `case` under each policy. `progress` is told now and then: policy, jobs submitted so far."""
+    begin_s = int(case.jobs.submit_s[0])
+    needed_s = _guessed_end_s(case)
+    while True:
+        case = replace(case, prices=replace(case.prices, laid=case.prices.laid.until(needed_s)))
+        schedules = [_replay(case, policy, progress) for policy in policies]
+        until_s = max(int(schedule.end_s.max()) for schedule in schedules)
+        if until_s <= needed_s:
+            break
+        needed_s = until_s + (until_s - begin_s)
+    usages = [_usage(case, schedule, begin_s, until_s) for schedule in schedules]
+    meters = _meters(case, until_s)
+    runs = tuple(
+        Run(policy.name, schedule, charges_of(usage, meters))
+        for policy, schedule, usage in zip(policies, schedules, usages, strict=True)
+    )
+    outcomes = tuple(outcome_of(run, runs[0], case.jobs, case.machine, meters.currency) for run in runs)
+    return Comparison(case, runs, outcomes, begin_s, until_s)
+
+
+def _guessed_end_s(case: Case) -> int:
+    """Return a second by which the replay should have ended: all work on a third of the machine, after the last job."""
+    jobs = case.jobs
+    work_s = int((jobs.size * jobs.runtime_s).sum()) // case.machine.size
+    return int(jobs.submit_s[-1]) + 3 * work_s + int(jobs.runtime_s.max())
+
+
+def _replay(case: Case, policy: Policy, progress: Callable[[str, int], None] | None) -> Schedule:
+    return replay(
+        case.jobs,
+        case.node_power_w,
+        machine_size=case.machine.size,
+        policy=policy,
+        peaks=peak_times(case.prices),
+        progress=(lambda submitted: progress(policy.name, submitted)) if progress else None,
+    )
+
+
+def _usage(case: Case, schedule: Schedule, begin_s: int, until_s: int) -> Usage:
+    return Usage(
+        size=case.jobs.size,
+        node_power_w=case.node_power_w,
+        start_s=schedule.start_s,
+        end_s=schedule.end_s,
+        machine_size=case.machine.size,
+        idle_w=case.machine.idle_w,
+        begin_s=begin_s,
+        until_s=until_s,
+    )
+
+
+def _meters(case: Case, until_s: int) -> Meters:
+    laid = case.prices.laid
+    price, known = price_meters(laid.series, laid.offset_s)
+    carbon = None
+    if isinstance(case.carbon, float):
+        carbon = constant_meter(case.carbon)
+    elif case.carbon is not None:
+        continued = case.carbon.until(until_s)
+        carbon = meter(continued.series, continued.offset_s)
+    return Meters(constant_meter(1.0), price, known, carbon, laid.series.currency)

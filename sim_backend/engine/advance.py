@@ -1,0 +1,167 @@
+"""The event loop: ends, submissions and price changes move the clock; scheduling passes start jobs.
+
+One pass a second after all its events, ends first: a scheduler acts on a state, not on a message. With
+`pass_per_event` each event has its own pass, as in the simulator pyss: within a second submissions come before ends,
+and a job whose expected end has come no longer holds its nodes.
+"""
+
+from offpeak.compiled import in_place, index, part
+from plugin.window_policy import ARRIVAL, EXTERNAL
+from sim_backend.engine.backfill import backfill
+from sim_backend.engine.conservative import keep_promises
+from sim_backend.engine.queue import close_pass, note_passed_over, submit_next
+from sim_backend.engine.rules import CONSERVATIVE, PREDICTED_RUNTIME, Rules
+from sim_backend.engine.starts import end_first, expect_end, release, unlist
+from sim_backend.engine.state import NEVER, PeakTimes, State, Workload
+from sim_backend.engine.window import open_window, order_window
+
+PAUSED, FINISHED, DECIDE = range(3)
+
+
+@part
+def correct_predictions(workload: Workload, state: State) -> None:
+    """Give running jobs that outlived their predicted run time their user's estimate."""
+    now = state.scalars[0]
+    slots = state.slots
+    at = 0
+    while at < now.listed and slots.expected_end_s[state.expected[at]] <= now.now_s:
+        slot = state.expected[at]
+        job = slots.job[slot]
+        corrected_s = state.start_s[job] + workload.estimate_s[job]
+        if corrected_s <= now.now_s:
+            at += 1
+            continue
+        unlist(state, slot)
+        expect_end(state, slot, corrected_s)
+        now.ended = 1
+
+
+@part
+def release_expected(state: State) -> None:
+    """Give back the nodes of running jobs whose expected end has come, before their end is handled."""
+    now = state.scalars[0]
+    while now.listed > 0 and state.slots.expected_end_s[state.expected[0]] <= now.now_s:
+        release(state, state.expected[0])
+
+
+@part
+def next_event_s(workload: Workload, state: State, peaks: PeakTimes) -> int:
+    """Return when something happens next, NEVER when nothing will."""
+    now = state.scalars[0]
+    at_s = NEVER
+    if now.next_job < len(workload.submit_s):
+        at_s = workload.submit_s[index(now.next_job)]
+    if now.running > 0:
+        at_s = min(at_s, state.slots.end_s[index(state.ends[0])])
+    if now.waiting > 0:
+        at_s = min(at_s, now.wanted_pass_s)
+        if now.next_peak < len(peaks.at_s):
+            at_s = min(at_s, peaks.at_s[now.next_peak])
+    return int(at_s)
+
+
+@part
+def take_event(workload: Workload, state: State, rules: Rules) -> bool:
+    """Handle one event of this second, a submission before an end, and say whether there was one."""
+    now = state.scalars[0]
+    if now.next_job < len(workload.submit_s) and workload.submit_s[index(now.next_job)] <= now.now_s:
+        submit_next(workload, state, rules)
+        return True
+    if now.running > 0 and state.slots.end_s[index(state.ends[0])] <= now.now_s:
+        end_first(workload, state)
+        return True
+    return False
+
+
+@part
+def take_events(workload: Workload, state: State, rules: Rules) -> bool:
+    """Handle all events of this second, ends first, and say whether there were any."""
+    now = state.scalars[0]
+    any_event = False
+    while now.running > 0 and state.slots.end_s[index(state.ends[0])] <= now.now_s:
+        end_first(workload, state)
+        any_event = True
+    while now.next_job < len(workload.submit_s) and workload.submit_s[index(now.next_job)] <= now.now_s:
+        submit_next(workload, state, rules)
+        any_event = True
+    return any_event
+
+
+@part
+def take_price_changes(state: State, peaks: PeakTimes) -> bool:
+    """Handle the changes of the price's state that have come, and say whether there were any."""
+    now = state.scalars[0]
+    before = now.next_peak
+    while now.next_peak < len(peaks.at_s) and peaks.at_s[now.next_peak] <= now.now_s:
+        now.next_peak += 1
+    return bool(now.next_peak > before)
+
+
+@part
+def want_pass(state: State, rules: Rules) -> None:
+    """Ask for a scheduling pass at the next multiple of the period."""
+    now = state.scalars[0]
+    now.wanted_pass_s = now.now_s
+    if rules.period_s > 0:
+        now.wanted_pass_s += -now.now_s % rules.period_s
+
+
+@part
+def nothing_can_start(state: State, rules: Rules) -> bool:
+    """Say whether a pass would change nothing: no job waits, or none is small enough for what is free."""
+    now = state.scalars[0]
+    return bool(now.waiting == 0 or (now.free < now.smallest and rules.discipline != CONSERVATIVE))
+
+
+@part
+def run_pass(workload: Workload, state: State, rules: Rules, machine_size: int) -> None:
+    """Start what the discipline starts now."""
+    if rules.discipline == CONSERVATIVE:
+        keep_promises(workload, state, machine_size)
+    else:
+        backfill(workload, state, rules)
+    if rules.policy != ARRIVAL:
+        note_passed_over(state)
+    close_pass(state)
+
+
+@in_place
+def advance(workload: Workload, peaks: PeakTimes, rules: Rules, machine_size: int, state: State, until_s: int) -> int:
+    """Handle all events up to and including second `until_s`.
+
+    Returns PAUSED when later events are left, FINISHED when none are, DECIDE when an external policy has to write
+    `state.window.order` before the next call.
+    """
+    now = state.scalars[0]
+    while True:
+        if now.deciding == 0:
+            at_s = next_event_s(workload, state, peaks)
+            if at_s == NEVER:
+                return FINISHED
+            if at_s > until_s:
+                return PAUSED
+            now.now_s = max(now.now_s, at_s)
+            changed = take_price_changes(state, peaks)
+            if rules.pass_per_event:
+                changed |= take_event(workload, state, rules)
+            else:
+                changed |= take_events(workload, state, rules)
+            if changed:
+                want_pass(state, rules)
+            if now.wanted_pass_s > now.now_s:
+                continue
+            now.wanted_pass_s = NEVER
+            if rules.pass_per_event:
+                release_expected(state)
+            if rules.estimates == PREDICTED_RUNTIME:
+                correct_predictions(workload, state)
+            if nothing_can_start(state, rules):
+                continue
+            open_window(workload, state, 0 if rules.policy == ARRIVAL else rules.window)
+            if rules.policy == EXTERNAL:
+                now.deciding = 1
+                return DECIDE
+            if rules.policy != ARRIVAL:
+                order_window(state, peaks, rules)
+        now.deciding = 0
+        run_pass(workload, state, rules, machine_size)

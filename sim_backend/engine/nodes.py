@@ -1,0 +1,113 @@
+"""Which node runs what: a bitmap of free nodes, and for each running job the pieces of it that the job holds.
+
+A piece is one 64-node word with the mask of the nodes taken from it. A job's pieces are a linked list in a pool;
+every live piece holds at least one node, so a pool of as many pieces as nodes can never run out.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpeak.compiled import index, kernel, part
+from sim_backend.engine.bits import lowest_bit, popcount
+
+NO_PIECE = -1
+WORD_NODES = 64
+
+
+class Nodes(NamedTuple):
+    """The machine's allocation state. `cursor` is [first word that may have a free node, head of the unused pieces]."""
+
+    free: NDArray[np.uint64]
+    piece_word: NDArray[np.int32]
+    piece_mask: NDArray[np.uint64]
+    piece_next: NDArray[np.int32]
+    cursor: NDArray[np.int64]
+
+
+def all_free(machine_size: int) -> Nodes:
+    """Return a machine of `machine_size` nodes with nothing on it."""
+    words = -(-machine_size // WORD_NODES)
+    free = np.full(words, ~np.uint64(0), dtype=np.uint64)
+    surplus = words * WORD_NODES - machine_size
+    free[-1] >>= np.uint64(surplus)
+    following = np.arange(1, machine_size + 1, dtype=np.int32)
+    following[-1] = NO_PIECE
+    return Nodes(
+        free=free,
+        piece_word=np.zeros(machine_size, dtype=np.int32),
+        piece_mask=np.zeros(machine_size, dtype=np.uint64),
+        piece_next=following,
+        cursor=np.zeros(2, dtype=np.int64),
+    )
+
+
+@part
+def lowest_bits(word: np.uint64, count: int) -> np.uint64:
+    """Return the `count` lowest set bits of `word`, which has more than `count`."""
+    rest = word
+    for _ in range(count):
+        rest &= rest - np.uint64(1)
+    return word ^ rest
+
+
+@part
+def take_nodes(nodes: Nodes, count: int) -> int:
+    """Take the `count` lowest-numbered free nodes (there are as many) and return the head of their pieces."""
+    head = NO_PIECE
+    word = nodes.cursor[0]
+    unused = int(nodes.cursor[1])
+    left = count
+    while True:
+        available = nodes.free[index(word)]
+        if available != np.uint64(0):
+            here: int = popcount(available)
+            mask = available if here <= left else lowest_bits(available, left)
+            nodes.free[index(word)] = available ^ mask
+            piece = index(unused)
+            unused = int(nodes.piece_next[piece])
+            nodes.piece_word[piece] = word
+            nodes.piece_mask[piece] = mask
+            nodes.piece_next[piece] = head
+            head = int(piece)
+            left -= here
+            if left <= 0:
+                break
+        word += 1
+    nodes.cursor[0] = word
+    nodes.cursor[1] = unused
+    return int(head)
+
+
+@part
+def give_back(nodes: Nodes, head: int) -> None:
+    """Free the nodes of the pieces that start at `head`."""
+    piece = head
+    lowest = nodes.cursor[0]
+    while piece != NO_PIECE:
+        at = index(piece)
+        word = nodes.piece_word[at]
+        nodes.free[index(word)] |= nodes.piece_mask[at]
+        lowest = min(lowest, word)
+        following = nodes.piece_next[at]
+        nodes.piece_next[at] = nodes.cursor[1]
+        nodes.cursor[1] = piece
+        piece = following
+    nodes.cursor[0] = lowest
+
+
+@kernel
+def node_numbers(nodes: Nodes, head: int, size: int) -> NDArray[np.int64]:
+    """Return the numbers of the `size` nodes that the pieces from `head` hold, in no particular order."""
+    numbers = np.empty(size, dtype=np.int64)
+    found = 0
+    piece = head
+    while piece != NO_PIECE:
+        mask = nodes.piece_mask[piece]
+        while mask != np.uint64(0):
+            numbers[found] = nodes.piece_word[piece] * WORD_NODES + lowest_bit(mask)
+            mask &= mask - np.uint64(1)
+            found += 1
+        piece = nodes.piece_next[piece]
+    return numbers

@@ -1,0 +1,81 @@
+"""The queue: submissions join at its end, started jobs leave holes, who was passed over is remembered."""
+
+from offpeak.compiled import index, part
+from predictors.run_time import predict_run_time
+from sim_backend.engine.rules import EXACT_RUNTIME, PREDICTED_RUNTIME, Rules
+from sim_backend.engine.state import NEVER, NOT_YET, State, Workload
+
+MOST_HOLES = 64
+
+
+@part
+def submit_next(workload: Workload, state: State, rules: Rules) -> None:
+    """Put the next submitted job at the end of the queue."""
+    now = state.scalars[0]
+    queue = state.queue
+    job = index(now.next_job)
+    estimate_s = workload.estimate_s[job]
+    if rules.estimates == EXACT_RUNTIME:
+        estimate_s = workload.runtime_s[job]
+    elif rules.estimates == PREDICTED_RUNTIME:
+        estimate_s = predict_run_time(state.recent_s, workload.user[job], estimate_s)
+    at = index(now.tail)
+    queue.job[at] = job
+    queue.size[at] = workload.size[job]
+    queue.estimate_s[at] = estimate_s
+    queue.passed_over_s[at] = NOT_YET
+    queue.reserved_s[at] = NOT_YET
+    now.next_job += 1
+    now.tail += 1
+    now.waiting += 1
+    now.smallest = min(now.smallest, workload.size[job])
+
+
+@part
+def note_passed_over(state: State) -> None:
+    """Note the time on each waiting job that a later submission has just overtaken for the first time.
+
+    A start at one position passes over all jobs before it, so those ever passed over are a prefix of the queue.
+    """
+    now = state.scalars[0]
+    for position in range(max(now.passed_over, now.head), now.furthest):
+        state.queue.passed_over_s[position] = now.now_s
+    now.passed_over = max(now.passed_over, now.furthest)
+
+
+@part
+def compact(state: State) -> None:
+    """Move the waiting jobs to the front of the queue's arrays, without holes."""
+    now = state.scalars[0]
+    queue = state.queue
+    write = 0
+    passed_over = 0
+    now.smallest = NEVER
+    for read in range(now.head, now.tail):
+        if queue.size[read] == NEVER:
+            continue
+        queue.job[write] = queue.job[read]
+        queue.size[write] = queue.size[read]
+        queue.estimate_s[write] = queue.estimate_s[read]
+        queue.passed_over_s[write] = queue.passed_over_s[read]
+        queue.reserved_s[write] = queue.reserved_s[read]
+        now.smallest = min(now.smallest, queue.size[write])
+        write += 1
+        passed_over += read < now.passed_over
+    now.head = 0
+    now.tail = write
+    now.passed_over = passed_over
+
+
+@part
+def close_pass(state: State) -> None:
+    """Tidy up behind a pass: skip the holes at the front, compact when there are more holes than jobs."""
+    now = state.scalars[0]
+    while now.head < now.tail and state.queue.size[now.head] == NEVER:
+        now.head += 1
+    if now.tail > 2 * now.waiting + MOST_HOLES:
+        compact(state)
+    now.seen = now.tail
+    now.ended = 0
+    now.furthest = 0
+    now.passes += 1

@@ -1,0 +1,177 @@
+"""The engine's state: arrays only, so that copying the arrays copies the engine.
+
+Time is integer seconds of the trace. Ties are decided by the order of submission and, among running jobs, by `started`,
+the number of the start.
+"""
+
+from copy import deepcopy
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plugin.knapsack import Fillings, scratch
+from sim_backend.engine.nodes import Nodes, all_free
+
+Int64 = NDArray[np.int64]
+Float64 = NDArray[np.float64]
+
+NEVER = np.iinfo(np.int64).max
+NOT_YET = -1
+
+
+class Workload(NamedTuple):
+    """The jobs to run, in submission order, never written: s, allocation units, W per unit, users from 0."""
+
+    submit_s: Int64
+    runtime_s: Int64
+    estimate_s: Int64
+    size: Int64
+    node_power_w: Float64
+    user: Int64
+
+
+class PeakTimes(NamedTuple):
+    """From `at_s[i]` on the price is in state `peak[i]` (offpeak.peak's constants); before `at_s[0]` it is unknown."""
+
+    at_s: Int64
+    peak: NDArray[np.int8]
+
+
+class Queue(NamedTuple):
+    """Waiting jobs in submission order, at positions [scalars.head, scalars.tail).
+
+    Where a job has left, its position stays behind as a hole, too wide for any machine (`size` NEVER), until the queue
+    is compacted.
+    """
+
+    job: Int64
+    size: Int64
+    estimate_s: Int64
+    passed_over_s: Int64
+    reserved_s: Int64
+
+
+class Slots(NamedTuple):
+    """What a running job holds; `pieces` heads its nodes in `Nodes`, NOT_YET once they are given back."""
+
+    job: Int64
+    size: Int64
+    started: Int64
+    end_s: Int64
+    expected_end_s: Int64
+    pieces: Int64
+    following: Int64
+
+
+class Profile(NamedTuple):
+    """Free units over time as promised to conservative backfilling: `free[i]` from `at_s[i]` on; length in scalars."""
+
+    at_s: Int64
+    free: Int64
+
+
+class Window(NamedTuple):
+    """The window of this pass by rank of submission, and the order that a policy gives to these ranks."""
+
+    position: Int64
+    size: Int64
+    node_power_w: Float64
+    order: Int64
+
+
+class State(NamedTuple):
+    """Everything that `advance` moves.
+
+    `ends` is a binary heap of the slots of all running jobs by (end, start number); `expected` holds the slots of those
+    that still hold nodes, sorted by (expected end, start). `recent_s` is what predictors.run_time has learned,
+    `start_s` the result: the start of each job, NOT_YET before it.
+    """
+
+    scalars: NDArray[np.void]
+    queue: Queue
+    slots: Slots
+    ends: Int64
+    expected: Int64
+    nodes: Nodes
+    profile: Profile
+    window: Window
+    fillings: Fillings
+    recent_s: Int64
+    start_s: Int64
+
+
+SCALARS = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            "now_s",  # the second whose events are handled
+            "next_job",  # the next job to be submitted
+            "next_peak",  # the next change of the price's state
+            "wanted_pass_s",  # when the next scheduling pass is due
+            "head",  # no job waits at an earlier position of the queue
+            "tail",  # the position behind the last waiting job
+            "waiting",  # jobs in the queue
+            "smallest",  # no waiting job is smaller
+            "seen",  # the position behind the last job that the last pass has seen
+            "passed_over",  # all jobs at earlier positions have been passed over
+            "furthest",  # the furthest position from which this pass has started a job
+            "considered",  # how many entries of the order this pass may start
+            "window",  # the number of jobs in the window of this pass
+            "behind_window",  # the position behind the window
+            "deciding",  # 1 while an external policy decides on the order
+            "running",  # jobs that have not ended
+            "listed",  # running jobs that hold nodes
+            "free",  # units without a job
+            "started",  # jobs started so far
+            "ended",  # 1 when nodes were given back since the last pass
+            "free_slot",  # head of the unused slots
+            "shadow_s",  # the reservation of the first job that waits, NOT_YET when there is none
+            "extra",  # units that this reservation leaves over
+            "breakpoints",  # length of the profile
+            "passes",  # scheduling passes so far
+        )
+    ]
+)
+
+
+def new_state(workload: Workload, *, machine_size: int, window: int, users: int) -> State:
+    """Return the state before the first event: an empty machine of `machine_size` units."""
+    jobs = len(workload.submit_s)
+    most_running = min(jobs, machine_size)
+    scalars = np.zeros(1, dtype=SCALARS)
+    scalars["free"] = machine_size
+    scalars["smallest"] = NEVER
+    scalars["wanted_pass_s"] = NEVER
+    scalars["shadow_s"] = NOT_YET
+    scalars["now_s"] = workload.submit_s[0] if jobs else 0
+
+    def column(length: int) -> Int64:
+        return np.empty(length, dtype=np.int64)
+
+    return State(
+        scalars=scalars,
+        queue=Queue(*(column(jobs) for _ in Queue._fields)),
+        slots=Slots(
+            job=column(most_running),
+            size=column(most_running),
+            started=column(most_running),
+            end_s=column(most_running),
+            expected_end_s=column(most_running),
+            pieces=column(most_running),
+            following=np.arange(1, most_running + 1, dtype=np.int64),
+        ),
+        ends=column(most_running),
+        expected=column(most_running),
+        nodes=all_free(machine_size),
+        profile=Profile(column(2 * (jobs + most_running) + 4), column(2 * (jobs + most_running) + 4)),
+        window=Window(column(window), column(window), np.empty(window), column(window)),
+        fillings=scratch(machine_size),
+        recent_s=np.full(2 * users, NOT_YET, dtype=np.int64),
+        start_s=np.full(jobs, NOT_YET, dtype=np.int64),
+    )
+
+
+def copy_state(state: State) -> State:
+    """Return an independent copy: a what-if may move it without touching the original."""
+    return deepcopy(state)

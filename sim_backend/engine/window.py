@@ -1,0 +1,88 @@
+"""The window: which of the first queued jobs a policy may reorder in this pass, and the order that it gives them."""
+
+from offpeak.compiled import part
+from offpeak.peak import Peak
+from plugin.greedy import sort_by_power
+from plugin.knapsack import fill_nodes, fill_value, put_first
+from plugin.window_policy import GREEDY, GREEDY_SLIDE, KNAPSACK
+from sim_backend.engine.rules import Rules
+from sim_backend.engine.state import NEVER, PeakTimes, State, Workload
+
+OFF_PEAK, ON_PEAK, UNKNOWN = int(Peak.OFF_PEAK), int(Peak.ON_PEAK), int(Peak.UNKNOWN)
+
+
+@part
+def open_window(workload: Workload, state: State, most: int) -> None:
+    """Gather the first `most` waiting jobs, in submission order; all jobs are considered."""
+    now = state.scalars[0]
+    queue = state.queue
+    window = state.window
+    position = now.head
+    gathered = 0
+    while gathered < most and position < now.tail:
+        if queue.size[position] != NEVER:
+            window.position[gathered] = position
+            window.size[gathered] = queue.size[position]
+            window.node_power_w[gathered] = workload.node_power_w[queue.job[position]]
+            window.order[gathered] = gathered
+            gathered += 1
+        position += 1
+    now.window = gathered
+    now.behind_window = position
+    now.considered = gathered + now.tail - position
+
+
+@part
+def current_peak(state: State, peaks: PeakTimes) -> int:
+    """Return the price's state now."""
+    following = state.scalars[0].next_peak
+    return int(peaks.peak[following - 1]) if following > 0 else UNKNOWN
+
+
+@part
+def kept_places(state: State, rules: Rules) -> int:
+    """Return how many jobs at the front of the window keep their place: passed over for longer than the bound."""
+    now = state.scalars[0]
+    kept = 0
+    while kept < now.window:
+        position = state.window.position[kept]
+        if position >= now.passed_over:
+            return kept
+        if now.now_s - state.queue.passed_over_s[position] <= rules.max_postponement_s:
+            return kept
+        kept += 1
+    return kept
+
+
+@part
+def free_behind(state: State, kept: int) -> int:
+    """Return the units that are left when those of the first `kept` jobs that fit in order have started."""
+    free = state.scalars[0].free
+    for rank in range(kept):
+        if state.window.size[rank] > free:
+            return int(free)
+        free -= state.window.size[rank]
+    return int(free)
+
+
+@part
+def order_window(state: State, peaks: PeakTimes, rules: Rules) -> None:
+    """Let the policy order the window, and say how many jobs are considered. An unknown price changes nothing."""
+    now = state.scalars[0]
+    peak = current_peak(state, peaks)
+    if peak == UNKNOWN:
+        return
+    kept = kept_places(state, rules)
+    order = state.window.order
+    size = state.window.size[: now.window]
+    power = state.window.node_power_w[: now.window]
+    if rules.policy <= GREEDY_SLIDE:
+        sort_by_power(order, kept, power, (peak == OFF_PEAK) == (rules.policy == GREEDY))
+        return
+    free = free_behind(state, kept)
+    if rules.policy == KNAPSACK:
+        put_first(order, kept, fill_nodes(state.fillings, kept, size, power, free, peak == OFF_PEAK), now.window)
+    elif peak == OFF_PEAK:
+        now.considered = put_first(order, kept, fill_value(state.fillings, kept, size, power, free), now.window)
+    else:
+        now.considered = kept

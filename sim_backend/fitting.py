@@ -1,0 +1,22 @@
+"""Fits a log's jobs to a machine: in its allocation unit, without those that could never run on it."""
+
+from offpeak.errors import BadTrace
+from offpeak.jobs import Jobs, Rejected, Trace
+
+
+def runnable(trace: Trace, size_limit: int) -> tuple[Jobs, tuple[Rejected, ...]]:
+    """Return the jobs of at most `size_limit` units, and all rejected ones; BadTrace if no job is left."""
+    wide = trace.jobs.size > size_limit
+    rejected = trace.rejected
+    if wide.any():
+        job_ids = tuple(trace.jobs.job_id[wide].tolist())
+        rejected = (*rejected, Rejected(f"wider than the machine ({size_limit})", job_ids))
+    if wide.all():
+        reasons = "; ".join(f"{len(each.job_ids):,} {each.reason}" for each in rejected) or "it is empty"
+        raise BadTrace(f"{trace.name}: no job can run: {reasons}", hint="give the machine's size with --nodes")
+    return trace.jobs.take(~wide), rejected
+
+
+def whole_nodes(jobs: Jobs, processors_per_node: int) -> Jobs:
+    """Return the jobs with sizes in whole nodes instead of processors, rounded up."""
+    return jobs.with_size(-(-jobs.size // processors_per_node))

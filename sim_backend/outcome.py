@@ -1,0 +1,139 @@
+"""What one policy came to on a log: its schedule in figures, beside the baseline's."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from offpeak.accounting import J_PER_KWH, J_PER_MWH, Charge, Meter, Usage, charge, known_time_meter, meter
+from offpeak.jobs import Jobs
+from offpeak.metrics import (
+    bounded_slowdown,
+    bounded_slowdown_by_delay,
+    makespan_s,
+    postponement_s,
+    response_ratio,
+    utilization,
+)
+from offpeak.prices import Series
+from sim_backend.replay import Schedule
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The machine of a replay: allocation units, and what an idle one draws [W]."""
+
+    size: int
+    idle_w: float
+
+
+@dataclass(frozen=True)
+class Meters:
+    """What a schedule is charged by, on the log's clock. `known` is None where the prices have no gaps."""
+
+    energy: Meter
+    price: Meter
+    known: Meter | None
+    carbon: Meter | None
+    currency: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The figures of one policy, units in the names; `saving_pct` and what follows are against the first policy.
+
+    `mean_bounded_slowdown` is max((wait + run) / max(run, 10 s), 1), `mean_bounded_slowdown_by_delay` is
+    1 + wait / max(10 s, run). `cost` leaves out `unpriced_kwh`, used while no price was known. `co2_kg` is None without
+    a carbon intensity. `worst_postponement_s` is the latest that a job starts after its start under the first policy,
+    `worst_postponement_job_id` that job. `response_ratio` is the geometric mean of response under the first policy over
+    response under this one.
+    """
+
+    policy: str
+    jobs: int
+    mean_wait_s: float
+    mean_response_s: float
+    mean_bounded_slowdown: float
+    mean_bounded_slowdown_by_delay: float
+    utilization: float
+    makespan_s: int
+    energy_kwh: float
+    idle_energy_kwh: float
+    unpriced_kwh: float
+    cost: float
+    currency: str
+    co2_kg: float | None
+    saving_pct: float
+    worst_postponement_s: int
+    worst_postponement_job_id: int
+    response_ratio: float
+    simulate_s: float
+
+
+@dataclass(frozen=True)
+class Charges:
+    """What a schedule used: energy [J], and money and CO2 in watts times their unit times seconds."""
+
+    energy: Charge
+    cost: Charge
+    unpriced_j: float
+    carbon: Charge | None
+
+
+@dataclass(frozen=True)
+class Run:
+    """One policy's schedule and what it used."""
+
+    policy: str
+    schedule: Schedule
+    charges: Charges
+
+
+def charges_of(usage: Usage, meters: Meters) -> Charges:
+    """Return what the machine used over the period of `usage`."""
+    energy = charge(meters.energy, usage)
+    known_j = charge(meters.known, usage).total if meters.known else energy.total
+    carbon = charge(meters.carbon, usage) if meters.carbon else None
+    return Charges(energy, charge(meters.price, usage), energy.total - known_j, carbon)
+
+
+def price_meters(series: Series, offset_s: int) -> tuple[Meter, Meter | None]:
+    """Return the meter of the prices, and that of the time in which they are known unless they always are."""
+    known = None if series.known.all() else known_time_meter(series, offset_s)
+    return meter(series, offset_s), known
+
+
+def outcome_of(run: Run, baseline: Run, jobs: Jobs, machine: Machine, currency: str) -> Outcome:
+    """Return the figures of a run, against those of the first policy's run."""
+    schedule = run.schedule
+    used = run.charges
+    wait_s = schedule.start_s - jobs.submit_s
+    runtime_s = schedule.end_s - schedule.start_s
+    span_s = makespan_s(jobs.submit_s, schedule.end_s)
+    postponed_s = postponement_s(schedule.start_s, baseline.schedule.start_s)
+    worst = int(np.argmax(postponed_s))
+    return Outcome(
+        policy=run.policy,
+        jobs=len(jobs),
+        mean_wait_s=float(wait_s.mean()),
+        mean_response_s=float((schedule.end_s - jobs.submit_s).mean()),
+        mean_bounded_slowdown=float(bounded_slowdown(wait_s, runtime_s).mean()),
+        mean_bounded_slowdown_by_delay=float(bounded_slowdown_by_delay(wait_s, runtime_s).mean()),
+        utilization=utilization(jobs.size, runtime_s, machine_size=machine.size, period_s=span_s),
+        makespan_s=span_s,
+        energy_kwh=used.energy.total / J_PER_KWH,
+        idle_energy_kwh=used.energy.idle / J_PER_KWH,
+        unpriced_kwh=used.unpriced_j / J_PER_KWH,
+        cost=used.cost.total / J_PER_MWH,
+        currency=currency,
+        co2_kg=None if used.carbon is None else used.carbon.total / J_PER_KWH / 1000,
+        saving_pct=saving_pct(used.cost.total, baseline.charges.cost.total),
+        worst_postponement_s=int(postponed_s[worst]),
+        worst_postponement_job_id=int(jobs.job_id[worst]),
+        response_ratio=response_ratio(schedule.end_s - jobs.submit_s, baseline.schedule.end_s - jobs.submit_s),
+        simulate_s=schedule.simulate_s,
+    )
+
+
+def saving_pct(cost: float, baseline: float) -> float:
+    """Return by how many per cent `cost` is below the baseline's; 0 where that is nothing."""
+    return 100 * (baseline - cost) / abs(baseline) if baseline else 0.0

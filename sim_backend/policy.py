@@ -1,0 +1,75 @@
+"""A policy by its name: a discipline, and perhaps a window policy on top of it ("easy", "greedy", "fcfs+knapsack")."""
+
+from dataclasses import dataclass
+
+from offpeak.errors import BadInput
+from offpeak.settings import SchedulingSettings
+from offpeak.suggest import did_you_mean
+from plugin.window_policy import NO_POLICY, WindowPolicy, window_policies, window_policy
+from sim_backend.engine.rules import (
+    BEST_FIT,
+    CONSERVATIVE,
+    EASY,
+    EXACT_RUNTIME,
+    FCFS,
+    FIRST_FIT,
+    PREDICTED_RUNTIME,
+    USER_ESTIMATE,
+    Rules,
+)
+
+DISCIPLINES = {
+    "fcfs": FCFS,
+    "easy": EASY,
+    "conservative": CONSERVATIVE,
+    "first-fit": FIRST_FIT,
+    "best-fit": BEST_FIT,
+    "bff": FIRST_FIT,
+    "bbf": BEST_FIT,
+}
+DEFAULT_DISCIPLINE = "easy"
+ESTIMATES = {"user": USER_ESTIMATE, "exact": EXACT_RUNTIME, "predicted": PREDICTED_RUNTIME}
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What is replayed under one name. `kill_at_estimate`: jobs end at their estimate at the latest."""
+
+    name: str
+    rules: Rules
+    window_policy: WindowPolicy
+    kill_at_estimate: bool
+
+
+def parse_policy(name: str, scheduling: SchedulingSettings) -> Policy:
+    """Return the policy that `name` means under these settings; BadInput if it means none."""
+    discipline, window = _parts(name)
+    if window.most_jobs is not None and scheduling.window > window.most_jobs:
+        raise BadInput(
+            f"policy {name!r}: a window of {scheduling.window} jobs is too large",
+            hint=f"a knapsack's window has at most {window.most_jobs} jobs: --window {window.most_jobs}",
+        )
+    per_event = scheduling.passes == "event"
+    rules = Rules(
+        discipline=discipline,
+        policy=window.code,
+        window=scheduling.window,
+        period_s=scheduling.period_s or 0,
+        max_postponement_s=scheduling.max_postponement_s,
+        estimates=ESTIMATES[scheduling.estimates],
+        pass_per_event=per_event,
+    )
+    # pyss frees a job's nodes at its estimate, so it knows no jobs that run longer.
+    return Policy(name, rules, window, kill_at_estimate=scheduling.kill_at_estimate or per_event)
+
+
+def _parts(name: str) -> tuple[int, WindowPolicy]:
+    if name in DISCIPLINES:
+        return DISCIPLINES[name], NO_POLICY
+    discipline, plus, window = name.rpartition("+")
+    if not plus:
+        discipline = DEFAULT_DISCIPLINE
+    if discipline not in DISCIPLINES or (window not in window_policies()):
+        known = (*DISCIPLINES, *window_policies())
+        raise BadInput(f"unknown policy {name!r}", hint=did_you_mean(name, known) + "; or two of them: fcfs+greedy")
+    return DISCIPLINES[discipline], window_policy(window)

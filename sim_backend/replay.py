@@ -1,0 +1,130 @@
+"""Replays a log under one policy: when would each job have started?"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpeak.errors import OffpeakError
+from offpeak.jobs import Float64, Int64, Jobs
+from offpeak.peak import Peak
+from plugin.window_policy import ARRIVAL, WindowView
+from sim_backend.engine.advance import DECIDE, advance
+from sim_backend.engine.rules import PREDICTED_RUNTIME
+from sim_backend.engine.state import NEVER, PeakTimes, State, Workload, new_state
+from sim_backend.policy import Policy
+
+JOBS_PER_STEP = 50_000
+NO_PEAKS = PeakTimes(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int8))
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When each job started and ended [trace seconds], in the order of the jobs; `simulate_s` the time it took."""
+
+    start_s: Int64
+    end_s: Int64
+    simulate_s: float
+
+
+def workload_of(jobs: Jobs, node_power_w: Float64, policy: Policy) -> Workload:
+    """Return the jobs as the engine takes them: run times as they will be, users numbered from 0."""
+    runtime_s = np.minimum(jobs.runtime_s, jobs.estimate_s) if policy.kill_at_estimate else jobs.runtime_s
+    if policy.rules.estimates == PREDICTED_RUNTIME:
+        user = np.unique(jobs.user, return_inverse=True)[1].astype(np.int64)
+    else:
+        user = np.zeros(len(jobs), dtype=np.int64)
+    return Workload(jobs.submit_s, runtime_s, jobs.estimate_s, jobs.size, node_power_w, user)
+
+
+def replay(
+    jobs: Jobs,
+    node_power_w: Float64,
+    *,
+    machine_size: int,
+    policy: Policy,
+    peaks: PeakTimes = NO_PEAKS,
+    progress: Callable[[int], None] | None = None,
+) -> Schedule:
+    """Return the schedule of `jobs`, none wider than `machine_size`; `node_power_w` is their draw per unit [W].
+
+    `progress` is told now and then how many jobs have been submitted. Between these steps Ctrl-C is heard.
+    """
+    begin = time.perf_counter()
+    workload = workload_of(jobs, node_power_w, policy)
+    users = int(workload.user.max(initial=0)) + 1
+    state = new_state(workload, machine_size=machine_size, window=policy.rules.window, users=users)
+    if policy.rules.policy == ARRIVAL:
+        peaks = NO_PEAKS
+    for last in range(JOBS_PER_STEP, len(jobs), JOBS_PER_STEP):
+        _advance(workload, peaks, policy, machine_size, state, int(jobs.submit_s[last]), jobs.job_id)
+        if progress:
+            progress(last)
+    _advance(workload, peaks, policy, machine_size, state, NEVER - 1, jobs.job_id)
+    return Schedule(state.start_s, state.start_s + workload.runtime_s, time.perf_counter() - begin)
+
+
+def _advance(
+    workload: Workload, peaks: PeakTimes, policy: Policy, machine_size: int, state: State, until_s: int, job_id: Int64
+) -> None:
+    while advance(workload, peaks, policy.rules, machine_size, state, until_s) == DECIDE:
+        _decide(workload, peaks, policy, state, job_id)
+
+
+def _decide(workload: Workload, peaks: PeakTimes, policy: Policy, state: State, job_id: Int64) -> None:
+    """Let a policy from outside order the window; jobs that were passed over for too long keep their place."""
+    assert policy.window_policy.order is not None
+    window = int(state.scalars["window"][0])
+    view = window_view(workload, peaks, state, job_id)
+    ranks = checked_ranks(policy.name, policy.window_policy.order(view), window)
+    kept = kept_places(state, policy)
+    state.window.order[:window] = list(range(kept)) + [rank for rank in ranks if rank >= kept]
+
+
+def window_view(workload: Workload, peaks: PeakTimes, state: State, job_id: Int64) -> WindowView:
+    """Return what a policy in Python may see of the present window."""
+    now = state.scalars[0]
+    position = state.window.position[: now["window"]]
+    job = state.queue.job[position]
+    return WindowView(
+        now_s=int(now["now_s"]),
+        peak=Peak(peaks.peak[now["next_peak"] - 1]) if now["next_peak"] > 0 else Peak.UNKNOWN,
+        free=int(now["free"]),
+        job_id=_read_only(job_id[job]),
+        size=_read_only(workload.size[job]),
+        estimate_s=_read_only(state.queue.estimate_s[position]),
+        waited_s=_read_only(now["now_s"] - workload.submit_s[job]),
+        node_power_w=_read_only(workload.node_power_w[job]),
+    )
+
+
+def _read_only(column: NDArray[Any]) -> NDArray[Any]:
+    column.flags.writeable = False
+    return column
+
+
+def kept_places(state: State, policy: Policy) -> int:
+    """Return how many jobs at the front of the window were passed over for longer than the policy's bound."""
+    now = state.scalars[0]
+    position = state.window.position[: now["window"]]
+    passed_over_s = now["now_s"] - state.queue.passed_over_s[position]
+    overdue = (position < now["passed_over"]) & (passed_over_s > policy.rules.max_postponement_s)
+    return int(np.argmin(np.append(overdue, False)))
+
+
+def checked_ranks(name: str, ranks: object, window: int) -> list[int]:
+    """Return a policy's answer completed by the ranks left out; OffpeakError if it is no order of the window."""
+    try:
+        given = [int(rank) for rank in ranks]  # type: ignore[attr-defined]
+    except (TypeError, ValueError) as error:
+        raise OffpeakError(f"policy {name!r} returned {ranks!r}", hint="it must return ranks of the window") from error
+    if len(set(given)) != len(given) or not all(0 <= rank < window for rank in given):
+        raise OffpeakError(
+            f"policy {name!r} returned {given}, which is no order of {window} jobs",
+            hint="it must return each rank from 0 to the window's length at most once",
+        )
+    named = set(given)
+    return given + [rank for rank in range(window) if rank not in named]

@@ -1,0 +1,53 @@
+"""What a generated log needs beside sizes and times: who submits, how long they ask for, what their programs draw.
+
+Own simple models. Users: the k-th most active submits in proportion to 1/k (Zipf). Estimates: users over-ask and
+choose among few round values (Tsafrir, Etsion and Feitelson 2005); here the smallest common value that is at least
+the run time times a factor uniform in 1..5 (the "f-model" with f = 4). Power: each user runs one kind of program,
+whose draw per node, between 100 and 300 W, varies by 5 % from job to job.
+"""
+
+import numpy as np
+from numpy.random import Generator
+
+from offpeak.jobs import Float64, Int64
+
+USERS = 100
+LARGEST_OVERASK = 5.0
+LOWEST_W, HIGHEST_W = 100.0, 300.0
+POWER_SPREAD = 0.05
+
+MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
+COMMON_ESTIMATES_S = np.array(
+    [MINUTE_S * minutes for minutes in (5, 10, 15, 20, 30)]
+    + [HOUR_S * hours for hours in (1, 2, 3, 4, 5, 6, 8, 10, 12, 18)]
+)
+
+
+def draw_users(count: int, rng: Generator) -> Int64:
+    """Draw who submits each job: int64[count] in 1..USERS, 1 the most active."""
+    shares = 1.0 / np.arange(1, USERS + 1)
+    cumulative = np.cumsum(shares) / shares.sum()
+    return np.searchsorted(cumulative, rng.random(count), side="right").clip(max=USERS - 1) + 1
+
+
+def draw_estimates_s(runtime_s: Int64, rng: Generator) -> Int64:
+    """Draw the limit [s] that users ask for, never below the run time."""
+    return round_estimates_s(np.ceil(runtime_s * rng.uniform(1.0, LARGEST_OVERASK, len(runtime_s))).astype(np.int64))
+
+
+def round_estimates_s(needed_s: Int64) -> Int64:
+    """Round up to the next common estimate [s]: 5 min to 18 h, then whole days."""
+    rank = np.searchsorted(COMMON_ESTIMATES_S, needed_s)
+    common = COMMON_ESTIMATES_S[np.minimum(rank, len(COMMON_ESTIMATES_S) - 1)]
+    whole_days = -(-needed_s // DAY_S) * DAY_S
+    return np.where(rank < len(COMMON_ESTIMATES_S), common, whole_days)
+
+
+def draw_habits_w(rng: Generator) -> Float64:
+    """Draw each user's usual draw per node [W], float64[USERS]."""
+    return rng.uniform(LOWEST_W, HIGHEST_W, USERS)
+
+
+def draw_node_power_w(user: Int64, habits_w: Float64, rng: Generator) -> Float64:
+    """Draw the jobs' power per node [W], to 0.1 W as a meter shows it."""
+    return np.round(habits_w[user - 1] * (1 + POWER_SPREAD * rng.standard_normal(len(user))), 1)

@@ -1,0 +1,37 @@
+"""Fixtures that every test may ask for."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The folder that holds pyproject.toml."""
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder `shared` beside the repository: logs and prices too large to bundle. Skips where it is absent."""
+    folder = REPOSITORY.parent / "shared"
+    if not folder.is_dir():
+        pytest.skip("needs the folder `shared` beside the repository")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def golden() -> Callable[[str, str], None]:
+    """Compares a text with the file of that name in tests/golden; with UPDATE_GOLDEN=1 it writes the file instead."""
+
+    def compare(name: str, text: str) -> None:
+        file = REPOSITORY / "tests" / "golden" / name
+        if os.environ.get("UPDATE_GOLDEN"):
+            file.write_text(text, encoding="utf-8")
+        assert text == file.read_text(encoding="utf-8")
+
+    return compare

@@ -1,0 +1,101 @@
+"""Text with a unit: what is read, what is refused, and that the way back leads to the same."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offpeak.errors import BadInput
+from offpeak.units import (
+    format_duration,
+    parse_carbon_g_per_kwh,
+    parse_duration_s,
+    parse_power_w,
+    parse_price,
+    parse_series_unit,
+)
+
+finite = st.floats(min_value=0, max_value=1e12, allow_nan=False)
+
+
+@pytest.mark.parametrize(("text", "power_w"), [("1.2kW", 1200.0), ("250W", 250.0), (" 3 MW ", 3e6), (".5kW", 500.0)])
+def test_power(text, power_w):
+    assert parse_power_w(text) == power_w
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("30min", 1800), ("1.5h", 5400), ("2d", 172800), ("0s", 0)])
+def test_duration(text, seconds):
+    assert parse_duration_s(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "price"),
+    [("90EUR/MWh", (90.0, "EUR")), ("0.09 usd/kWh", (90.0, "USD")), ("-5e1EUR/MWh", (-50.0, "EUR"))],
+)
+def test_price(text, price):
+    assert parse_price(text) == price
+
+
+@pytest.mark.parametrize("text", ["400g/kWh", "0.4kg/kWh", "400kg/MWh"])
+def test_carbon(text):
+    assert parse_carbon_g_per_kwh(text) == 400.0
+
+
+@pytest.mark.parametrize("parse", [parse_power_w, parse_duration_s, parse_price, parse_carbon_g_per_kwh])
+@pytest.mark.parametrize("text", ["90", "", "kW", "1,5h", "nanW", "ten min", "9 0W"])
+def test_a_bare_number_or_none_at_all_is_refused(parse, text):
+    with pytest.raises(BadInput) as problem:
+        parse(text)
+    assert problem.value.hint
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "hint"),
+    [
+        (parse_power_w, "3KW", "did you mean kW?"),
+        (parse_duration_s, "5mins", "did you mean min?"),
+        (parse_price, "5EURO/MWh", "did you mean EUR/MWh?"),
+        (parse_price, "5EUR/mwh", "did you mean EUR/MWh?"),
+        (parse_carbon_g_per_kwh, "5gkWh", "did you mean g/kWh?"),
+    ],
+)
+def test_an_unknown_unit_says_the_nearest(parse, text, hint):
+    with pytest.raises(BadInput, match="unknown unit") as problem:
+        parse(text)
+    assert problem.value.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("parse", "text"),
+    [(parse_power_w, "-1W"), (parse_duration_s, "-1h"), (parse_duration_s, "0.5s"), (parse_power_w, "1e999W")],
+)
+def test_impossible_quantities_are_refused(parse, text):
+    with pytest.raises(BadInput):
+        parse(text)
+
+
+def test_series_units():
+    assert parse_series_unit("EUR/kWh") == ("EUR/MWh", 1000.0)
+    assert parse_series_unit("kg/MWh") == ("g/kWh", 1.0)
+
+
+@given(st.integers(0, 10**9))
+def test_durations_survive_the_round_trip(seconds):
+    assert parse_duration_s(format_duration(seconds)) == seconds
+
+
+def test_a_duration_is_written_in_the_largest_unit_that_divides_it():
+    assert [format_duration(s) for s in (0, 90, 1800, 5400, 7200, 172800)] == [
+        "0s",
+        "90s",
+        "30min",
+        "90min",
+        "2h",
+        "2d",
+    ]
+
+
+@given(finite)
+def test_numbers_survive_the_round_trip(number):
+    assert parse_power_w(f"{number!r}W") == number
+    assert parse_price(f"{-number!r}EUR/MWh") == (-number, "EUR")
+    assert parse_carbon_g_per_kwh(f"{number!r}g/kWh") == number

@@ -1,0 +1,40 @@
+"""The bundled sample is what the generators make, and what the documents say of it."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from offpeak.job_power import default_power_model
+from offpeak.power_models import Measured
+from sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES, make_sample
+from sim_backend.swf import read_swf
+
+
+def test_the_bundled_files_are_what_the_generators_make(tmp_path: Path) -> None:
+    make_sample(tmp_path)
+    for bundled in (SAMPLE_LOG, SAMPLE_PRICES):
+        # Unpacked: builds of zlib differ in how they pack.
+        assert gzip.decompress((tmp_path / bundled.name).read_bytes()) == gzip.decompress(bundled.read_bytes())
+
+
+def test_it_can_be_made_again_byte_by_byte(tmp_path: Path) -> None:
+    (tmp_path / "again").mkdir()
+    for folder in (tmp_path, tmp_path / "again"):
+        make_sample(folder)
+    for bundled in (SAMPLE_LOG, SAMPLE_PRICES):
+        assert (tmp_path / bundled.name).read_bytes() == (tmp_path / "again" / bundled.name).read_bytes()
+
+
+def test_the_log_is_a_spring_on_a_busy_cluster() -> None:
+    trace = read_swf(SAMPLE_LOG)
+    jobs = trace.jobs
+    assert (len(jobs), trace.processors, trace.time_zone) == (4500, 128, "Europe/Berlin")
+    assert (trace.rejected, trace.notes, trace.skipped_lines) == ((), (), 0)
+    assert 60 <= jobs.submit_s[-1] / 86_400 <= 90
+    assert (jobs.size * jobs.runtime_s).sum() / (128 * (jobs.submit_s[-1] - jobs.submit_s[0])) == pytest.approx(0.75)
+    assert default_power_model(jobs) == Measured()
+
+
+def test_the_sample_is_small() -> None:
+    assert SAMPLE_LOG.stat().st_size + SAMPLE_PRICES.stat().st_size < 150_000

@@ -1,0 +1,149 @@
+"""The installed `offpeak` command, run as an operator runs it."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+OFFPEAK = Path(sys.executable).with_name("offpeak")
+Run = subprocess.CompletedProcess[str]
+
+
+def offpeak(*arguments: str, cwd: Path | None = None, **environment: str) -> Run:
+    return started([str(OFFPEAK), *arguments], cwd=cwd, **environment)
+
+
+def probe(body: str, *options: str) -> list[str]:
+    """Return the command line that runs one more subcommand, which does `body`."""
+    program = f"import ui.command as c\n@c.app.command()\ndef probe():\n    {body}\nc.main()\n"
+    return [sys.executable, "-c", program, "probe", *options]
+
+
+def started(command: list[str], *, cwd: Path | None = None, **environment: str) -> Run:
+    kept = {name: value for name, value in os.environ.items() if name != "OFFPEAK_CONFIG"}
+    return subprocess.run(command, cwd=cwd, env=kept | environment, capture_output=True, text=True, check=False)
+
+
+def test_version_from_any_directory(tmp_path: Path) -> None:
+    done = offpeak("--version", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("offpeak 0.")
+
+
+def test_starts_without_the_heavy_libraries() -> None:
+    program = (
+        "import sys, ui.command as c\n"
+        "code = c.run(['--version'])\n"
+        "print(code, {'numba', 'numpy', 'pyarrow', 'rich', 'holidays'} & set(sys.modules))\n"
+    )
+    assert started([sys.executable, "-c", program]).stdout.splitlines()[1] == "0 set()"
+
+
+def test_help_lists_the_subcommands() -> None:
+    done = offpeak("--help")
+    assert done.returncode == 0
+    assert "show-config" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        ([], ["offpeak: error: Missing command", "  hint: offpeak --help shows what it takes"]),
+        (
+            ["show-confg"],
+            [
+                "offpeak: error: No such command 'show-confg'. Did you mean 'show-config'?",
+                "  hint: offpeak --help shows what it takes",
+            ],
+        ),
+        (
+            ["show-config", "--jsn"],
+            [
+                "offpeak: error: No such option: --jsn (Possible options: --json)",
+                "  hint: offpeak show-config --help shows what it takes",
+            ],
+        ),
+    ],
+)
+def test_a_usage_error_is_one_line_and_a_hint(arguments: list[str], lines: list[str]) -> None:
+    done = offpeak(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == lines
+
+
+def test_a_bad_setting_is_one_line_and_a_hint(tmp_path: Path) -> None:
+    (tmp_path / "offpeak.toml").write_text("[scheduling]\nwindw = 5\n", encoding="utf-8")
+    done = offpeak("show-config", "--config", "offpeak.toml", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == [
+        "offpeak: error: offpeak.toml:2: scheduling.windw is not a setting",
+        "  hint: did you mean scheduling.window?",
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--debug", "show-config", "--config", "absent"], ["show-config", "--config", "absent", "--debug"]]
+)
+def test_debug_shows_the_traceback_before_the_line(arguments: list[str]) -> None:
+    done = offpeak(*arguments)
+    assert done.returncode == 2
+    assert done.stderr.startswith("Traceback")
+    assert "offpeak: error: absent: cannot read the settings file" in done.stderr
+
+
+def test_an_internal_error_is_one_line_and_a_hint() -> None:
+    done = started(probe("raise ValueError('two\\nlines')"))
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "offpeak: internal error: ValueError: two lines",
+        "  hint: --debug shows the traceback",
+    ]
+    assert "Traceback" in started(probe("1 / 0", "--debug")).stderr
+
+
+def test_ctrl_c() -> None:
+    done = started(probe("import signal; signal.raise_signal(signal.SIGINT)"))
+    assert (done.returncode, done.stderr) == (130, "offpeak: interrupted\n")
+
+
+@pytest.mark.parametrize("body", ["c.typer.echo('x')", "import sys; sys.stdout.write('x')"])
+def test_a_reader_that_has_gone_is_no_news(body: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(probe(body), stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_a_full_disk_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([OFFPEAK, "show-config"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[0] == "offpeak: error: No space left on device"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A folder with a site's settings file."""
+    text = '[power]\nidle = "80W"\n\n[scheduling]\npolicies = ["easy"]\nmax_postponement = "6h"\n'
+    (tmp_path / "offpeak.toml").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def test_show_config_names_the_origin_of_every_value(site: Path, golden: Callable[[str, str], None]) -> None:
+    golden("show_config.txt", offpeak("show-config", "--config", "offpeak.toml", cwd=site).stdout)
+
+
+def test_show_config_as_json(site: Path, golden: Callable[[str, str], None]) -> None:
+    text = offpeak("show-config", "--json", cwd=site, OFFPEAK_CONFIG="offpeak.toml").stdout
+    assert json.loads(text)["power.idle"] == {"value": "80W", "unit": "per node", "origin": "offpeak.toml:2"}
+    golden("show_config.json", text)
+
+
+def test_show_config_example_is_the_reference_file(repository: Path) -> None:
+    reference = repository / "docs" / "reference" / "offpeak.toml"
+    assert offpeak("show-config", "--example").stdout == reference.read_text(encoding="utf-8")

@@ -1,0 +1,79 @@
+"""The `offpeak` command: its subcommands, and the one place where an error becomes a line and an exit code."""
+
+import os
+import sys
+import traceback
+from typing import Annotated
+
+import typer
+
+from offpeak.errors import OffpeakError
+from ui.show_config_command import show_config
+from ui.simulate_command import simulate
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+app.command("simulate")(simulate)
+app.command("show-config")(show_config)
+
+
+def main() -> None:
+    """Run the command line and exit: 0 done, 1 failed, 2 bad input, 130 interrupted."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line, say in one line what went wrong, and return the exit code."""
+    debug = "--debug" in arguments
+    try:
+        code = app([word for word in arguments if word != "--debug"], prog_name="offpeak", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output has gone. Python's own flush at exit would complain about it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        code = 130
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        return _say(error)
+    if code == 130:
+        typer.echo("offpeak: interrupted", err=True)
+    return int(code or 0)
+
+
+@app.callback(invoke_without_command=True)
+def offpeak(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,  # noqa: ARG001
+) -> None:
+    """Run HPC jobs when electricity is cheap and clean."""
+    if version:
+        from importlib.metadata import version as installed
+
+        typer.echo(f"offpeak {installed('offpeak')}")
+    elif context.invoked_subcommand is None:
+        context.fail("Missing command.")
+
+
+def _say(error: Exception) -> int:
+    """Print an error's message and hint, a line for each, and return its exit code."""
+    if isinstance(error, OffpeakError):
+        return _print(str(error), error.hint, error.exit_code)
+    if isinstance(error, typer.TyperException):
+        command = getattr(getattr(error, "ctx", None), "command_path", "offpeak")
+        message = " ".join(error.format_message().split()).rstrip(".")
+        return _print(message, f"{command} --help shows what it takes", error.exit_code)
+    if isinstance(error, OSError):
+        return _print(": ".join(filter(None, [error.filename, error.strerror])), "--debug shows where", 1)
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    return _print(f"internal error: {what}", "--debug shows the traceback", 1, kind="")
+
+
+def _print(message: str, hint: str, exit_code: int, *, kind: str = "error: ") -> int:
+    for line in message.splitlines():
+        typer.echo(f"offpeak: {kind}{line}", err=True)
+    for line in hint.splitlines():
+        typer.echo(f"  hint: {line}", err=True)
+    return exit_code

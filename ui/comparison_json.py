@@ -1,0 +1,36 @@
+"""A comparison as JSON: the table's figures and more, with the units in the keys."""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from offpeak.jobs import Trace
+from sim_backend.breakdown import Row
+from sim_backend.case import Prepared
+from sim_backend.compare import Comparison
+
+
+def comparison_json(
+    trace: Trace, prepared: Prepared, comparison: Comparison, breakdowns: dict[str, tuple[tuple[Row, ...], ...]]
+) -> str:
+    """Return the comparison as a JSON object; `breakdowns` holds the rows of each policy by kind of group."""
+    case = comparison.case
+    document: dict[str, Any] = {
+        "log": trace.name,
+        "machine_size": case.machine.size,
+        "prices": case.prices.laid.series.source,
+        "begin_s": comparison.begin_s,
+        "until_s": comparison.until_s,
+        "unix_offset_s": case.prices.laid.offset_s,
+        "notes": [*case.prices.laid.notes, *prepared.notes],
+        "rejected": [
+            {"reason": rejected.reason, "jobs": len(rejected.job_ids), "job_ids": rejected.job_ids}
+            for rejected in prepared.rejected
+        ],
+        "skipped_lines": trace.skipped_lines,
+        "policies": [asdict(outcome) for outcome in comparison.outcomes],
+    }
+    for kind, of_policies in breakdowns.items():
+        for policy, rows in zip(document["policies"], of_policies, strict=True):
+            policy[f"by_{kind}"] = [asdict(row) for row in rows]
+    return json.dumps(document, indent=2)

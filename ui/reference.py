@@ -1,0 +1,48 @@
+"""Writes the reference pages that come from the table of settings: `make reference`."""
+
+from pathlib import Path
+
+from offpeak.settings import SECTIONS, SETTINGS, Setting
+from offpeak.settings_text import example_toml, toml
+
+_HEAD = """\
+# Settings
+
+Every setting stands in the settings file ([offpeak.toml](offpeak.toml) is a commented example) below its section, and
+has an option on the command line. The command line wins over the file, the file over the default;
+`offpeak show-config` shows each value and where it came from.
+
+The file is the one named by `--config`, else by `$OFFPEAK_CONFIG`, else `/etc/offpeak/offpeak.toml`.
+"""
+
+
+def settings_page() -> str:
+    """Return the reference page of all settings, as Markdown."""
+    return "\n".join([_HEAD, *map(_section, SECTIONS)])
+
+
+def pages() -> dict[str, str]:
+    """Return the generated pages of docs/reference by file name."""
+    return {"offpeak.toml": example_toml(), "settings.md": settings_page()}
+
+
+def main() -> None:
+    """Write the pages below docs/reference of the repository in which this is run."""
+    for name, text in pages().items():
+        Path("docs", "reference", name).write_text(text, encoding="utf-8")
+
+
+def _section(section: str) -> str:
+    head = f"## [{section}]\n\n{SECTIONS[section].__doc__}\n\n| setting | option | kind | unit | default | meaning |"
+    rows = [_row(setting) for setting in SETTINGS if setting.section == section]
+    return "\n".join([head, "|---|---|---|---|---|---|", *rows, ""])
+
+
+def _row(setting: Setting) -> str:
+    default = "none" if setting.default is None else f"`{toml(setting.default)}`"
+    cells = [f"`{setting.key}`", f"`{setting.flag}`", setting.kind.name, setting.unit, default, setting.doc]
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    main()
