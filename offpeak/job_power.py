@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from offpeak.errors import BadInput
 from offpeak.jobs import Float64, Jobs
+from offpeak.plural import counted
 from offpeak.power_models import EXAMPLES, Classes, Constant, FromFile, Measured, PowerModel, Uniform
 from offpeak.suggest import did_you_mean
 from offpeak.units import parse_power_w
@@ -44,7 +45,9 @@ def power_notes(model: PowerModel, jobs: Jobs) -> tuple[str, ...]:
     unread = int(np.count_nonzero(np.isnan(jobs.node_power_w)))
     if not isinstance(model, Measured) or not unread:
         return ()
-    return (f"{unread:,} jobs have no measured power: the mean of their user's measured jobs is used, else of all",)
+    return (
+        f"{counted(unread, 'job')} without measured power: the mean of the user's measured jobs is used, else of all",
+    )
 
 
 def power_class(node_power_w: Float64) -> NDArray[np.int8]:

@@ -11,6 +11,7 @@ import numpy as np
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
 from offpeak.jobs import Float64, Int64, Jobs
+from offpeak.plural import counted
 
 LARGEST = 2.0**53  # above it a float no longer holds every whole number
 HEADERS = "job_id,watts_per_node", "user,watts_per_node"
@@ -27,7 +28,8 @@ def power_from_file(path: Path, jobs: Jobs) -> Float64:
     missing = ~np.isin(keys, known)
     if missing.any():
         first = int(keys[missing][0])
-        message = f"{path}: {np.count_nonzero(missing):,} jobs have no power in it, the first is of {by} {first}"
+        jobs_without = counted(int(np.count_nonzero(missing)), "job")
+        message = f"{path}: no power in it for {jobs_without}, the first is of {by} {first}"
         raise BadInput(message, hint=f"add a line such as {first},250")
     return _looked_up(table, known, keys)
 

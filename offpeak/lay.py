@@ -160,7 +160,8 @@ def extension_note(series: Series, until_s: int, *, zone: tzinfo) -> str:
     period_s = _repeated_s(series)
     count, unit = (period_s // WEEK_S, "week") if period_s >= WEEK_S else (period_s // DAY_S, "day")
     repeated = f"last {unit} is" if count == 1 else f"last {count} {unit}s are"
-    return f"prices end {date_text(series.end_s, zone)}, from there the {repeated} repeated"
+    what = "the carbon intensity ends" if series.unit == "g/kWh" else "prices end"
+    return f"{what} {date_text(series.end_s, zone)}, from there the {repeated} repeated"
 
 
 def _repeated_s(series: Series) -> int:

@@ -14,6 +14,7 @@ import pyarrow.csv as pacsv
 from offpeak.errors import BadPrices
 from offpeak.files import read_bytes
 from offpeak.jobs import Float64
+from offpeak.plural import counted
 from offpeak.price_times import first_failing
 from offpeak.suggest import did_you_mean
 
@@ -50,7 +51,7 @@ def read_table(path: Path, *, with_empty_lines: bool) -> Table:
         if not wrong:
             raise BadPrices(f"{path}: {problem}", hint="comma-separated columns are expected") from None
         line = _line_number(text, wrong[0].number - 1, with_empty_lines=with_empty_lines)
-        counts = f"{wrong[0].actual_columns} columns, the header has {wrong[0].expected_columns}"
+        counts = f"{counted(wrong[0].actual_columns, 'column')}, the header has {wrong[0].expected_columns}"
         raise BadPrices(
             f"{path}:{line}: has {counts}", hint="a comma separates columns, decimals follow a point"
         ) from None

@@ -5,7 +5,7 @@ Its overview wants the hungriest jobs first off-peak and the most frugal first o
 Algorithms" prints the two the other way round, which `greedy-slide` follows to the letter.
 """
 
-from offpeak.compiled import in_place
+from offpeak.compiled import in_place, index
 from offpeak.jobs import Float64, Int64
 
 
@@ -18,9 +18,9 @@ def sort_by_power(order: Int64, first: int, node_power_w: Float64, hungriest_fir
     """
     sign = -1.0 if hungriest_first else 1.0
     for rank in range(first, len(node_power_w)):
-        key = sign * node_power_w[rank]
+        key = sign * node_power_w[index(rank)]
         at = rank
-        while at > first and sign * node_power_w[order[at - 1]] > key:
-            order[at] = order[at - 1]
+        while at > first and sign * node_power_w[index(order[index(at - 1)])] > key:
+            order[index(at)] = order[index(at - 1)]
             at -= 1
-        order[at] = rank
+        order[index(at)] = rank

@@ -1,6 +1,6 @@
 """Makes the case of a comparison from a log and the settings: the machine, the jobs' power, the electricity."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC
 from zoneinfo import ZoneInfo
 
@@ -28,11 +28,8 @@ class Prepared:
 def prepare(trace: Trace, settings: Settings, *, start: str | None) -> Prepared:
     """Return the case of a log under these settings. BadTrace if no job can run, BadPrices if the prices do not fit."""
     size = machine_size(trace, settings.machine)
-    jobs, rejected = runnable(trace, size)
-    per_node = settings.machine.processors_per_node
-    if per_node > 1:
-        jobs = whole_nodes(jobs, per_node)
-        size //= per_node
+    in_nodes = replace(trace, jobs=whole_nodes(trace.jobs, settings.machine.processors_per_node))
+    jobs, rejected = runnable(in_nodes, size)
     power_w, notes = _power(jobs, settings.power)
     log = log_span(trace, jobs)
     prices = prices_of(log, settings.prices, start)
@@ -43,18 +40,22 @@ def prepare(trace: Trace, settings: Settings, *, start: str | None) -> Prepared:
 
 
 def machine_size(trace: Trace, machine: MachineSettings) -> int:
-    """Return the machine's size in the log's own unit: as set, else as the header says, processors before nodes."""
-    size = machine.nodes or trace.processors or trace.nodes
+    """Return the machine's nodes (the log's own unit where a node has one processor): as set, else as the header says.
+
+    Of a header with both, the processors count, in whole nodes.
+    """
+    per_node = machine.processors_per_node
+    size = machine.nodes or (trace.processors // per_node if trace.processors else trace.nodes)
     if size is None:
-        widest = int(trace.jobs.size.max(initial=0))
+        widest = int(whole_nodes(trace.jobs, per_node).size.max(initial=0))
         raise BadTrace(
             f"{trace.name}: its header does not say how large the machine is",
-            hint=f"--nodes N, in the log's own unit; its widest job asks for {widest:,}",
+            hint=f"--nodes N; its widest job asks for {widest:,}",
         )
-    if size < machine.processors_per_node:
+    if size == 0:
         raise BadTrace(
-            f"{trace.name}: a machine of {size} processors has no node of {machine.processors_per_node}",
-            hint="a smaller --processors-per-node, or a larger --nodes",
+            f"{trace.name}: a machine of {trace.processors} processors has no node of {per_node}",
+            hint="a smaller --processors-per-node, or the number of nodes with --nodes",
         )
     return size
 

@@ -3,9 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from offpeak.accounting import Usage, constant_meter, meter
+from offpeak.errors import BadInput
 from offpeak.jobs import Float64, Jobs
+from offpeak.lay import REPEATED_WEEKS
+from offpeak.plural import counted
+from offpeak.zones import WEEK_S
 from sim_backend.electricity import LaidSeries, Prices, peak_times
+from sim_backend.engine.state import NOT_YET
 from sim_backend.outcome import Machine, Meters, Outcome, Run, charges_of, outcome_of, price_meters
 from sim_backend.policy import Policy
 from sim_backend.replay import Schedule, replay
@@ -24,6 +31,11 @@ class Case:
     prices: Prices
     carbon: LaidSeries | float | None
 
+    def notes_until(self, trace_s: int) -> tuple[str, ...]:
+        """Return how prices and carbon intensity lie on the log up to that second of the trace, in sentences."""
+        laid = (self.prices.laid, self.carbon)
+        return tuple(note for each in laid if isinstance(each, LaidSeries) for note in each.notes_until(trace_s))
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -40,16 +52,13 @@ class Comparison:
 
 
 def compare(case: Case, policies: tuple[Policy, ...], progress: Callable[[str, int], None] | None = None) -> Comparison:
-    """Replay `case` under each policy. `progress` is told now and then: policy, jobs submitted so far."""
+    """Replay `case` under each policy. `progress` is told now and then: policy, jobs submitted so far.
+
+    BadInput if jobs never start under a policy: there may be one that starts none on-peak, and prices always on-peak.
+    """
     begin_s = int(case.jobs.submit_s[0])
-    needed_s = _guessed_end_s(case)
-    while True:
-        case = replace(case, prices=replace(case.prices, laid=case.prices.laid.until(needed_s)))
-        schedules = [_replay(case, policy, progress) for policy in policies]
-        until_s = max(int(schedule.end_s.max()) for schedule in schedules)
-        if until_s <= needed_s:
-            break
-        needed_s = until_s + (until_s - begin_s)
+    case, schedules = _replay_all(case, policies, progress)
+    until_s = max(int(schedule.end_s.max()) for schedule in schedules)
     usages = [_usage(case, schedule, begin_s, until_s) for schedule in schedules]
     meters = _meters(case, until_s)
     runs = tuple(
@@ -58,6 +67,38 @@ def compare(case: Case, policies: tuple[Policy, ...], progress: Callable[[str, i
     )
     outcomes = tuple(outcome_of(run, runs[0], case.jobs, case.machine, meters.currency) for run in runs)
     return Comparison(case, runs, outcomes, begin_s, until_s)
+
+
+def _replay_all(
+    case: Case, policies: tuple[Policy, ...], progress: Callable[[str, int], None] | None
+) -> tuple[Case, list[Schedule]]:
+    """Replay under each policy, again with prices that reach further where a schedule goes beyond their end."""
+    begin_s = int(case.jobs.submit_s[0])
+    needed_s = _guessed_end_s(case)
+    never = len(policies) * len(case.jobs) + 1
+    while True:
+        case = replace(case, prices=replace(case.prices, laid=case.prices.laid.until(needed_s)))
+        schedules = [_replay(case, policy, progress) for policy in policies]
+        until_s = max(int(schedule.end_s.max()) for schedule in schedules)
+        waiting = sum(int(np.count_nonzero(schedule.start_s == NOT_YET)) for schedule in schedules)
+        if not waiting and until_s <= needed_s:
+            return case, schedules
+        if waiting == never:
+            raise _never_started(case, policies, schedules)
+        # Prices repeat within a year: what a year and more of them does not start never starts.
+        never = waiting or never
+        needed_s = max(until_s, needed_s) + max(until_s - begin_s, needed_s - begin_s, (REPEATED_WEEKS + 1) * WEEK_S)
+
+
+def _never_started(case: Case, policies: tuple[Policy, ...], schedules: list[Schedule]) -> BadInput:
+    left = {
+        policy.name: case.jobs.job_id[each.start_s == NOT_YET] for policy, each in zip(policies, schedules, strict=True)
+    }
+    name, jobs = next((name, jobs) for name, jobs in left.items() if len(jobs))
+    return BadInput(
+        f"policy {name!r} never starts {counted(len(jobs), 'job')}, the first is job {jobs[0]}",
+        hint="it waits for off-peak hours: choose a tariff or --peak-rule that has some, or another policy",
+    )
 
 
 def _guessed_end_s(case: Case) -> int:

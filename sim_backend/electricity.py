@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from offpeak.errors import BadPrices
 from offpeak.lay import LogSpan, extend, extension_note, lay, parse_start
 from offpeak.peak import PeakRule, classify, parse_peak_rule
 from offpeak.price_csv import read_series
@@ -21,26 +22,42 @@ A_MONDAY = datetime(2024, 1, 1)
 """Where a log without a date is laid on a tariff, which has no year."""
 
 LONGEST_TARIFF_S = 20 * 53 * WEEK_S
-"""A tariff is written out for this long at the most; from there on it is continued like a price file."""
+"""A tariff is written out for this long at the most; from there on its weeks are repeated like a price file's."""
+
+CARBON_UNIT = "g/kWh"
+CARBON_GAPS_NOTE = "carbon intensity: each gap filled from the same hour of the latest known week before it"
 
 
 @dataclass(frozen=True)
 class LaidSeries:
-    """A series on a log's clock: Unix time = trace second + `offset_s`; `notes` say in sentences how it was laid."""
+    """A series on a log's clock: Unix time = trace second + `offset_s`; `notes` say in sentences how it was laid.
+
+    `tariff` is what the series was written out from, None for a file.
+    """
 
     series: Series
     offset_s: int
     zone: tzinfo
     notes: tuple[str, ...]
+    tariff: Tariff | None = None
 
     def until(self, trace_s: int) -> "LaidSeries":
         """Return the series, continued if it ends before that second of the trace."""
-        return replace(self, series=extend(self.series, trace_s + self.offset_s))
+        until_s = trace_s + self.offset_s
+        return replace(self, series=extend(self._written_until(until_s), until_s))
 
     def notes_until(self, trace_s: int) -> tuple[str, ...]:
-        """Return the notes, with one more if the series has to be continued up to that second of the trace."""
-        note = extension_note(self.series, trace_s + self.offset_s, zone=self.zone)
+        """Return the notes, with one more if weeks have to be repeated up to that second of the trace."""
+        until_s = trace_s + self.offset_s
+        note = extension_note(self._written_until(until_s), until_s, zone=self.zone)
         return (*self.notes, note) if note else self.notes
+
+    def _written_until(self, unix_s: int) -> Series:
+        """Return what is known without repeating weeks: a file as it is, a tariff as far as is asked."""
+        if self.tariff is None or unix_s <= self.series.end_s:
+            return self.series
+        from_s = int(self.series.start_s[0])
+        return tariff_series(self.tariff, from_s, min(unix_s, from_s + LONGEST_TARIFF_S))
 
 
 @dataclass(frozen=True)
@@ -58,6 +75,8 @@ def prices_of(log: LogSpan, prices: PriceSettings, start: str | None) -> Prices:
         tariff = parse_tariff(prices.tariff)
         return Prices(_laid_tariff(log, tariff, when), tariff.hours)
     series = read_series(prices.file, parse_layout(prices.layout or ""))
+    if series.unit == CARBON_UNIT:
+        raise BadPrices(f"{prices.file}: holds a carbon intensity, no prices", hint="give it with --carbon")
     if prices.fill_gaps:
         series = fill_gaps(series)
     laid = lay(log, series, start=when)
@@ -73,9 +92,11 @@ def carbon_of(log: LogSpan, carbon: CarbonSettings, prices: LaidSeries) -> LaidS
     if Path(carbon.source).suffix not in {".csv", ".gz"}:
         return parse_carbon_g_per_kwh(carbon.source)
     series = read_series(Path(carbon.source), parse_layout(""))
-    dated = replace(log, unix_start_s=prices.offset_s)
-    laid = lay(dated, series)
-    return LaidSeries(series, laid.offset_s, log.zone, (f"carbon intensity: {laid.note}",))
+    if series.unit != CARBON_UNIT:
+        raise BadPrices(f"{carbon.source}: holds {series.unit}, no carbon intensity", hint="give prices with --prices")
+    laid = lay(replace(log, unix_start_s=prices.offset_s), series)
+    notes = (f"carbon intensity: {laid.note}", *(() if series.known.all() else (CARBON_GAPS_NOTE,)))
+    return LaidSeries(fill_gaps(series), laid.offset_s, log.zone, notes)
 
 
 def peak_times(prices: Prices) -> PeakTimes:
@@ -89,7 +110,7 @@ def _laid_tariff(log: LogSpan, tariff: Tariff, when: date | datetime | None) -> 
     offset_s, note = _lay_on_tariff(log, tariff, when)
     from_s = log.begin_s + offset_s - DAY_S
     length_s = min(log.last_s - log.begin_s + 2 * DAY_S, LONGEST_TARIFF_S)
-    return LaidSeries(tariff_series(tariff, from_s, from_s + length_s), offset_s, log.zone, (note,))
+    return LaidSeries(tariff_series(tariff, from_s, from_s + length_s), offset_s, log.zone, (note,), tariff)
 
 
 def _lay_on_tariff(log: LogSpan, tariff: Tariff, when: date | datetime | None) -> tuple[int, str]:

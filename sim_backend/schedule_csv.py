@@ -1,32 +1,63 @@
 """Writes schedules: one CSV file a policy, `job_id,start_s,end_s` in trace seconds."""
 
+import gzip
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pyarrow as pa
 from pyarrow import csv
 
+from offpeak.errors import BadInput
 from offpeak.files import replacing
 from sim_backend.compare import Comparison
+from sim_backend.outcome import Run
 
 
 def schedule_paths(path: Path, policies: tuple[str, ...]) -> tuple[Path, ...]:
     """Return the file of each policy: `path` itself for a single one, else OUT.csv becomes OUT.greedy.csv and so on."""
     if len(policies) == 1:
         return (path,)
-    return tuple(path.with_name(f"{path.stem}.{policy}{path.suffix}") for policy in policies)
+    plain = path.with_suffix("") if path.suffix == ".gz" else path
+    ending = path.name.removeprefix(plain.stem)
+    return tuple(path.with_name(f"{plain.stem}.{policy}{ending}") for policy in policies)
+
+
+def check_schedule_path(path: Path, policies: tuple[str, ...]) -> None:
+    """Raise BadInput if schedules cannot be written there: better known before a long replay than after it."""
+    if path.is_dir():
+        raise BadInput(f"{path}: is a directory", hint=f"name a file, such as {path / 'schedule.csv'}")
+    if path.exists() and not path.is_file():
+        if len(policies) > 1:
+            raise BadInput(f"{path}: takes one schedule, not {len(policies)}", hint="choose one with --policy")
+        return
+    try:
+        # Nothing else tells of every reason at once; the file never has a name.
+        TemporaryFile(dir=path.parent).close()
+    except OSError as problem:
+        hint = f"choose a folder that you may write; try `ls -ld {path.parent}`"
+        if not path.parent.exists():
+            hint = f"`mkdir -p {path.parent}` makes the folder"
+        raise BadInput(f"{path}: cannot be written: {problem.strerror}", hint=hint) from None
 
 
 def write_schedules(comparison: Comparison, path: Path) -> tuple[Path, ...]:
-    """Write all schedules and return their files; CannotWrite, with nothing half-written, where that fails."""
+    """Write all schedules, gzipped if the name ends in .gz, and return their files.
+
+    CannotWrite where that fails, with no file half-written.
+    """
     paths = schedule_paths(path, tuple(run.policy for run in comparison.runs))
     for run, target in zip(comparison.runs, paths, strict=True):
-        table = pa.table(
-            {
-                "job_id": comparison.case.jobs.job_id,
-                "start_s": run.schedule.start_s,
-                "end_s": run.schedule.end_s,
-            }
-        )
+        content = _schedule_csv(comparison, run)
         with replacing(target) as file:
-            csv.write_csv(table, file, csv.WriteOptions(quoting_style="none"))
+            # No time stamp inside: the same schedule makes the same file.
+            file.write(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
     return paths
+
+
+def _schedule_csv(comparison: Comparison, run: Run) -> bytes:
+    table = pa.table(
+        {"job_id": comparison.case.jobs.job_id, "start_s": run.schedule.start_s, "end_s": run.schedule.end_s}
+    )
+    buffer = pa.BufferOutputStream()
+    csv.write_csv(table, buffer, csv.WriteOptions(quoting_style="none"))
+    return bytes(buffer.getvalue())

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.jobs import Float64, Int64, Jobs, Rejected
+from offpeak.plural import counted
 from sim_backend.swf_lines import SUBMIT, Columns
 
 JOB, RUN, USED_PROCESSORS, REQUESTED_PROCESSORS, REQUESTED_TIME, USER, GROUP, QUEUE = 1, 4, 5, 8, 9, 12, 13, 15
@@ -82,4 +83,4 @@ def _fraction_note(columns: Columns) -> tuple[str, ...]:
 def _estimate_note(count: int) -> tuple[str, ...]:
     if not count:
         return ()
-    return (f"{count:,} jobs have no estimate: their run time is used",)
+    return (f"{counted(count, 'job')} without an estimate: the run time is used",)

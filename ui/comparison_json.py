@@ -22,7 +22,7 @@ def comparison_json(
         "begin_s": comparison.begin_s,
         "until_s": comparison.until_s,
         "unix_offset_s": case.prices.laid.offset_s,
-        "notes": [*case.prices.laid.notes, *prepared.notes],
+        "notes": [*prepared.case.notes_until(comparison.until_s), *prepared.notes],
         "rejected": [
             {"reason": rejected.reason, "jobs": len(rejected.job_ids), "job_ids": rejected.job_ids}
             for rejected in prepared.rejected

@@ -101,13 +101,15 @@ def _answer(source: str, settings: Settings, request: Request) -> None:
     from sim_backend.case import prepare
     from sim_backend.compare import compare
     from sim_backend.policy import parse_policy
-    from sim_backend.schedule_csv import write_schedules
+    from sim_backend.schedule_csv import check_schedule_path, write_schedules
     from sim_backend.swf import read_swf
     from ui.comparison_json import comparison_json
     from ui.comparison_table import print_comparison
     from ui.progress import replay_progress
 
     policies = tuple(parse_policy(name, settings.scheduling) for name in settings.scheduling.policies)
+    if request.schedule is not None:
+        check_schedule_path(request.schedule, settings.scheduling.policies)
     trace = read_swf("-" if source == "-" else Path(source), lenient=request.lenient)
     prepared = prepare(trace, settings, start=request.start)
     with replay_progress(len(prepared.case.jobs)) as progress:

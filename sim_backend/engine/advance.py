@@ -7,11 +7,11 @@ and a job whose expected end has come no longer holds its nodes.
 
 from offpeak.compiled import in_place, index, part
 from plugin.window_policy import ARRIVAL, EXTERNAL
-from sim_backend.engine.backfill import backfill
-from sim_backend.engine.conservative import keep_promises
-from sim_backend.engine.queue import close_pass, note_passed_over, submit_next
+from sim_backend.engine.backfill import next_backfilled, open_backfill
+from sim_backend.engine.conservative import next_promised, open_promises
+from sim_backend.engine.queue import close_pass, note_passed_over, smallest_waiting, submit_next
 from sim_backend.engine.rules import CONSERVATIVE, PREDICTED_RUNTIME, Rules
-from sim_backend.engine.starts import end_first, expect_end, release, unlist
+from sim_backend.engine.starts import end_first, expect_end, release, start_job, unlist
 from sim_backend.engine.state import NEVER, PeakTimes, State, Workload
 from sim_backend.engine.window import open_window, order_window
 
@@ -110,16 +110,31 @@ def want_pass(state: State, rules: Rules) -> None:
 def nothing_can_start(state: State, rules: Rules) -> bool:
     """Say whether a pass would change nothing: no job waits, or none is small enough for what is free."""
     now = state.scalars[0]
-    return bool(now.waiting == 0 or (now.free < now.smallest and rules.discipline != CONSERVATIVE))
+    if now.waiting == 0 or rules.discipline == CONSERVATIVE:
+        return bool(now.waiting == 0)
+    # To order a window costs more than to look for a job that fits at all.
+    if rules.policy != ARRIVAL and now.free >= now.smallest:
+        now.smallest = smallest_waiting(state)
+    return bool(now.free < now.smallest)
+
+
+@part
+def next_to_start(state: State, rules: Rules) -> int:
+    """Return the queue position of the job that the discipline starts next in this pass, or -1."""
+    return next_promised(state) if rules.discipline == CONSERVATIVE else next_backfilled(state, rules)
 
 
 @part
 def run_pass(workload: Workload, state: State, rules: Rules, machine_size: int) -> None:
     """Start what the discipline starts now."""
     if rules.discipline == CONSERVATIVE:
-        keep_promises(workload, state, machine_size)
+        open_promises(state, machine_size)
     else:
-        backfill(workload, state, rules)
+        open_backfill(state)
+    position = next_to_start(state, rules)
+    while position >= 0:
+        start_job(workload, state, position)
+        position = next_to_start(state, rules)
     if rules.policy != ARRIVAL:
         note_passed_over(state)
     close_pass(state)
@@ -157,7 +172,7 @@ def advance(workload: Workload, peaks: PeakTimes, rules: Rules, machine_size: in
                 correct_predictions(workload, state)
             if nothing_can_start(state, rules):
                 continue
-            open_window(workload, state, 0 if rules.policy == ARRIVAL else rules.window)
+            open_window(state, 0 if rules.policy == ARRIVAL else rules.window)
             if rules.policy == EXTERNAL:
                 now.deciding = 1
                 return DECIDE

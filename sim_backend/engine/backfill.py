@@ -9,8 +9,7 @@ always the one that leaves the fewest units free.
 
 from offpeak.compiled import index, part
 from sim_backend.engine.rules import BEST_FIT, EASY, FCFS, Rules
-from sim_backend.engine.starts import start_job
-from sim_backend.engine.state import NEVER, NOT_YET, State, Workload
+from sim_backend.engine.state import NEVER, NOT_YET, State
 
 
 @part
@@ -18,7 +17,7 @@ def entry(state: State, rank: int) -> int:
     """Return the queue position at `rank` of this pass: the window in its order, then what stands behind it."""
     now = state.scalars[0]
     if rank < now.window:
-        return int(state.window.position[state.window.order[rank]])
+        return int(state.window.position[index(state.window.order[index(rank)])])
     return int(now.behind_window + rank - now.window)
 
 
@@ -44,107 +43,99 @@ def reserve(state: State, size: int) -> None:
 
 
 @part
-def start_in_order(workload: Workload, state: State) -> int:
-    """Start jobs in order until one does not fit; return its rank, or the number considered."""
+def leaves_reservation(state: State, position: int, extra: int) -> bool:
+    """Say whether the job at `position` fits and, started now, would not delay the reservation."""
     now = state.scalars[0]
-    for rank in range(now.considered):
-        position = entry(state, rank)
+    size = state.queue.size[index(position)]
+    if size > now.free:
+        return False
+    return bool(size <= extra or now.now_s + state.queue.estimate_s[index(position)] <= now.shadow_s)
+
+
+@part
+def next_beside(state: State, rules: Rules) -> int:
+    """Return the position of the next job that may start beside the reservation, or -1."""
+    now = state.scalars[0]
+    extra = now.extra if rules.discipline == EASY else -1
+    while now.cursor < now.window:
+        position = entry(state, now.cursor)
+        now.cursor += 1
+        if leaves_reservation(state, position, extra):
+            return position
+    position = entry(state, now.cursor)
+    last = now.tail if now.considered > now.window else position
+    while position < last and not leaves_reservation(state, position, extra):
+        position += 1
+    now.cursor = now.window + position + 1 - now.behind_window
+    return position if position < last else -1
+
+
+@part
+def next_in_order(state: State) -> int:
+    """Return the position of the next job in order if it fits, or -1."""
+    now = state.scalars[0]
+    while now.cursor < now.considered:
+        position = entry(state, now.cursor)
         size = state.queue.size[index(position)]
         if size <= now.free:
-            start_job(workload, state, position)
-        elif size != NEVER:
-            return rank
-    return int(now.considered)
+            now.cursor += 1
+            return position
+        if size != NEVER:
+            return -1
+        now.cursor += 1
+    return -1
 
 
 @part
-def next_that_fits(state: State, position: int) -> int:
-    """Return the first queue position from `position` on whose job fits, or the queue's tail."""
-    now = state.scalars[0]
-    size = state.queue.size
-    free = now.free
-    tail = now.tail
-    while position < tail and size[index(position)] > free:
-        position += 1
-    return position
-
-
-@part
-def start_beside(workload: Workload, state: State, position: int, use_extra: bool) -> None:
-    """Start the job at `position`, which fits, unless it would delay the reservation."""
-    now = state.scalars[0]
-    if now.now_s + state.queue.estimate_s[index(position)] > now.shadow_s:
-        size = state.queue.size[index(position)]
-        if size > now.extra or not use_extra:
-            return
-        now.extra -= size
-    start_job(workload, state, position)
-
-
-@part
-def fill_beside(workload: Workload, state: State, first: int, use_extra: bool) -> None:
-    """Start, in order, the jobs from rank `first` on that do not delay the reservation."""
-    now = state.scalars[0]
-    for rank in range(first, min(now.window, now.considered)):
-        position = entry(state, rank)
-        if state.queue.size[index(position)] <= now.free:
-            start_beside(workload, state, position, use_extra)
-    if now.considered < now.window:
-        return
-    position = next_that_fits(state, now.behind_window + max(0, first - now.window))
-    while position < now.tail:
-        start_beside(workload, state, position, use_extra)
-        position = next_that_fits(state, position + 1)
-
-
-@part
-def best_fit(state: State, first: int) -> int:
-    """Return the position of the widest job from rank `first` on that fits and ends in time, or -1."""
+def best_fit(state: State) -> int:
+    """Return the position of the widest job behind the reservation that fits and ends in time, or -1."""
     now = state.scalars[0]
     queue = state.queue
     best = -1
     widest = 0
-    for rank in range(first, now.considered):
+    for rank in range(now.cursor, now.considered):
         position = entry(state, rank)
-        size = queue.size[position]
-        if widest < size <= now.free and now.now_s + queue.estimate_s[position] <= now.shadow_s:
+        size = queue.size[index(position)]
+        if widest < size <= now.free and now.now_s + queue.estimate_s[index(position)] <= now.shadow_s:
             best = position
             widest = size
     return best
 
 
 @part
-def fill_best(workload: Workload, state: State, first: int) -> None:
-    """Start the best fit from rank `first` on again and again while there is one."""
-    position = best_fit(state, first)
-    while position >= 0:
-        start_job(workload, state, position)
-        position = best_fit(state, first)
+def take_extra(state: State, position: int) -> int:
+    """Use up what the job at `position`, or none at -1, takes of the units that the reservation leaves over."""
+    now = state.scalars[0]
+    if position >= 0 and now.now_s + state.queue.estimate_s[index(position)] > now.shadow_s:
+        now.extra -= state.queue.size[index(position)]
+    return position
 
 
 @part
-def only_arrivals_matter(state: State) -> bool:
-    """Say whether the last pass's reservation still stands, so that only later submissions need a look.
+def next_backfilled(state: State, rules: Rules) -> int:
+    """Return the queue position of the next job that starts in this pass, or -1."""
+    now = state.scalars[0]
+    if now.free == 0:
+        return -1
+    if now.shadow_s == NOT_YET:
+        position = next_in_order(state)
+        if position >= 0 or now.cursor >= now.considered or rules.discipline == FCFS:
+            return position
+        reserve(state, state.queue.size[index(entry(state, now.cursor))])
+    if rules.discipline == BEST_FIT:
+        return best_fit(state)
+    return take_extra(state, next_beside(state, rules))
+
+
+@part
+def open_backfill(state: State) -> None:
+    """Begin a pass: at the later submissions where the last pass's reservation still stands, else from the start.
 
     Those that were refused then would be refused again: nothing was freed, and they would end later.
     """
     now = state.scalars[0]
-    return bool(now.window == 0 and now.ended == 0 and now.shadow_s >= now.now_s)
-
-
-@part
-def backfill(workload: Workload, state: State, rules: Rules) -> None:
-    """Run one pass over the considered jobs."""
-    now = state.scalars[0]
-    first = now.seen - now.behind_window
-    if not only_arrivals_matter(state):
-        now.shadow_s = NOT_YET
-        blocked = start_in_order(workload, state)
-        if blocked >= now.considered or now.free == 0 or rules.discipline == FCFS:
-            return
-        reserve(state, state.queue.size[entry(state, blocked)])
-        first = blocked + 1
-    if rules.discipline == BEST_FIT:
-        fill_best(workload, state, first)
+    if now.window == 0 and now.ended == 0 and now.shadow_s >= now.now_s:
+        now.cursor = now.seen - now.behind_window
     else:
-        fill_beside(workload, state, first, rules.discipline == EASY)
+        now.cursor = 0
+        now.shadow_s = NOT_YET

@@ -8,8 +8,7 @@ up first.
 
 from offpeak.compiled import part
 from sim_backend.engine.backfill import entry
-from sim_backend.engine.starts import start_job
-from sim_backend.engine.state import NEVER, NOT_YET, Profile, State, Workload
+from sim_backend.engine.state import NEVER, NOT_YET, Profile, State
 
 
 @part
@@ -103,16 +102,24 @@ def promise(state: State, position: int) -> None:
 
 
 @part
-def keep_promises(workload: Workload, state: State, machine_size: int) -> None:
-    """Run one pass: promise or move up each considered job in order, and start those whose time has come."""
+def next_promised(state: State) -> int:
+    """Promise or move up each considered job in order; return the position of the next whose time has come, or -1."""
     now = state.scalars[0]
     queue = state.queue
-    profile_of_promises(state, machine_size)
-    for rank in range(now.considered):
-        position = entry(state, rank)
+    while now.cursor < now.considered:
+        position = entry(state, now.cursor)
+        now.cursor += 1
         if queue.size[position] == NEVER:
             continue
         if now.ended or now.window > 0 or queue.reserved_s[position] == NOT_YET:
             promise(state, position)
         if queue.reserved_s[position] == now.now_s and queue.size[position] <= now.free:
-            start_job(workload, state, position)
+            return position
+    return -1
+
+
+@part
+def open_promises(state: State, machine_size: int) -> None:
+    """Begin a pass."""
+    state.scalars[0].cursor = 0
+    profile_of_promises(state, machine_size)

@@ -23,12 +23,23 @@ def submit_next(workload: Workload, state: State, rules: Rules) -> None:
     queue.job[at] = job
     queue.size[at] = workload.size[job]
     queue.estimate_s[at] = estimate_s
+    queue.node_power_w[at] = workload.node_power_w[job]
     queue.passed_over_s[at] = NOT_YET
     queue.reserved_s[at] = NOT_YET
     now.next_job += 1
     now.tail += 1
     now.waiting += 1
     now.smallest = min(now.smallest, workload.size[job])
+
+
+@part
+def smallest_waiting(state: State) -> int:
+    """Return the size of the smallest waiting job, NEVER when none waits."""
+    now = state.scalars[0]
+    smallest = NEVER
+    for position in range(now.head, now.tail):
+        smallest = min(smallest, state.queue.size[index(position)])
+    return int(smallest)
 
 
 @part
@@ -50,16 +61,15 @@ def compact(state: State) -> None:
     queue = state.queue
     write = 0
     passed_over = 0
-    now.smallest = NEVER
     for read in range(now.head, now.tail):
         if queue.size[read] == NEVER:
             continue
         queue.job[write] = queue.job[read]
         queue.size[write] = queue.size[read]
         queue.estimate_s[write] = queue.estimate_s[read]
+        queue.node_power_w[write] = queue.node_power_w[read]
         queue.passed_over_s[write] = queue.passed_over_s[read]
         queue.reserved_s[write] = queue.reserved_s[read]
-        now.smallest = min(now.smallest, queue.size[write])
         write += 1
         passed_over += read < now.passed_over
     now.head = 0

@@ -45,8 +45,9 @@ def unlist(state: State, slot: int) -> None:
     at = place_of(state, state.slots.expected_end_s[index(slot)])
     while expected[index(at)] != slot:
         at += 1
-    now.listed -= 1
-    while at < now.listed:
+    last = now.listed - 1
+    now.listed = last
+    while at < last:
         expected[index(at)] = expected[index(at + 1)]
         at += 1
 

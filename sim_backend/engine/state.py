@@ -48,6 +48,7 @@ class Queue(NamedTuple):
     job: Int64
     size: Int64
     estimate_s: Int64
+    node_power_w: Float64
     passed_over_s: Int64
     reserved_s: Int64
 
@@ -116,6 +117,7 @@ SCALARS = np.dtype(
             "seen",  # the position behind the last job that the last pass has seen
             "passed_over",  # all jobs at earlier positions have been passed over
             "furthest",  # the furthest position from which this pass has started a job
+            "cursor",  # the rank that the discipline looks at next
             "considered",  # how many entries of the order this pass may start
             "window",  # the number of jobs in the window of this pass
             "behind_window",  # the position behind the window
@@ -151,7 +153,14 @@ def new_state(workload: Workload, *, machine_size: int, window: int, users: int)
 
     return State(
         scalars=scalars,
-        queue=Queue(*(column(jobs) for _ in Queue._fields)),
+        queue=Queue(
+            job=column(jobs),
+            size=column(jobs),
+            estimate_s=column(jobs),
+            node_power_w=np.empty(jobs),
+            passed_over_s=column(jobs),
+            reserved_s=column(jobs),
+        ),
         slots=Slots(
             job=column(most_running),
             size=column(most_running),

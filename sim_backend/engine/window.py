@@ -1,35 +1,38 @@
 """The window: which of the first queued jobs a policy may reorder in this pass, and the order that it gives them."""
 
-from offpeak.compiled import part
+from offpeak.compiled import index, part
 from offpeak.peak import Peak
 from plugin.greedy import sort_by_power
 from plugin.knapsack import fill_nodes, fill_value, put_first
 from plugin.window_policy import GREEDY, GREEDY_SLIDE, KNAPSACK
 from sim_backend.engine.rules import Rules
-from sim_backend.engine.state import NEVER, PeakTimes, State, Workload
+from sim_backend.engine.state import NEVER, PeakTimes, State
 
 OFF_PEAK, ON_PEAK, UNKNOWN = int(Peak.OFF_PEAK), int(Peak.ON_PEAK), int(Peak.UNKNOWN)
 
 
 @part
-def open_window(workload: Workload, state: State, most: int) -> None:
+def open_window(state: State, most: int) -> None:
     """Gather the first `most` waiting jobs, in submission order; all jobs are considered."""
     now = state.scalars[0]
     queue = state.queue
     window = state.window
     position = now.head
+    last = now.tail
     gathered = 0
-    while gathered < most and position < now.tail:
-        if queue.size[position] != NEVER:
-            window.position[gathered] = position
-            window.size[gathered] = queue.size[position]
-            window.node_power_w[gathered] = workload.node_power_w[queue.job[position]]
-            window.order[gathered] = gathered
+    while gathered < most and position < last:
+        size = queue.size[index(position)]
+        if size != NEVER:
+            at = index(gathered)
+            window.position[at] = position
+            window.size[at] = size
+            window.node_power_w[at] = queue.node_power_w[index(position)]
+            window.order[at] = gathered
             gathered += 1
         position += 1
     now.window = gathered
     now.behind_window = position
-    now.considered = gathered + now.tail - position
+    now.considered = gathered + last - position
 
 
 @part

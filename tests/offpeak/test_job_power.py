@@ -104,7 +104,7 @@ def test_a_power_that_cannot_be_is_refused(power_w: float) -> None:
 
 def test_jobs_without_a_reading_are_counted() -> None:
     jobs = jobs_with([100, NAN, NAN])
-    assert power_notes(Measured(), jobs)[0].startswith("2 jobs have no measured power")
+    assert power_notes(Measured(), jobs)[0].startswith("2 jobs without measured power")
     assert power_notes(Measured(), jobs_with([100])) == ()
     assert power_notes(Constant(5), jobs) == ()
 

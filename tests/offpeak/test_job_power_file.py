@@ -46,9 +46,9 @@ def test_by_user(table: Path) -> None:
         ("job_id,watts_per_node\nnan,1\n", ":2: not a whole number and a power above zero: 'nan,1'"),
         ("job_id,watts_per_node\n1e30,1\n", ":2: not a whole number and a power above zero: '1e30,1'"),
         ("job_id,watts_per_node\n10,1\n\n10,1\n", ":4: 10 is there twice"),
-        ("job_id,watts_per_node\n20,5\n", ": 2 jobs have no power in it, the first is of job_id 30"),
-        ("user,watts_per_node\n7,5\n", ": 1 jobs have no power in it, the first is of user -1"),
-        ("user,watts_per_node\n", ": 3 jobs have no power in it, the first is of user 7"),
+        ("job_id,watts_per_node\n20,5\n", ": no power in it for 2 jobs, the first is of job_id 30"),
+        ("user,watts_per_node\n7,5\n", ": no power in it for 1 job, the first is of user -1"),
+        ("user,watts_per_node\n", ": no power in it for 3 jobs, the first is of user 7"),
     ],
 )
 def test_tables_that_cannot_be_used_are_refused_with_the_line(table: Path, content: str, message: str) -> None:

@@ -72,7 +72,7 @@ def test_used_processors_stand_in_for_requested_ones_and_the_run_time_for_the_es
     trace = read_swf(write(line(asked=-1, estimate=-1), line(2, asked=0, estimate=0), line(3)))
     assert trace.jobs.size.tolist() == [4, 4, 8]
     assert trace.jobs.estimate_s.tolist() == [60, 60, 600]
-    assert trace.notes == ("2 jobs have no estimate: their run time is used",)
+    assert trace.notes == ("2 jobs without an estimate: the run time is used",)
 
 
 def test_jobs_that_never_ran_are_set_aside_with_the_reason(write: WriteLog) -> None:
