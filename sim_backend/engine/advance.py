@@ -9,6 +9,7 @@ from offpeak.compiled import in_place, index, part
 from plugin.window_policy import ARRIVAL, EXTERNAL
 from sim_backend.engine.backfill import next_backfilled, open_backfill
 from sim_backend.engine.conservative import next_promised, open_promises
+from sim_backend.engine.profile import add_free
 from sim_backend.engine.queue import close_pass, note_passed_over, smallest_waiting, submit_next
 from sim_backend.engine.rules import CONSERVATIVE, PREDICTED_RUNTIME, Rules
 from sim_backend.engine.starts import end_first, expect_end, release, start_job, unlist
@@ -33,6 +34,9 @@ def correct_predictions(workload: Workload, state: State) -> None:
             continue
         unlist(state, slot)
         expect_end(state, slot, corrected_s)
+        if now.breakpoints > 0:
+            add_free(state, now.now_s, corrected_s, -slots.size[slot])
+            now.corrected = 1
         now.ended = 1
 
 
@@ -121,7 +125,7 @@ def nothing_can_start(state: State, rules: Rules) -> bool:
 @part
 def next_to_start(state: State, rules: Rules) -> int:
     """Return the queue position of the job that the discipline starts next in this pass, or -1."""
-    return next_promised(state) if rules.discipline == CONSERVATIVE else next_backfilled(state, rules)
+    return next_promised(state, rules) if rules.discipline == CONSERVATIVE else next_backfilled(state, rules)
 
 
 @part

@@ -130,6 +130,7 @@ SCALARS = np.dtype(
             "free_slot",  # head of the unused slots
             "shadow_s",  # the reservation of the first job that waits, NOT_YET when there is none
             "extra",  # units that this reservation leaves over
+            "corrected",  # 1 when a running job was given more time since the last pass
             "breakpoints",  # length of the profile
             "passes",  # scheduling passes so far
         )
@@ -173,7 +174,7 @@ def new_state(workload: Workload, *, machine_size: int, window: int, users: int)
         ends=column(most_running),
         expected=column(most_running),
         nodes=all_free(machine_size),
-        profile=Profile(column(2 * (jobs + most_running) + 4), column(2 * (jobs + most_running) + 4)),
+        profile=Profile(column(4 * (jobs + most_running) + 8), column(4 * (jobs + most_running) + 8)),
         window=Window(column(window), column(window), np.empty(window), column(window)),
         fillings=scratch(machine_size),
         recent_s=np.full(2 * users, NOT_YET, dtype=np.int64),
