@@ -21,8 +21,8 @@ def read_series(path: Path, layout: Layout) -> Series:
     without a value is a gap, and so is the rest of a row's time where the next row is further than usual. BadPrices,
     with file and line, for everything that cannot be read.
     """
-    unit, factor = unit_of(layout, path.name)
     table = read_table(path, with_empty_lines=layout.start_s is not None)
+    unit, factor = unit_of(layout, path.name)
     if layout.start_s is None:
         time = named(table, layout.time or next(iter(table.columns)))
         value = _values(table, layout, time)

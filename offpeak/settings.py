@@ -132,7 +132,7 @@ class MachineSettings:
     nodes: int | None = _row(
         whole_number(1),
         "--nodes",
-        "Nodes of the machine; when not set: what the log's header says.",
+        "Size of the machine in the log's own unit, nodes or processors; when not set: what the log's header says.",
         example=128,
         unit="nodes",
     )
@@ -171,7 +171,7 @@ class SchedulingSettings:
     max_postponement_s: int = _row(
         DURATION,
         "--max-postponement",
-        "The longest that a policy may hold back a job for a cheaper hour.",
+        "A job that later ones have been passing for this long keeps its place: no policy moves another before it.",
         default="24h",
         unit="per job",
     )

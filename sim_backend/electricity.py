@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from offpeak.errors import BadPrices
+from offpeak.errors import BadInput, BadPrices
 from offpeak.lay import LogSpan, extend, extension_note, lay, parse_start
 from offpeak.peak import PeakRule, classify, parse_peak_rule
 from offpeak.price_csv import read_series
@@ -90,13 +90,21 @@ def carbon_of(log: LogSpan, carbon: CarbonSettings, prices: LaidSeries) -> LaidS
     if carbon.source is None:
         return None
     if Path(carbon.source).suffix not in {".csv", ".gz"}:
-        return parse_carbon_g_per_kwh(carbon.source)
+        return _parse_constant(carbon.source)
     series = read_series(Path(carbon.source), parse_layout(""))
     if series.unit != CARBON_UNIT:
         raise BadPrices(f"{carbon.source}: holds {series.unit}, no carbon intensity", hint="give prices with --prices")
     laid = lay(replace(log, unix_start_s=prices.offset_s), series)
     notes = (f"carbon intensity: {laid.note}", *(() if series.known.all() else (CARBON_GAPS_NOTE,)))
     return LaidSeries(fill_gaps(series), laid.offset_s, log.zone, notes)
+
+
+def _parse_constant(text: str) -> float:
+    try:
+        return parse_carbon_g_per_kwh(text)
+    except BadInput as problem:
+        hint = f"{problem.hint}; or name a file, CSV plain or .gz"
+        raise BadInput(f"carbon intensity: {problem}", hint=hint) from None
 
 
 def peak_times(prices: Prices) -> PeakTimes:

@@ -59,5 +59,6 @@ def _schedule_csv(comparison: Comparison, run: Run) -> bytes:
         {"job_id": comparison.case.jobs.job_id, "start_s": run.schedule.start_s, "end_s": run.schedule.end_s}
     )
     buffer = pa.BufferOutputStream()
-    csv.write_csv(table, buffer, csv.WriteOptions(quoting_style="none"))
-    return bytes(buffer.getvalue())
+    # Arrow would put the header's names in quotes.
+    csv.write_csv(table, buffer, csv.WriteOptions(include_header=False, quoting_style="none"))
+    return ",".join(table.column_names).encode() + b"\n" + buffer.getvalue().to_pybytes()

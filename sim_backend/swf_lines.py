@@ -84,7 +84,8 @@ def parse_columns(lines: SwfLines, wanted: tuple[int, ...]) -> Columns | None:
     try:
         table = csv.read_csv(
             pa.py_buffer(lines.body),
-            csv.ReadOptions(column_names=names),
+            # With threads Arrow aborts a process that ends while they are still starting, as a wrong option makes it.
+            csv.ReadOptions(column_names=names, use_threads=False),
             csv.ParseOptions(delimiter=" ", quote_char=False),
             csv.ConvertOptions(
                 include_columns=[str(number) for number in wanted],

@@ -148,7 +148,7 @@ GOOD = "2020-01-01T00:00Z,1\n2020-01-01T01:00Z,2\n"
         ("utc,utc\n" + GOOD, "", "csv:1: names a column twice"),
         ("utc,price\n" + GOOD, "value=prize", "csv:1: has no column 'prize'"),
         ("utc,price\n" + GOOD, "time=tuc", "csv:1: has no column 'tuc'"),
-        ("utc,price\n" + GOOD + "2020-01-01T02:00Z\n", "", "csv:4: has 1 columns, the header has 2"),
+        ("utc,price\n" + GOOD + "2020-01-01T02:00Z\n", "", "csv:4: has 1 column, the header has 2"),
         ("utc,price\n" + GOOD + "\n2020-01-01T02:00Z,1,5\n", "", "csv:5: has 3 columns"),
         ("utc,price\n" + GOOD + "2020-01-01T02:00Z,12x\n", "", "csv:4: price is '12x', which is no number"),
         ("utc,price\n" + GOOD + "2020-01-01T02:00Z,inf\n", "", "csv:4: price is 'inf'"),

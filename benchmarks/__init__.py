@@ -1,0 +1,1 @@
+"""Benchmarks: each measures one claim of the documentation."""

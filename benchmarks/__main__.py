@@ -1,0 +1,34 @@
+"""Runs all benchmarks and prints a table: each figure, its bar, and the machine."""
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.bars import Measured, machine
+from benchmarks.command import command_benchmarks
+from benchmarks.engine import engine_benchmarks
+from benchmarks.growth import growth_benchmarks
+
+
+def main() -> None:
+    """Measure and print."""
+    table = Table(title=machine(), title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for header in ("what", "measured", "bar", "", "data"):
+        table.add_column(header, justify="right" if header in ("measured", "bar") else "left")
+    for group in (engine_benchmarks, command_benchmarks, growth_benchmarks):
+        for measured in group():
+            table.add_row(*row(measured))
+    console = Console(highlight=False)
+    console.print(table, width=None if console.is_terminal else 160)
+
+
+def row(measured: Measured) -> tuple[str, ...]:
+    """Return the cells of a figure."""
+    without_bar = measured.bar in (0.0, float("inf"))
+    sign = ">=" if measured.at_least else "<="
+    verdict = "" if without_bar else ("reached" if measured.reached else "MISSED")
+    bar = "" if without_bar else f"{sign} {measured.bar:g}"
+    return measured.what, f"{measured.value:,.2f} {measured.unit}", bar, verdict, measured.data
+
+
+if __name__ == "__main__":
+    main()

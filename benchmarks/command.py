@@ -1,0 +1,81 @@
+"""The whole command, cold process: time, peak memory, first run ever, size of the install, speed of reading logs."""
+
+import gzip
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+
+from benchmarks.bars import Measured
+from benchmarks.engine import best_s
+from benchmarks.logs import REBUILT, price_file, trace_file
+from sim_backend.lublin import lublin_jobs
+from sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES
+from sim_backend.swf import read_swf
+from sim_backend.swf_write import write_swf
+
+OFFPEAK = Path(sys.executable).with_name("offpeak")
+ROUNDS = 5
+
+
+def command_benchmarks() -> Iterator[Measured]:
+    """Measure what a user waits for."""
+    with tempfile.TemporaryDirectory() as folder:
+        log, prices, data = _large_log(Path(folder))
+        arguments = [str(log), "--prices", str(prices), "--policy", "easy,greedy,knapsack", "--json"]
+        runs = [_run(arguments, {}) for _ in range(ROUNDS + 1)][1:]
+        yield Measured("simulate, three policies, cold process", median(run[0] for run in runs), "s", 4.0, False, data)
+        yield Measured("its peak memory", median(run[1] for run in runs), "MiB", 400.0, False, data)
+        sample = [str(SAMPLE_LOG), "--prices", str(SAMPLE_PRICES), "--json"]
+        first_s, _ = _run(sample, {"NUMBA_CACHE_DIR": str(Path(folder) / "cache")})
+        yield Measured("simulate, first run ever, nothing compiled", first_s, "s", 20.0, False, "bundled sample")
+        yield from _reading(Path(folder))
+    yield Measured("default install, .venv", _default_install_mb(), "MB", 700.0, False, "make install, fresh")
+
+
+def _large_log(folder: Path) -> tuple[Path, Path, str]:
+    if trace_file("SDSC-BLUE").exists():
+        return trace_file("SDSC-BLUE"), price_file(), "SDSC-BLUE, DE-LU prices"
+    log = folder / "generated.swf.gz"
+    jobs = lublin_jobs(230_000, machine_size=1152, seed=1, load=0.8)
+    write_swf(jobs, log, processors=1152, unix_start_s=1_680_000_000, zone="Europe/Berlin")
+    return log, SAMPLE_PRICES, "generated log of 230,000 jobs"
+
+
+def _run(arguments: list[str], environment: dict[str, str]) -> tuple[float, float]:
+    """Return wall time [s] and peak memory [MiB] of one run of `offpeak simulate`."""
+    begin = time.perf_counter()
+    process = subprocess.Popen(
+        [OFFPEAK, "simulate", *arguments], stdout=subprocess.DEVNULL, env={**os.environ, **environment}
+    )
+    _, status, usage = os.wait4(process.pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0, arguments
+    process.returncode = 0
+    return time.perf_counter() - begin, usage.ru_maxrss / 1024
+
+
+def _reading(folder: Path) -> Iterator[Measured]:
+    names = [name for name in (*REBUILT, "LCG-2005") if trace_file(name).exists()]
+    for name in names or ["generated"]:
+        plain = folder / f"{name}.swf"
+        packed = trace_file(name) if names else folder / "generated.swf.gz"
+        plain.write_bytes(gzip.decompress(packed.read_bytes()))
+        lines = plain.read_bytes().count(b"\n")
+        if lines > 100_000:
+            rate = lines / best_s(lambda plain=plain: read_swf(plain), ROUNDS)  # type: ignore[misc]
+            yield Measured(f"reading {name}", rate / 1e6, "million lines/s", 1.0, True, "plain text")
+
+
+def _default_install_mb() -> float:
+    """Return the size of a virtualenv with the package and what it needs, without the tools of development."""
+    root = Path(__file__).resolve().parents[1]
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        pip = [Path(folder) / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, "--editable", root], check=True, stderr=subprocess.DEVNULL)
+        used = subprocess.run(["du", "-sk", folder], check=True, capture_output=True, text=True).stdout
+    return int(used.split()[0]) / 1000

@@ -1,0 +1,77 @@
+"""The engine alone: jobs per second with caches warm, on one core."""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from benchmarks.bars import Measured
+from benchmarks.logs import hourly_prices, rebuilt_logs
+from offpeak.accounting import Usage
+from offpeak.job_power import default_power_model, node_power_w
+from offpeak.jobs import Jobs, Trace
+from offpeak.lay import lay
+from offpeak.peak import AboveDayMean
+from offpeak.settings import SchedulingSettings
+from sim_backend.case import log_span
+from sim_backend.compare import Case, guessed_end_s, meters_of, usage_of
+from sim_backend.electricity import LaidSeries, Prices, peak_times
+from sim_backend.outcome import Machine, charges_of
+from sim_backend.policy import parse_policy
+from sim_backend.replay import replay
+
+ROUNDS = 7
+EVERY_30_S = replace(SchedulingSettings(), period_s=30)
+
+
+def engine_benchmarks() -> Iterator[Measured]:
+    """Measure EASY with accounting on five logs, and the window policies on the largest of the small machines."""
+    logs, data = rebuilt_logs()
+    cases = {name: case_of(jobs, size) for name, (jobs, size) in logs.items()}
+    rates = {name: jobs_per_s(case, "easy", SchedulingSettings()) for name, case in cases.items()}
+    for name, rate in rates.items():
+        yield Measured(f"EASY with energy and cost, {name}", rate / 1e6, "million jobs/s", 0.0, True, data)
+    mean = math.exp(sum(math.log(rate) for rate in rates.values()) / len(rates))
+    yield Measured("EASY with energy and cost, geometric mean", mean / 1e6, "million jobs/s", 3.0, True, data)
+    name = list(cases)[3]
+    for policy, bar in (("greedy", 2.0), ("knapsack", 0.8)):
+        rate = jobs_per_s(cases[name], policy, EVERY_30_S)
+        yield Measured(f"{policy}, window 20, every 30 s, {name}", rate / 1e6, "million jobs/s", bar, True, data)
+
+
+def case_of(jobs: Jobs, size: int) -> Case:
+    """Return the case of a log on hourly prices."""
+    log = log_span(Trace("", jobs, size, size, None, None), jobs)
+    series = hourly_prices()
+    laid = LaidSeries(series, lay(log, series).offset_s, log.zone, ())
+    case = Case(
+        jobs, node_power_w(default_power_model(jobs), jobs, 1), Machine(size, 75.0), Prices(laid, AboveDayMean(log.zone)), None
+    )  # fmt: skip
+    return replace(case, prices=replace(case.prices, laid=laid.until(guessed_end_s(case))))
+
+
+def jobs_per_s(case: Case, name: str, scheduling: SchedulingSettings) -> float:
+    """Return the best rate of several replays, each charged for energy and money."""
+    policy = parse_policy(name, scheduling)
+    peaks = peak_times(case.prices)
+    meters = meters_of(case, guessed_end_s(case))
+
+    def once() -> None:
+        schedule = replay(
+            case.jobs, case.node_power_w, machine_size=case.machine.size, policy=policy, peaks=peaks
+        )
+        usage: Usage = usage_of(case, schedule, int(case.jobs.submit_s[0]), int(schedule.end_s.max()))
+        charges_of(usage, meters)
+
+    return len(case.jobs) / best_s(once, ROUNDS)
+
+
+def best_s(run: Callable[[], None], rounds: int) -> float:
+    """Return the shortest time of several runs, after one that is not counted."""
+    run()
+    times = []
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - begin)
+    return min(times)

@@ -1,0 +1,43 @@
+"""The logs and prices that are measured on: real ones from the `shared` folder beside the repository, else generated."""
+
+from pathlib import Path
+
+from offpeak.jobs import Jobs
+from offpeak.price_csv import read_series
+from offpeak.price_layout import Layout
+from offpeak.prices import Series
+from sim_backend.fitting import runnable
+from sim_backend.lublin import lublin_jobs
+from sim_backend.price_model import synthetic_prices
+from sim_backend.swf import read_swf
+
+REBUILT = {"KTH-SP2": 100, "SDSC-SP2": 128, "CTC-SP2": 338, "SDSC-BLUE": 1152, "CEA-curie": 80640}
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def trace_file(name: str) -> Path:
+    """Return where the log would be."""
+    return SHARED / "traces" / f"{name}.swf.gz"
+
+
+def price_file() -> Path:
+    """Return where the hourly prices would be."""
+    return SHARED / "prices" / "price_DE-LU_2020-2024_eur_per_mwh.csv.gz"
+
+
+def rebuilt_logs() -> tuple[dict[str, tuple[Jobs, int]], str]:
+    """Return jobs and machine size by log, and what they are."""
+    if not trace_file("KTH-SP2").exists():
+        sizes = (128, 256, 512, 1024, 4096)
+        return {f"lublin-{size}": (lublin_jobs(50_000, machine_size=size, seed=1, load=0.8), size) for size in sizes}, (
+            "five generated logs"
+        )
+    logs = {name: (runnable(read_swf(trace_file(name)), size)[0], size) for name, size in REBUILT.items()}
+    return logs, "the five rebuilt logs"
+
+
+def hourly_prices() -> Series:
+    """Return an hourly price series of several years."""
+    if price_file().exists():
+        return read_series(price_file(), Layout())
+    return synthetic_prices(2023, seed=1)
