@@ -8,6 +8,8 @@ from benchmarks.command import command_benchmarks
 from benchmarks.engine import engine_benchmarks
 from benchmarks.growth import growth_benchmarks
 
+WIDTH_IN_PIPES = 160
+
 
 def main() -> None:
     """Measure and print."""
@@ -18,7 +20,9 @@ def main() -> None:
         for measured in group():
             table.add_row(*row(measured))
     console = Console(highlight=False)
-    console.print(table, width=None if console.is_terminal else 160)
+    if not console.is_terminal:
+        console.width = WIDTH_IN_PIPES
+    console.print(table)
 
 
 def row(measured: Measured) -> tuple[str, ...]:

@@ -5,8 +5,8 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -20,6 +20,12 @@ from sim_backend.swf_write import write_swf
 
 OFFPEAK = Path(sys.executable).with_name("offpeak")
 ROUNDS = 5
+MEASURE = """
+import resource, subprocess, sys, time
+begin = time.perf_counter()
+subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
+print(time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
+"""
 
 
 def command_benchmarks() -> Iterator[Measured]:
@@ -38,6 +44,7 @@ def command_benchmarks() -> Iterator[Measured]:
 
 
 def _large_log(folder: Path) -> tuple[Path, Path, str]:
+    """Return a log of a large site, prices, and what they are."""
     if trace_file("SDSC-BLUE").exists():
         return trace_file("SDSC-BLUE"), price_file(), "SDSC-BLUE, DE-LU prices"
     log = folder / "generated.swf.gz"
@@ -48,14 +55,11 @@ def _large_log(folder: Path) -> tuple[Path, Path, str]:
 
 def _run(arguments: list[str], environment: dict[str, str]) -> tuple[float, float]:
     """Return wall time [s] and peak memory [MiB] of one run of `offpeak simulate`."""
-    begin = time.perf_counter()
-    process = subprocess.Popen(
-        [OFFPEAK, "simulate", *arguments], stdout=subprocess.DEVNULL, env={**os.environ, **environment}
-    )
-    _, status, usage = os.wait4(process.pid, 0)
-    assert os.waitstatus_to_exitcode(status) == 0, arguments
-    process.returncode = 0
-    return time.perf_counter() - begin, usage.ru_maxrss / 1024
+    # A process begins with its parent's peak memory: the parent has to be a small one.
+    measure = [sys.executable, "-ISc", MEASURE, str(OFFPEAK), "simulate", *arguments]
+    answer = subprocess.run(measure, check=True, capture_output=True, text=True, env={**os.environ, **environment})
+    wall_s, kib = answer.stderr.split()[-2:]
+    return float(wall_s), float(kib) / 1024
 
 
 def _reading(folder: Path) -> Iterator[Measured]:
@@ -66,7 +70,7 @@ def _reading(folder: Path) -> Iterator[Measured]:
         plain.write_bytes(gzip.decompress(packed.read_bytes()))
         lines = plain.read_bytes().count(b"\n")
         if lines > 100_000:
-            rate = lines / best_s(lambda plain=plain: read_swf(plain), ROUNDS)  # type: ignore[misc]
+            rate = lines / best_s(partial(read_swf, plain), ROUNDS)
             yield Measured(f"reading {name}", rate / 1e6, "million lines/s", 1.0, True, "plain text")
 
 
@@ -75,7 +79,7 @@ def _default_install_mb() -> float:
     root = Path(__file__).resolve().parents[1]
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        pip = [Path(folder) / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "--editable", root], check=True, stderr=subprocess.DEVNULL)
+        pip = [f"{folder}/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, "--editable", str(root)], check=True, stderr=subprocess.DEVNULL)
         used = subprocess.run(["du", "-sk", folder], check=True, capture_output=True, text=True).stdout
     return int(used.split()[0]) / 1000

@@ -6,28 +6,26 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from benchmarks.bars import Measured
-from benchmarks.logs import hourly_prices, rebuilt_logs
-from offpeak.accounting import Usage
+from benchmarks.logs import price_file, rebuilt_logs
 from offpeak.job_power import default_power_model, node_power_w
 from offpeak.jobs import Jobs, Trace
-from offpeak.lay import lay
-from offpeak.peak import AboveDayMean
-from offpeak.settings import SchedulingSettings
+from offpeak.settings import PriceSettings, SchedulingSettings
 from sim_backend.case import log_span
 from sim_backend.compare import Case, guessed_end_s, meters_of, usage_of
-from sim_backend.electricity import LaidSeries, Prices, peak_times
+from sim_backend.electricity import peak_times, prices_of
 from sim_backend.outcome import Machine, charges_of
 from sim_backend.policy import parse_policy
 from sim_backend.replay import replay
 
 ROUNDS = 7
+HOURLY = PriceSettings(file=price_file())
 EVERY_30_S = replace(SchedulingSettings(), period_s=30)
 
 
 def engine_benchmarks() -> Iterator[Measured]:
     """Measure EASY with accounting on five logs, and the window policies on the largest of the small machines."""
     logs, data = rebuilt_logs()
-    cases = {name: case_of(jobs, size) for name, (jobs, size) in logs.items()}
+    cases = {name: case_of(jobs, size, HOURLY) for name, (jobs, size) in logs.items()}
     rates = {name: jobs_per_s(case, "easy", SchedulingSettings()) for name, case in cases.items()}
     for name, rate in rates.items():
         yield Measured(f"EASY with energy and cost, {name}", rate / 1e6, "million jobs/s", 0.0, True, data)
@@ -39,34 +37,29 @@ def engine_benchmarks() -> Iterator[Measured]:
         yield Measured(f"{policy}, window 20, every 30 s, {name}", rate / 1e6, "million jobs/s", bar, True, data)
 
 
-def case_of(jobs: Jobs, size: int) -> Case:
-    """Return the case of a log on hourly prices."""
+def case_of(jobs: Jobs, size: int, prices: PriceSettings) -> Case:
+    """Return the case of a log: its power as measured, else assumed, at those prices."""
     log = log_span(Trace("", jobs, size, size, None, None), jobs)
-    series = hourly_prices()
-    laid = LaidSeries(series, lay(log, series).offset_s, log.zone, ())
-    case = Case(
-        jobs, node_power_w(default_power_model(jobs), jobs, 1), Machine(size, 75.0), Prices(laid, AboveDayMean(log.zone)), None
-    )  # fmt: skip
-    return replace(case, prices=replace(case.prices, laid=laid.until(guessed_end_s(case))))
+    power_w = node_power_w(default_power_model(jobs), jobs, 1)
+    return Case(jobs, power_w, Machine(size, 75.0), prices_of(log, prices, None), None)
 
 
 def jobs_per_s(case: Case, name: str, scheduling: SchedulingSettings) -> float:
     """Return the best rate of several replays, each charged for energy and money."""
     policy = parse_policy(name, scheduling)
+    begin_s, until_s = int(case.jobs.submit_s[0]), guessed_end_s(case)
+    case = replace(case, prices=replace(case.prices, laid=case.prices.laid.until(until_s)))
     peaks = peak_times(case.prices)
-    meters = meters_of(case, guessed_end_s(case))
+    meters = meters_of(case, until_s)
 
     def once() -> None:
-        schedule = replay(
-            case.jobs, case.node_power_w, machine_size=case.machine.size, policy=policy, peaks=peaks
-        )
-        usage: Usage = usage_of(case, schedule, int(case.jobs.submit_s[0]), int(schedule.end_s.max()))
-        charges_of(usage, meters)
+        schedule = replay(case.jobs, case.node_power_w, machine_size=case.machine.size, policy=policy, peaks=peaks)
+        charges_of(usage_of(case, schedule, begin_s, until_s), meters)
 
     return len(case.jobs) / best_s(once, ROUNDS)
 
 
-def best_s(run: Callable[[], None], rounds: int) -> float:
+def best_s(run: Callable[[], object], rounds: int) -> float:
     """Return the shortest time of several runs, after one that is not counted."""
     run()
     times = []

@@ -1,14 +1,11 @@
-"""The logs and prices that are measured on: real ones from the `shared` folder beside the repository, else generated."""
+"""The logs and prices that are measured on: real ones from a `shared` folder beside the repository, else generated."""
 
 from pathlib import Path
 
 from offpeak.jobs import Jobs
-from offpeak.price_csv import read_series
-from offpeak.price_layout import Layout
-from offpeak.prices import Series
 from sim_backend.fitting import runnable
 from sim_backend.lublin import lublin_jobs
-from sim_backend.price_model import synthetic_prices
+from sim_backend.sample import SAMPLE_PRICES
 from sim_backend.swf import read_swf
 
 REBUILT = {"KTH-SP2": 100, "SDSC-SP2": 128, "CTC-SP2": 338, "SDSC-BLUE": 1152, "CEA-curie": 80640}
@@ -21,8 +18,9 @@ def trace_file(name: str) -> Path:
 
 
 def price_file() -> Path:
-    """Return where the hourly prices would be."""
-    return SHARED / "prices" / "price_DE-LU_2020-2024_eur_per_mwh.csv.gz"
+    """Return a file of hourly prices: several real years, else the bundled sample."""
+    real = SHARED / "prices" / "price_DE-LU_2020-2024_eur_per_mwh.csv.gz"
+    return real if real.exists() else SAMPLE_PRICES
 
 
 def rebuilt_logs() -> tuple[dict[str, tuple[Jobs, int]], str]:
@@ -34,10 +32,3 @@ def rebuilt_logs() -> tuple[dict[str, tuple[Jobs, int]], str]:
         )
     logs = {name: (runnable(read_swf(trace_file(name)), size)[0], size) for name, size in REBUILT.items()}
     return logs, "the five rebuilt logs"
-
-
-def hourly_prices() -> Series:
-    """Return an hourly price series of several years."""
-    if price_file().exists():
-        return read_series(price_file(), Layout())
-    return synthetic_prices(2023, seed=1)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.compiled import in_place
+from offpeak.jobs import Float64, Int64
 
 MOST_JOBS = 64
 """A filling is a 64-bit set of window positions, so the window of a knapsack has at most 64 jobs."""
@@ -74,19 +75,34 @@ def offer(fillings: Fillings, read: int, length: int, capacity: int, position: i
 
 
 @in_place
+def reach(
+    fillings: Fillings, first: int, size: Int64, node_power_w: Float64, sign: float, by_size: bool, capacity: int
+) -> tuple[int, int]:
+    """Write all fillings of the jobs from window position `first` on; return their buffer and their number.
+
+    A filling's value is the sum of its jobs' draws per node, times their sizes if `by_size`, times `sign`.
+    """
+    read = 0
+    length = 1
+    fillings.weight[0, 0] = 0
+    fillings.value[0, 0] = 0.0
+    fillings.members[0, 0] = np.uint64(0)
+    for position in range(first, len(size)):
+        if size[position] <= capacity:
+            value = sign * node_power_w[position] * (size[position] if by_size else 1)
+            length = offer(fillings, read, length, capacity, position, size[position], value)
+            read = 1 - read
+    return read, length
+
+
+@in_place
 def fill_nodes(
-    fillings: Fillings,
-    first: int,
-    size: NDArray[np.int64],
-    node_power_w: NDArray[np.float64],
-    capacity: int,
-    hungriest: bool,
+    fillings: Fillings, first: int, size: Int64, node_power_w: Float64, capacity: int, hungriest: bool
 ) -> np.uint64:
     """Return the set of window positions from `first` on that fills the most of `capacity` nodes.
 
     Among such sets the one with the largest total power [W] if `hungriest`, else the smallest.
     """
-    sign = 1.0 if hungriest else -1.0
     everything = np.uint64(0)
     total = 0
     for position in range(first, len(size)):
@@ -95,38 +111,20 @@ def fill_nodes(
             total += size[position]
     if total <= capacity:
         return everything
-    read = 0
-    length = 1
-    fillings.weight[0, 0] = 0
-    fillings.value[0, 0] = 0.0
-    fillings.members[0, 0] = np.uint64(0)
-    for position in range(first, len(size)):
-        if size[position] <= capacity:
-            value = sign * node_power_w[position] * size[position]
-            length = offer(fillings, read, length, capacity, position, size[position], value)
-            read = 1 - read
+    sign = 1.0 if hungriest else -1.0
+    read, length = reach(fillings, first, size, node_power_w, sign, True, capacity)
     return np.uint64(fillings.members[read, length - 1])
 
 
 @in_place
-def fill_value(
-    fillings: Fillings, first: int, size: NDArray[np.int64], node_power_w: NDArray[np.float64], capacity: int
-) -> np.uint64:
+def fill_value(fillings: Fillings, first: int, size: Int64, node_power_w: Float64, capacity: int) -> np.uint64:
     """Return the set of window positions from `first` on with the largest sum of draws per node [W] that fits."""
-    read = 0
-    length = 1
-    fillings.weight[0, 0] = 0
-    fillings.value[0, 0] = 0.0
-    fillings.members[0, 0] = np.uint64(0)
-    for position in range(first, len(size)):
-        if size[position] <= capacity:
-            length = offer(fillings, read, length, capacity, position, size[position], node_power_w[position])
-            read = 1 - read
+    read, length = reach(fillings, first, size, node_power_w, 1.0, False, capacity)
     return np.uint64(fillings.members[read, np.argmax(fillings.value[read, :length])])
 
 
 @in_place
-def put_first(order: NDArray[np.int64], first: int, chosen: np.uint64, length: int) -> int:
+def put_first(order: Int64, first: int, chosen: np.uint64, length: int) -> int:
     """Order window positions `first`..`length`: the chosen ones, then the others, each in submission order.
 
     Returns the rank behind the last chosen one.

@@ -7,7 +7,7 @@ import numpy as np
 from offpeak.accounting import J_PER_KWH, J_PER_MWH, Meter, constant_meter, integrals, meter
 from offpeak.job_power import POWER_CLASSES, power_class
 from offpeak.jobs import Float64, Int64
-from offpeak.zones import DAY_S, date_text, local_days, local_edges_s
+from offpeak.zones import DAY_S, date_text, local_days, to_unix_s
 from sim_backend.compare import Case, Comparison
 from sim_backend.outcome import Run
 
@@ -57,7 +57,7 @@ def day_edges_s(comparison: Comparison) -> Int64:
     """Return the comparison's begin, the local midnights inside it, and its end [trace seconds]."""
     laid = comparison.case.prices.laid
     begin, until = comparison.begin_s + laid.offset_s, comparison.until_s + laid.offset_s
-    midnights = local_edges_s(local_days(begin, until, laid.zone) * DAY_S, laid.zone)
+    midnights, _ = to_unix_s(local_days(begin, until, laid.zone) * DAY_S, laid.zone)
     inner = midnights[(midnights > begin) & (midnights < until)]
     return np.concatenate([[begin], inner, [until]]) - laid.offset_s
 

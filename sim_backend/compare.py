@@ -12,10 +12,12 @@ from offpeak.lay import REPEATED_WEEKS
 from offpeak.plural import counted
 from offpeak.zones import WEEK_S
 from sim_backend.electricity import LaidSeries, Prices, peak_times
-from sim_backend.engine.state import NOT_YET
+from sim_backend.engine.state import NOT_YET, PeakTimes
 from sim_backend.outcome import Machine, Meters, Outcome, Run, charges_of, outcome_of, price_meters
 from sim_backend.policy import Policy
 from sim_backend.replay import Schedule, replay
+
+A_MONTH_S = 30 * 86_400
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,8 @@ def compare(case: Case, policies: tuple[Policy, ...], progress: Callable[[str, i
     begin_s = int(case.jobs.submit_s[0])
     case, schedules = _replay_all(case, policies, progress)
     until_s = max(int(schedule.end_s.max()) for schedule in schedules)
-    usages = [_usage(case, schedule, begin_s, until_s) for schedule in schedules]
-    meters = _meters(case, until_s)
+    usages = [usage_of(case, schedule, begin_s, until_s) for schedule in schedules]
+    meters = meters_of(case, until_s)
     runs = tuple(
         Run(policy.name, schedule, charges_of(usage, meters))
         for policy, schedule, usage in zip(policies, schedules, usages, strict=True)
@@ -74,19 +76,20 @@ def _replay_all(
 ) -> tuple[Case, list[Schedule]]:
     """Replay under each policy, again with prices that reach further where a schedule goes beyond their end."""
     begin_s = int(case.jobs.submit_s[0])
-    needed_s = _guessed_end_s(case)
-    never = len(policies) * len(case.jobs) + 1
+    needed_s = guessed_end_s(case)
+    left_before = None
     while True:
         case = replace(case, prices=replace(case.prices, laid=case.prices.laid.until(needed_s)))
-        schedules = [_replay(case, policy, progress) for policy in policies]
+        peaks = peak_times(case.prices)
+        schedules = [_replay(case, policy, peaks, progress) for policy in policies]
         until_s = max(int(schedule.end_s.max()) for schedule in schedules)
-        waiting = sum(int(np.count_nonzero(schedule.start_s == NOT_YET)) for schedule in schedules)
-        if not waiting and until_s <= needed_s:
+        left = sum(int(np.count_nonzero(schedule.start_s == NOT_YET)) for schedule in schedules)
+        if not left and until_s <= needed_s:
             return case, schedules
-        if waiting == never:
+        if left and left == left_before:
             raise _never_started(case, policies, schedules)
         # Prices repeat within a year: what a year and more of them does not start never starts.
-        never = waiting or never
+        left_before = left
         needed_s = max(until_s, needed_s) + max(until_s - begin_s, needed_s - begin_s, (REPEATED_WEEKS + 1) * WEEK_S)
 
 
@@ -101,25 +104,26 @@ def _never_started(case: Case, policies: tuple[Policy, ...], schedules: list[Sch
     )
 
 
-def _guessed_end_s(case: Case) -> int:
-    """Return a second by which the replay should have ended: all work on a third of the machine, after the last job."""
+def guessed_end_s(case: Case) -> int:
+    """Return a second by which most schedules have ended: a tenth of the log's length and a month after it."""
     jobs = case.jobs
-    work_s = int((jobs.size * jobs.runtime_s).sum()) // case.machine.size
-    return int(jobs.submit_s[-1]) + 3 * work_s + int(jobs.runtime_s.max())
+    first_s, last_s = int(jobs.submit_s[0]), int(jobs.submit_s[-1])
+    return last_s + (last_s - first_s) // 10 + int(jobs.runtime_s.max()) + A_MONTH_S
 
 
-def _replay(case: Case, policy: Policy, progress: Callable[[str, int], None] | None) -> Schedule:
+def _replay(case: Case, policy: Policy, peaks: PeakTimes, progress: Callable[[str, int], None] | None) -> Schedule:
     return replay(
         case.jobs,
         case.node_power_w,
         machine_size=case.machine.size,
         policy=policy,
-        peaks=peak_times(case.prices),
+        peaks=peaks,
         progress=(lambda submitted: progress(policy.name, submitted)) if progress else None,
     )
 
 
-def _usage(case: Case, schedule: Schedule, begin_s: int, until_s: int) -> Usage:
+def usage_of(case: Case, schedule: Schedule, begin_s: int, until_s: int) -> Usage:
+    """Return who used the machine when, over the period [begin_s, until_s)."""
     return Usage(
         size=case.jobs.size,
         node_power_w=case.node_power_w,
@@ -132,7 +136,8 @@ def _usage(case: Case, schedule: Schedule, begin_s: int, until_s: int) -> Usage:
     )
 
 
-def _meters(case: Case, until_s: int) -> Meters:
+def meters_of(case: Case, until_s: int) -> Meters:
+    """Return what schedules that end by `until_s` are charged by; the prices reach that far."""
     laid = case.prices.laid
     price, known = price_meters(laid.series, laid.offset_s)
     carbon = None

@@ -46,7 +46,8 @@ def _check(count: int, machine_size: int, load: float | None) -> None:
 
 
 def _unfilled(count: int) -> Jobs:
-    unknown = np.full(count, -1, np.int64)
+    # The model knows neither groups nor queues: one value for all takes no memory.
+    unknown = np.broadcast_to(np.int64(-1), count)
     return Jobs(
         job_id=np.arange(1, count + 1, dtype=np.int64),
         submit_s=np.empty(count, np.int64),
@@ -55,7 +56,7 @@ def _unfilled(count: int) -> Jobs:
         size=np.empty(count, np.int64),
         user=np.empty(count, np.int64),
         group=unknown,
-        queue=unknown.copy(),
+        queue=unknown,
         node_power_w=np.empty(count, np.float64),
     )
 

@@ -61,4 +61,5 @@ def _schedule_csv(comparison: Comparison, run: Run) -> bytes:
     buffer = pa.BufferOutputStream()
     # Arrow would put the header's names in quotes.
     csv.write_csv(table, buffer, csv.WriteOptions(include_header=False, quoting_style="none"))
-    return ",".join(table.column_names).encode() + b"\n" + buffer.getvalue().to_pybytes()
+    header = ",".join(table.column_names).encode() + b"\n"
+    return header + bytes(buffer.getvalue())

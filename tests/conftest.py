@@ -5,8 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+
+# The first example of a test may have to load or compile a kernel.
+settings.register_profile("offpeak", deadline=None)
+settings.load_profile("offpeak")
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,9 @@ def commands(block: str) -> list[tuple[str, str]]:
 def pattern(shown: str) -> str:
     """Return the regular expression of an output in which "..." stands for anything."""
     lines = shown.splitlines()
-    return "".join(r"(?:.*\n)*?" if line == "..." else re.escape(line).replace(r"\.\.\.", ".*") + r"\n" for line in lines)
+    return "".join(
+        r"(?:.*\n)*?" if line == "..." else re.escape(line).replace(r"\.\.\.", ".*") + r"\n" for line in lines
+    )
 
 
 def with_pages(language: str) -> list[Path]:

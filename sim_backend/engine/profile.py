@@ -1,4 +1,4 @@
-"""The free units over time, as running jobs and promised starts leave them; kept under conservative backfilling only."""
+"""The free units over time, as running jobs and promised starts leave them: for conservative backfilling."""
 
 from offpeak.compiled import index, part
 from sim_backend.engine.state import Profile, State
@@ -89,5 +89,5 @@ def earliest(state: State, size: int, duration_s: int, period_s: int, held_s: in
             if period_s > 0:
                 candidate_s += -candidate_s % period_s
             if candidate_s >= held_s:
-                return held_s
-    return candidate_s
+                return int(held_s)
+    return int(candidate_s)

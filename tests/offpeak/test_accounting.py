@@ -79,7 +79,7 @@ def test_jobs_and_idle_units_are_the_cluster_second_by_second(usage: Usage, laid
 @given(usages())
 def test_energy_is_power_times_time(usage: Usage) -> None:
     used = charge(constant_meter(1.0), usage)
-    assert used.total == pytest.approx(float(cluster_w(usage).sum()))
+    assert used.total == pytest.approx(float(cluster_w(usage).sum()), abs=1e-6)
     assert used.jobs == pytest.approx(usage.size * usage.node_power_w * (usage.end_s - usage.start_s))
 
 
