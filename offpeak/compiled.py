@@ -1,6 +1,14 @@
-"""The decorators for compiled kernels: numba, cached on disk, with types that a checker can follow."""
+"""The decorators for compiled kernels: numba, cached on disk, with types that a checker can follow.
 
+numba keys its cache by the source file of a kernel alone: a kernel would go on with the old code of a part that stands
+in another file. So the cache is a folder for each state of all our sources, below $NUMBA_CACHE_DIR, else below the
+user's cache folder.
+"""
+
+import hashlib
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
@@ -11,6 +19,25 @@ index = np.uintp
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+ROOT = Path(__file__).resolve().parents[1]
+WITH_KERNELS = ("offpeak", "predictors", "plugin", "sim_backend")
+
+
+def cache_folder() -> Path:
+    """Return the folder for the machine code of these sources."""
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    caches = os.environ.get("XDG_CACHE_HOME")
+    base = Path(given) if given else (Path(caches) if caches else Path.home() / ".cache") / "offpeak"
+    digest = hashlib.sha256()
+    for package in WITH_KERNELS:
+        for source in sorted((ROOT / package).rglob("*.py")):
+            digest.update(source.read_bytes())
+    return base / digest.hexdigest()[:16]
+
+
+# Read by numba when a kernel is decorated, hence set before any is.
+numba.config.CACHE_DIR = str(cache_folder())  # type: ignore[attr-defined]
 
 
 # Options that numba has but does not document. Without reference counts (`_nrt`) an allocation is a compile error; a

@@ -79,13 +79,14 @@ def _replay_all(
     needed_s = guessed_end_s(case)
     left_before = None
     while True:
-        case = replace(case, prices=replace(case.prices, laid=case.prices.laid.until(needed_s)))
-        peaks = peak_times(case.prices)
+        # Always from the prices as given: what was continued once must not be continued from.
+        reaching = replace(case, prices=replace(case.prices, laid=case.prices.laid.until(needed_s)))
+        peaks = peak_times(reaching.prices)
         schedules = [_replay(case, policy, peaks, progress) for policy in policies]
         until_s = max(int(schedule.end_s.max()) for schedule in schedules)
         left = sum(int(np.count_nonzero(schedule.start_s == NOT_YET)) for schedule in schedules)
         if not left and until_s <= needed_s:
-            return case, schedules
+            return reaching, schedules
         if left and left == left_before:
             raise _never_started(case, policies, schedules)
         # Prices repeat within a year: what a year and more of them does not start never starts.

@@ -56,7 +56,7 @@ def replay(
     begin = time.perf_counter()
     workload = workload_of(jobs, node_power_w, policy)
     users = int(workload.user.max(initial=0)) + 1
-    state = new_state(workload, machine_size=machine_size, window=policy.rules.window, users=users)
+    state = new_state(workload, policy.rules, machine_size=machine_size, users=users)
     if policy.rules.policy == ARRIVAL:
         peaks = NO_PEAKS
     for last in range(JOBS_PER_STEP, len(jobs), JOBS_PER_STEP):

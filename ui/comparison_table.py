@@ -32,7 +32,7 @@ HEADERS = (
 """The columns of the table of policies, and where a header is broken on a narrow terminal."""
 
 NO_BASELINE = "-"
-WITH_CENTS_BELOW = 100_000
+WITH_CENTS_BELOW = 10_000
 HOURS_BELOW_S = 2 * 86_400
 
 

@@ -9,7 +9,7 @@ from offpeak.compiled import in_place, index, part
 from plugin.window_policy import ARRIVAL, EXTERNAL
 from sim_backend.engine.backfill import next_backfilled, open_backfill
 from sim_backend.engine.conservative import next_promised, open_promises
-from sim_backend.engine.profile import add_free
+from sim_backend.engine.profile import add_free, held_until_s
 from sim_backend.engine.queue import close_pass, note_passed_over, smallest_waiting, submit_next
 from sim_backend.engine.rules import CONSERVATIVE, PREDICTED_RUNTIME, Rules
 from sim_backend.engine.starts import end_first, expect_end, release, start_job, unlist
@@ -32,11 +32,11 @@ def correct_predictions(workload: Workload, state: State) -> None:
         if corrected_s <= now.now_s:
             at += 1
             continue
+        if now.breakpoints > 0:
+            add_free(state, held_until_s(state, slot), corrected_s, -slots.size[slot])
+            now.corrected = 1
         unlist(state, slot)
         expect_end(state, slot, corrected_s)
-        if now.breakpoints > 0:
-            add_free(state, now.now_s, corrected_s, -slots.size[slot])
-            now.corrected = 1
         now.ended = 1
 
 
@@ -170,10 +170,10 @@ def advance(workload: Workload, peaks: PeakTimes, rules: Rules, machine_size: in
             if now.wanted_pass_s > now.now_s:
                 continue
             now.wanted_pass_s = NEVER
-            if rules.pass_per_event:
-                release_expected(state)
             if rules.estimates == PREDICTED_RUNTIME:
                 correct_predictions(workload, state)
+            if rules.pass_per_event:
+                release_expected(state)
             if nothing_can_start(state, rules):
                 continue
             open_window(state, 0 if rules.policy == ARRIVAL else rules.window)

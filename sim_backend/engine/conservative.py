@@ -8,8 +8,9 @@ up first. Only jobs that run longer than expected can break a promise; then all 
 
 from offpeak.compiled import index, part
 from sim_backend.engine.backfill import entry
-from sim_backend.engine.profile import add_free, earliest, forget_past
+from sim_backend.engine.profile import add_free, earliest, forget_past, held_until_s
 from sim_backend.engine.rules import Rules
+from sim_backend.engine.starts import expect_end, unlist
 from sim_backend.engine.state import NEVER, NOT_YET, State
 
 
@@ -64,20 +65,19 @@ def take_back_promises(state: State) -> None:
 
 
 @part
-def late_units(state: State) -> int:
-    """Return the units of running jobs whose expected end has come."""
+def extend_late(state: State) -> None:
+    """Expect running jobs whose expected end has come to end in a second."""
     now = state.scalars[0]
-    units = 0
-    at = 0
-    while at < now.listed and state.slots.expected_end_s[state.expected[at]] <= now.now_s:
-        units += state.slots.size[state.expected[at]]
-        at += 1
-    return units
+    while now.listed > 0 and state.slots.expected_end_s[state.expected[0]] <= now.now_s:
+        slot = state.expected[0]
+        add_free(state, held_until_s(state, slot), now.now_s + 1, -state.slots.size[slot])
+        unlist(state, slot)
+        expect_end(state, slot, now.now_s + 1)
 
 
 @part
 def open_promises(state: State, machine_size: int) -> None:
-    """Begin a pass. Jobs that run longer than expected count as ending in a second."""
+    """Begin a pass: the profile from now on, and no promise that cannot be kept."""
     now = state.scalars[0]
     now.cursor = 0
     if now.breakpoints == 0:
@@ -87,9 +87,7 @@ def open_promises(state: State, machine_size: int) -> None:
     if a_promise_is_broken(state):
         take_back_promises(state)
     forget_past(state)
-    late = late_units(state)
-    if late > 0:
-        add_free(state, now.now_s, now.now_s + 1, -late)
+    extend_late(state)
 
 
 @part

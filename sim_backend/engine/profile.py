@@ -50,6 +50,13 @@ def add_free(state: State, from_s: int, until_s: int, units: int) -> None:
 
 
 @part
+def held_until_s(state: State, slot: int) -> int:
+    """Return until when the profile counts the running job of `slot`: its expected end, at least a second's run."""
+    at = index(slot)
+    return int(max(state.slots.expected_end_s[at], state.start_s[index(state.slots.job[at])] + 1))
+
+
+@part
 def forget_past(state: State) -> None:
     """Let the profile begin now, and drop the breakpoints at which nothing changes."""
     now = state.scalars[0]

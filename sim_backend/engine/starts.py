@@ -4,7 +4,7 @@ from offpeak.compiled import index, part
 from predictors.run_time import learn_run_time
 from sim_backend.engine.ends import drop_first, push
 from sim_backend.engine.nodes import give_back, take_nodes
-from sim_backend.engine.profile import add_free
+from sim_backend.engine.profile import add_free, held_until_s
 from sim_backend.engine.state import NEVER, NOT_YET, State, Workload
 
 
@@ -86,7 +86,7 @@ def release(state: State, slot: int) -> None:
     now = state.scalars[0]
     unlist(state, slot)
     if now.breakpoints > 0:
-        add_free(state, now.now_s, state.slots.expected_end_s[index(slot)], state.slots.size[index(slot)])
+        add_free(state, now.now_s, held_until_s(state, slot), state.slots.size[index(slot)])
     give_back(state.nodes, state.slots.pieces[index(slot)])
     state.slots.pieces[index(slot)] = NOT_YET
     now.free += state.slots.size[index(slot)]

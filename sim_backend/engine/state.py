@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from plugin.knapsack import Fillings, scratch
 from sim_backend.engine.nodes import Nodes, all_free
+from sim_backend.engine.rules import Rules
 
 Int64 = NDArray[np.int64]
 Float64 = NDArray[np.float64]
@@ -138,10 +139,12 @@ SCALARS = np.dtype(
 )
 
 
-def new_state(workload: Workload, *, machine_size: int, window: int, users: int) -> State:
+def new_state(workload: Workload, rules: Rules, *, machine_size: int, users: int) -> State:
     """Return the state before the first event: an empty machine of `machine_size` units."""
     jobs = len(workload.submit_s)
-    most_running = min(jobs, machine_size)
+    window = rules.window
+    # With a pass per event a job may have left its nodes to another, and still has to end in this second.
+    most_running = jobs if rules.pass_per_event else min(jobs, machine_size)
     scalars = np.zeros(1, dtype=SCALARS)
     scalars["free"] = machine_size
     scalars["smallest"] = NEVER

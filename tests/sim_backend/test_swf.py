@@ -235,7 +235,7 @@ def test_real_logs(shared: Path, name: str) -> None:
     trace = read_swf(shared / "data" / "traces" / f"{name}.swf.gz")
     rejected = sum(len(each.job_ids) for each in trace.rejected)
     notes = " ".join(trace.notes)
-    without_estimate = int(notes.split(" jobs have no")[0].replace(",", "")) if "no estimate" in notes else 0
+    without_estimate = int(notes.split(" jobs without")[0].replace(",", "")) if "an estimate" in notes else 0
     found = (len(trace.jobs), trace.processors, trace.unix_start_s, trace.time_zone, rejected, without_estimate)
     assert found == REAL_LOGS[name]
     assert (np.diff(trace.jobs.submit_s) >= 0).all()

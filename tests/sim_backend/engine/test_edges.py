@@ -70,6 +70,19 @@ def test_with_a_pass_per_event_a_job_that_outlives_its_prediction_keeps_its_node
     assert starts(log, PLAIN._replace(estimates=PREDICTED_RUNTIME, pass_per_event=True)) == [0, 5, 10, 60]
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [(0, 0, 0, 2, ONE_W), (0, 0, 0, 2, ONE_W), (0, 1, 0, 1, ONE_W)],
+        [(0, 5, 1, 1, ONE_W), (3, 0, 0, 2, ONE_W), (3, 0, 0, 2, ONE_W)],
+    ],
+)
+@every_discipline
+def test_a_late_job_takes_its_units_once_in_a_second_of_two_passes(discipline, rows):
+    log = log_of(rows, machine_size=3)
+    assert starts(log, PLAIN._replace(discipline=discipline)) == log.jobs.submit_s.tolist()
+
+
 @pytest.mark.parametrize("machine_size", [1, 63, 64, 65, 128, 1000])
 @every_discipline
 def test_machine_wide_jobs_follow_each_other(discipline, machine_size):
