@@ -4,13 +4,13 @@ Power is constant while a job runs, so what a job costs is its power times the i
 idle units cost is their power times (units x integral over the period - sum of the jobs' units x integrals).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from offpeak.compiled import index, kernel
+from offpeak.compiled import index, kernel, part
 from offpeak.jobs import Float64, Int64
-from offpeak.prices import Series
+from offpeak.prices import Series, merge
 
 J_PER_KWH = 3.6e6
 J_PER_MWH = 3.6e9
@@ -35,7 +35,8 @@ def meter(series: Series, offset_s: int) -> Meter:
 
 def known_time_meter(series: Series, offset_s: int) -> Meter:
     """Return the meter of the seconds in which the value of `series` is known."""
-    return _meter(series, series.known.astype(np.float64), offset_s)
+    known = merge(replace(series, value=series.known.astype(np.float64)))
+    return _meter(known, known.value, offset_s)
 
 
 def constant_meter(value: float) -> Meter:
@@ -48,23 +49,56 @@ def _meter(series: Series, value: Float64, offset_s: int) -> Meter:
     return Meter(series.start_s - offset_s, value, total)
 
 
+@part
+def interval_at(at_s: Int64, hint: int, second: int) -> int:
+    """Return the interval that holds `second`, looked for from `hint` on: neighbours lie close in time."""
+    last = len(at_s) - 1
+    at = hint
+    while at < last and at_s[index(at + 1)] <= second:
+        at += 1
+    while at > 0 and at_s[index(at)] > second:
+        at -= 1
+    return at
+
+
+@part
+def total_at(at_s: Int64, value: Float64, total: Float64, at: int, second: int) -> float:
+    """Return the integral up to `second`, which interval `at` holds."""
+    return float(total[index(at)] + value[index(at)] * (second - at_s[index(at)]))
+
+
+@part
+def integral_from(at_s: Int64, value: Float64, total: Float64, first: int, start_s: int, end_s: int) -> float:
+    """Return the integral from `start_s`, which interval `first` holds, to `end_s`."""
+    last = interval_at(at_s, first, end_s)
+    return total_at(at_s, value, total, last, end_s) - total_at(at_s, value, total, first, start_s)
+
+
 @kernel
 def _integrals(at_s: Int64, value: Float64, total: Float64, start_s: Int64, end_s: Int64) -> Float64:
-    """Return the integrals from `start_s` to `end_s`. Neighbours lie close in time: search from the last place."""
+    """Return the integrals from `start_s` to `end_s`."""
     result = np.empty(len(start_s))
-    at = 0
-    last = len(at_s) - 1
+    first = 0
     for job in range(len(start_s)):
-        reached = 0.0
-        for bound in range(2):
-            second = start_s[job] if bound == 0 else end_s[job]
-            while at < last and at_s[index(at + 1)] <= second:
-                at += 1
-            while at > 0 and at_s[index(at)] > second:
-                at -= 1
-            reached = total[index(at)] + value[index(at)] * (second - at_s[index(at)]) - reached
-        result[job] = reached
+        first = interval_at(at_s, first, start_s[job])
+        result[job] = integral_from(at_s, value, total, first, start_s[job], end_s[job])
     return result
+
+
+@kernel
+def _busy_and_charged(
+    at_s: Int64, value: Float64, total: Float64, start_s: Int64, end_s: Int64, size: Int64, node_power_w: Float64
+) -> tuple[float, float]:
+    """Return the sum over jobs of their units' integrals, and that of these times the draw per unit."""
+    busy = 0.0
+    charged = 0.0
+    first = 0
+    for job in range(len(start_s)):
+        first = interval_at(at_s, first, start_s[job])
+        units = size[job] * integral_from(at_s, value, total, first, start_s[job], end_s[job])
+        busy += units
+        charged += node_power_w[job] * units
+    return busy, charged
 
 
 def integrals(meter: Meter, start_s: Int64, end_s: Int64) -> Float64:
@@ -99,20 +133,25 @@ class Usage:
 
 @dataclass(frozen=True)
 class Charge:
-    """The integral of power times a series: per job, and of the idle units, in watts times the series' unit times s."""
+    """The integral of power times a series: of all jobs and of the idle units, in watts times the series' unit x s."""
 
-    jobs: Float64
+    jobs: float
     idle: float
 
     @property
     def total(self) -> float:
         """Jobs and idle units together: what the cluster used."""
-        return float(self.jobs.sum()) + self.idle
+        return self.jobs + self.idle
 
 
 def charge(meter: Meter, usage: Usage) -> Charge:
-    """Return what each job and all idle units used, weighted by the meter's series."""
-    run = integrals(meter, usage.start_s, usage.end_s)
+    """Return what the jobs and the idle units used, weighted by the meter's series."""
+    series = (meter.at_s, meter.value, meter.total)
+    busy, jobs = _busy_and_charged(*series, usage.start_s, usage.end_s, usage.size, usage.node_power_w)
     period = integral(meter, usage.begin_s, usage.until_s)
-    idle = usage.idle_w * (usage.machine_size * period - float((usage.size * run).sum()))
-    return Charge(usage.size * usage.node_power_w * run, idle)
+    return Charge(jobs, usage.idle_w * (usage.machine_size * period - busy))
+
+
+def charge_by_job(meter: Meter, usage: Usage) -> Float64:
+    """Return what each job used, weighted by the meter's series: float64[n], the parts of `Charge.jobs`."""
+    return usage.size * usage.node_power_w * integrals(meter, usage.start_s, usage.end_s)

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offpeak.accounting import J_PER_KWH, J_PER_MWH, Meter, constant_meter, integrals, meter
+from offpeak.accounting import J_PER_KWH, J_PER_MWH, Meter, charge_by_job, constant_meter, integrals, meter
 from offpeak.job_power import POWER_CLASSES, power_class
 from offpeak.jobs import Float64, Int64
 from offpeak.zones import DAY_S, date_text, local_days, to_unix_s
-from sim_backend.compare import Case, Comparison
+from sim_backend.compare import Case, Comparison, usage_of
 from sim_backend.outcome import Run
 
 
@@ -30,16 +30,24 @@ def breakdown(comparison: Comparison, run: Run, kind: str) -> tuple[Row, ...]:
     """Return the rows of a run by "class", "user" or "day"."""
     case = comparison.case
     if kind == "class":
-        return _by_group(case, run, POWER_CLASSES, power_class(case.node_power_w).astype(np.int64))
+        return _by_group(comparison, run, POWER_CLASSES, power_class(case.node_power_w).astype(np.int64))
     if kind == "user":
         users, group = np.unique(case.jobs.user, return_inverse=True)
-        return _by_group(case, run, tuple(str(user) for user in users), group)
+        return _by_group(comparison, run, tuple(str(user) for user in users), group)
     return _by_day(comparison, run)
 
 
-def _by_group(case: Case, run: Run, names: tuple[str, ...], group: Int64) -> tuple[Row, ...]:
-    energy_j, cost = (_sums(group, used.jobs, len(names)) for used in (run.charges.energy, run.charges.cost))
+def _by_group(comparison: Comparison, run: Run, names: tuple[str, ...], group: Int64) -> tuple[Row, ...]:
+    case = comparison.case
+    usage = usage_of(case, run.schedule, comparison.begin_s, comparison.until_s)
+    energy_j, cost = (_sums(group, charge_by_job(each, usage), len(names)) for each in _meters(case))
     return _rows(case, run, names, group, energy_j, cost)
+
+
+def _meters(case: Case) -> tuple[Meter, Meter]:
+    """Return the meters of energy and money."""
+    laid = case.prices.laid
+    return constant_meter(1.0), meter(laid.series, laid.offset_s)
 
 
 def _by_day(comparison: Comparison, run: Run) -> tuple[Row, ...]:
@@ -48,8 +56,7 @@ def _by_day(comparison: Comparison, run: Run) -> tuple[Row, ...]:
     edges_s = day_edges_s(comparison)
     names = tuple(date_text(int(edge_s) + laid.offset_s, laid.zone) for edge_s in edges_s[:-1])
     ending = np.clip(np.searchsorted(edges_s, run.schedule.end_s, side="left") - 1, 0, len(names) - 1)
-    meters = constant_meter(1.0), meter(laid.series, laid.offset_s)
-    energy_j, cost = (used_by_day(case, run, edges_s, each) for each in meters)
+    energy_j, cost = (used_by_day(case, run, edges_s, each) for each in _meters(case))
     return _rows(case, run, names, ending, energy_j, cost)
 
 

@@ -40,22 +40,22 @@ def prepare(trace: Trace, settings: Settings, *, start: str | None) -> Prepared:
 
 
 def machine_size(trace: Trace, machine: MachineSettings) -> int:
-    """Return the machine's nodes (the log's own unit where a node has one processor): as set, else as the header says.
+    """Return the machine's size in nodes, or in the log's own unit where a node has one processor.
 
-    Of a header with both, the processors count, in whole nodes.
+    As set, else as the header says, processors before nodes: both count in the log's own unit.
     """
-    per_node = machine.processors_per_node
-    size = machine.nodes or (trace.processors // per_node if trace.processors else trace.nodes)
-    if size is None:
-        widest = int(whole_nodes(trace.jobs, per_node).size.max(initial=0))
+    in_log_units = machine.nodes or trace.processors or trace.nodes
+    if in_log_units is None:
+        widest = int(trace.jobs.size.max(initial=0))
         raise BadTrace(
             f"{trace.name}: its header does not say how large the machine is",
-            hint=f"--nodes N; its widest job asks for {widest:,}",
+            hint=f"--nodes N, in the log's own unit; its widest job asks for {widest:,}",
         )
+    size = in_log_units // machine.processors_per_node
     if size == 0:
         raise BadTrace(
-            f"{trace.name}: a machine of {trace.processors} processors has no node of {per_node}",
-            hint="a smaller --processors-per-node, or the number of nodes with --nodes",
+            f"{trace.name}: a machine of {in_log_units} processors has no node of {machine.processors_per_node}",
+            hint="a smaller --processors-per-node, or a larger --nodes, in the log's own unit",
         )
     return size
 

@@ -140,7 +140,8 @@ def usage_of(case: Case, schedule: Schedule, begin_s: int, until_s: int) -> Usag
 def meters_of(case: Case, until_s: int) -> Meters:
     """Return what schedules that end by `until_s` are charged by; the prices reach that far."""
     laid = case.prices.laid
-    price, known = price_meters(laid.series, laid.offset_s)
+    begin_s = int(case.jobs.submit_s[0])
+    price, known = price_meters(laid.series, laid.offset_s, begin_s, until_s)
     carbon = None
     if isinstance(case.carbon, float):
         carbon = constant_meter(case.carbon)

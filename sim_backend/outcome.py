@@ -96,10 +96,15 @@ def charges_of(usage: Usage, meters: Meters) -> Charges:
     return Charges(energy, charge(meters.price, usage), energy.total - known_j, carbon)
 
 
-def price_meters(series: Series, offset_s: int) -> tuple[Meter, Meter | None]:
-    """Return the meter of the prices, and that of the time in which they are known unless they always are."""
-    known = None if series.known.all() else known_time_meter(series, offset_s)
-    return meter(series, offset_s), known
+def price_meters(series: Series, offset_s: int, begin_s: int, until_s: int) -> tuple[Meter, Meter | None]:
+    """Return the meter of the prices, and that of the time in which they are known unless they always are.
+
+    "Always" is from `begin_s` to `until_s` on the clock that is `offset_s` behind the series'.
+    """
+    first, last = np.searchsorted(series.start_s, [begin_s + offset_s, until_s + offset_s], side="right") - 1
+    if series.known[max(first, 0) : last + 1].all():
+        return meter(series, offset_s), None
+    return meter(series, offset_s), known_time_meter(series, offset_s)
 
 
 def outcome_of(run: Run, baseline: Run, jobs: Jobs, machine: Machine, currency: str) -> Outcome:

@@ -5,7 +5,7 @@ One pass a second after all its events, ends first: a scheduler acts on a state,
 and a job whose expected end has come no longer holds its nodes.
 """
 
-from offpeak.compiled import in_place, index, part
+from offpeak.compiled import in_place, part
 from plugin.window_policy import ARRIVAL, EXTERNAL
 from sim_backend.engine.backfill import next_backfilled, open_backfill
 from sim_backend.engine.conservative import next_promised, open_promises
@@ -49,14 +49,10 @@ def release_expected(state: State) -> None:
 
 
 @part
-def next_event_s(workload: Workload, state: State, peaks: PeakTimes) -> int:
+def next_event_s(state: State, peaks: PeakTimes) -> int:
     """Return when something happens next, NEVER when nothing will."""
     now = state.scalars[0]
-    at_s = NEVER
-    if now.next_job < len(workload.submit_s):
-        at_s = workload.submit_s[index(now.next_job)]
-    if now.running > 0:
-        at_s = min(at_s, state.slots.end_s[index(state.ends[0])])
+    at_s = min(now.next_submit_s, now.next_end_s)
     if now.waiting > 0:
         at_s = min(at_s, now.wanted_pass_s)
         if now.next_peak < len(peaks.at_s):
@@ -68,11 +64,11 @@ def next_event_s(workload: Workload, state: State, peaks: PeakTimes) -> int:
 def take_event(workload: Workload, state: State, rules: Rules) -> bool:
     """Handle one event of this second, a submission before an end, and say whether there was one."""
     now = state.scalars[0]
-    if now.next_job < len(workload.submit_s) and workload.submit_s[index(now.next_job)] <= now.now_s:
+    if now.next_submit_s <= now.now_s:
         submit_next(workload, state, rules)
         return True
-    if now.running > 0 and state.slots.end_s[index(state.ends[0])] <= now.now_s:
-        end_first(workload, state)
+    if now.next_end_s <= now.now_s:
+        end_first(workload, state, rules)
         return True
     return False
 
@@ -82,10 +78,10 @@ def take_events(workload: Workload, state: State, rules: Rules) -> bool:
     """Handle all events of this second, ends first, and say whether there were any."""
     now = state.scalars[0]
     any_event = False
-    while now.running > 0 and state.slots.end_s[index(state.ends[0])] <= now.now_s:
-        end_first(workload, state)
+    while now.next_end_s <= now.now_s:
+        end_first(workload, state, rules)
         any_event = True
-    while now.next_job < len(workload.submit_s) and workload.submit_s[index(now.next_job)] <= now.now_s:
+    while now.next_submit_s <= now.now_s:
         submit_next(workload, state, rules)
         any_event = True
     return any_event
@@ -154,7 +150,7 @@ def advance(workload: Workload, peaks: PeakTimes, rules: Rules, machine_size: in
     now = state.scalars[0]
     while True:
         if now.deciding == 0:
-            at_s = next_event_s(workload, state, peaks)
+            at_s = next_event_s(state, peaks)
             if at_s == NEVER:
                 return FINISHED
             if at_s > until_s:

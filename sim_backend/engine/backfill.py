@@ -9,7 +9,7 @@ always the one that leaves the fewest units free.
 
 from offpeak.compiled import index, part
 from sim_backend.engine.rules import BEST_FIT, EASY, FCFS, Rules
-from sim_backend.engine.state import NEVER, NOT_YET, State
+from sim_backend.engine.state import NEVER, NOT_YET, Queue, State
 
 
 @part
@@ -43,29 +43,35 @@ def reserve(state: State, size: int) -> None:
 
 
 @part
-def leaves_reservation(state: State, position: int, extra: int) -> bool:
+def fits_beside(queue: Queue, position: int, free: int, extra: int, longest_s: int) -> bool:
     """Say whether the job at `position` fits and, started now, would not delay the reservation."""
-    now = state.scalars[0]
-    size = state.queue.size[index(position)]
-    if size > now.free:
-        return False
-    return bool(size <= extra or now.now_s + state.queue.estimate_s[index(position)] <= now.shadow_s)
+    size = queue.size[index(position)]
+    return bool(size <= free and (size <= extra or queue.estimate_s[index(position)] <= longest_s))
+
+
+@part
+def next_fitting(queue: Queue, position: int, last: int, free: int, extra: int, longest_s: int) -> int:
+    """Return the first position from `position` on whose job may start beside the reservation, or `last`."""
+    while position < last and not fits_beside(queue, position, free, extra, longest_s):
+        position += 1
+    return position
 
 
 @part
 def next_beside(state: State, rules: Rules) -> int:
     """Return the position of the next job that may start beside the reservation, or -1."""
     now = state.scalars[0]
+    free = now.free
     extra = now.extra if rules.discipline == EASY else -1
+    longest_s = now.shadow_s - now.now_s
     while now.cursor < now.window:
         position = entry(state, now.cursor)
         now.cursor += 1
-        if leaves_reservation(state, position, extra):
+        if fits_beside(state.queue, position, free, extra, longest_s):
             return position
     position = entry(state, now.cursor)
     last = now.tail if now.considered > now.window else position
-    while position < last and not leaves_reservation(state, position, extra):
-        position += 1
+    position = next_fitting(state.queue, position, last, free, extra, longest_s)
     now.cursor = now.window + position + 1 - now.behind_window
     return position if position < last else -1
 

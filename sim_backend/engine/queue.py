@@ -27,6 +27,7 @@ def submit_next(workload: Workload, state: State, rules: Rules) -> None:
     queue.passed_over_s[at] = NOT_YET
     queue.reserved_s[at] = NOT_YET
     now.next_job += 1
+    now.next_submit_s = workload.submit_s[index(now.next_job)] if now.next_job < len(workload.submit_s) else NEVER
     now.tail += 1
     now.waiting += 1
     now.smallest = min(now.smallest, workload.size[job])

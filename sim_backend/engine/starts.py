@@ -5,22 +5,8 @@ from predictors.run_time import learn_run_time
 from sim_backend.engine.ends import drop_first, push
 from sim_backend.engine.nodes import give_back, take_nodes
 from sim_backend.engine.profile import add_free, held_until_s
+from sim_backend.engine.rules import PREDICTED_RUNTIME, Rules
 from sim_backend.engine.state import NEVER, NOT_YET, State, Workload
-
-
-@part
-def place_of(state: State, at_s: int) -> int:
-    """Return how many jobs are expected to end before `at_s`."""
-    low = 0
-    high = state.scalars[0].listed
-    while low < high:
-        middle = (low + high) >> 1
-        slot = state.expected[index(middle)]
-        if state.slots.expected_end_s[index(slot)] < at_s:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @part
@@ -28,14 +14,14 @@ def expect_end(state: State, slot: int, at_s: int) -> None:
     """List the running job of `slot` as ending at `at_s`, behind those that are expected to end in the same second."""
     now = state.scalars[0]
     expected = state.expected
-    state.slots.expected_end_s[index(slot)] = at_s
-    place = place_of(state, at_s + 1)
+    expected_end_s = state.slots.expected_end_s
+    expected_end_s[index(slot)] = at_s
     at = now.listed
-    while at > place:
+    now.listed = at + 1
+    while at > 0 and expected_end_s[index(expected[index(at - 1)])] > at_s:
         expected[index(at)] = expected[index(at - 1)]
         at -= 1
-    expected[index(place)] = slot
-    now.listed += 1
+    expected[index(at)] = slot
 
 
 @part
@@ -43,7 +29,7 @@ def unlist(state: State, slot: int) -> None:
     """Take the running job of `slot` off the list of expected ends."""
     now = state.scalars[0]
     expected = state.expected
-    at = place_of(state, state.slots.expected_end_s[index(slot)])
+    at = 0
     while expected[index(at)] != slot:
         at += 1
     last = now.listed - 1
@@ -75,6 +61,7 @@ def start_job(workload: Workload, state: State, position: int) -> None:
     state.queue.size[at] = NEVER
     now.furthest = max(now.furthest, position)
     now.waiting -= 1
+    now.next_end_s = slots.end_s[index(state.ends[0])]
     now.running += 1
     now.started += 1
     now.free -= size
@@ -94,7 +81,7 @@ def release(state: State, slot: int) -> None:
 
 
 @part
-def end_first(workload: Workload, state: State) -> None:
+def end_first(workload: Workload, state: State, rules: Rules) -> None:
     """End the running job whose end comes first."""
     now = state.scalars[0]
     slots = state.slots
@@ -102,9 +89,11 @@ def end_first(workload: Workload, state: State) -> None:
     held = index(slot)
     drop_first(state.ends, now.running, slots)
     now.running -= 1
+    now.next_end_s = slots.end_s[index(state.ends[0])] if now.running > 0 else NEVER
     if slots.pieces[held] != NOT_YET:
         release(state, slot)
     job = index(slots.job[held])
-    learn_run_time(state.recent_s, workload.user[job], workload.runtime_s[job])
+    if rules.estimates == PREDICTED_RUNTIME:
+        learn_run_time(state.recent_s, workload.user[job], workload.runtime_s[job])
     slots.following[held] = now.free_slot
     now.free_slot = slot

@@ -109,6 +109,8 @@ SCALARS = np.dtype(
         for name in (
             "now_s",  # the second whose events are handled
             "next_job",  # the next job to be submitted
+            "next_submit_s",  # when, NEVER when all have been
+            "next_end_s",  # when the next running job ends, NEVER when none runs
             "next_peak",  # the next change of the price's state
             "wanted_pass_s",  # when the next scheduling pass is due
             "head",  # no job waits at an earlier position of the queue
@@ -151,6 +153,8 @@ def new_state(workload: Workload, rules: Rules, *, machine_size: int, users: int
     scalars["wanted_pass_s"] = NEVER
     scalars["shadow_s"] = NOT_YET
     scalars["now_s"] = workload.submit_s[0] if jobs else 0
+    scalars["next_submit_s"] = workload.submit_s[0] if jobs else NEVER
+    scalars["next_end_s"] = NEVER
 
     def column(length: int) -> Int64:
         return np.empty(length, dtype=np.int64)

@@ -72,7 +72,7 @@ def comparisons(draw: st.DrawFn) -> Comparison:
 @given(comparisons())
 def test_rows_sum_to_the_totals(comparison: Comparison) -> None:
     run, outcome, jobs = comparison.runs[0], comparison.outcomes[0], comparison.case.jobs
-    of_jobs = float(run.charges.energy.jobs.sum()) / J_PER_KWH, float(run.charges.cost.jobs.sum()) / J_PER_MWH
+    of_jobs = run.charges.energy.jobs / J_PER_KWH, run.charges.cost.jobs / J_PER_MWH
     of_cluster = outcome.energy_kwh, outcome.cost
     for kind, (energy_kwh, cost) in {"class": of_jobs, "user": of_jobs, "day": of_cluster}.items():
         rows = rows_of(comparison, kind)
