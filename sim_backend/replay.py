@@ -31,12 +31,11 @@ class Schedule:
 
 
 def workload_of(jobs: Jobs, node_power_w: Float64, policy: Policy) -> Workload:
-    """Return the jobs as the engine takes them: run times as they will be, users numbered from 0."""
+    """Return the jobs as the engine takes them: run times as they will be, users numbered from 0 if they matter."""
     runtime_s = np.minimum(jobs.runtime_s, jobs.estimate_s) if policy.kill_at_estimate else jobs.runtime_s
+    user = jobs.user
     if policy.rules.estimates == PREDICTED_RUNTIME:
         user = np.unique(jobs.user, return_inverse=True)[1].astype(np.int64)
-    else:
-        user = np.zeros(len(jobs), dtype=np.int64)
     return Workload(jobs.submit_s, runtime_s, jobs.estimate_s, jobs.size, node_power_w, user)
 
 
@@ -55,8 +54,7 @@ def replay(
     """
     begin = time.perf_counter()
     workload = workload_of(jobs, node_power_w, policy)
-    users = int(workload.user.max(initial=0)) + 1
-    state = new_state(workload, policy.rules, machine_size=machine_size, users=users)
+    state = new_state(workload, policy.rules, machine_size=machine_size)
     if policy.rules.policy == ARRIVAL:
         peaks = NO_PEAKS
     for last in range(JOBS_PER_STEP, len(jobs), JOBS_PER_STEP):

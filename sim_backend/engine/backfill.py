@@ -7,9 +7,9 @@ define them): only jobs that end before the reservation are candidates; first fi
 always the one that leaves the fewest units free.
 """
 
-from offpeak.compiled import index, part
+from offpeak.compiled import in_place, index, part
 from sim_backend.engine.rules import BEST_FIT, EASY, FCFS, Rules
-from sim_backend.engine.state import NEVER, NOT_YET, Queue, State
+from sim_backend.engine.state import NEVER, NOT_YET, Int64, Queue, State
 
 
 @part
@@ -49,29 +49,35 @@ def fits_beside(queue: Queue, position: int, free: int, extra: int, longest_s: i
     return bool(size <= free and (size <= extra or queue.estimate_s[index(position)] <= longest_s))
 
 
-@part
-def next_fitting(queue: Queue, position: int, last: int, free: int, extra: int, longest_s: int) -> int:
-    """Return the first position from `position` on whose job may start beside the reservation, or `last`."""
-    while position < last and not fits_beside(queue, position, free, extra, longest_s):
-        position += 1
-    return position
+@in_place
+def next_fitting(size: Int64, estimate_s: Int64, first: int, last: int, free: int, extra: int, longest_s: int) -> int:
+    """Return the first position in [first, last) that `fits_beside` is true of, or `last`.
+
+    A kernel of its own, not a part: long queues are searched here, with all registers for the search.
+    """
+    for at in range(first, last):
+        wanted = size[index(at)]
+        if wanted <= free and (wanted <= extra or estimate_s[index(at)] <= longest_s):
+            return at
+    return last
 
 
 @part
 def next_beside(state: State, rules: Rules) -> int:
     """Return the position of the next job that may start beside the reservation, or -1."""
     now = state.scalars[0]
+    queue = state.queue
     free = now.free
     extra = now.extra if rules.discipline == EASY else -1
     longest_s = now.shadow_s - now.now_s
     while now.cursor < now.window:
         position = entry(state, now.cursor)
         now.cursor += 1
-        if fits_beside(state.queue, position, free, extra, longest_s):
+        if fits_beside(queue, position, free, extra, longest_s):
             return position
     position = entry(state, now.cursor)
     last = now.tail if now.considered > now.window else position
-    position = next_fitting(state.queue, position, last, free, extra, longest_s)
+    position = next_fitting(queue.size, queue.estimate_s, position, last, free, extra, longest_s)
     now.cursor = now.window + position + 1 - now.behind_window
     return position if position < last else -1
 

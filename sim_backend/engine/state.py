@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from plugin.knapsack import Fillings, scratch
 from sim_backend.engine.nodes import Nodes, all_free
-from sim_backend.engine.rules import Rules
+from sim_backend.engine.rules import CONSERVATIVE, PREDICTED_RUNTIME, Rules
 
 Int64 = NDArray[np.int64]
 Float64 = NDArray[np.float64]
@@ -141,10 +141,12 @@ SCALARS = np.dtype(
 )
 
 
-def new_state(workload: Workload, rules: Rules, *, machine_size: int, users: int) -> State:
+def new_state(workload: Workload, rules: Rules, *, machine_size: int) -> State:
     """Return the state before the first event: an empty machine of `machine_size` units."""
     jobs = len(workload.submit_s)
     window = rules.window
+    users = int(workload.user.max(initial=0)) + 1 if rules.estimates == PREDICTED_RUNTIME else 0
+    breakpoints = 6 * jobs if rules.discipline == CONSERVATIVE else 0
     # With a pass per event a job may have left its nodes to another, and still has to end in this second.
     most_running = jobs if rules.pass_per_event else min(jobs, machine_size)
     scalars = np.zeros(1, dtype=SCALARS)
@@ -181,7 +183,7 @@ def new_state(workload: Workload, rules: Rules, *, machine_size: int, users: int
         ends=column(most_running),
         expected=column(most_running),
         nodes=all_free(machine_size),
-        profile=Profile(column(4 * (jobs + most_running) + 8), column(4 * (jobs + most_running) + 8)),
+        profile=Profile(column(breakpoints + 8), column(breakpoints + 8)),
         window=Window(column(window), column(window), np.empty(window), column(window)),
         fillings=scratch(machine_size),
         recent_s=np.full(2 * users, NOT_YET, dtype=np.int64),

@@ -121,8 +121,7 @@ def starts(log: Log, rules: Rules) -> list[int]:
 def engine(log: Log, rules: Rules) -> tuple[Workload, State]:
     """Return what `advance` takes, before the first event."""
     workload = workload_of(log.jobs, log.node_power_w, policy_of(rules))
-    users = int(workload.user.max()) + 1
-    return workload, new_state(workload, rules, machine_size=log.machine_size, users=users)
+    return workload, new_state(workload, rules, machine_size=log.machine_size)
 
 
 def plain(log: Log, rules: Rules) -> PlainScheduler:

@@ -32,11 +32,11 @@ def on(nodes: int | None = None, per_node: int = 1) -> MachineSettings:
         (64, 8, on(nodes=100), 100),
         (64, None, on(per_node=8), 8),
         (100, None, on(per_node=8), 12),
-        (None, 8, on(per_node=8), 8),
-        (64, None, on(nodes=5, per_node=8), 5),
+        (None, 64, on(per_node=8), 8),
+        (64, None, on(nodes=44, per_node=8), 5),
     ],
 )
-def test_the_machine_counts_nodes(
+def test_the_machine_counts_whole_nodes(
     processors: int | None, nodes: int | None, machine: MachineSettings, size: int
 ) -> None:
     assert machine_size(replace(TRACE, processors=processors, nodes=nodes), machine) == size
@@ -46,7 +46,7 @@ def test_a_machine_of_unknown_size_is_refused_with_the_widest_job() -> None:
     trace = replace(TRACE, processors=None)
     with pytest.raises(BadTrace, match="a log: its header does not say how large the machine is") as problem:
         machine_size(trace, on(per_node=8))
-    assert problem.value.hint == f"--nodes N; its widest job asks for {-(-int(JOBS.size.max()) // 8)}"
+    assert problem.value.hint == f"--nodes N, in the log's own unit; its widest job asks for {JOBS.size.max()}"
 
 
 def test_a_machine_without_a_whole_node_is_refused() -> None:

@@ -19,8 +19,8 @@ JOBS = replace(
 
 
 def run_of(name: str, start_s: list[int], end_s: list[int], cost: float) -> Run:
-    energy = Charge(np.array([1.8e6, 1.8e6]), 3.6e6)
-    money = Charge(np.array([cost * 3.6e9, 0.0]), 0.0)
+    energy = Charge(3.6e6, 3.6e6)
+    money = Charge(cost * 3.6e9, 0.0)
     return Run(name, Schedule(np.array(start_s), np.array(end_s), 0.5), Charges(energy, money, 7.2e6, None))
 
 

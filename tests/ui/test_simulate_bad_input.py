@@ -48,7 +48,7 @@ CASES: list[tuple[str, str, str]] = [
     (
         "unsized.swf",
         "unsized: its header does not say how large the machine is",
-        "--nodes N; its widest job asks for 4",
+        "--nodes N, in the log's own unit; its widest job asks for 4",
     ),
     ("absent.swf", "absent.swf: no such file", "`ls .` shows what is there"),
     (".", ".: is a directory", "name a file inside it"),

@@ -127,7 +127,7 @@ def test_breakdowns_in_the_table(offpeak: Offpeak) -> None:
 def test_nodes_and_processors_per_node(offpeak: Offpeak, log: Path) -> None:
     sized = ("simulate", log, "--policy", "easy", "--json", "--processors-per-node", "2")
     assert answer(offpeak(*sized))["machine_size"] == 4
-    assert answer(offpeak(*sized, "--nodes", "7"))["machine_size"] == 7
+    assert answer(offpeak(*sized, "--nodes", "7"))["machine_size"] == 3
 
 
 def test_the_bill_of_a_tariff_by_hand(offpeak: Offpeak, log: Path) -> None:
