@@ -10,7 +10,7 @@ import numpy as np
 
 from offpeak.compiled import index, kernel, part
 from offpeak.jobs import Float64, Int64
-from offpeak.prices import Series, merge
+from offpeak.prices.series import Series, merge
 
 J_PER_KWH = 3.6e6
 J_PER_MWH = 3.6e9

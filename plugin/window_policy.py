@@ -11,7 +11,7 @@ from typing import Protocol
 
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.jobs import Float64, Int64
-from offpeak.peak import Peak
+from offpeak.prices.peak import Peak
 from offpeak.suggest import did_you_mean
 from plugin.knapsack import MOST_JOBS
 

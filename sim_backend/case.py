@@ -7,13 +7,13 @@ from zoneinfo import ZoneInfo
 from offpeak.errors import BadTrace
 from offpeak.job_power import default_power_model, node_power_w, parse_power_model, power_notes
 from offpeak.jobs import Float64, Jobs, Rejected, Trace
-from offpeak.lay import LogSpan
 from offpeak.power_models import Measured
+from offpeak.prices.lay import LogSpan
 from offpeak.settings import MachineSettings, PowerSettings, Settings
 from sim_backend.compare import Case
 from sim_backend.electricity import carbon_of, prices_of
-from sim_backend.fitting import runnable, whole_nodes
 from sim_backend.outcome import Machine
+from sim_backend.traces.fitting import runnable, whole_nodes
 
 
 @dataclass(frozen=True)

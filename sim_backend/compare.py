@@ -8,8 +8,8 @@ import numpy as np
 from offpeak.accounting import Usage, constant_meter, meter
 from offpeak.errors import BadInput
 from offpeak.jobs import Float64, Jobs
-from offpeak.lay import REPEATED_WEEKS
 from offpeak.plural import counted
+from offpeak.prices.lay import REPEATED_WEEKS
 from offpeak.zones import WEEK_S
 from sim_backend.electricity import LaidSeries, Prices, peak_times
 from sim_backend.engine.state import NOT_YET, PeakTimes

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from offpeak.errors import BadInput, BadPrices
-from offpeak.lay import LogSpan, extend, extension_note, lay, parse_start
-from offpeak.peak import PeakRule, classify, parse_peak_rule
-from offpeak.price_csv import read_series
-from offpeak.price_layout import parse_layout
-from offpeak.prices import Series, fill_gaps
+from offpeak.prices.file import read_series
+from offpeak.prices.lay import LogSpan, extend, extension_note, lay, parse_start
+from offpeak.prices.layout import parse_layout
+from offpeak.prices.peak import PeakRule, classify, parse_peak_rule
+from offpeak.prices.series import Series, fill_gaps
+from offpeak.prices.tariff import Tariff, parse_tariff, tariff_series
 from offpeak.settings import CarbonSettings, PriceSettings
-from offpeak.tariff import Tariff, parse_tariff, tariff_series
 from offpeak.units import parse_carbon_g_per_kwh
 from offpeak.zones import DAY_S, WEEK_S, date_text
 from sim_backend.engine.state import PeakTimes

@@ -14,7 +14,7 @@ from offpeak.metrics import (
     response_ratio,
     utilization,
 )
-from offpeak.prices import Series
+from offpeak.prices.series import Series
 from sim_backend.replay import Schedule
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from offpeak.errors import OffpeakError
 from offpeak.jobs import Float64, Int64, Jobs
-from offpeak.peak import Peak
+from offpeak.prices.peak import Peak
 from plugin.window_policy import ARRIVAL, WindowView
 from sim_backend.engine.advance import DECIDE, advance
 from sim_backend.engine.rules import PREDICTED_RUNTIME

@@ -4,10 +4,10 @@ from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from offpeak.price_csv import write_series_csv
-from sim_backend.lublin import lublin_jobs
-from sim_backend.price_model import synthetic_prices
-from sim_backend.swf_write import write_swf
+from offpeak.prices.file import write_series_csv
+from sim_backend.traces.swf_write import write_swf
+from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.workloads.price_model import synthetic_prices
 
 FOLDER = Path(__file__).with_name("sample")
 SAMPLE_LOG = FOLDER / "sample.swf.gz"

@@ -101,8 +101,8 @@ def _answer(source: str, settings: Settings, request: Request) -> None:
     from sim_backend.case import prepare
     from sim_backend.compare import compare
     from sim_backend.policy import parse_policy
-    from sim_backend.schedule_csv import check_schedule_path, write_schedules
-    from sim_backend.swf import read_swf
+    from sim_backend.traces.schedule_csv import check_schedule_path, write_schedules
+    from sim_backend.traces.swf import read_swf
     from ui.comparison_json import comparison_json
     from ui.comparison_table import print_comparison
     from ui.progress import replay_progress

@@ -33,7 +33,7 @@ class Workload(NamedTuple):
 
 
 class PeakTimes(NamedTuple):
-    """From `at_s[i]` on the price is in state `peak[i]` (offpeak.peak's constants); before `at_s[0]` it is unknown."""
+    """From `at_s[i]` on the price is in state `peak[i]` (a `Peak`); before `at_s[0]` it is unknown."""
 
     at_s: Int64
     peak: NDArray[np.int8]

@@ -1,7 +1,7 @@
 """The window: which of the first queued jobs a policy may reorder in this pass, and the order that it gives them."""
 
 from offpeak.compiled import index, part
-from offpeak.peak import Peak
+from offpeak.prices.peak import Peak
 from plugin.greedy import sort_by_power
 from plugin.knapsack import fill_nodes, fill_value, put_first
 from plugin.window_policy import GREEDY, GREEDY_SLIDE, KNAPSACK

@@ -17,7 +17,7 @@ from offpeak.accounting import (
     known_time_meter,
     meter,
 )
-from offpeak.prices import Series, split, value_at
+from offpeak.prices.series import Series, split, value_at
 
 NAN = float("nan")
 BEGIN_S, UNTIL_S = 100, 220

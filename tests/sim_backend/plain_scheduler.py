@@ -5,7 +5,7 @@ from itertools import takewhile
 
 from plain_window import knapsack, sorted_by_power
 
-from offpeak.peak import Peak
+from offpeak.prices.peak import Peak
 from plugin.window_policy import ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK_SLIDE
 from sim_backend.engine.rules import BEST_FIT, EASY, EXACT_RUNTIME, FCFS, PREDICTED_RUNTIME, Rules
 

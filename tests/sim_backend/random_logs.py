@@ -8,7 +8,7 @@ from plain_conservative import PlainConservative
 from plain_scheduler import PlainJob, PlainScheduler
 
 from offpeak.jobs import Float64, Jobs
-from offpeak.peak import Peak
+from offpeak.prices.peak import Peak
 from plugin.window_policy import ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE, NO_POLICY
 from sim_backend.engine.rules import (
     BEST_FIT,

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from offpeak.accounting import J_PER_KWH, J_PER_MWH
 from offpeak.jobs import Jobs
-from offpeak.peak import AboveDayMean
-from offpeak.prices import Series
+from offpeak.prices.peak import AboveDayMean
+from offpeak.prices.series import Series
 from offpeak.settings import SchedulingSettings
 from offpeak.zones import DAY_S
 from sim_backend.breakdown import Row, breakdown, day_edges_s
 from sim_backend.compare import Case, Comparison, compare
 from sim_backend.electricity import LaidSeries, Prices
-from sim_backend.lublin import lublin_jobs
 from sim_backend.outcome import Machine
 from sim_backend.policy import parse_policy
+from sim_backend.workloads.lublin import lublin_jobs
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NODES, IDLE_W = 16, 75.0

@@ -9,7 +9,7 @@ from offpeak.errors import BadInput, BadTrace
 from offpeak.jobs import Rejected, Trace
 from offpeak.settings import MachineSettings, PowerSettings, Settings
 from sim_backend.case import Prepared, log_span, machine_size, prepare
-from sim_backend.lublin import lublin_jobs
+from sim_backend.workloads.lublin import lublin_jobs
 
 JOBS = lublin_jobs(200, machine_size=64, seed=1)
 TRACE = Trace("a log", JOBS, 64, None, None, None)

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
 from offpeak.jobs import Jobs
-from offpeak.lay import LogSpan, extend
-from offpeak.peak import AboveDayMean
-from offpeak.prices import Series
+from offpeak.prices.lay import LogSpan, extend
+from offpeak.prices.peak import AboveDayMean
+from offpeak.prices.series import Series
 from offpeak.settings import PriceSettings, SchedulingSettings
 from offpeak.zones import DAY_S
 from sim_backend.compare import Case, Comparison, compare, guessed_end_s
 from sim_backend.electricity import LaidSeries, Prices, prices_of
 from sim_backend.engine.state import NOT_YET
-from sim_backend.lublin import lublin_jobs
 from sim_backend.outcome import Machine
 from sim_backend.policy import Policy, parse_policy
+from sim_backend.workloads.lublin import lublin_jobs
 
 NODES = 16
 ALL_DAY_BUT_ONE_HOUR = "on=90EUR/MWh,off=30EUR/MWh,hours=00:00-23:00"

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput, BadPrices
-from offpeak.lay import LogSpan
-from offpeak.peak import AboveDayMean, Peak
-from offpeak.prices import Series, value_at
+from offpeak.prices.lay import LogSpan
+from offpeak.prices.peak import AboveDayMean, Peak
+from offpeak.prices.series import Series, value_at
+from offpeak.prices.tariff import parse_tariff, tariff_series
 from offpeak.settings import CarbonSettings, PriceSettings
-from offpeak.tariff import parse_tariff, tariff_series
 from offpeak.zones import DAY_S, WEEK_S
 from sim_backend.electricity import CARBON_GAPS_NOTE, LaidSeries, Prices, carbon_of, peak_times, prices_of
 

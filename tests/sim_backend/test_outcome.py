@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from offpeak.accounting import Charge
-from sim_backend.lublin import lublin_jobs
 from sim_backend.outcome import Charges, Machine, Run, outcome_of, saving_pct
 from sim_backend.replay import Schedule
+from sim_backend.workloads.lublin import lublin_jobs
 
 JOBS = replace(
     lublin_jobs(2, machine_size=4, seed=1),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from random_logs import DISCIPLINES, PLAIN, Log, log_of, logs, rules, schedule, starts
 
 from offpeak.errors import OffpeakError
-from offpeak.peak import Peak
+from offpeak.prices.peak import Peak
 from offpeak.settings import PriceSettings, SchedulingSettings, Settings
 from plugin.window_policy import ARRIVAL, EXTERNAL, GREEDY, WindowPolicy
 from sim_backend.case import prepare
@@ -18,7 +18,7 @@ from sim_backend.engine.rules import FCFS
 from sim_backend.policy import Policy, parse_policy
 from sim_backend.replay import JOBS_PER_STEP, checked_ranks, replay
 from sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES
-from sim_backend.swf import read_swf
+from sim_backend.traces.swf import read_swf
 
 LAW = settings(max_examples=60)
 ROWS = [(5, 10, 30, 4, 100, 0), (6, 10, 10, 2, 300, 1), (7, 20, 40, 2, 200, 1), (8, 10, 20, 1, 400, 0)]

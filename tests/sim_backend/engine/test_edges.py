@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from random_logs import BACKFILLING, DISCIPLINES, PLAIN, POLICIES, log_of, logs, rules, schedule, starts
 
-from offpeak.peak import Peak
+from offpeak.prices.peak import Peak
 from plugin.window_policy import KNAPSACK_SLIDE
 from sim_backend.engine.rules import EASY, FIRST_FIT, PREDICTED_RUNTIME
 

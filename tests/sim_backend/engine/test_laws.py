@@ -18,7 +18,7 @@ from random_logs import (
     starts,
 )
 
-from offpeak.peak import Peak
+from offpeak.prices.peak import Peak
 from plugin.window_policy import ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE
 from sim_backend.engine.advance import FINISHED, advance
 from sim_backend.engine.nodes import node_numbers

@@ -1,0 +1,1 @@
+"""What electricity costs over time: series, tariffs, files, on-peak and off-peak, and where a log lies on them."""

@@ -1,0 +1,83 @@
+"""Price and carbon files: CSV, plain or gzipped, read into a `Series`, and written back."""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+
+from offpeak.errors import BadInput, BadPrices
+from offpeak.files import replacing
+from offpeak.jobs import Float64, Int64
+from offpeak.prices.layout import Layout, unit_of
+from offpeak.prices.series import Series
+from offpeak.prices.table import Table, first_numeric, named, numbers, read_table
+from offpeak.prices.times import times_of_text, usual_lengths
+
+
+def read_series(path: Path, layout: Layout) -> Series:
+    """Return the file's series; what `layout` leaves open is taken from the file.
+
+    Time is the first column, value the first other column that holds numbers, the unit is in the file's name. A row
+    without a value is a gap, and so is the rest of a row's time where the next row is further than usual. BadPrices,
+    with file and line, for everything that cannot be read.
+    """
+    table = read_table(path, with_empty_lines=layout.start_s is not None)
+    unit, factor = unit_of(layout, path.name)
+    if layout.start_s is None:
+        time = named(table, layout.time or next(iter(table.columns)))
+        value = _values(table, layout, time)
+        start_s = _times(table, layout, time)
+        length_s = usual_lengths(start_s)
+    else:
+        value = _values(table, layout, None)
+        start_s = layout.start_s + layout.step_s * np.arange(len(value))
+        length_s = np.full(len(value), layout.step_s)
+    return _with_gaps(start_s, length_s, value * factor, unit=unit, source=path.name)
+
+
+def _values(table: Table, layout: Layout, time: str | None) -> Float64:
+    return numbers(table, named(table, layout.value) if layout.value else first_numeric(table, besides=time))
+
+
+def _times(table: Table, layout: Layout, name: str) -> Int64:
+    column = table.columns[name]
+    start_s = times_of_text(column, layout.zone, table.where)
+    not_later = np.flatnonzero(np.diff(start_s) <= 0)
+    if len(not_later):
+        row = int(not_later[0]) + 1
+        before, after = column[row - 1].as_py(), column[row].as_py()
+        said = "stands twice" if start_s[row] == start_s[row - 1] else f"comes after {before}"
+        raise BadPrices(f"{table.where(row)}: the time {after} {said}", hint="times must rise from row to row")
+    if len(start_s) == 1:
+        raise BadPrices(
+            f"{table.where(0)}: one row alone does not tell how long it holds",
+            hint="add a row, or declare start= and step= instead of a time column",
+        )
+    return start_s
+
+
+def _with_gaps(start_s: Int64, length_s: Int64, value: Float64, *, unit: str, source: str) -> Series:
+    until_s = start_s + length_s
+    gap_s = until_s[:-1][until_s[:-1] < start_s[1:]]
+    all_s = np.concatenate([start_s, gap_s])
+    order = np.argsort(all_s, kind="stable")
+    values = np.concatenate([value, np.full(len(gap_s), np.nan)])
+    return Series(all_s[order], int(until_s[-1]), values[order], unit, source)
+
+
+def write_series_csv(series: Series, path: Path) -> None:
+    """Write `utc,price` (or `utc,carbon`) rows, nothing for an unknown value; gzipped if the name ends in .gz.
+
+    The name must tell the unit (`..._eur_per_mwh.csv`), BadInput otherwise; CannotWrite if the file cannot be written.
+    """
+    suffix = "_" + series.unit.lower().replace("/", "_per_")
+    if suffix not in path.name:
+        raise BadInput(f"{path}: the name does not tell the unit {series.unit}", hint=f"name it ...{suffix}.csv")
+    whole_minutes = not np.any(series.start_s % 60)
+    times = np.datetime_as_string(series.start_s.astype("datetime64[s]"), unit="m" if whole_minutes else "s")
+    values = (repr(value) if known else "" for value, known in zip(series.value.tolist(), series.known, strict=True))
+    rows = "".join(f"{time}Z,{value}\n" for time, value in zip(times, values, strict=True))
+    content = f"utc,{'carbon' if series.unit == 'g/kWh' else 'price'}\n{rows}".encode()
+    with replacing(path) as file:
+        # No time stamp inside: the same series makes the same file.
+        file.write(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)

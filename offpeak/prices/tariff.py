@@ -1,0 +1,59 @@
+"""Time-of-use tariffs: two prices and the local hours in which the dear one holds."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from offpeak.errors import BadPrices
+from offpeak.jobs import Int64
+from offpeak.pairs import parse_pairs
+from offpeak.prices.clock_hours import ClockHours, check_holidays, parse_days, parse_hours
+from offpeak.prices.series import Series, merge
+from offpeak.units import parse_price
+from offpeak.zones import parse_zone
+
+KEYS = ("on", "off", "hours", "days", "holidays", "zone")
+# The customary on-peak hours of the work on dynamic pricing: 09:00 to 23:00, on every day.
+DEFAULTS = {"hours": "09:00-23:00", "days": "mon-sun", "holidays": "", "zone": "UTC"}
+EXAMPLE = "write it like on=90EUR/MWh,off=30EUR/MWh,hours=09:00-23:00,days=mon-fri,zone=Europe/Berlin"
+
+
+@dataclass(frozen=True)
+class Tariff:
+    """`on_per_mwh` within `hours`, `off_per_mwh` outside, in `currency` per MWh; `text` is how it was declared."""
+
+    on_per_mwh: float
+    off_per_mwh: float
+    currency: str
+    hours: ClockHours
+    text: str
+
+
+def parse_tariff(text: str) -> Tariff:
+    """Return the tariff of "on=90EUR/MWh,off=30EUR/MWh,hours=09:00-23:00,days=mon-fri,holidays=DE,zone=Europe/Berlin".
+
+    Only `on` and `off` are needed. BadPrices or BadInput, with what to write instead, for anything else.
+    """
+    pairs = parse_pairs(text, known=KEYS, error=BadPrices)
+    if "on" not in pairs or "off" not in pairs:
+        raise BadPrices(f"the tariff {text!r} needs both on= and off=", hint=EXAMPLE)
+    on_per_mwh, currency = parse_price(pairs["on"])
+    off_per_mwh, off_currency = parse_price(pairs["off"])
+    if currency != off_currency:
+        raise BadPrices(f"the tariff {text!r} mixes {currency} and {off_currency}", hint="use one currency")
+    return Tariff(on_per_mwh, off_per_mwh, currency, _hours(DEFAULTS | pairs), text)
+
+
+def _hours(pairs: dict[str, str]) -> ClockHours:
+    from_s, until_s = parse_hours(pairs["hours"])
+    place = pairs["holidays"] and check_holidays(pairs["holidays"])
+    return ClockHours(from_s, until_s, parse_days(pairs["days"]), place, parse_zone(pairs["zone"]))
+
+
+def tariff_series(tariff: Tariff, from_s: int, until_s: int) -> Series:
+    """Return the tariff's price from `from_s` to `until_s` [Unix s], one interval per stretch of one price."""
+    if until_s <= from_s:
+        raise BadPrices(f"the tariff {tariff.text!r} is asked for no time at all")
+    start_s: Int64 = np.append(np.int64(from_s), tariff.hours.edges_s(from_s, until_s))
+    price = np.where(tariff.hours.on_peak_at(start_s), tariff.on_per_mwh, tariff.off_per_mwh)
+    return merge(Series(start_s, until_s, price, f"{tariff.currency}/MWh", tariff.text))

@@ -1,0 +1,1 @@
+"""Job logs in and schedules out."""

@@ -1,0 +1,86 @@
+"""What the fields of a Standard Workload Format log mean: from parsed columns to jobs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpeak.jobs import Float64, Int64, Jobs, Rejected
+from offpeak.plural import counted
+from sim_backend.traces.swf_lines import SUBMIT, Columns
+
+JOB, RUN, USED_PROCESSORS, REQUESTED_PROCESSORS, REQUESTED_TIME, USER, GROUP, QUEUE = 1, 4, 5, 8, 9, 12, 13, 15
+USED_FIELDS = (JOB, SUBMIT, RUN, USED_PROCESSORS, REQUESTED_PROCESSORS, REQUESTED_TIME, USER, GROUP, QUEUE)
+
+
+@dataclass(frozen=True)
+class LoggedJobs:
+    """The jobs that can run, sorted by submit time, those that cannot, and what was assumed."""
+
+    jobs: Jobs
+    rejected: tuple[Rejected, ...]
+    notes: tuple[str, ...]
+
+
+def jobs_from_columns(columns: Columns, power_column: int | None) -> LoggedJobs:
+    """Interpret the used fields (and the power column, if any), each float64[n] in file order."""
+    every = _every_job(columns, power_column)
+    unknown, empty = every.runtime_s < 0, every.size <= 0
+    rejected = (
+        *_rejected("run time unknown (-1)", every.job_id[unknown]),
+        *_rejected("no processors", every.job_id[empty & ~unknown]),
+    )
+    jobs = every.take(_in_submit_order(every.submit_s, ~(unknown | empty)))
+    guessed = jobs.estimate_s <= 0
+    jobs.estimate_s[guessed] = jobs.runtime_s[guessed]
+    notes = (*_fraction_note(columns), *_estimate_note(int(np.count_nonzero(guessed))))
+    return LoggedJobs(jobs, rejected, notes)
+
+
+def _every_job(columns: Columns, power_column: int | None) -> Jobs:
+    requested, used = columns[REQUESTED_PROCESSORS], columns[USED_PROCESSORS]
+    return Jobs(
+        job_id=_whole(columns[JOB]),
+        submit_s=_whole(columns[SUBMIT]),
+        runtime_s=_whole(columns[RUN]),
+        estimate_s=_whole(columns[REQUESTED_TIME]),
+        size=_whole(np.where(requested > 0, requested, used)),
+        user=np.maximum(_whole(columns[USER]), -1),
+        group=np.maximum(_whole(columns[GROUP]), -1),
+        queue=np.maximum(_whole(columns[QUEUE]), -1),
+        node_power_w=_readings(columns[power_column]) if power_column else np.full(len(used), np.nan),
+    )
+
+
+def _whole(values: Float64) -> Int64:
+    return np.rint(values).astype(np.int64)
+
+
+def _readings(power_w: Float64) -> Float64:
+    return np.where(power_w > 0, power_w, np.nan)
+
+
+def _in_submit_order(submit_s: Int64, kept: NDArray[np.bool_]) -> Int64:
+    indices = np.flatnonzero(kept)
+    submits = submit_s[indices]
+    in_order = bool((submits[1:] >= submits[:-1]).all())
+    return indices if in_order else indices[np.argsort(submits, kind="stable")]
+
+
+def _rejected(reason: str, job_ids: Int64) -> tuple[Rejected, ...]:
+    return (Rejected(reason, tuple(job_ids.tolist())),) if len(job_ids) else ()
+
+
+def _fraction_note(columns: Columns) -> tuple[str, ...]:
+    count = sum(
+        int(np.count_nonzero(columns[field] != np.rint(columns[field]))) for field in (SUBMIT, RUN, REQUESTED_TIME)
+    )
+    if not count:
+        return ()
+    return (f"times with a fraction of a second: {count:,}, rounded to whole seconds",)
+
+
+def _estimate_note(count: int) -> tuple[str, ...]:
+    if not count:
+        return ()
+    return (f"{counted(count, 'job')} without an estimate: the run time is used",)

@@ -1,0 +1,1 @@
+"""Generators of logs and prices, seeded."""

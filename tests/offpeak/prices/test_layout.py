@@ -1,0 +1,57 @@
+from datetime import UTC
+
+import pytest
+
+from offpeak.errors import BadInput, BadPrices
+from offpeak.prices.layout import Layout, parse_layout, unit_of
+
+
+def test_a_file_with_times():
+    layout = parse_layout("time=utc,value=price,unit=EUR/MWh,zone=UTC")
+    assert layout == Layout(time="utc", value="price", unit="EUR/MWh", zone=UTC)
+    assert parse_layout("") == Layout()
+
+
+def test_a_file_without_times():
+    layout = parse_layout("start=2014-06-01,step=1h,value=price,unit=USD/MWh,zone=America/Chicago")
+    assert (layout.start_s, layout.step_s, layout.time) == (1401598800, 3600, None)
+    assert parse_layout("start=2014-06-01T00:00-05:00,step=15min").start_s == 1401598800
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("valu=price", "did you mean value?"),
+        ("start=2014-06-01,zone=UTC", "step=1h"),
+        ("step=1h", "start="),
+        ("time=utc,start=2014-06-01,step=1h", "time="),
+        ("start=2014-06-01,step=1h", "zone=America/Chicago"),
+        ("start=June,step=1h,zone=UTC", "start=2014-06-01"),
+        ("start=2014-06-01,step=0h,zone=UTC", "step=1h"),
+        ("unit=EUR/Mwh", "EUR/MWh"),
+        ("zone=Europe/Berln", "Europe/Berlin"),
+    ],
+)
+def test_a_wrong_layout_says_what_to_write(text, hint):
+    with pytest.raises(BadInput) as problem:
+        parse_layout(text)
+    assert hint in problem.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("price_DE_2020_eur_per_mwh.csv.gz", ("EUR/MWh", 1.0)),
+        ("x_usd_per_mwh.csv", ("USD/MWh", 1.0)),
+        ("carbon_g_per_kwh.csv", ("g/kWh", 1.0)),
+    ],
+)
+def test_the_unit_in_the_name(name, unit):
+    assert unit_of(Layout(), name) == unit
+    assert unit_of(Layout(unit="EUR/kWh"), name) == ("EUR/MWh", 1000.0)
+
+
+def test_without_a_unit():
+    with pytest.raises(BadPrices, match=r"prices\.csv: the unit is not known") as problem:
+        unit_of(Layout(), "prices.csv")
+    assert "unit=EUR/MWh" in problem.value.hint

@@ -1,0 +1,118 @@
+"""The generated logs keep the model's laws and look like those of the model's own program."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from offpeak.errors import BadInput
+from offpeak.jobs import Jobs
+from sim_backend.traces.swf import read_swf
+from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.workloads.lublin_model import BATCH, TYPELESS
+
+
+def offered_load(jobs: Jobs, machine_size: int) -> float:
+    return float((jobs.size * jobs.runtime_s).sum() / (machine_size * (jobs.submit_s[-1] - jobs.submit_s[0])))
+
+
+@given(st.integers(1, 500), st.integers(1, 10_000), st.integers(0, 99), st.sampled_from([BATCH, TYPELESS]))
+def test_every_log_could_have_happened(count: int, machine_size: int, seed: int, model: object) -> None:
+    jobs = lublin_jobs(count, machine_size=machine_size, seed=seed, model=TYPELESS if model is TYPELESS else BATCH)
+    assert len(jobs) == count
+    assert jobs.size.min() >= 1
+    assert jobs.size.max() <= machine_size
+    assert (np.diff(jobs.submit_s) >= 0).all()
+    assert jobs.submit_s[0] >= 0
+    assert (jobs.runtime_s >= 1).all()
+    assert (jobs.runtime_s <= np.exp(12)).all()
+    assert (jobs.estimate_s >= jobs.runtime_s).all()
+    assert (jobs.estimate_s <= 5 * jobs.runtime_s + 86_400).all()
+    assert (jobs.node_power_w > 0).all()
+
+
+@given(st.integers(100, 2000), st.floats(0.01, 3), st.integers(0, 99))
+@settings(max_examples=50)
+def test_the_load_is_what_was_asked_for(count: int, load: float, seed: int) -> None:
+    jobs = lublin_jobs(count, machine_size=128, seed=seed, load=load)
+    span_s = jobs.submit_s[-1] - jobs.submit_s[0]
+    assert offered_load(jobs, 128) == pytest.approx(load, rel=2 / span_s)
+
+
+def test_a_load_keeps_the_daily_cycle_and_the_jobs() -> None:
+    natural = lublin_jobs(20_000, machine_size=128, seed=1)
+    busy = lublin_jobs(20_000, machine_size=128, seed=1, load=2.0)
+    np.testing.assert_array_equal(natural.runtime_s, busy.runtime_s)
+    for jobs in (natural, busy):
+        hour = np.bincount(jobs.submit_s // 3600 % 24, minlength=24) / len(jobs)
+        assert hour[12:16].sum() > 0.22
+        assert hour[2:6].sum() < 0.10
+
+
+def test_the_same_seed_gives_the_same_log_and_another_one_another() -> None:
+    one, same, other = (lublin_jobs(50, machine_size=8, seed=seed) for seed in (1, np.random.default_rng(1), 2))
+    np.testing.assert_array_equal(one.submit_s, same.submit_s)
+    np.testing.assert_array_equal(one.node_power_w, same.node_power_w)
+    assert (one.submit_s != other.submit_s).any()
+
+
+def test_a_log_of_more_than_one_block() -> None:
+    jobs = lublin_jobs((1 << 18) + 5, machine_size=128, seed=1)
+    assert (np.diff(jobs.submit_s) >= 0).all()
+    assert (jobs.estimate_s >= jobs.runtime_s).all()
+    assert jobs.job_id[-1] == len(jobs)
+
+
+def statistics(jobs: Jobs) -> dict[str, float]:
+    log2_size, log_run = np.log2(jobs.size), np.log(np.maximum(jobs.runtime_s, 1))
+    return {
+        "serial": float((jobs.size == 1).mean()),
+        "powers of two": float((log2_size % 1 == 0).mean()),
+        "mean log2 size": float(log2_size.mean()),
+        "median log2 size": float(np.median(log2_size)),
+        "mean log run": float(log_run.mean()),
+        "median log run": float(np.median(log_run)),
+        "spread of log run": float(log_run.std()),
+        "log median gap": float(np.log(np.median(np.diff(jobs.submit_s)))),
+    }
+
+
+def test_typeless_logs_look_like_those_of_the_models_program(shared: Path) -> None:
+    program = statistics(read_swf(shared / "data" / "traces" / "lublin_256.swf.gz").jobs)
+    ours = statistics(lublin_jobs(100_000, machine_size=256, seed=1, model=TYPELESS))
+    tolerance = dict.fromkeys(program, 0.1) | {"serial": 0.015, "powers of two": 0.015, "median log2 size": 0.2}
+    assert {
+        name: ours[name] - program[name] for name in ours if abs(ours[name] - program[name]) > tolerance[name]
+    } == {}
+
+
+def test_batch_logs_look_like_the_batch_jobs_of_the_models_program(shared: Path) -> None:
+    both = read_swf(shared / "data" / "traces" / "lublin99_ref_1000jobs.swf.gz").jobs
+    batch = both.take(both.queue == 1)
+    program, ours = statistics(batch), statistics(lublin_jobs(100_000, machine_size=128, seed=1))
+    # Three standard errors of 185 jobs; the median of a two-humped distribution moves more.
+    tolerance = {"serial": 0.1, "powers of two": 0.1, "mean log2 size": 0.45, "median log2 size": 1.0}
+    tolerance |= {"mean log run": 0.6, "median log run": 1.0, "spread of log run": 0.4, "log median gap": 0.6}
+    assert {
+        name: ours[name] - program[name] for name in ours if abs(ours[name] - program[name]) > tolerance[name]
+    } == {}
+
+
+@pytest.mark.parametrize(
+    ("count", "machine_size", "load", "message"),
+    [
+        (0, 8, None, "cannot generate 0 jobs"),
+        (1, 8, 0.5, "cannot generate 1 jobs"),
+        (5, 0, None, "a machine of 0 nodes runs no job"),
+        (5, 8, 0.0, "no log has a load of 0"),
+        (5, 8, -1.0, "no log has a load of -1"),
+        (5, 8, float("nan"), "no log has a load of nan"),
+        (5, 8, float("inf"), "no log has a load of inf"),
+    ],
+)
+def test_impossible_logs_are_refused(count: int, machine_size: int, load: float | None, message: str) -> None:
+    with pytest.raises(BadInput, match=message) as caught:
+        lublin_jobs(count, machine_size=machine_size, seed=1, load=load)
+    assert caught.value.hint
