@@ -17,7 +17,7 @@ from sim_backend.outcome import Machine, charges_of
 from sim_backend.policy import parse_policy
 from sim_backend.replay import replay
 
-ROUNDS = 7
+ROUNDS = 15
 HOURLY = PriceSettings(file=price_file())
 EVERY_30_S = replace(SchedulingSettings(), period_s=30)
 

@@ -86,19 +86,24 @@ def _integrals(at_s: Int64, value: Float64, total: Float64, start_s: Int64, end_
 
 
 @kernel
-def _busy_and_charged(
+def _sums(
     at_s: Int64, value: Float64, total: Float64, start_s: Int64, end_s: Int64, size: Int64, node_power_w: Float64
-) -> tuple[float, float]:
-    """Return the sum over jobs of their units' integrals, and that of these times the draw per unit."""
+) -> tuple[float, float, float, float]:
+    """Return unit-seconds, energy [J], and the sums over jobs of their units' integrals without and with the draw."""
+    busy_s = 0.0
+    energy_j = 0.0
     busy = 0.0
     charged = 0.0
     first = 0
     for job in range(len(start_s)):
         first = interval_at(at_s, first, start_s[job])
         units = size[job] * integral_from(at_s, value, total, first, start_s[job], end_s[job])
+        unit_s = float(size[job] * (end_s[job] - start_s[job]))
+        busy_s += unit_s
+        energy_j += node_power_w[job] * unit_s
         busy += units
         charged += node_power_w[job] * units
-    return busy, charged
+    return busy_s, energy_j, busy, charged
 
 
 def integrals(meter: Meter, start_s: Int64, end_s: Int64) -> Float64:
@@ -144,12 +149,19 @@ class Charge:
         return self.jobs + self.idle
 
 
+def energy_and_charge(meter: Meter, usage: Usage) -> tuple[Charge, Charge]:
+    """Return the energy [J] of the jobs and the idle units, and the same weighted by the meter's series."""
+    series = (meter.at_s, meter.value, meter.total)
+    busy_s, energy_j, busy, charged = _sums(*series, usage.start_s, usage.end_s, usage.size, usage.node_power_w)
+    period = integral(meter, usage.begin_s, usage.until_s)
+    idle_s = usage.machine_size * (usage.until_s - usage.begin_s) - busy_s
+    energy = Charge(energy_j, usage.idle_w * idle_s)
+    return energy, Charge(charged, usage.idle_w * (usage.machine_size * period - busy))
+
+
 def charge(meter: Meter, usage: Usage) -> Charge:
     """Return what the jobs and the idle units used, weighted by the meter's series."""
-    series = (meter.at_s, meter.value, meter.total)
-    busy, jobs = _busy_and_charged(*series, usage.start_s, usage.end_s, usage.size, usage.node_power_w)
-    period = integral(meter, usage.begin_s, usage.until_s)
-    return Charge(jobs, usage.idle_w * (usage.machine_size * period - busy))
+    return energy_and_charge(meter, usage)[1]
 
 
 def charge_by_job(meter: Meter, usage: Usage) -> Float64:

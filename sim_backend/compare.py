@@ -148,4 +148,4 @@ def meters_of(case: Case, until_s: int) -> Meters:
     elif case.carbon is not None:
         continued = case.carbon.until(until_s)
         carbon = meter(continued.series, continued.offset_s)
-    return Meters(constant_meter(1.0), price, known, carbon, laid.series.currency)
+    return Meters(price, known, carbon, laid.series.currency)

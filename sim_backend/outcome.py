@@ -4,7 +4,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offpeak.accounting import J_PER_KWH, J_PER_MWH, Charge, Meter, Usage, charge, known_time_meter, meter
+from offpeak.accounting import (
+    J_PER_KWH,
+    J_PER_MWH,
+    Charge,
+    Meter,
+    Usage,
+    charge,
+    energy_and_charge,
+    known_time_meter,
+    meter,
+)
 from offpeak.jobs import Jobs
 from offpeak.metrics import (
     bounded_slowdown,
@@ -30,7 +40,6 @@ class Machine:
 class Meters:
     """What a schedule is charged by, on the log's clock. `known` is None where the prices have no gaps."""
 
-    energy: Meter
     price: Meter
     known: Meter | None
     carbon: Meter | None
@@ -90,10 +99,10 @@ class Run:
 
 def charges_of(usage: Usage, meters: Meters) -> Charges:
     """Return what the machine used over the period of `usage`."""
-    energy = charge(meters.energy, usage)
+    energy, cost = energy_and_charge(meters.price, usage)
     known_j = charge(meters.known, usage).total if meters.known else energy.total
     carbon = charge(meters.carbon, usage) if meters.carbon else None
-    return Charges(energy, charge(meters.price, usage), energy.total - known_j, carbon)
+    return Charges(energy, cost, energy.total - known_j, carbon)
 
 
 def price_meters(series: Series, offset_s: int, begin_s: int, until_s: int) -> tuple[Meter, Meter | None]:
