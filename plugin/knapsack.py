@@ -55,9 +55,8 @@ def offer(fillings: Fillings, read: int, length: int, capacity: int, position: i
     weights = fillings.weight[read]
     values = fillings.value[read]
     beyond = capacity + 1
-    without = 0
-    joined = 0
-    made = 0
+    # Not plain zeros: numba would compile what is called with them once more, for that very number.
+    without = joined = made = int(np.int64(0))
     while True:
         light = weights[without] if without < length else beyond
         heavy = min(weights[joined] + size, beyond) if joined < length else beyond
@@ -82,8 +81,7 @@ def reach(
 
     A filling's value is the sum of its jobs' draws per node, times their sizes if `by_size`, times `sign`.
     """
-    read = 0
-    length = 1
+    read, length = int(np.int64(0)), int(np.int64(1))
     fillings.weight[0, 0] = 0
     fillings.value[0, 0] = 0.0
     fillings.members[0, 0] = np.uint64(0)
