@@ -62,6 +62,8 @@ def replay(
         if progress:
             progress(last)
     _advance(workload, peaks, policy, machine_size, state, NEVER - 1, jobs.job_id)
+    if progress:
+        progress(len(jobs))
     return Schedule(state.start_s, state.start_s + workload.runtime_s, time.perf_counter() - begin)
 
 
