@@ -168,13 +168,13 @@ def test_who_was_passed_over_for_too_long_keeps_his_place_whatever_the_policy_sa
     assert outside_starts(one_unit, latest_first, fcfs._replace(max_postponement_s=15))[1] == 30
 
 
-def test_progress_is_told_between_the_steps():
+def test_progress_is_told_after_each_step():
     jobs = 2 * JOBS_PER_STEP + 1
     log = log_of([(at, 1, 1, 1, 1) for at in range(jobs)], machine_size=1)
     told: list[int] = []
     easy = parse_policy("easy", SchedulingSettings())
     result = replay(log.jobs, log.node_power_w, machine_size=1, policy=easy, progress=told.append)
-    assert told == [JOBS_PER_STEP, 2 * JOBS_PER_STEP]
+    assert told == [JOBS_PER_STEP, 2 * JOBS_PER_STEP, jobs]
     assert (result.start_s == log.jobs.submit_s).all()
     assert result.simulate_s > 0
 
