@@ -41,9 +41,9 @@ def _bool(written: object) -> bool:
 
 def _names(written: object) -> tuple[str, ...]:
     items = written.split(",") if isinstance(written, str) else written
-    if isinstance(items, list | tuple) and items:
-        return tuple(_text(item) for item in items)
-    raise BadInput(f"{written!r} is not a list of names", hint='write it like ["easy", "greedy"]')
+    if isinstance(items, list | tuple) and items and all(isinstance(item, str) and item.strip() for item in items):
+        return tuple(item.strip() for item in items)
+    raise BadInput(f"{written!r} is not a list of names", hint='write it like easy,greedy or ["easy", "greedy"]')
 
 
 def _period_s(written: object) -> int | None:

@@ -1,6 +1,7 @@
 """Fixtures that every test may ask for."""
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -40,3 +41,9 @@ def golden() -> Callable[[str, str], None]:
         assert text == file.read_text(encoding="utf-8")
 
     return compare
+
+
+@pytest.fixture(scope="session", autouse=True)
+def hear_ctrl_c() -> None:
+    """A shell's background jobs ignore Ctrl-C, and so would the commands that the tests start from there."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
