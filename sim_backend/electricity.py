@@ -8,7 +8,7 @@ import numpy as np
 
 from offpeak.errors import BadInput, BadPrices
 from offpeak.prices.file import read_series
-from offpeak.prices.lay import LogSpan, extend, extension_note, lay, parse_start
+from offpeak.prices.lay import LogSpan, extend, extension_note, instant_of, lay, parse_start
 from offpeak.prices.layout import parse_layout
 from offpeak.prices.peak import PeakRule, classify, parse_peak_rule
 from offpeak.prices.series import Series, fill_gaps
@@ -123,8 +123,7 @@ def _laid_tariff(log: LogSpan, tariff: Tariff, when: date | datetime | None) -> 
 
 def _lay_on_tariff(log: LogSpan, tariff: Tariff, when: date | datetime | None) -> tuple[int, str]:
     if when is not None:
-        begin = when if isinstance(when, datetime) else datetime.combine(when, datetime.min.time(), log.zone)
-        return int(begin.timestamp()) - log.begin_s, f"log laid on {when} as asked"
+        return instant_of(log, when) - log.begin_s, f"log laid on {when} as asked"
     if log.unix_start_s is not None:
         return log.unix_start_s, f"log of {date_text(log.unix_start_s + log.first_s, log.zone)} keeps its own dates"
     monday_s = int(A_MONDAY.replace(tzinfo=tariff.hours.zone).timestamp())

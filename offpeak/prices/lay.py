@@ -70,11 +70,15 @@ def lay(log: LogSpan, series: Series, *, start: date | datetime | None = None) -
     return _in_season(log, series, own_s)
 
 
-def _at_start(log: LogSpan, series: Series, start: date | datetime) -> Laid:
+def instant_of(log: LogSpan, start: date | datetime) -> int:
+    """Return the Unix second on which `LogSpan.begin_s` lies for a start: a date keeps the log's local clock time."""
     if isinstance(start, datetime):
-        unix_s = int(start.timestamp())
-    else:
-        unix_s = int(_on_days(log, np.array([(start - EPOCH).days], np.int64))[0])
+        return int(start.timestamp())
+    return int(_on_days(log, np.array([(start - EPOCH).days], np.int64))[0])
+
+
+def _at_start(log: LogSpan, series: Series, start: date | datetime) -> Laid:
+    unix_s = instant_of(log, start)
     if not series.start_s[0] <= unix_s < series.end_s:
         raise BadPrices(
             f"the start {start} lies outside the prices of {series.source}",

@@ -63,11 +63,19 @@ def test_a_log_without_a_date_begins_on_a_monday_of_the_tariffs_clock() -> None:
     assert prices.laid.notes == ("log without a date laid on a Monday, 2024-01-01",)
 
 
-@pytest.mark.parametrize("start", ["2023-01-09", "2023-01-09T06:00"])
-def test_a_tariff_is_laid_where_start_says(start: str) -> None:
-    prices = prices_of(log_of("1996-09-23T16:40+02:00", days=3, zone=BERLIN), PriceSettings(), start)
-    assert datetime.fromtimestamp(prices.laid.offset_s, BERLIN) == datetime.fromisoformat(start).replace(tzinfo=BERLIN)
-    assert "as asked" in prices.laid.notes[0]
+@pytest.mark.parametrize(
+    ("start", "begin"), [("2023-01-09", "2023-01-09T16:40"), ("2023-01-09T06:00", "2023-01-09T06:00")]
+)
+def test_start_lays_a_tariff_as_it_lays_prices_a_date_keeps_the_clock_time(
+    start: str, begin: str, tmp_path: Path
+) -> None:
+    log = log_of("1996-09-23T16:40+02:00", days=3, zone=BERLIN)
+    file = hours_file(tmp_path, "p_eur_per_mwh.csv", "2023-01-01T00:00Z", [1.0] * 24 * 30)
+    for settings in (PriceSettings(), PriceSettings(file=file)):
+        laid = prices_of(log, settings, start).laid
+        begins = datetime.fromtimestamp(laid.offset_s + log.first_s, BERLIN)
+        assert begins == datetime.fromisoformat(begin).replace(tzinfo=BERLIN)
+        assert "as asked" in laid.notes[0]
 
 
 @given(st.floats(0.1, 900))
