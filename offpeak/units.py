@@ -32,14 +32,6 @@ def parse_duration_s(text: str) -> int:
     return round(seconds)
 
 
-def format_duration(duration_s: int) -> str:
-    """Return the seconds in the largest unit that divides them: 1800 as "30min"."""
-    unit = next(
-        name for name in reversed(DURATION_S) if duration_s % DURATION_S[name] == 0 and (duration_s or name == "s")
-    )
-    return f"{duration_s // DURATION_S[unit]}{unit}"
-
-
 def parse_price(text: str) -> tuple[float, str]:
     """Return "0.09EUR/kWh" as (90.0, "EUR") [EUR/MWh]; a price may be negative."""
     number, unit = _number_and_unit(text, example="90EUR/MWh")

@@ -89,4 +89,3 @@ def close_pass(state: State) -> None:
     now.seen = now.tail
     now.ended = 0
     now.furthest = 0
-    now.passes += 1

@@ -135,7 +135,6 @@ SCALARS = np.dtype(
             "extra",  # units that this reservation leaves over
             "corrected",  # 1 when a running job was given more time since the last pass
             "breakpoints",  # length of the profile
-            "passes",  # scheduling passes so far
         )
     ]
 )
