@@ -35,6 +35,10 @@ def engine_benchmarks() -> Iterator[Measured]:
     for policy, bar in (("greedy", 2.0), ("knapsack", 0.8)):
         rate = jobs_per_s(cases[name], policy, EVERY_30_S)
         yield Measured(f"{policy}, window 20, every 30 s, {name}", rate / 1e6, "million jobs/s", bar, True, data)
+    for discipline in ("fcfs", "first-fit", "best-fit", "conservative"):
+        for log in list(cases)[:4:3]:
+            rate = jobs_per_s(cases[log], discipline, SchedulingSettings())
+            yield Measured(f"{discipline}, {log}", rate / 1e6, "million jobs/s", 0.0, True, data)
 
 
 def case_of(jobs: Jobs, size: int, prices: PriceSettings) -> Case:
