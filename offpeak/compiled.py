@@ -1,12 +1,13 @@
 """The decorators for compiled kernels: numba, cached on disk, with types that a checker can follow.
 
 numba keys its cache by the source file of a kernel alone: a kernel would go on with the old code of a part that stands
-in another file. So the cache is a folder for each state of all our sources, below $NUMBA_CACHE_DIR, else below the
-user's cache folder.
+in another file. So the cache is a folder for each state of the sources that machine code is made of, below
+$NUMBA_CACHE_DIR, else below the user's cache folder.
 """
 
 import hashlib
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
@@ -22,6 +23,20 @@ R = TypeVar("R")
 
 ROOT = Path(__file__).resolve().parents[1]
 WITH_KERNELS = ("offpeak", "predictors", "plugin", "sim_backend")
+IMPORTED = re.compile(rb"^from ([\w.]+) import", re.MULTILINE)
+
+
+def kernel_sources() -> tuple[Path, ...]:
+    """Return the files that define kernels, and all files of ours whose functions or constants these import."""
+    texts = {path: path.read_bytes() for package in WITH_KERNELS for path in sorted((ROOT / package).rglob("*.py"))}
+    module = {".".join(path.relative_to(ROOT).with_suffix("").parts).encode(): path for path in texts}
+    found = {path for path, text in texts.items() if b"from offpeak.compiled import" in text}
+    unread = set(found)
+    while unread:
+        imported = {module[name] for name in IMPORTED.findall(texts[unread.pop()]) if name in module}
+        unread |= imported - found
+        found |= imported
+    return tuple(sorted(found))
 
 
 def cache_folder() -> Path:
@@ -30,9 +45,8 @@ def cache_folder() -> Path:
     caches = os.environ.get("XDG_CACHE_HOME")
     base = Path(given) if given else (Path(caches) if caches else Path.home() / ".cache") / "offpeak"
     digest = hashlib.sha256()
-    for package in WITH_KERNELS:
-        for source in sorted((ROOT / package).rglob("*.py")):
-            digest.update(source.read_bytes())
+    for source in kernel_sources():
+        digest.update(source.read_bytes())
     return base / digest.hexdigest()[:16]
 
 

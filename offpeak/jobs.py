@@ -1,6 +1,7 @@
 """The column model of jobs: what every log format is read into and every policy works on."""
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,8 @@ class Jobs:
     """Jobs as columns of one length, sorted by submit time, file order within a second.
 
     `submit_s` counts from the trace's own zero. `size` is in the machine's allocation unit (nodes or processors).
-    Unknown users, groups and queues are -1. `node_power_w` is the measured draw per allocated unit [W], NaN where
-    nothing was measured.
+    Unknown users, groups, queues and applications are -1. `logged_start_s` is when the job really started, -1 where
+    the log does not say. `node_power_w` is the measured draw per allocated unit [W], NaN where nothing was measured.
     """
 
     job_id: Int64
@@ -26,6 +27,8 @@ class Jobs:
     user: Int64
     group: Int64
     queue: Int64
+    application: Int64
+    logged_start_s: Int64
     node_power_w: Float64
 
     def __len__(self) -> int:
@@ -49,11 +52,33 @@ class Rejected:
 
 
 @dataclass(frozen=True)
+class Names:
+    """What the numbers of a log stand for: user 3 is `user[3]`. Empty where the log itself has numbers only.
+
+    `job` holds the jobs that their scheduler calls something else than their number, such as {23: "12_4"}.
+    """
+
+    user: tuple[str, ...] = ()
+    group: tuple[str, ...] = ()
+    queue: tuple[str, ...] = ()
+    application: tuple[str, ...] = ()
+    job: Mapping[int, str] = field(default_factory=dict)
+
+    def job_text(self, job_id: int) -> str:
+        """Return what the job's scheduler calls it."""
+        return self.job.get(job_id, str(job_id))
+
+    def user_text(self, user: int) -> str:
+        """Return the user's name, or the number that the log has in its place."""
+        return self.user[user] if 0 <= user < len(self.user) else str(user)
+
+
+@dataclass(frozen=True)
 class Trace:
     """A job log: its jobs, what its header says of the machine and the calendar, and what could not be used.
 
     `processors` and `nodes` are the header's MaxProcs and MaxNodes, `unix_start_s` the Unix time of the trace's
-    second 0, each None where the header is silent.
+    second 0, each None where the header is silent. `units_per_node` is how many units of `jobs.size` share a node.
     """
 
     name: str
@@ -65,3 +90,5 @@ class Trace:
     rejected: tuple[Rejected, ...] = ()
     skipped_lines: int = 0
     notes: tuple[str, ...] = ()
+    names: Names = Names()
+    units_per_node: int = 1

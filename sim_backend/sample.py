@@ -5,7 +5,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from offpeak.prices.file import write_series_csv
-from sim_backend.traces.swf_write import write_swf
+from sim_backend.traces.swf.write import write_swf
 from sim_backend.workloads.lublin import lublin_jobs
 from sim_backend.workloads.price_model import synthetic_prices
 

@@ -102,7 +102,7 @@ def _answer(source: str, settings: Settings, request: Request) -> None:
     from sim_backend.compare import compare
     from sim_backend.policy import parse_policy
     from sim_backend.traces.schedule_csv import check_schedule_path, write_schedules
-    from sim_backend.traces.swf import read_swf
+    from sim_backend.traces.swf.read import read_swf
     from ui.comparison_json import comparison_json
     from ui.comparison_table import print_comparison
     from ui.progress import replay_progress

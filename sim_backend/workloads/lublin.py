@@ -57,6 +57,8 @@ def _unfilled(count: int) -> Jobs:
         user=np.empty(count, np.int64),
         group=unknown,
         queue=unknown,
+        application=unknown,
+        logged_start_s=unknown,
         node_power_w=np.empty(count, np.float64),
     )
 

@@ -26,7 +26,7 @@ def jobs_with(power_w: list[float], user: list[int] | None = None) -> Jobs:
     one = np.ones(len(power_w), np.int64)
     users = one if user is None else np.array(user, np.int64)
     ids = np.arange(1, len(power_w) + 1)
-    return Jobs(ids, one, one, one, one, users, one, one, np.array(power_w, np.float64))
+    return Jobs(ids, one, one, one, one, users, one, one, one, one, np.array(power_w, np.float64))
 
 
 @pytest.mark.parametrize(

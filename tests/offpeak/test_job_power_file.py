@@ -11,7 +11,7 @@ from offpeak.job_power_file import power_from_file
 from offpeak.jobs import Jobs
 
 ONE = np.ones(3, np.int64)
-JOBS = Jobs(np.array([30, 10, 20]), ONE, ONE, ONE, ONE, np.array([7, -1, 7]), ONE, ONE, np.full(3, np.nan))
+JOBS = Jobs(np.array([30, 10, 20]), ONE, ONE, ONE, ONE, np.array([7, -1, 7]), ONE, ONE, ONE, ONE, np.full(3, np.nan))
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ RNG = np.random.default_rng(1)
 
 def jobs_with(user: list[int], power_w: list[float]) -> Jobs:
     one = np.ones(len(power_w), np.int64)
-    return Jobs(one, one, one, one, one, np.array(user, np.int64), one, one, np.array(power_w, np.float64))
+    return Jobs(one, one, one, one, one, np.array(user, np.int64), one, one, one, one, np.array(power_w, np.float64))
 
 
 def test_a_job_without_reading_gets_its_users_mean_else_the_mean_of_all() -> None:

@@ -61,9 +61,9 @@ def log_of(rows, *, machine_size, peaks=()) -> Log:
     columns = [np.array(column, dtype=np.int64) for column in zip(*rows, strict=True)]
     submit, run, estimate, size, power, *user = columns
     none = np.full(len(rows), -1)
-    jobs = Jobs(
-        np.arange(1, len(rows) + 1), submit, run, estimate, size, user[0] if user else none, none, none, none * np.nan
-    )
+    who = user[0] if user else none
+    job_id = np.arange(1, len(rows) + 1)
+    jobs = Jobs(job_id, submit, run, estimate, size, who, none, none, none, none, none * np.nan)
     at_s, state = zip(*peaks, strict=True) if peaks else ((), ())
     times = PeakTimes(np.array(at_s, dtype=np.int64), np.array(state, dtype=np.int8))
     return Log(jobs, power.astype(float), machine_size, times)

@@ -8,7 +8,7 @@ from offpeak.settings import Settings
 from sim_backend.case import prepare
 from sim_backend.compare import compare
 from sim_backend.policy import parse_policy
-from sim_backend.traces.swf import read_swf
+from sim_backend.traces.swf.read import read_swf
 
 STATED_S = 5 * 86_400
 """docs/explanation/ordering.md states it."""

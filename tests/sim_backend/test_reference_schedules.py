@@ -12,7 +12,7 @@ from offpeak.settings import SchedulingSettings
 from sim_backend.policy import parse_policy
 from sim_backend.replay import Schedule, replay
 from sim_backend.traces.fitting import runnable
-from sim_backend.traces.swf import read_swf
+from sim_backend.traces.swf.read import read_swf
 
 PER_SECOND = SchedulingSettings()
 PER_EVENT = replace(PER_SECOND, passes="event")

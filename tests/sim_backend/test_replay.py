@@ -18,7 +18,7 @@ from sim_backend.engine.rules import FCFS
 from sim_backend.policy import Policy, parse_policy
 from sim_backend.replay import JOBS_PER_STEP, checked_ranks, replay
 from sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES
-from sim_backend.traces.swf import read_swf
+from sim_backend.traces.swf.read import read_swf
 
 LAW = settings(max_examples=60)
 ROWS = [(5, 10, 30, 4, 100, 0), (6, 10, 10, 2, 300, 1), (7, 20, 40, 2, 200, 1), (8, 10, 20, 1, 400, 0)]

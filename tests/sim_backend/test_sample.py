@@ -8,7 +8,7 @@ import pytest
 from offpeak.job_power import default_power_model
 from offpeak.power_models import Measured
 from sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES, make_sample
-from sim_backend.traces.swf import read_swf
+from sim_backend.traces.swf.read import read_swf
 
 
 def test_the_bundled_files_are_what_the_generators_make(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES
-from sim_backend.traces.swf_write import write_swf
+from sim_backend.traces.swf.write import write_swf
 from sim_backend.workloads.lublin import lublin_jobs
 from ui.comparison_table import SHOWN_ROWS
 

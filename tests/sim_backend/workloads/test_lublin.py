@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
 from offpeak.jobs import Jobs
-from sim_backend.traces.swf import read_swf
+from sim_backend.traces.swf.read import read_swf
 from sim_backend.workloads.lublin import lublin_jobs
 from sim_backend.workloads.lublin_model import BATCH, TYPELESS
 

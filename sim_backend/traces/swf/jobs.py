@@ -7,10 +7,12 @@ from numpy.typing import NDArray
 
 from offpeak.jobs import Float64, Int64, Jobs, Rejected
 from offpeak.plural import counted
-from sim_backend.traces.swf_lines import SUBMIT, Columns
+from sim_backend.traces.swf.lines import SUBMIT, Columns
 
-JOB, RUN, USED_PROCESSORS, REQUESTED_PROCESSORS, REQUESTED_TIME, USER, GROUP, QUEUE = 1, 4, 5, 8, 9, 12, 13, 15
-USED_FIELDS = (JOB, SUBMIT, RUN, USED_PROCESSORS, REQUESTED_PROCESSORS, REQUESTED_TIME, USER, GROUP, QUEUE)
+JOB, WAIT, RUN, USED_PROCESSORS, REQUESTED_PROCESSORS, REQUESTED_TIME = 1, 3, 4, 5, 8, 9
+USER, GROUP, APPLICATION, QUEUE = 12, 13, 14, 15
+DEMAND = (JOB, SUBMIT, WAIT, RUN, USED_PROCESSORS, REQUESTED_PROCESSORS, REQUESTED_TIME)
+USED_FIELDS = (*DEMAND, USER, GROUP, APPLICATION, QUEUE)
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ def _every_job(columns: Columns, power_column: int | None) -> Jobs:
         user=np.maximum(_whole(columns[USER]), -1),
         group=np.maximum(_whole(columns[GROUP]), -1),
         queue=np.maximum(_whole(columns[QUEUE]), -1),
+        application=np.maximum(_whole(columns[APPLICATION]), -1),
+        logged_start_s=_whole(np.where(columns[WAIT] >= 0, columns[SUBMIT] + columns[WAIT], -1)),
         node_power_w=_readings(columns[power_column]) if power_column else np.full(len(used), np.nan),
     )
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim_backend.traces import swf_lines
-from sim_backend.traces.swf_lines import SUBMIT, parse_columns, split_lines
-from sim_backend.traces.swf_malformed import malformed_lines, without_lines
+from sim_backend.traces.swf import lines as swf_lines
+from sim_backend.traces.swf.lines import SUBMIT, parse_columns, split_lines
+from sim_backend.traces.swf.malformed import malformed_lines, without_lines
 
 WANTED = (1, SUBMIT, 4)
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from io import BytesIO
 
-from sim_backend.traces.swf_lines import COLUMNS, LARGEST, SUBMIT
+from sim_backend.traces.swf.lines import COLUMNS, LARGEST, SUBMIT
 
 # What the column-wise parser takes for a number, no more and no less.
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")

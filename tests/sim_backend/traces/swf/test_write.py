@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from offpeak.errors import CannotWrite
 from offpeak.jobs import Jobs
-from sim_backend.traces.swf import read_swf
-from sim_backend.traces.swf_write import write_swf
+from sim_backend.traces.swf.read import read_swf
+from sim_backend.traces.swf.write import write_swf
 from sim_backend.workloads.lublin import lublin_jobs
 
 
@@ -24,15 +24,19 @@ def jobs(draw: st.DrawFn) -> Jobs:
         return np.array(draw(st.lists(st.integers(low, high), min_size=count, max_size=count)), np.int64)
 
     power_w = st.just(float("nan")) | st.floats(0.001, 1e6)
+    submit_s = np.sort(column(0, 2**31))
+    wait_s = column(-1, 10**6)
     return Jobs(
         job_id=np.arange(1, count + 1),
-        submit_s=np.sort(column(0, 2**31)),
+        submit_s=submit_s,
         runtime_s=column(0, 2**32),
         estimate_s=column(1, 2**40),
         size=column(1, 10**6),
         user=column(-1, 1000),
         group=column(-1, 1000),
         queue=column(-1, 10),
+        application=column(-1, 50),
+        logged_start_s=np.where(wait_s >= 0, submit_s + wait_s, -1),
         node_power_w=np.array(draw(st.lists(power_w, min_size=count, max_size=count))),
     )
 

@@ -10,7 +10,7 @@ import pytest
 
 from offpeak.errors import BadTrace
 from offpeak.jobs import Rejected, Trace
-from sim_backend.traces.swf import read_swf
+from sim_backend.traces.swf.read import read_swf
 
 WriteLog = Callable[..., Path]
 

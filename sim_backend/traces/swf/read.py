@@ -1,16 +1,16 @@
 """Reads a job log in the Standard Workload Format (Feitelson; 18 fields per line), plain or gzipped, column-wise."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from offpeak.errors import BadTrace
 from offpeak.files import read_bytes, read_stdin
 from offpeak.jobs import Jobs, Trace
-from sim_backend.traces.swf_header import SwfHeader, parse_header
-from sim_backend.traces.swf_jobs import USED_FIELDS, jobs_from_columns
-from sim_backend.traces.swf_lines import COLUMNS, Columns, parse_columns, split_lines
-from sim_backend.traces.swf_malformed import malformed_lines, without_lines
+from sim_backend.traces.swf.header import SwfHeader, parse_header
+from sim_backend.traces.swf.jobs import USED_FIELDS, jobs_from_columns
+from sim_backend.traces.swf.lines import COLUMNS, Columns, parse_columns, split_lines
+from sim_backend.traces.swf.malformed import malformed_lines, without_lines
 
 JANUARY_1990_S = 631_152_000  # a log whose first second is later than this counts in Unix time
 EXPECTED = "a log has one line of 18 numbers for each job"
@@ -34,9 +34,15 @@ def read_swf(source: Path | Literal["-"], *, lenient: bool = False) -> Trace:
     time or processors are set aside in `Trace.rejected`.
     """
     if str(source) == "-":
-        return _trace(_parsed(read_stdin(BadTrace), STDIN, lenient), STDIN)
+        return swf_trace(read_stdin(BadTrace), STDIN, lenient=lenient)
     name = Path(source).name.removesuffix(".gz").removesuffix(".swf")
-    return _trace(_parsed(read_bytes(Path(source), BadTrace), str(source), lenient), name)
+    trace = swf_trace(read_bytes(Path(source), BadTrace), str(source), lenient=lenient)
+    return replace(trace, name=name)
+
+
+def swf_trace(text: bytes, name: str, *, lenient: bool) -> Trace:
+    """Return the log that `text` is; as `read_swf`, `name` being where it comes from."""
+    return _trace(_parsed(text, name, lenient), name)
 
 
 def _parsed(text: bytes, name: str, lenient: bool) -> _Parsed:

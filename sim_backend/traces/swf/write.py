@@ -11,7 +11,8 @@ from pyarrow import csv
 
 from offpeak.files import replacing
 from offpeak.jobs import Jobs
-from sim_backend.traces.swf_jobs import (
+from sim_backend.traces.swf.jobs import (
+    APPLICATION,
     GROUP,
     JOB,
     QUEUE,
@@ -20,8 +21,9 @@ from sim_backend.traces.swf_jobs import (
     RUN,
     USED_PROCESSORS,
     USER,
+    WAIT,
 )
-from sim_backend.traces.swf_lines import COLUMNS, SUBMIT
+from sim_backend.traces.swf.lines import COLUMNS, SUBMIT
 
 STATUS = 11
 COMPLETED = 1
@@ -66,6 +68,7 @@ def _table(jobs: Jobs) -> pa.Table:
     fields = dict.fromkeys(range(1, COLUMNS + 1), unknown) | {
         JOB: jobs.job_id,
         SUBMIT: jobs.submit_s,
+        WAIT: np.where(jobs.logged_start_s >= 0, jobs.logged_start_s - jobs.submit_s, -1),
         RUN: jobs.runtime_s,
         USED_PROCESSORS: jobs.size,
         REQUESTED_PROCESSORS: jobs.size,
@@ -73,6 +76,7 @@ def _table(jobs: Jobs) -> pa.Table:
         STATUS: np.full(len(jobs), COMPLETED, np.int8),
         USER: jobs.user,
         GROUP: jobs.group,
+        APPLICATION: jobs.application,
         QUEUE: jobs.queue,
     }
     if np.isfinite(jobs.node_power_w).any():

@@ -1,0 +1,136 @@
+"""What accounting logs of all schedulers have in common: jobs that ran, with when, where and for whom."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from offpeak.jobs import Float64, Int64, Jobs, Names, Rejected, Trace
+from offpeak.plural import counted
+
+WHOLE_NODES = 0.9
+"""Jobs that use this share of the processors of their nodes, or more, are taken to have them alone."""
+
+SEEN_SHARE = 0.01
+"""A kind of node counts if jobs spent this share of all node time on it, or more."""
+
+
+@dataclass(frozen=True)
+class Coded:
+    """A column of names: `names[code]` for each job, -1 where the log has none."""
+
+    code: Int64
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Records:
+    """Jobs as columns of one length in any order; times are Unix seconds, unknown ones -1.
+
+    `queued_s` is from when a job could have started: when it became eligible, where the log says, else when it was
+    submitted. `start_s` may not be before it. `runtime_s` is the wall time used, `estimate_s` what was asked for, 0
+    where nothing was. `nodes` may be 0 where the log counts processors only. `energy_j` is what was measured, else NaN.
+    `job_names` holds the ids that the scheduler writes in another way.
+    """
+
+    job_id: Int64
+    queued_s: Int64
+    start_s: Int64
+    runtime_s: Int64
+    estimate_s: Int64
+    nodes: Int64
+    processors: Int64
+    user: Coded
+    group: Coded
+    queue: Coded
+    application: Coded
+    energy_j: Float64
+    job_names: Mapping[int, str]
+
+    def __len__(self) -> int:
+        return len(self.job_id)
+
+
+def trace_of(
+    name: str,
+    records: Records,
+    *,
+    time_zone: str | None,
+    rejected: tuple[Rejected, ...] = (),
+    skipped_lines: int = 0,
+    notes: tuple[str, ...] = (),
+) -> Trace:
+    """Return the log of these records: in nodes if jobs have theirs alone, else in processors."""
+    per_node = processors_per_node(records)
+    units_per_node = 1 if per_node is None or has_whole_nodes(records, per_node) else per_node
+    in_nodes = per_node is not None and units_per_node == 1
+    size = records.nodes if in_nodes else records.processors
+    unasked = records.estimate_s <= 0
+    jobs = Jobs(
+        job_id=records.job_id,
+        submit_s=records.queued_s,
+        runtime_s=records.runtime_s,
+        estimate_s=np.where(unasked, records.runtime_s, records.estimate_s),
+        size=size,
+        user=records.user.code,
+        group=records.group.code,
+        queue=records.queue.code,
+        application=records.application.code,
+        logged_start_s=records.start_s,
+        node_power_w=_draw_w(records.energy_j, records.runtime_s, size),
+    )
+    return Trace(
+        name=name,
+        jobs=jobs.take(np.argsort(jobs.submit_s, kind="stable")),
+        processors=None,
+        nodes=None,
+        unix_start_s=0,
+        time_zone=time_zone,
+        rejected=rejected,
+        skipped_lines=skipped_lines,
+        notes=(*_unit_notes(per_node, units_per_node), *_estimate_notes(int(np.count_nonzero(unasked))), *notes),
+        names=Names(
+            records.user.names,
+            records.group.names,
+            records.queue.names,
+            records.application.names,
+            records.job_names,
+        ),
+        units_per_node=units_per_node,
+    )
+
+
+def processors_per_node(records: Records) -> int | None:
+    """Return the most processors per node that jobs used for a notable time; None if nodes are not logged."""
+    if not len(records) or (records.nodes <= 0).any():
+        return None
+    ratio = -(-records.processors // records.nodes)
+    node_s = records.nodes * np.maximum(records.runtime_s, 1)
+    kinds, kind = np.unique(ratio, return_inverse=True)
+    spent = np.bincount(kind, weights=node_s)
+    return int(kinds[spent >= SEEN_SHARE * spent.sum()].max())
+
+
+def has_whole_nodes(records: Records, per_node: int) -> bool:
+    """Say whether jobs have their nodes alone: together they use nearly all processors of the nodes they are on."""
+    runtime_s = np.maximum(records.runtime_s, 1)
+    used = float(np.dot(np.minimum(records.processors, records.nodes * per_node), runtime_s))
+    return used >= WHOLE_NODES * per_node * float(np.dot(records.nodes, runtime_s))
+
+
+def _draw_w(energy_j: Float64, runtime_s: Int64, size: Int64) -> Float64:
+    """Return the mean draw per unit [W]; NaN where nothing or a zero was measured, as failing sensors report it."""
+    measured = (energy_j > 0) & (runtime_s > 0) & (size > 0)
+    return np.where(measured, energy_j / np.maximum(runtime_s * size, 1), np.nan)
+
+
+def _unit_notes(per_node: int | None, units_per_node: int) -> tuple[str, ...]:
+    if per_node is None:
+        return ("counted in processors: the log does not say on how many nodes the jobs ran",)
+    if units_per_node == 1:
+        return ()
+    return (f"counted in processors, {units_per_node} of them a node: jobs share nodes",)
+
+
+def _estimate_notes(count: int) -> tuple[str, ...]:
+    return (f"{counted(count, 'job')} without a time limit: the run time is used",) if count else ()

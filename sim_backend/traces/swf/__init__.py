@@ -1,0 +1,1 @@
+"""The Standard Workload Format: its header, its lines, and what its fields mean."""

@@ -1,0 +1,1 @@
+"""The published experiments, re-run: one room per paper."""
