@@ -1,0 +1,82 @@
+"""Many replays of one case: seeded, in parallel, and each lawful."""
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offpeak.jobs import Jobs
+from offpeak.prices.lay import LogSpan
+from offpeak.settings import PriceSettings, SchedulingSettings
+from plugin.window_policy import EXTERNAL, WindowPolicy, WindowView
+from sim_backend.compare import Case
+from sim_backend.electricity import prices_of
+from sim_backend.outcome import Machine
+from sim_backend.policy import parse_policy
+from sim_backend.replays import LARGEST_SHIFT_S, replay_often, shifted
+from sim_backend.workloads.lublin import lublin_jobs
+
+NODES = 32
+POLICIES = tuple(parse_policy(name, SchedulingSettings()) for name in ("easy", "greedy"))
+
+
+def case_of(jobs: Jobs) -> Case:
+    span = LogSpan(int(jobs.submit_s[0]), int((jobs.submit_s + jobs.runtime_s).max()))
+    prices = prices_of(span, PriceSettings(), None)
+    return Case(jobs, jobs.node_power_w, Machine(NODES, 75.0), prices, carbon=None)
+
+
+CASE = case_of(lublin_jobs(400, machine_size=NODES, seed=5, load=0.8))
+
+
+@given(st.integers(0, 2**31), st.integers(1, 60))
+def test_a_shift_delays_each_job_by_at_most_a_minute_and_loses_nothing(seed: int, count: int) -> None:
+    case = case_of(lublin_jobs(count, machine_size=NODES, seed=seed))
+    moved = shifted(case, np.random.default_rng(seed))
+    by_id = np.argsort(moved.jobs.job_id)
+    delay_s = moved.jobs.submit_s[by_id] - case.jobs.submit_s
+    assert (np.diff(moved.jobs.submit_s) >= 0).all()
+    assert delay_s.min() >= 0
+    assert delay_s.max() <= LARGEST_SHIFT_S
+    assert (moved.jobs.runtime_s[by_id] == case.jobs.runtime_s).all()
+    assert (moved.node_power_w[by_id] == case.node_power_w).all()
+
+
+def test_the_same_seed_gives_the_same_spread_and_another_seed_another() -> None:
+    first, again, other = (replay_often(CASE, POLICIES, replays=6, seed=seed) for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+    assert [spread.policy for spread in first] == ["easy", "greedy"]
+    assert {spread.replays for spread in first} == {6}
+
+
+def test_progress_tells_of_each_replay() -> None:
+    told: list[int] = []
+    replay_often(CASE, POLICIES, replays=3, seed=7, progress=told.append)
+    assert told == [1, 2, 3]
+
+
+def test_drawing_the_power_anew_widens_what_the_energy_may_be() -> None:
+    flat = replace(CASE, node_power_w=np.full(len(CASE.jobs), 200.0))
+    _, fixed = replay_often(flat, POLICIES, replays=5, seed=1)
+    _, drawn = replay_often(
+        flat, POLICIES, replays=5, seed=1, draw_power=lambda rng: rng.uniform(100, 300, len(flat.jobs))
+    )
+    assert drawn.figures["energy_kwh"].high - drawn.figures["energy_kwh"].low > 5 * (
+        fixed.figures["energy_kwh"].high - fixed.figures["energy_kwh"].low
+    )
+
+
+def test_an_error_in_one_replay_comes_out_and_no_thread_is_left() -> None:
+    def fails(_view: WindowView) -> list[int]:
+        raise ValueError("own policy is broken")
+
+    own = WindowPolicy("own", EXTERNAL, "", order=fails)
+    broken = replace(POLICIES[1], window_policy=own, rules=POLICIES[1].rules._replace(policy=EXTERNAL))
+    before = threading.active_count()
+    with pytest.raises(ValueError, match="own policy is broken"):
+        replay_often(CASE, (broken,), replays=50, seed=1)
+    assert threading.active_count() == before
