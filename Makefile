@@ -39,6 +39,7 @@ demo: install
 	@echo "Every option: $(BIN)/offpeak simulate --help"
 
 test: dev
+	@.ci/prepare-peers
 	@$(BIN)/pytest
 
 check: dev

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import BinaryIO
 
 from offpeak.errors import BadInput, CannotWrite
@@ -52,6 +53,25 @@ def _unzipped(raw: bytes, name: str, error: type[BadInput]) -> bytes:
         state = "ends too early" if isinstance(problem, EOFError) else "is damaged"
         hint = "copy or download it again; `gzip -t FILE` tells whether it is whole"
         raise error(f"{name}: the gzip file {state}", hint=hint) from None
+
+
+def check_writable(path: Path, *, example: str) -> None:
+    """Raise BadInput if `path` cannot be written: better known before a long replay than after it.
+
+    `example` is a file name for the hint where `path` is a directory.
+    """
+    if path.is_dir():
+        raise BadInput(f"{path}: is a directory", hint=f"name a file, such as {path / example}")
+    if path.exists() and not path.is_file():
+        return
+    try:
+        # Nothing else tells of every reason at once; the file never has a name.
+        TemporaryFile(dir=path.parent).close()
+    except OSError as problem:
+        hint = f"choose a folder that you may write; try `ls -ld {path.parent}`"
+        if not path.parent.exists():
+            hint = f"`mkdir -p {path.parent}` makes the folder"
+        raise BadInput(f"{path}: cannot be written: {problem.strerror}", hint=hint) from None
 
 
 @contextmanager

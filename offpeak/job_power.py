@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from offpeak.errors import BadInput
@@ -32,7 +33,7 @@ def default_power_model(jobs: Jobs) -> PowerModel:
     return WITHOUT_READINGS if np.isnan(jobs.node_power_w).all() else Measured()
 
 
-def node_power_w(model: PowerModel, jobs: Jobs, seed: int) -> Float64:
+def node_power_w(model: PowerModel, jobs: Jobs, seed: int | Generator) -> Float64:
     """Return each job's draw per node [W], float64[n], finite and above zero; the same seed gives the same draws."""
     power_w = model.draw_w(jobs, np.random.default_rng(seed))
     if not bool((np.isfinite(power_w) & (power_w > 0)).all()):

@@ -73,12 +73,16 @@ class Names:
         return self.user[user] if 0 <= user < len(self.user) else str(user)
 
 
+NUMBERS_ONLY = Names()
+
+
 @dataclass(frozen=True)
 class Trace:
     """A job log: its jobs, what its header says of the machine and the calendar, and what could not be used.
 
     `processors` and `nodes` are the header's MaxProcs and MaxNodes, `unix_start_s` the Unix time of the trace's
-    second 0, each None where the header is silent. `units_per_node` is how many units of `jobs.size` share a node.
+    second 0, each None where the header is silent. `units_per_node` is how many units of `jobs.size` share a node,
+    None where the log does not say what its unit is.
     """
 
     name: str
@@ -90,5 +94,5 @@ class Trace:
     rejected: tuple[Rejected, ...] = ()
     skipped_lines: int = 0
     notes: tuple[str, ...] = ()
-    names: Names = Names()
-    units_per_node: int = 1
+    names: Names = NUMBERS_ONLY
+    units_per_node: int | None = None

@@ -132,7 +132,7 @@ class MachineSettings:
     nodes: int | None = _row(
         whole_number(1),
         "--nodes",
-        "Size of the machine in the log's own unit, nodes or processors; when not set: what the log's header says.",
+        "Size of the machine: in nodes, for SWF in the log's own unit; when not set: as the log says, or shows.",
         example=128,
         unit="nodes",
     )
@@ -196,9 +196,28 @@ class SchedulingSettings:
 
 
 @dataclass(frozen=True)
+class LogSettings:
+    """How job logs are read."""
+
+    time_zone: str | None = _row(
+        TEXT,
+        "--time-zone",
+        "Clock of a log's times that have no offset, as sacct prints them; when not set: this machine's.",
+        example="Europe/Berlin",
+    )
+    anonymise: bool = _row(
+        BOOL,
+        "--anonymise",
+        "Number users, accounts, queues and job names instead of printing them.",
+        default=False,
+    )
+
+
+@dataclass(frozen=True)
 class Settings:
     """All sections. `Settings()` holds the defaults."""
 
+    log: LogSettings = LogSettings()
     prices: PriceSettings = PriceSettings()
     carbon: CarbonSettings = CarbonSettings()
     power: PowerSettings = PowerSettings()

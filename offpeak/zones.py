@@ -4,8 +4,10 @@ A local second is what the wall clock shows, counted from 1970-01-01 00:00 on th
 date's number. Where clocks go back a local second happens twice, where they go forward some never happen.
 """
 
+import os
 import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 import numpy as np
@@ -37,6 +39,50 @@ def parse_zone(text: str) -> tzinfo:
         if hint.startswith("known"):
             hint = "give a name such as Europe/Berlin or a fixed offset such as +01:00"
         raise BadInput(f"unknown time zone {text!r}", hint=hint) from None
+
+
+def machine_zone(etc: Path = Path("/etc")) -> tzinfo:
+    """Return the zone of this machine's clock: TZ, else /etc/localtime, else /etc/timezone, else UTC.
+
+    It has a key unless /etc/localtime is a copied file. BadInput if TZ is a rule such as CET-1CEST instead of a name.
+    """
+    if "TZ" in os.environ:
+        return _zone_of_tz(os.environ["TZ"])
+    clock = etc / "localtime"
+    names = [clock.resolve().as_posix().partition("zoneinfo/")[2], _first_word(etc / "timezone")]
+    zone = next((zone for name in names if (zone := _zone_named(name))), None)
+    return zone or _zone_in(clock) or UTC
+
+
+def _zone_of_tz(text: str) -> tzinfo:
+    # As the C library reads it: an empty TZ is UTC, a colon may precede a name or a file.
+    name = text.removeprefix(":")
+    zone = _zone_named(name.rpartition("zoneinfo/")[2]) if name else UTC
+    if zone is None:
+        raise BadInput(f"TZ={text}: is not the name of a time zone", hint="such as `export TZ=Europe/Berlin`")
+    return zone
+
+
+def _zone_named(name: str) -> ZoneInfo | None:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None
+
+
+def _first_word(file: Path) -> str:
+    try:
+        return (file.read_text(encoding="utf-8", errors="replace").split() or [""])[0]
+    except OSError:
+        return ""
+
+
+def _zone_in(file: Path) -> ZoneInfo | None:
+    try:
+        with file.open("rb") as rules:
+            return ZoneInfo.from_file(rules)
+    except (ValueError, OSError):
+        return None
 
 
 def offset_at(unix_s: int, zone: tzinfo) -> int:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,10 @@ import pytest
 from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+
+# The real servers that tests talk to; they import each other from that folder.
+sys.path.append(str(REPOSITORY / "tests" / "peers"))
+pytest_plugins = ["chromium_fixture", "slurm_fixtures"]
 
 # The first example of a test may have to load or compile a kernel. What CI says of a commit must not depend on chance.
 settings.register_profile("offpeak", deadline=None, derandomize="CI" in os.environ)

@@ -62,9 +62,8 @@ def trace_of(
 ) -> Trace:
     """Return the log of these records: in nodes if jobs have theirs alone, else in processors."""
     per_node = processors_per_node(records)
-    units_per_node = 1 if per_node is None or has_whole_nodes(records, per_node) else per_node
-    in_nodes = per_node is not None and units_per_node == 1
-    size = records.nodes if in_nodes else records.processors
+    units_per_node = 1 if per_node and has_whole_nodes(records, per_node) else per_node
+    size = records.nodes if units_per_node == 1 else records.processors
     unasked = records.estimate_s <= 0
     jobs = Jobs(
         job_id=records.job_id,
@@ -88,7 +87,7 @@ def trace_of(
         time_zone=time_zone,
         rejected=rejected,
         skipped_lines=skipped_lines,
-        notes=(*_unit_notes(per_node, units_per_node), *_estimate_notes(int(np.count_nonzero(unasked))), *notes),
+        notes=(*_unit_notes(units_per_node), *_estimate_notes(int(np.count_nonzero(unasked))), *notes),
         names=Names(
             records.user.names,
             records.group.names,
@@ -124,8 +123,8 @@ def _draw_w(energy_j: Float64, runtime_s: Int64, size: Int64) -> Float64:
     return np.where(measured, energy_j / np.maximum(runtime_s * size, 1), np.nan)
 
 
-def _unit_notes(per_node: int | None, units_per_node: int) -> tuple[str, ...]:
-    if per_node is None:
+def _unit_notes(units_per_node: int | None) -> tuple[str, ...]:
+    if units_per_node is None:
         return ("counted in processors: the log does not say on how many nodes the jobs ran",)
     if units_per_node == 1:
         return ()

@@ -2,13 +2,12 @@
 
 import gzip
 from pathlib import Path
-from tempfile import TemporaryFile
 
 import pyarrow as pa
 from pyarrow import csv
 
 from offpeak.errors import BadInput
-from offpeak.files import replacing
+from offpeak.files import check_writable, replacing
 from sim_backend.compare import Comparison
 from sim_backend.outcome import Run
 
@@ -24,20 +23,9 @@ def schedule_paths(path: Path, policies: tuple[str, ...]) -> tuple[Path, ...]:
 
 def check_schedule_path(path: Path, policies: tuple[str, ...]) -> None:
     """Raise BadInput if schedules cannot be written there: better known before a long replay than after it."""
-    if path.is_dir():
-        raise BadInput(f"{path}: is a directory", hint=f"name a file, such as {path / 'schedule.csv'}")
-    if path.exists() and not path.is_file():
-        if len(policies) > 1:
-            raise BadInput(f"{path}: takes one schedule, not {len(policies)}", hint="choose one with --policy")
-        return
-    try:
-        # Nothing else tells of every reason at once; the file never has a name.
-        TemporaryFile(dir=path.parent).close()
-    except OSError as problem:
-        hint = f"choose a folder that you may write; try `ls -ld {path.parent}`"
-        if not path.parent.exists():
-            hint = f"`mkdir -p {path.parent}` makes the folder"
-        raise BadInput(f"{path}: cannot be written: {problem.strerror}", hint=hint) from None
+    if len(policies) > 1 and path.exists() and not path.is_file() and not path.is_dir():
+        raise BadInput(f"{path}: takes one schedule, not {len(policies)}", hint="choose one with --policy")
+    check_writable(path, example="schedule.csv")
 
 
 def write_schedules(comparison: Comparison, path: Path) -> tuple[Path, ...]:

@@ -1,6 +1,8 @@
 """Local clocks: against datetime itself, at every kind of change."""
 
 from datetime import UTC, datetime, timedelta, timezone
+from importlib import resources
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -9,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
-from offpeak.zones import DAY_S, local_days, local_edges_s, parse_zone, to_local_s, to_unix_s, weekday
+from offpeak.zones import DAY_S, local_days, local_edges_s, machine_zone, parse_zone, to_local_s, to_unix_s, weekday
 
 BERLIN = ZoneInfo("Europe/Berlin")
 # Half-hour offsets, half-hour changes, changes at midnight, and a date that was skipped (Samoa, end of 2011).
@@ -40,6 +42,50 @@ def test_an_unknown_zone_is_refused(text, hint):
     with pytest.raises(BadInput, match="unknown time zone") as problem:
         parse_zone(text)
     assert hint in problem.value.hint
+
+
+@pytest.fixture
+def etc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The settings of a machine without a time zone, in which TZ is not set."""
+    monkeypatch.delenv("TZ", raising=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize("text", ["Europe/Berlin", ":Europe/Berlin", "/usr/share/zoneinfo/Europe/Berlin"])
+def test_tz_goes_before_what_the_machine_is_set_to(etc, monkeypatch, text):
+    (etc / "timezone").write_text("Asia/Kolkata\n")
+    monkeypatch.setenv("TZ", text)
+    assert machine_zone(etc) is BERLIN
+
+
+def test_an_empty_tz_is_utc_and_a_rule_is_refused(etc, monkeypatch):
+    monkeypatch.setenv("TZ", "")
+    assert machine_zone(etc) is UTC
+    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+    with pytest.raises(BadInput, match=r"TZ=CET-1CEST,M3.5.0,M10.5.0/3: is not the name of a time zone"):
+        machine_zone(etc)
+
+
+def test_the_machine_is_set_by_a_link_before_a_name(etc):
+    (etc / "localtime").symlink_to("/usr/share/zoneinfo/Europe/Berlin")
+    (etc / "timezone").write_text("Asia/Kolkata\n")
+    assert machine_zone(etc) is BERLIN
+
+
+def test_a_copied_clock_is_named_by_the_file_beside_it_or_has_no_name(etc):
+    rules = resources.files("tzdata") / "zoneinfo" / "Europe" / "Berlin"
+    (etc / "localtime").write_bytes(rules.read_bytes())
+    assert machine_zone(etc).utcoffset(datetime(2024, 7, 1)) == timedelta(hours=2)
+    (etc / "timezone").write_text("Europe/Berlin\n")
+    assert machine_zone(etc) is BERLIN
+
+
+@pytest.mark.parametrize("nonsense", [None, "", "Europe/Berlni", "../../etc"])
+def test_a_machine_that_does_not_say_is_at_utc(etc, nonsense):
+    if nonsense is not None:
+        (etc / "timezone").write_text(nonsense)
+        (etc / "localtime").write_text(nonsense)
+    assert machine_zone(etc) is UTC
 
 
 @given(st.sampled_from(ZONES), st.lists(instants, min_size=1, max_size=20))

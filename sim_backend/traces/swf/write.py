@@ -1,9 +1,11 @@
 """Writes jobs as a Standard Workload Format log, column-wise."""
 
 import gzip
-from contextlib import AbstractContextManager, nullcontext
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -28,12 +30,13 @@ from sim_backend.traces.swf.lines import COLUMNS, SUBMIT
 STATUS = 11
 COMPLETED = 1
 POWER_COLUMN = COLUMNS + 1
+AS_SWF = csv.WriteOptions(include_header=False, batch_size=1 << 14, delimiter=" ", quoting_style="none")
 GZIP_LEVEL = 6  # the files are a little larger than at level 9, and written several times faster
 
 
 def write_swf(
     jobs: Jobs,
-    path: Path,
+    path: Path | Literal["-"],
     *,
     processors: int,
     unix_start_s: int | None,
@@ -42,7 +45,8 @@ def write_swf(
 ) -> None:
     """Write the jobs, gzipped if the name ends in .gz; the same jobs give the same bytes. CannotWrite if it fails.
 
-    `processors` counts the unit of `jobs.size`. Readings of node power, if any, go to a 19th column.
+    "-" is standard output. `processors` counts the unit of `jobs.size`. Readings of node power, if any, go to a 19th
+    column.
     """
     table = _table(jobs)
     directives = {
@@ -53,9 +57,18 @@ def write_swf(
         "TimeZoneString": zone,
         "NodePowerColumn": POWER_COLUMN if table.num_columns == POWER_COLUMN else None,
     }
-    with replacing(path) as file, _compressed(file, path) as sink:
+    with _opened(path) as sink:
         sink.write(_header(directives, notes).encode())
-        csv.write_csv(table, sink, csv.WriteOptions(include_header=False, delimiter=" ", quoting_style="none"))
+        csv.write_csv(table, sink, AS_SWF)
+
+
+@contextmanager
+def _opened(path: Path | Literal["-"]) -> Iterator[BinaryIO | gzip.GzipFile]:
+    if not isinstance(path, Path):
+        yield sys.stdout.buffer
+        return
+    with replacing(path) as file, _compressed(file, path) as sink:
+        yield sink
 
 
 def _header(directives: dict[str, object], notes: tuple[str, ...]) -> str:
@@ -64,7 +77,8 @@ def _header(directives: dict[str, object], notes: tuple[str, ...]) -> str:
 
 
 def _table(jobs: Jobs) -> pa.Table:
-    unknown = np.full(len(jobs), -1, np.int8)
+    # As text: what is the same in every line need not be formatted in every line.
+    unknown, completed = pa.repeat("-1", len(jobs)), pa.repeat(str(COMPLETED), len(jobs))
     fields = dict.fromkeys(range(1, COLUMNS + 1), unknown) | {
         JOB: jobs.job_id,
         SUBMIT: jobs.submit_s,
@@ -73,7 +87,7 @@ def _table(jobs: Jobs) -> pa.Table:
         USED_PROCESSORS: jobs.size,
         REQUESTED_PROCESSORS: jobs.size,
         REQUESTED_TIME: jobs.estimate_s,
-        STATUS: np.full(len(jobs), COMPLETED, np.int8),
+        STATUS: completed,
         USER: jobs.user,
         GROUP: jobs.group,
         APPLICATION: jobs.application,

@@ -1,0 +1,37 @@
+"""Finds what the jobs of one log draw: as set, else as measured, else as assumed; by chance where a rule says so."""
+
+from dataclasses import dataclass
+
+from numpy.random import Generator
+
+from offpeak.job_power import default_power_model, node_power_w, parse_power_model, power_notes
+from offpeak.jobs import Float64, Jobs
+from offpeak.power_models import Measured, PowerModel
+from offpeak.settings import PowerSettings
+
+
+@dataclass(frozen=True)
+class JobPower:
+    """How the jobs' draw is found. `assumed` says that it was neither measured nor set."""
+
+    model: PowerModel
+    jobs: Jobs
+    units_per_node: int
+    assumed: bool
+    notes: tuple[str, ...]
+
+    def draw_w(self, seed: int | Generator) -> Float64:
+        """Return each job's draw per unit [W]; another seed is another draw where the rule leaves it to chance."""
+        drawn_w = node_power_w(self.model, self.jobs, seed)
+        return drawn_w if isinstance(self.model, Measured) else drawn_w / self.units_per_node
+
+
+def job_power_of(jobs: Jobs, power: PowerSettings, units_per_node: int) -> JobPower:
+    """Return the rule of the settings, else what the log measured, else an assumption."""
+    if power.job:
+        model, said = parse_power_model(power.job), power.job
+    else:
+        model = default_power_model(jobs)
+        said = "measured in the log" if model == Measured() else "the log has none, assumed 100 to 300 W per node"
+    assumed = power.job is None and model != Measured()
+    return JobPower(model, jobs, units_per_node, assumed, (f"power of jobs: {said}", *power_notes(model, jobs)))

@@ -1,0 +1,1 @@
+"""Torque and OpenPBS, read from the files that their servers keep."""

@@ -1,0 +1,75 @@
+"""The accounting files that a Torque or OpenPBS server writes, one a day."""
+
+import re
+from datetime import date
+from pathlib import Path
+
+from offpeak.errors import BadTrace
+from offpeak.files import read_bytes
+
+ACCOUNTING = Path("server_priv", "accounting")
+DEFAULT_HOMES = (Path("var/spool/torque"), Path("var/spool/pbs"))
+
+_DAY = re.compile(r"(\d{8})(\.gz)?")
+_PBS_HOME = re.compile(r"^\s*PBS_HOME\s*=\s*(\S+)", re.MULTILINE)
+
+
+def accounting_text(folder: Path, since: date | None = None) -> bytes:
+    """Return the daily files from that day of the server's clock on, oldest first; BadTrace if there is none.
+
+    Files may be gzipped, the newest unfinished.
+    """
+    first = f"{since:%Y%m%d}" if since else ""
+    files = [file for day, file in _daily_files(folder) if day >= first]
+    if not files:
+        asked = f" since {since}" if since else ""
+        raise BadTrace(f"{folder}: no accounting file{asked}", hint=_what_there_is(folder))
+    return _joined([read_bytes(file, BadTrace) for file in files])
+
+
+def default_accounting_folder(root: Path = Path("/")) -> Path | None:
+    """Return where this machine's Torque or OpenPBS keeps its accounting files, None if it has none."""
+    folders = [root / home / ACCOUNTING for home in (*_configured_homes(root), *DEFAULT_HOMES)]
+    return next((folder for folder in folders if _may_be_there(folder)), None)
+
+
+def _daily_files(folder: Path) -> list[tuple[str, Path]]:
+    try:
+        files = sorted(folder.iterdir())
+    except FileNotFoundError:
+        hint = "name the server's folder: /var/spool/torque/server_priv/accounting or /var/spool/pbs/server_priv/..."
+        raise BadTrace(f"{folder}: no such folder", hint=hint) from None
+    except OSError as problem:
+        hint = f"it is the PBS server's own: run this as root, or copy its files; try `ls -ld {folder}`"
+        raise BadTrace(f"{folder}: cannot be read: {problem.strerror}", hint=hint) from None
+    days = [(_DAY.fullmatch(file.name), file) for file in files]
+    return [(day[1], file) for day, file in days if day]
+
+
+def _what_there_is(folder: Path) -> str:
+    days = [day for day, _ in _daily_files(folder)]
+    if not days:
+        return "its files are named after days, such as 20260131: is this the folder accounting of server_priv?"
+    return f"the files there are from {days[0]} to {days[-1]}: ask for more days"
+
+
+def _joined(texts: list[bytes]) -> bytes:
+    # A server that crashed may have left half a line, which must not run into the next day's first.
+    ended = [text if text.endswith(b"\n") or not text else text + b"\n" for text in texts[:-1]]
+    return b"".join([*ended, texts[-1]])
+
+
+def _configured_homes(root: Path) -> list[Path]:
+    try:
+        settings = (root / "etc/pbs.conf").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    return [Path(home.strip("\"'").lstrip("/")) for home in _PBS_HOME.findall(settings)]
+
+
+def _may_be_there(folder: Path) -> bool:
+    try:
+        return folder.is_dir()
+    except PermissionError:
+        # server_priv is closed to ordinary users: that it is there is told by the refusal.
+        return True

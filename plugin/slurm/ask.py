@@ -1,0 +1,75 @@
+"""One question to one of Slurm's commands: its answer as bytes, or one line that says why there is none."""
+
+import os
+import subprocess
+
+from offpeak.errors import OffpeakError
+
+# English messages, and times as Unix seconds: no language, no clock change can make an answer ambiguous.
+PLAIN = {"LC_ALL": "C", "SLURM_TIME_FORMAT": "%s", "TZ": "UTC"}
+
+TRY_LATER = "a service of Slurm may be down or busy: `scontrol ping` and `sacctmgr ping` ask for them; then try again"
+
+_KNOWN = (
+    (
+        "accounting storage is disabled",
+        "Slurm keeps no accounting here: accounting storage is disabled",
+        "set AccountingStorageType=accounting_storage/slurmdbd in slurm.conf, or give a log of jobcomp/filetxt",
+    ),
+    (
+        "Could not establish a configuration source",
+        "Slurm's configuration is not found",
+        "run this on a machine of the cluster, or `export SLURM_CONF=/path/to/slurm.conf`",
+    ),
+    (
+        "Too wide of a date range",
+        "slurmdbd refuses a query over so many days",
+        "ask for fewer days, or raise MaxQueryTimeRange in slurmdbd.conf",
+    ),
+)
+
+
+class CannotAskSlurm(OffpeakError):
+    """Slurm's command is missing, refuses, or knows nothing: asking again gives the same answer."""
+
+
+class SlurmIsSilent(CannotAskSlurm):
+    """A service of Slurm does not answer now; asking again later may help."""
+
+
+def ask(program: str, *arguments: str, timeout_s: float) -> bytes:
+    """Return what the command prints; CannotAskSlurm if it fails, SlurmIsSilent if nobody answers in time."""
+    try:
+        done = subprocess.run(
+            [program, *arguments],
+            env=os.environ | PLAIN,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise SlurmIsSilent(f"{program}: no answer within {timeout_s:g} s", hint=TRY_LATER) from None
+    except OSError as problem:
+        raise _cannot_start(program, problem) from None
+    if done.returncode:
+        raise _failure(program, done.stderr.decode(errors="replace"))
+    return done.stdout
+
+
+def _cannot_start(program: str, problem: OSError) -> CannotAskSlurm:
+    if not isinstance(problem, FileNotFoundError):
+        return CannotAskSlurm(f"{program}: cannot be run: {problem.strerror}", hint=f"try `{program} --version`")
+    hint = "run this where Slurm's commands are, or add their folder to PATH: export PATH=$PATH:/opt/slurm/bin"
+    return CannotAskSlurm(f"{program}: not found on PATH", hint=hint)
+
+
+def _failure(program: str, complaint: str) -> CannotAskSlurm:
+    for sign, message, hint in _KNOWN:
+        if sign in complaint:
+            return CannotAskSlurm(f"{program}: {message}", hint=hint)
+    lines = complaint.strip().splitlines() or ["failed and did not say why"]
+    last = lines[-1].removeprefix(f"{program}: ").removeprefix("error: ")
+    if "Connection refused" in complaint or "Unable to contact" in complaint or "timed out" in complaint:
+        return SlurmIsSilent(f"{program}: {last}", hint=TRY_LATER)
+    return CannotAskSlurm(f"{program}: {last}", hint=f"run `{program}` by hand to see more")

@@ -1,0 +1,1 @@
+"""The Grid Workload Format: its lines, and what its fields mean."""

@@ -1,0 +1,1 @@
+"""Accounting logs of Torque and OpenPBS."""

@@ -1,0 +1,50 @@
+"""A long text as blocks of whole lines, so that only a part of it is ever held as parsed text."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from offpeak.errors import BadTrace
+
+BLOCK_BYTES = 4 << 20
+LENIENT_HINT = "--lenient skips such lines and counts them"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a text comes from and what is done about its malformed lines: skipped and counted, or refused."""
+
+    name: str
+    lenient: bool
+
+    def refuse(self, line: int, fault: str, hint: str = LENIENT_HINT) -> None:
+        """Raise BadTrace unless malformed lines are to be skipped."""
+        if not self.lenient:
+            raise BadTrace(f"{self.name}:{line}: {fault}", hint=hint)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some whole lines, `text`, that begin at byte `start` of the `whole`."""
+
+    text: bytes
+    whole: bytes
+    start: int
+
+    @property
+    def first_line(self) -> int:
+        """The number of the first line, counted from 1."""
+        return self.whole.count(b"\n", 0, self.start) + 1
+
+    def line_of_row(self, row: int) -> int:
+        """Return the number of the line that holds the row, counted from 0; empty lines hold none."""
+        filled = (number for number, line in enumerate(self.text.splitlines()) if line)
+        return self.first_line + next(number for index, number in enumerate(filled) if index == row)
+
+
+def blocks(text: bytes) -> Iterator[Block]:
+    """Yield the text in pieces of about BLOCK_BYTES."""
+    start = 0
+    while start < len(text):
+        end = text.find(b"\n", start + BLOCK_BYTES) + 1 or len(text)
+        yield Block(text[start:end], text, start)
+        start = end

@@ -1,0 +1,21 @@
+"""Debian's Chromium for the tests that open a page."""
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from needed_programs import need
+from playwright.sync_api import Browser, sync_playwright
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """A browser without a window."""
+    need(["chromium"], packages="chromium")
+    # Chromium refuses to put its pages into a sandbox when root starts it.
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=arguments)
+        yield browser
+        browser.close()

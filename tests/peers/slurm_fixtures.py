@@ -1,0 +1,65 @@
+"""A real Slurm with accounting for the tests that ask for it."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from local_server import reserved_ports
+from mariadb_server import mariadb
+from munge_server import munge
+from needed_programs import need
+from slurm_cluster import Cluster, slurmctld, slurmd, wait_for_nodes
+from slurmdbd_server import slurmdbd
+
+PACKAGES = "slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins"
+PROGRAMS = ("slurmctld", "slurmd", "sinfo", "munged", "setpriv")
+ACCOUNTING_PACKAGES = "slurmdbd slurm-wlm-mysql-plugin mariadb-server-core mariadb-client-core"
+ACCOUNTING_PROGRAMS = ("slurmdbd", "/usr/lib/*/slurm-wlm/accounting_storage_mysql.so", "mariadbd", "mariadb-install-db")
+NODES = 4
+
+ACCOUNTING = """\
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=127.0.0.1
+AccountingStoragePort={port}
+AccountingStoragePass={munge}
+AccountingStorageTRES=energy
+"""
+
+
+@dataclass(frozen=True)
+class SlurmAccounting:
+    """A running cluster whose jobs are accounted for: `settings` are the lines of slurm.conf that say so."""
+
+    cluster: Cluster
+    database: Path
+    settings: str
+
+
+@pytest.fixture(scope="session")
+def slurm_accounting() -> Iterator[SlurmAccounting]:
+    """A cluster of four nodes with slurmdbd and MariaDB, private to this test run."""
+    need([*PROGRAMS, *ACCOUNTING_PROGRAMS], packages=f"{PACKAGES} {ACCOUNTING_PACKAGES}")
+    # Not below pytest's folder, which is closed to the other users that some tests run Slurm's commands as. What cannot
+    # be removed must not hide why a start failed.
+    with (
+        tempfile.TemporaryDirectory(prefix="offpeak-slurm-", ignore_cleanup_errors=True) as name,
+        ExitStack() as servers,
+    ):
+        folder = Path(name)
+        folder.chmod(0o755)
+        munge_socket = servers.enter_context(munge(folder))
+        database = servers.enter_context(mariadb(folder))
+        accounting_port, port, *node_ports = servers.enter_context(reserved_ports(2 + NODES))
+        settings = ACCOUNTING.format(port=accounting_port, munge=munge_socket)
+        cluster = Cluster(folder, munge_socket, port, tuple(node_ports), settings)
+        cluster.write_conf()
+        servers.enter_context(slurmdbd(folder, accounting_port, munge=munge_socket, database=database))
+        cluster.run("sacctmgr", "--immediate", "add", "cluster", cluster.name)
+        servers.enter_context(slurmctld(cluster))
+        for number in range(1, NODES + 1):
+            servers.enter_context(slurmd(cluster, number))
+        wait_for_nodes(cluster)
+        yield SlurmAccounting(cluster, database, settings)

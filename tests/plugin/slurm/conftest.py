@@ -1,0 +1,34 @@
+"""Slurm's commands as the code under test finds them: by the environment."""
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from slurm_cluster import Cluster
+from slurm_fixtures import SlurmAccounting
+
+UseSettings = Callable[[str], Cluster]
+
+
+@pytest.fixture
+def cluster(slurm_accounting: SlurmAccounting, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """The running cluster, to which this test's `sacct` and `scontrol` talk."""
+    monkeypatch.setenv("SLURM_CONF", str(slurm_accounting.cluster.conf))
+    return slurm_accounting.cluster
+
+
+@pytest.fixture
+def use_settings(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> UseSettings:
+    """Lets this test's commands read a slurm.conf of their own, with other last lines."""
+
+    def use(settings: str) -> Cluster:
+        folder = Path(tempfile.mkdtemp(dir=cluster.folder))
+        folder.chmod(0o755)
+        other = replace(cluster, folder=folder, settings=settings)
+        other.write_conf()
+        monkeypatch.setenv("SLURM_CONF", str(other.conf))
+        return other
+
+    return use

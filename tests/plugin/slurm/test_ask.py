@@ -1,0 +1,95 @@
+"""What an operator reads when Slurm does not tell: each failure is a real one."""
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from local_server import reserved_ports
+from slurm_cluster import Cluster
+from slurm_fixtures import ACCOUNTING, SlurmAccounting
+from slurmdbd_server import slurmdbd
+
+from plugin.slurm.ask import CannotAskSlurm, SlurmIsSilent, ask
+from plugin.slurm.history import sacct_text
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def strict_slurmdbd(slurm_accounting: SlurmAccounting, use_settings: Callable[[str], Cluster]) -> Iterator[None]:
+    """A second slurmdbd on the same database, which hides jobs from others and answers for a week at most."""
+    munge, database = slurm_accounting.cluster.munge, slurm_accounting.database
+    settings = "PrivateData=jobs\nMaxQueryTimeRange=7-0"
+    with reserved_ports(1) as (port,):
+        folder = use_settings(ACCOUNTING.format(port=port, munge=munge)).folder
+        with slurmdbd(folder, port, munge=munge, database=database, settings=settings):
+            yield
+
+
+@pytest.fixture
+def as_nobody() -> Iterator[None]:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody else")
+    os.seteuid(NOBODY)
+    yield
+    os.seteuid(0)
+
+
+def test_a_command_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(CannotAskSlurm, match=r"^sacct: not found on PATH$") as caught:
+        sacct_text(1)
+    assert "export PATH" in caught.value.hint
+    (tmp_path / "sacct").touch(mode=0o644)
+    with pytest.raises(CannotAskSlurm, match=r"^sacct: cannot be run: Permission denied$"):
+        sacct_text(1)
+
+
+def test_accounting_that_is_switched_off(use_settings: Callable[[str], Cluster]) -> None:
+    use_settings("AccountingStorageType=accounting_storage/none")
+    with pytest.raises(CannotAskSlurm, match=r"^sacct: Slurm keeps no accounting here") as caught:
+        sacct_text(1)
+    assert not isinstance(caught.value, SlurmIsSilent)
+    assert "AccountingStorageType=accounting_storage/slurmdbd" in caught.value.hint
+
+
+def test_a_slurmdbd_that_is_down(cluster: Cluster, use_settings: Callable[[str], Cluster]) -> None:
+    with reserved_ports(1) as (port,):
+        use_settings(ACCOUNTING.format(port=port, munge=cluster.munge))
+        with pytest.raises(SlurmIsSilent, match=r"^sacct: Problem talking to .*: Connection refused$") as caught:
+            sacct_text(1)
+    assert "sacctmgr ping" in caught.value.hint
+
+
+def test_a_slurmdbd_that_never_answers(cluster: Cluster, use_settings: Callable[[str], Cluster]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        use_settings(ACCOUNTING.format(port=deaf.getsockname()[1], munge=cluster.munge))
+        with pytest.raises(SlurmIsSilent, match=r"^sacct: no answer within 0\.5 s$"):
+            sacct_text(1, timeout_s=0.5)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_what_slurm_says_is_passed_on() -> None:
+    with pytest.raises(CannotAskSlurm, match=r'^sacct: .*Invalid field requested: "Colour"'):
+        ask("sacct", "--format=Colour", timeout_s=10)
+
+
+@pytest.mark.usefixtures("strict_slurmdbd", "as_nobody")
+def test_jobs_that_only_their_owners_may_see() -> None:
+    with pytest.raises(CannotAskSlurm, match="only your own jobs: PrivateData=jobs") as caught:
+        sacct_text(1)
+    assert "adminlevel=operator" in caught.value.hint
+
+
+@pytest.mark.usefixtures("strict_slurmdbd", "as_nobody")
+def test_more_days_than_slurmdbd_answers_for() -> None:
+    with pytest.raises(CannotAskSlurm, match="refuses a query over so many days") as caught:
+        sacct_text(30)
+    assert "MaxQueryTimeRange" in caught.value.hint
+
+
+@pytest.mark.usefixtures("cluster", "as_nobody")
+def test_everybody_sees_all_jobs_of_a_usual_slurmdbd() -> None:
+    assert sacct_text(1).startswith(b"JobIDRaw\x1f")

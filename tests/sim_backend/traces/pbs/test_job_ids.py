@@ -1,0 +1,39 @@
+"""Numbers for job ids: each used once, and the scheduler's own names beside them."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sim_backend.traces.pbs.job_ids import numbered
+
+IDS = st.from_regex(rb"(0|[1-9][0-9]{0,2})(\[[0-9]{1,2}\])?(\.(head|other))?|license|\xff", fullmatch=True)
+
+
+def test_numbers_stay_and_array_members_get_others() -> None:
+    assert numbered([b"31.head", b"32[1].head", b"0.head", b"32[2].head"]) == (
+        [31, 32, 0, 33],
+        {32: "32[1]", 33: "32[2]"},
+    )
+
+
+def test_later_runs_keep_their_name() -> None:
+    assert numbered([b"31.head", b"31.head", b"40.head"]) == ([31, 41, 40], {41: "31"})
+
+
+def test_servers_are_kept_apart() -> None:
+    jobs = [b"4.head.domain", b"5.head.domain", b"4.old", b"7.old"]
+    assert numbered(jobs) == ([4, 5, 8, 7], {8: "4.old", 7: "7.old"})
+
+
+def test_ids_that_are_no_numbers() -> None:
+    jobs = [b"9" * 30 + b".head", b"12", b"x\xff"]
+    assert numbered(jobs) == ([13, 12, 14], {13: "9" * 30 + ".head", 14: "x�"})
+    assert numbered([]) == ([], {})
+
+
+@given(jobs=st.lists(IDS, max_size=30))
+def test_no_number_is_used_twice_and_no_id_is_lost(jobs: list[bytes]) -> None:
+    numbers, names = numbered(jobs)
+    assert len(set(numbers)) == len(numbers) == len(jobs)
+    assert set(names) <= set(numbers)
+    for job, number in zip(jobs, numbers, strict=True):
+        assert job.decode(errors="replace").startswith(names.get(number, str(number)))
