@@ -15,15 +15,17 @@ class Gamma:
 class Lublin:
     """The model's parameters for one kind of job.
 
-    Log2 sizes of parallel jobs are uniform in lowest..medium (with `small` probability) or medium..machine, where
-    medium lies `medium_below` the machine's log2 size. Log run times [ln s] are `short` with probability
-    `short_slope * size + short_at_0`, else `long`. Log gaps [ln s] are `gap`, half hours of arrival are `half_hour`.
+    Log2 sizes of parallel jobs are uniform in lowest..medium (with `small` probability) or medium..highest, where
+    highest lies `highest_below` the machine's log2 size and medium `medium_below` highest. Log run times [ln s] are
+    `short` with probability `short_slope * size + short_at_0`, else `long`. Log gaps [ln s] are `gap`, half hours of
+    arrival are `half_hour`.
     """
 
     serial: float
     power_of_two: float
     lowest: float
     medium_below: float
+    highest_below: float
     small: float
     short: Gamma
     long: Gamma
@@ -38,6 +40,7 @@ BATCH = Lublin(
     power_of_two=0.6686,
     lowest=1.2,
     medium_below=2.0,
+    highest_below=0.0,
     small=0.875,
     short=Gamma(6.57, 0.823),
     long=Gamma(639.1, 0.0156),
@@ -46,12 +49,27 @@ BATCH = Lublin(
     gap=Gamma(6.0415 * 1.0519, 0.8531),
     half_hour=Gamma(6.1271, 5.2740),
 )
+INTERACTIVE = Lublin(
+    serial=0.1541,
+    power_of_two=0.625,
+    lowest=1.0,
+    medium_below=2.5,
+    highest_below=1.5,  # 45 of the program's 128 nodes
+    small=0.705,
+    short=Gamma(3.8351, 0.6605),
+    long=Gamma(7.073, 0.6856),
+    short_slope=-0.0118,
+    short_at_0=0.9156,
+    gap=Gamma(6.5510 * 0.9797, 0.6621),
+    half_hour=Gamma(8.9186, 3.6680),
+)
 # Batch and interactive jobs together: what the model's program makes when it does not tell them apart.
 TYPELESS = Lublin(
     serial=0.244,
     power_of_two=0.576,
     lowest=0.8,
     medium_below=2.5,
+    highest_below=0.0,
     small=0.86,
     short=Gamma(4.2, 0.94),
     long=Gamma(312.0, 0.03),

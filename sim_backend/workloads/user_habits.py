@@ -10,6 +10,7 @@ import numpy as np
 from numpy.random import Generator
 
 from offpeak.jobs import Float64, Int64
+from sim_backend.workloads.blocks import blocks
 
 USERS = 100
 LARGEST_OVERASK = 5.0
@@ -32,7 +33,11 @@ def draw_users(count: int, rng: Generator) -> Int64:
 
 def draw_estimates_s(runtime_s: Int64, rng: Generator) -> Int64:
     """Draw the limit [s] that users ask for, never below the run time."""
-    return round_estimates_s(np.ceil(runtime_s * rng.uniform(1.0, LARGEST_OVERASK, len(runtime_s))).astype(np.int64))
+    estimate_s = np.empty_like(runtime_s)
+    for block in blocks(len(runtime_s)):
+        overask = rng.uniform(1.0, LARGEST_OVERASK, block.stop - block.start)
+        estimate_s[block] = round_estimates_s(np.ceil(runtime_s[block] * overask).astype(np.int64))
+    return estimate_s
 
 
 def round_estimates_s(needed_s: Int64) -> Int64:

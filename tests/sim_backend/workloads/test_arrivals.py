@@ -1,57 +1,40 @@
-"""The daily cycle: even time against the clock."""
+"""Arrivals: the span that is asked for, the same stretch for all kinds of jobs."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim_backend.workloads.arrivals import clock_s, draw_submits_s, even_s, half_hour_weights
-from sim_backend.workloads.lublin_model import BATCH, TYPELESS
-
-WEIGHTS = half_hour_weights(BATCH.half_hour)
+from sim_backend.workloads.arrivals import Arrivals, draw_arrivals, stretched
+from sim_backend.workloads.lublin_model import BATCH, INTERACTIVE
 
 
-@pytest.mark.parametrize("model", [BATCH, TYPELESS])
-def test_a_day_has_48_half_hours_of_mean_weight_one_with_the_peak_after_noon(model: object) -> None:
-    weights = half_hour_weights(TYPELESS.half_hour if model is TYPELESS else BATCH.half_hour)
-    assert weights.shape == (48,)
-    assert weights.mean() == pytest.approx(1)
-    assert 24 <= weights.argmax() <= 32
-    assert 6 <= weights.argmin() <= 11
-
-
-@given(st.floats(0, 1e9))
-def test_clock_and_even_time_are_inverse_to_each_other(instant_s: float) -> None:
-    assert clock_s(np.array([even_s(instant_s, WEIGHTS)]), WEIGHTS)[0] == pytest.approx(instant_s, abs=1e-3)
-
-
-@given(st.integers(0, 10_000), st.floats(0, 86_400))
-def test_whole_days_are_the_same_on_both(days: int, rest_s: float) -> None:
-    assert even_s(days * 86_400.0, WEIGHTS) == days * 86_400
-    clock = clock_s(np.array([rest_s, rest_s + days * 86_400.0]), WEIGHTS)
-    assert clock[1] - clock[0] == pytest.approx(days * 86_400, abs=1e-3)
-
-
-def walk(gaps_s: list[float], weights: list[float]) -> list[float]:
-    """Pay each gap in points, half hour by half hour, as the model's description says."""
-    bucket, into, arrivals = 0, 0.0, []
-    for gap in gaps_s:
-        points = gap / 1800
-        while points > (1 - into) * weights[bucket % 48]:
-            points -= (1 - into) * weights[bucket % 48]
-            bucket, into = bucket + 1, 0.0
-        into += points / weights[bucket % 48]
-        arrivals.append((bucket + into) * 1800)
-    return arrivals
-
-
-@given(st.lists(st.floats(0, 500_000), min_size=1, max_size=30))
-def test_all_jobs_at_once_arrive_as_in_the_walk_from_bucket_to_bucket(gaps_s: list[float]) -> None:
-    np.testing.assert_allclose(clock_s(np.cumsum(gaps_s), WEIGHTS), walk(gaps_s, WEIGHTS.tolist()), atol=1e-3)
+def drawn(count: int, seed: int) -> tuple[Arrivals, ...]:
+    rng = np.random.default_rng(seed)
+    return draw_arrivals(count, BATCH, rng), draw_arrivals(2 * count, INTERACTIVE, rng)
 
 
 @given(st.integers(2, 200), st.floats(10, 1e8), st.integers(0, 99))
 def test_the_span_is_what_was_asked_for(count: int, span_s: float, seed: int) -> None:
-    submit_s = draw_submits_s(count, BATCH, np.random.default_rng(seed), span_s=span_s)
+    for kinds in (drawn(count, seed)[:1], drawn(count, seed)):
+        submit_s = np.sort(np.concatenate([kind.submit_s() for kind in stretched(kinds, span_s)]))
+        assert abs(submit_s[-1] - submit_s[0] - span_s) <= 1
+        assert abs(submit_s[0] - min(kind.submit_s()[0] for kind in kinds)) <= 1
+
+
+@given(st.integers(2, 200), st.floats(10, 1e8), st.integers(0, 99))
+def test_all_kinds_are_stretched_alike_in_even_time(count: int, span_s: float, seed: int) -> None:
+    kinds = drawn(count, seed)
+    scales = [
+        (after.even_s[-1] - after.even_s[0]) / (before.even_s[-1] - before.even_s[0])
+        for before, after in zip(kinds, stretched(kinds, span_s), strict=True)
+    ]
+    assert scales[0] == pytest.approx(scales[1], rel=1e-6)
+
+
+@given(st.integers(1, 500), st.integers(0, 99))
+def test_jobs_come_in_order(count: int, seed: int) -> None:
+    submit_s = draw_arrivals(count, BATCH, np.random.default_rng(seed)).submit_s()
+    assert len(submit_s) == count
+    assert submit_s[0] >= 0
     assert (np.diff(submit_s) >= 0).all()
-    assert abs(submit_s[-1] - submit_s[0] - span_s) <= 1

@@ -1,0 +1,75 @@
+"""Reading Slurm's accounting: a dump of `sacct` of a million lines, with and without job steps."""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.bars import Measured
+from sim_backend.traces.slurm.write import write_sacct
+from sim_backend.workloads.lublin import lublin_jobs
+
+LINES = 1_000_000
+START_S = 1_767_225_600  # 2026-01-01 00:00 UTC
+NODES, PROCESSORS_PER_NODE = 1024, 48
+LOAD = 25.0  # more than the machine could run, but a million submissions in two years
+LONGEST_WAIT_S = 36_000
+JOB_SHARE_WITH_STEPS = 0.4
+CHILD = """
+import sys, time
+from datetime import UTC
+from pathlib import Path
+begin = time.perf_counter()
+from sim_backend.traces.slurm.sacct import sacct_trace
+sacct_trace(Path(sys.argv[1]).read_bytes(), sys.argv[1], lenient=False, zone=UTC)
+seconds = time.perf_counter() - begin
+peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+print(seconds, int(peak.split()[1]) / 1024)
+"""
+
+
+def accounting_benchmarks() -> Iterator[Measured]:
+    """Measure time and memory of reading, each in a process of its own, imports included."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "sacct.txt"
+        for steps, data in ((False, "all jobs"), (True, "two fifths jobs, the others steps")):
+            write_dump(path, LINES, steps=steps)
+            answer = subprocess.run(
+                [sys.executable, "-c", CHILD, str(path)], check=True, capture_output=True, text=True
+            )
+            seconds, mib = map(float, answer.stdout.split())
+            yield Measured("reading a million lines of sacct", seconds, "s", 2.5, False, data)
+            yield Measured("its peak memory", mib, "MiB", 600.0, False, data)
+
+
+def write_dump(path: Path, lines: int, *, steps: bool) -> None:
+    """Write a dump of about that many lines; with `steps` each job has its batch step and every other one an extern."""
+    rng = np.random.default_rng(1)
+    count = int(lines * JOB_SHARE_WITH_STEPS) if steps else lines
+    jobs = lublin_jobs(count, machine_size=NODES, seed=1, load=LOAD)
+    start_s = jobs.submit_s + rng.integers(0, LONGEST_WAIT_S, count)
+    write_sacct(
+        replace(jobs, logged_start_s=start_s),
+        path,
+        unix_start_s=START_S,
+        zone=UTC,
+        processors_per_node=PROCESSORS_PER_NODE,
+    )
+    if steps:
+        header, *rest = path.read_text().splitlines()
+        path.write_text("\n".join([header, *_with_steps(rest)]) + "\n")
+
+
+def _with_steps(lines: list[str]) -> Iterator[str]:
+    for index, line in enumerate(lines):
+        number, _, user, account, partition, state, *rest, energy, _ = line.split("|")
+        # The energy stands with the steps only, as where Slurm could not sum it up.
+        yield "|".join((number, number, user, account, partition, state, *rest, "", f"app{index % 100}"))
+        for name in ("batch", "extern")[: 1 + index % 2]:
+            step = f"{number}.{name}"
+            yield "|".join((step, step, "", account, "", state, *rest, energy, name))
