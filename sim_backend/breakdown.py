@@ -6,7 +6,7 @@ import numpy as np
 
 from offpeak.accounting import J_PER_KWH, J_PER_MWH, Meter, charge_by_job, constant_meter, integrals, meter
 from offpeak.job_power import POWER_CLASSES, power_class
-from offpeak.jobs import Float64, Int64
+from offpeak.jobs import NUMBERS_ONLY, Float64, Int64, Names
 from offpeak.zones import DAY_S, date_text, local_days, to_unix_s
 from sim_backend.compare import Case, Comparison, usage_of
 from sim_backend.outcome import Run
@@ -26,14 +26,14 @@ class Row:
     cost: float
 
 
-def breakdown(comparison: Comparison, run: Run, kind: str) -> tuple[Row, ...]:
-    """Return the rows of a run by "class", "user" or "day"."""
+def breakdown(comparison: Comparison, run: Run, kind: str, names: Names = NUMBERS_ONLY) -> tuple[Row, ...]:
+    """Return the rows of a run by "class", "user" or "day"; `names` are those of the log."""
     case = comparison.case
     if kind == "class":
         return _by_group(comparison, run, POWER_CLASSES, power_class(case.node_power_w).astype(np.int64))
     if kind == "user":
         users, group = np.unique(case.jobs.user, return_inverse=True)
-        return _by_group(comparison, run, tuple(str(user) for user in users), group)
+        return _by_group(comparison, run, tuple(names.user_text(int(user)) for user in users), group)
     return _by_day(comparison, run)
 
 

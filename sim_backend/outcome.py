@@ -87,6 +87,11 @@ class Charges:
     unpriced_j: float
     carbon: Charge | None
 
+    @property
+    def co2_kg(self) -> float | None:
+        """The emissions, None without a carbon intensity."""
+        return None if self.carbon is None else self.carbon.total / J_PER_KWH / 1000
+
 
 @dataclass(frozen=True)
 class Run:
@@ -139,7 +144,7 @@ def outcome_of(run: Run, baseline: Run, jobs: Jobs, machine: Machine, currency: 
         unpriced_kwh=used.unpriced_j / J_PER_KWH,
         cost=used.cost.total / J_PER_MWH,
         currency=currency,
-        co2_kg=None if used.carbon is None else used.carbon.total / J_PER_KWH / 1000,
+        co2_kg=used.co2_kg,
         saving_pct=saving_pct(used.cost.total, baseline.charges.cost.total),
         worst_postponement_s=int(postponed_s[worst]),
         worst_postponement_job_id=int(jobs.job_id[worst]),

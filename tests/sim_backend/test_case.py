@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from offpeak.errors import BadInput, BadTrace
+from offpeak.errors import BadInput
 from offpeak.jobs import Rejected, Trace
 from offpeak.settings import MachineSettings, PowerSettings, Settings
-from sim_backend.case import Prepared, log_span, machine_size, prepare
+from sim_backend.case import Prepared, log_span, prepare
 from sim_backend.workloads.lublin import lublin_jobs
 
 JOBS = lublin_jobs(200, machine_size=64, seed=1)
@@ -21,37 +21,6 @@ def prepared(trace: Trace = TRACE, **sections: object) -> Prepared:
 
 def on(nodes: int | None = None, per_node: int = 1) -> MachineSettings:
     return MachineSettings(nodes=nodes, processors_per_node=per_node)
-
-
-@pytest.mark.parametrize(
-    ("processors", "nodes", "machine", "size"),
-    [
-        (64, None, on(), 64),
-        (64, 8, on(), 64),
-        (None, 8, on(), 8),
-        (64, 8, on(nodes=100), 100),
-        (64, None, on(per_node=8), 8),
-        (100, None, on(per_node=8), 12),
-        (None, 64, on(per_node=8), 8),
-        (64, None, on(nodes=44, per_node=8), 5),
-    ],
-)
-def test_the_machine_counts_whole_nodes(
-    processors: int | None, nodes: int | None, machine: MachineSettings, size: int
-) -> None:
-    assert machine_size(replace(TRACE, processors=processors, nodes=nodes), machine) == size
-
-
-def test_a_machine_of_unknown_size_is_refused_with_the_widest_job() -> None:
-    trace = replace(TRACE, processors=None)
-    with pytest.raises(BadTrace, match="a log: its header does not say how large the machine is") as problem:
-        machine_size(trace, on(per_node=8))
-    assert problem.value.hint == f"--nodes N, in the log's own unit; its widest job asks for {JOBS.size.max()}"
-
-
-def test_a_machine_without_a_whole_node_is_refused() -> None:
-    with pytest.raises(BadTrace, match="a machine of 64 processors has no node of 65"):
-        machine_size(TRACE, on(per_node=65))
 
 
 def test_jobs_that_need_more_whole_nodes_than_there_are_are_left_out() -> None:

@@ -1,19 +1,22 @@
 """The bundled sample is what the generators make, and what the documents say of it."""
 
 import gzip
+from datetime import UTC
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from offpeak.job_power import default_power_model
 from offpeak.power_models import Measured
-from sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES, make_sample
+from sim_backend.sample import MONDAY, SAMPLE_LOG, SAMPLE_PRICES, SAMPLE_SACCT, make_sample
+from sim_backend.traces.read import read_log
 from sim_backend.traces.swf.read import read_swf
 
 
 def test_the_bundled_files_are_what_the_generators_make(tmp_path: Path) -> None:
     make_sample(tmp_path)
-    for bundled in (SAMPLE_LOG, SAMPLE_PRICES):
+    for bundled in (SAMPLE_LOG, SAMPLE_SACCT, SAMPLE_PRICES):
         # Unpacked: builds of zlib differ in how they pack.
         assert gzip.decompress((tmp_path / bundled.name).read_bytes()) == gzip.decompress(bundled.read_bytes())
 
@@ -22,7 +25,7 @@ def test_it_can_be_made_again_byte_by_byte(tmp_path: Path) -> None:
     (tmp_path / "again").mkdir()
     for folder in (tmp_path, tmp_path / "again"):
         make_sample(folder)
-    for bundled in (SAMPLE_LOG, SAMPLE_PRICES):
+    for bundled in (SAMPLE_LOG, SAMPLE_SACCT, SAMPLE_PRICES):
         assert (tmp_path / bundled.name).read_bytes() == (tmp_path / "again" / bundled.name).read_bytes()
 
 
@@ -36,5 +39,14 @@ def test_the_log_is_a_spring_on_a_busy_cluster() -> None:
     assert default_power_model(jobs) == Measured()
 
 
+def test_the_accounting_is_of_the_same_jobs() -> None:
+    log, accounting = read_swf(SAMPLE_LOG).jobs, read_log(str(SAMPLE_SACCT), lenient=False, zone=MONDAY.tzinfo or UTC)
+    assert accounting.units_per_node == 1
+    assert (np.sort(accounting.jobs.job_id) == log.job_id).all()
+    assert (accounting.jobs.size == log.size).all()
+    # The first job to end begins the log: of what it and those beside it ran before, nothing is left.
+    assert (accounting.jobs.runtime_s != log.runtime_s).sum() < 10
+
+
 def test_the_sample_is_small() -> None:
-    assert SAMPLE_LOG.stat().st_size + SAMPLE_PRICES.stat().st_size < 150_000
+    assert sum(bundled.stat().st_size for bundled in (SAMPLE_LOG, SAMPLE_SACCT, SAMPLE_PRICES)) < 300_000

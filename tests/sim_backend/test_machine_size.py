@@ -1,0 +1,88 @@
+"""The machine's size and unit: as told, as set, or as it was used."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offpeak.errors import BadTrace
+from offpeak.jobs import Jobs, Trace
+from offpeak.settings import MachineSettings
+from sim_backend.machine_size import most_in_use, units_of
+from sim_backend.workloads.lublin import lublin_jobs
+
+JOBS = lublin_jobs(200, machine_size=64, seed=1)
+TRACE = Trace("a log", JOBS, 64, None, None, None)
+
+
+def on(nodes: int | None = None, per_node: int = 1) -> MachineSettings:
+    return MachineSettings(nodes=nodes, processors_per_node=per_node)
+
+
+def logged(rows: list[tuple[int, int, int]]) -> Jobs:
+    """Jobs of start, run time and size."""
+    start_s, runtime_s, size = (np.array(column, np.int64) for column in zip(*rows, strict=True))
+    jobs = lublin_jobs(len(rows), machine_size=4, seed=1)
+    return replace(jobs, submit_s=start_s, logged_start_s=start_s, runtime_s=runtime_s, size=size)
+
+
+@pytest.mark.parametrize(
+    ("processors", "nodes", "machine", "size"),
+    [
+        (64, None, on(), 64),
+        (64, 8, on(), 64),
+        (None, 8, on(), 8),
+        (64, 8, on(nodes=100), 100),
+        (64, None, on(per_node=8), 8),
+        (100, None, on(per_node=8), 12),
+        (None, 64, on(per_node=8), 8),
+        (64, None, on(nodes=44, per_node=8), 5),
+    ],
+)
+def test_the_machine_counts_whole_nodes(
+    processors: int | None, nodes: int | None, machine: MachineSettings, size: int
+) -> None:
+    assert units_of(replace(TRACE, processors=processors, nodes=nodes), machine).size == size
+
+
+def test_a_machine_of_unknown_size_is_refused_with_the_widest_job() -> None:
+    trace = replace(TRACE, processors=None)
+    with pytest.raises(BadTrace, match="a log: its header does not say how large the machine is") as problem:
+        units_of(trace, on(per_node=8))
+    assert problem.value.hint == f"--nodes N, in the log's own unit; its widest job asks for {JOBS.size.max()}"
+
+
+def test_a_machine_without_a_whole_node_is_refused() -> None:
+    with pytest.raises(BadTrace, match="a machine of 64 processors has no node of 65"):
+        units_of(TRACE, on(per_node=65))
+
+
+ROWS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 20), st.integers(1, 9)), min_size=1, max_size=30)
+
+
+@given(ROWS)
+def test_the_most_in_use_is_that_of_the_fullest_second(rows: list[tuple[int, int, int]]) -> None:
+    fullest = max(sum(size for start, run, size in rows if start <= second < start + run) for second in range(51))
+    assert most_in_use(logged(rows)) == max(fullest, *(size for _, _, size in rows))
+
+
+def test_an_accounting_log_is_as_large_as_what_was_in_use() -> None:
+    trace = replace(TRACE, jobs=logged([(0, 10, 3), (5, 10, 4), (10, 5, 2)]), processors=None, units_per_node=1)
+    units = units_of(trace, on())
+    assert (units.size, units.per_node) == (7, 1)
+    assert "7 nodes, the most in use at once" in units.notes[0]
+    assert units_of(trace, on(nodes=9)).size == 9
+    smaller = units_of(trace, on(nodes=5))
+    assert smaller.size == 7
+    assert "not 5" in smaller.notes[0]
+
+
+def test_shared_nodes_are_counted_in_processors_and_set_in_nodes() -> None:
+    trace = replace(TRACE, jobs=logged([(0, 10, 30), (5, 10, 50)]), processors=None, units_per_node=16)
+    assert units_of(trace, on()).size == 5 * 16
+    assert units_of(trace, on(nodes=8)).size == 8 * 16
+    whole = units_of(trace, on(per_node=32))
+    assert (whole.size, whole.per_node) == (3, 1)
+    assert whole.jobs.size.tolist() == [1, 2]
