@@ -1,0 +1,70 @@
+"""What is run: each experiment once, and a ladder that only adds."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from studies.dynamic_pricing.experiment import Setup
+from studies.dynamic_pricing.factors import LADDER
+from studies.dynamic_pricing.logs import find_logs
+from studies.dynamic_pricing.plan import changes_alone, ladder_of, planned
+from studies.dynamic_pricing.subject import paper_subjects, subjects_of
+from studies.dynamic_pricing.variant import Change, Replays, Variant, experiments
+
+
+def test_every_experiment_is_planned_once(folder: Path) -> None:
+    logs, _ = find_logs(folder)
+    plan = planned(subjects_of(logs), paper_subjects(logs), Replays(2, 5))
+    assert len(plan) == len(set(plan))
+    assert {experiment.replay for experiment in plan} == {0, 1}
+    assert {experiment.seed for experiment in plan} == {5}
+    assert [experiment.log for experiment in plan] == sorted(experiment.log for experiment in plan)
+
+
+def test_the_papers_logs_are_known_by_their_names(folder: Path) -> None:
+    logs, _ = find_logs(folder)
+    (subject,) = paper_subjects(logs)
+    assert subject.paper is not None
+    assert (subject.name, subject.paper.name) == ("SDSC-BLUE", "SDSC-Blue")
+
+
+def test_without_them_the_first_log_is_studied(folder: Path) -> None:
+    (folder / "SDSC-BLUE.swf").rename(folder / "other.swf")
+    logs, _ = find_logs(folder)
+    (subject,) = paper_subjects(logs)
+    assert (subject.name, subject.paper) == ("other", None)
+
+
+def test_an_idle_log_is_made_busy(folder: Path) -> None:
+    (folder / "SDSC-BLUE.swf").rename(folder / "ANL-Intrepid-2009.swf")
+    logs, _ = find_logs(folder)
+    (subject,) = paper_subjects(logs)
+    assert (subject.name, subject.base.setup.load) == ("ANL-Intrepid-2009 at 70% load", 0.7)
+    assert not any(change.how == "70%" for change in changes_alone(subject))
+
+
+def test_a_ladder_only_adds_and_ends_with_all_changes(folder: Path) -> None:
+    logs, _ = find_logs(folder)
+    (subject,) = paper_subjects(logs)
+    long = replace(subject, months=3)
+    rungs = ladder_of(long)
+    assert tuple(change for change, _ in rungs) == LADDER
+    for change, variant in rungs:
+        assert change.of(variant) == variant
+
+
+def test_a_short_log_has_no_months_to_take_apart(folder: Path) -> None:
+    logs, _ = find_logs(folder)
+    short = replace(paper_subjects(logs)[0], months=1)
+    assert not any(change.months_apart for change in changes_alone(short))
+    assert len(ladder_of(short)) == len(LADDER) - 1
+
+
+def test_months_apart_are_one_experiment_each() -> None:
+    variant = Variant(Setup(), months_apart=True)
+    groups = experiments(variant, "log", 3, Replays(2, 1))
+    assert [[experiment.setup.month for experiment in group] for group in groups] == [[0, 1, 2]] * 2
+
+
+def test_changes_add_up() -> None:
+    both = Change("", "", setup={"window": 5}).of(Change("", "", bill={"idle_w": 0.0}).of(Variant()))
+    assert (both.setup.window, both.bill.idle_w) == (5, 0.0)

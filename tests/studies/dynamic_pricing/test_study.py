@@ -1,0 +1,105 @@
+"""The whole study on small logs: resumed, in one process and in two."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from offpeak.errors import BadInput, CannotWrite
+from studies.dynamic_pricing.study import JOURNAL, dynamic_pricing
+from studies.order import Order
+from studies.report import Report
+from studies.write import markdown
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A study that ran in one process: its logs, its journal, its report and what was told meanwhile."""
+
+    logs: Path
+    lines: tuple[str, ...]
+    report: Report
+    told: tuple[tuple[int, int], ...]
+
+
+def run_study(logs: Path, out: Path, processes: int = 1) -> Finished:
+    told: list[tuple[int, int]] = []
+    order = Order(logs, out, replays=1, seed=3, processes=processes)
+    report = dynamic_pricing(order, lambda done, total: told.append((done, total)))
+    lines = (out / JOURNAL).read_text().splitlines(keepends=True)
+    return Finished(logs, tuple(lines), report, tuple(told))
+
+
+@pytest.fixture(scope="module")
+def finished(make_logs: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """Runs once for all tests."""
+    parent = tmp_path_factory.mktemp("study")
+    return run_study(make_logs(parent), parent / "out")
+
+
+def test_progress_counts_to_the_end(finished: Finished) -> None:
+    total = len(finished.lines)
+    assert finished.told == tuple((done, total) for done in range(total + 1))
+
+
+def test_two_processes_come_to_the_same_as_one(finished: Finished, tmp_path: Path) -> None:
+    again = run_study(finished.logs, tmp_path, processes=2)
+    assert markdown(again.report) == markdown(finished.report)
+    assert again.report.figures == finished.report.figures
+    assert sorted(again.lines) == sorted(finished.lines)
+
+
+def test_what_is_finished_is_not_run_again(finished: Finished, tmp_path: Path) -> None:
+    kept = len(finished.lines) - 10
+    (tmp_path / JOURNAL).write_text("".join(finished.lines[:kept]) + finished.lines[kept][:40])
+    resumed = run_study(finished.logs, tmp_path)
+    assert resumed.told[0] == (kept, len(finished.lines))
+    assert resumed.lines == finished.lines
+    assert markdown(resumed.report) == markdown(finished.report)
+
+
+def test_another_log_of_that_name_is_another_log(finished: Finished, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / JOURNAL).write_text("".join(finished.lines))
+    small = folder / "small.swf"
+    small.write_text(small.read_text().rsplit("\n", 2)[0] + "\n")
+    resumed = run_study(folder, tmp_path)
+    assert resumed.told[0] == (sum('"log": "SDSC-BLUE"' in line for line in finished.lines), len(finished.lines))
+
+
+def test_a_result_that_was_tampered_with_is_named(finished: Finished, tmp_path: Path) -> None:
+    entry = json.loads(finished.lines[4])
+    del entry["result"]["perfect"]
+    (tmp_path / JOURNAL).write_text(json.dumps(entry) + "\n")
+    with pytest.raises(BadInput, match=f"{JOURNAL}: the result of key {entry['key']}: is no result of a study"):
+        run_study(finished.logs, tmp_path)
+
+
+def test_a_folder_that_cannot_be_written(finished: Finished) -> None:
+    with pytest.raises(CannotWrite, match="/proc/study: cannot be made"):
+        run_study(finished.logs, Path("/proc/study"))
+
+
+def test_the_report_names_seeds_and_choices(finished: Finished) -> None:
+    notes = " ".join(finished.report.notes)
+    assert "75 W idle" in notes
+    assert "1 replay of each case" in notes
+    assert "(3, 0)" in notes
+
+
+def test_the_tables_are_whole(finished: Finished) -> None:
+    tables = finished.report.tables
+    names = [table.name for table in tables]
+    assert names == ["paper", "frequency", "ladder1", "alone1", "letter", "implied", "logs", "ratios"]
+    assert all(len(row) == len(table.headers) for table in tables for row in table.rows)
+
+
+def test_the_figure_has_a_mark_for_each_saving(finished: Finished) -> None:
+    svg = ElementTree.fromstring(finished.report.figures["ladder.svg"])
+    ladder = next(table for table in finished.report.tables if table.name == "ladder1")
+    keys = 2
+    assert len(svg.findall(f".//{SVG}circle")) == 2 * len(ladder.rows) + keys
