@@ -8,17 +8,18 @@ from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 
-import numpy as np
-
 from benchmarks.bars import Measured
+from offpeak.settings import SchedulingSettings
+from sim_backend.policy import parse_policy
+from sim_backend.replay import replay
 from sim_backend.traces.slurm.write import write_sacct
 from sim_backend.workloads.lublin import lublin_jobs
 
 LINES = 1_000_000
 START_S = 1_767_225_600  # 2026-01-01 00:00 UTC
 NODES, PROCESSORS_PER_NODE = 1024, 48
-LOAD = 25.0  # more than the machine could run, but a million submissions in two years
-LONGEST_WAIT_S = 36_000
+WIDEST = 32
+LOAD = 0.75
 JOB_SHARE_WITH_STEPS = 0.4
 CHILD = """
 import sys, time
@@ -49,12 +50,12 @@ def accounting_benchmarks() -> Iterator[Measured]:
 
 def write_dump(path: Path, lines: int, *, steps: bool) -> None:
     """Write a dump of about that many lines; with `steps` each job has its batch step and every other one an extern."""
-    rng = np.random.default_rng(1)
     count = int(lines * JOB_SHARE_WITH_STEPS) if steps else lines
-    jobs = lublin_jobs(count, machine_size=NODES, seed=1, load=LOAD)
-    start_s = jobs.submit_s + rng.integers(0, LONGEST_WAIT_S, count)
+    jobs = lublin_jobs(count, machine_size=WIDEST, seed=1, load=LOAD * NODES / WIDEST)
+    easy = parse_policy("easy", SchedulingSettings())
+    schedule = replay(jobs, jobs.node_power_w, machine_size=NODES, policy=easy)
     write_sacct(
-        replace(jobs, logged_start_s=start_s),
+        replace(jobs, logged_start_s=schedule.start_s),
         path,
         unix_start_s=START_S,
         zone=UTC,

@@ -6,7 +6,7 @@ from numpy.random import Generator
 
 from offpeak.job_power import default_power_model, node_power_w, parse_power_model, power_notes
 from offpeak.jobs import Float64, Jobs
-from offpeak.power_models import Measured, PowerModel
+from offpeak.power_models import Classes, Measured, PowerModel, Uniform
 from offpeak.settings import PowerSettings
 
 
@@ -19,6 +19,11 @@ class JobPower:
     units_per_node: int
     assumed: bool
     notes: tuple[str, ...]
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether chance has a part in it, so that another seed gives other draws."""
+        return isinstance(self.model, Uniform | Classes)
 
     def draw_w(self, seed: int | Generator) -> Float64:
         """Return each job's draw per unit [W]; another seed is another draw where the rule leaves it to chance."""

@@ -11,7 +11,7 @@ from offpeak.zones import WEEK_S
 from sim_backend.power_curve import PowerCurve, integral_between
 from sim_backend.replay import Schedule
 
-SHORTEST_S = 3600
+SHORTEST_S = 12 * 3600
 TRIED_PER_WINDOW = 7
 
 
@@ -33,7 +33,7 @@ def busiest_window(
 ) -> Window:
     """Return the window of `longest_s` with the most node-hours in `curve`; the whole of a shorter log.
 
-    It is halved until no schedule has more than `most_jobs` jobs in it, but not below an hour.
+    It is halved until no schedule has more than `most_jobs` jobs in it, but not below half a day.
     """
     length_s = longest_s
     while True:

@@ -8,11 +8,17 @@ from typing import Annotated
 import typer
 
 from offpeak.errors import OffpeakError
+from ui.estimate_command import estimate
+from ui.generate_command import generate
 from ui.show_config_command import show_config
 from ui.simulate_command import simulate
+from ui.study_command import study
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 app.command("simulate")(simulate)
+app.command("study")(study)
+app.command("estimate")(estimate)
+app.command("generate")(generate)
 app.command("show-config")(show_config)
 
 

@@ -1,6 +1,7 @@
 """A comparison as JSON: the table's figures and more, with the units in the keys."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -8,10 +9,15 @@ from offpeak.jobs import Trace
 from sim_backend.breakdown import Row
 from sim_backend.case import Prepared
 from sim_backend.compare import Comparison
+from sim_backend.spread import Spread
 
 
 def comparison_json(
-    trace: Trace, prepared: Prepared, comparison: Comparison, breakdowns: dict[str, tuple[tuple[Row, ...], ...]]
+    trace: Trace,
+    prepared: Prepared,
+    comparison: Comparison,
+    spreads: Sequence[Spread],
+    breakdowns: dict[str, tuple[tuple[Row, ...], ...]],
 ) -> str:
     """Return the comparison as a JSON object; `breakdowns` holds the rows of each policy by kind of group."""
     case = comparison.case
@@ -33,4 +39,6 @@ def comparison_json(
     for kind, of_policies in breakdowns.items():
         for policy, rows in zip(document["policies"], of_policies, strict=True):
             policy[f"by_{kind}"] = [asdict(row) for row in rows]
+    if spreads:
+        document["replays"] = [asdict(spread) for spread in spreads]
     return json.dumps(document, indent=2)

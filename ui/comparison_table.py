@@ -11,7 +11,9 @@ from sim_backend.breakdown import Row
 from sim_backend.case import Prepared
 from sim_backend.compare import Comparison
 from sim_backend.outcome import Outcome
+from sim_backend.spread import Spread
 from ui.clock_text import clock_text
+from ui.spread_table import spread_remark, spread_table
 
 SHOWN_JOBS = 5
 SHOWN_ROWS = 20
@@ -34,12 +36,17 @@ HEADERS = (
 NO_BASELINE = "-"
 WITH_CENTS_BELOW = 10_000
 HOURS_BELOW_S = 2 * 86_400
+MINUTES_BELOW_S = 3600
 
 
 def print_comparison(
-    trace: Trace, prepared: Prepared, comparison: Comparison, groups: Mapping[str, Sequence[Sequence[Row]]]
+    trace: Trace,
+    prepared: Prepared,
+    comparison: Comparison,
+    spreads: Sequence[Spread],
+    groups: Mapping[str, Sequence[Sequence[Row]]],
 ) -> None:
-    """Print the comparison, and for each kind of group the rows of each policy."""
+    """Print the comparison, what many replays make of it if there are any, and for each kind of group the rows."""
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = NOT_WRAPPED
@@ -47,6 +54,10 @@ def print_comparison(
     console.print()
     console.print(fitting_table(console, comparison.outcomes))
     console.print()
+    if spreads:
+        console.print(spread_table(spreads))
+        console.print()
+        console.print(f"- {spread_remark(spreads)}")
     for line in remarks(trace, prepared, comparison):
         console.print(f"- {line}")
     for kind, of_policies in groups.items():
@@ -63,7 +74,9 @@ def headline(trace: Trace, comparison: Comparison) -> str:
 
 
 def length_text(length_s: int) -> str:
-    """Return a period in whole days, a short one in hours."""
+    """Return a period in whole days, a short one in hours, a very short one in minutes."""
+    if length_s < MINUTES_BELOW_S:
+        return counted(round(length_s / 60), "minute")
     return counted(round(length_s / 3600), "hour") if length_s < HOURS_BELOW_S else f"{length_s / 86_400:,.0f} days"
 
 

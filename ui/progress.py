@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from rich.console import Console
 from rich.progress import Progress
@@ -10,7 +11,20 @@ from rich.progress import Progress
 @contextmanager
 def replay_progress(jobs: int) -> Iterator[Callable[[str, int], None]]:
     """Yield what a comparison tells: policy and jobs submitted so far."""
+    with _bar(jobs) as update:
+        yield lambda policy, submitted: update(description=policy, completed=submitted)
+
+
+@contextmanager
+def repeat_progress(replays: int) -> Iterator[Callable[[int], None]]:
+    """Yield what many replays of a case tell: how many are done."""
+    with _bar(replays) as update:
+        yield lambda done: update(description=f"replay {done} of {replays}", completed=done)
+
+
+@contextmanager
+def _bar(total: int) -> Iterator[Callable[..., None]]:
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("replaying (the first run compiles the engine)", total=jobs)
-        yield lambda policy, submitted: progress.update(bar, description=policy, completed=submitted)
+        bar = progress.add_task("replaying (the first run compiles the engine)", total=total)
+        yield partial(progress.update, bar)

@@ -8,16 +8,21 @@ from typing import Annotated
 import typer
 
 from offpeak.errors import BadInput
-from offpeak.settings import Settings, Value
-from offpeak.settings_file import read_values, settings_path
+from offpeak.settings_file import settings_path
 from offpeak.suggest import did_you_mean
-from ui.options import CONFIG, option
+from ui.options import CONFIG, FEWEST_REPLAYS, chosen_settings, option
 
 KINDS = ("class", "user", "day")
 
 
 def simulate(
-    trace: Annotated[str, typer.Argument(help="Job log in the Standard Workload Format, plain or .gz; - reads stdin.")],
+    trace: Annotated[
+        str,
+        typer.Argument(
+            help="Job log: SWF, GWF, `sacct -P` output, jobcomp log, PBS accounting file or folder; plain or .gz;"
+            " - reads stdin."
+        ),
+    ],
     prices: Annotated[str | None, option("prices.file")] = None,
     price_layout: Annotated[str | None, option("prices.layout")] = None,
     tariff: Annotated[str | None, option("prices.tariff")] = None,
@@ -36,18 +41,26 @@ def simulate(
     power: Annotated[str | None, option("power.job")] = None,
     idle_power: Annotated[str | None, option("power.idle")] = None,
     seed: Annotated[int | None, option("power.seed")] = None,
+    time_zone: Annotated[str | None, option("log.time_zone")] = None,
+    anonymise: Annotated[bool | None, option("log.anonymise")] = None,
+    replays: Annotated[
+        int | None,
+        typer.Option(min=FEWEST_REPLAYS, help="Replay each policy so often with shifted submit times: is it chance?"),
+    ] = None,
     start: Annotated[str | None, typer.Option(help="Date of the prices on which the log is laid: 2023-01-09.")] = None,
     lenient: Annotated[bool, typer.Option("--lenient", help="Skip malformed lines and count them.")] = False,
     by: Annotated[str | None, typer.Option(help="Break each policy's cost down: class, user, day, or several.")] = None,
     schedule: Annotated[
         Path | None, typer.Option(help="Write job_id,start_s,end_s in trace seconds, one file a policy.")
     ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write a report with figures: one HTML file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
     config: CONFIG = None,
 ) -> None:
     """Replay a job log under several policies and say what each would have cost."""
-    values = read_values(
-        settings_path(config, os.environ),
+    settings_file = settings_path(config, os.environ)
+    settings = chosen_settings(
+        settings_file,
         options={
             "prices.file": prices,
             "prices.layout": price_layout,
@@ -67,13 +80,14 @@ def simulate(
             "power.job": power,
             "power.idle": idle_power,
             "power.seed": seed,
+            "log.time_zone": time_zone,
+            "log.anonymise": anonymise,
         },
     )
-    if tariff is not None and prices is None:
-        values["prices.file"] = Value(None, None, "--tariff")
-    if tariff is not None and prices is not None:
-        raise BadInput("--prices and --tariff exclude each other", hint="give the one that you pay")
-    _answer(trace, Settings.of(values), Request(start, lenient, _kinds(by), schedule, as_json))
+    # What answers loads numba and pyarrow, which `offpeak --version` must not wait for.
+    from ui.simulate_answer import answer
+
+    answer(trace, settings, Request(start, lenient, replays, _kinds(by), schedule, report, as_json, settings_file))
 
 
 @dataclass(frozen=True)
@@ -82,9 +96,12 @@ class Request:
 
     start: str | None
     lenient: bool
+    replays: int | None
     kinds: tuple[str, ...]
     schedule: Path | None
+    report: Path | None
     as_json: bool
+    settings_file: Path | None
 
 
 def _kinds(by: str | None) -> tuple[str, ...]:
@@ -93,31 +110,3 @@ def _kinds(by: str | None) -> tuple[str, ...]:
         if kind not in KINDS:
             raise BadInput(f"--by: unknown group {kind!r}", hint=did_you_mean(kind, KINDS))
     return kinds
-
-
-def _answer(source: str, settings: Settings, request: Request) -> None:
-    # What is imported here loads numba and pyarrow, which `offpeak --version` must not wait for.
-    from sim_backend.breakdown import breakdown
-    from sim_backend.case import prepare
-    from sim_backend.compare import compare
-    from sim_backend.policy import parse_policy
-    from sim_backend.traces.schedule_csv import check_schedule_path, write_schedules
-    from sim_backend.traces.swf.read import read_swf
-    from ui.comparison_json import comparison_json
-    from ui.comparison_table import print_comparison
-    from ui.progress import replay_progress
-
-    policies = tuple(parse_policy(name, settings.scheduling) for name in settings.scheduling.policies)
-    if request.schedule is not None:
-        check_schedule_path(request.schedule, settings.scheduling.policies)
-    trace = read_swf("-" if source == "-" else Path(source), lenient=request.lenient)
-    prepared = prepare(trace, settings, start=request.start)
-    with replay_progress(len(prepared.case.jobs)) as progress:
-        comparison = compare(prepared.case, policies, progress)
-    if request.schedule is not None:
-        write_schedules(comparison, request.schedule)
-    groups = {kind: tuple(breakdown(comparison, run, kind) for run in comparison.runs) for kind in request.kinds}
-    if request.as_json:
-        typer.echo(comparison_json(trace, prepared, comparison, groups))
-    else:
-        print_comparison(trace, prepared, comparison, groups)

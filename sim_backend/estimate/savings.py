@@ -82,7 +82,7 @@ def estimate_savings(
         policies,
         replays=replays,
         seed=settings.power.seed,
-        draw_power=prepared.power.draw_w,
+        draw_power=prepared.power.draw_w if prepared.power.is_drawn else None,
         progress=progress,
     )
     period_s = (int(cut.jobs.submit_s[0]), known_period_s(cut.jobs)[1])
@@ -94,9 +94,11 @@ def estimate_savings(
 def started(trace: Trace, settings: Settings, baseline: Policy) -> Trace:
     """Return the log with a start for each job: those logged, or those of the baseline's replay if none was."""
     known = trace.jobs.logged_start_s >= 0
+    if len(known) and known.all():
+        return trace
     if known.any():
-        missing = () if known.all() else (Rejected("its start is not in the log", tuple(trace.jobs.job_id[~known])),)
-        return replace(trace, jobs=trace.jobs.take(known), rejected=(*trace.rejected, *missing))
+        missing = Rejected("its start is not in the log", tuple(trace.jobs.job_id[~known].tolist()))
+        return replace(trace, jobs=trace.jobs.take(known), rejected=(*trace.rejected, missing))
     case = prepare(trace, settings, start=None).case
     schedule = compare(case, (baseline,)).runs[0].schedule
     note = f"the log does not say when jobs started: {baseline.name} does, replayed"

@@ -14,7 +14,7 @@ def runnable(trace: Trace, size_limit: int) -> tuple[Jobs, tuple[Rejected, ...]]
     if wide.all():
         reasons = "; ".join(f"{len(each.job_ids):,} {each.reason}" for each in rejected) or "it is empty"
         raise BadTrace(f"{trace.name}: no job can run: {reasons}", hint="give the machine's size with --nodes")
-    return trace.jobs.take(~wide), rejected
+    return (trace.jobs.take(~wide) if wide.any() else trace.jobs), rejected
 
 
 def whole_nodes(jobs: Jobs, processors_per_node: int) -> Jobs:

@@ -35,6 +35,8 @@ def between(trace: Trace, begin_s: int, until_s: int) -> Trace:
     waiting is submitted then; one that is running at the end has the run time up to there. BadTrace if no job ran.
     """
     jobs = trace.jobs
+    if len(jobs) and jobs.submit_s[0] >= begin_s and (jobs.logged_start_s + jobs.runtime_s).max() <= until_s:
+        return trace
     start_s = np.maximum(jobs.logged_start_s, begin_s)
     end_s = np.minimum(jobs.logged_start_s + jobs.runtime_s, until_s)
     inside = ((end_s > begin_s) | (jobs.logged_start_s >= begin_s)) & (jobs.logged_start_s <= until_s)

@@ -44,15 +44,15 @@ def test_no_window_tried_is_busier(jobs: list[tuple[int, int]], longest_h: int) 
 
 
 def test_it_is_halved_until_it_holds_few_enough_jobs() -> None:
-    curve, schedule = made(list(range(64)), [1] * 64)
-    window = busiest_window(curve, [schedule], most_jobs=9, longest_s=32 * HOUR_S)
-    assert window.until_s - window.from_s == 8 * HOUR_S
+    curve, schedule = made([12 * at for at in range(64)], [12] * 64)
+    window = busiest_window(curve, [schedule], most_jobs=9, longest_s=32 * 12 * HOUR_S)
+    assert window.until_s - window.from_s == 8 * 12 * HOUR_S
     assert np.count_nonzero(window.holds(schedule)) <= 9
 
 
-def test_but_not_below_an_hour() -> None:
-    curve, schedule = made([0] * 50, [30] * 50)
-    window = busiest_window(curve, [schedule], most_jobs=3, longest_s=16 * HOUR_S)
+def test_but_not_below_half_a_day() -> None:
+    curve, schedule = made([0] * 50, [60] * 50)
+    window = busiest_window(curve, [schedule], most_jobs=3, longest_s=48 * HOUR_S)
     assert window.until_s - window.from_s == SHORTEST_S
 
 

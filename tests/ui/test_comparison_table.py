@@ -33,7 +33,14 @@ def test_large_figures_have_no_cents_and_zero_has_no_sign(value: float, text: st
 
 @pytest.mark.parametrize(
     ("length_s", "text"),
-    [(0, "0 hours"), (3600, "1 hour"), (36_000, "10 hours"), (172_800, "2 days"), (10**8, "1,157 days")],
+    [
+        (0, "0 minutes"),
+        (90, "2 minutes"),
+        (3600, "1 hour"),
+        (36_000, "10 hours"),
+        (172_800, "2 days"),
+        (10**8, "1,157 days"),
+    ],
 )
 def test_a_period_is_told_in_days_or_hours(length_s: int, text: str) -> None:
     assert length_text(length_s) == text

@@ -51,7 +51,7 @@ CASES: list[tuple[str, str, str]] = [
         "--nodes N, in the log's own unit; its widest job asks for 4",
     ),
     ("absent.swf", "absent.swf: no such file", "`ls .` shows what is there"),
-    (".", ".: is a directory", "name a file inside it"),
+    (".", ".: no accounting file", "its files are named after days, such as 20260131"),
     ("log.swf --prices absent_eur_per_mwh.csv", "absent_eur_per_mwh.csv: no such file", "`ls .` "),
     ("log.swf --prices absent.csv", "absent.csv: no such file", "`ls .` "),
     ("log.swf --prices prices.csv", "prices.csv: the unit is not known", "declare it, such as unit=EUR/MWh"),

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES
+from sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES, SAMPLE_SACCT
 from sim_backend.traces.swf.write import write_swf
 from sim_backend.workloads.lublin import lublin_jobs
 from ui.comparison_table import SHOWN_ROWS
@@ -307,3 +307,26 @@ def test_debug_shows_the_traceback(offpeak: Offpeak) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("Traceback")
     assert done.stderr.splitlines()[-2] == "offpeak: error: absent.swf: no such file"
+
+
+def test_many_replays_tell_effect_from_chance(offpeak: Offpeak) -> None:
+    command = ("simulate", SAMPLE_LOG, "--prices", SAMPLE_PRICES, "--policy", "easy,greedy,knapsack", "--replays", "10")
+    table = offpeak(*command).stdout
+    assert "10 replays with submit times shifted by up to a minute" in table
+    assert re.search(r"^greedy +\d\.\d\d \(\d\.\d\d to \d\.\d\d\) %", table, re.MULTILINE)
+    easy, greedy, knapsack = answer(offpeak(*command, "--json"))["replays"]
+    assert easy["differences"]["cost"] == {"mean": 0, "low": 0, "high": 0}
+    assert greedy["figures"]["saving_pct"]["low"] > 0
+    assert greedy["differences"]["cost"]["high"] < 0
+    assert knapsack["replays"] == 10
+
+
+def test_too_few_replays_are_refused(offpeak: Offpeak, log: Path) -> None:
+    done = offpeak("simulate", log, "--replays", "3")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--replays" in done.stderr.splitlines()[0]
+
+
+def test_users_by_name_are_named(offpeak: Offpeak) -> None:
+    done = offpeak("simulate", SAMPLE_SACCT, "--policy", "easy", "--by", "user")
+    assert re.search(r"^user\d+ ", done.stdout, re.MULTILINE)

@@ -1,0 +1,83 @@
+"""The sentence that people remember."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import MappingProxyType
+
+import pytest
+
+from sim_backend.outcome import Outcome
+from sim_backend.spread import Interval, Spread
+from ui.report.answer import answer
+from ui.report.subject import Subject
+
+Make = Callable[..., Subject]
+
+BASELINE = Outcome(
+    policy="easy", jobs=9, mean_wait_s=7870, mean_response_s=9000, mean_bounded_slowdown=5, utilization=0.5,
+    mean_bounded_slowdown_by_delay=5, makespan_s=10**6, energy_kwh=1e6, idle_energy_kwh=1e5, unpriced_kwh=0,
+    cost=205_678, currency="EUR", co2_kg=None, saving_pct=0, worst_postponement_s=0, worst_postponement_job_id=1,
+    response_ratio=1, simulate_s=0.1,
+)  # fmt: skip
+
+
+def said(subject: Subject, *others: Outcome, spreads: tuple[Spread, ...] = ()) -> str:
+    comparison = replace(subject.comparison, outcomes=(BASELINE, *others))
+    return answer(replace(subject, comparison=comparison, spreads=spreads))
+
+
+def other(**figures: object) -> Outcome:
+    cheaper = replace(BASELINE, policy="greedy", cost=204_444, saving_pct=0.6, mean_wait_s=6240)
+    return replace(cheaper, worst_postponement_s=75_780, **figures)
+
+
+def spread(low: float, high: float) -> Spread:
+    figures = {"saving_pct": Interval(0.6, low, high)}
+    differences = {"cost": Interval(-1000, -1000 * high, -1000 * low)}
+    return Spread("greedy", 20, MappingProxyType(figures), MappingProxyType(differences))
+
+
+def test_a_saving(subject: Subject) -> None:
+    assert said(subject, other()) == (
+        "With greedy, electricity would have cost 0.6 % less than with easy (EUR 1,234 of 205,678); "
+        "the mean wait fell from 2:11:10 to 1:44:00 h; the most postponed job started 21:03:00 later."
+    )
+
+
+def test_the_cheapest_policy_is_told(subject: Subject) -> None:
+    dearer = other(policy="knapsack", cost=205_000)
+    assert said(subject, dearer, other()).startswith("With greedy, ")
+
+
+@pytest.mark.parametrize(("cost", "text"), [(205_600, "(EUR 78.00 less of 205,678)"), (205_700, "(EUR 22.00 more of ")])
+def test_hardly_any_difference(subject: Subject, cost: float, text: str) -> None:
+    saving_pct = 100 * (205_678 - cost) / 205_678
+    sentence = said(subject, other(cost=cost, saving_pct=saving_pct))
+    assert sentence.startswith(f"With greedy, electricity would have cost as good as the same {text}")
+
+
+def test_no_policy_is_cheaper(subject: Subject) -> None:
+    sentence = said(subject, other(cost=207_678, saving_pct=-0.97, mean_wait_s=9000))
+    assert sentence.startswith(
+        "No policy would have been cheaper than easy: with greedy, electricity would have cost 1.0 % more "
+        "(EUR 2,000 on top of 205,678); the mean wait rose from 2:11:10 to 2:30:00 h; "
+    )
+
+
+def test_nobody_waits_longer(subject: Subject) -> None:
+    unchanged = replace(other(mean_wait_s=7870.4), worst_postponement_s=0)
+    assert said(subject, unchanged).endswith("; the mean wait stayed at 2:11:10 h; no job started later.")
+
+
+def test_many_replays_tell_chance_from_effect(subject: Subject) -> None:
+    assert ", a saving of 0.51 to 0.70 % in 20 replays; the mean" in said(
+        subject, other(), spreads=(spread(0.51, 0.7),)
+    )
+    sentence = said(subject, other(), spreads=(spread(-0.2, 0.7),))
+    assert ", a difference that is noise: it saves -0.20 to 0.70 % in 20 replays; the mean" in sentence
+
+
+def test_one_policy_alone(make: Make) -> None:
+    sentence = answer(make(20, "easy"))
+    assert sentence.startswith("Under easy the electricity of ")
+    assert "--policy easy,greedy" in sentence

@@ -1,0 +1,220 @@
+"""The report as people meet it: in a browser, on a phone, in the dark and on paper."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route, expect
+
+from offpeak.jobs import Names
+from sim_backend.workloads.lublin import lublin_jobs
+from ui.report.subject import Subject
+from ui.report.write import report_html
+
+Make = Callable[..., Subject]
+Open = Callable[..., Page]
+
+FIGURES = ("power", "hours", "cost", "wait", "jobs")
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"
+
+# The colours of text and of what lies behind it, for every element that has text of its own.
+TEXT_COLOURS = """() => {
+  const behind = (element) => {
+    for (let each = element; each; each = each.parentElement) {
+      const colour = getComputedStyle(each).backgroundColor;
+      if (!colour.endsWith(", 0)")) return colour;
+    }
+  };
+  const own = (element) => [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+  const words = [...document.querySelectorAll("main *:not(script)")].filter(own);
+  return words.map((element) => {
+    const style = getComputedStyle(element);
+    return [element.namespaceURI.endsWith("svg") ? style.fill : style.color, behind(element), element.textContent];
+  });
+}"""
+
+
+@dataclass
+class Opened:
+    """A page, what it complained of, and what it asked for besides itself."""
+
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+
+def complaining(context: BrowserContext) -> Opened:
+    """Return a new page whose complaints are heard and which reaches nobody."""
+    seen = Opened(context.new_page())
+
+    def refuse(route: Route) -> None:
+        seen.requests.append(route.request.url)
+        route.abort()
+
+    seen.page.route(lambda url: not url.startswith(("file:", "data:", "blob:")), refuse)
+    seen.page.on("console", lambda message: seen.complaints.append(message.text))
+    seen.page.on("pageerror", lambda error: seen.complaints.append(str(error)))
+    seen.page.on("dialog", lambda dialog: (seen.complaints.append(dialog.message), dialog.dismiss()))
+    return seen
+
+
+@pytest.fixture(scope="module")
+def open_report(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
+    """Opens the report of a subject until it is drawn; in the end nothing has complained and nothing left the page."""
+    pages = []
+
+    def open_page(subject: Subject, *, width: int = 1200, scheme: str = "light") -> Page:
+        path = tmp_path_factory.mktemp("report") / "r.html"
+        path.write_text(report_html(subject), encoding="utf-8")
+        seen = complaining(chromium.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme))
+        pages.append(seen)
+        seen.page.goto(path.as_uri())
+        seen.page.wait_for_selector("html[data-drawn]", state="attached")
+        return seen.page
+
+    yield open_page
+    for seen in pages:
+        seen.page.context.close()
+        assert (seen.complaints, seen.requests) == ([], [])
+
+
+@pytest.fixture(scope="module")
+def hostile(make: Make) -> Subject:
+    """Two months of three policies, in which log, users and jobs have hostile names."""
+    jobs = lublin_jobs(400, machine_size=32, seed=4, load=0.1)
+    users = (HOSTILE,) * (int(jobs.user.max()) + 1)
+    names = Names(user=users, job={int(job): HOSTILE for job in jobs.job_id})
+    return make(jobs, "easy", "greedy", "fcfs", names=names, name=HOSTILE)
+
+
+@pytest.fixture(scope="module")
+def page(open_report: Open, hostile: Subject) -> Page:
+    """That report on a desktop."""
+    return open_report(hostile)
+
+
+def marks(page: Page, figure: str) -> list[str]:
+    """Return the outlines of what a figure shows, without axes."""
+    return page.eval_on_selector_all(
+        f"#{figure} .plot .cartesianlayer path", "paths => paths.map((path) => path.getAttribute('d') || '')"
+    )
+
+
+def colour(element: Locator, name: str) -> str:
+    """Return what the browser makes of a property of style."""
+    value: str = element.evaluate(f"element => getComputedStyle(element).{name}")
+    return value
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance (WCAG 2.2) of "rgb(1, 2, 3)"."""
+    channels = np.array([float(each) for each in re.findall(r"[\d.]+", colour)[:3]]) / 255
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def contrast(text: str, behind: str) -> float:
+    """Return the contrast ratio (WCAG 2.2) of two colours."""
+    dark, light = sorted((luminance(text), luminance(behind)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_every_figure_is_drawn_and_names_are_only_text(page: Page) -> None:
+    for figure in FIGURES:
+        assert sum(len(outline) > 30 for outline in marks(page, figure)) >= 2, figure
+    assert page.locator("h1").inner_text() == f"{HOSTILE}, replayed"
+    assert page.locator("main img").count() == 0
+
+
+def test_another_policy_is_drawn_when_it_is_chosen(page: Page) -> None:
+    for figure in ("power", "jobs"):
+        before = marks(page, figure)
+        button = page.locator(f"#{figure} button", has_text="fcfs")
+        button.click()
+        assert marks(page, figure) != before
+        assert button.get_attribute("aria-pressed") == "true"
+        assert page.locator(f"#{figure} button[aria-pressed=true]").count() == 1
+
+
+def test_the_whole_period_is_shown_on_request_and_dragging_zooms(page: Page) -> None:
+    shown = "document.querySelector('#power .plot').layout.xaxis.range.map((each) => new Date(each).getTime())"
+    first = page.evaluate(shown)
+    page.locator("#power button", has_text="whole period").click()
+    begin, until = page.evaluate(shown)
+    assert until - begin > first[1] - first[0] == 28 * 86_400_000
+    box = page.locator("#power .plot").bounding_box()
+    page.mouse.move(box["x"] + 400, box["y"] + 100)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 600, box["y"] + 110, steps=5)
+    page.mouse.up()
+    from_ms, to_ms = page.evaluate(shown)
+    assert begin < from_ms < to_ms < until
+
+
+def test_no_button_sends_a_figure_anywhere(page: Page) -> None:
+    titles = page.eval_on_selector_all(".modebar-btn", "buttons => buttons.map((button) => button.dataset.title)")
+    assert set(titles) == {"Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"}
+
+
+def test_figures_follow_the_colour_scheme_and_print_is_light(page: Page) -> None:
+    tick, line = page.locator("#hours .xtick text").first, page.locator("#hours .js-line").first
+    light = [colour(tick, "fill"), colour(line, "stroke")]
+    page.emulate_media(color_scheme="dark")
+    expect(tick).not_to_have_css("fill", light[0])
+    assert luminance(colour(tick, "fill")) > 0.5 > luminance(light[0])
+    assert colour(line, "stroke") != light[1]
+    page.emulate_media(media="print", color_scheme="dark")
+    expect(tick).to_have_css("fill", light[0])
+    assert colour(line, "stroke") == light[1]
+    page.emulate_media(media="screen", color_scheme="light")
+
+
+def test_it_can_be_printed_on_a4(page: Page, tmp_path: Path) -> None:
+    page.emulate_media(media="print")
+    expect(page.locator("#power .main-svg").first).to_have_css("width", "680px")
+    page.pdf(path=tmp_path / "r.pdf", prefer_css_page_size=True)
+    assert re.search(rb"/MediaBox \[0 0 59[45]\S* 84[12]", (tmp_path / "r.pdf").read_bytes())
+    page.emulate_media(media="screen")
+
+
+@pytest.mark.parametrize("width", [390, 768, 1600])
+def test_nothing_is_wider_than_the_screen(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    for figure in FIGURES:
+        plot, drawn = (page.locator(f"#{figure} {part}").first for part in (".plot", ".main-svg"))
+        expect(drawn).to_have_css("width", colour(plot, "width"))
+        box = drawn.bounding_box()
+        assert 0 < box["x"] < box["x"] + box["width"] <= width
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.set_viewport_size({"width": 1200, "height": 800})
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out(open_report: Open, hostile: Subject, scheme: str) -> None:
+    colours = open_report(hostile, scheme=scheme).evaluate(TEXT_COLOURS)
+    assert len(colours) > 100
+    assert [(text, ink, paper) for ink, paper, text in colours if contrast(ink, paper) < 4.5] == []
+
+
+def test_pointing_at_a_job_tells_which_it_is(make: Make, open_report: Open) -> None:
+    jobs = make(1, "easy").comparison.case.jobs
+    page = open_report(make(jobs.with_size(np.array([32])), "easy"))
+    plot, told = page.locator("#jobs .plot"), page.locator("#jobs output")
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 150)
+    expect(told).to_contain_text("job 1, user ")
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] - 10)
+    expect(told).to_be_empty()
+
+
+@pytest.mark.parametrize("dated", [True, False])
+def test_a_report_of_one_job(make: Make, open_report: Open, dated: bool) -> None:
+    undated = {} if dated else {"unix_start_s": None, "time_zone": None}
+    page = open_report(make(1, "easy", **undated), width=390)
+    for figure in FIGURES:
+        assert any(len(outline) > 10 for outline in marks(page, figure)), figure
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

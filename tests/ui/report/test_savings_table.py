@@ -1,0 +1,49 @@
+"""The table of policies: the terminal's cells, or means with their ranges."""
+
+import re
+from collections.abc import Callable
+
+from offpeak.settings import SchedulingSettings
+from sim_backend.policy import parse_policy
+from sim_backend.replays import replay_often
+from ui.comparison_table import policy_row
+from ui.report.savings_table import FIGURES, ONE_REPLAY, savings_section
+from ui.report.subject import Subject
+
+Make = Callable[..., Subject]
+
+
+def cells(section: str) -> list[list[str]]:
+    """Return the text of the cells of each row of the body."""
+    rows = re.findall(r"<tr>(.*?)</tr>", section.split("<tbody>")[1])
+    return [[re.sub(r"<[^>]*>", "", cell) for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row)] for row in rows]
+
+
+def test_without_replays_it_is_the_terminals_table_and_says_what_it_cannot_tell(subject: Subject) -> None:
+    section = savings_section(subject)
+    first, second = subject.comparison.outcomes
+    assert cells(section) == [list(policy_row(first, is_first=True)), list(policy_row(second, is_first=False))]
+    assert ONE_REPLAY in section
+
+
+def test_emissions_are_a_column_of_their_own(make: Make) -> None:
+    section = savings_section(make(30, carbon="400g/kWh"))
+    assert "CO2 t</th>" in section
+    assert all(len(row) == len(FIGURES) for row in cells(section))
+
+
+def test_one_policy_alone_has_nothing_to_be_told_from_chance(make: Make) -> None:
+    assert ONE_REPLAY not in savings_section(make(30, "easy"))
+
+
+def test_with_replays_cells_are_means_with_ranges_and_noise_is_called_so(make: Make) -> None:
+    policies = tuple(parse_policy(name, SchedulingSettings()) for name in ("easy", "greedy"))
+    plain = make(60)
+    spreads = replay_often(plain.comparison.case, policies, replays=4, seed=1)
+    section = savings_section(make(60, spreads=spreads))
+    row = cells(section)[1]
+    saving = spreads[1].figures["saving_pct"]
+    assert row[2].startswith(f"{saving.mean:z.2f} % ({saving.low:z.2f} to {saving.high:z.2f})")
+    assert row[2].endswith("noise") == spreads[1].is_noise("saving_pct")
+    assert "noise" not in "".join(cells(section)[0])
+    assert "Means of 4 replays" in section

@@ -1,0 +1,106 @@
+"""The file: written as a whole, checked before the replay, self-contained and the same each time."""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from offpeak.errors import BadInput
+from sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES
+from ui.report.foundations import Origin
+from ui.report.subject import Subject
+from ui.report.write import check_report_path, report_html, write_report
+
+Make = Callable[..., Subject]
+
+
+@pytest.fixture(scope="module")
+def html(subject: Subject) -> str:
+    return report_html(subject, Origin("offpeak simulate a.swf --report r.html", "site.toml", 7))
+
+
+def test_it_holds_plotly_once_and_asks_for_nothing_else(html: str) -> None:
+    assert html.count("plotly.js v") == 1
+    without_scripts = re.sub(r"<script>.*?</script>", "", html, flags=re.DOTALL)
+    assert not re.search(r"<link|<img|<iframe|@import|url\(|src=|href=", without_scripts)
+    assert len(html) < 8_000_000
+
+
+def test_it_says_what_it_rests_on(html: str) -> None:
+    for text in (
+        "offpeak simulate a.swf --report r.html",
+        "Random seed: 7, with the settings of site.toml.",
+        "log of 2023-02-06 keeps its own dates",
+        "Made by offpeak ",
+    ):
+        assert text in html
+
+
+def test_headings_come_in_order(html: str) -> None:
+    assert html.count("<h1>") == 1
+    assert re.findall(r"<h2>(.*?)</h2>", html) == [
+        "What each policy comes to",
+        "Power over time",
+        "Power by the hour of the day",
+        "Cost per day",
+        "How long jobs wait",
+        "Who waits longest for it",
+        "The busiest days, job by job",
+        "What this rests on",
+    ]
+
+
+def test_the_same_comparison_makes_the_same_report(subject: Subject) -> None:
+    assert report_html(subject) == report_html(subject)
+
+
+def test_a_report_replaces_what_was_there(subject: Subject, tmp_path: Path) -> None:
+    path = tmp_path / "r.html"
+    path.write_text("older", encoding="utf-8")
+    check_report_path(path)
+    write_report(path, subject.trace, subject.prepared, subject.comparison)
+    assert path.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("path", "message", "hint"),
+    [(".", "is a directory", "report.html"), ("absent/r.html", "cannot be written: No such", "mkdir -p")],
+)
+def test_a_path_that_cannot_be_written_is_told_beforehand(tmp_path: Path, path: str, message: str, hint: str) -> None:
+    with pytest.raises(BadInput, match=message) as caught:
+        check_report_path(tmp_path / path)
+    assert hint in caught.value.hint
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_is_closed_is_told_beforehand(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(BadInput, match="cannot be written: Permission denied"):
+        check_report_path(tmp_path / "r.html")
+
+
+@pytest.mark.parametrize("policies", [("easy",), ("easy", "greedy", "fcfs")])
+def test_logs_of_one_job_of_no_time_and_without_a_date(make: Make, policies: tuple[str, ...]) -> None:
+    for subject in (
+        make(1, *policies),
+        make(1, *policies, unix_start_s=None, time_zone=None),
+        make(make(1).comparison.case.jobs.take(slice(0, 1)), *policies),
+    ):
+        assert "<h2>What this rests on</h2>" in report_html(subject)
+
+
+def test_the_command_writes_it_and_prints_as_ever(offpeak: Callable[..., object], tmp_path: Path) -> None:
+    done = offpeak("simulate", SAMPLE_LOG, "--prices", SAMPLE_PRICES, "--policy", "easy,greedy", "--report", "r.html")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("sample: 4,500 jobs")
+    html = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "--policy easy,greedy --report r.html</p>" in html
+
+
+def test_the_command_tells_of_a_bad_path_before_it_reads_the_log(offpeak: Callable[..., object]) -> None:
+    done = offpeak("simulate", "absent.swf", "--report", "absent/r.html")
+    assert done.returncode == 2
+    assert done.stderr.startswith("offpeak: error: absent/r.html: cannot be written")

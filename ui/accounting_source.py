@@ -1,0 +1,58 @@
+"""Where the accounting of a cluster comes from: what the user names, else Slurm itself, else PBS's own files."""
+
+import shutil
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, tzinfo
+
+from offpeak.errors import BadTrace
+from offpeak.jobs import Trace
+from offpeak.settings import LogSettings
+from offpeak.zones import machine_zone, parse_zone
+from plugin.pbs.history import accounting_text, default_accounting_folder
+from plugin.slurm.history import sacct_text
+from plugin.slurm.machine import machine_of_slurm
+from sim_backend.traces.anonymous import anonymised
+from sim_backend.traces.read import read_log, trace_of_text
+
+
+@dataclass(frozen=True)
+class Accounting:
+    """A log, and the machine's nodes where its scheduler told them."""
+
+    trace: Trace
+    nodes: int | None = None
+
+
+def zone_of(log: LogSettings) -> tzinfo:
+    """Return the clock of times without an offset: as set, else that of this machine."""
+    return parse_zone(log.time_zone) if log.time_zone else machine_zone()
+
+
+def log_of(source: str, log: LogSettings, *, lenient: bool) -> Trace:
+    """Return the log that the user names, with numbers for names where that is set."""
+    return _as_set(read_log(source, lenient=lenient, zone=zone_of(log)), log)
+
+
+def accounting_of(source: str | None, days: int, log: LogSettings, *, lenient: bool) -> Accounting:
+    """Return the accounting that is named, else the last days of this machine's cluster; BadTrace if it has none."""
+    if source is not None:
+        return Accounting(log_of(source, log, lenient=lenient))
+    if shutil.which("sacct"):
+        return _of_slurm(days, log, lenient=lenient)
+    folder = default_accounting_folder()
+    if folder is None:
+        hint = "name one: offpeak estimate sacct.txt; `offpeak estimate --help` says what is read"
+        raise BadTrace("no log is given, and this machine has neither Slurm's sacct nor PBS's accounting", hint=hint)
+    zone = zone_of(log)
+    text = accounting_text(folder, datetime.now(zone).date() - timedelta(days=days))
+    return Accounting(_as_set(trace_of_text(text, str(folder), lenient=lenient, zone=zone), log))
+
+
+def _of_slurm(days: int, log: LogSettings, *, lenient: bool) -> Accounting:
+    machine = machine_of_slurm()
+    trace = trace_of_text(sacct_text(days), "sacct", lenient=lenient, zone=zone_of(log))
+    return Accounting(_as_set(replace(trace, name=machine.cluster or "sacct"), log), machine.nodes)
+
+
+def _as_set(trace: Trace, log: LogSettings) -> Trace:
+    return anonymised(trace) if log.anonymise else trace

@@ -1,0 +1,67 @@
+"""The answer in a sentence: would another policy have been cheaper, and what would it have cost those who wait?"""
+
+from sim_backend.outcome import Outcome
+from sim_backend.spread import Spread
+from ui.clock_text import clock_text
+from ui.comparison_table import figure, length_text
+from ui.report.subject import Subject
+
+HARDLY_PCT = 0.05
+"""Below this a saving is rounded to 0.0 %."""
+
+SAME_WAIT_S = 1
+WITHOUT_CENTS = 100
+
+
+def answer(subject: Subject) -> str:
+    """Return what the cheapest of the other policies would have come to, against the baseline."""
+    baseline, *others = subject.comparison.outcomes
+    if not others:
+        return _alone(subject, baseline)
+    cheapest = min(others, key=lambda outcome: outcome.cost)
+    return f"{_money(baseline, cheapest)}{_range(subject.spreads, cheapest.policy)}; {_waiting(baseline, cheapest)}."
+
+
+def _alone(subject: Subject, outcome: Outcome) -> str:
+    length = length_text(subject.comparison.until_s - subject.comparison.begin_s)
+    return (
+        f"Under {outcome.policy} the electricity of {length} would have cost {outcome.currency} "
+        f"{figure(outcome.cost)}, and jobs would have waited {clock_text(outcome.mean_wait_s)} h on average. "
+        "A second policy, such as --policy easy,greedy, would show what can be saved."
+    )
+
+
+def _money(baseline: Outcome, other: Outcome) -> str:
+    difference = abs(baseline.cost - other.cost)
+    amount = f"{other.currency} {difference:,.{0 if difference >= WITHOUT_CENTS else 2}f}"
+    share = f"{abs(other.saving_pct):.1f} %"
+    of = f"of {figure(baseline.cost)}"
+    if abs(other.saving_pct) < HARDLY_PCT:
+        sign = "less" if other.cost <= baseline.cost else "more"
+        return f"With {other.policy}, electricity would have cost as good as the same ({amount} {sign} {of})"
+    if other.saving_pct < 0:
+        return (
+            f"No policy would have been cheaper than {baseline.policy}: with {other.policy}, electricity would have "
+            f"cost {share} more ({amount} on top {of})"
+        )
+    return f"With {other.policy}, electricity would have cost {share} less than with {baseline.policy} ({amount} {of})"
+
+
+def _range(spreads: tuple[Spread, ...], policy: str) -> str:
+    spread = next((spread for spread in spreads if spread.policy == policy), None)
+    if spread is None:
+        return ""
+    saving = spread.figures["saving_pct"]
+    what = "a difference that is noise: it saves" if spread.is_noise("cost") else "a saving of"
+    return f", {what} {saving.low:z.2f} to {saving.high:z.2f} % in {spread.replays} replays"
+
+
+def _waiting(baseline: Outcome, other: Outcome) -> str:
+    before_s, after_s = baseline.mean_wait_s, other.mean_wait_s
+    verb = "fell" if after_s < before_s else "rose"
+    wait = f"the mean wait {verb} from {clock_text(before_s)} to {clock_text(after_s)} h"
+    if abs(after_s - before_s) < SAME_WAIT_S:
+        wait = f"the mean wait stayed at {clock_text(after_s)} h"
+    if other.worst_postponement_s <= 0:
+        return f"{wait}; no job started later"
+    return f"{wait}; the most postponed job started {clock_text(other.worst_postponement_s)} later"

@@ -1,0 +1,79 @@
+"""What a report is about: everything that its sections are made from, worked out once."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from offpeak.jobs import Trace
+from sim_backend.case import Prepared
+from sim_backend.compare import Comparison, usage_of
+from sim_backend.outcome import Outcome, Run
+from sim_backend.power_curve import PowerCurve, power_curve
+from sim_backend.spread import Spread
+from ui.report.calendar import Calendar, calendar_of
+from ui.report.figure import Key
+
+PALETTE = 8
+"""How many colours for policies the page has; a ninth policy gets the first again, with other dashes."""
+
+DASHES = ("", "8 4", "2 3", "8 3 2 3", "14 4")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A policy as the figures show it: its run, its figures and the machine's power, and its number."""
+
+    number: int
+    run: Run
+    outcome: Outcome
+    curve: PowerCurve
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.run.policy
+
+    @property
+    def key(self) -> Key:
+        """Its entry in a legend: told apart by its dashes, too."""
+        return Key(self.name, f"var(--policy-{self.number % PALETTE})", DASHES[self.number % len(DASHES)])
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A comparison with the log that it is of, and its policies in order, the baseline first.
+
+    `power_unit` suits the highest power: `power_unit_w` watts are one.
+    """
+
+    trace: Trace
+    prepared: Prepared
+    comparison: Comparison
+    spreads: tuple[Spread, ...]
+    calendar: Calendar
+    policies: tuple[Policy, ...]
+    power_unit: str
+    power_unit_w: float
+
+    @property
+    def unit(self) -> str:
+        """What jobs are allocated."""
+        return "node" if self.prepared.units_per_node == 1 else "processor"
+
+    @property
+    def others(self) -> tuple[Policy, ...]:
+        """The policies that are compared with the baseline."""
+        return self.policies[1:]
+
+
+def subject_of(trace: Trace, prepared: Prepared, comparison: Comparison, spreads: tuple[Spread, ...]) -> Subject:
+    """Return what the report of this comparison is made from."""
+    policies = tuple(_policies(comparison))
+    highest_w = max(float(policy.curve.total_w.max(initial=0.0)) for policy in policies)
+    unit, unit_w = next((u, w) for u, w in (("MW", 1e6), ("kW", 1e3), ("W", 1.0)) if highest_w >= 2 * w or w == 1)
+    return Subject(trace, prepared, comparison, spreads, calendar_of(comparison), policies, unit, unit_w)
+
+
+def _policies(comparison: Comparison) -> Iterator[Policy]:
+    for number, (run, outcome) in enumerate(zip(comparison.runs, comparison.outcomes, strict=True)):
+        usage = usage_of(comparison.case, run.schedule, comparison.begin_s, comparison.until_s)
+        yield Policy(number, run, outcome, power_curve(usage))

@@ -1,0 +1,63 @@
+"""Writes the report of a comparison: one HTML file that people look at and pass on."""
+
+from pathlib import Path
+
+from offpeak.files import check_writable, replacing
+from offpeak.jobs import Trace
+from sim_backend.busiest import busiest_window
+from sim_backend.case import Prepared
+from sim_backend.compare import Comparison
+from sim_backend.spread import Spread
+from ui.report.cost_figure import cost_figure
+from ui.report.foundations import Origin, foundations_section
+from ui.report.hours_figure import hours_figure
+from ui.report.job_blocks import MOST_JOBS
+from ui.report.jobs_figure import jobs_figure
+from ui.report.page import figure_section, page
+from ui.report.postponed_table import postponed_section
+from ui.report.power_figure import power_figure
+from ui.report.savings_table import savings_section
+from ui.report.subject import Subject, subject_of
+from ui.report.wait_figure import wait_figure
+
+
+def check_report_path(path: Path) -> None:
+    """Raise BadInput if a report cannot be written there: better known before a long replay than after it."""
+    check_writable(path, example="report.html")
+
+
+def write_report(
+    path: Path,
+    trace: Trace,
+    prepared: Prepared,
+    comparison: Comparison,
+    spreads: tuple[Spread, ...] = (),
+    *,
+    origin: Origin | None = None,
+) -> None:
+    """Write the report; CannotWrite where that fails, with no file half-written.
+
+    `spreads` are those of the policies in their order, or none; `origin` says how to get the report again.
+    """
+    content = report_html(subject_of(trace, prepared, comparison, spreads), origin).encode()
+    with replacing(path) as file:
+        file.write(content)
+
+
+def report_html(subject: Subject, origin: Origin | None = None) -> str:
+    """Return the page."""
+    schedules = [policy.run.schedule for policy in subject.policies]
+    busiest = busiest_window(subject.policies[0].curve, schedules, most_jobs=MOST_JOBS)
+    return page(
+        subject,
+        [
+            savings_section(subject),
+            figure_section(power_figure(subject, busiest)),
+            figure_section(hours_figure(subject)),
+            figure_section(cost_figure(subject)),
+            figure_section(wait_figure(subject)),
+            postponed_section(subject),
+            figure_section(jobs_figure(subject, busiest)),
+            foundations_section(subject, origin),
+        ],
+    )
