@@ -32,27 +32,39 @@ def replay_often(
     *,
     replays: int,
     seed: int,
-    draw_power: DrawPower | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> tuple[Spread, ...]:
-    """Return each policy's figures over that many replays, with every submit time 0 to 60 s later than in the log.
+    """Return each policy's figures over that many replays, with every submit time 0 to 60 s later than in the log."""
+    return spreads_of(replay_each(case, policies, range(replays), seed=seed, progress=progress))
+
+
+def replay_each(
+    case: Case,
+    policies: tuple[Policy, ...],
+    numbers: range,
+    *,
+    seed: int,
+    draw_power: DrawPower | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> list[tuple[Outcome, ...]]:
+    """Return the outcomes of all policies in the replays of these numbers, in their order.
 
     With `draw_power` the jobs' draws, too, differ from replay to replay. Replay number i has the seed (seed, i), so
     that its result depends neither on the others nor on the number of processors, over which they run in parallel.
-    `progress` is told how many are done.
+    `progress` is told how many are done, those before the first of the numbers included.
     """
-    done = 0
+    done = numbers.start
     outcomes: dict[int, tuple[Outcome, ...]] = {}
     with _threads() as (pool, stop):
         futures = {
             pool.submit(_one, case, policies, np.random.default_rng([seed, number]), draw_power, stop): number
-            for number in range(replays)
+            for number in numbers
         }
         for future in as_completed(futures):
             outcomes[futures[future]] = future.result()
             done += 1
             progress(done)
-    return spreads_of([outcomes[number] for number in range(replays)])
+    return [outcomes[number] for number in numbers]
 
 
 @contextmanager

@@ -6,17 +6,13 @@ import typer
 
 from offpeak.errors import BadInput
 from offpeak.settings import Settings
-from sim_backend.estimate.savings import estimate_savings
+from sim_backend.estimate.savings import MOST_REPLAYS, estimate_savings
 from sim_backend.policy import parse_policy
 from ui.accounting_source import Accounting, accounting_of
 from ui.estimate_command import DAYS, Request
 from ui.estimate_json import estimate_json
 from ui.estimate_text import print_estimate
-from ui.options import FEWEST_REPLAYS
 from ui.progress import repeat_progress
-
-REPLAYS = 20
-MANY_JOBS = 100_000
 
 
 def answer(settings: Settings, request: Request) -> None:
@@ -25,25 +21,19 @@ def answer(settings: Settings, request: Request) -> None:
     if len(policies) < 2:
         raise BadInput("an estimate needs a baseline and another policy", hint="--policy easy,greedy")
     accounting = accounting_of(request.log, request.days or DAYS, settings.log, lenient=request.lenient)
-    replays = request.replays or _replays(len(accounting.trace.jobs))
-    with repeat_progress(replays) as progress:
+    with repeat_progress(request.replays or MOST_REPLAYS) as progress:
         estimate = estimate_savings(
             accounting.trace,
             _with_nodes(settings, accounting),
             policies,
             days=request.days,
-            replays=replays,
+            replays=request.replays,
             progress=progress,
         )
     if request.as_json:
         typer.echo(estimate_json(estimate))
     else:
         print_estimate(estimate)
-
-
-def _replays(jobs: int) -> int:
-    """Return how often to replay: chance evens out over many jobs, and they take their time."""
-    return REPLAYS if jobs <= MANY_JOBS else FEWEST_REPLAYS
 
 
 def _with_nodes(settings: Settings, accounting: Accounting) -> Settings:

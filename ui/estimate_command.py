@@ -44,7 +44,7 @@ def estimate(
         typer.Option(
             min=FEWEST_REPLAYS,
             help="Replays with shifted submit times that tell savings from chance."
-            f" [default: 20, {FEWEST_REPLAYS} of a log with more than 100,000 jobs]",
+            " [default: 20, or the first 4 if their savings hardly differ]",
         ),
     ] = None,
     lenient: Annotated[bool, typer.Option("--lenient", help="Skip malformed lines and count them.")] = False,

@@ -9,7 +9,7 @@ from offpeak.plural import counted
 from offpeak.zones import date_text
 from sim_backend.estimate.logged_use import Bounds, LoggedUse
 from sim_backend.estimate.reasons import reasons
-from sim_backend.estimate.savings import Estimate, Saving
+from sim_backend.estimate.savings import FIRST_REPLAYS, SETTLED_PCT, Estimate, Saving
 from ui.clock_text import clock_text
 from ui.comparison_table import NOT_WRAPPED, figure, length_text, remarks
 from ui.spread_table import NOISE
@@ -112,9 +112,10 @@ def assumptions(estimate: Estimate) -> list[str]:
     """Return what the figures rest on, in sentences."""
     first = estimate.spreads[0]
     wait = first.figures["mean_wait_s"]
+    few = f"they differ by less than {SETTLED_PCT} points of the saving, so no more were needed"
     replay = (
         f"each figure of a policy is from {first.replays} replays with submit times shifted by up to a minute; "
-        "ranges hold 19 of 20 of them"
+        + (few if first.replays == FIRST_REPLAYS else "ranges hold 19 of 20 of them")
     )
     likeness = (
         f"{first.policy} replayed lets jobs wait {clock_text(wait.mean)} on average, the log "

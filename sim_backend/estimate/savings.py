@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -12,14 +13,19 @@ from sim_backend.case import Prepared, prepare
 from sim_backend.compare import Comparison, compare
 from sim_backend.estimate.logged_use import Bounds, LoggedUse, logged_use
 from sim_backend.estimate.priced import priced
+from sim_backend.outcome import Outcome
 from sim_backend.policy import Policy
-from sim_backend.replays import replay_often
-from sim_backend.spread import Spread
+from sim_backend.replays import replay_each
+from sim_backend.spread import Spread, spreads_of
 from sim_backend.traces.period import known_period_s, last_days
 
 YEAR_S = 365.25 * 86_400
 HARDLY_PCT = 0.5
 """Savings that stay below this share of the bill are called hardly worth it."""
+
+MOST_REPLAYS, FIRST_REPLAYS = 20, 4
+SETTLED_PCT = 0.05
+"""Where the range of the first replays' savings is narrower, more of them would show the same figures."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ class Estimate:
     """What was used, what reordering would have saved, and how well the baseline's replay resembles the log.
 
     `trace` is the log cut to the period. `spreads` holds the replays of all policies, the baseline first; `comparison`
-    the replay of the log as it is.
+    the replay of the log as it is, of the baseline alone.
     """
 
     trace: Trace
@@ -66,29 +72,40 @@ def estimate_savings(
     policies: tuple[Policy, ...],
     *,
     days: int | None,
-    replays: int,
+    replays: int | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Estimate:
     """Return the estimate of a log's last days, or of all that it knows whole, for the baseline and other policies.
 
-    BadTrace or BadPrices as `prepare` raises them, or if no job ran in that time.
+    `replays` is how often to replay; None stands for MOST_REPLAYS, or the first few if they hardly differ. BadTrace or
+    BadPrices as `prepare` raises them, or if no job ran in that time.
     """
     whole = started(trace, settings, policies[0])
     cut = priced(last_days(whole, days), settings.prices)
     prepared = prepare(cut, settings, start=None)
-    comparison = compare(prepared.case, policies)
-    spreads = replay_often(
+    comparison = compare(prepared.case, policies[:1])
+    replay = partial(
+        replay_each,
         prepared.case,
         policies,
-        replays=replays,
         seed=settings.power.seed,
         draw_power=prepared.power.draw_w if prepared.power.is_drawn else None,
         progress=progress,
     )
+    spreads = spreads_of(replay(range(replays)) if replays else _until_settled(replay))
     period_s = (int(cut.jobs.submit_s[0]), known_period_s(cut.jobs)[1])
     used = logged_use(comparison.case, _draws_w(prepared), *period_s)
     savings = tuple(_saving(spread, used, prepared.power.assumed) for spread in spreads[1:])
     return Estimate(cut, prepared, used, savings, spreads, comparison)
+
+
+def _until_settled(replay: Callable[[range], list[tuple[Outcome, ...]]]) -> list[tuple[Outcome, ...]]:
+    """Return a few replays if their savings hardly differ, as those of many jobs do, else all of them."""
+    outcomes = replay(range(FIRST_REPLAYS))
+    saved = [spread.figures["saving_pct"] for spread in spreads_of(outcomes)]
+    if all(each.high - each.low < SETTLED_PCT for each in saved):
+        return outcomes
+    return outcomes + replay(range(FIRST_REPLAYS, MOST_REPLAYS))
 
 
 def started(trace: Trace, settings: Settings, baseline: Policy) -> Trace:

@@ -2,6 +2,7 @@
 
 import threading
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,9 +15,10 @@ from offpeak.settings import PriceSettings, SchedulingSettings
 from plugin.window_policy import EXTERNAL, WindowPolicy, WindowView
 from sim_backend.compare import Case
 from sim_backend.electricity import prices_of
-from sim_backend.outcome import Machine
+from sim_backend.outcome import Machine, Outcome
 from sim_backend.policy import parse_policy
-from sim_backend.replays import LARGEST_SHIFT_S, replay_often, shifted
+from sim_backend.replays import LARGEST_SHIFT_S, replay_each, replay_often, shifted
+from sim_backend.spread import spreads_of
 from sim_backend.workloads.lublin import lublin_jobs
 
 NODES = 32
@@ -53,6 +55,20 @@ def test_the_same_seed_gives_the_same_spread_and_another_seed_another() -> None:
     assert {spread.replays for spread in first} == {6}
 
 
+def test_more_replays_go_on_where_fewer_stopped() -> None:
+    told: list[int] = []
+    first, rest = (replay_each(CASE, POLICIES, some, seed=7, progress=told.append) for some in (range(2), range(2, 5)))
+    assert [replay_figures(each) for each in first + rest] == [
+        replay_figures(each) for each in replay_each(CASE, POLICIES, range(5), seed=7)
+    ]
+    assert told == [1, 2, 3, 4, 5]
+
+
+def replay_figures(outcomes: tuple[Outcome, ...]) -> list[Outcome]:
+    """The outcomes without the time that it took to find them."""
+    return [replace(outcome, simulate_s=0.0) for outcome in outcomes]
+
+
 def test_progress_tells_of_each_replay() -> None:
     told: list[int] = []
     replay_often(CASE, POLICIES, replays=3, seed=7, progress=told.append)
@@ -62,9 +78,8 @@ def test_progress_tells_of_each_replay() -> None:
 def test_drawing_the_power_anew_widens_what_the_energy_may_be() -> None:
     flat = replace(CASE, node_power_w=np.full(len(CASE.jobs), 200.0))
     _, fixed = replay_often(flat, POLICIES, replays=5, seed=1)
-    _, drawn = replay_often(
-        flat, POLICIES, replays=5, seed=1, draw_power=lambda rng: rng.uniform(100, 300, len(flat.jobs))
-    )
+    draw = partial(np.random.Generator.uniform, low=100, high=300, size=len(flat.jobs))
+    _, drawn = spreads_of(replay_each(flat, POLICIES, range(5), seed=1, draw_power=draw))
     assert drawn.figures["energy_kwh"].high - drawn.figures["energy_kwh"].low > 5 * (
         fixed.figures["energy_kwh"].high - fixed.figures["energy_kwh"].low
     )

@@ -14,7 +14,7 @@ from offpeak.prices.series import Series
 from offpeak.settings import PowerSettings, PriceSettings, SchedulingSettings, Settings
 from offpeak.zones import DAY_S
 from sim_backend.estimate.reasons import reasons
-from sim_backend.estimate.savings import Estimate, estimate_savings
+from sim_backend.estimate.savings import FIRST_REPLAYS, MOST_REPLAYS, Estimate, estimate_savings
 from sim_backend.policy import parse_policy
 from sim_backend.sample import SAMPLE_LOG
 from sim_backend.traces.swf.read import read_swf
@@ -108,6 +108,14 @@ def test_one_job_is_enough() -> None:
     made = estimate_of(one)
     assert made.used.energy_kwh.middle > 0
     assert made.savings[0].is_noise
+
+
+def test_few_replays_are_enough_where_they_hardly_differ() -> None:
+    alike = Settings(prices=TARIFF, power=PowerSettings(job="constant:200W"))
+    settled = estimate_savings(sample(), alike, POLICIES, days=DAYS)
+    unsettled = estimate_savings(sample(), Settings(prices=TARIFF), POLICIES, days=DAYS)
+    assert [spread.replays for spread in settled.spreads] == [FIRST_REPLAYS] * 2
+    assert [spread.replays for spread in unsettled.spreads] == [MOST_REPLAYS] * 2
 
 
 def test_a_log_without_jobs_is_refused() -> None:
