@@ -5,8 +5,8 @@ import numpy as np
 from offpeak.job_power import POWER_CLASSES, power_class
 from offpeak.jobs import Int64
 from offpeak.plural import counted
-from sim_backend.busiest import Window
-from sim_backend.placement import placed
+from sim_backend.figures.busiest import Window
+from sim_backend.figures.placement import placed
 from ui.report.figure import Json, Key, packed
 from ui.report.subject import Policy, Subject
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from offpeak.jobs import Int64
-from sim_backend.busiest import Window
-from sim_backend.power_curve import within
+from sim_backend.figures.busiest import Window
+from sim_backend.figures.power_curve import within
 from ui.report.figure import Figure, Json, axis, time_axis
 from ui.report.job_blocks import blocks_json, class_keys, shown_jobs
 from ui.report.power_figure import HIDDEN_AXIS, price_trace, shading

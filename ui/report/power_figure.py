@@ -3,7 +3,7 @@
 import numpy as np
 
 from offpeak.zones import DAY_S
-from sim_backend.busiest import Window
+from sim_backend.figures.busiest import Window
 from ui.report.figure import Figure, Json, axis, line, name_text, time_axis
 from ui.report.subject import Subject
 from ui.report.time_steps import KEYS, PRICE_KEY, Steps, peak_trace, power_traces, price_edges, step_trace, steps_of

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from offpeak.jobs import Trace
 from sim_backend.case import Prepared
 from sim_backend.compare import Comparison, usage_of
+from sim_backend.figures.power_curve import PowerCurve, power_curve
 from sim_backend.outcome import Outcome, Run
-from sim_backend.power_curve import PowerCurve, power_curve
 from sim_backend.spread import Spread
 from ui.report.calendar import Calendar, calendar_of
 from ui.report.figure import Key

@@ -6,9 +6,9 @@ import numpy as np
 
 from offpeak.jobs import Float64, Int64
 from offpeak.prices.peak import Peak
-from sim_backend.busiest import Window
 from sim_backend.electricity import LaidSeries, Prices, peak_times
-from sim_backend.power_curve import PowerCurve, extreme_pieces
+from sim_backend.figures.busiest import Window
+from sim_backend.figures.power_curve import PowerCurve, extreme_pieces
 from ui.report.calendar import Calendar
 from ui.report.figure import Json, Key, packed
 from ui.report.subject import Policy, Subject

@@ -3,7 +3,7 @@
 import numpy as np
 
 from offpeak.jobs import Int64
-from sim_backend.distribution import cumulative_share
+from sim_backend.figures.distribution import cumulative_share
 from ui.report.figure import Figure, Json, axis, line, name_text, packed
 from ui.report.subject import Policy, Subject
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from offpeak.files import check_writable, replacing
 from offpeak.jobs import Trace
-from sim_backend.busiest import busiest_window
 from sim_backend.case import Prepared
 from sim_backend.compare import Comparison
+from sim_backend.figures.busiest import busiest_window
 from sim_backend.spread import Spread
 from ui.report.cost_figure import cost_figure
 from ui.report.foundations import Origin, foundations_section

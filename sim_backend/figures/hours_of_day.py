@@ -8,7 +8,7 @@ from offpeak.accounting import integrals, known_time_meter, meter
 from offpeak.jobs import Float64, Int64
 from offpeak.zones import DAY_S, local_days, local_edges_s, to_local_s
 from sim_backend.electricity import LaidSeries
-from sim_backend.power_curve import PowerCurve, integral_between
+from sim_backend.figures.power_curve import PowerCurve, integral_between
 
 HOURS = 24
 HOUR_S = 3600

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from offpeak.jobs import Int64
 from offpeak.zones import WEEK_S
-from sim_backend.power_curve import PowerCurve, integral_between
+from sim_backend.figures.power_curve import PowerCurve, integral_between
 from sim_backend.replay import Schedule
 
 SHORTEST_S = 12 * 3600

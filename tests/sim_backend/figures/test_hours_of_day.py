@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from offpeak.accounting import Usage
 from offpeak.prices.series import Series
 from sim_backend.electricity import LaidSeries
-from sim_backend.hours_of_day import HOURS, clock_hours, mean_by_hour, mean_price_by_hour
-from sim_backend.power_curve import power_curve
+from sim_backend.figures.hours_of_day import HOURS, clock_hours, mean_by_hour, mean_price_by_hour
+from sim_backend.figures.power_curve import power_curve
 
 ZONES = (UTC, ZoneInfo("Europe/Berlin"), ZoneInfo("Asia/Kolkata"), ZoneInfo("Australia/Lord_Howe"))
 

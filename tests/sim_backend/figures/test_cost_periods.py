@@ -13,8 +13,8 @@ from offpeak.prices.lay import LogSpan
 from offpeak.settings import PriceSettings, SchedulingSettings
 from offpeak.zones import DAY_S, date_text
 from sim_backend.compare import Case, Comparison, compare
-from sim_backend.cost_periods import MOST_PERIODS, cost_by_period, cost_periods
 from sim_backend.electricity import prices_of
+from sim_backend.figures.cost_periods import MOST_PERIODS, cost_by_period, cost_periods
 from sim_backend.outcome import Machine
 from sim_backend.policy import parse_policy
 from sim_backend.workloads.lublin import lublin_jobs

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.accounting import Usage, constant_meter, energy_and_charge
-from sim_backend.power_curve import extreme_pieces, integral_between, power_curve, within
+from sim_backend.figures.power_curve import extreme_pieces, integral_between, power_curve, within
 
 NODES, IDLE_W = 10, 50.0
 RUN = st.tuples(st.integers(0, 60), st.integers(0, 20), st.integers(1, NODES), st.sampled_from([100.0, 0.1, 333.3]))
