@@ -35,8 +35,8 @@ $(BIN)/python:
 demo: install
 	@$(BIN)/offpeak simulate $(SAMPLE)/sample.swf.gz --prices $(SAMPLE)/sample_prices_eur_per_mwh.csv.gz
 	@echo
-	@echo "That was a bundled log. With your own: $(BIN)/offpeak simulate LOG --prices PRICES.csv"
-	@echo "Every option: $(BIN)/offpeak simulate --help"
+	@echo "That was a bundled log. With your own: $(BIN)/offpeak simulate LOG --prices PRICES.csv --report report.html"
+	@echo "On a cluster's head node: $(BIN)/offpeak estimate --prices PRICES.csv"
 
 test: dev
 	@.ci/prepare-peers

@@ -3,6 +3,7 @@
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.accounting import accounting_benchmarks
 from benchmarks.bars import Measured, machine
 from benchmarks.command import command_benchmarks
 from benchmarks.engine import engine_benchmarks
@@ -10,6 +11,7 @@ from benchmarks.generate import generate_benchmarks
 from benchmarks.growth import growth_benchmarks
 
 WIDTH_IN_PIPES = 160
+GROUPS = (engine_benchmarks, command_benchmarks, accounting_benchmarks, generate_benchmarks, growth_benchmarks)
 
 
 def main() -> None:
@@ -17,7 +19,7 @@ def main() -> None:
     table = Table(title=machine(), title_justify="left", box=None, pad_edge=False, header_style="bold")
     for header in ("what", "measured", "bar", "", "data"):
         table.add_column(header, justify="right" if header in ("measured", "bar") else "left")
-    for group in (engine_benchmarks, command_benchmarks, generate_benchmarks, growth_benchmarks):
+    for group in GROUPS:
         for measured in group():
             table.add_row(*row(measured))
     console = Console(highlight=False)

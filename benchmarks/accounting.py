@@ -1,4 +1,4 @@
-"""Reading Slurm's accounting: a dump of `sacct` of a million lines, with and without job steps."""
+"""A dump of `sacct` of a million lines, with and without job steps: reading it, and `offpeak estimate` on it."""
 
 import subprocess
 import sys
@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
+from statistics import median
 
 from benchmarks.bars import Measured
+from benchmarks.command import ROUNDS, run_cold
+from benchmarks.logs import price_file
 from offpeak.settings import SchedulingSettings
 from sim_backend.policy import parse_policy
 from sim_backend.replay import replay
@@ -46,6 +49,10 @@ def accounting_benchmarks() -> Iterator[Measured]:
             seconds, mib = map(float, answer.stdout.split())
             yield Measured("reading a million lines of sacct", seconds, "s", 2.5, False, data)
             yield Measured("its peak memory", mib, "MiB", 600.0, False, data)
+            command = ("estimate", str(path), "--prices", str(price_file()), "--time-zone", "UTC")
+            runs = [run_cold(*command) for _ in range(ROUNDS)]
+            yield Measured("estimate, cold process", median(run[0] for run in runs), "s", 10.0, False, data)
+            yield Measured("its peak memory", max(run[1] for run in runs), "MiB", 1024.0, False, data)
 
 
 def write_dump(path: Path, lines: int, *, steps: bool) -> None:

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -20,6 +20,7 @@ from sim_backend.workloads.lublin import lublin_jobs
 
 OFFPEAK = Path(sys.executable).with_name("offpeak")
 ROUNDS = 5
+NOTHING_MORE: Mapping[str, str] = {}
 MEASURE = """
 import resource, subprocess, sys, time
 begin = time.perf_counter()
@@ -32,13 +33,19 @@ def command_benchmarks() -> Iterator[Measured]:
     """Measure what a user waits for."""
     with tempfile.TemporaryDirectory() as folder:
         log, prices, data = _large_log(Path(folder))
-        arguments = [str(log), "--prices", str(prices), "--policy", "easy,greedy,knapsack", "--json"]
-        runs = [_run(arguments, {}) for _ in range(ROUNDS + 1)][1:]
+        arguments = ["simulate", str(log), "--prices", str(prices), "--policy", "easy,greedy,knapsack", "--json"]
+        runs = [run_cold(*arguments) for _ in range(ROUNDS + 1)][1:]
         yield Measured("simulate, three policies, cold process", median(run[0] for run in runs), "s", 4.0, False, data)
         yield Measured("its peak memory", median(run[1] for run in runs), "MiB", 400.0, False, data)
-        sample = [str(SAMPLE_LOG), "--prices", str(SAMPLE_PRICES), "--json"]
-        first_s, _ = _run(sample, {"NUMBA_CACHE_DIR": str(Path(folder) / "cache")})
+        sample = ["simulate", str(SAMPLE_LOG), "--prices", str(SAMPLE_PRICES), "--json"]
+        first_s, _ = run_cold(*sample, environment={"NUMBA_CACHE_DIR": str(Path(folder) / "cache")})
         yield Measured("simulate, first run ever, nothing compiled", first_s, "s", 20.0, False, "bundled sample")
+        plain_s = median(run[0] for run in runs)
+        report = [run_cold(*arguments, "--report", str(Path(folder) / "report.html")) for _ in range(ROUNDS)]
+        written_s = median(run[0] for run in report) - plain_s
+        yield Measured("writing its report, beyond that", written_s, "s", 3.0, False, data)
+        size_mb = (Path(folder) / "report.html").stat().st_size / 1e6
+        yield Measured("the report's size", size_mb, "MB", 8.0, False, data)
         yield from _reading(Path(folder))
     yield Measured("default install, .venv", _default_install_mb(), "MB", 700.0, False, "make install, fresh")
 
@@ -53,10 +60,10 @@ def _large_log(folder: Path) -> tuple[Path, Path, str]:
     return log, SAMPLE_PRICES, "generated log of 230,000 jobs"
 
 
-def _run(arguments: list[str], environment: dict[str, str]) -> tuple[float, float]:
-    """Return wall time [s] and peak memory [MiB] of one run of `offpeak simulate`."""
+def run_cold(*arguments: str, environment: Mapping[str, str] = NOTHING_MORE) -> tuple[float, float]:
+    """Return wall time [s] and peak memory [MiB] of one run of `offpeak`."""
     # A process begins with its parent's peak memory: the parent has to be a small one.
-    measure = [sys.executable, "-ISc", MEASURE, str(OFFPEAK), "simulate", *arguments]
+    measure = [sys.executable, "-ISc", MEASURE, str(OFFPEAK), *arguments]
     answer = subprocess.run(measure, check=True, capture_output=True, text=True, env={**os.environ, **environment})
     wall_s, kib = answer.stderr.split()[-2:]
     return float(wall_s), float(kib) / 1024

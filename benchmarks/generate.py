@@ -1,13 +1,11 @@
 """`offpeak generate` as a cold process: a million jobs with modelled estimates, written as plain text."""
 
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.bars import Measured
-from benchmarks.command import MEASURE, OFFPEAK
+from benchmarks.command import run_cold
 
 ROUNDS = 5
 JOBS = 1_000_000
@@ -25,9 +23,5 @@ def generate_benchmarks() -> Iterator[Measured]:
 def _run(model: str) -> tuple[float, float]:
     """Return wall time [s] and peak memory [MiB]."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [str(OFFPEAK), "generate", str(Path(folder) / "log.swf"), "--jobs", str(JOBS), "--nodes", "128"]
-        # A process begins with its parent's peak memory: the parent has to be a small one.
-        measure = [sys.executable, "-ISc", MEASURE, *command, "--model", model]
-        answer = subprocess.run(measure, check=True, capture_output=True, text=True)
-    wall_s, kib = answer.stderr.split()[-2:]
-    return float(wall_s), float(kib) / 1024
+        out = str(Path(folder) / "log.swf")
+        return run_cold("generate", out, "--jobs", str(JOBS), "--nodes", "128", "--model", model)
