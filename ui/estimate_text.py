@@ -15,7 +15,7 @@ from ui.comparison_table import NOT_WRAPPED, figure, length_text, remarks
 from ui.spread_table import NOISE
 
 A_MWH_KWH = 1000
-CAPABILITIES = {"order": "another order of the queue"}
+CAPABILITIES = {"order": "queue order"}
 
 
 def print_estimate(estimate: Estimate) -> None:

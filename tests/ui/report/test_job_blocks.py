@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from offpeak.jobs import Int64
-from sim_backend.busiest import Window
+from sim_backend.figures.busiest import Window
 from ui.report import job_blocks
 from ui.report.figure import Json
 from ui.report.job_blocks import blocks_json, class_keys, shown_jobs

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from offpeak.jobs import Float64
-from sim_backend.busiest import Window
+from sim_backend.figures.busiest import Window
 from ui.report.figure import Json
 from ui.report.subject import Subject
 from ui.report.time_steps import MOST_STEPS, peak_trace, price_edges, step_trace, steps_of
