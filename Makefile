@@ -3,7 +3,7 @@
 # make check     style, types, layers, content of the wheel
 # make test      the tests
 # make bench     the benchmarks
-# make reference the generated pages of docs/reference and the picture of the README
+# make reference the generated pages of docs/reference and the pictures of the README
 # make clean     removes .venv and everything that was made
 
 PYTHON ?= python3
@@ -55,6 +55,7 @@ bench: dev
 reference: dev
 	@$(BIN)/python -m ui.reference
 	@$(BIN)/python docs/picture.py
+	@$(BIN)/python docs/report_picture.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

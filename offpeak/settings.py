@@ -71,7 +71,7 @@ class PriceSettings:
     tariff: str = _row(
         TEXT,
         "--tariff",
-        "Two prices and the hours of the dear one, used when there is no price file; days=, holidays=, zone= as well.",
+        "Two prices and the hours of the dear one, on the log's clock or that of zone=; days= and holidays= as well.",
         default="on=90EUR/MWh,off=30EUR/MWh,hours=09:00-23:00",
     )
     peak_rule: str = _row(

@@ -41,6 +41,11 @@ def parse_zone(text: str) -> tzinfo:
         raise BadInput(f"unknown time zone {text!r}", hint=hint) from None
 
 
+def zone_text(zone: tzinfo) -> str | None:
+    """Return what `parse_zone` reads as this zone; None for one that was read from a file and has no name."""
+    return zone.key if isinstance(zone, ZoneInfo) else str(zone)
+
+
 def machine_zone(etc: Path = Path("/etc")) -> tzinfo:
     """Return the zone of this machine's clock: TZ, else /etc/localtime, else /etc/timezone, else UTC.
 

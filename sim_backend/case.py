@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, replace
 from datetime import UTC
-from zoneinfo import ZoneInfo
 
 from offpeak.job_draws import JobPower, job_power_of
 from offpeak.jobs import Jobs, Rejected, Trace
 from offpeak.prices.lay import LogSpan
 from offpeak.settings import Settings
+from offpeak.zones import parse_zone
 from sim_backend.compare import Case
 from sim_backend.electricity import carbon_of, prices_of
 from sim_backend.machine_size import units_of
@@ -26,9 +26,12 @@ class Prepared:
     units_per_node: int
 
 
-def prepare(trace: Trace, settings: Settings, *, start: str | None) -> Prepared:
-    """Return the case of a log under these settings. BadTrace if no job can run, BadPrices if the prices do not fit."""
-    units = units_of(trace, settings.machine)
+def prepare(trace: Trace, settings: Settings, *, start: str | None, whole: Trace | None = None) -> Prepared:
+    """Return the case of a log under these settings; `whole` is the log before it was cut, if it was.
+
+    BadTrace if no job can run, BadPrices if the prices do not fit.
+    """
+    units = units_of(trace, settings.machine, whole)
     jobs, rejected = runnable(replace(trace, jobs=units.jobs), units.size)
     power = job_power_of(jobs, settings.power, units.per_node)
     log = log_span(trace, jobs)
@@ -44,5 +47,5 @@ def log_span(trace: Trace, jobs: Jobs) -> LogSpan:
         first_s=int(jobs.submit_s[0]),
         last_s=int((jobs.submit_s + jobs.runtime_s).max()),
         unix_start_s=trace.unix_start_s,
-        zone=ZoneInfo(trace.time_zone) if trace.time_zone else UTC,
+        zone=parse_zone(trace.time_zone) if trace.time_zone else UTC,
     )

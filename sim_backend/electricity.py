@@ -72,7 +72,7 @@ def prices_of(log: LogSpan, prices: PriceSettings, start: str | None) -> Prices:
     """Return the price file or tariff of the settings, laid on the log at the date `start` or by the rules of `lay`."""
     when = parse_start(start, log.zone) if start else None
     if prices.file is None:
-        tariff = parse_tariff(prices.tariff)
+        tariff = parse_tariff(prices.tariff, log.zone)
         return Prices(_laid_tariff(log, tariff, when), tariff.hours)
     series = read_series(prices.file, parse_layout(prices.layout or ""))
     if series.unit == CARBON_UNIT:

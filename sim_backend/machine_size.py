@@ -21,17 +21,19 @@ class Units:
     notes: tuple[str, ...] = ()
 
 
-def units_of(trace: Trace, machine: MachineSettings) -> Units:
+def units_of(trace: Trace, machine: MachineSettings, whole: Trace | None = None) -> Units:
     """Return the log in whole nodes where its unit is the node or `processors_per_node` says how to count them.
 
-    BadTrace if the machine's size can be told from nothing.
+    `whole` is the log before it was cut, if it was: what was in use in all of it tells more of the machine. BadTrace if
+    the machine's size can be told from nothing.
     """
+    seen = (whole or trace).jobs
     per_node = machine.processors_per_node
     if trace.units_per_node is None:
         return Units(whole_nodes(trace.jobs, per_node), _whole(trace, _told_size(trace, machine), per_node), 1)
     if trace.units_per_node > 1 and per_node > 1:
-        return _accounted(whole_nodes(trace.jobs, per_node), machine, 1)
-    return _accounted(trace.jobs, machine, trace.units_per_node)
+        return _accounted(whole_nodes(trace.jobs, per_node), machine, 1, whole_nodes(seen, per_node))
+    return _accounted(trace.jobs, machine, trace.units_per_node, seen)
 
 
 def _told_size(trace: Trace, machine: MachineSettings) -> int:
@@ -58,9 +60,9 @@ def _whole(trace: Trace, processors: int, per_node: int) -> int:
     return processors // per_node
 
 
-def _accounted(jobs: Jobs, machine: MachineSettings, per_node: int) -> Units:
+def _accounted(jobs: Jobs, machine: MachineSettings, per_node: int, seen: Jobs) -> Units:
     """Return the units of an accounting log: it does not tell the machine's size, but what was in use."""
-    used_nodes = -(-most_in_use(jobs) // per_node)
+    used_nodes = -(-most_in_use(seen) // per_node)
     if machine.nodes is None:
         note = f"size of the machine: {counted(used_nodes, 'node')}, the most in use at once; --nodes N says otherwise"
         return Units(jobs, used_nodes * per_node, per_node, (note,))

@@ -50,7 +50,7 @@ def print_comparison(
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = NOT_WRAPPED
-    console.print(headline(trace, comparison))
+    console.print(headline(trace, prepared, comparison))
     console.print()
     console.print(fitting_table(console, comparison.outcomes))
     console.print()
@@ -65,11 +65,12 @@ def print_comparison(
             print_groups(console, outcome, kind, rows)
 
 
-def headline(trace: Trace, comparison: Comparison) -> str:
+def headline(trace: Trace, prepared: Prepared, comparison: Comparison) -> str:
     """Say in a line what was replayed."""
     case = comparison.case
     length = length_text(comparison.until_s - comparison.begin_s)
-    what = f"{counted(len(case.jobs), 'job')} on {counted(case.machine.size, 'node')}, {length}"
+    nodes = counted(case.machine.size // prepared.units_per_node, "node")
+    what = f"{counted(len(case.jobs), 'job')} on {nodes}, {length}"
     return f"{trace.name}: {what}, priced by {case.prices.laid.series.source}"
 
 

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from offpeak.plural import counted
-from offpeak.zones import date_text
+from offpeak.zones import date_text, zone_text
 from sim_backend.estimate.logged_use import Bounds, LoggedUse
 from sim_backend.estimate.reasons import reasons
 from sim_backend.estimate.savings import FIRST_REPLAYS, SETTLED_PCT, Estimate, Saving
@@ -121,7 +121,15 @@ def assumptions(estimate: Estimate) -> list[str]:
         f"{first.policy} replayed lets jobs wait {clock_text(wait.mean)} on average, the log "
         f"{clock_text(estimate.used.mean_wait_s)}: the nearer, the better the replay stands for the cluster"
     )
-    return [replay, likeness, *_power_lines(estimate), *remarks(estimate.trace, estimate.prepared, estimate.comparison)]
+    zone = zone_text(estimate.comparison.case.prices.laid.zone) or "this machine"
+    clock = f"hours and days are those of the clock of {zone}; --time-zone names another"
+    return [
+        replay,
+        likeness,
+        clock,
+        *_power_lines(estimate),
+        *remarks(estimate.trace, estimate.prepared, estimate.comparison),
+    ]
 
 
 def _power_lines(estimate: Estimate) -> list[str]:

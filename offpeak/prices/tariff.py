@@ -1,6 +1,7 @@
 """Time-of-use tariffs: two prices and the local hours in which the dear one holds."""
 
 from dataclasses import dataclass
+from datetime import UTC, tzinfo
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from offpeak.zones import parse_zone
 
 KEYS = ("on", "off", "hours", "days", "holidays", "zone")
 # The customary on-peak hours of the work on dynamic pricing: 09:00 to 23:00, on every day.
-DEFAULTS = {"hours": "09:00-23:00", "days": "mon-sun", "holidays": "", "zone": "UTC"}
+DEFAULTS = {"hours": "09:00-23:00", "days": "mon-sun", "holidays": ""}
 EXAMPLE = "write it like on=90EUR/MWh,off=30EUR/MWh,hours=09:00-23:00,days=mon-fri,zone=Europe/Berlin"
 
 
@@ -29,10 +30,11 @@ class Tariff:
     text: str
 
 
-def parse_tariff(text: str) -> Tariff:
+def parse_tariff(text: str, zone: tzinfo = UTC) -> Tariff:
     """Return the tariff of "on=90EUR/MWh,off=30EUR/MWh,hours=09:00-23:00,days=mon-fri,holidays=DE,zone=Europe/Berlin".
 
-    Only `on` and `off` are needed. BadPrices or BadInput, with what to write instead, for anything else.
+    Only `on` and `off` are needed; the hours are on the clock of `zone` unless it names one. BadPrices or BadInput,
+    with what to write instead, for anything else.
     """
     pairs = parse_pairs(text, known=KEYS, error=BadPrices)
     if "on" not in pairs or "off" not in pairs:
@@ -41,13 +43,14 @@ def parse_tariff(text: str) -> Tariff:
     off_per_mwh, off_currency = parse_price(pairs["off"])
     if currency != off_currency:
         raise BadPrices(f"the tariff {text!r} mixes {currency} and {off_currency}", hint="use one currency")
-    return Tariff(on_per_mwh, off_per_mwh, currency, _hours(DEFAULTS | pairs), text)
+    return Tariff(on_per_mwh, off_per_mwh, currency, _hours(DEFAULTS | pairs, zone), text)
 
 
-def _hours(pairs: dict[str, str]) -> ClockHours:
+def _hours(pairs: dict[str, str], zone: tzinfo) -> ClockHours:
     from_s, until_s = parse_hours(pairs["hours"])
+    named = parse_zone(pairs["zone"]) if "zone" in pairs else None
     place = pairs["holidays"] and check_holidays(pairs["holidays"])
-    return ClockHours(from_s, until_s, parse_days(pairs["days"]), place, parse_zone(pairs["zone"]))
+    return ClockHours(from_s, until_s, parse_days(pairs["days"]), place, named or zone)
 
 
 def tariff_series(tariff: Tariff, from_s: int, until_s: int) -> Series:

@@ -57,7 +57,9 @@ def logged_use(case: Case, draws_w: tuple[Float64, Float64, Float64], begin_s: i
         for draw_w in draws_w
     ]
     energy = Bounds(*(each.energy.total / J_PER_KWH for each in charges))
-    cost = Bounds(*(each.cost.total / J_PER_MWH for each in charges))
+    # Where prices are negative, who draws most pays least.
+    costs = [each.cost.total / J_PER_MWH for each in charges]
+    cost = Bounds(min(costs), costs[1], max(costs))
     known_kwh = energy.middle - charges[1].unpriced_j / J_PER_KWH
     return LoggedUse(
         begin_s=begin_s,

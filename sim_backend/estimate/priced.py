@@ -2,14 +2,13 @@
 
 from dataclasses import replace
 from datetime import UTC
-from zoneinfo import ZoneInfo
 
 from offpeak.jobs import Trace
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_layout
 from offpeak.prices.series import Series
 from offpeak.settings import PriceSettings
-from offpeak.zones import DAY_S, date_text
+from offpeak.zones import DAY_S, date_text, parse_zone
 from sim_backend.traces.period import between, known_period_s
 
 
@@ -29,7 +28,7 @@ def _within(trace: Trace, prices: Series, offset_s: int) -> Trace:
     last_s = min(until_s, prices.end_s - offset_s)
     if (first_s, last_s) == (begin_s, until_s) or last_s - first_s < DAY_S:
         return trace
-    zone = ZoneInfo(trace.time_zone) if trace.time_zone else UTC
+    zone = parse_zone(trace.time_zone) if trace.time_zone else UTC
     days = f"{date_text(first_s + offset_s, zone)} to {date_text(last_s + offset_s, zone)}"
     note = f"prices cover a part of the log, {days}: the estimate is for that part"
     return replace(between(trace, first_s, last_s), notes=(*trace.notes, note))

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from offpeak.errors import BadTrace
 from offpeak.job_power import WITHOUT_READINGS
 from offpeak.jobs import Float64, Rejected, Trace
 from offpeak.settings import Settings
@@ -78,11 +79,12 @@ def estimate_savings(
     """Return the estimate of a log's last days, or of all that it knows whole, for the baseline and other policies.
 
     `replays` is how often to replay; None stands for MOST_REPLAYS, or the first few if they hardly differ. BadTrace or
-    BadPrices as `prepare` raises them, or if no job ran in that time.
+    BadPrices as `prepare` raises them, or if no job ran in that time or none took any.
     """
     whole = started(trace, settings, policies[0])
     cut = priced(last_days(whole, days), settings.prices)
-    prepared = prepare(cut, settings, start=None)
+    period_s = _period_s(cut)
+    prepared = prepare(cut, settings, start=None, whole=whole)
     comparison = compare(prepared.case, policies[:1])
     replay = partial(
         replay_each,
@@ -93,10 +95,17 @@ def estimate_savings(
         progress=progress,
     )
     spreads = spreads_of(replay(range(replays)) if replays else _until_settled(replay))
-    period_s = (int(cut.jobs.submit_s[0]), known_period_s(cut.jobs)[1])
     used = logged_use(comparison.case, _draws_w(prepared), *period_s)
     savings = tuple(_saving(spread, used, prepared.power.assumed) for spread in spreads[1:])
     return Estimate(cut, prepared, used, savings, spreads, comparison)
+
+
+def _period_s(trace: Trace) -> tuple[int, int]:
+    """Return first submission and end; BadTrace if no time lies between them, which could not be a part of a year."""
+    begin_s, until_s = int(trace.jobs.submit_s[0]), known_period_s(trace.jobs)[1]
+    if until_s <= begin_s:
+        raise BadTrace(f"{trace.name}: its jobs took no time at all", hint="a log of more days is needed")
+    return begin_s, until_s
 
 
 def _until_settled(replay: Callable[[range], list[tuple[Outcome, ...]]]) -> list[tuple[Outcome, ...]]:
@@ -149,9 +158,12 @@ def _saving(spread: Spread, used: LoggedUse, is_assumed: bool) -> Saving:
 
 
 def _a_year(share: Bounds, used: LoggedUse) -> Bounds:
-    """Return these shares of what a year costs: the extremes of the range are those of both together."""
+    """Return these shares of what a year costs: the extremes of the range are those of both together.
+
+    Shares count from the size of the bill, also of one that is paid to the cluster, as negative prices make it.
+    """
     years = (used.until_s - used.begin_s) / YEAR_S
-    costs = (used.cost.low, used.cost.high)
+    costs = (abs(used.cost.low), abs(used.cost.high))
     low = min(share.low * cost for cost in costs)
     high = max(share.high * cost for cost in costs)
-    return Bounds(low / 100 / years, share.middle * used.cost.middle / 100 / years, high / 100 / years)
+    return Bounds(low / 100 / years, share.middle * abs(used.cost.middle) / 100 / years, high / 100 / years)

@@ -12,9 +12,14 @@ def runnable(trace: Trace, size_limit: int) -> tuple[Jobs, tuple[Rejected, ...]]
         job_ids = tuple(trace.jobs.job_id[wide].tolist())
         rejected = (*rejected, Rejected(f"wider than the machine ({size_limit})", job_ids))
     if wide.all():
-        reasons = "; ".join(f"{len(each.job_ids):,} {each.reason}" for each in rejected) or "it is empty"
-        raise BadTrace(f"{trace.name}: no job can run: {reasons}", hint="give the machine's size with --nodes")
+        fault = f"no job can run: {reasons_text(rejected)}"
+        raise BadTrace(f"{trace.name}: {fault}", hint="give the machine's size with --nodes")
     return (trace.jobs.take(~wide) if wide.any() else trace.jobs), rejected
+
+
+def reasons_text(rejected: tuple[Rejected, ...]) -> str:
+    """Say why no job of a log is left."""
+    return "; ".join(f"{len(each.job_ids):,} {each.reason}" for each in rejected) or "it is empty"
 
 
 def whole_nodes(jobs: Jobs, processors_per_node: int) -> Jobs:

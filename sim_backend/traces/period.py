@@ -7,6 +7,7 @@ import numpy as np
 from offpeak.errors import BadTrace
 from offpeak.jobs import Jobs, Trace
 from offpeak.zones import DAY_S
+from sim_backend.traces.fitting import reasons_text
 
 FEW_JOBS = 100
 """So few jobs are not taken for the last days of a busy machine: such a log is whole from its first start on."""
@@ -24,6 +25,8 @@ def known_period_s(jobs: Jobs) -> tuple[int, int]:
 
 def last_days(trace: Trace, days: int | None) -> Trace:
     """Return the log of its last days, or all that it knows whole. BadTrace if no job ran then."""
+    if not len(trace.jobs):
+        raise BadTrace(f"{trace.name}: no job ran: {reasons_text(trace.rejected)}", hint="a log of more days is needed")
     begin_s, until_s = known_period_s(trace.jobs)
     return between(trace, begin_s if days is None else max(begin_s, until_s - days * DAY_S), until_s)
 

@@ -11,7 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
-from offpeak.zones import DAY_S, local_days, local_edges_s, machine_zone, parse_zone, to_local_s, to_unix_s, weekday
+from offpeak.zones import (
+    DAY_S,
+    local_days,
+    local_edges_s,
+    machine_zone,
+    parse_zone,
+    to_local_s,
+    to_unix_s,
+    weekday,
+    zone_text,
+)
 
 BERLIN = ZoneInfo("Europe/Berlin")
 # Half-hour offsets, half-hour changes, changes at midnight, and a date that was skipped (Samoa, end of 2011).
@@ -35,6 +45,11 @@ def test_zones_by_name_and_by_offset():
     assert parse_zone("utc") is UTC
     assert parse_zone("+01:00") == parse_zone("UTC+0100") == timezone(timedelta(hours=1))
     assert parse_zone("-05:30") == timezone(-timedelta(hours=5, minutes=30))
+
+
+@pytest.mark.parametrize("text", ["Europe/Berlin", "UTC", "+01:00", "-05:30"])
+def test_a_zone_is_written_as_it_is_read(text):
+    assert parse_zone(zone_text(parse_zone(text))) == parse_zone(text)
 
 
 @pytest.mark.parametrize(("text", "hint"), [("Europe/Berlni", "Europe/Berlin"), ("", "Europe/"), ("+25:00", "+01:00")])

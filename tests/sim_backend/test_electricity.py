@@ -57,6 +57,13 @@ def test_a_tariff_keeps_the_logs_own_dates() -> None:
     assert prices.laid.series.currency == "EUR"
 
 
+def test_a_tariffs_hours_are_those_of_the_logs_clock() -> None:
+    prices = prices_of(log_of("2023-05-03T00:00+02:00", days=1, zone=BERLIN), PriceSettings(), None)
+    nine, eleven_at_night = unix("2023-05-03T09:00+02:00"), unix("2023-05-03T23:00+02:00")
+    at_s = np.array([nine - 1, nine, eleven_at_night - 1, eleven_at_night])
+    assert value_at(prices.laid.series, at_s).tolist() == [30, 90, 90, 30]
+
+
 def test_a_log_without_a_date_begins_on_a_monday_of_the_tariffs_clock() -> None:
     prices = prices_of(log_of(None, days=3), PriceSettings(tariff=WEEKDAYS), None)
     assert datetime.fromtimestamp(prices.laid.offset_s, BERLIN) == datetime(2024, 1, 1, tzinfo=BERLIN)

@@ -79,6 +79,13 @@ def test_an_accounting_log_is_as_large_as_what_was_in_use() -> None:
     assert "not 5" in smaller.notes[0]
 
 
+def test_a_log_that_was_cut_is_as_large_as_what_was_in_use_before() -> None:
+    whole = replace(TRACE, jobs=logged([(0, 10, 3), (5, 10, 4)]), processors=None, units_per_node=1)
+    cut = replace(whole, jobs=logged([(11, 4, 4)]))
+    assert units_of(cut, on()).size == 4
+    assert units_of(cut, on(), whole).size == 7
+
+
 def test_shared_nodes_are_counted_in_processors_and_set_in_nodes() -> None:
     trace = replace(TRACE, jobs=logged([(0, 10, 30), (5, 10, 50)]), processors=None, units_per_node=16)
     assert units_of(trace, on()).size == 5 * 16

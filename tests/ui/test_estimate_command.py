@@ -16,6 +16,7 @@ COLUMNS = (
     "ConsumedEnergyRaw|JobName"
 )
 MONDAY = datetime(2023, 1, 2, tzinfo=UTC)
+WAITING = "1|ada|||PENDING|2023-01-02T00:00:00||Unknown|Unknown|0|60|0|0||x"
 BERLIN = ("--time-zone", "Europe/Berlin")
 
 
@@ -113,9 +114,21 @@ def test_a_folder_of_pbs_accounting_is_a_log(offpeak: Offpeak, tmp_path: Path) -
     assert (document["jobs"], document["machine_size"], document["units_per_node"]) == (3, 2, 1)
 
 
+def test_where_jobs_share_nodes_the_machine_is_counted_in_nodes_all_the_same(offpeak: Offpeak, tmp_path: Path) -> None:
+    lines = [job(n, start=MONDAY + timedelta(hours=n), hours=5, nodes=1) for n in range(20)]
+    shared = [line.replace("|1|16|", "|1|4|") if n % 2 else line for n, line in enumerate(lines)]
+    (tmp_path / "dump.txt").write_text("\n".join([COLUMNS, *shared, ""]), encoding="utf-8")
+    for command in ("estimate", "simulate"):
+        done = offpeak(command, "dump.txt", *BERLIN, "--nodes", "6")
+        assert "20 jobs on 6 nodes" in done.stdout
+        assert "counted in processors, 16 of them a node" in done.stdout
+
+
 BAD = [
+    (COLUMNS + "\n" + job(1, start=MONDAY, hours=0) + "\n", (), "took no time at all", "more days"),
+    (f"{COLUMNS}\n{WAITING}\n", (), "no job ran: 1 never started", "more days"),
     (COLUMNS + "\n", (), "holds no jobs", "sacct"),
-    ("JobIDRaw|User|State\n1|ada|COMPLETED\n", (), "Submit", "sacct -a -X -P"),
+    ("JobIDRaw|User|State\n1|ada|COMPLETED\n", (), "Submit", "sacct -a -D -X -P"),
     (dump().replace("2023-01-02T03:00:00|", "Mo 02 Jan 2023|", 1), (), "Mo 02 Jan 2023", "SLURM_TIME_FORMAT"),
     ("sacct: error: Slurm accounting storage is disabled\n", (), "accounting storage is disabled", ""),
     (dump(), ("--time-zone", "Europe/Berln"), "unknown time zone 'Europe/Berln'", "Europe/Berlin"),

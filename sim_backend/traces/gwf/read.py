@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from offpeak.errors import BadTrace
 from offpeak.jobs import Int64, Rejected, Trace
+from offpeak.zones import zone_text
 from sim_backend.traces.gwf.lines import COLUMNS, GwfColumns, job_lines, malformed_lines, parse_columns
 from sim_backend.traces.records import Coded, Records, trace_of
 from sim_backend.traces.swf.jobs import (
@@ -60,7 +61,7 @@ def gwf_trace(text: bytes, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
     trace = trace_of(
         name,
         _records(numbers, parsed.columns.names, ~(unknown | empty)),
-        time_zone=getattr(zone, "key", None),
+        time_zone=zone_text(zone),
         rejected=(
             *_rejected("run time unknown (-1)", numbers[JOB][unknown]),
             *_rejected("no processors", numbers[JOB][empty & ~unknown]),

@@ -7,6 +7,7 @@ from itertools import chain, islice
 
 from offpeak.errors import BadTrace
 from offpeak.jobs import Rejected, Trace
+from offpeak.zones import zone_text
 from sim_backend.traces.pbs.columns import records_of
 from sim_backend.traces.pbs.job_ids import numbered
 from sim_backend.traces.pbs.log import QUEUED, RERUN, STARTED, Log, read_log
@@ -53,7 +54,7 @@ def pbs_trace(text: bytes, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
     return trace_of(
         name,
         records_of(jobs.runs, list(islice(number, len(jobs.runs))), names),
-        time_zone=getattr(zone, "key", None),
+        time_zone=zone_text(zone),
         rejected=tuple(
             Rejected(reason, tuple(islice(number, len(ids)))) for reason, ids in jobs.unusable.items() if ids
         ),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from offpeak.errors import BadTrace
 from plugin.slurm.history import COLUMNS
 
-SACCT_COMMAND = f"sacct -a -X -P -S now-30days -o {','.join(COLUMNS)} > sacct.txt"
+SACCT_COMMAND = f"sacct -a -D -X -P -S now-30days -o {','.join(COLUMNS)} > sacct.txt"
 
 # Columns that can stand for each other, the best one first.
 IDS = ("JobIDRaw", "JobID")

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from offpeak.errors import BadTrace
 from offpeak.jobs import Float64, Int64, Trace
 from offpeak.plural import counted
+from offpeak.zones import zone_text
 from sim_backend.traces.records import Coded, Records, trace_of
 from sim_backend.traces.slurm.blocks import Source
 from sim_backend.traces.slurm.energy import plausible, with_energy_of_steps
@@ -41,7 +42,7 @@ def trace_of_fields(parts: Iterable[Fields], source: Source, *, zone: tzinfo, hi
     return trace_of(
         source.name,
         records,
-        time_zone=getattr(zone, "key", None),
+        time_zone=zone_text(zone),
         rejected=runs.rejected,
         skipped_lines=skipped_lines,
         notes=notes,

@@ -13,22 +13,25 @@ UNKNOWN, BAD = -1, -2  # the field is empty or says so; the field makes no sense
 
 NO_LIMIT = frozenset((b"", b"UNLIMITED", b"Partition_Limit"))
 DURATION = re.compile(rb"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?")
+MOST = 10**15  # a field that says more makes no sense, and sums of such numbers would overflow
 COUNT = re.compile(rb"(\d+(?:\.\d+)?)([KMGT]?)")
 POWERS = {b"": 0, b"K": 1, b"M": 2, b"G": 3, b"T": 4}
 
 
 def by_distinct(column: pa.DictionaryArray, read: Callable[[bytes], int]) -> Int64:
     """Return what `read` makes of each value; it is asked once for each that is different."""
-    values = np.array([read(text) for text in column.dictionary.to_pylist()], np.int64)
+    read_values = (read(text) for text in column.dictionary.to_pylist())
+    values = np.array([value if value <= MOST else BAD for value in read_values], np.int64)
     return values[column.indices.to_numpy()] if len(values) else np.empty(0, np.int64)
 
 
 def whole_numbers(column: pa.StringArray) -> Int64:
-    """Return the numbers, UNKNOWN where the field is empty and BAD where it is no whole number."""
+    """Return the numbers, UNKNOWN where the field is empty and BAD where it is no whole number, or an absurd one."""
     try:
-        return np.asarray(column.cast(pa.int64()))
+        numbers = np.asarray(column.cast(pa.int64()))
     except pa.ArrowInvalid:
-        return np.array([whole_number(text) for text in column.cast(pa.binary()).to_pylist()], np.int64)
+        numbers = np.array([whole_number(text) for text in column.cast(pa.binary()).to_pylist()], np.int64)
+    return np.where(numbers > MOST, BAD, numbers)
 
 
 def whole_number(text: bytes) -> int:

@@ -42,6 +42,11 @@ def test_local_hours_on_days_of_23_and_25_hours(day, next_day):
     assert hours_on(f"{PAPER},hours=00:00-24:00{zone}", day, next_day) == day_h
 
 
+def test_hours_are_those_of_the_clock_that_is_given_unless_the_tariff_names_one():
+    assert parse_tariff(PAPER, BERLIN).hours == parse_tariff(f"{PAPER},zone=Europe/Berlin").hours
+    assert parse_tariff(f"{PAPER},zone=UTC", BERLIN).hours == parse_tariff(PAPER).hours
+
+
 def test_working_days_and_holidays():
     week = ("2024-04-29", "2024-05-06")
     assert hours_on(f"{PAPER},days=mon-fri,zone=Europe/Berlin", *week) == 5 * 14

@@ -73,6 +73,11 @@ def test_bounds_of_the_draw_are_bounds_of_energy_and_money() -> None:
     assert use.cost.low < use.cost.middle < use.cost.high
 
 
+def test_at_negative_prices_the_hungriest_jobs_give_the_lowest_cost() -> None:
+    use = use_of(case_of([(0, 0, 20, 2), (5, 3, 10, 1)], [-50.0] * 9), low=0.5, high=2.0)
+    assert use.cost.low < use.cost.middle < use.cost.high < 0
+
+
 def test_a_gap_of_the_prices_is_no_free_electricity() -> None:
     use = use_of(case_of([(0, 0, 20, 2)], [50.0, float("nan"), 50.0, *[50.0] * 6]))
     assert use.mean_price == pytest.approx(50.0)

@@ -118,6 +118,22 @@ def test_few_replays_are_enough_where_they_hardly_differ() -> None:
     assert [spread.replays for spread in unsettled.spreads] == [MOST_REPLAYS] * 2
 
 
+def test_at_negative_prices_a_saving_is_a_larger_income() -> None:
+    made = estimate_of(sample(), replace(TARIFF, tariff="on=-90EUR/MWh,off=-30EUR/MWh,hours=08:00-20:00"))
+    (saving,) = made.savings
+    years = (made.used.until_s - made.used.begin_s) / (365.25 * DAY_S)
+    assert made.used.cost.middle < 0
+    assert saving.share_pct.middle != 0
+    assert saving.a_year.middle == pytest.approx(-made.used.cost.middle * saving.share_pct.middle / 100 / years)
+    assert saving.a_year.low < saving.a_year.middle < saving.a_year.high
+
+
+def test_jobs_that_took_no_time_are_no_year() -> None:
+    one = sample().jobs.take(np.array([100]))
+    with pytest.raises(BadTrace, match="took no time"):
+        estimate_of(replace(sample(), jobs=replace(one, runtime_s=np.zeros(1, np.int64))))
+
+
 def test_a_log_without_jobs_is_refused() -> None:
     with pytest.raises(BadTrace):
         estimate_of(replace(sample(), jobs=sample().jobs.take(np.array([], np.int64))))

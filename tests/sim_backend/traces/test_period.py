@@ -1,5 +1,7 @@
 """Cutting a log to a period loses nothing of what was used in it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from logged_jobs import ROWS, Row, logged, trace_of_jobs
 
 from offpeak.errors import BadTrace
-from offpeak.jobs import Jobs
+from offpeak.jobs import Jobs, Rejected
 from offpeak.zones import DAY_S
 from sim_backend.traces.period import FEW_JOBS, between, known_period_s, last_days
 
@@ -53,6 +55,13 @@ def test_the_last_days_end_with_the_last_job() -> None:
     cut = last_days(trace_of_jobs(jobs), 3).jobs
     assert cut.job_id.tolist() == jobs.job_id[-3:].tolist()
     assert len(last_days(trace_of_jobs(jobs), None).jobs) == 10
+
+
+def test_a_log_in_which_nothing_ran_is_refused_and_says_why() -> None:
+    none = logged([(0, 0, 20, 1)]).take(np.array([], np.int64))
+    waiting = replace(trace_of_jobs(none), rejected=(Rejected("never started", (3, 4)),))
+    with pytest.raises(BadTrace, match="a log: no job ran: 2 never started"):
+        last_days(waiting, None)
 
 
 def test_a_period_in_which_no_job_ran_is_refused() -> None:

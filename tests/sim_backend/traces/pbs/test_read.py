@@ -1,6 +1,6 @@
 """Accounting logs as job logs: which jobs count, which are set aside and why, and recorded logs of real servers."""
 
-from datetime import UTC
+from datetime import timedelta, timezone
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -52,8 +52,9 @@ def test_unmeasured_energy_is_unknown() -> None:
     assert np.isnan(trace.jobs.node_power_w).all()
 
 
-def test_a_zone_without_a_name() -> None:
-    assert pbs_trace(ended("1.head"), "log", lenient=False, zone=UTC).time_zone is None
+def test_a_clock_that_is_a_fixed_offset_is_kept() -> None:
+    zone = timezone(timedelta(hours=-5))
+    assert pbs_trace(ended("1.head"), "log", lenient=False, zone=zone).time_zone == "UTC-05:00"
 
 
 def test_jobs_without_an_end_are_set_aside_with_the_reason() -> None:

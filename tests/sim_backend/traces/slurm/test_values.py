@@ -33,6 +33,14 @@ def test_other_durations(text: bytes, expected: int) -> None:
     assert duration_s(text) == expected
 
 
+def test_numbers_that_no_cluster_has_make_no_sense() -> None:
+    absurd = [b"9999999999999T", b"99999999999999999999"]
+    assert by_distinct(pa.array([b"4", *absurd]).dictionary_encode(), count).tolist() == [4, BAD, BAD]
+    assert by_distinct(pa.array([b"9" * 20]).dictionary_encode(), limit_of_minutes_s).tolist() == [BAD]
+    assert whole_numbers(pa.array(["4", "", str(2**63 - 1)])).tolist() == [4, UNKNOWN, BAD]
+    assert whole_numbers(pa.array(["4", str(2**63 - 1)])).tolist() == [4, BAD]
+
+
 @pytest.mark.parametrize("text", [b"", b"UNLIMITED", b"Partition_Limit"])
 def test_no_limit_is_zero(text: bytes) -> None:
     assert limit_of_minutes_s(text) == limit_of_duration_s(text) == 0

@@ -1,0 +1,170 @@
+"""`offpeak estimate` on a running Slurm: real jobs, Slurm's own accounting, the installed command, no log to name."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from local_server import ME, reserved_ports, wait_until
+from slurm_cluster import Cluster
+from slurm_fixtures import ACCOUNTING, SlurmAccounting
+
+OFFPEAK = Path(sys.executable).with_name("offpeak")
+SETTINGS = ("--power", "constant:200W", "--idle-power", "75W")
+BUSY_W, IDLE_W = 200, 75
+J_PER_KWH = 3_600_000
+SCREEN_LINES = 25
+# What users call their jobs is nothing for a report.
+JOB_NAME = "secret-project"
+
+Done = subprocess.CompletedProcess[str]
+
+
+@dataclass(frozen=True)
+class HeadNode:
+    """Where the operator types: a folder, and an environment in which Slurm's commands find their cluster."""
+
+    cluster: Cluster
+    folder: Path
+    environment: dict[str, str]
+
+    def run(self, *command: str | Path) -> Done:
+        """Return what became of the command."""
+        return subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
+        )
+
+    def estimate(self, *arguments: str) -> Done:
+        """Return what `offpeak estimate` says."""
+        return self.run(OFFPEAK, "estimate", *arguments)
+
+    def submit(self, script: str, *options: str) -> str:
+        """Submit a job that has its nodes alone; return its id."""
+        options = (*options, "--exclusive", f"--job-name={JOB_NAME}", "--output=/dev/null")
+        return self.cluster.run("sbatch", "--parsable", *options, "--wrap", script).strip()
+
+
+@dataclass(frozen=True)
+class Run:
+    """A job as sacct tells it: Unix seconds, None as the end of one that runs still."""
+
+    start_s: float
+    end_s: float | None
+    nodes: float
+
+
+def head_node(cluster: Cluster, folder: Path) -> HeadNode:
+    # Settings of a site and a forced colour would change the answers.
+    changing = {"OFFPEAK_CONFIG", "FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS"}
+    kept = {name: value for name, value in os.environ.items() if name not in changing}
+    return HeadNode(cluster, folder, kept | {"SLURM_CONF": str(cluster.conf)})
+
+
+@pytest.fixture(scope="module")
+def site(slurm_accounting: SlurmAccounting, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeadNode]:
+    """A cluster on which jobs of one and two nodes have finished, one was cancelled in the queue and one runs."""
+    cluster = slurm_accounting.cluster
+    site = head_node(cluster, tmp_path_factory.mktemp("head"))
+    running = site.submit("sleep 600", "--time=30")
+    finished = [site.submit(f"sleep {nodes}", f"--nodes={nodes}", "--time=5") for nodes in (1, 1, 2)]
+    cancelled = site.submit("true", "--nodes=4")
+    wait_until(lambda: states(cluster, running) == ["RUNNING"], what="a running job")
+    cluster.run("scancel", cancelled)
+    wait_until(lambda: states(cluster, *finished) == ["COMPLETED"] * 3, what="finished jobs in the accounting")
+    wait_until(lambda: states(cluster, cancelled) == ["CANCELLED"], what="the cancelled job in the accounting")
+    yield site
+    cluster.run("scancel", f"--user={ME}")
+
+
+def states(cluster: Cluster, *jobs: str) -> list[str]:
+    told = cluster.run("sacct", "--noheader", "-X", "-P", "-o", "State", "-j", ",".join(jobs))
+    return [line.partition(" ")[0] for line in told.splitlines()]
+
+
+def documented_dump(site: HeadNode, repository: Path) -> list[Run]:
+    """Type the command line of docs/reference/job-logs.md, which writes sacct.txt; return the jobs that ran."""
+    page = (repository / "docs" / "reference" / "job-logs.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^    (sacct .* > sacct\.txt)$", page, re.MULTILINE)
+    assert site.run("bash", "-c", command).returncode == 0
+    header, *lines = (site.folder / "sacct.txt").read_text(encoding="utf-8").splitlines()
+    columns = header.split("|")
+    # The last is JobName, which may hold anything.
+    rows = [dict(zip(columns, line.split("|", len(columns) - 1), strict=True)) for line in lines]
+    return [run_of(row, site.cluster.cpus_per_node) for row in rows if row["AllocNodes"] != "0"]
+
+
+def run_of(row: dict[str, str], cpus_per_node: int) -> Run:
+    end_s = None if row["End"] == "Unknown" else datetime.fromisoformat(row["End"]).timestamp()
+    # By processors, because other tests' jobs on this cluster share nodes; ours have theirs alone.
+    nodes = int(row["AllocCPUS"]) / cpus_per_node
+    return Run(datetime.fromisoformat(row["Start"]).timestamp(), end_s, nodes)
+
+
+def energy_kwh(runs: list[Run], begin_s: float, until_s: float, *, nodes: int) -> float:
+    busy_node_s = sum(run.nodes * ((run.end_s or until_s) - run.start_s) for run in runs)
+    return (BUSY_W * busy_node_s + IDLE_W * (nodes * (until_s - begin_s) - busy_node_s)) / J_PER_KWH
+
+
+def test_one_screen_names_the_cluster_and_counts_its_jobs_and_nodes(site: HeadNode, repository: Path) -> None:
+    done = site.estimate()
+    assert (done.returncode, done.stderr) == (0, "")
+    first, *others = done.stdout.splitlines()
+    assert first.startswith("test, ")
+    assert first.endswith(f": {len(documented_dump(site, repository))} jobs on 4 nodes")
+    assert len(others) < SCREEN_LINES
+    assert "- 1 job still running: counted with the run time so far" in others
+    assert any(line.startswith("- left out: ") and "never started" in line for line in others)
+
+
+def test_energy_is_that_of_sacct_s_own_times(site: HeadNode, repository: Path) -> None:
+    asked_s = time.time()
+    document = json.loads(site.estimate(*SETTINGS, "--json").stdout)
+    told_s = time.time()
+    runs = documented_dump(site, repository)
+    used = document["used"]
+    begin_s, until_s = (used[edge] + document["unix_offset_s"] for edge in ("begin_s", "until_s"))
+    assert begin_s == min(run.start_s for run in runs)
+    assert int(asked_s) <= until_s <= told_s
+    assert document["jobs"] == len(runs)
+    assert used["energy_kwh"]["middle"] == pytest.approx(energy_kwh(runs, begin_s, until_s, nodes=4))
+
+
+def test_a_dump_by_the_documented_command_gives_the_same_jobs(site: HeadNode, repository: Path) -> None:
+    runs = documented_dump(site, repository)
+    taken_s = int((site.folder / "sacct.txt").stat().st_mtime)
+    document = json.loads(site.estimate("sacct.txt", *SETTINGS, "--nodes", "4", "--json").stdout)
+    used = document["used"]
+    begin_s, until_s = (used[edge] + document["unix_offset_s"] for edge in ("begin_s", "until_s"))
+    assert (document["log"], document["jobs"]) == ("sacct", len(runs))
+    assert begin_s == min(run.start_s for run in runs)
+    assert until_s == pytest.approx(taken_s, abs=1)
+    assert used["energy_kwh"]["middle"] == pytest.approx(energy_kwh(runs, begin_s, until_s, nodes=4))
+
+
+def test_the_last_day_without_names(site: HeadNode, repository: Path) -> None:
+    done = site.estimate("--days", "1", "--anonymise")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f": {len(documented_dump(site, repository))} jobs on 4 nodes\n" in done.stdout
+    assert JOB_NAME not in done.stdout
+
+
+def test_a_slurmdbd_that_is_down_is_told_in_a_line_with_a_hint(site: HeadNode) -> None:
+    cluster = site.cluster
+    with reserved_ports(1) as (port,), tempfile.TemporaryDirectory(dir=cluster.folder) as folder:
+        settings = ACCOUNTING.format(port=port, munge=cluster.munge)
+        silent = replace(cluster, folder=Path(folder), settings=settings)
+        silent.write_conf()
+        done = head_node(silent, site.folder).estimate()
+    assert (done.returncode, done.stdout) == (1, "")
+    error, hint = done.stderr.splitlines()
+    assert re.fullmatch(r"offpeak: error: sacct: Problem talking to .*: Connection refused", error)
+    assert hint.startswith("  hint: ")
+    assert "sacctmgr ping" in hint
