@@ -1,5 +1,6 @@
 """The accounting files that a Torque or OpenPBS server writes, one a day."""
 
+import os
 import re
 from datetime import date
 from pathlib import Path
@@ -60,8 +61,10 @@ def _joined(texts: list[bytes]) -> bytes:
 
 
 def _configured_homes(root: Path) -> list[Path]:
+    # The variable is OpenPBS's own: its commands look there, too.
+    conf = Path(os.environ.get("PBS_CONF_FILE") or root / "etc/pbs.conf")
     try:
-        settings = (root / "etc/pbs.conf").read_text(encoding="utf-8", errors="replace")
+        settings = conf.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []
     return [Path(home.strip("\"'").lstrip("/")) for home in _PBS_HOME.findall(settings)]

@@ -95,33 +95,39 @@ def test_names_can_be_kept_out_of_the_report_and_the_table(offpeak: Offpeak, sac
     assert "ada1" not in (tmp_path / "closed.html").read_text(encoding="utf-8")
 
 
+def pbs_day(accounting: Path, day: datetime, number: int) -> None:
+    """Write the file of a day on which one job ran for an hour on two nodes."""
+    begin = round(day.timestamp())
+    attributes = (
+        f"user=ada group=physics jobname=solve queue=batch ctime={begin} qtime={begin} etime={begin} "
+        f"start={begin + 60} exec_host=n1/0-15+n2/0-15 Resource_List.walltime=02:00:00 end={begin + 3660} "
+        "resources_used.walltime=01:00:00"
+    )
+    line = f"{day:%m/%d/%Y} 01:01:00;E;{number}.head;{attributes}\n"
+    (accounting / f"{day:%Y%m%d}").write_text(line, encoding="utf-8")
+
+
 def test_a_folder_of_pbs_accounting_is_a_log(offpeak: Offpeak, tmp_path: Path) -> None:
-    day = tmp_path / "accounting"
-    day.mkdir()
-    start = round(MONDAY.timestamp())
+    (tmp_path / "accounting").mkdir()
     for number in range(3):
-        begin = start + 86_400 * number
-        attributes = (
-            f"user=ada group=physics jobname=solve queue=batch ctime={begin} qtime={begin} etime={begin} "
-            f"start={begin + 60} exec_host=n1/0-15+n2/0-15 Resource_List.walltime=02:00:00 end={begin + 3660} "
-            "resources_used.walltime=01:00:00"
-        )
-        date = MONDAY + timedelta(days=number)
-        (day / f"{date:%Y%m%d}").write_text(
-            f"{date:%m/%d/%Y} 01:01:00;E;{number}.head;{attributes}\n", encoding="utf-8"
-        )
+        pbs_day(tmp_path / "accounting", MONDAY + timedelta(days=number), number)
     document = json.loads(offpeak("estimate", "accounting", *BERLIN, "--json").stdout)
     assert (document["jobs"], document["machine_size"], document["units_per_node"]) == (3, 2, 1)
 
 
-def test_where_jobs_share_nodes_the_machine_is_counted_in_nodes_all_the_same(offpeak: Offpeak, tmp_path: Path) -> None:
-    lines = [job(n, start=MONDAY + timedelta(hours=n), hours=5, nodes=1) for n in range(20)]
-    shared = [line.replace("|1|16|", "|1|4|") if n % 2 else line for n, line in enumerate(lines)]
-    (tmp_path / "dump.txt").write_text("\n".join([COLUMNS, *shared, ""]), encoding="utf-8")
-    for command in ("estimate", "simulate"):
-        done = offpeak(command, "dump.txt", *BERLIN, "--nodes", "6")
-        assert "20 jobs on 6 nodes" in done.stdout
-        assert "counted in processors, 16 of them a node" in done.stdout
+def test_a_pbs_server_is_read_without_being_named(
+    offpeak: Offpeak, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    accounting = tmp_path / "home/server_priv/accounting"
+    accounting.mkdir(parents=True)
+    today = datetime.now(UTC).replace(hour=1, minute=0, second=0, microsecond=0)
+    for age in (60, 2, 1):
+        pbs_day(accounting, today - timedelta(days=age), age)
+    (tmp_path / "pbs.conf").write_text(f"PBS_HOME={tmp_path / 'home'}\n", encoding="utf-8")
+    monkeypatch.setitem(environment, "PATH", str(tmp_path))
+    monkeypatch.setitem(environment, "PBS_CONF_FILE", str(tmp_path / "pbs.conf"))
+    document = json.loads(offpeak("estimate", "--json").stdout)
+    assert (document["jobs"], document["machine_size"]) == (2, 2)
 
 
 BAD = [
