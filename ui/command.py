@@ -73,6 +73,8 @@ def _say(error: Exception) -> int:
         return _print(message, f"{command} --help shows what it takes", error.exit_code)
     if isinstance(error, OSError):
         return _print(": ".join(filter(None, [error.filename, error.strerror])), "--debug shows where", 1)
+    if isinstance(error, MemoryError):
+        return _print("not enough memory", "a smaller machine or log, or a part of it: --nodes, --days", 1)
     what = " ".join(f"{type(error).__name__}: {error}".split())
     return _print(f"internal error: {what}", "--debug shows the traceback", 1, kind="")
 

@@ -24,6 +24,7 @@ def comparison_json(
     document: dict[str, Any] = {
         "log": trace.name,
         "machine_size": case.machine.size,
+        "units_per_node": prepared.units_per_node,
         "prices": case.prices.laid.series.source,
         "begin_s": comparison.begin_s,
         "until_s": comparison.until_s,

@@ -175,3 +175,11 @@ def test_a_disk_that_is_full_in_the_end(site: Path, capfd: pytest.CaptureFixture
     assert (code, printed) == (1, "")
     assert said.splitlines()[0] == "offpeak: error: /dev/full: cannot be written: No space left on device"
     assert {path.name for path in site.iterdir()} == FILES.keys()
+
+
+def test_a_machine_beyond_the_memory_is_answered_in_a_line(site: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (site / "huge.swf").write_text(LOG.replace("4 -1 -1 4 7200", f"4 -1 -1 {10**15} 7200"), encoding="utf-8")
+    code = run(["simulate", "huge.swf", "--nodes", str(10**15)])
+    said = capfd.readouterr().err
+    assert code == 1
+    assert said.startswith("offpeak: error: not enough memory\n  hint: ")

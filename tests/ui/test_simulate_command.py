@@ -327,6 +327,11 @@ def test_too_few_replays_are_refused(offpeak: Offpeak, log: Path) -> None:
     assert "--replays" in done.stderr.splitlines()[0]
 
 
+def test_json_tells_the_unit_that_the_machine_is_counted_in(offpeak: Offpeak, log: Path) -> None:
+    document = answer(offpeak("simulate", log, "--policy", "easy", "--json"))
+    assert (document["machine_size"], document["units_per_node"]) == (8, 1)
+
+
 def test_users_by_name_are_named(offpeak: Offpeak) -> None:
     done = offpeak("simulate", SAMPLE_SACCT, "--policy", "easy", "--by", "user")
     assert re.search(r"^user\d+ ", done.stdout, re.MULTILINE)
