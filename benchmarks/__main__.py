@@ -5,13 +5,23 @@ from rich.table import Table
 
 from benchmarks.accounting import accounting_benchmarks
 from benchmarks.bars import Measured, machine
+from benchmarks.capacity import capacity_benchmarks
 from benchmarks.command import command_benchmarks
 from benchmarks.engine import engine_benchmarks
 from benchmarks.generate import generate_benchmarks
 from benchmarks.growth import growth_benchmarks
+from benchmarks.whatif import whatif_benchmarks
 
 WIDTH_IN_PIPES = 160
-GROUPS = (engine_benchmarks, command_benchmarks, accounting_benchmarks, generate_benchmarks, growth_benchmarks)
+GROUPS = (
+    engine_benchmarks,
+    capacity_benchmarks,
+    whatif_benchmarks,
+    command_benchmarks,
+    accounting_benchmarks,
+    generate_benchmarks,
+    growth_benchmarks,
+)
 
 
 def main() -> None:

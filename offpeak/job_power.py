@@ -28,9 +28,9 @@ def parse_power_model(text: str) -> PowerModel:
     return PARSERS[kind](argument)
 
 
-def default_power_model(jobs: Jobs) -> PowerModel:
-    """Return `measured` for a log with readings, else `uniform:100W-300W`."""
-    return WITHOUT_READINGS if np.isnan(jobs.node_power_w).all() else Measured()
+def default_power_model(jobs: Jobs, without_readings: Uniform = WITHOUT_READINGS) -> PowerModel:
+    """Return `measured` for a log with readings, else `without_readings`."""
+    return without_readings if np.isnan(jobs.node_power_w).all() else Measured()
 
 
 def node_power_w(model: PowerModel, jobs: Jobs, seed: int | Generator) -> Float64:

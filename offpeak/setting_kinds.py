@@ -4,6 +4,7 @@ Every reader takes what was written (a TOML value or an option's) and returns th
 BadInput with the reason and what to write instead. Where the setting was written is added by the caller.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +75,19 @@ def whole_number(low: int, high: int | None = None) -> Kind:
         return written
 
     return Kind(f"whole number, {bounds}", read)
+
+
+def number(low: float) -> Kind:
+    """A number, `low` or more."""
+
+    def read(written: object) -> float:
+        if not isinstance(written, int | float) or isinstance(written, bool) or not math.isfinite(written):
+            raise BadInput(f"{written!r} is not a number", hint=f"write a number, {low:g} or more, without quotes")
+        if written < low:
+            raise BadInput(f"{written:g} is out of range", hint=f"the range is {low:g} or more")
+        return float(written)
+
+    return Kind(f"number, {low:g} or more", read)
 
 
 def choice(*words: str) -> Kind:

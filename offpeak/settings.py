@@ -6,81 +6,44 @@ inside, its unit at the end of the attribute's name.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from offpeak.setting_kinds import BOOL, DURATION, NAMES, PATH, PERIOD, POWER, TEXT, Kind, choice, whole_number
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One row of the table. `default` and `example` are as an operator writes them; a default of None means not set."""
-
-    section: str
-    key: str
-    attribute: str
-    kind: Kind
-    unit: str
-    default: object
-    doc: str
-    example: object
-    flag: str
-
-    @property
-    def name(self) -> str:
-        """The setting's name in messages and tables, such as `scheduling.window`."""
-        return f"{self.section}.{self.key}"
-
-
-@dataclass(frozen=True)
-class Value:
-    """A setting's value as it was written, as it was parsed, and where it came from.
-
-    `origin` is "default", a file and line such as "offpeak.toml:12", or the command line's flag.
-    """
-
-    written: object
-    parsed: Any
-    origin: str
-
-
-def _row(kind: Kind, flag: str, doc: str, *, default: object = None, example: object = None, unit: str = "") -> Any:
-    """Return the dataclass field whose metadata is this row of the table."""
-    row = {"kind": kind, "unit": unit, "default": default, "doc": doc, "flag": flag}
-    parsed = None if default is None else kind.read(default)
-    return field(default=parsed, metadata=row | {"example": default if example is None else example})
+from offpeak.capacity_settings import CapacitySettings
+from offpeak.setting_kinds import BOOL, DURATION, NAMES, PATH, PERIOD, POWER, TEXT, choice, whole_number
+from offpeak.setting_row import Setting, Value, row
 
 
 @dataclass(frozen=True)
 class PriceSettings:
     """What electricity costs, and when it counts as dear."""
 
-    file: Path | None = _row(
+    file: Path | None = row(
         PATH,
         "--prices",
         "CSV file of electricity prices, plain or .gz; without one the tariff below holds.",
         example="prices.csv",
     )
-    layout: str | None = _row(
+    layout: str | None = row(
         TEXT,
         "--price-layout",
         "Columns, unit and clock of the price file, where its header and name do not tell them; or start= and step=.",
         example="time=utc,value=price,unit=EUR/MWh,zone=UTC",
     )
-    tariff: str = _row(
+    tariff: str = row(
         TEXT,
         "--tariff",
         "Two prices and the hours of the dear one, on the log's clock or that of zone=; days= and holidays= as well.",
         default="on=90EUR/MWh,off=30EUR/MWh,hours=09:00-23:00",
     )
-    peak_rule: str = _row(
+    peak_rule: str = row(
         TEXT,
         "--peak-rule",
         "What is on-peak in a price file: day-mean (dearer than its day's mean), quantile:0.6 or hours:09:00-23:00.",
         default="day-mean",
     )
-    fill_gaps: bool = _row(
+    fill_gaps: bool = row(
         BOOL,
         "--fill-gaps",
         "Fill a gap in the price file from the same hour of the latest week before it that is known.",
@@ -92,7 +55,7 @@ class PriceSettings:
 class CarbonSettings:
     """How much CO2 a kilowatt-hour stands for."""
 
-    source: str | None = _row(
+    source: str | None = row(
         TEXT,
         "--carbon",
         "CSV file of carbon intensity, or one figure for all hours.",
@@ -104,24 +67,30 @@ class CarbonSettings:
 class PowerSettings:
     """What jobs and idle nodes draw."""
 
-    job: str | None = _row(
+    job: str | None = row(
         TEXT,
         "--power",
         "Power model of jobs, per node; when not set: what the log measured, else uniform.",
         example="uniform:100W-300W",
     )
-    idle_w: float = _row(
+    idle_w: float = row(
         POWER,
         "--idle-power",
         "What a node draws when it is on and runs nothing.",
         default="75W",
         unit="per node",
     )
-    seed: int = _row(
+    seed: int = row(
         whole_number(0),
         "--seed",
         "Seed of the power model: the same seed gives every job the same draw again.",
         default=1,
+    )
+    node_class: str | None = row(
+        TEXT,
+        "--node-class",
+        "What nodes draw in each power state and how long they need to change it: a bundled class or a TOML file.",
+        example="server",
     )
 
 
@@ -129,14 +98,14 @@ class PowerSettings:
 class MachineSettings:
     """The machine whose queue is replayed."""
 
-    nodes: int | None = _row(
+    nodes: int | None = row(
         whole_number(1),
         "--nodes",
         "Size of the machine: in nodes, for SWF in the log's own unit; when not set: as the log says, or shows.",
         example=128,
         unit="nodes",
     )
-    processors_per_node: int = _row(
+    processors_per_node: int = row(
         whole_number(1),
         "--processors-per-node",
         "Processors of a node: a log that counts processors is turned into nodes with it.",
@@ -149,45 +118,45 @@ class MachineSettings:
 class SchedulingSettings:
     """How the queue is ordered, and how often."""
 
-    policies: tuple[str, ...] = _row(
+    policies: tuple[str, ...] = row(
         NAMES,
         "--policy",
         "Policies to compare; the first is what the others are measured against.",
         default=("easy", "greedy", "knapsack"),
     )
-    window: int = _row(
+    window: int = row(
         whole_number(1, 1000),
         "--window",
         "Jobs at the head of the queue that a policy may reorder; a job behind them keeps its place.",
         default=20,
         unit="jobs",
     )
-    period_s: int | None = _row(
+    period_s: int | None = row(
         PERIOD,
         "--period",
         "Time between two scheduling passes; event: a pass whenever a job is submitted or ends.",
         default="event",
     )
-    max_postponement_s: int = _row(
+    max_postponement_s: int = row(
         DURATION,
         "--max-postponement",
         "A job that later ones have been passing for this long keeps its place: no policy moves another before it.",
         default="24h",
         unit="per job",
     )
-    estimates: str = _row(
+    estimates: str = row(
         choice("user", "exact", "predicted"),
         "--estimates",
         "Run times that the scheduler plans with: what users asked for, what jobs really took, or a prediction.",
         default="user",
     )
-    kill_at_estimate: bool = _row(
+    kill_at_estimate: bool = row(
         BOOL,
         "--kill-at-estimate",
         "End a job that reaches its estimate, as a batch system does; otherwise it runs as long as the log says.",
         default=False,
     )
-    passes: str = _row(
+    passes: str = row(
         choice("second", "event"),
         "--passes",
         "second: one scheduling pass per second, after all of its events; event: one pass per event, as pyss does.",
@@ -199,13 +168,13 @@ class SchedulingSettings:
 class LogSettings:
     """How job logs are read."""
 
-    time_zone: str | None = _row(
+    time_zone: str | None = row(
         TEXT,
         "--time-zone",
         "Clock of a log's times that have no offset, as sacct prints them; when not set: this machine's.",
         example="Europe/Berlin",
     )
-    anonymise: bool = _row(
+    anonymise: bool = row(
         BOOL,
         "--anonymise",
         "Number users, accounts, queues and job names instead of printing them.",
@@ -223,6 +192,7 @@ class Settings:
     power: PowerSettings = PowerSettings()
     machine: MachineSettings = MachineSettings()
     scheduling: SchedulingSettings = SchedulingSettings()
+    capacity: CapacitySettings = CapacitySettings()
 
     @classmethod
     def of(cls, values: Mapping[str, Value]) -> "Settings":
@@ -238,8 +208,8 @@ SECTIONS: dict[str, type] = {section.name: type(section.default) for section in 
 
 def _settings_of(section: str) -> tuple[Setting, ...]:
     return tuple(
-        Setting(section, row.name.removesuffix(row.metadata["kind"].suffix), row.name, **row.metadata)
-        for row in fields(SECTIONS[section])
+        Setting(section, each.name.removesuffix(each.metadata["kind"].suffix), each.name, **each.metadata)
+        for each in fields(SECTIONS[section])
     )
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from offpeak.errors import BadInput, BadSetting
-from offpeak.settings import BY_NAME, SECTIONS, SETTINGS, Setting, Value
+from offpeak.setting_row import Setting, Value
+from offpeak.settings import BY_NAME, SECTIONS, SETTINGS
 from offpeak.suggest import did_you_mean
 
 SYSTEM_FILE = Path("/etc/offpeak/offpeak.toml")

@@ -4,7 +4,8 @@ import json
 import textwrap
 from collections.abc import Iterator
 
-from offpeak.settings import SECTIONS, SETTINGS, Setting
+from offpeak.setting_row import Setting
+from offpeak.settings import SECTIONS, SETTINGS
 
 _HEAD = """\
 # Settings of offpeak. Copy this file to /etc/offpeak/offpeak.toml, or name it with --config or $OFFPEAK_CONFIG,

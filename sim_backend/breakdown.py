@@ -1,6 +1,6 @@
 """Who used what: energy and money of a run by power class of the jobs, by user, and by local day."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -9,14 +9,18 @@ from offpeak.job_power import POWER_CLASSES, power_class
 from offpeak.jobs import NUMBERS_ONLY, Float64, Int64, Names
 from offpeak.zones import DAY_S, date_text, local_days, to_unix_s
 from sim_backend.compare import Case, Comparison, usage_of
+from sim_backend.engine.state import NOT_YET
+from sim_backend.nodes.node_log import StateCounts
+from sim_backend.nodes.standing_draw import StandingDraw, standing_charge, standing_draw
 from sim_backend.outcome import Run
+from sim_backend.replay import Schedule
 
 
 @dataclass(frozen=True)
 class Row:
     """One group: its jobs (for a day: those that end on it), their mean wait, energy and money.
 
-    A day has the idle units' energy and money too; jobs alone have none of it.
+    A day has the energy and money of idle units and sleeping nodes too; jobs alone have none of it.
     """
 
     group: str
@@ -27,7 +31,11 @@ class Row:
 
 
 def breakdown(comparison: Comparison, run: Run, kind: str, names: Names = NUMBERS_ONLY) -> tuple[Row, ...]:
-    """Return the rows of a run by "class", "user" or "day"; `names` are those of the log."""
+    """Return the rows of a run by "class", "user" or "day"; `names` are those of the log.
+
+    A job that never started is in none of them.
+    """
+    comparison, run = _of_those_that_ran(comparison, run)
     case = comparison.case
     if kind == "class":
         return _by_group(comparison, run, POWER_CLASSES, power_class(case.node_power_w).astype(np.int64))
@@ -35,6 +43,16 @@ def breakdown(comparison: Comparison, run: Run, kind: str, names: Names = NUMBER
         users, group = np.unique(case.jobs.user, return_inverse=True)
         return _by_group(comparison, run, tuple(names.user_text(int(user)) for user in users), group)
     return _by_day(comparison, run)
+
+
+def _of_those_that_ran(comparison: Comparison, run: Run) -> tuple[Comparison, Run]:
+    case, schedule = comparison.case, run.schedule
+    ran = schedule.start_s != NOT_YET
+    if ran.all():
+        return comparison, run
+    some = replace(case, jobs=case.jobs.take(ran), node_power_w=case.node_power_w[ran])
+    ended = Schedule(schedule.start_s[ran], schedule.end_s[ran], schedule.simulate_s)
+    return replace(comparison, case=some), replace(run, schedule=ended)
 
 
 def _by_group(comparison: Comparison, run: Run, names: tuple[str, ...], group: Int64) -> tuple[Row, ...]:
@@ -56,7 +74,8 @@ def _by_day(comparison: Comparison, run: Run) -> tuple[Row, ...]:
     edges_s = day_edges_s(comparison)
     names = tuple(date_text(int(edge_s) + laid.offset_s, laid.zone) for edge_s in edges_s[:-1])
     ending = np.clip(np.searchsorted(edges_s, run.schedule.end_s, side="left") - 1, 0, len(names) - 1)
-    energy_j, cost = (used_by_day(case, run, edges_s, each) for each in _meters(case))
+    draw = draw_of(case, run.sleep.node_log.counts(comparison.begin_s) if run.sleep else None)
+    energy_j, cost = (used_by_day(case, run, edges_s, each, draw=draw) for each in _meters(case))
     return _rows(case, run, names, ending, energy_j, cost)
 
 
@@ -69,20 +88,33 @@ def day_edges_s(comparison: Comparison) -> Int64:
     return np.concatenate([[begin], inner, [until]]) - laid.offset_s
 
 
-def used_by_day(case: Case, run: Run, edges_s: Int64, meter: Meter) -> Float64:
-    """Return the integral of the machine's power times the meter's series between neighbouring edges, float64[days]."""
+def draw_of(case: Case, counts: StateCounts | None) -> StandingDraw | None:
+    """Return what the case's nodes draw besides their jobs if so many are in each state; None where they have none."""
+    if counts is None or case.nodes is None:
+        return None
+    return standing_draw(counts, case.nodes.node_class, units_per_node=case.nodes.units_per_node)
+
+
+def used_by_day(case: Case, run: Run, edges_s: Int64, meter: Meter, *, draw: StandingDraw | None) -> Float64:
+    """Return the integral of the machine's power times the meter's series between neighbouring edges, float64[days].
+
+    `draw` is that of the run's nodes.
+    """
     start_s, end_s = run.schedule.start_s, run.schedule.end_s
     days = len(edges_s) - 1
     first = np.clip(np.searchsorted(edges_s, start_s, side="right") - 1, 0, days - 1)
     last = np.clip(np.searchsorted(edges_s, end_s, side="left") - 1, first, days - 1)
-    pieces = last - first + 1
+    pieces = np.where(start_s == NOT_YET, 0, last - first + 1)
     job = np.repeat(np.arange(len(start_s)), pieces)
     day = first[job] + np.arange(len(job)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     run_in_day = integrals(meter, np.maximum(start_s[job], edges_s[day]), np.minimum(end_s[job], edges_s[day + 1]))
     size, power_w = case.jobs.size[job], case.node_power_w[job]
     jobs = _sums(day, size * power_w * run_in_day, days)
-    whole = case.machine.size * integrals(meter, edges_s[:-1], edges_s[1:])
-    return jobs + case.machine.idle_w * (whole - _sums(day, size * run_in_day, days))
+    busy = _sums(day, size * run_in_day, days)
+    if draw is None:
+        whole = case.machine.size * integrals(meter, edges_s[:-1], edges_s[1:])
+        return jobs + case.machine.idle_w * (whole - busy)
+    return jobs + standing_charge(draw, case.machine.idle_w, edges_s, meter) - case.machine.idle_w * busy
 
 
 def _sums(group: Int64, value: Float64, groups: int) -> Float64:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from offpeak.accounting import Usage, constant_meter, meter
+from offpeak.capacity_settings import DEFAULT_SLA
 from offpeak.errors import BadInput
 from offpeak.jobs import Float64, Jobs
 from offpeak.plural import counted
@@ -13,8 +14,12 @@ from offpeak.prices.lay import REPEATED_WEEKS
 from offpeak.zones import WEEK_S
 from sim_backend.electricity import LaidSeries, Prices, peak_times
 from sim_backend.engine.state import NOT_YET, PeakTimes
-from sim_backend.outcome import Machine, Meters, Outcome, Run, charges_of, outcome_of, price_meters
+from sim_backend.nodes.bounds import lowest_for_schedule
+from sim_backend.nodes.sleep_figures import sleep_figures
+from sim_backend.outcome import Machine, Meters, Outcome, Run, Sleep, charges_of, outcome_of, price_meters
 from sim_backend.policy import Policy
+from sim_backend.powered_charges import failed_nodes, powered_charges_of, powered_usage, sleep_delay_s
+from sim_backend.powered_replay import PoweredMachine, replay_powered
 from sim_backend.replay import Schedule, replay
 
 A_MONTH_S = 30 * 86_400
@@ -24,7 +29,8 @@ A_MONTH_S = 30 * 86_400
 class Case:
     """What is compared on: jobs that can all run, their draw per unit [W], the machine and its electricity.
 
-    `carbon` is a laid series or a constant [g/kWh], or None.
+    `carbon` is a laid series or a constant [g/kWh], or None. `nodes` is the machine as nodes that can sleep, None where
+    none does; `sla` the slowdown above which a job counts as delayed too long.
     """
 
     jobs: Jobs
@@ -32,6 +38,8 @@ class Case:
     machine: Machine
     prices: Prices
     carbon: LaidSeries | float | None
+    nodes: PoweredMachine | None = None
+    sla: float = DEFAULT_SLA
 
     def notes_until(self, trace_s: int) -> tuple[str, ...]:
         """Return how prices and carbon intensity lie on the log up to that second of the trace, in sentences."""
@@ -61,14 +69,26 @@ def compare(case: Case, policies: tuple[Policy, ...], progress: Callable[[str, i
     begin_s = int(case.jobs.submit_s[0])
     case, schedules = _replay_all(case, policies, progress)
     until_s = max(int(schedule.end_s.max()) for schedule in schedules)
-    usages = [usage_of(case, schedule, begin_s, until_s) for schedule in schedules]
     meters = meters_of(case, until_s)
     runs = tuple(
-        Run(policy.name, schedule, charges_of(usage, meters))
-        for policy, schedule, usage in zip(policies, schedules, usages, strict=True)
+        _run(case, policy, schedule, usage_of(case, schedule, begin_s, until_s), meters)
+        for policy, schedule in zip(policies, schedules, strict=True)
     )
     outcomes = tuple(outcome_of(run, runs[0], case.jobs, case.machine, meters.currency) for run in runs)
     return Comparison(case, runs, outcomes, begin_s, until_s)
+
+
+def _run(case: Case, policy: Policy, schedule: Schedule, usage: Usage, meters: Meters) -> Run:
+    if case.nodes is None:
+        return Run(policy.name, schedule, charges_of(usage, meters))
+    powered = powered_usage(schedule, usage, case.nodes)
+    figures = sleep_figures(powered, case.jobs.submit_s, sleep_delay_s(schedule), slowdown_bound=case.sla)
+    least_energy, least_cost = (
+        lowest_for_schedule(meter, usage, case.nodes.node_class, units_per_node=case.nodes.units_per_node)
+        for meter in (constant_meter(1.0), meters.price)
+    )
+    sleep = Sleep(powered.node_log, figures, least_energy, least_cost)
+    return Run(policy.name, schedule, powered_charges_of(powered, meters), sleep)
 
 
 def _replay_all(
@@ -84,7 +104,9 @@ def _replay_all(
         peaks = peak_times(reaching.prices)
         schedules = [_replay(case, policy, peaks, progress) for policy in policies]
         until_s = max(int(schedule.end_s.max()) for schedule in schedules)
-        left = sum(int(np.count_nonzero(schedule.start_s == NOT_YET)) for schedule in schedules)
+        left = sum(
+            int(np.count_nonzero(schedule.start_s == NOT_YET)) for schedule in schedules if not failed_nodes(schedule)
+        )
         if not left and until_s <= needed_s:
             return reaching, schedules
         if left and left == left_before:
@@ -96,7 +118,9 @@ def _replay_all(
 
 def _never_started(case: Case, policies: tuple[Policy, ...], schedules: list[Schedule]) -> BadInput:
     left = {
-        policy.name: case.jobs.job_id[each.start_s == NOT_YET] for policy, each in zip(policies, schedules, strict=True)
+        policy.name: case.jobs.job_id[each.start_s == NOT_YET]
+        for policy, each in zip(policies, schedules, strict=True)
+        if not failed_nodes(each)
     }
     name, jobs = next((name, jobs) for name, jobs in left.items() if len(jobs))
     return BadInput(
@@ -113,13 +137,19 @@ def guessed_end_s(case: Case) -> int:
 
 
 def _replay(case: Case, policy: Policy, peaks: PeakTimes, progress: Callable[[str, int], None] | None) -> Schedule:
+    told = (lambda submitted: progress(policy.name, submitted)) if progress else None
+    if policy.capacity is not None:
+        assert case.nodes is not None
+        return replay_powered(
+            case.jobs, case.node_power_w, case.nodes, policy, policy.capacity, peaks=peaks, progress=told
+        )
     return replay(
         case.jobs,
         case.node_power_w,
         machine_size=case.machine.size,
         policy=policy,
         peaks=peaks,
-        progress=(lambda submitted: progress(policy.name, submitted)) if progress else None,
+        progress=told,
     )
 
 

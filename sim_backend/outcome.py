@@ -1,8 +1,10 @@
 """What one policy came to on a log: its schedule in figures, beside the baseline's."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from offpeak.accounting import (
     J_PER_KWH,
@@ -25,6 +27,10 @@ from offpeak.metrics import (
     utilization,
 )
 from offpeak.prices.series import Series
+from sim_backend.engine.state import NOT_YET
+from sim_backend.nodes.bounds import captured_share
+from sim_backend.nodes.node_log import NodeLog
+from sim_backend.nodes.sleep_figures import SleepFigures
 from sim_backend.replay import Schedule
 
 
@@ -55,6 +61,13 @@ class Outcome:
     a carbon intensity. `worst_postponement_s` is the latest that a job starts after its start under the first policy,
     `worst_postponement_job_id` that job. `response_ratio` is the geometric mean of response under the first policy over
     response under this one.
+
+    `never_started` jobs needed more nodes than had not failed; the times are those of the others. What follows is None
+    where nodes cannot sleep. `idle_saved_pct` is what sleeping saves of the energy of idle nodes, `captured_pct` the
+    share of what it could save with these starts, were the future known. `asleep_share` is that of node time in which
+    nodes are not active, `utilization_of_active` the jobs' share of the rest. The sleep delay of a job is how long
+    nothing but sleeping nodes keeps it from running; `delayed_share` that of the jobs that have one. `above_sla_share`
+    is that of the jobs whose slowdown is above the SLA.
     """
 
     policy: str
@@ -76,6 +89,17 @@ class Outcome:
     worst_postponement_job_id: int
     response_ratio: float
     simulate_s: float
+    never_started: int = 0
+    idle_saved_pct: float | None = None
+    captured_pct: float | None = None
+    asleep_share: float | None = None
+    utilization_of_active: float | None = None
+    cycles_per_node_day: float | None = None
+    most_cycles_of_a_node: int | None = None
+    mean_sleep_delay_s: float | None = None
+    delayed_share: float | None = None
+    worst_sleep_delay_s: int | None = None
+    above_sla_share: float | None = None
 
 
 @dataclass(frozen=True)
@@ -100,6 +124,20 @@ class Run:
     policy: str
     schedule: Schedule
     charges: Charges
+    sleep: "Sleep | None" = None
+
+
+@dataclass(frozen=True)
+class Sleep:
+    """What nodes that can sleep did in a run, and the least that its starts would have needed, were the future known.
+
+    Energy in joules, cost in watts times the price's unit times seconds.
+    """
+
+    node_log: NodeLog
+    figures: SleepFigures
+    lowest_energy: Charge
+    lowest_cost: Charge
 
 
 def charges_of(usage: Usage, meters: Meters) -> Charges:
@@ -122,13 +160,20 @@ def price_meters(series: Series, offset_s: int, begin_s: int, until_s: int) -> t
 
 
 def outcome_of(run: Run, baseline: Run, jobs: Jobs, machine: Machine, currency: str) -> Outcome:
-    """Return the figures of a run, against those of the first policy's run."""
-    schedule = run.schedule
+    """Return the figures of a run, against those of the first policy's run.
+
+    Times are those of the jobs that started under both, of which there is one at least.
+    """
     used = run.charges
+    ran = (run.schedule.start_s != NOT_YET) & (baseline.schedule.start_s != NOT_YET)
+    never_started = int(np.count_nonzero(run.schedule.start_s == NOT_YET))
+    schedule, first = run.schedule, baseline.schedule
+    if not ran.all():
+        jobs, schedule, first = jobs.take(np.flatnonzero(ran)), _only(schedule, ran), _only(first, ran)
     wait_s = schedule.start_s - jobs.submit_s
     runtime_s = schedule.end_s - schedule.start_s
     span_s = makespan_s(jobs.submit_s, schedule.end_s)
-    postponed_s = postponement_s(schedule.start_s, baseline.schedule.start_s)
+    postponed_s = postponement_s(schedule.start_s, first.start_s)
     worst = int(np.argmax(postponed_s))
     return Outcome(
         policy=run.policy,
@@ -148,9 +193,33 @@ def outcome_of(run: Run, baseline: Run, jobs: Jobs, machine: Machine, currency: 
         saving_pct=saving_pct(used.cost.total, baseline.charges.cost.total),
         worst_postponement_s=int(postponed_s[worst]),
         worst_postponement_job_id=int(jobs.job_id[worst]),
-        response_ratio=response_ratio(schedule.end_s - jobs.submit_s, baseline.schedule.end_s - jobs.submit_s),
+        response_ratio=response_ratio(schedule.end_s - jobs.submit_s, first.end_s - jobs.submit_s),
         simulate_s=schedule.simulate_s,
+        never_started=never_started,
+        **(_sleep_fields(run.sleep, used) if run.sleep else {}),
     )
+
+
+def _only(schedule: Schedule, ran: NDArray[np.bool_]) -> Schedule:
+    return Schedule(schedule.start_s[ran], schedule.end_s[ran], schedule.simulate_s)
+
+
+def _sleep_fields(sleep: Sleep, used: Charges) -> dict[str, Any]:
+    """Return the fields of an Outcome that only nodes which can sleep have."""
+    figures = sleep.figures
+    captured = captured_share(used.energy.idle, always_on=figures.always_on_idle_j, lowest=sleep.lowest_energy.idle)
+    return {
+        "idle_saved_pct": figures.idle_saved_pct,
+        "captured_pct": 100 * captured,
+        "asleep_share": figures.inactive_share,
+        "utilization_of_active": figures.utilization_of_active,
+        "cycles_per_node_day": figures.power_cycles_per_node_day,
+        "most_cycles_of_a_node": figures.most_power_cycles_of_a_node,
+        "mean_sleep_delay_s": figures.mean_boot_delay_s,
+        "delayed_share": figures.delayed_share,
+        "worst_sleep_delay_s": figures.largest_boot_delay_s,
+        "above_sla_share": figures.above_bound_share,
+    }
 
 
 def saving_pct(cost: float, baseline: float) -> float:

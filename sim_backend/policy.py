@@ -1,10 +1,11 @@
 """A policy by its name: a discipline, and perhaps a window policy on top of it ("easy", "greedy", "fcfs+knapsack")."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from offpeak.errors import BadInput
 from offpeak.settings import SchedulingSettings
 from offpeak.suggest import did_you_mean
+from plugin.capacity.capacity import Capacity
 from plugin.window_policy import NO_POLICY, WindowPolicy, window_policies, window_policy
 from sim_backend.engine.rules import (
     BEST_FIT,
@@ -33,12 +34,24 @@ ESTIMATES = {"user": USER_ESTIMATE, "exact": EXACT_RUNTIME, "predicted": PREDICT
 
 @dataclass(frozen=True)
 class Policy:
-    """What is replayed under one name. `kill_at_estimate`: jobs end at their estimate at the latest."""
+    """What is replayed under one name. `kill_at_estimate`: jobs end at their estimate at the latest.
+
+    `capacity` is None where no node ever sleeps.
+    """
 
     name: str
     rules: Rules
     window_policy: WindowPolicy
     kill_at_estimate: bool
+    capacity: Capacity | None = None
+
+    def on(self, capacity: Capacity) -> "Policy":
+        """Return this policy on a machine whose nodes sleep as `capacity` says, named after both."""
+        if capacity.keeps_all_awake:
+            return self
+        if self.rules.pass_per_event:
+            raise BadInput(f"{capacity.name}: nodes that sleep need passes once a second", hint="--passes second")
+        return replace(self, name=f"{self.name} {capacity.name}", capacity=capacity)
 
 
 def parse_policy(name: str, scheduling: SchedulingSettings) -> Policy:

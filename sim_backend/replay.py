@@ -71,10 +71,10 @@ def _advance(
     workload: Workload, peaks: PeakTimes, policy: Policy, machine_size: int, state: State, until_s: int, job_id: Int64
 ) -> None:
     while advance(workload, peaks, policy.rules, machine_size, state, until_s) == DECIDE:
-        _decide(workload, peaks, policy, state, job_id)
+        decide_order(workload, peaks, policy, state, job_id)
 
 
-def _decide(workload: Workload, peaks: PeakTimes, policy: Policy, state: State, job_id: Int64) -> None:
+def decide_order(workload: Workload, peaks: PeakTimes, policy: Policy, state: State, job_id: Int64) -> None:
     """Let a policy from outside order the window; jobs that were passed over for too long keep their place."""
     assert policy.window_policy.order is not None
     window = int(state.scalars["window"][0])

@@ -24,8 +24,15 @@ FIGURES = (
     "mean_bounded_slowdown_by_delay",
     "worst_postponement_s",
     "response_ratio",
+    "idle_saved_pct",
+    "captured_pct",
+    "asleep_share",
+    "cycles_per_node_day",
+    "delayed_share",
+    "mean_sleep_delay_s",
+    "above_sla_share",
 )
-"""The fields of an Outcome that are given with their interval."""
+"""The fields of an Outcome that are given with their interval, where they have a value."""
 
 WITHIN_PERCENTILES = (2.5, 97.5)
 """An interval holds 19 of 20 replays."""

@@ -12,7 +12,8 @@ Progress = Callable[[int, int], None]
 class Order:
     """The folder of logs (None: a generated one), the folder for results, and how often each case is replayed.
 
-    Replay number i of a case draws its chances from the seed (seed, i), whatever the number of `processes`.
+    Replay number i of a case draws its chances from the seed (seed, i), whatever the number of `processes`. `prices` is
+    a price file, None the bundled one, for studies that have no tariff of their own.
     """
 
     logs: Path | None
@@ -20,3 +21,4 @@ class Order:
     replays: int
     seed: int
     processes: int
+    prices: Path | None = None

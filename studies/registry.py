@@ -5,16 +5,39 @@ from collections.abc import Callable, Mapping
 from offpeak.errors import BadInput
 from offpeak.suggest import did_you_mean
 from studies.dynamic_pricing.study import dynamic_pricing
+from studies.energy_carbon.single_site import single_site
+from studies.online_simulation.study import online_simulation
 from studies.order import Order, Progress
+from studies.price_capacity.study import price_capacity
 from studies.report import Report
 
 Study = Callable[[Order, Progress], Report]
 
-STUDIES: Mapping[str, Study] = {"dynamic-pricing": dynamic_pricing}
+STUDIES: Mapping[str, Study] = {
+    "dynamic-pricing": dynamic_pricing,
+    "online-simulation": online_simulation,
+    "price-capacity": price_capacity,
+}
+
+PARTS: Mapping[str, Mapping[str, Study]] = {"energy-carbon": {"single-site": single_site}}
+"""Studies that are run a part at a time."""
 
 
-def study_named(name: str) -> Study:
-    """Return the study of that name; BadInput if there is none."""
+def study_named(name: str, part: str | None = None) -> Study:
+    """Return the study of that name, or its part; BadInput if there is none, or a part is missing or too many."""
+    if name in PARTS:
+        return _part_named(name, part)
     if name not in STUDIES:
-        raise BadInput(f"unknown study {name!r}", hint=did_you_mean(name, STUDIES))
+        raise BadInput(f"unknown study {name!r}", hint=did_you_mean(name, [*STUDIES, *PARTS]))
+    if part is not None:
+        raise BadInput(f"the study {name} has no parts, but {part!r} is asked for", hint="leave --part out")
     return STUDIES[name]
+
+
+def _part_named(name: str, part: str | None) -> Study:
+    parts = PARTS[name]
+    if part is None:
+        raise BadInput(f"the study {name} is run a part at a time", hint=f"add --part {' or --part '.join(parts)}")
+    if part not in parts:
+        raise BadInput(f"the study {name} has no part {part!r}", hint=did_you_mean(part, parts))
+    return parts[part]

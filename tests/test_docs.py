@@ -38,7 +38,8 @@ def with_pages(language: str) -> list[Path]:
 
 @pytest.mark.parametrize("page", with_pages("console"), ids=lambda page: page.name)
 def test_commands_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
-    (tmp_path / "sim_backend").symlink_to(ROOT / "sim_backend")
+    for folder in ("sim_backend", "docs"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     for block in blocks(page, "console"):
         for command, shown in commands(block):

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-PACKAGES = ["offpeak", "plugin", "predictors", "sim_backend", "studies", "ui"]
+PACKAGES = ["offpeak", "plugin", "power", "predictors", "sim_backend", "studies", "ui"]
 INGREDIENTS = ["pyproject.toml", "README.md", "LICENSE"]
 
 
@@ -37,10 +37,13 @@ def test_top_level(shipped: list[str]) -> None:
 def test_ships_every_module_and_sample(repository: Path, shipped: list[str]) -> None:
     modules = [file for package in PACKAGES for file in (repository / package).rglob("*.py")]
     samples = [file for file in (repository / "sim_backend" / "sample").iterdir() if file.suffix == ".gz"]
+    node_classes = [*(repository / "offpeak" / "node_classes").glob("*.toml")]
     page = [file for file in (repository / "ui" / "report").iterdir() if file.suffix in {".css", ".js"}]
     assert samples
+    assert node_classes
     assert page
-    assert {file.relative_to(repository).as_posix() for file in [*modules, *samples, *page]} <= set(shipped)
+    files = [*modules, *samples, *node_classes, *page]
+    assert {file.relative_to(repository).as_posix() for file in files} <= set(shipped)
 
 
 def test_nobody_else_owns_our_names() -> None:

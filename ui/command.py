@@ -13,12 +13,14 @@ from ui.generate_command import generate
 from ui.show_config_command import show_config
 from ui.simulate_command import simulate
 from ui.study_command import study
+from ui.whatif_command import whatif
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 app.command("simulate")(simulate)
 app.command("study")(study)
 app.command("estimate")(estimate)
 app.command("generate")(generate)
+app.command("whatif")(whatif)
 app.command("show-config")(show_config)
 
 

@@ -13,6 +13,7 @@ from sim_backend.compare import Comparison
 from sim_backend.outcome import Outcome
 from sim_backend.spread import Spread
 from ui.clock_text import clock_text
+from ui.sleep_table import sleep_remark, sleep_table
 from ui.spread_table import spread_remark, spread_table
 
 SHOWN_JOBS = 5
@@ -54,10 +55,15 @@ def print_comparison(
     console.print()
     console.print(fitting_table(console, comparison.outcomes))
     console.print()
+    if prepared.case.nodes is not None:
+        console.print(sleep_table(comparison.outcomes))
+        console.print()
     if spreads:
         console.print(spread_table(spreads))
         console.print()
         console.print(f"- {spread_remark(spreads)}")
+    if prepared.case.nodes is not None:
+        console.print(f"- {sleep_remark(prepared.case.sla)}")
     for line in remarks(trace, prepared, comparison):
         console.print(f"- {line}")
     for kind, of_policies in groups.items():
@@ -133,6 +139,7 @@ def co2_cell(outcome: Outcome) -> tuple[str, ...]:
 def remarks(trace: Trace, prepared: Prepared, comparison: Comparison) -> list[str]:
     """Return what the figures rest on, in sentences."""
     lines = [*prepared.case.notes_until(comparison.until_s), *prepared.notes, *gap_remark(comparison)]
+    lines += [never_started_remark(outcome) for outcome in comparison.outcomes if outcome.never_started]
     if trace.skipped_lines:
         lines.append(f"malformed lines skipped: {trace.skipped_lines:,}")
     return lines + [rejected_remark(rejected) for rejected in prepared.rejected]
@@ -145,6 +152,11 @@ def gap_remark(comparison: Comparison) -> tuple[str, ...]:
         return ()
     share = 100 * unpriced_kwh / comparison.outcomes[0].energy_kwh
     return (f"{share:.2f} % of the energy fell into gaps of the prices and is not in the cost; --fill-gaps fills them",)
+
+
+def never_started_remark(outcome: Outcome) -> str:
+    """Say how many jobs found too few nodes that had not failed."""
+    return f"{outcome.policy}: {counted(outcome.never_started, 'job')} never started, as too many nodes had failed"
 
 
 def rejected_remark(rejected: Rejected) -> str:

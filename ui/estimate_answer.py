@@ -6,8 +6,9 @@ import typer
 
 from offpeak.errors import BadInput
 from offpeak.settings import Settings
-from sim_backend.estimate.savings import MOST_REPLAYS, estimate_savings
-from sim_backend.policy import parse_policy
+from power.worth import REPLAYS, Lever, levers
+from sim_backend.estimate.savings import MOST_REPLAYS, Estimate, estimate_savings
+from sim_backend.policy import Policy, parse_policy
 from ui.accounting_source import Accounting, accounting_of
 from ui.estimate_command import DAYS, Request
 from ui.estimate_json import estimate_json
@@ -30,10 +31,16 @@ def answer(settings: Settings, request: Request) -> None:
             replays=request.replays,
             progress=progress,
         )
+    measured = _levers(estimate, settings, policies[0]) if request.levers else ()
     if request.as_json:
-        typer.echo(estimate_json(estimate))
+        typer.echo(estimate_json(estimate, measured))
     else:
-        print_estimate(estimate)
+        print_estimate(estimate, measured)
+
+
+def _levers(estimate: Estimate, settings: Settings, baseline: Policy) -> tuple[Lever, ...]:
+    with repeat_progress(REPLAYS) as progress:
+        return levers(estimate, settings, baseline, progress=progress)
 
 
 def _with_nodes(settings: Settings, accounting: Accounting) -> Settings:

@@ -35,6 +35,7 @@ def estimate(
     nodes: Annotated[int | None, option("machine.nodes")] = None,
     processors_per_node: Annotated[int | None, option("machine.processors_per_node")] = None,
     power: Annotated[str | None, option("power.job")] = None,
+    node_class: Annotated[str | None, option("power.node_class")] = None,
     idle_power: Annotated[str | None, option("power.idle")] = None,
     seed: Annotated[int | None, option("power.seed")] = None,
     time_zone: Annotated[str | None, option("log.time_zone")] = None,
@@ -47,6 +48,9 @@ def estimate(
             " [default: 20, or the first 4 if their savings hardly differ]",
         ),
     ] = None,
+    levers: Annotated[
+        bool, typer.Option("--levers", help="Measure sleeping nodes and dear hours as well: takes a minute or more.")
+    ] = False,
     lenient: Annotated[bool, typer.Option("--lenient", help="Skip malformed lines and count them.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     config: CONFIG = None,
@@ -65,6 +69,7 @@ def estimate(
             "machine.nodes": nodes,
             "machine.processors_per_node": processors_per_node,
             "power.job": power,
+            "power.node_class": node_class,
             "power.idle": idle_power,
             "power.seed": seed,
             "log.time_zone": time_zone,
@@ -74,7 +79,7 @@ def estimate(
     # What answers loads numba and pyarrow, which `offpeak --version` must not wait for.
     from ui.estimate_answer import answer
 
-    answer(settings, Request(log, days, replays, lenient, as_json))
+    answer(settings, Request(log, days, replays, levers, lenient, as_json))
 
 
 @dataclass(frozen=True)
@@ -84,5 +89,6 @@ class Request:
     log: str | None
     days: int | None
     replays: int | None
+    levers: bool
     lenient: bool
     as_json: bool

@@ -1,15 +1,17 @@
 """An estimate as JSON: the text's figures and more, with the units in the keys."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 
+from power.worth import Lever
 from sim_backend.estimate.reasons import reasons
 from sim_backend.estimate.savings import Estimate
 from ui.comparison_table import remarks
 
 
-def estimate_json(estimate: Estimate) -> str:
-    """Return the estimate as a JSON object."""
+def estimate_json(estimate: Estimate, levers: Sequence[Lever]) -> str:
+    """Return the estimate as a JSON object; `levers` is empty where they are not measured."""
     laid = estimate.comparison.case.prices.laid
     document = {
         "log": estimate.trace.name,
@@ -21,6 +23,7 @@ def estimate_json(estimate: Estimate) -> str:
         "used": asdict(estimate.used),
         "power_assumed": estimate.prepared.power.assumed,
         "savings": [asdict(saving) for saving in estimate.savings],
+        "levers": [asdict(lever) for lever in levers],
         "hardly_pays": estimate.hardly_pays,
         "policies": [asdict(spread) for spread in estimate.spreads],
         "reasons": reasons(estimate),

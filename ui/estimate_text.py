@@ -7,6 +7,7 @@ from rich.table import Table
 
 from offpeak.plural import counted
 from offpeak.zones import date_text, zone_text
+from power.worth import Lever
 from sim_backend.estimate.logged_use import Bounds, LoggedUse
 from sim_backend.estimate.reasons import reasons
 from sim_backend.estimate.savings import FIRST_REPLAYS, SETTLED_PCT, Estimate, Saving
@@ -15,11 +16,11 @@ from ui.comparison_table import NOT_WRAPPED, figure, length_text, remarks
 from ui.spread_table import NOISE
 
 A_MWH_KWH = 1000
-CAPABILITIES = {"order": "queue order"}
+CAPABILITIES = {"order": "queue order", "sleep": "sleeping nodes", "time": "dear hours", "place": "other sites"}
 
 
-def print_estimate(estimate: Estimate) -> None:
-    """Print the estimate."""
+def print_estimate(estimate: Estimate, levers: Sequence[Lever]) -> None:
+    """Print the estimate; `levers` is empty where they are not measured."""
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = NOT_WRAPPED
@@ -28,11 +29,12 @@ def print_estimate(estimate: Estimate) -> None:
     for line in use_lines(estimate.used):
         console.print(line)
     console.print()
-    console.print(savings_table(estimate.savings, estimate.used.currency))
+    savings = [lever.saving for lever in levers if lever.saving is not None] or estimate.savings
+    console.print(savings_table(savings, estimate.used.currency))
     console.print()
-    console.print(verdict(estimate), style="bold")
+    console.print(levers_verdict(estimate, savings) if levers else verdict(estimate), style="bold")
     console.print()
-    for line in (*reasons(estimate), *assumptions(estimate)):
+    for line in (*reasons(estimate), *lever_lines(levers), *assumptions(estimate)):
         console.print(f"- {line}")
 
 
@@ -84,6 +86,18 @@ def savings_table(savings: Sequence[Saving], currency: str) -> Table:
     return table
 
 
+def lever_lines(levers: Sequence[Lever]) -> list[str]:
+    """Return what the levers were measured on, and why some were not, or how they can be."""
+    if not levers:
+        return ["sleeping nodes and dear hours: --levers measures what they would have saved"]
+    notes: dict[str, list[str]] = {}
+    for lever in levers:
+        if lever.note:
+            names = notes.setdefault(lever.note, [])
+            names += [CAPABILITIES[lever.name]] if CAPABILITIES[lever.name] not in names else []
+    return [f"{', '.join(names)}: {note}" for note, names in notes.items()]
+
+
 def share_text(saving: Saving) -> str:
     """Return the share of the bill with its range."""
     share = saving.share_pct
@@ -106,6 +120,16 @@ def verdict(estimate: Estimate) -> str:
     if estimate.hardly_pays:
         return f"Reordering the queue hardly pays here: the best policy, {best.policy}, saves {share}."
     return f"{best.policy} would have saved {share}: {bounds_text(best.a_year)} {estimate.used.currency} a year."
+
+
+def levers_verdict(estimate: Estimate, savings: Sequence[Saving]) -> str:
+    """Say in a sentence which of all levers pays without longer waits."""
+    free = [each for each in savings if not each.is_noise and (each.wait_is_noise or each.wait_change_s <= 0)]
+    best = max(free, key=lambda saving: saving.share_pct.middle, default=None)
+    if best is None or best.share_pct.middle <= 0:
+        return "Nothing saves here without jobs waiting longer on average."
+    money = f"{bounds_text(best.a_year)} {estimate.used.currency} a year"
+    return f"{best.policy} saves most of what makes no wait longer: {share_text(best)} of the bill, {money}."
 
 
 def assumptions(estimate: Estimate) -> list[str]:

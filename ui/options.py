@@ -8,7 +8,8 @@ import typer
 
 from offpeak.errors import BadInput
 from offpeak.setting_kinds import BOOL
-from offpeak.settings import BY_NAME, Settings, Value
+from offpeak.setting_row import Value
+from offpeak.settings import BY_NAME, Settings
 from offpeak.settings_file import read_values
 from offpeak.settings_text import help_text
 

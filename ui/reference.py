@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from offpeak.settings import SECTIONS, SETTINGS, Setting
+from offpeak.setting_row import Setting
+from offpeak.settings import SECTIONS, SETTINGS
 from offpeak.settings_text import example_toml, toml
 
 _HEAD = """\

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from offpeak.settings import BY_NAME, Value
+from offpeak.setting_row import Value
+from offpeak.settings import BY_NAME
 from offpeak.settings_file import read_values, settings_path
 from offpeak.settings_text import example_toml, plain
 from ui.options import CONFIG

@@ -5,9 +5,11 @@ import sys
 
 import typer
 
+from offpeak.capacity_settings import CapacitySettings
 from offpeak.settings import Settings
+from power.capacities import capacity_named, check_name, spelt_out
 from sim_backend.breakdown import breakdown
-from sim_backend.case import Prepared, prepare
+from sim_backend.case import Prepared, fleet_of, prepare
 from sim_backend.compare import compare
 from sim_backend.policy import Policy, parse_policy
 from sim_backend.replays import replay_often
@@ -24,10 +26,13 @@ from ui.simulate_command import Request
 
 def answer(source: str, settings: Settings, request: Request) -> None:
     """Replay the log under the policies of the settings, write schedules and report, and print table or JSON."""
-    policies = tuple(parse_policy(name, settings.scheduling) for name in settings.scheduling.policies)
+    disciplines = tuple(parse_policy(name, settings.scheduling) for name in settings.scheduling.policies)
+    for name in spelt_out(settings.capacity.policies):
+        check_name(name)
     _check_paths(settings, request)
     trace = log_of(source, settings.log, lenient=request.lenient)
     prepared = prepare(trace, settings, start=request.start)
+    policies = _policies(disciplines, prepared, settings.capacity)
     with replay_progress(len(prepared.case.jobs)) as progress:
         comparison = compare(prepared.case, policies, progress)
     spreads = _spreads(prepared, policies, request.replays, settings.power.seed)
@@ -46,10 +51,21 @@ def answer(source: str, settings: Settings, request: Request) -> None:
         print_comparison(trace, prepared, comparison, spreads, groups)
 
 
+def _policies(disciplines: tuple[Policy, ...], prepared: Prepared, settings: CapacitySettings) -> tuple[Policy, ...]:
+    """Return each scheduling policy with each capacity policy."""
+    if prepared.case.nodes is None:
+        return disciplines
+    fleet = fleet_of(prepared.case)
+    capacities = [capacity_named(name, fleet, settings) for name in spelt_out(settings.policies)]
+    return tuple(policy.on(capacity) for capacity in capacities for policy in disciplines)
+
+
 def _check_paths(settings: Settings, request: Request) -> None:
     """Raise BadInput for a file that cannot be written: better known before a long replay than after it."""
     if request.schedule is not None:
-        check_schedule_path(request.schedule, settings.scheduling.policies)
+        check_schedule_path(
+            request.schedule, len(settings.scheduling.policies) * len(spelt_out(settings.capacity.policies))
+        )
     if request.report is not None:
         check_report_path(request.report)
 

@@ -12,18 +12,22 @@ COLUMNS = (
     ("saving", "saving_pct"),
     ("mean wait", "mean_wait_s"),
     ("bounded slowdown", "mean_bounded_slowdown"),
+    ("idle energy saved", "idle_saved_pct"),
+    ("mean delay", "mean_sleep_delay_s"),
 )
+"""The figures that are shown; the last two only where nodes can sleep."""
 
 
 def spread_table(spreads: Sequence[Spread]) -> Table:
     """Return a row a policy: the mean of each figure, its range, and whether its difference is noise."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("policy", overflow="fold")
-    for header, _ in COLUMNS:
+    shown = [(header, name) for header, name in COLUMNS if name in spreads[0].figures]
+    for header, _ in shown:
         table.add_column(header)
     for spread in spreads:
         is_first = spread is spreads[0]
-        table.add_row(spread.policy, *(spread_cell(spread, name, is_first=is_first) for _, name in COLUMNS))
+        table.add_row(spread.policy, *(spread_cell(spread, name, is_first=is_first) for _, name in shown))
     return table
 
 

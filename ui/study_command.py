@@ -17,9 +17,15 @@ FILE_WIDTH = 400
 
 
 def study(
-    name: Annotated[str, typer.Argument(help="The study: dynamic-pricing.")],
+    name: Annotated[
+        str, typer.Argument(help="The study: dynamic-pricing, online-simulation, price-capacity or energy-carbon.")
+    ],
+    part: Annotated[str | None, typer.Option(help="Part of energy-carbon: single-site.")] = None,
     logs: Annotated[
         Path | None, typer.Option(help="Folder of logs, .swf or .swf.gz; without one a generated log is used.")
+    ] = None,
+    prices: Annotated[
+        Path | None, typer.Option(help="CSV file of prices, for price-capacity; without one the bundled year is used.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for tables, figures and what is finished [default: the study's name].")
@@ -38,8 +44,8 @@ def study(
     from studies.registry import study_named
     from studies.write import write_report
 
-    chosen = study_named(name)
-    order = Order(logs, out or Path(name), replays, seed, processes or len(os.sched_getaffinity(0)))
+    chosen = study_named(name, part)
+    order = Order(logs, out or Path(name, part or ""), replays, seed, processes or len(os.sched_getaffinity(0)), prices)
     with _progress() as progress:
         report = chosen(order, progress)
     write_report(report, order.out)

@@ -7,9 +7,10 @@ define them): only jobs that end before the reservation are candidates; first fi
 always the one that leaves the fewest units free.
 """
 
-from offpeak.compiled import in_place, index, part
+from offpeak.compiled import index, part
+from sim_backend.engine.fitting import next_fitting, next_fitting_of_many
 from sim_backend.engine.rules import BEST_FIT, EASY, FCFS, Rules
-from sim_backend.engine.state import NEVER, NOT_YET, Int64, Queue, State
+from sim_backend.engine.state import BLOCK, NEVER, NOT_YET, Queue, State
 
 
 @part
@@ -29,7 +30,7 @@ def reserve(state: State, size: int) -> None:
     """
     now = state.scalars[0]
     slots = state.slots
-    available = now.free
+    available = now.free + now.returning
     shadow_s = now.now_s
     for at in range(now.listed):
         slot = index(state.expected[index(at)])
@@ -49,19 +50,6 @@ def fits_beside(queue: Queue, position: int, free: int, extra: int, longest_s: i
     return bool(size <= free and (size <= extra or queue.estimate_s[index(position)] <= longest_s))
 
 
-@in_place
-def next_fitting(size: Int64, estimate_s: Int64, first: int, last: int, free: int, extra: int, longest_s: int) -> int:
-    """Return the first position in [first, last) that `fits_beside` is true of, or `last`.
-
-    A kernel of its own, not a part: long queues are searched here, with all registers for the search.
-    """
-    for at in range(first, last):
-        wanted = size[index(at)]
-        if wanted <= free and (wanted <= extra or estimate_s[index(at)] <= longest_s):
-            return at
-    return last
-
-
 @part
 def next_beside(state: State, rules: Rules) -> int:
     """Return the position of the next job that may start beside the reservation, or -1."""
@@ -77,7 +65,12 @@ def next_beside(state: State, rules: Rules) -> int:
             return position
     position = entry(state, now.cursor)
     last = now.tail if now.considered > now.window else position
-    position = next_fitting(queue.size, queue.estimate_s, position, last, free, extra, longest_s)
+    if last - position <= 2 * BLOCK:
+        position = next_fitting(queue.size, queue.estimate_s, position, last, free, extra, longest_s)
+    else:
+        position = next_fitting_of_many(
+            queue.size, queue.estimate_s, queue.bounds, position, last, free, extra, longest_s
+        )
     now.cursor = now.window + position + 1 - now.behind_window
     return position if position < last else -1
 

@@ -2,6 +2,7 @@
 
 from offpeak.compiled import index, part
 from predictors.run_time import predict_run_time
+from sim_backend.engine.fitting import forget
 from sim_backend.engine.rules import EXACT_RUNTIME, PREDICTED_RUNTIME, Rules
 from sim_backend.engine.state import NEVER, NOT_YET, State, Workload
 
@@ -62,6 +63,7 @@ def compact(state: State) -> None:
     queue = state.queue
     write = 0
     passed_over = 0
+    forget(queue, now.tail)
     for read in range(now.head, now.tail):
         if queue.size[read] == NEVER:
             continue

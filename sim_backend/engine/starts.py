@@ -8,6 +8,8 @@ from sim_backend.engine.profile import add_free, held_until_s
 from sim_backend.engine.rules import PREDICTED_RUNTIME, Rules
 from sim_backend.engine.state import NEVER, NOT_YET, State, Workload
 
+STRIDE = 16
+
 
 @part
 def expect_end(state: State, slot: int, at_s: int) -> None:
@@ -18,6 +20,11 @@ def expect_end(state: State, slot: int, at_s: int) -> None:
     expected_end_s[index(slot)] = at_s
     at = now.listed
     now.listed = at + 1
+    # In a long list whole strides are compared and moved at once.
+    while at > STRIDE and expected_end_s[index(expected[index(at - STRIDE)])] > at_s:
+        for behind in range(at, at - STRIDE, -1):
+            expected[index(behind)] = expected[index(behind - 1)]
+        at -= STRIDE
     while at > 0 and expected_end_s[index(expected[index(at - 1)])] > at_s:
         expected[index(at)] = expected[index(at - 1)]
         at -= 1
@@ -40,8 +47,8 @@ def unlist(state: State, slot: int) -> None:
 
 
 @part
-def start_job(workload: Workload, state: State, position: int) -> None:
-    """Start the job at queue `position` now; it fits."""
+def place_job(workload: Workload, state: State, position: int, pieces: int, begin_s: int) -> int:
+    """Give the job at queue `position` the nodes of `pieces`; it runs from `begin_s` on. Return its slot."""
     now = state.scalars[0]
     slots = state.slots
     at = index(position)
@@ -53,18 +60,32 @@ def start_job(workload: Workload, state: State, position: int) -> None:
     slots.job[held] = job
     slots.size[held] = size
     slots.started[held] = now.started
-    slots.end_s[held] = now.now_s + workload.runtime_s[job]
-    slots.pieces[held] = take_nodes(state.nodes, size)
-    expect_end(state, slot, now.now_s + state.queue.estimate_s[at])
-    push(state.ends, now.running, slots, slot)
-    state.start_s[job] = now.now_s
+    slots.end_s[held] = begin_s + workload.runtime_s[job]
+    slots.pieces[held] = pieces
+    expect_end(state, slot, begin_s + state.queue.estimate_s[at])
+    state.start_s[job] = begin_s
     state.queue.size[at] = NEVER
     now.furthest = max(now.furthest, position)
     now.waiting -= 1
-    now.next_end_s = slots.end_s[index(state.ends[0])]
-    now.running += 1
     now.started += 1
     now.free -= size
+    return int(slot)
+
+
+@part
+def await_end(state: State, slot: int) -> None:
+    """Let the job of `slot` end when its time has come."""
+    now = state.scalars[0]
+    push(state.ends, now.running, state.slots, slot)
+    now.next_end_s = state.slots.end_s[index(state.ends[0])]
+    now.running += 1
+
+
+@part
+def start_job(workload: Workload, state: State, position: int) -> None:
+    """Start the job at queue `position` now; it fits."""
+    pieces = take_nodes(state.nodes, state.queue.size[index(position)])
+    await_end(state, place_job(workload, state, position, pieces, state.scalars[0].now_s))
 
 
 @part
@@ -81,19 +102,36 @@ def release(state: State, slot: int) -> None:
 
 
 @part
+def first_end(state: State) -> int:
+    """Take the running job whose end comes first off the heap of ends, and return its slot."""
+    now = state.scalars[0]
+    slot = state.ends[0]
+    drop_first(state.ends, now.running, state.slots)
+    now.running -= 1
+    now.next_end_s = state.slots.end_s[index(state.ends[0])] if now.running > 0 else NEVER
+    return int(slot)
+
+
+@part
+def close_slot(state: State, slot: int) -> None:
+    """Let another job use the slot."""
+    now = state.scalars[0]
+    state.slots.following[index(slot)] = now.free_slot
+    now.free_slot = slot
+
+
+@part
+def learn_from(workload: Workload, state: State, rules: Rules, job: int) -> None:
+    """Let the predictor, if there is one, learn how long the job ran."""
+    if rules.estimates == PREDICTED_RUNTIME:
+        learn_run_time(state.recent_s, workload.user[index(job)], workload.runtime_s[index(job)])
+
+
+@part
 def end_first(workload: Workload, state: State, rules: Rules) -> None:
     """End the running job whose end comes first."""
-    now = state.scalars[0]
-    slots = state.slots
-    slot = state.ends[0]
-    held = index(slot)
-    drop_first(state.ends, now.running, slots)
-    now.running -= 1
-    now.next_end_s = slots.end_s[index(state.ends[0])] if now.running > 0 else NEVER
-    if slots.pieces[held] != NOT_YET:
+    slot = first_end(state)
+    if state.slots.pieces[index(slot)] != NOT_YET:
         release(state, slot)
-    job = index(slots.job[held])
-    if rules.estimates == PREDICTED_RUNTIME:
-        learn_run_time(state.recent_s, workload.user[job], workload.runtime_s[job])
-    slots.following[held] = now.free_slot
-    now.free_slot = slot
+    learn_from(workload, state, rules, state.slots.job[index(slot)])
+    close_slot(state, slot)

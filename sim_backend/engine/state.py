@@ -19,6 +19,8 @@ Float64 = NDArray[np.float64]
 
 NEVER = np.iinfo(np.int64).max
 NOT_YET = -1
+BLOCK, CLASSES = 64, 24
+"""Positions of the queue that are searched or skipped together, and classes of jobs by size: see `fitting`."""
 
 
 class Workload(NamedTuple):
@@ -43,7 +45,7 @@ class Queue(NamedTuple):
     """Waiting jobs in submission order, at positions [scalars.head, scalars.tail).
 
     Where a job has left, its position stays behind as a hole, too wide for any machine (`size` NEVER), until the queue
-    is compacted.
+    is compacted. `bounds` is what sim_backend.engine.fitting has learned of the queue.
     """
 
     job: Int64
@@ -52,6 +54,7 @@ class Queue(NamedTuple):
     node_power_w: Float64
     passed_over_s: Int64
     reserved_s: Int64
+    bounds: Int64
 
 
 class Slots(NamedTuple):
@@ -128,6 +131,7 @@ SCALARS = np.dtype(
             "running",  # jobs that have not ended
             "listed",  # running jobs that hold nodes
             "free",  # units without a job
+            "returning",  # units without a job on nodes that change their power state, free before long
             "started",  # jobs started so far
             "ended",  # 1 when nodes were given back since the last pass
             "free_slot",  # head of the unused slots
@@ -169,6 +173,7 @@ def new_state(workload: Workload, rules: Rules, *, machine_size: int) -> State:
             node_power_w=np.empty(jobs),
             passed_over_s=column(jobs),
             reserved_s=column(jobs),
+            bounds=np.zeros((CLASSES, -(-jobs // BLOCK)), dtype=np.int64),
         ),
         slots=Slots(
             job=column(most_running),

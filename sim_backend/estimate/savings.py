@@ -96,7 +96,7 @@ def estimate_savings(
     )
     spreads = spreads_of(replay(range(replays)) if replays else _until_settled(replay))
     used = logged_use(comparison.case, _draws_w(prepared), *period_s)
-    savings = tuple(_saving(spread, used, prepared.power.assumed) for spread in spreads[1:])
+    savings = tuple(saving_of(spread, used, "order", is_assumed=prepared.power.assumed) for spread in spreads[1:])
     return Estimate(cut, prepared, used, savings, spreads, comparison)
 
 
@@ -143,11 +143,12 @@ def _draws_w(prepared: Prepared) -> tuple[Float64, Float64, Float64]:
     return low_w, likeliest_w, high_w
 
 
-def _saving(spread: Spread, used: LoggedUse, is_assumed: bool) -> Saving:
+def saving_of(spread: Spread, used: LoggedUse, capability: str, *, is_assumed: bool = False) -> Saving:
+    """Return what a policy saves by its replays; `is_assumed`: it may as well save nothing, all jobs drawing alike."""
     replayed = spread.figures["saving_pct"]
     share = Bounds(min(replayed.low, 0.0) if is_assumed else replayed.low, replayed.mean, replayed.high)
     return Saving(
-        capability="order",
+        capability=capability,
         policy=spread.policy,
         share_pct=share,
         a_year=_a_year(share, used),

@@ -10,6 +10,7 @@ from offpeak.jobs import Float64, Int64
 from offpeak.zones import DAY_S, to_local_s, weekday
 from sim_backend.breakdown import day_edges_s, used_by_day
 from sim_backend.compare import Comparison
+from sim_backend.nodes.standing_draw import StandingDraw
 from sim_backend.outcome import Run
 
 MOST_PERIODS = 120
@@ -46,7 +47,11 @@ def _with_ends(begins: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return kept
 
 
-def cost_by_period(comparison: Comparison, run: Run, periods: Periods) -> Float64:
-    """Return what the machine's electricity costs in each period, float64[periods], in the currency of the prices."""
+def cost_by_period(comparison: Comparison, run: Run, periods: Periods, *, draw: StandingDraw | None = None) -> Float64:
+    """Return what the machine's electricity costs in each period, float64[periods], in the currency of the prices.
+
+    `draw` is that of nodes that sleep: breakdown.draw_of the run.
+    """
     laid = comparison.case.prices.laid
-    return used_by_day(comparison.case, run, periods.edges_s, meter(laid.series, laid.offset_s)) / J_PER_MWH
+    price = meter(laid.series, laid.offset_s)
+    return used_by_day(comparison.case, run, periods.edges_s, price, draw=draw) / J_PER_MWH

@@ -1,4 +1,4 @@
-"""The machine's power over time, exactly: it changes only where a job starts or ends."""
+"""The machine's power over time, exactly: it changes only where a job starts or ends, or a node changes its state."""
 
 from dataclasses import dataclass, replace
 
@@ -6,12 +6,14 @@ import numpy as np
 
 from offpeak.accounting import Usage
 from offpeak.jobs import Float64, Int64
+from sim_backend.nodes.standing_draw import StandingDraw
 
 
 @dataclass(frozen=True)
 class PowerCurve:
     """From `at_s[i]` on, `busy[i]` units draw `running_w[i]` and the others `idle_w[i]`; the last piece to `until_s`.
 
+    The others are idle, or nodes that are asleep, on their way or failed.
     Trace seconds, strictly rising. Of a period of no time there is no piece.
     """
 
@@ -46,6 +48,17 @@ def power_curve(usage: Usage) -> PowerCurve:
     return _taken(PowerCurve(at_s, usage.until_s, busy, running_w, idle_w), np.flatnonzero(at_s < usage.until_s))
 
 
+def powered_curve(usage: Usage, draw: StandingDraw) -> PowerCurve:
+    """Return the curve of a machine whose nodes have power states and draw that besides their jobs."""
+    jobs = power_curve(usage)
+    at_s = np.sort(np.concatenate([jobs.at_s, draw.at_s[draw.at_s < usage.until_s]]), kind="stable")
+    at_s = at_s[np.diff(at_s, append=usage.until_s) > 0]
+    of_jobs, of_nodes = (np.searchsorted(each, at_s, side="right") - 1 for each in (jobs.at_s, draw.at_s))
+    busy = jobs.busy[of_jobs]
+    idle_w = usage.idle_w * (draw.active_units[of_nodes] - busy) + draw.inactive_w[of_nodes]
+    return PowerCurve(at_s, usage.until_s, busy, jobs.running_w[of_jobs], idle_w)
+
+
 def within(curve: PowerCurve, from_s: int, until_s: int) -> PowerCurve:
     """Return the part of the curve from `from_s` to `until_s`, which lie inside its period."""
     part = _taken(curve, np.flatnonzero((curve.at_s < until_s) & (curve.edges_s[1:] > from_s)))
@@ -64,29 +77,3 @@ def integral_between(edges_s: Int64, value: Float64, at_s: Int64) -> Float64:
     """
     total = np.append(0.0, np.cumsum(value * np.diff(edges_s)))
     return np.diff(np.interp(at_s, edges_s, total))
-
-
-def extreme_pieces(edges_s: Int64, value: Float64, bins_s: Int64) -> Int64:
-    """Return for each bin the pieces of its lowest and its highest value, in the order of time: int64[bins, 2].
-
-    Neighbours of `bins_s` bound a bin; all lie within the edges of the step function. An unknown value (NaN) counts
-    as the highest.
-    """
-    # Merged by a sort: finding the distinct ones, as union1d does, would take many times as long.
-    at_s = np.sort(np.concatenate([edges_s[:-1], bins_s[:-1]]), kind="stable")
-    at_s = at_s[(at_s >= bins_s[0]) & (at_s < bins_s[-1])]
-    piece = np.searchsorted(edges_s, at_s, side="right") - 1
-    of_bin = np.searchsorted(bins_s, at_s, side="right") - 1
-    first = np.searchsorted(at_s, bins_s[:-1], side="left")
-    known = np.where(np.isnan(value), np.inf, value)[piece]
-    extremes = (ufunc.reduceat(known, first) for ufunc in (np.minimum, np.maximum))
-    return np.sort(np.stack([_first_equal(known, each, of_bin, piece) for each in extremes], axis=1), axis=1)
-
-
-def _first_equal(value: Float64, wanted: Float64, of_bin: Int64, piece: Int64) -> Int64:
-    """Return for each bin the first piece that has the value wanted there."""
-    equal = np.flatnonzero(value == wanted[of_bin])[::-1]
-    found = np.empty(len(wanted), dtype=np.int64)
-    # Of several entries for one bin the last is kept.
-    found[of_bin[equal]] = piece[equal]
-    return found

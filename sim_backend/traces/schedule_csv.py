@@ -1,6 +1,7 @@
 """Writes schedules: one CSV file a policy, `job_id,start_s,end_s` in trace seconds."""
 
 import gzip
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,13 +19,14 @@ def schedule_paths(path: Path, policies: tuple[str, ...]) -> tuple[Path, ...]:
         return (path,)
     plain = path.with_suffix("") if path.suffix == ".gz" else path
     ending = path.name.removeprefix(plain.stem)
-    return tuple(path.with_name(f"{plain.stem}.{policy}{ending}") for policy in policies)
+    names = (re.sub(r"[^\w.+-]+", "-", policy).strip("-") for policy in policies)
+    return tuple(path.with_name(f"{plain.stem}.{name}{ending}") for name in names)
 
 
-def check_schedule_path(path: Path, policies: tuple[str, ...]) -> None:
+def check_schedule_path(path: Path, policies: int) -> None:
     """Raise BadInput if schedules cannot be written there: better known before a long replay than after it."""
-    if len(policies) > 1 and path.exists() and not path.is_file() and not path.is_dir():
-        raise BadInput(f"{path}: takes one schedule, not {len(policies)}", hint="choose one with --policy")
+    if policies > 1 and path.exists() and not path.is_file() and not path.is_dir():
+        raise BadInput(f"{path}: takes one schedule, not {policies}", hint="choose one with --policy")
     check_writable(path, example="schedule.csv")
 
 

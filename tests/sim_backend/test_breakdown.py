@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sleeping_comparisons import sleeping_comparison, sleeping_comparisons
 
 from offpeak.accounting import J_PER_KWH, J_PER_MWH
 from offpeak.jobs import Jobs
@@ -19,6 +20,7 @@ from offpeak.zones import DAY_S
 from sim_backend.breakdown import Row, breakdown, day_edges_s
 from sim_backend.compare import Case, Comparison, compare
 from sim_backend.electricity import LaidSeries, Prices
+from sim_backend.engine.state import NOT_YET
 from sim_backend.outcome import Machine
 from sim_backend.policy import parse_policy
 from sim_backend.workloads.lublin import lublin_jobs
@@ -104,6 +106,32 @@ def test_a_day_is_what_the_cluster_used_on_it(comparison: Comparison) -> None:
     assert len({row.group for row in rows}) == len(rows)
     assert [row.energy_kwh for row in rows] == pytest.approx(energy_kwh.tolist())
     assert [row.cost for row in rows] == pytest.approx(cost.tolist(), abs=1e-6)
+
+
+@settings(max_examples=20)
+@given(sleeping_comparisons(st.sampled_from([UTC, BERLIN])))
+def test_days_of_nodes_that_sleep_sum_to_the_totals(comparison: Comparison) -> None:
+    for run, outcome in zip(comparison.runs, comparison.outcomes, strict=True):
+        rows = breakdown(comparison, run, "day")
+        assert sum(row.energy_kwh for row in rows) == pytest.approx(outcome.energy_kwh)
+        assert sum(row.cost for row in rows) == pytest.approx(outcome.cost, abs=1e-6)
+
+
+def test_a_job_that_never_started_is_in_no_row() -> None:
+    comparison = sleeping_comparison(40, seed=1, units_per_node=1, zone=UTC)
+    run = comparison.runs[1]
+    schedule = run.schedule
+    start_s, end_s = schedule.start_s.copy(), schedule.end_s.copy()
+    start_s[7], end_s[7] = NOT_YET, NOT_YET
+    without = replace(run, schedule=replace(schedule, start_s=start_s, end_s=end_s))
+    job_j = float((comparison.case.jobs.size * comparison.case.node_power_w * (schedule.end_s - schedule.start_s))[7])
+    for kind in ("class", "user"):
+        whole, rows = (breakdown(comparison, each, kind) for each in (run, without))
+        assert sum(row.jobs for row in rows) == 39
+        energy_kwh = sum(row.energy_kwh for row in whole) - job_j / J_PER_KWH
+        assert sum(row.energy_kwh for row in rows) == pytest.approx(energy_kwh)
+        assert all(row.mean_wait_s >= 0 for row in rows)
+    assert sum(row.jobs for row in breakdown(comparison, without, "day")) == 39
 
 
 def test_a_job_over_midnight_belongs_to_the_day_of_its_end_and_pays_on_both() -> None:

@@ -76,4 +76,13 @@ def test_a_difference_that_may_have_either_sign_is_noise() -> None:
 
 def test_figures_without_a_value_have_no_interval() -> None:
     first, _ = spreads_of(outcomes([1.0, 2.0], [1.0, 2.0]))
-    assert set(first.figures) == set(FIGURES) - {"co2_kg"}
+    without = {"co2_kg", "idle_saved_pct", "captured_pct", "asleep_share", "cycles_per_node_day", "delayed_share"}
+    assert set(first.figures) == set(FIGURES) - without - {"mean_sleep_delay_s", "above_sla_share"}
+
+
+def test_figures_of_nodes_that_sleep_have_their_interval() -> None:
+    replays = [(BASELINE, replace(BASELINE, policy="asleep", idle_saved_pct=saved)) for saved in (80.0, 82.0)]
+    asleep = [(replace(first, idle_saved_pct=0.0), second) for first, second in replays]
+    _, spread = spreads_of(asleep)
+    assert spread.figures["idle_saved_pct"].mean == 81
+    assert not spread.is_noise("idle_saved_pct")

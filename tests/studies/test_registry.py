@@ -4,14 +4,36 @@ import pytest
 
 from offpeak.errors import BadInput
 from studies.dynamic_pricing.study import dynamic_pricing
+from studies.energy_carbon.single_site import single_site
+from studies.online_simulation.study import online_simulation
 from studies.registry import study_named
 
 
 def test_by_name() -> None:
     assert study_named("dynamic-pricing") is dynamic_pricing
+    assert study_named("online-simulation") is online_simulation
 
 
 def test_an_unknown_name() -> None:
     with pytest.raises(BadInput, match="unknown study 'dynamic-prising'") as caught:
         study_named("dynamic-prising")
     assert caught.value.hint == "did you mean dynamic-pricing?"
+
+
+def test_a_part_by_name() -> None:
+    assert study_named("energy-carbon", "single-site") is single_site
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "message", "hint"),
+    [
+        ("energy-carbon", None, "the study energy-carbon is run a part at a time", "add --part single-site"),
+        ("energy-carbon", "single", "the study energy-carbon has no part 'single'", "did you mean single-site?"),
+        ("dynamic-pricing", "single-site", "the study dynamic-pricing has no parts", "leave --part out"),
+        ("energy-carbons", None, "unknown study 'energy-carbons'", "did you mean energy-carbon?"),
+    ],
+)
+def test_a_part_that_is_missing_or_too_many(name: str, part: str | None, message: str, hint: str) -> None:
+    with pytest.raises(BadInput, match=message) as caught:
+        study_named(name, part)
+    assert caught.value.hint == hint

@@ -86,6 +86,19 @@ def test_the_last_days_only(offpeak: Offpeak, sacct: Path) -> None:
     assert document["jobs"] == 16
 
 
+def test_levers_are_rows_of_the_table_and_of_the_json(offpeak: Offpeak, sacct: Path) -> None:
+    printed = offpeak("estimate", sacct, *BERLIN, "--nodes", "6", "--levers")
+    assert printed.returncode == 0, printed.stderr
+    for row in ("queue order: greedy", "sleeping nodes: timeout:10min", "dear hours: profile:1h:3"):
+        assert row in printed.stdout
+    assert " saves most of what makes no wait longer: " in printed.stdout
+    assert "- other sites: not measured: it needs other sites" in printed.stdout
+    document = json.loads(offpeak("estimate", sacct, *BERLIN, "--nodes", "6", "--levers", "--json").stdout)
+    assert [lever["name"] for lever in document["levers"]] == ["order"] * 2 + ["sleep"] * 3 + ["time"] * 2 + ["place"]
+    assert document["levers"][-1]["saving"] is None
+    assert document["levers"][2]["saving"]["share_pct"]["low"] > 0
+
+
 def test_names_can_be_kept_out_of_the_report_and_the_table(offpeak: Offpeak, sacct: Path, tmp_path: Path) -> None:
     open_ = offpeak("simulate", sacct, "--by", "user", "--policy", "easy", "--report", "open.html")
     assert "ada1" in open_.stdout

@@ -70,6 +70,8 @@ def lines_of(path: Path) -> int:
         ("study dynamic-pricing --out /proc/study", 1, "/proc/study: cannot be made", "name a folder that you may"),
         ("study dynamic-pricing --out damaged", 2, "damaged/results.jsonl:1: is no result of a study", "delete that"),
         ("study dynamic-pricing --replays 0", 2, "Invalid value for '--replays'", "offpeak study --help"),
+        ("study energy-carbon", 2, "the study energy-carbon is run a part at a time", "add --part single-site"),
+        ("study energy-carbon --part single-site --logs logs", 2, "energy-carbon replays no logs", "leave --logs out"),
         ("study", 2, "Missing argument 'name'", "offpeak study --help shows"),
     ],
 )

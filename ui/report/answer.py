@@ -1,5 +1,7 @@
 """The answer in a sentence: would another policy have been cheaper, and what would it have cost those who wait?"""
 
+from collections.abc import Sequence
+
 from sim_backend.outcome import Outcome
 from sim_backend.spread import Spread
 from ui.clock_text import clock_text
@@ -17,9 +19,11 @@ def answer(subject: Subject) -> str:
     """Return what the cheapest of the other policies would have come to, against the baseline."""
     baseline, *others = subject.comparison.outcomes
     if not others:
-        return _alone(subject, baseline)
+        return f"{_alone(subject, baseline)}{_asleep([baseline], told_of=baseline)}"
     cheapest = min(others, key=lambda outcome: outcome.cost)
-    return f"{_money(baseline, cheapest)}{_range(subject.spreads, cheapest.policy)}; {_waiting(baseline, cheapest)}."
+    asleep = _asleep(subject.comparison.outcomes, told_of=cheapest)
+    money = f"{_money(baseline, cheapest)}{_range(subject.spreads, cheapest.policy)}"
+    return f"{money}; {_waiting(baseline, cheapest)}.{asleep}"
 
 
 def _alone(subject: Subject, outcome: Outcome) -> str:
@@ -65,3 +69,20 @@ def _waiting(baseline: Outcome, other: Outcome) -> str:
     if other.worst_postponement_s <= 0:
         return f"{wait}; no job started later"
     return f"{wait}; the most postponed job started {clock_text(other.worst_postponement_s)} later"
+
+
+def _asleep(outcomes: Sequence[Outcome], *, told_of: Outcome) -> str:
+    """Return what sleeping nodes came to under the cheapest policy that lets nodes sleep, if one does."""
+    sleepers = [outcome for outcome in outcomes if outcome.asleep_share]
+    if not sleepers:
+        return ""
+    outcome = min(sleepers, key=lambda outcome: outcome.cost)
+    saved_pct, delayed_pct = outcome.idle_saved_pct or 0.0, 100 * (outcome.delayed_share or 0.0)
+    saved = f"saved {saved_pct:.1f} % of the idle energy ({outcome.captured_pct:.0f} % of what was possible)"
+    if saved_pct < 0:
+        saved = f"drawn {-saved_pct:.1f} % more than idle ones"
+    under = "Its" if outcome is told_of else f"Under {outcome.policy},"
+    return (
+        f" {under} sleeping nodes would have {saved}; waiting for them would have held up "
+        f"{delayed_pct:.0f} % of the jobs, each job by {clock_text(outcome.mean_sleep_delay_s or 0)} h on average."
+    )

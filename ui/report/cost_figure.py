@@ -12,7 +12,9 @@ def cost_figure(subject: Subject) -> Figure:
     """Return the baseline's cost as bars, and below it the savings of the other policies."""
     comparison = subject.comparison
     periods = cost_periods(comparison)
-    baseline, *others = (cost_by_period(comparison, policy.run, periods) for policy in subject.policies)
+    baseline, *others = (
+        cost_by_period(comparison, policy.run, periods, draw=policy.draw) for policy in subject.policies
+    )
     savings = [
         _bars(subject, policy, periods, baseline - cost) | {"yaxis": "y2"}
         for policy, cost in zip(subject.others, others, strict=True)

@@ -30,9 +30,9 @@ class Key:
 class Figure:
     """A figure: a name without spaces, a heading, a line for those who cannot see it, and a caption under it.
 
-    `keys` are its legend, `data` and `layout` are plotly's. A trace with `meta` is drawn while the policy of that
-    number is chosen; `choices` are the names to choose from. `views` are changes of the layout by name, for buttons.
-    `blocks` are those of job_blocks.
+    `keys` are its legend, `data` and `layout` are plotly's. A trace with `meta` is drawn while the choice of that
+    number is made; `choices` are the names to choose from, of what `choice_of` says, and `choice_layouts` what each
+    changes of the layout. `views` are changes of the layout by name, for buttons. `blocks` are those of job_blocks.
     """
 
     name: str
@@ -43,13 +43,16 @@ class Figure:
     data: list[Json]
     layout: Json
     choices: tuple[str, ...] = ()
+    choice_of: str = "policy"
+    choice_layouts: tuple[Json, ...] = ()
     views: Mapping[str, Json] | None = None
     blocks: Json | None = None
 
     def json(self) -> str:
         """Return what the page's script draws, safe inside a script element."""
         arrays: list[Json] = []
-        drawn = _sharing({"data": self.data, "layout": layout(self.layout), "blocks": self.blocks}, arrays, {})
+        parts = {"data": self.data, "layout": layout(self.layout), "blocks": self.blocks}
+        drawn = _sharing(parts | {"choice_layouts": list(self.choice_layouts)}, arrays, {})
         return json.dumps(drawn | {"arrays": arrays}, separators=(",", ":")).replace("<", "\\u003c")
 
 

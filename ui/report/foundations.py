@@ -23,6 +23,19 @@ DEFINITIONS = (
     ("CO2", "energy times the carbon intensity of every moment"),
 )
 
+SLEEP_DEFINITIONS = (
+    ("nodes that sleep", "draw what their node class says of each state, also while they fall asleep and wake"),
+    (
+        "idle energy saved",
+        "how far the energy of all nodes without a job is below that of nodes always on with the same starts",
+    ),
+    ("possible", "the same for nodes that know when they are needed next: the lower bound of energy for these starts"),
+    ("inactive", "share of node time in which nodes were asleep, on the way into or out of sleep, or failed"),
+    ("cycle", "going to standby or off once; a slower clock is no cycle"),
+    ("delay by sleep", "how long nothing but sleeping, falling or waking nodes kept a job from running"),
+    ("slowdown, SLA", "slowdown is 1 + wait / max(10 s, run); the SLA is the bound on it that --sla sets"),
+)
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -41,7 +54,7 @@ def foundations_section(subject: Subject, origin: Origin | None) -> str:
         "What this rests on",
         bullets(remarks(subject.trace, subject.prepared, subject.comparison)),
         "<h3>What the words mean</h3>",
-        definitions(terms),
+        definitions((*terms, *SLEEP_DEFINITIONS) if subject.can_sleep else terms),
         "<h3>The same again</h3>",
         *(_origin(origin) if origin else ()),
         paragraph(

@@ -13,8 +13,16 @@ from ui.report.subject import Policy, Subject
 MOST_JOBS = 3_000
 """More rectangles than these and their pieces make a browser slow."""
 
+ALL_JOBS = 12_000
+"""More than these of all policies together make a large file."""
+
 VISIBLE_ROWS = 150
 """A block that is lower than one of so many rows of the machine would vanish under an outline in the page's colour."""
+
+
+def most_jobs(subject: Subject) -> int:
+    """Return how many jobs are drawn of a policy. Where nodes sleep, policies are many."""
+    return min(MOST_JOBS, ALL_JOBS // len(subject.policies)) if subject.can_sleep else MOST_JOBS
 
 
 def shown_jobs(subject: Subject, policy: Policy, window: Window) -> Int64:
@@ -23,7 +31,7 @@ def shown_jobs(subject: Subject, policy: Policy, window: Window) -> Int64:
     inside = np.flatnonzero(window.holds(schedule))
     runs_s = np.minimum(schedule.end_s, window.until_s) - np.maximum(schedule.start_s, window.from_s)
     node_s = subject.comparison.case.jobs.size * runs_s
-    largest: Int64 = np.sort(inside[np.argsort(-node_s[inside], kind="stable")[:MOST_JOBS]])
+    largest: Int64 = np.sort(inside[np.argsort(-node_s[inside], kind="stable")[: most_jobs(subject)]])
     return largest
 
 

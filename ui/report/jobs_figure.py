@@ -9,7 +9,7 @@ from ui.report.figure import Figure, Json, axis, time_axis
 from ui.report.job_blocks import blocks_json, class_keys, shown_jobs
 from ui.report.power_figure import HIDDEN_AXIS, price_trace, shading
 from ui.report.subject import Policy, Subject
-from ui.report.time_steps import KEYS, power_traces, steps_of
+from ui.report.time_steps import power_keys, power_traces, steps_of
 
 
 def jobs_figure(subject: Subject, window: Window) -> Figure:
@@ -21,7 +21,7 @@ def jobs_figure(subject: Subject, window: Window) -> Figure:
         heading="The busiest days, job by job",
         summary=f"Each job as a block, as high as its {subject.unit}s and as wide as its run; power and price below.",
         caption=_caption(subject, window, shown[0]),
-        keys=(*class_keys(subject).values(), *KEYS),
+        keys=(*class_keys(subject).values(), *power_keys(subject)),
         data=[
             *(trace for policy in subject.policies for trace in _class_traces(subject, policy)),
             *(trace for policy in subject.policies for trace in _power_traces(subject, policy, window)),
@@ -53,7 +53,7 @@ def _class_traces(subject: Subject, policy: Policy) -> list[Json]:
             "fillcolor": key.colour,
             "line": {"width": 0.6, "color": key.colour if is_thin else "var(--page)"},
             "yaxis": "y5",
-            "meta": {"policy": policy.number, "power_class": number, "is_thin": is_thin},
+            "meta": {"choice": policy.number, "power_class": number, "is_thin": is_thin},
         }
         for number, key in class_keys(subject).items()
         for is_thin in (False, True)

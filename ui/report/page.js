@@ -1,5 +1,5 @@
 "use strict";
-// Draws the figures in the page's colours, and again when these change, when a policy is chosen and for print.
+// Draws the figures in the page's colours, and again when these change, when a button is pressed and for print.
 (() => {
   const root = document.documentElement;
   const isTouched = matchMedia("(pointer: coarse)").matches;
@@ -12,7 +12,7 @@
     element,
     plot: element.querySelector(".plot"),
     spec: JSON.parse(element.querySelector("script").textContent),
-    policy: 0,
+    choice: 0,
   }));
 
   /** A copy for plotly, in which "var(--name)" is the page's colour of that name and {array: i} is array i. */
@@ -33,8 +33,8 @@
   }
 
   /** The blocks of a policy as arrays: job, start_s, end_s, low, high. */
-  function blocksOf({ spec, policy }) {
-    const columns = Object.entries(spec.blocks.policies[policy]);
+  function blocksOf({ spec, choice }) {
+    const columns = Object.entries(spec.blocks.policies[choice]);
     return Object.fromEntries(columns.map(([key, column]) => [key, numbers(column, spec)]));
   }
 
@@ -59,13 +59,13 @@
     const blocks = spec.blocks && blocksOf(figure);
     const data = spec.data.map((trace) => {
       const drawn = drawable(trace, spec, style);
-      if (trace.meta) drawn.visible = trace.meta.policy === figure.policy;
+      if (trace.meta) drawn.visible = trace.meta.choice === figure.choice;
       if (drawn.visible && "power_class" in trace.meta) {
         Object.assign(drawn, outlines(spec, blocks, trace.meta));
       }
       return drawn;
     });
-    const layout = drawable(spec.layout, spec, style);
+    const layout = drawable({ ...spec.layout, ...spec.choice_layouts[figure.choice] }, spec, style);
     // In print two figures fit on a page.
     if (root.hasAttribute("data-print")) {
       layout.height *= 0.75;
@@ -106,14 +106,14 @@
   }
 
   function choose(figure, button) {
-    figure.policy = Number(button.dataset.policy);
+    figure.choice = Number(button.dataset.choice);
     for (const each of button.parentElement.children) each.setAttribute("aria-pressed", String(each === button));
     draw(figure);
   }
 
   for (const figure of figures) {
     figure.element.addEventListener("click", ({ target }) => {
-      if (target.dataset.policy) choose(figure, target);
+      if (target.dataset.choice) choose(figure, target);
       if (target.dataset.view) Plotly.relayout(figure.plot, JSON.parse(target.dataset.view));
     });
     if (figure.spec.blocks) {

@@ -44,7 +44,7 @@ def figure_section(figure: Figure) -> str:
     return "\n".join(
         [
             f'<section>\n<h2>{escape(figure.heading)}</h2>\n<figure id="{figure.name}">',
-            f'<div class="controls">{_policy_buttons(figure.choices)}{_view_buttons(figure.views or {})}</div>',
+            f'<div class="controls">{_choice_buttons(figure)}{_view_buttons(figure.views or {})}</div>',
             _legend(figure.keys),
             f'<div class="plot" role="img" aria-label="{label}" style="height:{figure.layout["height"]}px"></div>',
             *(['<output aria-live="polite"></output>'] if figure.blocks else []),
@@ -54,15 +54,15 @@ def figure_section(figure: Figure) -> str:
     )
 
 
-def _policy_buttons(choices: tuple[str, ...]) -> str:
-    if len(choices) < 2:
+def _choice_buttons(figure: Figure) -> str:
+    if len(figure.choices) < 2:
         return ""
     buttons = "".join(
-        f'<button type="button" data-policy="{number}" aria-pressed="{"false" if number else "true"}">'
+        f'<button type="button" data-choice="{number}" aria-pressed="{"false" if number else "true"}">'
         f"{escape(name)}</button>"
-        for number, name in enumerate(choices)
+        for number, name in enumerate(figure.choices)
     )
-    return f'<div class="buttons" role="group" aria-label="policy">{buttons}</div>'
+    return f'<div class="buttons" role="group" aria-label="{figure.choice_of}">{buttons}</div>'
 
 
 def _view_buttons(views: Mapping[str, Json]) -> str:

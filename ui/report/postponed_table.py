@@ -4,6 +4,7 @@ import numpy as np
 
 from offpeak.jobs import Int64
 from offpeak.metrics import postponement_s
+from sim_backend.engine.state import NOT_YET
 from sim_backend.outcome import Run
 from ui.clock_text import clock_text
 from ui.report.html_text import Cell, paragraph, section, table
@@ -33,7 +34,8 @@ def postponed_section(subject: Subject) -> str:
 
 def most_postponed(run: Run, baseline: Run, count: int) -> Int64:
     """Return the `count` jobs that start most later than under the baseline, none that does not start later."""
-    later_s = postponement_s(run.schedule.start_s, baseline.schedule.start_s)
+    first_s = baseline.schedule.start_s
+    later_s = np.where(first_s == NOT_YET, 0, postponement_s(run.schedule.start_s, first_s))
     most = np.argsort(-later_s, kind="stable")[:count]
     return most[later_s[most] > 0]
 

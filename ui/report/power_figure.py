@@ -6,7 +6,17 @@ from offpeak.zones import DAY_S
 from sim_backend.figures.busiest import Window
 from ui.report.figure import Figure, Json, axis, line, name_text, time_axis
 from ui.report.subject import Subject
-from ui.report.time_steps import KEYS, PRICE_KEY, Steps, peak_trace, power_traces, price_edges, step_trace, steps_of
+from ui.report.time_steps import (
+    PRICE_KEY,
+    Steps,
+    peak_trace,
+    power_keys,
+    power_traces,
+    price_edges,
+    share_of_stretches,
+    step_trace,
+    steps_of,
+)
 
 SHOWN_AT_FIRST_S = 28 * DAY_S
 HIDDEN_AXIS: Json = {"range": [0, 1], "fixedrange": True, "visible": False}
@@ -15,8 +25,11 @@ HIDDEN_AXIS: Json = {"range": [0, 1], "fixedrange": True, "visible": False}
 def power_figure(subject: Subject, busiest: Window) -> Figure:
     """Return the figure; of a long log it shows the four weeks around the busiest at first."""
     whole = Window(subject.comparison.begin_s, subject.comparison.until_s)
-    first = _around(busiest, whole)
-    drawn = [steps_of(policy.curve.edges_s, policy.curve.total_w, first) for policy in subject.policies]
+    first = first_shown(busiest, whole)
+    most = share_of_stretches(subject)
+    drawn = [
+        steps_of(policy.curve.edges_s, policy.curve.total_w, first, most_stretches=most) for policy in subject.policies
+    ]
     traces = [
         trace
         for policy, steps in zip(subject.policies, drawn, strict=True)
@@ -24,13 +37,14 @@ def power_figure(subject: Subject, busiest: Window) -> Figure:
     ]
     price, price_steps = price_trace(subject, whole, first)
     views = {"four busy weeks": _view(subject, first), "whole period": _view(subject, whole)}
+    rest = "all other nodes" if subject.can_sleep else "idle nodes"
     return Figure(
         name="power",
         heading="Power over time",
-        summary=f"Power of running jobs and idle nodes, and the price below it, under {_names(subject)}.",
+        summary=f"Power of running jobs and {rest}, and the price below it, under {_names(subject)}.",
         caption=f"{_exactness(drawn[0], price_steps)} Shaded: on-peak. The dates are those of the prices on which the "
         f"log is laid; the clock is {subject.calendar.clock_text} throughout.",
-        keys=KEYS,
+        keys=power_keys(subject),
         data=[*traces, price, *shading(subject, whole)],
         layout={
             "height": 470,
@@ -69,7 +83,7 @@ def shading(subject: Subject, window: Window) -> list[Json]:
     return [on_peak | {"yaxis": "y3"}, on_peak | {"yaxis": "y4"}]
 
 
-def _around(busiest: Window, whole: Window) -> Window:
+def first_shown(busiest: Window, whole: Window) -> Window:
     """Return four weeks with the busiest stretch in their middle, if the whole is much longer."""
     if whole.until_s - whole.from_s <= SHOWN_AT_FIRST_S * 5 // 4:
         return whole
@@ -95,10 +109,16 @@ def _exactness(power: Steps, price: Steps) -> str:
 
 
 def _drawn(steps: Steps) -> str:
+    """Say how exact the drawing of the steps is."""
     if not steps.stretches_s:
         return "exact"
-    inside = f" ({_length(steps.stretches_s[1])} in the four busy weeks)" if len(steps.stretches_s) > 1 else ""
-    return f"drawn as min and max of each {_length(steps.stretches_s[0])}{inside}, in the order in which they came"
+    return f"drawn as min and max of each {stretches_text(steps.stretches_s)}, in the order in which they came"
+
+
+def stretches_text(stretches_s: tuple[int, ...]) -> str:
+    """Say how long the stretches are: in all, and in the weeks that are shown at first."""
+    inside = f" ({_length(stretches_s[1])} in the four busy weeks)" if len(stretches_s) > 1 else ""
+    return f"{_length(stretches_s[0])}{inside}"
 
 
 def _length(stretch_s: int) -> str:

@@ -1,6 +1,6 @@
-"""The table of policies: the terminal's figures, with their intervals where the log was replayed many times."""
+"""The tables of policies: the terminal's figures, with their intervals where the log was replayed many times."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from sim_backend.outcome import Outcome
@@ -8,7 +8,11 @@ from sim_backend.spread import Spread
 from ui.comparison_table import HEADERS, co2_cell, policy_row
 from ui.report.html_text import Cell, paragraph, section, table
 from ui.report.subject import Subject
+from ui.sleep_table import SLEEP_HEADERS, sleep_remark, sleep_row
 from ui.spread_table import NOISE, spread_remark
+
+Texts = Callable[[Outcome, bool], tuple[str, ...]]
+"""The cells of a policy; it is told whether it is the first."""
 
 FIGURES = (
     "",
@@ -23,39 +27,63 @@ FIGURES = (
 )
 """The field of an Outcome that each column shows."""
 
-WITH_RANGE = {"saving_pct", "mean_wait_s", "mean_bounded_slowdown", "worst_postponement_s"}
+SLEEP_FIGURES = (
+    "",
+    "idle_saved_pct",
+    "captured_pct",
+    "asleep_share",
+    "cycles_per_node_day",
+    "delayed_share",
+    "mean_sleep_delay_s",
+    "above_sla_share",
+)
+"""The same of the table of sleep."""
+
+WITH_RANGE = {"saving_pct", "mean_wait_s", "mean_bounded_slowdown", "worst_postponement_s", *SLEEP_FIGURES[1:]}
 """The figures that policies are chosen by. The range of the cost says little beside that of the saving."""
 
 ONE_REPLAY = "One replay cannot tell chance from effect where differences are small; --replays 20 does."
 
 
 def savings_section(subject: Subject) -> str:
-    """Return the table with what to know of its intervals."""
+    """Return the tables with what to know of their intervals."""
     baseline = subject.comparison.outcomes[0]
     headers = HEADERS if baseline.co2_kg is not None else HEADERS[:-1]
-    names = [header.replace("-\n", "").replace("\n", " ").format(currency=baseline.currency) for header in headers]
-    rows = [_row(subject, outcome) for outcome in subject.comparison.outcomes]
+    names = [header.format(currency=baseline.currency) for header in headers]
     caption = f"Savings and postponements are against {baseline.policy}"
+    tables = [_table(subject, caption, names, FIGURES, _texts)]
+    if subject.can_sleep:
+        tables += [_table(subject, "Nodes that sleep", SLEEP_HEADERS, SLEEP_FIGURES, _sleep_texts)]
+        tables += [paragraph(f"What its words mean: {sleep_remark(subject.comparison.case.sla)}.")]
     remark = [paragraph(_remark(subject.spreads))] if subject.others else []
-    return section("What each policy comes to", table(caption, names, rows), *remark)
+    return section("What each policy comes to", *tables, *remark)
 
 
-def _row(subject: Subject, outcome: Outcome) -> tuple[Cell, ...]:
+def _table(subject: Subject, caption: str, headers: Sequence[str], fields: Sequence[str], texts: Texts) -> str:
+    names = [header.replace("-\n", "").replace("\n", " ") for header in headers]
+    return table(caption, names, [_row(subject, outcome, fields, texts) for outcome in subject.comparison.outcomes])
+
+
+def _row(subject: Subject, outcome: Outcome, fields: Sequence[str], texts: Texts) -> tuple[Cell, ...]:
     is_first = outcome is subject.comparison.outcomes[0]
     spread = next((spread for spread in subject.spreads if spread.policy == outcome.policy), None)
     if spread is None:
-        return tuple(Cell(text) for text in _texts(outcome, is_first=is_first))
-    return tuple(_cells(outcome, spread, is_first=is_first))
+        return tuple(Cell(text) for text in texts(outcome, is_first))
+    columns = (texts(_outcome_at(outcome, spread, which), is_first) for which in ("mean", "low", "high"))
+    return tuple(_cells(spread, zip(fields, *columns, strict=False), is_first=is_first))
 
 
-def _texts(outcome: Outcome, *, is_first: bool) -> tuple[str, ...]:
+def _texts(outcome: Outcome, is_first: bool) -> tuple[str, ...]:
     return (*policy_row(outcome, is_first=is_first), *co2_cell(outcome))
 
 
-def _cells(outcome: Outcome, spread: Spread, *, is_first: bool) -> Iterator[Cell]:
+def _sleep_texts(outcome: Outcome, _is_first: bool) -> tuple[str, ...]:
+    return sleep_row(outcome)
+
+
+def _cells(spread: Spread, columns: Iterable[tuple[str, str, str, str]], *, is_first: bool) -> Iterator[Cell]:
     """Yield the mean of each figure over the replays, and the interval where it has one."""
-    columns = (_texts(_outcome_at(outcome, spread, which), is_first=is_first) for which in ("mean", "low", "high"))
-    for name, mean, low, high in zip(FIGURES, *columns, strict=False):
+    for name, mean, low, high in columns:
         varies = name in WITH_RANGE and low != high
         is_noise = varies and not is_first and spread.is_noise(name)
         yield Cell(

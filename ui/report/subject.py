@@ -1,13 +1,19 @@
 """What a report is about: everything that its sections are made from, worked out once."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from offpeak.accounting import Usage
 from offpeak.jobs import Trace
+from sim_backend.breakdown import draw_of
 from sim_backend.case import Prepared
 from sim_backend.compare import Comparison, usage_of
-from sim_backend.figures.power_curve import PowerCurve, power_curve
-from sim_backend.outcome import Outcome, Run
+from sim_backend.engine.state import NOT_YET
+from sim_backend.figures.power_curve import PowerCurve, power_curve, powered_curve
+from sim_backend.nodes.node_log import StateCounts
+from sim_backend.nodes.standing_draw import StandingDraw
+from sim_backend.outcome import Outcome, Run, Sleep
+from sim_backend.powered_replay import PoweredMachine
 from sim_backend.spread import Spread
 from ui.report.calendar import Calendar, calendar_of
 from ui.report.figure import Key
@@ -20,12 +26,17 @@ DASHES = ("", "8 4", "2 3", "8 3 2 3", "14 4")
 
 @dataclass(frozen=True)
 class Policy:
-    """A policy as the figures show it: its run, its figures and the machine's power, and its number."""
+    """A policy as the figures show it: its run, its figures and the machine's power, and its number.
+
+    `counts` are its nodes by state, `draw` is what they draw besides their jobs; None where they have no power states.
+    """
 
     number: int
     run: Run
     outcome: Outcome
     curve: PowerCurve
+    counts: StateCounts | None
+    draw: StandingDraw | None
 
     @property
     def name(self) -> str:
@@ -36,6 +47,12 @@ class Policy:
     def key(self) -> Key:
         """Its entry in a legend: told apart by its dashes, too."""
         return Key(self.name, f"var(--policy-{self.number % PALETTE})", DASHES[self.number % len(DASHES)])
+
+    @property
+    def sleep(self) -> Sleep:
+        """What its nodes did: only of a comparison whose nodes can sleep."""
+        assert self.run.sleep is not None
+        return self.run.sleep
 
 
 @dataclass(frozen=True)
@@ -60,6 +77,17 @@ class Subject:
         return "node" if self.prepared.units_per_node == 1 else "processor"
 
     @property
+    def can_sleep(self) -> bool:
+        """Whether its nodes have power states."""
+        return self.comparison.case.nodes is not None
+
+    @property
+    def nodes(self) -> PoweredMachine:
+        """The machine as nodes: only of a comparison whose nodes can sleep."""
+        assert self.comparison.case.nodes is not None
+        return self.comparison.case.nodes
+
+    @property
     def others(self) -> tuple[Policy, ...]:
         """The policies that are compared with the baseline."""
         return self.policies[1:]
@@ -75,5 +103,14 @@ def subject_of(trace: Trace, prepared: Prepared, comparison: Comparison, spreads
 
 def _policies(comparison: Comparison) -> Iterator[Policy]:
     for number, (run, outcome) in enumerate(zip(comparison.runs, comparison.outcomes, strict=True)):
-        usage = usage_of(comparison.case, run.schedule, comparison.begin_s, comparison.until_s)
-        yield Policy(number, run, outcome, power_curve(usage))
+        usage = _of_those_that_ran(usage_of(comparison.case, run.schedule, comparison.begin_s, comparison.until_s))
+        counts = run.sleep.node_log.counts(comparison.begin_s) if run.sleep else None
+        draw = draw_of(comparison.case, counts)
+        curve = power_curve(usage) if draw is None else powered_curve(usage, draw)
+        yield Policy(number, run, outcome, curve, counts, draw)
+
+
+def _of_those_that_ran(usage: Usage) -> Usage:
+    ran = usage.start_s != NOT_YET
+    columns = ("size", "node_power_w", "start_s", "end_s")
+    return usage if ran.all() else replace(usage, **{name: getattr(usage, name)[ran] for name in columns})

@@ -1,6 +1,6 @@
 """Step functions over time as traces: exact where there are few steps, else the extremes of equal stretches of time."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -8,7 +8,8 @@ from offpeak.jobs import Float64, Int64
 from offpeak.prices.peak import Peak
 from sim_backend.electricity import LaidSeries, Prices, peak_times
 from sim_backend.figures.busiest import Window
-from sim_backend.figures.power_curve import PowerCurve, extreme_pieces
+from sim_backend.figures.extremes import extreme_pieces
+from sim_backend.figures.power_curve import PowerCurve
 from ui.report.calendar import Calendar
 from ui.report.figure import Json, Key, packed
 from ui.report.subject import Policy, Subject
@@ -17,13 +18,22 @@ IDLE_KEY = Key("idle nodes", "var(--idle)", is_area=True)
 RUNNING_KEY = Key("running jobs", "var(--running)", is_area=True)
 PRICE_KEY = Key("price", "var(--price)")
 ON_PEAK_KEY = Key("on-peak", "var(--on-peak)", is_area=True)
-KEYS = (RUNNING_KEY, IDLE_KEY, PRICE_KEY, ON_PEAK_KEY)
+WITHOUT_JOB_KEY = replace(IDLE_KEY, name="nodes without a job, asleep or not")
 
 MOST_STEPS = 8_000
 """More steps than this are drawn as extremes: a screen has fewer columns, a browser is still quick."""
 
 MOST_STRETCHES = 3_500
+ALL_STRETCHES = 20_000
 STRETCHES_S = (60, 300, 900, 1800, *(hours * 3600 for hours in (1, 2, 3, 6, 12, 24, 48, 168, 672)))
+
+
+def share_of_stretches(subject: Subject, of_all: int = ALL_STRETCHES) -> int:
+    """Return how many stretches a policy has where all policies have `of_all`.
+
+    Where nodes sleep, policies are many: the file must stay small.
+    """
+    return min(MOST_STRETCHES, of_all // len(subject.policies)) if subject.can_sleep else MOST_STRETCHES
 
 
 @dataclass(frozen=True)
@@ -40,29 +50,49 @@ class Steps:
     stretches_s: tuple[int, ...] = ()
 
 
-def steps_of(edges_s: Int64, value: Float64, detail: Window | None = None) -> Steps:
+def steps_of(
+    edges_s: Int64, value: Float64, detail: Window | None = None, *, most_stretches: int = MOST_STRETCHES
+) -> Steps:
     """Return the steps that are drawn of the function that is `value[i]` from `edges_s[i]` to `edges_s[i + 1]`."""
-    if len(value) <= MOST_STEPS:
+    if len(value) <= most_steps(most_stretches):
         return Steps(edges_s, np.arange(len(value)))
-    begin_s, until_s = int(edges_s[0]), int(edges_s[-1])
-    coarse_s = _stretch_s(until_s - begin_s)
-    bins_s = np.append(np.arange(begin_s, until_s, coarse_s), until_s)
-    stretches_s: tuple[int, ...] = (coarse_s,)
-    if detail is not None and (fine_s := _stretch_s(detail.until_s - detail.from_s)) < coarse_s:
-        inner = np.append(np.arange(detail.from_s, detail.until_s, fine_s), detail.until_s)
-        bins_s = np.union1d(bins_s[(bins_s < detail.from_s) | (bins_s > detail.until_s)], inner)
-        stretches_s = (coarse_s, fine_s)
-    at_s = np.append(np.stack([bins_s[:-1], (bins_s[:-1] + bins_s[1:]) // 2], axis=1).ravel(), until_s)
+    bins_s, stretches_s = stretches_of(edges_s, detail, most_stretches=most_stretches)
+    at_s = np.append(np.stack([bins_s[:-1], (bins_s[:-1] + bins_s[1:]) // 2], axis=1).ravel(), edges_s[-1])
     return Steps(at_s, extreme_pieces(edges_s, value, bins_s).ravel(), stretches_s)
 
 
-def _stretch_s(length_s: int) -> int:
-    return next((stretch_s for stretch_s in STRETCHES_S if length_s / stretch_s <= MOST_STRETCHES), STRETCHES_S[-1])
+def most_steps(most_stretches: int) -> int:
+    """Return how many steps are drawn exactly where so many stretches would be drawn otherwise."""
+    return MOST_STEPS * most_stretches // MOST_STRETCHES
+
+
+def stretches_of(edges_s: Int64, detail: Window | None, *, most_stretches: int) -> tuple[Int64, tuple[int, ...]]:
+    """Return the edges of stretches of time, and how long these are: in all, and in detail if that is shorter.
+
+    There are at most so many of either length.
+    """
+    begin_s, until_s = int(edges_s[0]), int(edges_s[-1])
+    coarse_s = _stretch_s(until_s - begin_s, most_stretches)
+    bins_s = np.append(np.arange(begin_s, until_s, coarse_s), until_s)
+    if detail is None or (fine_s := _stretch_s(detail.until_s - detail.from_s, most_stretches)) >= coarse_s:
+        return bins_s, (coarse_s,)
+    inner = np.append(np.arange(detail.from_s, detail.until_s, fine_s), detail.until_s)
+    return np.union1d(bins_s[(bins_s < detail.from_s) | (bins_s > detail.until_s)], inner), (coarse_s, fine_s)
+
+
+def _stretch_s(length_s: int, most: int) -> int:
+    return next((stretch_s for stretch_s in STRETCHES_S if length_s / stretch_s <= most), STRETCHES_S[-1])
+
+
+def power_keys(subject: Subject) -> tuple[Key, ...]:
+    """Return the legend of power and price."""
+    return (RUNNING_KEY, WITHOUT_JOB_KEY if subject.can_sleep else IDLE_KEY, PRICE_KEY, ON_PEAK_KEY)
 
 
 def power_traces(subject: Subject, policy: Policy, curve: PowerCurve, steps: Steps) -> list[Json]:
     """Return the areas of the whole machine's power and, over it, that of the running jobs."""
-    areas = (("with idle nodes", curve.total_w, IDLE_KEY), ("running jobs", curve.running_w, RUNNING_KEY))
+    whole = "whole machine" if subject.can_sleep else "with idle nodes"
+    areas = ((whole, curve.total_w, IDLE_KEY), ("running jobs", curve.running_w, RUNNING_KEY))
     return [
         step_trace(subject.calendar, steps, value / subject.power_unit_w)
         | {
@@ -71,7 +101,7 @@ def power_traces(subject: Subject, policy: Policy, curve: PowerCurve, steps: Ste
             "fillcolor": key.colour,
             "line": {"shape": "hv", "width": 1, "color": key.colour},
             "hovertemplate": f"%{{y:.4~g}} {subject.power_unit}",
-            "meta": {"policy": policy.number},
+            "meta": {"choice": policy.number},
         }
         for name, value, key in areas
     ]

@@ -3,6 +3,7 @@
 import numpy as np
 
 from offpeak.jobs import Int64
+from sim_backend.engine.state import NOT_YET
 from sim_backend.figures.distribution import cumulative_share
 from ui.report.figure import Figure, Json, axis, line, name_text, packed
 from ui.report.subject import Policy, Subject
@@ -47,7 +48,9 @@ def wait_figure(subject: Subject) -> Figure:
 
 
 def _wait_s(subject: Subject, policy: Policy) -> Int64:
-    return policy.run.schedule.start_s - subject.comparison.case.jobs.submit_s
+    start_s = policy.run.schedule.start_s
+    wait_s: Int64 = (start_s - subject.comparison.case.jobs.submit_s)[start_s != NOT_YET]
+    return wait_s
 
 
 def _trace(subject: Subject, policy: Policy, shown_until_s: int) -> Json:

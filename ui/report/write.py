@@ -9,16 +9,21 @@ from sim_backend.compare import Comparison
 from sim_backend.figures.busiest import busiest_window
 from sim_backend.spread import Spread
 from ui.report.cost_figure import cost_figure
+from ui.report.cycles_figure import cycles_figure
+from ui.report.delays_figure import delays_figure
 from ui.report.foundations import Origin, foundations_section
 from ui.report.hours_figure import hours_figure
-from ui.report.job_blocks import MOST_JOBS
+from ui.report.job_blocks import most_jobs
 from ui.report.jobs_figure import jobs_figure
+from ui.report.nodes_figure import nodes_figure
 from ui.report.page import figure_section, page
 from ui.report.postponed_table import postponed_section
 from ui.report.power_figure import power_figure
 from ui.report.savings_table import savings_section
 from ui.report.subject import Subject, subject_of
+from ui.report.trade_figure import trade_figure
 from ui.report.wait_figure import wait_figure
+from ui.report.weeks_figure import weeks_figure
 
 
 def check_report_path(path: Path) -> None:
@@ -47,17 +52,26 @@ def write_report(
 def report_html(subject: Subject, origin: Origin | None = None) -> str:
     """Return the page."""
     schedules = [policy.run.schedule for policy in subject.policies]
-    busiest = busiest_window(subject.policies[0].curve, schedules, most_jobs=MOST_JOBS)
+    busiest = busiest_window(subject.policies[0].curve, schedules, most_jobs=most_jobs(subject))
     return page(
         subject,
         [
             savings_section(subject),
+            *([figure_section(trade_figure(subject))] if subject.can_sleep else []),
             figure_section(power_figure(subject, busiest)),
+            *([figure_section(nodes_figure(subject, busiest))] if subject.can_sleep else []),
             figure_section(hours_figure(subject)),
             figure_section(cost_figure(subject)),
             figure_section(wait_figure(subject)),
+            *(_what_sleeping_costs(subject) if subject.can_sleep else ()),
             postponed_section(subject),
             figure_section(jobs_figure(subject, busiest)),
             foundations_section(subject, origin),
         ],
     )
+
+
+def _what_sleeping_costs(subject: Subject) -> tuple[str, ...]:
+    """Return the figures of what sleeping nodes cost the jobs and the nodes."""
+    figures = (weeks_figure(subject), delays_figure(subject), cycles_figure(subject))
+    return tuple(figure_section(figure) for figure in figures)

@@ -7,11 +7,15 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sleeping_comparisons import sleeping_comparisons
 
 from offpeak.jobs import Jobs
 from offpeak.prices.lay import LogSpan
 from offpeak.settings import PriceSettings, SchedulingSettings
 from offpeak.zones import DAY_S, date_text
+from sim_backend.breakdown import draw_of
 from sim_backend.compare import Case, Comparison, compare
 from sim_backend.electricity import prices_of
 from sim_backend.figures.cost_periods import MOST_PERIODS, cost_by_period, cost_periods
@@ -50,3 +54,13 @@ def test_weeks_begin_on_mondays_and_months_on_their_first(days: int, begins: Cal
     inner = cost_periods(comparison).edges_s[1:-1].tolist()
     assert len(inner) > 5
     assert all(begins(date.fromisoformat(date_text(second + offset_s, BERLIN))) for second in inner)
+
+
+@settings(max_examples=20)
+@given(sleeping_comparisons(st.just(BERLIN)))
+def test_with_nodes_that_sleep_it_is_still_the_whole_bill(comparison: Comparison) -> None:
+    periods = cost_periods(comparison)
+    for run, outcome in zip(comparison.runs, comparison.outcomes, strict=True):
+        draw = draw_of(comparison.case, run.sleep.node_log.counts(comparison.begin_s))
+        cost = cost_by_period(comparison, run, periods, draw=draw)
+        assert cost.sum() == pytest.approx(outcome.cost, abs=1e-6)

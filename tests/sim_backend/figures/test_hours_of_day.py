@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sleeping_comparisons import sleeping_comparisons
 
-from offpeak.accounting import Usage
+from offpeak.accounting import J_PER_KWH, Usage
 from offpeak.prices.series import Series
+from sim_backend.breakdown import draw_of
+from sim_backend.compare import Comparison, usage_of
 from sim_backend.electricity import LaidSeries
 from sim_backend.figures.hours_of_day import HOURS, clock_hours, mean_by_hour, mean_price_by_hour
-from sim_backend.figures.power_curve import power_curve
+from sim_backend.figures.power_curve import power_curve, powered_curve
 
 ZONES = (UTC, ZoneInfo("Europe/Berlin"), ZoneInfo("Asia/Kolkata"), ZoneInfo("Australia/Lord_Howe"))
 
@@ -64,3 +67,16 @@ def test_an_hour_whose_price_is_a_gap_has_no_mean() -> None:
 def test_a_period_of_no_time_has_no_means() -> None:
     hours = clock_hours(laid(UTC, 0, [10.0]), 5, 5)
     assert (hours.edges_s.tolist(), hours.hour.tolist()) == ([5, 5], [0])
+
+
+@settings(max_examples=20)
+@given(sleeping_comparisons(st.sampled_from(ZONES)))
+def test_with_nodes_that_sleep_the_hours_hold_all_the_energy(comparison: Comparison) -> None:
+    hours = clock_hours(comparison.case.prices.laid, comparison.begin_s, comparison.until_s)
+    length_s = np.bincount(hours.hour, weights=np.diff(hours.edges_s), minlength=HOURS)
+    for run, outcome in zip(comparison.runs, comparison.outcomes, strict=True):
+        draw = draw_of(comparison.case, run.sleep.node_log.counts(comparison.begin_s))
+        usage = usage_of(comparison.case, run.schedule, comparison.begin_s, comparison.until_s)
+        curve = powered_curve(usage, draw)
+        power_w = mean_by_hour(hours, curve, curve.total_w)
+        assert np.nansum(power_w * length_s) / J_PER_KWH == pytest.approx(outcome.energy_kwh)

@@ -1,12 +1,18 @@
 """The machine's power over time: against a count at each second, and its integrals against the accounting."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from random_node_logs import Placed, placed
 
 from offpeak.accounting import Usage, constant_meter, energy_and_charge
-from sim_backend.figures.power_curve import extreme_pieces, integral_between, power_curve, within
+from sim_backend.figures.power_curve import PowerCurve, integral_between, power_curve, powered_curve, within
+from sim_backend.nodes.energy import node_energy_and_charge
+from sim_backend.nodes.node_log import NodeLog
+from sim_backend.nodes.standing_draw import standing_draw
 
 NODES, IDLE_W = 10, 50.0
 RUN = st.tuples(st.integers(0, 60), st.integers(0, 20), st.integers(1, NODES), st.sampled_from([100.0, 0.1, 333.3]))
@@ -20,6 +26,13 @@ def usages(draw: st.DrawFn) -> Usage:
     end_s = start_s + length_s
     begin_s, until_s = int(start_s.min()) - draw(st.integers(0, 3)), int(end_s.max()) + draw(st.integers(0, 3))
     return Usage(size, power_w, start_s, end_s, NODES, IDLE_W, begin_s, until_s)
+
+
+def curve_of(case: Placed) -> PowerCurve:
+    log = case.powered.node_log
+    counts = log.counts(case.powered.usage.begin_s)
+    draw = standing_draw(counts, case.powered.node_class, units_per_node=log.units_per_node)
+    return powered_curve(case.powered.usage, draw)
 
 
 @given(usages())
@@ -56,36 +69,24 @@ def test_a_part_of_it_is_the_same_curve(usage: Usage, data: st.DataObject) -> No
     assert (part.edges_s[0], part.until_s) == (from_s, until_s)
 
 
-STEPS = st.lists(st.tuples(st.integers(1, 9), st.sampled_from([1.0, 2.0, 5.0, -3.0])), min_size=1, max_size=30)
+@given(placed())
+def test_nodes_without_jobs_draw_what_their_states_do(case: Placed) -> None:
+    usage, curve = case.powered.usage, curve_of(case)
+    assert curve.edges_s[[0, -1]].tolist() == [usage.begin_s, usage.until_s]
+    assert np.all(np.diff(curve.edges_s) > 0)
+    used = node_energy_and_charge(constant_meter(1.0), case.powered)[0]
+    ends_s = np.array([usage.begin_s, usage.until_s])
+    assert integral_between(curve.edges_s, curve.running_w, ends_s).sum() == pytest.approx(used.jobs, abs=1e-6)
+    assert integral_between(curve.edges_s, curve.idle_w, ends_s).sum() == pytest.approx(used.besides_jobs, abs=1e-6)
 
 
-@given(STEPS, st.integers(1, 25))
-def test_extremes_of_a_bin_are_the_lowest_and_highest_of_its_seconds_in_their_order(
-    steps: list[tuple[int, float]], width_s: int
-) -> None:
-    edges_s = np.append(0, np.cumsum([length for length, _ in steps]))
-    value = np.array([height for _, height in steps])
-    bins_s = np.append(np.arange(0, edges_s[-1], width_s), edges_s[-1])
-    by_second = np.repeat(value, np.diff(edges_s))
-    pieces = extreme_pieces(edges_s, value, bins_s)
-    assert pieces.shape == (len(bins_s) - 1, 2)
-    for (first, second), from_s, until_s in zip(pieces, bins_s[:-1], bins_s[1:], strict=True):
-        inside = by_second[from_s:until_s]
-        assert first <= second
-        assert {value[first], value[second]} == {inside.min(), inside.max()}
-        assert edges_s[first + 1] > from_s
-        assert edges_s[second] < until_s
-
-
-def test_an_unknown_value_counts_as_the_highest() -> None:
-    value = np.array([1.0, np.nan, 3.0, 2.0])
-    pieces = extreme_pieces(np.arange(5), value, np.array([0, 2, 4]))
-    assert pieces.tolist() == [[0, 1], [2, 3]]
-
-
-def test_bins_of_several_lengths_inside_the_function() -> None:
-    pieces = extreme_pieces(np.arange(0, 70, 10), np.array([0.0, 1, 2, 3, 4, 5]), np.array([15, 20, 45]))
-    assert pieces.tolist() == [[1, 1], [2, 4]]
+@given(placed())
+def test_nodes_that_never_sleep_have_todays_curve(case: Placed) -> None:
+    usage, log = case.powered.usage, case.powered.node_log
+    awake = NodeLog(log.nodes, log.units_per_node, log.at_s[:0], log.node[:0], log.state[:0])
+    curve, today = curve_of(replace(case, powered=replace(case.powered, node_log=awake))), power_curve(usage)
+    assert curve.at_s.tolist() == today.at_s.tolist()
+    assert curve.total_w == pytest.approx(today.total_w)
 
 
 def test_a_period_of_no_time_has_no_piece() -> None:

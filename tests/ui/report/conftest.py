@@ -1,17 +1,30 @@
 """Small comparisons of which reports are made."""
 
+import base64
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 
 from offpeak.jobs import Jobs, Names, Trace
-from offpeak.settings import CarbonSettings, PriceSettings, SchedulingSettings, Settings
-from sim_backend.case import prepare
+from offpeak.settings import (
+    CapacitySettings,
+    CarbonSettings,
+    PowerSettings,
+    PriceSettings,
+    SchedulingSettings,
+    Settings,
+)
+from power.capacities import capacity_named
+from sim_backend.case import Prepared, fleet_of, prepare
 from sim_backend.compare import compare
-from sim_backend.policy import parse_policy
+from sim_backend.policy import Policy, parse_policy
 from sim_backend.spread import Spread
 from sim_backend.workloads.lublin import lublin_jobs
+from ui.report.figure import Figure
 from ui.report.subject import Subject, subject_of
 
 NODES = 32
@@ -30,6 +43,8 @@ def make() -> Make:
         *policies: str,
         tariff: str = TARIFF,
         carbon: str | None = None,
+        capacities: tuple[str, ...] = (),
+        node_class: str = "sketch",
         spreads: tuple[Spread, ...] = (),
         names: Names | None = None,
         **of_trace: object,
@@ -41,13 +56,47 @@ def make() -> Make:
             prices=PriceSettings(tariff=tariff),
             carbon=CarbonSettings(carbon),
             scheduling=SchedulingSettings(policies=policies or ("easy", "greedy")),
+            power=PowerSettings(node_class=node_class if capacities else None),
+            capacity=CapacitySettings(policies=capacities or ("always-on",)),
         )
         trace = replace(trace, **of_trace)
         prepared = prepare(trace, settings, start=None)
         chosen = tuple(parse_policy(name, settings.scheduling) for name in settings.scheduling.policies)
+        if capacities:
+            chosen = powered(chosen, prepared, settings.capacity)
         return subject_of(trace, prepared, compare(prepared.case, chosen), spreads)
 
     return made
+
+
+def powered(policies: tuple[Policy, ...], prepared: Prepared, settings: CapacitySettings) -> tuple[Policy, ...]:
+    """Return each policy with each capacity policy of the settings."""
+    fleet = fleet_of(prepared.case)
+    capacities = [capacity_named(name, fleet, settings) for name in settings.policies]
+    return tuple(policy.on(capacity) for capacity in capacities for policy in policies)
+
+
+@pytest.fixture(scope="session")
+def sleeping(make: Make) -> Subject:
+    """A comparison of four capacity policies on one discipline."""
+    return make(300, "easy", capacities=("always-on", "timeout:5min", "energy-aware", "two-level:70%"))
+
+
+@pytest.fixture(scope="session")
+def drawn() -> Callable[[Figure], list[dict[str, Any]]]:
+    """Returns the traces of a figure as the page reads them, their arrays unpacked."""
+
+    def unpacked(value: Any, arrays: list[dict[str, str]]) -> Any:
+        if not (isinstance(value, dict) and "array" in value):
+            return value
+        array = arrays[value["array"]]
+        return np.frombuffer(base64.b64decode(array["bdata"]), f"<{array['dtype']}").astype(float)
+
+    def traces(figure: Figure) -> list[dict[str, Any]]:
+        read = json.loads(figure.json())
+        return [{key: unpacked(value, read["arrays"]) for key, value in trace.items()} for trace in read["data"]]
+
+    return traces
 
 
 @pytest.fixture(scope="session")

@@ -81,3 +81,25 @@ def test_one_policy_alone(make: Make) -> None:
     sentence = answer(make(20, "easy"))
     assert sentence.startswith("Under easy the electricity of ")
     assert "--policy easy,greedy" in sentence
+
+
+ASLEEP = {"asleep_share": 0.2, "idle_saved_pct": 83.25, "captured_pct": 93.0, "delayed_share": 0.33}
+
+
+def test_the_cheapest_policy_that_lets_nodes_sleep_is_told(subject: Subject) -> None:
+    asleep = other(**ASLEEP, mean_sleep_delay_s=99.0)
+    told = "sleeping nodes would have saved 83.2 % of the idle energy (93 % of what was possible); "
+    waits = "waiting for them would have held up 33 % of the jobs, each job by 0:01:39 h on average."
+    assert said(subject, asleep).endswith(f" later. Its {told}{waits}")
+    assert said(subject, other(policy="fcfs", cost=200_000), asleep).endswith(f" later. Under greedy, {told}{waits}")
+    assert "sleeping" not in said(subject, other(asleep_share=0.0))
+
+
+def test_sleep_that_saves_nothing_is_said_so(subject: Subject) -> None:
+    worse = other(**ASLEEP | {"idle_saved_pct": -3.0}, mean_sleep_delay_s=99.0)
+    assert "sleeping nodes would have drawn 3.0 % more than idle ones; " in said(subject, worse)
+
+
+def test_one_policy_alone_that_lets_nodes_sleep(make: Make) -> None:
+    sentence = answer(make(60, "easy", capacities=("timeout:5min",)))
+    assert " would show what can be saved. Its sleeping nodes would have saved " in sentence

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ Make = Callable[..., Subject]
 Open = Callable[..., Page]
 
 FIGURES = ("power", "hours", "cost", "wait", "jobs")
+OF_SLEEP = ("trade", "nodes", "weeks", "delays", "cycles")
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 
 # The colours of text and of what lies behind it, for every element that has text of its own.
@@ -218,3 +220,40 @@ def test_a_report_of_one_job(make: Make, open_report: Open, dated: bool) -> None
     for figure in FIGURES:
         assert any(len(outline) > 10 for outline in marks(page, figure)), figure
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1200, "dark"), (390, "light")])
+def test_figures_of_nodes_that_sleep_are_drawn_within_the_screen(
+    sleeping: Subject, open_report: Open, width: int, scheme: str
+) -> None:
+    page = open_report(sleeping, width=width, scheme=scheme)
+    for figure in (*FIGURES, *OF_SLEEP):
+        assert sum(len(outline) > 10 for outline in marks(page, figure)) >= 2, figure
+        box = page.locator(f"#{figure} .main-svg").first.bounding_box()
+        assert 0 < box["x"] < box["x"] + box["width"] <= width
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    colours = page.evaluate(TEXT_COLOURS)
+    assert [(text, ink, paper) for ink, paper, text in colours if contrast(ink, paper) < 4.5] == []
+
+
+def test_names_beside_the_trade_lie_apart_and_inside(sleeping: Subject, open_report: Open) -> None:
+    page = open_report(sleeping, width=390)
+    edge = page.locator("#trade .main-svg").first.bounding_box()
+    names = page.locator("#trade .annotation text")
+    assert sorted(names.all_text_contents()) == ["always-on", "energy-aware", "timeout:5min", "two-level:23"]
+    boxes = sorted((each.bounding_box() for each in names.all()), key=lambda box: box["y"])
+    assert all(box["x"] + box["width"] <= edge["x"] + edge["width"] for box in boxes)
+    assert all(below["y"] - above["y"] >= 12 for above, below in pairwise(boxes))
+
+
+def test_the_axis_of_the_trade_is_chosen_by_keyboard(sleeping: Subject, open_report: Open) -> None:
+    page = open_report(sleeping)
+    title = page.locator("#trade .xtitle")
+    assert title.inner_html() == "mean slowdown"
+    before = marks(page, "trade")
+    page.locator("#trade button", has_text="mean delay by sleep").focus()
+    page.keyboard.press("Enter")
+    expect(title).to_have_text("mean delay [s]")
+    assert marks(page, "trade") != before
+    page.locator("#nodes button", has_text="energy-aware").press("Enter")
+    assert page.locator("#nodes button[aria-pressed=true]").inner_text() == "easy energy-aware"

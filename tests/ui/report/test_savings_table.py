@@ -3,19 +3,22 @@
 import re
 from collections.abc import Callable
 
-from offpeak.settings import SchedulingSettings
+from offpeak.settings import CapacitySettings, SchedulingSettings
+from power.capacities import capacity_named
+from sim_backend.case import fleet_of
 from sim_backend.policy import parse_policy
 from sim_backend.replays import replay_often
 from ui.comparison_table import policy_row
-from ui.report.savings_table import FIGURES, ONE_REPLAY, savings_section
+from ui.report.savings_table import FIGURES, ONE_REPLAY, SLEEP_FIGURES, savings_section
 from ui.report.subject import Subject
+from ui.sleep_table import sleep_row
 
 Make = Callable[..., Subject]
 
 
-def cells(section: str) -> list[list[str]]:
-    """Return the text of the cells of each row of the body."""
-    rows = re.findall(r"<tr>(.*?)</tr>", section.split("<tbody>")[1])
+def cells(section: str, *, table: int = 1) -> list[list[str]]:
+    """Return the text of the cells of each row of the body of a table."""
+    rows = re.findall(r"<tr>(.*?)</tr>", section.split("<tbody>")[table])
     return [[re.sub(r"<[^>]*>", "", cell) for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row)] for row in rows]
 
 
@@ -47,3 +50,24 @@ def test_with_replays_cells_are_means_with_ranges_and_noise_is_called_so(make: M
     assert row[2].endswith("noise") == spreads[1].is_noise("saving_pct")
     assert "noise" not in "".join(cells(section)[0])
     assert "Means of 4 replays" in section
+
+
+def test_nodes_that_sleep_have_a_table_of_their_own(sleeping: Subject) -> None:
+    section = savings_section(sleeping)
+    assert section.count("<table>") == 2
+    assert cells(section, table=2) == [list(sleep_row(outcome)) for outcome in sleeping.comparison.outcomes]
+    assert "SLA: slowdown of 200." in section
+
+
+def test_with_replays_the_figures_of_sleep_have_their_ranges(make: Make) -> None:
+    capacities = ("always-on", "timeout:5min")
+    plain = make(60, "easy", capacities=capacities)
+    settings = CapacitySettings(policies=capacities)
+    easy, fleet = parse_policy("easy", SchedulingSettings()), fleet_of(plain.comparison.case)
+    policies = tuple(easy.on(capacity_named(name, fleet, settings)) for name in capacities)
+    spreads = replay_often(plain.comparison.case, policies, replays=4, seed=1)
+    first, second = cells(savings_section(make(60, "easy", capacities=capacities, spreads=spreads)), table=2)
+    saved = spreads[1].figures["idle_saved_pct"]
+    assert second[1].startswith(f"{saved.mean:.1f} % ({saved.low:.1f} to {saved.high:.1f})")
+    assert len(second) == len(SLEEP_FIGURES)
+    assert first[1] == "0.0 %"

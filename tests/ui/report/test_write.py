@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,27 @@ def test_headings_come_in_order(html: str) -> None:
     ]
 
 
+def test_nodes_that_sleep_have_their_figures(sleeping: Subject) -> None:
+    html = report_html(sleeping)
+    assert re.findall(r"<h2>(.*?)</h2>", html) == [
+        "What each policy comes to",
+        "What each policy trades",
+        "Power over time",
+        "Nodes over time",
+        "Power by the hour of the day",
+        "Cost per day",
+        "How long jobs wait",
+        "What sleeping costs the jobs, week by week",
+        "How long jobs wait for nodes to wake",
+        "Power cycles of each node",
+        "Who waits longest for it",
+        "The busiest days, job by job",
+        "What this rests on",
+    ]
+    assert "<dt>delay by sleep</dt>" in html
+    assert len(html) < 8_000_000
+
+
 def test_the_same_comparison_makes_the_same_report(subject: Subject) -> None:
     assert report_html(subject) == report_html(subject)
 
@@ -90,6 +112,33 @@ def test_logs_of_one_job_of_no_time_and_without_a_date(make: Make, policies: tup
         make(make(1).comparison.case.jobs.take(slice(0, 1)), *policies),
     ):
         assert "<h2>What this rests on</h2>" in report_html(subject)
+
+
+def failing(folder: Path) -> str:
+    """Write a node class whose nodes never come up, and return its name."""
+    text = (files("offpeak") / "node_classes" / "sketch.toml").read_text(encoding="utf-8")
+    path = folder / "failing.toml"
+    path.write_text(text.replace("failure_probability = 0.0", "failure_probability = 1.0"), encoding="utf-8")
+    return str(path)
+
+
+def without_depths(folder: Path) -> str:
+    """Write a node class that never sleeps, and return its name."""
+    text = (files("offpeak") / "node_classes" / "sketch.toml").read_text(encoding="utf-8")
+    path = folder / "awake.toml"
+    path.write_text(text.split("[off]")[0], encoding="utf-8")
+    return str(path)
+
+
+def test_logs_of_one_job_nodes_without_depths_and_nodes_that_all_fail(make: Make, tmp_path: Path) -> None:
+    for subject in (
+        make(1, "easy", capacities=("timeout:5min",)),
+        make(1, "easy", capacities=("always-on", "timeout:5min"), unix_start_s=None, time_zone=None),
+        make(60, "easy", "greedy", capacities=("always-on",), node_class=without_depths(tmp_path)),
+        make(60, "easy", capacities=("always-on", "energy-aware"), node_class=failing(tmp_path)),
+        make(60, "easy", capacities=("energy-aware", "always-on"), node_class=failing(tmp_path)),
+    ):
+        assert "<h2>What each policy trades</h2>" in report_html(subject)
 
 
 def test_the_command_writes_it_and_prints_as_ever(offpeak: Callable[..., object], tmp_path: Path) -> None:

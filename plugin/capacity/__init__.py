@@ -1,0 +1,1 @@
+"""Capacity policies: which nodes stay awake, which sleep and how deeply, as pure decisions."""

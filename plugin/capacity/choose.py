@@ -1,0 +1,130 @@
+"""Which idle nodes may sleep, how deeply, and which first: pure decisions over the table of nodes."""
+
+from offpeak.compiled import index, part
+from offpeak.node_states import ACTIVE, DEPTHS
+from plugin.capacity.rules import BY_IDLE_AGE, BY_WEAR, NEVER, CapacityRules, Course, NodeTable
+
+NO_DEPTH = -1
+SHALLOW_TO_DEEP = len(DEPTHS)
+DAY_S = 86_400
+
+
+@part
+def depth_at_age(course: Course, row: int, age_s: int) -> int:
+    """Return the deepest depth that a node idle for `age_s` is due for, NO_DEPTH for none."""
+    due = NO_DEPTH
+    for depth in range(SHALLOW_TO_DEEP):
+        if course.after_s[row, depth] <= age_s:
+            due = depth
+    return due
+
+
+@part
+def deepest_in_use(course: Course, row: int) -> int:
+    """Return the deepest depth that is used at any age, NO_DEPTH for none."""
+    return int(depth_at_age(course, row, NEVER - 1))
+
+
+@part
+def sleeps_today(table: NodeTable, node: int, now_s: int) -> int:
+    """Return how often the node was put to sleep on the present day."""
+    return int(table.sleeps[index(node)]) if table.day[index(node)] == now_s // DAY_S else 0
+
+
+@part
+def is_spent(table: NodeTable, rules: CapacityRules, node: int, now_s: int) -> bool:
+    """Say whether the node has used up its power cycles of the present day."""
+    most = rules.most_sleeps_per_day
+    return bool(most > 0 and sleeps_today(table, node, now_s) >= most)
+
+
+@part
+def is_free_to_sleep(table: NodeTable, rules: CapacityRules, node: int, now_s: int) -> bool:
+    """Say whether the node is active without a job, was awake long enough and is not spent."""
+    at = index(node)
+    if table.state[at] != ACTIVE or table.busy[at] > 0 or now_s - table.woken_s[at] < rules.min_awake_s:
+        return False
+    return not is_spent(table, rules, node, now_s)
+
+
+@part
+def may_sleep(
+    table: NodeTable, rules: CapacityRules, course: Course, row: int, node: int, now_s: int, any_age: bool
+) -> bool:
+    """Say whether the node may be put to sleep, of `any_age` or due by its idle time."""
+    if not is_free_to_sleep(table, rules, node, now_s):
+        return False
+    return bool(any_age or depth_at_age(course, row, now_s - table.idle_since_s[index(node)]) != NO_DEPTH)
+
+
+@part
+def free_to_sleep_s(table: NodeTable, rules: CapacityRules, node: int, now_s: int) -> int:
+    """Return from when on nothing but a job or its age keeps an active node awake."""
+    at_s = table.woken_s[index(node)] + rules.min_awake_s
+    if is_spent(table, rules, node, now_s):
+        at_s = max(at_s, (now_s // DAY_S + 1) * DAY_S)
+    return int(at_s)
+
+
+@part
+def sleep_key(table: NodeTable, rules: CapacityRules, node: int, now_s: int) -> int:
+    """Return what the node is ordered by: of two, the one with the lower key sleeps first."""
+    if rules.order == BY_IDLE_AGE:
+        return int(table.idle_since_s[index(node)])
+    return sleeps_today(table, node, now_s) if rules.order == BY_WEAR else 0
+
+
+@part
+def eligible_up_to(
+    table: NodeTable, rules: CapacityRules, course: Course, row: int, key: int, now_s: int, any_age: bool
+) -> int:
+    """Return the number of nodes with at most this key that may sleep, of `any_age` or due."""
+    found = 0
+    for node in range(len(table.state)):
+        if sleep_key(table, rules, node, now_s) > key:
+            continue
+        if may_sleep(table, rules, course, row, node, now_s, any_age):
+            found += 1
+    return found
+
+
+@part
+def last_key(
+    table: NodeTable, rules: CapacityRules, course: Course, row: int, wanted: int, now_s: int, any_age: bool
+) -> int:
+    """Return the lowest key up to which `wanted` nodes may sleep."""
+    low = NEVER
+    high = -NEVER
+    for node in range(len(table.state)):
+        key = sleep_key(table, rules, node, now_s)
+        low = min(low, key)
+        high = max(high, key)
+    while low < high:
+        middle = low + (high - low) // 2
+        if eligible_up_to(table, rules, course, row, middle, now_s, any_age) >= wanted:
+            high = middle
+        else:
+            low = middle + 1
+    return int(low)
+
+
+@part
+def due_in_s(table: NodeTable, rules: CapacityRules, course: Course, row: int, node: int, now_s: int) -> int:
+    """Return the next second after now at which the idle node is due for a depth that it is not in, or NEVER."""
+    at = index(node)
+    state = table.state[at]
+    soonest = NEVER
+    for depth in range(SHALLOW_TO_DEEP):
+        after_s = course.after_s[row, depth]
+        if after_s == NEVER or (state != ACTIVE and not lies_above(state, depth)):
+            continue
+        due_s = max(table.idle_since_s[at] + after_s, free_to_sleep_s(table, rules, node, now_s))
+        if due_s > now_s:
+            soonest = min(soonest, due_s)
+    return int(soonest)
+
+
+@part
+def lies_above(state: int, depth: int) -> bool:
+    """Say whether `state` is being asleep at less than `depth`."""
+    return bool(state >= 3 and state % 3 == 0 and state // 3 - 1 < depth)

@@ -1,0 +1,32 @@
+"""What a capacity policy has to know of a machine to be made for it."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from offpeak.jobs import Float64, Int64
+from offpeak.node_class import NodeClass
+
+
+def _no_times() -> Int64:
+    return np.empty(0, dtype=np.int64)
+
+
+def _no_prices() -> Float64:
+    return np.empty(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Fleet:
+    """Nodes of one class, their load, and the price of electricity where it is known.
+
+    `load`: the share of all units that jobs use on average, 0..1. `price_per_mwh[i]` holds from `price_at_s[i]` on, in
+    trace seconds, NaN where it is not known.
+    """
+
+    nodes: int
+    units_per_node: int
+    node_class: NodeClass
+    load: float = 0.0
+    price_at_s: Int64 = field(default_factory=_no_times)
+    price_per_mwh: Float64 = field(default_factory=_no_prices)

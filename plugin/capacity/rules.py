@@ -1,0 +1,80 @@
+"""What a capacity policy asks for, in the numbers that the kernels take."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64 = NDArray[np.int64]
+Float64 = NDArray[np.float64]
+
+NEVER = np.iinfo(np.int64).max
+BY_RANK, BY_IDLE_AGE, BY_WEAR = range(3)
+
+
+class CapacityRules(NamedTuple):
+    """One capacity policy's rules; counts are nodes, times seconds.
+
+    `on_demand`: jobs may be given nodes that sleep, which are woken for them; otherwise jobs see active nodes alone and
+    `Course.target` says how many. `low`: the lower level of a two-level policy, 0 for none. `raise_for_wide`: a queued
+    job wider than the target raises it. `period_s`: the distance of decisions from outside, 0 for none. `ahead_s`:
+    nodes that the reservation of the first waiting job needs come up, or stay, this long before it. `keep_hot`: so many
+    stay awake, with or without a job. `sleeps_per_min`, `wakes_per_min`: active nodes put to sleep and nodes woken, 0
+    for no bound. `min_awake_s` holds for all nodes, `min_asleep_s` for those that are woken without a job.
+    `most_sleeps_per_day` is per node, 0 for no bound. `order`: which idle nodes sleep first.
+    """
+
+    on_demand: bool
+    low: int
+    raise_for_wide: bool
+    period_s: int
+    ahead_s: int
+    keep_hot: int
+    sleeps_per_min: int
+    wakes_per_min: int
+    min_awake_s: int
+    min_asleep_s: int
+    most_sleeps_per_day: int
+    order: int
+
+
+class Course(NamedTuple):
+    """From `at_s[i]` on: nodes to be awake, idle nodes in reserve, and the idle time before each depth.
+
+    `after_s[i, depth]` is NEVER where that depth is not used; `at_s[0]` lies before every job.
+    """
+
+    at_s: Int64
+    target: Int64
+    reserve: Int64
+    after_s: Int64
+
+
+class DepthTable(NamedTuple):
+    """Seconds and failure probabilities of the transitions of each depth, by depth number."""
+
+    enter_s: Int64
+    leave_s: Int64
+    enter_failure: Float64
+    leave_failure: Float64
+    repair_s: int
+    seed: int
+
+
+class NodeTable(NamedTuple):
+    """The machine's nodes as a capacity policy sees them.
+
+    `state` as in offpeak.node_states; `busy`: allocation units held by jobs; `idle_since_s`: since when none is;
+    `woken_s`, `slept_s`: when the node last became active, and was last put to sleep; `sleeps`: how often it went down
+    on `day` (of 24 h, from 0), powersave not counted; `by_rank`: all nodes, those first that sleep first where nothing
+    else decides.
+    """
+
+    state: NDArray[np.int8]
+    busy: Int64
+    idle_since_s: Int64
+    woken_s: Int64
+    slept_s: Int64
+    sleeps: Int64
+    day: Int64
+    by_rank: Int64

@@ -1,0 +1,38 @@
+"""OLS as a capacity policy: each period the what-if says how many nodes have to be awake."""
+
+from dataclasses import dataclass
+
+from offpeak.capacity_settings import CapacitySettings
+from offpeak.snapshot import Snapshot
+from plugin.capacity.capacity import Capacity, Targets
+from plugin.capacity.fleet import Fleet
+from plugin.capacity.ladder import ladder_s, used_depths
+from plugin.capacity.policies import rules_of, steady
+from power.online_simulation import ols_units
+from power.period_and_sla import DEFAULT_PERIOD, period_and_sla
+from power.what_if import EASY_RULES
+from sim_backend.engine.rules import Rules
+
+
+@dataclass(frozen=True)
+class OnlineSimulation:
+    """Decides by the what-if under a scheduling discipline; the SLA bounds the mean slowdown of the known jobs."""
+
+    sla: float
+    rules: Rules = EASY_RULES
+
+    def __call__(self, snapshot: Snapshot) -> Targets:
+        """Return the fewest nodes that keep the SLA, of those that the bisection tries."""
+        decision = ols_units(snapshot.without_too_wide(), self.sla, rules=self.rules)
+        return Targets(decision.units // snapshot.units_per_node)
+
+
+def ols(fleet: Fleet, settings: CapacitySettings, argument: str) -> Capacity:
+    """As many nodes as keep the slowdown SLA in a simulation of the known jobs, decided anew each period.
+
+    The argument is the period, and perhaps an SLA other than that of the settings: "1h", "1h:50".
+    """
+    period_s, sla = period_and_sla("ols", argument, settings.sla)
+    rules = rules_of(fleet, settings, on_demand=False)._replace(period_s=period_s, raise_for_wide=True)
+    after_s = ladder_s(fleet.node_class, used_depths(fleet.node_class, settings), 0)
+    return Capacity(f"ols:{argument or DEFAULT_PERIOD}", rules, steady(fleet, after_s), OnlineSimulation(sla))

@@ -1,0 +1,86 @@
+"""How many units to offer in each price interval of the coming day: the what-if's one number, as a profile."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpeak.accounting import Meter
+from offpeak.jobs import Float64, Int64
+from offpeak.snapshot import FrozenColumns, Snapshot
+from plugin.capacity.fleet import Fleet
+
+HORIZON_S = 24 * 3600
+"""So far ahead prices count as known: day-ahead auctions tell tomorrow's at noon, 11 to 35 hours ahead."""
+
+
+@dataclass(frozen=True, eq=False)
+class PricesAhead(FrozenColumns):
+    """`per_mwh[i]` holds from `at_s[i]`, the first of them now, to the next, the last until `until_s`; all are known.
+
+    Neighbours differ.
+    """
+
+    at_s: Int64
+    per_mwh: Float64
+    until_s: int
+
+    @cached_property
+    def mean(self) -> float:
+        """The mean price, by time."""
+        return float(np.average(self.per_mwh, weights=np.diff(self.at_s, append=self.until_s)))
+
+    @cached_property
+    def is_dear(self) -> NDArray[np.bool_]:
+        """Which intervals are dearer than the mean."""
+        return self.per_mwh > self.mean + 1e-9 * abs(self.mean)
+
+    @cached_property
+    def meter(self) -> Meter:
+        """The prices to be integrated: the mean from `until_s` on."""
+        at_s = np.append(self.at_s, self.until_s)
+        total = np.append(0.0, np.cumsum(self.per_mwh * np.diff(at_s)))
+        return Meter(at_s, np.append(self.per_mwh, self.mean), total)
+
+    def interval_at(self, second: int) -> int:
+        """Return the number of the interval that holds a second."""
+        return max(int(np.searchsorted(self.at_s, second, side="right")) - 1, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Profile(FrozenColumns):
+    """From `at_s[i]` on `units[i]` are on offer, in whole nodes; all that are usable again from `until_s` on.
+
+    Running jobs keep theirs in any case: nodes leave when the jobs on them end.
+    """
+
+    at_s: Int64
+    units: Int64
+    until_s: int
+
+
+def prices_ahead(fleet: Fleet, now_s: int, horizon_s: int = HORIZON_S) -> PricesAhead:
+    """Return the prices of the time ahead. Where none is known the mean of the others stands; 0 if none is at all."""
+    until_s = now_s + horizon_s
+    first, behind = np.searchsorted(fleet.price_at_s, [now_s + 1, until_s])
+    at_s = np.append(now_s, fleet.price_at_s[first:behind])
+    per_mwh = np.append(fleet.price_per_mwh[first - 1] if first else np.nan, fleet.price_per_mwh[first:behind])
+    known, length_s = ~np.isnan(per_mwh), np.diff(at_s, append=until_s)
+    mean = float(np.average(per_mwh[known], weights=length_s[known])) if known.any() else 0.0
+    per_mwh = np.where(known, per_mwh, mean)
+    changes = np.append(True, per_mwh[1:] != per_mwh[:-1])
+    return PricesAhead(at_s[changes], per_mwh[changes], until_s)
+
+
+def everything(snapshot: Snapshot, prices: PricesAhead) -> Profile:
+    """Return the profile that offers all usable units all the time."""
+    return Profile(prices.at_s, np.full(len(prices.at_s), snapshot.usable_units), prices.until_s)
+
+
+def fewest_units(snapshot: Snapshot, prices: PricesAhead) -> Int64:
+    """Return what running jobs still hold at the beginning of each interval, by their expected ends, in whole nodes."""
+    end_s = np.maximum(snapshot.running.expected_end_s, snapshot.now_s + 1)
+    held = (end_s[None, :] > prices.at_s[:, None]) @ snapshot.running.size
+    per_node = snapshot.units_per_node
+    return np.minimum(-(-held // per_node) * per_node, snapshot.usable_units)

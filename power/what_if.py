@@ -1,0 +1,122 @@
+"""What if only so many units were on offer? The scheduling engine itself, run on from a snapshot.
+
+Source: Lawson and Smirni, "Power-aware resource allocation in high-end systems via online simulation", ICS 2005,
+section 3.3. Each job runs for its estimate, a second at least; one that has outlived it ends in a second; nothing more
+is submitted. Nodes on offer that are asleep or on their way are woken now and join when they are up.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from offpeak.errors import BadInput
+from offpeak.jobs import Int64
+from offpeak.metrics import bounded_slowdown_by_delay
+from offpeak.snapshot import Snapshot
+from offpeak.suggest import did_you_mean
+from plugin.window_policy import ARRIVAL
+from sim_backend.engine.advance import advance
+from sim_backend.engine.resume import resumed_state
+from sim_backend.engine.rules import BEST_FIT, EASY, FCFS, FIRST_FIT, USER_ESTIMATE, Rules
+from sim_backend.engine.state import NEVER, Workload
+from sim_backend.replay import NO_PEAKS
+
+DISCIPLINES = {"fcfs": FCFS, "easy": EASY, "first-fit": FIRST_FIT, "best-fit": BEST_FIT}
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What the engine makes of a snapshot with `units` on offer.
+
+    `start_s` and `end_s` are of the running jobs, then of the queued ones, each in the snapshot's order. `slowdown` and
+    `mean_wait_s` are means over all of them: 1 + wait / max(10 s, run) as in offpeak.metrics.bounded_slowdown_by_delay,
+    and from submission to start. 1 and 0 where there are none. `until_s` is the last end, `now_s` where there is none:
+    nothing is known of what is needed from then on.
+    """
+
+    units: int
+    start_s: Int64
+    end_s: Int64
+    slowdown: float
+    mean_wait_s: float
+    until_s: int
+
+
+def rules_of(discipline: str) -> Rules:
+    """Return the engine's rules of a discipline by its name; BadInput for one that a what-if cannot run."""
+    if discipline not in DISCIPLINES:
+        raise BadInput(f"what-if knows no discipline {discipline!r}", hint=did_you_mean(discipline, DISCIPLINES))
+    return Rules(DISCIPLINES[discipline], ARRIVAL, 0, 0, 0, USER_ESTIMATE, False)
+
+
+EASY_RULES = rules_of("easy")
+
+
+def what_if(snapshot: Snapshot, units: int, *, rules: Rules = EASY_RULES) -> Plan:
+    """Return how the jobs of the snapshot would run with `units` on offer.
+
+    BadInput for fewer units than are in use or than a queued job is wide, or for more than there are.
+    """
+    check_units(snapshot, units)
+    return plan_of(snapshot, units, queued_start_s(snapshot, units, rules))
+
+
+def queued_start_s(snapshot: Snapshot, units: int, rules: Rules) -> Int64:
+    """Return when the engine starts the queued jobs."""
+    if not len(snapshot.queued.size):
+        return snapshot.queued.submit_s
+    workload, holders = workload_of(snapshot, units)
+    state = resumed_state(workload, rules, machine_size=units, holders=holders, now_s=snapshot.now_s)
+    advance(workload, NO_PEAKS, rules, units, state, NEVER - 1)
+    return state.start_s[holders:]
+
+
+def check_units(snapshot: Snapshot, units: int) -> None:
+    """Raise BadInput unless the jobs of the snapshot can run on `units` of its units."""
+    least, most = snapshot.least_units, snapshot.usable_units
+    if least > most:
+        hint = "jobs wider than the nodes that have not failed cannot be planned: leave them out, or repair nodes"
+        raise BadInput(f"jobs need {least:,} units and {most:,} are usable", hint=hint)
+    if not least <= units <= most:
+        raise BadInput(f"{units:,} units on offer cannot be planned with", hint=f"take {least:,} to {most:,}")
+
+
+def workload_of(snapshot: Snapshot, units: int) -> tuple[Workload, int]:
+    """Return what the engine runs, and how many of its first jobs hold units already.
+
+    These are the running jobs, then the nodes on offer that are not up: units that nobody has until they are.
+    """
+    sleeping, awake_after_s = sleeping_units(snapshot, units)
+    left_s = np.maximum(snapshot.running.expected_end_s - snapshot.now_s, 1)
+    runtime_s = np.concatenate([left_s, awake_after_s, np.maximum(snapshot.queued.estimate_s, 1)])
+    size = np.concatenate([snapshot.running.size, sleeping, snapshot.queued.size])
+    now_s = np.full(len(size), snapshot.now_s)
+    workload = Workload(now_s, runtime_s, runtime_s, size, np.zeros(len(size)), np.zeros(len(size), dtype=np.int64))
+    return workload, len(left_s) + len(sleeping)
+
+
+def sleeping_units(snapshot: Snapshot, units: int) -> tuple[Int64, Int64]:
+    """Return how many of the `units` that are up soonest will be up only later, and after how many seconds.
+
+    Jobs hold units of the nodes that are up first: only where these are too few, of nodes that come up for them.
+    """
+    usable_s = snapshot.usable_from_s()
+    border = np.arange(len(usable_s) + 1) * snapshot.units_per_node
+    on_offer = np.diff(np.clip(border, snapshot.units_in_use, units))
+    later = (on_offer > 0) & (usable_s > snapshot.now_s)
+    from_s, group = np.unique(usable_s[later], return_inverse=True)
+    size = np.bincount(group, weights=on_offer[later], minlength=len(from_s)).astype(np.int64)
+    return size, from_s - snapshot.now_s
+
+
+def plan_of(snapshot: Snapshot, units: int, start_s_of_queued: Int64) -> Plan:
+    """Return the plan in which the queued jobs start at these seconds."""
+    running, queued = snapshot.running, snapshot.queued
+    running_end_s = np.maximum(running.expected_end_s, snapshot.now_s + 1)
+    start_s = np.concatenate([running.start_s, start_s_of_queued])
+    end_s = np.concatenate([running_end_s, start_s_of_queued + np.maximum(queued.estimate_s, 1)])
+    if not len(start_s):
+        return Plan(units, start_s, end_s, 1.0, 0.0, snapshot.now_s)
+    wait_s = start_s - np.concatenate([running.submit_s, queued.submit_s])
+    slowdown = bounded_slowdown_by_delay(wait_s, end_s - start_s)
+    return Plan(units, start_s, end_s, float(slowdown.mean()), float(wait_s.mean()), int(end_s.max()))

@@ -1,0 +1,84 @@
+"""The levers of a site - order, sleep, time, place - and what each would have saved, and cost in waiting.
+
+Order is the estimate's own. Sleep and time are replayed here, on the last days of the log, because a what-if an hour
+takes its time. Place, which is to run jobs on other clusters, needs more sites than one.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from numpy.random import Generator
+
+from offpeak.jobs import Float64
+from offpeak.settings import Settings
+from power.capacities import capacity_named
+from power.worth_case import lately, with_nodes
+from sim_backend.case import fleet_of
+from sim_backend.estimate.savings import Estimate, Saving, saving_of
+from sim_backend.policy import Policy
+from sim_backend.replays import replay_each
+from sim_backend.spread import Spread, spreads_of
+
+LEVERS = (
+    ("sleep", "timeout:10min"),
+    ("sleep", "break-even"),
+    ("sleep", "ols:1h"),
+    ("time", "profile:1h:3"),
+    ("time", "profile:1h"),
+)
+"""The capacity policies that stand for a lever."""
+
+DAYS, REPLAYS = 30, 10
+
+
+@dataclass(frozen=True)
+class Lever:
+    """What one policy of a lever would have saved; None where that is not measured. `note` says on what, or why not."""
+
+    name: str
+    saving: Saving | None
+    note: str = ""
+
+
+def levers(
+    estimate: Estimate, settings: Settings, baseline: Policy, *, progress: Callable[[int], None] = lambda _: None
+) -> tuple[Lever, ...]:
+    """Return a row a policy of each lever. `progress` is told how many of REPLAYS are done.
+
+    BadInput if the nodes cannot sleep as the settings say, or the baseline cannot be replayed with nodes that do.
+    """
+    spreads, note = _replayed(estimate, settings, baseline, progress)
+    measured = zip(LEVERS, spreads, strict=True)
+    return (
+        *(Lever("order", saving) for saving in estimate.savings),
+        *(Lever(name, _saving(estimate, name, policy, spread), note) for (name, policy), spread in measured),
+        Lever("place", None, "not measured: it needs other sites, with their logs and prices"),
+    )
+
+
+def _saving(estimate: Estimate, lever: str, policy: str, spread: Spread) -> Saving:
+    return replace(saving_of(spread, estimate.used, lever), policy=policy)
+
+
+def _replayed(
+    estimate: Estimate, settings: Settings, baseline: Policy, progress: Callable[[int], None]
+) -> tuple[Sequence[Spread], str]:
+    """Return the spreads of the policies of LEVERS against the baseline, and what they are replayed on."""
+    prepared = estimate.prepared
+    case, first = lately(prepared.case, DAYS)
+    case, note = with_nodes(case, prepared.units_per_node)
+    fleet = fleet_of(case)
+    policies = [baseline.on(capacity_named(policy, fleet, settings.capacity)) for _, policy in LEVERS]
+
+    def draw_w(rng: Generator) -> Float64:
+        return prepared.power.draw_w(rng)[first:]
+
+    outcomes = replay_each(
+        case,
+        (baseline, *policies),
+        range(REPLAYS),
+        seed=settings.power.seed,
+        draw_power=draw_w if prepared.power.is_drawn else None,
+        progress=progress,
+    )
+    return spreads_of(outcomes)[1:], f"{REPLAYS} replays of the last {DAYS} days; {note}"

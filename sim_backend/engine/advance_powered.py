@@ -1,0 +1,188 @@
+"""The event loop of a replay in which nodes sleep: that of `advance`, and the nodes' own events.
+
+Within a second: transitions arrive, jobs end, jobs are submitted, a decision from outside is asked for, nodes beyond
+the target leave, jobs start, and last nodes that are due fall asleep and those that are needed are woken.
+"""
+
+from offpeak.compiled import in_place, part
+from plugin.capacity.rules import CapacityRules, Course, DepthTable
+from plugin.window_policy import ARRIVAL, EXTERNAL
+from sim_backend.engine.advance import (
+    DECIDE,
+    FINISHED,
+    PAUSED,
+    correct_predictions,
+    next_event_s,
+    next_to_start,
+    nothing_can_start,
+    take_price_changes,
+    want_pass,
+)
+from sim_backend.engine.backfill import open_backfill
+from sim_backend.engine.conservative import open_promises
+from sim_backend.engine.power import Power, log_is_full, refresh_free
+from sim_backend.engine.power_jobs import drop_too_wide, end_powered, start_powered
+from sim_backend.engine.power_keep import (
+    follow_course,
+    next_row_s,
+    note_wanted,
+    set_target,
+    shrink_to_target,
+    sleep_due,
+    wake_needed,
+)
+from sim_backend.engine.power_moves import arrive
+from sim_backend.engine.queue import close_pass, note_passed_over, submit_next
+from sim_backend.engine.rules import CONSERVATIVE, PREDICTED_RUNTIME, Rules
+from sim_backend.engine.state import NEVER, PeakTimes, State, Workload
+from sim_backend.engine.window import open_window, order_window
+
+CAPACITY, LOG_FULL = 3, 4
+ORDER_ASKED, CAPACITY_ASKED = 1, 2
+
+
+@part
+def next_power_s(power: Power, course: Course) -> int:
+    """Return when something happens to the nodes, or is to be decided on them, next."""
+    nodes = power.scalars[0]
+    at_s = min(nodes.next_ready_s, nodes.wake_due_s)
+    return int(min(at_s, nodes.due_s, nodes.next_decision_s, next_row_s(power, course)))
+
+
+@part
+def is_over(state: State) -> bool:
+    """Say whether no job runs, waits or will be submitted."""
+    now = state.scalars[0]
+    return bool(now.running == 0 and now.waiting == 0 and now.next_submit_s == NEVER)
+
+
+@part
+def take_powered_events(workload: Workload, state: State, power: Power, course: Course, rules: Rules) -> bool:
+    """Handle all ends and submissions of this second, ends first, and say whether there were any."""
+    now = state.scalars[0]
+    any_event = False
+    while now.next_end_s <= now.now_s:
+        end_powered(workload, state, power, course, rules)
+        any_event = True
+    while now.next_submit_s <= now.now_s:
+        submit_next(workload, state, rules)
+        any_event = True
+    return any_event
+
+
+@part
+def run_powered_pass(
+    workload: Workload,
+    state: State,
+    power: Power,
+    depths: DepthTable,
+    rules: Rules,
+    capacity: CapacityRules,
+    machine_size: int,
+) -> None:
+    """Start what the discipline starts now."""
+    if rules.discipline == CONSERVATIVE:
+        open_promises(state, machine_size)
+    else:
+        open_backfill(state)
+    is_late = False
+    position = next_to_start(state, rules)
+    while position >= 0:
+        is_late |= start_powered(workload, state, power, depths, capacity, position)
+        position = next_to_start(state, rules)
+    if rules.policy != ARRIVAL:
+        note_passed_over(state)
+    close_pass(state)
+    if is_late:
+        # The reservation was made before it was known how late the jobs beside it will end.
+        state.scalars[0].ended = 1
+
+
+@part
+def is_to_reserve(state: State, capacity: CapacityRules) -> bool:
+    """Say whether a pass is worth its while for the reservation alone: nodes may have to stay or to be woken for it."""
+    return bool(capacity.on_demand and capacity.ahead_s > 0 and state.scalars[0].waiting > 0)
+
+
+@part
+def keep_nodes(state: State, power: Power, depths: DepthTable, capacity: CapacityRules, course: Course) -> None:
+    """Put to sleep and wake what is due behind a pass."""
+    sleep_due(state, power, depths, capacity, course)
+    wake_needed(state, power, depths, capacity)
+    note_wanted(state, power, capacity)
+
+
+@in_place
+def advance_powered(
+    workload: Workload,
+    peaks: PeakTimes,
+    rules: Rules,
+    capacity: CapacityRules,
+    course: Course,
+    depths: DepthTable,
+    machine_size: int,
+    state: State,
+    power: Power,
+    until_s: int,
+) -> int:
+    """Handle all events up to and including second `until_s`.
+
+    Returns PAUSED when later events are left, FINISHED when no job can do anything any more, DECIDE when an external
+    policy has to write `state.window.order`, CAPACITY when one has to write `power.scalars.target` and `reserve`, and
+    LOG_FULL when the log has to be emptied (`log_length` 0) before the next call.
+    """
+    now = state.scalars[0]
+    nodes = power.scalars[0]
+    while True:
+        if now.deciding == 0:
+            if log_is_full(power):
+                return LOG_FULL
+            if is_over(state):
+                return FINISHED
+            at_s = min(next_event_s(state, peaks), next_power_s(power, course))
+            if at_s == NEVER:
+                return FINISHED
+            if at_s > until_s:
+                return PAUSED
+            now.now_s = max(now.now_s, at_s)
+            arrive(state, power, depths)
+            changed = take_price_changes(state, peaks)
+            changed |= take_powered_events(workload, state, power, course, rules)
+            changed |= follow_course(power, course, now.now_s)
+            if depths.repair_s == NEVER:
+                changed |= drop_too_wide(state, power)
+            changed |= refresh_free(state, power, capacity)
+            if changed:
+                want_pass(state, rules)
+            if nodes.next_decision_s <= now.now_s:
+                nodes.next_decision_s = now.now_s + capacity.period_s
+                now.deciding = CAPACITY_ASKED
+                return CAPACITY
+        if now.deciding != ORDER_ASKED:
+            now.deciding = 0
+            set_target(state, power, capacity)
+            shrink_to_target(state, power, depths, capacity, course)
+            if refresh_free(state, power, capacity):
+                want_pass(state, rules)
+        if now.wanted_pass_s <= now.now_s:
+            if now.deciding == 0:
+                now.wanted_pass_s = NEVER
+                if rules.estimates == PREDICTED_RUNTIME:
+                    correct_predictions(workload, state)
+                if not nothing_can_start(state, rules) or is_to_reserve(state, capacity):
+                    open_window(state, 0 if rules.policy == ARRIVAL else rules.window)
+                    if rules.policy == EXTERNAL:
+                        now.deciding = ORDER_ASKED
+                        now.wanted_pass_s = now.now_s
+                        return DECIDE
+                    if rules.policy != ARRIVAL:
+                        order_window(state, peaks, rules)
+                    run_powered_pass(workload, state, power, depths, rules, capacity, machine_size)
+            else:
+                now.deciding = 0
+                now.wanted_pass_s = NEVER
+                run_powered_pass(workload, state, power, depths, rules, capacity, machine_size)
+        before = now.free
+        keep_nodes(state, power, depths, capacity, course)
+        if refresh_free(state, power, capacity) and now.free > before:
+            want_pass(state, rules)

@@ -1,0 +1,208 @@
+"""The power of the machine's nodes: arrays beside the engine's state, for replays in which nodes sleep.
+
+`scalars.free` of the engine's state counts the units that jobs may be given: those on active nodes, and with on-demand
+rules those on sleeping and rising nodes as well.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpeak.compiled import index, part
+from offpeak.node_states import ACTIVE, STATES
+from plugin.capacity.rules import CapacityRules, NodeTable
+from sim_backend.engine.state import NEVER, NOT_YET, Int64, State
+
+MOST_ENTRIES_PER_NODE = 8
+"""So many states a node can enter within a second at the most, with transitions that take no time."""
+
+STAYS = -1
+NO_JOB = 0
+
+
+class Log(NamedTuple):
+    """Who entered which state when: the first `length` entries, in time order."""
+
+    at_s: Int64
+    node: NDArray[np.int32]
+    state: NDArray[np.int8]
+
+
+class Power(NamedTuple):
+    """What is known of the nodes besides their table, and what jobs lost by sleeping nodes.
+
+    `called_s`: when a node that counts as rising begins to rise, by the bound on wakes, NEVER once it does; `ready_s`:
+    when its transition ends, `fails`: 1 if it then fails, `deeper`: the depth that a rising node passes on to or STAYS,
+    `draws`: how often chance was asked about it. `spare`: bitmap of units without a job on nodes that are not active.
+    `nodes_in`: nodes by state. `doomed` by slot: 1 if a node that was given to the job will not come up. `wanted_s` by
+    job: the first second at which it would have run, had no node been asleep; NOT_YET before.
+    """
+
+    scalars: NDArray[np.void]
+    table: NodeTable
+    called_s: Int64
+    ready_s: Int64
+    fails: NDArray[np.int8]
+    deeper: NDArray[np.int8]
+    draws: Int64
+    spare: NDArray[np.uint64]
+    nodes_in: Int64
+    doomed: NDArray[np.int8]
+    wanted_s: Int64
+    log: Log
+
+
+SCALARS = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            "units_per_node",
+            "idle_nodes",  # active nodes without a job
+            "rising_idle",  # nodes without a job that come up to stay
+            "passing",  # nodes that come up only to go deeper
+            "idle_units",  # units without a job on active nodes
+            "spare_units",  # units without a job on nodes that sleep or come up
+            "target",  # nodes that are to be awake
+            "reserve",  # idle nodes that are to be awake
+            "row",  # the row of the course that holds
+            "next_ready_s",  # when the next transition ends or is to begin, NEVER when none is under way
+            "due_s",  # no node is due for a depth before this second
+            "limited",  # 1 while nodes are due that a bound keeps awake
+            "wake_due_s",  # when nodes have to be woken that must not be before, or NEVER
+            "next_decision_s",  # when a decision from outside is due, or NEVER
+            "slept_minute",  # the minute in which nodes were put to sleep last
+            "slept_in_minute",  # how many in it
+            "next_wake_ms",  # when the next node may be woken, by the bound on wakes
+            "log_length",
+        )
+    ]
+)
+
+
+def all_active(
+    rules: CapacityRules, *, machine_size: int, units_per_node: int, slots: int, jobs: int, begin_s: int
+) -> Power:
+    """Return the power of a machine whose nodes are all active and idle, the highest-numbered first to sleep."""
+    nodes = machine_size // units_per_node
+    entries = max(1 << 16, 4 * MOST_ENTRIES_PER_NODE * nodes)
+    scalars = np.zeros(1, dtype=SCALARS)
+    scalars["units_per_node"] = units_per_node
+    scalars["idle_nodes"] = nodes
+    scalars["idle_units"] = machine_size
+    scalars["target"] = nodes
+    scalars["row"] = -1
+    scalars["slept_minute"] = -1
+    scalars["next_wake_ms"] = np.iinfo(np.int64).min
+    scalars["due_s"] = begin_s
+    for name in ("next_ready_s", "wake_due_s"):
+        scalars[name] = NEVER
+    scalars["next_decision_s"] = begin_s if rules.period_s else NEVER
+    nodes_in = np.zeros(STATES, dtype=np.int64)
+    nodes_in[ACTIVE] = nodes
+
+    def column(value: int) -> Int64:
+        return np.full(nodes, value, dtype=np.int64)
+
+    return Power(
+        scalars=scalars,
+        table=NodeTable(
+            state=np.zeros(nodes, dtype=np.int8),
+            busy=column(NO_JOB),
+            idle_since_s=column(begin_s),
+            woken_s=column(begin_s - (1 << 40)),
+            slept_s=column(begin_s - (1 << 40)),
+            sleeps=column(0),
+            day=column(np.iinfo(np.int64).min),
+            by_rank=np.arange(nodes - 1, -1, -1, dtype=np.int64),
+        ),
+        called_s=column(NEVER),
+        ready_s=column(NEVER),
+        fails=np.zeros(nodes, dtype=np.int8),
+        deeper=np.full(nodes, STAYS, dtype=np.int8),
+        draws=column(0),
+        spare=np.zeros(-(-machine_size // 64), dtype=np.uint64),
+        nodes_in=nodes_in,
+        doomed=np.zeros(slots, dtype=np.int8),
+        wanted_s=np.full(jobs, NOT_YET, dtype=np.int64),
+        log=Log(np.empty(entries, np.int64), np.empty(entries, np.int32), np.empty(entries, np.int8)),
+    )
+
+
+@part
+def log_is_full(power: Power) -> bool:
+    """Say whether a second's entries may not fit into the log any more."""
+    room = len(power.log.at_s) - power.scalars[0].log_length
+    return bool(room < MOST_ENTRIES_PER_NODE * len(power.ready_s))
+
+
+@part
+def enter_state(power: Power, node: int, state: int, now_s: int) -> None:
+    """Let the node be in `state` from now on."""
+    set_state(power, node, state)
+    write_entry(power, node, now_s)
+
+
+@part
+def set_state(power: Power, node: int, state: int) -> None:
+    """Count the node as being in `state`, of which the log says nothing yet."""
+    at = index(node)
+    power.nodes_in[index(power.table.state[at])] -= 1
+    power.nodes_in[index(state)] += 1
+    power.table.state[at] = state
+
+
+@part
+def write_entry(power: Power, node: int, now_s: int) -> None:
+    """Note in the log that the node has entered the state that it is in."""
+    nodes = power.scalars[0]
+    entry = index(nodes.log_length)
+    power.log.at_s[entry] = now_s
+    power.log.node[entry] = node
+    power.log.state[entry] = power.table.state[index(node)]
+    nodes.log_length += 1
+
+
+@part
+def rising_nodes(power: Power) -> int:
+    """Return the number of nodes that come up to stay."""
+    in_state = power.nodes_in
+    return int(in_state[4] + in_state[7] + in_state[10] - power.scalars[0].passing)
+
+
+@part
+def falling_nodes(power: Power) -> int:
+    """Return the number of nodes that go down."""
+    return int(power.nodes_in[2] + power.nodes_in[5] + power.nodes_in[8])
+
+
+@part
+def free_units(power: Power, rules: CapacityRules) -> int:
+    """Return the units that jobs may be given."""
+    nodes = power.scalars[0]
+    return int(nodes.idle_units + (nodes.spare_units if rules.on_demand else 0))
+
+
+@part
+def returning_units(power: Power, rules: CapacityRules) -> int:
+    """Return the units that jobs may be given before long, for reservations to count on.
+
+    Without them the first waiting job would be promised nodes only when running jobs end, and others would be put
+    before it for hours because some nodes need a minute to fall asleep.
+    """
+    nodes = falling_nodes(power) if rules.on_demand else rising_nodes(power)
+    return int(nodes * power.scalars[0].units_per_node)
+
+
+@part
+def refresh_free(state: State, power: Power, rules: CapacityRules) -> bool:
+    """Count anew the units that jobs may be given, and say whether that changed them."""
+    now = state.scalars[0]
+    free = free_units(power, rules)
+    returning = returning_units(power, rules)
+    changed = free != now.free
+    if changed or returning != now.returning:
+        now.free = free
+        now.returning = returning
+        now.ended = 1
+    return bool(changed)

@@ -1,0 +1,288 @@
+"""Jobs on nodes that may sleep: who gets which nodes, starts when they are up, or goes back into the queue."""
+
+import numpy as np
+
+from offpeak.compiled import index, part
+from offpeak.node_states import ACTIVE, FAILED
+from plugin.capacity.choose import SHALLOW_TO_DEEP
+from plugin.capacity.rules import CapacityRules, Course, DepthTable
+from sim_backend.engine.bits import lowest_bit
+from sim_backend.engine.conservative import duration_of
+from sim_backend.engine.nodes import NO_PIECE, WORD_NODES, Nodes, take_nodes
+from sim_backend.engine.power import STAYS, Power, free_units, rising_nodes
+from sim_backend.engine.power_keep import first_due_s
+from sim_backend.engine.power_moves import wake
+from sim_backend.engine.profile import add_free, held_until_s
+from sim_backend.engine.queue import compact
+from sim_backend.engine.rules import Rules
+from sim_backend.engine.starts import await_end, close_slot, first_end, learn_from, place_job, unlist
+from sim_backend.engine.state import NEVER, NOT_YET, State, Workload
+
+RISING = 0
+"""The first turn in which jobs are given units of nodes that are not active; then follow the sleepers of each depth."""
+
+
+@part
+def hold_active(state: State, power: Power, head: int) -> None:
+    """Note that a job holds the units of the pieces from `head`, all on active nodes."""
+    nodes = power.scalars[0]
+    piece = head
+    while piece != NO_PIECE:
+        at = index(piece)
+        mask = state.nodes.piece_mask[at]
+        while mask != np.uint64(0):
+            unit = state.nodes.piece_word[at] * WORD_NODES + lowest_bit(mask)
+            mask &= mask - np.uint64(1)
+            node = index(unit // nodes.units_per_node)
+            if power.table.busy[node] == 0:
+                nodes.idle_nodes -= 1
+            power.table.busy[node] += 1
+            nodes.idle_units -= 1
+        piece = state.nodes.piece_next[at]
+
+
+@part
+def add_unit(nodes: Nodes, head: int, unit: int) -> int:
+    """Add a unit to a job's pieces, and return their new head."""
+    bit = np.uint64(1) << np.uint64(unit & 63)
+    if head != NO_PIECE and nodes.piece_word[index(head)] == unit >> 6:
+        nodes.piece_mask[index(head)] |= bit
+        return head
+    piece = int(nodes.cursor[1])
+    at = index(piece)
+    nodes.cursor[1] = nodes.piece_next[at]
+    nodes.piece_word[at] = unit >> 6
+    nodes.piece_mask[at] = bit
+    nodes.piece_next[at] = head
+    return piece
+
+
+@part
+def take_spare(state: State, power: Power, node: int, most: int, head: int) -> int:
+    """Give up to `most` spare units of a node to a job, and return the head of its pieces."""
+    nodes = power.scalars[0]
+    at = index(node)
+    left = most
+    for unit in range(node * nodes.units_per_node, (node + 1) * nodes.units_per_node):
+        word = index(unit >> 6)
+        bit = np.uint64(1) << np.uint64(unit & 63)
+        if left > 0 and power.spare[word] & bit != np.uint64(0):
+            power.spare[word] ^= bit
+            head = add_unit(state.nodes, head, unit)
+            left -= 1
+    if power.deeper[at] != STAYS:
+        power.deeper[at] = STAYS
+        nodes.passing -= 1
+    elif power.table.busy[at] == 0 and power.table.state[at] % 3 == 1:
+        nodes.rising_idle -= 1
+    power.table.busy[at] += most - left
+    nodes.spare_units -= most - left
+    return head
+
+
+@part
+def nodes_in_turn(power: Power, turn: int) -> int:
+    """Return how many nodes come up, at turn RISING, or sleep in the depth whose turn it is."""
+    if turn == RISING:
+        return rising_nodes(power) + int(power.scalars[0].passing)
+    return int(power.nodes_in[index(3 * turn)])
+
+
+@part
+def is_in_turn(power: Power, node: int, turn: int) -> bool:
+    """Say whether it is the node's turn, and it has units without a job."""
+    held = power.table.state[index(node)]
+    if power.table.busy[index(node)] >= power.scalars[0].units_per_node:
+        return False
+    return bool(held > FAILED and held % 3 == 1) if turn == RISING else bool(held == 3 * turn)
+
+
+@part
+def start_powered(
+    workload: Workload, state: State, power: Power, depths: DepthTable, rules: CapacityRules, position: int
+) -> bool:
+    """Give the job at queue `position` its nodes: idle, then rising, then sleeping ones, the lightest first; it fits.
+
+    It runs when the last of them is up. Where one will fail, it holds them until that shows. Returns whether it has to
+    wait for nodes.
+    """
+    now = state.scalars[0]
+    nodes = power.scalars[0]
+    size = state.queue.size[index(position)]
+    job = index(state.queue.job[index(position)])
+    if power.wanted_s[job] == NOT_YET:
+        power.wanted_s[job] = now.now_s
+    head = NO_PIECE
+    awake = min(size, nodes.idle_units)
+    if awake > 0:
+        head = take_nodes(state.nodes, awake)
+        hold_active(state, power, head)
+    left = size - awake
+    begin_s = now.now_s
+    fails_s = NEVER
+    for turn in range(1 + SHALLOW_TO_DEEP):
+        at = len(power.table.by_rank) - 1 if nodes_in_turn(power, turn) > 0 else -1
+        while left > 0 and at >= 0:
+            node = power.table.by_rank[index(at)]
+            at -= 1
+            if not is_in_turn(power, node, turn):
+                continue
+            before = power.table.busy[index(node)]
+            head = take_spare(state, power, node, left, head)
+            left -= power.table.busy[index(node)] - before
+            if turn != RISING:
+                wake(state, power, depths, rules.wakes_per_min, node)
+            if power.table.state[index(node)] == FAILED:
+                fails_s = now.now_s
+            elif power.ready_s[index(node)] != NEVER:
+                begin_s = max(begin_s, power.ready_s[index(node)])
+                if power.fails[index(node)]:
+                    fails_s = min(fails_s, power.ready_s[index(node)])
+    if begin_s > now.now_s:
+        plan_later_end(state, position, begin_s)
+    slot = place_job(workload, state, position, head, begin_s)
+    now.free = free_units(power, rules)
+    power.doomed[index(slot)] = 1 if fails_s != NEVER else 0
+    if fails_s != NEVER:
+        state.slots.end_s[index(slot)] = fails_s
+    await_end(state, slot)
+    return bool(begin_s > now.now_s)
+
+
+@part
+def plan_later_end(state: State, position: int, begin_s: int) -> None:
+    """Let the discipline know that the job at queue `position`, planned to run from now on, will do so later."""
+    now = state.scalars[0]
+    size = state.queue.size[index(position)]
+    duration_s = duration_of(state, position)
+    if now.breakpoints > 0:
+        add_free(state, now.now_s + duration_s, begin_s + duration_s, -size)
+        now.corrected = 1
+    estimate_s = state.queue.estimate_s[index(position)]
+    if now.now_s + estimate_s <= now.shadow_s < begin_s + estimate_s:
+        now.extra -= size
+
+
+@part
+def release_powered(state: State, power: Power, course: Course, slot: int) -> None:
+    """Give back the nodes of `slot`, each as what it is."""
+    now = state.scalars[0]
+    unlist(state, slot)
+    if now.breakpoints > 0:
+        add_free(state, now.now_s, held_until_s(state, slot), state.slots.size[index(slot)])
+    piece = state.slots.pieces[index(slot)]
+    while piece != NO_PIECE:
+        at = index(piece)
+        mask = state.nodes.piece_mask[at]
+        while mask != np.uint64(0):
+            unit = state.nodes.piece_word[at] * WORD_NODES + lowest_bit(mask)
+            mask &= mask - np.uint64(1)
+            return_unit(state, power, course, unit)
+        following = state.nodes.piece_next[at]
+        state.nodes.piece_next[at] = state.nodes.cursor[1]
+        state.nodes.cursor[1] = piece
+        piece = following
+    state.slots.pieces[index(slot)] = NOT_YET
+    now.ended = 1
+
+
+@part
+def return_unit(state: State, power: Power, course: Course, unit: int) -> None:
+    """Take a unit back from its job."""
+    now = state.scalars[0]
+    nodes = power.scalars[0]
+    node = unit // nodes.units_per_node
+    at = index(node)
+    word = index(unit >> 6)
+    bit = np.uint64(1) << np.uint64(unit & 63)
+    held = power.table.state[at]
+    power.table.busy[at] -= 1
+    is_idle = power.table.busy[at] == 0
+    if is_idle:
+        power.table.idle_since_s[at] = now.now_s
+    if held == ACTIVE:
+        state.nodes.free[word] |= bit
+        state.nodes.cursor[0] = min(state.nodes.cursor[0], unit >> 6)
+        nodes.idle_units += 1
+        if is_idle:
+            nodes.idle_nodes += 1
+            nodes.due_s = min(nodes.due_s, first_due_s(course, nodes.row, now.now_s))
+        return
+    power.spare[word] |= bit
+    if held == FAILED:
+        return
+    nodes.spare_units += 1
+    if is_idle:
+        nodes.rising_idle += 1
+
+
+@part
+def end_powered(workload: Workload, state: State, power: Power, course: Course, rules: Rules) -> None:
+    """End the job whose end comes first, or send it back into the queue if a node that it waited for has failed."""
+    slot = first_end(state)
+    job = state.slots.job[index(slot)]
+    planned_s = state.slots.expected_end_s[index(slot)] - state.start_s[index(job)]
+    if state.slots.pieces[index(slot)] != NOT_YET:
+        release_powered(state, power, course, slot)
+    if power.doomed[index(slot)]:
+        state.start_s[index(job)] = NOT_YET
+        put_back(workload, state, job, planned_s)
+    else:
+        learn_from(workload, state, rules, job)
+    close_slot(state, slot)
+
+
+@part
+def put_back(workload: Workload, state: State, job: int, estimate_s: int) -> None:
+    """Put a job that had left the queue back into it, at the place of its submission."""
+    now = state.scalars[0]
+    queue = state.queue
+    compact(state)
+    at = now.tail
+    while at > 0 and queue.job[index(at - 1)] > job:
+        queue.job[index(at)] = queue.job[index(at - 1)]
+        queue.size[index(at)] = queue.size[index(at - 1)]
+        queue.estimate_s[index(at)] = queue.estimate_s[index(at - 1)]
+        queue.node_power_w[index(at)] = queue.node_power_w[index(at - 1)]
+        queue.passed_over_s[index(at)] = queue.passed_over_s[index(at - 1)]
+        queue.reserved_s[index(at)] = queue.reserved_s[index(at - 1)]
+        at -= 1
+    queue.job[index(at)] = job
+    queue.size[index(at)] = workload.size[index(job)]
+    queue.estimate_s[index(at)] = estimate_s
+    queue.node_power_w[index(at)] = workload.node_power_w[index(job)]
+    queue.reserved_s[index(at)] = NOT_YET
+    queue.passed_over_s[index(at)] = NOT_YET
+    if at < now.passed_over:
+        queue.passed_over_s[index(at)] = now.now_s
+        now.passed_over += 1
+    now.tail += 1
+    now.waiting += 1
+    now.smallest = min(now.smallest, workload.size[index(job)])
+
+
+@part
+def drop_too_wide(state: State, power: Power) -> bool:
+    """Take the jobs out of the queue that need more nodes than are left, and say whether there were any.
+
+    They will never start: they would keep all others from starting.
+    """
+    now = state.scalars[0]
+    queue = state.queue
+    if power.nodes_in[FAILED] == 0:
+        return False
+    most = (len(power.ready_s) - power.nodes_in[FAILED]) * power.scalars[0].units_per_node
+    dropped = False
+    for position in range(now.head, now.tail):
+        if most < queue.size[index(position)] < NEVER:
+            promised_s = queue.reserved_s[index(position)]
+            if now.breakpoints > 0 and promised_s != NOT_YET:
+                end_s = promised_s + duration_of(state, position)
+                add_free(state, promised_s, end_s, queue.size[index(position)])
+            queue.size[index(position)] = NEVER
+            now.waiting -= 1
+            now.ended = 1
+            dropped = True
+    while now.head < now.tail and queue.size[index(now.head)] == NEVER:
+        now.head += 1
+    return dropped

@@ -1,0 +1,240 @@
+"""Nodes that fall asleep, wake, arrive and fail: the only places where a node's power state changes."""
+
+import numpy as np
+
+from offpeak.compiled import index, part
+from offpeak.node_states import ACTIVE, FAILED, POWERSAVE
+from plugin.capacity.choose import DAY_S
+from plugin.capacity.rules import DepthTable, NodeTable
+from sim_backend.engine.nodes import Nodes
+from sim_backend.engine.power import STAYS, Power, enter_state, set_state, write_entry
+from sim_backend.engine.state import NEVER, State
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+FIRST_MIX = np.uint64(0xBF58476D1CE4E5B9)
+SECOND_MIX = np.uint64(0x94D049BB133111EB)
+TO_UNIT = 2.0**-53
+A_MINUTE_MS = 60_000
+
+
+@part
+def chance(seed: int, node: int, draw: int) -> float:
+    """Return a number in [0, 1) that depends on nothing else (splitmix64: Steele, Lea and Flood, OOPSLA 2014)."""
+    word = np.uint64(seed) * FIRST_MIX + np.uint64(node) * SECOND_MIX + np.uint64(draw + 1) * GOLDEN
+    for _ in range(2):
+        word = (word ^ (word >> np.uint64(30))) * FIRST_MIX
+        word = (word ^ (word >> np.uint64(27))) * SECOND_MIX
+        word = (word ^ (word >> np.uint64(31))) + GOLDEN
+    return float(np.float64(word >> np.uint64(11)) * TO_UNIT)
+
+
+@part
+def will_fail(power: Power, depths: DepthTable, node: int, probability: float) -> bool:
+    """Ask chance whether the transition that the node begins fails."""
+    if probability <= 0.0:
+        return False
+    draw = power.draws[index(node)]
+    power.draws[index(node)] = draw + 1
+    return chance(depths.seed, node, draw) < probability
+
+
+@part
+def make_free(nodes: Nodes, power: Power, node: int) -> None:
+    """Put the units of an active node that have no job among the free ones."""
+    units = power.scalars[0].units_per_node
+    for unit in range(node * units, (node + 1) * units):
+        word = index(unit >> 6)
+        bit = np.uint64(1) << np.uint64(unit & 63)
+        if power.spare[word] & bit != np.uint64(0):
+            power.spare[word] ^= bit
+            nodes.free[word] |= bit
+    nodes.cursor[0] = min(nodes.cursor[0], (node * units) >> 6)
+
+
+@part
+def make_spare(nodes: Nodes, power: Power, node: int) -> None:
+    """Take the units of an idle node out of the free ones."""
+    units = power.scalars[0].units_per_node
+    for unit in range(node * units, (node + 1) * units):
+        word = index(unit >> 6)
+        bit = np.uint64(1) << np.uint64(unit & 63)
+        nodes.free[word] ^= bit
+        power.spare[word] |= bit
+
+
+@part
+def begin_transition(power: Power, node: int, ready_s: int, fails: bool) -> None:
+    """Note when the node's transition ends, and how."""
+    power.ready_s[index(node)] = ready_s
+    power.fails[index(node)] = 1 if fails else 0
+    nodes = power.scalars[0]
+    nodes.next_ready_s = min(nodes.next_ready_s, ready_s)
+
+
+@part
+def put_to_sleep(state: State, power: Power, depths: DepthTable, node: int, depth: int) -> None:
+    """Send an active node without a job into `depth`."""
+    now_s = state.scalars[0].now_s
+    nodes = power.scalars[0]
+    nodes.idle_nodes -= 1
+    nodes.idle_units -= nodes.units_per_node
+    make_spare(state.nodes, power, node)
+    power.table.slept_s[index(node)] = now_s
+    go_down(power, depths, node, depth, now_s)
+
+
+@part
+def count_cycle(table: NodeTable, node: int, now_s: int) -> None:
+    """Count a power cycle of the node on the present day."""
+    at = index(node)
+    if table.day[at] != now_s // DAY_S:
+        table.day[at] = now_s // DAY_S
+        table.sleeps[at] = 0
+    table.sleeps[at] += 1
+
+
+@part
+def go_down(power: Power, depths: DepthTable, node: int, depth: int, now_s: int) -> None:
+    """Begin the way into `depth`."""
+    if depth != POWERSAVE:
+        count_cycle(power.table, node, now_s)
+    enter_state(power, node, 2 + 3 * depth, now_s)
+    fails = will_fail(power, depths, node, depths.enter_failure[depth])
+    begin_transition(power, node, now_s + depths.enter_s[depth], fails)
+    if depths.enter_s[depth] == 0:
+        arrive_down(power, depths, node, now_s)
+
+
+@part
+def arrive_down(power: Power, depths: DepthTable, node: int, now_s: int) -> None:
+    """End the way down: the node sleeps, or has failed."""
+    at = index(node)
+    power.ready_s[at] = NEVER
+    if power.fails[at]:
+        fail(power, depths, node, now_s)
+        return
+    enter_state(power, node, power.table.state[at] + 1, now_s)
+    power.scalars[0].spare_units += power.scalars[0].units_per_node
+    power.scalars[0].due_s = now_s
+
+
+@part
+def fail(power: Power, depths: DepthTable, node: int, now_s: int) -> None:
+    """Let the node be out of use, until it is repaired if it ever is."""
+    enter_state(power, node, FAILED, now_s)
+    if depths.repair_s != NEVER:
+        begin_transition(power, node, now_s + depths.repair_s, False)
+
+
+@part
+def wake(state: State, power: Power, depths: DepthTable, wakes_per_min: int, node: int) -> None:
+    """Let a sleeping node come up, behind those that the bound on wakes puts before it."""
+    now_s = state.scalars[0].now_s
+    nodes = power.scalars[0]
+    at = index(node)
+    depth = power.table.state[at] // 3 - 1
+    if power.deeper[at] != STAYS:
+        nodes.passing += 1
+    elif power.table.busy[at] == 0:
+        nodes.rising_idle += 1
+    set_state(power, node, 4 + 3 * depth)
+    begin_s = next_wake_s(power, wakes_per_min, now_s)
+    fails = will_fail(power, depths, node, depths.leave_failure[depth])
+    begin_transition(power, node, begin_s + depths.leave_s[depth], fails)
+    if begin_s > now_s:
+        power.called_s[at] = begin_s
+        nodes.next_ready_s = min(nodes.next_ready_s, begin_s)
+        return
+    write_entry(power, node, now_s)
+    if depths.leave_s[depth] == 0:
+        arrive_up(state, power, depths, node)
+
+
+@part
+def next_wake_s(power: Power, wakes_per_min: int, now_s: int) -> int:
+    """Return when the next node may begin to come up, and count it."""
+    if wakes_per_min == 0:
+        return now_s
+    nodes = power.scalars[0]
+    begin_ms = max(now_s * 1000, nodes.next_wake_ms)
+    nodes.next_wake_ms = begin_ms + (A_MINUTE_MS + wakes_per_min - 1) // wakes_per_min
+    return int((begin_ms + 999) // 1000)
+
+
+@part
+def arrive_up(state: State, power: Power, depths: DepthTable, node: int) -> None:
+    """End the way up: the node is active, goes on to a deeper sleep, or has failed."""
+    now_s = state.scalars[0].now_s
+    nodes = power.scalars[0]
+    at = index(node)
+    without_job = nodes.units_per_node - power.table.busy[at]
+    power.ready_s[at] = NEVER
+    nodes.spare_units -= without_job
+    depth = power.deeper[at]
+    power.deeper[at] = STAYS
+    if depth != STAYS:
+        nodes.passing -= 1
+    elif power.table.busy[at] == 0:
+        nodes.rising_idle -= 1
+    if power.fails[at]:
+        fail(power, depths, node, now_s)
+    elif depth != STAYS:
+        go_down(power, depths, node, depth, now_s)
+    else:
+        become_active(state, power, node, without_job)
+
+
+@part
+def become_active(state: State, power: Power, node: int, without_job: int) -> None:
+    """Let the node be active, with so many units for other jobs."""
+    now_s = state.scalars[0].now_s
+    nodes = power.scalars[0]
+    at = index(node)
+    enter_state(power, node, ACTIVE, now_s)
+    power.table.woken_s[at] = now_s
+    make_free(state.nodes, power, node)
+    nodes.idle_units += without_job
+    if power.table.busy[at] == 0:
+        nodes.idle_nodes += 1
+        nodes.due_s = now_s
+
+
+@part
+def go_deeper(state: State, power: Power, depths: DepthTable, wakes_per_min: int, node: int, depth: int) -> None:
+    """Send a node that sleeps lightly into a deeper depth: it has to wake for that, unless only its clock is slow."""
+    nodes = power.scalars[0]
+    if power.table.state[index(node)] == 3 + 3 * POWERSAVE:
+        nodes.spare_units -= nodes.units_per_node
+        go_down(power, depths, node, depth, state.scalars[0].now_s)
+        return
+    power.deeper[index(node)] = depth
+    wake(state, power, depths, wakes_per_min, node)
+
+
+@part
+def arrive(state: State, power: Power, depths: DepthTable) -> None:
+    """Begin and end all transitions, and end repairs, whose time has come."""
+    now_s = state.scalars[0].now_s
+    nodes = power.scalars[0]
+    if nodes.next_ready_s > now_s:
+        return
+    for node in range(len(power.ready_s)):
+        at = index(node)
+        if power.called_s[at] <= now_s:
+            power.called_s[at] = NEVER
+            write_entry(power, node, now_s)
+        if power.ready_s[at] > now_s:
+            continue
+        held = power.table.state[at]
+        power.ready_s[at] = NEVER
+        if held == FAILED:
+            power.table.idle_since_s[at] = now_s
+            become_active(state, power, node, nodes.units_per_node - power.table.busy[at])
+        elif held % 3 == 1:
+            arrive_up(state, power, depths, node)
+        else:
+            arrive_down(power, depths, node, now_s)
+    soonest = NEVER
+    for node in range(len(power.ready_s)):
+        soonest = min(soonest, min(power.ready_s[index(node)], power.called_s[index(node)]))
+    nodes.next_ready_s = soonest

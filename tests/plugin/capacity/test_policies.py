@@ -1,0 +1,120 @@
+"""The capacity policies that need no simulation: rules and courses as the settings and the fleet say."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from offpeak.capacity_settings import CapacitySettings
+from offpeak.errors import BadInput
+from offpeak.node_class_file import bundled_node_class
+from offpeak.node_states import OFF
+from plugin.capacity.capacity import Capacity
+from plugin.capacity.fleet import Fleet
+from plugin.capacity.policies import (
+    always_on,
+    break_even,
+    energy_aware,
+    green_pool,
+    priced,
+    stepped,
+    timeout,
+    two_level,
+)
+from plugin.capacity.rules import BY_WEAR, NEVER
+
+FLEET = Fleet(nodes=100, units_per_node=1, node_class=bundled_node_class("sketch"), load=0.69)
+DEFAULTS = CapacitySettings()
+
+Make = Callable[[Fleet, CapacitySettings, str], Capacity]
+
+
+def test_always_on_lets_no_node_sleep() -> None:
+    assert always_on(FLEET, DEFAULTS, "").keeps_all_awake
+    assert not timeout(FLEET, DEFAULTS, "").keeps_all_awake
+
+
+def test_a_time_out_is_the_idle_time_before_the_deepest_depth() -> None:
+    capacity = timeout(FLEET, DEFAULTS, "5min")
+    assert capacity.name == "timeout:5min"
+    assert capacity.course.after_s.tolist() == [[NEVER, NEVER, 300]]
+    assert capacity.rules.on_demand
+    assert timeout(FLEET, DEFAULTS, "").name == "timeout:10min"
+
+
+def test_energy_aware_sleeps_at_once() -> None:
+    assert energy_aware(FLEET, DEFAULTS, "").course.after_s[0, OFF] == 0
+
+
+@pytest.mark.parametrize(("argument", "reserve"), [("7", 7), ("7%", 7), ("0.5%", 1), ("", 5), ("100%", 100)])
+def test_a_green_pool_keeps_idle_nodes(argument: str, reserve: int) -> None:
+    assert green_pool(FLEET, DEFAULTS, argument).course.reserve.tolist() == [reserve]
+
+
+@pytest.mark.parametrize(("argument", "low"), [("75", 75), ("80%", 80), ("", 70), ("0", 1)])
+def test_two_levels(argument: str, low: int) -> None:
+    capacity = two_level(FLEET, DEFAULTS, argument)
+    assert capacity.rules.low == low
+    assert not capacity.rules.on_demand
+    assert capacity.course.target.tolist() == [100]
+
+
+@pytest.mark.parametrize(
+    ("load", "step"), [(0.75, 0.80), (0.82, 0.85), (0.55, 0.60), (0.0, 0.05), (0.99, 1.0), (1.0, 1.0)]
+)
+def test_the_lower_level_is_a_step_above_the_load(load: float, step: float) -> None:
+    """Examples of Lawson and Smirni, section 3.2, and the ends."""
+    assert stepped(load) == step
+
+
+def test_the_price_decides_how_long_nodes_stay_idle() -> None:
+    at_s, price = np.array([0, 3600, 7200]), np.array([50.0, -5.0, 200.0])
+    fleet = replace(FLEET, price_at_s=at_s, price_per_mwh=price)
+    course = priced(fleet, replace(DEFAULTS, cycle_cost=0.05), "").course
+    assert course.at_s[0] < 0
+    assert course.at_s[1:].tolist() == [3600, 7200]
+    cheap_s, negative_s, dear_s = course.after_s[:, OFF]
+    assert dear_s < cheap_s < negative_s == NEVER
+
+
+def test_settings_become_rules() -> None:
+    settings = replace(
+        DEFAULTS, keep_hot=3, wake_ahead_s=600, min_awake_s=60, min_asleep_s=90, cycles_per_day=4, order="wear"
+    )
+    rules = break_even(FLEET, settings, "").rules
+    assert (rules.keep_hot, rules.ahead_s, rules.min_awake_s, rules.min_asleep_s) == (3, 600, 60, 90)
+    assert (rules.most_sleeps_per_day, rules.order) == (4, BY_WEAR)
+
+
+@pytest.mark.parametrize(
+    ("rate", "ramp_w", "expected"), [(0, None, 0), (7, None, 7), (0, 1000.0, 5), (3, 1000.0, 3), (9, 1000.0, 5)]
+)
+def test_a_ramp_in_watts_is_a_number_of_nodes(rate: int, ramp_w: float | None, expected: int) -> None:
+    """A node of the class draws 200 W while it comes up."""
+    settings = replace(DEFAULTS, wakes_per_min=rate, wake_ramp_w=ramp_w)
+    assert timeout(FLEET, settings, "").rules.wakes_per_min == expected
+
+
+@pytest.mark.parametrize(
+    ("make", "argument", "message"),
+    [
+        (timeout, "soon", "capacity policy 'timeout': "),
+        (green_pool, "many", "capacity policy 'green-pool': 'many' is no number of nodes"),
+        (green_pool, "101", "capacity policy 'green-pool': 101 of 100 nodes"),
+        (two_level, "101%", "capacity policy 'two-level': 101% of 100 nodes"),
+        (two_level, "-1", "capacity policy 'two-level': -1 of 100 nodes"),
+        (always_on, "5", "the capacity policy 'always-on' takes no value, but '5' is given"),
+        (energy_aware, "5", "the capacity policy 'energy-aware' takes no value"),
+        (priced, "", "the capacity policy 'priced' needs prices"),
+    ],
+)
+def test_what_cannot_be(make: Make, argument: str, message: str) -> None:
+    with pytest.raises(BadInput, match=message) as problem:
+        make(FLEET, DEFAULTS, argument)
+    assert problem.value.hint
+
+
+def test_a_ramp_below_one_node_is_told() -> None:
+    with pytest.raises(BadInput, match="--sleep-ramp 100 W a minute lets no node change"):
+        timeout(FLEET, replace(DEFAULTS, sleep_ramp_w=100.0), "")

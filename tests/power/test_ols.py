@@ -1,0 +1,63 @@
+"""OLS as a capacity policy."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from random_snapshots import snapshots
+
+from offpeak.capacity_settings import CapacitySettings
+from offpeak.errors import BadInput
+from offpeak.node_class_file import bundled_node_class
+from offpeak.snapshot import QueuedJobs, Snapshot
+from plugin.capacity.fleet import Fleet
+from power.ols import OnlineSimulation, ols
+from power.online_simulation import ols_units
+
+FLEET = Fleet(nodes=64, units_per_node=2, node_class=bundled_node_class("server"))
+
+
+@pytest.mark.parametrize(
+    ("argument", "period_s", "sla"), [("", 3600, 150.0), ("2h", 7200, 150.0), ("30min:50", 1800, 50.0)]
+)
+def test_period_and_sla(argument: str, period_s: int, sla: float) -> None:
+    capacity = ols(FLEET, CapacitySettings(sla=150.0), argument)
+    assert capacity.rules.period_s == period_s
+    assert capacity.decide == OnlineSimulation(sla)
+    assert capacity.rules.raise_for_wide
+    assert not capacity.rules.on_demand
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("soon", "capacity policy 'ols': "),
+        ("0s", "capacity policy 'ols': a period of no time"),
+        ("1h:much", "capacity policy 'ols': 'much' is no slowdown"),
+        ("1h:0.5", "no job has a slowdown of 0.5"),
+    ],
+)
+def test_what_cannot_be(argument: str, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        ols(FLEET, CapacitySettings(), argument)
+
+
+@given(snapshots())
+@settings(max_examples=20, deadline=None)
+def test_the_target_is_the_what_ifs_answer_in_nodes(snapshot: Snapshot) -> None:
+    targets = OnlineSimulation(20.0)(snapshot)
+    assert targets.awake * snapshot.units_per_node == ols_units(snapshot, 20.0).units
+    assert targets.reserve == 0
+
+
+@given(snapshots())
+@settings(max_examples=20, deadline=None)
+def test_jobs_that_wait_for_a_repair_decide_nothing(snapshot: Snapshot) -> None:
+    queued = snapshot.queued
+    wide = QueuedJobs(
+        np.append(queued.size, snapshot.usable_units + 1),
+        np.append(queued.submit_s, snapshot.now_s),
+        np.append(queued.estimate_s, 3600),
+    )
+    assert OnlineSimulation(20.0)(replace(snapshot, queued=wide)) == OnlineSimulation(20.0)(snapshot)

@@ -1,0 +1,98 @@
+"""OLS keeps its promise by its own simulation, or has everything on offer."""
+
+import math
+from itertools import pairwise
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from random_snapshots import NOW_S, plain_starts, snapshot_of, snapshots
+
+from offpeak.errors import BadInput
+from offpeak.node_states import ACTIVE, OFF, asleep
+from power.online_simulation import chosen, curve, offers, ols_units
+from power.what_if import DISCIPLINES, EASY_RULES, rules_of, what_if
+
+LAW = settings(max_examples=100)
+disciplines = st.sampled_from(sorted(DISCIPLINES))
+slas = st.floats(1, 12)
+
+
+@LAW
+@given(snapshots(), disciplines, slas)
+def test_the_sla_is_kept_in_the_what_ifs_own_terms_or_all_units_are_on_offer(snapshot, discipline, sla):
+    assume(snapshot.least_units <= snapshot.usable_units)
+    rules = rules_of(discipline)
+    decision = ols_units(snapshot, sla, rules=rules)
+    assert decision.met or decision.units == snapshot.usable_units
+    assert decision.met == (what_if(snapshot, decision.units, rules=rules).slowdown <= sla)
+    assert all(plan.slowdown > sla for plan in decision.tried[:-1])
+
+
+@LAW
+@given(snapshots(), slas)
+def test_it_is_the_papers_algorithm(snapshot, sla):
+    assume(snapshot.least_units <= snapshot.usable_units)
+    assume(snapshot.units_per_node == 1)
+    most = snapshot.usable_units
+    units = max([snapshot.units_in_use, *snapshot.queued.size.tolist()])
+    while units < most and plain_slowdown(snapshot, units) > sla:
+        units = math.ceil((units + most) / 2)
+    assert ols_units(snapshot, sla).units == units
+
+
+def plain_slowdown(snapshot, units) -> float:
+    """Return the mean slowdown of all jobs from the plain scheduler's starts."""
+    running, queued = snapshot.running, snapshot.queued
+    rows = [
+        (start - submit, max(end, NOW_S + 1) - start)
+        for submit, start, end in zip(running.submit_s, running.start_s, running.expected_end_s, strict=True)
+    ]
+    starts = plain_starts(snapshot, units, EASY_RULES)
+    rows += [
+        (start - submit, max(run, 1))
+        for submit, start, run in zip(queued.submit_s, starts, queued.estimate_s, strict=True)
+    ]
+    return sum(1 + wait / max(10, run) for wait, run in rows) / len(rows) if rows else 1.0
+
+
+@LAW
+@given(snapshots())
+def test_offers_are_whole_nodes_from_what_jobs_need_to_everything(snapshot):
+    assume(snapshot.least_units <= snapshot.usable_units)
+    tried = offers(snapshot)
+    assert (tried[0], tried[-1]) == (snapshot.least_units, snapshot.usable_units)
+    assert all(a < b for a, b in pairwise(tried))
+    assert all(units % snapshot.units_per_node == 0 for units in tried)
+
+
+@LAW
+@given(snapshots(), disciplines, slas)
+def test_a_decision_from_the_curve_is_the_same(snapshot, discipline, sla):
+    assume(snapshot.least_units <= snapshot.usable_units)
+    rules = rules_of(discipline)
+    plans = curve(snapshot, rules=rules)
+    assert [plan.units for plan in plans] == list(offers(snapshot))
+    at_once, in_turn = chosen(plans, sla), ols_units(snapshot, sla, rules=rules)
+    assert [plan.start_s.tolist() for plan in at_once.tried] == [plan.start_s.tolist() for plan in in_turn.tried]
+
+
+def test_waking_a_node_is_paid_for():
+    """Two jobs in a row on the node that is up do better than one of them on a node that first has to boot."""
+    snapshot = snapshot_of(queued=[(1, NOW_S, 60), (1, NOW_S, 60)], node_state=[ACTIVE, asleep(OFF)])
+    assert [plan.mean_wait_s for plan in curve(snapshot)] == [30, 30]
+    awake = snapshot_of(queued=[(1, NOW_S, 60), (1, NOW_S, 60)], node_state=[ACTIVE, ACTIVE])
+    assert [plan.mean_wait_s for plan in curve(awake)] == [30, 0]
+    assert (ols_units(awake, 1.4).units, ols_units(awake, 1.5).units) == (2, 1)
+
+
+@pytest.mark.parametrize("sla", [0.99, -1, math.nan])
+def test_an_sla_below_1_is_bad_input(sla):
+    with pytest.raises(BadInput, match="no job has a slowdown of"):
+        ols_units(snapshot_of(node_state=[ACTIVE]), sla)
+
+
+def test_jobs_that_need_more_than_there_is_are_bad_input():
+    with pytest.raises(BadInput, match="jobs need 3 units and 1 are usable") as caught:
+        ols_units(snapshot_of(queued=[(3, NOW_S, 60)], node_state=[ACTIVE]))
+    assert "repair" in caught.value.hint

@@ -1,0 +1,98 @@
+"""The levers of a site: what each would have saved on its own log."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offpeak.node_class import break_even_s
+from offpeak.node_class_file import bundled_node_class
+from offpeak.settings import PowerSettings, PriceSettings, SchedulingSettings, Settings
+from power import worth
+from power.worth import LEVERS, Lever, levers
+from power.worth_case import lately, scaled, with_nodes
+from sim_backend.estimate.savings import Estimate, estimate_savings
+from sim_backend.policy import parse_policy
+from sim_backend.sample import SAMPLE_LOG
+from sim_backend.traces.swf.read import read_swf
+
+SETTINGS = Settings(prices=PriceSettings(tariff="on=90EUR/MWh,off=30EUR/MWh,hours=08:00-20:00"))
+EASY, GREEDY = (parse_policy(name, SchedulingSettings()) for name in ("easy", "greedy"))
+SERVER = bundled_node_class("server")
+
+
+@pytest.fixture(scope="module")
+def estimate() -> Estimate:
+    """The estimate of a few days of the sample."""
+    return estimate_savings(read_swf(SAMPLE_LOG), SETTINGS, (EASY, GREEDY), days=6, replays=2)
+
+
+@pytest.fixture(scope="module")
+def measured(estimate: Estimate) -> tuple[Lever, ...]:
+    """Its levers, from two replays of its last three days."""
+    with pytest.MonkeyPatch.context() as quick:
+        quick.setattr(worth, "DAYS", 3)
+        quick.setattr(worth, "REPLAYS", 2)
+        return levers(estimate, SETTINGS, EASY)
+
+
+def test_a_row_a_policy_of_each_lever(measured: tuple[Lever, ...]) -> None:
+    assert [(each.name, each.saving.policy if each.saving else None) for each in measured] == [
+        ("order", "greedy"), *LEVERS, ("place", None)
+    ]  # fmt: skip
+    assert all(each.saving is None or each.saving.capability == each.name for each in measured)
+
+
+def test_order_is_the_estimates_own(estimate: Estimate, measured: tuple[Lever, ...]) -> None:
+    assert [each.saving for each in measured if each.name == "order"] == list(estimate.savings)
+
+
+def test_sleeping_nodes_save_and_the_note_says_of_which_nodes(measured: tuple[Lever, ...]) -> None:
+    timeout = next(each for each in measured if each.saving and each.saving.policy == "timeout:10min")
+    assert timeout.saving is not None
+    assert timeout.saving.share_pct.low > 0
+    assert timeout.saving.a_year.middle > 0
+    assert timeout.note == (
+        "2 replays of the last 3 days; nodes are assumed to sleep like the class server, scaled to 75 W idle; "
+        "--node-class names another"
+    )
+
+
+def test_place_says_why_it_is_not_measured(measured: tuple[Lever, ...]) -> None:
+    assert "not measured" in measured[-1].note
+
+
+def test_the_last_days_are_those_of_the_last_submissions(estimate: Estimate) -> None:
+    case = estimate.prepared.case
+    cut, first = lately(case, 2)
+    assert cut.jobs.job_id.tolist() == case.jobs.job_id[first:].tolist()
+    assert cut.jobs.submit_s[0] >= case.jobs.submit_s[-1] - 2 * 86_400 > case.jobs.submit_s[first - 1]
+    assert len(cut.node_power_w) == len(cut.jobs)
+
+
+def test_nodes_of_a_class_that_is_set_are_those(estimate: Estimate) -> None:
+    settings = replace(SETTINGS, power=PowerSettings(node_class="sketch"))
+    named = estimate_savings(read_swf(SAMPLE_LOG), settings, (EASY, GREEDY), days=2, replays=2)
+    case, note = with_nodes(named.prepared.case, 1)
+    assert case is named.prepared.case
+    assert note == "nodes are of the class sketch"
+    assumed, _ = with_nodes(estimate.prepared.case, 2)
+    assert assumed.nodes is not None
+    assert assumed.nodes.node_class.idle_w == 2 * estimate.prepared.case.machine.idle_w
+
+
+@given(st.floats(1, 1000))
+def test_a_scaled_class_sleeps_when_the_other_does(idle_w: float) -> None:
+    other = scaled(SERVER, idle_w)
+    assert other.idle_w == idle_w
+    assert other.running_w(1.0) / idle_w == pytest.approx(SERVER.running_w(1.0) / SERVER.idle_w)
+    assert other.state_w() == pytest.approx(SERVER.state_w() * idle_w / SERVER.idle_w)
+    assert [break_even_s(other, depth.depth) for depth in other.depths] == pytest.approx(
+        [break_even_s(SERVER, depth.depth) for depth in SERVER.depths]
+    )
+
+
+def test_a_machine_whose_idle_nodes_draw_nothing_has_nothing_to_gain_from_sleep() -> None:
+    assert not np.any(scaled(SERVER, 0.0).state_w())

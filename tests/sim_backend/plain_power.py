@@ -1,0 +1,356 @@
+"""A machine whose nodes sleep, in plain Python, to compare the powered engine with.
+
+Every second is gone through, and within it everything is asked anew until nothing happens any more: a wake or a sleep
+that the engine has no event for shows as a difference. Scheduling passes alone come only when something has changed.
+"""
+
+from collections.abc import Callable
+
+from plain_nodes import PlainNode, due_depth
+from plain_scheduler import NEVER_STARTED, PlainJob, PlainScheduler
+
+from offpeak.node_states import ACTIVE, FAILED, POWERSAVE
+from offpeak.prices.peak import Peak
+from plugin.capacity.capacity import Targets
+from plugin.capacity.rules import NEVER, CapacityRules, Course, DepthTable
+from sim_backend.engine.rules import BEST_FIT, EASY, FCFS, Rules
+
+MOST_SECONDS = 50_000
+MOST_ROUNDS = 500
+
+
+class PlainPower(PlainScheduler):
+    """`node`, `units`, `wanted_s`: what each job was given and since when only sleeping nodes keep it back."""
+
+    def __init__(
+        self,
+        jobs: list[PlainJob],
+        nodes: tuple[int, int],
+        rules: Rules,
+        peaks: list[tuple[int, Peak]],
+        capacity: tuple[CapacityRules, Course, DepthTable],
+        decide: Callable[[int, int], Targets],
+    ) -> None:
+        count, self.k = nodes
+        super().__init__(jobs, count * self.k, rules, peaks)
+        self.capacity, self.course, depths = capacity
+        self.decide = decide
+        self.nodes = [PlainNode(number, self.k, depths, self.now_s) for number in range(count)]
+        self.begin_s = self.now_s
+        self.row = -1
+        self.target, self.reserve = count, 0
+        self.known_free = self.machine_size
+        self.units: dict[int, list[int]] = {}
+        self.fails_s: dict[int, int] = {}
+        self.wanted_s: dict[int, int] = {}
+        self.planned_start: tuple[int, int] | None = None  # of the first waiting job: (second, units left over)
+        self.slept_in: dict[int, int] = {}
+        self.next_wake_ms = -(10**15)
+
+    def run(self) -> list[int]:
+        """Return the start of each job, NEVER_STARTED for those that the nodes that are left cannot run."""
+        while not self.is_over():
+            assert self.now_s < self.begin_s + MOST_SECONDS, "hangs"
+            self.take_second()
+            self.now_s += 1
+        return self.start_s
+
+    def is_over(self) -> bool:
+        return not self.running and not self.queue and self.submitted == len(self.jobs)
+
+    def take_second(self) -> None:
+        for first in [True] + [False] * MOST_ROUNDS:
+            before = self.seen_from_outside()
+            if not self.is_over():
+                self.take_round(first)
+            if self.seen_from_outside() == before and not self.is_wanted():
+                return
+        raise AssertionError("a second without end")
+
+    def seen_from_outside(self) -> tuple[object, ...]:
+        nodes = [(node.state, len(node.log)) for node in self.nodes]
+        return nodes, list(self.start_s), list(self.running), list(self.queue)
+
+    def is_wanted(self) -> bool:
+        return self.wanted_pass_s == self.now_s and bool(self.queue)
+
+    def take_round(self, first: bool) -> None:
+        for node in self.nodes:
+            node.arrive(self.now_s)
+        changed = first and self.now_s in [at_s for at_s, _ in self.peaks]
+        changed |= self.take_events()
+        changed |= self.follow_course()
+        changed |= self.drop_too_wide()
+        changed |= self.free_has_changed()
+        if changed:
+            self.want_pass()
+        if first and self.capacity.period_s and (self.now_s - self.begin_s) % self.capacity.period_s == 0:
+            targets = self.decide(self.now_s, len(self.queue))
+            self.target, self.reserve = targets.awake, targets.reserve
+        self.set_target()
+        self.shrink_to_target()
+        if self.free_has_changed():
+            self.want_pass()
+        if self.wanted_pass_s is not None and self.wanted_pass_s <= self.now_s:
+            self.wanted_pass_s = None
+            self.settle()
+            if self.queue:
+                self.run_pass()
+        self.sleep_due()
+        self.wake_needed()
+        self.note_wanted()
+        before = self.known_free
+        if self.free_has_changed() and self.known_free > before:
+            self.want_pass()
+
+    def want_pass(self) -> None:
+        period_s = self.rules.period_s or 1
+        self.wanted_pass_s = -(-self.now_s // period_s) * period_s
+
+    def free_has_changed(self) -> bool:
+        before, self.known_free = self.known_free, self.free()
+        return self.known_free != before
+
+    # What jobs may be given
+
+    def idle_units(self) -> int:
+        return sum(len(node.free) for node in self.nodes if node.state == ACTIVE)
+
+    def spare_units(self) -> int:
+        return sum(len(node.free) for node in self.nodes if node.sleeps or node.rises)
+
+    def free(self) -> int:
+        return self.idle_units() + (self.spare_units() if self.capacity.on_demand else 0)
+
+    def returning(self) -> int:
+        if self.capacity.on_demand:
+            return sum(node.units for node in self.nodes if node.falls)
+        return sum(node.units for node in self.nodes if node.rises and node.deeper is None)
+
+    def usable(self) -> int:
+        return sum(node.state != FAILED for node in self.nodes)
+
+    def nodes_for(self, job: int) -> int:
+        return -(-self.jobs[job].size // self.k)
+
+    # Jobs
+
+    def end_s(self, number: int) -> int:
+        return self.fails_s.get(number, super().end_s(number))
+
+    def start(self, number: int) -> None:
+        """Give the job idle units, then those of rising nodes, then of sleeping ones, the lightest sleepers first."""
+        self.wanted_s.setdefault(number, self.now_s)
+        self.queue.remove(number)
+        self.running.append(number)
+        self.units[number] = []
+        begin_s = self.now_s
+        for node in self.nodes:
+            if node.state == ACTIVE:
+                self.take_units(number, node)
+        rising = [node for node in self.nodes if node.rises]
+        sleeping = sorted((node for node in self.nodes if node.sleeps), key=lambda node: node.depth)
+        for node in rising + sleeping:
+            if not self.take_units(number, node):
+                continue
+            node.deeper = None
+            if node.sleeps:
+                self.wake(node)
+            if node.state == FAILED:
+                self.fails_s[number] = self.now_s
+            elif node.ready_s is not None:
+                begin_s = max(begin_s, node.ready_s)
+                if node.fails:
+                    self.fails_s[number] = min(node.ready_s, self.fails_s.get(number, node.ready_s))
+        assert len(self.units[number]) == self.jobs[number].size
+        self.start_s[number] = begin_s
+        self.known_free = self.free()
+
+    def take_units(self, number: int, node: PlainNode) -> bool:
+        missing = self.jobs[number].size - len(self.units[number])
+        taken = sorted(node.free)[:missing]
+        node.free -= set(taken)
+        self.units[number] += taken
+        return bool(taken)
+
+    def end(self, number: int) -> None:
+        for unit in self.units.pop(number):
+            node = self.nodes[unit // self.k]
+            node.free.add(unit)
+            if node.idle:
+                node.idle_since_s = self.now_s
+        if self.fails_s.pop(number, None) is None:
+            super().end(number)
+            return
+        self.running.remove(number)
+        self.start_s[number] = NEVER_STARTED
+        self.queue = sorted([*self.queue, number])
+        self.passed_over_s.pop(number, None)
+        if any(later > number for later in self.queue if later in self.passed_over_s):
+            self.passed_over_s[number] = self.now_s
+
+    def drop_too_wide(self) -> bool:
+        before = len(self.queue)
+        if self.nodes[0].depths.repair_s == NEVER:
+            self.queue = [job for job in self.queue if self.nodes_for(job) <= self.usable()]
+        return len(self.queue) < before
+
+    def run_pass(self) -> None:
+        self.planned_start = None
+        super().run_pass()
+
+    def start_jobs(self, order: list[int]) -> None:
+        while order and self.fits(order[0]):
+            self.start(order.pop(0))
+        if not order or self.rules.discipline == FCFS or not self.free():
+            return
+        shadow_s, extra = self.reservation(self.jobs[order[0]].size)
+        if self.rules.discipline == BEST_FIT:
+            order.sort(key=lambda job: -self.jobs[job].size)
+        for job in order:
+            in_time = self.now_s + self.planned_s[job] <= shadow_s
+            beside = self.rules.discipline == EASY and self.jobs[job].size <= extra
+            if not self.fits(job) or not (in_time or beside):
+                continue
+            self.start(job)
+            # The boot counts for what the reservation leaves over, though not for whether the job may start.
+            if not in_time or self.expected_end_s(job) > shadow_s:
+                extra -= self.jobs[job].size
+        self.planned_start = (shadow_s, extra)
+
+    def reservation(self, size: int) -> tuple[int, int]:
+        """As on a machine without sleep; where nodes are missing, the last expected end and fewer than none left."""
+        free, shadow_s = self.free() + self.returning(), self.now_s
+        for job in sorted(self.holders(), key=self.expected_end_s):
+            if free >= size and self.expected_end_s(job) > shadow_s:
+                break
+            free += self.jobs[job].size
+            shadow_s = max(shadow_s, self.expected_end_s(job))
+        return shadow_s, free - size
+
+    def note_wanted(self) -> None:
+        if not self.queue or self.wanted_pass_s is not None:
+            return
+        falling = sum(node.units for node in self.nodes if node.falls)
+        if self.free() < self.jobs[self.queue[0]].size <= self.idle_units() + self.spare_units() + falling:
+            self.wanted_s.setdefault(self.queue[0], self.now_s)
+
+    # Nodes
+
+    def wake(self, node: PlainNode) -> None:
+        called_s = self.now_s
+        if self.capacity.wakes_per_min:
+            called_ms = max(self.now_s * 1000, self.next_wake_ms)
+            self.next_wake_ms = called_ms - (-60_000 // self.capacity.wakes_per_min)
+            called_s = -(-called_ms // 1000)
+        node.wake(called_s, self.now_s)
+
+    def follow_course(self) -> bool:
+        row = sum(at_s <= self.now_s for at_s in self.course.at_s.tolist()) - 1
+        if row == self.row:
+            return False
+        self.row = row
+        self.target, self.reserve = int(self.course.target[row]), int(self.course.reserve[row])
+        return True
+
+    def after_s(self) -> list[int]:
+        return self.course.after_s[self.row].tolist()
+
+    def widest_waiting(self) -> int:
+        """Return the nodes that the widest waiting job needs, of those that the nodes that are left can run."""
+        return max((n for n in map(self.nodes_for, self.queue) if n <= self.usable()), default=0)
+
+    def set_target(self) -> None:
+        if self.capacity.low:
+            in_use = sum(node.state == ACTIVE and not node.idle for node in self.nodes)
+            if self.target > self.capacity.low and in_use > self.capacity.low:
+                return
+            is_enough = self.widest_waiting() <= self.capacity.low
+            self.target = self.capacity.low if is_enough else len(self.nodes)
+        elif self.capacity.raise_for_wide:
+            self.target = max(self.target, self.widest_waiting())
+
+    def awake(self) -> int:
+        """Return how many nodes are awake or come up to be."""
+        return sum(node.state == ACTIVE or (node.rises and node.deeper is None) for node in self.nodes)
+
+    def idle_awake(self) -> int:
+        return sum(node.idle and (node.state == ACTIVE or (node.rises and node.deeper is None)) for node in self.nodes)
+
+    def beyond_need(self) -> int:
+        """Return how many nodes that are up need not be."""
+        active = [node for node in self.nodes if node.state == ACTIVE]
+        return min(len(active) - self.floor(), sum(node.idle for node in active) - self.reserve)
+
+    def floor(self) -> int:
+        return max(self.capacity.keep_hot, 0 if self.capacity.on_demand else self.target)
+
+    def may_sleep(self, node: PlainNode) -> bool:
+        if node.state != ACTIVE or not node.idle or self.now_s - node.woken_s < self.capacity.min_awake_s:
+            return False
+        return not node.is_spent(self.capacity.most_sleeps_per_day, self.now_s)
+
+    def put_to_sleep(self, nodes: list[PlainNode], most: int, depth: Callable[[PlainNode], int | None]) -> None:
+        """Put up to `most` of the nodes to sleep, in their order and within what a minute allows."""
+        most = max(0, most)
+        minute = self.now_s // 60
+        if self.capacity.sleeps_per_min:
+            most = min(most, self.capacity.sleeps_per_min - self.slept_in.get(minute, 0))
+        for node in sorted(nodes, key=lambda node: node.sleep_key(self.capacity.order, self.now_s))[:most]:
+            self.slept_in[minute] = self.slept_in.get(minute, 0) + 1
+            node.slept_s = self.now_s
+            node.go_down(depth(node), self.now_s)
+
+    def shrink_to_target(self) -> None:
+        deepest = due_depth(self.after_s(), 10**15)
+        if self.capacity.on_demand or deepest is None:
+            return
+        most = self.beyond_need()
+        self.put_to_sleep([node for node in self.nodes if self.may_sleep(node)], most, lambda _: deepest)
+
+    def sleep_due(self) -> None:
+        if not self.capacity.on_demand:
+            return
+        due = [node for node in self.nodes if self.may_sleep(node) and self.due(node) is not None]
+        most = self.beyond_need()
+        self.put_to_sleep(due, 0 if self.is_awaited() else most, self.due)
+        for node in self.nodes:
+            depth = self.due(node)
+            if not node.sleeps or depth is None or node.depth >= depth:
+                continue
+            if node.is_spent(self.capacity.most_sleeps_per_day, self.now_s):
+                continue
+            self.go_deeper(node, depth)
+
+    def go_deeper(self, node: PlainNode, depth: int) -> None:
+        """Send it deeper: from standby by way of waking, while a slow clock is only switched."""
+        if node.depth == POWERSAVE:
+            node.go_down(depth, self.now_s)
+        else:
+            node.deeper = depth
+            self.wake(node)
+
+    def due(self, node: PlainNode) -> int | None:
+        return due_depth(self.after_s(), self.now_s - node.idle_since_s)
+
+    def is_awaited(self) -> bool:
+        if not self.capacity.ahead_s or not self.queue or self.planned_start is None:
+            return False
+        return self.planned_start[0] - self.now_s <= self.capacity.ahead_s
+
+    def needed_for_reservation(self) -> int:
+        if not self.capacity.on_demand or not self.is_awaited():
+            return 0
+        units = self.spare_units() + self.returning() - self.planned_start[1]
+        rising = sum(node.idle and node.rises and node.deeper is None for node in self.nodes)
+        return -(-units // self.k) - rising
+
+    def wake_needed(self) -> None:
+        missing = max(
+            self.floor() - self.awake(), self.reserve - self.idle_awake(), self.needed_for_reservation()
+        )  # fmt: skip
+        rested = [
+            node for node in self.nodes if node.sleeps and self.now_s - node.slept_s >= self.capacity.min_asleep_s
+        ]
+        for node in sorted(rested, key=lambda node: node.depth)[: max(0, missing)]:
+            self.wake(node)

@@ -1,0 +1,56 @@
+"""What follows from the tables alone."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from studies.energy_carbon.implied import busy_share, ceiling_pct, empty_saved_pct, equally_long_saved_pct
+from studies.energy_carbon.nodes import depth_of, node_class_of
+from studies.energy_carbon.paper import DUNE, TESTBEDS, Measured, Row
+
+WAYS = [(name, way) for name, testbed in TESTBEDS.items() for way in testbed.rows]
+ROW = DUNE.rows["off"][50]
+DUNE_NODE = node_class_of("dune", "off")
+
+
+def made_row(share: float, elapsed_s: float, way: tuple[str, str]) -> Row:
+    """A row whose nodes are busy that share of the energy-aware run's time, 100 W above idle, and asleep else."""
+    node_class, nodes = node_class_of(*way), TESTBEDS[way[0]].nodes
+    asleep_w = depth_of(node_class, way[1]).power_w
+    busy_j = 100 * share * nodes * elapsed_s
+    default_j = nodes * node_class.idle_w * elapsed_s + busy_j
+    aware_j = busy_j + nodes * elapsed_s * (share * node_class.idle_w + (1 - share) * asleep_w)
+    default, aware = (Measured(energy_j / 1000, elapsed_s, energy_j / elapsed_s) for energy_j in (default_j, aware_j))
+    return Row(default, aware, 100 * (1 - aware_j / default_j))
+
+
+@given(st.floats(0.01, 0.99), st.floats(100, 10_000), st.sampled_from(WAYS))
+def test_a_share_is_found_again_and_saves_as_much_as_the_ceiling(
+    share: float, elapsed_s: float, way: tuple[str, str]
+) -> None:
+    row, node_class, nodes = made_row(share, elapsed_s, way), node_class_of(*way), TESTBEDS[way[0]].nodes
+    assert busy_share(row, node_class, way[1], nodes) == pytest.approx(share, abs=1e-6)
+    assert ceiling_pct(row, node_class, way[1], nodes, share) == pytest.approx(row.saved_pct, abs=1e-6)
+    assert equally_long_saved_pct(row, node_class, nodes) == pytest.approx(row.saved_pct, abs=1e-6)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_empty_cluster_saves_what_the_paper_measured(way: tuple[str, str]) -> None:
+    testbed = TESTBEDS[way[0]]
+    row = testbed.rows[way[1]][0]
+    assert empty_saved_pct(row, node_class_of(*way), way[1], testbed.nodes) == pytest.approx(row.saved_pct, abs=0.5)
+
+
+def test_two_cells_save_more_than_their_utilization_allows() -> None:
+    assert ceiling_pct(ROW, DUNE_NODE, "off", DUNE.nodes, 0.5) == pytest.approx(43.2, abs=0.05)
+    juggle = TESTBEDS["juggle"]
+    at_40 = juggle.rows["standby"][40]
+    assert ceiling_pct(at_40, node_class_of("juggle", "standby"), "standby", juggle.nodes, 0.4) < at_40.saved_pct
+
+
+def test_a_default_run_as_short_as_the_other_leaves_less_to_save() -> None:
+    assert equally_long_saved_pct(ROW, DUNE_NODE, DUNE.nodes) == pytest.approx(39.0, abs=0.05)
+    same = replace(ROW, aware=replace(ROW.aware, elapsed_s=ROW.default.elapsed_s))
+    assert equally_long_saved_pct(same, DUNE_NODE, DUNE.nodes) == pytest.approx(ROW.saved_pct, abs=0.05)

@@ -1,0 +1,89 @@
+"""The part as a whole, most of its results known from before."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from offpeak.errors import BadInput
+from studies.energy_carbon.experiment import Experiment, Measurement, Replays, Simulation
+from studies.energy_carbon.keys import key_of
+from studies.energy_carbon.plan import planned
+from studies.energy_carbon.result import MeasurementResult, Result, SimulationResult
+from studies.energy_carbon.single_site import single_site
+from studies.order import Order
+from studies.report import Report
+from studies.resumable import JOURNAL
+
+SVG = "{http://www.w3.org/2000/svg}"
+LEFT = (Measurement("dune", "off", 90, "easy"), Simulation(30, "fcfs", 0.2))
+KNOWN_CELL = MeasurementResult(40.0, 41.0, 1.0, 1.0, 0.0, 110.0, 0.5, 1.0)
+KNOWN_POINT = SimulationResult(30.0, 0.6, 3600.0, 3720.0, 110.0)
+
+
+def known(experiment: Experiment) -> Result:
+    return KNOWN_CELL if isinstance(experiment.case, Measurement) else KNOWN_POINT
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with made results of all experiments but two."""
+    lines = [
+        json.dumps({"key": key_of(each), "of": asdict(each), "result": asdict(known(each))})
+        for each in planned(Replays(1, 1))
+        if each.case not in LEFT
+    ]
+    (tmp_path / JOURNAL).write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def report_of(folder: Path, told: list[tuple[int, int]] | None = None) -> Report:
+    order = Order(None, folder, replays=1, seed=1, processes=1)
+    return single_site(order, lambda done, total: told.append((done, total)) if told is not None else None)
+
+
+def test_only_what_is_missing_is_run(folder: Path) -> None:
+    told: list[tuple[int, int]] = []
+    report_of(folder, told)
+    total = len(planned(Replays(1, 1)))
+    assert told == [(done, total) for done in (total - 2, total - 1, total)]
+    added = [json.loads(line)["of"]["case"] for line in (folder / JOURNAL).read_text().splitlines()[-2:]]
+    assert added == [asdict(case) for case in LEFT]
+
+
+def test_the_tables_are_whole(folder: Path) -> None:
+    tables = {table.name: table for table in report_of(folder).tables}
+    assert list(tables) == [
+        "dune",
+        "juggle",
+        "implied",
+        "dune-assumptions",
+        "juggle-assumptions",
+        "clusters",
+        "waits",
+    ]
+    assert all(len(row) == len(table.headers) for table in tables.values() for row in table.rows)
+    within = [row[:2] + row[4:5] for row in tables["dune"].rows[:3]]
+    assert within == [("off", "0 %", "yes"), ("off", "50 %", "no"), ("off", "80 %", "no")]
+
+
+def test_the_figures_have_a_mark_for_each_saving(folder: Path) -> None:
+    figures = {name: ElementTree.fromstring(text) for name, text in report_of(folder).figures.items()}
+    cells, keys = 12, 3
+    assert len(figures["testbeds.svg"].findall(f".//{SVG}circle")) == 3 * cells + keys
+    assert len(figures["clusters.svg"].findall(f".//{SVG}path")) == 3 * 3
+
+
+def test_a_result_that_was_tampered_with_is_named(folder: Path) -> None:
+    entry = json.loads((folder / JOURNAL).read_text().splitlines()[0])
+    del entry["result"]["saved_pct"]
+    (folder / JOURNAL).write_text(json.dumps(entry) + "\n")
+    with pytest.raises(BadInput, match=f"{JOURNAL}: the result of key {entry['key']}: is no result of a study"):
+        report_of(folder)
+
+
+def test_logs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="energy-carbon replays no logs"):
+        single_site(Order(tmp_path, tmp_path, 1, 1, 1), lambda _done, _total: None)

@@ -1,0 +1,90 @@
+"""The whole study on a small log: resumed, in one process and in two."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from offpeak.errors import BadInput
+from studies.online_simulation.study import online_simulation
+from studies.order import Order
+from studies.report import Report
+from studies.resumable import JOURNAL
+from studies.write import markdown
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A study that ran in one process: its logs, its journal, its report and what was told meanwhile."""
+
+    logs: Path
+    lines: tuple[str, ...]
+    report: Report
+    told: tuple[tuple[int, int], ...]
+
+
+def run_study(logs: Path, out: Path, processes: int = 1) -> Finished:
+    told: list[tuple[int, int]] = []
+    order = Order(logs, out, replays=1, seed=3, processes=processes)
+    report = online_simulation(order, lambda done, total: told.append((done, total)))
+    lines = (out / JOURNAL).read_text().splitlines(keepends=True)
+    return Finished(logs, tuple(lines), report, tuple(told))
+
+
+@pytest.fixture(scope="module")
+def finished(make_kth: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """Runs once for all tests."""
+    parent = tmp_path_factory.mktemp("study")
+    return run_study(make_kth(parent), parent / "out")
+
+
+def test_progress_counts_to_the_end(finished: Finished) -> None:
+    total = len(finished.lines)
+    assert finished.told == tuple((done, total) for done in range(total + 1))
+
+
+def test_two_processes_come_to_the_same_as_one(finished: Finished, tmp_path: Path) -> None:
+    again = run_study(finished.logs, tmp_path, processes=2)
+    assert markdown(again.report) == markdown(finished.report)
+    assert again.report.figures == finished.report.figures
+    assert sorted(again.lines) == sorted(finished.lines)
+
+
+def test_what_is_finished_is_not_run_again(finished: Finished, tmp_path: Path) -> None:
+    kept = len(finished.lines) - 3
+    (tmp_path / JOURNAL).write_text("".join(finished.lines[:kept]) + finished.lines[kept][:40])
+    resumed = run_study(finished.logs, tmp_path)
+    assert resumed.told[0] == (kept, len(finished.lines))
+    assert resumed.lines == finished.lines
+    assert markdown(resumed.report) == markdown(finished.report)
+
+
+def test_a_result_that_was_tampered_with_is_named(finished: Finished, tmp_path: Path) -> None:
+    entry = json.loads(finished.lines[4])
+    del entry["result"]["weekly"]
+    (tmp_path / JOURNAL).write_text(json.dumps(entry) + "\n")
+    with pytest.raises(BadInput, match=f"{JOURNAL}: the result of key {entry['key']}: is no result of a study"):
+        run_study(finished.logs, tmp_path)
+
+
+def test_the_report_names_choices(finished: Finished) -> None:
+    notes = " ".join(finished.report.notes)
+    assert "S = 200" in notes
+    assert "seeds (3, 0) to (3, 0)" in notes
+    assert "KTH-SP2 runs on the paper's 100 processors; its header has 90" in notes
+
+
+def test_the_tables_are_whole(finished: Finished) -> None:
+    names = [table.name for table in finished.report.tables]
+    assert names == ["logs", "claims", "policies", "periods", "knowledge", "readings", "servers"]
+    assert all(len(row) == len(table.headers) for table in finished.report.tables for row in table.rows)
+
+
+def test_the_figures_can_be_drawn(finished: Finished) -> None:
+    expected = {"policies", "slowdown", "utilization", "active", "violations", "periods"}
+    assert {name.removesuffix(".svg") for name in finished.report.figures} == expected
+    for text in finished.report.figures.values():
+        ElementTree.fromstring(text)

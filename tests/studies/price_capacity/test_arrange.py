@@ -1,0 +1,50 @@
+"""Stretches of a log, longer jobs, and prices further from their mean."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offpeak.prices.series import Series
+from offpeak.zones import DAY_S
+from studies.dynamic_pricing.arrange import offered_load
+from studies.dynamic_pricing.logs import Log
+from studies.price_capacity import arrange
+from studies.price_capacity.arrange import arranged, lengthened, spread_out
+from studies.price_capacity.experiment import Setup
+
+
+@pytest.mark.parametrize("load", [0.5, 0.9])
+@pytest.mark.parametrize("length", [0.25, 1.0, 4.0])
+def test_the_load_is_as_asked_whatever_the_length_of_jobs(log: Log, load: float, length: float) -> None:
+    jobs = arranged(log, Setup(load=load, length=length), 0)
+    assert offered_load(jobs, log.size) == pytest.approx(load, rel=0.01)
+
+
+def test_replays_take_the_stretches_in_turn(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    days = log.span_s / DAY_S
+    monkeypatch.setattr(arrange, "STRETCH_S", int(days / 2 * DAY_S) - 60)
+    first, second, again = (arranged(log, Setup(), replay).job_id.tolist() for replay in range(3))
+    assert first == again
+    assert not set(first) & set(second)
+    assert set(first) | set(second) <= set(log.trace.jobs.job_id.tolist())
+
+
+def test_jobs_are_longer_by_run_and_by_estimate(log: Log) -> None:
+    jobs = log.trace.jobs
+    longer = lengthened(jobs, 4.0)
+    assert (longer.runtime_s == 4 * jobs.runtime_s).all()
+    assert (longer.estimate_s == 4 * jobs.estimate_s).all()
+    least = lengthened(replace(jobs, runtime_s=np.minimum(jobs.runtime_s, 1)), 0.1)
+    assert (least.runtime_s == np.minimum(jobs.runtime_s, 1)).all()
+
+
+@given(st.lists(st.floats(-50, 300), min_size=1, max_size=9), st.floats(0, 4))
+def test_prices_keep_their_mean(values: list[float], times: float) -> None:
+    series = Series(3600 * np.arange(len(values)), 3600 * len(values), np.array(values), "EUR/MWh", "test")
+    out = spread_out(series, times)
+    mean = float(np.mean(values))
+    assert float(out.value.mean()) == pytest.approx(mean, abs=1e-6)
+    assert out.value - mean == pytest.approx(times * (series.value - mean), abs=1e-6)

@@ -1,0 +1,68 @@
+"""The whole study on a small log: resumed, in one process and in two."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from offpeak.errors import BadInput
+from studies.order import Order
+from studies.price_capacity.experiment import EVERY_POLICY, FACTORS
+from studies.price_capacity.study import price_capacity
+from studies.report import Report
+from studies.resumable import JOURNAL
+from studies.write import markdown
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A study that ran: its logs, its journal and its report."""
+
+    logs: Path
+    lines: tuple[str, ...]
+    report: Report
+
+
+def run_study(logs: Path, out: Path, processes: int = 1) -> Finished:
+    report = price_capacity(Order(logs, out, replays=1, seed=3, processes=processes), lambda _done, _total: None)
+    return Finished(logs, tuple((out / JOURNAL).read_text().splitlines(keepends=True)), report)
+
+
+@pytest.fixture(scope="module")
+def finished(make_log: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """Runs once for all tests."""
+    parent = tmp_path_factory.mktemp("study")
+    return run_study(make_log(parent), parent / "out")
+
+
+def test_every_case_stands_in_the_tables(finished: Finished) -> None:
+    policies, factors = finished.report.tables
+    assert len(policies.rows) == len(EVERY_POLICY)
+    assert len(factors.rows) == 1 + len(FACTORS)
+    assert len(finished.lines) == 1 + len(FACTORS)
+    assert {len(row) for table in finished.report.tables for row in table.rows} == {
+        len(policies.headers), len(factors.headers)
+    }  # fmt: skip
+
+
+def test_what_is_finished_is_not_run_again(finished: Finished, tmp_path: Path) -> None:
+    (tmp_path / JOURNAL).write_text("".join(finished.lines[:-1]) + finished.lines[-1][:40])
+    resumed = run_study(finished.logs, tmp_path)
+    assert resumed.lines == finished.lines
+    assert markdown(resumed.report) == markdown(finished.report)
+
+
+def test_a_result_that_is_none_is_told(finished: Finished, tmp_path: Path) -> None:
+    (tmp_path / JOURNAL).write_text(finished.lines[0].replace('"policies"', '"polices"'))
+    with pytest.raises(BadInput, match="is no result of a study"):
+        run_study(finished.logs, tmp_path)
+
+
+def test_the_figure_has_a_dot_a_policy_that_caps(finished: Finished) -> None:
+    drawing = ElementTree.fromstring(finished.report.figures["trade.svg"])
+    labels = [text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text")]
+    assert [label for label in labels if label in ("1.5", "3", "10", "200", "blind")][-5:] == [
+        "1.5", "3", "10", "200", "blind"
+    ]  # fmt: skip

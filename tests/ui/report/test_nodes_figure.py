@@ -1,0 +1,64 @@
+"""Nodes over time: areas against the node-seconds of the runs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sim_backend.figures.busiest import Window
+from ui.report import nodes_figure as module
+from ui.report.figure import Figure
+from ui.report.nodes_figure import nodes_figure
+from ui.report.subject import Subject
+
+Make = Callable[..., Subject]
+
+Drawn = Callable[[Figure], list[dict[str, Any]]]
+
+
+def node_seconds(traces: list[dict[str, Any]], choice: int) -> dict[str, float]:
+    """Return the integral of each area of a policy."""
+    areas = [trace for trace in traces if trace["meta"] == {"choice": choice} and "stackgroup" in trace]
+    return {trace["name"]: float((trace["y"][:-1] * np.diff(trace["x"] / 1000)).sum()) for trace in areas}
+
+
+@pytest.mark.parametrize("most_steps", [100_000, 40])
+def test_areas_are_the_node_seconds_in_each_state(
+    drawn: Drawn, sleeping: Subject, monkeypatch: pytest.MonkeyPatch, most_steps: int
+) -> None:
+    monkeypatch.setattr(module, "most_steps", lambda _: most_steps)
+    comparison = sleeping.comparison
+    figure = nodes_figure(sleeping, Window(comparison.begin_s, comparison.until_s))
+    traces = drawn(figure)
+    assert ("means of each" in figure.caption) == (most_steps == 40)
+    period_s = comparison.until_s - comparison.begin_s
+    for policy in sleeping.policies:
+        seconds = node_seconds(traces, policy.number)
+        assert sum(seconds.values()) == pytest.approx(32 * period_s, rel=1e-4)
+        schedule = policy.run.schedule
+        busy_s = (comparison.case.jobs.size * (schedule.end_s - schedule.start_s)).sum()
+        assert seconds["running jobs"] == pytest.approx(busy_s, rel=1e-4)
+        share = policy.sleep.figures.inactive_share
+        inactive_s = sum(seconds.get(name, 0.0) for name in ("asleep: off", "falling asleep or waking"))
+        assert inactive_s == pytest.approx(share * 32 * period_s, rel=1e-4)
+
+
+def test_thinned_areas_lie_between_the_fewest_and_the_most(
+    drawn: Drawn, sleeping: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "most_steps", lambda _: 40)
+    comparison = sleeping.comparison
+    traces = drawn(nodes_figure(sleeping, Window(comparison.begin_s, comparison.until_s)))
+    of_policy = {trace["name"]: trace["y"] for trace in traces if trace["meta"] == {"choice": 2}}
+    awake = of_policy["running jobs"] + of_policy["idle"] + of_policy["falling asleep or waking"]
+    assert np.all(of_policy["fewest not asleep"] <= awake + 1e-3)
+    assert np.all(awake <= of_policy["most not asleep"] + 1e-3)
+    assert of_policy["fewest not asleep"].min() < of_policy["most not asleep"].max()
+
+
+def test_without_depths_there_is_nothing_but_running_and_idle(make: Make) -> None:
+    subject = make(60, "easy", capacities=("always-on",))
+    figure = nodes_figure(subject, Window(subject.comparison.begin_s, subject.comparison.until_s))
+    assert [key.name for key in figure.keys] == ["running jobs", "idle"]
+    assert figure.caption.startswith("The areas are exact.")

@@ -1,0 +1,109 @@
+"""`offpeak whatif` as an admin meets it: the curve, the decision, and what it says to files that cannot be used."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Done = subprocess.CompletedProcess[str]
+Offpeak = Callable[..., Done]
+
+
+@pytest.fixture
+def state(repository: Path) -> Path:
+    return repository / "docs" / "examples" / "state.json"
+
+
+@pytest.fixture
+def changed(state: Path, tmp_path: Path) -> Callable[..., Path]:
+    """Writes the example with other values at its top."""
+
+    def write(**values: object) -> Path:
+        (tmp_path / "changed.json").write_text(json.dumps(json.loads(state.read_text()) | values))
+        return tmp_path / "changed.json"
+
+    return write
+
+
+def test_the_decision_is_marked_and_said(offpeak: Offpeak, state: Path) -> None:
+    lines = offpeak("whatif", state, "--sla", "2").stdout.splitlines()
+    assert [line.split()[1] for line in lines if line.startswith("->")] == ["122"]
+    assert "122 of 128 nodes on offer keep the SLA of 2." in lines
+    assert "To wake now: 6 nodes." in lines
+
+
+def test_it_fits_a_narrow_terminal(offpeak: Offpeak, state: Path) -> None:
+    lines = offpeak("whatif", state, "--sla", "2").stdout.splitlines()[1:]
+    assert max(len(line) for line in lines) <= 80
+
+
+def test_fewer_nodes_keep_a_loose_sla(offpeak: Offpeak, state: Path) -> None:
+    text = offpeak("whatif", state).stdout
+    assert "79 of 128 nodes on offer keep the SLA of 200.\nUp and not needed on offer: 37 nodes.\n" in text
+    assert "  49 nodes until more jobs come\n" in text
+
+
+def test_an_sla_that_nothing_keeps_has_all_nodes_on_offer(offpeak: Offpeak, state: Path) -> None:
+    text = offpeak("whatif", state, "--sla", "1").stdout
+    assert "Not even all 128 nodes keep the SLA of 1: keep all of them on offer." in text
+
+
+def test_json_has_the_figures_of_the_table(offpeak: Offpeak, state: Path) -> None:
+    answer = json.loads(offpeak("whatif", state, "--sla", "2", "--json").stdout)
+    assert (answer["nodes"], answer["units"], answer["met"], answer["policy"]) == (122, 122, True, "easy")
+    assert [row["units"] for row in answer["curve"]] == [79, 104, 116, 122, 125, 127, 128]
+    assert answer["curve"][3]["slowdown"] == pytest.approx(1.9149, abs=1e-4)
+    assert answer["sleep"][-1] == {"nodes": 7, "until_s": None}
+
+
+def test_disciplines_differ(offpeak: Offpeak, state: Path) -> None:
+    answers = [offpeak("whatif", state, "--policy", name).stdout for name in ("easy", "fcfs")]
+    assert answers[0] != answers[1].replace("fcfs", "easy")
+
+
+def test_units_are_shown_as_nodes(offpeak: Offpeak, changed: Callable[..., Path]) -> None:
+    text = offpeak("whatif", changed(units_per_node=4)).stdout
+    assert "->              20 " in text
+
+
+def test_a_machine_without_jobs_may_sleep(offpeak: Offpeak, changed: Callable[..., Path]) -> None:
+    text = offpeak("whatif", changed(running=[], queued=[])).stdout
+    assert "0 of 128 nodes on offer keep the SLA of 200.\n" in text
+    assert "  128 nodes until more jobs come\n" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (("--sla", "0.5"), "no job has a slowdown of 0.5", "give 1 or more; 200 is usual"),
+        (("--policy", "conservative"), "what-if knows no discipline 'conservative'", "known: best-fit, easy"),
+    ],
+)
+def test_what_cannot_be_asked_is_said(offpeak: Offpeak, state: Path, arguments, message: str, hint: str) -> None:
+    done = offpeak("whatif", state, *arguments)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"offpeak: error: {message}\n  hint: {hint}")
+
+
+def test_a_file_of_another_version_is_said(offpeak: Offpeak, changed: Callable[..., Path]) -> None:
+    done = offpeak("whatif", changed(version=2))
+    assert done.returncode == 2
+    assert "changed.json: version: the file is of version 2\n  hint: this offpeak reads version 1" in done.stderr
+
+
+def test_jobs_that_need_failed_nodes_are_said(offpeak: Offpeak, changed: Callable[..., Path]) -> None:
+    nodes = [{"state": "active", "count": 80}, {"state": "failed", "count": 48}]
+    done = offpeak("whatif", changed(nodes=nodes, queued=[{"size": 90, "submit_s": 0, "estimate_s": 60}]))
+    assert done.returncode == 2
+    assert done.stderr.startswith("offpeak: error: jobs need 90 units and 80 are usable\n  hint: ")
+
+
+def test_the_example_is_what_its_program_makes(repository: Path, state: Path) -> None:
+    program = "import example_state, power.snapshot_json as j; print(j.snapshot_json(example_state.example()), end='')"
+    made = subprocess.run(
+        [sys.executable, "-c", program], cwd=repository / "docs", capture_output=True, text=True, check=True
+    )
+    assert made.stdout == state.read_text()
