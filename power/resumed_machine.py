@@ -7,7 +7,6 @@ that are up first, then those that come up, the soonest first; jobs hold units o
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from offpeak.errors import BadInput
 from offpeak.jobs import Int64
@@ -15,7 +14,7 @@ from offpeak.node_states import ACTIVE, DEPTHS, FAILED, STATES, asleep, coming_u
 from offpeak.snapshot import Snapshot
 from power.power_terms import PowerTerms
 from power.what_if import check_units
-from sim_backend.engine.power import MOST_ENTRIES_PER_NODE, Log, Power, all_active
+from sim_backend.engine.power import MOST_ENTRIES_PER_NODE, Log, Power, all_active, bitmap
 from sim_backend.engine.resume import resumed_state
 from sim_backend.engine.state import NEVER, State, Workload
 
@@ -105,6 +104,9 @@ def _put_nodes(snapshot: Snapshot, power: Power) -> None:
     moving = IS_MOVING[table.state]
     power.ready_s[moving] = np.maximum(ready_s[order][moving], snapshot.now_s + 1)
     table.busy[:] = np.clip(snapshot.units_in_use - per_node * np.arange(len(order)), 0, per_node)
+    table.idle[:] = bitmap((table.state == ACTIVE) & (table.busy == 0))
+    power.away[:] = bitmap(table.state != ACTIVE)
+    power.moving[:] = bitmap(moving)
     power.nodes_in[:] = np.bincount(table.state, minlength=STATES)
     up = per_node * int((place < 2).sum())
     if snapshot.units_in_use > up:
@@ -122,13 +124,6 @@ def _put_units(state: State, power: Power) -> None:
     nodes["idle_units"] = int(free[active].sum())
     nodes["spare_units"] = int(free[IS_SPARE[table.state]].sum())
     nodes["next_ready_s"] = int(power.ready_s.min(initial=NEVER))
-    power.spare[:] = state.nodes.free & ~_bits(np.repeat(active, nodes["units_per_node"]))
+    power.spare[:] = state.nodes.free & ~bitmap(np.repeat(active, nodes["units_per_node"]))
     state.nodes.free[:] &= ~power.spare
     state.scalars["free"] = nodes["idle_units"]
-
-
-def _bits(units: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """Return the units that are true as a bitmap of 64-bit words."""
-    padded = np.zeros(-(-len(units) // 64) * 64, dtype=np.uint8)
-    padded[: len(units)] = units
-    return np.packbits(padded, bitorder="little").view(np.uint64)

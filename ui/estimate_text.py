@@ -16,6 +16,7 @@ from ui.comparison_table import NOT_WRAPPED, figure, length_text, remarks
 from ui.spread_table import NOISE
 
 A_MWH_KWH = 1000
+HARDLY_LONGER_S = 600
 CAPABILITIES = {"order": "queue order", "sleep": "sleeping nodes", "time": "dear hours", "place": "other sites"}
 
 
@@ -123,13 +124,17 @@ def verdict(estimate: Estimate) -> str:
 
 
 def levers_verdict(estimate: Estimate, savings: Sequence[Saving]) -> str:
-    """Say in a sentence which of all levers pays without longer waits."""
-    free = [each for each in savings if not each.is_noise and (each.wait_is_noise or each.wait_change_s <= 0)]
-    best = max(free, key=lambda saving: saving.share_pct.middle, default=None)
+    """Say in a sentence which of all levers saves most where jobs wait hardly longer."""
+    hardly = clock_text(HARDLY_LONGER_S)
+    quick = [
+        each for each in savings if not each.is_noise and (each.wait_is_noise or each.wait_change_s <= HARDLY_LONGER_S)
+    ]
+    best = max(quick, key=lambda saving: saving.share_pct.middle, default=None)
     if best is None or best.share_pct.middle <= 0:
-        return "Nothing saves here without jobs waiting longer on average."
+        return f"Nothing saves here unless jobs wait more than {hardly} longer on average."
     money = f"{bounds_text(best.a_year)} {estimate.used.currency} a year"
-    return f"{best.policy} saves most of what makes no wait longer: {share_text(best)} of the bill, {money}."
+    share = f"{share_text(best)} of the bill, {money}"
+    return f"Of what makes jobs wait at most {hardly} longer on average, {best.policy} saves most: {share}."
 
 
 def assumptions(estimate: Estimate) -> list[str]:

@@ -1,5 +1,6 @@
 """Which idle nodes may sleep, how deeply, and which first: pure decisions over the table of nodes."""
 
+from offpeak.bits import NO_BIT, next_bit
 from offpeak.compiled import index, part
 from offpeak.node_states import ACTIVE, DEPTHS
 from plugin.capacity.rules import BY_IDLE_AGE, BY_WEAR, NEVER, CapacityRules, Course, NodeTable
@@ -23,6 +24,15 @@ def depth_at_age(course: Course, row: int, age_s: int) -> int:
 def deepest_in_use(course: Course, row: int) -> int:
     """Return the deepest depth that is used at any age, NO_DEPTH for none."""
     return int(depth_at_age(course, row, NEVER - 1))
+
+
+@part
+def is_ladder(course: Course, row: int) -> bool:
+    """Say whether more than one depth is used, so that nodes may go from one to another."""
+    used = 0
+    for depth in range(SHALLOW_TO_DEEP):
+        used += course.after_s[row, depth] != NEVER
+    return bool(used > 1)
 
 
 @part
@@ -80,11 +90,11 @@ def eligible_up_to(
 ) -> int:
     """Return the number of nodes with at most this key that may sleep, of `any_age` or due."""
     found = 0
-    for node in range(len(table.state)):
-        if sleep_key(table, rules, node, now_s) > key:
-            continue
-        if may_sleep(table, rules, course, row, node, now_s, any_age):
+    node = next_bit(table.idle, 0)
+    while node != NO_BIT:
+        if sleep_key(table, rules, node, now_s) <= key and may_sleep(table, rules, course, row, node, now_s, any_age):
             found += 1
+        node = next_bit(table.idle, node + 1)
     return found
 
 
@@ -95,10 +105,12 @@ def last_key(
     """Return the lowest key up to which `wanted` nodes may sleep."""
     low = NEVER
     high = -NEVER
-    for node in range(len(table.state)):
+    node = next_bit(table.idle, 0)
+    while node != NO_BIT:
         key = sleep_key(table, rules, node, now_s)
         low = min(low, key)
         high = max(high, key)
+        node = next_bit(table.idle, node + 1)
     while low < high:
         middle = low + (high - low) // 2
         if eligible_up_to(table, rules, course, row, middle, now_s, any_age) >= wanted:

@@ -17,9 +17,9 @@ from offpeak.units import parse_duration_s
 from plugin.capacity.capacity import Capacity
 from plugin.capacity.fleet import Fleet
 from plugin.capacity.ladder import break_even_ladder_s, ladder_s, priced_ladder_s, used_depths
-from plugin.capacity.rules import BY_IDLE_AGE, BY_RANK, BY_WEAR, NEVER, CapacityRules, Course
+from plugin.capacity.rules import BY_IDLE_AGE, BY_NUMBER, BY_WEAR, NEVER, CapacityRules, Course
 
-ORDERS = {"number": BY_RANK, "idle-age": BY_IDLE_AGE, "wear": BY_WEAR}
+ORDERS = {"number": BY_NUMBER, "idle-age": BY_IDLE_AGE, "wear": BY_WEAR}
 FROM_THE_BEGINNING = -(1 << 60)
 LOAD_STEP = 0.05
 

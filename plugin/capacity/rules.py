@@ -9,7 +9,7 @@ Int64 = NDArray[np.int64]
 Float64 = NDArray[np.float64]
 
 NEVER = np.iinfo(np.int64).max
-BY_RANK, BY_IDLE_AGE, BY_WEAR = range(3)
+BY_NUMBER, BY_IDLE_AGE, BY_WEAR = range(3)
 
 
 class CapacityRules(NamedTuple):
@@ -64,17 +64,18 @@ class DepthTable(NamedTuple):
 class NodeTable(NamedTuple):
     """The machine's nodes as a capacity policy sees them.
 
-    `state` as in offpeak.node_states; `busy`: allocation units held by jobs; `idle_since_s`: since when none is;
-    `woken_s`, `slept_s`: when the node last became active, and was last put to sleep; `sleeps`: how often it went down
-    on `day` (of 24 h, from 0), powersave not counted; `by_rank`: all nodes, those first that sleep first where nothing
-    else decides.
+    `state` as in offpeak.node_states; `busy`: allocation units held by jobs; `idle`: bitmap of the active nodes without
+    any, `idle_since_s` since when; `woken_s`, `slept_s`: when the node last became active, and was last put to sleep;
+    `sleeps`: how often it went down on `day` (of 24 h, from 0), powersave not counted. Nodes are numbered in the order
+    in which they are used: where nothing else decides, the last one sleeps first and wakes last. So a site that wants
+    whole PDUs dark, or its least efficient nodes, numbers these last.
     """
 
     state: NDArray[np.int8]
     busy: Int64
+    idle: NDArray[np.uint64]
     idle_since_s: Int64
     woken_s: Int64
     slept_s: Int64
     sleeps: Int64
     day: Int64
-    by_rank: Int64

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from offpeak.bits import lowest_bit, popcount
 from offpeak.compiled import index, kernel, part
-from sim_backend.engine.bits import lowest_bit, popcount
 
 NO_PIECE = -1
 WORD_NODES = 64

@@ -34,9 +34,10 @@ class Power(NamedTuple):
 
     `called_s`: when a node that counts as rising begins to rise, by the bound on wakes, NEVER once it does; `ready_s`:
     when its transition ends, `fails`: 1 if it then fails, `deeper`: the depth that a rising node passes on to or STAYS,
-    `draws`: how often chance was asked about it. `spare`: bitmap of units without a job on nodes that are not active.
-    `nodes_in`: nodes by state. `doomed` by slot: 1 if a node that was given to the job will not come up. `wanted_s` by
-    job: the first second at which it would have run, had no node been asleep; NOT_YET before.
+    `draws`: how often chance was asked about it. Bitmaps: `away`, of the nodes that are not active, `moving`, of those
+    with a time in `ready_s` or `called_s`, `spare`, of the units without a job on nodes that are away. `nodes_in`:
+    nodes by state. `doomed` by slot: 1 if a node that was given to the job will not come up. `wanted_s` by job: the
+    first second at which it would have run, had no node been asleep; NOT_YET before.
     """
 
     scalars: NDArray[np.void]
@@ -47,6 +48,8 @@ class Power(NamedTuple):
     deeper: NDArray[np.int8]
     draws: Int64
     spare: NDArray[np.uint64]
+    away: NDArray[np.uint64]
+    moving: NDArray[np.uint64]
     nodes_in: Int64
     doomed: NDArray[np.int8]
     wanted_s: Int64
@@ -109,12 +112,12 @@ def all_active(
         table=NodeTable(
             state=np.zeros(nodes, dtype=np.int8),
             busy=column(NO_JOB),
+            idle=bitmap(np.ones(nodes, dtype=np.bool_)),
             idle_since_s=column(begin_s),
             woken_s=column(begin_s - (1 << 40)),
             slept_s=column(begin_s - (1 << 40)),
             sleeps=column(0),
             day=column(np.iinfo(np.int64).min),
-            by_rank=np.arange(nodes - 1, -1, -1, dtype=np.int64),
         ),
         called_s=column(NEVER),
         ready_s=column(NEVER),
@@ -122,11 +125,20 @@ def all_active(
         deeper=np.full(nodes, STAYS, dtype=np.int8),
         draws=column(0),
         spare=np.zeros(-(-machine_size // 64), dtype=np.uint64),
+        away=bitmap(np.zeros(nodes, dtype=np.bool_)),
+        moving=bitmap(np.zeros(nodes, dtype=np.bool_)),
         nodes_in=nodes_in,
         doomed=np.zeros(slots, dtype=np.int8),
         wanted_s=np.full(jobs, NOT_YET, dtype=np.int64),
         log=Log(np.empty(entries, np.int64), np.empty(entries, np.int32), np.empty(entries, np.int8)),
     )
+
+
+def bitmap(chosen: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Return what is true as a bitmap of 64-bit words."""
+    padded = np.zeros(-(-len(chosen) // 64) * 64, dtype=np.uint8)
+    padded[: len(chosen)] = chosen
+    return np.packbits(padded, bitorder="little").view(np.uint64)
 
 
 @part

@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from offpeak.bits import NO_BIT, lowest_bit, next_bit, set_bit
 from offpeak.compiled import index, part
 from offpeak.node_states import ACTIVE, FAILED
 from plugin.capacity.choose import SHALLOW_TO_DEEP
 from plugin.capacity.rules import CapacityRules, Course, DepthTable
-from sim_backend.engine.bits import lowest_bit
 from sim_backend.engine.conservative import duration_of
 from sim_backend.engine.nodes import NO_PIECE, WORD_NODES, Nodes, take_nodes
 from sim_backend.engine.power import STAYS, Power, free_units, rising_nodes
@@ -36,6 +36,7 @@ def hold_active(state: State, power: Power, head: int) -> None:
             node = index(unit // nodes.units_per_node)
             if power.table.busy[node] == 0:
                 nodes.idle_nodes -= 1
+                set_bit(power.table.idle, unit // nodes.units_per_node, False)
             power.table.busy[node] += 1
             nodes.idle_units -= 1
         piece = state.nodes.piece_next[at]
@@ -121,10 +122,10 @@ def start_powered(
     begin_s = now.now_s
     fails_s = NEVER
     for turn in range(1 + SHALLOW_TO_DEEP):
-        at = len(power.table.by_rank) - 1 if nodes_in_turn(power, turn) > 0 else -1
-        while left > 0 and at >= 0:
-            node = power.table.by_rank[index(at)]
-            at -= 1
+        after = next_bit(power.away, 0) if nodes_in_turn(power, turn) > 0 else NO_BIT
+        while left > 0 and after != NO_BIT:
+            node = after
+            after = next_bit(power.away, node + 1)
             if not is_in_turn(power, node, turn):
                 continue
             before = power.table.busy[index(node)]
@@ -206,6 +207,7 @@ def return_unit(state: State, power: Power, course: Course, unit: int) -> None:
         nodes.idle_units += 1
         if is_idle:
             nodes.idle_nodes += 1
+            set_bit(power.table.idle, node, True)
             nodes.due_s = min(nodes.due_s, first_due_s(course, nodes.row, now.now_s))
         return
     power.spare[word] |= bit

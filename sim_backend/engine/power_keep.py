@@ -1,5 +1,6 @@
 """Puts nodes to sleep and wakes them as the capacity policy's rules say, at one instant of the replay."""
 
+from offpeak.bits import NO_BIT, next_bit, previous_bit
 from offpeak.compiled import index, part
 from offpeak.node_states import ACTIVE, FAILED
 from plugin.capacity.choose import (
@@ -10,6 +11,7 @@ from plugin.capacity.choose import (
     due_in_s,
     eligible_up_to,
     free_to_sleep_s,
+    is_ladder,
     is_spent,
     last_key,
     lies_above,
@@ -138,10 +140,10 @@ def sleep_some(
     if 0 < left < due:
         last = last_key(table, rules, course, row, left, now_s, any_age)
         ties = left - eligible_up_to(table, rules, course, row, last - 1, now_s, any_age)
-    at = 0
-    while left > 0 and at < len(table.by_rank):
-        node = table.by_rank[index(at)]
-        at += 1
+    before = previous_bit(table.idle, len(table.state) - 1)
+    while left > 0 and before != NO_BIT:
+        node = before
+        before = previous_bit(table.idle, node - 1)
         key = sleep_key(table, rules, node, now_s)
         if key > last or (key == last and ties == 0):
             continue
@@ -185,11 +187,12 @@ def shrink_to_target(state: State, power: Power, depths: DepthTable, rules: Capa
 def next_leave_s(power: Power, rules: CapacityRules, now_s: int) -> int:
     """Return when a bound next lets go of a node that it keeps awake, or NEVER."""
     soonest = next_rate_s(power, rules, now_s)
-    for node in range(len(power.ready_s)):
-        if power.table.state[index(node)] == ACTIVE:
-            free_s = free_to_sleep_s(power.table, rules, node, now_s)
-            if free_s > now_s:
-                soonest = min(soonest, free_s)
+    node = next_bit(power.table.idle, 0)
+    while node != NO_BIT:
+        free_s = free_to_sleep_s(power.table, rules, node, now_s)
+        if free_s > now_s:
+            soonest = min(soonest, free_s)
+        node = next_bit(power.table.idle, node + 1)
     return int(soonest)
 
 
@@ -202,6 +205,27 @@ def next_rate_s(power: Power, rules: CapacityRules, now_s: int) -> int:
 
 
 @part
+def deepen_due(state: State, power: Power, depths: DepthTable, rules: CapacityRules, course: Course) -> int:
+    """Send to a deeper sleep the nodes that are due for one; return when the next one is, or NEVER."""
+    now_s = state.scalars[0].now_s
+    row = power.scalars[0].row
+    soonest = NEVER
+    after = next_bit(power.away, 0)
+    while after != NO_BIT:
+        node = after
+        after = next_bit(power.away, node + 1)
+        at = index(node)
+        if power.table.busy[at] > 0:
+            continue
+        depth = depth_at_age(course, row, now_s - power.table.idle_since_s[at])
+        is_due = depth != NO_DEPTH and lies_above(power.table.state[at], depth)
+        if is_due and not is_spent(power.table, rules, node, now_s):
+            go_deeper(state, power, depths, rules.wakes_per_min, node, depth)
+        soonest = min(soonest, due_in_s(power.table, rules, course, row, node, now_s))
+    return int(soonest)
+
+
+@part
 def sleep_due(state: State, power: Power, depths: DepthTable, rules: CapacityRules, course: Course) -> None:
     """Put to sleep, or to a deeper sleep, the nodes that are due by their idle time and that nothing keeps awake."""
     now_s = state.scalars[0].now_s
@@ -210,17 +234,11 @@ def sleep_due(state: State, power: Power, depths: DepthTable, rules: CapacityRul
         return
     allowed = 0 if is_awaited(state, rules) else may_leave(power, rules)
     nodes.limited = 1 if sleep_some(state, power, depths, rules, course, allowed, False) else 0
-    soonest = NEVER
-    for node in range(len(power.ready_s)):
-        at = index(node)
-        if power.table.busy[at] > 0:
-            continue
-        age_s = now_s - power.table.idle_since_s[at]
-        depth = depth_at_age(course, nodes.row, age_s)
-        is_due = depth != NO_DEPTH and lies_above(power.table.state[at], depth)
-        if is_due and not is_spent(power.table, rules, node, now_s):
-            go_deeper(state, power, depths, rules.wakes_per_min, node, depth)
+    soonest = deepen_due(state, power, depths, rules, course) if is_ladder(course, nodes.row) else NEVER
+    node = next_bit(power.table.idle, 0)
+    while node != NO_BIT:
         soonest = min(soonest, due_in_s(power.table, rules, course, nodes.row, node, now_s))
+        node = next_bit(power.table.idle, node + 1)
     nodes.due_s = min(soonest, next_rate_s(power, rules, now_s)) if nodes.limited else soonest
 
 
@@ -266,10 +284,10 @@ def wake_needed(state: State, power: Power, depths: DepthTable, rules: CapacityR
     missing = max(missing, nodes.reserve - nodes.idle_nodes - nodes.rising_idle)
     missing = max(missing, needed_for_reservation(state, power, rules))
     for depth in range(SHALLOW_TO_DEEP):
-        at = len(power.table.by_rank) - 1 if power.nodes_in[index(3 + 3 * depth)] > 0 else -1
-        while missing > 0 and at >= 0:
-            node = power.table.by_rank[index(at)]
-            at -= 1
+        after = next_bit(power.away, 0) if power.nodes_in[index(3 + 3 * depth)] > 0 else NO_BIT
+        while missing > 0 and after != NO_BIT:
+            node = after
+            after = next_bit(power.away, node + 1)
             if power.table.state[index(node)] != 3 + 3 * depth:
                 continue
             rested_s = power.table.slept_s[index(node)] + rules.min_asleep_s

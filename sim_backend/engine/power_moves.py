@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from offpeak.bits import NO_BIT, next_bit, set_bit
 from offpeak.compiled import index, part
 from offpeak.node_states import ACTIVE, FAILED, POWERSAVE
 from plugin.capacity.choose import DAY_S
@@ -67,6 +68,7 @@ def begin_transition(power: Power, node: int, ready_s: int, fails: bool) -> None
     """Note when the node's transition ends, and how."""
     power.ready_s[index(node)] = ready_s
     power.fails[index(node)] = 1 if fails else 0
+    set_bit(power.moving, node, True)
     nodes = power.scalars[0]
     nodes.next_ready_s = min(nodes.next_ready_s, ready_s)
 
@@ -77,6 +79,8 @@ def put_to_sleep(state: State, power: Power, depths: DepthTable, node: int, dept
     now_s = state.scalars[0].now_s
     nodes = power.scalars[0]
     nodes.idle_nodes -= 1
+    set_bit(power.table.idle, node, False)
+    set_bit(power.away, node, True)
     nodes.idle_units -= nodes.units_per_node
     make_spare(state.nodes, power, node)
     power.table.slept_s[index(node)] = now_s
@@ -191,11 +195,13 @@ def become_active(state: State, power: Power, node: int, without_job: int) -> No
     nodes = power.scalars[0]
     at = index(node)
     enter_state(power, node, ACTIVE, now_s)
+    set_bit(power.away, node, False)
     power.table.woken_s[at] = now_s
     make_free(state.nodes, power, node)
     nodes.idle_units += without_job
     if power.table.busy[at] == 0:
         nodes.idle_nodes += 1
+        set_bit(power.table.idle, node, True)
         nodes.due_s = now_s
 
 
@@ -218,23 +224,40 @@ def arrive(state: State, power: Power, depths: DepthTable) -> None:
     nodes = power.scalars[0]
     if nodes.next_ready_s > now_s:
         return
-    for node in range(len(power.ready_s)):
-        at = index(node)
-        if power.called_s[at] <= now_s:
-            power.called_s[at] = NEVER
+    node = next_bit(power.moving, 0)
+    while node != NO_BIT:
+        if power.called_s[index(node)] <= now_s:
+            power.called_s[index(node)] = NEVER
             write_entry(power, node, now_s)
-        if power.ready_s[at] > now_s:
-            continue
-        held = power.table.state[at]
-        power.ready_s[at] = NEVER
-        if held == FAILED:
-            power.table.idle_since_s[at] = now_s
-            become_active(state, power, node, nodes.units_per_node - power.table.busy[at])
-        elif held % 3 == 1:
-            arrive_up(state, power, depths, node)
-        else:
-            arrive_down(power, depths, node, now_s)
+        if power.ready_s[index(node)] <= now_s:
+            arrive_one(state, power, depths, node)
+        node = next_bit(power.moving, node + 1)
+    nodes.next_ready_s = next_arrival_s(power)
+
+
+@part
+def arrive_one(state: State, power: Power, depths: DepthTable, node: int) -> None:
+    """End the transition, or the repair, of a node."""
+    now_s = state.scalars[0].now_s
+    at = index(node)
+    held = power.table.state[at]
+    power.ready_s[at] = NEVER
+    set_bit(power.moving, node, False)
+    if held == FAILED:
+        power.table.idle_since_s[at] = now_s
+        become_active(state, power, node, power.scalars[0].units_per_node - power.table.busy[at])
+    elif held % 3 == 1:
+        arrive_up(state, power, depths, node)
+    else:
+        arrive_down(power, depths, node, now_s)
+
+
+@part
+def next_arrival_s(power: Power) -> int:
+    """Return when the next transition ends or begins, or NEVER."""
     soonest = NEVER
-    for node in range(len(power.ready_s)):
+    node = next_bit(power.moving, 0)
+    while node != NO_BIT:
         soonest = min(soonest, min(power.ready_s[index(node)], power.called_s[index(node)]))
-    nodes.next_ready_s = soonest
+        node = next_bit(power.moving, node + 1)
+    return int(soonest)

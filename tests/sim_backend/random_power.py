@@ -13,7 +13,7 @@ from offpeak.node_class import Depth, NodeClass, Transition
 from offpeak.prices.peak import Peak
 from offpeak.snapshot import Snapshot
 from plugin.capacity.capacity import Capacity, Targets
-from plugin.capacity.rules import BY_IDLE_AGE, BY_RANK, BY_WEAR, NEVER, CapacityRules, Course
+from plugin.capacity.rules import BY_IDLE_AGE, BY_NUMBER, BY_WEAR, NEVER, CapacityRules, Course
 from plugin.window_policy import ARRIVAL, KNAPSACK_SLIDE
 from sim_backend.engine.advance_powered import LOG_FULL, advance_powered
 from sim_backend.engine.nodes import node_numbers
@@ -28,7 +28,7 @@ Entry = tuple[int, int, int]
 
 DAY_S = 86_400
 IDLE_NEVER = tuple(policy for policy in POLICIES if policy != KNAPSACK_SLIDE)
-ON_DEMAND = CapacityRules(True, 0, False, 0, 0, 0, 0, 0, 0, 0, 0, BY_RANK)
+ON_DEMAND = CapacityRules(True, 0, False, 0, 0, 0, 0, 0, 0, 0, 0, BY_NUMBER)
 BEFORE_ALL_S = -(10**9)
 
 
@@ -147,7 +147,7 @@ def capacity_rules(draw, nodes: int) -> CapacityRules:
         min_awake_s=draw(st.sampled_from([0, 0, 1, 20, 70])),
         min_asleep_s=draw(st.sampled_from([0, 0, 1, 20, 70])),
         most_sleeps_per_day=draw(st.sampled_from([0, 0, 0, 1, 2])),
-        order=draw(st.sampled_from([BY_RANK, BY_IDLE_AGE, BY_WEAR])),
+        order=draw(st.sampled_from([BY_NUMBER, BY_IDLE_AGE, BY_WEAR])),
     )
 
 

@@ -107,7 +107,7 @@ def _traces(subject: Subject, policy: Policy, drawn: _Drawn) -> list[Json]:
         "hovertemplate": "%{y:,.1~f}",
         "meta": {"choice": policy.number},
     }
-    areas = [
+    areas: list[Json] = [
         {
             "name": BAND_KEYS[band].name,
             "y": _held(mean),
@@ -117,7 +117,7 @@ def _traces(subject: Subject, policy: Policy, drawn: _Drawn) -> list[Json]:
         }
         for band, mean in zip(drawn.bands, drawn.mean, strict=True)
     ]
-    ends = [
+    ends: list[Json] = [
         {
             "name": f"{which} not asleep",
             "y": _held(awake),

@@ -54,7 +54,8 @@ def savings_section(subject: Subject) -> str:
     tables = [_table(subject, caption, names, FIGURES, _texts)]
     if subject.can_sleep:
         tables += [_table(subject, "Nodes that sleep", SLEEP_HEADERS, SLEEP_FIGURES, _sleep_texts)]
-        tables += [paragraph(f"What its words mean: {sleep_remark(subject.comparison.case.sla)}.")]
+        words = sleep_remark(subject.comparison.case.sla)
+        tables += [paragraph(f"{words[0].upper()}{words[1:]}.")]
     remark = [paragraph(_remark(subject.spreads))] if subject.others else []
     return section("What each policy comes to", *tables, *remark)
 

@@ -5,10 +5,9 @@ import numpy as np
 from offpeak.jobs import Float64
 from ui.report.figure import Json, name_text, packed
 
-FONT_PX = 12
-CHARACTER_PX = 6.9
-ROW_PX = 15
-"""Room for a line of that font."""
+CHARACTER_PX = 7.4
+ROW_PX = 16
+"""Room for a line of the figures' font; in print both are smaller."""
 
 
 def label_heights(y: Float64, *, low: float, high: float, gap: float) -> Float64:
@@ -33,7 +32,7 @@ def label_margin_px(names: list[str]) -> int:
 
 def labels(names: list[str], heights: Float64) -> list[Json]:
     """Return the names as plotly's annotations at the right edge, at those heights of the vertical axis."""
-    look = {"xref": "paper", "x": 1, "xanchor": "left", "xshift": 6, "showarrow": False, "font": {"size": FONT_PX}}
+    look = {"xref": "paper", "x": 1, "xanchor": "left", "xshift": 6, "showarrow": False}
     return [look | {"y": y, "text": name_text(name)} for name, y in zip(names, heights.tolist(), strict=True)]
 
 

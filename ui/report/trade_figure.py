@@ -1,9 +1,5 @@
 """What each policy trades: idle energy saved for slowdown, or for jobs held up by sleeping nodes."""
 
-import math
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 
 from offpeak.jobs import Float64
@@ -12,24 +8,13 @@ from ui.clock_text import clock_text
 from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed
 from ui.report.side_labels import ROW_PX, label_heights, label_margin_px, labels, leaders
 from ui.report.subject import Policy, Subject
+from ui.report.trade_axes import Loss, delay_loss, slowdown_loss
 
 FRONT_KEY = Key("no policy is better in both", "var(--running)")
 POSSIBLE_KEY = Key("possible, were the future known", "var(--price)", "8 4")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "pentagon", "star")
 HEIGHT_PX, MARGIN_TOP_PX, MARGIN_BOTTOM_PX = 470, 30, 48
 SMALLEST_PX, GROWTH_PX = 9, 10
-MOST_TICKS = 6
-
-
-@dataclass(frozen=True)
-class _Loss:
-    """What is traded: its name, each policy's value, and the axis with its ends."""
-
-    name: str
-    value: Float64
-    left: float
-    right: float
-    axis: Json
 
 
 def trade_figure(subject: Subject) -> Figure:
@@ -40,7 +25,7 @@ def trade_figure(subject: Subject) -> Figure:
     low, high = min(float(saved.min()), 0.0) - 4, max(float(np.append(saved, possible).max()), 10.0) + 4
     room_px = HEIGHT_PX - MARGIN_TOP_PX - MARGIN_BOTTOM_PX
     heights = label_heights(saved, low=low + 2, high=high - 2, gap=(high - low) * ROW_PX / room_px)
-    losses = (_slowdown(subject), _delay(subject))
+    losses = (slowdown_loss(subject), delay_loss(subject))
     return Figure(
         name="trade",
         heading="What each policy trades",
@@ -83,39 +68,7 @@ def short_names(names: list[str]) -> list[str]:
     return names if len(disciplines) > 1 else [name.partition(" ")[2] or "always-on" for name in names]
 
 
-def _slowdown(subject: Subject) -> _Loss:
-    value = np.array([policy.outcome.mean_bounded_slowdown_by_delay for policy in subject.policies])
-    left, right = float(value.min() / 1.25), float(value.max() * 1.25)
-    ends = [float(np.log10(left)), float(np.log10(right))]
-    # Those that plotly chooses for less than a decade do not stand in one row.
-    ticks = _few_ticks(left, right)
-    look = _axis("mean slowdown", ends, type="log", tickvals=ticks, ticktext=[f"{tick:,.15g}" for tick in ticks])
-    return _Loss("mean slowdown", value, left, right, look)
-
-
-def _few_ticks(low: float, high: float) -> list[float]:
-    """Return round numbers between the ends, which lie far enough apart on a logarithmic axis to be told apart."""
-    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)))
-    for digits in ((1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9), (1, 2, 3, 5), (1, 3), (1,)):
-        ticks = [digit * 10.0**decade for decade in decades for digit in digits]
-        ticks = [tick for tick in ticks if low <= tick <= high]
-        if len(ticks) <= MOST_TICKS:
-            break
-    return ticks
-
-
-def _delay(subject: Subject) -> _Loss:
-    value = np.array([policy.sleep.figures.mean_boot_delay_s for policy in subject.policies])
-    right = 1.06 * max(float(value.max()), 1.0)
-    return _Loss("mean delay by sleep", value, -0.04 * right, right, _axis("mean delay [s]", [-0.04 * right, right]))
-
-
-def _axis(title: str, ends: list[float], **more: Any) -> Json:
-    look = {"showline": True, "ticks": "outside", "fixedrange": True}
-    return axis(title, range=ends, uirevision=title, **look, **more)
-
-
-def _possible(loss: _Loss, possible: Float64) -> Json:
+def _possible(loss: Loss, possible: Float64) -> Json:
     order = np.argsort(loss.value, kind="stable")
     y = possible[order]
     return {
@@ -128,7 +81,7 @@ def _possible(loss: _Loss, possible: Float64) -> Json:
     }
 
 
-def _front(loss: _Loss, saved: Float64) -> Json:
+def _front(loss: Loss, saved: Float64) -> Json:
     front = pareto_front(loss.value, saved)
     return {
         "type": "scatter",
@@ -140,7 +93,7 @@ def _front(loss: _Loss, saved: Float64) -> Json:
     }
 
 
-def _points(subject: Subject, loss: _Loss, saved: Float64) -> Json:
+def _points(subject: Subject, loss: Loss, saved: Float64) -> Json:
     cycles = np.array([policy.sleep.figures.power_cycles_per_node_day for policy in subject.policies])
     size = SMALLEST_PX + GROWTH_PX * np.sqrt(cycles / max(float(cycles.max()), 1e-9))
     return {

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from offpeak.compiled import kernel
 from offpeak.node_states import ACTIVE, FAILED, OFF, POWERSAVE, STANDBY, STATES, asleep
 from plugin.capacity import choose
-from plugin.capacity.rules import BY_IDLE_AGE, BY_RANK, BY_WEAR, NEVER, CapacityRules, Course, NodeTable
+from plugin.capacity.rules import BY_IDLE_AGE, BY_NUMBER, BY_WEAR, NEVER, CapacityRules, Course, NodeTable
 
 MANY = settings(max_examples=200)
-NO_BOUNDS = CapacityRules(True, 0, False, 0, 0, 0, 0, 0, 0, 0, 0, BY_RANK)
+NO_BOUNDS = CapacityRules(True, 0, False, 0, 0, 0, 0, 0, 0, 0, 0, BY_NUMBER)
 NOON_S = 10 * choose.DAY_S + choose.DAY_S // 2
 
 
@@ -55,8 +55,14 @@ class Node:
     day: int = 0
 
 
+def idle_bits(nodes) -> np.ndarray:
+    idle = [node.state == ACTIVE and node.busy == 0 for node in nodes]
+    words = [sum(bit << at for at, bit in enumerate(idle[first : first + 64])) for first in range(0, len(idle), 64)]
+    return np.array(words, dtype=np.uint64)
+
+
 def table_of(*nodes: Node) -> NodeTable:
-    """Return the table of these nodes at noon, the first of them being the first by rank."""
+    """Return the table of these nodes at noon, as they are numbered."""
 
     def column(values):
         return np.array(list(values), dtype=np.int64)
@@ -64,12 +70,12 @@ def table_of(*nodes: Node) -> NodeTable:
     return NodeTable(
         state=np.array([node.state for node in nodes], dtype=np.int8),
         busy=column(node.busy for node in nodes),
+        idle=idle_bits(nodes),
         idle_since_s=column(NOON_S - node.idle_s for node in nodes),
         woken_s=column(NOON_S - node.awake_s for node in nodes),
         slept_s=column(0 for _ in nodes),
         sleeps=column(node.cycles for node in nodes),
         day=column(NOON_S // choose.DAY_S - node.day for node in nodes),
-        by_rank=np.arange(len(nodes)),
     )
 
 
@@ -94,7 +100,7 @@ any_rules = st.builds(
     NO_BOUNDS._replace,
     min_awake_s=st.sampled_from([0, 0, 30]),
     most_sleeps_per_day=st.sampled_from([0, 0, 1, 3]),
-    order=st.sampled_from([BY_RANK, BY_IDLE_AGE, BY_WEAR]),
+    order=st.sampled_from([BY_NUMBER, BY_IDLE_AGE, BY_WEAR]),
 )
 
 
@@ -112,7 +118,7 @@ def plain_allowed(node, rules, course, any_age) -> bool:
 
 
 def plain_key(node, rules) -> int:
-    by_order = {BY_RANK: 0, BY_IDLE_AGE: NOON_S - node.idle_s, BY_WEAR: node.cycles if node.day == 0 else 0}
+    by_order = {BY_NUMBER: 0, BY_IDLE_AGE: NOON_S - node.idle_s, BY_WEAR: node.cycles if node.day == 0 else 0}
     return by_order[rules.order]
 
 
@@ -147,9 +153,9 @@ def test_who_sleeps_first():
     table = table_of(Node(idle_s=5, cycles=3), Node(idle_s=50, cycles=1), Node(idle_s=20, cycles=0))
     order = {
         order: np.argsort(keys(table, NO_BOUNDS._replace(order=order), NOON_S), kind="stable").tolist()
-        for order in (BY_RANK, BY_IDLE_AGE, BY_WEAR)
+        for order in (BY_NUMBER, BY_IDLE_AGE, BY_WEAR)
     }
-    assert order == {BY_RANK: [0, 1, 2], BY_IDLE_AGE: [1, 2, 0], BY_WEAR: [2, 1, 0]}
+    assert order == {BY_NUMBER: [0, 1, 2], BY_IDLE_AGE: [1, 2, 0], BY_WEAR: [2, 1, 0]}
 
 
 @MANY

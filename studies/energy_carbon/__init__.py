@@ -1,0 +1,1 @@
+"""Majanen, Mämmelä and Giesler, "Energy and Carbon Aware Scheduling in Supercomputing"."""

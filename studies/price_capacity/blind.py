@@ -1,0 +1,31 @@
+"""A cap without a what-if: half of the nodes in the dearest six hours of each day, whatever waits."""
+
+import numpy as np
+
+from offpeak.capacity_settings import CapacitySettings
+from offpeak.zones import DAY_S
+from plugin.capacity.capacity import Capacity
+from plugin.capacity.fleet import Fleet
+from plugin.capacity.policies import FROM_THE_BEGINNING
+from plugin.capacity.rules import Course
+from power.power_terms import terms_of
+from studies.price_capacity.experiment import BLIND
+
+DEAR_S = 6 * 3600
+SHARE = 0.5
+
+
+def blind(fleet: Fleet, settings: CapacitySettings) -> Capacity:
+    """Return the policy for a fleet whose prices are known for all time."""
+    at_s, terms = fleet.price_at_s.copy(), terms_of(fleet, settings)
+    day = (at_s - at_s[0]) // DAY_S
+    order = np.lexsort((-np.nan_to_num(fleet.price_per_mwh), day))
+    length_s = np.diff(at_s, append=at_s[-1])[order]
+    before_s = np.cumsum(length_s) - length_s
+    first_of_day = np.searchsorted(day[order], day[order])
+    is_dear = np.empty(len(at_s), dtype=np.bool_)
+    is_dear[order] = before_s - before_s[first_of_day] < DEAR_S
+    target = np.where(is_dear, int(SHARE * fleet.nodes), fleet.nodes)
+    at_s[0] = FROM_THE_BEGINNING
+    course = Course(at_s, target, np.zeros_like(target), np.tile(terms.after_s, (len(at_s), 1)))
+    return Capacity(BLIND, terms.capacity, course)

@@ -1,0 +1,31 @@
+"""What has to be run: the starting point and the factors, on every log."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from studies.price_capacity.experiment import FACTORS, Experiment, Setup
+
+START = Setup()
+
+
+@dataclass(frozen=True)
+class Replays:
+    """How often the starting point is replayed, and the seed of it all. A factor is replayed half as often."""
+
+    count: int
+    seed: int
+
+    def of(self, setup: Setup) -> range:
+        """Return the numbers of a setup's replays."""
+        return range(self.count if setup == START else -(-self.count // 2))
+
+
+def experiments(log: str, setup: Setup, replays: Replays) -> list[Experiment]:
+    """Return the experiments of a setup, one a replay."""
+    return [Experiment(log, replays.seed, replay, setup) for replay in replays.of(setup)]
+
+
+def planned(logs: Sequence[str], replays: Replays) -> tuple[Experiment, ...]:
+    """Return all experiments, those of a log next to each other."""
+    setups = (START, *(factor.setup for factor in FACTORS))
+    return tuple(each for log in logs for setup in setups for each in experiments(log, setup, replays))

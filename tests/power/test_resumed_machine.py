@@ -1,0 +1,79 @@
+"""A machine resumed from a snapshot goes on as the replay does that the snapshot was taken of."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_logs import PLAIN, Log, logs, policy_of
+from random_prices import QUICK, prices_of
+
+from offpeak.capacity_settings import CapacitySettings
+from offpeak.snapshot import Snapshot
+from plugin.capacity.fleet import Fleet
+from plugin.capacity.rules import Course
+from power.power_terms import PowerTerms, terms_of
+from power.price_profile import Profile
+from power.profile_plan import simulate_profile
+from sim_backend.engine.advance_powered import advance_powered
+from sim_backend.engine.power import all_active
+from sim_backend.engine.state import NEVER, State, new_state
+from sim_backend.powered_replay import depth_table, snapshot_of
+from sim_backend.replay import NO_PEAKS, workload_of
+
+LONG_AGO_S = -(1 << 40)
+
+
+@settings(max_examples=100)
+@given(logs(shortest_s=1), st.data())
+def test_with_exact_estimates_the_what_if_is_what_happens(log: Log, data: st.DataObject) -> None:
+    log = log.with_exact_estimates()
+    begin_s = int(log.jobs.submit_s[0])
+    second = begin_s + data.draw(st.integers(0, 150))
+    gaps_s = data.draw(st.lists(st.integers(1, 80), min_size=1, max_size=5))
+    offered = data.draw(st.lists(st.integers(0, log.machine_size), min_size=len(gaps_s), max_size=len(gaps_s)))
+    edges_s = begin_s + np.cumsum([0, *gaps_s])
+    terms = terms_of(Fleet(log.machine_size, 1, QUICK), CapacitySettings())
+    snapshot, queued, start_s = replayed(log, course_of(log, edges_s, offered, terms), terms, second)
+    ahead = edges_s[1:-1] > snapshot.now_s
+    present = offered[max(int(np.searchsorted(edges_s[:-1], snapshot.now_s, side="right")) - 1, 0)]
+    at_s = np.append(snapshot.now_s, edges_s[1:-1][ahead])
+    units = np.append(present if edges_s[-1] > snapshot.now_s else log.machine_size, np.array(offered)[1:][ahead])
+    profile = Profile(at_s, units, max(int(edges_s[-1]), snapshot.now_s + 1))
+    plan = simulate_profile(snapshot, profile, prices_of((100, 50)), terms)
+    assert plan.start_s[len(snapshot.running.size) :].tolist() == start_s[queued].tolist()
+
+
+def course_of(log: Log, edges_s: np.ndarray, offered: list[int], terms: PowerTerms) -> Course:
+    """Return the course that offers these nodes between the edges, and all behind them."""
+    at_s, target = edges_s.copy(), np.array([*offered, log.machine_size])
+    at_s[0] = LONG_AGO_S
+    return Course(at_s, target, np.zeros_like(target), np.tile(terms.after_s, (len(at_s), 1)))
+
+
+def replayed(log: Log, course: Course, terms: PowerTerms, second: int) -> tuple[Snapshot, np.ndarray, np.ndarray]:
+    """Return the snapshot at that second, which jobs wait then, and when the replay without later jobs starts each."""
+    jobs = log.jobs.take(log.jobs.submit_s <= second)
+    workload = workload_of(jobs, log.node_power_w[: len(jobs)], policy_of(PLAIN))
+    state = new_state(workload, PLAIN, machine_size=log.machine_size)
+    begin_s = int(jobs.submit_s[0])
+    power = all_active(
+        terms.capacity, machine_size=log.machine_size, units_per_node=1, slots=len(state.slots.job), jobs=len(jobs),
+        begin_s=begin_s,
+    )  # fmt: skip
+    depths = depth_table(QUICK, 1)
+
+    def go_on(until_s: int) -> None:
+        advance_powered(
+            workload, NO_PEAKS, PLAIN, terms.capacity, course, depths, log.machine_size, state, power, until_s
+        )
+
+    go_on(second)
+    snapshot, waiting = snapshot_of(workload, state, power, depths), queue_of(state)
+    go_on(NEVER - 1)
+    return snapshot, waiting, state.start_s
+
+
+def queue_of(state: State) -> np.ndarray:
+    """Return the jobs that wait."""
+    position = np.arange(state.scalars["head"][0], state.scalars["tail"][0])
+    position = position[state.queue.size[position] != NEVER]
+    return state.queue.job[position]
