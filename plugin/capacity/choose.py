@@ -27,15 +27,6 @@ def deepest_in_use(course: Course, row: int) -> int:
 
 
 @part
-def is_ladder(course: Course, row: int) -> bool:
-    """Say whether more than one depth is used, so that nodes may go from one to another."""
-    used = 0
-    for depth in range(SHALLOW_TO_DEEP):
-        used += course.after_s[row, depth] != NEVER
-    return bool(used > 1)
-
-
-@part
 def sleeps_today(table: NodeTable, node: int, now_s: int) -> int:
     """Return how often the node was put to sleep on the present day."""
     return int(table.sleeps[index(node)]) if table.day[index(node)] == now_s // DAY_S else 0

@@ -11,7 +11,6 @@ from plugin.capacity.choose import (
     due_in_s,
     eligible_up_to,
     free_to_sleep_s,
-    is_ladder,
     is_spent,
     last_key,
     lies_above,
@@ -205,6 +204,15 @@ def next_rate_s(power: Power, rules: CapacityRules, now_s: int) -> int:
 
 
 @part
+def light_sleepers(power: Power, deepest: int) -> int:
+    """Return how many nodes sleep in depths that lie above the deepest in use."""
+    found = 0
+    for depth in range(deepest):
+        found += power.nodes_in[index(3 + 3 * depth)]
+    return int(found)
+
+
+@part
 def deepen_due(state: State, power: Power, depths: DepthTable, rules: CapacityRules, course: Course) -> int:
     """Send to a deeper sleep the nodes that are due for one; return when the next one is, or NEVER."""
     now_s = state.scalars[0].now_s
@@ -234,7 +242,9 @@ def sleep_due(state: State, power: Power, depths: DepthTable, rules: CapacityRul
         return
     allowed = 0 if is_awaited(state, rules) else may_leave(power, rules)
     nodes.limited = 1 if sleep_some(state, power, depths, rules, course, allowed, False) else 0
-    soonest = deepen_due(state, power, depths, rules, course) if is_ladder(course, nodes.row) else NEVER
+    soonest = NEVER
+    if light_sleepers(power, deepest_in_use(course, nodes.row)) > 0:
+        soonest = deepen_due(state, power, depths, rules, course)
     node = next_bit(power.table.idle, 0)
     while node != NO_BIT:
         soonest = min(soonest, due_in_s(power.table, rules, course, nodes.row, node, now_s))

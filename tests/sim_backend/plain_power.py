@@ -13,6 +13,7 @@ from offpeak.node_states import ACTIVE, FAILED, POWERSAVE
 from offpeak.prices.peak import Peak
 from plugin.capacity.capacity import Targets
 from plugin.capacity.rules import NEVER, CapacityRules, Course, DepthTable
+from plugin.window_policy import ARRIVAL
 from sim_backend.engine.rules import BEST_FIT, EASY, FCFS, Rules
 
 MOST_SECONDS = 50_000
@@ -39,7 +40,7 @@ class PlainPower(PlainScheduler):
         self.begin_s = self.now_s
         self.row = -1
         self.target, self.reserve = count, 0
-        self.known_free = self.machine_size
+        self.known_free, self.known_returning = self.machine_size, 0
         self.units: dict[int, list[int]] = {}
         self.fails_s: dict[int, int] = {}
         self.wanted_s: dict[int, int] = {}
@@ -108,8 +109,10 @@ class PlainPower(PlainScheduler):
         self.wanted_pass_s = -(-self.now_s // period_s) * period_s
 
     def free_has_changed(self) -> bool:
-        before, self.known_free = self.known_free, self.free()
-        return self.known_free != before
+        before = self.known_free, self.known_returning
+        self.known_free, self.known_returning = self.free(), self.returning()
+        self.freed |= (self.known_free, self.known_returning) != before
+        return self.known_free != before[0]
 
     # What jobs may be given
 
@@ -179,6 +182,7 @@ class PlainPower(PlainScheduler):
             node.free.add(unit)
             if node.idle:
                 node.idle_since_s = self.now_s
+        self.freed = True
         if self.fails_s.pop(number, None) is None:
             super().end(number)
             return
@@ -193,11 +197,16 @@ class PlainPower(PlainScheduler):
         before = len(self.queue)
         if self.nodes[0].depths.repair_s == NEVER:
             self.queue = [job for job in self.queue if self.nodes_for(job) <= self.usable()]
+        self.freed |= len(self.queue) < before
         return len(self.queue) < before
 
     def run_pass(self) -> None:
-        self.planned_start = None
+        """Start jobs; where no unit is free, an earlier reservation stands if nothing came back since it was made."""
+        if self.freed or self.rules.policy != ARRIVAL or (self.planned_start or (self.now_s, 0))[0] < self.now_s:
+            self.planned_start = None
+        before = len(self.running)
         super().run_pass()
+        self.freed = any(self.start_s[job] > self.now_s for job in self.running[before:])
 
     def start_jobs(self, order: list[int]) -> None:
         while order and self.fits(order[0]):

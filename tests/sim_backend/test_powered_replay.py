@@ -313,6 +313,14 @@ def test_in_a_quiet_night_nodes_go_ever_deeper():
     assert path == [(11, 2), (12, 3), (61, 5), (65, 6), (301, 7), (307, 8), (327, 9)]
 
 
+def test_sleeping_nodes_follow_the_course_into_a_depth_that_comes_into_use():
+    case = one_depth([(0, 900, 900, 1, ONE_W)], nodes=2, after_s=0)
+    machine = replace(case.machine, node_class=class_of((STANDBY, 4, 6), (OFF, 20, 50)))
+    course = course_of((BEFORE_ALL_S, 2, 0, [NEVER, 10, NEVER]), (400, 2, 0, [NEVER, NEVER, 10]))
+    path = node_paths(powered(replace(case, machine=machine, course=course)))[1]
+    assert path == [(10, 5), (14, 6), (400, 7), (406, 8), (426, 9)]
+
+
 def test_the_lightest_sleepers_wake_first():
     rows = [(0, 20, 20, 1, ONE_W), (0, 1, 1, 2, ONE_W), (70, 9, 9, 2, ONE_W)]
     case = one_depth(rows, nodes=3, after_s=0)
