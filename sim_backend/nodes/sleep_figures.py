@@ -1,6 +1,6 @@
 """What sleeping nodes came to in a run: nodes saved, power cycles, what the jobs waited for it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -47,11 +47,13 @@ class SleepFigures:
 def sleep_figures(
     powered: PoweredUsage, submit_s: Int64, boot_delay_s: Int64, *, slowdown_bound: float
 ) -> SleepFigures:
-    """Return the figures of a run of one job or more, over a period that is not empty.
+    """Return the figures of a run of one job or more; a period of no time counts as a second.
 
     `boot_delay_s` is how long each job waited for its nodes to come up, part of its wait.
     """
     usage, log = powered.usage, powered.node_log
+    usage = replace(usage, until_s=max(usage.until_s, usage.begin_s + 1))
+    powered = replace(powered, usage=usage)
     period_s = usage.until_s - usage.begin_s
     seconds = state_times(constant_meter(1.0), log, usage.begin_s, usage.until_s).seconds
     busy_s = float((usage.size * (usage.end_s - usage.start_s)).sum())

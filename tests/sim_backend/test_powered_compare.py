@@ -105,3 +105,10 @@ def test_jobs_that_find_too_few_nodes_are_counted_and_the_others_have_their_figu
     assert 0 < outcome.never_started < len(JOBS)
     assert outcome.mean_wait_s >= 0
     assert np.count_nonzero(comparison.runs[1].schedule.start_s < 0) == outcome.never_started
+
+
+def test_a_job_that_takes_no_time_has_figures() -> None:
+    jobs = replace(JOBS.take(np.arange(1)), runtime_s=np.zeros(1, dtype=np.int64))
+    made = prepare(replace(TRACE, jobs=jobs), replace(Settings(), capacity=SLEEPS), start=None)
+    (outcome,) = compare(made.case, (EASY,)).outcomes
+    assert outcome.asleep_share == outcome.idle_saved_pct == 0
