@@ -17,8 +17,8 @@ class CapacitySettings:
         NAMES,
         "--capacity",
         "Capacity policies to compare, each with every scheduling policy: always-on, timeout:10min, energy-aware,"
-        " green-pool:5%, break-even, priced, two-level:80%, ols:1h, profile:1h, or front for many of them; the first is"
-        " what others are measured against.",
+        " green-pool:5%, break-even, priced, forecast:1h, two-level:80%, ols:1h, profile:1h, or front for many of them;"
+        " the first is what others are measured against.",
         default=("always-on",),
         example=("always-on", "timeout:10min", "ols:1h"),
     )

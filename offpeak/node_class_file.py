@@ -60,7 +60,11 @@ def _node_class(text: bytes, name: str, file: str) -> NodeClass:
     top = entries_below(Entry(file, "", _parsed(text, file)), ("idle", "running"), optional=("repair", *DEPTHS))
     idle_w = read_power_w(top["idle"])
     repair_s = read_repair_s(top["repair"]) if "repair" in top else None
-    return NodeClass(name, idle_w, _running(top["running"], idle_w), tuple(_depths(top, idle_w)), repair_s)
+    depths = tuple(_depths(top, idle_w))
+    if repair_s is not None and any(depth.leave.failure_probability == 1 for depth in depths):
+        hint = "a node that never comes up again is not repaired: leave repair out, or give a probability below 1"
+        raise top["repair"].wrong("goes with a wake that always fails", hint=hint)
+    return NodeClass(name, idle_w, _running(top["running"], idle_w), depths, repair_s)
 
 
 def _parsed(text: bytes, file: str) -> dict[str, object]:

@@ -8,6 +8,7 @@ from offpeak.errors import BadInput
 from offpeak.suggest import did_you_mean
 from plugin.capacity.capacity import Capacity
 from plugin.capacity.fleet import Fleet
+from plugin.capacity.forecast import forecast, forecast_late
 from plugin.capacity.policies import (
     always_on,
     break_even,
@@ -40,6 +41,8 @@ CAPACITIES = (
     Kind("green-pool", "green-pool:5%", "so many idle nodes stay ready, the others sleep (Moab's)", green_pool),
     Kind("break-even", "break-even", "a node sleeps, and deeper, when that begins to save energy", break_even),
     Kind("priced", "priced", "as break-even, in money: sooner when electricity is dear", priced),
+    Kind("forecast", "forecast:1h", "idle nodes stay awake while one is likely needed within so long", forecast),
+    Kind("forecast-late", "forecast-late:1h", "as forecast; jobs start on whatever nodes are up first", forecast_late),
     Kind("two-level", "two-level:80%", "all nodes, or so many while they are enough", two_level),
     Kind("ols", "ols:1h", "as many as keep the slowdown SLA in a what-if, each period", ols),
     Kind("profile", "profile:1h", "fewer in dear hours, as the slowdown SLA allows in a what-if", price_profile),
@@ -50,6 +53,7 @@ FRONT = (
     "always-on",
     *(f"timeout:{idle}" for idle in ("1min", "5min", "10min", "30min", "1h", "2h")),
     *(f"green-pool:{share}" for share in ("2%", "5%", "10%", "20%")),
+    *(f"{forecast}:{worth}" for forecast in ("forecast", "forecast-late") for worth in ("40min", "1h", "2h")),
     "break-even",
     "two-level",
     *(f"ols:1h:{sla}" for sla in (5, 20, 50, 200)),

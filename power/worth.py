@@ -22,6 +22,7 @@ from sim_backend.spread import Spread, spreads_of
 LEVERS = (
     ("sleep", "timeout:10min"),
     ("sleep", "break-even"),
+    ("sleep", "forecast:1h"),
     ("sleep", "ols:1h"),
     ("time", "profile:1h:3"),
     ("time", "profile:1h"),

@@ -42,6 +42,8 @@ def rules_of(fleet: Fleet, settings: CapacitySettings, *, on_demand: bool) -> Ca
         min_asleep_s=settings.min_asleep_s,
         most_sleeps_per_day=settings.cycles_per_day,
         order=ORDERS[settings.order],
+        late=False,
+        worth_s=0,
     )
 
 
@@ -74,7 +76,7 @@ def always_on(fleet: Fleet, settings: CapacitySettings, argument: str) -> Capaci
 
 def timeout(fleet: Fleet, settings: CapacitySettings, argument: str) -> Capacity:
     """A node that was idle for the time given sleeps; a job that is given it wakes it."""
-    idle_s = _duration_s("timeout", argument or "10min")
+    idle_s = duration_s("timeout", argument, "10min")
     after_s = ladder_s(fleet.node_class, used_depths(fleet.node_class, settings), idle_s)
     name = f"timeout:{argument or '10min'}"
     return Capacity(name, rules_of(fleet, settings, on_demand=True), steady(fleet, after_s))
@@ -136,11 +138,12 @@ def _takes_nothing(name: str, argument: str) -> None:
         raise BadInput(f"the capacity policy {name!r} takes no value, but {argument!r} is given", hint=f"write {name}")
 
 
-def _duration_s(name: str, text: str) -> int:
+def duration_s(name: str, text: str, usual: str) -> int:
+    """Return a policy's argument, or what is usual where none is given, in seconds; BadInput if it is no duration."""
     try:
-        return parse_duration_s(text)
+        return parse_duration_s(text or usual)
     except BadInput as problem:
-        raise BadInput(f"capacity policy {name!r}: {problem}", hint=f"write it like {name}:10min") from None
+        raise BadInput(f"capacity policy {name!r}: {problem}", hint=f"write it like {name}:{usual}") from None
 
 
 def _nodes(name: str, text: str, fleet: Fleet) -> int:

@@ -21,7 +21,9 @@ class CapacityRules(NamedTuple):
     nodes that the reservation of the first waiting job needs come up, or stay, this long before it. `keep_hot`: so many
     stay awake, with or without a job. `sleeps_per_min`, `wakes_per_min`: active nodes put to sleep and nodes woken, 0
     for no bound. `min_awake_s` holds for all nodes, `min_asleep_s` for those that are woken without a job.
-    `most_sleeps_per_day` is per node, 0 for no bound. `order`: which idle nodes sleep first.
+    `most_sleeps_per_day` is per node, 0 for no bound. `order`: which idle nodes sleep first. `late`: a job whose nodes
+    come up starts on others where these become free before. `worth_s`: an idle node stays awake where a need of it is
+    expected within so much idling, worked out every `period_s`; 0 for no such forecast.
     """
 
     on_demand: bool
@@ -36,6 +38,8 @@ class CapacityRules(NamedTuple):
     min_asleep_s: int
     most_sleeps_per_day: int
     order: int
+    late: bool
+    worth_s: int
 
 
 class Course(NamedTuple):

@@ -1,7 +1,8 @@
 """The event loop of a replay in which nodes sleep: that of `advance`, and the nodes' own events.
 
-Within a second: transitions arrive, jobs end, jobs are submitted, a decision from outside is asked for, nodes beyond
-the target leave, jobs start, and last nodes that are due fall asleep and those that are needed are woken.
+Within a second: transitions arrive, jobs end, jobs are submitted, jobs whose nodes come up may take others, a decision
+from outside is asked for, nodes beyond the target leave, jobs start, and last nodes that are due fall asleep and those
+that are needed are woken.
 """
 
 from offpeak.compiled import in_place, part
@@ -21,6 +22,7 @@ from sim_backend.engine.advance import (
 from sim_backend.engine.backfill import open_backfill
 from sim_backend.engine.conservative import open_promises
 from sim_backend.engine.power import Power, log_is_full, refresh_free
+from sim_backend.engine.power_forecast import expect_needs
 from sim_backend.engine.power_jobs import drop_too_wide, end_powered, start_powered
 from sim_backend.engine.power_keep import (
     follow_course,
@@ -32,6 +34,7 @@ from sim_backend.engine.power_keep import (
     wake_needed,
 )
 from sim_backend.engine.power_moves import arrive
+from sim_backend.engine.power_rebind import rebind
 from sim_backend.engine.queue import close_pass, note_passed_over, submit_next
 from sim_backend.engine.rules import CONSERVATIVE, PREDICTED_RUNTIME, Rules
 from sim_backend.engine.state import NEVER, PeakTimes, State, Workload
@@ -148,6 +151,7 @@ def advance_powered(
             arrive(state, power, depths)
             changed = take_price_changes(state, peaks)
             changed |= take_powered_events(workload, state, power, course, rules)
+            rebind(workload, state, power, capacity, course)
             changed |= follow_course(power, course, now.now_s)
             if depths.repair_s == NEVER:
                 changed |= drop_too_wide(state, power)
@@ -156,8 +160,10 @@ def advance_powered(
                 want_pass(state, rules)
             if nodes.next_decision_s <= now.now_s:
                 nodes.next_decision_s = now.now_s + capacity.period_s
-                now.deciding = CAPACITY_ASKED
-                return CAPACITY
+                if capacity.worth_s == 0:
+                    now.deciding = CAPACITY_ASKED
+                    return CAPACITY
+                expect_needs(state, power, capacity)
         if now.deciding != ORDER_ASKED:
             now.deciding = 0
             set_target(state, power, capacity)

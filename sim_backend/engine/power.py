@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from offpeak.compiled import index, part
 from offpeak.node_states import ACTIVE, STATES
+from plugin.capacity.need import NeedRecord, new_record
 from plugin.capacity.rules import CapacityRules, NodeTable
 from sim_backend.engine.state import NEVER, NOT_YET, Int64, State
 
@@ -37,7 +38,8 @@ class Power(NamedTuple):
     `draws`: how often chance was asked about it. Bitmaps: `away`, of the nodes that are not active, `moving`, of those
     with a time in `ready_s` or `called_s`, `spare`, of the units without a job on nodes that are away. `nodes_in`:
     nodes by state. `doomed` by slot: 1 if a node that was given to the job will not come up. `wanted_s` by job: the
-    first second at which it would have run, had no node been asleep; NOT_YET before.
+    first second at which it would have run, had no node been asleep; NOT_YET before. `needs`: what a forecast has
+    learned, of no node where none is made.
     """
 
     scalars: NDArray[np.void]
@@ -53,6 +55,7 @@ class Power(NamedTuple):
     nodes_in: Int64
     doomed: NDArray[np.int8]
     wanted_s: Int64
+    needs: NeedRecord
     log: Log
 
 
@@ -68,6 +71,8 @@ SCALARS = np.dtype(
             "spare_units",  # units without a job on nodes that sleep or come up
             "target",  # nodes that are to be awake
             "reserve",  # idle nodes that are to be awake
+            "keep",  # idle nodes that stay awake if they are
+            "last_up_s",  # no job waits for its nodes to come up beyond this second
             "row",  # the row of the course that holds
             "next_ready_s",  # when the next transition ends or is to begin, NEVER when none is under way
             "due_s",  # no node is due for a depth before this second
@@ -130,6 +135,7 @@ def all_active(
         nodes_in=nodes_in,
         doomed=np.zeros(slots, dtype=np.int8),
         wanted_s=np.full(jobs, NOT_YET, dtype=np.int64),
+        needs=new_record(nodes if rules.worth_s else 0),
         log=Log(np.empty(entries, np.int64), np.empty(entries, np.int32), np.empty(entries, np.int8)),
     )
 

@@ -142,6 +142,7 @@ def start_powered(
     if begin_s > now.now_s:
         plan_later_end(state, position, begin_s)
     slot = place_job(workload, state, position, head, begin_s)
+    nodes.last_up_s = max(nodes.last_up_s, begin_s)
     now.free = free_units(power, rules)
     power.doomed[index(slot)] = 1 if fails_s != NEVER else 0
     if fails_s != NEVER:

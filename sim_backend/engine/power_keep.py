@@ -163,7 +163,8 @@ def may_leave(power: Power, rules: CapacityRules) -> int:
     Nodes that come up do not count: a node that leaves for one that is not up yet would have to be woken again.
     """
     nodes = power.scalars[0]
-    return int(min(power.nodes_in[ACTIVE] - floor_nodes(power, rules), nodes.idle_nodes - nodes.reserve))
+    idle = nodes.idle_nodes - max(nodes.reserve, nodes.keep)
+    return int(min(power.nodes_in[ACTIVE] - floor_nodes(power, rules), idle))
 
 
 @part

@@ -115,6 +115,13 @@ def test_what_to_write_instead(file: Path, old: str, new: str, hint: str) -> Non
     assert refused(file, GOOD.replace(old, new, 1)).hint == hint
 
 
+def test_a_wake_that_always_fails_is_never_repaired(file: Path) -> None:
+    always = GOOD.replace("failure_probability = 0.02", "failure_probability = 1")
+    assert "repair: goes with a wake that always fails" in str(refused(file, 'repair = "1h"\n' + always))
+    file.write_text(always)
+    assert read_node_class(file).repair_s is None
+
+
 def test_a_file_that_is_not_text(file: Path) -> None:
     file.write_bytes(b"idle = '\xff'\n")
     with pytest.raises(BadInput, match="is not UTF-8 text"):

@@ -6,6 +6,7 @@ that the engine has no event for shows as a difference. Scheduling passes alone 
 
 from collections.abc import Callable
 
+from plain_need import PlainNeed
 from plain_nodes import PlainNode, due_depth
 from plain_scheduler import NEVER_STARTED, PlainJob, PlainScheduler
 
@@ -14,6 +15,7 @@ from offpeak.prices.peak import Peak
 from plugin.capacity.capacity import Targets
 from plugin.capacity.rules import NEVER, CapacityRules, Course, DepthTable
 from plugin.window_policy import ARRIVAL
+from sim_backend.engine.power_forecast import WAKE_AHEAD_AT
 from sim_backend.engine.rules import BEST_FIT, EASY, FCFS, Rules
 
 MOST_SECONDS = 50_000
@@ -39,7 +41,8 @@ class PlainPower(PlainScheduler):
         self.nodes = [PlainNode(number, self.k, depths, self.now_s) for number in range(count)]
         self.begin_s = self.now_s
         self.row = -1
-        self.target, self.reserve = count, 0
+        self.target, self.reserve, self.keep = count, 0, 0
+        self.needs = PlainNeed(count)
         self.known_free, self.known_returning = self.machine_size, 0
         self.units: dict[int, list[int]] = {}
         self.fails_s: dict[int, int] = {}
@@ -80,14 +83,14 @@ class PlainPower(PlainScheduler):
             node.arrive(self.now_s)
         changed = first and self.now_s in [at_s for at_s, _ in self.peaks]
         changed |= self.take_events()
+        self.rebind()
         changed |= self.follow_course()
         changed |= self.drop_too_wide()
         changed |= self.free_has_changed()
         if changed:
             self.want_pass()
         if first and self.capacity.period_s and (self.now_s - self.begin_s) % self.capacity.period_s == 0:
-            targets = self.decide(self.now_s, len(self.queue))
-            self.target, self.reserve = targets.awake, targets.reserve
+            self.decide_now()
         self.set_target()
         self.shrink_to_target()
         if self.free_has_changed():
@@ -103,6 +106,16 @@ class PlainPower(PlainScheduler):
         before = self.known_free
         if self.free_has_changed() and self.known_free > before:
             self.want_pass()
+
+    def decide_now(self) -> None:
+        if not self.capacity.worth_s:
+            targets = self.decide(self.now_s, len(self.queue))
+            self.target, self.reserve = targets.awake, targets.reserve
+            return
+        units = sum(len(self.units[number]) for number in self.running)
+        self.needs.seen.append((self.now_s, -(-units // self.k)))
+        self.keep = self.needs.last_rank(1 / self.capacity.worth_s)
+        self.reserve = self.needs.last_rank(WAKE_AHEAD_AT / self.capacity.worth_s)
 
     def want_pass(self) -> None:
         period_s = self.rules.period_s or 1
@@ -176,13 +189,31 @@ class PlainPower(PlainScheduler):
         self.units[number] += taken
         return bool(taken)
 
-    def end(self, number: int) -> None:
+    def rebind(self) -> None:
+        """Start the jobs that wait for nodes to come up on active ones, where these are enough."""
+        waiting = [number for number in self.running if self.capacity.late and self.start_s[number] > self.now_s]
+        for number in waiting:
+            missing = sum(self.nodes[unit // self.k].state != ACTIVE for unit in self.units[number])
+            if missing > self.idle_units():
+                continue
+            self.give_back(number)
+            self.units[number] = []
+            for node in self.nodes:
+                if node.state == ACTIVE:
+                    self.take_units(number, node)
+            self.fails_s.pop(number, None)
+            self.start_s[number] = self.now_s
+
+    def give_back(self, number: int) -> None:
         for unit in self.units.pop(number):
             node = self.nodes[unit // self.k]
             node.free.add(unit)
             if node.idle:
                 node.idle_since_s = self.now_s
         self.freed = True
+
+    def end(self, number: int) -> None:
+        self.give_back(number)
         if self.fails_s.pop(number, None) is None:
             super().end(number)
             return
@@ -289,7 +320,7 @@ class PlainPower(PlainScheduler):
     def beyond_need(self) -> int:
         """Return how many nodes that are up need not be."""
         active = [node for node in self.nodes if node.state == ACTIVE]
-        return min(len(active) - self.floor(), sum(node.idle for node in active) - self.reserve)
+        return min(len(active) - self.floor(), sum(node.idle for node in active) - max(self.reserve, self.keep))
 
     def floor(self) -> int:
         return max(self.capacity.keep_hot, 0 if self.capacity.on_demand else self.target)

@@ -28,7 +28,7 @@ Entry = tuple[int, int, int]
 
 DAY_S = 86_400
 IDLE_NEVER = tuple(policy for policy in POLICIES if policy != KNAPSACK_SLIDE)
-ON_DEMAND = CapacityRules(True, 0, False, 0, 0, 0, 0, 0, 0, 0, 0, BY_NUMBER)
+ON_DEMAND = CapacityRules(True, 0, False, 0, 0, 0, 0, 0, 0, 0, 0, BY_NUMBER, False, 0)
 BEFORE_ALL_S = -(10**9)
 
 
@@ -148,6 +148,8 @@ def capacity_rules(draw, nodes: int) -> CapacityRules:
         min_asleep_s=draw(st.sampled_from([0, 0, 1, 20, 70])),
         most_sleeps_per_day=draw(st.sampled_from([0, 0, 0, 1, 2])),
         order=draw(st.sampled_from([BY_NUMBER, BY_IDLE_AGE, BY_WEAR])),
+        late=draw(st.booleans()),
+        worth_s=draw(st.sampled_from([0, 0, 600, 3600, 20_000])),
     )
 
 

@@ -94,7 +94,7 @@ def test_levers_are_rows_of_the_table_and_of_the_json(offpeak: Offpeak, sacct: P
     assert "Of what makes jobs wait at most 0:10:00 longer on average, break-even saves most: 30" in printed.stdout
     assert "- other sites: not measured: it needs other sites" in printed.stdout
     document = json.loads(offpeak("estimate", sacct, *BERLIN, "--nodes", "6", "--levers", "--json").stdout)
-    assert [lever["name"] for lever in document["levers"]] == ["order"] * 2 + ["sleep"] * 3 + ["time"] * 2 + ["place"]
+    assert [lever["name"] for lever in document["levers"]] == ["order"] * 2 + ["sleep"] * 4 + ["time"] * 2 + ["place"]
     assert document["levers"][-1]["saving"] is None
     assert document["levers"][2]["saving"]["share_pct"]["low"] > 0
 

@@ -12,7 +12,7 @@ from plugin.capacity import choose
 from plugin.capacity.rules import BY_IDLE_AGE, BY_NUMBER, BY_WEAR, NEVER, CapacityRules, Course, NodeTable
 
 MANY = settings(max_examples=200)
-NO_BOUNDS = CapacityRules(True, 0, False, 0, 0, 0, 0, 0, 0, 0, 0, BY_NUMBER)
+NO_BOUNDS = CapacityRules(True, 0, False, 0, 0, 0, 0, 0, 0, 0, 0, BY_NUMBER, False, 0)
 NOON_S = 10 * choose.DAY_S + choose.DAY_S // 2
 
 

@@ -1,0 +1,36 @@
+"""The capacity policy that follows a forecast."""
+
+import pytest
+
+from offpeak.capacity_settings import CapacitySettings
+from offpeak.errors import BadInput
+from offpeak.node_class_file import bundled_node_class
+from offpeak.node_states import OFF
+from plugin.capacity.fleet import Fleet
+from plugin.capacity.forecast import forecast, forecast_late
+from plugin.capacity.need import STEP_S
+
+NODES = 10
+FLEET = Fleet(NODES, units_per_node=2, node_class=bundled_node_class("sketch"))
+
+
+def test_rules_and_name():
+    capacity = forecast(FLEET, CapacitySettings(), "40min")
+    assert capacity.name == "forecast:40min"
+    assert capacity.rules.period_s == STEP_S
+    assert capacity.rules.ahead_s == 180
+    assert capacity.rules.worth_s == 2400
+    assert capacity.course.after_s[0, OFF] == 600
+    assert forecast(FLEET, CapacitySettings(wake_ahead_s=60), "").rules.ahead_s == 60
+    assert not capacity.rules.late
+    late = forecast_late(FLEET, CapacitySettings(), "40min")
+    assert late.name == "forecast-late:40min"
+    assert late.rules == capacity.rules._replace(late=True)
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"), [("soon", "capacity policy 'forecast': "), ("0s", "no idle time is worth a need")]
+)
+def test_what_cannot_be(argument, message):
+    with pytest.raises(BadInput, match=message):
+        forecast(FLEET, CapacitySettings(), argument)
