@@ -10,6 +10,7 @@ from studies.online_simulation.study import online_simulation
 from studies.order import Order, Progress
 from studies.price_capacity.study import price_capacity
 from studies.report import Report
+from studies.sleeping.study import sleeping
 
 Study = Callable[[Order, Progress], Report]
 
@@ -17,6 +18,7 @@ STUDIES: Mapping[str, Study] = {
     "dynamic-pricing": dynamic_pricing,
     "online-simulation": online_simulation,
     "price-capacity": price_capacity,
+    "sleeping": sleeping,
 }
 
 PARTS: Mapping[str, Mapping[str, Study]] = {"energy-carbon": {"single-site": single_site}}

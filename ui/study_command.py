@@ -18,7 +18,10 @@ FILE_WIDTH = 400
 
 def study(
     name: Annotated[
-        str, typer.Argument(help="The study: dynamic-pricing, online-simulation, price-capacity or energy-carbon.")
+        str,
+        typer.Argument(
+            help="The study: dynamic-pricing, online-simulation, price-capacity, sleeping or energy-carbon."
+        ),
     ],
     part: Annotated[str | None, typer.Option(help="Part of energy-carbon: single-site.")] = None,
     logs: Annotated[
@@ -36,7 +39,10 @@ def study(
         int | None, typer.Option(min=1, help="Processes to run in [default: one a processor].")
     ] = None,
 ) -> None:
-    """Re-run a published experiment beside its own figures; what is interrupted goes on where it stopped."""
+    """Re-run a published experiment beside its own figures; price-capacity asks whether fewer nodes in dear hours pay.
+
+    What is interrupted goes on where it stopped.
+    """
     # What is imported here loads numba and pyarrow, which `offpeak --version` must not wait for.
     from rich.console import Console
 

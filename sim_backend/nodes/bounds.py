@@ -43,7 +43,7 @@ def lowest_for_schedule(meter: Meter, usage: Usage, node_class: NodeClass, *, un
     terms = sleep_terms(node_class, usage.idle_w * units_per_node)
     gaps = gaps_of(usage, units_per_node)
     positive = clipped(meter, 0.0, np.inf)
-    saved = _saved_asleep(positive, usage, gaps, terms) + _saved_below_0(meter, gaps, terms)
+    saved = saved_asleep(positive, usage, gaps, terms) + _saved_below_0(meter, gaps, terms)
     always_on = charge(meter, usage)
     lowest = always_on.idle - float((gaps.nodes * saved).sum()) - _cut(positive, usage, gaps, terms)
     return Charge(always_on.jobs, lowest)
@@ -58,7 +58,7 @@ def captured_share(used: float, *, always_on: float, lowest: float) -> float:
     return (always_on - used) / (always_on - lowest) if always_on > lowest else 0.0
 
 
-def _saved_asleep(positive: Meter, usage: Usage, gaps: Gaps, terms: SleepTerms) -> Float64:
+def saved_asleep(positive: Meter, usage: Usage, gaps: Gaps, terms: SleepTerms) -> Float64:
     """Return what a level saves at most in each gap against idling, prices positive."""
     weight = integrals(positive, gaps.from_s, gaps.until_s)
     around_from_s = np.maximum(gaps.from_s - terms.longest_s, usage.begin_s)

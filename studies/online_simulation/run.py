@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from offpeak.accounting import Usage
 from offpeak.capacity_settings import CapacitySettings
 from offpeak.jobs import Float64, Jobs
 from offpeak.metrics import bounded_slowdown_by_delay
@@ -13,7 +12,7 @@ from power.capacities import capacity_named
 from sim_backend.nodes.energy import PoweredUsage
 from sim_backend.nodes.sleep_figures import SleepFigures, sleep_figures
 from sim_backend.policy import parse_policy
-from sim_backend.powered_replay import PoweredMachine, PoweredSchedule, replay_powered
+from sim_backend.powered_replay import PoweredMachine, replay_powered
 from studies.dynamic_pricing.logs import Log
 from studies.online_simulation.arrange import arranged, shifted
 from studies.online_simulation.decide import deciding
@@ -22,6 +21,7 @@ from studies.online_simulation.nodes import node_class_of
 from studies.online_simulation.paper import SLA
 from studies.online_simulation.result import ByWeek, Result, Weekly
 from studies.online_simulation.weekly import weekly_active
+from studies.usage import usage_of
 
 DAYS_A_YEAR = 365
 DIGITS = 5
@@ -44,20 +44,6 @@ def capacity_of(setup: Setup, machine: PoweredMachine, jobs: Jobs) -> Capacity:
     """Return the setup's capacity policy for the machine."""
     fleet = Fleet(machine.size, machine.units_per_node, machine.node_class)
     return deciding(capacity_named(setup.capacity, fleet, CapacitySettings(sla=SLA)), setup, jobs, SLA)
-
-
-def usage_of(jobs: Jobs, power_w: Float64, schedule: PoweredSchedule, machine: PoweredMachine) -> Usage:
-    """Return who used the machine when, from the first submission to the last end."""
-    return Usage(
-        size=jobs.size,
-        node_power_w=power_w,
-        start_s=schedule.start_s,
-        end_s=schedule.end_s,
-        machine_size=machine.size,
-        idle_w=machine.node_class.idle_w,
-        begin_s=int(jobs.submit_s[0]),
-        until_s=int(schedule.end_s.max()),
-    )
 
 
 def _result(powered: PoweredUsage, jobs: Jobs, figures: SleepFigures) -> Result:

@@ -24,9 +24,12 @@ class Answers:
         """Return a figure over the replays."""
         return range_of([figure(result) for result in self.each(log, setup)])
 
-    def saved_per_hour(self, log: str, setup: Setup, policy: str) -> float | None:
-        """Return what is saved of the jobs' cost for each hour that a job waits longer, all replays together."""
+    def saved_per_100_h(self, log: str, setup: Setup, policy: str) -> float | None:
+        """Return what is saved of the machine's cost for 100 hours that jobs wait longer, all replays together.
+
+        None where they do not wait longer.
+        """
         results = self.each(log, setup)
-        saved = sum(result.policies[0].job_cost - result.of(policy).job_cost for result in results)
+        saved = sum(result.policies[0].cost - result.of(policy).cost for result in results)
         hours = sum(result.policies[0].jobs * result.longer_h(policy) for result in results)
-        return saved / hours if hours > 0 else None
+        return 100 * saved / hours if hours > 0 else None

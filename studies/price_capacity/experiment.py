@@ -35,7 +35,8 @@ class Setup:
 class Experiment:
     """One replay: all policies of a setup on a log, with the chances of the seed (`seed`, `replay`).
 
-    Replay number i is of the i-th stretch of the log, from the first again behind the last.
+    Replay number i is of the i-th stretch of the log that fills 30 days, from the first again behind the last, and of
+    the prices of its i-th month.
     """
 
     log: str
@@ -57,4 +58,5 @@ FACTORS = (
     *(Factor("load", f"{load:.0%}", Setup(load=load, policies=FEW_POLICIES)) for load in (0.5, 0.9)),
     *(Factor("price spread", f"x {times:g}", Setup(spread=times, policies=FEW_POLICIES)) for times in (0.5, 2.0)),
     *(Factor("length", f"x {times:g}", Setup(length=times, policies=FEW_POLICIES)) for times in (0.1, 0.25, 4.0)),
+    Factor("all three", "50%, x 2, x 0.25", Setup(load=0.5, spread=2.0, length=0.25, policies=FEW_POLICIES)),
 )

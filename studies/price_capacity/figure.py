@@ -1,84 +1,77 @@
-"""The study's figure: what is saved of the jobs' cost by how much longer they wait, a line a log through the SLAs."""
+"""The study's figure: what is saved by how much longer jobs wait, of the jobs' cost and of the machine's."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from studies.online_simulation.colours import LOG_COLOURS, WIDTH, keys, svg, tick_step, title
+from studies.online_simulation.colours import LOG_COLOURS, keys, svg, title
 from studies.price_capacity.answers import Answers
-from studies.price_capacity.experiment import BLIND, SLAS, profile
+from studies.price_capacity.experiment import BLIND, SLAS, TIMEOUT, profile
 from studies.price_capacity.plan import START
+from studies.price_capacity.plot import LEFT, PLOT, Plot
+from studies.price_capacity.result import Result
 from studies.report import Range
 
-LEFT, TOP, PLOT, FOOT, RIGHT = 60, 70, 330, 50, 30
+HEAD, FOOT = 80, 72
+LEGEND = (
+    f"dots on a line, from the left: profile with an SLA of {', '.join(f'{sla:g}' for sla in SLAS)} · "
+    "ring: blind cap · square: time-out · upright lines: from the lowest to the highest replay"
+)
+Saved = Callable[[Result, str], float]
+
+
+@dataclass(frozen=True)
+class Point:
+    """How many hours longer jobs wait on average, and what is saved [%]."""
+
+    longer_h: float
+    saved: Range
+
+
+Points = dict[tuple[str, str], Point]
+"""By log and policy."""
 
 
 def trade_svg(answers: Answers, logs: Sequence[str]) -> str:
-    """Return the figure: dots are means, upright lines reach from the lowest to the highest replay."""
-    points = {(log, policy): _point(answers, log, policy) for log in logs for policy in (*map(profile, SLAS), BLIND)}
-    plot = _Plot(
-        most_h=max(hours for hours, _ in points.values()) * 1.08,
-        low=min(0.0, *(saved.low for _, saved in points.values())),
-        high=max(saved.high for _, saved in points.values()),
+    """Return the figure: a panel for the jobs' cost, one for the machine's, the same waits in both."""
+    panels: tuple[tuple[str, Saved], ...] = (
+        ("saved of the cost of the jobs' energy [%]", Result.job_saved_pct),
+        ("saved of the machine's cost, sleeping nodes included [%]", Result.saved_pct),
     )
-    colours = {log: LOG_COLOURS[at % len(LOG_COLOURS)] for at, log in enumerate(logs)}
-    parts = [keys(colours, 22), title("saved of the jobs' energy cost [%]", LEFT, TOP - 14), plot.grid()]
-    for log, colour in colours.items():
-        line = " ".join(plot.place(*points[log, profile(sla)]) for sla in SLAS)
-        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}"/>')
-        parts += [plot.dot(*points[log, profile(sla)], f"{sla:g}", colour, colour) for sla in SLAS]
-        parts.append(plot.dot(*points[log, BLIND], "blind", colour, "#fff"))
-    return svg(TOP + PLOT + FOOT, parts)
+    parts = [keys(colours_of(logs), 22), f'<text x="20" y="46" font-size="12">{LEGEND}</text>']
+    for at, (name, saved) in enumerate(panels):
+        below = HEAD + at * (PLOT + FOOT)
+        panel = _panel(_points(answers, logs, saved), logs)
+        parts.append(f'<g transform="translate(0 {below})">{title(name, LEFT, -8)}{panel}</g>')
+    return svg(HEAD + len(panels) * (PLOT + FOOT), parts)
 
 
-def _point(answers: Answers, log: str, policy: str) -> tuple[float, Range]:
+def colours_of(logs: Sequence[str]) -> dict[str, str]:
+    """Return a colour for each log."""
+    return {log: LOG_COLOURS[at % len(LOG_COLOURS)] for at, log in enumerate(logs)}
+
+
+def _points(answers: Answers, logs: Sequence[str], saved: Saved) -> Points:
+    policies = (*map(profile, SLAS), BLIND, TIMEOUT)
+    return {(log, policy): _point(answers, log, policy, saved) for log in logs for policy in policies}
+
+
+def _point(answers: Answers, log: str, policy: str, saved: Saved) -> Point:
     longer = answers.of(log, START, lambda result: result.longer_h(policy))
-    return longer.mean, answers.of(log, START, lambda result: result.job_saved_pct(policy))
+    return Point(longer.mean, answers.of(log, START, lambda result: saved(result, policy)))
 
 
-class _Plot:
-    """Hours to the right from 0 to `most_h`, per cent up from `low` to `high`, in pixels."""
+def _panel(points: Points, logs: Sequence[str]) -> str:
+    hours = [point.longer_h for point in points.values()]
+    plot = Plot.around(hours, [point.saved for point in points.values()])
+    return plot.grid() + "".join(_log(plot, points, log, colour) for log, colour in colours_of(logs).items())
 
-    def __init__(self, *, most_h: float, low: float, high: float) -> None:
-        self.most_h, self.low, self.high = max(most_h, 1e-9), low, max(high, low + 1e-9)
 
-    def x(self, hours: float) -> float:
-        """Return where a wait lies."""
-        return round(LEFT + (WIDTH - LEFT - RIGHT) * hours / self.most_h, 1)
-
-    def y(self, pct: float) -> float:
-        """Return where a saving lies."""
-        return round(TOP + PLOT * (self.high - pct) / (self.high - self.low), 1)
-
-    def place(self, hours: float, saved: Range) -> str:
-        """Return a point of a line."""
-        return f"{self.x(hours)},{self.y(saved.mean)}"
-
-    def dot(self, hours: float, saved: Range, label: str, colour: str, fill: str) -> str:
-        """Return a dot with its range and its label."""
-        x, y = self.x(hours), self.y(saved.mean)
-        return (
-            f'<line x1="{x}" x2="{x}" y1="{self.y(saved.low)}" y2="{self.y(saved.high)}" stroke="{colour}"/>'
-            f'<circle cx="{x}" cy="{y}" r="5" fill="{fill}" stroke="{colour}"/>'
-            f'<text x="{x + 8}" y="{y - 6}">{label}</text>'
-        )
-
-    def grid(self) -> str:
-        """Return the grid lines with their figures."""
-        across, up = tick_step(self.most_h), tick_step(self.high - self.low)
-        first = -int(-self.low / up + 1e-9)
-        hours = [across * at for at in range(int(self.most_h / across) + 1)]
-        shares = [up * at for at in range(first, int(self.high / up) + 1)]
-        bottom, right = TOP + PLOT, WIDTH - RIGHT
-        lines = [
-            f'<line x1="{self.x(hour)}" x2="{self.x(hour)}" y1="{TOP}" y2="{bottom}" stroke="#ddd"/>'
-            f'<text x="{self.x(hour)}" y="{bottom + 18}" text-anchor="middle">{hour:g}</text>'
-            for hour in hours
-        ]
-        lines += [
-            f'<line x1="{LEFT}" x2="{right}" y1="{self.y(pct)}" y2="{self.y(pct)}" stroke="#ddd"/>'
-            f'<text x="{LEFT - 8}" y="{self.y(pct) + 4}" text-anchor="end">{pct:g}</text>'
-            for pct in shares
-        ]
-        caption = (
-            f'<text x="{right}" y="{bottom + 38}" text-anchor="end">mean wait longer by [h]; labels are SLAs</text>'
-        )
-        return "".join(lines) + caption
+def _log(plot: Plot, points: Points, log: str, colour: str) -> str:
+    """Return a log's marks; those that are not on the line stand for policies without an SLA."""
+    on_line = [points[log, profile(sla)] for sla in SLAS]
+    blind, timeout = points[log, BLIND], points[log, TIMEOUT]
+    ranges = "".join(plot.range(point.longer_h, point.saved, colour) for point in (*on_line, blind, timeout))
+    dots = "".join(plot.dot(point.longer_h, point.saved.mean, colour, colour) for point in on_line)
+    line = plot.line([(point.longer_h, point.saved.mean) for point in on_line], colour)
+    ring = plot.dot(blind.longer_h, blind.saved.mean, colour, "#fff")
+    return ranges + line + dots + ring + plot.square(timeout.longer_h, timeout.saved.mean, colour)

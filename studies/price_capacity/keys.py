@@ -6,11 +6,13 @@ from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
+from offpeak.errors import BadPrices
+from offpeak.files import read_bytes
 from studies.dynamic_pricing.keys import sources_of
 from studies.price_capacity.experiment import Experiment
 from studies.price_capacity.run import NODES
 
-RUN = Path(__file__).with_name("run.py")
+RUN_THROUGH = tuple(Path(__file__).with_name(name) for name in ("run.py", "prices.py"))
 
 
 def key_of(experiment: Experiment, log_digest: str, prices_digest: str) -> str:
@@ -19,15 +21,15 @@ def key_of(experiment: Experiment, log_digest: str, prices_digest: str) -> str:
     return hashlib.sha256(told.encode()).hexdigest()[:24]
 
 
-def digest_of(file: Path) -> str:
-    """Return a digest of a file."""
-    return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+def digest_of(prices: Path) -> str:
+    """Return a digest of a price file, compressed or not. BadPrices if it cannot be read."""
+    return hashlib.sha256(read_bytes(prices, BadPrices)).hexdigest()[:16]
 
 
 @cache
 def code_digest() -> str:
-    """Return a digest of the sources that a replay runs through: `run` and what it imports of ours, kernels too."""
+    """Return a digest of the sources that a replay runs through: `RUN_THROUGH` and what it imports, kernels too."""
     digest = hashlib.sha256()
-    for source in sources_of(RUN):
+    for source in sorted({source for module in RUN_THROUGH for source in sources_of(module)}):
         digest.update(source.read_bytes())
     return digest.hexdigest()

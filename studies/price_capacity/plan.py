@@ -10,19 +10,15 @@ START = Setup()
 
 @dataclass(frozen=True)
 class Replays:
-    """How often the starting point is replayed, and the seed of it all. A factor is replayed half as often."""
+    """How often each setup is replayed, and the seed of it all."""
 
     count: int
     seed: int
 
-    def of(self, setup: Setup) -> range:
-        """Return the numbers of a setup's replays."""
-        return range(self.count if setup == START else -(-self.count // 2))
-
 
 def experiments(log: str, setup: Setup, replays: Replays) -> list[Experiment]:
     """Return the experiments of a setup, one a replay."""
-    return [Experiment(log, replays.seed, replay, setup) for replay in replays.of(setup)]
+    return [Experiment(log, replays.seed, replay, setup) for replay in range(replays.count)]
 
 
 def planned(logs: Sequence[str], replays: Replays) -> tuple[Experiment, ...]:

@@ -9,6 +9,7 @@ from studies.price_capacity.result import Result
 from studies.report import Cell, Range, Table
 
 NAMES = {TIMEOUT: "time-out of 10 min", BLIND: "blind cap: half in the dearest 6 h of a day"}
+WAITS = ("mean wait [h]", "longer [h]", "longer [%]", "slowdown")
 IN_BRACKETS = "In brackets the lowest and the highest of the replays: where they differ in sign it may be chance."
 
 
@@ -18,10 +19,10 @@ def policies_table(answers: Answers, logs: Sequence[str]) -> Table:
         "policies",
         "What fewer nodes in dear hours save, and what jobs wait for it",
         "Against nodes that are always on, in the same replays. Jobs: what is saved of the cost of the jobs' energy, "
-        "by moving them alone; machine: of the cost of all, sleeping nodes included; both in per cent. Longer: the "
-        "mean wait. An hour: what is saved of the jobs' cost for each hour that a job waits longer, in the prices' "
-        "currency. " + IN_BRACKETS,
-        ("log", "policy", "jobs", "machine", "mean wait [h]", "longer [h]", "longer [%]", "slowdown", "an hour"),
+        "by moving them alone; machine: of the cost of all, sleeping nodes included. Longer: the mean wait. Per 100 h: "
+        "what is saved of the machine's cost for 100 hours that jobs wait longer, in the prices' currency. "
+        + IN_BRACKETS,
+        ("log", "policy", "jobs [%]", "machine [%]", *WAITS, "per 100 h"),
         tuple(_policy_row(answers, log, policy) for log in logs for policy in START.policies),
     )
 
@@ -32,7 +33,7 @@ def _policy_row(answers: Answers, log: str, policy: str) -> tuple[Cell, ...]:
         answers.of(log, START, lambda result: result.longer_h(policy)),
         answers.of(log, START, lambda result: result.longer_pct(policy)),
         answers.of(log, START, lambda result: result.of(policy).slowdown),
-        answers.saved_per_hour(log, START, policy),
+        answers.saved_per_100_h(log, START, policy),
     )
     return (log, name_of(policy), *saved(answers, log, START, policy), *figures)
 
@@ -62,10 +63,10 @@ def factors_table(answers: Answers, logs: Sequence[str]) -> Table:
     return Table(
         "factors",
         "What load, price spread and the length of jobs change",
-        "Everything else as in the starting point. Saved of the jobs' cost and of the machine's in per cent, and by "
-        f"how many hours jobs wait longer, for an SLA of {FEW_SLAS[0]:g} and one of {FEW_SLAS[1]:g}; the time-out's "
+        "Everything else as in the starting point. What is saved of the jobs' cost and of the machine's, and by how "
+        f"many hours jobs wait longer, for an SLA of {FEW_SLAS[0]:g} and one of {FEW_SLAS[1]:g}; the time-out's "
         "saving of the machine's cost beside them. " + IN_BRACKETS,
-        ("log", "factor", "", "mean wait [h]", *headers, "time-out: machine"),
+        ("log", "factor", "", "mean wait [h]", *headers, "time-out: machine [%]"),
         tuple(
             (log, name, value, *_factor_cells(answers, log, setup))
             for log, name, value, setup in sorted(rows, key=lambda row: logs.index(row[0]))
@@ -74,7 +75,7 @@ def factors_table(answers: Answers, logs: Sequence[str]) -> Table:
 
 
 def _headers(sla: float) -> tuple[str, ...]:
-    return f"{sla:g}: jobs", f"{sla:g}: machine", f"{sla:g}: longer [h]"
+    return f"{sla:g}: jobs [%]", f"{sla:g}: machine [%]", f"{sla:g}: longer [h]"
 
 
 def _factor_cells(answers: Answers, log: str, setup: Setup) -> tuple[Cell, ...]:

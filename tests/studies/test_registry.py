@@ -8,12 +8,14 @@ from studies.energy_carbon.single_site import single_site
 from studies.online_simulation.study import online_simulation
 from studies.price_capacity.study import price_capacity
 from studies.registry import study_named
+from studies.sleeping.study import sleeping
 
 
 def test_by_name() -> None:
     assert study_named("dynamic-pricing") is dynamic_pricing
     assert study_named("online-simulation") is online_simulation
     assert study_named("price-capacity") is price_capacity
+    assert study_named("sleeping") is sleeping
 
 
 def test_an_unknown_name() -> None:

@@ -12,7 +12,7 @@ from offpeak.zones import DAY_S
 from studies.dynamic_pricing.arrange import offered_load
 from studies.dynamic_pricing.logs import Log
 from studies.price_capacity import arrange
-from studies.price_capacity.arrange import arranged, lengthened, spread_out
+from studies.price_capacity.arrange import arranged, lengthened, spread_out, stretch_of
 from studies.price_capacity.experiment import Setup
 
 
@@ -30,6 +30,22 @@ def test_replays_take_the_stretches_in_turn(log: Log, monkeypatch: pytest.Monkey
     assert first == again
     assert not set(first) & set(second)
     assert set(first) | set(second) <= set(log.trace.jobs.job_id.tolist())
+
+
+@given(st.integers(60, 10**7), st.integers(0, 500))
+def test_every_stretch_has_jobs_and_no_other_times(log: Log, stretch_s: int, replay: int) -> None:
+    jobs, first_s = stretch_of(log, stretch_s, replay), int(log.trace.jobs.submit_s[0])
+    number = {(submit_s - first_s) // stretch_s for submit_s in jobs.submit_s.tolist()}
+    assert len(number) == 1
+
+
+@pytest.mark.parametrize("replay", range(3))
+def test_a_replay_has_the_same_prices_whatever_the_setup(
+    log: Log, monkeypatch: pytest.MonkeyPatch, replay: int
+) -> None:
+    monkeypatch.setattr(arrange, "STRETCH_S", log.span_s // 4)
+    setups = (Setup(), Setup(load=0.9), Setup(length=0.25), Setup(length=4.0))
+    assert len({int(arranged(log, setup, replay).submit_s[0]) for setup in setups}) == 1
 
 
 def test_jobs_are_longer_by_run_and_by_estimate(log: Log) -> None:

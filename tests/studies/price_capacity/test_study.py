@@ -9,7 +9,7 @@ import pytest
 
 from offpeak.errors import BadInput
 from studies.order import Order
-from studies.price_capacity.experiment import EVERY_POLICY, FACTORS
+from studies.price_capacity.experiment import EVERY_POLICY, FACTORS, SLAS
 from studies.price_capacity.study import price_capacity
 from studies.report import Report
 from studies.resumable import JOURNAL
@@ -60,9 +60,16 @@ def test_a_result_that_is_none_is_told(finished: Finished, tmp_path: Path) -> No
         run_study(finished.logs, tmp_path)
 
 
-def test_the_figure_has_a_dot_a_policy_that_caps(finished: Finished) -> None:
+def test_the_figure_has_marks_for_every_policy_that_saves_in_two_panels(finished: Finished) -> None:
     drawing = ElementTree.fromstring(finished.report.figures["trade.svg"])
-    labels = [text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text")]
-    assert [label for label in labels if label in ("1.5", "3", "10", "200", "blind")][-5:] == [
-        "1.5", "3", "10", "200", "blind"
-    ]  # fmt: skip
+    marks = [[mark.tag.partition("}")[2] for mark in panel] for panel in drawing.findall("{*}g")]
+    assert len(marks) == 2
+    for panel in marks:
+        assert (panel.count("circle"), panel.count("rect")) == (len(SLAS) + 1, 1)
+
+
+def test_what_100_hours_are_worth_is_of_all_replays(finished: Finished) -> None:
+    policies = finished.report.tables[0]
+    of = {row[1]: dict(zip(policies.headers, row, strict=True)) for row in policies.rows}
+    assert of["always-on"]["per 100 h"] is None
+    assert of["profile:1h:200"]["per 100 h"] > 0

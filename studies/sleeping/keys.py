@@ -1,0 +1,25 @@
+"""Names a result by everything that it depends on, so that a finished one is known again and an old one is not."""
+
+import hashlib
+import json
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+
+from studies.dynamic_pricing.keys import sources_of
+from studies.sleeping.experiment import Experiment
+from studies.sleeping.run import NODES
+
+RUN = Path(__file__).with_name("run.py")
+
+
+def key_of(experiment: Experiment, log_digest: str) -> str:
+    """Return the key of an experiment on a log of that digest, under the present code and node class."""
+    told = json.dumps([asdict(experiment), log_digest, code_digest(), asdict(NODES)])
+    return hashlib.sha256(told.encode()).hexdigest()[:24]
+
+
+@cache
+def code_digest() -> str:
+    """Return a digest of the sources that a replay runs through: `run` and what it imports of ours, kernels too."""
+    return hashlib.sha256(b"".join(source.read_bytes() for source in sources_of(RUN))).hexdigest()

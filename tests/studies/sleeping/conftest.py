@@ -1,0 +1,32 @@
+"""A small log for the study's tests."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sim_backend.traces.swf.write import write_swf
+from sim_backend.workloads.lublin import lublin_jobs
+from studies.dynamic_pricing.logs import Log, Source, read_log
+
+NODES = 16
+
+
+@pytest.fixture(scope="session")
+def make_log() -> Callable[[Path], Path]:
+    """Makes a folder with a log of some weeks."""
+
+    def make(parent: Path) -> Path:
+        logs = parent / "logs"
+        logs.mkdir()
+        jobs = lublin_jobs(150, machine_size=NODES, seed=5, load=0.6)
+        write_swf(jobs, logs / "small.swf", processors=NODES, unix_start_s=None, zone=None)
+        return logs
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def log(make_log: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Log:
+    """The log."""
+    return read_log(Source("small", make_log(tmp_path_factory.mktemp("small")) / "small.swf"))

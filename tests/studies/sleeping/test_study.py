@@ -1,0 +1,94 @@
+"""The whole study on a small log: resumed, in one process and in two."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from offpeak.errors import BadInput
+from studies.order import Order
+from studies.report import Report
+from studies.resumable import JOURNAL
+from studies.sleeping.experiment import FAMILIES, POLICIES
+from studies.sleeping.study import sleeping
+from studies.write import markdown
+from ui.command import run
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A study that ran: its logs, its journal and its report."""
+
+    logs: Path
+    lines: tuple[str, ...]
+    report: Report
+
+
+def run_study(logs: Path, out: Path, processes: int = 1) -> Finished:
+    report = sleeping(Order(logs, out, replays=2, seed=3, processes=processes), lambda _done, _total: None)
+    return Finished(logs, tuple((out / JOURNAL).read_text().splitlines(keepends=True)), report)
+
+
+@pytest.fixture(scope="module")
+def finished(make_log: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """Runs once for all tests."""
+    parent = tmp_path_factory.mktemp("study")
+    return run_study(make_log(parent), parent / "out")
+
+
+def test_every_rule_stands_in_the_tables(finished: Finished) -> None:
+    policies, equal = finished.report.tables
+    assert [row[1] for row in policies.rows] == list(POLICIES)
+    assert [row[2] for row in equal.rows][:-1] == list(FAMILIES)
+    assert all(len(row) == len(table.headers) for table in finished.report.tables for row in table.rows)
+    assert len(finished.lines) == 2 * len(POLICIES) - len(FAMILIES["ols:1h"])
+
+
+def test_the_report_names_choices(finished: Finished) -> None:
+    notes = " ".join(finished.report.notes)
+    assert "small 16 nodes" in notes
+    assert "seeds (3, 0) to (3, 1)" in notes
+
+
+def test_two_processes_come_to_the_same_as_one(finished: Finished, tmp_path: Path) -> None:
+    again = run_study(finished.logs, tmp_path, processes=2)
+    assert markdown(again.report) == markdown(finished.report)
+    assert again.report.figures == finished.report.figures
+
+
+def test_what_is_finished_is_not_run_again(finished: Finished, tmp_path: Path) -> None:
+    (tmp_path / JOURNAL).write_text("".join(finished.lines[:-3]) + finished.lines[-3][:40])
+    resumed = run_study(finished.logs, tmp_path)
+    assert resumed.lines == finished.lines
+    assert markdown(resumed.report) == markdown(finished.report)
+
+
+def test_a_result_that_is_none_is_told(finished: Finished, tmp_path: Path) -> None:
+    (tmp_path / JOURNAL).write_text(finished.lines[0].replace('"bound"', '"bond"'))
+    with pytest.raises(BadInput, match="is no result of a study"):
+        run_study(finished.logs, tmp_path)
+
+
+def test_the_figure_has_a_line_a_family_and_the_bound(finished: Finished) -> None:
+    drawing = ElementTree.fromstring(finished.report.figures["front.svg"])
+    lines = list(drawing.iter(f"{SVG}polyline"))
+    assert len(lines) == 2 * len(FAMILIES) + 1
+    marks = [each for each in drawing.iter() if each.tag in (f"{SVG}circle", f"{SVG}polygon", f"{SVG}rect")]
+    in_legend_and_frame = len(FAMILIES) + 3 + 1
+    assert len(marks) == in_legend_and_frame + 2 * (len(POLICIES) - 1)
+
+
+def test_the_command(finished: Finished, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    asked = ["study", "sleeping", "--logs", str(finished.logs), "--out", str(out), "--replays", "1", "--processes", "1"]
+    assert run(asked) == 0
+    printed, said = capfd.readouterr()
+    assert said == ""
+    assert "At equal energy" in printed
+    assert {path.name for path in out.iterdir()} == {
+        "study.md", "results.jsonl", "front.svg", "policies.csv", "equal-energy.csv"
+    }  # fmt: skip

@@ -1,0 +1,25 @@
+"""Who used a machine whose nodes sleep: idle units share the draw of their node."""
+
+import numpy as np
+
+from offpeak.capacity_settings import CapacitySettings
+from offpeak.node_class_file import bundled_node_class
+from offpeak.settings import SchedulingSettings
+from plugin.capacity.fleet import Fleet
+from power.capacities import capacity_named
+from sim_backend.policy import parse_policy
+from sim_backend.powered_replay import PoweredMachine, replay_powered
+from sim_backend.workloads.lublin import lublin_jobs
+from studies.usage import usage_of
+
+
+def test_from_the_first_submission_to_the_last_end_on_shared_nodes() -> None:
+    jobs = lublin_jobs(20, machine_size=16, seed=1, load=0.5)
+    machine = PoweredMachine(16, 4, bundled_node_class("sketch"))
+    always_on = capacity_named("always-on", Fleet(4, 4, machine.node_class), CapacitySettings())
+    power_w = np.full(len(jobs), 50.0)
+    schedule = replay_powered(jobs, power_w, machine, parse_policy("easy", SchedulingSettings()), always_on)
+    usage = usage_of(jobs, power_w, schedule, machine)
+    assert usage.idle_w == 150 / 4
+    assert (usage.begin_s, usage.until_s) == (jobs.submit_s.min(), schedule.end_s.max())
+    assert usage.machine_size == 16
