@@ -24,7 +24,7 @@ class Decide(Protocol):
 
 @dataclass(frozen=True)
 class Capacity:
-    """A policy; `decide` is asked every `rules.period_s`, if that is above 0."""
+    """A policy; where it has a `decide`, that is asked every `rules.period_s`."""
 
     name: str
     rules: CapacityRules

@@ -17,13 +17,13 @@ class CapacityRules(NamedTuple):
 
     `on_demand`: jobs may be given nodes that sleep, which are woken for them; otherwise jobs see active nodes alone and
     `Course.target` says how many. `low`: the lower level of a two-level policy, 0 for none. `raise_for_wide`: a queued
-    job wider than the target raises it. `period_s`: the distance of decisions from outside, 0 for none. `ahead_s`:
-    nodes that the reservation of the first waiting job needs come up, or stay, this long before it. `keep_hot`: so many
-    stay awake, with or without a job. `sleeps_per_min`, `wakes_per_min`: active nodes put to sleep and nodes woken, 0
-    for no bound. `min_awake_s` holds for all nodes, `min_asleep_s` for those that are woken without a job.
-    `most_sleeps_per_day` is per node, 0 for no bound. `order`: which idle nodes sleep first. `late`: a job whose nodes
-    come up starts on others where these become free before. `worth_s`: an idle node stays awake where a need of it is
-    expected within so much idling, worked out every `period_s`; 0 for no such forecast.
+    job wider than the target raises it. `period_s`: the distance of decisions, those from outside or of a forecast, 0
+    for none. `ahead_s`: nodes that the reservation of the first waiting job needs come up, or stay, this long before
+    it. `keep_hot`: so many stay awake, with or without a job. `sleeps_per_min`, `wakes_per_min`: active nodes put to
+    sleep and nodes woken, 0 for no bound. `min_awake_s` holds for all nodes, `min_asleep_s` for those that are woken
+    without a job. `most_sleeps_per_day` is per node, 0 for no bound. `order`: which idle nodes sleep first. `late`: a
+    job whose nodes come up starts on others where these become free before. `worth_s`: an idle node stays awake where a
+    need of it is expected within so much idling, worked out every `period_s`; 0 for no such forecast.
     """
 
     on_demand: bool

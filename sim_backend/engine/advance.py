@@ -26,7 +26,7 @@ def correct_predictions(workload: Workload, state: State) -> None:
     slots = state.slots
     at = 0
     while at < now.listed and slots.expected_end_s[state.expected[at]] <= now.now_s:
-        slot = state.expected[at]
+        slot = int(state.expected[at])
         job = slots.job[slot]
         corrected_s = state.start_s[job] + workload.estimate_s[job]
         if corrected_s <= now.now_s:
@@ -45,7 +45,7 @@ def release_expected(state: State) -> None:
     """Give back the nodes of running jobs whose expected end has come, before their end is handled."""
     now = state.scalars[0]
     while now.listed > 0 and state.slots.expected_end_s[state.expected[0]] <= now.now_s:
-        release(state, state.expected[0])
+        release(state, int(state.expected[0]))
 
 
 @part
@@ -133,7 +133,7 @@ def run_pass(workload: Workload, state: State, rules: Rules, machine_size: int) 
         open_backfill(state)
     position = next_to_start(state, rules)
     while position >= 0:
-        start_job(workload, state, position)
+        start_job(workload, state, rules, position)
         position = next_to_start(state, rules)
     if rules.policy != ARRIVAL:
         note_passed_over(state)

@@ -69,7 +69,7 @@ def extend_late(state: State) -> None:
     """Expect running jobs whose expected end has come to end in a second."""
     now = state.scalars[0]
     while now.listed > 0 and state.slots.expected_end_s[state.expected[0]] <= now.now_s:
-        slot = state.expected[0]
+        slot = int(state.expected[0])
         add_free(state, held_until_s(state, slot), now.now_s + 1, -state.slots.size[slot])
         unlist(state, slot)
         expect_end(state, slot, now.now_s + 1)

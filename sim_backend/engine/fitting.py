@@ -12,8 +12,8 @@ from offpeak.compiled import in_place, index, part
 from sim_backend.engine.state import BLOCK, CLASSES, NEVER, Int64, Queue
 
 LEAST_SIZE = 0
-STRETCH = 8
-"""So many blocks are looked at in one go."""
+STRETCH = 32
+"""So many blocks are looked at in one go, with vector instructions."""
 
 
 @in_place
@@ -38,19 +38,19 @@ def next_fitting_of_many(
     fitting = class_of(free)
     narrow = min(free, extra)
     at = first
-    while at < last:
+    while True:
         at = next_promising(bounds, fitting, at, last, narrow, longest_s)
+        if at >= last:
+            return last
         block = at // BLOCK
         behind = min((block + 1) * BLOCK, last)
-        if at < last and is_promising(bounds, fitting, block, narrow, longest_s):
-            found = next_fitting(size, estimate_s, at, behind, free, extra, longest_s)
-            if found < behind:
-                return found
-            if behind - at == BLOCK:
-                bounds[LEAST_SIZE, index(block)] = least_size(size, at)
-                bounds[index(fitting), index(block)] = shortest_s(size, estimate_s, at, fitting)
+        found = next_fitting(size, estimate_s, at, behind, free, extra, longest_s)
+        if found < behind:
+            return found
+        if behind - at == BLOCK:
+            bounds[LEAST_SIZE, index(block)] = least_size(size, at)
+            bounds[index(fitting), index(block)] = shortest_s(size, estimate_s, at, fitting)
         at = behind
-    return last
 
 
 @part
@@ -63,25 +63,28 @@ def class_of(units: int) -> int:
 
 
 @part
-def is_promising(bounds: Int64, fitting: int, block: int, narrow: int, longest_s: int) -> bool:
-    """Say whether the block may have a job that fits, as far as is known."""
-    at = index(block)
-    return bool((bounds[LEAST_SIZE, at] <= narrow) | (bounds[index(fitting), at] <= longest_s))
+def next_promising(bounds: Int64, fitting: int, first: int, last: int, narrow: int, longest_s: int) -> int:
+    """Return the first position from `first` on in a block that may have a job that fits, or one not before `last`."""
+    block = first // BLOCK
+    behind = (last + BLOCK - 1) // BLOCK
+    while block < behind:
+        ahead = min(block + STRETCH, behind)
+        if promising_blocks(bounds, fitting, block, ahead, narrow, longest_s) > 0:
+            break
+        block = ahead
+    while block < behind and promising_blocks(bounds, fitting, block, block + 1, narrow, longest_s) == 0:
+        block += 1
+    return int(max(first, block * BLOCK))
 
 
 @part
-def next_promising(bounds: Int64, fitting: int, first: int, last: int, narrow: int, longest_s: int) -> int:
-    """Return a position from `first` on before which whole stretches are not promising."""
-    at = first
-    while at + STRETCH * BLOCK <= last:
-        block = at // BLOCK
-        promising = False
-        for ahead in range(STRETCH):
-            promising |= is_promising(bounds, fitting, block + ahead, narrow, longest_s)
-        if promising:
-            return at
-        at = (block + STRETCH) * BLOCK
-    return at
+def promising_blocks(bounds: Int64, fitting: int, first: int, behind: int, narrow: int, longest_s: int) -> int:
+    """Return how many of the blocks [first, behind) may have a job that fits, as far as is known."""
+    promising = 0
+    for block in range(first, behind):
+        at = index(block)
+        promising += (bounds[LEAST_SIZE, at] <= narrow) | (bounds[index(fitting), at] <= longest_s)
+    return promising
 
 
 @in_place

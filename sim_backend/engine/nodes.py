@@ -80,23 +80,6 @@ def take_nodes(nodes: Nodes, count: int) -> int:
     return int(head)
 
 
-@part
-def give_back(nodes: Nodes, head: int) -> None:
-    """Free the nodes of the pieces that start at `head`."""
-    piece = head
-    lowest = nodes.cursor[0]
-    while piece != NO_PIECE:
-        at = index(piece)
-        word = nodes.piece_word[at]
-        nodes.free[index(word)] |= nodes.piece_mask[at]
-        lowest = min(lowest, word)
-        following = nodes.piece_next[at]
-        nodes.piece_next[at] = nodes.cursor[1]
-        nodes.cursor[1] = piece
-        piece = following
-    nodes.cursor[0] = lowest
-
-
 @kernel
 def node_numbers(nodes: Nodes, head: int, size: int) -> NDArray[np.int64]:
     """Return the numbers of the `size` nodes that the pieces from `head` hold, in no particular order."""

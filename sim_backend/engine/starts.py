@@ -1,14 +1,15 @@
-"""Jobs that start and end: the only places where nodes change hands."""
+"""Jobs that start and end. Where all nodes are up nobody asks which ones a job holds: its units are only counted."""
 
 from offpeak.compiled import index, part
 from predictors.run_time import learn_run_time
 from sim_backend.engine.ends import drop_first, push
-from sim_backend.engine.nodes import give_back, take_nodes
 from sim_backend.engine.profile import add_free, held_until_s
-from sim_backend.engine.rules import PREDICTED_RUNTIME, Rules
+from sim_backend.engine.rules import EXACT_RUNTIME, PREDICTED_RUNTIME, Rules
 from sim_backend.engine.state import NEVER, NOT_YET, State, Workload
 
 STRIDE = 16
+UNNUMBERED = 0
+"""The pieces of a job whose units are only counted."""
 
 
 @part
@@ -82,20 +83,38 @@ def await_end(state: State, slot: int) -> None:
 
 
 @part
-def start_job(workload: Workload, state: State, position: int) -> None:
+def are_foreseen(rules: Rules) -> bool:
+    """Say whether each job ends when expected: the list of expected ends is that of all ends, and no heap is kept."""
+    return bool(rules.estimates == EXACT_RUNTIME and not rules.pass_per_event)
+
+
+@part
+def first_expected_s(state: State) -> int:
+    """Return when the first running job is expected to end, NEVER when none runs."""
+    if state.scalars[0].listed == 0:
+        return NEVER
+    return int(state.slots.expected_end_s[index(state.expected[0])])
+
+
+@part
+def start_job(workload: Workload, state: State, rules: Rules, position: int) -> None:
     """Start the job at queue `position` now; it fits."""
-    pieces = take_nodes(state.nodes, state.queue.size[index(position)])
-    await_end(state, place_job(workload, state, position, pieces, state.scalars[0].now_s))
+    now = state.scalars[0]
+    slot = place_job(workload, state, position, UNNUMBERED, now.now_s)
+    if are_foreseen(rules):
+        now.running += 1
+        now.next_end_s = first_expected_s(state)
+    else:
+        await_end(state, slot)
 
 
 @part
 def release(state: State, slot: int) -> None:
-    """Give back the nodes of `slot`."""
+    """Give back the units of `slot`."""
     now = state.scalars[0]
     unlist(state, slot)
     if now.breakpoints > 0:
         add_free(state, now.now_s, held_until_s(state, slot), state.slots.size[index(slot)])
-    give_back(state.nodes, state.slots.pieces[index(slot)])
     state.slots.pieces[index(slot)] = NOT_YET
     now.free += state.slots.size[index(slot)]
     now.ended = 1
@@ -130,8 +149,12 @@ def learn_from(workload: Workload, state: State, rules: Rules, job: int) -> None
 @part
 def end_first(workload: Workload, state: State, rules: Rules) -> None:
     """End the running job whose end comes first."""
-    slot = first_end(state)
+    now = state.scalars[0]
+    slot = int(state.expected[0]) if are_foreseen(rules) else first_end(state)
     if state.slots.pieces[index(slot)] != NOT_YET:
         release(state, slot)
+    if are_foreseen(rules):
+        now.running -= 1
+        now.next_end_s = first_expected_s(state)
     learn_from(workload, state, rules, state.slots.job[index(slot)])
     close_slot(state, slot)

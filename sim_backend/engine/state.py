@@ -58,7 +58,10 @@ class Queue(NamedTuple):
 
 
 class Slots(NamedTuple):
-    """What a running job holds; `pieces` heads its nodes in `Nodes`, NOT_YET once they are given back."""
+    """What a running job holds; `pieces` heads its nodes in `Nodes`, NOT_YET once they are given back.
+
+    Only where nodes sleep are there pieces: elsewhere units are counted, and nobody asks which they are.
+    """
 
     job: Int64
     size: Int64
@@ -88,8 +91,9 @@ class Window(NamedTuple):
 class State(NamedTuple):
     """Everything that `advance` moves.
 
-    `ends` is a binary heap of the slots of all running jobs by (end, start number); `expected` holds the slots of those
-    that still hold nodes, sorted by (expected end, start). `recent_s` is what predictors.run_time has learned,
+    `ends` is a binary heap of the slots of all running jobs by (end, start number), not kept where each job ends when
+    expected; `expected` holds the slots of those that still hold nodes, sorted by (expected end, start): 4 bytes each,
+    as they are moved a lot. `recent_s` is what predictors.run_time has learned,
     `start_s` the result: the start of each job, NOT_YET before it.
     """
 
@@ -97,7 +101,7 @@ class State(NamedTuple):
     queue: Queue
     slots: Slots
     ends: Int64
-    expected: Int64
+    expected: NDArray[np.int32]
     nodes: Nodes
     profile: Profile
     window: Window
@@ -185,7 +189,7 @@ def new_state(workload: Workload, rules: Rules, *, machine_size: int) -> State:
             following=np.arange(1, most_running + 1, dtype=np.int64),
         ),
         ends=column(most_running),
-        expected=column(most_running),
+        expected=np.empty(most_running, dtype=np.int32),
         nodes=all_free(machine_size),
         profile=Profile(column(breakpoints + 8), column(breakpoints + 8)),
         window=Window(column(window), column(window), np.empty(window), column(window)),

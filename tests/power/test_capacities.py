@@ -24,7 +24,8 @@ def test_each_example_makes_a_policy_of_its_kind(kind) -> None:
     check_name(kind.example)
     capacity = capacity_named(kind.example, FLEET, CapacitySettings())
     assert capacity.name.partition(":")[0] == kind.name
-    assert (capacity.decide is not None) == (capacity.rules.period_s > 0)
+    asks = capacity.rules.period_s > 0 and capacity.rules.worth_s == 0
+    assert (capacity.decide is not None) == asks
 
 
 def test_an_unknown_one_is_told_the_nearest() -> None:
