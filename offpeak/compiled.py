@@ -52,6 +52,8 @@ def cache_folder() -> Path:
 
 # Read by numba when a kernel is decorated, hence set before any is.
 numba.config.CACHE_DIR = str(cache_folder())  # type: ignore[attr-defined]
+# As fast as with more, and compiled a tenth sooner.
+numba.config.OPT = type(numba.config.OPT)(1)  # type: ignore[attr-defined]
 
 
 # Options that numba has but does not document. Without reference counts (`_nrt`) an allocation is a compile error; a
