@@ -241,7 +241,8 @@ def sleep_due(state: State, power: Power, depths: DepthTable, rules: CapacityRul
     nodes = power.scalars[0]
     if not rules.on_demand or (nodes.due_s > now_s and nodes.limited == 0):
         return
-    allowed = 0 if is_awaited(state, rules) else may_leave(power, rules)
+    stay = is_awaited(state, rules) or waits_for_repair(state, power, depths)
+    allowed = 0 if stay else may_leave(power, rules)
     nodes.limited = 1 if sleep_some(state, power, depths, rules, course, allowed, False) else 0
     soonest = NEVER
     if light_sleepers(power, deepest_in_use(course, nodes.row)) > 0:
@@ -265,6 +266,28 @@ def is_awaited(state: State, rules: CapacityRules) -> bool:
     """Say whether idle nodes stay awake because a reservation will need them soon."""
     now = state.scalars[0]
     return has_reservation(state, rules) and bool(now.shadow_s - now.now_s <= rules.ahead_s)
+
+
+@part
+def waits_for_repair(state: State, power: Power, depths: DepthTable) -> bool:
+    """Say whether the first waiting job lacks nothing but nodes that are being repaired.
+
+    Were the others to sleep meanwhile, some of them would fail to wake up for it, and so on: a job that needs a hundred
+    nodes of which one in fifty fails would hardly ever start.
+    """
+    now = state.scalars[0]
+    if depths.repair_s == NEVER or now.waiting == 0:
+        return False
+    units = units_without_job(power)
+    failed = power.nodes_in[FAILED] * power.scalars[0].units_per_node
+    return bool(units < state.queue.size[index(now.head)] <= units + failed)
+
+
+@part
+def units_without_job(power: Power) -> int:
+    """Return the units without a job on all nodes that have not failed."""
+    nodes = power.scalars[0]
+    return int(nodes.idle_units + nodes.spare_units + falling_nodes(power) * nodes.units_per_node)
 
 
 @part
@@ -316,7 +339,6 @@ def note_wanted(state: State, power: Power, rules: CapacityRules) -> None:
     if now.waiting == 0 or now.wanted_pass_s != NEVER:
         return
     job = index(state.queue.job[index(now.head)])
-    nodes = power.scalars[0]
-    units = nodes.idle_units + nodes.spare_units + falling_nodes(power) * nodes.units_per_node
-    if power.wanted_s[job] == NOT_YET and free_units(power, rules) < state.queue.size[index(now.head)] <= units:
+    is_there = free_units(power, rules) < state.queue.size[index(now.head)] <= units_without_job(power)
+    if power.wanted_s[job] == NOT_YET and is_there:
         power.wanted_s[job] = now.now_s

@@ -38,6 +38,7 @@ class PlainPower(PlainScheduler):
         super().__init__(jobs, count * self.k, rules, peaks)
         self.capacity, self.course, depths = capacity
         self.decide = decide
+        self.repairs = depths.repair_s != NEVER
         self.nodes = [PlainNode(number, self.k, depths, self.now_s) for number in range(count)]
         self.begin_s = self.now_s
         self.row = -1
@@ -271,9 +272,18 @@ class PlainPower(PlainScheduler):
     def note_wanted(self) -> None:
         if not self.queue or self.wanted_pass_s is not None:
             return
-        falling = sum(node.units for node in self.nodes if node.falls)
-        if self.free() < self.jobs[self.queue[0]].size <= self.idle_units() + self.spare_units() + falling:
+        if self.free() < self.jobs[self.queue[0]].size <= self.units_without_job():
             self.wanted_s.setdefault(self.queue[0], self.now_s)
+
+    def units_without_job(self) -> int:
+        return self.idle_units() + self.spare_units() + sum(node.units for node in self.nodes if node.falls)
+
+    def waits_for_repair(self) -> bool:
+        """Say whether the first waiting job lacks nothing but failed nodes."""
+        if not self.queue or not self.repairs:
+            return False
+        there, failed = self.units_without_job(), (len(self.nodes) - self.usable()) * self.k
+        return there < self.jobs[self.queue[0]].size <= there + failed
 
     # Nodes
 
@@ -352,8 +362,8 @@ class PlainPower(PlainScheduler):
         if not self.capacity.on_demand:
             return
         due = [node for node in self.nodes if self.may_sleep(node) and self.due(node) is not None]
-        most = self.beyond_need()
-        self.put_to_sleep(due, 0 if self.is_awaited() else most, self.due)
+        most = 0 if self.is_awaited() or self.waits_for_repair() else self.beyond_need()
+        self.put_to_sleep(due, most, self.due)
         for node in self.nodes:
             depth = self.due(node)
             if not node.sleeps or depth is None or node.depth >= depth:

@@ -406,3 +406,12 @@ def test_three_hundred_jobs_on_nodes_that_fail_now_and_then(discipline):
     assert (result.node_log.state == FAILED).sum() > 5
     if discipline != CONSERVATIVE:
         assert result.start_s.tolist() == plain_power(replace(case, machine=machine)).run()
+
+
+def test_a_wide_job_starts_although_some_of_its_nodes_fail_each_time():
+    """Nodes that came up stay up while the others are repaired: else it would need luck with seventy wakes at once."""
+    node_class = class_of((OFF, 1, 1, 0.0, 0.3), repair_s=6)
+    log = log_of([(0, 5, 5, 1, ONE_W), (10, 5, 5, 70, ONE_W)], machine_size=70)
+    course = course_of((BEFORE_ALL_S, 70, 0, (NEVER, NEVER, 0)))
+    at_once = PoweredLog(log, PLAIN, PoweredMachine(70, 1, node_class), ON_DEMAND, course)
+    assert powered(at_once).start_s.tolist() == [0, 17]
