@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from offpeak.capacity_settings import CapacitySettings
+from offpeak.feed_settings import FeedSettings
 from offpeak.setting_kinds import BOOL, DURATION, NAMES, PATH, PERIOD, POWER, TEXT, choice, whole_number
 from offpeak.setting_row import Setting, Value, row
 
@@ -193,6 +194,7 @@ class Settings:
     machine: MachineSettings = MachineSettings()
     scheduling: SchedulingSettings = SchedulingSettings()
     capacity: CapacitySettings = CapacitySettings()
+    feeds: FeedSettings = FeedSettings()
 
     @classmethod
     def of(cls, values: Mapping[str, Value]) -> "Settings":

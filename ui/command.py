@@ -10,6 +10,7 @@ import typer
 from offpeak.errors import OffpeakError
 from ui.estimate_command import estimate
 from ui.generate_command import generate
+from ui.prices_command import prices
 from ui.show_config_command import show_config
 from ui.simulate_command import simulate
 from ui.study_command import study
@@ -21,6 +22,7 @@ app.command("study")(study)
 app.command("estimate")(estimate)
 app.command("generate")(generate)
 app.command("whatif")(whatif)
+app.command("prices")(prices)
 app.command("show-config")(show_config)
 
 

@@ -1,0 +1,132 @@
+"""Whether an answer can be believed: pure functions of the series, of what was asked and of the last good one."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import tzinfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpeak.prices.series import Series, merge
+from offpeak.zones import DAY_S, offset_at, to_local_s
+from predictors.feeds.condition import Condition, Trouble
+from predictors.feeds.overlap import contradicts, shift_h
+from predictors.feeds.port import Window
+from predictors.feeds.quantities import Quantity
+from predictors.feeds.rows import clipped, known_s
+
+STEPS_S = (900, 1800, 3600)
+# What sensors and programs write where they know nothing.
+SENTINELS = (-127.0, -999.0, -9999.0, -32768.0, 999.0, 9999.0, 32767.0, 65535.0, 99999.0)
+NEAR = 50.0
+FLAT_S = 23 * 3600
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked of a source; `clock` is where the days of the market begin, `last` the last good series if any."""
+
+    window: Window
+    quantity: Quantity
+    clock: tzinfo
+    last: Series | None = None
+
+
+Check = Callable[[Series, Asked], tuple[Condition, str] | None]
+
+
+def verdict(series: Series, asked: Asked, *, own: bool) -> Trouble | None:
+    """Return the first thing that is wrong with the series, None if it can be believed and covers the window.
+
+    The operator's `own` files and rules may be flat, of any step, and other than yesterday.
+    """
+    for check in OF_ALL if own else OF_ALL + OF_PUBLISHED + LAST:
+        if found := check(series, asked):
+            return Trouble(found[0], series.source, found[1])
+    return _incomplete(series, asked)
+
+
+def _unit(series: Series, asked: Asked) -> tuple[Condition, str] | None:
+    if series.unit == asked.quantity.unit:
+        return None
+    return Condition.WRONG_CURRENCY, f"answers in {series.unit}, asked for {asked.quantity.unit}"
+
+
+def _limits(series: Series, asked: Asked) -> tuple[Condition, str] | None:
+    low, high, unit = asked.quantity.low, asked.quantity.high, asked.quantity.unit
+    outside = (series.value < low) | (series.value > high)
+    if not outside.any():
+        return None
+    worst = series.value[outside][0]
+    return Condition.IMPLAUSIBLE, f"{worst:g} {unit} at {_when(series, outside)} is outside {low:g} to {high:g}"
+
+
+def _sentinels(series: Series, _: Asked) -> tuple[Condition, str] | None:
+    marked = np.isin(series.value, SENTINELS)
+    others = series.value[series.known & ~marked]
+    for value in np.unique(series.value[marked]):
+        # A true price of -127 lies in a valley of others like it.
+        if len(others) == 0 or np.abs(others - value).min() > NEAR:
+            return Condition.IMPLAUSIBLE, f"{value:g} at {_when(series, series.value == value)} stands for no value"
+    return None
+
+
+def _steps(series: Series, _: Asked) -> tuple[Condition, str] | None:
+    odd = series.known & ~np.isin(series.length_s, STEPS_S)
+    if not odd.any():
+        return None
+    return Condition.IMPLAUSIBLE, f"a value holds for {series.length_s[odd][0]} s, not for 15, 30 or 60 min"
+
+
+def _flat(series: Series, asked: Asked) -> tuple[Condition, str] | None:
+    long = merge(series)
+    flat = long.known & (long.length_s >= FLAT_S)
+    if not (asked.quantity.final and flat.any()):
+        return None
+    return Condition.IMPLAUSIBLE, f"{long.value[flat][0]:g} all day from {_when(long, flat)}"
+
+
+def _shifted(series: Series, asked: Asked) -> tuple[Condition, str] | None:
+    ahead_h = round(offset_at(asked.window.from_s, asked.clock) / 3600)
+    late_s = int(series.start_s[0]) - asked.window.from_s
+    hours = late_s // 3600 if late_s == series.end_s - asked.window.until_s == ahead_h * 3600 else 0
+    if not hours and asked.last is not None:
+        hours = shift_h(series, asked.last, frozenset({-2, -1, 1, 2, ahead_h, -ahead_h}))
+    return (Condition.SHIFTED_CLOCK, f"its times are {hours:+d} h off") if hours else None
+
+
+def _other(series: Series, asked: Asked) -> tuple[Condition, str] | None:
+    if asked.last is None or not (asked.quantity.final and contradicts(series, asked.last)):
+        return None
+    return Condition.WRONG_AUCTION, f"differs from what {asked.last.source} published for the same hours"
+
+
+OF_ALL: tuple[Check, ...] = (_unit, _limits, _sentinels)
+OF_PUBLISHED: tuple[Check, ...] = (_steps, _flat)
+LAST: tuple[Check, ...] = (_shifted, _other)
+
+
+def _incomplete(series: Series, asked: Asked) -> Trouble | None:
+    from_s, until_s = asked.window
+    missing_s = until_s - from_s - known_s(series, asked.window)
+    if missing_s == 0:
+        return None
+    part = clipped(series, asked.window)
+    end_s = from_s if part is None or not part.known.any() else int((part.start_s + part.length_s)[part.known][-1])
+    if missing_s == until_s - end_s and _is_edge(end_s, asked):
+        return Trouble(Condition.NOT_YET_PUBLISHED, series.source, f"ends at {_text(end_s)}")
+    return Trouble(Condition.HALF_MISSING, series.source, f"{missing_s / 3600:g} h of {(until_s - from_s) / 3600:g} h")
+
+
+def _is_edge(end_s: int, asked: Asked) -> bool:
+    """Return whether a publication may end there: an auction's at midnight, a forecast's anywhere."""
+    midnight = int(to_local_s(np.array([end_s], np.int64), asked.clock)[0]) % DAY_S == 0
+    return midnight or end_s == asked.window.from_s or not asked.quantity.final
+
+
+def _when(series: Series, which: NDArray[np.bool_]) -> str:
+    return _text(int(series.start_s[which][0]))
+
+
+def _text(unix_s: int) -> str:
+    return str(np.datetime64(unix_s, "s"))[:16] + "Z"

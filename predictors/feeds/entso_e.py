@@ -1,0 +1,112 @@
+"""Day-ahead prices from the ENTSO-E transparency platform, through entsoe-py. Needs a key.
+
+entsoe-py throws away what the answer says of its currency, auction and zone, so the session looks at the text as well.
+Extra `feeds-entsoe`; it brings pandas, which ends in this file.
+"""
+
+import logging
+import re
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+import requests
+
+from predictors.feeds.condition import Condition, Trouble
+from predictors.feeds.key import KeyPlace, read_key
+from predictors.feeds.port import Answer, Window
+from predictors.feeds.rows import series_of
+from predictors.feeds.web import TIMEOUT_S, trouble_of_error, trouble_of_status
+
+DAY_AHEAD = "A01"
+_TAG = re.compile(r"<(currency_Unit\.name|contract_MarketAgreement\.type|out_Domain\.mRID)[^>]*>([^<]*)<")
+
+
+@dataclass(frozen=True)
+class EntsoE:
+    """Prices of one area, by its name in entsoe-py ("DE_LU")."""
+
+    area: str
+    currency: str
+    key: KeyPlace
+    url: str = "https://web-api.tp.entsoe.eu/api"
+    timeout_s: float = TIMEOUT_S
+    name: str = "entso-e"
+    own: bool = False
+
+    def fetch(self, window: Window) -> Answer:
+        """Return the area's prices around the window."""
+        if not self.area:
+            return Trouble(Condition.WRONG_ZONE, self.name, "does not publish this zone")
+        key = read_key(self.key, self.name)
+        if isinstance(key, Trouble):
+            return key
+        try:
+            entsoe, pandas = import_module("entsoe"), import_module("pandas")
+        except ImportError:
+            return Trouble(Condition.NOT_INSTALLED, self.name, "`pip install offpeak[feeds-entsoe]`")
+        session = _Listening(self.url)
+        client = entsoe.EntsoePandasClient(
+            api_key=key, session=session, retry_count=1, retry_delay=0, timeout=self.timeout_s
+        )
+        return self._asked(client, session, [pandas.Timestamp(edge_s, unit="s", tz="UTC") for edge_s in window])
+
+    def _asked(self, client: Any, session: "_Listening", edges: list[Any]) -> Answer:
+        _keep_keys_out_of_logs()
+        try:
+            prices = client.query_day_ahead_prices(self.area, start=edges[0], end=edges[1])
+        except requests.HTTPError as error:
+            trouble = trouble_of_status(self.name, error.response) if error.response is not None else None
+            return trouble or trouble_of_error(self.name, self.url, error)
+        except requests.RequestException as error:
+            return trouble_of_error(self.name, self.url, error)
+        except Exception as error:
+            # Its own exceptions and whatever its parsers raise; their words may hold the key.
+            empty = type(error).__name__ == "NoMatchingDataError"
+            condition = Condition.NOT_YET_PUBLISHED if empty else Condition.GARBAGE
+            return Trouble(condition, self.name, f"entsoe-py: {type(error).__name__}")
+        return self._other_tags(session) or self._series(prices)
+
+    def _other_tags(self, session: "_Listening") -> Trouble | None:
+        code = import_module("entsoe.mappings").lookup_area(self.area).code
+        asked = {
+            "currency_Unit.name": (self.currency, Condition.WRONG_CURRENCY),
+            "contract_MarketAgreement.type": (DAY_AHEAD, Condition.WRONG_AUCTION),
+            "out_Domain.mRID": (code, Condition.WRONG_ZONE),
+        }
+        for tag, said in sorted(session.tags):
+            wanted, condition = asked[tag]
+            if said != wanted:
+                return Trouble(condition, self.name, f"answers for {said[:20]!r}, asked for {wanted}")
+        return None
+
+    def _series(self, prices: Any) -> Answer:
+        start_s = [round(time.timestamp()) for time in prices.index]
+        values = [None if price != price else float(price) for price in prices]
+        return series_of(self.name, f"{self.currency}/MWh", start_s, values)
+
+
+@dataclass
+class _Listening(requests.Session):
+    """A session that asks one address and remembers the tags of what it heard."""
+
+    address: str
+    tags: set[tuple[str, str]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def get(self, url: str | bytes, **rest: Any) -> requests.Response:  # noqa: ARG002
+        response = super().get(self.address, allow_redirects=False, **rest)
+        self.tags.update(_TAG.findall(response.text))
+        return response
+
+
+def _keep_keys_out_of_logs() -> None:
+    # The key is part of the address, which both write down at level DEBUG.
+    for name in ("entsoe.entsoe", "urllib3.connectionpool"):
+        logging.getLogger(name).addFilter(_above_debug)
+
+
+def _above_debug(record: logging.LogRecord) -> bool:
+    return record.levelno > logging.DEBUG

@@ -1,0 +1,41 @@
+"""What holds where nothing is published: the forecast, then the tariff, each said for every step."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from offpeak.jobs import Int64
+from offpeak.prices.series import Series, value_at
+from predictors.feeds.port import Known, Window
+
+
+@dataclass(frozen=True, eq=False)
+class Based:
+    """A series over all of a window with what each of its values rests on; "unknown" where the value is NaN."""
+
+    series: Series
+    basis: tuple[str, ...]
+
+
+def known_or(known: Known, forecast: Series | None, tariff: Series, window: Window) -> Based:
+    """Return what is known where it is, else the forecast, else the tariff: never a forecast of a published value.
+
+    The unit is the tariff's, which the operator has declared: what comes in another is left out. `forecast.source` is
+    who forecasts.
+    """
+    said = [(known.series, known.basis), (forecast, f"forecast by {forecast.source}" if forecast else "")]
+    layers = [(series, basis) for series, basis in [*said, (tariff, "tariff")] if series and series.unit == tariff.unit]
+    start_s = _starts([series for series, _ in layers], window)
+    values = np.array([value_at(series, start_s) for series, _ in layers])
+    # Of all NaN the first is taken, which is NaN.
+    first = np.argmax(~np.isnan(values), axis=0)
+    value = values[first, np.arange(len(start_s))]
+    words = [layers[layer][1] if found else "unknown" for layer, found in zip(first, ~np.isnan(value), strict=True)]
+    sources = dict.fromkeys(words)
+    return Based(Series(start_s, window.until_s, value, tariff.unit, ", then ".join(sources)), tuple(words))
+
+
+def _starts(layers: list[Series], window: Window) -> Int64:
+    edges = [np.append(series.start_s, series.end_s) for series in layers]
+    every = np.unique(np.concatenate([np.array([window.from_s], np.int64), *edges]))
+    return every[(every >= window.from_s) & (every < window.until_s)]

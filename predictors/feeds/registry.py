@@ -1,0 +1,133 @@
+"""Every source by its name in the settings, and the feeds that the settings ask for."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, tzinfo
+from pathlib import Path
+
+from offpeak.errors import BadSetting
+from offpeak.feed_settings import FeedSettings
+from offpeak.prices.layout import parse_layout
+from offpeak.prices.tariff import parse_tariff
+from offpeak.settings import CarbonSettings, PriceSettings
+from offpeak.suggest import did_you_mean
+from offpeak.zones import parse_zone
+from predictors.feeds.declared import FileSource, TariffSource
+from predictors.feeds.electricity_maps import ElectricityMaps
+from predictors.feeds.energy_charts import EnergyCharts
+from predictors.feeds.entso_e import EntsoE
+from predictors.feeds.feed import Feed
+from predictors.feeds.key import KeyPlace
+from predictors.feeds.markets import Market, market_of
+from predictors.feeds.nord_pool import NordPool
+from predictors.feeds.open_meteo import ARCHIVE_URL, FORECAST_URL, OpenMeteo
+from predictors.feeds.port import Source
+from predictors.feeds.quantities import CARBON, OUTSIDE, Quantity, price_in
+from predictors.feeds.us_markets import UsMarket
+
+# A source may ask more than once for an answer.
+ASKS = 3
+
+
+@dataclass(frozen=True)
+class Site:
+    """What sources are made from; each takes what it needs, and BadSetting says what is not set."""
+
+    feeds: FeedSettings
+    file: Path | None = None
+    layout: str | None = None
+    tariff: str = ""
+
+    @property
+    def market(self) -> Market:
+        """The market of feeds.zone."""
+        if self.feeds.zone is None:
+            raise BadSetting("feeds.zone: is not set", hint='write such as zone = "DE-LU" below [feeds]')
+        return market_of(self.feeds.zone)
+
+    @property
+    def clock(self) -> tzinfo:
+        """Whose midnight begins a day: the market's, UTC without one."""
+        return parse_zone(self.market.clock) if self.feeds.zone else UTC
+
+    def key(self, variable: str) -> KeyPlace:
+        """Where the key of that name is kept."""
+        return KeyPlace(variable, self.feeds.key_file)
+
+
+def _file(site: Site) -> Source:
+    if site.file is None:
+        raise BadSetting("feeds: the source file has no file", hint="name it: file below [prices], source in [carbon]")
+    return FileSource(site.file, parse_layout(site.layout or ""))
+
+
+def _weather(site: Site, url: str, name: str) -> Source:
+    north, east = _degrees(site.feeds.place or "")
+    return OpenMeteo(north, east, url, site.feeds.timeout_s, name)
+
+
+def _degrees(text: str) -> tuple[float, float]:
+    match = re.fullmatch(r"\s*(-?\d+\.?\d*)\s*,\s*(-?\d+\.?\d*)\s*", text)
+    if match is None or abs(float(match[1])) > 90 or abs(float(match[2])) > 180:
+        raise BadSetting(f"feeds.place: {text!r} is no place", hint="degrees north and east, such as 52.52,13.41")
+    return float(match[1]), float(match[2])
+
+
+SOURCES: Mapping[str, Mapping[str, Callable[[Site], Source]]] = {
+    "prices": {
+        "file": _file,
+        "tariff": lambda site: TariffSource(parse_tariff(site.tariff, site.clock)),
+        "energy-charts": lambda site: EnergyCharts(site.market.zone, timeout_s=site.feeds.timeout_s),
+        "nord-pool": lambda site: NordPool(site.market.nord_pool, site.feeds.currency, timeout_s=site.feeds.timeout_s),
+        "entso-e": lambda site: EntsoE(
+            site.market.entsoe, site.feeds.currency, site.key("ENTSOE_API_KEY"), timeout_s=site.feeds.timeout_s
+        ),
+        "us-markets": lambda site: UsMarket(site.market.zone, site.market.place),
+    },
+    "carbon": {
+        "file": _file,
+        "electricity-maps": lambda site: ElectricityMaps(
+            site.market.maps, site.key("ELECTRICITY_MAPS_TOKEN"), timeout_s=site.feeds.timeout_s
+        ),
+    },
+    "temperature": {
+        "open-meteo": lambda site: _weather(site, FORECAST_URL, "open-meteo"),
+        "open-meteo-archive": lambda site: _weather(site, ARCHIVE_URL, "open-meteo-archive"),
+    },
+}
+
+
+def price_feed(feeds: FeedSettings, prices: PriceSettings) -> Feed | None:
+    """Return the feed of known prices, None if the settings name no source; BadSetting for what cannot be."""
+    site = Site(feeds, prices.file, prices.layout, prices.tariff)
+    return _feed("prices", feeds.prices, site, price_in(feeds.currency))
+
+
+def carbon_feed(feeds: FeedSettings, carbon: CarbonSettings) -> Feed | None:
+    """Return the feed of carbon intensity [g/kWh]."""
+    return _feed("carbon", feeds.carbon, Site(feeds, Path(carbon.source) if carbon.source else None), CARBON)
+
+
+def temperature_feed(feeds: FeedSettings) -> Feed | None:
+    """Return the feed of the outside temperature [degC]."""
+    return _feed("temperature", feeds.temperature, Site(feeds), OUTSIDE)
+
+
+def _feed(what: str, names: tuple[str, ...] | None, site: Site, quantity: Quantity) -> Feed | None:
+    if names is None:
+        return None
+    if "tariff" in names and len(names) > 1:
+        raise BadSetting(
+            "feeds.prices: tariff stands beside others", hint="name it alone, or not: it is what holds last"
+        )
+    sources = tuple(_builder(what, name)(site) for name in names)
+    place = site.feeds.place if what == "temperature" else site.feeds.zone
+    file = re.sub(r"[^A-Za-z0-9.-]", "_", f"{what} {place or 'here'} {quantity.unit}") + ".csv"
+    return Feed(sources, site.feeds.cache / file, quantity, site.clock, ASKS * site.feeds.timeout_s)
+
+
+def _builder(what: str, name: str) -> Callable[[Site], Source]:
+    if name not in SOURCES[what]:
+        raise BadSetting(f"feeds.{what}: {name!r} is no source", hint=did_you_mean(name, SOURCES[what]))
+    return SOURCES[what][name]

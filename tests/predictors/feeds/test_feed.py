@@ -1,0 +1,200 @@
+"""The feed as a caller sees it: the cable is pulled, the basis changes, nothing stops."""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from offpeak.prices.series import Series
+from offpeak.prices.tariff import parse_tariff, tariff_series
+from predictors.feeds.condition import Condition, Trouble
+from predictors.feeds.energy_charts import EnergyCharts
+from predictors.feeds.fallback import known_or
+from predictors.feeds.feed import Feed
+from predictors.feeds.nord_pool import NordPool
+from predictors.feeds.port import Answer, Known, Window
+from predictors.feeds.quantities import OUTSIDE, price_in
+
+HOUR = 3600
+MIDNIGHT = 1_730_674_800
+WINDOW = Window(MIDNIGHT, MIDNIGHT + 48 * HOUR)
+NOW = MIDNIGHT + 15 * HOUR
+BRUSSELS = ZoneInfo("Europe/Brussels")
+EUR = price_in("EUR")
+TARIFF = tariff_series(parse_tariff("on=90EUR/MWh,off=30EUR/MWh"), *WINDOW)
+
+
+@dataclass(frozen=True)
+class Says:
+    """A source that says what it is told to."""
+
+    answer: Answer
+    name: str = "says"
+    own: bool = False
+
+    def fetch(self, _: Window) -> Answer:
+        return self.answer
+
+
+def feed(folder: Path, *sources, limit_s: float = 5) -> Feed:
+    return Feed(sources, folder / "prices.csv", EUR, BRUSSELS, limit_s)
+
+
+def series(hours: int = 48, *, source: str = "says", from_s: int = MIDNIGHT, add: float = 0) -> Series:
+    start_s = from_s + HOUR * np.arange(hours, dtype=np.int64)
+    value = 80 + 30 * np.sin(np.arange(hours) / 3) + add
+    return Series(start_s, int(start_s[-1]) + HOUR, value, "EUR/MWh", source)
+
+
+def conditions(known: Known) -> list[Condition]:
+    return [trouble.condition for trouble in known.troubles]
+
+
+def test_the_first_good_source_is_taken_and_no_other_asked(tmp_path, player):
+    second = EnergyCharts("DE-LU", player.url)
+    known = feed(tmp_path, Says(series()), second).known(WINDOW, NOW)
+    assert (known.source, known.fresh, known.fetched_s, known.age_s, known.troubles) == ("says", True, NOW, 0, ())
+    assert not player.asked
+
+
+def test_a_second_source_when_the_first_fails(tmp_path, player, answer, closed_url):
+    good = answer("energy_charts")
+    first = NordPool("GER", "EUR", closed_url, timeout_s=0.3)
+    player.plays_json(good)
+    known = feed(tmp_path, first, EnergyCharts("DE-LU", player.url)).known(WINDOW, NOW)
+    assert (known.source, known.basis, conditions(known)) == ("energy-charts", "published", [Condition.REFUSED])
+    assert known.series.value.tolist() == good["price"]
+
+
+def test_pulling_the_cable_changes_the_basis_and_never_stops_the_caller(tmp_path, player, faults, answer, closed_url):
+    player.plays_json(answer("energy_charts"))
+    source = EnergyCharts("DE-LU", player.url, timeout_s=0.3)
+    today = feed(tmp_path, source)
+    published = today.known(WINDOW, NOW)
+    for condition, fault in faults.items():
+        player.plays(fault)
+        known = today.known(WINDOW, NOW + 5 * HOUR)
+        assert [str(found) for found in conditions(known)] == [condition]
+        assert (known.basis, known.source, known.age_s) == ("cached 5 h", "energy-charts", 5 * HOUR)
+        assert known.series.value.tolist() == published.series.value.tolist()
+    gone = feed(tmp_path, EnergyCharts("DE-LU", closed_url)).known(WINDOW, NOW + 6 * HOUR)
+    assert (gone.basis, conditions(gone)) == ("cached 6 h", [Condition.REFUSED])
+    based = known_or(gone, None, TARIFF, WINDOW)
+    assert set(based.basis) == {"cached 6 h"}
+
+
+def test_without_anything_the_stated_fallback_holds(tmp_path, closed_url):
+    known = feed(tmp_path, EnergyCharts("DE-LU", closed_url)).known(WINDOW, NOW)
+    assert (known.series, known.source, known.fresh) == (None, "", False)
+    assert set(known_or(known, None, TARIFF, WINDOW).basis) == {"tariff"}
+    ahead = series(24, source="lear", from_s=MIDNIGHT + 24 * HOUR)
+    assert dict.fromkeys(known_or(known, ahead, TARIFF, WINDOW).basis) == {"tariff": None, "forecast by lear": None}
+
+
+def test_a_server_that_hangs_is_left_behind(tmp_path, player, reply):
+    player.plays(reply(hangs=True))
+    known = feed(tmp_path, EnergyCharts("DE-LU", player.url, timeout_s=0.5), limit_s=0.1).known(WINDOW, NOW)
+    assert conditions(known) == [Condition.HANGING]
+
+
+def test_tomorrow_from_the_source_that_has_it(tmp_path):
+    late, whole = Says(series(24), "late"), Says(series(48), "whole")
+    known = feed(tmp_path, late, whole).known(WINDOW, NOW)
+    assert (known.source, conditions(known)) == ("says", [Condition.NOT_YET_PUBLISHED])
+    assert known.troubles[0].source == "late"
+
+
+def test_an_incomplete_answer_is_used_where_nothing_is_better(tmp_path):
+    known = feed(tmp_path, Says(series(24)), Says(series(12))).known(WINDOW, NOW)
+    assert conditions(known) == [Condition.NOT_YET_PUBLISHED, Condition.HALF_MISSING]
+    assert (known.fresh, known.series.end_s) == (True, MIDNIGHT + 24 * HOUR)
+    based = known_or(known, None, TARIFF, WINDOW)
+    assert dict.fromkeys(based.basis) == {"published": None, "tariff": None}
+
+
+def test_what_was_known_is_not_forgotten_for_a_shorter_answer(tmp_path):
+    feed(tmp_path, Says(series(48))).known(WINDOW, NOW)
+    known = feed(tmp_path, Says(series(12))).known(WINDOW, NOW + HOUR)
+    assert (known.fresh, known.series.end_s, known.basis) == (False, WINDOW.until_s, "cached 1 h")
+
+
+def test_an_old_temperature_does_not_stand_against_a_new_one(tmp_path):
+    both = [replace(series(hours, add=-70), unit="degC") for hours in (48, 24)]
+    feeds = [Feed((Says(answer),), tmp_path / "temperature.csv", OUTSIDE, BRUSSELS, 5) for answer in both]
+    known = [each.known(WINDOW, NOW) for each in feeds][-1]
+    assert (known.fresh, conditions(known)) == (True, [Condition.NOT_YET_PUBLISHED])
+
+
+@pytest.mark.parametrize(
+    ("answer", "condition"),
+    [
+        (series(48, from_s=MIDNIGHT + HOUR), Condition.SHIFTED_CLOCK),
+        (series(48, add=20), Condition.WRONG_AUCTION),
+        (series(48, add=1e4), Condition.IMPLAUSIBLE),
+        (replace(series(), unit="SEK/MWh"), Condition.WRONG_CURRENCY),
+    ],
+)
+def test_a_wrong_answer_is_neither_used_nor_kept(tmp_path, answer, condition):
+    good = series()
+    feed(tmp_path, Says(good)).known(WINDOW, NOW)
+    kept = (tmp_path / "prices.csv").read_bytes()
+    known = feed(tmp_path, Says(answer)).known(WINDOW, NOW + HOUR)
+    assert (conditions(known), known.basis) == ([condition], "cached 1 h")
+    assert known.series.value.tolist() == good.value.tolist()
+    assert (tmp_path / "prices.csv").read_bytes() == kept
+
+
+def test_the_operator_may_correct_a_file_of_prices(tmp_path):
+    feed(tmp_path, Says(series(), own=True)).known(WINDOW, NOW)
+    known = feed(tmp_path, Says(series(add=20), own=True)).known(WINDOW, NOW)
+    assert (known.fresh, known.troubles) == (True, ())
+
+
+def test_what_a_file_said_does_not_judge_a_market(tmp_path):
+    feed(tmp_path, Says(series(source="my.csv", add=20), own=True)).known(WINDOW, NOW)
+    known = feed(tmp_path, Says(series()), Says(series(source="my.csv"), "file", own=True)).known(WINDOW, NOW)
+    assert (known.source, known.troubles) == ("says", ())
+
+
+def test_a_damaged_cache_is_named_and_replaced(tmp_path):
+    (tmp_path / "prices.csv").write_bytes(b"\0\0garbage")
+    today = feed(tmp_path, Says(series()))
+    assert conditions(today.known(WINDOW, NOW)) == [Condition.CACHE_DAMAGED]
+    assert conditions(today.known(WINDOW, NOW)) == []
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    known = feed(tmp_path / "file", Says(series())).known(WINDOW, NOW)
+    assert known.fresh
+    assert conditions(known)[-1] is Condition.CACHE_UNWRITABLE
+
+
+def test_a_cache_in_another_currency_is_not_used(tmp_path):
+    feed(tmp_path, Says(series())).known(WINDOW, NOW)
+    crowns = Feed((Says(Trouble(Condition.REFUSED, "says", "")),), tmp_path / "prices.csv", price_in("SEK"), BRUSSELS)
+    known = crowns.known(WINDOW, NOW)
+    assert (known.series, conditions(known)) == (None, [Condition.WRONG_CURRENCY, Condition.REFUSED])
+
+
+def test_every_condition_says_what_to_do():
+    for condition in Condition:
+        trouble = Trouble(condition, "nord-pool", "what happened")
+        assert trouble.hint
+        assert str(trouble) == f"nord-pool: {condition.value}: what happened"
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.binary(max_size=80)
+    | st.recursive(st.none() | st.floats() | st.text(), st.lists).map(lambda v: json.dumps(v).encode())
+)
+def test_no_body_stops_a_caller_or_becomes_a_price(tmp_path_factory, player, reply, body):
+    player.plays(reply(body))
+    known = feed(tmp_path_factory.mktemp("cache"), EnergyCharts("DE-LU", player.url)).known(WINDOW, NOW)
+    assert (known.series, conditions(known)) == (None, [Condition.GARBAGE])

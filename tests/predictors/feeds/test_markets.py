@@ -1,0 +1,33 @@
+"""Zones and markets by their names."""
+
+import pytest
+
+from offpeak.errors import BadSetting
+from offpeak.zones import parse_zone
+from predictors.feeds.markets import BY_ZONE, MARKETS, market_of
+
+
+def test_names_are_unique_and_clocks_exist():
+    assert len(BY_ZONE) == len(MARKETS)
+    for market in MARKETS:
+        parse_zone(market.clock)
+        assert market.publication.next_after(1_730_674_800) > 1_730_674_800
+
+
+def test_every_zone_is_known_to_entsoe():
+    mappings = pytest.importorskip("entsoe.mappings")
+    for market in MARKETS:
+        if market.entsoe:
+            assert mappings.lookup_area(market.entsoe)
+
+
+def test_a_zone_and_a_place():
+    assert (market_of("DE-LU").nord_pool, market_of("SE4").maps) == ("GER", "SE-SE4")
+    assert market_of("CAISO/TH_NP15_GEN-APND").place == "TH_NP15_GEN-APND"
+
+
+@pytest.mark.parametrize("text", ["DE_LU", "", "CAISO", "CAISO/", "DE-LU/Berlin", "/x"])
+def test_what_is_no_zone(text):
+    with pytest.raises(BadSetting, match=r"feeds\.zone") as problem:
+        market_of(text)
+    assert problem.value.hint

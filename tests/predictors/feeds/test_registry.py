@@ -1,0 +1,64 @@
+"""From settings to feeds: every name makes a source of that name."""
+
+from pathlib import Path
+
+import pytest
+
+from offpeak.errors import BadSetting
+from offpeak.feed_settings import FeedSettings
+from offpeak.settings import CarbonSettings, PriceSettings
+from predictors.feeds.registry import SOURCES, Site, carbon_feed, price_feed, temperature_feed
+
+FILE = Path("prices_eur_per_mwh.csv")
+SITE = Site(FeedSettings(zone="DE-LU", place="52.52, -13.4"), FILE, tariff="on=90EUR/MWh,off=30EUR/MWh")
+
+
+@pytest.mark.parametrize(("what", "name"), [(what, name) for what, names in SOURCES.items() for name in names])
+def test_every_source_has_the_name_of_its_row(what, name):
+    source = SOURCES[what][name](SITE)
+    assert source.name == name
+    assert source.own == (name in {"file", "tariff"})
+
+
+def test_feeds_in_the_order_of_the_settings(tmp_path):
+    feeds = FeedSettings(prices=("nord-pool", "file"), zone="DE-LU", cache=tmp_path, timeout_s=5)
+    feed = price_feed(feeds, PriceSettings(file=FILE))
+    assert [source.name for source in feed.sources] == ["nord-pool", "file"]
+    assert (feed.cache, feed.quantity.unit) == (tmp_path / "prices_DE-LU_EUR_MWh.csv", "EUR/MWh")
+    assert (str(feed.clock), feed.limit_s, feed.sources[0].timeout_s) == ("Europe/Brussels", 15, 5)
+
+
+def test_each_quantity_has_a_cache_of_its_own():
+    names = FeedSettings(("tariff",), ("electricity-maps",), ("open-meteo",), "DE-LU", place="52.52,13.41")
+    feeds = [price_feed(names, PriceSettings()), carbon_feed(names, CarbonSettings()), temperature_feed(names)]
+    assert len({feed.cache for feed in feeds}) == 3
+    assert [feed.quantity.unit for feed in feeds] == ["EUR/MWh", "g/kWh", "degC"]
+
+
+def test_no_names_no_feeds():
+    names = FeedSettings()
+    assert price_feed(names, PriceSettings()) is carbon_feed(names, CarbonSettings()) is temperature_feed(names) is None
+
+
+def test_a_rule_and_a_file_need_no_zone():
+    feed = price_feed(FeedSettings(prices=("file",)), PriceSettings(file=FILE))
+    assert price_feed(FeedSettings(prices=("tariff",)), PriceSettings())
+    assert feed.cache.name == "prices_here_EUR_MWh.csv"
+
+
+@pytest.mark.parametrize(
+    ("feeds", "message"),
+    [
+        (FeedSettings(prices=("energy-chart",), zone="DE-LU"), r"feeds\.prices: 'energy-chart'"),
+        (FeedSettings(prices=("energy-charts",)), r"feeds\.zone: is not set"),
+        (FeedSettings(prices=("file",)), "has no file"),
+        (FeedSettings(prices=("nord-pool", "tariff"), zone="DE-LU"), "tariff stands beside"),
+        (FeedSettings(prices=("nord-pool",), zone="Germany"), r"feeds\.zone: 'Germany'"),
+        (FeedSettings(temperature=("open-meteo",)), r"feeds\.place"),
+        (FeedSettings(temperature=("open-meteo",), place="91,0"), r"feeds\.place"),
+    ],
+)
+def test_settings_that_make_no_feed(feeds, message):
+    with pytest.raises(BadSetting, match=message) as problem:
+        price_feed(feeds, PriceSettings()) or temperature_feed(feeds)
+    assert problem.value.hint

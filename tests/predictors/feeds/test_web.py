@@ -1,0 +1,97 @@
+"""One GET against a server that fails in every way, and against no server at all."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import FiniteFloat
+
+from predictors.feeds.condition import Condition, Trouble
+from predictors.feeds.json_answer import Shape, read_json
+from predictors.feeds.web import LONGEST_RETRY_S, Ask, get
+
+
+class Prices(Shape):
+    unit: str
+    price: tuple[FiniteFloat | None, ...]
+
+
+def ask(url: str) -> Ask:
+    return Ask("test", url, {"key": "the-secret-key"}, {"auth-token": "the-secret-key"}, timeout_s=0.3)
+
+
+def test_a_body(player, reply):
+    player.plays(reply(b"all of it"))
+    assert get(ask(f"{player.url}/price")) == b"all of it"
+    path, query, headers = player.asked[0]
+    assert (path, query, headers["auth-token"]) == ("/price", {"key": "the-secret-key"}, "the-secret-key")
+
+
+def test_each_fault_has_its_name(player, faults):
+    for condition, fault in faults.items():
+        player.plays(fault)
+        found = get(ask(player.url))
+        if isinstance(found, bytes):
+            found = read_json("test", found, Prices)
+        assert isinstance(found, Trouble)
+        assert str(found.condition) == condition
+        assert "the-secret-key" not in f"{found!r} {found} {found.hint}"
+
+
+def test_nobody_listens(closed_url):
+    assert get(ask(closed_url)).condition is Condition.REFUSED
+
+
+def test_no_such_host():
+    assert get(ask("http://nowhere.invalid")).condition in {Condition.NO_NETWORK, Condition.HANGING}
+
+
+def test_a_server_that_speaks_no_tls_is_not_trusted(player):
+    assert get(ask(player.url.replace("http:", "https:"))).condition is Condition.UNTRUSTED
+
+
+def test_an_answer_that_breaks_off(player, reply):
+    player.plays(reply(b'{"unit": "EUR', length=5000))
+    assert get(ask(player.url)).condition is Condition.UNAVAILABLE
+
+
+def test_a_redirection_would_take_the_key_along(player, reply):
+    player.plays(reply(b"", 302, {"Location": f"{player.url}/elsewhere"}))
+    assert get(ask(player.url)).condition is Condition.GARBAGE
+    assert len(player.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [
+        ("120", 120),
+        ("Mon, 04 Nov 2024 12:01:00 GMT", 60),
+        ("Mon, 04 Nov 2024 11:00:00 GMT", 0),
+        ("soon", 0),
+        ("9999999999", LONGEST_RETRY_S),
+    ],
+)
+def test_how_long_the_service_wants_peace(player, reply, written, seconds):
+    player.plays(reply(b"", 429, {"Retry-After": written, "Date": "Mon, 04 Nov 2024 12:00:00 GMT"}))
+    assert get(ask(player.url)).retry_after_s == seconds
+
+
+@given(st.binary(max_size=60))
+def test_no_bytes_raise(body):
+    assert isinstance(read_json("test", body, Prices), Trouble)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"unit": "EUR", "price": [1',
+        '{"unit": "EUR", "price": ["1"]}',
+        '{"unit": "EUR", "price": [true]}',
+        '{"unit": "EUR", "price": [NaN]}',
+        '{"unit": "EUR", "price": [1e999]}',
+        '{"unit": null, "price": []}',
+        '{"price": []}',
+        "[]",
+    ],
+)
+def test_values_are_not_guessed(text):
+    assert read_json("test", text.encode(), Prices).condition is Condition.GARBAGE

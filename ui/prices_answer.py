@@ -1,0 +1,90 @@
+"""What `offpeak prices` answers: asks the feed that the settings name, and prints or draws what is known."""
+
+import time
+from dataclasses import replace
+from datetime import date, datetime, tzinfo
+
+import numpy as np
+import typer
+
+from offpeak.errors import BadInput, BadPrices
+from offpeak.prices.lay import parse_start
+from offpeak.settings import Settings
+from offpeak.zones import DAY_S, local_days, machine_zone, to_unix_s
+from predictors.feeds.condition import INCOMPLETE
+from predictors.feeds.feed import Feed
+from predictors.feeds.markets import market_of
+from predictors.feeds.port import Window
+from predictors.feeds.registry import price_feed
+from ui.prices_command import Request
+from ui.prices_json import prices_json
+from ui.prices_plot import check_plot, write_plot
+from ui.prices_text import KnownPrices, print_prices
+
+EUROPEAN, AMERICAN = ("energy-charts", "nord-pool"), ("us-markets",)
+SHOWN_DAYS = 2
+
+
+def answer(settings: Settings, request: Request) -> None:
+    """Print the known prices; BadPrices if there is none in that time."""
+    if request.plot:
+        check_plot(request.plot)
+    feed = feed_of(settings)
+    zone = feed.clock if settings.feeds.zone else machine_zone()
+    window = window_of(request, int(time.time()), zone)
+    known = feed.known(window, int(time.time()))
+    if known.series is None:
+        said = "; ".join(str(trouble) for trouble in known.troubles)
+        hints = [trouble.hint for trouble in known.troubles if trouble.condition not in INCOMPLETE]
+        hint = hints[0] if hints else "--from and --to ask for another time"
+        raise BadPrices(f"no price is known of that time: {said}", hint=hint)
+    prices = KnownPrices(settings.feeds.zone, window, zone, known, known.series)
+    if request.plot:
+        write_plot(prices, request.plot)
+    if request.as_json:
+        typer.echo(prices_json(prices))
+    else:
+        print_prices(prices)
+
+
+def feed_of(settings: Settings) -> Feed:
+    """Return the feed of the settings; where they name no source, what the zone's is, else the file or the tariff."""
+    names = settings.feeds.prices or _usual(settings)
+    feed = price_feed(replace(settings.feeds, prices=names), settings.prices)
+    assert feed is not None
+    return feed
+
+
+def _usual(settings: Settings) -> tuple[str, ...]:
+    if settings.feeds.zone is not None:
+        return EUROPEAN if market_of(settings.feeds.zone).entsoe else AMERICAN
+    return ("file",) if settings.prices.file else ("tariff",)
+
+
+def window_of(request: Request, now_s: int, zone: tzinfo) -> Window:
+    """Return the time that is asked for; BadInput unless it is one."""
+    from_s = _unix_s(request.from_text, zone) if request.from_text else _midnight_s(now_s, zone)
+    until_s = _unix_s(request.to_text, zone) if request.to_text else _midnight_s(from_s, zone, SHOWN_DAYS)
+    if until_s <= from_s:
+        raise BadInput("--to is not after --from", hint="--to 2026-01-03 is the end of 2 January")
+    return Window(from_s, until_s)
+
+
+def _unix_s(text: str, zone: tzinfo) -> int:
+    start = parse_start(text, zone)
+    if isinstance(start, datetime):
+        return int(start.timestamp())
+    return _midnights_s(np.array([(start - date(1970, 1, 1)).days]), zone)[0]
+
+
+def _midnight_s(unix_s: int, zone: tzinfo, days_on: int = 0) -> int:
+    """Return the last midnight up to an instant, or so many days after it."""
+    days = local_days(unix_s, unix_s + (days_on + 1) * DAY_S, zone)
+    midnights = _midnights_s(days, zone)
+    today = max(at for at, midnight_s in enumerate(midnights) if midnight_s <= unix_s)
+    return midnights[today + days_on]
+
+
+def _midnights_s(local_day: np.ndarray, zone: tzinfo) -> list[int]:
+    unix_s, _ = to_unix_s(local_day.astype(np.int64) * DAY_S, zone)
+    return [int(each) for each in unix_s]
