@@ -166,7 +166,7 @@ def advance_powered(
                 expect_needs(state, power, capacity)
         if now.deciding != ORDER_ASKED:
             now.deciding = 0
-            set_target(state, power, capacity)
+            set_target(state, power, depths, capacity)
             shrink_to_target(state, power, depths, capacity, course)
             if refresh_free(state, power, capacity):
                 want_pass(state, rules)

@@ -65,11 +65,11 @@ def usable_nodes(power: Power) -> int:
 
 
 @part
-def widest_waiting(state: State, power: Power) -> int:
-    """Return how many nodes the widest waiting job needs that fits on those that have not failed."""
+def widest_waiting(state: State, power: Power, depths: DepthTable) -> int:
+    """Return how many nodes the widest waiting job needs, of those that fit on nodes that work or will be repaired."""
     now = state.scalars[0]
     units = power.scalars[0].units_per_node
-    most = usable_nodes(power) * units
+    most = usable_nodes(power) * units if depths.repair_s == NEVER else len(power.ready_s) * units
     widest = 0
     for position in range(now.head, now.tail):
         size = state.queue.size[index(position)]
@@ -79,7 +79,7 @@ def widest_waiting(state: State, power: Power) -> int:
 
 
 @part
-def set_target(state: State, power: Power, rules: CapacityRules) -> None:
+def set_target(state: State, power: Power, depths: DepthTable, rules: CapacityRules) -> None:
     """Let the target follow the queue: up and down between two levels, or up for a job wider than it.
 
     Two levels: Lawson and Smirni, "Power-aware resource allocation in high-end systems via online simulation", ICS
@@ -91,9 +91,9 @@ def set_target(state: State, power: Power, rules: CapacityRules) -> None:
         in_use = power.nodes_in[ACTIVE] - nodes.idle_nodes
         if nodes.target > rules.low and in_use > rules.low:
             return
-        nodes.target = rules.low if widest_waiting(state, power) <= rules.low else high
+        nodes.target = rules.low if widest_waiting(state, power, depths) <= rules.low else high
     elif rules.raise_for_wide and state.scalars[0].waiting > 0:
-        nodes.target = max(nodes.target, widest_waiting(state, power))
+        nodes.target = max(nodes.target, widest_waiting(state, power, depths))
 
 
 @part

@@ -307,8 +307,9 @@ class PlainPower(PlainScheduler):
         return self.course.after_s[self.row].tolist()
 
     def widest_waiting(self) -> int:
-        """Return the nodes that the widest waiting job needs, of those that the nodes that are left can run."""
-        return max((n for n in map(self.nodes_for, self.queue) if n <= self.usable()), default=0)
+        """Return the nodes that the widest waiting job needs, of those that working or repaired nodes can run."""
+        most = len(self.nodes) if self.repairs else self.usable()
+        return max((n for n in map(self.nodes_for, self.queue) if n <= most), default=0)
 
     def set_target(self) -> None:
         if self.capacity.low:
