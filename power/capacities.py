@@ -81,4 +81,5 @@ def _kind(text: str) -> Kind:
     for kind in CAPACITIES:
         if kind.name == name:
             return kind
-    raise BadInput(f"unknown capacity policy {name!r}", hint=did_you_mean(name, [kind.name for kind in CAPACITIES]))
+    known = ("front", *(kind.name for kind in CAPACITIES))
+    raise BadInput(f"unknown capacity policy {name!r}", hint=did_you_mean(name, known))

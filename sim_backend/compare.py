@@ -102,7 +102,7 @@ def _replay_all(
         # Always from the prices as given: what was continued once must not be continued from.
         reaching = replace(case, prices=replace(case.prices, laid=case.prices.laid.until(needed_s)))
         peaks = peak_times(reaching.prices)
-        schedules = [_replay(case, policy, peaks, progress) for policy in policies]
+        schedules = [_replay(case, policy, peaks, needed_s, progress) for policy in policies]
         until_s = max(int(schedule.end_s.max()) for schedule in schedules)
         left = sum(
             int(np.count_nonzero(schedule.start_s == NOT_YET)) for schedule in schedules if not failed_nodes(schedule)
@@ -136,12 +136,22 @@ def guessed_end_s(case: Case) -> int:
     return last_s + (last_s - first_s) // 10 + int(jobs.runtime_s.max()) + A_MONTH_S
 
 
-def _replay(case: Case, policy: Policy, peaks: PeakTimes, progress: Callable[[str, int], None] | None) -> Schedule:
+def _replay(
+    case: Case, policy: Policy, peaks: PeakTimes, until_s: int, progress: Callable[[str, int], None] | None
+) -> Schedule:
+    """Replay under a policy; nodes that can sleep go on until that second, by which other policies may not be done."""
     told = (lambda submitted: progress(policy.name, submitted)) if progress else None
     if policy.capacity is not None:
         assert case.nodes is not None
         return replay_powered(
-            case.jobs, case.node_power_w, case.nodes, policy, policy.capacity, peaks=peaks, progress=told
+            case.jobs,
+            case.node_power_w,
+            case.nodes,
+            policy,
+            policy.capacity,
+            peaks=peaks,
+            rest_until_s=until_s,
+            progress=told,
         )
     return replay(
         case.jobs,

@@ -15,7 +15,7 @@ from sim_backend.replay import Schedule
 def powered_usage(schedule: Schedule, usage: Usage, machine: PoweredMachine) -> PoweredUsage:
     """Return the usage with what the nodes did: nothing, where the schedule is of nodes that are always on."""
     if isinstance(schedule, PoweredSchedule):
-        return PoweredUsage(usage, schedule.node_log, machine.node_class)
+        return PoweredUsage(usage, schedule.node_log.until(usage.until_s), machine.node_class)
     always_on = NodeLog(machine.nodes, machine.units_per_node, _none(np.int64), _none(np.int32), _none(np.int8))
     return PoweredUsage(usage, always_on, machine.node_class)
 

@@ -93,11 +93,13 @@ def replay_powered(
     capacity: Capacity,
     *,
     peaks: PeakTimes = NO_PEAKS,
+    rest_until_s: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> PoweredSchedule:
     """Return the schedule of `jobs`, none wider than the machine, under a scheduling and a capacity policy.
 
-    A job that waits for more nodes than have not failed never starts: `start_s` is NOT_YET.
+    After the last job the nodes go on, asleep or awake as the policy wants, until `rest_until_s` if that is given. A
+    job that waits for more nodes than have not failed never starts: `start_s` is NOT_YET.
     """
     begin = time.perf_counter()
     workload = workload_of(jobs, node_power_w, policy)
@@ -109,6 +111,7 @@ def replay_powered(
         slots=len(state.slots.job),
         jobs=len(jobs),
         begin_s=int(state.scalars["now_s"][0]),
+        rest_until_s=int(state.scalars["now_s"][0]) - 1 if rest_until_s is None else rest_until_s,
     )
     if policy.rules.policy == ARRIVAL:
         peaks = NO_PEAKS

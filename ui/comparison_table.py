@@ -117,7 +117,7 @@ def policy_row(outcome: Outcome, *, is_first: bool) -> tuple[str, ...]:
     return (
         outcome.policy,
         figure(outcome.cost),
-        NO_BASELINE if is_first else f"{outcome.saving_pct:z.2f} %",
+        NO_BASELINE if is_first or outcome.never_started else f"{outcome.saving_pct:z.2f} %",
         figure(outcome.energy_kwh / 1000),
         f"{100 * outcome.utilization:.1f} %",
         clock_text(outcome.mean_wait_s),

@@ -152,7 +152,7 @@ def _nodes(name: str, text: str, fleet: Fleet) -> int:
     try:
         value = float(text.removesuffix("%"))
         nodes = math.ceil(fleet.nodes * value / 100) if share else int(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise BadInput(f"capacity policy {name!r}: {text!r} is no number of nodes", hint=f"{name}:5 or 5%") from None
     if not 0 <= nodes <= fleet.nodes:
         raise BadInput(f"capacity policy {name!r}: {text} of {fleet.nodes} nodes", hint="a number from 0 to all")

@@ -130,9 +130,10 @@ def advance_powered(
 ) -> int:
     """Handle all events up to and including second `until_s`.
 
-    Returns PAUSED when later events are left, FINISHED when no job can do anything any more, DECIDE when an external
-    policy has to write `state.window.order`, CAPACITY when one has to write `power.scalars.target` and `reserve`, and
-    LOG_FULL when the log has to be emptied (`log_length` 0) before the next call.
+    Returns PAUSED when later events are left, FINISHED when no job can do anything any more and the nodes need not go
+    on (`rest_until_s`), DECIDE when an external policy has to write `state.window.order`, CAPACITY when one has to
+    write `power.scalars.target` and `reserve`, and LOG_FULL when the log has to be emptied (`log_length` 0) before the
+    next call.
     """
     now = state.scalars[0]
     nodes = power.scalars[0]
@@ -140,10 +141,8 @@ def advance_powered(
         if now.deciding == 0:
             if log_is_full(power):
                 return LOG_FULL
-            if is_over(state):
-                return FINISHED
             at_s = min(next_event_s(state, peaks), next_power_s(power, course))
-            if at_s == NEVER:
+            if at_s == NEVER or (is_over(state) and at_s > nodes.rest_until_s):
                 return FINISHED
             if at_s > until_s:
                 return PAUSED

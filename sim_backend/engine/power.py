@@ -78,6 +78,7 @@ SCALARS = np.dtype(
             "due_s",  # no node is due for a depth before this second
             "limited",  # 1 while nodes are due that a bound keeps awake
             "wake_due_s",  # when nodes have to be woken that must not be before, or NEVER
+            "rest_until_s",  # nodes go on until then when no job is left
             "next_decision_s",  # when a decision from outside is due, or NEVER
             "slept_minute",  # the minute in which nodes were put to sleep last
             "slept_in_minute",  # how many in it
@@ -89,7 +90,14 @@ SCALARS = np.dtype(
 
 
 def all_active(
-    rules: CapacityRules, *, machine_size: int, units_per_node: int, slots: int, jobs: int, begin_s: int
+    rules: CapacityRules,
+    *,
+    machine_size: int,
+    units_per_node: int,
+    slots: int,
+    jobs: int,
+    begin_s: int,
+    rest_until_s: int = 0,
 ) -> Power:
     """Return the power of a machine whose nodes are all active and idle, the highest-numbered first to sleep."""
     nodes = machine_size // units_per_node
@@ -103,6 +111,7 @@ def all_active(
     scalars["slept_minute"] = -1
     scalars["next_wake_ms"] = np.iinfo(np.int64).min
     scalars["due_s"] = begin_s
+    scalars["rest_until_s"] = rest_until_s
     for name in ("next_ready_s", "wake_due_s"):
         scalars[name] = NEVER
     scalars["next_decision_s"] = begin_s if rules.period_s else NEVER

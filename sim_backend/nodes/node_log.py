@@ -1,6 +1,6 @@
 """The node log of a powered replay: which node entered which state when, and how many nodes were in each state."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,11 @@ class NodeLog:
     def units(self) -> int:
         """The allocation units of all nodes."""
         return self.nodes * self.units_per_node
+
+    def until(self, until_s: int) -> "NodeLog":
+        """Return the log without what happens from that second on."""
+        kept = int(np.searchsorted(self.at_s, until_s))
+        return replace(self, at_s=self.at_s[:kept], node=self.node[:kept], state=self.state[:kept])
 
     def counts(self, begin_s: int) -> "StateCounts":
         """Return how many nodes are in each state, from `begin_s` on."""

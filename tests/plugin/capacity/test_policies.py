@@ -101,6 +101,7 @@ def test_a_ramp_in_watts_is_a_number_of_nodes(rate: int, ramp_w: float | None, e
     [
         (timeout, "soon", "capacity policy 'timeout': "),
         (green_pool, "many", "capacity policy 'green-pool': 'many' is no number of nodes"),
+        (green_pool, "inf%", "capacity policy 'green-pool': 'inf%' is no number of nodes"),
         (green_pool, "101", "capacity policy 'green-pool': 101 of 100 nodes"),
         (two_level, "101%", "capacity policy 'two-level': 101% of 100 nodes"),
         (two_level, "-1", "capacity policy 'two-level': -1 of 100 nodes"),
