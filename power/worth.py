@@ -44,7 +44,7 @@ class Lever:
 def levers(
     estimate: Estimate, settings: Settings, baseline: Policy, *, progress: Callable[[int], None] = lambda _: None
 ) -> tuple[Lever, ...]:
-    """Return a row a policy of each lever. `progress` is told how many of REPLAYS are done.
+    """Return a row a policy of each lever. `progress` is told how many of len(LEVERS) * REPLAYS are done.
 
     BadInput if the nodes cannot sleep as the settings say, or the baseline cannot be replayed with nodes that do.
     """
@@ -64,7 +64,11 @@ def _saving(estimate: Estimate, lever: str, policy: str, spread: Spread) -> Savi
 def _replayed(
     estimate: Estimate, settings: Settings, baseline: Policy, progress: Callable[[int], None]
 ) -> tuple[Sequence[Spread], str]:
-    """Return the spreads of the policies of LEVERS against the baseline, and what they are replayed on."""
+    """Return the spreads of the policies of LEVERS against the baseline, and what they are replayed on.
+
+    Each is compared with the baseline alone: beside a policy under which jobs end days later, all would be charged for
+    these days, and sleeping through them would look like a saving.
+    """
     prepared = estimate.prepared
     case, first = lately(prepared.case, DAYS)
     case, note = with_nodes(case, prepared.units_per_node)
@@ -74,12 +78,17 @@ def _replayed(
     def draw_w(rng: Generator) -> Float64:
         return prepared.power.draw_w(rng)[first:]
 
-    outcomes = replay_each(
-        case,
-        (baseline, *policies),
-        range(REPLAYS),
-        seed=settings.power.seed,
-        draw_power=draw_w if prepared.power.is_drawn else None,
-        progress=progress,
-    )
-    return spreads_of(outcomes)[1:], f"{REPLAYS} replays of the last {DAYS} days; {note}"
+    spreads = [
+        spreads_of(
+            replay_each(
+                case,
+                (baseline, policy),
+                range(REPLAYS),
+                seed=settings.power.seed,
+                draw_power=draw_w if prepared.power.is_drawn else None,
+                progress=lambda done, before=at * REPLAYS: progress(before + done),  # type: ignore[misc]
+            )
+        )[1]
+        for at, policy in enumerate(policies)
+    ]
+    return spreads, f"{REPLAYS} replays of the last {DAYS} days; {note}"

@@ -6,7 +6,7 @@ import typer
 
 from offpeak.errors import BadInput
 from offpeak.settings import Settings
-from power.worth import REPLAYS, Lever, levers
+from power.worth import LEVERS, REPLAYS, Lever, levers
 from sim_backend.estimate.savings import MOST_REPLAYS, Estimate, estimate_savings
 from sim_backend.policy import Policy, parse_policy
 from ui.accounting_source import Accounting, accounting_of
@@ -39,7 +39,7 @@ def answer(settings: Settings, request: Request) -> None:
 
 
 def _levers(estimate: Estimate, settings: Settings, baseline: Policy) -> tuple[Lever, ...]:
-    with repeat_progress(REPLAYS) as progress:
+    with repeat_progress(len(LEVERS) * REPLAYS) as progress:
         return levers(estimate, settings, baseline, progress=progress)
 
 
