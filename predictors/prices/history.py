@@ -1,0 +1,96 @@
+"""Prices as they become known: equal steps of a quarter, half or whole hour, in UTC, with gaps."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from offpeak.errors import BadPrices
+from offpeak.jobs import Float64, Int64
+from offpeak.prices.series import Series, value_at
+
+QUARTER_S = 900
+STEPS_S = (900, 1800, 3600)
+# Beyond it a number is a mistake in any currency.
+HIGHEST = 1e9
+
+
+@dataclass(frozen=True)
+class Steps:
+    """`count` equal steps from `start_s` [Unix s] on; BadPrices unless `step_s` is 900, 1800 or 3600 and fits."""
+
+    start_s: int
+    step_s: int
+    count: int
+
+    def __post_init__(self) -> None:
+        if self.step_s not in STEPS_S or self.start_s % QUARTER_S or self.count < 0:
+            raise BadPrices(
+                f"{self.count} steps of {self.step_s} s from Unix second {self.start_s}",
+                hint="a step is 900, 1800 or 3600 s and starts at a quarter of an hour",
+            )
+
+    @property
+    def end_s(self) -> int:
+        """When the last step ends."""
+        return self.start_s + self.count * self.step_s
+
+    @property
+    def quarter_s(self) -> Int64:
+        """The start of each quarter-hour of the steps [Unix s]."""
+        return np.arange(self.start_s, self.end_s, QUARTER_S, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class PriceHistory:
+    """`price[i]` [currency per MWh] holds for `step_s` from `start_s + i * step_s`; what is not finite is unknown."""
+
+    start_s: int
+    step_s: int
+    price: Float64
+
+    @property
+    def steps(self) -> Steps:
+        """The steps that the prices are of."""
+        return Steps(self.start_s, self.step_s, len(self.price))
+
+    def quarters(self) -> Float64:
+        """Return the price of each quarter-hour, NaN where none is known."""
+        each = np.repeat(np.asarray(self.price, np.float64), self.steps.step_s // QUARTER_S)
+        return np.where(np.abs(each) <= HIGHEST, each, np.nan)
+
+
+def history_of(series: Series) -> PriceHistory:
+    """Return the series by quarter-hours; what begins or ends within one counts where it holds at its start."""
+    quarter_s = np.arange(-(-int(series.start_s[0]) // QUARTER_S) * QUARTER_S, series.end_s, QUARTER_S, dtype=np.int64)
+    start_s = int(quarter_s[0]) if len(quarter_s) else 0
+    return PriceHistory(start_s, QUARTER_S, value_at(series, quarter_s))
+
+
+def joined(earlier: PriceHistory | None, later: PriceHistory, *, kept_s: int) -> PriceHistory:
+    """Return both by quarter-hours, the later's price where both know one, and of these the last `kept_s` seconds."""
+    parts = [part for part in (earlier, later) if part is not None and len(part.price)]
+    if not parts:
+        return PriceHistory(0, QUARTER_S, np.empty(0))
+    end_s = max(part.steps.end_s for part in parts)
+    start_s = max(min(part.start_s for part in parts), end_s - kept_s)
+    price = np.full((end_s - start_s) // QUARTER_S, np.nan)
+    for part in parts:
+        _lay_over(price, part, start_s)
+    return PriceHistory(start_s, QUARTER_S, price)
+
+
+def _lay_over(price: Float64, part: PriceHistory, start_s: int) -> None:
+    index = (part.steps.quarter_s - start_s) // QUARTER_S
+    quarters = part.quarters()
+    told = (index >= 0) & ~np.isnan(quarters)
+    price[index[told]] = quarters[told]
+
+
+def price_at(history: PriceHistory, unix_s: Int64) -> Float64:
+    """Return the price of each instant, NaN where none is known."""
+    quarters = history.quarters()
+    index = (unix_s - history.start_s) // QUARTER_S
+    inside = (index >= 0) & (index < len(quarters))
+    price = np.full(len(unix_s), np.nan)
+    price[inside] = quarters[index[inside]]
+    return price

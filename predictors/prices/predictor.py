@@ -1,0 +1,111 @@
+"""Prices of coming steps behind the port of all predictors: it learns what is published and forecasts the rest."""
+
+from dataclasses import dataclass
+from datetime import tzinfo
+
+import numpy as np
+
+from offpeak.errors import BadPrices
+from offpeak.jobs import Float64, Int64
+from offpeak.zones import DAY_S, to_local_s
+from predictors.port import Prediction
+from predictors.prices.history import QUARTER_S, PriceHistory, Steps, joined, price_at
+from predictors.prices.members import MEMBERS, Member
+from predictors.prices.outlook import AHEAD_DAYS, Outlook, look_ahead
+from predictors.prices.past import QUARTERS, Past, days_of, mean_known, past_of
+from predictors.prices.spread import offsets
+
+KEPT_S = 744 * DAY_S
+# The course within the hours, where prices are of less than an hour.
+COURSE_DAYS = 28
+PUBLISHED = "published"
+
+
+@dataclass(frozen=True, eq=False)
+class _View:
+    """What is known and what follows from it: `course` float64[96] is a quarter's usual distance to its hour's mean."""
+
+    past: Past
+    course: Float64
+    outlook: Outlook
+
+
+class PricePredictor:
+    """Learns published prices (PriceHistory), predicts those of `Steps`; NaN and infinite prices are gaps to it.
+
+    `zone` is the clock of the market's days; `holidays` names the country, or country and subdivision ("DE-BY"), whose
+    public holidays are days like Sundays, "" for none.
+    """
+
+    def __init__(
+        self, zone: tzinfo, *, holidays: str = "", name: str = "day-ahead price", members: tuple[Member, ...] = MEMBERS
+    ) -> None:
+        self.name = name
+        self._zone, self._holidays, self._members = zone, holidays, members
+        self._history = joined(None, PriceHistory(0, QUARTER_S, np.empty(0)), kept_s=KEPT_S)
+        self._view: _View | None = None
+        self._stale = True
+
+    def learn(self, outcome: PriceHistory, at_s: int) -> None:  # noqa: ARG002 - the port's: these are all known by now
+        """Take in published prices; where some were known for the same time, the new ones hold."""
+        history = joined(self._history, outcome, kept_s=KEPT_S)
+        self._stale |= not _same(history, self._history)
+        self._history = history
+
+    def predict(self, question: Steps, at_s: int) -> Prediction:  # noqa: ARG002 - the port's: nothing here ages
+        """Return the price of each step: as published, else as forecast. BadPrices before any price is known."""
+        view = self._viewed()
+        published = price_at(self._history, question.quarter_s)
+        forecast, spread = _forecast(view, question.quarter_s, self._zone)
+        unknown = np.isnan(published)
+        mean = _by_step(np.where(unknown, forecast, published), question)
+        quantiles = mean[:, None] + _by_step(np.where(unknown[:, None], spread, 0.0), question)
+        all_known = ~_by_step(unknown.astype(np.float64), question).astype(bool)
+        return Prediction(mean, quantiles, tuple(PUBLISHED if known else view.outlook.basis for known in all_known))
+
+    def _viewed(self) -> _View:
+        if self._view is None or self._stale:
+            self._view = self._new_view()
+            self._stale = False
+        return self._view
+
+    def _new_view(self) -> _View:
+        days = days_of(self._history, self._zone)
+        if len(days.quarter) == 0:
+            raise BadPrices("no day of prices is known to forecast from", hint="check the price feed or file")
+        past = past_of(days, ahead=AHEAD_DAYS + 1, holidays=self._holidays)
+        track = self._view.outlook.track if self._view else {}
+        return _View(past, _course(days.quarter), look_ahead(past, self._members, track))
+
+
+def _same(one: PriceHistory, other: PriceHistory) -> bool:
+    return one.start_s == other.start_s and np.array_equal(one.price, other.price, equal_nan=True)
+
+
+def _course(quarter: Float64) -> Float64:
+    by_hour = quarter[-COURSE_DAYS:].reshape(-1, 24, QUARTERS // 24)
+    distance = (by_hour - by_hour.mean(axis=2, keepdims=True)).reshape(-1, QUARTERS)
+    return np.nan_to_num(mean_known(distance, axis=0))
+
+
+def _forecast(view: _View, quarter_s: Int64, zone: tzinfo) -> tuple[Float64, Float64]:
+    """Return the forecast of each quarter-hour, and what to add to it for each of LEVELS."""
+    day, clock_s = np.divmod(to_local_s(quarter_s, zone), DAY_S)
+    price = np.vstack([view.past.price, view.outlook.price])
+    index = _within(day - view.past.first_day, len(price))
+    slot = clock_s // QUARTER_S
+    hour = slot // (QUARTERS // 24)
+    ahead = np.clip(day - view.past.first_day - len(view.past) + 1, 1, AHEAD_DAYS)
+    spreads = np.array([offsets(view.outlook.error, ahead=days) for days in range(1, AHEAD_DAYS + 1)])
+    return price[index, hour] + view.course[slot], spreads[ahead - 1, hour]
+
+
+def _within(index: Int64, days: int) -> Int64:
+    # Beyond the last day that is forecast, the same weekday of the last week that is.
+    weeks = np.maximum(-(-(index - days + 1) // 7), 0)
+    return np.asarray(np.clip(index - 7 * weeks, 0, days - 1))
+
+
+def _by_step(quarters: Float64, question: Steps) -> Float64:
+    each = quarters.reshape(question.count, question.step_s // QUARTER_S, *quarters.shape[1:])
+    return np.asarray(each.mean(axis=1))

@@ -1,0 +1,57 @@
+"""Who counts how much."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from predictors.prices.ensemble import mixed, shares
+
+SPEAKING = np.zeros((3, 24))
+ERRORS = arrays(np.float64, st.tuples(st.integers(0, 12), st.just(3), st.just(24)), elements=st.floats(-1e4, 1e4))
+
+
+def errors_of(*size: float, days: int = 10) -> np.ndarray:
+    return np.tile(np.array(size)[:, None], (days, 1, 24))
+
+
+@given(ERRORS)
+def test_shares_are_a_whole(error):
+    share = shares(error, SPEAKING)
+    assert (share >= 0).all()
+    assert share.sum() == pytest.approx(1)
+
+
+@given(st.lists(st.floats(0.1, 100), min_size=3, max_size=3), st.floats(0.01, 100))
+def test_who_was_less_wrong_counts_more_in_any_currency(size, rate):
+    share = shares(errors_of(*size), SPEAKING)
+    assert np.argmax(share) == np.argmin(size)
+    np.testing.assert_allclose(shares(rate * errors_of(*size), SPEAKING), share, rtol=1e-6)
+
+
+def test_who_says_nothing_counts_nothing():
+    speaking = np.vstack([np.zeros((2, 24)), np.full((1, 24), np.nan)])
+    assert shares(errors_of(1, 1, 0.1), speaking).tolist() == [0.5, 0.5, 0]
+
+
+def test_who_was_right_for_a_day_only_has_to_wait():
+    error = errors_of(1, 2, 0.01)
+    error[:-1, 2] = np.nan
+    assert shares(error, SPEAKING)[2] == 0
+
+
+def test_without_a_history_all_count_alike():
+    np.testing.assert_allclose(shares(np.empty((0, 3, 24)), SPEAKING), 1 / 3)
+
+
+def test_never_wrong_is_best():
+    np.testing.assert_allclose(shares(errors_of(0, 1, 1), SPEAKING), [1, 0, 0], atol=1e-12)
+
+
+def test_mixed_leaves_out_the_silent():
+    forecast = np.array([[1.0] * 24, [3.0] * 24, [np.nan] * 24])
+    share = np.array([0.25, 0.25, 0.5])
+    assert mixed(forecast, share).tolist() == [2.0] * 24
+    assert mixed(np.stack([forecast, forecast + 1]), share)[:, 0].tolist() == [2, 3]
+    assert np.isnan(mixed(forecast, np.array([0.0, 0.0, 1.0]))).all()

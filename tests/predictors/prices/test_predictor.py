@@ -1,0 +1,152 @@
+"""The predictor of prices: published ones are returned, the rest is forecast, and nothing later is known."""
+
+import gzip
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from offpeak.errors import BadPrices
+from offpeak.zones import DAY_S, parse_zone
+from predictors.prices.history import PriceHistory, Steps
+from predictors.prices.members import BLEND, LAST_WEEK, WEEK_MEAN, YESTERDAY
+from predictors.prices.predictor import PUBLISHED, PricePredictor
+
+BRUSSELS = parse_zone("Europe/Brussels")
+QUICK = (YESTERDAY, LAST_WEEK, WEEK_MEAN, BLEND)
+MONDAY_S = 1_609_714_800
+NAN = float("nan")
+
+
+def taught(history: PriceHistory, **how) -> PricePredictor:
+    predictor = PricePredictor(BRUSSELS, **how)
+    predictor.learn(history, history.steps.end_s)
+    return predictor
+
+
+def ask(predictor: PricePredictor, start_s: int, step_s: int = 3600, count: int = 36):
+    return predictor.predict(Steps(start_s, step_s, count), start_s)
+
+
+def finer(history: PriceHistory, step_s: int) -> PriceHistory:
+    return PriceHistory(history.start_s, step_s, np.repeat(history.price, 3600 // step_s))
+
+
+def test_what_is_published_is_returned_and_certain(history):
+    week = history(7)
+    told = ask(taught(week, members=QUICK), week.steps.end_s - 6 * 3600, count=12)
+    np.testing.assert_allclose(told.mean[:6], week.price[-6:])
+    np.testing.assert_allclose(told.quantiles[:6], week.price[-6:, None].repeat(3, axis=1))
+    assert told.basis[:6] == (PUBLISHED,) * 6
+    assert all("days" in basis for basis in told.basis[6:])
+    assert (np.diff(told.quantiles[6:], axis=1) >= 0).all()
+
+
+@pytest.mark.parametrize("step_s", [900, 1800])
+def test_finer_steps_of_hourly_prices_say_the_same(history, step_s):
+    weeks = history(20)
+    hourly = ask(taught(weeks, members=QUICK), weeks.steps.end_s)
+    fine = ask(taught(finer(weeks, step_s), members=QUICK), weeks.steps.end_s, step_s, 36 * 3600 // step_s)
+    np.testing.assert_allclose(fine.mean, hourly.mean.repeat(3600 // step_s))
+
+
+def test_the_course_within_hours_goes_on(history):
+    weeks = finer(history(20), 900)
+    ramp = PriceHistory(weeks.start_s, 900, weeks.price + np.tile([-6.0, -2.0, 2.0, 6.0], len(weeks.price) // 4))
+    told = ask(taught(ramp, members=QUICK), weeks.steps.end_s, 900, 96).mean.reshape(24, 4)
+    np.testing.assert_allclose(told - told.mean(axis=1, keepdims=True), np.tile([-6, -2, 2, 6], (24, 1)), atol=1e-9)
+
+
+@pytest.mark.parametrize("start", ["2021-03-26", "2021-10-29"])
+def test_days_on_which_the_clocks_change(start):
+    start_s = int(np.datetime64(start).astype("datetime64[s]").astype(np.int64)) - DAY_S * 21
+    clock = [9.0 if 8 <= (start_s // 3600 + i) % 24 < 20 else 1.0 for i in range(24 * 21)]
+    told = ask(taught(PriceHistory(start_s, 3600, np.array(clock)), members=QUICK), start_s + DAY_S * 21, count=96)
+    assert np.isfinite(told.mean).all()
+    assert np.ptp(told.mean) > 4
+
+
+def test_three_days_are_enough_and_one_serves(history):
+    for days in (1, 2, 3):
+        told = ask(taught(history(days)), history(days).steps.end_s)
+        assert np.isfinite(told.mean).all()
+        assert np.isfinite(told.quantiles).all()
+
+
+def test_without_prices_it_says_what_is_missing():
+    for predictor in (PricePredictor(BRUSSELS), taught(PriceHistory(MONDAY_S, 3600, np.full(48, NAN)))):
+        with pytest.raises(BadPrices, match="no day of prices is known") as problem:
+            ask(predictor, MONDAY_S)
+        assert problem.value.hint
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(st.one_of(st.floats(), st.floats(-100, 500)), min_size=48, max_size=24 * 12),
+    st.integers(-50, 500),
+    st.sampled_from([900, 1800, 3600]),
+)
+def test_whatever_is_learned_what_is_said_is_finite(price, later_h, step_s):
+    known = np.append(np.array(price), np.full(48, 40.0))
+    told = ask(taught(PriceHistory(MONDAY_S, 3600, known), members=QUICK), MONDAY_S + later_h * 3600, step_s)
+    assert np.isfinite(told.mean).all()
+    assert np.isfinite(told.quantiles).all()
+
+
+def test_later_prices_do_not_change_what_was_said_and_inputs_stay(history):
+    weeks = history(50)
+    price = weeks.price.copy()
+    until = PriceHistory(weeks.start_s, 3600, weeks.price[: 24 * 40])
+    before = ask(taught(until), until.steps.end_s)
+    predictor = taught(until)
+    again = ask(predictor, until.steps.end_s)
+    predictor.learn(weeks, weeks.steps.end_s)
+    np.testing.assert_array_equal(before.mean, again.mean)
+    np.testing.assert_array_equal(weeks.price, price)
+    assert ask(predictor, until.steps.end_s).basis == (PUBLISHED,) * 36
+
+
+def test_it_can_be_kept_and_woken(history):
+    predictor = taught(history(30))
+    ask(predictor, history(30).steps.end_s)
+    woken = pickle.loads(pickle.dumps(predictor))
+    end_s = history(30).steps.end_s
+    np.testing.assert_array_equal(ask(woken, end_s).mean, ask(predictor, end_s).mean)
+
+
+def test_far_ahead_the_last_week_goes_on(history):
+    weeks = history(20)
+    predictor = taught(weeks, members=QUICK)
+    end_s = weeks.steps.end_s
+    np.testing.assert_array_equal(ask(predictor, end_s + 28 * DAY_S).mean, ask(predictor, end_s).mean)
+
+
+def test_texas_in_june_2014(shared):
+    text = (shared / "data" / "xsede_2014" / "XSEDE" / "Texas.csv").read_text()
+    price = np.array(text.split()[1:], float).reshape(30, 24)
+    said = [ask_day(price, day) for day in range(7, 30)]
+    assert 100 * np.mean(np.abs(np.array(said) / price[7:] - 1)) <= 6.5
+
+
+def ask_day(price: np.ndarray, day: int) -> np.ndarray:
+    known = PriceHistory(MONDAY_S, 3600, price[:day].ravel())
+    return ask(taught(known), MONDAY_S + day * DAY_S, count=24).mean
+
+
+def test_a_month_of_the_german_market(shared):
+    file = shared / "data" / "prices" / "epf" / "DE_2y_price_and_published_forecasts.csv.gz"
+    with gzip.open(file, "rt") as rows:
+        price = np.array([row.split(",")[1] for row in rows][1:], float)
+    predictor = PricePredictor(parse_zone("UTC"), holidays="DE")
+    wrong, naive, inside = [], [], []
+    start_s = 1_451_865_600  # 2016-01-04
+    for day in range(400, 428):
+        predictor.learn(PriceHistory(start_s, 3600, price[: 24 * day]), start_s + day * DAY_S)
+        told, happened = ask(predictor, start_s + day * DAY_S, count=24), price[24 * day : 24 * day + 24]
+        wrong.append(np.abs(told.mean - happened).mean())
+        naive.append(np.abs(price[24 * day - 168 : 24 * day - 144] - happened).mean())
+        inside.append(np.mean((happened >= told.quantiles[:, 0]) & (happened <= told.quantiles[:, 2])))
+    assert np.mean(wrong) < 0.7 * np.mean(naive)
+    assert 0.65 < np.mean(inside) < 0.95

@@ -1,0 +1,38 @@
+"""Intervals from past errors."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from predictors.prices.spread import offsets
+
+ERRORS = arrays(np.float64, st.tuples(st.integers(0, 30), st.just(24)), elements=st.floats(-1e3, 1e3))
+
+
+@given(ERRORS, st.integers(1, 7))
+def test_quantiles_rise(error, ahead):
+    offset = offsets(error, ahead=ahead)
+    assert offset.shape == (24, 3)
+    assert (np.diff(offset, axis=1) >= 0).all()
+
+
+def test_at_least_four_of_five_errors_of_the_same_kind_lie_inside():
+    random = np.random.default_rng(4)
+    hour = 1 + np.arange(24) / 6
+    offset = offsets(random.laplace(0, hour, (28, 24)), ahead=1)
+    coming = random.laplace(0, hour, (400, 24))
+    inside = (coming >= offset[:, 0]) & (coming <= offset[:, 2])
+    assert 0.8 < inside.mean() < 0.9
+    assert offset[23, 2] > 2 * offset[0, 2]
+
+
+def test_further_ahead_is_less_certain():
+    error = np.random.default_rng(5).normal(0, 1, (28, 24))
+    one, three = offsets(error, ahead=1), offsets(error, ahead=3)
+    assert (three[:, 2] - three[:, 0] > one[:, 2] - one[:, 0]).all()
+
+
+def test_one_sided_errors_move_the_interval():
+    assert offsets(np.full((28, 24), 2.0), ahead=1) == pytest.approx(2.0)
