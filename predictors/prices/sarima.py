@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 
+from offpeak.errors import BadInput
 from offpeak.jobs import Float64
 from predictors.prices.naive import yesterday
 from predictors.prices.one_thread import one_thread
@@ -19,10 +20,11 @@ SEASONAL = (1, 0, 1, 24)
 
 
 def sarima(past: Past) -> Float64:
-    """Return the coming day's 24 prices; yesterday's where the fit fails or diverges beyond numbers."""
-    # Before `one_thread`, which reaches only what is loaded by then.
-    import statsmodels.tsa.statespace.sarimax  # noqa: F401
+    """Return the coming day's 24 prices; yesterday's where the fit fails or diverges beyond numbers.
 
+    BadInput where statsmodels is not installed.
+    """
+    _load()
     known = past.price[-LEARNED_DAYS:].ravel()
     scale = float(known.std()) or 1.0
     try:
@@ -30,6 +32,16 @@ def sarima(past: Past) -> Float64:
     except (np.linalg.LinAlgError, ValueError):
         return yesterday(past)
     return np.where(np.isfinite(forecast), forecast, yesterday(past))
+
+
+def _load() -> None:
+    # Before `one_thread`, which reaches only what is loaded by then.
+    try:
+        import statsmodels.tsa.statespace.sarimax  # noqa: F401
+    except ImportError:
+        raise BadInput(
+            "SARIMA needs statsmodels, which is not installed", hint="`pip install 'offpeak[predictors]'`"
+        ) from None
 
 
 @one_thread
