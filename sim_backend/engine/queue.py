@@ -1,7 +1,7 @@
 """The queue: submissions join at its end, started jobs leave holes, who was passed over is remembered."""
 
 from offpeak.compiled import index, part
-from predictors.run_time import predict_run_time
+from predictors.run_times.last_two_kernel import predict_run_time
 from sim_backend.engine.fitting import forget
 from sim_backend.engine.rules import EXACT_RUNTIME, PREDICTED_RUNTIME, Rules
 from sim_backend.engine.state import NEVER, NOT_YET, State, Workload

@@ -1,7 +1,7 @@
 """Jobs that start and end. Where all nodes are up nobody asks which ones a job holds: its units are only counted."""
 
 from offpeak.compiled import index, part
-from predictors.run_time import learn_run_time
+from predictors.run_times.last_two_kernel import learn_run_time
 from sim_backend.engine.ends import drop_first, push
 from sim_backend.engine.profile import add_free, held_until_s
 from sim_backend.engine.rules import EXACT_RUNTIME, PREDICTED_RUNTIME, Rules

@@ -93,7 +93,7 @@ class State(NamedTuple):
 
     `ends` is a binary heap of the slots of all running jobs by (end, start number), not kept where each job ends when
     expected; `expected` holds the slots of those that still hold nodes, sorted by (expected end, start): 4 bytes each,
-    as they are moved a lot. `recent_s` is what predictors.run_time has learned,
+    as they are moved a lot. `recent_s` is what predictors.run_times.last_two_kernel has learned,
     `start_s` the result: the start of each job, NOT_YET before it.
     """
 

@@ -1,0 +1,1 @@
+"""Predictions of what a job will draw per allocated unit [W]."""

@@ -1,0 +1,75 @@
+"""What a predictor's own latest errors say about its next: quantiles that follow when it gets better or worse.
+
+Conformal prediction over a sliding window: Vovk, Gammerman, Shafer, "Algorithmic learning in a random world", 2005;
+for what drifts, Barber et al., "Conformal prediction beyond exchangeability", Annals of Statistics 51, 2023.
+"""
+
+import math
+from bisect import bisect_left, bisect_right, insort
+from collections import deque
+
+from predictors.port import LEVELS
+
+WINDOW = 500
+LEAST = 1e-9
+PRIOR = tuple(sorted((step / 10 for step in range(-10, 11)), key=abs, reverse=True))
+"""Natural logarithms of actual / predicted from which it begins: a factor of e^0.9 either way encloses 80 %.
+
+Each error that came takes the place of one of them, the outermost first.
+"""
+
+
+class RecentErrors:
+    """The latest errors of one sort of prediction, as log(actual / predicted), and how far off the mean was."""
+
+    def __init__(self) -> None:
+        self._errors = deque(PRIOR)
+        self._rising = sorted(PRIOR)
+        self._shifts = deque([0.0] * len(PRIOR))
+        self._assumed = len(PRIOR)
+
+    def add(self, log_error: float, shift: float) -> None:
+        """Take in an error, and the same as a difference, actual - predicted."""
+        if self._assumed or len(self._errors) == WINDOW:
+            del self._rising[bisect_left(self._rising, self._errors.popleft())]
+            self._shifts.popleft()
+            self._assumed = max(0, self._assumed - 1)
+        self._errors.append(log_error)
+        insort(self._rising, log_error)
+        self._shifts.append(shift)
+
+    def factors(self) -> tuple[float, ...]:
+        """Return for each of LEVELS by what a prediction is to be multiplied to be that quantile, rising."""
+        return tuple(math.exp(self._rising[_rank(level, len(self._rising))]) for level in LEVELS)
+
+    def shift(self) -> float:
+        """Return what is to be added to a prediction to be right on average."""
+        return math.fsum(self._shifts) / len(self._shifts)
+
+
+class ErrorsBySize:
+    """Recent errors of small and of large predictions apart: `edges`, rising, say where one sort ends."""
+
+    def __init__(self, edges: tuple[float, ...]) -> None:
+        self._edges = edges
+        self._errors = [RecentErrors() for _ in range(len(edges) + 1)]
+
+    def add(self, said: float, came: float) -> None:
+        """Take in what was predicted and what came instead."""
+        log_error = math.log(max(came, LEAST) / max(said, LEAST))
+        self._errors_of(said).add(log_error, came - said)
+
+    def corrected(self, said: float) -> tuple[float, ...]:
+        """Return the mean and the quantiles at LEVELS that a prediction stands for."""
+        errors = self._errors_of(said)
+        return (said + errors.shift(), *(said * factor for factor in errors.factors()))
+
+    def _errors_of(self, said: float) -> RecentErrors:
+        return self._errors[bisect_right(self._edges, said)]
+
+
+def _rank(level: float, count: int) -> int:
+    """Return the place from 0 of the empirical quantile, outwards by the one more that is to come."""
+    place = (count + 1) * level
+    outwards = math.floor(place) if level < 0.5 else math.ceil(place)
+    return min(max(outwards - 1, 0), count - 1)

@@ -1,0 +1,1 @@
+"""Predictions of how long a job will run [s]."""

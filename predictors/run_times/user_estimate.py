@@ -1,0 +1,19 @@
+"""The user's estimate as the prediction: what a scheduler goes by that knows nothing else."""
+
+import numpy as np
+
+from offpeak.jobs import Jobs
+from predictors.port import Prediction, certain
+
+
+class UserEstimate:
+    """Learns nothing."""
+
+    name = "estimate"
+
+    def learn(self, _outcome: Jobs, _at_s: int) -> None:
+        """Take no notice."""
+
+    def predict(self, question: Jobs, _at_s: int) -> Prediction:
+        """Return the estimates [s] as if they were certain."""
+        return certain(question.estimate_s.astype(np.float64), "the user's estimate")

@@ -1,0 +1,1 @@
+"""How good predictors are: replayed in time order, so that none can look ahead."""

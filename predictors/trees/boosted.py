@@ -1,0 +1,134 @@
+"""A predictor of jobs by boosted trees: grown again as jobs end, its quantiles corrected by its own recent errors."""
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from offpeak.jobs import Float64, Jobs
+from offpeak.plural import counted
+from predictors.asked import AskedJobs
+from predictors.port import LEVELS, Prediction
+from predictors.recent_errors import ErrorsBySize
+from predictors.trees.forest import Forest
+from predictors.trees.grow import Growth, Lessons, grow
+from predictors.trees.history import History, Schedule
+from predictors.trees.job_features import JobFeatures, categories
+
+MOST_ROWS = 200_000
+GROWTH = Growth()
+SCHEDULE = Schedule()
+
+
+class Quantity(Protocol):
+    """What is predicted of jobs. The trees see it as a share of its `scale`."""
+
+    @property
+    def edges(self) -> tuple[float, ...]:
+        """Predictions as a share of the scale are judged apart on either side of these, rising."""
+        ...
+
+    def actual(self, jobs: Jobs, /) -> Float64:
+        """Return what each job that ended had, NaN where unknown."""
+        ...
+
+    def scale(self, jobs: Jobs, /) -> Float64:
+        """Return above zero what a job's quantity is measured by."""
+        ...
+
+    def bounded(self, value: Float64, jobs: Jobs, /) -> Float64:
+        """Return values float64[n, m] moved into what is possible for each job, above zero if that is."""
+        ...
+
+    def at_first(self, jobs: Jobs, /) -> Float64:
+        """Return what is said before the first forest is grown, float64[n], above zero."""
+        ...
+
+
+class Asked(NamedTuple):
+    """A job that has not ended: what was known of it when it was asked about, what was said, and of what that is an
+    error if it was wrong; forests and what is said before the first err in different ways.
+    """
+
+    features: Float64
+    said: float
+    errors: ErrorsBySize
+
+
+class Boosted:
+    """Predicts a `quantity`. It remembers what it was asked and said until the job ends: from that it learns.
+
+    With `grows_itself` a forest is grown within `learn`, as replays need it. Else the caller does it where it likes:
+    if `is_due`, `grow(predictor.lessons(), predictor.growth)` in a thread or process, then `adopt` the result.
+    """
+
+    def __init__(
+        self, name: str, quantity: Quantity, *, growth: Growth = GROWTH, schedule: Schedule = SCHEDULE,
+        grows_itself: bool = True,
+    ) -> None:  # fmt: skip
+        self.name = name
+        self.growth = growth
+        self._quantity = quantity
+        self._schedule = schedule
+        self._grows_itself = grows_itself
+        self._features = JobFeatures()
+        self._history = History(self._features.columns, MOST_ROWS)
+        self._forest: Forest | None = None
+        self._basis = "no trees yet"
+        self._due_at = schedule.least
+        self._asked: AskedJobs[Asked] = AskedJobs()
+        self._errors = ErrorsBySize(quantity.edges)
+
+    def learn(self, outcome: Jobs, _at_s: int) -> None:
+        """Take in jobs that ended, one after the other; those without a reading teach nothing."""
+        actual = self._quantity.actual(outcome)
+        came = self._quantity.bounded(actual[:, None], outcome)[:, 0] / self._quantity.scale(outcome)
+        category = categories(outcome)
+        for row, job_id in enumerate(outcome.job_id.tolist()):
+            asked = self._asked.take_out(job_id)
+            if np.isnan(came[row]):
+                continue
+            if asked is None:
+                self._history.add(self._features.of(outcome.take(np.array([row])))[0], came[row])
+            else:
+                asked.errors.add(asked.said, float(came[row]))
+                self._history.add(asked.features, came[row])
+            self._features.learn(category[row : row + 1], came[row : row + 1])
+            self._grow_if_due()
+
+    def _grow_if_due(self) -> None:
+        if self.is_due and self._grows_itself:
+            self.adopt(grow(self.lessons(), self.growth))
+
+    def predict(self, question: Jobs, _at_s: int) -> Prediction:
+        """Return what the trees say of each job, corrected by what their latest answers lacked."""
+        features, scale = self._features.of(question), self._quantity.scale(question)
+        said = self._said(question, features) / scale
+        self._asked.remember(
+            question.job_id.tolist(), (Asked(*each, self._errors) for each in zip(features, said.tolist(), strict=True))
+        )
+        corrected = np.array([self._errors.corrected(share) for share in said.tolist()]).reshape(-1, 1 + len(LEVELS))
+        value = self._quantity.bounded(corrected * scale[:, None], question)
+        return Prediction(value[:, 0], value[:, 1:], (self._basis,) * len(question))
+
+    def _said(self, question: Jobs, features: Float64) -> Float64:
+        if self._forest is None:
+            return self._quantity.at_first(question)
+        value = self._forest.answer(features) * self._quantity.scale(question)
+        return self._quantity.bounded(value[:, None], question)[:, 0]
+
+    @property
+    def is_due(self) -> bool:
+        """Whether enough jobs have ended for another forest."""
+        return self._history.count >= self._due_at
+
+    def lessons(self) -> Lessons:
+        """Return a copy of the latest MOST_ROWS outcomes and of what was known of them when they were asked about."""
+        return self._history.lessons()
+
+    def adopt(self, forest: Forest) -> None:
+        """Answer by this forest from now on."""
+        if self._forest is None:
+            self._errors = ErrorsBySize(self._quantity.edges)
+        self._forest = forest
+        self._due_at = self._schedule.next_after(self._history.count)
+        self._basis = f"trees grown from {counted(min(self._history.count, MOST_ROWS), 'job')}"

@@ -1,0 +1,60 @@
+"""A forest of regression trees as plain arrays: nothing of the library that grew it is needed to ask it."""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpeak.errors import BadInput
+from offpeak.jobs import Float64
+from predictors.trees.forest_kernel import add_up
+
+Int32 = NDArray[np.int32]
+LEAF = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """The nodes of all trees in one row of columns; children stand behind their parent, so that every walk ends.
+
+    A node compares column `feature` with `threshold` and goes on at `left` if it is no greater, else at `right`; at NaN
+    `missing_left` decides. `feature` is LEAF where the tree ends in `value`. An answer is `baseline` plus the value
+    that each tree, beginning at its node of `roots`, ends in. `columns` is how many features a question has.
+    """
+
+    feature: Int32
+    threshold: Float64
+    left: Int32
+    right: Int32
+    missing_left: NDArray[np.bool_]
+    value: Float64
+    roots: Int32
+    baseline: float
+    columns: int
+
+    def answer(self, features: Float64) -> Float64:
+        """Return float64[n] for questions float64[n, columns]."""
+        found = np.full(len(features), self.baseline)
+        add_up(self.feature, self.threshold, self.left, self.right, self.missing_left, self.value, self.roots,
+               features, found)  # fmt: skip
+        return found
+
+
+def check(forest: Forest, where: str) -> Forest:
+    """Return the forest if a walk through it can neither leave the arrays nor go on for ever; else BadInput."""
+    nodes = len(forest.feature)
+    columns = [getattr(forest, column.name) for column in fields(Forest)[:6]]
+    inner = np.flatnonzero(forest.feature != LEAF) if all(len(column) == nodes for column in columns) else None
+    if inner is None or not _walkable(forest, inner):
+        raise BadInput(f"{where}: is not a forest of trees", hint="remove the file: it is made again from the history")
+    return forest
+
+
+def _walkable(forest: Forest, inner: NDArray[np.intp]) -> bool:
+    nodes = len(forest.feature)
+    children = np.stack([forest.left[inner], forest.right[inner]]) if len(inner) else np.empty((2, 0), np.int32)
+    ahead = bool((children > inner).all() and (children < nodes).all())
+    asked = forest.feature[inner]
+    known = bool((asked >= 0).all() and (asked < forest.columns).all())
+    rooted = bool((forest.roots >= 0).all() and (forest.roots < nodes).all())
+    return ahead and known and rooted and bool(np.isfinite(forest.value).all()) and bool(np.isfinite(forest.baseline))

@@ -1,0 +1,104 @@
+"""Predictions of power: from the closest jobs, from trees, and from the machine under Linpack."""
+
+from datetime import UTC
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from random_jobs import jobs_of, user_habits
+
+from predictors.job_power.boosted import boosted_power
+from predictors.job_power.flat import Flat
+from predictors.job_power.history import PowerHistory
+from predictors.job_power.hpl import AVERAGE_HPL, HIGHER_THAN_HPL, LIKE_HPL, LOWER_THAN_HPL, HplPower, Linpack
+from predictors.job_power.reading import readings_w
+from predictors.scores.job_exams import power_exam
+from predictors.scores.score import score_of
+from predictors.scores.sit import sit
+from predictors.submitted import as_submitted
+from sim_backend.traces.read import read_log
+
+USER, OTHER = 3, 4
+SPREADS = st.sampled_from([LIKE_HPL, LOWER_THAN_HPL, AVERAGE_HPL, HIGHER_THAN_HPL])
+
+
+def job(*, user=USER, application=1, size=4, power_w=float("nan"), queue=0):
+    return (0, 60, 60, size, user, 0, queue, application, 0, power_w)
+
+
+def learned(*rows):
+    predictor = PowerHistory(at_first_w=200)
+    predictor.learn(jobs_of(rows), 10**6)
+    return predictor
+
+
+def said(predictor, row):
+    given_ = predictor.predict(as_submitted(jobs_of([row])), 10**6)
+    return given_.mean[0], given_.basis[0]
+
+
+def test_the_closest_jobs_decide():
+    predictor = learned(
+        job(power_w=100), job(size=8, power_w=300), job(application=2, size=2, power_w=350), job(user=OTHER, power_w=50)
+    )
+    assert said(predictor, job()) == (100, "jobs of the same user, name and size")
+    assert said(predictor, job(size=16)) == (pytest.approx(160), "jobs of the same user and name")
+    assert said(predictor, job(application=9, size=8)) == (300, "jobs of the same user and size")
+    assert said(predictor, job(application=9, size=9))[1] == "jobs of the same user"
+    assert said(predictor, job(user=77))[1] == "all jobs"
+
+
+def test_without_a_reading_there_is_what_was_said_at_first():
+    assert said(learned(job(), job(power_w=0.0)), job()) == (200, "no job yet")
+
+
+def test_what_no_job_can_draw_is_no_reading():
+    found = readings_w(jobs_of([job(power_w=power_w) for power_w in (0.0, -5.0, float("inf"), 250.0)]))
+    np.testing.assert_array_equal(found, [np.nan, np.nan, np.nan, 250.0])
+
+
+@pytest.mark.parametrize("make", [PowerHistory, boosted_power])
+def test_habits_are_learned_and_four_fifths_lie_in_the_interval(make):
+    jobs = user_habits(1500, 2)
+    exam = power_exam(jobs, jobs.logged_start_s)
+    late = exam.asked_s > exam.asked_s[900]
+    score = score_of(np.where(late, exam.actual, np.nan), sit(make(200), exam), naive=sit(Flat(200), exam))
+    assert score.relative_mae < 0.2
+    assert score.coverage == pytest.approx(0.8, abs=0.08)
+
+
+def test_readings_of_sacct_teach(repository):
+    log = repository / "sim_backend" / "sample" / "sample_sacct.txt.gz"
+    jobs = read_log(str(log), lenient=False, zone=UTC).jobs
+    exam = power_exam(jobs, jobs.logged_start_s)
+    score = score_of(exam.actual, sit(PowerHistory(200), exam), naive=sit(Flat(200), exam))
+    assert score.count > 0
+    assert score.relative_mae < 1
+
+
+def test_a_class_is_a_queue():
+    given_ = Flat(200, {1: 350}).predict(jobs_of([job(queue=0), job(queue=1)]), 0)
+    assert given_.mean.tolist() == [200, 350]
+
+
+def test_power_under_linpack_by_hand():
+    machine = Linpack(hpl_w=400_000, cores=20_000, cores_per_unit=16)
+    assert machine.unit_w == 320
+    low, middle, high = HplPower(machine).predict(jobs_of([job()]), 0).quantiles[0] / machine.unit_w
+    assert (low, middle, high) == pytest.approx((0.68, 1.0, 1.32))
+    assert HplPower(machine, LOWER_THAN_HPL).predict(jobs_of([job()]), 0).mean[0] == pytest.approx(0.8 * machine.unit_w)
+
+
+@given(SPREADS, st.integers(0, 99))
+def test_draws_lie_in_their_spread_and_the_interval_holds_four_fifths(spread, seed):
+    machine = Linpack(hpl_w=1e6, cores=10_000)
+    jobs = jobs_of([job()] * 400)
+    drawn_w = machine.draw_w(jobs, spread, np.random.default_rng(seed))
+    assert (drawn_w >= machine.unit_w * (1 + spread.low) - 1e-9).all()
+    assert (drawn_w <= machine.unit_w * (1 + spread.high) + 1e-9).all()
+    told = HplPower(machine, spread).predict(jobs, 0).quantiles
+    inside = (told[:, 0] - 1e-9 <= drawn_w) & (drawn_w <= told[:, -1] + 1e-9)
+    assert inside.mean() >= 0.7
+    again_w = machine.draw_w(jobs, spread, np.random.default_rng(seed))
+    assert drawn_w.tolist() == again_w.tolist()

@@ -1,0 +1,124 @@
+"""The laws of all predictors, whatever they predict: each takes a subject and an exam that hypothesis drew."""
+
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from hypothesis.strategies import SearchStrategy
+
+from predictors.port import LEVELS, Prediction
+from predictors.scores.exam import Exam
+from predictors.scores.sit import sit
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A predictor under test: how one is made that has learned nothing, and exams for it.
+
+    `lowest` is the least that its quantity can be. `same_in_blocks` states that what it learns does not depend on how
+    outcomes of a second are handed over.
+    """
+
+    name: str
+    make: Callable[[], Any]
+    exams: SearchStrategy[Exam[Any, Any]]
+    lowest: float = 0.0
+    same_in_blocks: bool = True
+
+
+def inputs_are_not_changed(subject: Subject, exam: Exam) -> None:
+    predictor, at_s = subject.make(), latest_s(exam)
+    before = pickle.dumps((exam.questions, exam.outcomes))
+    predictor.predict(exam.questions, at_s)
+    predictor.learn(exam.outcomes, at_s)
+    predictor.predict(exam.questions, at_s)
+    assert pickle.dumps((exam.questions, exam.outcomes)) == before
+
+
+def answers_are_possible(subject: Subject, exam: Exam) -> None:
+    possible(sit(subject.make(), exam), len(exam.questions), subject.lowest)
+
+
+def nothing_need_be_learned(subject: Subject, exam: Exam) -> None:
+    possible(subject.make().predict(exam.questions, latest_s(exam)), len(exam.questions), subject.lowest)
+
+
+def the_same_twice(subject: Subject, exam: Exam) -> None:
+    assert_same(sit(subject.make(), exam), sit(subject.make(), exam))
+
+
+def a_pickled_one_goes_on_as_before(subject: Subject, exam: Exam) -> None:
+    predictor = subject.make()
+    sit(predictor, exam)
+    assert_same(*asked_again([predictor, pickle.loads(pickle.dumps(predictor))], exam))
+
+
+def asking_again_changes_nothing(subject: Subject, exam: Exam) -> None:
+    predictor = subject.make()
+    sit(predictor, exam)
+    assert_same(*asked_again([predictor, predictor], exam))
+
+
+def asked_together_as_one_by_one(subject: Subject, exam: Exam) -> None:
+    predictor, at_s = subject.make(), latest_s(exam)
+    predictor.learn(exam.outcomes, at_s)
+    together = predictor.predict(exam.questions, at_s)
+    for row in range(len(exam.questions)):
+        alone = predictor.predict(exam.questions.take(np.array([row])), at_s)
+        assert_same(alone, Prediction(together.mean[[row]], together.quantiles[[row]], (together.basis[row],)))
+
+
+def learned_in_a_block_as_one_by_one(subject: Subject, exam: Exam) -> None:
+    if not subject.same_in_blocks:
+        return
+    block, single, at_s = subject.make(), subject.make(), latest_s(exam)
+    for predictor in (block, single):
+        predictor.predict(exam.questions, at_s)
+    block.learn(exam.outcomes, at_s)
+    for row in range(len(exam.outcomes)):
+        single.learn(exam.outcomes.take(np.array([row])), at_s)
+    assert_same(*asked_again([block, single], exam))
+
+
+LAWS = (
+    inputs_are_not_changed,
+    answers_are_possible,
+    nothing_need_be_learned,
+    the_same_twice,
+    a_pickled_one_goes_on_as_before,
+    asking_again_changes_nothing,
+    asked_together_as_one_by_one,
+    learned_in_a_block_as_one_by_one,
+)
+
+
+def latest_s(exam: Exam) -> int:
+    """Return a second at which all that becomes known is known."""
+    return int(max([0, *exam.known_s, *exam.asked_s]))
+
+
+def asked_again(predictors: list, exam: Exam) -> list[Prediction]:
+    """Return what each says to all questions."""
+    return [predictor.predict(exam.questions, latest_s(exam)) for predictor in predictors]
+
+
+def possible(given: Prediction, count: int, lowest: float) -> None:
+    """Fail unless there are `count` answers that are finite, not too low, with rising quantiles and a basis."""
+    assert given.mean.shape == (count,)
+    assert given.quantiles.shape == (count, len(LEVELS))
+    assert np.isfinite(given.mean).all()
+    assert np.isfinite(given.quantiles).all()
+    assert (given.mean >= lowest).all()
+    assert (given.quantiles >= lowest).all()
+    assert (np.diff(given.quantiles, axis=1) >= 0).all()
+    assert len(given.basis) == count
+    assert all(given.basis)
+
+
+def assert_same(one: Prediction, other: Prediction) -> None:
+    """Fail unless both say the same, to the last bit."""
+    assert one.mean.tolist() == other.mean.tolist()
+    assert one.quantiles.tolist() == other.quantiles.tolist()
+    assert one.basis == other.basis

@@ -1,0 +1,25 @@
+"""On a real log, at a real machine's pace: trees are better than the user, and their interval holds what it says."""
+
+from datetime import UTC
+
+import numpy as np
+import pytest
+
+from predictors.run_times.boosted import boosted_run_time
+from predictors.run_times.user_estimate import UserEstimate
+from predictors.scores.job_exams import run_time_exam
+from predictors.scores.score import score_of
+from predictors.scores.sit import sit
+from sim_backend.traces.read import read_log
+
+JOBS = 4000
+
+
+def test_kth_sp2(shared):
+    log = shared / "data" / "traces" / "KTH-SP2-1996-2.1-cln.swf.gz"
+    jobs = read_log(str(log), lenient=False, zone=UTC).jobs.take(np.arange(JOBS))
+    exam = run_time_exam(jobs, jobs.logged_start_s)
+    actual = np.where(np.arange(JOBS) < 1000, np.nan, exam.actual)
+    score = score_of(actual, sit(boosted_run_time(), exam), naive=sit(UserEstimate(), exam))
+    assert score.relative_mae < 0.9
+    assert score.coverage == pytest.approx(0.8, abs=0.05)

@@ -1,0 +1,20 @@
+"""Jobs as they are known at submission."""
+
+import numpy as np
+from hypothesis import given
+from random_jobs import populations
+
+from predictors.submitted import as_submitted
+
+TOLD_BY_TIME = ("runtime_s", "logged_start_s", "node_power_w")
+
+
+@given(populations)
+def test_only_what_time_tells_is_masked(jobs):
+    known = as_submitted(jobs)
+    assert (known.runtime_s == -1).all()
+    assert (known.logged_start_s == -1).all()
+    assert np.isnan(known.node_power_w).all()
+    for name in ("job_id", "submit_s", "estimate_s", "size", "user", "group", "queue", "application"):
+        assert (getattr(known, name) == getattr(jobs, name)).all()
+    assert not any(np.shares_memory(getattr(known, name), getattr(jobs, name)) for name in TOLD_BY_TIME)

@@ -1,0 +1,42 @@
+"""Boosted trees learn what jobs' habits are."""
+
+import numpy as np
+import pytest
+from random_jobs import user_habits
+
+from predictors.run_times.boosted import RunTime
+from predictors.scores.job_exams import run_time_exam
+from predictors.scores.score import score_of
+from predictors.scores.sit import sit
+from predictors.submitted import as_submitted
+from predictors.trees.boosted import Boosted
+from predictors.trees.grow import Growth, grow
+from predictors.trees.history import Schedule
+
+GROWTH, SCHEDULE = Growth(trees=20), Schedule(least=300)
+JOBS = user_habits(1500, 1)
+
+
+def test_the_caller_may_grow_the_forest_elsewhere():
+    itself = Boosted("itself", RunTime(), growth=GROWTH, schedule=SCHEDULE)
+    helped = Boosted("helped", RunTime(), growth=GROWTH, schedule=SCHEDULE, grows_itself=False)
+    first, later = JOBS.take(np.arange(300)), as_submitted(JOBS.take(np.arange(300, 310)))
+    for predictor in (itself, helped):
+        predictor.learn(first, 10**6)
+    assert helped.is_due
+    assert not itself.is_due
+    assert helped.predict(later, 10**6).basis[0] == "no trees yet"
+    helped.adopt(grow(helped.lessons(), helped.growth))
+    assert not helped.is_due
+    assert helped.predict(later, 10**6).mean.tolist() == itself.predict(later, 10**6).mean.tolist()
+    assert helped.predict(later, 10**6).basis[0] == "trees grown from 300 jobs"
+
+
+def test_habits_are_learned_and_four_fifths_lie_in_the_interval():
+    exam = run_time_exam(JOBS, JOBS.logged_start_s)
+    given = sit(Boosted("boosted", RunTime(), growth=GROWTH, schedule=SCHEDULE), exam)
+    estimate = sit(Boosted("never", RunTime(), schedule=Schedule(least=10**9)), exam)
+    late = exam.asked_s > exam.asked_s[800]
+    score = score_of(np.where(late, exam.actual, np.nan), given, naive=estimate)
+    assert score.relative_mae < 0.25
+    assert score.coverage == pytest.approx(0.8, abs=0.06)

@@ -1,0 +1,62 @@
+"""Forests say what scikit-learn's own predict says."""
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.ensemble import HistGradientBoostingRegressor
+
+from predictors.trees.forest import LEAF
+from predictors.trees.grow import Growth, Lessons, forest_of, grow
+
+
+def lessons(rows: int, seed: int) -> Lessons:
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(rows, 6)).round(1)
+    features[rng.random(features.shape) < 0.2] = np.nan
+    target = 3 * np.nan_to_num(features[:, 0]) + np.isnan(features[:, 1]) + rng.normal(size=rows)
+    return Lessons(features, target)
+
+
+@settings(max_examples=10)
+@given(st.integers(40, 400), st.integers(0, 99), st.sampled_from(["squared_error", "absolute_error"]))
+def test_a_forest_is_equal_to_what_it_was_made_from(rows, seed, loss):
+    known, asked = lessons(rows, seed), lessons(200, seed + 1).features
+    asked[0] = np.nan
+    asked[1], asked[2] = np.inf, -np.inf
+    model = HistGradientBoostingRegressor(loss=loss, max_iter=8, min_samples_leaf=3, early_stopping=False)
+    model.fit(known.features, known.target)
+    forest = forest_of(model)
+    assert forest.answer(asked).tolist() == model.predict(asked).tolist()
+    assert (forest.feature == LEAF).sum() == len(forest.roots) + (forest.feature != LEAF).sum()
+
+
+def test_a_column_of_which_nothing_is_known_is_no_obstacle():
+    features = np.stack([np.full(100, np.nan), np.arange(100.0)], axis=1)
+    forest = grow(Lessons(features, np.arange(100.0)), Growth())
+    assert forest.answer(features)[[0, -1]] == pytest.approx([5, 95], abs=10)
+
+
+def test_the_same_lessons_grow_the_same_forest():
+    known = lessons(500, 1)
+    one, other = grow(known, Growth(trees=5)), grow(known, Growth(trees=5))
+    assert one.answer(known.features).tolist() == other.answer(known.features).tolist()
+
+
+def test_absolute_error_grows_medians_and_squared_error_means():
+    features = np.zeros((1000, 1))
+    known = Lessons(features, np.where(np.arange(1000) < 800, 1.0, 100.0))
+    assert grow(known, Growth("absolute_error")).answer(features[:1])[0] == pytest.approx(1.0)
+    assert grow(known, Growth("squared_error")).answer(features[:1])[0] == pytest.approx(20.8)
+
+
+def test_a_single_question_is_quick():
+    known = lessons(2000, 2)
+    forest = grow(known, Growth())
+    forest.answer(known.features[:1])
+    begin = time.process_time()
+    for row in range(1000):
+        forest.answer(known.features[row : row + 1])
+    assert time.process_time() - begin < 0.1
