@@ -1,0 +1,1 @@
+"""How long will a job wait in the queue? Several predictors behind one port, and an arbiter over them."""

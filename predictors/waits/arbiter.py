@@ -1,0 +1,77 @@
+"""Lets several predictors answer, and passes on what the one says that was wrong the least of late.
+
+Jobs that find room and jobs that do not are judged apart: who is best at the ones need not be at the others. It is
+following the leader with a discount for what is long past (Cesa-Bianchi and Lugosi, "Prediction, learning, and games",
+2006, section 2.11).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from offpeak.jobs import Float64, Int64
+from predictors.asked import AskedJobs
+from predictors.port import LEVELS, Prediction, Predictor
+from predictors.waits.question import NO_JOB, WaitOutcomes, WaitQuestions
+from predictors.waits.state_row import FEATURES
+
+MEDIAN = LEVELS.index(0.5)
+MISSING, QUEUED = FEATURES.index("missing_units"), FEATURES.index("queued_jobs")
+KEPT_SHARE = 0.998
+"""How much of its weight an error keeps with each further job of its class: after 346 jobs it weighs half."""
+
+NOBODY_WAITS, ROOM, NO_ROOM = range(3)
+"""The classes: there is room and nobody is ahead, there is room but others wait for more, there is no room."""
+
+WaitPredictor = Predictor[WaitQuestions, WaitOutcomes]
+
+
+class Said(NamedTuple):
+    """What each member said of a job of a class."""
+
+    wait_s: Float64
+    case: int
+
+
+class Arbiter:
+    """Asks its `members`, the first of which is trusted until errors are known; the basis says who was believed."""
+
+    name = "arbiter"
+
+    def __init__(self, members: tuple[WaitPredictor, ...]) -> None:
+        self._members = members
+        self._said: AskedJobs[Said] = AskedJobs()
+        self._error_s = np.zeros((NO_ROOM + 1, len(members)))
+
+    def learn(self, outcome: WaitOutcomes, at_s: int) -> None:
+        """Take in jobs that started, and how wrong each member was about them when it was asked first."""
+        for job_id, wait_s in zip(outcome.asked.job_id.tolist(), outcome.wait_s.tolist(), strict=True):
+            said = self._said.take_out(job_id)
+            if said is not None:
+                error_s = self._error_s[said.case]
+                error_s += (1 - KEPT_SHARE) * (np.abs(said.wait_s - wait_s) - error_s)
+        for member in self._members:
+            member.learn(outcome, at_s)
+
+    def predict(self, question: WaitQuestions, at_s: int) -> Prediction:
+        """Return for each job the answer of the member that is believed."""
+        answers = [member.predict(question, at_s) for member in self._members]
+        said_s, case = np.stack([answer.quantiles[:, MEDIAN] for answer in answers], axis=1), _case(question)
+        real = question.job_id != NO_JOB
+        self._said.remember(question.job_id[real].tolist(), map(Said, said_s[real], case[real].tolist()))
+        return _picked(answers, self._members, self._error_s.argmin(axis=1)[case])
+
+
+def _case(question: WaitQuestions) -> Int64:
+    rows = question.rows
+    return np.where(rows[:, MISSING] > 0, NO_ROOM, np.where(rows[:, QUEUED] > 0, ROOM, NOBODY_WAITS))
+
+
+def _picked(answers: list[Prediction], members: tuple[WaitPredictor, ...], best: Int64) -> Prediction:
+    """Return row i of answer `best[i]`, with the member's name before its basis."""
+    rows = np.arange(len(best))
+    return Prediction(
+        np.stack([answer.mean for answer in answers])[best, rows],
+        np.stack([answer.quantiles for answer in answers])[best, rows],
+        tuple(f"{members[one].name}: {answers[one].basis[row]}" for row, one in enumerate(best.tolist())),
+    )

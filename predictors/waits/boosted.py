@@ -1,0 +1,80 @@
+"""Waits by boosted trees: the state, and how long jobs like it waited of late, on a logarithmic scale.
+
+The trees answer with the median, and their latest errors, for short and long answers apart, give the quantiles.
+"""
+
+import numpy as np
+
+from offpeak.jobs import Float64, Int64
+from offpeak.plural import counted
+from predictors.asked import AskedJobs
+from predictors.port import Prediction
+from predictors.trees.forest import Forest
+from predictors.trees.grow import Growth, grow
+from predictors.trees.history import History, Schedule
+from predictors.trees.running import RunningStatistics
+from predictors.trees.running_kernel import COMMON, RECENT_MEAN
+from predictors.waits.question import NO_JOB, WaitOutcomes, WaitQuestions
+from predictors.waits.spread import Spread
+from predictors.waits.state_row import FEATURES
+
+MOST_ROWS = 200_000
+GROWTH = Growth(loss="absolute_error")
+SCHEDULE = Schedule(least=100)
+ALL, USER, QUEUE, SIZE, ESTIMATE = range(5)
+REQUEST = ("size", "estimate_s")
+KINDS = ((ALL,), (USER,), (QUEUE,), (SIZE,), (SIZE, ESTIMATE), (USER, SIZE))
+"""Jobs are alike that have these in common: size and estimate by powers of two."""
+
+MEAN_OF_ALL = len(FEATURES) + COMMON + RECENT_MEAN
+
+
+class BoostedWaits:
+    """Predicts waits [s]. What is known of a job when it is first asked about is kept until it starts."""
+
+    name = "boosted"
+
+    def __init__(self, *, growth: Growth = GROWTH, schedule: Schedule = SCHEDULE) -> None:
+        self._growth = growth
+        self._schedule = schedule
+        self._running = RunningStatistics(KINDS, targets=1)
+        self._history = History(len(FEATURES) + self._running.columns, MOST_ROWS)
+        self._asked: AskedJobs[Float64] = AskedJobs()
+        self._spread = Spread()
+        self._forest: Forest | None = None
+        self._due_at = schedule.least
+
+    def learn(self, outcome: WaitOutcomes, _at_s: int) -> None:
+        """Take in jobs that started, one after the other."""
+        category, log_wait = categories(outcome.asked), np.log1p(outcome.wait_s)
+        self._spread.learn(outcome)
+        for row, job_id in enumerate(outcome.asked.job_id.tolist()):
+            known = self._asked.take_out(job_id)
+            if known is None:
+                known = self._known(outcome.asked.take(np.array([row])))[0]
+            self._history.add(known, log_wait[row])
+            self._running.learn(category[row : row + 1], log_wait[row : row + 1, None])
+            if self._history.count >= self._due_at:
+                self._grow()
+
+    def _grow(self) -> None:
+        self._forest = grow(self._history.lessons(), self._growth)
+        self._due_at = self._schedule.next_after(self._history.count)
+
+    def predict(self, question: WaitQuestions, _at_s: int) -> Prediction:
+        """Return the expected waits; the mean of all that started so far until there are enough of them."""
+        known = self._known(question)
+        real = question.job_id != NO_JOB
+        self._asked.remember(question.job_id[real].tolist(), known[real])
+        log_wait = self._forest.answer(known) if self._forest else np.nan_to_num(known[:, MEAN_OF_ALL])
+        basis = f"trees grown from {counted(self._history.count, 'job')}" if self._forest else "the mean so far"
+        return self._spread.around(question, np.maximum(np.expm1(log_wait), 0.0), (basis,) * len(question))
+
+    def _known(self, question: WaitQuestions) -> Float64:
+        return np.hstack([question.rows, self._running.of(categories(question))])
+
+
+def categories(question: WaitQuestions) -> Int64:
+    """Return the columns of which KINDS are made, int64[n, 5]."""
+    request = np.log2(np.maximum(question.rows[:, : len(REQUEST)], 1.0)).astype(np.int64)
+    return np.stack([np.zeros_like(question.user), question.user, question.queue, *request.T], axis=1)

@@ -1,0 +1,43 @@
+"""How unlike two jobs are: the Manhattan distance of their features, each in shares of its range."""
+
+import numpy as np
+
+from offpeak.compiled import kernel
+from offpeak.jobs import Float64
+
+
+@kernel
+def scales(rows: Float64, wait_s: Float64) -> Float64:
+    """Return by what to multiply the differences of each feature, float64[width].
+
+    That is the absolute correlation with the wait over the range; the distance of any two of `rows` is then 1 at most.
+    """
+    width = rows.shape[1]
+    scale = np.zeros(width)
+    weight = np.zeros(width)
+    for feature in range(width):
+        column = rows[:, feature]
+        extent = column.max() - column.min()
+        if extent > 0:
+            weight[feature] = _correlation(column, wait_s)
+            scale[feature] = weight[feature] / extent
+    return scale / weight.sum() if weight.sum() > 0 else scale
+
+
+@kernel
+def _correlation(column: Float64, wait_s: Float64) -> float:
+    """Return the absolute correlation of two columns; 0 where one of them is constant."""
+    x, y = column - column.mean(), wait_s - wait_s.mean()
+    both = np.sqrt((x * x).sum() * (y * y).sum())
+    return float(abs((x * y).sum()) / both) if both > 0 else 0.0
+
+
+@kernel
+def distances(rows: Float64, scale: Float64, asked: Float64) -> Float64:
+    """Return the root of the scaled Manhattan distance of each row from `asked`, float64[n]."""
+    distance = np.zeros(len(rows))
+    for number in range(len(rows)):
+        for feature in range(len(scale)):
+            distance[number] += scale[feature] * abs(rows[number, feature] - asked[feature])
+        distance[number] = np.sqrt(distance[number])
+    return distance

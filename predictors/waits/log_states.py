@@ -1,0 +1,54 @@
+"""The snapshots of a log that has run, each made when it is looked at: the state that each job was submitted into."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+
+from offpeak.jobs import Int64, Jobs
+from offpeak.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
+
+NO_WAKING_S = (0, 0, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class LogStates(Sequence[Snapshot]):
+    """By job: the state as it was before any start of the second of its submission.
+
+    `expected_s` int64[n] is how long each was expected to run: its estimate, or what was predicted. One node that is up
+    has all `units`, or as many as running jobs hold: logs are not free of jobs that hold more than there is.
+    """
+
+    jobs: Jobs
+    start_s: Int64
+    end_s: Int64
+    expected_s: Int64
+    units: int
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    @overload
+    def __getitem__(self, job: int) -> Snapshot: ...
+
+    @overload
+    def __getitem__(self, job: slice) -> Sequence[Snapshot]: ...
+
+    def __getitem__(self, job: int | slice) -> Snapshot | Sequence[Snapshot]:
+        if isinstance(job, slice):
+            return [self[each] for each in range(*job.indices(len(self)))]
+        now_s = int(self.jobs.submit_s[job])
+        running, queued = self._running(job, now_s), self._queued(job, now_s)
+        units = max(self.units, int(running.size.sum()))
+        return Snapshot(now_s, units, *all_active(1, now_s=now_s), NO_WAKING_S, running, queued)
+
+    def _running(self, job: int, now_s: int) -> RunningJobs:
+        runs = np.flatnonzero((self.start_s[:job] < now_s) & (self.end_s[:job] > now_s))
+        runs = runs[np.argsort(self.start_s[runs], kind="stable")]
+        jobs, start_s = self.jobs, self.start_s[runs]
+        return RunningJobs(jobs.size[runs], jobs.submit_s[runs], start_s, start_s + self.expected_s[runs])
+
+    def _queued(self, job: int, now_s: int) -> QueuedJobs:
+        waits = np.flatnonzero(self.start_s[:job] >= now_s)
+        return QueuedJobs(self.jobs.size[waits], self.jobs.submit_s[waits], self.expected_s[waits])

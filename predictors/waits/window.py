@@ -1,0 +1,43 @@
+"""The last so many rows that were learned, with the wait that belongs to each."""
+
+import numpy as np
+
+from offpeak.jobs import Float64, Int64
+
+
+class Window:
+    """Keeps at most `most` rows of `width` numbers, the oldest first."""
+
+    def __init__(self, most: int, width: int) -> None:
+        self._most = most
+        # Twice the room: rows move to the front only once in `most` additions.
+        self._rows = np.empty((2 * most, width))
+        self._wait_s = np.empty(2 * most)
+        self._end = 0
+
+    def add(self, rows: Float64, wait_s: Int64) -> None:
+        """Put rows at the end."""
+        for row, wait in zip(rows, wait_s, strict=True):
+            if self._end == len(self._rows):
+                self._move_to_front()
+            self._rows[self._end] = row
+            self._wait_s[self._end] = wait
+            self._end += 1
+
+    def _move_to_front(self) -> None:
+        self._rows[: self._most] = self._rows[self._most :]
+        self._wait_s[: self._most] = self._wait_s[self._most :]
+        self._end = self._most
+
+    def __len__(self) -> int:
+        return min(self._end, self._most)
+
+    @property
+    def rows(self) -> Float64:
+        """The rows, float64[n, width]."""
+        return self._rows[self._end - len(self) : self._end]
+
+    @property
+    def wait_s(self) -> Float64:
+        """Their waits, float64[n]."""
+        return self._wait_s[self._end - len(self) : self._end]

@@ -1,0 +1,54 @@
+"""The arbiter believes who was wrong the least of late."""
+
+import numpy as np
+from logged_waits import jobs_of
+
+from predictors.port import certain
+from predictors.scores.score import score_of
+from predictors.scores.sit import sit
+from predictors.waits.arbiter import Arbiter
+from predictors.waits.exam import wait_exam
+
+
+class Says:
+    """Always says the same."""
+
+    def __init__(self, wait_s):
+        self.name = f"{wait_s} s"
+        self._wait_s = float(wait_s)
+
+    def learn(self, _outcome, _at_s):
+        pass
+
+    def predict(self, question, _at_s):
+        return certain(np.full(len(question), self._wait_s), "always")
+
+
+def exam_of(wait_s):
+    """An exam of jobs that waited so long, one an hour."""
+    jobs = jobs_of([(3600 * number, 1, 60, 1, 0, 0) for number in range(len(wait_s))])
+    start_s = jobs.submit_s + np.array(wait_s)
+    return wait_exam(jobs, start_s, start_s + 1, units=16)
+
+
+def test_the_first_is_believed_until_the_second_was_better():
+    answer = sit(Arbiter((Says(0), Says(100))), exam_of([90] * 3))
+    assert answer.quantiles[:, 1].tolist() == [0, 100, 100]
+    assert answer.basis == ("0 s: always", "100 s: always", "100 s: always")
+
+
+def test_it_follows_when_the_better_one_becomes_the_worse():
+    exam = exam_of([0] * 200 + [500] * 800)
+    answer = sit(Arbiter((Says(0), Says(500))), exam)
+    assert set(answer.mean[:200].tolist()) == {0.0}
+    assert set(answer.mean[-200:].tolist()) == {500.0}
+    alone = [score_of(exam.actual, sit(Says(wait_s), exam), naive=certain(exam.actual, "")).mae for wait_s in (0, 500)]
+    assert score_of(exam.actual, answer, naive=certain(exam.actual, "")).mae < min(alone)
+
+
+def test_jobs_that_find_room_and_jobs_that_do_not_are_judged_apart():
+    jobs = jobs_of([(36_000 * number, 1, 60, 1 + 16 * (number % 2), 0, 0) for number in range(60)])
+    start_s = jobs.submit_s + np.where(jobs.size > 16, 10_000, 0)
+    exam = wait_exam(jobs, start_s, start_s + 1, units=16)
+    answer = sit(Arbiter((Says(0), Says(10_000))), exam)
+    assert answer.mean[2:].tolist() == exam.actual[2:].tolist()

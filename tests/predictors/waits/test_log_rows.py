@@ -1,0 +1,50 @@
+"""The rows of a whole log are those of the snapshots at each submission."""
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from hypothesis import given
+from logged_waits import UNITS, LoggedJobs, logged_jobs, snapshot_before
+
+from offpeak.snapshot import QueuedJobs, RunningJobs
+from predictors.waits.features import features
+from predictors.waits.log_rows import log_rows
+from predictors.waits.log_states import LogStates
+from predictors.waits.state_row import FEATURES
+
+
+@given(logged_jobs())
+def test_each_row_is_that_of_the_snapshot_which_the_job_is_submitted_into(log):
+    rows = log_rows(log.jobs, log.start_s, log.end_s, units=UNITS)
+    assert rows.shape == (len(log.jobs), len(FEATURES))
+    for job, row in enumerate(rows):
+        one = slice(job, job + 1)
+        snapshot = snapshot_before(log, job)
+        expected = features(snapshot, log.jobs.size[one], log.jobs.estimate_s[one])[0]
+        assert row == pytest.approx(expected, rel=1e-12)
+
+
+@given(logged_jobs())
+def test_what_happens_later_changes_no_row(log):
+    rows = log_rows(log.jobs, log.start_s, log.end_s, units=UNITS)
+    second = int(log.jobs.submit_s[-1])
+    later = LoggedJobs(
+        log.jobs,
+        np.where(log.start_s >= second, log.start_s + 100, log.start_s),
+        np.where(log.end_s > second, log.end_s + 1000, log.end_s),
+    )
+    assert (log_rows(later.jobs, later.start_s, later.end_s, units=UNITS) == rows).all()
+
+
+@given(logged_jobs())
+def test_the_states_of_a_log_are_its_snapshots(log):
+    states = LogStates(log.jobs, log.start_s, log.end_s, log.jobs.estimate_s, UNITS)
+    for job, state in enumerate(states):
+        expected = snapshot_before(log, job)
+        assert (state.now_s, state.usable_units) == (expected.now_s, expected.usable_units)
+        for part, kind in (("running", RunningJobs), ("queued", QueuedJobs)):
+            for column in fields(kind):
+                name = f"{part}.{column.name}"
+                found, right = (getattr(getattr(each, part), column.name).tolist() for each in (state, expected))
+                assert found == right, name

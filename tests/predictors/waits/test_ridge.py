@@ -1,0 +1,35 @@
+"""Ridge regression is what the textbook's formula says."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from predictors.waits.ridge import PENALTY, ridge_at, solved
+
+
+def random_rows(seed):
+    generator = np.random.default_rng(seed)
+    return generator.normal(size=(12, 3)) * [1, 50, 1e4], generator.normal(size=12) * 1000, generator.normal(size=3)
+
+
+@given(st.integers(0, 10**6))
+def test_it_is_the_formula(seed):
+    rows, value, asked = random_rows(seed)
+    standard = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    coefficient = np.linalg.solve(standard.T @ standard + PENALTY * np.eye(3), standard.T @ (value - value.mean()))
+    expected = value.mean() + ((asked - rows.mean(axis=0)) / rows.std(axis=0)) @ coefficient
+    assert ridge_at(rows, value, asked) == pytest.approx(expected, rel=1e-6, abs=1e-6)
+
+
+@given(st.integers(0, 10**6))
+def test_a_system_is_solved(seed):
+    rows, _, x = random_rows(seed)
+    products = rows.T @ rows
+    assert solved(products.copy(), products @ x) == pytest.approx(x, rel=1e-6, abs=1e-6)
+
+
+def test_a_constant_feature_says_nothing():
+    rows = np.array([[1.0, 7.0], [2.0, 7.0], [3.0, 7.0]])
+    value = np.array([10.0, 20.0, 30.0])
+    assert ridge_at(rows, value, np.array([2.0, 99.0])) == pytest.approx(20)

@@ -1,0 +1,47 @@
+"""The predictors of waits keep the laws of all predictors."""
+
+import pytest
+from hypothesis import given, settings
+from laws import LAWS, Subject
+from logged_waits import UNITS, logged_jobs
+
+from predictors.trees.grow import Growth
+from predictors.trees.history import Schedule
+from predictors.waits.arbiter import Arbiter
+from predictors.waits.boosted import BoostedWaits
+from predictors.waits.exam import wait_exam
+from predictors.waits.planned import PlannedWaits
+from predictors.waits.similar_jobs import SimilarJobs
+
+EXAMPLES = 15
+exams = logged_jobs().map(lambda log: wait_exam(log.jobs, log.start_s, log.end_s, units=UNITS))
+
+
+def work_ahead_s(snapshot, size, estimate_s):
+    """Plan that all work, the job's too, is done by the whole machine before it starts."""
+    work_s = (snapshot.queued.size * snapshot.queued.estimate_s).sum() + size * estimate_s
+    return float(work_s / snapshot.usable_units)
+
+
+def boosted_soon():
+    return BoostedWaits(growth=Growth(trees=3, leaves=4, least_rows=2), schedule=Schedule(least=8))
+
+
+SUBJECTS = (
+    Subject("similar jobs", SimilarJobs, exams),
+    Subject("boosted", BoostedWaits, exams),
+    Subject("boosted soon", boosted_soon, exams),
+    Subject("what-if", lambda: PlannedWaits(work_ahead_s), exams),
+    Subject("arbiter", lambda: Arbiter((SimilarJobs(), boosted_soon(), PlannedWaits(work_ahead_s))), exams),
+)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
+def test_law(subject, law):
+    @settings(max_examples=EXAMPLES)
+    @given(subject.exams)
+    def holds(exam):
+        law(subject, exam)
+
+    holds()
