@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from offpeak.jobs import Float64
+from predictors.state import Learned
 
 LEVELS = (0.1, 0.5, 0.9)
 """The shares of outcomes that are to lie below each quantile: the outer two enclose 80 %."""
@@ -34,8 +35,8 @@ class Prediction:
         return len(self.mean)
 
 
-class Predictor(Protocol[Question, Outcome]):
-    """Learns as time passes. Neither call changes what it is given."""
+class Predictor(Learned, Protocol[Question, Outcome]):
+    """Learns as time passes, and can be kept. Neither call changes what it is given."""
 
     @property
     def name(self) -> str:

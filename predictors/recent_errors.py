@@ -8,7 +8,10 @@ import math
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
 
+import numpy as np
+
 from predictors.port import LEVELS
+from predictors.state import State, check, joined, number, part_of
 
 WINDOW = 500
 LEAST = 1e-9
@@ -46,6 +49,18 @@ class RecentErrors:
         """Return what is to be added to a prediction to be right on average."""
         return math.fsum(self._shifts) / len(self._shifts)
 
+    def state(self) -> State:
+        """Return the errors, the oldest first."""
+        return {"error": np.array(self._errors), "shift": np.array(self._shifts), "assumed": number(self._assumed)}
+
+    def restore(self, state: State) -> None:
+        """Take over errors."""
+        errors, shifts, assumed = state["error"].tolist(), state["shift"].tolist(), state["assumed"].item()
+        fits = len(errors) == len(shifts) and 0 <= assumed <= len(errors) and errors
+        check(is_so=bool(fits) and all(map(math.isfinite, errors + shifts)), what="no errors of a predictor")
+        self._errors, self._rising, self._shifts = deque(errors), sorted(errors), deque(shifts)
+        self._assumed = assumed
+
 
 class ErrorsBySize:
     """Recent errors of small and of large predictions apart: `edges`, rising, say where one sort ends."""
@@ -63,6 +78,15 @@ class ErrorsBySize:
         """Return the mean and the quantiles at LEVELS that a prediction stands for."""
         errors = self._errors_of(said)
         return (said + errors.shift(), *(said * factor for factor in errors.factors()))
+
+    def state(self) -> State:
+        """Return the errors of all sizes."""
+        return joined({str(size): errors.state() for size, errors in enumerate(self._errors)})
+
+    def restore(self, state: State) -> None:
+        """Take over the errors of all sizes."""
+        for size, errors in enumerate(self._errors):
+            errors.restore(part_of(state, str(size)))
 
     def _errors_of(self, said: float) -> RecentErrors:
         return self._errors[bisect_right(self._edges, said)]

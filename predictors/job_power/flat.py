@@ -6,6 +6,7 @@ import numpy as np
 
 from offpeak.jobs import Jobs
 from predictors.port import Prediction, certain
+from predictors.state import NOTHING, State
 
 
 class Flat:
@@ -23,3 +24,10 @@ class Flat:
         """Return the declared draw of each job, as if it were certain."""
         drawn_w = [self._by_queue_w.get(queue, self._power_w) for queue in question.queue.tolist()]
         return certain(np.array(drawn_w, np.float64), "what the site declared")
+
+    def state(self) -> State:
+        """Return nothing."""
+        return NOTHING
+
+    def restore(self, _state: State) -> None:
+        """Take no notice."""

@@ -9,6 +9,7 @@ from predictors.asked import AskedJobs
 from predictors.job_power.reading import LEAST_W, readings_w
 from predictors.port import LEVELS, Prediction
 from predictors.recent_errors import RecentErrors
+from predictors.state import State, joined, part_of
 from predictors.trees.job_features import APPLICATION, SIZE, USER, categories
 from predictors.trees.running import RunningStatistics
 from predictors.trees.running_kernel import COMMON, COUNT, OF_A_TARGET, RECENT_MEAN
@@ -66,6 +67,17 @@ class PowerHistory:
         shift_w = np.array([self._errors[each].shift() for each in kind.tolist()])
         basis = tuple(KINDS[each].basis if each < len(KINDS) else "no job yet" for each in kind.tolist())
         return Prediction(np.maximum(said_w + shift_w, LEAST_W), said_w[:, None] * factors, basis)
+
+    def state(self) -> State:
+        """Return the means of all kinds and the errors of each."""
+        errors = {f"errors{kind}": errors.state() for kind, errors in enumerate(self._errors)}
+        return joined({"running": self._running.state(), **errors})
+
+    def restore(self, state: State) -> None:
+        """Take over means and errors."""
+        self._running.restore(part_of(state, "running"))
+        for kind, errors in enumerate(self._errors):
+            errors.restore(part_of(state, f"errors{kind}"))
 
     def _closest(self, question: Jobs) -> tuple[Int64, Float64]:
         """Return the number of the closest kind that has jobs, len(KINDS) if none has, and their recent mean [W]."""

@@ -12,6 +12,7 @@ from numpy.random import Generator
 
 from offpeak.jobs import Float64, Jobs
 from predictors.port import LEVELS, Prediction
+from predictors.state import NOTHING, State
 
 
 @dataclass(frozen=True)
@@ -68,3 +69,10 @@ class HplPower:
         return Prediction(
             np.full(count, self._mean_w), np.tile(self._quantiles_w, (count, 1)), ("power under Linpack",) * count
         )
+
+    def state(self) -> State:
+        """Return nothing."""
+        return NOTHING
+
+    def restore(self, _state: State) -> None:
+        """Take no notice."""

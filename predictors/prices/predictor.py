@@ -11,9 +11,10 @@ from offpeak.zones import DAY_S, to_local_s
 from predictors.port import Prediction
 from predictors.prices.history import QUARTER_S, PriceHistory, Steps, joined, price_at
 from predictors.prices.members import MEMBERS, Member
-from predictors.prices.outlook import AHEAD_DAYS, Outlook, look_ahead
+from predictors.prices.outlook import AHEAD_DAYS, Outlook, Track, look_ahead
 from predictors.prices.past import QUARTERS, Past, days_of, mean_known, past_of
 from predictors.prices.spread import offsets
+from predictors.state import State, check, number
 
 KEPT_S = 744 * DAY_S
 # The course within the hours, where prices are of less than an hour.
@@ -44,6 +45,7 @@ class PricePredictor:
         self._zone, self._holidays, self._members = zone, holidays, members
         self._history = joined(None, PriceHistory(0, QUARTER_S, np.empty(0)), kept_s=KEPT_S)
         self._view: _View | None = None
+        self._track: Track = {}
         self._stale = True
 
     def learn(self, outcome: PriceHistory, at_s: int) -> None:  # noqa: ARG002 - the port's: these are all known by now
@@ -74,8 +76,25 @@ class PricePredictor:
         if len(days.quarter) == 0:
             raise BadPrices("no day of prices is known to forecast from", hint="check the price feed or file")
         past = past_of(days, ahead=AHEAD_DAYS + 1, holidays=self._holidays)
-        track = self._view.outlook.track if self._view else {}
-        return _View(past, _course(days.quarter), look_ahead(past, self._members, track))
+        outlook = look_ahead(past, self._members, self._track)
+        self._track = outlook.track
+        return _View(past, _course(days.quarter), outlook)
+
+    def state(self) -> State:
+        """Return the prices, and what each member said of each day of late before it began."""
+        said = np.array([*self._track.values()]).reshape(-1, len(self._members), 24)
+        days = np.fromiter(self._track, np.int64, len(self._track))
+        history = self._history
+        return {"start_s": number(history.start_s), "price": history.price, "day": days, "said": said}
+
+    def restore(self, state: State) -> None:
+        """Take over prices and what was said."""
+        said, day, start_s = state["said"], state["day"], int(state["start_s"])
+        fits = said.shape == (len(day), len(self._members), 24) and state["price"].ndim == 1
+        check(is_so=fits and start_s % QUARTER_S == 0, what="what other members said")
+        self._history = PriceHistory(start_s, QUARTER_S, np.array(state["price"], np.float64))
+        self._track = dict(zip(day.tolist(), said.astype(np.float64), strict=True))
+        self._stale = True
 
 
 def _same(one: PriceHistory, other: PriceHistory) -> bool:

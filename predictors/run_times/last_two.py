@@ -6,6 +6,7 @@ from offpeak.compiled import in_place
 from offpeak.jobs import Int64, Jobs
 from predictors.port import Prediction, certain
 from predictors.run_times.last_two_kernel import learn_run_time, predict_run_time
+from predictors.state import State, check
 
 FIRST_USERS = 256
 
@@ -31,6 +32,19 @@ class LastTwo:
         found_s = question.estimate_s.copy()
         predict_all(self._recent_s, number, found_s)
         return certain(found_s.astype(np.float64), "the user's last two jobs")
+
+    def state(self) -> State:
+        """Return the users and two run times of each."""
+        users = np.fromiter(self._number, np.int64, len(self._number))
+        return {"users": users, "recent_s": self._recent_s.copy()}
+
+    def restore(self, state: State) -> None:
+        """Take over users and run times."""
+        recent_s = np.array(state["recent_s"], np.int64)
+        users = state["users"].tolist()
+        check(is_so=recent_s.ndim == 1 and len(recent_s) >= max(2, 2 * len(users)), what="fewer run times than users")
+        self._number = {user: number for number, user in enumerate(users)}
+        self._recent_s = recent_s
 
     def _numbered(self, user: int) -> int:
         number = self._number.setdefault(user, len(self._number))

@@ -4,6 +4,7 @@ import numpy as np
 
 from offpeak.jobs import Jobs
 from predictors.port import Prediction, certain
+from predictors.state import NOTHING, State
 
 
 class UserEstimate:
@@ -17,3 +18,10 @@ class UserEstimate:
     def predict(self, question: Jobs, _at_s: int) -> Prediction:
         """Return the estimates [s] as if they were certain."""
         return certain(question.estimate_s.astype(np.float64), "the user's estimate")
+
+    def state(self) -> State:
+        """Return nothing."""
+        return NOTHING
+
+    def restore(self, _state: State) -> None:
+        """Take no notice."""

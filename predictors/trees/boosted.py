@@ -9,7 +9,8 @@ from offpeak.plural import counted
 from predictors.asked import AskedJobs
 from predictors.port import LEVELS, Prediction
 from predictors.recent_errors import ErrorsBySize
-from predictors.trees.forest import Forest
+from predictors.state import Learned, State, joined, number, part_of
+from predictors.trees.forest import Forest, forest_from, state_of
 from predictors.trees.grow import Growth, Lessons, grow
 from predictors.trees.history import History, Schedule
 from predictors.trees.job_features import JobFeatures, categories
@@ -73,7 +74,7 @@ class Boosted:
         self._features = JobFeatures()
         self._history = History(self._features.columns, MOST_ROWS)
         self._forest: Forest | None = None
-        self._basis = "no trees yet"
+        self._grown_from = 0
         self._due_at = schedule.least
         self._asked: AskedJobs[Asked] = AskedJobs()
         self._errors = ErrorsBySize(quantity.edges)
@@ -110,6 +111,10 @@ class Boosted:
         value = self._quantity.bounded(corrected * scale[:, None], question)
         return Prediction(value[:, 0], value[:, 1:], (self._basis,) * len(question))
 
+    @property
+    def _basis(self) -> str:
+        return f"trees grown from {counted(self._grown_from, 'job')}" if self._forest else "no trees yet"
+
     def _said(self, question: Jobs, features: Float64) -> Float64:
         if self._forest is None:
             return self._quantity.at_first(question)
@@ -131,4 +136,19 @@ class Boosted:
             self._errors = ErrorsBySize(self._quantity.edges)
         self._forest = forest
         self._due_at = self._schedule.next_after(self._history.count)
-        self._basis = f"trees grown from {counted(min(self._history.count, MOST_ROWS), 'job')}"
+        self._grown_from = min(self._history.count, MOST_ROWS)
+
+    def state(self) -> State:
+        """Return all that was learned, the forest too."""
+        parts: dict[str, Learned] = {"features": self._features, "history": self._history, "errors": self._errors}
+        numbers = {"due_at": number(self._due_at), "grown_from": number(self._grown_from)}
+        return {**numbers, **joined({name: part.state() for name, part in parts.items()}),
+                **joined({"forest": state_of(self._forest)})}  # fmt: skip
+
+    def restore(self, state: State) -> None:
+        """Take over all of it."""
+        self._features.restore(part_of(state, "features"))
+        self._history.restore(part_of(state, "history"))
+        self._errors.restore(part_of(state, "errors"))
+        self._forest = forest_from(part_of(state, "forest"), self._features.columns)
+        self._due_at, self._grown_from = int(state["due_at"]), int(state["grown_from"])

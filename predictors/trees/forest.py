@@ -1,16 +1,18 @@
 """A forest of regression trees as plain arrays: nothing of the library that grew it is needed to ask it."""
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.errors import BadInput
 from offpeak.jobs import Float64
+from predictors.state import State
 from predictors.trees.forest_kernel import add_up
 
 Int32 = NDArray[np.int32]
 LEAF = -1
+ARRAYS = ("feature", "threshold", "left", "right", "missing_left", "value", "roots")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +42,26 @@ class Forest:
         return found
 
 
-def check(forest: Forest, where: str) -> Forest:
-    """Return the forest if a walk through it can neither leave the arrays nor go on for ever; else BadInput."""
+DTYPES = {"threshold": np.float64, "value": np.float64, "missing_left": np.bool_}
+
+
+def state_of(forest: Forest | None) -> State:
+    """Return the forest as a state, an empty one if there is none."""
+    return {column.name: np.asarray(getattr(forest, column.name)) for column in fields(Forest)} if forest else {}
+
+
+def forest_from(state: State, columns: int) -> Forest | None:
+    """Return what `state_of` returned; ValueError unless a walk through it can neither leave the arrays nor go on
+    for ever, and a question has so many `columns`."""
+    if not state:
+        return None
+    arrays: dict[str, Any] = {name: np.array(state[name], DTYPES.get(name, np.int32)) for name in ARRAYS}
+    forest = Forest(**arrays, baseline=float(state["baseline"]), columns=int(state["columns"]))
     nodes = len(forest.feature)
-    columns = [getattr(forest, column.name) for column in fields(Forest)[:6]]
-    inner = np.flatnonzero(forest.feature != LEAF) if all(len(column) == nodes for column in columns) else None
-    if inner is None or not _walkable(forest, inner):
-        raise BadInput(f"{where}: is not a forest of trees", hint="remove the file: it is made again from the history")
+    same_length = all(arrays[name].shape == (nodes,) for name in ARRAYS if name != "roots")
+    inner = np.flatnonzero(forest.feature != LEAF) if same_length else None
+    if inner is None or forest.columns != columns or not _walkable(forest, inner):
+        raise ValueError("is no forest of trees")
     return forest
 
 

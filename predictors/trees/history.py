@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from offpeak.jobs import Float64
+from predictors.state import State, check, number
 from predictors.trees.grow import Lessons
 
 FIRST_ROWS = 1024
@@ -45,6 +46,21 @@ class History:
         """Return a copy of what is held, to grow a forest from at leisure."""
         held = min(self.count, len(self._target))
         return Lessons(self._features[:held].copy(), self._target[:held].copy())
+
+    def state(self) -> State:
+        """Return the rows that are held and how many there were."""
+        lessons = self.lessons()
+        return {"features": lessons.features, "target": lessons.target, "count": number(self.count)}
+
+    def restore(self, state: State) -> None:
+        """Take over rows."""
+        features, target, count = state["features"], state["target"], int(state["count"])
+        held, columns = min(count, self._most), self._features.shape[1]
+        check(is_so=features.shape == (held, columns) and target.shape == (held,), what="rows of another shape")
+        self._features, self._target = np.empty((0, columns)), np.empty(0)
+        self._widen(max(held, min(FIRST_ROWS, self._most)))
+        self._features[:held], self._target[:held] = features, target
+        self.count = count
 
     def _widen(self, rows: int) -> None:
         more = rows - len(self._target)

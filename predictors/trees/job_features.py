@@ -3,6 +3,7 @@
 import numpy as np
 
 from offpeak.jobs import Float64, Int64, Jobs
+from predictors.state import State
 from predictors.trees.running import RunningStatistics
 
 DAY_S, HOUR_S, WEEK_DAYS = 86_400, 3_600, 7
@@ -39,6 +40,14 @@ class JobFeatures:
     def of(self, jobs: Jobs) -> Float64:
         """Return float64[n, columns] of jobs as submitted: each row depends on its own job alone."""
         return np.hstack([self._running.of(categories(jobs)), _request(jobs)])
+
+    def state(self) -> State:
+        """Return what was remembered."""
+        return self._running.state()
+
+    def restore(self, state: State) -> None:
+        """Take over what was remembered."""
+        self._running.restore(state)
 
 
 def categories(jobs: Jobs) -> Int64:

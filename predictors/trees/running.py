@@ -7,6 +7,7 @@ those who are alike (target statistics in time order; Prokhorenkova et al., "Cat
 import numpy as np
 
 from offpeak.jobs import Float64, Int64
+from predictors.state import State, check
 from predictors.trees.running_kernel import COMMON, OF_A_TARGET, enlarged, look_up, remember
 
 FIRST_CAPACITY = 1024
@@ -44,3 +45,15 @@ class RunningStatistics:
         found = np.empty((len(category), self.columns))
         look_up(self._slot_key, self._seen, category, self._kinds, found)
         return found
+
+    def state(self) -> State:
+        """Return the table."""
+        return {"slot_key": self._slot_key.copy(), "seen": self._seen.copy()}
+
+    def restore(self, state: State) -> None:
+        """Take over a table; ValueError unless its width is this one's and a look-up in it ends."""
+        slot_key, seen = np.array(state["slot_key"], np.int64), np.array(state["seen"], np.float64, order="C")
+        used, capacity = int(np.count_nonzero(slot_key)), len(slot_key)
+        fits = seen.shape == (capacity, self._seen.shape[1]) and capacity.bit_count() == 1
+        check(is_so=fits and used < capacity, what="a table of another shape")
+        self._slot_key, self._seen, self._used = slot_key, seen, used

@@ -12,6 +12,7 @@ import numpy as np
 from offpeak.jobs import Float64, Int64
 from predictors.asked import AskedJobs
 from predictors.port import LEVELS, Prediction, Predictor
+from predictors.state import State, check, joined, part_of
 from predictors.waits.question import NO_JOB, WaitOutcomes, WaitQuestions
 from predictors.waits.state_row import FEATURES
 
@@ -60,6 +61,18 @@ class Arbiter:
         real = question.job_id != NO_JOB
         self._said.remember(question.job_id[real].tolist(), map(Said, said_s[real], case[real].tolist()))
         return _picked(answers, self._members, self._error_s.argmin(axis=1)[case])
+
+    def state(self) -> State:
+        """Return how wrong each member was, and what it learned."""
+        members = {str(number): member.state() for number, member in enumerate(self._members)}
+        return {"error_s": self._error_s.copy(), **joined(members)}
+
+    def restore(self, state: State) -> None:
+        """Take over both."""
+        check(is_so=state["error_s"].shape == self._error_s.shape, what="errors of other members")
+        self._error_s = np.array(state["error_s"], np.float64)
+        for number, member in enumerate(self._members):
+            member.restore(part_of(state, str(number)))
 
 
 def _case(question: WaitQuestions) -> Int64:

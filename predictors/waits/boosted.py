@@ -9,7 +9,8 @@ from offpeak.jobs import Float64, Int64
 from offpeak.plural import counted
 from predictors.asked import AskedJobs
 from predictors.port import Prediction
-from predictors.trees.forest import Forest
+from predictors.state import Learned, State, joined, number, part_of
+from predictors.trees.forest import Forest, forest_from, state_of
 from predictors.trees.grow import Growth, grow
 from predictors.trees.history import History, Schedule
 from predictors.trees.running import RunningStatistics
@@ -69,6 +70,20 @@ class BoostedWaits:
         log_wait = self._forest.answer(known) if self._forest else np.nan_to_num(known[:, MEAN_OF_ALL])
         basis = f"trees grown from {counted(self._history.count, 'job')}" if self._forest else "the mean so far"
         return self._spread.around(question, np.maximum(np.expm1(log_wait), 0.0), (basis,) * len(question))
+
+    def state(self) -> State:
+        """Return all that was learned, the forest too."""
+        parts: dict[str, Learned] = {"running": self._running, "history": self._history, "spread": self._spread}
+        states = {name: part.state() for name, part in parts.items()}
+        return {"due_at": number(self._due_at), **joined({**states, "forest": state_of(self._forest)})}
+
+    def restore(self, state: State) -> None:
+        """Take over all of it."""
+        self._running.restore(part_of(state, "running"))
+        self._history.restore(part_of(state, "history"))
+        self._spread.restore(part_of(state, "spread"))
+        self._forest = forest_from(part_of(state, "forest"), len(FEATURES) + self._running.columns)
+        self._due_at = int(state["due_at"])
 
     def _known(self, question: WaitQuestions) -> Float64:
         return np.hstack([question.rows, self._running.of(categories(question))])

@@ -7,6 +7,7 @@ import numpy as np
 from offpeak.jobs import Float64
 from offpeak.snapshot import Snapshot
 from predictors.port import Prediction
+from predictors.state import State
 from predictors.waits.question import WaitOutcomes, WaitQuestions
 from predictors.waits.spread import Spread
 from predictors.waits.state_row import FEATURES
@@ -34,6 +35,14 @@ class PlannedWaits:
         """Return the planned waits."""
         wait_s = self._planned(question)
         return self._spread.around(question, wait_s, ("a simulation of the known jobs",) * len(question))
+
+    def state(self) -> State:
+        """Return how wrong plans were."""
+        return self._spread.state()
+
+    def restore(self, state: State) -> None:
+        """Take over how wrong plans were."""
+        self._spread.restore(state)
 
     def _planned(self, question: WaitQuestions) -> Float64:
         jobs = question.rows[:, REQUEST].astype(np.int64).tolist()

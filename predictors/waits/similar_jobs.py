@@ -9,6 +9,7 @@ import numpy as np
 from offpeak.compiled import kernel
 from offpeak.jobs import Float64, Int64
 from predictors.port import Prediction
+from predictors.state import State, joined, part_of
 from predictors.waits.clusters import NO_ANSWER, clustered_wait_s
 from predictors.waits.likeness import distances, scales
 from predictors.waits.question import WaitOutcomes, WaitQuestions
@@ -47,6 +48,15 @@ class SimilarJobs:
             wait_s, number = _published(self._history.rows, self._history.wait_s, rows)
             basis = tuple(BASES[each] for each in number)
         return self._spread.around(question, wait_s, basis)
+
+    def state(self) -> State:
+        """Return the last jobs and the errors."""
+        return joined({"history": self._history.state(), "spread": self._spread.state()})
+
+    def restore(self, state: State) -> None:
+        """Take over jobs and errors."""
+        self._history.restore(part_of(state, "history"))
+        self._spread.restore(part_of(state, "spread"))
 
 
 @kernel

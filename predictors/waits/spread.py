@@ -6,6 +6,7 @@ from offpeak.jobs import Float64
 from predictors.asked import AskedJobs
 from predictors.port import LEVELS, Prediction
 from predictors.recent_errors import ErrorsBySize
+from predictors.state import State
 from predictors.waits.question import NO_JOB, WaitOutcomes, WaitQuestions
 
 MINUTE_S = 60.0
@@ -35,3 +36,11 @@ class Spread:
         mean_s, *levels_s = np.maximum(corrected.reshape(-1, 1 + len(LEVELS)) - MINUTE_S, 0.0).T
         low_s, high_s = np.minimum(levels_s[0], said_s), np.maximum(levels_s[-1], said_s)
         return Prediction(mean_s, np.stack([low_s, said_s, high_s], axis=1), basis)
+
+    def state(self) -> State:
+        """Return the errors."""
+        return self._errors.state()
+
+    def restore(self, state: State) -> None:
+        """Take over errors."""
+        self._errors.restore(state)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from offpeak.jobs import Float64, Int64
+from predictors.state import State, check
 
 
 class Window:
@@ -31,6 +32,18 @@ class Window:
 
     def __len__(self) -> int:
         return min(self._end, self._most)
+
+    def state(self) -> State:
+        """Return the rows and their waits."""
+        return {"rows": self.rows.copy(), "wait_s": self.wait_s.copy()}
+
+    def restore(self, state: State) -> None:
+        """Take over rows and waits."""
+        rows, wait_s = state["rows"], state["wait_s"]
+        fits = wait_s.shape == (len(rows),) and len(rows) <= self._most and rows.shape[1:] == self._rows.shape[1:]
+        check(is_so=fits, what="rows of another shape")
+        self._end = len(rows)
+        self._rows[: self._end], self._wait_s[: self._end] = rows, wait_s
 
     @property
     def rows(self) -> Float64:

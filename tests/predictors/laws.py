@@ -3,14 +3,19 @@
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from hypothesis.strategies import SearchStrategy
 
+from predictors.model_file import Origin, load_model, save_model
 from predictors.port import LEVELS, Prediction
 from predictors.scores.exam import Exam
 from predictors.scores.sit import sit
+
+ORIGIN = Origin(outcomes=3, first_s=10, last_s=20, mae=1.5)
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,19 @@ def a_pickled_one_goes_on_as_before(subject: Subject, exam: Exam) -> None:
     assert_same(*asked_again([predictor, pickle.loads(pickle.dumps(predictor))], exam))
 
 
+def one_that_was_kept_in_a_file_goes_on_as_before(subject: Subject, exam: Exam) -> None:
+    predictor, restored = subject.make(), subject.make()
+    sit(predictor, exam)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "model.npz"
+        save_model(path, predictor, ORIGIN)
+        assert load_model(path, restored) == ORIGIN
+    assert_same(*asked_again([predictor, restored], exam))
+    for each in (predictor, restored):
+        each.learn(exam.outcomes, latest_s(exam))
+    possible(restored.predict(exam.questions, latest_s(exam)), len(exam.questions), subject.lowest)
+
+
 def asking_again_changes_nothing(subject: Subject, exam: Exam) -> None:
     predictor = subject.make()
     sit(predictor, exam)
@@ -88,6 +106,7 @@ LAWS = (
     nothing_need_be_learned,
     the_same_twice,
     a_pickled_one_goes_on_as_before,
+    one_that_was_kept_in_a_file_goes_on_as_before,
     asking_again_changes_nothing,
     asked_together_as_one_by_one,
     learned_in_a_block_as_one_by_one,

@@ -1,0 +1,89 @@
+"""Predictors in files: what is damaged is said, and nothing in a file is ever run."""
+
+import pickle
+
+import numpy as np
+import pytest
+from laws import ORIGIN
+
+from offpeak.errors import BadInput, CannotWrite
+from predictors.job_power.flat import Flat
+from predictors.model_file import load_model, save_model
+from predictors.run_times.boosted import boosted_run_time
+from predictors.run_times.last_two import LastTwo
+from predictors.trees.forest import Forest, forest_from, state_of
+from predictors.trees.grow import Growth, Lessons, grow
+
+
+@pytest.fixture
+def path(tmp_path):
+    save_model(tmp_path / "model.npz", LastTwo(), ORIGIN)
+    return tmp_path / "model.npz"
+
+
+def changed(path, **arrays):
+    with np.load(path) as archive:
+        held = dict(archive)
+    np.savez(path, **{**held, **arrays})
+
+
+def test_each_damage_is_one_line_with_what_to_do(path):
+    whole = path.read_bytes()
+    for damage in (whole[: len(whole) // 2], b"", b"text", whole.replace(b"recent_s", b"recent_z")):
+        path.write_bytes(damage)
+        with pytest.raises(BadInput, match=r"model\.npz: (cannot be read|lacks a part|holds no)") as caught:
+            load_model(path, LastTwo())
+        assert "remove the file" in caught.value.hint
+
+
+def test_a_missing_file_is_said(tmp_path):
+    with pytest.raises(BadInput, match="no such file"):
+        load_model(tmp_path / "model.npz", LastTwo())
+
+
+def test_another_predictor_or_version_is_refused(path):
+    with pytest.raises(BadInput, match="holds no 'boosted'"):
+        load_model(path, boosted_run_time())
+    changed(path, **{"about.version": np.array(2)})
+    with pytest.raises(BadInput, match="of version 1"):
+        load_model(path, LastTwo())
+
+
+def test_fewer_run_times_than_users_are_refused(path):
+    changed(path, **{"state.users": np.arange(5), "state.recent_s": np.full(4, 7)})
+    with pytest.raises(BadInput, match="fewer run times than users"):
+        load_model(path, LastTwo())
+
+
+def test_a_pickle_is_not_loaded(path):
+    changed(path, **{"state.users": np.array([{"a": 1}], dtype=object)})
+    with pytest.raises(BadInput, match="cannot be read"):
+        load_model(path, LastTwo())
+    path.write_bytes(pickle.dumps("no archive at all"))
+    with pytest.raises(BadInput, match="cannot be read"):
+        load_model(path, LastTwo())
+
+
+def test_what_cannot_be_written_is_said(tmp_path):
+    with pytest.raises(CannotWrite, match=r"model\.npz"):
+        save_model(tmp_path / "no" / "model.npz", Flat(200.0), ORIGIN)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"left": np.array([-1], np.int32)},
+        {"roots": np.array([10**6], np.int32)},
+        {"columns": np.array(1)},
+        {"baseline": np.array(np.nan)},
+        {"feature": np.array([[0]], np.int32)},
+    ],
+    ids=str,
+)
+def test_a_forest_that_a_walk_could_leave_is_refused(change):
+    rng = np.random.default_rng(0)
+    features = rng.random((300, 3))
+    state = state_of(grow(Lessons(features, features.sum(axis=1)), Growth(trees=3)))
+    assert isinstance(forest_from(state, 3), Forest)
+    with pytest.raises(ValueError, match="no forest"):
+        forest_from({**state, **change}, 3)
