@@ -26,6 +26,11 @@ class Market:
     published_s: int = 12 * 3600 + 45 * 60
 
     @property
+    def country(self) -> str:
+        """The country whose public holidays are quiet days there."""
+        return self.maps[:2]
+
+    @property
     def publication(self) -> Publication:
         """When new prices appear."""
         return Publication((self.published_s,), parse_zone(self.clock))

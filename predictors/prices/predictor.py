@@ -8,6 +8,7 @@ import numpy as np
 from offpeak.errors import BadPrices
 from offpeak.jobs import Float64, Int64
 from offpeak.zones import DAY_S, to_local_s
+from predictors.model_file import Origin
 from predictors.port import Prediction
 from predictors.prices.history import QUARTER_S, PriceHistory, Steps, joined, price_at
 from predictors.prices.members import MEMBERS, Member
@@ -19,7 +20,7 @@ from predictors.state import State, check, number
 KEPT_S = 744 * DAY_S
 # The course within the hours, where prices are of less than an hour.
 COURSE_DAYS = 28
-PUBLISHED = "published"
+PUBLISHED = "published earlier"
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +80,21 @@ class PricePredictor:
         outlook = look_ahead(past, self._members, self._track)
         self._track = outlook.track
         return _View(past, _course(days.quarter), outlook)
+
+    @property
+    def known_until_s(self) -> int:
+        """When the last price that is known ends [Unix s], 0 if none is."""
+        known = np.flatnonzero(~np.isnan(self._history.quarters()))
+        return self._history.start_s + QUARTER_S * (int(known[-1]) + 1) if len(known) else 0
+
+    @property
+    def origin(self) -> Origin:
+        """What it learned from, in quarters of an hour, and its mean absolute error of late, NaN if there is none."""
+        known = np.flatnonzero(~np.isnan(self._history.quarters()))
+        first_s = self._history.start_s + QUARTER_S * int(known[0]) if len(known) else 0
+        error = self._view.outlook.error if self._view else np.empty(0)
+        mae = float(np.abs(error).mean()) if error.size else np.nan
+        return Origin(len(known), first_s, self.known_until_s, mae)
 
     def state(self) -> State:
         """Return the prices, and what each member said of each day of late before it began."""

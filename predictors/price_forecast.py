@@ -1,0 +1,118 @@
+"""Prices of the coming hours: as published where they are, else as forecast, else by the tariff. It never raises.
+
+What was published once is kept with what the models said of it, so that each day costs one day's learning.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpeak.errors import BadInput, BadPrices, CannotWrite
+from offpeak.prices.series import Series, value_at
+from offpeak.prices.tariff import Tariff, tariff_series
+from offpeak.zones import DAY_S
+from predictors.feeds.condition import Condition, Trouble
+from predictors.feeds.fallback import known_or
+from predictors.feeds.feed import Feed
+from predictors.feeds.port import Known, Window
+from predictors.model_file import Origin, load_model, save_model
+from predictors.port import Prediction, certain
+from predictors.prices.history import STEPS_S, Steps, history_of
+from predictors.prices.predictor import KEPT_S, PricePredictor
+
+ASKED_OF_OWN_S = KEPT_S
+"""So much is read of the operator's own file; a service is not asked for years."""
+ASKED_OF_OTHERS_S = 56 * DAY_S
+TOO_OLD_S = 7 * DAY_S
+
+
+@dataclass(frozen=True, eq=False)
+class PriceForecast:
+    """The price of each of `steps` [unit] with what it rests on, and what was wrong with the sources.
+
+    `origin` is what the forecast was learned from, None where nothing was forecast.
+    """
+
+    steps: Steps
+    prediction: Prediction
+    unit: str
+    troubles: tuple[Trouble, ...] = ()
+    origin: Origin | None = None
+
+
+@dataclass(frozen=True)
+class PriceSource:
+    """Where prices come from: the feed, the tariff behind it, the market's `holidays`, and the file of the model."""
+
+    feed: Feed
+    tariff: Tariff
+    model: Path
+    holidays: str = ""
+
+
+def forecast_prices(source: PriceSource, window: Window, now_s: int) -> PriceForecast:
+    """Return the prices of a window whose ends are whole hours."""
+    predictor = PricePredictor(source.feed.clock, holidays=source.holidays)
+    damage = _recalled(source.model, predictor)
+    own = any(each.own for each in source.feed.sources)
+    since_s = min(window.from_s, now_s) - (ASKED_OF_OWN_S if own else ASKED_OF_OTHERS_S)
+    known = source.feed.known(Window(max(since_s, predictor.known_until_s), window.until_s), now_s)
+    if known.series:
+        predictor.learn(history_of(known.series), now_s)
+    steps = _steps(window, known.series)
+    said = replace(known, troubles=(*damage, *known.troubles))
+    if window.from_s > predictor.known_until_s + TOO_OLD_S:
+        return _by_tariff(source.tariff, steps, said)
+    try:
+        prediction = predictor.predict(steps, now_s)
+    except BadPrices:
+        return _by_tariff(source.tariff, steps, said)
+    failed = _kept(source.model, predictor) if known.fresh else ()
+    told = zip(_told(steps, known), prediction.basis, strict=True)
+    basis = tuple(known.basis if now else each for now, each in told)
+    unit, troubles = source.feed.quantity.unit, (*said.troubles, *failed)
+    return PriceForecast(steps, replace(prediction, basis=basis), unit, troubles, predictor.origin)
+
+
+def _recalled(model: Path, predictor: PricePredictor) -> tuple[Trouble, ...]:
+    if not model.exists():
+        return ()
+    try:
+        load_model(model, predictor)
+    except BadInput as problem:
+        return (Trouble(Condition.CACHE_DAMAGED, "model", str(problem)),)
+    return ()
+
+
+def _kept(model: Path, predictor: PricePredictor) -> tuple[Trouble, ...]:
+    try:
+        model.parent.mkdir(parents=True, exist_ok=True)
+        save_model(model, predictor, predictor.origin)
+    except (OSError, CannotWrite) as problem:
+        return (Trouble(Condition.CACHE_UNWRITABLE, "model", str(problem)),)
+    return ()
+
+
+def _steps(window: Window, series: Series | None) -> Steps:
+    last_s = int(series.length_s[series.known][-1]) if series and series.known.any() else max(STEPS_S)
+    step_s = last_s if last_s in STEPS_S else max(STEPS_S)
+    return Steps(window.from_s, step_s, (window.until_s - window.from_s) // step_s)
+
+
+def _told(steps: Steps, known: Known) -> NDArray[np.bool_]:
+    """Return which steps' prices the feed has just said; of the others some were published earlier."""
+    if known.series is None:
+        return np.zeros(steps.count, np.bool_)
+    quarters = value_at(known.series, steps.quarter_s).reshape(steps.count, -1)
+    return np.asarray(~np.isnan(quarters).any(axis=1))
+
+
+def _by_tariff(tariff: Tariff, steps: Steps, known: Known) -> PriceForecast:
+    window = Window(steps.start_s, steps.end_s)
+    based = known_or(known, None, tariff_series(tariff, *window), window)
+    start_s = np.arange(steps.start_s, steps.end_s, steps.step_s, dtype=np.int64)
+    held = np.searchsorted(based.series.start_s, start_s, side="right") - 1
+    said = replace(certain(based.series.value[held], ""), basis=tuple(based.basis[at] for at in held))
+    return PriceForecast(steps, said, based.series.unit, known.troubles)

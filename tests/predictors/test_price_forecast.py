@@ -1,0 +1,126 @@
+"""Prices of the coming hours: published, forecast or by the tariff, whatever is pulled."""
+
+from dataclasses import dataclass, replace
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+
+from offpeak.prices.series import Series
+from offpeak.prices.tariff import parse_tariff
+from predictors.feeds.bounded import fetch_within
+from predictors.feeds.condition import Condition, Trouble
+from predictors.feeds.feed import Feed
+from predictors.feeds.port import Answer, Window
+from predictors.feeds.quantities import price_in
+from predictors.feeds.rows import clipped
+from predictors.price_forecast import PriceSource, forecast_prices
+
+HOUR, DAY = 3600, 86_400
+BRUSSELS = ZoneInfo("Europe/Brussels")
+MIDNIGHT = 1_730_674_800
+NOW = MIDNIGHT + 15 * HOUR
+WINDOW = Window(NOW, NOW + 36 * HOUR)
+
+
+@dataclass(frozen=True)
+class Market:
+    """A source that has hourly prices until an hour, and counts nothing else."""
+
+    until_s: int
+    step_s: int = HOUR
+    name: str = "market"
+    own: bool = False
+
+    def fetch(self, window: Window) -> Answer:
+        start_s = np.arange(MIDNIGHT - 20 * DAY, self.until_s, self.step_s, dtype=np.int64)
+        hour = (start_s // HOUR) % 24
+        price = 60 + 20 * np.sin(hour / 4) + np.random.default_rng(1).normal(0, 3, len(start_s))
+        series = Series(start_s, self.until_s, price, "EUR/MWh", self.name)
+        return clipped(series, window) or Trouble(Condition.NOT_YET_PUBLISHED, self.name, "nothing yet")
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A source that fails as it is told to."""
+
+    condition: Condition
+    name: str = "broken"
+    own: bool = False
+
+    def fetch(self, _: Window) -> Answer:
+        return Trouble(self.condition, self.name, "as told")
+
+
+def source_of(source, tmp_path, limit_s=5.0):
+    feed = Feed((source,), tmp_path / "cache" / "prices.csv", price_in("EUR"), BRUSSELS, limit_s)
+    return PriceSource(feed, parse_tariff("on=90EUR/MWh,off=30EUR/MWh"), tmp_path / "cache" / "model.npz", "BE")
+
+
+def test_what_is_published_is_never_forecast(tmp_path):
+    known = source_of(Market(MIDNIGHT + DAY), tmp_path)
+    forecast = forecast_prices(known, WINDOW, NOW)
+    published = np.array([each == "published" for each in forecast.prediction.basis])
+    assert published.tolist() == [True] * 9 + [False] * 27
+    answer = fetch_within(known.feed.sources[0], Window(NOW, MIDNIGHT + DAY), 5)
+    np.testing.assert_allclose(forecast.prediction.mean[:9], answer.value)
+    assert (forecast.prediction.quantiles[:9] == forecast.prediction.mean[:9, None]).all()
+    assert (np.ptp(forecast.prediction.quantiles[9:], axis=1) > 0).all()
+    assert forecast.origin.outcomes == 21 * 96
+    assert forecast.origin.mae < 15
+
+
+def test_quarters_of_an_hour_stay_quarters(tmp_path):
+    forecast = forecast_prices(source_of(Market(MIDNIGHT + DAY, step_s=900), tmp_path), WINDOW, NOW)
+    assert forecast.steps.step_s == 900
+    assert len(forecast.prediction) == 36 * 4
+
+
+@pytest.mark.parametrize("condition", [Condition.REFUSED, Condition.HANGING, Condition.GARBAGE, Condition.NO_NETWORK])
+def test_without_the_network_the_forecast_rests_on_what_was_kept(tmp_path, condition):
+    working = source_of(Market(MIDNIGHT + DAY), tmp_path)
+    before = forecast_prices(working, WINDOW, NOW)
+    cut = replace(working, feed=replace(working.feed, sources=(Broken(condition),)))
+    after = forecast_prices(cut, WINDOW, NOW + 5 * HOUR)
+    assert after.prediction.mean.tolist() == before.prediction.mean.tolist()
+    assert set(before.prediction.basis) - set(after.prediction.basis) == {"published"}
+    assert set(after.prediction.basis) - set(before.prediction.basis) == {"published earlier"}
+    assert condition in {trouble.condition for trouble in after.troubles}
+
+
+@pytest.mark.parametrize("condition", [Condition.REFUSED, Condition.HANGING, Condition.GARBAGE])
+def test_without_anything_the_tariff_holds(tmp_path, condition):
+    forecast = forecast_prices(source_of(Broken(condition), tmp_path), WINDOW, NOW)
+    assert set(forecast.prediction.basis) == {"tariff"}
+    assert set(forecast.prediction.mean) == {30, 90}
+    assert [trouble.condition for trouble in forecast.troubles] == [condition]
+    assert forecast.origin is None
+
+
+def test_some_published_hours_stand_before_the_tariff(tmp_path):
+    few = source_of(Market(MIDNIGHT - 20 * DAY + 6 * HOUR), tmp_path)
+    start_s = MIDNIGHT - 20 * DAY
+    forecast = forecast_prices(few, Window(start_s, start_s + 12 * HOUR), start_s)
+    assert forecast.prediction.basis == ("published",) * 6 + ("tariff",) * 6
+
+
+def test_prices_of_last_month_tell_nothing_of_this_one(tmp_path):
+    stale = source_of(Market(MIDNIGHT - 10 * DAY), tmp_path)
+    assert set(forecast_prices(stale, WINDOW, NOW).prediction.basis) == {"tariff"}
+
+
+def test_a_damaged_model_is_made_again(tmp_path):
+    source = source_of(Market(MIDNIGHT + DAY), tmp_path)
+    whole = forecast_prices(source, WINDOW, NOW)
+    source.model.write_bytes(b"nothing of the kind")
+    again = forecast_prices(source, WINDOW, NOW)
+    assert again.prediction.mean.tolist() == whole.prediction.mean.tolist()
+    assert [trouble.condition for trouble in again.troubles if trouble.source == "model"] == ["cache damaged"]
+    assert not forecast_prices(source, WINDOW, NOW).troubles[1:]
+
+
+def test_a_model_that_cannot_be_kept_is_said(tmp_path):
+    (tmp_path / "cache").write_text("a file where a folder should be")
+    forecast = forecast_prices(source_of(Market(MIDNIGHT + DAY), tmp_path), WINDOW, NOW)
+    assert "cache cannot be written" in {str(each.condition) for each in forecast.troubles if each.source == "model"}
+    assert "published" in forecast.prediction.basis
