@@ -14,6 +14,8 @@ from offpeak.prices.series import Series, value_at
 from offpeak.prices.tariff import Tariff, tariff_series
 from offpeak.zones import DAY_S
 from predictors.feeds.condition import Condition, Trouble
+from predictors.feeds.declared import TariffSource
+from predictors.feeds.energy_charts import utc_text
 from predictors.feeds.fallback import known_or
 from predictors.feeds.feed import Feed
 from predictors.feeds.port import Known, Window
@@ -44,16 +46,21 @@ class PriceForecast:
 
 @dataclass(frozen=True)
 class PriceSource:
-    """Where prices come from: the feed, the tariff behind it, the market's `holidays`, and the file of the model."""
+    """Where prices come from: the feed, the tariff behind it, and the market's `holidays`.
+
+    `model` is the file of what was learned; None where it is quicker to read the operator's own file again.
+    """
 
     feed: Feed
     tariff: Tariff
-    model: Path
+    model: Path | None = None
     holidays: str = ""
 
 
 def forecast_prices(source: PriceSource, window: Window, now_s: int) -> PriceForecast:
     """Return the prices of a window whose ends are whole hours."""
+    if all(isinstance(each, TariffSource) for each in source.feed.sources):
+        return _by_tariff(source.tariff, _steps(window, None), Known())
     predictor = PricePredictor(source.feed.clock, holidays=source.holidays)
     damage = _recalled(source.model, predictor)
     own = any(each.own for each in source.feed.sources)
@@ -63,8 +70,9 @@ def forecast_prices(source: PriceSource, window: Window, now_s: int) -> PriceFor
         predictor.learn(history_of(known.series), now_s)
     steps = _steps(window, known.series)
     said = replace(known, troubles=(*damage, *known.troubles))
-    if window.from_s > predictor.known_until_s + TOO_OLD_S:
-        return _by_tariff(source.tariff, steps, said)
+    if 0 < predictor.known_until_s < window.from_s - TOO_OLD_S:
+        old = Trouble(Condition.TOO_OLD, "forecast", f"the last one ends {utc_text(predictor.known_until_s)}")
+        return _by_tariff(source.tariff, steps, replace(said, troubles=(*said.troubles, old)))
     try:
         prediction = predictor.predict(steps, now_s)
     except BadPrices:
@@ -76,8 +84,8 @@ def forecast_prices(source: PriceSource, window: Window, now_s: int) -> PriceFor
     return PriceForecast(steps, replace(prediction, basis=basis), unit, troubles, predictor.origin)
 
 
-def _recalled(model: Path, predictor: PricePredictor) -> tuple[Trouble, ...]:
-    if not model.exists():
+def _recalled(model: Path | None, predictor: PricePredictor) -> tuple[Trouble, ...]:
+    if model is None or not model.exists():
         return ()
     try:
         load_model(model, predictor)
@@ -86,7 +94,9 @@ def _recalled(model: Path, predictor: PricePredictor) -> tuple[Trouble, ...]:
     return ()
 
 
-def _kept(model: Path, predictor: PricePredictor) -> tuple[Trouble, ...]:
+def _kept(model: Path | None, predictor: PricePredictor) -> tuple[Trouble, ...]:
+    if model is None:
+        return ()
     try:
         model.parent.mkdir(parents=True, exist_ok=True)
         save_model(model, predictor, predictor.origin)

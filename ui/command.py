@@ -9,6 +9,7 @@ import typer
 
 from offpeak.errors import OffpeakError
 from ui.estimate_command import estimate
+from ui.forecast_command import forecast
 from ui.generate_command import generate
 from ui.prices_command import prices
 from ui.show_config_command import show_config
@@ -23,6 +24,7 @@ app.command("estimate")(estimate)
 app.command("generate")(generate)
 app.command("whatif")(whatif)
 app.command("prices")(prices)
+app.add_typer(forecast, name="forecast")
 app.command("show-config")(show_config)
 
 

@@ -63,14 +63,15 @@ def _usual(settings: Settings) -> tuple[str, ...]:
 
 def window_of(request: Request, now_s: int, zone: tzinfo) -> Window:
     """Return the time that is asked for; BadInput unless it is one."""
-    from_s = _unix_s(request.from_text, zone) if request.from_text else _midnight_s(now_s, zone)
-    until_s = _unix_s(request.to_text, zone) if request.to_text else _midnight_s(from_s, zone, SHOWN_DAYS)
+    from_s = instant_of(request.from_text, zone) if request.from_text else _midnight_s(now_s, zone)
+    until_s = instant_of(request.to_text, zone) if request.to_text else _midnight_s(from_s, zone, SHOWN_DAYS)
     if until_s <= from_s:
         raise BadInput("--to is not after --from", hint="--to 2026-01-03 is the end of 2 January")
     return Window(from_s, until_s)
 
 
-def _unix_s(text: str, zone: tzinfo) -> int:
+def instant_of(text: str, zone: tzinfo) -> int:
+    """Return the instant [Unix s] of a date, its first midnight, or of a date and time; BadInput if it is neither."""
     start = parse_start(text, zone)
     if isinstance(start, datetime):
         return int(start.timestamp())

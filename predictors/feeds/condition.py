@@ -27,6 +27,7 @@ class Condition(StrEnum):
     IMPLAUSIBLE = "implausible values"
     HALF_MISSING = "values missing"
     NOT_YET_PUBLISHED = "not yet published"
+    TOO_OLD = "known prices too old to forecast from"
     CACHE_DAMAGED = "cache damaged"
     CACHE_UNWRITABLE = "cache cannot be written"
 
@@ -51,6 +52,7 @@ HINTS: Mapping[Condition, str] = MappingProxyType(
         Condition.IMPLAUSIBLE: "compare with the exchange's page; use another source until this one is put right",
         Condition.HALF_MISSING: "name a second source in [feeds]; the hours that are missing are forecast",
         Condition.NOT_YET_PUBLISHED: "nothing: it is asked again soon",
+        Condition.TOO_OLD: "append newer prices; --from the day on which they end forecasts from there",
         Condition.CACHE_DAMAGED: "nothing: the next good answer replaces it",
         Condition.CACHE_UNWRITABLE: "let the service's user write to feeds.cache; try `df` and `ls -ld` there",
     }

@@ -106,7 +106,11 @@ def test_some_published_hours_stand_before_the_tariff(tmp_path):
 
 def test_prices_of_last_month_tell_nothing_of_this_one(tmp_path):
     stale = source_of(Market(MIDNIGHT - 10 * DAY), tmp_path)
-    assert set(forecast_prices(stale, WINDOW, NOW).prediction.basis) == {"tariff"}
+    forecast = forecast_prices(stale, WINDOW, NOW)
+    assert set(forecast.prediction.basis) == {"tariff"}
+    assert [each.detail for each in forecast.troubles if each.condition is Condition.TOO_OLD] == [
+        "the last one ends 2024-10-24T23:00Z"
+    ]
 
 
 def test_a_damaged_model_is_made_again(tmp_path):
