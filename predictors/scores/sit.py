@@ -28,8 +28,8 @@ class Turn(NamedTuple):
 def sit(predictor: Predictor[Asked, Known], exam: Exam[Asked, Known]) -> Prediction:
     """Return the predictor's answer to each question; of every answer only what was known by then had been learned.
 
-    The outcomes of a second come before its questions. Questions without an outcome in between are asked in one call,
-    at the second of the first.
+    The outcomes of a second come before its questions; those after the last question are learned too. Questions
+    without an outcome in between are asked in one call, at the second of the first.
     """
     mean = np.empty(len(exam.questions))
     quantiles = np.empty((len(exam.questions), len(LEVELS)))
@@ -53,6 +53,7 @@ def turns(asked_s: Int64, known_s: Int64) -> Iterator[Turn]:
         yield from _lessons(known_s, learned, int(known_before[first]))
         learned = int(known_before[first])
         yield Turn("ask", first, end)
+    yield from _lessons(known_s, learned, len(known_s))
 
 
 def _lessons(known_s: Int64, first: int, end: int) -> Iterator[Turn]:

@@ -1,0 +1,54 @@
+"""Learning what happened since a predictor was kept."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from random_jobs import populations, user_habits
+
+from predictors.model_file import load_model, save_model
+from predictors.run_times.last_two import LastTwo
+from predictors.scores.job_exams import run_time_exam
+from predictors.scores.score import score_of
+from predictors.scores.sit import sit
+from predictors.scores.teach import teach
+from predictors.submitted import as_submitted
+
+JOBS = user_habits(300, 1)
+
+
+def exam_of(jobs):
+    return run_time_exam(jobs, jobs.logged_start_s), jobs.logged_start_s + jobs.runtime_s
+
+
+def test_the_error_on_the_way_is_that_of_the_exam():
+    exam, end_s = exam_of(JOBS)
+    origin = teach(LastTwo(), exam, end_s, None)
+    given = sit(LastTwo(), exam)
+    assert origin.mae == pytest.approx(score_of(exam.actual, given, naive=given).mae)
+    assert (origin.outcomes, origin.first_s, origin.last_s) == (300, end_s.min(), end_s.max())
+
+
+def test_one_that_was_kept_learns_only_what_is_new(tmp_path):
+    whole, end_s = exam_of(JOBS)
+    half_s = int(np.sort(end_s)[150])
+    earlier = JOBS.take(end_s <= half_s)
+    first = LastTwo()
+    origin = teach(first, *exam_of(earlier), None)
+    save_model(tmp_path / "model.npz", first, origin)
+    again = LastTwo()
+    before = load_model(tmp_path / "model.npz", again)
+    after = teach(again, whole, end_s, before)
+    always = LastTwo()
+    teach(always, whole, end_s, None)
+    asked = as_submitted(user_habits(20, 2))
+    assert again.predict(asked, 10**9).mean.tolist() == always.predict(asked, 10**9).mean.tolist()
+    assert (after.outcomes, after.first_s, after.last_s) == (300, origin.first_s, end_s.max())
+
+
+@given(populations)
+def test_nothing_new_changes_nothing(jobs):
+    exam, end_s = exam_of(jobs)
+    predictor = LastTwo()
+    origin = teach(predictor, exam, end_s, None)
+    if len(jobs):
+        assert teach(predictor, exam, end_s, origin) == origin
