@@ -1,29 +1,31 @@
-"""How long would one more job wait? The scheduling engine, run on from a snapshot with the job at the queue's end."""
-
-from dataclasses import replace
+"""How long would one more job wait? The scheduling engine, run on from a snapshot, and the job at the queue's end."""
 
 import numpy as np
 
-from offpeak.snapshot import QueuedJobs, Snapshot
-from power.what_if import EASY_RULES, check_units, queued_start_s
-from sim_backend.engine.rules import Rules
+from offpeak.errors import BadInput
+from offpeak.jobs import Float64, Int64
+from offpeak.snapshot import Snapshot
+from power.what_if import EASY_RULES, all_start_s, check_units, workload_of
+from sim_backend.engine.one_more import Known, starts_of_one_more
 
 
-def planned_wait_s(snapshot: Snapshot, size: int, estimate_s: int, *, rules: Rules = EASY_RULES) -> float:
-    """Return the wait [s] of a job submitted now, if all run as long as the snapshot expects and no more come.
+def planned_waits_s(snapshot: Snapshot, size: Int64, estimate_s: Int64) -> Float64:
+    """Return the wait [s] under EASY of each of n jobs, were it alone submitted now: float64[n].
 
-    Queued jobs too wide for what is usable are left out. BadInput if this job is, or if running jobs hold more.
+    All run as long as the snapshot expects and no more come. Queued jobs too wide for what is usable are left out.
+    BadInput if one of the n jobs is, or if running jobs hold more.
     """
-    more = _with_job(snapshot.without_too_wide(), size, estimate_s)
-    check_units(more, more.usable_units)
-    return float(queued_start_s(more, more.usable_units, rules)[-1] - snapshot.now_s)
+    snapshot = snapshot.without_too_wide()
+    units, now_s = snapshot.usable_units, snapshot.now_s
+    _check(snapshot, int(size.max(initial=0)))
+    workload, holders = workload_of(snapshot, units)
+    start_s = all_start_s(workload, holders, units, EASY_RULES)
+    known = Known(start_s, start_s + workload.runtime_s, workload.size)
+    return (starts_of_one_more(known, now_s, units, size, np.maximum(estimate_s, 1)) - now_s).astype(np.float64)
 
 
-def _with_job(snapshot: Snapshot, size: int, estimate_s: int) -> Snapshot:
-    queued = snapshot.queued
-    longer = QueuedJobs(
-        np.append(queued.size, size),
-        np.append(queued.submit_s, snapshot.now_s),
-        np.append(queued.estimate_s, estimate_s),
-    )
-    return replace(snapshot, queued=longer)
+def _check(snapshot: Snapshot, widest: int) -> None:
+    check_units(snapshot, snapshot.usable_units)
+    if widest > snapshot.usable_units:
+        message = f"a job of {widest:,} units cannot run on the {snapshot.usable_units:,} that are usable"
+        raise BadInput(message, hint="ask for fewer units, or repair nodes")

@@ -50,6 +50,7 @@ def rules_of(discipline: str) -> Rules:
 
 
 EASY_RULES = rules_of("easy")
+NOTHING = np.empty(0, dtype=np.int64)
 
 
 def what_if(snapshot: Snapshot, units: int, *, rules: Rules = EASY_RULES) -> Plan:
@@ -63,14 +64,19 @@ def what_if(snapshot: Snapshot, units: int, *, rules: Rules = EASY_RULES) -> Pla
 
 def queued_start_s(snapshot: Snapshot, units: int, rules: Rules) -> Int64:
     """Return when the engine starts the queued jobs."""
-    if not len(snapshot.queued.size):
-        return snapshot.queued.submit_s
     workload, holders = workload_of(snapshot, units)
+    return all_start_s(workload, holders, units, rules)[holders:]
+
+
+def all_start_s(workload: Workload, holders: int, units: int, rules: Rules) -> Int64:
+    """Return when the engine starts each job of a workload, all submitted at once; the first `holders` start then."""
+    if holders == len(workload.submit_s):
+        return workload.submit_s
     # All run for their estimates: an engine that is told so is faster.
     foreseen = rules._replace(estimates=EXACT_RUNTIME)
-    state = resumed_state(workload, foreseen, machine_size=units, holders=holders, now_s=snapshot.now_s)
+    state = resumed_state(workload, foreseen, machine_size=units, holders=holders, now_s=int(workload.submit_s[0]))
     advance(workload, NO_PEAKS, foreseen, units, state, NEVER - 1)
-    return state.start_s[holders:]
+    return state.start_s
 
 
 def check_units(snapshot: Snapshot, units: int) -> None:
@@ -102,6 +108,8 @@ def sleeping_units(snapshot: Snapshot, units: int) -> tuple[Int64, Int64]:
 
     Jobs hold units of the nodes that are up first: only where these are too few, of nodes that come up for them.
     """
+    if not snapshot.node_state.any():
+        return NOTHING, NOTHING
     usable_s = snapshot.usable_from_s()
     border = np.arange(len(usable_s) + 1) * snapshot.units_per_node
     on_offer = np.diff(np.clip(border, snapshot.units_in_use, units))

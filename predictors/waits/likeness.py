@@ -15,21 +15,27 @@ def scales(rows: Float64, wait_s: Float64) -> Float64:
     width = rows.shape[1]
     scale = np.zeros(width)
     weight = np.zeros(width)
+    off_s = wait_s - wait_s.mean()
     for feature in range(width):
-        column = rows[:, feature]
+        # A column that lies in one piece is read several times faster.
+        column = rows[:, feature].copy()
         extent = column.max() - column.min()
         if extent > 0:
-            weight[feature] = _correlation(column, wait_s)
+            weight[feature] = _correlation(column - column.mean(), off_s)
             scale[feature] = weight[feature] / extent
     return scale / weight.sum() if weight.sum() > 0 else scale
 
 
 @kernel
-def _correlation(column: Float64, wait_s: Float64) -> float:
-    """Return the absolute correlation of two columns; 0 where one of them is constant."""
-    x, y = column - column.mean(), wait_s - wait_s.mean()
-    both = np.sqrt((x * x).sum() * (y * y).sum())
-    return float(abs((x * y).sum()) / both) if both > 0 else 0.0
+def _correlation(x: Float64, y: Float64) -> float:
+    """Return the absolute correlation of two columns of mean 0; 0 where one of them is constant."""
+    product = x_square = y_square = 0.0
+    for row in range(len(x)):
+        product += x[row] * y[row]
+        x_square += x[row] * x[row]
+        y_square += y[row] * y[row]
+    both = np.sqrt(x_square * y_square)
+    return float(abs(product) / both) if both > 0 else 0.0
 
 
 @kernel

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import overload
 
 import numpy as np
@@ -16,8 +17,9 @@ NO_WAKING_S = (0, 0, 0)
 class LogStates(Sequence[Snapshot]):
     """By job: the state as it was before any start of the second of its submission.
 
-    `expected_s` int64[n] is how long each was expected to run: its estimate, or what was predicted. One node that is up
-    has all `units`, or as many as running jobs hold: logs are not free of jobs that hold more than there is.
+    `expected_s` int64[n] is how long each was expected to run: its estimate, or what was predicted; a job that has
+    outlived that is expected to run for its estimate. One node that is up has all `units`, or as many as running jobs
+    hold: logs are not free of jobs that hold more than there is.
     """
 
     jobs: Jobs
@@ -43,12 +45,24 @@ class LogStates(Sequence[Snapshot]):
         units = max(self.units, int(running.size.sum()))
         return Snapshot(now_s, units, *all_active(1, now_s=now_s), NO_WAKING_S, running, queued)
 
+    @cached_property
+    def _all_ended_by_s(self) -> Int64:
+        """By when each job and all before it had ended: of those that had, none need be looked at."""
+        return np.maximum.accumulate(self.end_s)
+
+    def _present(self, job: int, now_s: int) -> slice:
+        return slice(int(np.searchsorted(self._all_ended_by_s[:job], now_s - 1, side="right")), job)
+
     def _running(self, job: int, now_s: int) -> RunningJobs:
-        runs = np.flatnonzero((self.start_s[:job] < now_s) & (self.end_s[:job] > now_s))
+        present = self._present(job, now_s)
+        runs = np.flatnonzero((self.start_s[present] < now_s) & (self.end_s[present] > now_s)) + present.start
         runs = runs[np.argsort(self.start_s[runs], kind="stable")]
         jobs, start_s = self.jobs, self.start_s[runs]
-        return RunningJobs(jobs.size[runs], jobs.submit_s[runs], start_s, start_s + self.expected_s[runs])
+        expected_end_s = start_s + self.expected_s[runs]
+        expected_end_s = np.where(expected_end_s > now_s, expected_end_s, start_s + jobs.estimate_s[runs])
+        return RunningJobs(jobs.size[runs], jobs.submit_s[runs], start_s, expected_end_s)
 
     def _queued(self, job: int, now_s: int) -> QueuedJobs:
-        waits = np.flatnonzero(self.start_s[:job] >= now_s)
+        present = self._present(job, now_s)
+        waits = np.flatnonzero(self.start_s[present] >= now_s) + present.start
         return QueuedJobs(self.jobs.size[waits], self.jobs.submit_s[waits], self.expected_s[waits])

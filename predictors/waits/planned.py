@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from offpeak.jobs import Float64
+from offpeak.jobs import Float64, Int64
 from offpeak.snapshot import Snapshot
 from predictors.port import Prediction
 from predictors.state import State
@@ -12,8 +12,8 @@ from predictors.waits.question import WaitOutcomes, WaitQuestions
 from predictors.waits.spread import Spread
 from predictors.waits.state_row import FEATURES
 
-PlannedWait = Callable[[Snapshot, int, int], float]
-"""Returns the wait [s] of one more job, of a size and an estimate [s], at the end of the snapshot's queue."""
+PlanOfWaits = Callable[[Snapshot, Int64, Int64], Float64]
+"""Returns the wait [s] of each of n jobs, of a size and an estimate [s], if it alone stood at the queue's end."""
 
 REQUEST = [FEATURES.index("size"), FEATURES.index("estimate_s")]
 
@@ -23,8 +23,8 @@ class PlannedWaits:
 
     name = "what-if"
 
-    def __init__(self, planned_wait_s: PlannedWait) -> None:
-        self._planned_wait_s = planned_wait_s
+    def __init__(self, planned_waits_s: PlanOfWaits) -> None:
+        self._planned_waits_s = planned_waits_s
         self._spread = Spread()
 
     def learn(self, outcome: WaitOutcomes, _at_s: int) -> None:
@@ -32,8 +32,12 @@ class PlannedWaits:
         self._spread.learn(outcome)
 
     def predict(self, question: WaitQuestions, _at_s: int) -> Prediction:
-        """Return the planned waits."""
-        wait_s = self._planned(question)
+        """Return the planned waits; a state that several questions share is planned once."""
+        wait_s = np.empty(len(question))
+        size, estimate_s = question.rows[:, REQUEST].T.astype(np.int64)
+        for state in dict.fromkeys(question.state.tolist()):
+            asked = np.flatnonzero(question.state == state)
+            wait_s[asked] = self._planned_waits_s(question.states[state], size[asked], estimate_s[asked])
         return self._spread.around(question, wait_s, ("a simulation of the known jobs",) * len(question))
 
     def state(self) -> State:
@@ -43,9 +47,3 @@ class PlannedWaits:
     def restore(self, state: State) -> None:
         """Take over how wrong plans were."""
         self._spread.restore(state)
-
-    def _planned(self, question: WaitQuestions) -> Float64:
-        jobs = question.rows[:, REQUEST].astype(np.int64).tolist()
-        states = [question.states[state] for state in question.state.tolist()]
-        planned_s = [self._planned_wait_s(state, *job) for state, job in zip(states, jobs, strict=True)]
-        return np.array(planned_s, dtype=np.float64)

@@ -5,7 +5,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 from hypothesis import given
-from logged_waits import UNITS, LoggedJobs, logged_jobs, snapshot_before
+from logged_waits import UNITS, LoggedJobs, jobs_of, logged_jobs, snapshot_before
 
 from offpeak.snapshot import QueuedJobs, RunningJobs
 from predictors.waits.features import features
@@ -48,3 +48,11 @@ def test_the_states_of_a_log_are_its_snapshots(log):
                 name = f"{part}.{column.name}"
                 found, right = (getattr(getattr(each, part), column.name).tolist() for each in (state, expected))
                 assert found == right, name
+
+
+def test_a_job_that_outlived_its_prediction_is_expected_to_run_for_its_estimate():
+    jobs = jobs_of([(0, 90, 100, 1, 0, 0), (10, 5, 5, 1, 0, 0), (60, 5, 5, 1, 0, 0)])
+    start_s = np.array([1, 10, 60])
+    states = LogStates(jobs, start_s, start_s + jobs.runtime_s, np.array([20, 5, 5]), UNITS)
+    assert states[1].running.expected_end_s.tolist() == [21]
+    assert states[2].running.expected_end_s.tolist() == [101]

@@ -20,7 +20,7 @@ exams = logged_jobs().map(lambda log: wait_exam(log.jobs, log.start_s, log.end_s
 def work_ahead_s(snapshot, size, estimate_s):
     """Plan that all work, the job's too, is done by the whole machine before it starts."""
     work_s = (snapshot.queued.size * snapshot.queued.estimate_s).sum() + size * estimate_s
-    return float(work_s / snapshot.usable_units)
+    return work_s / snapshot.usable_units
 
 
 def boosted_soon():
