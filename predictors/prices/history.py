@@ -1,8 +1,9 @@
 """Prices as they become known: equal steps of a quarter, half or whole hour, in UTC, with gaps."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from offpeak.errors import BadPrices
 from offpeak.jobs import Float64, Int64
@@ -29,6 +30,14 @@ class Steps:
                 hint="a step is 900, 1800 or 3600 s and starts at a quarter of an hour",
             )
 
+    def __len__(self) -> int:
+        return self.count
+
+    def take(self, which: NDArray[np.bool_] | Int64) -> "Steps":
+        """Return the steps that the indices select; BadPrices unless these follow each other."""
+        run = _run(which)
+        return replace(self, start_s=self.start_s + run.start * self.step_s, count=run.stop - run.start)
+
     @property
     def end_s(self) -> int:
         """When the last step ends."""
@@ -48,6 +57,14 @@ class PriceHistory:
     step_s: int
     price: Float64
 
+    def __len__(self) -> int:
+        return len(self.price)
+
+    def take(self, which: NDArray[np.bool_] | Int64) -> "PriceHistory":
+        """Return copies of the prices that the indices select; BadPrices unless these follow each other."""
+        run = _run(which)
+        return replace(self, start_s=self.start_s + run.start * self.step_s, price=self.price[run].copy())
+
     @property
     def steps(self) -> Steps:
         """The steps that the prices are of."""
@@ -57,6 +74,17 @@ class PriceHistory:
         """Return the price of each quarter-hour, NaN where none is known."""
         each = np.repeat(np.asarray(self.price, np.float64), self.steps.step_s // QUARTER_S)
         return np.where(np.abs(each) <= HIGHEST, each, np.nan)
+
+
+def _run(which: NDArray[np.bool_] | Int64) -> slice:
+    index = np.flatnonzero(which) if which.dtype == np.bool_ else which
+    if len(index) == 0:
+        return slice(0, 0)
+    if np.any(np.diff(index) != 1):
+        raise BadPrices(
+            "steps with others left out between them are no series", hint="take rows that follow each other"
+        )
+    return slice(int(index[0]), int(index[-1]) + 1)
 
 
 def history_of(series: Series) -> PriceHistory:

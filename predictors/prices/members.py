@@ -10,7 +10,7 @@ from predictors.prices.blend import fit_blend
 from predictors.prices.lear import Lear
 from predictors.prices.naive import last_week, week_mean, yesterday
 from predictors.prices.past import Past
-from predictors.prices.sarima import sarima
+from predictors.prices.sarima import fit_sarima
 
 Model = Callable[[Past], Float64]
 """Returns the 24 prices of the day after a past."""
@@ -43,7 +43,7 @@ YESTERDAY = Member("yesterday", Unfitted(yesterday).fit)
 LAST_WEEK = Member("last week", Unfitted(last_week).fit)
 WEEK_MEAN = Member("week's mean", Unfitted(week_mean).fit)
 BLEND = Member("blend", fit_blend)
-SARIMA = Member("SARIMA", Unfitted(sarima).fit)
+SARIMA = Member("SARIMA", fit_sarima)
 LEAR = Member("LEAR", Lear().fit, LEAR_DAYS)
 LEAR_LEVEL = Member("LEAR from the day's level", Lear(penalty=0.04, level_days=1).fit, LEAR_DAYS)
 LEAR_RECENT = Member("LEAR of recent days", Lear(half_life_days=120, penalty=0.05, level_days=1).fit, LEAR_DAYS)

@@ -9,12 +9,15 @@ R = TypeVar("R")
 
 
 def one_thread(function: Callable[P, R]) -> Callable[P, R]:
-    """Run `function` with a linear algebra that uses one thread."""
+    """Run `function` with a linear algebra that uses one thread; with as many as it takes without threadpoolctl."""
 
     @wraps(function)
     def alone(*args: P.args, **kwargs: P.kwargs) -> R:
-        from threadpoolctl import threadpool_limits
-
+        try:
+            # It comes with scikit-learn, which these models do not need.
+            from threadpoolctl import threadpool_limits
+        except ImportError:
+            return function(*args, **kwargs)
         with threadpool_limits(limits=1, user_api="blas"):
             return function(*args, **kwargs)
 

@@ -25,7 +25,8 @@ class Past:
     """The days from local day number `first_day` on.
 
     `price` float64[days, 24] is finite; `known` bool[days] tells which days were known as a whole: only these are worth
-    learning. `kind` int64[more than days] is 0 for Monday to 6 for Sunday and for a public holiday.
+    learning. `kind` int64[more than days] is 0 for Monday to 6 for Sunday and for a public holiday; where nobody knows
+    the dates it is 0 for all.
     """
 
     first_day: int
@@ -86,10 +87,11 @@ def _ended(quarter: Float64) -> int:
     return int(ended[-1]) + 1 if len(ended) else 0
 
 
-def past_of(days: Days, *, ahead: int, holidays: str) -> Past:
+def past_of(days: Days, *, ahead: int, holidays: str | None) -> Past:
     """Return the days with their gaps filled, and the kinds of `ahead` days after them too.
 
-    `holidays` names the country, or country and subdivision, whose public holidays count as Sundays; "" for none.
+    `holidays` names the country, or country and subdivision, whose public holidays count as Sundays; "" for none, None
+    where the dates are made up, so that weekdays mean nothing.
     """
     bridged = _bridged(days.hour)
     known = np.logical_not(np.isnan(bridged).any(axis=1))
@@ -97,8 +99,10 @@ def past_of(days: Days, *, ahead: int, holidays: str) -> Past:
     return Past(days.first, _filled(bridged), known, kind)
 
 
-def day_kinds(day: Int64, holidays: str) -> Int64:
-    """Return 0 for Monday to 6 for Sunday or a public holiday of each local day number."""
+def day_kinds(day: Int64, holidays: str | None) -> Int64:
+    """Return 0 for Monday to 6 for Sunday or a public holiday of each local day number; 0 for all if None is given."""
+    if holidays is None:
+        return np.zeros(len(day), np.int64)
     # Where every hour of every day would be on-peak, only a holiday is not.
     worked = ClockHours(0, DAY_S, holidays=holidays, zone=UTC).on_peak_at(day * DAY_S)
     return np.where(worked, weekday(day), SUNDAY)

@@ -36,11 +36,16 @@ class PricePredictor:
     """Learns published prices (PriceHistory), predicts those of `Steps`; NaN and infinite prices are gaps to it.
 
     `zone` is the clock of the market's days; `holidays` names the country, or country and subdivision ("DE-BY"), whose
-    public holidays are days like Sundays, "" for none.
+    public holidays are days like Sundays, "" for none; None where dates are made up, so that weekdays mean nothing.
     """
 
     def __init__(
-        self, zone: tzinfo, *, holidays: str = "", name: str = "day-ahead price", members: tuple[Member, ...] = MEMBERS
+        self,
+        zone: tzinfo,
+        *,
+        holidays: str | None = "",
+        name: str = "day-ahead price",
+        members: tuple[Member, ...] = MEMBERS,
     ) -> None:
         self.name = name
         self._zone, self._holidays, self._members = zone, holidays, members

@@ -5,6 +5,8 @@ autoregressive and moving average seasonal and non-seasonal components", a seaso
 """
 
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -19,19 +21,20 @@ ORDER = (1, 0, 1)
 SEASONAL = (1, 0, 1, 24)
 
 
-def sarima(past: Past) -> Float64:
-    """Return the coming day's 24 prices; yesterday's where the fit fails or diverges beyond numbers.
+def fit_sarima(past: Past) -> Callable[[Past], Float64]:
+    """Return what forecasts the 24 prices after a past, with the terms of this one's last three days.
 
-    BadInput where statsmodels is not installed.
+    It says yesterday's prices where the fit fails or diverges beyond numbers. BadInput if statsmodels is not installed.
     """
     _load()
-    known = past.price[-LEARNED_DAYS:].ravel()
-    scale = float(known.std()) or 1.0
-    try:
-        forecast = known.mean() + scale * _forecast((known - known.mean()) / scale)
-    except (np.linalg.LinAlgError, ValueError):
-        return yesterday(past)
-    return np.where(np.isfinite(forecast), forecast, yesterday(past))
+    terms = _or_none(lambda: _terms(_learned(past)[0]))
+
+    def coming(now: Past) -> Float64:
+        known, middle, scale = _learned(now)
+        forecast = None if terms is None else _or_none(lambda: middle + scale * _forecast(known, terms))
+        return yesterday(now) if forecast is None else np.where(np.isfinite(forecast), forecast, yesterday(now))
+
+    return coming
 
 
 def _load() -> None:
@@ -44,11 +47,34 @@ def _load() -> None:
         ) from None
 
 
+def _learned(past: Past) -> tuple[Float64, float, float]:
+    """Return the last days' prices as they are learned, and the middle and scale that they were brought to."""
+    known = past.price[-LEARNED_DAYS:].ravel()
+    middle, scale = float(known.mean()), float(known.std()) or 1.0
+    return (known - middle) / scale, middle, scale
+
+
+def _or_none(answer: Callable[[], Float64]) -> Float64 | None:
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            # Three days are few for four terms: it warns of its start values and of its convergence nearly every time.
+            warnings.simplefilter("ignore")
+            return answer()
+    except (np.linalg.LinAlgError, ValueError):
+        return None
+
+
 @one_thread
-def _forecast(known: Float64) -> Float64:
+def _terms(known: Float64) -> Float64:
+    return np.asarray(_model(known).fit(disp=0, cov_type="none").params)
+
+
+@one_thread
+def _forecast(known: Float64, terms: Float64) -> Float64:
+    return np.asarray(_model(known).filter(terms, cov_type="none").forecast(24))
+
+
+def _model(known: Float64) -> Any:
     from statsmodels.tsa.statespace.sarimax import SARIMAX
 
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        # Three days are few for four terms: it warns of its start values and of its convergence nearly every time.
-        warnings.simplefilter("ignore")
-        return np.asarray(SARIMAX(known, order=ORDER, seasonal_order=SEASONAL).fit(disp=0).forecast(24))
+    return SARIMAX(known, order=ORDER, seasonal_order=SEASONAL)

@@ -8,8 +8,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis.strategies import SearchStrategy
 
+from offpeak.errors import OffpeakError
 from predictors.model_file import Origin, load_model, save_model
 from predictors.port import LEVELS, Prediction
 from predictors.scores.exam import Exam
@@ -23,7 +25,8 @@ class Subject:
     """A predictor under test: how one is made that has learned nothing, and exams for it.
 
     `lowest` is the least that its quantity can be. `same_in_blocks` states that what it learns does not depend on how
-    outcomes of a second are handed over.
+    outcomes of a second are handed over. One that must learn something first raises `refuses` until then, and its
+    exams ask nothing so early.
     """
 
     name: str
@@ -31,12 +34,13 @@ class Subject:
     exams: SearchStrategy[Exam[Any, Any]]
     lowest: float = 0.0
     same_in_blocks: bool = True
+    refuses: type[OffpeakError] | None = None
 
 
 def inputs_are_not_changed(subject: Subject, exam: Exam) -> None:
     predictor, at_s = subject.make(), latest_s(exam)
     before = pickle.dumps((exam.questions, exam.outcomes))
-    predictor.predict(exam.questions, at_s)
+    unlearned(subject, predictor, exam)
     predictor.learn(exam.outcomes, at_s)
     predictor.predict(exam.questions, at_s)
     assert pickle.dumps((exam.questions, exam.outcomes)) == before
@@ -47,7 +51,9 @@ def answers_are_possible(subject: Subject, exam: Exam) -> None:
 
 
 def nothing_need_be_learned(subject: Subject, exam: Exam) -> None:
-    possible(subject.make().predict(exam.questions, latest_s(exam)), len(exam.questions), subject.lowest)
+    given = unlearned(subject, subject.make(), exam)
+    if given is not None:
+        possible(given, len(exam.questions), subject.lowest)
 
 
 def the_same_twice(subject: Subject, exam: Exam) -> None:
@@ -93,7 +99,7 @@ def learned_in_a_block_as_one_by_one(subject: Subject, exam: Exam) -> None:
         return
     block, single, at_s = subject.make(), subject.make(), latest_s(exam)
     for predictor in (block, single):
-        predictor.predict(exam.questions, at_s)
+        unlearned(subject, predictor, exam)
     block.learn(exam.outcomes, at_s)
     for row in range(len(exam.outcomes)):
         single.learn(exam.outcomes.take(np.array([row])), at_s)
@@ -116,6 +122,15 @@ LAWS = (
 def latest_s(exam: Exam) -> int:
     """Return a second at which all that becomes known is known."""
     return int(max([0, *exam.known_s, *exam.asked_s]))
+
+
+def unlearned(subject: Subject, predictor: Any, exam: Exam) -> Prediction | None:
+    """Return what one that has learned nothing says to all questions; None after a subject refused as it is to."""
+    if subject.refuses is None:
+        return predictor.predict(exam.questions, latest_s(exam))
+    with pytest.raises(subject.refuses):
+        predictor.predict(exam.questions, latest_s(exam))
+    return None
 
 
 def asked_again(predictors: list, exam: Exam) -> list[Prediction]:

@@ -72,6 +72,7 @@ def test_a_public_holiday_is_a_sunday():
     days = np.array([datetime(2021, 5, day, tzinfo=UTC).timestamp() // DAY_S for day in (1, 3, 4, 9, 13)], np.int64)
     assert day_kinds(days, "").tolist() == [5, 0, 1, 6, 3]
     assert day_kinds(days, "DE").tolist() == [SUNDAY, 0, 1, SUNDAY, SUNDAY]
+    assert day_kinds(days, None).tolist() == [0] * 5
 
 
 def test_until_and_followed_by_undo_each_other(past):

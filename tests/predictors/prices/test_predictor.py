@@ -2,6 +2,7 @@
 
 import gzip
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -114,6 +115,20 @@ def test_it_can_be_kept_and_woken(history):
     woken = pickle.loads(pickle.dumps(predictor))
     end_s = history(30).steps.end_s
     np.testing.assert_array_equal(ask(woken, end_s).mean, ask(predictor, end_s).mean)
+
+
+def test_made_up_dates_may_be_any(history):
+    weeks = history(60)
+    told = []
+    for later_days in (0, 3):
+        moved = PriceHistory(weeks.start_s + later_days * DAY_S, 3600, weeks.price)
+        told.append(ask(taught(moved, holidays=None), moved.steps.end_s))
+    np.testing.assert_array_equal(told[0].mean, told[1].mean)
+
+
+def test_it_needs_no_package_that_limits_threads(history, monkeypatch):
+    monkeypatch.setitem(sys.modules, "threadpoolctl", None)
+    assert len(ask(taught(history(10)), history(10).steps.end_s)) == 36
 
 
 def test_far_ahead_the_last_week_goes_on(history):
