@@ -36,3 +36,8 @@ def test_further_ahead_is_less_certain():
 
 def test_one_sided_errors_move_the_interval():
     assert offsets(np.full((28, 24), 2.0), ahead=1) == pytest.approx(2.0)
+
+
+def test_half_of_what_errors_lean_to_one_side_goes_on():
+    error = np.repeat(np.random.default_rng(6).normal(3, 10, (28, 1)), 24, axis=1)
+    np.testing.assert_allclose(offsets(error, ahead=1)[:, 1], np.median(error) / 2)
