@@ -1,8 +1,7 @@
 """The snapshots of a log that has run, each made when it is looked at: the state that each job was submitted into."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import overload
 
 import numpy as np
@@ -27,6 +26,11 @@ class LogStates(Sequence[Snapshot]):
     end_s: Int64
     expected_s: Int64
     units: int
+    _all_ended_by_s: Int64 = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # By when each job and all before it had ended: of those that had, none need be looked at.
+        object.__setattr__(self, "_all_ended_by_s", np.maximum.accumulate(self.end_s))
 
     def __len__(self) -> int:
         return len(self.jobs)
@@ -44,11 +48,6 @@ class LogStates(Sequence[Snapshot]):
         running, queued = self._running(job, now_s), self._queued(job, now_s)
         units = max(self.units, int(running.size.sum()))
         return Snapshot(now_s, units, *all_active(1, now_s=now_s), NO_WAKING_S, running, queued)
-
-    @cached_property
-    def _all_ended_by_s(self) -> Int64:
-        """By when each job and all before it had ended: of those that had, none need be looked at."""
-        return np.maximum.accumulate(self.end_s)
 
     def _present(self, job: int, now_s: int) -> slice:
         return slice(int(np.searchsorted(self._all_ended_by_s[:job], now_s - 1, side="right")), job)
