@@ -82,7 +82,8 @@ class Trace:
 
     `processors` and `nodes` are the header's MaxProcs and MaxNodes, `unix_start_s` the Unix time of the trace's
     second 0, each None where the header is silent. `units_per_node` is how many units of `jobs.size` share a node,
-    None where the log does not say what its unit is.
+    None where the log does not say what its unit is. `without_estimate` are the ids of jobs that asked for no time:
+    their `estimate_s` is the run time.
     """
 
     name: str
@@ -96,3 +97,4 @@ class Trace:
     notes: tuple[str, ...] = ()
     names: Names = NUMBERS_ONLY
     units_per_node: int | None = None
+    without_estimate: tuple[int, ...] = ()

@@ -40,11 +40,15 @@ class Score:
     relative_mae: float
 
 
-def score_of(actual: Float64, given: Prediction, *, naive: Prediction, close: float = HOUR_S) -> Score:
-    """Return the score of the predictions `given` for `actual` float64[n], leaving out where `actual` is NaN."""
+def score_of(actual: Float64, given: Prediction, *, naive: Prediction | None = None, close: float = HOUR_S) -> Score:
+    """Return the score of the predictions `given` for `actual` float64[n], leaving out where `actual` is NaN.
+
+    Without `naive` nothing is said of the relative error.
+    """
     known = np.isfinite(actual)
     y, quantiles = actual[known], given.quantiles[known]
-    error, naive_error = np.abs(y - quantiles[:, MEDIAN]), np.abs(y - naive.quantiles[known, MEDIAN])
+    error = np.abs(y - quantiles[:, MEDIAN])
+    naive_mae = _mean(np.abs(y - naive.quantiles[known, MEDIAN])) if naive else float("nan")
     return Score(
         count=len(y),
         mae=_mean(error),
@@ -53,7 +57,7 @@ def score_of(actual: Float64, given: Prediction, *, naive: Prediction, close: fl
         pinball=tuple(pinball(y, x, level) for x, level in zip(quantiles.T, LEVELS, strict=True)),
         coverage=_mean((quantiles[:, 0] <= y) & (y <= quantiles[:, -1])),
         close_share=_mean(error <= close),
-        relative_mae=_ratio(_mean(error), _mean(naive_error)),
+        relative_mae=_ratio(_mean(error), naive_mae),
     )
 
 
@@ -67,5 +71,5 @@ def _mean(values: Float64 | NDArray[np.bool_]) -> float:
     return float(np.mean(values)) if len(values) else float("nan")
 
 
-def _ratio(error: float, naive_error: float) -> float:
-    return error / naive_error if naive_error > 0 else float("nan")
+def _ratio(mae: float, naive_mae: float) -> float:
+    return mae / naive_mae if naive_mae > 0 else float("nan")

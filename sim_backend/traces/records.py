@@ -96,6 +96,7 @@ def trace_of(
             records.job_names,
         ),
         units_per_node=units_per_node,
+        without_estimate=tuple(records.job_id[unasked].tolist()),
     )
 
 

@@ -11,10 +11,10 @@ from random_logs import DISCIPLINES, PLAIN, Log, log_of, logs, rules, schedule, 
 from offpeak.errors import OffpeakError
 from offpeak.prices.peak import Peak
 from offpeak.settings import PriceSettings, SchedulingSettings, Settings
-from plugin.window_policy import ARRIVAL, EXTERNAL, GREEDY, WindowPolicy
+from plugin.window_policy import ARRIVAL, EXTERNAL, GREEDY, NO_POLICY, WindowPolicy
 from sim_backend.case import prepare
 from sim_backend.electricity import peak_times
-from sim_backend.engine.rules import FCFS
+from sim_backend.engine.rules import FCFS, PREDICTED_RUNTIME
 from sim_backend.policy import Policy, parse_policy
 from sim_backend.replay import JOBS_PER_STEP, checked_ranks, replay
 from sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES
@@ -186,6 +186,18 @@ def test_a_job_beyond_its_estimate_runs_on_unless_it_is_ended():
         policy = parse_policy("fcfs", SchedulingSettings(kill_at_estimate=kill))
         ends[kill] = replay(log.jobs, log.node_power_w, machine_size=1, policy=policy).end_s.tolist()
     assert ends == {False: [50, 55], True: [20, 25]}
+
+
+@LAW
+@given(logs(), st.sampled_from(DISCIPLINES), st.booleans())
+def test_a_prediction_that_is_too_short_ends_no_job_and_gives_its_nodes_to_nobody(log, discipline, kill):
+    predicted = Policy("", PLAIN._replace(discipline=discipline, estimates=PREDICTED_RUNTIME), NO_POLICY, kill)
+    result = replay(log.jobs, log.node_power_w, machine_size=log.machine_size, policy=predicted)
+    asked_s = log.cut_at_estimate().jobs.runtime_s if kill else log.jobs.runtime_s
+    assert (result.end_s - result.start_s).tolist() == asked_s.tolist()
+    for at_s in result.start_s.tolist():
+        runs = (result.start_s <= at_s) & (result.end_s > at_s)
+        assert log.jobs.size[runs].sum() <= log.machine_size
 
 
 @LAW

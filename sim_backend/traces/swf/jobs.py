@@ -17,10 +17,11 @@ USED_FIELDS = (*DEMAND, USER, GROUP, APPLICATION, QUEUE)
 
 @dataclass(frozen=True)
 class LoggedJobs:
-    """The jobs that can run, sorted by submit time, those that cannot, and what was assumed."""
+    """The jobs that can run, sorted by submit time, those that cannot, who asked for no time, and what was assumed."""
 
     jobs: Jobs
     rejected: tuple[Rejected, ...]
+    without_estimate: tuple[int, ...]
     notes: tuple[str, ...]
 
 
@@ -35,8 +36,9 @@ def jobs_from_columns(columns: Columns, power_column: int | None) -> LoggedJobs:
     jobs = every.take(_in_submit_order(every.submit_s, ~(unknown | empty)))
     guessed = jobs.estimate_s <= 0
     jobs.estimate_s[guessed] = jobs.runtime_s[guessed]
-    notes = (*_fraction_note(columns), *_estimate_note(int(np.count_nonzero(guessed))))
-    return LoggedJobs(jobs, rejected, notes)
+    without_estimate = tuple(jobs.job_id[guessed].tolist())
+    notes = (*_fraction_note(columns), *_estimate_note(len(without_estimate)))
+    return LoggedJobs(jobs, rejected, without_estimate, notes)
 
 
 def _every_job(columns: Columns, power_column: int | None) -> Jobs:

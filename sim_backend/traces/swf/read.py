@@ -85,6 +85,7 @@ def _trace(parsed: _Parsed, name: str) -> Trace:
         rejected=logged.rejected,
         skipped_lines=parsed.skipped_lines,
         notes=(*header.notes, *_surplus_note(parsed), *logged.notes),
+        without_estimate=logged.without_estimate,
     )
 
 

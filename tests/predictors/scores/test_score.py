@@ -32,6 +32,12 @@ def test_by_hand():
     assert score.relative_mae == pytest.approx(140 / 240)
 
 
+def test_without_a_naive_prediction_nothing_is_said_of_the_relative_error():
+    score = score_of(ACTUAL, certain(np.zeros(4), ""))
+    assert score.mae == pytest.approx(700 / 3)
+    assert math.isnan(score.relative_mae)
+
+
 def test_nothing_to_measure():
     score = score_of(np.array([np.nan]), certain(np.array([1.0]), ""), naive=certain(np.array([1.0]), ""))
     assert score.count == 0

@@ -210,6 +210,7 @@ def test_unlimited_jobs_have_no_estimate() -> None:
     trace = read(dump(*(job(i, TimelimitRaw=text) for i, text in enumerate(["UNLIMITED", "Partition_Limit", "", "2"]))))
     assert trace.jobs.estimate_s.tolist() == [600, 600, 600, 120]
     assert trace.notes == ("3 jobs without a time limit: the run time is used",)
+    assert len(trace.without_estimate) == 3
 
 
 def test_a_start_before_the_submission_counts_as_no_wait() -> None:

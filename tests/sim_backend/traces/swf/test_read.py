@@ -73,6 +73,7 @@ def test_used_processors_stand_in_for_requested_ones_and_the_run_time_for_the_es
     assert trace.jobs.size.tolist() == [4, 4, 8]
     assert trace.jobs.estimate_s.tolist() == [60, 60, 600]
     assert trace.notes == ("2 jobs without an estimate: the run time is used",)
+    assert trace.without_estimate == (1, 2)
 
 
 def test_jobs_that_never_ran_are_set_aside_with_the_reason(write: WriteLog) -> None:

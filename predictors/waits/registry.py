@@ -1,0 +1,17 @@
+"""The predictors of waits."""
+
+from predictors.waits.arbiter import Arbiter, WaitPredictor
+from predictors.waits.boosted import BoostedWaits
+from predictors.waits.nobody_waits import NobodyWaits
+from predictors.waits.planned import PlannedWaits, PlanOfWaits
+from predictors.waits.similar_jobs import SimilarJobs
+
+
+def arbiter(plan: PlanOfWaits) -> Arbiter:
+    """Return what is asked by default: an arbiter that trusts the published predictor until others were better."""
+    return Arbiter((SimilarJobs(), BoostedWaits(), PlannedWaits(plan)))
+
+
+def wait_predictors(plan: PlanOfWaits) -> tuple[WaitPredictor, ...]:
+    """Return one of each, which have learned nothing; `plan` runs the scheduler on from a state."""
+    return (NobodyWaits(), SimilarJobs(), BoostedWaits(), PlannedWaits(plan), arbiter(plan))

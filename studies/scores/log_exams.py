@@ -1,0 +1,61 @@
+"""What is asked on a log: run times and power of its jobs, and their waits."""
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from offpeak.job_power import WITHOUT_READINGS
+from offpeak.jobs import Int64
+from power.queue_wait import planned_waits_s
+from predictors.job_power.registry import POWER_PREDICTORS
+from predictors.port import LEVELS, Predictor
+from predictors.run_times.boosted import boosted_run_time
+from predictors.run_times.registry import RUN_TIME_PREDICTORS
+from predictors.scores.exam import Exam
+from predictors.scores.job_exams import power_exam, run_time_exam
+from predictors.scores.sit import sit
+from predictors.waits.exam import wait_exam
+from predictors.waits.registry import wait_predictors
+from studies.scores.log_file import read_log_file
+
+RUN_TIME, POWER, WAIT = "run time", "power", "wait"
+MEDIAN = LEVELS.index(0.5)
+DECLARED_W = (WITHOUT_READINGS.low_w + WITHOUT_READINGS.high_w) / 2
+"""What a site without readings would declare [W per allocated unit]."""
+
+PLANNERS = ("what-if", "arbiter")
+"""They look at the states of the machine, in which jobs run as long as was predicted."""
+
+Made = tuple[Predictor[Any, Any], ...]
+MAKERS: Mapping[str, Callable[[], Made]] = {
+    RUN_TIME: lambda: tuple(make() for make in RUN_TIME_PREDICTORS),
+    POWER: lambda: tuple(make(DECLARED_W) for make in POWER_PREDICTORS),
+    WAIT: lambda: wait_predictors(planned_waits_s),
+}
+
+
+def fresh_predictors(quantity: str) -> Mapping[str, Predictor[Any, Any]]:
+    """Return by name the predictors of a quantity, which have learned nothing."""
+    return {predictor.name: predictor for predictor in MAKERS[quantity]()}
+
+
+def log_exam(path: Path, quantity: str, predictor: str) -> Exam[Any, Any]:
+    """Return the exam in that quantity on a log, for the predictor of that name."""
+    log = read_log_file(path)
+    if quantity == RUN_TIME:
+        return run_time_exam(log.jobs, log.start_s)
+    if quantity == POWER:
+        return power_exam(log.jobs, log.start_s)
+    expected_s = expected_run_s(path) if predictor in PLANNERS else None
+    return wait_exam(log.jobs, log.start_s, log.end_s, units=log.units, expected_s=expected_s)
+
+
+@lru_cache(maxsize=1)
+def expected_run_s(path: Path) -> Int64:
+    """Return how long each job was expected to run, int64[n]: the boosted trees' median at its submission."""
+    log = read_log_file(path)
+    answer = sit(boosted_run_time(), run_time_exam(log.jobs, log.start_s))
+    return np.rint(answer.quantiles[:, MEDIAN]).astype(np.int64)

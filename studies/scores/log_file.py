@@ -1,0 +1,92 @@
+"""A job log as predictors are examined on it: who asked for what and when, and when each job ran."""
+
+from dataclasses import dataclass, replace
+from datetime import UTC
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from offpeak.errors import BadTrace
+from offpeak.jobs import Int64, Jobs, Trace
+from offpeak.plural import counted
+from offpeak.settings import MachineSettings, SchedulingSettings
+from sim_backend.machine_size import units_of
+from sim_backend.policy import parse_policy
+from sim_backend.replay import replay
+from sim_backend.traces.fitting import runnable
+from sim_backend.traces.read import read_log
+
+Notes = tuple[str, ...]
+
+LEAST_STARTED = 0.5
+"""A log of which a smaller share of the jobs has a start is taken to know no starts."""
+
+
+@dataclass(frozen=True, eq=False)
+class LogFile:
+    """The jobs of a log on a machine of so many `units`, each with its start and its end [trace seconds].
+
+    `notes` say what was assumed.
+    """
+
+    name: str
+    jobs: Jobs
+    start_s: Int64
+    end_s: Int64
+    units: int
+    notes: tuple[str, ...]
+
+
+@lru_cache(maxsize=1)
+def read_log_file(path: Path) -> LogFile:
+    """Return the log; the last one that was read is kept. BadTrace if it cannot be read, or names no machine.
+
+    Where starts are not logged they are of a replay: EASY with the users' estimates.
+    """
+    trace = read_log(str(path), lenient=True, zone=UTC)
+    trace, limit_notes = _with_limits(trace)
+    jobs, units, machine_notes = _on_machine(trace)
+    jobs, start_s, start_notes = _started(jobs, units)
+    # Predictors know a job by its number, which need not be the only one of its kind in a log.
+    jobs = replace(jobs, job_id=np.arange(len(jobs)))
+    notes = (*limit_notes, *machine_notes, *start_notes)
+    return LogFile(trace.name, jobs, start_s, start_s + jobs.runtime_s, units, notes)
+
+
+def _with_limits(trace: Trace) -> tuple[Trace, Notes]:
+    """Give each job that asked for no time the longest that any asked for, else the longest that any ran.
+
+    The site's limit is what a scheduler assumes (Murali and Vadhiyar, 2018, section 2). A reader puts the run time
+    there, from which a predictor would learn what nobody knows before the end.
+    """
+    if not trace.without_estimate:
+        return trace, ()
+    jobs = trace.jobs
+    unasked = np.isin(jobs.job_id, np.array(trace.without_estimate))
+    limit_s = int((jobs.runtime_s if unasked.all() else jobs.estimate_s[~unasked]).max())
+    note = f"{counted(int(unasked.sum()), 'job')} without an estimate: {limit_s:,} s is assumed"
+    return replace(trace, jobs=replace(jobs, estimate_s=np.where(unasked, limit_s, jobs.estimate_s))), (note,)
+
+
+def _on_machine(trace: Trace) -> tuple[Jobs, int, Notes]:
+    """Return the jobs that fit the machine, and its units."""
+    if trace.units_per_node is None and trace.processors is None and trace.nodes is None:
+        message = f"{trace.name}: its header does not say how large the machine is"
+        raise BadTrace(message, hint="a log of one machine is needed, with a line `; MaxProcs: N`")
+    units = units_of(trace, MachineSettings())
+    jobs, rejected = runnable(replace(trace, jobs=units.jobs), units.size)
+    left_out = (f"{counted(len(each.job_ids), 'job')} left out: {each.reason}" for each in rejected)
+    return jobs, units.size, (*units.notes, *left_out)
+
+
+def _started(jobs: Jobs, units: int) -> tuple[Jobs, Int64, Notes]:
+    """Return the jobs of which a start is known, and these."""
+    known = (jobs.logged_start_s >= 0) & (jobs.logged_start_s >= jobs.submit_s)
+    if known.mean() < LEAST_STARTED:
+        easy = parse_policy("easy", SchedulingSettings())
+        start_s = replay(jobs, np.zeros(len(jobs)), machine_size=units, policy=easy).start_s
+        return jobs, start_s, ("starts are not logged: those of a replay under EASY are used",)
+    left_out = int((~known).sum())
+    notes = (f"{counted(left_out, 'job')} left out: not known when it started",) if left_out else ()
+    return jobs.take(known), jobs.logged_start_s[known], notes

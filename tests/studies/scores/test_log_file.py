@@ -1,0 +1,71 @@
+"""A log as predictors are examined on it: real starts or a replay's, and nothing known that users did not say."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from offpeak.errors import BadTrace
+from studies.scores.log_file import read_log_file
+
+
+def test_logged_starts_are_used(ran, written):
+    log = read_log_file(written(ran))
+    assert log.start_s.tolist() == ran.logged_start_s.tolist()
+    assert log.end_s.tolist() == (ran.logged_start_s + ran.runtime_s).tolist()
+    assert (log.name, log.units, log.notes) == ("log", 64, ())
+
+
+def test_a_log_without_starts_is_replayed(ran, without_starts, written):
+    log = read_log_file(written(without_starts))
+    assert log.start_s.tolist() == ran.logged_start_s.tolist()
+    assert log.notes == ("starts are not logged: those of a replay under EASY are used",)
+
+
+def test_jobs_without_a_start_are_left_out_of_a_log_with_starts(ran, written):
+    logged_start_s = np.where(np.arange(len(ran)) % 50 == 7, -1, ran.logged_start_s)
+    log = read_log_file(written(replace(ran, logged_start_s=logged_start_s)))
+    assert log.start_s.tolist() == logged_start_s[logged_start_s >= 0].tolist()
+    assert log.notes == ("3 jobs left out: not known when it started",)
+
+
+def test_jobs_that_asked_for_no_time_are_taken_to_have_asked_for_the_longest_and_not_for_their_run_time(ran, written):
+    silent = np.arange(len(ran)) % 2 == 1
+    log = read_log_file(written(replace(ran, estimate_s=np.where(silent, -1, ran.estimate_s))))
+    longest_s = int(ran.estimate_s[~silent].max())
+    assert log.jobs.estimate_s.tolist() == np.where(silent, longest_s, ran.estimate_s).tolist()
+    assert log.notes == (f"75 jobs without an estimate: {longest_s:,} s is assumed",)
+
+
+def test_where_nobody_asked_for_a_time_all_are_taken_to_have_asked_for_the_longest_run(ran, written):
+    log = read_log_file(written(replace(ran, estimate_s=np.full(len(ran), -1))))
+    assert set(log.jobs.estimate_s.tolist()) == {int(ran.runtime_s.max())}
+
+
+def test_jobs_wider_than_the_machine_are_left_out(ran, written):
+    wide = int((ran.size > 32).sum())
+    log = read_log_file(written(ran, units=32))
+    assert len(log.jobs) == len(ran) - wide
+    assert log.notes == (f"{wide} jobs left out: wider than the machine (32)",)
+
+
+def test_jobs_of_one_number_are_told_apart(ran, written):
+    log = read_log_file(written(replace(ran, job_id=np.ones(len(ran), np.int64))))
+    assert len(set(log.jobs.job_id.tolist())) == len(ran)
+
+
+def test_a_log_of_no_machine_cannot_be_scored(ran, written):
+    path = written(ran)
+    lines = [line for line in path.read_text().splitlines(keepends=True) if "Max" not in line]
+    path.write_text("".join(lines))
+    with pytest.raises(BadTrace, match="log: its header does not say how large the machine is") as caught:
+        read_log_file(path)
+    assert "MaxProcs" in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["SDSC-SP2_first5000", "KTH_common"])
+def test_real_logs(shared, name):
+    log = read_log_file(shared / "data" / "traces" / f"{name}.swf.gz")
+    replayed = any("replay" in note for note in log.notes)
+    assert replayed == (name == "KTH_common")
+    assert (log.start_s >= log.jobs.submit_s).all()
