@@ -2,10 +2,12 @@
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from offpeak.settings import Settings
 from offpeak.settings_file import settings_path
 from ui.options import CONFIG, chosen_settings, option
 
@@ -33,8 +35,20 @@ DAYS = Annotated[
     int | None,
     typer.Option(min=1, help="Learn from the last DAYS only. [default: 90 of a live cluster, all of a file]"),
 ]
+MODELS = Annotated[
+    Path | None,
+    typer.Option(
+        "--models", help="Folder that keeps what was learned: next time only what is new is.", show_default=False
+    ),
+]
+STATE = Annotated[
+    Path | None,
+    typer.Option("--state", help="State file of the queue now [default: the log's end].", show_default=False),
+]
 JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")]
 LENIENT = Annotated[bool, typer.Option("--lenient", help="Skip malformed lines and count them.")]
+NODES = Annotated[int | None, option("machine.nodes")]
+TIME_ZONE = Annotated[str | None, option("log.time_zone")]
 
 
 @dataclass(frozen=True)
@@ -47,19 +61,28 @@ class PriceRequest:
 
 
 @dataclass(frozen=True)
-class JobRequest:
-    """The job that is asked about, and the log to learn from."""
+class AskedJob:
+    """The job that is asked about; None where nothing is said of it."""
 
-    log: str | None
-    days: int | None
     size: int
     estimate: str
     user: str | None
     group: str | None
     queue: str | None
     name: str | None
+
+
+@dataclass(frozen=True)
+class JobRequest:
+    """Which job is asked about, and what to learn from."""
+
+    job: AskedJob
+    log: str | None
+    days: int | None
+    models: Path | None
     lenient: bool
     as_json: bool
+    state: Path | None = None
 
 
 @forecast.command("price")
@@ -100,3 +123,84 @@ def price(
     from ui.forecast_price_answer import answer
 
     answer(settings, PriceRequest(from_, hours, as_json))
+
+
+@forecast.command("runtime")
+def runtime(
+    size: SIZE,
+    estimate: ESTIMATE,
+    log: LOG = None,
+    user: USER = None,
+    group: GROUP = None,
+    queue: QUEUE = None,
+    name: NAME = None,
+    days: DAYS = None,
+    models: MODELS = None,
+    nodes: NODES = None,
+    time_zone: TIME_ZONE = None,
+    lenient: LENIENT = False,
+    as_json: JSON = False,
+    config: CONFIG = None,
+) -> None:
+    """Say how long a job will run, from how long jobs like it ran."""
+    job = AskedJob(size, estimate, user, group, queue, name)
+    settings = _settings(nodes, time_zone, config)
+    from ui.forecast_job_answer import answer_run_time
+
+    answer_run_time(settings, JobRequest(job, log, days, models, lenient, as_json))
+
+
+@forecast.command("power")
+def power(
+    size: SIZE,
+    estimate: ESTIMATE,
+    log: LOG = None,
+    user: USER = None,
+    group: GROUP = None,
+    queue: QUEUE = None,
+    name: NAME = None,
+    days: DAYS = None,
+    models: MODELS = None,
+    nodes: NODES = None,
+    time_zone: TIME_ZONE = None,
+    lenient: LENIENT = False,
+    as_json: JSON = False,
+    config: CONFIG = None,
+) -> None:
+    """Say what a job will draw, from what jobs like it drew."""
+    job = AskedJob(size, estimate, user, group, queue, name)
+    settings = _settings(nodes, time_zone, config)
+    from ui.forecast_job_answer import answer_power
+
+    answer_power(settings, JobRequest(job, log, days, models, lenient, as_json))
+
+
+@forecast.command("wait")
+def wait(
+    size: SIZE,
+    estimate: ESTIMATE,
+    log: LOG = None,
+    user: USER = None,
+    group: GROUP = None,
+    queue: QUEUE = None,
+    name: NAME = None,
+    state: STATE = None,
+    days: DAYS = None,
+    models: MODELS = None,
+    nodes: NODES = None,
+    time_zone: TIME_ZONE = None,
+    lenient: LENIENT = False,
+    as_json: JSON = False,
+    config: CONFIG = None,
+) -> None:
+    """Say how long a job would wait if it were submitted now."""
+    job = AskedJob(size, estimate, user, group, queue, name)
+    settings = _settings(nodes, time_zone, config)
+    from ui.forecast_job_answer import answer_wait
+
+    answer_wait(settings, JobRequest(job, log, days, models, lenient, as_json, state))
+
+
+def _settings(nodes: int | None, time_zone: str | None, config: Path | None) -> Settings:
+    options = {"machine.nodes": nodes, "log.time_zone": time_zone, "prices.file": None, "prices.tariff": None}
+    return chosen_settings(settings_path(config, os.environ), options=options)

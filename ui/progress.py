@@ -23,8 +23,17 @@ def repeat_progress(replays: int) -> Iterator[Callable[[int], None]]:
 
 
 @contextmanager
-def _bar(total: int) -> Iterator[Callable[..., None]]:
+def task_progress(description: str) -> Iterator[Callable[[int, int], None]]:
+    """Yield what many tasks tell: how many are done, and of how many."""
+    with _bar(None, description) as update:
+        yield lambda done, total: update(completed=done, total=total)
+
+
+@contextmanager
+def _bar(
+    total: int | None, description: str = "replaying (the first run compiles the engine)"
+) -> Iterator[Callable[..., None]]:
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("replaying (the first run compiles the engine)", total=total)
+        bar = progress.add_task(description, total=total)
         yield partial(progress.update, bar)

@@ -1,19 +1,10 @@
 """`offpeak study`: re-run a published experiment and put our figures beside the published ones."""
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from studies.report import Table
-
-FILE_WIDTH = 400
 
 
 def study(
@@ -44,51 +35,16 @@ def study(
     What is interrupted goes on where it stopped.
     """
     # What is imported here loads numba and pyarrow, which `offpeak --version` must not wait for.
-    from rich.console import Console
-
     from studies.order import Order
     from studies.registry import study_named
     from studies.write import write_report
+    from ui.progress import task_progress
+    from ui.report_tables import print_report
 
     chosen = study_named(name, part)
     order = Order(logs, out or Path(name, part or ""), replays, seed, processes or len(os.sched_getaffinity(0)), prices)
-    with _progress() as progress:
+    with task_progress("replaying (the first run compiles the engine)") as progress:
         report = chosen(order, progress)
     write_report(report, order.out)
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console.width = FILE_WIDTH
-    console.print(report.title, style="bold")
-    for note in report.notes:
-        console.print(note)
-    for table in report.tables:
-        _print_table(console, table)
-    console.print(f"written to {order.out}: study.md, tables as CSV, {', '.join(report.figures)}")
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int], None]]:
-    """Yield what a study tells: how many replays are done, and of how many. A bar on a terminal, nothing in pipes."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("replaying (the first run compiles the engine)", total=None)
-        yield lambda done, total: progress.update(bar, completed=done, total=total)
-
-
-def _print_table(console: "Console", table: "Table") -> None:
-    from rich.table import Table as RichTable
-
-    from studies.report import cell_text
-
-    shown = RichTable(box=None, pad_edge=False, header_style="bold")
-    for header in table.headers:
-        shown.add_column(header, vertical="bottom")
-    for row in table.rows:
-        shown.add_row(*map(cell_text, row))
-    console.print()
-    console.print(table.title, style="bold")
-    console.print(table.note)
-    console.print(shown)
+    print_report(report)
+    typer.echo(f"written to {order.out}: study.md, tables as CSV, {', '.join(report.figures)}")

@@ -6,7 +6,8 @@ import numpy as np
 
 from offpeak.jobs import Float64, Jobs
 from predictors.job_power.reading import LEAST_W, readings_w
-from predictors.trees.boosted import Boosted
+from predictors.trees.boosted import SCHEDULE, Boosted
+from predictors.trees.history import Schedule
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,6 @@ class Draw:
         return np.full(len(jobs), self.at_first_w)
 
 
-def boosted_power(at_first_w: float) -> Boosted:
+def boosted_power(at_first_w: float, schedule: Schedule = SCHEDULE) -> Boosted:
     """Return a predictor that has learned nothing."""
-    return Boosted("boosted", Draw(at_first_w))
+    return Boosted("boosted", Draw(at_first_w), schedule=schedule)

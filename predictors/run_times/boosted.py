@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from offpeak.jobs import Float64, Jobs
-from predictors.trees.boosted import Boosted
+from predictors.trees.boosted import SCHEDULE, Boosted
+from predictors.trees.history import Schedule
 
 EDGES = (0.01, 0.03, 0.1, 0.25, 0.5, 0.75)
 
@@ -37,6 +38,6 @@ class RunTime:
         return self.scale(jobs)
 
 
-def boosted_run_time() -> Boosted:
+def boosted_run_time(schedule: Schedule = SCHEDULE) -> Boosted:
     """Return a predictor that has learned nothing."""
-    return Boosted("boosted", RunTime())
+    return Boosted("boosted", RunTime(), schedule=schedule)

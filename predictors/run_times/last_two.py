@@ -1,5 +1,7 @@
 """The mean of the user's last two run times (Tsafrir, Etsion, Feitelson 2007), by the kernel that the engine uses."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from offpeak.compiled import in_place
@@ -9,6 +11,7 @@ from predictors.run_times.last_two_kernel import learn_run_time, predict_run_tim
 from predictors.state import State, check
 
 FIRST_USERS = 256
+LAST_TWO, ESTIMATE = "the user's last two jobs", "the user's estimate"
 
 
 class LastTwo:
@@ -31,7 +34,9 @@ class LastTwo:
         number = np.array([self._number.get(user, -1) for user in question.user.tolist()], np.int64)
         found_s = question.estimate_s.copy()
         predict_all(self._recent_s, number, found_s)
-        return certain(found_s.astype(np.float64), "the user's last two jobs")
+        known = self._recent_s[2 * np.maximum(number, 0) + 1] >= 0
+        basis = tuple(LAST_TWO if each else ESTIMATE for each in (known & (number >= 0)).tolist())
+        return replace(certain(found_s.astype(np.float64), ""), basis=basis)
 
     def state(self) -> State:
         """Return the users and two run times of each."""

@@ -24,6 +24,10 @@ class Schedule:
         return outcomes + min(self.most, max(self.least, int(self.growth * outcomes)))
 
 
+SELDOM = Schedule(growth=1.0)
+"""For who learns a whole log to answer once: most forests on the way would never be asked."""
+
+
 class History:
     """A ring of the `most` latest rows of features and targets."""
 

@@ -40,7 +40,7 @@ class Arbiter:
     name = "arbiter"
 
     def __init__(self, members: tuple[WaitPredictor, ...]) -> None:
-        self._members = members
+        self.members = members
         self._said: AskedJobs[Said] = AskedJobs()
         self._error_s = np.zeros((NO_ROOM + 1, len(members)))
 
@@ -51,27 +51,27 @@ class Arbiter:
             if said is not None:
                 error_s = self._error_s[said.case]
                 error_s += (1 - KEPT_SHARE) * (np.abs(said.wait_s - wait_s) - error_s)
-        for member in self._members:
+        for member in self.members:
             member.learn(outcome, at_s)
 
     def predict(self, question: WaitQuestions, at_s: int) -> Prediction:
         """Return for each job the answer of the member that is believed."""
-        answers = [member.predict(question, at_s) for member in self._members]
+        answers = [member.predict(question, at_s) for member in self.members]
         said_s, case = np.stack([answer.quantiles[:, MEDIAN] for answer in answers], axis=1), _case(question)
         real = question.job_id != NO_JOB
         self._said.remember(question.job_id[real].tolist(), map(Said, said_s[real], case[real].tolist()))
-        return _picked(answers, self._members, self._error_s.argmin(axis=1)[case])
+        return _picked(answers, self.members, self._error_s.argmin(axis=1)[case])
 
     def state(self) -> State:
         """Return how wrong each member was, and what it learned."""
-        members = {str(number): member.state() for number, member in enumerate(self._members)}
+        members = {str(number): member.state() for number, member in enumerate(self.members)}
         return {"error_s": self._error_s.copy(), **joined(members)}
 
     def restore(self, state: State) -> None:
         """Take over both."""
         check(is_so=state["error_s"].shape == self._error_s.shape, what="errors of other members")
         self._error_s = np.array(state["error_s"], np.float64)
-        for number, member in enumerate(self._members):
+        for number, member in enumerate(self.members):
             member.restore(part_of(state, str(number)))
 
 

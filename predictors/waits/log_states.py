@@ -44,7 +44,13 @@ class LogStates(Sequence[Snapshot]):
     def __getitem__(self, job: int | slice) -> Snapshot | Sequence[Snapshot]:
         if isinstance(job, slice):
             return [self[each] for each in range(*job.indices(len(self)))]
-        now_s = int(self.jobs.submit_s[job])
+        return self._state(job, int(self.jobs.submit_s[job]))
+
+    def at(self, now_s: int) -> Snapshot:
+        """Return the state at a second after the last submission."""
+        return self._state(len(self), now_s)
+
+    def _state(self, job: int, now_s: int) -> Snapshot:
         running, queued = self._running(job, now_s), self._queued(job, now_s)
         units = max(self.units, int(running.size.sum()))
         return Snapshot(now_s, units, *all_active(1, now_s=now_s), NO_WAKING_S, running, queued)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from predictors.port import Prediction, certain
+from predictors.state import NOTHING, State
 from predictors.waits.question import WaitOutcomes, WaitQuestions
 
 
@@ -17,3 +18,10 @@ class NobodyWaits:
     def predict(self, question: WaitQuestions, _at_s: int) -> Prediction:
         """Return waits of 0 s, as if they were certain."""
         return certain(np.zeros(len(question)), "every job starts at once")
+
+    def state(self) -> State:
+        """Return nothing."""
+        return NOTHING
+
+    def restore(self, _state: State) -> None:
+        """Take no notice."""

@@ -1,15 +1,16 @@
 """The predictors of waits."""
 
+from predictors.trees.history import Schedule
 from predictors.waits.arbiter import Arbiter, WaitPredictor
-from predictors.waits.boosted import BoostedWaits
+from predictors.waits.boosted import SCHEDULE, BoostedWaits
 from predictors.waits.nobody_waits import NobodyWaits
 from predictors.waits.planned import PlannedWaits, PlanOfWaits
 from predictors.waits.similar_jobs import SimilarJobs
 
 
-def arbiter(plan: PlanOfWaits) -> Arbiter:
+def arbiter(plan: PlanOfWaits, schedule: Schedule = SCHEDULE) -> Arbiter:
     """Return what is asked by default: an arbiter that trusts the published predictor until others were better."""
-    return Arbiter((SimilarJobs(), BoostedWaits(), PlannedWaits(plan)))
+    return Arbiter((SimilarJobs(), BoostedWaits(schedule=schedule), PlannedWaits(plan)))
 
 
 def wait_predictors(plan: PlanOfWaits) -> tuple[WaitPredictor, ...]:

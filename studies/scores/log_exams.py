@@ -17,9 +17,11 @@ from predictors.run_times.registry import RUN_TIME_PREDICTORS
 from predictors.scores.exam import Exam
 from predictors.scores.job_exams import power_exam, run_time_exam
 from predictors.scores.sit import sit
+from predictors.trees.boosted import SCHEDULE
+from predictors.trees.history import Schedule
 from predictors.waits.exam import wait_exam
 from predictors.waits.registry import wait_predictors
-from studies.scores.log_file import read_log_file
+from studies.scores.log_file import LogFile, read_log_file
 
 RUN_TIME, POWER, WAIT = "run time", "power", "wait"
 MEDIAN = LEVELS.index(0.5)
@@ -49,13 +51,16 @@ def log_exam(path: Path, quantity: str, predictor: str) -> Exam[Any, Any]:
         return run_time_exam(log.jobs, log.start_s)
     if quantity == POWER:
         return power_exam(log.jobs, log.start_s)
-    expected_s = expected_run_s(path) if predictor in PLANNERS else None
+    expected_s = _expected_run_s(path) if predictor in PLANNERS else None
     return wait_exam(log.jobs, log.start_s, log.end_s, units=log.units, expected_s=expected_s)
 
 
 @lru_cache(maxsize=1)
-def expected_run_s(path: Path) -> Int64:
+def _expected_run_s(path: Path) -> Int64:
+    return expected_run_s(read_log_file(path))
+
+
+def expected_run_s(log: LogFile, schedule: Schedule = SCHEDULE) -> Int64:
     """Return how long each job was expected to run, int64[n]: the boosted trees' median at its submission."""
-    log = read_log_file(path)
-    answer = sit(boosted_run_time(), run_time_exam(log.jobs, log.start_s))
+    answer = sit(boosted_run_time(schedule), run_time_exam(log.jobs, log.start_s))
     return np.rint(answer.quantiles[:, MEDIAN]).astype(np.int64)

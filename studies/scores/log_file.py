@@ -40,13 +40,17 @@ class LogFile:
 
 @lru_cache(maxsize=1)
 def read_log_file(path: Path) -> LogFile:
-    """Return the log; the last one that was read is kept. BadTrace if it cannot be read, or names no machine.
+    """Return the log; the last one that was read is kept. BadTrace if it cannot be read, or names no machine."""
+    return log_file_of(read_log(str(path), lenient=True, zone=UTC), MachineSettings())
+
+
+def log_file_of(whole: Trace, machine: MachineSettings) -> LogFile:
+    """Return the jobs of a log as they ran; BadTrace if neither it nor `machine` says how large the machine is.
 
     Where starts are not logged they are of a replay: EASY with the users' estimates.
     """
-    trace = read_log(str(path), lenient=True, zone=UTC)
-    trace, limit_notes = _with_limits(trace)
-    jobs, units, machine_notes = _on_machine(trace)
+    trace, limit_notes = _with_limits(whole)
+    jobs, units, machine_notes = _on_machine(trace, machine)
     jobs, start_s, start_notes = _started(jobs, units)
     # Predictors know a job by its number, which need not be the only one of its kind in a log.
     jobs = replace(jobs, job_id=np.arange(len(jobs)))
@@ -69,12 +73,12 @@ def _with_limits(trace: Trace) -> tuple[Trace, Notes]:
     return replace(trace, jobs=replace(jobs, estimate_s=np.where(unasked, limit_s, jobs.estimate_s))), (note,)
 
 
-def _on_machine(trace: Trace) -> tuple[Jobs, int, Notes]:
+def _on_machine(trace: Trace, machine: MachineSettings) -> tuple[Jobs, int, Notes]:
     """Return the jobs that fit the machine, and its units."""
-    if trace.units_per_node is None and trace.processors is None and trace.nodes is None:
+    if not (trace.units_per_node or trace.processors or trace.nodes or machine.nodes):
         message = f"{trace.name}: its header does not say how large the machine is"
         raise BadTrace(message, hint="a log of one machine is needed, with a line `; MaxProcs: N`")
-    units = units_of(trace, MachineSettings())
+    units = units_of(trace, machine)
     jobs, rejected = runnable(replace(trace, jobs=units.jobs), units.size)
     left_out = (f"{counted(len(each.job_ids), 'job')} left out: {each.reason}" for each in rejected)
     return jobs, units.size, (*units.notes, *left_out)

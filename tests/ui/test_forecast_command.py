@@ -1,5 +1,6 @@
 """`offpeak forecast` as an operator meets it."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -58,3 +59,95 @@ def test_bad_input_is_one_line_and_a_hint(offpeak, arguments, message, hint) -> 
     assert message in done.stderr
     assert hint in done.stderr
     assert len(done.stderr.splitlines()) == 2
+
+
+LOG = Path("sim_backend/sample/sample_sacct.txt.gz").resolve()
+JOB = ["--size", "4", "--estimate", "2h", "--user", "user15"]
+
+
+@pytest.fixture(scope="module")
+def short_log(tmp_path_factory) -> Path:
+    """The first three weeks of the bundled accounting."""
+    path = tmp_path_factory.mktemp("log") / "sacct.txt"
+    with gzip.open(LOG, "rt") as whole:
+        path.write_text("".join(line for line, _ in zip(whole, range(1200), strict=False)))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("quantity", "predictors"),
+    [
+        ("runtime", ["estimate", "last two", "boosted"]),
+        ("power", ["constant", "history", "boosted"]),
+        ("wait", ["arbiter", "similar jobs", "boosted", "what-if"]),
+    ],
+)
+def test_each_predictor_answers_about_a_job(offpeak, short_log, quantity, predictors) -> None:
+    done = offpeak("forecast", quantity, short_log, *JOB, "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert [each["predictor"] for each in document["answers"]] == predictors
+    assert document["best"] in predictors
+    for each in document["answers"]:
+        assert 0 <= each["p10"] <= each["p50"] <= each["p90"]
+        assert each["basis"]
+    if quantity == "runtime":
+        assert all(each["p90"] <= 7200 for each in document["answers"])
+
+
+def test_what_was_learned_is_kept_and_gives_the_same_answer(offpeak, short_log, tmp_path) -> None:
+    command = ["forecast", "runtime", short_log, *JOB, "--models", tmp_path, "--json"]
+    first, second = (json.loads(offpeak(*command).stdout) for _ in range(2))
+    assert first == second
+    assert {path.name for path in tmp_path.glob("*.npz")} == {
+        "run-time-boosted.npz",
+        "run-time-estimate.npz",
+        "run-time-last-two.npz",
+    }
+
+
+def test_a_user_without_jobs_gets_what_others_did(offpeak, short_log) -> None:
+    lines = offpeak("forecast", "runtime", short_log, "--size", "4", "--estimate", "2h", "--user", "new").stdout
+    assert next(line for line in lines.splitlines() if line.startswith("last two")).split()[-1] == "estimate"
+
+
+def test_a_state_file_says_what_the_queue_is_now(offpeak, short_log, tmp_path) -> None:
+    state = tmp_path / "state.json"
+    nodes = {"count": 8, "state": "active"}
+    state.write_text(json.dumps({"version": 1, "now_s": 1000, "units_per_node": 1, "nodes": [nodes],
+                                 "wake_s": {"powersave": 1, "standby": 20, "off": 180},
+                                 "running": [{"size": 8, "submit_s": 0, "start_s": 0, "expected_end_s": 4600}],
+                                 "queued": []}))  # fmt: skip
+    done = offpeak("forecast", "wait", short_log, *JOB, "--state", state, "--json")
+    assert done.returncode == 0, done.stderr
+    answers = {each["predictor"]: each for each in json.loads(done.stdout)["answers"]}
+    assert answers["what-if"]["p50"] == 3600
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["runtime", "no.txt", *JOB], "no.txt: no such file", "ls"),
+        (["runtime", LOG, "--size", "4"], "Missing option '--estimate'", "offpeak forecast runtime --help"),
+        (["power", LOG, "--size", "4", "--estimate", "2 hours"], "unknown unit 'hours'", "known: d, h, min, s"),
+        (
+            ["wait", LOG, "--size", "4000", "--estimate", "2h"],
+            "a job of 4,000 cannot run on the 128",
+            "a smaller --size",
+        ),
+    ],
+)
+def test_bad_input_about_a_job_is_one_line_and_a_hint(offpeak, arguments, message, hint) -> None:
+    done = offpeak("forecast", *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert hint in done.stderr
+    assert len(done.stderr.splitlines()) == 2
+
+
+def test_a_damaged_model_is_said(offpeak, short_log, tmp_path) -> None:
+    (tmp_path / "run-time-estimate.npz").write_bytes(b"garbage")
+    done = offpeak("forecast", "runtime", short_log, *JOB, "--models", tmp_path)
+    assert done.returncode == 2
+    assert "run-time-estimate.npz: cannot be read" in done.stderr
+    assert "remove the file" in done.stderr
