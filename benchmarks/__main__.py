@@ -10,6 +10,8 @@ from benchmarks.command import command_benchmarks
 from benchmarks.engine import engine_benchmarks
 from benchmarks.generate import generate_benchmarks
 from benchmarks.growth import growth_benchmarks
+from benchmarks.predict_jobs import job_prediction_benchmarks
+from benchmarks.predict_waits import wait_prediction_benchmarks
 from benchmarks.whatif import whatif_benchmarks
 
 WIDTH_IN_PIPES = 160
@@ -21,6 +23,8 @@ GROUPS = (
     accounting_benchmarks,
     generate_benchmarks,
     growth_benchmarks,
+    job_prediction_benchmarks,
+    wait_prediction_benchmarks,
 )
 
 

@@ -23,9 +23,9 @@ class Growth:
 
     loss: Literal["squared_error", "absolute_error"] = "absolute_error"
     trees: int = 100
-    leaves: int = 31
+    leaves: int = 16
     rate: float = 0.1
-    least_rows: int = 20
+    least_rows: int = 40
 
 
 @dataclass(frozen=True, eq=False)
