@@ -8,6 +8,7 @@ import pytest
 
 from predictors.scores.sit import sit
 from studies.scores.log_exams import POWER, RUN_TIME, WAIT, expected_run_s, fresh_predictors, log_exam
+from studies.scores.log_file import read_log_file
 from studies.scores.log_scores import LogTask, log_tasks, run_log_task
 
 NAMES = {
@@ -70,7 +71,7 @@ def answer(path, quantity, name):
 
 def test_the_what_if_plans_with_predicted_run_times(ran, written):
     path = written(ran)
-    expected_s = expected_run_s(path)
+    expected_s = expected_run_s(read_log_file(path))
     assert (expected_s >= 1).all()
     assert (expected_s <= ran.estimate_s).all()
     states = log_exam(path, WAIT, "what-if").questions.states
