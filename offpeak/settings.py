@@ -146,9 +146,10 @@ class SchedulingSettings:
         unit="per job",
     )
     estimates: str = row(
-        choice("user", "exact", "predicted"),
+        choice("user", "exact", "predicted", "boosted"),
         "--estimates",
-        "Run times that the scheduler plans with: what users asked for, what jobs really took, or a prediction.",
+        "Run times that the scheduler plans with: what users asked for, what jobs took, or a prediction: from the same"
+        " user's last two jobs, or by boosted trees.",
         default="user",
     )
     kill_at_estimate: bool = row(

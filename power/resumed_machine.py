@@ -90,7 +90,7 @@ def _workload(snapshot: Snapshot, order: Int64) -> Workload:
     submit_s = np.full(len(size), snapshot.now_s)
     submit_s[-1] = LAST_S
     nothing = np.zeros(len(size), dtype=np.int64)
-    return Workload(submit_s, runtime_s, runtime_s, size, nothing.astype(np.float64), nothing)
+    return Workload(submit_s, runtime_s, runtime_s, runtime_s, size, nothing.astype(np.float64), nothing)
 
 
 def _put_nodes(snapshot: Snapshot, power: Power) -> None:

@@ -99,7 +99,8 @@ def workload_of(snapshot: Snapshot, units: int) -> tuple[Workload, int]:
     runtime_s = np.concatenate([left_s, awake_after_s, np.maximum(snapshot.queued.estimate_s, 1)])
     size = np.concatenate([snapshot.running.size, sleeping, snapshot.queued.size])
     now_s = np.full(len(size), snapshot.now_s)
-    workload = Workload(now_s, runtime_s, runtime_s, size, np.zeros(len(size)), np.zeros(len(size), dtype=np.int64))
+    nobody = np.zeros(len(size), dtype=np.int64)
+    workload = Workload(now_s, runtime_s, runtime_s, runtime_s, size, np.zeros(len(size)), nobody)
     return workload, len(left_s) + len(sleeping)
 
 

@@ -14,6 +14,7 @@ from sim_backend.engine.rules import (
     EXACT_RUNTIME,
     FCFS,
     FIRST_FIT,
+    FORESEEN_RUNTIME,
     PREDICTED_RUNTIME,
     USER_ESTIMATE,
     Rules,
@@ -29,7 +30,7 @@ DISCIPLINES = {
     "bbf": BEST_FIT,
 }
 DEFAULT_DISCIPLINE = "easy"
-ESTIMATES = {"user": USER_ESTIMATE, "exact": EXACT_RUNTIME, "predicted": PREDICTED_RUNTIME}
+ESTIMATES = {"user": USER_ESTIMATE, "exact": EXACT_RUNTIME, "predicted": PREDICTED_RUNTIME, "boosted": FORESEEN_RUNTIME}
 
 
 @dataclass(frozen=True)

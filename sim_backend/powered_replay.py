@@ -20,7 +20,7 @@ from sim_backend.engine.power import Power, all_active
 from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes, State, Workload, new_state
 from sim_backend.nodes.node_log import NodeLog
 from sim_backend.policy import Policy
-from sim_backend.replay import JOBS_PER_STEP, NO_PEAKS, Schedule, decide_order, workload_of
+from sim_backend.replay import NO_PEAKS, Schedule, decide_order, steps, workload_of
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,7 @@ def replay_powered(
         peaks = NO_PEAKS
     depths = depth_table(machine.node_class, machine.seed)
     book = _LogBook()
-    for last in (*range(JOBS_PER_STEP, len(jobs), JOBS_PER_STEP), len(jobs)):
-        until_s = int(jobs.submit_s[last]) if last < len(jobs) else NEVER - 1
+    for until_s, submitted in steps(jobs, workload, policy, state):
         while True:
             asked = advance_powered(
                 workload,
@@ -141,7 +140,7 @@ def replay_powered(
             else:
                 break
         if progress:
-            progress(last)
+            progress(submitted)
     book.empty(power)
     started = state.start_s != NOT_YET
     delay_s = np.where(started, state.start_s - power.wanted_s, 0)

@@ -1,7 +1,7 @@
 """Replays a log under one policy: when would each job have started?"""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,9 @@ from offpeak.jobs import Float64, Int64, Jobs
 from offpeak.prices.peak import Peak
 from plugin.window_policy import ARRIVAL, WindowView
 from sim_backend.engine.advance import DECIDE, advance
-from sim_backend.engine.rules import PREDICTED_RUNTIME
+from sim_backend.engine.rules import FORESEEN_RUNTIME, PREDICTED_RUNTIME
 from sim_backend.engine.state import NEVER, PeakTimes, State, Workload, new_state
+from sim_backend.foresight import foreseeing_steps
 from sim_backend.policy import Policy
 
 JOBS_PER_STEP = 100_000
@@ -36,7 +37,8 @@ def workload_of(jobs: Jobs, node_power_w: Float64, policy: Policy) -> Workload:
     user = jobs.user
     if policy.rules.estimates == PREDICTED_RUNTIME:
         user = np.unique(jobs.user, return_inverse=True)[1].astype(np.int64)
-    return Workload(jobs.submit_s, runtime_s, jobs.estimate_s, jobs.size, node_power_w, user)
+    foreseen_s = jobs.estimate_s.copy() if policy.rules.estimates == FORESEEN_RUNTIME else jobs.estimate_s
+    return Workload(jobs.submit_s, runtime_s, jobs.estimate_s, foreseen_s, jobs.size, node_power_w, user)
 
 
 def replay(
@@ -57,14 +59,21 @@ def replay(
     state = new_state(workload, policy.rules, machine_size=machine_size)
     if policy.rules.policy == ARRIVAL:
         peaks = NO_PEAKS
-    for last in range(JOBS_PER_STEP, len(jobs), JOBS_PER_STEP):
-        _advance(workload, peaks, policy, machine_size, state, int(jobs.submit_s[last]), jobs.job_id)
+    for until_s, submitted in steps(jobs, workload, policy, state):
+        _advance(workload, peaks, policy, machine_size, state, until_s, jobs.job_id)
         if progress:
-            progress(last)
-    _advance(workload, peaks, policy, machine_size, state, NEVER - 1, jobs.job_id)
-    if progress:
-        progress(len(jobs))
+            progress(submitted)
     return Schedule(state.start_s, state.start_s + workload.runtime_s, time.perf_counter() - begin)
+
+
+def steps(jobs: Jobs, workload: Workload, policy: Policy, state: State) -> Iterator[tuple[int, int]]:
+    """Yield up to which second the engine is to go on, and how many jobs have been submitted by then."""
+    if policy.rules.estimates == FORESEEN_RUNTIME:
+        yield from foreseeing_steps(jobs, workload, state)
+        return
+    for last in range(JOBS_PER_STEP, len(jobs), JOBS_PER_STEP):
+        yield int(jobs.submit_s[last]), last
+    yield NEVER - 1, len(jobs)
 
 
 def _advance(

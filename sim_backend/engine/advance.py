@@ -11,7 +11,7 @@ from sim_backend.engine.backfill import next_backfilled, open_backfill
 from sim_backend.engine.conservative import next_promised, open_promises
 from sim_backend.engine.profile import add_free, held_until_s
 from sim_backend.engine.queue import close_pass, note_passed_over, smallest_waiting, submit_next
-from sim_backend.engine.rules import CONSERVATIVE, PREDICTED_RUNTIME, Rules
+from sim_backend.engine.rules import CAN_BE_OUTLIVED, CONSERVATIVE, Rules
 from sim_backend.engine.starts import end_first, expect_end, release, start_job, unlist
 from sim_backend.engine.state import NEVER, PeakTimes, State, Workload
 from sim_backend.engine.window import open_window, order_window
@@ -166,7 +166,7 @@ def advance(workload: Workload, peaks: PeakTimes, rules: Rules, machine_size: in
             if now.wanted_pass_s > now.now_s:
                 continue
             now.wanted_pass_s = NEVER
-            if rules.estimates == PREDICTED_RUNTIME:
+            if rules.estimates >= CAN_BE_OUTLIVED:
                 correct_predictions(workload, state)
             if rules.pass_per_event:
                 release_expected(state)

@@ -36,7 +36,7 @@ from sim_backend.engine.power_keep import (
 from sim_backend.engine.power_moves import arrive
 from sim_backend.engine.power_rebind import rebind
 from sim_backend.engine.queue import close_pass, note_passed_over, submit_next
-from sim_backend.engine.rules import CONSERVATIVE, PREDICTED_RUNTIME, Rules
+from sim_backend.engine.rules import CAN_BE_OUTLIVED, CONSERVATIVE, Rules
 from sim_backend.engine.state import NEVER, PeakTimes, State, Workload
 from sim_backend.engine.window import open_window, order_window
 
@@ -172,7 +172,7 @@ def advance_powered(
         if now.wanted_pass_s <= now.now_s:
             if now.deciding == 0:
                 now.wanted_pass_s = NEVER
-                if rules.estimates == PREDICTED_RUNTIME:
+                if rules.estimates >= CAN_BE_OUTLIVED:
                     correct_predictions(workload, state)
                 if not nothing_can_start(state, rules) or is_to_reserve(state, capacity):
                     open_window(state, 0 if rules.policy == ARRIVAL else rules.window)

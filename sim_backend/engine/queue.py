@@ -3,7 +3,7 @@
 from offpeak.compiled import index, part
 from predictors.run_times.last_two_kernel import predict_run_time
 from sim_backend.engine.fitting import forget
-from sim_backend.engine.rules import EXACT_RUNTIME, PREDICTED_RUNTIME, Rules
+from sim_backend.engine.rules import EXACT_RUNTIME, FORESEEN_RUNTIME, PREDICTED_RUNTIME, Rules
 from sim_backend.engine.state import NEVER, NOT_YET, State, Workload
 
 MOST_HOLES = 64
@@ -20,6 +20,8 @@ def submit_next(workload: Workload, state: State, rules: Rules) -> None:
         estimate_s = workload.runtime_s[job]
     elif rules.estimates == PREDICTED_RUNTIME:
         estimate_s = predict_run_time(state.recent_s, workload.user[job], estimate_s)
+    elif rules.estimates == FORESEEN_RUNTIME:
+        estimate_s = workload.foreseen_s[job]
     at = index(now.tail)
     queue.job[at] = job
     queue.size[at] = workload.size[job]

@@ -3,7 +3,9 @@
 from typing import NamedTuple
 
 FCFS, EASY, CONSERVATIVE, FIRST_FIT, BEST_FIT = range(5)
-USER_ESTIMATE, EXACT_RUNTIME, PREDICTED_RUNTIME = range(3)
+USER_ESTIMATE, EXACT_RUNTIME, PREDICTED_RUNTIME, FORESEEN_RUNTIME = range(4)
+CAN_BE_OUTLIVED = PREDICTED_RUNTIME
+"""From this one on a job may run for longer than the scheduler expects."""
 
 
 class Rules(NamedTuple):

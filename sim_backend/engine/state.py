@@ -24,11 +24,15 @@ BLOCK, CLASSES = 64, 24
 
 
 class Workload(NamedTuple):
-    """The jobs to run, in submission order, never written: s, allocation units, W per unit, users from 0."""
+    """The jobs to run, in submission order, never written by the engine: s, allocation units, W per unit, users from 0.
+
+    `foreseen_s` is how long a job is expected to run under FORESEEN_RUNTIME, known when it is submitted.
+    """
 
     submit_s: Int64
     runtime_s: Int64
     estimate_s: Int64
+    foreseen_s: Int64
     size: Int64
     node_power_w: Float64
     user: Int64

@@ -19,7 +19,7 @@ def resumed(rows, machine_size):
     """Return workload and state of holders of rows (size, run time left)."""
     size, left_s = np.array(rows, dtype=np.int64).T
     zeros = np.zeros(len(rows), dtype=np.int64)
-    workload = Workload(zeros, left_s, left_s, size, np.zeros(len(rows)), zeros)
+    workload = Workload(zeros, left_s, left_s, left_s, size, np.zeros(len(rows)), zeros)
     return workload, resumed_state(workload, PLAIN, machine_size=machine_size, holders=len(rows), now_s=NOW_S)
 
 
