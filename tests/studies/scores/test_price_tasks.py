@@ -1,0 +1,97 @@
+"""Price forecasts are scored: which days count, and what is left out and why."""
+
+import gzip
+import pickle
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from studies.scores.price_scores import price_tables
+from studies.scores.price_tasks import ALL, OURS, PriceResult, learned_days, price_tasks, run_price_task
+
+
+def undated(path: Path, hours: np.ndarray) -> Path:
+    path.write_text("price\n" + "".join(f"{price}\n" for price in hours))
+    return path
+
+
+def prices(days: int) -> np.ndarray:
+    random = np.random.default_rng(7)
+    return 40 + 10 * np.sin(np.arange(24 * days) / 24 * 2 * np.pi) + random.normal(0, 3, 24 * days)
+
+
+def run(path: Path, *names: str) -> dict[str, PriceResult]:
+    return {task.predictor: run_price_task(task) for task in price_tasks(path) if not names or task.predictor in names}
+
+
+@pytest.fixture
+def weeks(tmp_path) -> Path:
+    return undated(tmp_path / "weeks.csv", prices(14))
+
+
+def test_each_predictor_is_a_task_that_can_go_to_another_process(weeks):
+    tasks = price_tasks(weeks)
+    assert tuple(task.predictor for task in tasks) == tuple(OURS)
+    woken = pickle.loads(pickle.dumps(tasks[0]))
+    assert pickle.loads(pickle.dumps(run_price_task(woken))).score == run_price_task(tasks[0]).score
+
+
+def test_a_short_file_is_scored_after_its_first_week(weeks):
+    results = run(weeks, "last week", "blend", "ensemble", "LEAR")
+    assert {name: each.days for name, each in results.items()} == {"last week": 7, "blend": 7, "ensemble": 7, "LEAR": 0}
+    hours = prices(14)
+    assert results["blend"].score.relative_mae == pytest.approx(
+        results["blend"].score.mae / np.abs(hours[168:] - hours[:-168]).mean()
+    )
+    assert results["blend"].score.relative_mae < 1
+    assert "needs 42 whole days" in results["LEAR"].refused
+
+
+def test_two_years_are_scored_on_the_second(tmp_path):
+    for days, learned in ((728, 364), (727, 7)):
+        (task, *_) = price_tasks(undated(tmp_path / "long.csv", prices(days)))
+        assert learned_days(task.file) == learned
+
+
+def test_what_is_not_installed_is_left_out_with_what_to_install(weeks, monkeypatch):
+    monkeypatch.setitem(sys.modules, "statsmodels.tsa.statespace.sarimax", None)
+    result = run(weeks, "SARIMA")["SARIMA"]
+    assert result.score is None
+    assert "pip install" in result.refused
+
+
+@pytest.mark.parametrize(("hours", "why"), [(np.full(24 * 10, 74.0), "never changes"), (prices(7), "too short")])
+def test_files_that_tell_nothing_are_left_out(tmp_path, hours, why):
+    (result,) = run(undated(tmp_path / "flat.csv", hours)).values()
+    assert (result.predictor, result.score) == (ALL, None)
+    assert why in result.refused
+    scores, files, left_out = price_tables([result])
+    assert (scores.rows, len(files.rows), left_out.rows[0][1]) == ((), 1, ALL)
+
+
+def test_a_published_forecast_is_scored_where_it_says_something(tmp_path):
+    hours = prices(9)
+    theirs = [f"{price + 1}" for price in hours]
+    theirs[24 * 8] = ""
+    times = np.datetime_as_string(np.datetime64("2016-01-04T00") + np.arange(len(hours)), unit="m")
+    rows = "".join(f"{time},{price},{told}\n" for time, price, told in zip(times, hours, theirs, strict=True))
+    path = tmp_path / "BE.csv.gz"
+    path.write_bytes(gzip.compress(f"local_time,price,theirs\n{rows}".encode()))
+    result = run(path, "published theirs")["published theirs"]
+    assert (result.days, result.cpu_s) == (pytest.approx(47 / 24), None)
+    assert result.score.mae == pytest.approx(1)
+
+
+def test_texas_in_june_2014(shared):
+    found = run(shared / "data" / "xsede_2014" / "XSEDE" / "Texas.csv", "week's mean", "ensemble")
+    assert found["ensemble"].days == 23
+    assert found["ensemble"].score.relative_mae < found["week's mean"].score.relative_mae < 0.8
+
+
+def test_a_published_ensemble_on_the_second_year(shared):
+    path = shared / "data" / "prices" / "epf" / "DE_2y_price_and_published_forecasts.csv.gz"
+    result = run(path, "published dnn_ensemble")["published dnn_ensemble"]
+    assert result.days == 364
+    assert result.score.relative_mae == pytest.approx(0.341, abs=5e-4)
