@@ -12,6 +12,7 @@ from benchmarks.generate import generate_benchmarks
 from benchmarks.growth import growth_benchmarks
 from benchmarks.predict_jobs import job_prediction_benchmarks
 from benchmarks.predict_waits import wait_prediction_benchmarks
+from benchmarks.price_forecast import price_forecast_benchmarks
 from benchmarks.whatif import whatif_benchmarks
 
 WIDTH_IN_PIPES = 160
@@ -21,6 +22,7 @@ GROUPS = (
     whatif_benchmarks,
     command_benchmarks,
     accounting_benchmarks,
+    price_forecast_benchmarks,
     generate_benchmarks,
     growth_benchmarks,
     job_prediction_benchmarks,
