@@ -13,7 +13,7 @@ from offpeak.errors import BadInput, BadPrices, CannotWrite
 from offpeak.prices.series import Series, value_at
 from offpeak.prices.tariff import Tariff, tariff_series
 from offpeak.zones import DAY_S
-from predictors.feeds.condition import Condition, Trouble
+from predictors.feeds.condition import INCOMPLETE, Condition, Trouble
 from predictors.feeds.declared import TariffSource
 from predictors.feeds.energy_charts import utc_text
 from predictors.feeds.fallback import known_or
@@ -80,7 +80,9 @@ def forecast_prices(source: PriceSource, window: Window, now_s: int) -> PriceFor
     failed = _kept(source.model, predictor) if known.fresh else ()
     told = zip(_told(steps, known), prediction.basis, strict=True)
     basis = tuple(known.basis if now else each for now, each in told)
-    unit, troubles = source.feed.quantity.unit, (*said.troubles, *failed)
+    # What is missing in the hours that are asked for is forecast, which the basis says.
+    serious = tuple(each for each in said.troubles if each.condition not in INCOMPLETE)
+    unit, troubles = source.feed.quantity.unit, (*serious, *failed)
     return PriceForecast(steps, replace(prediction, basis=basis), unit, troubles, predictor.origin)
 
 

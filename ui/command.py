@@ -12,6 +12,7 @@ from ui.estimate_command import estimate
 from ui.forecast_command import forecast
 from ui.generate_command import generate
 from ui.prices_command import prices
+from ui.score_command import score
 from ui.show_config_command import show_config
 from ui.simulate_command import simulate
 from ui.study_command import study
@@ -25,6 +26,7 @@ app.command("generate")(generate)
 app.command("whatif")(whatif)
 app.command("prices")(prices)
 app.add_typer(forecast, name="forecast")
+app.command("score")(score)
 app.command("show-config")(show_config)
 
 

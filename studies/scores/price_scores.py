@@ -1,6 +1,7 @@
 """The tables of scored price forecasts, side by side."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import isnan
 
 from studies.report import Cell, Table
@@ -28,7 +29,7 @@ HEADERS = (
 
 def price_tables(results: Sequence[PriceResult]) -> tuple[Table, ...]:
     """Return the scores, how each file was read, and what was left out, if anything, from results in any order."""
-    ordered = sorted(results, key=_place)
+    ordered = sorted(_with_short_names(results), key=_place)
     scores = Table(
         "price-scores", "Price forecasts", NOTE, HEADERS, tuple(_row(each) for each in ordered if each.score)
     )
@@ -37,6 +38,13 @@ def price_tables(results: Sequence[PriceResult]) -> tuple[Table, ...]:
         return scores, _files(ordered)
     note = "Predictors that could not be scored, or files on which none can be."
     return scores, _files(ordered), Table("price-left-out", "Left out", note, ("file", "predictor", "why"), left_out)
+
+
+def _with_short_names(results: Sequence[PriceResult]) -> list[PriceResult]:
+    """Return the results with their files' names alone, unless two files of different folders have the same."""
+    short = {each.file: each.file.rpartition("/")[2] for each in results}
+    unique = len(set(short.values())) == len(short)
+    return [replace(each, file=short[each.file]) for each in results] if unique else list(results)
 
 
 def _place(result: PriceResult) -> tuple[str, int, str]:

@@ -1,0 +1,66 @@
+"""Scores all predictors on price files and job logs, in several processes, and puts them into tables."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from offpeak.errors import BadInput
+from sim_backend.sample import SAMPLE_PRICES, SAMPLE_SACCT
+from studies.order import Progress
+from studies.parallel import run_all
+from studies.report import Report
+from studies.scores.log_scores import LogResult, LogTask, log_tasks, run_log_task
+from studies.scores.log_tables import log_tables
+from studies.scores.price_scores import price_tables
+from studies.scores.price_tasks import PriceResult, PriceTask, price_tasks, run_price_task
+
+TITLE = "Predictors side by side, each answer given before its outcome was known"
+PRICE_SUFFIXES = (".csv", ".csv.gz")
+LOG_SUFFIXES = (".swf", ".swf.gz", ".gwf", ".gwf.gz", ".txt", ".txt.gz", ".log", ".log.gz")
+
+Task = PriceTask | LogTask
+Result = PriceResult | LogResult
+
+
+@dataclass(frozen=True)
+class Examined:
+    """Which files are scored: those that are named, and those that lie in folders that are; `start` as for prices."""
+
+    paths: tuple[Path, ...]
+    start: str | None = None
+
+
+def scores(examined: Examined, processes: int, progress: Progress) -> Report:
+    """Return the tables of all files; BadInput if one cannot be read or a folder holds none."""
+    files = [file for path in examined.paths for file in _files(path)] or [SAMPLE_PRICES, SAMPLE_SACCT]
+    tasks = [task for file in files for task in _tasks(file, examined.start)]
+    results: dict[int, Result] = {}
+
+    def done(numbered: tuple[int, Task], result: Result) -> None:
+        results[numbered[0]] = result
+        progress(len(results), len(tasks))
+
+    run_all(_run, list(enumerate(tasks)), processes, done)
+    in_order = [results[number] for number in range(len(tasks))]
+    prices = [result for result in in_order if isinstance(result, PriceResult)]
+    logs = [result for result in in_order if isinstance(result, LogResult)]
+    tables = (*(price_tables(prices) if prices else ()), *(log_tables(logs) if logs else ()))
+    return Report(TITLE, tuple(dict.fromkeys(note for each in logs for note in each.notes)), tables, {})
+
+
+def _run(numbered: tuple[int, Task]) -> Result:
+    task = numbered[1]
+    return run_price_task(task) if isinstance(task, PriceTask) else run_log_task(task)
+
+
+def _tasks(file: Path, start: str | None) -> tuple[Task, ...]:
+    return price_tasks(file, start) if file.name.endswith(PRICE_SUFFIXES) else log_tasks(file)
+
+
+def _files(path: Path) -> list[Path]:
+    """Return the path itself, or all price files and logs of the folder and the folders in it."""
+    if not path.is_dir():
+        return [path]
+    found = sorted(each for each in path.rglob("*") if each.name.endswith((*PRICE_SUFFIXES, *LOG_SUFFIXES)))
+    if not found:
+        raise BadInput(f"{path}: holds neither price files nor job logs", hint="name .csv, .swf or accounting files")
+    return found

@@ -1,0 +1,76 @@
+"""`offpeak score` as a researcher meets it."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+SAMPLES = Path("sim_backend/sample").resolve()
+
+
+def beginning_of(name: str, lines: int, path: Path) -> Path:
+    with gzip.open(SAMPLES / name, "rt") as whole:
+        path.write_text("".join(line for line, _ in zip(whole, range(lines), strict=False)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """Twelve days of prices and some hundred jobs, in a folder and one inside it."""
+    top = tmp_path_factory.mktemp("data")
+    (top / "logs").mkdir()
+    beginning_of("sample_prices_eur_per_mwh.csv.gz", 12 * 24 + 2, top / "few_eur_per_mwh.csv")
+    beginning_of("sample_sacct.txt.gz", 400, top / "logs" / "sacct.txt")
+    (top / "readme.md").write_text("neither prices nor jobs")
+    return top
+
+
+def test_all_files_of_a_folder_are_scored(offpeak, folder) -> None:
+    done = offpeak("score", folder, "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert {row["file"] for row in document["price-scores"]} == {"few_eur_per_mwh.csv"}
+    assert {row["log"] for row in document["waits"]} == {"sacct"}
+    rows = {row["predictor"]: row for row in document["run-times"]}
+    assert list(rows) == ["estimate", "last two", "boosted"]
+    assert rows["estimate"]["rel. MAE"] == 1
+    assert rows["last two"]["MAE [s]"] < rows["estimate"]["MAE [s]"]
+
+
+def test_one_process_or_two_give_the_same(offpeak, folder) -> None:
+    one, two = (
+        json.loads(offpeak("score", folder / "logs", "--json", "--processes", count).stdout) for count in ("1", "2")
+    )
+    for document in (one, two):
+        for table in ("run-times", "power", "waits"):
+            for row in document[table]:
+                del row["CPU [s]"]
+    assert one == two
+
+
+def test_the_tables_are_printed(offpeak, folder) -> None:
+    lines = offpeak("score", folder / "few_eur_per_mwh.csv").stdout.splitlines()
+    assert lines[0] == "Predictors side by side, each answer given before its outcome was known"
+    assert [line.split()[1] for line in lines if line.startswith("few_eur_per_mwh.csv  ")][:3] == [
+        "yesterday",
+        "last",
+        "week's",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "hint"),
+    [
+        ("no.csv", "no.csv: no such file", "ls"),
+        ("no.swf", "no.swf: no such file", "ls"),
+        ("empty", "empty: holds neither price files nor job logs", "name .csv, .swf or accounting files"),
+    ],
+)
+def test_bad_input_is_one_line_and_a_hint(offpeak, tmp_path, name, message, hint) -> None:
+    (tmp_path / "empty").mkdir()
+    done = offpeak("score", tmp_path / name)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert hint in done.stderr
+    assert len(done.stderr.splitlines()) == 2
