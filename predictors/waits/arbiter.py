@@ -1,8 +1,9 @@
-"""Lets several predictors answer, and passes on what the one says that was wrong the least of late.
+"""Lets several predictors answer, and passes on the answer in the middle: who was wrong less of late weighs more.
 
-Jobs that find room and jobs that do not are judged apart: who is best at the ones need not be at the others. It is
-following the leader with a discount for what is long past (Cesa-Bianchi and Lugosi, "Prediction, learning, and games",
-2006, section 2.11).
+Jobs that find room and jobs that do not are judged apart: who is best at the ones need not be at the others. A vote
+with weights by past errors (Littlestone and Warmuth, "The weighted majority algorithm", Information and Computation
+108, 1994), here by the weighted median and with a discount for what is long past. To follow the one best member alone
+errs more: how wrong a long wait was predicted is known late, and until then he leads who says that nobody waits.
 """
 
 from typing import NamedTuple
@@ -21,6 +22,8 @@ MISSING, QUEUED = FEATURES.index("missing_units"), FEATURES.index("queued_jobs")
 KEPT_SHARE = 0.998
 """How much of its weight an error keeps with each further job of its class: after 346 jobs it weighs half."""
 
+LEAST_ERROR_S = 1.0
+
 NOBODY_WAITS, ROOM, NO_ROOM = range(3)
 """The classes: there is room and nobody is ahead, there is room but others wait for more, there is no room."""
 
@@ -35,7 +38,7 @@ class Said(NamedTuple):
 
 
 class Arbiter:
-    """Asks its `members`, the first of which is trusted until errors are known; the basis says who was believed."""
+    """Asks its `members`, who weigh the same until errors are known; the basis says whose answer it is."""
 
     name = "arbiter"
 
@@ -55,12 +58,12 @@ class Arbiter:
             member.learn(outcome, at_s)
 
     def predict(self, question: WaitQuestions, at_s: int) -> Prediction:
-        """Return for each job the answer of the member that is believed."""
+        """Return for each job the answer of the member that is in the middle."""
         answers = [member.predict(question, at_s) for member in self.members]
         said_s, case = np.stack([answer.quantiles[:, MEDIAN] for answer in answers], axis=1), _case(question)
         real = question.job_id != NO_JOB
         self._said.remember(question.job_id[real].tolist(), map(Said, said_s[real], case[real].tolist()))
-        return _picked(answers, self.members, self._error_s.argmin(axis=1)[case])
+        return _picked(answers, self.members, _middle(said_s, 1 / (self._error_s[case] + LEAST_ERROR_S) ** 2))
 
     def state(self) -> State:
         """Return how wrong each member was, and what it learned."""
@@ -80,11 +83,20 @@ def _case(question: WaitQuestions) -> Int64:
     return np.where(rows[:, MISSING] > 0, NO_ROOM, np.where(rows[:, QUEUED] > 0, ROOM, NOBODY_WAITS))
 
 
-def _picked(answers: list[Prediction], members: tuple[WaitPredictor, ...], best: Int64) -> Prediction:
-    """Return row i of answer `best[i]`, with the member's name before its basis."""
-    rows = np.arange(len(best))
+def _middle(said_s: Float64, weight: Float64) -> Int64:
+    """Return whose answer is the weighted median of each row; both float64[n, members]."""
+    rising = np.argsort(said_s, axis=1, kind="stable")
+    so_far = np.cumsum(np.take_along_axis(weight, rising, axis=1), axis=1)
+    middle = (so_far >= so_far[:, -1:] / 2).argmax(axis=1)
+    chosen: Int64 = rising[np.arange(len(middle)), middle]
+    return chosen
+
+
+def _picked(answers: list[Prediction], members: tuple[WaitPredictor, ...], chosen: Int64) -> Prediction:
+    """Return row i of answer `chosen[i]`, with the member's name before its basis."""
+    rows = np.arange(len(chosen))
     return Prediction(
-        np.stack([answer.mean for answer in answers])[best, rows],
-        np.stack([answer.quantiles for answer in answers])[best, rows],
-        tuple(f"{members[one].name}: {answers[one].basis[row]}" for row, one in enumerate(best.tolist())),
+        np.stack([answer.mean for answer in answers])[chosen, rows],
+        np.stack([answer.quantiles for answer in answers])[chosen, rows],
+        tuple(f"{members[one].name}: {answers[one].basis[row]}" for row, one in enumerate(chosen.tolist())),
     )

@@ -9,7 +9,7 @@ from predictors.waits.similar_jobs import SimilarJobs
 
 
 def arbiter(plan: PlanOfWaits, schedule: Schedule = SCHEDULE) -> Arbiter:
-    """Return what is asked by default: an arbiter that trusts the published predictor until others were better."""
+    """Return what is asked by default: an arbiter over the published predictor, boosted trees and the what-if."""
     return Arbiter((SimilarJobs(), BoostedWaits(schedule=schedule), PlannedWaits(plan)))
 
 

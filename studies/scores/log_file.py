@@ -81,7 +81,9 @@ def _on_machine(trace: Trace, machine: MachineSettings) -> tuple[Jobs, int, Note
     units = units_of(trace, machine)
     jobs, rejected = runnable(replace(trace, jobs=units.jobs), units.size)
     left_out = (f"{counted(len(each.job_ids), 'job')} left out: {each.reason}" for each in rejected)
-    return jobs, units.size, (*units.notes, *left_out)
+    most = counted(units.size // units.per_node, "node")
+    assumed = (f"size of the machine: {most}, the most in use at once",) if units.notes else ()
+    return jobs, units.size, (*assumed, *left_out)
 
 
 def _started(jobs: Jobs, units: int) -> tuple[Jobs, Int64, Notes]:

@@ -1,12 +1,15 @@
-"""The arbiter believes who was wrong the least of late."""
+"""The arbiter passes on the answer in the middle, by who was wrong less of late."""
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from logged_waits import jobs_of
 
 from predictors.port import certain
 from predictors.scores.score import score_of
 from predictors.scores.sit import sit
-from predictors.waits.arbiter import Arbiter
+from predictors.waits.arbiter import Arbiter, _middle
 from predictors.waits.exam import wait_exam
 
 
@@ -31,7 +34,7 @@ def exam_of(wait_s):
     return wait_exam(jobs, start_s, start_s + 1, units=16)
 
 
-def test_the_first_is_believed_until_the_second_was_better():
+def test_the_lower_of_two_is_passed_on_until_the_other_was_better():
     answer = sit(Arbiter((Says(0), Says(100))), exam_of([90] * 3))
     assert answer.quantiles[:, 1].tolist() == [0, 100, 100]
     assert answer.basis == ("0 s: always", "100 s: always", "100 s: always")
@@ -52,3 +55,19 @@ def test_jobs_that_find_room_and_jobs_that_do_not_are_judged_apart():
     exam = wait_exam(jobs, start_s, start_s + 1, units=16)
     answer = sit(Arbiter((Says(0), Says(10_000))), exam)
     assert answer.mean[2:].tolist() == exam.actual[2:].tolist()
+
+
+def test_the_middle_one_of_three_is_passed_on_until_another_outweighs_both():
+    answer = sit(Arbiter((Says(500), Says(0), Says(100))), exam_of([90] * 2 + [490] * 2000))
+    assert answer.quantiles[:3, 1].tolist() == [100] * 3
+    assert answer.basis[0] == "100 s: always"
+    assert set(answer.mean[-1000:].tolist()) == {500.0}
+    assert answer.quantiles[-1].tolist() == [500] * 3
+
+
+@given(arrays(np.float64, (5, 3), elements=st.integers(0, 9)), arrays(np.float64, (5, 3), elements=st.integers(1, 9)))
+def test_the_middle_has_no_more_than_half_of_the_weight_on_either_side(said_s, weight):
+    rows = np.arange(5)
+    middle_s = said_s[rows, _middle(said_s, weight)][:, None]
+    assert ((weight * (said_s < middle_s)).sum(axis=1) <= weight.sum(axis=1) / 2).all()
+    assert ((weight * (said_s > middle_s)).sum(axis=1) <= weight.sum(axis=1) / 2).all()

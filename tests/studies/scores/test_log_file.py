@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadTrace
+from sim_backend.sample import SAMPLE_SACCT
 from studies.scores.log_file import read_log_file
 
 
@@ -69,3 +70,9 @@ def test_real_logs(shared, name):
     replayed = any("replay" in note for note in log.notes)
     assert replayed == (name == "KTH_common")
     assert (log.start_s >= log.jobs.submit_s).all()
+
+
+def test_an_accounting_log_shows_how_large_its_machine_is():
+    log = read_log_file(SAMPLE_SACCT)
+    assert log.units == 128
+    assert log.notes == ("size of the machine: 128 nodes, the most in use at once",)
