@@ -19,6 +19,7 @@ from sim_backend.traces.read import read_log
 
 Notes = tuple[str, ...]
 
+LIMIT_PCT = 99
 LEAST_STARTED = 0.5
 """A log of which a smaller share of the jobs has a start is taken to know no starts."""
 
@@ -59,16 +60,17 @@ def log_file_of(whole: Trace, machine: MachineSettings) -> LogFile:
 
 
 def _with_limits(trace: Trace) -> tuple[Trace, Notes]:
-    """Give each job that asked for no time the longest that any asked for, else the longest that any ran.
+    """Give each job that asked for no time what 99 of 100 that did ask kept within; where none did, what 99 of 100 ran.
 
-    The site's limit is what a scheduler assumes (Murali and Vadhiyar, 2018, section 2). A reader puts the run time
-    there, from which a predictor would learn what nobody knows before the end.
+    The site's limit is what a scheduler assumes (Murali and Vadhiyar, 2018, section 1), and a single job may ask for 23
+    years. A reader puts the run time there, from which a predictor would learn what nobody knows before the end.
     """
     if not trace.without_estimate:
         return trace, ()
     jobs = trace.jobs
     unasked = np.isin(jobs.job_id, np.array(trace.without_estimate))
-    limit_s = int((jobs.runtime_s if unasked.all() else jobs.estimate_s[~unasked]).max())
+    usual_s = jobs.runtime_s if unasked.all() else jobs.estimate_s[~unasked]
+    limit_s = int(np.percentile(usual_s, LIMIT_PCT, method="higher"))
     note = f"{counted(int(unasked.sum()), 'job')} without an estimate: {limit_s:,} s is assumed"
     return replace(trace, jobs=replace(jobs, estimate_s=np.where(unasked, limit_s, jobs.estimate_s))), (note,)
 
