@@ -28,11 +28,13 @@ class Feed:
         """Return what the first source with a good and whole answer says, else what covers most of the window.
 
         That may be an answer with values missing, or the last good series from the cache; an old value of what is not
-        final is used only without a new answer. Never raises: what failed is in `troubles`.
+        final, or that the operator's own file said, is used only without a new answer. Never raises: what failed is in
+        `troubles`.
         """
         kept, damage = _usable(read_kept(self.cache), self.quantity)
-        fresh, troubles = self._ask(Asked(window, self.quantity, self.clock, self._published(kept)))
-        if fresh is None or (self.quantity.final and kept and known_s(kept.series, window) > known_s(fresh, window)):
+        published = self._published(kept)
+        fresh, troubles = self._ask(Asked(window, self.quantity, self.clock, published))
+        if fresh is None or (self.quantity.final and published and known_s(published, window) > known_s(fresh, window)):
             return _from_cache(kept, now_s, window, (*damage, *troubles))
         failed = write_kept(self.cache, Kept(fresh, now_s))
         said = (*damage, *troubles, *((failed,) if failed else ()))

@@ -1,6 +1,7 @@
 """Every source by its name in the settings, and the feeds that the settings ask for."""
 
 import re
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
@@ -123,8 +124,13 @@ def _feed(what: str, names: tuple[str, ...] | None, site: Site, quantity: Quanti
         )
     sources = tuple(_builder(what, name)(site) for name in names)
     place = site.feeds.place if what == "temperature" else site.feeds.zone
-    file = re.sub(r"[^A-Za-z0-9.-]", "_", f"{what} {place or 'here'} {quantity.unit}") + ".csv"
+    file = re.sub(r"[^A-Za-z0-9.-]", "_", f"{what} {place or _own_place(site)} {quantity.unit}") + ".csv"
     return Feed(sources, site.feeds.cache / file, quantity, site.clock, ASKS * site.feeds.timeout_s)
+
+
+def _own_place(site: Site) -> str:
+    """Return what tells one file of prices from another of the same name."""
+    return f"{site.file.name} {zlib.crc32(bytes(site.file.resolve())):08x}" if site.file else "here"
 
 
 def _builder(what: str, name: str) -> Callable[[Site], Source]:

@@ -198,3 +198,16 @@ def test_no_body_stops_a_caller_or_becomes_a_price(tmp_path_factory, player, rep
     player.plays(reply(body))
     known = feed(tmp_path_factory.mktemp("cache"), EnergyCharts("DE-LU", player.url)).known(WINDOW, NOW)
     assert (known.series, conditions(known)) == (None, [Condition.GARBAGE])
+
+
+def test_an_own_file_that_was_shortened_is_believed(tmp_path) -> None:
+    path, long = (
+        tmp_path / "prices.csv",
+        Series(np.array([MIDNIGHT]), MIDNIGHT + 48 * HOUR, np.array([5.0]), "EUR/MWh", "prices.csv"),
+    )
+    short = replace(long, end_s=MIDNIGHT + HOUR, value=np.array([7.0]))
+    feed = Feed((replace(Says(long), own=True),), path, EUR, BRUSSELS)
+    assert feed.known(WINDOW, NOW).series.value.tolist() == [5.0]
+    after = replace(feed, sources=(replace(Says(short), own=True),)).known(WINDOW, NOW)
+    assert after.series.value.tolist() == [7.0]
+    assert after.fresh

@@ -43,7 +43,7 @@ def test_no_names_no_feeds():
 def test_a_rule_and_a_file_need_no_zone():
     feed = price_feed(FeedSettings(prices=("file",)), PriceSettings(file=FILE))
     assert price_feed(FeedSettings(prices=("tariff",)), PriceSettings())
-    assert feed.cache.name == "prices_here_EUR_MWh.csv"
+    assert feed.cache.name .startswith("prices_prices_eur_per_mwh.csv_")
 
 
 @pytest.mark.parametrize(
@@ -62,3 +62,9 @@ def test_settings_that_make_no_feed(feeds, message):
     with pytest.raises(BadSetting, match=message) as problem:
         price_feed(feeds, PriceSettings()) or temperature_feed(feeds)
     assert problem.value.hint
+
+
+def test_files_of_one_name_in_two_folders_share_no_cache(tmp_path) -> None:
+    feeds = FeedSettings(prices=("file",), cache=tmp_path)
+    caches = {price_feed(feeds, PriceSettings(file=tmp_path / each / "prices.csv")).cache for each in ("a", "b")}
+    assert len(caches) == 2
