@@ -43,7 +43,7 @@ def test_no_names_no_feeds():
 def test_a_rule_and_a_file_need_no_zone():
     feed = price_feed(FeedSettings(prices=("file",)), PriceSettings(file=FILE))
     assert price_feed(FeedSettings(prices=("tariff",)), PriceSettings())
-    assert feed.cache.name .startswith("prices_prices_eur_per_mwh.csv_")
+    assert feed.cache.name.startswith("prices_prices_eur_per_mwh.csv_")
 
 
 @pytest.mark.parametrize(
