@@ -10,6 +10,7 @@ from predictors.trees.history import Schedule
 from predictors.waits.arbiter import Arbiter
 from predictors.waits.boosted import BoostedWaits
 from predictors.waits.exam import wait_exam
+from predictors.waits.nobody_waits import NobodyWaits
 from predictors.waits.planned import PlannedWaits
 from predictors.waits.similar_jobs import SimilarJobs
 
@@ -28,6 +29,7 @@ def boosted_soon():
 
 
 SUBJECTS = (
+    Subject("nobody waits", NobodyWaits, exams),
     Subject("similar jobs", SimilarJobs, exams),
     Subject("boosted", BoostedWaits, exams),
     Subject("boosted soon", boosted_soon, exams),
