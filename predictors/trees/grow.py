@@ -1,16 +1,23 @@
 """Grows forests by gradient boosting with scikit-learn, which is loaded only when a forest is grown.
 
+Without it predictors go on with what they say before the first forest.
+
 Histogram gradient boosting: Ke et al., "LightGBM: a highly efficient gradient boosting decision tree", NeurIPS 2017;
 Friedman, "Greedy function approximation: a gradient boosting machine", Annals of Statistics 29, 2001.
 """
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Literal
 
 import numpy as np
 
 from offpeak.jobs import Float64
 from predictors.trees.forest import LEAF, Forest
+
+CAN_GROW = find_spec("sklearn") is not None
+NO_TREES = "no trees yet" if CAN_GROW else "no trees: scikit-learn is not installed"
+"""What answers rest on before the first forest."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from predictors.asked import AskedJobs
 from predictors.port import Prediction
 from predictors.state import Learned, State, joined, number, part_of
 from predictors.trees.forest import Forest, forest_from, state_of
-from predictors.trees.grow import Growth, grow
+from predictors.trees.grow import CAN_GROW, Growth, grow
 from predictors.trees.history import History, Schedule
 from predictors.trees.running import RunningStatistics
 from predictors.trees.running_kernel import COMMON, RECENT_MEAN
@@ -55,7 +55,7 @@ class BoostedWaits:
                 known = self._known(outcome.asked.take(np.array([row])))[0]
             self._history.add(known, log_wait[row])
             self._running.learn(category[row : row + 1], log_wait[row : row + 1, None])
-            if self._history.count >= self._due_at:
+            if CAN_GROW and self._history.count >= self._due_at:
                 self._grow()
 
     def _grow(self) -> None:

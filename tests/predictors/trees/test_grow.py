@@ -1,6 +1,9 @@
 """Forests say what scikit-learn's own predict says."""
 
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -60,3 +63,27 @@ def test_a_single_question_is_quick():
     for row in range(1000):
         forest.answer(known.features[row : row + 1])
     assert time.process_time() - begin < 0.1
+
+
+WITHOUT_SKLEARN = """
+import sys
+sys.modules["sklearn"] = None
+sys.path.insert(0, {tests!r})
+from random_jobs import user_habits
+from predictors.run_times.boosted import boosted_run_time
+from predictors.submitted import as_submitted
+predictor = boosted_run_time()
+predictor.learn(user_habits(600, 1), 10**9)
+asked = as_submitted(user_habits(3, 2))
+answer = predictor.predict(asked, 10**9)
+assert answer.mean.max() <= asked.estimate_s.max()
+print(*set(answer.basis))
+"""
+
+
+def test_without_scikit_learn_it_goes_on_without_trees():
+    tests = str(Path(__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_SKLEARN.format(tests=tests)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "no trees: scikit-learn is not installed\n"
