@@ -125,54 +125,35 @@ def price(
     answer(settings, PriceRequest(from_, hours, as_json))
 
 
-@forecast.command("runtime")
-def runtime(
-    size: SIZE,
-    estimate: ESTIMATE,
-    log: LOG = None,
-    user: USER = None,
-    group: GROUP = None,
-    queue: QUEUE = None,
-    name: NAME = None,
-    days: DAYS = None,
-    models: MODELS = None,
-    nodes: NODES = None,
-    time_zone: TIME_ZONE = None,
-    lenient: LENIENT = False,
-    as_json: JSON = False,
-    config: CONFIG = None,
-) -> None:
-    """Say how long a job will run, from how long jobs like it ran."""
-    job = AskedJob(size, estimate, user, group, queue, name)
-    settings = _settings(nodes, time_zone, config)
-    from ui.forecast_job_answer import answer_run_time
+def _about_a_job(quantity: str, meaning: str) -> None:
+    """Add the command that asks for that quantity of a job from its request alone."""
 
-    answer_run_time(settings, JobRequest(job, log, days, models, lenient, as_json))
+    @forecast.command(quantity, help=meaning)
+    def ask(
+        size: SIZE,
+        estimate: ESTIMATE,
+        log: LOG = None,
+        user: USER = None,
+        group: GROUP = None,
+        queue: QUEUE = None,
+        name: NAME = None,
+        days: DAYS = None,
+        models: MODELS = None,
+        nodes: NODES = None,
+        time_zone: TIME_ZONE = None,
+        lenient: LENIENT = False,
+        as_json: JSON = False,
+        config: CONFIG = None,
+    ) -> None:
+        job = AskedJob(size, estimate, user, group, queue, name)
+        settings = _settings(nodes, time_zone, config)
+        from ui.forecast_job_answer import BY_COMMAND
+
+        BY_COMMAND[quantity](settings, JobRequest(job, log, days, models, lenient, as_json))
 
 
-@forecast.command("power")
-def power(
-    size: SIZE,
-    estimate: ESTIMATE,
-    log: LOG = None,
-    user: USER = None,
-    group: GROUP = None,
-    queue: QUEUE = None,
-    name: NAME = None,
-    days: DAYS = None,
-    models: MODELS = None,
-    nodes: NODES = None,
-    time_zone: TIME_ZONE = None,
-    lenient: LENIENT = False,
-    as_json: JSON = False,
-    config: CONFIG = None,
-) -> None:
-    """Say what a job will draw, from what jobs like it drew."""
-    job = AskedJob(size, estimate, user, group, queue, name)
-    settings = _settings(nodes, time_zone, config)
-    from ui.forecast_job_answer import answer_power
-
-    answer_power(settings, JobRequest(job, log, days, models, lenient, as_json))
+_about_a_job("runtime", "Say how long a job will run, from how long jobs like it ran.")
+_about_a_job("power", "Say what a job will draw, from what jobs like it drew.")
 
 
 @forecast.command("wait")

@@ -34,6 +34,7 @@ from predictors.waits.registry import arbiter
 from sim_backend.traces.period import last_days
 from studies.scores.log_exams import DECLARED_W, POWER, RUN_TIME, WAIT, expected_run_s
 from studies.scores.log_file import LogFile, log_file_of
+from studies.write import folder_for
 from ui.accounting_source import accounting_of
 from ui.forecast_command import AskedJob, JobRequest
 from ui.forecast_job_text import Answer, Forecast, say
@@ -71,6 +72,9 @@ def answer_power(settings: Settings, request: JobRequest) -> None:
     exam = power_exam(log.jobs, log.start_s)
     predictors = (Flat(DECLARED_W), PowerHistory(DECLARED_W), boosted_power(DECLARED_W, SELDOM))
     _answer(Subject(POWER, exam, log.end_s, predictors), request, log, _as_jobs(request.job, log))
+
+
+BY_COMMAND = {"runtime": answer_run_time, "power": answer_power}
 
 
 def answer_wait(settings: Settings, request: JobRequest) -> None:
@@ -131,6 +135,8 @@ def _state_at_the_end(log: LogFile, expected_s: Int64) -> Snapshot:
 
 
 def _answer(subject: Subject, request: JobRequest, log: LogFile, asked: Any) -> None:
+    if request.models:
+        folder_for(request.models)
     now_s = int(log.end_s.max())
     answers: list[Answer] = []
     with task_progress("learning (the first run compiles the kernels)") as progress:

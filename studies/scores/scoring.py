@@ -30,9 +30,8 @@ class Examined:
 
 
 def scores(examined: Examined, processes: int, progress: Progress) -> Report:
-    """Return the tables of all files; BadInput if one cannot be read or a folder holds none."""
-    files = [file for path in examined.paths for file in _files(path)] or [SAMPLE_PRICES, SAMPLE_SACCT]
-    tasks = [task for file in files for task in _tasks(file, examined.start)]
+    """Return the tables of all files; BadInput if one that is named cannot be read, or a folder holds none that can."""
+    tasks, left_out = _planned(examined)
     results: dict[int, Result] = {}
 
     def done(numbered: tuple[int, Task], result: Result) -> None:
@@ -44,7 +43,24 @@ def scores(examined: Examined, processes: int, progress: Progress) -> Report:
     prices = [result for result in in_order if isinstance(result, PriceResult)]
     logs = [result for result in in_order if isinstance(result, LogResult)]
     tables = (*(price_tables(prices) if prices else ()), *(log_tables(logs) if logs else ()))
-    return Report(TITLE, tuple(dict.fromkeys(note for each in logs for note in each.notes)), tables, {})
+    return Report(TITLE, left_out, tables, {})
+
+
+def _planned(examined: Examined) -> tuple[list[Task], tuple[str, ...]]:
+    """Return what there is to do, and why files that lie in folders were left out."""
+    tasks: list[Task] = []
+    left_out: list[str] = []
+    for path in examined.paths or (SAMPLE_PRICES, SAMPLE_SACCT):
+        for file in _files(path):
+            try:
+                tasks += _tasks(file, examined.start)
+            except BadInput as problem:
+                if not path.is_dir():
+                    raise
+                left_out.append(f"left out: {problem}")
+    if not tasks:
+        raise BadInput(left_out[0], hint="name a price file or a job log")
+    return tasks, tuple(left_out)
 
 
 def _run(numbered: tuple[int, Task]) -> Result:

@@ -23,6 +23,7 @@ def folder(tmp_path_factory) -> Path:
     beginning_of("sample_prices_eur_per_mwh.csv.gz", 12 * 24 + 2, top / "few_eur_per_mwh.csv")
     beginning_of("sample_sacct.txt.gz", 400, top / "logs" / "sacct.txt")
     (top / "readme.md").write_text("neither prices nor jobs")
+    (top / "notes.txt").write_text("a log would have numbers here\n")
     return top
 
 
@@ -30,6 +31,7 @@ def test_all_files_of_a_folder_are_scored(offpeak, folder) -> None:
     done = offpeak("score", folder, "--json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
+    assert [note.rpartition("/")[2].split(":")[0] for note in document["notes"]] == ["notes.txt"]
     assert {row["file"] for row in document["price-scores"]} == {"few_eur_per_mwh.csv"}
     assert {row["log"] for row in document["waits"]} == {"sacct"}
     rows = {row["predictor"]: row for row in document["run-times"]}
