@@ -80,12 +80,12 @@ BY_COMMAND = {"runtime": answer_run_time, "power": answer_power}
 def answer_wait(settings: Settings, request: JobRequest) -> None:
     """Print how long the job would wait."""
     log = _log(settings, request)
+    told, job = read_snapshot(request.state) if request.state else None, request.job
+    usable = told.usable_units if told else log.units
+    if job.size > usable:
+        raise BadInput(f"a job of {job.size:,} cannot run on the {usable:,} that are usable", hint="a smaller --size")
     expected_s = expected_run_s(log, SELDOM)
-    snapshot = read_snapshot(request.state) if request.state else _state_at_the_end(log, expected_s)
-    job = request.job
-    if job.size > snapshot.usable_units:
-        message = f"a job of {job.size:,} cannot run on the {snapshot.usable_units:,} that are usable"
-        raise BadInput(message, hint="a smaller --size")
+    snapshot = told or _state_at_the_end(log, expected_s)
     exam = wait_exam(log.jobs, log.start_s, log.end_s, units=log.units, expected_s=expected_s)
     asked = if_submitted_now(
         snapshot, size=job.size, estimate_s=_estimate_s(job), user=code_of(job.user), queue=code_of(job.queue)

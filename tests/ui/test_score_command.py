@@ -17,11 +17,11 @@ def beginning_of(name: str, lines: int, path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """Twelve days of prices and some hundred jobs, in a folder and one inside it."""
+    """Nine days of prices and some hundred jobs, in a folder and one inside it."""
     top = tmp_path_factory.mktemp("data")
     (top / "logs").mkdir()
-    beginning_of("sample_prices_eur_per_mwh.csv.gz", 12 * 24 + 2, top / "few_eur_per_mwh.csv")
-    beginning_of("sample_sacct.txt.gz", 400, top / "logs" / "sacct.txt")
+    beginning_of("sample_prices_eur_per_mwh.csv.gz", 9 * 24 + 2, top / "few_eur_per_mwh.csv")
+    beginning_of("sample_sacct.txt.gz", 250, top / "logs" / "sacct.txt")
     (top / "readme.md").write_text("neither prices nor jobs")
     (top / "notes.txt").write_text("a log would have numbers here\n")
     return top
