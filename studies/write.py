@@ -17,7 +17,7 @@ def folder_for(out: Path) -> Path:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise CannotWrite(
-            f"{out}: cannot be made: {problem.strerror}", hint="name a folder that you may write with --out"
+            f"{out}: cannot be made: {problem.strerror}", hint="name a folder that you may write"
         ) from problem
     return out
 

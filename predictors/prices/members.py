@@ -10,7 +10,7 @@ from predictors.prices.blend import fit_blend
 from predictors.prices.lear import Lear
 from predictors.prices.naive import last_week, week_mean, yesterday
 from predictors.prices.past import Past
-from predictors.prices.sarima import fit_sarima
+from predictors.prices.sarima import Sarima
 
 Model = Callable[[Past], Float64]
 """Returns the 24 prices of the day after a past."""
@@ -43,13 +43,14 @@ YESTERDAY = Member("yesterday", Unfitted(yesterday).fit)
 LAST_WEEK = Member("last week", Unfitted(last_week).fit)
 WEEK_MEAN = Member("week's mean", Unfitted(week_mean).fit)
 BLEND = Member("blend", fit_blend)
-SARIMA = Member("SARIMA", fit_sarima)
+SARIMA = Member("SARIMA", Sarima().fit)
+SARIMA_LONG = Member("SARIMA of two weeks", Sarima(days=14).fit)
 LEAR = Member("LEAR", Lear().fit, LEAR_DAYS)
 LEAR_LEVEL = Member("LEAR from the day's level", Lear(penalty=0.04, level_days=1).fit, LEAR_DAYS)
 LEAR_RECENT = Member("LEAR of recent days", Lear(half_life_days=120, penalty=0.05, level_days=1).fit, LEAR_DAYS)
 
 MEMBERS = (BLEND, LEAR, LEAR_LEVEL, LEAR_RECENT)
-SINGLE = (YESTERDAY, LAST_WEEK, WEEK_MEAN, SARIMA, *MEMBERS)
+SINGLE = (YESTERDAY, LAST_WEEK, WEEK_MEAN, SARIMA, SARIMA_LONG, *MEMBERS)
 """What can be scored alone, such as `PricePredictor(zone, members=(SARIMA,))`."""
 
 

@@ -1,4 +1,4 @@
-"""Seasonal ARIMA over the last three days, as a published metascheduler forecast its prices.
+"""Seasonal ARIMA over the last days: three, as a published metascheduler forecast its prices, or more.
 
 Source: Murali, Vadhiyar, "Metascheduling of HPC jobs in day-ahead electricity markets", 2018: "unit order terms for the
 autoregressive and moving average seasonal and non-seasonal components", a season of 24 hours, three days to learn from.
@@ -6,6 +6,7 @@ autoregressive and moving average seasonal and non-seasonal components", a seaso
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,25 +17,37 @@ from predictors.prices.naive import yesterday
 from predictors.prices.one_thread import one_thread
 from predictors.prices.past import Past
 
-LEARNED_DAYS = 3
+PUBLISHED_DAYS = 3
 ORDER = (1, 0, 1)
 SEASONAL = (1, 0, 1, 24)
 
 
-def fit_sarima(past: Past) -> Callable[[Past], Float64]:
-    """Return what forecasts the 24 prices after a past, with the terms of this one's last three days.
+@dataclass(frozen=True)
+class Sarima:
+    """Learns from the last `days` days."""
 
-    It says yesterday's prices where the fit fails or diverges beyond numbers. BadInput if statsmodels is not installed.
-    """
-    _load()
-    terms = _or_none(lambda: _terms(_learned(past)[0]))
+    days: int = PUBLISHED_DAYS
 
-    def coming(now: Past) -> Float64:
-        known, middle, scale = _learned(now)
-        forecast = None if terms is None else _or_none(lambda: middle + scale * _forecast(known, terms))
-        return yesterday(now) if forecast is None else np.where(np.isfinite(forecast), forecast, yesterday(now))
+    def fit(self, past: Past) -> Callable[[Past], Float64]:
+        """Return what forecasts the 24 prices after a past, with the terms of this one's last days.
 
-    return coming
+        It says yesterday's prices where the fit fails or diverges beyond numbers. BadInput without statsmodels.
+        """
+        _load()
+        terms = _or_none(lambda: _terms(self._learned(past)[0]))
+
+        def coming(now: Past) -> Float64:
+            known, middle, scale = self._learned(now)
+            forecast = None if terms is None else _or_none(lambda: middle + scale * _forecast(known, terms))
+            return yesterday(now) if forecast is None else np.where(np.isfinite(forecast), forecast, yesterday(now))
+
+        return coming
+
+    def _learned(self, past: Past) -> tuple[Float64, float, float]:
+        """Return the last days' prices as they are learned, and the middle and scale that they were brought to."""
+        known = past.price[-self.days :].ravel()
+        middle, scale = float(known.mean()), float(known.std()) or 1.0
+        return (known - middle) / scale, middle, scale
 
 
 def _load() -> None:
@@ -45,13 +58,6 @@ def _load() -> None:
         raise BadInput(
             "SARIMA needs statsmodels, which is not installed", hint="`pip install 'offpeak[predictors]'`"
         ) from None
-
-
-def _learned(past: Past) -> tuple[Float64, float, float]:
-    """Return the last days' prices as they are learned, and the middle and scale that they were brought to."""
-    known = past.price[-LEARNED_DAYS:].ravel()
-    middle, scale = float(known.mean()), float(known.std()) or 1.0
-    return (known - middle) / scale, middle, scale
 
 
 def _or_none(answer: Callable[[], Float64]) -> Float64 | None:
