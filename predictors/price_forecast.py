@@ -61,11 +61,11 @@ def forecast_prices(source: PriceSource, window: Window, now_s: int) -> PriceFor
     """Return the prices of a window whose ends are whole hours."""
     if all(isinstance(each, TariffSource) for each in source.feed.sources):
         return _by_tariff(source.tariff, _steps(window, None), Known())
-    predictor = PricePredictor(source.feed.clock, holidays=source.holidays)
-    damage = _recalled(source.model, predictor)
+    predictor, damage = _recalled(source)
     own = any(each.own for each in source.feed.sources)
     since_s = min(window.from_s, now_s) - (ASKED_OF_OWN_S if own else ASKED_OF_OTHERS_S)
-    known = source.feed.known(Window(max(since_s, predictor.known_until_s), window.until_s), now_s)
+    from_s = min(max(since_s, predictor.known_until_s), window.from_s)
+    known = source.feed.known(Window(from_s, window.until_s), now_s)
     if known.series:
         predictor.learn(history_of(known.series), now_s)
     steps = _steps(window, known.series)
@@ -86,14 +86,20 @@ def forecast_prices(source: PriceSource, window: Window, now_s: int) -> PriceFor
     return PriceForecast(steps, replace(prediction, basis=basis), unit, troubles, predictor.origin)
 
 
-def _recalled(model: Path | None, predictor: PricePredictor) -> tuple[Trouble, ...]:
-    if model is None or not model.exists():
-        return ()
+def _recalled(source: PriceSource) -> tuple[PricePredictor, tuple[Trouble, ...]]:
+    """Return the predictor that was kept, one that has learned nothing where there is none or it is damaged."""
+    predictor = _fresh(source)
+    if source.model is None or not source.model.exists():
+        return predictor, ()
     try:
-        load_model(model, predictor)
+        load_model(source.model, predictor)
     except BadInput as problem:
-        return (Trouble(Condition.CACHE_DAMAGED, "model", str(problem)),)
-    return ()
+        return _fresh(source), (Trouble(Condition.CACHE_DAMAGED, "model", str(problem)),)
+    return predictor, ()
+
+
+def _fresh(source: PriceSource) -> PricePredictor:
+    return PricePredictor(source.feed.clock, holidays=source.holidays)
 
 
 def _kept(model: Path | None, predictor: PricePredictor) -> tuple[Trouble, ...]:

@@ -47,7 +47,8 @@ class LastTwo:
         """Take over users and run times."""
         recent_s = np.array(state["recent_s"], np.int64)
         users = state["users"].tolist()
-        check(is_so=recent_s.ndim == 1 and len(recent_s) >= max(2, 2 * len(users)), what="fewer run times than users")
+        in_pairs = recent_s.ndim == 1 and len(recent_s) % 2 == 0
+        check(is_so=in_pairs and len(recent_s) >= max(2, 2 * len(users)), what="fewer run times than users")
         self._number = {user: number for number, user in enumerate(users)}
         self._recent_s = recent_s
 

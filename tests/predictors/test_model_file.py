@@ -49,8 +49,9 @@ def test_another_predictor_or_version_is_refused(path):
         load_model(path, LastTwo())
 
 
-def test_fewer_run_times_than_users_are_refused(path):
-    changed(path, **{"state.users": np.arange(5), "state.recent_s": np.full(4, 7)})
+@pytest.mark.parametrize("run_times", [4, 11])
+def test_fewer_run_times_than_users_or_half_pairs_are_refused(path, run_times):
+    changed(path, **{"state.users": np.arange(5), "state.recent_s": np.full(run_times, 7)})
     with pytest.raises(BadInput, match="fewer run times than users"):
         load_model(path, LastTwo())
 

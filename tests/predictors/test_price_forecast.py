@@ -84,7 +84,7 @@ def test_without_the_network_the_forecast_rests_on_what_was_kept(tmp_path, condi
     after = forecast_prices(cut, WINDOW, NOW + 5 * HOUR)
     assert after.prediction.mean.tolist() == before.prediction.mean.tolist()
     assert set(before.prediction.basis) - set(after.prediction.basis) == {"published"}
-    assert set(after.prediction.basis) - set(before.prediction.basis) == {"published earlier"}
+    assert set(after.prediction.basis) - set(before.prediction.basis) == {"cached 5 h"}
     assert condition in {trouble.condition for trouble in after.troubles}
 
 
@@ -111,6 +111,26 @@ def test_prices_of_last_month_tell_nothing_of_this_one(tmp_path):
     assert [each.detail for each in forecast.troubles if each.condition is Condition.TOO_OLD] == [
         "the last one ends 2024-10-24T23:00Z"
     ]
+
+
+def test_hours_that_are_known_already_are_asked_for_all_the_same(tmp_path):
+    source = source_of(Market(MIDNIGHT + DAY), tmp_path)
+    forecast_prices(source, WINDOW, NOW)
+    again = forecast_prices(source, Window(NOW, NOW + 6 * HOUR), NOW)
+    assert again.prediction.basis == ("published",) * 6
+    assert again.troubles == ()
+
+
+def test_a_model_that_is_damaged_in_part_leaves_nothing_behind(tmp_path):
+    source = source_of(Market(MIDNIGHT + DAY), tmp_path)
+    whole = forecast_prices(source, WINDOW, NOW)
+    with np.load(source.model) as archive:
+        held = dict(archive)
+    held["state.price"] = held["state.price"] + 1000
+    held["state.said"] = held["state.said"].astype(str)
+    held["state.said"][:] = "nothing"
+    np.savez(source.model, **held)
+    assert forecast_prices(source, WINDOW, NOW).prediction.mean.tolist() == whole.prediction.mean.tolist()
 
 
 def test_a_damaged_model_is_made_again(tmp_path):
