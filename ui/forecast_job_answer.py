@@ -22,17 +22,24 @@ from predictors.run_times.boosted import boosted_run_time
 from predictors.run_times.last_two import LastTwo
 from predictors.run_times.user_estimate import UserEstimate
 from predictors.scores.exam import Exam
-from predictors.scores.job_exams import power_exam, run_time_exam
 from predictors.scores.teach import teach
 from predictors.stable_codes import by_name, code_of
 from predictors.submitted import as_submitted
 from predictors.trees.history import SELDOM
-from predictors.waits.exam import wait_exam
 from predictors.waits.features import if_submitted_now
 from predictors.waits.log_states import LogStates
 from predictors.waits.registry import arbiter
 from sim_backend.traces.period import last_days
-from studies.scores.log_exams import DECLARED_W, POWER, RUN_TIME, WAIT, expected_run_s
+from studies.scores.log_exams import (
+    DECLARED_W,
+    POWER,
+    RUN_TIME,
+    WAIT,
+    expected_run_s,
+    powers_of,
+    run_times_of,
+    waits_of,
+)
 from studies.scores.log_file import LogFile, log_file_of
 from studies.write import folder_for
 from ui.accounting_source import accounting_of
@@ -61,7 +68,7 @@ class Subject:
 def answer_run_time(settings: Settings, request: JobRequest) -> None:
     """Print how long the job will run."""
     log = _log(settings, request)
-    exam = run_time_exam(log.jobs, log.start_s)
+    exam = run_times_of(log)
     predictors = (UserEstimate(), LastTwo(), boosted_run_time(SELDOM))
     _answer(Subject(RUN_TIME, exam, log.end_s, predictors), request, log, _as_jobs(request.job, log))
 
@@ -69,7 +76,7 @@ def answer_run_time(settings: Settings, request: JobRequest) -> None:
 def answer_power(settings: Settings, request: JobRequest) -> None:
     """Print what the job will draw."""
     log = _log(settings, request)
-    exam = power_exam(log.jobs, log.start_s)
+    exam = powers_of(log)
     predictors = (Flat(DECLARED_W), PowerHistory(DECLARED_W), boosted_power(DECLARED_W, SELDOM))
     _answer(Subject(POWER, exam, log.end_s, predictors), request, log, _as_jobs(request.job, log))
 
@@ -86,7 +93,7 @@ def answer_wait(settings: Settings, request: JobRequest) -> None:
         raise BadInput(f"a job of {job.size:,} cannot run on the {usable:,} that are usable", hint="a smaller --size")
     expected_s = expected_run_s(log, SELDOM)
     snapshot = told or _state_at_the_end(log, expected_s)
-    exam = wait_exam(log.jobs, log.start_s, log.end_s, units=log.units, expected_s=expected_s)
+    exam = waits_of(log, expected_s)
     asked = if_submitted_now(
         snapshot, size=job.size, estimate_s=_estimate_s(job), user=code_of(job.user), queue=code_of(job.queue)
     )

@@ -1,12 +1,14 @@
 """An exam: what is asked when, what becomes known when, and the answers that would have been right."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.jobs import Float64, Int64
+
+Mask = NDArray[np.bool_]
 
 
 class Rows(Protocol):
@@ -35,3 +37,9 @@ class Exam(Generic[Asked, Known]):
     actual: Float64
     outcomes: Known
     known_s: Int64
+
+    def without(self, unanswered: Mask, untold: Mask) -> "Exam[Asked, Known]":
+        """Return the exam without right answers for the questions `unanswered` and without the outcomes `untold`."""
+        told = np.flatnonzero(~untold)
+        actual = np.where(unanswered, np.nan, self.actual)
+        return replace(self, actual=actual, outcomes=self.outcomes.take(told), known_s=self.known_s[told])

@@ -15,11 +15,11 @@ from predictors.port import LEVELS, Predictor
 from predictors.run_times.boosted import boosted_run_time
 from predictors.run_times.registry import RUN_TIME_PREDICTORS
 from predictors.scores.exam import Exam
-from predictors.scores.job_exams import power_exam, run_time_exam
+from predictors.scores.job_exams import JobExam, power_exam, run_time_exam
 from predictors.scores.sit import sit
 from predictors.trees.boosted import SCHEDULE
 from predictors.trees.history import Schedule
-from predictors.waits.exam import wait_exam
+from predictors.waits.exam import WaitExam, wait_exam
 from predictors.waits.registry import wait_predictors
 from studies.scores.log_file import LogFile, read_log_file
 
@@ -48,11 +48,28 @@ def log_exam(path: Path, quantity: str, predictor: str) -> Exam[Any, Any]:
     """Return the exam in that quantity on a log, for the predictor of that name."""
     log = read_log_file(path)
     if quantity == RUN_TIME:
-        return run_time_exam(log.jobs, log.start_s)
+        return run_times_of(log)
     if quantity == POWER:
-        return power_exam(log.jobs, log.start_s)
-    expected_s = _expected_run_s(path) if predictor in PLANNERS else None
-    return wait_exam(log.jobs, log.start_s, log.end_s, units=log.units, expected_s=expected_s)
+        return powers_of(log)
+    return waits_of(log, _expected_run_s(path) if predictor in PLANNERS else None)
+
+
+def run_times_of(log: LogFile) -> JobExam:
+    """Return the exam about the run times of a log's jobs, told only of those that the log knows whole."""
+    exam = run_time_exam(log.jobs, log.start_s)
+    return exam.without(~log.whole, ~log.whole[exam.outcomes.job_id])
+
+
+def powers_of(log: LogFile) -> JobExam:
+    """Return the same about their power."""
+    exam = power_exam(log.jobs, log.start_s)
+    return exam.without(~log.whole, ~log.whole[exam.outcomes.job_id])
+
+
+def waits_of(log: LogFile, expected_s: Int64 | None) -> WaitExam:
+    """Return the same about their waits; in the states jobs run for `expected_s`, their estimates by default."""
+    exam = wait_exam(log.jobs, log.start_s, log.end_s, units=log.units, expected_s=expected_s)
+    return exam.without(~log.whole, ~log.whole[exam.outcomes.asked.job_id])
 
 
 @lru_cache(maxsize=1)
@@ -62,5 +79,5 @@ def _expected_run_s(path: Path) -> Int64:
 
 def expected_run_s(log: LogFile, schedule: Schedule = SCHEDULE) -> Int64:
     """Return how long each job was expected to run, int64[n]: the boosted trees' median at its submission."""
-    answer = sit(boosted_run_time(schedule), run_time_exam(log.jobs, log.start_s))
+    answer = sit(boosted_run_time(schedule), run_times_of(log))
     return np.rint(answer.quantiles[:, MEDIAN]).astype(np.int64)

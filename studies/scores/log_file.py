@@ -6,6 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from offpeak.errors import BadTrace
 from offpeak.jobs import Int64, Jobs, Trace
@@ -28,7 +29,8 @@ LEAST_STARTED = 0.5
 class LogFile:
     """The jobs of a log on a machine of so many `units`, each with its start and its end [trace seconds].
 
-    `notes` say what was assumed.
+    `whole` bool[n] tells of which jobs the log knows all: what is there in its first second may have been submitted
+    earlier, what ends in its last second may still run. `notes` say what was assumed.
     """
 
     name: str
@@ -37,6 +39,11 @@ class LogFile:
     end_s: Int64
     units: int
     notes: tuple[str, ...]
+
+    @property
+    def whole(self) -> NDArray[np.bool_]:
+        """Which jobs are neither there in the first nor in the last second."""
+        return np.asarray((self.jobs.submit_s > self.jobs.submit_s.min()) & (self.end_s < self.end_s.max()))
 
 
 @lru_cache(maxsize=1)
