@@ -129,7 +129,7 @@ def _told(steps: Steps, known: Known) -> NDArray[np.bool_]:
 
 def _by_tariff(tariff: Tariff, steps: Steps, known: Known) -> PriceForecast:
     window = Window(steps.start_s, steps.end_s)
-    based = known_or(known, None, tariff_series(tariff, *window), window)
+    based = known_or(known, tariff_series(tariff, *window), window)
     start_s = np.arange(steps.start_s, steps.end_s, steps.step_s, dtype=np.int64)
     held = np.searchsorted(based.series.start_s, start_s, side="right") - 1
     said = replace(certain(based.series.value[held], ""), basis=tuple(based.basis[at] for at in held))

@@ -1,4 +1,4 @@
-"""What holds where nothing is published: the forecast, then the tariff, each said for every step."""
+"""What holds where nothing is published and nothing can be forecast: the tariff, said for every step."""
 
 from dataclasses import dataclass
 
@@ -17,14 +17,13 @@ class Based:
     basis: tuple[str, ...]
 
 
-def known_or(known: Known, forecast: Series | None, tariff: Series, window: Window) -> Based:
-    """Return what is known where it is, else the forecast, else the tariff: never a forecast of a published value.
+def known_or(known: Known, tariff: Series, window: Window) -> Based:
+    """Return what is known where it is, else the tariff.
 
-    The unit is the tariff's, which the operator has declared: what comes in another is left out. `forecast.source` is
-    who forecasts.
+    The unit is the tariff's, which the operator has declared: what comes in another is left out.
     """
-    said = [(known.series, known.basis), (forecast, f"forecast by {forecast.source}" if forecast else "")]
-    layers = [(series, basis) for series, basis in [*said, (tariff, "tariff")] if series and series.unit == tariff.unit]
+    said = [(known.series, known.basis), (tariff, "tariff")]
+    layers = [(series, basis) for series, basis in said if series and series.unit == tariff.unit]
     start_s = _starts([series for series, _ in layers], window)
     values = np.array([value_at(series, start_s) for series, _ in layers])
     # Of all NaN the first is taken, which is NaN.

@@ -24,10 +24,10 @@ TARIFF = series([30.0] * 24, source="on=90EUR/MWh,off=30EUR/MWh")
 
 def test_each_step_says_what_it_rests_on():
     known = Known(series([1.0, float("nan"), 3.0], from_h=2), fetched_s=0, age_s=5 * HOUR + 100)
-    based = known_or(known, series([8.0] * 6, source="lear"), TARIFF, WINDOW)
-    assert based.basis[:3] == ("cached 5 h", "forecast by lear", "cached 5 h")
-    assert (based.basis[3], based.basis[-1]) == ("forecast by lear", "tariff")
-    assert based.series.value[:4].tolist() == [1.0, 8.0, 3.0, 8.0]
+    based = known_or(known, TARIFF, WINDOW)
+    assert based.basis[:3] == ("cached 5 h", "tariff", "cached 5 h")
+    assert based.basis[-1] == "tariff"
+    assert based.series.value[:4].tolist() == [1.0, 30.0, 3.0, 30.0]
     assert value_at(based.series, np.array([11 * HOUR])) == 30.0
 
 
@@ -37,31 +37,30 @@ def test_words_for_fresh_and_young():
 
 
 def test_nothing_but_the_tariff():
-    based = known_or(Known(), None, TARIFF, WINDOW)
+    based = known_or(Known(), TARIFF, WINDOW)
     assert set(based.basis) == {"tariff"}
 
 
 def test_another_currency_is_never_mixed_in():
     other = series([1000.0] * 24, unit="SEK/MWh", source="lear")
-    assert set(known_or(Known(other, fresh=True), other, TARIFF, WINDOW).basis) == {"tariff"}
+    assert set(known_or(Known(other, fresh=True), TARIFF, WINDOW).basis) == {"tariff"}
 
 
 def test_where_nothing_is_known_it_says_so():
-    based = known_or(Known(), None, series([30.0], from_h=5), WINDOW)
+    based = known_or(Known(), series([30.0], from_h=5), WINDOW)
     assert based.basis == ("unknown", "tariff", "unknown")
     assert np.isnan(based.series.value).tolist() == [True, False, True]
 
 
-@given(hours, starts, hours, starts, st.booleans(), st.booleans())
-def test_no_published_price_is_ever_forecast(published, published_h, forecast, forecast_h, has_known, has_forecast):
+@given(hours, starts, st.booleans())
+def test_a_published_price_holds_before_the_tariff(published, published_h, has_known):
     known = Known(series(published, from_h=published_h), fresh=True) if has_known else Known()
-    ahead = series(forecast, from_h=forecast_h, source="lear") if has_forecast else None
-    based = known_or(known, ahead, TARIFF, WINDOW)
+    based = known_or(known, TARIFF, WINDOW)
     assert (based.series.start_s[0], based.series.end_s) == WINDOW
     assert len(based.basis) == len(based.series)
     for second in range(*WINDOW, HOUR):
         at = np.array([second])
-        layers = [known.series, ahead, TARIFF]
+        layers = [known.series, TARIFF]
         said = [float(value_at(layer, at)[0]) for layer in layers if layer is not None]
         assert value_at(based.series, at)[0] == next(value for value in said if not np.isnan(value))
         step = int(np.searchsorted(based.series.start_s, second, side="right")) - 1

@@ -84,16 +84,14 @@ def test_pulling_the_cable_changes_the_basis_and_never_stops_the_caller(tmp_path
         assert known.series.value.tolist() == published.series.value.tolist()
     gone = feed(tmp_path, EnergyCharts("DE-LU", closed_url)).known(WINDOW, NOW + 6 * HOUR)
     assert (gone.basis, conditions(gone)) == ("cached 6 h", [Condition.REFUSED])
-    based = known_or(gone, None, TARIFF, WINDOW)
+    based = known_or(gone, TARIFF, WINDOW)
     assert set(based.basis) == {"cached 6 h"}
 
 
 def test_without_anything_the_stated_fallback_holds(tmp_path, closed_url):
     known = feed(tmp_path, EnergyCharts("DE-LU", closed_url)).known(WINDOW, NOW)
     assert (known.series, known.source, known.fresh) == (None, "", False)
-    assert set(known_or(known, None, TARIFF, WINDOW).basis) == {"tariff"}
-    ahead = series(24, source="lear", from_s=MIDNIGHT + 24 * HOUR)
-    assert dict.fromkeys(known_or(known, ahead, TARIFF, WINDOW).basis) == {"tariff": None, "forecast by lear": None}
+    assert set(known_or(known, TARIFF, WINDOW).basis) == {"tariff"}
 
 
 def test_a_server_that_hangs_is_left_behind(tmp_path, player, reply):
@@ -113,7 +111,7 @@ def test_an_incomplete_answer_is_used_where_nothing_is_better(tmp_path):
     known = feed(tmp_path, Says(series(24)), Says(series(12))).known(WINDOW, NOW)
     assert conditions(known) == [Condition.NOT_YET_PUBLISHED, Condition.HALF_MISSING]
     assert (known.fresh, known.series.end_s) == (True, MIDNIGHT + 24 * HOUR)
-    based = known_or(known, None, TARIFF, WINDOW)
+    based = known_or(known, TARIFF, WINDOW)
     assert dict.fromkeys(based.basis) == {"published": None, "tariff": None}
 
 
