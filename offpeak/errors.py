@@ -29,5 +29,41 @@ class BadPrices(BadInput):
     """A price file or tariff rule cannot be read, or does not cover what is asked."""
 
 
+class BadInventory(BadInput):
+    """The inventory of machines cannot be read, or lacks what is asked of it."""
+
+
+class DeviceError(OffpeakError):
+    """A BMC, PDU or node did not say or do what it was asked; `may_retry` tells whether asking again can help."""
+
+    may_retry = True
+
+
+class NoAnswer(DeviceError):
+    """Silent, unreachable, or not in time."""
+
+
+class BadAnswer(DeviceError):
+    """It answered, but with an error or with what makes no sense."""
+
+
+class AccessRefused(DeviceError):
+    """User, password or key was refused. Nobody tries again with that credential: accounts get locked."""
+
+    may_retry = False
+
+
+class WrongDevice(DeviceError):
+    """It is not the device that was enrolled: another GUID, serial number or host key."""
+
+    may_retry = False
+
+
+class NotSupported(DeviceError):
+    """The device has no such function."""
+
+    may_retry = False
+
+
 class CannotWrite(OffpeakError):
     """A result could not be written; what was there before is untouched."""

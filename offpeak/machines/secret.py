@@ -1,0 +1,42 @@
+"""Passwords and keys: read from a file that only its owner can read, and never shown."""
+
+import os
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from offpeak.errors import BadInput
+
+
+@dataclass(frozen=True)
+class Secret:
+    """Something that is not to be printed, logged or stored; `value` is what goes to the device."""
+
+    value: bytes = field(repr=False)
+
+    def __str__(self) -> str:
+        return "***"
+
+    def __reduce__(self) -> str:
+        raise TypeError("a secret is not stored")
+
+
+def secret_path(written: Path, *, beside: Path) -> Path:
+    """Return where a secret's file is: a relative one below $CREDENTIALS_DIRECTORY of systemd, else `beside`."""
+    return Path(os.environ.get("CREDENTIALS_DIRECTORY") or beside) / written.expanduser()
+
+
+def read_secret(path: Path) -> Secret:
+    """Return the file's first line; BadInput if it cannot be read, is empty, or others may read it."""
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            line = file.readline().rstrip(b"\r\n")
+    except OSError as problem:
+        hint = f"write the password into it: (umask 077; cat > {path}), then Ctrl-D"
+        raise BadInput(f"{path}: cannot be read: {problem.strerror}", hint=hint) from None
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise BadInput(f"{path}: others than its owner may read it", hint=f"chmod 600 {path}")
+    if not line:
+        raise BadInput(f"{path}: its first line is empty", hint="the password is the file's first line")
+    return Secret(line)

@@ -1,0 +1,1 @@
+"""The ways to switch a node and to learn whether it is on: one file each, behind one port."""

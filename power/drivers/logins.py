@@ -1,0 +1,74 @@
+"""Logins that do not lock accounts: a password that was refused is not tried a second time."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from offpeak.errors import AccessRefused
+from offpeak.machines.credential import Credential
+from offpeak.machines.secret import Secret
+
+ALONE_S = 0.5
+"""So long a password that nobody has accepted yet is tried at one device only: a wrong one must not go to all."""
+
+Session = TypeVar("Session")
+
+
+@dataclass
+class _Record:
+    """What has become of one password: of which device it was accepted, and where it was refused."""
+
+    accepted: bool = False
+    refused_by: list[str] = field(default_factory=list)
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Logins:
+    """Remembers what became of every password. A changed password file makes a new one, which is tried again."""
+
+    def __init__(self) -> None:
+        self._records: dict[tuple[str, Secret | None], _Record] = defaultdict(_Record)
+
+    async def log_in(
+        self, credential: Credential, host: str, attempt: Callable[[], Awaitable[Session]], *, secret: Secret | None
+    ) -> Session:
+        """Return what `attempt` does; AccessRefused, without an attempt, where the secret was refused before.
+
+        A secret that another device has refused and none has accepted is not tried either.
+        """
+        record = self._records[credential.name, secret]
+        async with record.turn:
+            _check(record, credential, host)
+            attempted = asyncio.ensure_future(_recorded(record, host, attempt))
+            try:
+                if not record.accepted:
+                    await asyncio.wait({attempted}, timeout=ALONE_S)
+            except asyncio.CancelledError:
+                attempted.cancel()
+                raise
+        return await attempted
+
+
+async def _recorded(record: _Record, host: str, attempt: Callable[[], Awaitable[Session]]) -> Session:
+    try:
+        session = await attempt()
+    except AccessRefused:
+        record.refused_by.append(host)
+        raise
+    record.accepted = True
+    return session
+
+
+def _check(record: _Record, credential: Credential, host: str) -> None:
+    if host in record.refused_by:
+        by = host
+    elif record.refused_by and not record.accepted:
+        by = record.refused_by[0]
+    else:
+        return
+    hint = (
+        f"mend {credential.password_file or credential.key_file}, and the login below [credentials.{credential.name}]"
+    )
+    raise AccessRefused(f"{host}: not tried: {by} refused the login {credential.name}", hint=hint)

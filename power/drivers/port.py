@@ -1,0 +1,55 @@
+"""What every way to a node's power is to the program: orders, a state of three values, and who answers."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from offpeak.errors import DeviceError
+
+
+class Order(StrEnum):
+    """What a node can be told. A way that cannot do one of them does not list it in its `orders`."""
+
+    ON = "on"
+    STANDBY = "standby"
+    SOFT_OFF = "soft_off"
+    HARD_OFF = "hard_off"
+
+
+class PowerState(StrEnum):
+    """Whether a node has power. UNKNOWN means hands off: it is neither of the others."""
+
+    ON = "on"
+    OFF = "off"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What was seen of a node, and when; `trouble` says why the state is unknown."""
+
+    state: PowerState
+    at_unix_s: float
+    trouble: DeviceError | None = None
+
+
+class PowerDriver(Protocol):
+    """One way to one node. All calls are bounded in time by the driver itself and may be cancelled."""
+
+    name: str
+    orders: frozenset[Order]
+
+    async def query(self) -> Observed:
+        """Return the node's state, UNKNOWN with the trouble where it cannot be told; never raises a DeviceError."""
+
+    async def send(self, order: Order) -> None:
+        """Give the order, without waiting for its effect, unless the node is known to be there already.
+
+        Raises DeviceError where it was not accepted, NotSupported for an order that is not in `orders`.
+        """
+
+    async def identity(self) -> str | None:
+        """Return who answers (the BMC's GUID, the system's UUID), None where there is no such thing."""
+
+    async def close(self) -> None:
+        """Log out. The driver may be used again afterwards; it then logs in anew."""

@@ -1,0 +1,1 @@
+"""The ways to learn what machines draw: one file each, behind one port."""
