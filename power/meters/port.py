@@ -9,8 +9,8 @@ class Reading:
     """What one part of one meter said at one instant. No value is None, never 0, and then `why` says why.
 
     `way` is how it was read ("snmp", "dcmi", "redfish", "rapl"), `part` what of the meter ("total", "phase 1",
-    "outlet 7", "package-0"), `node` whose power it is where it is that of one node. `energy_j` is a counter: it may be reset at any
-    time. `resolution_w` is the step of the power figure.
+    "outlet 7", "package-0"), `node` whose power it is where it is that of one node. `energy_j` is a counter: it may be
+    reset at any time. `resolution_w` is the step of the power figure.
     """
 
     meter: str
