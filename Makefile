@@ -40,7 +40,7 @@ demo: install
 
 test: dev
 	@.ci/prepare-peers
-	@$(BIN)/pytest
+	@$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 check: dev
 	$(BIN)/ruff check

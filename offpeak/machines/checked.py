@@ -1,0 +1,56 @@
+"""Checks parsed TOML against a shape and says in one line what is wrong, where, and what to write instead."""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from offpeak.errors import BadInput
+from offpeak.suggest import did_you_mean
+
+Shape = TypeVar("Shape", bound=BaseModel)
+Place = tuple[str | int, ...]
+
+
+def checked(parsed: dict[str, Any], shape: type[Shape], *, file: str, error: type[BadInput]) -> Shape:
+    """Return the values in their shape; `error` with the file, the key and a hint for the first that does not fit."""
+    try:
+        return shape.model_validate(parsed)
+    except ValidationError as problem:
+        said, hint = _said(problem.errors()[0], shape)
+        raise error(f"{file}: {said}", hint=hint) from None
+
+
+def _said(problem: ErrorDetails, shape: type[BaseModel]) -> tuple[str, str]:
+    place = problem["loc"]
+    key = key_text(place)
+    if problem["type"] == "extra_forbidden":
+        return f"{key}: is no key", did_you_mean(str(place[-1]), _keys(shape, place[:-1]))
+    if problem["type"] == "missing":
+        return f"{key}: is missing", f"add {place[-1]} = ..."
+    if problem["type"] == "kind":
+        return f"{key}: {problem['msg']}", str(problem["ctx"]["hint"])
+    return f"{key}: {problem['input']!r}: {problem['msg'].lower()}", "the how-to pages show every key of an inventory"
+
+
+def key_text(place: Place) -> str:
+    """Return where something stands, ("machines", 0, "bmc") as machines[1].bmc."""
+    text = ""
+    for part in place:
+        text += f"[{part + 1}]" if isinstance(part, int) else f".{part}"
+    return text.removeprefix(".")
+
+
+def _keys(shape: type[BaseModel], place: Place) -> Sequence[str]:
+    """Return the keys of the table at `place`: fields of shapes are followed, names of tables and numbers are not."""
+    for part in place:
+        if part in shape.model_fields:
+            shape = _inner(shape.model_fields[str(part)].annotation) or shape
+    return tuple(shape.model_fields)
+
+
+def _inner(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_inner, get_args(annotation))), None)

@@ -1,0 +1,168 @@
+"""Reads an inventory: the TOML file that says which nodes and PDUs there are, and how each is reached."""
+
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from offpeak.errors import BadInput, BadInventory
+from offpeak.files import read_bytes
+from offpeak.machines.checked import checked
+from offpeak.machines.credential import Credential
+from offpeak.machines.inventory import RUNGS, Enrolled, Hardware, Inventory, Machine, Pdu, Rung
+from offpeak.machines.inventory_shape import CredentialTable, HardwareTable, InventoryShape, MachinesTable, PduTable
+from offpeak.machines.node_sets import expand_in_order
+from offpeak.machines.secret import secret_path
+from offpeak.suggest import did_you_mean
+
+Value = TypeVar("Value")
+_NUMBERS = re.compile(r"[\d,/-]+")
+
+
+def read_inventory(path: Path) -> Inventory:
+    """Return what the file says; BadInventory with the file, the key and a hint for what is wrong in it.
+
+    Paths of passwords and keys are those of `secret_path`; the files themselves are not read here.
+    """
+    shape = checked(_parsed(path), InventoryShape, file=str(path), error=BadInventory)
+    return _Reader(path, shape).inventory()
+
+
+def _parsed(path: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(read_bytes(path, BadInventory).decode())
+    except UnicodeDecodeError:
+        raise BadInventory(f"{path}: is not UTF-8 text", hint="save it as UTF-8") from None
+    except tomllib.TOMLDecodeError as problem:
+        raise BadInventory(f"{path}: {problem}", hint='the file is TOML: text stands in quotes, a = "b"') from None
+
+
+class _Reader:
+    """Joins the tables of one file."""
+
+    def __init__(self, path: Path, shape: InventoryShape) -> None:
+        self._path, self._shape = path, shape
+        self._credentials = {name: self._credential(name, each) for name, each in shape.credentials.items()}
+        self._hardware = {name: self._kind(name, each) for name, each in shape.hardware.items()}
+
+    def inventory(self) -> Inventory:
+        machines = tuple(self._machines())
+        self._refuse_twice("nodes", [machine.node for machine in machines])
+        # Whoever switches one of them off would switch off the other.
+        self._refuse_twice("bmc", [machine.bmc for machine in machines if machine.bmc])
+        nodes = {machine.node for machine in machines}
+        pdus = tuple(self._pdu(name, each, nodes) for name, each in self._shape.pdus.items())
+        return Inventory(self._path, machines, pdus, tuple(self._credentials.values()))
+
+    def _credential(self, name: str, table: CredentialTable) -> Credential:
+        def place(written: str | None) -> Path | None:
+            return None if written is None else secret_path(Path(written), beside=self._path.parent)
+
+        return Credential(
+            name,
+            table.user,
+            place(table.password_file),
+            place(table.privacy_file),
+            table.authentication,
+            table.privacy,
+            place(table.key_file),
+            place(table.known_hosts),
+        )
+
+    def _kind(self, name: str, table: HardwareTable) -> Hardware:
+        place = f"hardware.{name}"
+        needed = ("credential",) if table.driver else ()
+        for key in needed:
+            if getattr(table, key) is None:
+                raise self._wrong(f"{place}: has a driver but no {key}", hint=f'add {key} = "..." below [{place}]')
+        return Hardware(
+            name,
+            table.driver,
+            self._login(table.credential, f"{place}.credential"),
+            table.port,
+            table.cipher_suite,
+            table.privilege,
+            table.workarounds,
+            table.verify if isinstance(table.verify, bool) else self._path.parent / table.verify,
+            self._login(table.ssh, f"{place}.ssh"),
+            table.ssh_port,
+            tuple(_rungs(table)),
+            table.node_class,
+        )
+
+    def _login(self, name: str | None, place: str) -> Credential | None:
+        return None if name is None else self._known(self._credentials, name, place, "credentials")
+
+    def _machines(self) -> Iterator[Machine]:
+        for number, table in enumerate(self._shape.machines, start=1):
+            place = f"machines[{number}]"
+            hardware = self._known(self._hardware, table.hardware, f"{place}.hardware", "hardware")
+            yield from self._group(table, hardware, place)
+
+    def _group(self, table: MachinesTable, hardware: Hardware, place: str) -> Iterator[Machine]:
+        nodes = self._expanded(table.nodes, f"{place}.nodes")
+        bmcs = self._as_many(nodes, table.bmc, f"{place}.bmc")
+        hosts = self._as_many(nodes, table.ssh, f"{place}.ssh") if table.ssh else nodes
+        macs = table.mac or [None] * len(nodes)
+        if len(macs) != len(nodes):
+            raise self._wrong(f"{place}.mac: {len(macs)} addresses for {len(nodes)} nodes", hint="give one a node")
+        for node, bmc, host, mac in zip(nodes, bmcs, hosts, macs, strict=True):
+            ssh = host if hardware.ssh else None
+            yield Machine(node, hardware, bmc, ssh, mac, table.wol_via, table.rack, self._enrolled(node))
+
+    def _enrolled(self, node: str) -> Enrolled | None:
+        found = self._shape.enrolled.get(node)
+        return None if found is None else Enrolled(found.identity, found.capabilities, found.date)
+
+    def _pdu(self, name: str, table: PduTable, nodes: set[str]) -> Pdu:
+        place = f"pdus.{name}"
+        credential = self._known(self._credentials, table.credential, f"{place}.credential", "credentials")
+        outlets = tuple(self._outlets(table.outlets, f"{place}.outlets", nodes))
+        self._refuse_twice(f"{place}.outlets", [outlet for outlet, _ in outlets])
+        return Pdu(name, table.host, table.family, credential, table.port, table.version, outlets)
+
+    def _outlets(self, written: Mapping[str, str], place: str, nodes: set[str]) -> Iterator[tuple[str, str]]:
+        for outlets_text, nodes_text in written.items():
+            outlets = self._expanded(f"[{outlets_text}]" if _NUMBERS.fullmatch(outlets_text) else outlets_text, place)
+            for outlet, node in zip(outlets, self._as_many(outlets, nodes_text, place), strict=True):
+                if node not in nodes:
+                    raise self._wrong(f"{place}: {node} is in no [[machines]]", hint=did_you_mean(str(node), nodes))
+                yield outlet, str(node)
+
+    def _as_many(self, nodes: Sequence[str], written: str | None, place: str) -> Sequence[str | None]:
+        if written is None:
+            return [None] * len(nodes)
+        found = self._expanded(written, place)
+        if len(found) != len(nodes):
+            what = f"{place}: {written!r} is {len(found)} for {len(nodes)}"
+            raise self._wrong(what, hint="both sides must be equally many, in the same order")
+        return found
+
+    def _expanded(self, text: str, place: str) -> tuple[str, ...]:
+        try:
+            return expand_in_order(text)
+        except BadInput as problem:
+            raise self._wrong(f"{place}: {problem}", hint=problem.hint) from None
+
+    def _refuse_twice(self, place: str, names: Iterable[str]) -> None:
+        twice = [name for name, times in Counter(names).items() if times > 1]
+        if twice:
+            raise self._wrong(f"{place}: {twice[0]} is there twice", hint="leave one of them")
+
+    def _known(self, known: Mapping[str, Value], name: str, place: str, table: str) -> Value:
+        if name not in known:
+            hint = did_you_mean(name, known) if known else f"add a table [{table}.{name}]"
+            raise self._wrong(f"{place}: there is no [{table}.{name}]", hint=hint)
+        return known[name]
+
+    def _wrong(self, what: str, *, hint: str) -> BadInventory:
+        return BadInventory(f"{self._path}: {what}", hint=hint)
+
+
+def _rungs(table: HardwareTable) -> Iterator[Rung]:
+    for name in RUNGS:
+        rung = getattr(table, name)
+        if rung is not None:
+            yield Rung(name, rung.wake, rung.enter_patience, rung.wake_patience, rung.ceiling)

@@ -1,0 +1,109 @@
+"""The tables and keys of an inventory file, and what may stand behind each."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic_core import PydanticCustomError
+
+from offpeak.errors import BadInput
+from offpeak.setting_kinds import DURATION, POWER, Kind
+
+
+def _read_by(kind: Kind) -> BeforeValidator:
+    def read(written: object) -> Any:
+        try:
+            return kind.read(written)
+        except BadInput as problem:
+            raise PydanticCustomError("kind", "{said}", {"said": str(problem), "hint": problem.hint}) from None
+
+    return BeforeValidator(read)
+
+
+Name = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+Duration = Annotated[int, _read_by(DURATION)]
+Power = Annotated[float, _read_by(POWER)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class CredentialTable(_Table):
+    """[credentials.NAME]: a login."""
+
+    user: str = ""
+    password_file: Name | None = None
+    privacy_file: Name | None = None
+    authentication: Literal["none", "MD5", "SHA", "SHA-224", "SHA-256", "SHA-384", "SHA-512"] = "SHA"
+    privacy: Literal["none", "DES", "AES", "AES-192", "AES-256"] = "AES"
+    key_file: Name | None = None
+    known_hosts: Name | None = None
+
+
+class RungTable(_Table):
+    """[hardware.NAME.standby], .soft_off or .hard_off: such nodes may go down this way."""
+
+    wake: tuple[Literal["bmc", "wol"], ...] = Field(("bmc",), min_length=1, strict=False)
+    enter_patience: Duration = 600
+    wake_patience: Duration = 600
+    ceiling: Power | None = None
+
+
+class HardwareTable(_Table):
+    """[hardware.NAME]: a kind of node."""
+
+    driver: Name | None = None
+    credential: Name | None = None
+    port: Port | None = None
+    cipher_suite: Literal[3, 17] = 17
+    privilege: Literal["user", "operator", "administrator"] = "operator"
+    workarounds: tuple[Name, ...] = Field((), strict=False)
+    verify: bool | Name = True
+    ssh: Name | None = None
+    ssh_port: Port = 22
+    node_class: Name | None = None
+    standby: RungTable | None = None
+    soft_off: RungTable | None = None
+    hard_off: RungTable | None = None
+
+
+class MachinesTable(_Table):
+    """[[machines]]: nodes of one kind, and their addresses in the same order."""
+
+    nodes: Name
+    hardware: Name
+    bmc: Name | None = None
+    ssh: Name | None = None
+    mac: tuple[Name, ...] | None = Field(None, strict=False)
+    wol_via: Name = "255.255.255.255"
+    rack: Name | None = None
+
+
+class PduTable(_Table):
+    """[pdus.NAME]: a power distribution unit, and the nodes on its outlets."""
+
+    host: Name
+    family: Name = "auto"
+    credential: Name
+    port: Port = 161
+    version: Literal["1", "2c", "3"] = "2c"
+    outlets: dict[str, Name] = {}
+
+
+class EnrolledTable(_Table):
+    """A line of [enrolled]: what a node's BMC said of itself."""
+
+    identity: Name
+    capabilities: tuple[str, ...] = Field((), strict=False)
+    date: Name
+
+
+class InventoryShape(_Table):
+    """The whole file."""
+
+    credentials: dict[str, CredentialTable] = {}
+    hardware: dict[str, HardwareTable] = {}
+    machines: tuple[MachinesTable, ...] = Field((), strict=False)
+    pdus: dict[str, PduTable] = {}
+    enrolled: dict[str, EnrolledTable] = {}

@@ -1,0 +1,132 @@
+"""An inventory is read whole, and what is wrong in it is said in one line: file, key, hint."""
+
+from pathlib import Path
+
+import pytest
+
+from offpeak.errors import BadInventory
+from offpeak.machines.inventory import Enrolled, Inventory, Rung
+from offpeak.machines.inventory_file import read_inventory
+
+SITE = """\
+[credentials.bmc]
+user = "admin"
+password_file = "bmc.password"
+
+[credentials.nodes]
+user = "root"
+key_file = "/etc/offpeak/id_ed25519"
+known_hosts = "known_hosts"
+
+[credentials.pdu]
+password_file = "pdu.community"
+
+[hardware.compute]
+driver = "ipmi"
+credential = "bmc"
+cipher_suite = 3
+ssh = "nodes"
+standby = { wake = ["bmc", "wol"], enter_patience = "60s", wake_patience = "2min", ceiling = "25W" }
+
+[hardware.compute.soft_off]
+
+[hardware.storage]
+
+[[machines]]
+nodes = "n[01-03]"
+hardware = "compute"
+bmc = "10.1.0.[1-3]"
+mac = ["52:54:00:00:00:01", "52:54:00:00:00:02", "52:54:00:00:00:03"]
+wol_via = "10.1.255.255"
+rack = "A1"
+
+[[machines]]
+nodes = "nas"
+hardware = "storage"
+
+[pdus.left]
+host = "pdu1"
+family = "apc"
+credential = "pdu"
+outlets = { "1-2,5" = "n[01-03]", "AA1" = "nas" }
+
+[enrolled]
+n02 = { identity = "a1b2", capabilities = ["dcmi"], date = "2026-11-21" }
+"""
+
+
+def _read(folder: Path, text: str) -> Inventory:
+    file = folder / "inventory.toml"
+    file.write_text(text, encoding="utf-8")
+    return read_inventory(file)
+
+
+def test_everything_is_where_it_belongs(tmp_path: Path) -> None:
+    site = _read(tmp_path, SITE)
+    first, second, _, nas = site.machines
+    assert (first.node, first.bmc, first.mac, first.ssh) == ("n01", "10.1.0.1", "52:54:00:00:00:01", "n01")
+    assert (first.rack, first.wol_via, first.enrolled) == ("A1", "10.1.255.255", None)
+    assert second.enrolled == Enrolled("a1b2", ("dcmi",), "2026-11-21")
+    compute = first.hardware
+    assert (compute.driver, compute.cipher_suite, compute.privilege) == ("ipmi", 3, "operator")
+    assert compute.credential is not None
+    assert compute.credential.password_file == tmp_path / "bmc.password"
+    assert [rung.name for rung in compute.rungs] == ["standby", "soft_off"]
+    assert compute.rung("standby") == Rung("standby", ("bmc", "wol"), 60, 120, 25.0)
+    assert compute.rung("hard_off") is None
+    assert (nas.bmc, nas.ssh, nas.hardware.driver) == (None, None, None)
+    (pdu,) = site.pdus
+    assert pdu.outlets == (("1", "n01"), ("2", "n02"), ("5", "n03"), ("AA1", "nas"))
+    assert [machine.node for machine in site.chosen(("nas", "n01"))] == ["nas", "n01"]
+
+
+def test_systemd_hands_over_passwords(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", "/run/credentials/offpeak.service")
+    credentials = {credential.name: credential for credential in _read(tmp_path, SITE).credentials}
+    assert credentials["bmc"].password_file == Path("/run/credentials/offpeak.service/bmc.password")
+    assert credentials["nodes"].key_file == Path("/etc/offpeak/id_ed25519")
+
+
+def test_an_unknown_node_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadInventory, match=r"inventory\.toml: has no node n05") as caught:
+        _read(tmp_path, SITE).chosen(("n05",))
+    assert "did you mean n0" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("line", "instead", "said", "hint"),
+    [
+        ("[hardware.compute]", "[hardware.compute", r"Expected ']'", "TOML"),
+        ('user = "admin"', 'usr = "admin"', r"credentials\.bmc\.usr: is no key", "did you mean user?"),
+        ('user = "admin"', "user = 7", r"credentials\.bmc\.user: 7: input should be a valid string", ""),
+        ('rack = "A1"', 'rak = "A1"', r"machines\[1\]\.rak: is no key", "did you mean rack?"),
+        ("cipher_suite = 3", "cipher_suite = 4", r"hardware\.compute\.cipher_suite: 4", ""),
+        ('nodes = "nas"\n', "", r"machines\[2\]\.nodes: is missing", "add nodes"),
+        ('hardware = "storage"', 'hardware = "storag"', r"there is no \[hardware\.storag\]", "storage?"),
+        ('credential = "bmc"\n', "", r"hardware\.compute: has a driver but no credential", "credential"),
+        ('credential = "bmc"', 'credential = "bcm"', r"there is no \[credentials\.bcm\]", "did you mean bmc?"),
+        ('ceiling = "25W"', "ceiling = 25", r"hardware\.compute\.standby\.ceiling: 25 is not a text", ""),
+        ('ceiling = "25W"', 'ceiling = "25"', r"ceiling: '25' has no unit", "write it like 250W"),
+        ('wake = ["bmc", "wol"]', "wake = []", r"hardware\.compute\.standby\.wake", ""),
+        ('bmc = "10.1.0.[1-3]"', 'bmc = "10.1.0.[1-2]"', r"\[1\]\.bmc: '10\.1\.0\.\[1-2\]' is 2 for 3", "equally"),
+        ('bmc = "10.1.0.[1-3]"', 'bmc = "10.1.0.[1-"', r"\[1\]\.bmc: '10\.1\.0\.\[1-' is no node set", "node sets"),
+        ('bmc = "10.1.0.[1-3]"', 'bmc = "10.1.0.[3,1-2]"', r"'10\.1\.0\.\[3,1-2\]' has no order", "upwards"),
+        ('nodes = "nas"', 'nodes = "n02"', r"nodes: n02 is there twice", ""),
+        ('nodes = "nas"', 'nodes = "nas"\nbmc = "10.1.0.2"', r"bmc: 10\.1\.0\.2 is there twice", ""),
+        ('"AA1" = "nas"', '"AA1" = "nsa"', r"pdus\.left\.outlets: nsa is in no \[\[machines\]\]", "did you mean nas?"),
+        ('"AA1" = "nas"', '"5" = "nas"', r"pdus\.left\.outlets: 5 is there twice", ""),
+        ('family = "apc"', "port = 70000", r"pdus\.left\.port: 70000", ""),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, line: str, instead: str, said: str, hint: str) -> None:
+    assert SITE.count(line) == 1
+    with pytest.raises(BadInventory, match=said) as caught:
+        _read(tmp_path, SITE.replace(line, instead))
+    assert str(caught.value).startswith(str(tmp_path / "inventory.toml"))
+    assert "\n" not in str(caught.value)
+    assert hint in caught.value.hint
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadInventory, match="no such file"):
+        read_inventory(tmp_path / "inventory.toml")

@@ -1,0 +1,50 @@
+"""A password is read from a file that nobody else can read, and never comes out by accident."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from offpeak.errors import BadInput, BadInventory
+from offpeak.machines.credential import Credential
+from offpeak.machines.secret import Secret, read_secret
+
+
+def _file(folder: Path, content: bytes, mode: int = 0o600) -> Path:
+    file = folder / "password"
+    file.write_bytes(content)
+    file.chmod(mode)
+    return file
+
+
+def test_the_first_line_is_the_password(tmp_path: Path) -> None:
+    assert read_secret(_file(tmp_path, b"pa ss\xc3\xa4\r\nsecond\n")).value == b"pa ss\xc3\xa4"
+    assert Credential("bmc", password_file=tmp_path / "password").password().value == b"pa ss\xc3\xa4"
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o660])
+def test_a_file_that_others_may_read_is_refused(tmp_path: Path, mode: int) -> None:
+    with pytest.raises(BadInput, match="others than its owner may read it") as caught:
+        read_secret(_file(tmp_path, b"hunter2", mode))
+    assert caught.value.hint == f"chmod 600 {tmp_path / 'password'}"
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"\nsecond"])
+def test_an_empty_password_is_refused(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(BadInput, match="first line is empty"):
+        read_secret(_file(tmp_path, content))
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"password: cannot be read: No such file"):
+        read_secret(tmp_path / "password")
+    with pytest.raises(BadInventory, match=r"credentials\.bmc: has no password_file"):
+        Credential("bmc").password()
+
+
+def test_it_is_not_shown_or_stored() -> None:
+    secret = Secret(b"hunter2")
+    shown = [repr(secret), str(secret), f"{secret}", repr([secret]), "%r %s" % (secret, secret)]  # noqa: UP031
+    assert not any("hunter2" in text for text in shown)
+    with pytest.raises(TypeError, match="not stored"):
+        pickle.dumps(secret)
