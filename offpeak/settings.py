@@ -12,6 +12,7 @@ from typing import Any
 
 from offpeak.capacity_settings import CapacitySettings
 from offpeak.feed_settings import FeedSettings
+from offpeak.hardware_settings import HardwareSettings
 from offpeak.setting_kinds import BOOL, DURATION, NAMES, PATH, PERIOD, POWER, TEXT, choice, whole_number
 from offpeak.setting_row import Setting, Value, row
 
@@ -196,6 +197,7 @@ class Settings:
     scheduling: SchedulingSettings = SchedulingSettings()
     capacity: CapacitySettings = CapacitySettings()
     feeds: FeedSettings = FeedSettings()
+    hardware: HardwareSettings = HardwareSettings()
 
     @classmethod
     def of(cls, values: Mapping[str, Value]) -> "Settings":
