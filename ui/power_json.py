@@ -1,0 +1,18 @@
+"""Readings of power meters as JSON, units in the keys."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from power.meters.taken import Taken
+
+
+def power_json(taken: Sequence[Taken]) -> str:
+    """Return all readings, and the troubles of the meters that gave none."""
+    readings = [asdict(reading) for each in taken for reading in each.readings]
+    troubles = [
+        {"meter": each.meter, "way": each.way, "said": str(each.trouble), "hint": each.trouble.hint}
+        for each in taken
+        if each.trouble
+    ]
+    return json.dumps({"readings": readings, "troubles": troubles}, indent=2)

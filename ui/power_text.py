@@ -1,0 +1,113 @@
+"""Readings of power meters on a terminal: a line a PDU, a line a node, and what was wrong."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from offpeak.machines.node_sets import fold
+from offpeak.plural import counted
+from power.check.finding import alike, failed
+from power.meters.port import Reading
+from power.meters.taken import Taken
+from ui.comparison_table import NOT_WRAPPED
+
+WAYS = {
+    "snmp": "at its outlets",
+    "dcmi": "by its BMC",
+    "redfish": "by its BMC",
+    "rapl": "its processors",
+    "hwmon": "its sensors",
+}
+"""What the columns of the nodes are called, by the ways of reading that are in them."""
+
+
+def print_power(taken: Sequence[Taken], *, now_unix_s: float) -> None:
+    """Print what every PDU and node draws, with its age, and the troubles with like ones in one line."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = NOT_WRAPPED
+    readings = [reading for each in taken for reading in each.readings]
+    for table in (pdu_table(readings, now_unix_s), node_table(readings, now_unix_s)):
+        if table.row_count:
+            console.print(table)
+            console.print()
+    for line in (*summary(readings), *trouble_lines(taken)):
+        console.print(line)
+
+
+def pdu_table(readings: Iterable[Reading], now_unix_s: float) -> Table:
+    """Return a row for each part of a PDU that is no node's outlet."""
+    table = _table("PDU", "part", "draws", "counter", "age", "")
+    for each in readings:
+        if each.way == "snmp" and each.node is None and not each.part.startswith("outlet"):
+            counter = "" if each.energy_j is None else f"{each.energy_j / 3.6e6:,.1f} kWh"
+            table.add_row(each.meter, each.part, power_text(each.power_w), counter, _age(each, now_unix_s), each.why)
+    return table
+
+
+def node_table(readings: Sequence[Reading], now_unix_s: float) -> Table:
+    """Return a row for each node, a column for each way in which nodes were measured."""
+    by_node = nodes_of(readings)
+    columns = list(dict.fromkeys(WAYS.get(way, way) for ways in by_node.values() for way in ways))
+    table = _table("node", *columns, "age", "")
+    for node, ways in by_node.items():
+        drawn = dict.fromkeys(columns, "")
+        for way, parts in ways.items():
+            drawn[WAYS.get(way, way)] = power_text(total_w(parts))
+        every = [each for parts in ways.values() for each in parts]
+        notes = dict.fromkeys(each.why for each in every if each.why)
+        table.add_row(node, *drawn.values(), max((_age(each, now_unix_s) for each in every), key=len), "; ".join(notes))
+    return table
+
+
+def nodes_of(readings: Iterable[Reading]) -> Mapping[str, Mapping[str, Sequence[Reading]]]:
+    """Return the readings of nodes, by node and by way."""
+    by_node: dict[str, dict[str, list[Reading]]] = {}
+    for each in readings:
+        if each.node is not None:
+            by_node.setdefault(each.node, {}).setdefault(each.way, []).append(each)
+    return by_node
+
+
+def total_w(parts: Iterable[Reading]) -> float | None:
+    """Return the sum over a node's parts, None where any of them has no value."""
+    power_w = [each.power_w for each in parts]
+    return None if None in power_w else sum(each for each in power_w if each is not None)
+
+
+def summary(readings: Sequence[Reading]) -> list[str]:
+    """Return a line a way: how much all nodes draw by it, and of how many of them that is known."""
+    by_way: dict[str, list[float | None]] = {}
+    for ways in nodes_of(readings).values():
+        for way, parts in ways.items():
+            by_way.setdefault(WAYS.get(way, way), []).append(total_w(parts))
+    lines = []
+    for way, drawn in by_way.items():
+        known = [each for each in drawn if each is not None]
+        lines.append(f"{counted(len(known), 'node')} of {len(drawn)} {way}: {power_text(sum(known))}")
+    return lines
+
+
+def trouble_lines(taken: Iterable[Taken]) -> list[str]:
+    """Return a line for each kind of trouble, with all that have it."""
+    found = [failed(each.way, each.meter, each.trouble) for each in taken if each.trouble]
+    return [f"- {fold(each.subjects)} ({each.part}): {each.said}; {each.hint}" for each in alike(found)]
+
+
+def power_text(power_w: float | None) -> str:
+    """Return watts, kilowatts from ten of them on; "no value" for None."""
+    if power_w is None:
+        return "no value"
+    return f"{power_w:,.0f} W" if power_w < 10_000 else f"{power_w / 1000:,.2f} kW"
+
+
+def _age(reading: Reading, now_unix_s: float) -> str:
+    return f"{max(0.0, now_unix_s - reading.at_unix_s):.0f} s"
+
+
+def _table(*headers: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for header in headers:
+        table.add_column(header, justify="right" if header in ("draws", "counter", "age", *WAYS.values()) else "left")
+    return table
