@@ -1,0 +1,44 @@
+"""Logins that others may read, and schedulers that do not answer or obey, are found before they matter."""
+
+from pathlib import Path
+
+import pytest
+
+from offpeak.machines.credential import Credential
+from power.check.finding import Verdict
+from power.check.permissions import check_credentials, check_scheduler
+
+
+def test_logins(tmp_path: Path) -> None:
+    good, open_to_all = tmp_path / "good", tmp_path / "open"
+    for file, mode in ((good, 0o600), (open_to_all, 0o644)):
+        file.write_text("hunter2\n")
+        file.chmod(mode)
+    logins = [
+        Credential("bmc", "admin", good),
+        Credential("v3", "monitor", good, good),
+        Credential("pdu", password_file=open_to_all),
+        Credential("nodes", "root", key_file=good, known_hosts=tmp_path / "known_hosts"),
+        Credential("gone", password_file=tmp_path / "gone"),
+    ]
+    found = list(check_credentials(logins))
+    assert [each.verdict for each in found] == [Verdict.GOOD, Verdict.GOOD, Verdict.BAD, Verdict.BAD, Verdict.BAD]
+    assert found[0].said == "its file is readable by nobody else"
+    assert found[1].said == "its 2 files are readable by nobody else"
+    assert found[2].hint == f"chmod 600 {open_to_all}"
+    assert "ssh-keyscan" in found[3].hint
+    assert not any("hunter2" in f"{each}" for each in found)
+
+
+def test_no_scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = check_scheduler()
+    assert (found.verdict, found.said) == (Verdict.DOUBTFUL, "no scontrol on PATH")
+    broken = tmp_path / "scontrol"
+    broken.write_text("#!/bin/sh\necho 'slurm_load_ctl_conf error: Unable to contact slurm controller' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    found = check_scheduler()
+    assert (found.verdict, found.said) == (
+        Verdict.BAD,
+        "scontrol: slurm_load_ctl_conf error: Unable to contact slurm controller",
+    )
