@@ -21,14 +21,14 @@ STOP_S = 10.0
 @contextmanager
 def running(
     *command: str | Path, log: Path, ready: Callable[[], bool], environment: Mapping[str, str] | None = None
-) -> Iterator[None]:
+) -> Iterator[subprocess.Popen[bytes]]:
     """Run the server until the block ends; RuntimeError with the end of its log if it does not become ready."""
     server = _start(command, log, environment or {})
     try:
         wait_until(lambda: ready() or server.poll() is not None, what=f"{command[0]} to be ready", log=log)
         if server.poll() is not None:
             raise RuntimeError(f"{command[0]} ended with {server.returncode}: {_end_of(log)}")
-        yield
+        yield server
     finally:
         _stop(server)
 

@@ -1,0 +1,97 @@
+"""A node's power by its BMC, however the BMC is spoken to: the state is read first, and only a needed order is sent."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from offpeak.errors import BadInventory, DeviceError, NotSupported
+from offpeak.machines.inventory import Machine
+from power.drivers.ipmi.address import address_of
+from power.drivers.ipmi.request import CONTROL, Ask, is_on, system_guid
+from power.drivers.port import Observed, Order, PowerState
+from power.drivers.wire import Wire
+
+
+class Bmc(Protocol):
+    """What a BMC is asked for. Every call raises DeviceError and is bounded in time."""
+
+    async def is_on(self) -> bool:
+        """Return whether the chassis has power."""
+
+    async def control(self, order: Order) -> None:
+        """Give the order, an order of CONTROL, without looking first."""
+
+    async def guid(self) -> str | None:
+        """Return who it is, as `system_guid`."""
+
+    def close(self) -> Awaitable[None]:
+        """Log out."""
+
+
+class BmcDriver:
+    """Implements power.drivers.port.PowerDriver over a BMC."""
+
+    orders = frozenset(CONTROL)
+
+    def __init__(self, name: str, bmc: Bmc, clock: Callable[[], float]) -> None:
+        self.name = name
+        self._bmc, self._clock = bmc, clock
+
+    async def query(self) -> Observed:
+        """Return the state of the chassis; UNKNOWN with the trouble if the BMC does not tell."""
+        try:
+            on = await self._bmc.is_on()
+        except DeviceError as trouble:
+            return Observed(PowerState.UNKNOWN, self._clock(), trouble)
+        return Observed(PowerState.ON if on else PowerState.OFF, self._clock())
+
+    async def send(self, order: Order) -> None:
+        """Give the order unless the chassis is so already; DeviceError, and nothing given, if it does not tell."""
+        if order not in self.orders:
+            raise NotSupported(f"{self.name}: IPMI has no order {order}")
+        if await self._bmc.is_on() is not (order is Order.ON):
+            await self._bmc.control(order)
+
+    async def identity(self) -> str | None:
+        """Return the system's GUID, else the BMC's, as `ipmitool mc guid` prints it; None if it has none."""
+        return await self._bmc.guid()
+
+    async def close(self) -> None:
+        """Log out."""
+        await self._bmc.close()
+
+
+@dataclass(frozen=True)
+class AskedBmc:
+    """A BMC of which raw requests can be made."""
+
+    ask: Ask
+    close: Callable[[], Awaitable[None]]
+
+    async def is_on(self) -> bool:
+        """Return whether the chassis has power."""
+        return await is_on(self.ask)
+
+    async def control(self, order: Order) -> None:
+        """Give the order."""
+        await self.ask(CONTROL[order])
+
+    async def guid(self) -> str | None:
+        """Return who it is."""
+        return await system_guid(self.ask)
+
+
+def ipmi_driver(machine: Machine, wire: Wire) -> BmcDriver:
+    """Return the driver over a held session, by pyghmi, shared with the meter of that BMC.
+
+    Of the inventory it takes privilege and cipher_suite: 17 proposes SHA-256 and falls back to SHA-1 where the BMC
+    refuses that; 3 proposes SHA-1 only; others raise BadInventory. It knows no workarounds, and must not know any: ask
+    ipmipower where one is needed.
+    """
+    bmc = address_of(machine)
+    if bmc.cipher_suite not in (3, 17):
+        what = f"hardware.{machine.hardware.name}.cipher_suite: the driver ipmi speaks 3 and 17, not {bmc.cipher_suite}"
+        raise BadInventory(what, hint='set driver = "ipmitool"')
+    sessions = wire.sessions
+    asked = AskedBmc(lambda request: sessions.ask(bmc, request), lambda: sessions.close(bmc))
+    return BmcDriver(f"{bmc} by ipmi", asked, wire.clock)

@@ -1,0 +1,101 @@
+"""pyghmi's session as it can be held by a program that must not wait: nothing blocks, nobody logs in behind its back.
+
+What differs, and why:
+- Set Session Privilege Level, the last step of a login, is sent and awaited by callback: pyghmi waits there for half a
+  minute if the BMC has just died, and all other BMCs with it.
+- A lost answer does not make it log in again by itself: every login goes through `Logins`, or accounts get locked.
+- Each session has a number of its own. pyghmi begins with the same one, so the late answer to an earlier attempt passed
+  for one to this attempt, and its hash for a wrong password.
+- Cipher suite 3 (SHA-1) can be asked for; by itself pyghmi proposes 17 (SHA-256), then 3 if that is refused.
+"""
+
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyghmi.ipmi.private.session import MAX_IDLE, Session
+from pyghmi.ipmi.private.util import _monotonic_time, get_ipmi_error
+
+from power.drivers.ipmi.request import Request
+
+SHA1 = 1
+LARGEST_NUMBER = 0xFFFF_0000
+
+
+class HeldSession(Session):  # type: ignore[misc]
+    """A login to one BMC. Only the thread that made it may touch it."""
+
+    def _initsession(self) -> None:
+        super()._initsession()
+        self.localsid = 1 + secrets.randbelow(LARGEST_NUMBER)
+
+    def _req_priv_level(self) -> None:
+        self.logged, self.logoutexpiry = 1, None
+        self.logontries, self.maxtimeout = 0, 4
+        self.raw_command(netfn=0x06, command=0x3B, data=[self.privlevel], callback=self._got_privilege)
+
+    def _got_privilege(self, response: dict[str, Any]) -> None:
+        release(self)
+        self.logging = False
+        if trouble := get_ipmi_error(response, suffix=", when it was asked for the privilege level"):
+            self.onlogon({"error": trouble})
+            return
+        Session.keepalive_sessions[self] = {"ipmisession": self, "timeout": _monotonic_time() + MAX_IDLE - 5}
+        self.onlogon({"success": True})
+
+
+class Sha1Session(HeldSession):
+    """The same with cipher suite 3 from the start, for BMCs that fall silent when they are offered 17."""
+
+    def _initsession(self) -> None:
+        super()._initsession()
+        self.attemptedhash = SHA1
+
+
+def release(session: Session) -> None:
+    """Say that a request has ended: pyghmi leaves this to whoever takes answers by callback."""
+    session.incommand = False
+    while session.evq:
+        session.evq.popleft().set()
+
+
+def usable(session: Session) -> bool:
+    """Tell whether the session is logged in, as far as is known."""
+    return bool(session.logged) and not session.broken
+
+
+def send(session: Session, request: Request, settle: Callable[[object], None]) -> bool:
+    """Send a request, which settles with pyghmi's answer; False if another is under way, such as a sign of life."""
+    if not usable(session):
+        settle({"error": "session no longer connected"})
+        return True
+    if session._isincommand():
+        return False
+
+    def ended(response: Mapping[str, Any]) -> None:
+        release(session)
+        settle(response)
+
+    session.raw_command(netfn=request.netfn, command=request.command, data=request.data, callback=ended)
+    return True
+
+
+def give_up(session: Session) -> None:
+    """Log out without waiting for anything, and forget the session: pyghmi makes a new one the next time."""
+    if session.broken:
+        return
+    release(session)
+    session.lastpayload = None
+    session.pendingpayloads.clear()
+    session._mark_broken()
+
+
+def work(timeout_s: float) -> None:
+    """Take what came from BMCs, send again what was lost, keep sessions alive; for at most that long."""
+    if Session.socketpool:
+        Session.wait_for_rsp(timeout_s)
+
+
+def any_alive() -> bool:
+    """Tell whether there are sessions that must be kept alive."""
+    return bool(Session.keepalive_sessions or Session.waiting_sessions)

@@ -1,0 +1,144 @@
+"""Sessions with BMCs, held open and shared by all that ask the same BMC: a login costs more than fifty requests."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from offpeak.machines.secret import Secret
+from power.drivers.ipmi.address import PRIVILEGES, BmcAddress
+from power.drivers.ipmi.presence import present
+from power.drivers.ipmi.pyghmi_session import HeldSession, Sha1Session, give_up, send, usable
+from power.drivers.ipmi.request import Request
+from power.drivers.ipmi.secret import secret_of
+from power.drivers.ipmi.thread import Settle, pyghmi_thread
+from power.drivers.ipmi.troubles import silent, trouble_in_words, trouble_of_code
+from power.drivers.logins import Logins
+
+SESSION_OF_SUITE = {17: HeldSession, 3: Sha1Session}
+"""What pyghmi speaks: 17, and 3 if the BMC refuses that; or 3 only."""
+
+
+@dataclass
+class _Held:
+    """The session with one BMC, None before the login; one asks at a time."""
+
+    session: HeldSession | None = None
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Sessions:
+    """All sessions of a program. A BMC that does not answer in time loses its session; the next call logs in anew.
+
+    `timeout_s` bounds each of a call's steps: to find the BMC, to log in, to be answered. A dead one costs it once.
+    """
+
+    def __init__(self, logins: Logins, *, timeout_s: float) -> None:
+        self._logins, self._timeout_s = logins, timeout_s
+        self._held: dict[BmcAddress, _Held] = defaultdict(_Held)
+
+    async def ask(self, bmc: BmcAddress, request: Request) -> bytes:
+        """Return the data of the answer; DeviceError as `troubles` tells. It is never sent twice by this."""
+        held = self._held[bmc]
+        async with held.turn:
+            session = await self._session(bmc, held)
+            try:
+                answer = await self._answer(bmc, session, request)
+            except BaseException:
+                _forget(held)
+                raise
+            if "error" in answer:
+                _forget(held)
+        return _data(bmc, request, answer)
+
+    async def close(self, bmc: BmcAddress) -> None:
+        """Log out of that BMC."""
+        held = self._held.pop(bmc, None)
+        if held is None:
+            return
+        async with held.turn:
+            if (session := held.session) is not None:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._timeout_s):
+                        await pyghmi_thread().call(lambda settle: _log_out(session, settle))
+
+    async def close_all(self) -> None:
+        """Log out everywhere."""
+        await asyncio.gather(*(self.close(bmc) for bmc in tuple(self._held)))
+
+    async def _session(self, bmc: BmcAddress, held: _Held) -> HeldSession:
+        if held.session is None or not usable(held.session):
+            held.session = None
+            address = await present(bmc, self._timeout_s)
+            secret = secret_of(bmc)
+            held.session = await self._logins.log_in(
+                bmc.credential, bmc.host, lambda: self._log_in(bmc, address, secret), secret=secret
+            )
+        return held.session
+
+    async def _log_in(self, bmc: BmcAddress, address: str, secret: Secret) -> HeldSession:
+        begun: list[HeldSession] = []
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await pyghmi_thread().call(lambda settle: _begin(begun, bmc, address, secret, settle))
+        except TimeoutError:
+            pyghmi_thread().soon(lambda: _give_up(begun))
+            raise silent(bmc, self._timeout_s) from None
+        except BaseException:
+            pyghmi_thread().soon(lambda: _give_up(begun))
+            raise
+        return begun[0]
+
+    async def _answer(self, bmc: BmcAddress, session: HeldSession, request: Request) -> Mapping[str, Any]:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                answer: Mapping[str, Any] = await pyghmi_thread().call(lambda settle: send(session, request, settle))
+        except TimeoutError:
+            raise silent(bmc, self._timeout_s) from None
+        return answer
+
+
+def _begin(begun: list[HeldSession], bmc: BmcAddress, address: str, secret: Secret, settle: Settle) -> bool:
+    """In pyghmi's thread: begin a login, which settles with a DeviceError or nothing."""
+
+    def ended(response: Mapping[str, Any]) -> None:
+        settle(trouble_in_words(bmc, response["error"]) if "error" in response else None)
+
+    session = SESSION_OF_SUITE[bmc.cipher_suite](
+        # Both as bytes: with str, pyghmi never forgets an attempt, and the next one to this BMC waits for ever.
+        bmc=address,
+        userid=bmc.credential.user.encode(),
+        password=secret.value,
+        port=bmc.port,
+        privlevel=PRIVILEGES[bmc.privilege],
+        onlogon=ended,
+    )
+    begun.append(session)
+    return True
+
+
+def _log_out(session: HeldSession, settle: Settle) -> bool:
+    give_up(session)
+    settle(None)
+    return True
+
+
+def _forget(held: _Held) -> None:
+    if (session := held.session) is not None:
+        held.session = None
+        pyghmi_thread().soon(lambda: give_up(session))
+
+
+def _give_up(begun: list[HeldSession]) -> None:
+    for session in begun:
+        give_up(session)
+
+
+def _data(bmc: BmcAddress, request: Request, answer: Mapping[str, Any]) -> bytes:
+    if "error" in answer:
+        raise trouble_in_words(bmc, f"{request.name}: {answer['error']}")
+    if answer["code"]:
+        raise trouble_of_code(bmc, request.name, answer["code"])
+    return bytes(answer["data"])

@@ -1,0 +1,34 @@
+"""What all drivers and meters of a program share: who has logged in where, sessions, time-out and clock."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from power.drivers.logins import Logins
+
+if TYPE_CHECKING:
+    from power.drivers.ipmi.sessions import Sessions
+
+
+@dataclass(frozen=True)
+class Wire:
+    """One for the whole program. `timeout_s` bounds each thing that a device is asked; `clock` tells Unix time [s]."""
+
+    logins: Logins = field(default_factory=Logins)
+    timeout_s: float = 5.0
+    clock: Callable[[], float] = time.time
+
+    @cached_property
+    def sessions(self) -> "Sessions":
+        """IPMI sessions with BMCs."""
+        # pyghmi takes a third of a second to import, and starts a thread when it is used.
+        from power.drivers.ipmi.sessions import Sessions
+
+        return Sessions(self.logins, timeout_s=self.timeout_s)
+
+    async def close(self) -> None:
+        """Log out wherever a session is held. The wire may be used again afterwards."""
+        if "sessions" in vars(self):
+            await self.sessions.close_all()

@@ -1,0 +1,152 @@
+"""BMCs that answer: one ipmi_sim each, at addresses of their own, with power, watts and orders as files."""
+
+import random
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from local_server import run_once, running, wait_until
+
+PORT = 9623
+PING = bytes.fromhex("0600ff06 000011be 80000000")
+"""RMCP presence ping, which is answered without a session."""
+
+CONF = """\
+name "{name}"
+set_working_mc 0x20
+  startlan 1
+    addr {host} {port}
+    priv_limit admin
+    allowed_auths_callback none md2 md5 straight
+    allowed_auths_user none md2 md5 straight
+    allowed_auths_operator none md2 md5 straight
+    allowed_auths_admin none md2 md5 straight
+    {guid}
+  endlan
+  loadlib "{commands}" "{folder}"
+  user 1 true "" "test" user 10 none md2 md5 straight
+  user 2 true "admin" "secret" admin 10 none md2 md5 straight
+  user 3 true "onlooker" "secret" user 10 none md2 md5 straight
+"""
+EMULATION = """\
+mc_setbmc 0x20
+mc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 persist_sdr
+sel_enable 0x20 100 0x0a
+mc_enable 0x20
+"""
+
+
+@dataclass(frozen=True)
+class SimulatedBmc:
+    """One BMC: where it listens, and the folder with its files, as ipmi_sim_commands.c tells."""
+
+    host: str
+    port: int
+    guid: str
+    folder: Path
+    process: subprocess.Popen[bytes]
+
+    def reset(self) -> None:
+        """Bring it back to where it began: on, 250 W, nothing logged."""
+        self.process.send_signal(signal.SIGCONT)
+        for name in ("drops", "policy", "orders", "log"):
+            (self.folder / name).unlink(missing_ok=True)
+        self.write("power", "on")
+        self.write("watts", "250")
+
+    def write(self, name: str, value: str) -> None:
+        """Set power, drops, watts or policy, at once as a whole."""
+        new = self.folder / f"{name}.new"
+        new.write_text(f"{value}\n")
+        new.rename(self.folder / name)
+
+    def lines(self, name: str) -> list[str]:
+        """Return the lines of power, orders or log."""
+        with suppress(FileNotFoundError):
+            return (self.folder / name).read_text().splitlines()
+        return []
+
+    def freeze(self) -> None:
+        """Let it neither answer nor end, as a BMC whose firmware hangs."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on, first with all that has come meanwhile."""
+        self.process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """Let it be dead until the end."""
+        self.process.kill()
+        self.process.wait()
+
+
+def compiled_commands(folder: Path) -> Path:
+    """Return the shared object made of ipmi_sim_commands.c."""
+    source, made = Path(__file__).with_name("ipmi_sim_commands.c"), folder / "ipmi_sim_commands.so"
+    run_once("gcc", "-shared", "-fPIC", "-O1", "-o", made, source, log=folder / "gcc.log")
+    return made
+
+
+@contextmanager
+def own_network() -> Iterator[str]:
+    """Give "127.x.y", a network that no other block has at the same time, in this process or another."""
+    with socket.socket() as lock:
+        while True:
+            network = f"127.{random.SystemRandom().randrange(20, 255)}.{random.SystemRandom().randrange(255)}"
+            with suppress(OSError):
+                lock.bind((f"{network}.254", PORT))
+                break
+        yield network
+
+
+@contextmanager
+def bmc(folder: Path, host: str, number: int, commands: Path, *, with_guid: bool = True) -> Iterator[SimulatedBmc]:
+    """Run one BMC. It may not answer yet: see `wait_for`."""
+    folder.mkdir()
+    (folder / "state").mkdir()
+    guid = f"4c4c4544-0042-4a10-8054-{number:012x}"
+    # In the order of SMBIOS: the first three fields are swapped.
+    sent = f"44454c4c4200104a8054{number:012x}"
+    words = {"name": folder.name, "host": host, "port": PORT, "commands": commands, "folder": folder}
+    (folder / "lan.conf").write_text(CONF.format(**words, guid=f"guid {sent}" if with_guid else ""))
+    (folder / "emulation").write_text(EMULATION)
+    command = ("ipmi_sim", "-n", "-c", folder / "lan.conf", "-f", folder / "emulation", "-s", folder / "state")
+    with running(*command, log=folder / "out", ready=lambda: True) as process:
+        simulated = SimulatedBmc(host, PORT, guid, folder, process)
+        simulated.reset()
+        try:
+            yield simulated
+        finally:
+            simulated.thaw()
+
+
+@contextmanager
+def bmcs(folder: Path, count: int, commands: Path) -> Iterator[list[SimulatedBmc]]:
+    """Run so many BMCs, ready to answer, at the addresses .1, .2, ... of a network."""
+    with own_network() as network, ExitStack() as running_bmcs:
+        made = [
+            running_bmcs.enter_context(bmc(folder / f"bmc{number}", f"{network}.{number}", number, commands))
+            for number in range(1, count + 1)
+        ]
+        for each in made:
+            wait_for(each)
+        yield made
+
+
+def wait_for(simulated: SimulatedBmc) -> None:
+    """Return when the BMC answers."""
+    with socket.socket(type=socket.SOCK_DGRAM) as probe:
+        probe.connect((simulated.host, simulated.port))
+        probe.settimeout(0.05)
+        wait_until(lambda: _answers(probe), what=f"a BMC at {simulated.host}", log=simulated.folder / "out")
+
+
+def _answers(probe: socket.socket) -> bool:
+    with suppress(OSError):
+        probe.send(PING)
+        return bool(probe.recv(100))
+    return False
