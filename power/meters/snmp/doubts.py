@@ -1,0 +1,34 @@
+"""What speaks against a PDU's total: a unit that is wrong by ten cannot be seen from one number, but from two."""
+
+from collections.abc import Iterator, Sequence
+
+from power.meters.port import Reading
+
+AGREE = 0.25
+"""Total and sum of parts agree within this share of the larger: meters of PDUs are exact to a few percent."""
+STEPS = 3.0
+"""Or within so many of the coarsest steps in which either is told."""
+
+
+def doubts(total: Reading, phases: Sequence[Reading], outlets: Sequence[Reading]) -> Iterator[str]:
+    """Give what does not fit the total, in words; a doubt hides no value.
+
+    Phases and outlets are held against the total where each of them has a value.
+    """
+    for parts, name in ((phases, "phases"), (outlets, "outlets")):
+        sum_w = _sum_w(parts)
+        if total.power_w is None or sum_w is None:
+            continue
+        step_w = max(total.resolution_w, *(part.resolution_w for part in parts))
+        if not agree(total.power_w, sum_w, step_w):
+            yield f"doubtful: {total.power_w:g} W in all, but its {name} add up to {sum_w:g} W"
+
+
+def agree(one_w: float, other_w: float, step_w: float) -> bool:
+    """Tell whether two figures may be those of the same power."""
+    return abs(one_w - other_w) <= max(AGREE * max(one_w, other_w), STEPS * step_w)
+
+
+def _sum_w(parts: Sequence[Reading]) -> float | None:
+    known_w = [part.power_w for part in parts if part.power_w is not None]
+    return sum(known_w) if known_w and len(known_w) == len(parts) else None

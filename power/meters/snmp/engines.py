@@ -1,0 +1,86 @@
+"""The SNMP engines of a program: one for all communities, and one for each SNMPv3 user and key."""
+
+import asyncio
+
+from pysnmp.hlapi.v3arch.asyncio import (
+    USM_AUTH_HMAC96_MD5,
+    USM_AUTH_HMAC96_SHA,
+    USM_AUTH_HMAC128_SHA224,
+    USM_AUTH_HMAC192_SHA256,
+    USM_AUTH_HMAC256_SHA384,
+    USM_AUTH_HMAC384_SHA512,
+    USM_PRIV_CBC56_DES,
+    USM_PRIV_CBC168_3DES,
+    USM_PRIV_CFB128_AES,
+    USM_PRIV_CFB192_AES,
+    USM_PRIV_CFB192_AES_BLUMENTHAL,
+    USM_PRIV_CFB256_AES,
+    USM_PRIV_CFB256_AES_BLUMENTHAL,
+    CommunityData,
+    SnmpEngine,
+    UsmUserData,
+)
+
+from power.meters.snmp.login import Login
+
+_AUTHENTICATION = {
+    "MD5": USM_AUTH_HMAC96_MD5,
+    "SHA": USM_AUTH_HMAC96_SHA,
+    "SHA-224": USM_AUTH_HMAC128_SHA224,
+    "SHA-256": USM_AUTH_HMAC192_SHA256,
+    "SHA-384": USM_AUTH_HMAC256_SHA384,
+    "SHA-512": USM_AUTH_HMAC384_SHA512,
+}
+_PRIVACY = {
+    "DES": USM_PRIV_CBC56_DES,
+    "3DES": USM_PRIV_CBC168_3DES,
+    "AES": USM_PRIV_CFB128_AES,
+    "AES-192": USM_PRIV_CFB192_AES_BLUMENTHAL,
+    "AES-256": USM_PRIV_CFB256_AES_BLUMENTHAL,
+    "AES-192-C": USM_PRIV_CFB192_AES,
+    "AES-256-C": USM_PRIV_CFB256_AES,
+}
+
+
+class Engines:
+    """Opens engines when they are needed and closes them when nobody uses them any more.
+
+    pysnmp knows users by their name only: two keys of one name in one engine would overwrite each other.
+    """
+
+    def __init__(self) -> None:
+        self._engines: dict[Login | None, SnmpEngine] = {}
+        self._users: set[object] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def engine(self, login: Login, user: object) -> SnmpEngine:
+        """Return the engine for a login, for `user` to use until it is released."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._engines, self._users, self._loop = {}, set(), loop
+        self._users.add(user)
+        key = login if login.version == "3" else None
+        if key not in self._engines:
+            self._engines[key] = SnmpEngine()
+        return self._engines[key]
+
+    def release(self, user: object) -> None:
+        """Close all engines once nobody uses them."""
+        self._users.discard(user)
+        if not self._users:
+            for engine in self._engines.values():
+                engine.close_dispatcher()
+            self._engines = {}
+
+
+def said_to(login: Login) -> CommunityData | UsmUserData:
+    """Return the login in pysnmp's words."""
+    if login.community:
+        return CommunityData(login.community.value.decode(), mpModel=0 if login.version == "1" else 1)
+    return UsmUserData(
+        login.user,
+        authKey=login.key.value.decode() if login.key else None,
+        privKey=login.privacy_key.value.decode() if login.privacy_key else None,
+        authProtocol=_AUTHENTICATION[login.authentication] if login.key else None,
+        privProtocol=_PRIVACY[login.privacy] if login.privacy_key else None,
+    )

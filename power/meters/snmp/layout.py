@@ -1,0 +1,54 @@
+"""Which rows of a PDU are read: looked up once in a walk, then asked for by their OIDs."""
+
+from dataclasses import dataclass
+
+from power.meters.snmp.answers import Answers, number_of
+from power.meters.snmp.family import KINDS, Family
+from power.meters.snmp.rows import Cell, Row, rows_of
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The rows of one PDU. `total` and `energy` are rows to be added up; a row there may never have had a value."""
+
+    family: Family
+    total: tuple[Row, ...] = ()
+    energy: tuple[Row, ...] = ()
+    phases: tuple[Row, ...] = ()
+    outlets: tuple[Row, ...] = ()
+    silent: frozenset[str] = frozenset()
+
+    def tells(self) -> bool:
+        """Tell whether the PDU said a total when its rows were looked up."""
+        return any(row.power and row.power.oid not in self.silent for row in self.total)
+
+    def oids(self) -> tuple[str, ...]:
+        """Return all that a reading asks for, each once."""
+        rows = (*self.total, *self.energy, *self.phases, *self.outlets)
+        return tuple(dict.fromkeys(oid for row in rows for oid in row.oids()))
+
+
+def layout_of(family: Family, walked: Answers) -> Layout:
+    """Return where this PDU says what: of each kind the first source that has a value in any row, else any rows."""
+    total, energy, phases, outlets = (_chosen(family, kind, walked) for kind in KINDS)
+    cells = (cell for row in (*total, *energy) for cell in row.cells())
+    silent = frozenset(cell.oid for cell in cells if value_of(family, cell, walked) is None)
+    return Layout(family, total, energy, phases, outlets, silent)
+
+
+def value_of(family: Family, cell: Cell, answers: Answers) -> float | None:
+    """Return the watts or joules of a cell, None where the PDU has none: below zero, a sign for none, no number."""
+    number = number_of(answers[cell.oid]) if cell.oid in answers else None
+    if number is None or number < 0 or number in family.no_value:
+        return None
+    return number * cell.step
+
+
+def _chosen(family: Family, kind: str, walked: Answers) -> tuple[Row, ...]:
+    offered = [rows for source in family.sources.get(kind, ()) if (rows := rows_of(source, walked))]
+    telling = (rows for rows in offered if any(_tells(family, row, walked) for row in rows))
+    return next(telling, offered[0] if offered else ())
+
+
+def _tells(family: Family, row: Row, walked: Answers) -> bool:
+    return any(value_of(family, cell, walked) is not None for cell in row.cells()[:1])

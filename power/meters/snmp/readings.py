@@ -1,0 +1,98 @@
+"""What a PDU answered, as readings: the total added up, phases, outlets with their nodes, and why one has no value."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from offpeak.machines.inventory import Pdu
+from power.meters.port import Reading
+from power.meters.snmp.answers import Answers, Nothing
+from power.meters.snmp.doubts import doubts
+from power.meters.snmp.layout import Layout, value_of
+from power.meters.snmp.rows import Cell, Row
+
+
+def readings_of(pdu: Pdu, layout: Layout, answers: Answers, at_unix_s: float, *, note: str = "") -> tuple[Reading, ...]:
+    """Return the total first, then phases and outlets; an outlet that has a node but no meter is there without a value.
+
+    `note` is told with the total, as is what speaks against it.
+    """
+    blank = Reading(pdu.name, "snmp", "total", None, at_unix_s)
+    phases = tuple(_part("phase", row, layout, answers, blank) for row in layout.phases)
+    nodes = dict(pdu.outlets)
+    outlets = tuple(_outlet(row, layout, answers, blank, nodes) for row in layout.outlets)
+    total = _total(layout, answers, blank)
+    why = "; ".join(filter(None, (note, total.why, *doubts(total, phases, outlets))))
+    return (replace(total, why=why), *phases, *outlets, *_unmetered(layout.outlets, blank, nodes))
+
+
+def _total(layout: Layout, answers: Answers, blank: Reading) -> Reading:
+    power_w, why = _sum(layout, answers)
+    return replace(
+        blank, power_w=power_w, energy_j=_energy_j(layout, answers), resolution_w=_coarsest(layout.total), why=why
+    )
+
+
+def _energy_j(layout: Layout, answers: Answers) -> float | None:
+    """Return the joules of all rows that had any when they were looked up; None unless each still has."""
+    cells = [row.energy for row in layout.energy if row.energy and row.energy.oid not in layout.silent]
+    energies_j = [value_of(layout.family, cell, answers) for cell in cells]
+    known_j = [energy_j for energy_j in energies_j if energy_j is not None]
+    return sum(known_j) if known_j and len(known_j) == len(cells) else None
+
+
+def _sum(layout: Layout, answers: Answers) -> tuple[float | None, str]:
+    """Return the watts of all rows: no sum without a row that had a value before; others are left out and told."""
+    if not layout.total:
+        return None, f"the PDU has none of the numbers from which family {layout.family.name} reads watts"
+    known_w: list[float] = []
+    lost: list[str] = []
+    never: list[str] = []
+    for row in layout.total:
+        power_w, why = _power(row, layout, answers)
+        if power_w is not None:
+            known_w.append(power_w)
+        else:
+            had_one = row.power and row.power.oid not in layout.silent
+            (lost if had_one else never).append(f"row {row.name}: {why}")
+    if lost or not known_w:
+        return None, "; ".join([*lost, *never])
+    return sum(known_w), f"added up without {'; '.join(never)}" if never else ""
+
+
+def _power(row: Row, layout: Layout, answers: Answers) -> tuple[float | None, str]:
+    if row.valid and answers.get(row.valid.oid) not in row.valid.values:
+        return None, "the PDU says that this sensor is not available"
+    if row.power is None:
+        return None, "the PDU has no such meter"
+    power_w = value_of(layout.family, row.power, answers)
+    return power_w, "" if power_w is not None else _why(row.power, answers)
+
+
+def _why(cell: Cell, answers: Answers) -> str:
+    answer = answers.get(cell.oid)
+    if isinstance(answer, Nothing):
+        return answer.why
+    return f"the PDU says {answer!r}, its sign for none" if answer is not None else "the PDU has no such OID"
+
+
+def _part(kind: str, row: Row, layout: Layout, answers: Answers, blank: Reading) -> Reading:
+    power_w, why = _power(row, layout, answers)
+    energy_j = value_of(layout.family, row.energy, answers) if row.energy else None
+    step_w = row.power.step if row.power else blank.resolution_w
+    part = f"{kind} {row.name}"
+    return replace(blank, part=part, power_w=power_w, energy_j=energy_j, resolution_w=step_w, why=why)
+
+
+def _outlet(row: Row, layout: Layout, answers: Answers, blank: Reading, nodes: Mapping[str, str]) -> Reading:
+    return replace(_part("outlet", row, layout, answers, blank), node=nodes.get(row.name))
+
+
+def _unmetered(rows: Iterable[Row], blank: Reading, nodes: Mapping[str, str]) -> Iterator[Reading]:
+    metered = {row.name for row in rows}
+    for outlet, node in nodes.items():
+        if outlet not in metered:
+            yield replace(blank, part=f"outlet {outlet}", node=node, why=f"the PDU measures no outlet {outlet}")
+
+
+def _coarsest(rows: Iterable[Row]) -> float:
+    return max((row.power.step for row in rows if row.power), default=1.0)

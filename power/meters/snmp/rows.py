@@ -1,0 +1,121 @@
+"""Looks up the rows of a family in what a PDU answered: which numbers there are, and how each is called."""
+
+import re
+from dataclasses import dataclass, replace
+
+from power.meters.snmp.answers import Answers, below, number_of
+from power.meters.snmp.family import Column, Condition, Naming, Source
+from power.meters.snmp.steps import step_of
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of a PDU: its OID, and the watts or joules of one step.
+
+    Where rows are found by name, `name_oid` has to say `name` still, else rows have moved.
+    """
+
+    oid: str
+    step: float
+    name_oid: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Check:
+    """An OID that has to say one of these for a row to count now."""
+
+    oid: str
+    values: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One part of a PDU: an outlet, a phase, or what adds up to the total."""
+
+    name: str
+    power: Cell | None = None
+    energy: Cell | None = None
+    valid: Check | None = None
+
+    def cells(self) -> tuple[Cell, ...]:
+        """Return its numbers."""
+        return tuple(cell for cell in (self.power, self.energy) if cell)
+
+    def oids(self) -> tuple[str, ...]:
+        """Return what has to be asked to read it."""
+        cells = self.cells()
+        names = (cell.name_oid for cell in cells if cell.name_oid)
+        return (*(cell.oid for cell in cells), *names, *((self.valid.oid,) if self.valid else ()))
+
+
+def rows_of(source: Source, walked: Answers) -> tuple[Row, ...]:
+    """Return the rows of a source, in the order of their index."""
+    powers = _cells(source.power, walked, "W") if source.power else {}
+    energies = _cells(source.energy, walked, "J") if source.energy else {}
+    return tuple(
+        Row(_name(source.naming, index, walked), powers.get(index), energies.get(index), _check(source, index, walked))
+        for index in sorted(powers | energies, key=_order)
+        if _counts(source.only, index, walked)
+    )
+
+
+def _cells(column: Column, walked: Answers, base: str) -> dict[str, Cell]:
+    """Return a column's cells by the index of their row."""
+    if column.like:
+        return _named_cells(column, column.like, walked, base)
+    after = f".{column.after}" if column.after else ""
+    rows = below(walked, column.oid)
+    found = (index.removesuffix(after) for index in rows if index.endswith(after))
+    return {index: _cell(column, f"{index}{after}", walked, base) for index in found}
+
+
+def _named_cells(column: Column, like: re.Pattern[str], walked: Answers, base: str) -> dict[str, Cell]:
+    """Return cells by the index before the last number, and what the name says: 2 and L1 as "2.L1"."""
+    cells = {}
+    for index, name in below(walked, column.names).items():
+        match = like.fullmatch(name) if isinstance(name, str) else None
+        if match and f"{column.oid}.{index}" in walked:
+            key = ".".join(filter(None, (index.rpartition(".")[0], *match.groups())))
+            cells[key] = replace(_cell(column, index, walked, base), name_oid=f"{column.names}.{index}", name=match[0])
+    return cells
+
+
+def _cell(column: Column, index: str, walked: Answers, base: str) -> Cell:
+    step = column.step
+    if column.digits:
+        step *= 10.0 ** -(number_of(walked.get(f"{column.digits}.{index}", 0)) or 0)
+    if column.scale:
+        scale = number_of(walked.get(f"{column.scale}.{index}", 1)) or 1
+        step *= scale if scale > 0 else -1 / scale
+    if column.units:
+        step *= step_of(str(walked.get(f"{column.units}.{index}", "")), base) or 1
+    return Cell(f"{column.oid}.{index}", step)
+
+
+def _counts(only: Condition | None, index: str, walked: Answers) -> bool:
+    said = walked.get(f"{only.oid}.{index}") if only else None
+    return only is None or said is None or said in only.values
+
+
+def _check(source: Source, index: str, walked: Answers) -> Check | None:
+    if not (source.valid and source.power):
+        return None
+    oid = ".".join(filter(None, (source.valid.oid, index, source.power.after)))
+    return Check(oid, source.valid.values) if oid in walked else None
+
+
+def _name(naming: Naming, index: str, walked: Answers) -> str:
+    parts = index.split(".")
+    own = str(walked.get(f"{naming.oid}.{index}", "")).strip() if naming.oid else ""
+    if not own:
+        chosen = [parts[part - 1] for part in naming.parts if part <= len(parts)]
+        own = ".".join(chosen or parts)
+    unit = str(walked.get(f"{naming.unit_oid}.{index}", "")) if naming.unit_oid else ""
+    if naming.unit is not None and naming.unit <= len(parts):
+        unit = parts[naming.unit - 1]
+    return own if unit in ("", str(naming.first_unit)) else f"{unit}.{own}"
+
+
+def _order(index: str) -> tuple[tuple[int, int | str], ...]:
+    return tuple((0, int(part)) if part.isdigit() else (1, part) for part in index.split("."))

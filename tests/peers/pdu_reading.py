@@ -1,0 +1,78 @@
+"""Reads PDUs the way the agent does, and holds what they said against what was worked out by hand."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from offpeak.machines.credential import Credential
+from offpeak.machines.inventory import Pdu
+from power.drivers.logins import Logins
+from power.meters.port import Reading
+from power.meters.snmp.agent import Patience
+from power.meters.snmp.engines import Engines
+from power.meters.snmp.pdu import SnmpPdu
+
+AT_UNIX_S = 1_700_000_000.0
+J_PER_KWH = 3.6e6
+SHORT = Patience(timeout_s=0.4, retries=0)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a PDU says: W and kWh in all, some of its parts, and the parts for which it has no value."""
+
+    total_w: float | None
+    kwh: float | None
+    parts_w: dict[str, float] = field(default_factory=dict)
+    parts_kwh: dict[str, float] = field(default_factory=dict)
+    none: tuple[str, ...] = ()
+    resolution_w: float = 1.0
+
+
+def login(folder: Path, community: str) -> Credential:
+    """Return a credential whose file holds that community or key."""
+    file = folder / f"{community}.password"
+    file.touch(mode=0o600)
+    file.write_text(f"{community}\n")
+    return Credential("pdu", password_file=file)
+
+
+def meter(pdu: Pdu, engines: Engines, *, logins: Logins | None = None, patience: Patience = SHORT) -> SnmpPdu:
+    """Return the meter of a PDU, whose clock stands still."""
+    return SnmpPdu(pdu, engines=engines, logins=logins or Logins(), patience=patience, clock=lambda: AT_UNIX_S)
+
+
+async def read_all(pdus: Sequence[Pdu]) -> list[tuple[Reading, ...] | BaseException]:
+    """Return what all PDUs say at once, or why one cannot be read."""
+    engines, logins = Engines(), Logins()
+    meters = [meter(pdu, engines, logins=logins, patience=Patience()) for pdu in pdus]
+    try:
+        return await asyncio.gather(*(each.read() for each in meters), return_exceptions=True)
+    finally:
+        for each in meters:
+            await each.close()
+
+
+def read(pdu: Pdu) -> dict[str, Reading]:
+    """Return what a PDU says once, by part."""
+    (said,) = asyncio.run(read_all([pdu]))
+    if isinstance(said, BaseException):
+        raise said
+    return {reading.part: reading for reading in said}
+
+
+def compare(said: dict[str, Reading], expected: Expected) -> None:
+    """Fail unless a PDU says what is expected, and why where it has no value."""
+    total = said["total"]
+    assert total.power_w == pytest.approx(expected.total_w)
+    assert total.energy_j == pytest.approx(expected.kwh if expected.kwh is None else expected.kwh * J_PER_KWH)
+    assert {part: said[part].power_w for part in expected.parts_w} == pytest.approx(expected.parts_w)
+    kwh = {part: (said[part].energy_j or 0) / J_PER_KWH for part in expected.parts_kwh}
+    assert kwh == pytest.approx(expected.parts_kwh)
+    silent = {part for part, reading in said.items() if reading.power_w is None}
+    assert silent == {*expected.none, *(("total",) if expected.total_w is None else ())}
+    assert all(said[part].why for part in silent)
+    assert total.resolution_w == expected.resolution_w

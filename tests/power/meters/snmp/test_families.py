@@ -1,0 +1,80 @@
+"""Every family on a recording of ours that holds its traps: what adds up, what must not, units, signs for none."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from pdu_reading import Expected, compare, login, read
+
+from offpeak.machines.inventory import Pdu
+from power.meters.snmp.family_file import bundled_names
+
+# By hand from the MIB and the recording.
+EXPECTED = {
+    # 10 W a step: 121 + 95; the old number is of one unit only.
+    "apc_chain": Expected(
+        2160,
+        2052.0,
+        {"phase 1": 400, "phase 2": 420, "phase 2.1": 950, "outlet 1": 401, "outlet 3": 399, "outlet 2.1": 480},
+        {"outlet 1": 650, "outlet 2.2": 50.4},
+        resolution_w=10,
+    ),
+    "apc_old": Expected(192, None, none=("phase 1",)),
+    # 1200 + 512.5 + 300: the second inlet is told in tenths, and so is its counter.
+    "raritan_linked": Expected(
+        2012.5,
+        5000 + 2500.0005 + 100,
+        {"phase 1.2": 410, "outlet 1": 700, "outlet 2.1": 301},
+        {"outlet 2": 2000},
+        none=("outlet 3",),
+    ),
+    "raritan_px1": Expected(580, 1234.567, {"outlet 1": 400, "outlet 2": 178}, {"outlet 1": 1000}),
+    "raritan_px1_before": Expected(575, None),
+    "eaton_chain": Expected(
+        2100,
+        8285.5,
+        {"phase 1.1": 500, "phase 1.1.1": 600, "outlet 1": 800, "outlet 1.1": 590},
+        {"outlet 2": 4100},
+        none=("outlet 1.2",),
+    ),
+    # 500 + 510 + 490, not their total of 1500 again.
+    "eaton_phases": Expected(1500, 8185.493, {"phase 1.3": 490}),
+    "eaton_legacy": Expected(905, None, {"outlet 1": 500}),
+    "sentry3_infeeds": Expected(
+        278, 550.6, {"phase AA": 147, "outlet AA1": 140}, {"outlet AA1": 250}, none=("phase AD", "outlet AC1")
+    ),
+    "sentry3_amperes": Expected(None, None),
+    "sentry4_cords": Expected(
+        3266, 17100.6, {"phase AA2": 570, "phase BA1": 300, "outlet AB1": 1260}, {"outlet AA1": 4500}
+    ),
+    "vertiv_aggregated": Expected(1517, 9484.0, {"phase 2": 499, "outlet 3": 495}, {"outlet 1": 5000}),
+    "schleifenbauer_bus": Expected(1570, 159, {"phase 3": 490, "phase 2.1": 70, "outlet 2.1": 68}, {"outlet 1": 50}),
+    # The bank rows, 119 and 100 W, are the same again.
+    "cyberpower_banks": Expected(219, 456.7, {"phase 1": 219, "outlet 1": 119}, {"outlet 2": 256.7}),
+    "cyberpower2_chain": Expected(1000, 1050.1, {"phase 2": 361, "outlet 3": 359}, {"outlet 1": 600}),
+    "enlogic_chain": Expected(1420, 52877.6, {"phase 2": 599, "phase 2.1": 300, "outlet 2.1": 299}),
+    # 2742 W and 1.25 kW; 2641.8 and 550 kWh.
+    "rittal_two_devices": Expected(
+        3992,
+        3191.8,
+        {"phase 2.L1": 1500, "outlet 2.1": 1490},
+        {"phase 2.L2": 1241.8, "outlet 2.1": 1399.9},
+        resolution_w=10,
+    ),
+    "hpe2": Expected(147, None, {"phase 1.1": 50, "outlet 1": 77, "outlet 1.1": 49}),
+    "hpe3": Expected(154, None, {"phase 2": 60, "outlet 1": 80}),
+    "dell": Expected(3790, 63013.9, {"phase 1": 3810, "outlet 2": 1754}, resolution_w=10),
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_says_what_its_mib_says(name: str, recorded: tuple[Sequence[str], int], tmp_path: Path) -> None:
+    (host,), port = recorded
+    compare(read(Pdu(name, host, "auto", login(tmp_path, name), port)), EXPECTED[name])
+
+
+def test_every_family_is_tried(repository: Path) -> None:
+    recordings = {file.stem for file in (repository / "tests" / "peers" / "snmprec").iterdir()}
+    assert set(EXPECTED) <= recordings
+    for family in bundled_names():
+        assert any(name.startswith(family) for name in EXPECTED), family
