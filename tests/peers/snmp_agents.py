@@ -17,6 +17,7 @@ AGENTS = "127.21.0."
 SNMPD_CONF = """\
 agentAddress udp:{host}:{port}
 rocommunity public 127.0.0.0/8
+sysServices 72
 {users}
 """
 
@@ -65,9 +66,7 @@ def snmpsim(recordings: Path, folder: Path, *, agents: int = 1) -> Iterator[tupl
     engine = ("--v3-engine-id", "auto", "--data-dir", recordings)
     endpoints = [f"--agent-udpv4-endpoint={host}:{port}" for host in hosts]
     command = (SIMULATOR, *owner, "--cache-dir", cache, "--logging-method=null", *engine, *endpoints)
-    with running(
-        *command, log=folder / "snmpsim.log", ready=lambda: is_bound(port), environment={"HOME": str(folder)}
-    ):
+    with running(*command, log=folder / "snmpsim.log", ready=lambda: is_bound(port), environment={"HOME": str(folder)}):
         yield hosts, port
 
 

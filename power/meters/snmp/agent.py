@@ -8,8 +8,6 @@ from typing import Any
 from pysnmp.error import PySnmpError
 from pysnmp.hlapi.v3arch.asyncio import (
     ContextData,
-    ObjectIdentity,
-    ObjectType,
     Udp6TransportTarget,
     UdpTransportTarget,
     bulk_cmd,
@@ -20,6 +18,7 @@ from pysnmp.hlapi.v3arch.asyncio import (
 from offpeak.errors import BadAnswer, NoAnswer
 from offpeak.machines.inventory import Pdu
 from power.meters.snmp.answers import NO_SUCH, Answer, Answers, Nothing
+from power.meters.snmp.asked import Asked
 from power.meters.snmp.complaints import TOO_BIG, complaint, is_missing, name_of
 from power.meters.snmp.engines import Engines, said_to
 from power.meters.snmp.login import Login
@@ -99,7 +98,7 @@ class Agent:
     async def _ask(self, login: Login, command: Any, oids: tuple[str, ...], *numbers: int) -> tuple[int, int, Any]:
         """Return error status, its index and what was found; DeviceError for what is no answer."""
         engine = self._engines.engine(login, self._user)
-        wanted = [ObjectType(ObjectIdentity(oid)) for oid in oids]
+        wanted = [Asked(oid) for oid in oids]
         try:
             target = await self._resolved()
             said = said_to(login)

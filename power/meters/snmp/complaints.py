@@ -46,5 +46,7 @@ def complaint(trouble: Any, device: str, host: str, login: Login) -> DeviceError
 
 def _silence(login: Login) -> str:
     if login.version == "3":
-        return "check address, port, firewall, and that SNMPv3 is enabled on the PDU"
+        return (
+            "a wrong privacy key may be answered with silence; check it, address, port, firewall, and SNMPv3 on the PDU"
+        )
     return "a wrong community is answered with silence too; check it, the address, port, firewall and allowed managers"

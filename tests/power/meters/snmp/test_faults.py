@@ -1,0 +1,264 @@
+"""What goes wrong with a PDU in service: silence, restarts, rows that go or move, errors for one number of many."""
+
+import asyncio
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from own_agent import OwnAgent, own_agent
+from pdu_reading import login, meter
+
+from offpeak.errors import BadInput, BadInventory, NoAnswer, NotSupported
+from offpeak.machines.credential import Credential
+from offpeak.machines.inventory import Pdu
+from power.meters.port import Reading
+from power.meters.snmp.agent import Patience
+from power.meters.snmp.engines import Engines
+from power.meters.snmp.pdu import SnmpPdu
+
+UPTIME = "1.3.6.1.2.1.1.3.0"
+RPDU2 = "1.3.6.1.4.1.318.1.1.26"
+POWER, ENERGY = f"{RPDU2}.4.3.1.5", f"{RPDU2}.4.3.1.9"
+OUTLETS = f"{RPDU2}.9.4.3.1"
+SCALAR = "1.3.6.1.4.1.318.1.1.12.1.16.0"
+
+
+def apc() -> dict[str, int | str]:
+    """One unit of 1200 W with two outlets."""
+    outlets = {
+        f"{OUTLETS}.{column}.{row}": value
+        for row, *values in ((1, 1, 1, 700, 10), (2, 1, 2, 500, 20))
+        for column, value in zip((2, 4, 7, 11), values, strict=True)
+    }
+    return {UPTIME: 1000, f"{POWER}.1": 120, f"{ENERGY}.1": 5000, **outlets}
+
+
+def serve(
+    folder: Path,
+    values: dict[str, int | str],
+    scenario: Callable[[OwnAgent, SnmpPdu], Awaitable[None]],
+    **others: object,
+) -> None:
+    async def run() -> None:
+        async with own_agent(values) as (agent, port):
+            words = {"family": "apc", "credential": login(folder, "public"), "port": port} | others
+            reader = meter(Pdu("pdu1", "127.0.0.1", **words), Engines())  # type: ignore[arg-type]
+            try:
+                await scenario(agent, reader)
+            finally:
+                await reader.close()
+
+    asyncio.run(run())
+
+
+async def total(reader: SnmpPdu) -> Reading:
+    return (await reader.read())[0]
+
+
+def test_rows_are_walked_once_and_then_asked_for_in_one_packet(tmp_path: Path) -> None:
+    async def scenario(agent: OwnAgent, reader: SnmpPdu) -> None:
+        await reader.read()
+        walks = agent.walks
+        for _ in range(3):
+            assert (await total(reader)).power_w == 1200
+        assert agent.walks == walks
+        assert agent.asked == [7, 7, 7, 7]
+
+    serve(tmp_path, apc(), scenario)
+
+
+def test_a_silent_pdu_is_told_and_found_again(tmp_path: Path) -> None:
+    async def scenario(agent: OwnAgent, reader: SnmpPdu) -> None:
+        assert (await total(reader)).power_w == 1200
+        agent.silent = True
+        with pytest.raises(NoAnswer, match="does not answer") as told:
+            await reader.read()
+        assert "wrong community" in told.value.hint
+        agent.silent = False
+        assert (await total(reader)).power_w == 1200
+
+    serve(tmp_path, apc(), scenario)
+
+
+def test_after_a_restart_rows_are_looked_up_again(tmp_path: Path) -> None:
+    async def scenario(agent: OwnAgent, reader: SnmpPdu) -> None:
+        await reader.read()
+        agent.values |= {UPTIME: 5, f"{POWER}.2": 30, f"{ENERGY}.1": 0, f"{ENERGY}.2": 0}
+        again = await total(reader)
+        assert (again.power_w, again.energy_j) == (1500, 0)
+        assert "restarted" in again.why
+        assert (await total(reader)).why == ""
+
+    serve(tmp_path, apc(), scenario)
+
+
+def test_outlets_that_move_keep_their_nodes(tmp_path: Path) -> None:
+    async def scenario(agent: OwnAgent, reader: SnmpPdu) -> None:
+        before = {reading.node: reading.power_w for reading in await reader.read()}
+        assert before["n1"] == 500
+        # The first outlet is gone, and what was row 2 is row 1 now.
+        for column in (2, 4, 7, 11):
+            agent.values[f"{OUTLETS}.{column}.1"] = agent.values.pop(f"{OUTLETS}.{column}.2")
+        readings = await reader.read()
+        assert "looked up again" in readings[0].why
+        assert {reading.node: reading.power_w for reading in readings}["n1"] == 500
+
+    serve(tmp_path, apc(), scenario, outlets=(("2", "n1"),))
+
+
+def test_a_node_at_an_outlet_without_a_meter_has_no_value(tmp_path: Path) -> None:
+    async def scenario(_: OwnAgent, reader: SnmpPdu) -> None:
+        (reading,) = [reading for reading in await reader.read() if reading.node == "n9"]
+        assert (reading.part, reading.power_w) == ("outlet 9", None)
+        assert "no outlet 9" in reading.why
+
+    serve(tmp_path, apc(), scenario, outlets=(("9", "n9"),))
+
+
+def test_a_row_that_loses_its_value_takes_the_total_with_it(tmp_path: Path) -> None:
+    async def scenario(agent: OwnAgent, reader: SnmpPdu) -> None:
+        assert (await total(reader)).power_w == 1500
+        agent.values[f"{POWER}.2"] = -1
+        partial = await total(reader)
+        assert (partial.power_w, "row 2" in partial.why) == (None, True)
+
+    serve(tmp_path, apc() | {f"{POWER}.2": 30}, scenario)
+
+
+def test_a_row_that_never_had_a_value_is_left_out_and_told(tmp_path: Path) -> None:
+    async def scenario(_: OwnAgent, reader: SnmpPdu) -> None:
+        partial = await total(reader)
+        assert (partial.power_w, "without row 2" in partial.why) == (1200, True)
+
+    serve(tmp_path, apc() | {f"{POWER}.2": -1}, scenario)
+
+
+@pytest.mark.parametrize(("said", "word"), [(0, "doubtful"), (12, "doubtful"), (1200, "doubtful"), (118, "")])
+def test_a_total_that_its_outlets_contradict_is_doubtful_and_not_hidden(tmp_path: Path, said: int, word: str) -> None:
+    async def scenario(_: OwnAgent, reader: SnmpPdu) -> None:
+        doubted = await total(reader)
+        assert doubted.power_w == 10 * said
+        assert doubted.why.partition(":")[0] == word
+
+    serve(tmp_path, apc() | {f"{POWER}.1": said}, scenario)
+
+
+def test_an_error_for_one_number_leaves_the_others(tmp_path: Path) -> None:
+    async def scenario(agent: OwnAgent, reader: SnmpPdu) -> None:
+        agent.broken = {f"{OUTLETS}.7.1"}
+        readings = {reading.part: reading for reading in await reader.read()}
+        assert readings["outlet 1"].power_w is None
+        assert "genErr" in readings["outlet 1"].why
+        assert readings["outlet 2"].power_w == 500
+        assert readings["total"].power_w == 1200
+
+    serve(tmp_path, apc(), scenario)
+
+
+def test_a_small_agent_is_asked_for_less_at_once(tmp_path: Path) -> None:
+    async def scenario(agent: OwnAgent, reader: SnmpPdu) -> None:
+        agent.limit = 2
+        assert (await total(reader)).power_w == 1200
+
+    serve(tmp_path, apc(), scenario)
+
+
+def test_v1_loses_no_number_to_one_that_is_missing(tmp_path: Path) -> None:
+    async def scenario(agent: OwnAgent, reader: SnmpPdu) -> None:
+        assert (await total(reader)).power_w == 1200
+        del agent.values[f"{ENERGY}.1"]
+        later = await total(reader)
+        assert (later.power_w, later.energy_j) == (1200, None)
+        assert "is gone" in later.why
+
+    serve(tmp_path, apc(), scenario, version="1")
+
+
+def test_the_old_number_serves_where_the_new_one_says_none(tmp_path: Path) -> None:
+    async def scenario(_: OwnAgent, reader: SnmpPdu) -> None:
+        old = await total(reader)
+        assert (old.power_w, old.resolution_w) == (192, 1)
+
+    serve(tmp_path, {UPTIME: 1, f"{POWER}.1": -1, SCALAR: 192}, scenario)
+
+
+def test_a_device_that_is_no_pdu_has_no_family(tmp_path: Path) -> None:
+    async def scenario(_: OwnAgent, reader: SnmpPdu) -> None:
+        with pytest.raises(NotSupported, match="no known family"):
+            await reader.read()
+
+    serve(tmp_path, {UPTIME: 1}, scenario, family="auto")
+
+
+def test_a_wrong_family_has_no_value_and_says_so(tmp_path: Path) -> None:
+    async def scenario(_: OwnAgent, reader: SnmpPdu) -> None:
+        assert "family enlogic" in (await total(reader)).why
+
+    serve(tmp_path, apc(), scenario, family="enlogic")
+
+
+def test_dead_pdus_hold_nobody(tmp_path: Path) -> None:
+    async def scenario(_: OwnAgent, reader: SnmpPdu) -> None:
+        with socket.socket(type=socket.SOCK_DGRAM) as deaf:
+            deaf.bind(("127.0.0.1", 0))
+            credential = login(tmp_path, "public")
+            engines = Engines()
+            dead = [
+                meter(Pdu(f"dead{i}", "127.0.0.1", "apc", credential, deaf.getsockname()[1]), engines)
+                for i in range(10)
+            ]
+            began = time.monotonic()
+            *silent, read = await asyncio.gather(*(each.read() for each in [*dead, reader]), return_exceptions=True)
+            assert time.monotonic() - began < 3
+            assert all(isinstance(each, NoAnswer) for each in silent)
+            assert isinstance(read, tuple)
+            for each in dead:
+                await each.close()
+
+    serve(tmp_path, apc(), scenario)
+
+
+def test_a_name_without_address_is_told(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        pdu = Pdu("pdu1", "no-such-host.invalid", "apc", login(tmp_path, "public"))
+        reader = meter(pdu, Engines(), patience=Patience(timeout_s=5))
+        with pytest.raises(NoAnswer, match="no address for no-such-host"):
+            await reader.read()
+        await reader.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_community_is_never_shown(tmp_path: Path) -> None:
+    async def scenario(agent: OwnAgent, reader: SnmpPdu) -> None:
+        agent.silent = True
+        with pytest.raises(NoAnswer) as told:
+            await reader.read()
+        assert "s3cret" not in f"{told.value} {told.value.hint} {told.value!r}"
+
+    serve(tmp_path, apc(), scenario, credential=login(tmp_path, "s3cret"))
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        ({"version": "4"}, "no version of SNMP"),
+        ({"version": "3"}, "has a user"),
+        ({"version": "3", "credential": Credential("pdu", "mon", authentication="SHA-1")}, "authentication"),
+        ({"version": "3", "credential": Credential("pdu", "mon", privacy="ROT13")}, "privacy"),
+    ],
+)
+def test_what_snmp_does_not_know_is_told(tmp_path: Path, words: dict[str, object], match: str) -> None:
+    async def scenario(_: OwnAgent, reader: SnmpPdu) -> None:
+        with pytest.raises(BadInventory, match=match):
+            await reader.read()
+
+    serve(tmp_path, apc(), scenario, **words)
+
+
+def test_an_unknown_family_is_told(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no family of PDUs") as told:
+        meter(Pdu("pdu1", "127.0.0.1", "enlogik", login(tmp_path, "public")), Engines())
+    assert "enlogic" in told.value.hint

@@ -1,0 +1,133 @@
+"""SNMPv3 against net-snmp's agent: every level and cipher, and keys that are wrong."""
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from needed_programs import need
+from pdu_reading import login, meter
+from snmp_agents import User, snmpd
+
+from offpeak.errors import AccessRefused, DeviceError, NoAnswer
+from offpeak.machines.credential import Credential
+from offpeak.machines.inventory import Pdu
+from power.drivers.logins import Logins
+from power.meters.port import Reading
+from power.meters.snmp.engines import Engines
+
+KEY, PRIVACY_KEY = "auth-key-12", "privacy-key-12"
+USERS = (
+    User("open"),
+    User("signed", "SHA", KEY),
+    User("old", "MD5", KEY, "AES", PRIVACY_KEY),
+    User("usual", "SHA", KEY, "AES", PRIVACY_KEY),
+    User("sha224", "SHA-224", KEY, "AES", PRIVACY_KEY),
+    User("sha256", "SHA-256", KEY, "AES-192", PRIVACY_KEY),
+    User("sha384", "SHA-384", KEY, "AES-256", PRIVACY_KEY),
+    User("sha512", "SHA-512", KEY, "AES-256", PRIVACY_KEY),
+)
+WRONG_DIGESTS = "1.3.6.1.6.3.15.1.1.5"
+FAMILY = '[[total]]\npower = {{ oid = "{}", unit = "W" }}\n'
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int]]:
+    need(["snmpd", "setpriv"], packages="snmpd")
+    with snmpd(tmp_path_factory.mktemp("snmpd"), USERS) as place:
+        yield place
+
+
+def pdu(folder: Path, place: tuple[str, int], credential: Credential, *, oid: str = "1.3.6.1.2.1.1.7") -> Pdu:
+    """Return a PDU whose watts are the number of services that snmpd says it has."""
+    family = folder / "own.toml"
+    family.write_text(FAMILY.format(oid))
+    host, port = place
+    return Pdu("pdu1", host, str(family), credential, port, "3" if credential.user else "2c")
+
+
+def credential_of(folder: Path, user: User, *, key: str | None = None, privacy_key: str | None = None) -> Credential:
+    key_file = login(folder, key or user.key).password_file if user.authentication else None
+    privacy_file = login(folder, privacy_key or user.privacy_key).password_file if user.privacy else None
+    return Credential("pdu", user.name, key_file, privacy_file, user.authentication or "SHA", user.privacy or "AES")
+
+
+async def read_each(pdus: Sequence[Pdu], logins: Logins) -> list[Reading | DeviceError]:
+    """Return the totals of PDUs that are read one after the other."""
+    engines = Engines()
+    said: list[Reading | DeviceError] = []
+    meters = [meter(each, engines, logins=logins) for each in pdus]
+    for each in meters:
+        try:
+            said.append((await each.read())[0])
+        except DeviceError as problem:
+            said.append(problem)
+    for each in meters:
+        await each.close()
+    return said
+
+
+@pytest.mark.parametrize("user", USERS, ids=lambda user: user.name)
+def test_every_level_and_cipher_is_understood(tmp_path: Path, agent: tuple[str, int], user: User) -> None:
+    (said,) = asyncio.run(read_each([pdu(tmp_path, agent, credential_of(tmp_path, user))], Logins()))
+    assert isinstance(said, Reading), said
+    assert said.power_w == 72
+
+
+@pytest.mark.parametrize(
+    ("user", "wrong"),
+    [
+        (USERS[3], {"key": "not-the-key-1"}),
+        (User("nobody", "SHA", KEY), {}),
+        (User("usual", "SHA-256", KEY, "AES", PRIVACY_KEY), {}),
+    ],
+    ids=["key", "user", "protocol"],
+)
+def test_what_is_wrong_is_refused_at_once(
+    tmp_path: Path, agent: tuple[str, int], user: User, wrong: dict[str, str]
+) -> None:
+    began = time.monotonic()
+    (said,) = asyncio.run(read_each([pdu(tmp_path, agent, credential_of(tmp_path, user, **wrong))], Logins()))
+    assert isinstance(said, AccessRefused), said
+    assert time.monotonic() - began < 1.5
+    assert not any(word in f"{said} {said.hint}" for word in (KEY, PRIVACY_KEY, "not-the-key"))
+
+
+def test_a_wrong_privacy_key_is_silence_and_the_hint_says_so(tmp_path: Path, agent: tuple[str, int]) -> None:
+    credential = credential_of(tmp_path, USERS[3], privacy_key="not-the-key-1")
+    (said,) = asyncio.run(read_each([pdu(tmp_path, agent, credential)], Logins()))
+    assert isinstance(said, NoAnswer)
+    assert "privacy key" in said.hint
+
+
+def wrong_digests(tmp_path: Path, agent: tuple[str, int]) -> float:
+    (said,) = asyncio.run(read_each([pdu(tmp_path, agent, login(tmp_path, "public"), oid=WRONG_DIGESTS)], Logins()))
+    assert isinstance(said, Reading), said
+    assert said.power_w is not None
+    return said.power_w
+
+
+def test_a_wrong_key_is_sent_once(tmp_path: Path, agent: tuple[str, int]) -> None:
+    before = wrong_digests(tmp_path, agent)
+    wrong = credential_of(tmp_path, USERS[3], key="not-the-key-2")
+    said = asyncio.run(read_each([pdu(tmp_path, agent, wrong)] * 3, Logins()))
+    assert all(isinstance(each, AccessRefused) for each in said)
+    assert wrong_digests(tmp_path, agent) == before + 1
+
+
+def test_two_keys_of_one_user_do_not_overwrite_each_other(tmp_path: Path, agent: tuple[str, int]) -> None:
+    right = pdu(tmp_path, agent, credential_of(tmp_path, USERS[3]))
+    wrong = pdu(tmp_path, agent, credential_of(tmp_path, USERS[3], key="not-the-key-3"))
+    said = asyncio.run(read_each([right, wrong, right], Logins()))
+    assert [isinstance(each, Reading) for each in said] == [True, False, True]
+
+
+def test_a_mended_key_is_tried_again(tmp_path: Path, agent: tuple[str, int]) -> None:
+    credential = credential_of(tmp_path, USERS[3], key="not-the-key-4")
+    logins = Logins()
+    (refused,) = asyncio.run(read_each([pdu(tmp_path, agent, credential)], logins))
+    assert credential.password_file
+    credential.password_file.write_text(KEY)
+    (said,) = asyncio.run(read_each([pdu(tmp_path, agent, credential)], logins))
+    assert (type(refused), type(said)) == (AccessRefused, Reading)
