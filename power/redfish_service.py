@@ -1,0 +1,203 @@
+"""One BMC's Redfish service: JSON asked for and sent over HTTPS, and what is wrong in the words of DeviceErrors.
+
+Requests block, so that each service has a thread of its own: a BMC that hangs holds no other.
+"""
+
+import asyncio
+import json
+import warnings
+from base64 import b64encode
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import requests
+from urllib3.exceptions import InsecureRequestWarning
+
+from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported, WrongDevice
+from offpeak.machines.credential import Credential
+from offpeak.machines.inventory import Machine
+from offpeak.machines.secret import Secret
+from power.drivers.logins import Logins
+
+ROOT = "/redfish/v1/"
+ENOUGH_BYTES = 4 * 1024 * 1024
+ABSENT = (404, 405, 501)
+
+Resource = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Answer:
+    status: int
+    body: bytes
+
+
+class RedfishService:
+    """Sends every request with user and password, which are nowhere kept; a request takes at most `timeout_s`."""
+
+    def __init__(self, machine: Machine, *, logins: Logins, timeout_s: float) -> None:
+        self._url = base_url(machine)
+        self.who = f"{machine.node}: BMC {self._url.partition('//')[2]}"
+        self._kind, self._verify = machine.hardware.name, machine.hardware.verify
+        self._credential = _credential(machine)
+        self._logins, self._timeout_s = logins, timeout_s
+        self._session: requests.Session | None = None
+        self._thread = ThreadPoolExecutor(1)
+
+    async def get(self, path: str) -> Resource:
+        """Return the resource; a DeviceError says what is wrong, NotSupported that there is none."""
+        answer = await self._ask("GET", path)
+        try:
+            resource = json.loads(answer.body)
+        except (ValueError, RecursionError):
+            resource = None
+        if not isinstance(resource, dict):
+            raise BadAnswer(f"{self.who}: no JSON object at {path}", hint="is that the address of a Redfish service?")
+        return resource
+
+    async def post(self, path: str, body: Resource) -> None:
+        """Send the body; errors as for `get`."""
+        await self._ask("POST", path, body)
+
+    async def close(self) -> None:
+        """Close the connection. The service may be used again."""
+        thread, self._thread = self._thread, ThreadPoolExecutor(1)
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+        thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _ask(self, method: str, path: str, body: Resource | None = None) -> _Answer:
+        if not path.startswith("/") or path.startswith("//"):
+            # Elsewhere is where the password must not go.
+            raise BadAnswer(f"{self.who}: leads us elsewhere: {path[:80]!r}", hint="its firmware may need an update")
+        secret = self._credential.password()
+
+        async def attempt() -> _Answer:
+            answer = await self._exchange(method, path, body, secret)
+            if answer.status in (401, 403):
+                hint = (
+                    f"mend user and password_file below [credentials.{self._credential.name}]; it may need more rights"
+                )
+                raise AccessRefused(f"{self.who}: refuses {method} {path} (HTTP {answer.status})", hint=hint)
+            return answer
+
+        answer = await self._logins.log_in(self._credential, self._url, attempt, secret=secret)
+        if not 200 <= answer.status < 300:
+            raise self._refusal(method, path, answer)
+        return answer
+
+    async def _exchange(self, method: str, path: str, body: Resource | None, secret: Secret) -> _Answer:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await loop.run_in_executor(self._thread, self._blocking, method, path, body, secret)
+        except (TimeoutError, requests.Timeout):
+            hint = f"is it up? try: curl -k {self._url}{ROOT}"
+            raise NoAnswer(f"{self.who}: no answer within {self._timeout_s:g} s", hint=hint) from None
+        except requests.RequestException as problem:
+            raise self._trouble(problem) from None
+
+    def _blocking(self, method: str, path: str, body: Resource | None, secret: Secret) -> _Answer:
+        if self._session is None:
+            self._session = self._new_session()
+        with self._session.request(
+            method,
+            self._url + path,
+            json=body,
+            headers={"Authorization": _basic(self._credential.user, secret)},
+            timeout=self._timeout_s,
+            allow_redirects=False,
+            stream=True,
+        ) as response:
+            return _Answer(response.status_code, _bounded(response))
+
+    def _new_session(self) -> requests.Session:
+        if isinstance(self._verify, Path) and not self._verify.exists():
+            hint = f"mend verify below [hardware.{self._kind}]"
+            raise BadInventory(f"{self._verify}: no such file of certificates", hint=hint)
+        if self._verify is False:
+            warnings.simplefilter("ignore", InsecureRequestWarning)
+        session = requests.Session()
+        # Neither ~/.netrc nor a proxy of the environment may come between.
+        session.trust_env = False
+        session.verify = str(self._verify) if isinstance(self._verify, Path) else self._verify
+        return session
+
+    def _trouble(self, problem: requests.RequestException) -> DeviceError:
+        if "CERTIFICATE_VERIFY_FAILED" in str(problem):
+            hint = (
+                f'below [hardware.{self._kind}] set verify = "/path/to/ca.pem", '
+                "or verify = false where nobody else is on that network"
+            )
+            return WrongDevice(f"{self.who}: its certificate is not trusted", hint=hint)
+        if isinstance(problem, requests.exceptions.SSLError):
+            return BadAnswer(f"{self.who}: TLS does not come about", hint=f"try: curl -vk {self._url}{ROOT}")
+        if isinstance(problem, requests.ConnectionError | requests.exceptions.ChunkedEncodingError):
+            return NoAnswer(f"{self.who}: cannot be reached", hint=f"try: curl -k {self._url}{ROOT}")
+        return BadAnswer(f"{self.who}: {type(problem).__name__}", hint=f"try: curl -k {self._url}{ROOT}")
+
+    def _refusal(self, method: str, path: str, answer: _Answer) -> DeviceError:
+        said = _extended_message(answer.body)
+        kind = NotSupported if answer.status in ABSENT else BadAnswer
+        message = f"{self.who}: HTTP {answer.status} to {method} {path}" + (f": {said}" if said else "")
+        return kind(message, hint=f"its own log may say more; try: curl -k {self._url}{ROOT}")
+
+
+def base_url(machine: Machine) -> str:
+    """Return "https://10.1.0.1" for the machine's BMC; an address with a scheme ("http://...") is taken as it is."""
+    bmc, port = machine.bmc, machine.hardware.port
+    if bmc is None:
+        raise BadInventory(f"{machine.node}: has no bmc", hint="add bmc = ... to its [[machines]]")
+    if "://" in bmc:
+        return bmc.rstrip("/")
+    host = f"[{bmc}]" if bmc.count(":") > 1 and not bmc.startswith("[") else bmc
+    return f"https://{host}" + (f":{port}" if port else "")
+
+
+def inside(value: Any, *keys: str) -> Any:
+    """Return what is below those keys of nested JSON objects, None where there is nothing."""
+    for key in keys:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(key)
+    return value
+
+
+def links(value: Any) -> tuple[str, ...]:
+    """Return the addresses of a list of links to resources, () if it is none."""
+    found = (inside(link, "@odata.id") for link in value) if isinstance(value, list) else ()
+    return tuple(link for link in found if isinstance(link, str))
+
+
+def _basic(user: str, secret: Secret) -> str:
+    return "Basic " + b64encode(user.encode() + b":" + secret.value).decode()
+
+
+def _credential(machine: Machine) -> Credential:
+    if machine.hardware.credential is None:
+        kind = machine.hardware.name
+        hint = f"set credential = ... below [hardware.{kind}]"
+        raise BadInventory(f"hardware.{kind}: has no credential for its BMCs", hint=hint)
+    return machine.hardware.credential
+
+
+def _bounded(response: requests.Response) -> bytes:
+    body = bytearray()
+    for chunk in response.iter_content(16_384):
+        body += chunk
+        if len(body) > ENOUGH_BYTES:
+            raise requests.RequestException("endless")
+    return bytes(body)
+
+
+def _extended_message(body: bytes) -> str:
+    try:
+        told = inside(json.loads(body), "error")
+    except (ValueError, RecursionError):
+        return ""
+    details = inside(told, "@Message.ExtendedInfo")
+    message = inside(details[0], "Message") if isinstance(details, list) and details else None
+    return " ".join(str(message or inside(told, "message") or "").split())[:200]

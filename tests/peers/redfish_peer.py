@@ -1,0 +1,123 @@
+"""A small Redfish service with what sushy-tools' emulator lacks: power metrics, refusals, garbage and silence."""
+
+import json
+import ssl
+import threading
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+SYSTEM, CHASSIS = "/redfish/v1/Systems/1", "/redfish/v1/Chassis/1U"
+RESET = f"{SYSTEM}/Actions/ComputerSystem.Reset"
+UUID = "92384634-2938-2342-8820-489239905423"
+
+
+def resources(power_state: str = "On") -> dict[str, Any]:
+    """A service of one system in one chassis that tells its power in both ways."""
+    allowed = {"target": RESET, "ResetType@Redfish.AllowableValues": ["On", "ForceOff", "GracefulShutdown"]}
+    return {
+        "/redfish/v1/": {"Systems": {"@odata.id": "/redfish/v1/Systems"}},
+        "/redfish/v1/Systems": {"Members": [{"@odata.id": SYSTEM}]},
+        SYSTEM: {
+            "Id": "1",
+            "Name": "n001",
+            "UUID": UUID.upper(),
+            "PowerState": power_state,
+            "Links": {"Chassis": [{"@odata.id": CHASSIS}]},
+            "Actions": {"#ComputerSystem.Reset": allowed},
+        },
+        CHASSIS: {
+            "Id": "1U",
+            "EnvironmentMetrics": {"@odata.id": f"{CHASSIS}/EnvironmentMetrics"},
+            "Power": {"@odata.id": f"{CHASSIS}/Power"},
+        },
+        f"{CHASSIS}/EnvironmentMetrics": {"PowerWatts": {"Reading": 374.5}, "EnergykWh": {"Reading": 10}},
+        f"{CHASSIS}/Power": {"PowerControl": [{"PowerConsumedWatts": 344}]},
+    }
+
+
+@dataclass
+class RedfishPeer:
+    """Answers with `resources`; one that is bytes is sent as it is, an int as that status, None never."""
+
+    url: str
+    closing: threading.Event
+    resources: dict[str, Any] = field(default_factory=resources)
+    login: str = "admin:secret"
+    asked: list[str] = field(default_factory=list)
+    resets: list[str] = field(default_factory=list)
+    on_reset: Callable[[str], None] = lambda _reset: None
+
+    def reply(self, method: str, path: str, authorization: str, body: bytes) -> tuple[int, bytes] | None:
+        self.asked.append(f"{method} {path}")
+        if b64decode(authorization.removeprefix("Basic ")).decode() != self.login:
+            return 401, b""
+        if method == "POST":
+            reset = json.loads(body)["ResetType"]
+            self.resets.append(reset)
+            self.resources[SYSTEM]["PowerState"] = "On" if reset == "On" else "Off"
+            self.on_reset(reset)
+            return 204, b""
+        found = self.resources.get(path, 404)
+        if found is None:
+            self.closing.wait(10)
+            return None
+        if isinstance(found, int):
+            return found, b'{"error": {"@Message.ExtendedInfo": [{"Message": "The\\nservice says no."}]}}'
+        return 200, found if isinstance(found, bytes) else json.dumps(found).encode()
+
+
+@contextmanager
+def redfish_peer(certificate: Path | None = None) -> Iterator[RedfishPeer]:
+    """Serve until the block ends; over TLS where a file with certificate and key is given."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        # One packet an answer: a second would wait for the first one's receipt.
+        wbufsize = 65_536
+
+        def do_GET(self) -> None:
+            self.answer("GET")
+
+        def do_POST(self) -> None:
+            self.answer("POST")
+
+        def answer(self, method: str) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            reply = peer.reply(method, self.path, self.headers.get("Authorization", ""), body)
+            if reply is None:
+                self.close_connection = True
+                return
+            with suppress(ConnectionError):
+                self.send_response_only(reply[0])
+                self.send_header("Content-Length", str(len(reply[1])))
+                self.end_headers()
+                self.wfile.write(reply[1])
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, *_: object) -> None:
+            """Clients that do not trust the certificate hang up: no news."""
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        scheme = "http"
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+            scheme = "https"
+        peer = RedfishPeer(f"{scheme}://127.0.0.1:{server.server_port}", threading.Event())
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield peer
+        peer.closing.set()
+        server.shutdown()
+        thread.join()

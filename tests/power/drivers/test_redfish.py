@@ -1,0 +1,301 @@
+"""Nodes switched by Redfish: an emulator whose systems change slowly, and a service with every fault."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from local_server import reserved_ports
+from own_certificate import write_certificate
+from redfish_peer import RESET, SYSTEM, UUID, RedfishPeer, redfish_peer
+from sushy_server import sushy, uuid
+
+from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported, WrongDevice
+from offpeak.machines.credential import Credential
+from offpeak.machines.inventory import Enrolled, Hardware, Machine
+from power.drivers.logins import Logins
+from power.drivers.port import Order, PowerState
+from power.drivers.redfish import RedfishDriver
+from power.redfish_service import base_url
+
+
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with sushy(tmp_path_factory.mktemp("sushy"), on=2, off=2) as url:
+        yield url
+
+
+@pytest.fixture
+def peer() -> Iterator[RedfishPeer]:
+    with redfish_peer() as peer:
+        yield peer
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Callable[..., Machine]:
+    def of(bmc: str, node: str = "n001", password: str = "secret", **more: Any) -> Machine:
+        file = tmp_path / "password"
+        file.write_text(password)
+        file.chmod(0o600)
+        hardware = Hardware("compute", "redfish", Credential("bmc", "admin", file), verify=more.pop("verify", True))
+        return Machine(node, hardware, bmc=bmc, **more)
+
+    return of
+
+
+def driver_of(machine: Machine, logins: Logins | None = None) -> RedfishDriver:
+    return RedfishDriver(machine, logins=logins or Logins(), timeout_s=5.0)
+
+
+def done(machine: Machine, act: Callable[[RedfishDriver], Awaitable[Any]], timeout_s: float = 5.0) -> Any:
+    async def run() -> Any:
+        driver = RedfishDriver(machine, logins=Logins(), timeout_s=timeout_s)
+        try:
+            return await act(driver)
+        finally:
+            await driver.close()
+
+    return asyncio.run(run())
+
+
+def trouble_of(machine: Machine, timeout_s: float = 5.0) -> DeviceError:
+    observed = done(machine, RedfishDriver.query, timeout_s)
+    assert observed.state is PowerState.UNKNOWN
+    return observed.trouble
+
+
+def test_an_emulated_system_goes_on_and_another_off_some_seconds_later(
+    emulator: str, machine: Callable[..., Machine]
+) -> None:
+    async def becomes(node: str, order: Order, goal: PowerState) -> bool:
+        driver = driver_of(machine(emulator, node))
+        await driver.send(order)
+        for _ in range(60):
+            await asyncio.sleep(0.25)
+            if (await driver.query()).state is goal:
+                return True
+        return False
+
+    async def both() -> list[bool]:
+        return await asyncio.gather(
+            becomes("n001", Order.SOFT_OFF, PowerState.OFF), becomes("n004", Order.ON, PowerState.ON)
+        )
+
+    assert asyncio.run(both()) == [True, True]
+
+
+def test_an_emulated_system_is_found_by_name_and_by_enrolled_uuid(
+    emulator: str, machine: Callable[..., Machine]
+) -> None:
+    assert done(machine(emulator, "n002"), RedfishDriver.identity) == uuid(2)
+    enrolled = Enrolled(uuid(3), (), "2026-11-21")
+    assert done(machine(emulator, "renamed", enrolled=enrolled), RedfishDriver.identity) == uuid(3)
+
+
+def test_nobody_is_switched_where_no_system_is_the_node(emulator: str, machine: Callable[..., Machine]) -> None:
+    with pytest.raises(BadAnswer, match="0 of its 4 systems are named n99"):
+        done(machine(emulator, "n99"), lambda driver: driver.send(Order.HARD_OFF))
+    with pytest.raises(WrongDevice, match="none of its 4 systems is the enrolled one"):
+        done(machine(emulator, enrolled=Enrolled("other", (), "2026-11-21")), RedfishDriver.identity)
+
+
+@pytest.mark.parametrize(
+    ("state", "order", "sent"),
+    [
+        ("On", Order.ON, []),
+        ("Off", Order.SOFT_OFF, []),
+        ("Off", Order.HARD_OFF, []),
+        ("Off", Order.ON, ["On"]),
+        ("On", Order.SOFT_OFF, ["GracefulShutdown"]),
+        ("On", Order.HARD_OFF, ["ForceOff"]),
+    ],
+)
+def test_an_order_is_sent_only_where_the_node_is_not_there(
+    peer: RedfishPeer, machine: Callable[..., Machine], state: str, order: Order, sent: list[str]
+) -> None:
+    peer.resources[SYSTEM]["PowerState"] = state
+    done(machine(peer.url), lambda driver: driver.send(order))
+    assert peer.resets == sent
+
+
+@pytest.mark.parametrize("state", ["PoweringOn", "PoweringOff", "Paused", None, 7, ["On"]])
+@pytest.mark.parametrize("order", [Order.ON, Order.HARD_OFF])
+def test_nothing_is_sent_while_the_state_is_not_known(
+    peer: RedfishPeer, machine: Callable[..., Machine], state: object, order: Order
+) -> None:
+    peer.resources[SYSTEM]["PowerState"] = state
+    assert "its power state is" in str(trouble_of(machine(peer.url)))
+    with pytest.raises(BadAnswer):
+        done(machine(peer.url), lambda driver: driver.send(order))
+    assert peer.resets == []
+
+
+def test_what_a_system_does_not_take_is_not_among_its_orders(
+    peer: RedfishPeer, machine: Callable[..., Machine]
+) -> None:
+    action = peer.resources[SYSTEM]["Actions"]["#ComputerSystem.Reset"]
+    action["ResetType@Redfish.AllowableValues"] = ["On", "ForceOff", "ForceRestart"]
+
+    async def asked(driver: RedfishDriver) -> frozenset[Order]:
+        await driver.query()
+        return driver.orders
+
+    assert done(machine(peer.url), asked) == {Order.ON, Order.HARD_OFF}
+    with pytest.raises(NotSupported, match=r"cannot be told soft_off$") as caught:
+        done(machine(peer.url), lambda driver: driver.send(Order.SOFT_OFF))
+    assert caught.value.hint == "it takes: hard_off, on"
+    with pytest.raises(NotSupported):
+        done(machine(peer.url), lambda driver: driver.send(Order.STANDBY))
+    del peer.resources[SYSTEM]["Actions"]
+    assert done(machine(peer.url), asked) == frozenset()
+    assert peer.resets == []
+
+
+def test_resets_may_be_listed_elsewhere_or_nowhere(peer: RedfishPeer, machine: Callable[..., Machine]) -> None:
+    async def asked(driver: RedfishDriver) -> frozenset[Order]:
+        await driver.query()
+        return driver.orders
+
+    action = {"target": RESET, "@Redfish.ActionInfo": f"{SYSTEM}/ResetActionInfo"}
+    peer.resources[SYSTEM]["Actions"]["#ComputerSystem.Reset"] = action
+    parameters = [{"Name": "Other", "AllowableValues": ["ForceOff"]}, {"Name": "ResetType", "AllowableValues": ["On"]}]
+    peer.resources[f"{SYSTEM}/ResetActionInfo"] = {"Parameters": parameters}
+    assert done(machine(peer.url), asked) == {Order.ON}
+    del action["@Redfish.ActionInfo"]
+    assert done(machine(peer.url), asked) == {Order.ON, Order.SOFT_OFF, Order.HARD_OFF}
+
+
+def test_the_identity_is_the_uuid(peer: RedfishPeer, machine: Callable[..., Machine]) -> None:
+    assert done(machine(peer.url), RedfishDriver.identity) == UUID
+    peer.resources[SYSTEM]["UUID"] = None
+    assert done(machine(peer.url), RedfishDriver.identity) is None
+
+
+def test_a_refused_password_is_tried_once(peer: RedfishPeer, machine: Callable[..., Machine]) -> None:
+    async def thrice() -> list[DeviceError | None]:
+        driver = driver_of(machine(peer.url, password="wrong"))
+        observed = [await driver.query() for _ in range(3)]
+        await driver.close()
+        return [each.trouble for each in observed]
+
+    troubles = asyncio.run(thrice())
+    assert all(isinstance(trouble, AccessRefused) for trouble in troubles)
+    assert len(peer.asked) == 1
+    assert not any("wrong" in f"{trouble} {trouble.hint}" for trouble in troubles if trouble)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_who_may_read_but_not_switch_does_not_try_again(
+    peer: RedfishPeer, machine: Callable[..., Machine], status: int
+) -> None:
+    peer.resources[SYSTEM] = status
+    trouble = trouble_of(machine(peer.url))
+    assert isinstance(trouble, AccessRefused)
+    assert str(trouble).endswith(f"refuses GET {SYSTEM} (HTTP {status})")
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "message"),
+    [
+        (500, BadAnswer, "HTTP 500 to GET /redfish/v1/: The service says no."),
+        (302, BadAnswer, "HTTP 302 to GET /redfish/v1/"),
+        (404, NotSupported, "HTTP 404 to GET /redfish/v1/"),
+        (b"<!DOCTYPE html>", BadAnswer, "no JSON object at /redfish/v1/"),
+        (b"[1]", BadAnswer, "no JSON object at /redfish/v1/"),
+        (b"\xff\xfe", BadAnswer, "no JSON object at /redfish/v1/"),
+        (b"{" + b" " * 5_000_000, BadAnswer, "RequestException"),
+        ({}, BadAnswer, "names no systems"),
+        ({"Systems": {"@odata.id": "@elsewhere.example/x"}}, BadAnswer, "leads us elsewhere"),
+        ({"Systems": {"@odata.id": "https://elsewhere.example/x"}}, BadAnswer, "leads us elsewhere"),
+        ({"Systems": {"@odata.id": "//elsewhere.example/x"}}, BadAnswer, "leads us elsewhere"),
+        (None, NoAnswer, "no answer within 0.5 s"),
+    ],
+)
+def test_faults_have_names(
+    peer: RedfishPeer, machine: Callable[..., Machine], answer: object, kind: type[DeviceError], message: str
+) -> None:
+    peer.resources["/redfish/v1/"] = answer
+    trouble = trouble_of(machine(peer.url), timeout_s=0.5)
+    assert type(trouble) is kind
+    assert message in str(trouble)
+    assert trouble.hint
+
+
+def test_nobody_there(machine: Callable[..., Machine]) -> None:
+    with reserved_ports(1) as (port,):
+        trouble = trouble_of(machine(f"http://127.0.0.1:{port}"))
+    assert isinstance(trouble, NoAnswer)
+    assert str(trouble) == f"n001: BMC 127.0.0.1:{port}: cannot be reached"
+
+
+def test_bmcs_that_hang_do_not_hold_the_others(peer: RedfishPeer, machine: Callable[..., Machine]) -> None:
+    peer.resources["/redfish/v1/"] = None
+
+    async def together() -> list[PowerState]:
+        logins = Logins()
+        with redfish_peer() as good:
+            await driver_of(machine(good.url), logins).query()
+            hanging = [RedfishDriver(machine(peer.url), logins=logins, timeout_s=2) for _ in range(20)]
+            asked = [asyncio.ensure_future(driver.query()) for driver in hanging]
+            await asyncio.sleep(0.1)
+            started = time.monotonic()
+            assert (await driver_of(machine(good.url), logins).query()).state is PowerState.ON
+            assert time.monotonic() - started < 1.5
+            return [(await each).state for each in asked]
+
+    assert set(asyncio.run(together())) == {PowerState.UNKNOWN}
+
+
+def test_neither_netrc_nor_proxies_come_between(
+    peer: RedfishPeer, machine: Callable[..., Machine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login other password other\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    assert done(machine(peer.url), RedfishDriver.query).state is PowerState.ON
+
+
+def test_a_certificate_is_checked_unless_the_inventory_says_otherwise(
+    machine: Callable[..., Machine], tmp_path: Path
+) -> None:
+    certificate = write_certificate(tmp_path / "bmc.pem", "127.0.0.1")
+    with redfish_peer(certificate) as peer:
+        bmc = peer.url.removeprefix("https://")
+        trouble = trouble_of(machine(bmc))
+        assert isinstance(trouble, WrongDevice)
+        assert 'below [hardware.compute] set verify = "/path/to/ca.pem"' in trouble.hint
+        assert peer.asked == []
+        for verify in (certificate, False):
+            assert done(machine(bmc, verify=verify), RedfishDriver.query).state is PowerState.ON
+        with pytest.raises(BadInventory, match="no such file of certificates"):
+            done(machine(bmc, verify=tmp_path / "none.pem"), RedfishDriver.query)
+
+
+def test_an_http_service_where_https_is_expected(peer: RedfishPeer, machine: Callable[..., Machine]) -> None:
+    trouble = trouble_of(machine(peer.url.removeprefix("http://")))
+    assert type(trouble) is BadAnswer
+    assert str(trouble).endswith("TLS does not come about")
+
+
+@pytest.mark.parametrize(
+    ("bmc", "port", "url"),
+    [
+        ("10.1.0.1", None, "https://10.1.0.1"),
+        ("10.1.0.1", 8443, "https://10.1.0.1:8443"),
+        ("n001-bmc:8443", None, "https://n001-bmc:8443"),
+        ("fd00::1", 8443, "https://[fd00::1]:8443"),
+        ("http://127.0.0.1:8000/", 8443, "http://127.0.0.1:8000"),
+    ],
+)
+def test_addresses_of_bmcs(bmc: str, port: int | None, url: str) -> None:
+    assert base_url(Machine("n001", Hardware("compute", port=port), bmc=bmc)) == url
+
+
+def test_a_node_without_bmc_or_credential_is_said() -> None:
+    with pytest.raises(BadInventory, match="n001: has no bmc"):
+        driver_of(Machine("n001", Hardware("compute")))
+    with pytest.raises(BadInventory, match=r"hardware\.compute: has no credential"):
+        driver_of(Machine("n001", Hardware("compute"), bmc="127.0.0.1"))

@@ -1,0 +1,117 @@
+"""What chassis say that they draw, in the newer way, the older way, or not at all."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redfish_peer import CHASSIS, SYSTEM, RedfishPeer, redfish_peer
+
+from offpeak.errors import BadAnswer, DeviceError, NoAnswer, NotSupported
+from offpeak.machines.credential import Credential
+from offpeak.machines.inventory import Hardware, Machine
+from power.drivers.logins import Logins
+from power.meters.port import Reading
+from power.meters.redfish import RedfishMeter
+
+METRICS, POWER = f"{CHASSIS}/EnvironmentMetrics", f"{CHASSIS}/Power"
+NOON = 1_795_219_200.0
+
+
+@pytest.fixture
+def peer() -> Iterator[RedfishPeer]:
+    with redfish_peer() as peer:
+        yield peer
+
+
+@pytest.fixture
+def meter(peer: RedfishPeer, tmp_path: Path) -> RedfishMeter:
+    file = tmp_path / "password"
+    file.write_text("secret")
+    file.chmod(0o600)
+    hardware = Hardware("compute", "redfish", Credential("bmc", "admin", file))
+    machine = Machine("n001", hardware, bmc=peer.url)
+    return RedfishMeter(machine, logins=Logins(), timeout_s=0.5, now=lambda: NOON)
+
+
+def read(meter: RedfishMeter) -> tuple[Reading, ...]:
+    async def once() -> tuple[Reading, ...]:
+        try:
+            return await meter.read()
+        finally:
+            await meter.close()
+
+    return asyncio.run(once())
+
+
+def test_the_newer_way_tells_power_and_energy(meter: RedfishMeter) -> None:
+    expected = Reading("n001", "redfish", "1U", power_w=374.5, at_unix_s=NOON, energy_j=3.6e7, node="n001")
+    assert read(meter) == (expected,)
+
+
+@pytest.mark.parametrize("newer", [404, {}, {"PowerWatts": None}, {"PowerWatts": {"Reading": None}}])
+def test_the_older_way_is_asked_where_the_newer_tells_nothing(
+    peer: RedfishPeer, meter: RedfishMeter, newer: Any
+) -> None:
+    peer.resources[METRICS] = newer
+    assert [(each.power_w, each.energy_j, each.why) for each in read(meter)] == [(344.0, None, "")]
+
+
+@pytest.mark.parametrize("none", [None, "344 W", True, -1, float("nan"), float("inf"), 10**400, {}])
+def test_no_value_is_never_zero(peer: RedfishPeer, meter: RedfishMeter, none: object) -> None:
+    peer.resources[METRICS] = {"PowerWatts": {"Reading": none}}
+    peer.resources[POWER] = {"PowerControl": [{"PowerConsumedWatts": none}]}
+    (reading,) = read(meter)
+    assert reading.power_w is None
+    assert reading.why.startswith("PowerControl[0].PowerConsumedWatts is ")
+    assert len(reading.why) < 100
+
+
+@pytest.mark.parametrize("power", [404, {}, {"PowerControl": []}, {"PowerControl": {"0": 1}}])
+def test_a_missing_part_says_why(peer: RedfishPeer, meter: RedfishMeter, power: Any) -> None:
+    peer.resources[METRICS] = 404
+    peer.resources[POWER] = power
+    assert [(each.power_w, each.why) for each in read(meter)] == [
+        (None, "PowerControl[0].PowerConsumedWatts is not there")
+    ]
+
+
+def test_zero_is_a_value(peer: RedfishPeer, meter: RedfishMeter) -> None:
+    peer.resources[METRICS] = {"PowerWatts": {"Reading": 0}}
+    assert [(each.power_w, each.why) for each in read(meter)] == [(0.0, "")]
+
+
+def test_only_chassis_of_the_system_count_and_those_that_measure(peer: RedfishPeer, meter: RedfishMeter) -> None:
+    sled, bay = "/redfish/v1/Chassis/Sled", "/redfish/v1/Chassis/Bay"
+    peer.resources[SYSTEM]["Links"]["Chassis"] += [{"@odata.id": sled}, {"@odata.id": bay}, "strange"]
+    peer.resources[sled] = {"Id": "Sled", "Power": {"@odata.id": f"{sled}/Power"}}
+    peer.resources[f"{sled}/Power"] = {"PowerControl": [{"PowerConsumedWatts": 90}]}
+    peer.resources[bay] = {"Id": "Bay"}
+    assert [(each.part, each.power_w) for each in read(meter)] == [("1U", 374.5), ("Sled", 90.0)]
+
+
+def test_a_service_without_any_meter_is_said(peer: RedfishPeer, meter: RedfishMeter) -> None:
+    peer.resources[CHASSIS] = {"Id": "1U"}
+    with pytest.raises(NotSupported, match="measures no power by Redfish"):
+        read(meter)
+
+
+@pytest.mark.parametrize(("answer", "kind"), [(None, NoAnswer), (500, BadAnswer), (b"<html>", BadAnswer)])
+def test_a_service_that_fails_gives_no_reading(
+    peer: RedfishPeer, meter: RedfishMeter, answer: Any, kind: type[DeviceError]
+) -> None:
+    peer.resources[METRICS] = answer
+    with pytest.raises(kind):
+        read(meter)
+
+
+def test_once_known_a_chassis_is_one_request(peer: RedfishPeer, meter: RedfishMeter) -> None:
+    async def twice() -> int:
+        await meter.read()
+        asked = len(peer.asked)
+        await meter.read()
+        await meter.close()
+        return len(peer.asked) - asked
+
+    assert asyncio.run(twice()) == 1
