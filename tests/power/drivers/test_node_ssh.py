@@ -1,0 +1,317 @@
+"""The few things that a node may be asked by ssh, and everything else that it must refuse."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+import pytest
+from fake_node import BOOT, FakeNode, fake_node, known_host, write_key
+from local_server import reserved_ports
+
+from offpeak.errors import AccessRefused, BadAnswer, BadInventory, NoAnswer, NotSupported, WrongDevice
+from offpeak.machines.credential import Credential
+from offpeak.machines.inventory import Enrolled, Hardware, Machine
+from power.drivers.logins import Logins
+from power.drivers.node_answers import Governors, NodeProbe
+from power.drivers.node_ssh import NodeSsh
+from power.drivers.port import Order, PowerState
+from power.drivers.ssh import SshDriver
+
+Act = Callable[[FakeNode, NodeSsh], Awaitable[Any]]
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    with reserved_ports(1) as (port,):
+        yield port
+
+
+@pytest.fixture
+def machine(tmp_path: Path, port: int) -> Machine:
+    credential = Credential("nodes", "root", key_file=tmp_path / "key", known_hosts=tmp_path / "known_hosts")
+    return Machine("n001", Hardware("compute", ssh=credential, ssh_port=port), ssh="127.0.0.1")
+
+
+@pytest.fixture
+def on_node(tmp_path: Path, machine: Machine, port: int) -> Callable[[Act], Any]:
+    """Does something with a running node and its client; before it, the node's tree and keys may be spoilt."""
+
+    def run(act: Act) -> Any:
+        async def there() -> Any:
+            async with fake_node(tmp_path, port) as node:
+                return await act(node, NodeSsh(machine, logins=Logins(), timeout_s=3.0))
+
+        return asyncio.run(there())
+
+    return run
+
+
+def test_a_node_says_what_it_is_and_can_do(on_node: Callable[[Act], Any]) -> None:
+    probe = on_node(lambda _node, ssh: ssh.probe())
+    assert probe == NodeProbe(
+        version="1",
+        boot_id=BOOT.format(1),
+        uptime_s=1234.56,
+        power_states=("freeze", "mem", "disk"),
+        mem_sleep=("s2idle", "deep"),
+        wake_clock=True,
+        wake_on_lan=(("eth0", "g"),),
+        governors=("performance", "powersave", "schedutil"),
+        governor="performance",
+    )
+    assert probe.can_stand_by
+
+
+@pytest.mark.parametrize("systemd", [False, True])
+def test_standby_arms_the_alarm_and_suspends_after_its_answer(on_node: Callable[[Act], Any], systemd: bool) -> None:
+    async def act(node: FakeNode, ssh: NodeSsh) -> None:
+        if systemd:
+            node.write("run/systemd/system/x", "")
+            node.write("usr/bin/systemctl", f'#!/bin/sh\n[ "$*" = suspend ] && echo mem >"{node.root}/sys/power/state"')
+        node.write("sys/power/mem_sleep", "[s2idle] deep\n")
+        assert await ssh.standby(600)
+        assert not node.asleep
+        await asyncio.sleep(1.3)
+        assert node.asleep
+        assert node.read("rtcwake.log") == "-m no -s 600\n"
+        assert node.read("sys/power/mem_sleep") == "deep\n"
+        with pytest.raises(NoAnswer, match="n001: no ssh at"):
+            await ssh.probe()
+
+    on_node(act)
+
+
+def test_a_node_without_an_alarm_clock_says_so(on_node: Callable[[Act], Any]) -> None:
+    async def act(node: FakeNode, ssh: NodeSsh) -> bool:
+        (node.root / "sys/class/rtc/rtc0/wakealarm").unlink()
+        return await ssh.standby(600)
+
+    assert on_node(act) is False
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "text", "kind", "message"),
+    [
+        ("sys/power/state", "freeze disk\n", NotSupported, "/sys/power/state has no mem"),
+        ("sys/power/state", "freeze memory\n", NotSupported, "/sys/power/state has no mem"),
+        ("sys/power/mem_sleep", "[s2idle]\n", NotSupported, "/sys/power/mem_sleep has no deep"),
+        ("proc/77/comm", "slurmstepd\n", BadAnswer, "standby: process 77 belongs to a job"),
+        ("proc/78/environ", "HOME=/\0PBS_JOBID=5.head\0A=b\0", BadAnswer, "standby: process 78 belongs to a job"),
+        ("proc/79/environ", "SLURM_JOB_ID=5\0", BadAnswer, "standby: process 79 belongs to a job"),
+        ("usr/sbin/rtcwake", "#!/bin/sh\nexit 1\n", BadAnswer, "rtcwake did not set the alarm"),
+    ],
+)
+def test_a_node_that_cannot_or_works_does_not_sleep(
+    on_node: Callable[[Act], Any], spoilt: str, text: str, kind: type[Exception], message: str
+) -> None:
+    async def act(node: FakeNode, ssh: NodeSsh) -> None:
+        node.write(spoilt, text)
+        with pytest.raises(kind, match=message) as caught:
+            await ssh.standby(600)
+        assert type(caught.value) is kind
+        assert caught.value.hint
+        assert not node.asleep
+
+    on_node(act)
+
+
+def test_words_that_only_look_like_a_job_do_not_keep_a_node_awake(on_node: Callable[[Act], Any]) -> None:
+    async def act(node: FakeNode, ssh: NodeSsh) -> None:
+        node.write("proc/77/comm", "slurmd\n")
+        node.write("proc/77/environ", "OLD=x SLURM_JOB_ID=5\0NOTE=PBS_JOBID\0")
+        await ssh.standby(600)
+
+    on_node(act)
+
+
+def test_a_job_that_comes_within_the_last_second_keeps_it_awake(on_node: Callable[[Act], Any]) -> None:
+    async def act(node: FakeNode, ssh: NodeSsh) -> None:
+        await ssh.standby(600)
+        node.write("proc/77/comm", "slurmstepd\n")
+        await asyncio.sleep(1.3)
+        assert not node.asleep
+        assert node.read("rtcwake.log") == "-m no -s 600\n-m disable\n"
+
+    on_node(act)
+
+
+def test_the_governor_of_all_processors_is_set(on_node: Callable[[Act], Any]) -> None:
+    async def act(node: FakeNode, ssh: NodeSsh) -> None:
+        one = "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor"
+        node.write(one, "schedutil\n")
+        assert await ssh.governor("powersave") == Governors("performance schedutil", "powersave")
+        assert node.read(one) == "powersave\n"
+        with pytest.raises(NotSupported, match="does not offer that governor"):
+            await ssh.governor("userspace")
+
+    on_node(act)
+
+
+SPIES = [
+    "",
+    "sh",
+    "probe ",
+    "probe; touch {mark}",
+    "probe\ntouch {mark}",
+    "standby 60; touch {mark}",
+    "standby 60\ntouch {mark}",
+    "standby $(touch {mark})",
+    "standby `touch {mark}`",
+    "standby 60 60",
+    "standby  60",
+    "standby",
+    "standby ",
+    "standby 0",
+    "standby 59",
+    "standby 060",
+    "standby 604801",
+    "standby -60",
+    "standby 6e1",
+    "standby 99999999999999999999",
+    "standby *",
+    "standby ٦٠٠",
+    "governor ../../../etc/passwd",
+    "governor powersave performance",
+    "governor powersave;touch {mark}",
+    "governor *",
+    "governor [a-z]*",
+    "governor POWERSAVE",
+    "governor ",
+    "governor -n",
+    "--root / probe",
+    "probe --root /",
+    "/bin/sh -c 'touch {mark}'",
+    "standby " + "6" * 100_000,
+    "governor " + "a" * 100_000 + "*",
+    "\x1b]0;title\x07",
+    "%n%s%d",
+]
+
+
+def test_nothing_else_is_done(on_node: Callable[[Act], Any], tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+
+    async def act(node: FakeNode, _ssh: NodeSsh) -> None:
+        before = {file: file.read_bytes() for file in node.root.rglob("*") if file.is_file()}
+        key, hosts = str(tmp_path / "key"), str(tmp_path / "known_hosts")
+        async with asyncssh.connect(
+            "127.0.0.1", node.port, username="root", client_keys=[key], known_hosts=hosts, config=None, agent_path=None
+        ) as connection:
+            for spy in SPIES:
+                done = await connection.run(spy.format(mark=mark) if "{mark}" in spy else spy)
+                # An offered name is all that a governor is; whatever else looks like one is not offered.
+                assert done.exit_status == 2, spy[:60]
+                assert done.stdout == ""
+                refusal = "offpeak-node: this key may only ask: probe, standby SECONDS, governor NAME, meters\n"
+                assert done.stderr == refusal, spy[:60]
+        await asyncio.sleep(1.2)
+        assert not node.asleep
+        assert before == {file: file.read_bytes() for file in node.root.rglob("*") if file.is_file()}
+
+    on_node(act)
+    assert not mark.exists()
+
+
+def test_a_wrong_key_is_tried_once(on_node: Callable[[Act], Any], tmp_path: Path) -> None:
+    async def act(_node: FakeNode, ssh: NodeSsh) -> None:
+        right = (tmp_path / "key").read_bytes()
+        write_key(asyncssh.generate_private_key("ssh-ed25519"), tmp_path / "key")
+        with pytest.raises(AccessRefused, match="n001: refuses the key") as caught:
+            await ssh.probe()
+        assert "authorized_keys" in caught.value.hint
+        for _ in range(2):
+            with pytest.raises(AccessRefused, match="not tried"):
+                await ssh.probe()
+        (tmp_path / "key").write_bytes(right)
+        assert (await ssh.probe()).version == "1"
+
+    on_node(act)
+
+
+def test_another_host_key_is_another_device(on_node: Callable[[Act], Any], tmp_path: Path, port: int) -> None:
+    async def act(node: FakeNode, ssh: NodeSsh) -> None:
+        for algorithm in ("ssh-ed25519", "ecdsa-sha2-nistp256"):
+            (tmp_path / "known_hosts").write_text(known_host(port, asyncssh.generate_private_key(algorithm)))
+            with pytest.raises(WrongDevice, match="its host key is not the one in") as caught:
+                await ssh.probe()
+            assert f"ssh-keygen -R '[127.0.0.1]:{port}' -f {tmp_path / 'known_hosts'}" in caught.value.hint
+        (tmp_path / "known_hosts").write_text("")
+        with pytest.raises(WrongDevice, match="has no host key of") as caught:
+            await ssh.probe()
+        assert f"ssh-keyscan -p {port} 127.0.0.1" in caught.value.hint
+        assert node.asked == []
+
+    on_node(act)
+
+
+def test_a_port_that_listens_and_says_nothing(machine: Machine, tmp_path: Path, port: int) -> None:
+    write_key(asyncssh.generate_private_key("ssh-ed25519"), tmp_path / "key")
+    (tmp_path / "known_hosts").write_text("")
+
+    with socket.create_server(("127.0.0.1", port)), pytest.raises(NoAnswer, match="n001: no ssh at"):
+        asyncio.run(NodeSsh(machine, logins=Logins(), timeout_s=0.3).probe())
+
+
+def test_what_an_older_script_answers_is_strange(on_node: Callable[[Act], Any]) -> None:
+    async def act(node: FakeNode, ssh: NodeSsh) -> None:
+        node.write("proc/sys/kernel/random/boot_id", "")
+        with pytest.raises(BadAnswer, match="n001: a strange answer"):
+            await ssh.probe()
+
+    on_node(act)
+
+
+def test_keys_and_known_hosts_are_needed_and_private(machine: Machine, tmp_path: Path) -> None:
+    def fails(message: str) -> None:
+        with pytest.raises(BadInventory, match=message) as caught:
+            asyncio.run(NodeSsh(machine, logins=Logins()).probe())
+        assert caught.value.hint
+
+    fails("known_hosts: no such file")
+    (tmp_path / "known_hosts").write_text("")
+    fails("key: cannot be read: No such file")
+    (tmp_path / "key").write_text("rubbish")
+    fails("no private key without a passphrase")
+    write_key(asyncssh.generate_private_key("ssh-ed25519"), tmp_path / "key")
+    (tmp_path / "key").chmod(0o640)
+    fails("others than its owner may read it")
+    for credential, message in (
+        (None, "hardware.compute: has no ssh"),
+        (Credential("nodes", "root"), "credentials.nodes: has no key_file"),
+        (Credential("nodes", "root", key_file=tmp_path / "key"), "credentials.nodes: has no known_hosts"),
+    ):
+        with pytest.raises(BadInventory, match=message):
+            NodeSsh(Machine("n001", Hardware("compute", ssh=credential)), logins=Logins())
+
+
+def test_the_driver_offers_standby_to_nodes_that_can(on_node: Callable[[Act], Any], machine: Machine) -> None:
+    async def act(node: FakeNode, _ssh: NodeSsh) -> None:
+        driver = SshDriver(machine, logins=Logins(), timeout_s=3.0, dead_man_s=700)
+        assert driver.orders == frozenset()
+        node.write("sys/power/mem_sleep", "[s2idle]\n")
+        assert (await driver.query()).state is PowerState.ON
+        with pytest.raises(NotSupported, match="n001: cannot be told standby by ssh"):
+            await driver.send(Order.STANDBY)
+        node.write("sys/power/mem_sleep", "s2idle [deep]\n")
+        assert (await driver.query()).state is PowerState.ON
+        assert driver.orders == {Order.STANDBY}
+        with pytest.raises(NotSupported):
+            await driver.send(Order.SOFT_OFF)
+        await driver.send(Order.STANDBY)
+        assert node.asked[-1] == "standby 700"
+        await asyncio.sleep(1.3)
+        observed = await driver.query()
+        assert observed.state is PowerState.UNKNOWN
+        assert isinstance(observed.trouble, NoAnswer)
+
+    on_node(act)
+
+
+def test_what_was_enrolled_is_offered_before_the_node_was_asked(machine: Machine, tmp_path: Path) -> None:
+    (tmp_path / "known_hosts").write_text("")
+    enrolled = Enrolled("guid", ("on", "standby"), "2026-11-21")
+    known = Machine("n001", machine.hardware, ssh="127.0.0.1", enrolled=enrolled)
+    assert SshDriver(known, logins=Logins()).orders == {Order.STANDBY}

@@ -1,0 +1,203 @@
+"""Standby is proven or not offered: nodes that really go away, and come back by packet, BMC, alarm, or never."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+import pytest
+from fake_node import ASLEEP_W, AWAKE_W, MAC, FakeNode, fake_node
+from local_server import reserved_ports
+from redfish_peer import SYSTEM, RedfishPeer, redfish_peer
+
+from offpeak.errors import AccessRefused, BadAnswer, NoAnswer, NotSupported
+from offpeak.machines.credential import Credential
+from offpeak.machines.inventory import Hardware, Machine, Rung
+from power.drivers.logins import Logins
+from power.drivers.node_ssh import NodeSsh
+from power.drivers.port import PowerDriver
+from power.drivers.redfish import RedfishDriver
+from power.drivers.wake_on_lan import WakeOnLan
+from power.standby import Parts, StandbyProof, prove_standby
+
+SPEED = 40.0
+RUNG = Rung("standby", ("bmc", "wol"), enter_patience_s=100, wake_patience_s=40, ceiling_w=25.0)
+
+Meter = Callable[[FakeNode], Callable[[], Awaitable[float | None]] | None]
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    with reserved_ports(1) as (port,):
+        yield port
+
+
+class Bench:
+    """Tests the standby of one node, forty times as fast as time passes."""
+
+    def __init__(self, folder: Path, port: int, bmc: RedfishPeer) -> None:
+        self.folder, self.port, self.bmc = folder, port, bmc
+        (folder / "password").touch(mode=0o600)
+        (folder / "password").write_text("secret")
+        self.node: FakeNode | None = None
+
+    def prove(
+        self,
+        rung: Rung = RUNG,
+        *,
+        watts: Meter = lambda node: node.watts,
+        spoil: Callable[[FakeNode], None] = lambda _node: None,
+        bmc_wakes: bool = False,
+        **faults: Any,
+    ) -> StandbyProof:
+        async def there() -> StandbyProof:
+            async with fake_node(self.folder, self.port, speed=SPEED, **faults) as node:
+                self.node = node
+                spoil(node)
+                self._wire(node, bmc_wakes)
+                machine = self._machine(node)
+                parts = Parts(
+                    NodeSsh(machine, logins=Logins(), timeout_s=1.0), rung, self._wakers(machine), watts(node)
+                )
+                return await prove_standby(
+                    parts, clock=lambda: time.monotonic() * SPEED, sleep=lambda s: asyncio.sleep(s / SPEED)
+                )
+
+        return asyncio.run(there())
+
+    def _wire(self, node: FakeNode, bmc_wakes: bool) -> None:
+        loop = asyncio.get_running_loop()
+        self.bmc.resources[SYSTEM]["PowerState"] = "Off" if bmc_wakes else "On"
+        self.bmc.on_reset = lambda _reset: loop.call_soon_threadsafe(lambda: asyncio.ensure_future(node.wake()))
+
+    def _machine(self, node: FakeNode) -> Machine:
+        bmc = Credential("bmc", "admin", self.folder / "password")
+        ssh = Credential("nodes", "root", key_file=self.folder / "key", known_hosts=self.folder / "known_hosts")
+        hardware = Hardware("compute", "redfish", bmc, ssh=ssh, ssh_port=self.port, rungs=(RUNG,))
+        return Machine("n001", hardware, bmc=self.bmc.url, ssh="127.0.0.1", mac=MAC, wol_via=node.via)
+
+    def _wakers(self, machine: Machine) -> dict[str, PowerDriver]:
+        return {"bmc": RedfishDriver(machine, logins=Logins(), timeout_s=1.0), "wol": WakeOnLan(machine)}
+
+
+@pytest.fixture
+def bench(tmp_path: Path, port: int) -> Iterator[Bench]:
+    with ExitStack() as stack:
+        yield Bench(tmp_path, port, stack.enter_context(redfish_peer()))
+
+
+def test_a_bmc_that_takes_a_sleeper_for_running_leaves_it_to_the_packet(bench: Bench) -> None:
+    proof = bench.prove()
+    assert proof.offered
+    assert (proof.woken_by, proof.by_power, proof.asleep_w) == ("wol", True, ASLEEP_W)
+    assert proof.notes == ("bmc: did not wake it within 40 s",)
+    assert proof.enter_s is not None
+    assert proof.wake_s is not None
+    # The node answers "ok", and sleeps a second of the real clock later.
+    assert SPEED <= proof.enter_s < 100
+    assert 0 <= proof.wake_s < 40
+    assert bench.bmc.resets == []
+
+
+def test_a_bmc_that_sees_the_sleep_wakes_it(bench: Bench) -> None:
+    proof = bench.prove(bmc_wakes=True)
+    assert proof.offered
+    assert (proof.woken_by, proof.notes) == ("bmc", ())
+    assert bench.bmc.resets == ["On"]
+
+
+def test_without_a_meter_or_a_ceiling_power_proves_nothing(bench: Bench) -> None:
+    proof = bench.prove(bmc_wakes=True, watts=lambda _node: None)
+    assert proof.offered
+    assert not proof.by_power
+    assert proof.notes == ("not proven by power: no meter told its power",)
+    proof = bench.prove(replace(RUNG, ceiling_w=None), bmc_wakes=True)
+    assert (proof.offered, proof.by_power, proof.asleep_w) == (True, False, ASLEEP_W)
+    assert proof.notes == ("not proven by power: the rung has no ceiling",)
+
+
+def test_a_meter_that_fails_is_no_proof(bench: Bench) -> None:
+    async def fails() -> float | None:
+        raise NoAnswer("pdu1: silent")
+
+    proof = bench.prove(bmc_wakes=True, watts=lambda _node: fails)
+    assert (proof.offered, proof.by_power, proof.asleep_w) == (True, False, None)
+
+
+def test_a_node_that_is_silent_but_hot_is_woken_and_not_offered(bench: Bench) -> None:
+    proof = bench.prove(bmc_wakes=True, asleep_w=AWAKE_W)
+    assert str(proof.trouble) == "n001: silent, but draws 212 W, above the ceiling of 25 W"
+    assert not proof.offered
+    assert proof.woken_by == "bmc"
+
+
+def test_a_node_that_boots_instead_of_waking_has_lost_its_standby(bench: Bench) -> None:
+    proof = bench.prove(bmc_wakes=True, boots_on_wake=True)
+    assert str(proof.trouble) == "n001: it rebooted: standby is lost"
+    assert (proof.offered, proof.woken_by) == (False, "bmc")
+
+
+def test_a_node_that_only_its_alarm_wakes_is_not_offered(bench: Bench) -> None:
+    proof = bench.prove(replace(RUNG, wake=("pdu",), wake_patience_s=20))
+    assert str(proof.trouble) == "n001: nothing but its own alarm clock woke it"
+    assert proof.notes == ("pdu: it has none",)
+    assert (proof.woken_by, proof.wake_s) == ("clock", None)
+
+
+def test_a_node_that_never_comes_back_is_said_and_never_cut(bench: Bench) -> None:
+    proof = bench.prove(replace(RUNG, wake_patience_s=20), bmc_wakes=True, never_wakes=True)
+    assert isinstance(proof.trouble, NoAnswer)
+    assert str(proof.trouble) == "n001: does not come back from standby"
+    assert "console" in proof.trouble.hint
+    assert proof.notes == ("bmc: did not wake it within 20 s", "wol: did not wake it within 20 s")
+    assert bench.bmc.resets == ["On"]
+
+
+def test_a_way_that_fails_is_noted_and_the_next_one_tried(bench: Bench) -> None:
+    bench.bmc.login = "admin:changed"
+    proof = bench.prove()
+    assert proof.offered
+    assert proof.woken_by == "wol"
+    assert "refuses GET /redfish/v1/ (HTTP 401)" in proof.notes[0]
+
+
+def test_a_node_that_stays_up_is_said(bench: Bench) -> None:
+    def no_suspend(node: FakeNode) -> None:
+        node.write("run/systemd/system/x", "")
+        node.write("usr/bin/systemctl", "#!/bin/sh\nexit 1\n")
+
+    proof = bench.prove(spoil=no_suspend)
+    assert str(proof.trouble) == "n001: still answers 100 s after it was to sleep"
+    assert (proof.enter_s, proof.wake_s) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "text", "kind", "message"),
+    [
+        ("sys/power/mem_sleep", "[s2idle]\n", NotSupported, "n001: offers no suspend to memory"),
+        ("proc/77/comm", "slurmstepd\n", BadAnswer, "n001: standby: process 77 belongs to a job"),
+    ],
+)
+def test_a_node_that_cannot_or_works_is_left_alone(
+    bench: Bench, spoilt: str, text: str, kind: type[Exception], message: str
+) -> None:
+    proof = bench.prove(spoil=lambda node: node.write(spoilt, text))
+    assert type(proof.trouble) is kind
+    assert str(proof.trouble) == message
+    assert bench.bmc.asked == []
+
+
+def test_a_refused_key_ends_the_test(bench: Bench) -> None:
+    other = asyncssh.generate_private_key("ssh-ed25519").export_public_key()
+    proof = bench.prove(spoil=lambda node: node.authorized_keys.write_bytes(other))
+    assert isinstance(proof.trouble, AccessRefused)
+
+
+def test_a_node_without_an_alarm_clock_is_warned_of(bench: Bench) -> None:
+    proof = bench.prove(bmc_wakes=True, spoil=lambda node: (node.root / "sys/class/rtc/rtc0/wakealarm").unlink())
+    assert proof.offered
+    assert proof.notes == ("it has no alarm clock: would nothing else wake it, it would sleep on",)
