@@ -1,0 +1,67 @@
+"""A virtual BMC: what its commands act on and tell of. `sim_backend.virtual.rmcp` is how it is spoken to."""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sim_backend.virtual.live_node import LiveNode
+
+CALLBACK, USER, OPERATOR, ADMINISTRATOR = 1, 2, 3, 4
+"""Privilege levels by their numbers on the wire: IPMI v2.0, table 13-11."""
+
+NAMESPACE = uuid.UUID("8d3f0c4e-52a6-5b0e-9c8c-0f1d4f0a7b61")
+
+
+@dataclass(frozen=True)
+class BmcUser:
+    """Somebody who may log in, up to a privilege level."""
+
+    password: bytes = field(repr=False)
+    privilege: int = ADMINISTRATOR
+
+
+@dataclass(frozen=True)
+class BmcFaults:
+    """What is wrong with a BMC: it says nothing, late or nonsense, does not do what it accepts, is somebody else."""
+
+    silent: bool = False
+    delay_s: float = 0.0
+    drops_commands: bool = False
+    guid: uuid.UUID | None = None
+    garbage: bool = False
+
+
+@dataclass
+class LoginCount:
+    """How many logins began, and how many of them were accepted."""
+
+    begun: int = 0
+    accepted: int = 0
+
+    @property
+    def failed(self) -> int:
+        """Those not accepted, or not yet: most clients give up without a word when the BMC's proof is not theirs."""
+        return self.begun - self.accepted
+
+
+@dataclass
+class VirtualBmc:
+    """The BMC of one node. `orders` are the chassis control commands that reached it, whatever became of them.
+
+    `restore_policy` is what it does when mains power returns (0 stay off, 1 as before, 2 on), `last_event` the bits of
+    table 28-3, and `identify` whether its light blinks: 0 no, 1 for a while, 2 until told otherwise.
+    """
+
+    node: LiveNode
+    users: Mapping[bytes, BmcUser]
+    faults: BmcFaults = BmcFaults()
+    logins: LoginCount = field(default_factory=LoginCount)
+    orders: list[int] = field(default_factory=list)
+    restore_policy: int = 1
+    last_event: int = 0
+    identify: int = 0
+
+    @property
+    def guid(self) -> uuid.UUID:
+        """Who it says it is; the same at every start for a node of that name."""
+        return self.faults.guid or uuid.uuid5(NAMESPACE, self.node.name)

@@ -1,0 +1,121 @@
+"""A virtual node: its power states by the durations and draws of its class, and the energy it took. Time is handed in.
+
+A node draws the same from one change to the next, so its energy is a sum of rectangles, and exact.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from offpeak.node_class import Depth, NodeClass, Transition
+from offpeak.node_states import ACTIVE, FAILED, OFF, asleep, coming_up, going_down
+
+Fate = Callable[[Transition], bool]
+"""Says of a transition that begins whether it will fail."""
+
+
+def never_fails(_: Transition) -> bool:
+    """The fate of a transition in a world without faults."""
+    return False
+
+
+@dataclass(frozen=True)
+class VirtualNode:
+    """A node as it is from `since_s` on, until it is told something or its transition ends at `until_s`.
+
+    `state` is a number of offpeak.node_states; `energy_j` is what it had taken at `since_s`. A transition that `fails`
+    ends in FAILED: the node hangs, switched on. `wakes_next` is an ON that waits for the shutdown to end; a BMC that
+    `drops_early_on` forgets it. `least_w` and `most_w` are its extremes before `since_s`.
+    """
+
+    node_class: NodeClass
+    since_s: float = 0.0
+    state: int = ACTIVE
+    until_s: float = math.inf
+    utilisation: float = 0.0
+    fails: bool = False
+    wakes_next: bool = False
+    drops_early_on: bool = True
+    energy_j: float = 0.0
+    least_w: float = math.inf
+    most_w: float = 0.0
+
+    @property
+    def power_w(self) -> float:
+        """What it draws now."""
+        if self.state == ACTIVE:
+            return self.node_class.running_w(self.utilisation)
+        return float(self.node_class.state_w()[self.state])
+
+    def energy_at(self, now_s: float) -> float:
+        """Return the energy [J] taken up to `now_s`, which is within its state."""
+        return self.energy_j + self.power_w * (now_s - self.since_s)
+
+
+def changed(
+    node: VirtualNode, at_s: float, *, state: int, until_s: float = math.inf, fails: bool = False
+) -> VirtualNode:
+    """Return the node in another state from `at_s` on; what it took before is counted."""
+    return replace(
+        node,
+        since_s=at_s,
+        state=state,
+        until_s=until_s,
+        fails=fails,
+        wakes_next=False,
+        energy_j=node.energy_at(at_s),
+        least_w=min(node.least_w, node.power_w),
+        most_w=max(node.most_w, node.power_w),
+    )
+
+
+def used(node: VirtualNode, utilisation: float, now_s: float) -> VirtualNode:
+    """Return the node with that utilisation, 0..1; it shows in the draw while the node is active."""
+    now = advance(node, now_s)
+    same_state = changed(now, now_s, state=now.state, until_s=now.until_s, fails=now.fails)
+    return replace(same_state, utilisation=utilisation, wakes_next=now.wakes_next)
+
+
+def advance(node: VirtualNode, now_s: float) -> VirtualNode:
+    """Return the node as it is at `now_s`: transitions that end until then have ended, each at its own time."""
+    while node.until_s <= now_s:
+        node = _arrived(node)
+    return node
+
+
+def depth_of(node: VirtualNode) -> Depth | None:
+    """Return the depth that the node is in, or on its way into or out of; None if it is up or hangs."""
+    if node.state in (ACTIVE, FAILED):
+        return None
+    return node.node_class.find_depth((node.state - going_down(0)) // (going_down(1) - going_down(0)))
+
+
+def is_powered(node: VirtualNode) -> bool:
+    """Tell whether the main power is on, as a BMC sees it: in standby and when off it is not."""
+    depth = depth_of(node)
+    return depth is None or node.state != asleep(depth.depth)
+
+
+def woken(node: VirtualNode, at_s: float, fate: Fate) -> VirtualNode:
+    """Return a node that sleeps on its way up."""
+    depth = depth_of(node)
+    if depth is None or node.state != asleep(depth.depth):
+        return node
+    return in_transition(node, at_s, coming_up(depth.depth), depth.leave, fate)
+
+
+def in_transition(node: VirtualNode, at_s: float, state: int, transition: Transition, fate: Fate) -> VirtualNode:
+    """Return the node in a state that ends when the transition does; `fate` says whether it fails."""
+    return changed(node, at_s, state=state, until_s=at_s + transition.duration_s, fails=fate(transition))
+
+
+def _arrived(node: VirtualNode) -> VirtualNode:
+    at_s, depth = node.until_s, depth_of(node)
+    if node.fails or depth is None:
+        return changed(node, at_s, state=FAILED)
+    if node.state == coming_up(depth.depth):
+        up = changed(node, at_s, state=ACTIVE)
+        # What ran before a boot does not run after it.
+        return replace(up, utilisation=0.0) if depth.depth == OFF else up
+    down = changed(node, at_s, state=asleep(depth.depth))
+    return woken(down, at_s, never_fails) if node.wakes_next else down

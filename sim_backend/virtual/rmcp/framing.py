@@ -1,0 +1,79 @@
+"""The outer layers of a datagram: RMCP, ASF's presence ping, and the session headers of IPMI 1.5 and 2.0."""
+
+import struct
+from dataclasses import dataclass
+
+IPMI_CLASS = b"\x06\x00\xff\x07"
+"""RMCP header of IPMI messages: version 1.0, no acknowledgement, class 7 (IPMI v2.0, table 13-1)."""
+ASF_CLASS = b"\x06\x00\xff\x06"
+
+IPMI, OPEN_REQUEST, OPEN_RESPONSE, RAKP1, RAKP2, RAKP3, RAKP4 = 0x00, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15
+"""Payload types of table 13-16."""
+
+ENCRYPTED, AUTHENTICATED = 0x80, 0x40
+RMCP_PLUS = 0x06
+HEADER_V20 = struct.Struct("<BBIIH")
+HEADER_V15 = struct.Struct("<BIIB")
+
+ASF_IANA = b"\x00\x00\x11\xbe"
+PING, PONG = 0x80, 0x40
+
+
+class Malformed(ValueError):
+    """A datagram that is not what it should be. Whoever sent it hears nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """A datagram of IPMI: `protection` are the bits ENCRYPTED and AUTHENTICATED, `plus` tells 2.0 from 1.5."""
+
+    payload_type: int
+    session_id: int
+    sequence: int
+    payload: bytes
+    protection: int = 0
+    plus: bool = True
+
+
+def read_packet(datagram: bytes) -> Packet:
+    """Return what a datagram of class IPMI carries; Malformed if it is none, or shorter than it says."""
+    if datagram[:4] != IPMI_CLASS or len(datagram) < 14:
+        raise Malformed("no IPMI")
+    return _read_v20(datagram[4:]) if datagram[4] == RMCP_PLUS else _read_v15(datagram[4:])
+
+
+def write_packet(packet: Packet) -> bytes:
+    """Return the datagram of a packet, up to the end of its payload: what follows is the session's."""
+    if not packet.plus:
+        return IPMI_CLASS + HEADER_V15.pack(0, 0, 0, len(packet.payload)) + packet.payload
+    kind = packet.payload_type | packet.protection
+    header = HEADER_V20.pack(RMCP_PLUS, kind, packet.session_id, packet.sequence, len(packet.payload))
+    return IPMI_CLASS + header + packet.payload
+
+
+def pong(datagram: bytes) -> bytes | None:
+    """Return the answer to an ASF presence ping (tables 13-6 and 13-7), None for any other datagram."""
+    if datagram[:4] != ASF_CLASS or datagram[4:8] != ASF_IANA or datagram[8:9] != bytes([PING]) or len(datagram) < 12:
+        return None
+    # IPMI is supported, ASF 1.0; no security extensions.
+    body = ASF_IANA + bytes(4) + b"\x81\x00" + bytes(6)
+    return ASF_CLASS + ASF_IANA + bytes([PONG, datagram[9], 0, len(body)]) + body
+
+
+def _read_v15(session: bytes) -> Packet:
+    kind, sequence, session_id, size = HEADER_V15.unpack_from(session)
+    payload = session[HEADER_V15.size : HEADER_V15.size + size]
+    # Sessions of IPMI 1.5 are not offered, so nothing of theirs is read.
+    if kind or session_id or len(payload) != size:
+        raise Malformed("a session of IPMI 1.5")
+    return Packet(IPMI, session_id, sequence, payload, plus=False)
+
+
+def _read_v20(session: bytes) -> Packet:
+    if len(session) < HEADER_V20.size:
+        raise Malformed("ends in its header")
+    _, kind, session_id, sequence, size = HEADER_V20.unpack_from(session)
+    payload = session[HEADER_V20.size : HEADER_V20.size + size]
+    if len(payload) != size:
+        raise Malformed("ends in its payload")
+    return Packet(kind & 0x3F, session_id, sequence, payload, kind & (ENCRYPTED | AUTHENTICATED))

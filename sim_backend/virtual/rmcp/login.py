@@ -1,0 +1,150 @@
+"""Logging in to a virtual BMC: Open Session and RAKP messages 1 to 4 (sections 13.17 to 13.24)."""
+
+import hmac
+import secrets
+import struct
+from dataclasses import dataclass
+
+from sim_backend.virtual.bmc import ADMINISTRATOR, CALLBACK, USER, BmcUser, VirtualBmc
+from sim_backend.virtual.rmcp.cipher_suites import SUITES, CipherSuite, keys_of
+from sim_backend.virtual.rmcp.framing import Malformed
+from sim_backend.virtual.rmcp.session import Session
+from sim_backend.virtual.rmcp.sessions import Sessions
+
+NO_RESOURCES, INVALID_SESSION = 0x01, 0x02
+INVALID_AUTHENTICATION, INVALID_INTEGRITY, INVALID_CONFIDENTIALITY, NO_SUITE = 0x04, 0x05, 0x10, 0x11
+INVALID_ROLE, UNAUTHORIZED_ROLE, UNAUTHORIZED_NAME, INVALID_CHECK = 0x09, 0x0A, 0x0D, 0x0F
+"""Status codes of table 13-15."""
+
+NAME_ONLY = 0x10
+"""Bit of the role in RAKP 1: the user is looked up by name, whatever the role."""
+
+ALGORITHM = struct.Struct("<BxxBBxxx")
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Where clients of a BMC log in."""
+
+    bmc: VirtualBmc
+    sessions: Sessions
+
+
+def open_session(desk: Desk, request: bytes, now_s: float) -> bytes:
+    """Return the response to an Open Session Request (tables 13-9 and 13-10)."""
+    if len(request) < 32:
+        raise Malformed("open session")
+    tag, asked, console_id = request[0], request[1] & 0x0F, request[4:8]
+    suite = _suite_of(_asked_algorithms(request))
+    if isinstance(suite, int):
+        return bytes([tag, suite, 0, 0]) + console_id
+    session = desk.sessions.open(int.from_bytes(console_id, "little"), suite, now_s)
+    if session is None:
+        return bytes([tag, NO_RESOURCES, 0, 0]) + console_id
+    granted = bytes([tag, 0, min(asked or ADMINISTRATOR, ADMINISTRATOR), 0])
+    chosen = b"".join(ALGORITHM.pack(kind, 8, number) for kind, number in enumerate(suite.algorithms))
+    return granted + console_id + session.managed_id.to_bytes(4, "little") + chosen
+
+
+def rakp_1(desk: Desk, request: bytes, now_s: float) -> bytes:
+    """Return RAKP message 2: who the BMC is, and its proof that it knows the user's password."""
+    if len(request) < 28 or len(request) < 28 + request[27]:
+        raise Malformed("RAKP 1")
+    tag, name = request[0], request[28 : 28 + request[27]]
+    session = _session(desk, request, now_s)
+    if session is None or session.keys is not None:
+        return bytes([tag, INVALID_SESSION, 0, 0]) + bytes(4)
+    if session.console_random != request[8:24]:
+        desk.bmc.logins.begun += 1
+        session.console_random, session.managed_random = request[8:24], secrets.token_bytes(16)
+    user = _allowed(desk.bmc, name, request[24])
+    if isinstance(user, int):
+        desk.sessions.close(session.managed_id)
+        return bytes([tag, user, 0, 0]) + _console_id(session)
+    session.user, session.asked = name, request[24:25]
+    session.limit = min(request[24] & 0x0F, user.privilege)
+    guid = guid_bytes(desk.bmc)
+    proof = session.suite.code(user.password, _ids(session), _randoms(session), guid, _role_and_name(session))
+    return bytes([tag, 0, 0, 0]) + _console_id(session) + session.managed_random + guid + proof
+
+
+def rakp_3(desk: Desk, request: bytes, now_s: float) -> bytes | None:
+    """Return RAKP message 4, which opens the session if the client knows the password; None if it gave up."""
+    if len(request) < 8:
+        raise Malformed("RAKP 3")
+    tag, status = request[0], request[1]
+    session = _session(desk, request, now_s)
+    if session is None or not session.asked:
+        return None if status else bytes([tag, INVALID_SESSION, 0, 0]) + bytes(4)
+    password = desk.bmc.users[session.user].password
+    expected = session.suite.code(password, session.managed_random, _console_id(session), _role_and_name(session))
+    if status or not hmac.compare_digest(request[8:], expected):
+        desk.sessions.close(session.managed_id)
+        return None if status else bytes([tag, INVALID_CHECK, 0, 0]) + _console_id(session)
+    session.heard_s = now_s
+    return bytes([tag, 0, 0, 0]) + _console_id(session) + _established(desk, session, password)
+
+
+def guid_bytes(bmc: VirtualBmc) -> bytes:
+    """Return the GUID as it is sent, least significant byte first (section 20.8)."""
+    return bmc.guid.bytes[::-1]
+
+
+def _established(desk: Desk, session: Session, password: bytes) -> bytes:
+    """Give the session its keys, count it, and return the BMC's proof."""
+    key = session.suite.code(password, _randoms(session), _role_and_name(session))
+    if session.keys is None:
+        desk.bmc.logins.accepted += 1
+        session.privilege = min(USER, session.limit)
+    session.keys = keys_of(session.suite, key)
+    managed_id = session.managed_id.to_bytes(4, "little")
+    proof = session.suite.code(key, session.console_random, managed_id, guid_bytes(desk.bmc))
+    return proof[: session.suite.check_bytes]
+
+
+def _asked_algorithms(request: bytes) -> tuple[int, int, int]:
+    authentication, integrity, confidentiality = (ALGORITHM.unpack_from(request, at)[2] for at in (8, 16, 24))
+    return authentication, integrity, confidentiality
+
+
+def _suite_of(asked: tuple[int, int, int]) -> CipherSuite | int:
+    """Return the suite of those algorithms, or the status code that says why there is none."""
+    known = [set(numbers) for numbers in zip(*(suite.algorithms for suite in SUITES), strict=True)]
+    for number, numbers, status in zip(
+        asked, known, (INVALID_AUTHENTICATION, INVALID_INTEGRITY, INVALID_CONFIDENTIALITY), strict=True
+    ):
+        if number not in numbers:
+            return status
+    return next((suite for suite in SUITES if suite.algorithms == asked), NO_SUITE)
+
+
+def _allowed(bmc: VirtualBmc, name: bytes, role: int) -> BmcUser | int:
+    """Return the user, or the status code that says why he may not log in in that role."""
+    user, level = bmc.users.get(name), role & 0x0F
+    if user is None:
+        return UNAUTHORIZED_NAME
+    if not CALLBACK <= level <= ADMINISTRATOR:
+        return INVALID_ROLE
+    if level > user.privilege:
+        return UNAUTHORIZED_ROLE if role & NAME_ONLY else UNAUTHORIZED_NAME
+    return user
+
+
+def _session(desk: Desk, request: bytes, now_s: float) -> Session | None:
+    return desk.sessions.find(int.from_bytes(request[4:8], "little"), now_s)
+
+
+def _console_id(session: Session) -> bytes:
+    return session.console_id.to_bytes(4, "little")
+
+
+def _ids(session: Session) -> bytes:
+    return _console_id(session) + session.managed_id.to_bytes(4, "little")
+
+
+def _randoms(session: Session) -> bytes:
+    return session.console_random + session.managed_random
+
+
+def _role_and_name(session: Session) -> bytes:
+    return session.asked + bytes([len(session.user)]) + session.user

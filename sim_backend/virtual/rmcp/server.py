@@ -1,0 +1,105 @@
+"""A virtual BMC at its address: one datagram comes, at most one goes back."""
+
+import asyncio
+import time
+from dataclasses import replace
+from typing import cast
+
+from sim_backend.virtual.bmc import VirtualBmc
+from sim_backend.virtual.rmcp.call import Call
+from sim_backend.virtual.rmcp.commands import answer
+from sim_backend.virtual.rmcp.framing import (
+    IPMI,
+    OPEN_REQUEST,
+    OPEN_RESPONSE,
+    RAKP1,
+    RAKP2,
+    RAKP3,
+    RAKP4,
+    Malformed,
+    Packet,
+    pong,
+    read_packet,
+    write_packet,
+)
+from sim_backend.virtual.rmcp.login import Desk, open_session, rakp_1, rakp_3
+from sim_backend.virtual.rmcp.message import read_request, write_answer
+from sim_backend.virtual.rmcp.session import Session, opened, sealed
+from sim_backend.virtual.rmcp.sessions import Sessions
+
+Address = tuple[str, int]
+
+LOGIN_STEPS = {
+    OPEN_REQUEST: (open_session, OPEN_RESPONSE),
+    RAKP1: (rakp_1, RAKP2),
+    RAKP3: (rakp_3, RAKP4),
+}
+"""What answers each message of a login, and the type of that answer."""
+
+
+def reply_to(desk: Desk, datagram: bytes, now_s: float) -> bytes | None:
+    """Return the datagram that answers another, None if nothing does; `now_s` is any clock that sessions go by."""
+    try:
+        return pong(datagram) or _reply(desk, datagram, now_s)
+    except Malformed:
+        return None
+
+
+class BmcServer(asyncio.DatagramProtocol):
+    """Serves one virtual BMC."""
+
+    def __init__(self, bmc: VirtualBmc) -> None:
+        self.desk = Desk(bmc, Sessions())
+        self._transport: asyncio.DatagramTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the way out."""
+        self._transport = cast(asyncio.DatagramTransport, transport)
+
+    def datagram_received(self, data: bytes, addr: Address) -> None:
+        """Answer, as the BMC's faults let it."""
+        faults = self.desk.bmc.faults
+        if faults.silent:
+            return
+        reply = reply_to(self.desk, data, time.monotonic())
+        if reply is not None:
+            asyncio.get_running_loop().call_later(faults.delay_s, self._send, reply, addr)
+
+    def _send(self, reply: bytes, addr: Address) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.sendto(reply, addr)
+
+
+async def serve(bmc: VirtualBmc, host: str, port: int) -> asyncio.DatagramTransport:
+    """Serve a BMC until the transport that is returned is closed; OSError if the address cannot be had."""
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.create_datagram_endpoint(lambda: BmcServer(bmc), local_addr=(host, port))
+    return transport
+
+
+def _reply(desk: Desk, datagram: bytes, now_s: float) -> bytes | None:
+    packet = read_packet(datagram)
+    if packet.payload_type in LOGIN_STEPS:
+        step, kind = LOGIN_STEPS[packet.payload_type]
+        payload = step(desk, packet.payload, now_s)
+        return None if payload is None else write_packet(Packet(kind, 0, 0, payload))
+    if packet.session_id:
+        return _in_session(desk, datagram, packet, now_s)
+    if packet.payload_type != IPMI or packet.protection:
+        raise Malformed("outside of a session")
+    return write_packet(replace(packet, sequence=0, payload=_answered(desk, None, packet.payload)))
+
+
+def _in_session(desk: Desk, datagram: bytes, packet: Packet, now_s: float) -> bytes:
+    session = desk.sessions.find(packet.session_id, now_s)
+    if session is None or session.keys is None:
+        raise Malformed("no such session")
+    message = opened(session, session.keys, datagram, packet)
+    session.heard_s = now_s
+    return sealed(session, session.keys, _answered(desk, session, message))
+
+
+def _answered(desk: Desk, session: Session | None, message: bytes) -> bytes:
+    request = read_request(message)
+    call = Call(desk.bmc, desk.sessions, session, request.data)
+    return write_answer(request, answer(call, request.function, request.command))

@@ -1,0 +1,151 @@
+"""A virtual PDU at its address: SNMP v1, v2c and v3 with authentication and privacy, read only."""
+
+import asyncio
+import time
+import uuid
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import Any
+
+from pysnmp.carrier.asyncio.dgram.udp import DOMAIN_NAME, UdpTransport
+from pysnmp.entity import config
+from pysnmp.entity.engine import SnmpEngine
+from pysnmp.entity.rfc3413.cmdrsp import (
+    BulkCommandResponder,
+    GetCommandResponder,
+    NextCommandResponder,
+    SetCommandResponder,
+)
+from pysnmp.entity.rfc3413.context import SnmpContext
+from pysnmp.proto.rfc1902 import Integer32, ObjectIdentifier, OctetString, TimeTicks
+from pysnmp.proto.rfc1905 import endOfMibView, noSuchInstance
+from pysnmp.smi.error import NotWritableError
+
+from sim_backend.virtual.apc_rows import UPTIME, Oid, Rows, Value, apc_rows
+from sim_backend.virtual.bmc import NAMESPACE
+from sim_backend.virtual.pdu import VirtualPdu
+
+V1, V2C, V3 = 1, 2, 3
+EVERYTHING = (1, 3, 6)
+APC_ENGINE = b"\x80\x00\x01\x3e\x05"
+"""How engine identities of that maker begin (RFC 3411, section 5)."""
+BOOTS_SINCE_UNIX_S = 1_700_000_000
+AUTHENTICATIONS = {"SHA": config.USM_AUTH_HMAC96_SHA, "SHA-256": config.USM_AUTH_HMAC192_SHA256}
+
+
+@dataclass(frozen=True)
+class SnmpUser:
+    """A user of SNMPv3: `authentication` is SHA or SHA-256, privacy is AES-128."""
+
+    name: str
+    authentication: str
+    password: str = field(repr=False)
+    privacy_password: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class PduLogins:
+    """Who may read a PDU: whoever knows the community, and users of SNMPv3."""
+
+    community: str = field(repr=False)
+    users: tuple[SnmpUser, ...] = ()
+
+
+class SnmpAgent:
+    """Answers for one PDU from `start` until `close`."""
+
+    def __init__(self, pdu: VirtualPdu, logins: PduLogins) -> None:
+        self._pdu = pdu
+        self._engine = SnmpEngine()
+        _name(self._engine, pdu.name)
+        _admit(self._engine, logins)
+        context = SnmpContext(self._engine)
+        context.unregister_context_name(b"")
+        context.register_context_name(b"", _Objects(apc_rows(pdu)))
+        for responder in (GetCommandResponder, NextCommandResponder, BulkCommandResponder, SetCommandResponder):
+            responder(self._engine, context)
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen; OSError if the address cannot be had."""
+        transport = UdpTransport()
+        loop = asyncio.get_running_loop()
+        await loop.create_datagram_endpoint(lambda: _Gate(self._pdu, transport), local_addr=(host, port))
+        config.add_transport(self._engine, DOMAIN_NAME, transport)
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._engine.close_dispatcher()
+
+
+class _Gate(asyncio.DatagramProtocol):
+    """Lets nothing through to pysnmp while the PDU is silent."""
+
+    def __init__(self, pdu: VirtualPdu, transport: Any) -> None:
+        self._pdu = pdu
+        self._behind = transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._behind.connection_made(transport)
+
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        if not self._pdu.faults.silent:
+            self._behind.datagram_received(data, addr)
+
+
+class _Objects:
+    """Looks up objects for pysnmp's responders. `acFun` says whether whoever asks may read at all."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._oids = sorted(rows)
+
+    def read_variables(self, *asked: Any, **context: Any) -> list[Any]:
+        _check(asked, context)
+        return [(name, self._value(tuple(name))) for name, _ in asked]
+
+    def read_next_variables(self, *asked: Any, **context: Any) -> list[Any]:
+        _check(asked, context)
+        return [self._next(tuple(name)) for name, _ in asked]
+
+    def write_variables(self, *asked: Any, **_: Any) -> list[Any]:
+        raise NotWritableError(name=asked[0][0], idx=0)
+
+    def _value(self, oid: Oid) -> Any:
+        return _typed(oid, self._rows[oid]()) if oid in self._rows else noSuchInstance
+
+    def _next(self, oid: Oid) -> tuple[Any, Any]:
+        place = bisect_right(self._oids, oid)
+        if place == len(self._oids):
+            return ObjectIdentifier(oid), endOfMibView
+        found = self._oids[place]
+        return ObjectIdentifier(found), self._value(found)
+
+
+def _check(asked: Any, context: dict[str, Any]) -> None:
+    # The same for all objects: one question will do.
+    context["acFun"]("read", (asked[0][0], None), idx=0, **context)
+
+
+def _typed(oid: Oid, value: Value) -> Any:
+    if isinstance(value, int):
+        return TimeTicks(value) if oid == UPTIME else Integer32(value)
+    return OctetString(value) if isinstance(value, str) else ObjectIdentifier(value)
+
+
+def _admit(engine: SnmpEngine, logins: PduLogins) -> None:
+    config.add_v1_system(engine, "readers", logins.community)
+    for version in (V1, V2C):
+        config.add_vacm_user(engine, version, "readers", "noAuthNoPriv", EVERYTHING)
+    for user in logins.users:
+        keys = AUTHENTICATIONS[user.authentication], user.password, config.USM_PRIV_CFB128_AES, user.privacy_password
+        config.add_v3_user(engine, user.name, *keys)
+        config.add_vacm_user(engine, V3, user.name, "authPriv", EVERYTHING)
+
+
+def _name(engine: SnmpEngine, pdu: str) -> None:
+    """Give the engine an identity of its own, and a count of its starts that rises (RFC 3414, section 2.2)."""
+    # Handed to its constructor, the identity would leave files on disk.
+    identity, boots = engine.get_mib_builder().import_symbols("__SNMP-FRAMEWORK-MIB", "snmpEngineID", "snmpEngineBoots")
+    identity.syntax = identity.syntax.clone(APC_ENGINE + uuid.uuid5(NAMESPACE, pdu).bytes[:8])
+    engine.snmpEngineID = identity.syntax
+    boots.syntax = boots.syntax.clone(int(time.time()) - BOOTS_SINCE_UNIX_S)

@@ -1,0 +1,102 @@
+"""A virtual node: its states by its class's times, orders that come at the wrong time, and energy that adds up."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offpeak.errors import NotSupported
+from offpeak.node_class_file import bundled_node_class
+from offpeak.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep, coming_up, going_down
+from sim_backend.virtual import node_orders as orders
+from sim_backend.virtual.node import VirtualNode, advance, is_powered, never_fails, used
+
+SERVER = bundled_node_class("server")
+NODE = VirtualNode(SERVER)
+
+ORDERS = {
+    "on": orders.told_on,
+    "soft off": orders.told_soft_off,
+    "hard off": lambda node, now_s, _: orders.told_hard_off(node, now_s),
+    "suspend": orders.told_suspend,
+    "reset": orders.told_reset,
+    "work": lambda node, now_s, _: used(node, 0.7, now_s),
+    "rest": lambda node, now_s, _: used(node, 0.0, now_s),
+}
+
+LIVES = st.lists(st.tuples(st.integers(0, 400), st.sampled_from(sorted(ORDERS)), st.booleans()), max_size=20)
+"""Orders, each so many seconds after the one before, and whether a transition that it begins fails."""
+
+
+def states_of(node: VirtualNode, *times_s: float) -> list[int]:
+    return [advance(node, at_s).state for at_s in times_s]
+
+
+def test_a_shutdown_and_a_boot_last_as_long_as_the_class_says() -> None:
+    down = orders.told_soft_off(NODE, 100.0)
+    assert states_of(down, 100, 159.9, 160) == [going_down(OFF), going_down(OFF), asleep(OFF)]
+    up = orders.told_on(down, 200.0)
+    assert states_of(up, 200, 499.9, 500) == [coming_up(OFF), coming_up(OFF), ACTIVE]
+    assert [advance(node, 1000).power_w for node in (NODE, down, up)] == [200, 15, 200]
+    assert [is_powered(advance(node, 210)) for node in (NODE, down, up)] == [True, False, True]
+
+
+def test_standby_is_entered_and_left_faster() -> None:
+    asleep_node = orders.told_suspend(used(NODE, 1.0, 0), 0)
+    assert states_of(asleep_node, 14, 15) == [going_down(STANDBY), asleep(STANDBY)]
+    up = orders.told_on(asleep_node, 100)
+    assert states_of(up, 144, 145) == [coming_up(STANDBY), ACTIVE]
+    assert (advance(asleep_node, 50).power_w, advance(up, 145).power_w) == (30, 700)
+
+
+def test_on_during_the_shutdown_is_dropped_or_waits() -> None:
+    down = orders.told_soft_off(NODE, 0)
+    assert states_of(orders.told_on(down, 30), 60, 1000) == [asleep(OFF), asleep(OFF)]
+    patient = replace(down, drops_early_on=False)
+    assert states_of(orders.told_on(patient, 30), 59, 60, 360) == [going_down(OFF), coming_up(OFF), ACTIVE]
+
+
+def test_hard_off_is_at_once_and_what_ran_does_not_run_after_a_boot() -> None:
+    busy = used(NODE, 1.0, 0)
+    cut = orders.told_hard_off(busy, 10)
+    assert cut.state == asleep(OFF)
+    assert advance(orders.told_on(cut, 20), 320).power_w == 200
+    assert advance(orders.told_reset(busy, 20), 320).power_w == 200
+
+
+def test_a_wake_that_fails_hangs_switched_on_until_its_power_is_cut() -> None:
+    hung = advance(orders.told_on(orders.told_hard_off(NODE, 0), 0, lambda _: True), 1000)
+    assert (hung.state, hung.power_w, is_powered(hung)) == (FAILED, 200, True)
+    assert orders.told_on(hung, 1001) == orders.told_soft_off(hung, 1001) == hung
+    assert orders.told_hard_off(hung, 1001).state == asleep(OFF)
+
+
+def test_a_class_without_a_depth_cannot_enter_it() -> None:
+    with pytest.raises(NotSupported, match="juggle: this node class has no"):
+        orders.told_suspend(VirtualNode(replace(bundled_node_class("juggle"), depths=())), 0)
+
+
+@given(LIVES)
+def test_energy_is_the_sum_of_what_is_drawn_in_each_second(life: list[tuple[int, str, bool]]) -> None:
+    node, now_s, drawn_j = NODE, 0, 0.0
+    for pause_s, order, fails in [*life, (1000, "rest", False)]:
+        for second in range(now_s, now_s + pause_s):
+            drawn_j += advance(node, second).power_w
+        now_s += pause_s
+        node = ORDERS[order](node, now_s, (lambda _: True) if fails else never_fails)
+    assert math.isclose(node.energy_at(now_s), drawn_j, rel_tol=1e-9)
+
+
+@given(LIVES, st.lists(st.integers(0, 8000)))
+def test_nothing_depends_on_who_looks_and_when(life: list[tuple[int, str, bool]], looks: list[int]) -> None:
+    node, watched, now_s = NODE, NODE, 0
+    for pause_s, order, _ in life:
+        for look_s in sorted(looks):
+            watched = advance(watched, look_s) if now_s <= look_s < now_s + pause_s else watched
+        now_s += pause_s
+        node, watched = (ORDERS[order](each, now_s, never_fails) for each in (node, watched))
+    assert watched == node
+    least_w, most_w = min(node.least_w, node.power_w), max(node.most_w, node.power_w)
+    assert least_w * now_s <= node.energy_at(now_s) * (1 + 1e-9) <= most_w * now_s * (1 + 1e-6)
