@@ -1,0 +1,77 @@
+"""A node's own RAPL counters and hwmon sensors, read through its offpeak-node by ssh."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from offpeak.errors import NotSupported
+from offpeak.machines.inventory import Machine
+from power.drivers.logins import Logins
+from power.drivers.node_answers import strange
+from power.drivers.node_ssh import NodeSsh
+from power.meters.hwmon import Sensor, hwmon_readings
+from power.meters.port import Reading
+from power.meters.rapl import Sample, Zone, parts_of, rapl_readings
+from power.meters.sysfs import number_of
+
+
+@dataclass(frozen=True)
+class NodeMeters:
+    """What a node's meters said at one instant of its own clock."""
+
+    rapl: Sample
+    sensors: tuple[Sensor, ...]
+
+
+def meters_of(text: str, node: str) -> NodeMeters:
+    """Return the answer to `meters`: lines of columns between tabs; BadAnswer if it is none."""
+    rows = [line.split("\t") for line in text.splitlines()]
+    try:
+        (clock,) = [row for row in rows if row[0] == "clock"]
+        _, boot_id, uptime_s = clock
+        zones = tuple(_zone(row) for row in rows if row[0] == "rapl")
+        return NodeMeters(
+            Sample(zones, float(uptime_s), boot_id), tuple(_sensor(row) for row in rows if row[0] == "hwmon")
+        )
+    except ValueError:
+        raise strange(node, text) from None
+
+
+def _zone(row: list[str]) -> Zone:
+    _, zone, name, energy, wraps_at = row
+    return Zone(zone, name, number_of(energy), number_of(wraps_at))
+
+
+def _sensor(row: list[str]) -> Sensor:
+    _, chip, file, name, label, value = row
+    return Sensor(chip, file, name, label, number_of(value))
+
+
+class SshMeter:
+    """Reads one node by ssh; each reading logs in anew. RAPL's power comes from the second reading on."""
+
+    way = "ssh"
+
+    def __init__(
+        self, machine: Machine, *, logins: Logins, timeout_s: float = 10.0, now: Callable[[], float] = time.time
+    ) -> None:
+        self.name = machine.node
+        self._node = NodeSsh(machine, logins=logins, timeout_s=timeout_s)
+        self._now = now
+        self._before: Sample | None = None
+
+    async def read(self) -> tuple[Reading, ...]:
+        """Return what it measures, by way of "rapl" and "hwmon"; NotSupported where that is nothing."""
+        meters, at_unix_s = meters_of(await self._node.meters(), self.name), self._now()
+        if not parts_of(meters.rapl.zones) and not meters.sensors:
+            hint = "measure it at its BMC or its PDU"
+            raise NotSupported(f"{self.name}: has neither RAPL counters nor power sensors", hint=hint)
+        before, self._before = self._before, meters.rapl
+        return (
+            *rapl_readings(self.name, meters.rapl, before, at_unix_s=at_unix_s),
+            *hwmon_readings(self.name, meters.sensors, at_unix_s=at_unix_s),
+        )
+
+    async def close(self) -> None:
+        """Forget the reading before."""
+        self._before = None

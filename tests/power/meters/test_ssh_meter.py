@@ -1,0 +1,97 @@
+"""A node's own counters and sensors, read through the script that a node really runs."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_node import BOOT, FakeNode, fake_node
+from local_server import reserved_ports
+
+from offpeak.errors import BadAnswer, NoAnswer, NotSupported
+from offpeak.machines.credential import Credential
+from offpeak.machines.inventory import Hardware, Machine
+from power.drivers.logins import Logins
+from power.meters.port import Reading
+from power.meters.ssh import SshMeter, meters_of
+
+NOON = 1_795_219_200.0
+ENERGY = "sys/class/powercap/intel-rapl:0/energy_uj"
+
+OnNode = Callable[[Callable[[FakeNode, SshMeter], Awaitable[Any]]], Any]
+
+
+@pytest.fixture
+def on_node(tmp_path: Path) -> Iterator[OnNode]:
+    with reserved_ports(1) as (port,):
+        credential = Credential("nodes", "root", key_file=tmp_path / "key", known_hosts=tmp_path / "known_hosts")
+        machine = Machine("n001", Hardware("compute", ssh=credential, ssh_port=port), ssh="127.0.0.1")
+
+        def run(act: Callable[[FakeNode, SshMeter], Awaitable[Any]]) -> Any:
+            async def there() -> Any:
+                async with fake_node(tmp_path, port) as node:
+                    return await act(node, SshMeter(machine, logins=Logins(), timeout_s=3.0, now=lambda: NOON))
+
+            return asyncio.run(there())
+
+        yield run
+
+
+def test_a_node_is_read_twice_and_its_counter_wraps(on_node: OnNode) -> None:
+    async def act(node: FakeNode, meter: SshMeter) -> None:
+        package, board = await meter.read()
+        assert package.why == "the first reading: power comes with the next"
+        assert board == Reading("n001", "hwmon", "power_meter power1", 212.0, NOON, node="n001", resolution_w=1e-6)
+        node.write("proc/uptime", "1244.56 5000.00\n")
+        node.write(ENERGY, "999999150\n")
+        package, _ = await meter.read()
+        assert (package.way, package.part, package.node) == ("rapl", "package-0", "n001")
+        assert package.power_w == pytest.approx(100.0)
+
+    on_node(act)
+
+
+def test_after_a_boot_counters_begin_anew(on_node: OnNode) -> None:
+    async def act(node: FakeNode, meter: SshMeter) -> None:
+        await meter.read()
+        node.write("proc/sys/kernel/random/boot_id", BOOT.format(2) + "\n")
+        assert (await meter.read())[0].why == "the first reading: power comes with the next"
+
+    on_node(act)
+
+
+def test_what_cannot_be_read_there_has_no_value(on_node: OnNode) -> None:
+    async def act(node: FakeNode, meter: SshMeter) -> None:
+        # A folder can be opened by nobody, root included.
+        for file in (ENERGY, "sys/class/hwmon/hwmon1/power1_average"):
+            (node.root / file).unlink()
+            (node.root / file).mkdir()
+        whys = [(reading.power_w, reading.why) for reading in await meter.read()]
+        assert whys == [
+            (None, "energy_uj cannot be read: kernels show it to root only"),
+            (None, "power1_average cannot be read"),
+        ]
+
+    on_node(act)
+
+
+def test_a_node_that_measures_nothing_or_is_gone_is_said(on_node: OnNode) -> None:
+    async def act(node: FakeNode, meter: SshMeter) -> None:
+        (node.root / "sys/class/powercap/intel-rapl:0/name").unlink()
+        (node.root / "sys/class/hwmon/hwmon1/power1_average").unlink()
+        with pytest.raises(NotSupported, match="n001: has neither RAPL counters nor power sensors"):
+            await meter.read()
+        await node.vanish()
+        with pytest.raises(NoAnswer):
+            await meter.read()
+
+    on_node(act)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "hello\n", "clock\ta\tb\n", "clock\ta\t1\nrapl\tx\n", "clock\ta\t1\nclock\ta\t1\n"]
+)
+def test_what_is_no_answer_is_strange(text: str) -> None:
+    with pytest.raises(BadAnswer, match="n001: a strange answer"):
+        meters_of(text, "n001")
