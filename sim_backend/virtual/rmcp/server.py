@@ -79,14 +79,16 @@ async def serve(bmc: VirtualBmc, host: str, port: int) -> asyncio.DatagramTransp
 
 def _reply(desk: Desk, datagram: bytes, now_s: float) -> bytes | None:
     packet = read_packet(datagram)
+    if packet.session_id:
+        return _in_session(desk, datagram, packet, now_s)
+    if packet.protection:
+        raise Malformed("protected outside of a session")
     if packet.payload_type in LOGIN_STEPS:
         step, kind = LOGIN_STEPS[packet.payload_type]
         payload = step(desk, packet.payload, now_s)
         return None if payload is None else write_packet(Packet(kind, 0, 0, payload))
-    if packet.session_id:
-        return _in_session(desk, datagram, packet, now_s)
-    if packet.payload_type != IPMI or packet.protection:
-        raise Malformed("outside of a session")
+    if packet.payload_type != IPMI:
+        raise Malformed("no payload for a BMC")
     return write_packet(replace(packet, sequence=0, payload=_answered(desk, None, packet.payload)))
 
 
