@@ -59,13 +59,15 @@ def machine_of(tmp_path: Path) -> MachineOf:
         password: str = "secret",
         privilege: str = "operator",
         cipher_suite: int = 3,
+        driver: str = "ipmi",
     ) -> Machine:
-        file = tmp_path / f"password-{password}"
+        file = tmp_path / f"password-{password.encode().hex()}"
         file.touch(mode=0o600)
         file.write_text(password + "\n")
         hardware = Hardware(
             "compute",
-            credential=Credential(f"{user}-{password}", user, file),
+            driver=driver,
+            credential=Credential(f"bmc-{user}", user, file),
             port=bmc.port,
             cipher_suite=cipher_suite,
             privilege=privilege,

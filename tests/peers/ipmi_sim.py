@@ -8,12 +8,16 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import UUID
 
 from local_server import run_once, running, wait_until
 
 PORT = 9623
 PING = bytes.fromhex("0600ff06 000011be 80000000")
 """RMCP presence ping, which is answered without a session."""
+
+QUOTED = "a#b\\c\"d'e"
+"""The password of the user "quoted"; those of the others are "secret"."""
 
 CONF = """\
 name "{name}"
@@ -31,6 +35,7 @@ set_working_mc 0x20
   user 1 true "" "test" user 10 none md2 md5 straight
   user 2 true "admin" "secret" admin 10 none md2 md5 straight
   user 3 true "onlooker" "secret" user 10 none md2 md5 straight
+  user 4 true "quoted" "{quoted}" admin 10 none md2 md5 straight
 """
 EMULATION = """\
 mc_setbmc 0x20
@@ -51,8 +56,9 @@ class SimulatedBmc:
     process: subprocess.Popen[bytes]
 
     def reset(self) -> None:
-        """Bring it back to where it began: on, 250 W, nothing logged."""
-        self.process.send_signal(signal.SIGCONT)
+        """Bring it back to where it began: on, 250 W, nothing logged, all that was sent to it answered."""
+        self.thaw()
+        self.settle()
         for name in ("drops", "policy", "orders", "log"):
             (self.folder / name).unlink(missing_ok=True)
         self.write("power", "on")
@@ -69,6 +75,10 @@ class SimulatedBmc:
         with suppress(FileNotFoundError):
             return (self.folder / name).read_text().splitlines()
         return []
+
+    def settle(self) -> None:
+        """Return when it has answered all that was sent to it before."""
+        wait_for(self)
 
     def freeze(self) -> None:
         """Let it neither answer nor end, as a BMC whose firmware hangs."""
@@ -104,19 +114,18 @@ def own_network() -> Iterator[str]:
 
 
 @contextmanager
-def bmc(folder: Path, host: str, number: int, commands: Path, *, with_guid: bool = True) -> Iterator[SimulatedBmc]:
-    """Run one BMC. It may not answer yet: see `wait_for`."""
+def bmc(folder: Path, host: str, number: int, commands: Path, *, guid: str | None = None) -> Iterator[SimulatedBmc]:
+    """Run one BMC, which sends the bytes of `guid`, "" for none. It is ready to answer."""
     folder.mkdir()
     (folder / "state").mkdir()
-    guid = f"4c4c4544-0042-4a10-8054-{number:012x}"
-    # In the order of SMBIOS: the first three fields are swapped.
-    sent = f"44454c4c4200104a8054{number:012x}"
+    known = UUID(f"4c4c4544-0042-4a10-8054-{number:012x}")
+    sent = known.bytes_le.hex() if guid is None else guid
     words = {"name": folder.name, "host": host, "port": PORT, "commands": commands, "folder": folder}
-    (folder / "lan.conf").write_text(CONF.format(**words, guid=f"guid {sent}" if with_guid else ""))
+    (folder / "lan.conf").write_text(CONF.format(**words, guid=f"guid {sent}" if sent else "", quoted=QUOTED))
     (folder / "emulation").write_text(EMULATION)
     command = ("ipmi_sim", "-n", "-c", folder / "lan.conf", "-f", folder / "emulation", "-s", folder / "state")
     with running(*command, log=folder / "out", ready=lambda: True) as process:
-        simulated = SimulatedBmc(host, PORT, guid, folder, process)
+        simulated = SimulatedBmc(host, PORT, str(known), folder, process)
         simulated.reset()
         try:
             yield simulated
@@ -132,8 +141,6 @@ def bmcs(folder: Path, count: int, commands: Path) -> Iterator[list[SimulatedBmc
             running_bmcs.enter_context(bmc(folder / f"bmc{number}", f"{network}.{number}", number, commands))
             for number in range(1, count + 1)
         ]
-        for each in made:
-            wait_for(each)
         yield made
 
 
@@ -142,7 +149,10 @@ def wait_for(simulated: SimulatedBmc) -> None:
     with socket.socket(type=socket.SOCK_DGRAM) as probe:
         probe.connect((simulated.host, simulated.port))
         probe.settimeout(0.05)
-        wait_until(lambda: _answers(probe), what=f"a BMC at {simulated.host}", log=simulated.folder / "out")
+        ended = simulated.process.poll
+        wait_until(lambda: _answers(probe) or ended() is not None, what="a BMC", log=simulated.folder / "out")
+    if ended() is not None:
+        raise RuntimeError(f"a BMC has ended: {(simulated.folder / 'out').read_text()}")
 
 
 def _answers(probe: socket.socket) -> bool:

@@ -53,10 +53,11 @@ class PyghmiThread:
             raise
 
     def soon(self, job: Callable[[], None]) -> None:
-        """Run the job without waiting for it."""
+        """Run the job without waiting for it, or for what becomes of it."""
 
         def done() -> bool:
-            job()
+            with suppress(Exception):
+                job()
             return True
 
         self._jobs.put(done)

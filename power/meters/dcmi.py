@@ -1,0 +1,64 @@
+"""The power of a node as its BMC measures it: DCMI, over the session that switches the node too."""
+
+from collections.abc import Awaitable, Callable
+
+from offpeak.errors import BadAnswer
+from offpeak.machines.inventory import Machine
+from power.drivers.ipmi.address import address_of
+from power.drivers.ipmi.request import Ask, Request
+from power.drivers.wire import Wire
+from power.meters.port import Reading
+
+GROUP = 0xDC
+POWER_READING = Request("DCMI Get Power Reading", 0x2C, 0x02, bytes([GROUP, 0x01, 0x00, 0x00]))
+"""Mode 1, the system's statistics (DCMI v1.5, section 6.6.1)."""
+LENGTH = 18
+STATE, ACTIVE = 17, 0x40
+NOT_ACTIVE = "the BMC says that its power measurement is not active"
+NO_WATTS = "0 W from a BMC that says it measures: it has no sensor, or measures only while the node is on"
+
+
+class DcmiMeter:
+    """Implements power.meters.port.Meter for one node."""
+
+    way = "dcmi"
+
+    def __init__(
+        self, node: str, ask: Ask, close: Callable[[], Awaitable[None]], *, clock: Callable[[], float]
+    ) -> None:
+        self.name = node
+        self._ask, self._close, self._clock = ask, close, clock
+
+    async def read(self) -> tuple[Reading, ...]:
+        """Return the present power, None where the BMC does not measure; NotSupported without DCMI."""
+        answer = await self._ask(POWER_READING)
+        power_w, why = watts(answer)
+        now = self._clock()
+        return (Reading(self.name, self.way, "total", power_w, now, node=self.name, why=why),)
+
+    async def close(self) -> None:
+        """Log out."""
+        await self._close()
+
+
+def watts(answer: bytes) -> tuple[float | None, str]:
+    """Return the present power [W] of an answer, or None and why there is none; BadAnswer if it is no power reading.
+
+    After the group: present, least, most, average [W], two bytes each, low one first; time stamp and period, four each;
+    a byte whose bit 6 tells that it measures.
+    """
+    if len(answer) < LENGTH or answer[0] != GROUP:
+        what = f"{POWER_READING.name}: {len(answer)} bytes that are no power reading"
+        raise BadAnswer(what, hint="update the BMC's firmware, or meter the node at its PDU")
+    power_w = float(int.from_bytes(answer[1:3], "little"))
+    if not answer[STATE] & ACTIVE:
+        return None, NOT_ACTIVE
+    return (power_w, "") if power_w else (None, NO_WATTS)
+
+
+def dcmi_meter(machine: Machine, wire: Wire) -> DcmiMeter:
+    """Return the meter of the machine's BMC, which shares the session of its driver; BadInventory as `address_of`."""
+    bmc, sessions = address_of(machine), wire.sessions
+    return DcmiMeter(
+        bmc.node, lambda request: sessions.ask(bmc, request), lambda: sessions.close(bmc), clock=wire.clock
+    )

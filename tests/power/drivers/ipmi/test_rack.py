@@ -1,0 +1,50 @@
+"""A rack of 64 BMCs, of which eight die: the others are as quick as before, and the log stays short."""
+
+import asyncio
+import time
+from collections import Counter
+
+from ipmi_fixtures import MachineOf
+from ipmi_sim import SimulatedBmc
+
+from offpeak.errors import NoAnswer
+from power.drivers.port import Observed, PowerState
+from power.drivers.registry import driver_of
+from power.drivers.said_once import Said, worth_saying
+from power.drivers.sweep import as_they_come, sweep
+from power.drivers.wire import Wire
+
+DEAD = 8
+TIMEOUT_S = 0.5
+
+
+def test_the_dead_do_not_delay_the_live(many_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
+    async def run() -> None:
+        wire = Wire(timeout_s=TIMEOUT_S)
+        drivers = {f"n{i}": driver_of(machine_of(bmc, node=f"n{i}"), wire) for i, bmc in enumerate(many_bmcs)}
+        seen = await sweep(drivers, timeout_s=20, clock=time.time)
+        assert [node for node, each in seen.items() if each.state is not PowerState.ON] == []
+        for bmc in many_bmcs[:DEAD]:
+            bmc.kill()
+
+        begin_s, came_s = time.monotonic(), {}
+        async for node, _ in as_they_come({node: each.query() for node, each in drivers.items()}, timeout_s=20):
+            came_s[node] = time.monotonic() - begin_s
+        assert max(sorted(came_s.values())[:-DEAD]) < TIMEOUT_S
+        assert max(came_s.values()) < 4 * TIMEOUT_S
+
+        said: dict[str, Said | None] = dict.fromkeys(drivers)
+        lines = Counter[str]()
+        for round_ in range(3):
+            for node, observed in (await sweep(drivers, timeout_s=20, clock=time.time)).items():
+                said[node], line = worth_saying(said[node], _words(observed), at_unix_s=10.0 * round_)
+                lines.update([node] if line else [])
+        assert lines == Counter(f"n{i}" for i in range(DEAD))
+        await wire.close()
+
+    asyncio.run(run())
+
+
+def _words(observed: Observed) -> str | None:
+    assert observed.trouble is None or isinstance(observed.trouble, NoAnswer)
+    return None if observed.trouble is None else str(observed.trouble)

@@ -1,0 +1,178 @@
+"""Sessions that are held: logged out when closed, given up when a BMC falls silent, never blocking one another."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+from ipmi_fixtures import MachineOf
+from ipmi_sim import SimulatedBmc
+from udp_tap import MESSAGE, RAKP_1, Tap, tap
+
+from offpeak.errors import AccessRefused, BadInventory, NoAnswer
+from offpeak.machines.inventory import Machine
+from power.drivers.ipmi.driver import ipmi_driver
+from power.drivers.port import Order, PowerState
+from power.drivers.wire import Wire
+
+
+def on_a_wire(use: Callable[[Wire], Awaitable[None]], *, timeout_s: float = 2.0) -> None:
+    async def run() -> None:
+        wire = Wire(timeout_s=timeout_s)
+        try:
+            await use(wire)
+        finally:
+            await wire.close()
+
+    asyncio.run(run())
+
+
+def through(tapped: Tap, machine: Machine) -> Machine:
+    return replace(machine, bmc="127.0.0.1", hardware=replace(machine.hardware, port=tapped.port))
+
+
+def sessions(bmc: SimulatedBmc) -> tuple[int, int]:
+    """Return how many sessions the BMC opened, and how many were closed by request."""
+    log = bmc.lines("log")
+    return sum("Session started" in line for line in log), sum("Closed due to request" in line for line in log)
+
+
+def test_one_login_serves_many_queries_and_ends_with_a_logout(
+    few_bmcs: list[SimulatedBmc], machine_of: MachineOf
+) -> None:
+    async def use(wire: Wire) -> None:
+        driver = ipmi_driver(machine_of(few_bmcs[0]), wire)
+        for _ in range(20):
+            assert (await driver.query()).state is PowerState.ON
+        assert sessions(few_bmcs[0]) == (1, 0)
+        await driver.close()
+
+    on_a_wire(use)
+    few_bmcs[0].settle()
+    assert sessions(few_bmcs[0]) == (1, 1)
+
+
+def test_the_wire_logs_out_everywhere(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
+    async def use(wire: Wire) -> None:
+        drivers = [ipmi_driver(machine_of(bmc), wire) for bmc in few_bmcs]
+        await asyncio.gather(*(driver.query() for driver in drivers))
+
+    on_a_wire(use)
+    for bmc in few_bmcs:
+        bmc.settle()
+        assert sessions(bmc) == (1, 1)
+
+
+def test_several_drivers_of_one_bmc_do_not_wait_for_each_other(
+    few_bmcs: list[SimulatedBmc], machine_of: MachineOf
+) -> None:
+    async def use(wire: Wire) -> None:
+        other = Wire(timeout_s=2)
+        machines = [machine_of(few_bmcs[0], node=node) for node in ("n1", "n2")]
+        for _ in range(3):
+            drivers = [ipmi_driver(machine, each) for machine in machines for each in (wire, other)]
+            seen = await asyncio.gather(*(driver.query() for driver in drivers * 3))
+            assert [each.trouble for each in seen] == [None] * 12
+            await drivers[0].close()
+            assert (await drivers[1].query()).trouble is None
+            await asyncio.gather(*(driver.close() for driver in drivers))
+
+    begin_s = time.monotonic()
+    on_a_wire(use)
+    assert time.monotonic() - begin_s < 5
+
+
+def test_a_bmc_that_freezes_costs_the_timeout_and_is_found_again(
+    few_bmcs: list[SimulatedBmc], machine_of: MachineOf
+) -> None:
+    async def use(wire: Wire) -> None:
+        driver = ipmi_driver(machine_of(few_bmcs[0]), wire)
+        await driver.query()
+        few_bmcs[0].freeze()
+        begin_s = time.monotonic()
+        for _ in range(2):
+            assert isinstance((await driver.query()).trouble, NoAnswer)
+        assert 0.6 <= time.monotonic() - begin_s < 1.5
+        few_bmcs[0].thaw()
+        assert (await driver.query()).state is PowerState.ON
+
+    on_a_wire(use, timeout_s=0.3)
+
+
+def test_a_bmc_that_dies_during_the_login_holds_nobody_up(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
+    async def use(wire: Wire) -> None:
+        live = ipmi_driver(machine_of(few_bmcs[1]), wire)
+        await live.query()
+        with tap(few_bmcs[0].host, few_bmcs[0].port) as tapped:
+            tapped.swallowed.add(MESSAGE)
+            driver = ipmi_driver(through(tapped, machine_of(few_bmcs[0])), wire)
+            dying = asyncio.ensure_future(driver.query())
+            while MESSAGE not in tapped.seen:
+                await asyncio.sleep(0.01)
+            begin_s = time.monotonic()
+            assert (await live.query()).state is PowerState.ON
+            assert time.monotonic() - begin_s < 0.3
+            assert isinstance((await dying).trouble, NoAnswer)
+            tapped.swallowed.clear()
+            assert (await driver.query()).state is PowerState.ON
+            await driver.close()
+
+    on_a_wire(use, timeout_s=0.6)
+
+
+def test_a_lost_answer_is_asked_for_again_without_a_login(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
+    async def use(wire: Wire) -> None:
+        with tap(few_bmcs[0].host, few_bmcs[0].port) as tapped:
+            driver = ipmi_driver(through(tapped, machine_of(few_bmcs[0])), wire)
+            await driver.query()
+            tapped.swallowed.add(MESSAGE)
+            query = asyncio.ensure_future(driver.query())
+            await asyncio.sleep(0.1)
+            tapped.swallowed.clear()
+            assert (await query).state is PowerState.ON
+            assert tapped.seen.count(RAKP_1) == 1
+            await driver.close()
+
+    on_a_wire(use, timeout_s=3)
+
+
+def test_idle_sessions_are_kept_alive(
+    few_bmcs: list[SimulatedBmc], machine_of: MachineOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyghmi.ipmi.private.session.MAX_IDLE", 1.0)
+
+    async def use(wire: Wire) -> None:
+        with tap(few_bmcs[0].host, few_bmcs[0].port) as tapped:
+            driver = ipmi_driver(through(tapped, machine_of(few_bmcs[0])), wire)
+            await driver.query()
+            sent = tapped.seen.count(MESSAGE)
+            await asyncio.sleep(1.2)
+            assert tapped.seen.count(MESSAGE) > sent
+            await driver.close()
+
+    on_a_wire(use)
+
+
+def test_suite_17_falls_back_to_3(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
+    async def use(wire: Wire) -> None:
+        driver = ipmi_driver(machine_of(few_bmcs[0], cipher_suite=17), wire)
+        assert (await driver.query()).state is PowerState.ON
+
+    on_a_wire(use)
+
+
+def test_other_suites_are_another_drivers(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
+    with pytest.raises(BadInventory, match=r"hardware\.compute\.cipher_suite.* not 12") as caught:
+        ipmi_driver(machine_of(few_bmcs[0], cipher_suite=12), Wire())
+    assert "ipmitool" in caught.value.hint
+
+
+def test_the_privilege_is_that_of_the_inventory(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
+    async def use(wire: Wire) -> None:
+        looks = ipmi_driver(machine_of(few_bmcs[0], privilege="user"), wire)
+        assert (await looks.query()).state is PowerState.ON
+        with pytest.raises(AccessRefused, match="insufficient privilege level"):
+            await looks.send(Order.SOFT_OFF)
+
+    on_a_wire(use)

@@ -1,0 +1,80 @@
+"""Every way to fail becomes an error of ours: refused logins are told from silence, and are never tried again."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offpeak.errors import AccessRefused, BadAnswer, DeviceError, NoAnswer, NotSupported
+from offpeak.machines.credential import Credential
+from power.drivers.ipmi.address import BmcAddress
+from power.drivers.ipmi.troubles import trouble_in_words, trouble_of_code
+
+BMC = BmcAddress("n1", "10.1.0.1", Credential("bmc", "admin"))
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        # pyghmi
+        ("Incorrect password provided", AccessRefused),
+        ("Unauthorized name in RAKP2", AccessRefused),
+        ("Invalid role in RAKP2", AccessRefused),
+        ("Invalid RAKP4 integrity code (wrong Kg?)", AccessRefused),
+        ("User is not allowed requested privilege level, when it was asked for the privilege level", AccessRefused),
+        ("Insufficient resources to create new session (wait for existing sessions to timeout)", BadAnswer),
+        ("No Cipher suite match with proposed security algorithms", NotSupported),
+        ("timeout", NoAnswer),
+        ("Session no longer connected", NoAnswer),
+        ("Session failed to initialize", NoAnswer),
+        # ipmitool -v
+        ("> RAKP 2 HMAC is invalid; Error: Unable to establish IPMI v2 / RMCP+ session", AccessRefused),
+        ("RAKP 2 message indicates an error : unauthorized name", AccessRefused),
+        ("Error in open session response message : invalid authentication algorithm", NotSupported),
+        ("Error: Unable to establish IPMI v2 / RMCP+ session", NoAnswer),
+        ("Address lookup for no.such.invalid failed; Could not open socket!", NoAnswer),
+        # ipmipower, ipmi-raw
+        ("password invalid", AccessRefused),
+        ("username invalid", AccessRefused),
+        ("password verification timeout", AccessRefused),
+        ("privilege level cannot be obtained for this user", AccessRefused),
+        ("'on' requires atleast operator privilege", AccessRefused),
+        ("cipher suite id unavailable", NotSupported),
+        ("ipmi 2.0 unavailable", NotSupported),
+        ("connection timeout", NoAnswer),
+        ("invalid hostname", NoAnswer),
+        ("BMC busy", BadAnswer),
+        ("BMC error", BadAnswer),
+    ],
+)
+def test_what_programs_say_is_understood(said: str, kind: type[DeviceError]) -> None:
+    trouble = trouble_in_words(BMC, said)
+    assert type(trouble) is kind
+    assert said in str(trouble)
+    assert str(trouble).startswith("n1 (BMC 10.1.0.1): ")
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(0xC1, NotSupported), (0xD4, AccessRefused), (0xC0, BadAnswer), (0xD5, BadAnswer), (0x80, BadAnswer)],
+)
+def test_completion_codes(code: int, kind: type[DeviceError]) -> None:
+    trouble = trouble_of_code(BMC, "Get Chassis Status", code)
+    assert type(trouble) is kind
+    assert f"({code:02X}h)" in str(trouble)
+
+
+def test_missing_privilege_names_what_to_change() -> None:
+    hint = trouble_of_code(BMC, "Chassis Control", 0xD4).hint
+    assert hint == "allow operator to user admin on the BMC's LAN channel, or set another privilege"
+
+
+@given(st.text())
+def test_any_words_are_an_error_in_one_line(said: str) -> None:
+    trouble = trouble_in_words(BMC, said)
+    assert isinstance(trouble, DeviceError)
+    assert len(str(trouble).splitlines()) == 1
+
+
+@given(st.integers(1, 255))
+def test_any_code_is_an_error(code: int) -> None:
+    assert isinstance(trouble_of_code(BMC, "x", code), DeviceError)

@@ -1,0 +1,49 @@
+"""Every driver can be had by its name, and who asks for another learns which there are."""
+
+import subprocess
+import sys
+
+import pytest
+
+from offpeak.errors import BadInventory
+from offpeak.machines.credential import Credential
+from offpeak.machines.inventory import Hardware, Machine
+from power.drivers.registry import DRIVERS, driver_of
+from power.drivers.wire import Wire
+
+LOGIN = Credential("bmc", "admin")
+
+
+@pytest.mark.parametrize(
+    ("machine", "words"),
+    [
+        (Machine("n1", Hardware("compute"), bmc="10.1.0.1"), "no driver switches it"),
+        (Machine("n1", Hardware("compute", driver="ipmi"), bmc="10.1.0.1"), "no login for its BMC"),
+        (Machine("n1", Hardware("compute", driver="ipmi", credential=LOGIN)), "has no address of a BMC"),
+        (
+            Machine("n1", Hardware("compute", driver="ipmi", credential=LOGIN, privilege="root"), bmc="b"),
+            "no privilege",
+        ),
+    ],
+)
+def test_what_the_inventory_lacks_is_said(machine: Machine, words: str) -> None:
+    with pytest.raises(BadInventory, match=words) as caught:
+        driver_of(machine, Wire())
+    assert caught.value.hint
+
+
+def test_a_slip_is_told_the_nearest_name() -> None:
+    with pytest.raises(BadInventory, match=r"no driver 'impi', see \[hardware.compute\]") as caught:
+        driver_of(Machine("n1", Hardware("compute", driver="impi")), Wire())
+    assert caught.value.hint == "did you mean ipmi?"
+
+
+def test_the_names_are_those_of_the_documentation() -> None:
+    assert {"ipmi", "ipmitool", "ipmipower"} <= set(DRIVERS)
+
+
+def test_looking_up_names_imports_nothing_slow() -> None:
+    names = "pyghmi", "pysnmp", "asyncssh"
+    code = f"import sys, power.drivers.registry; print([name for name in {names} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,44 @@
+"""A trouble is said when it begins, seldom while it lasts, and when it ends."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from power.drivers.said_once import Said, worth_saying
+
+
+def lines_of(troubles: list[tuple[float, str | None]]) -> list[tuple[float, str]]:
+    said: Said | None = None
+    lines = []
+    for at_unix_s, trouble in troubles:
+        said, line = worth_saying(said, trouble, at_unix_s=at_unix_s)
+        if line is not None:
+            lines.append((at_unix_s, line))
+    return lines
+
+
+def test_a_week_of_silence_is_a_few_lines() -> None:
+    lines = lines_of([(float(second), "no answer") for second in range(0, 604_800, 10)])
+    assert lines[0] == (0.0, "no answer")
+    assert lines[1] == (60.0, "no answer (7 times in 60 s)")
+    assert lines[2] == (180.0, "no answer (19 times in 180 s)")
+    assert 10 < len(lines) < 25
+
+
+def test_another_trouble_is_said_at_once_and_the_end_too() -> None:
+    troubles: list[tuple[float, str | None]] = [(0, "a"), (1, "b"), (2, "b"), (3, None), (4, None), (5, "b")]
+    assert lines_of(troubles) == [(0, "a"), (1, "b"), (3, "well again after 2 times in 2 s: b"), (5, "b")]
+
+
+def test_all_is_well_is_no_line() -> None:
+    assert lines_of([(0, None), (1, None)]) == []
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e6), st.sampled_from([None, "a", "b"]))))
+def test_each_change_is_a_line(troubles: list[tuple[float, str | None]]) -> None:
+    in_time = sorted(troubles, key=lambda each: each[0])
+    changes = [
+        trouble
+        for before, (_, trouble) in zip([None, *(t for _, t in in_time)], in_time, strict=False)
+        if before != trouble
+    ]
+    assert len(lines_of(in_time)) >= len(changes)

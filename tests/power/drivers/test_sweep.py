@@ -1,0 +1,77 @@
+"""A sweep over many devices: what is dead delays nobody, and nothing is left running."""
+
+import asyncio
+import time
+from collections.abc import Awaitable
+
+import pytest
+
+from offpeak.errors import BadAnswer, BadInventory, DeviceError, NoAnswer
+from power.drivers.port import Observed, PowerState
+from power.drivers.sweep import as_they_come, sweep
+
+
+async def after(delay_s: float, result: int | Exception) -> int:
+    await asyncio.sleep(delay_s)
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+def collected(calls: dict[str, Awaitable[int]], timeout_s: float) -> list[tuple[str, int | DeviceError]]:
+    async def run() -> list[tuple[str, int | DeviceError]]:
+        results = [each async for each in as_they_come(calls, timeout_s=timeout_s)]
+        assert len(asyncio.all_tasks()) == 1
+        return results
+
+    return asyncio.run(run())
+
+
+def test_results_come_in_the_order_of_their_arrival() -> None:
+    trouble = BadAnswer("b")
+    results = collected({"a": after(0.06, 1), "b": after(0.03, trouble), "c": after(0.0, 3)}, 5)
+    assert results == [("c", 3), ("b", trouble), ("a", 1)]
+
+
+def test_who_is_late_has_not_answered() -> None:
+    begin_s = time.monotonic()
+    (first, second) = collected({"slow": after(60, 1), "quick": after(0, 2)}, 0.1)
+    assert first == ("quick", 2)
+    assert second[0] == "slow"
+    assert isinstance(second[1], NoAnswer)
+    assert time.monotonic() - begin_s < 2
+
+
+def test_nobody_asked_is_nothing() -> None:
+    assert collected({}, 1) == []
+
+
+def test_a_fault_of_the_settings_is_raised_and_nothing_is_left_running() -> None:
+    async def run() -> int:
+        with pytest.raises(BadInventory):
+            async for _ in as_they_come({"a": after(60, 1), "b": after(0, BadInventory("b"))}, timeout_s=9):
+                pass
+        return len(asyncio.all_tasks())
+
+    assert asyncio.run(run()) == 1
+
+
+class Slow:
+    """A node that is on, and says so after a while."""
+
+    name, orders = "slow", frozenset[str]()
+
+    def __init__(self, delay_s: float) -> None:
+        self.delay_s = delay_s
+
+    async def query(self) -> Observed:
+        await asyncio.sleep(self.delay_s)
+        return Observed(PowerState.ON, 7.0)
+
+
+def test_a_late_node_is_unknown_not_off() -> None:
+    drivers = {"n1": Slow(0), "n2": Slow(60)}
+    seen = asyncio.run(sweep(drivers, timeout_s=0.1, clock=lambda: 9.0))  # type: ignore[arg-type]
+    assert seen["n1"] == Observed(PowerState.ON, 7.0)
+    assert (seen["n2"].state, seen["n2"].at_unix_s) == (PowerState.UNKNOWN, 9.0)
+    assert isinstance(seen["n2"].trouble, NoAnswer)
