@@ -10,6 +10,7 @@ from benchmarks.command import command_benchmarks
 from benchmarks.engine import engine_benchmarks
 from benchmarks.generate import generate_benchmarks
 from benchmarks.growth import growth_benchmarks
+from benchmarks.pdus import pdu_benchmarks
 from benchmarks.predict_jobs import job_prediction_benchmarks
 from benchmarks.predict_waits import wait_prediction_benchmarks
 from benchmarks.price_forecast import price_forecast_benchmarks
@@ -27,6 +28,7 @@ GROUPS = (
     growth_benchmarks,
     job_prediction_benchmarks,
     wait_prediction_benchmarks,
+    pdu_benchmarks,
 )
 
 

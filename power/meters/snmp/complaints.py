@@ -47,6 +47,6 @@ def complaint(trouble: Any, device: str, host: str, login: Login) -> DeviceError
 def _silence(login: Login) -> str:
     if login.version == "3":
         return (
-            "a wrong privacy key may be answered with silence; check it, address, port, firewall, and SNMPv3 on the PDU"
+            "a wrong privacy key may be answered with silence; check it, address, port, firewall, and the PDU's SNMPv3"
         )
     return "a wrong community is answered with silence too; check it, the address, port, firewall and allowed managers"

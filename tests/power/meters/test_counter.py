@@ -1,0 +1,65 @@
+"""Counters: never less than nothing, never a wrap, and how they contradict the watts."""
+
+from functools import reduce
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from power.meters.counter import Counted, contradiction, counted
+from power.meters.integrate import Energy
+
+looks = st.lists(st.none() | st.integers(0, 10**9).map(float), max_size=30)
+
+
+def count(said: list[float | None]) -> Counted:
+    return reduce(counted, said, Counted())
+
+
+def test_a_decrease_is_a_reset_and_nothing_is_added_over_it() -> None:
+    assert count([100.0, 150.0, 0.0, 20.0]) == Counted(70.0, 1, 20.0)
+
+
+def test_near_the_end_of_32_bits_a_decrease_is_a_reset_too() -> None:
+    assert count([2**32 - 10.0, 5.0]) == Counted(0.0, 1, 5.0)
+
+
+def test_no_value_is_no_reset() -> None:
+    assert count([100.0, None, 150.0]) == Counted(50.0, 0, 150.0)
+
+
+@given(looks)
+def test_what_is_counted_is_never_negative(said: list[float | None]) -> None:
+    known = [each for each in said if each is not None]
+    counting = count(said)
+    assert counting.energy_j >= 0
+    assert counting.resets == sum(after < before for before, after in pairwise(known))
+    if not counting.resets and known:
+        assert counting.energy_j == known[-1] - known[0]
+
+
+@given(looks, st.integers(0, 30))
+def test_it_can_be_stopped_and_resumed(said: list[float | None], cut: int) -> None:
+    assert reduce(counted, said[cut:], count(said[:cut])) == count(said)
+
+
+@pytest.mark.parametrize(
+    ("count_j", "resets", "watts_j", "gap_s", "contradicts"),
+    [
+        (3.6e6, 0, 3.6e6, 0, False),
+        (36e6, 0, 3.6e6, 0, True),
+        (3.6e6, 0, 36e6, 0, True),
+        # Watts miss what a gap hides, the counter what a reset hides.
+        (36e6, 0, 3.6e6, 600, False),
+        (3.6e6, 1, 36e6, 0, False),
+        (36e6, 1, 3.6e6, 0, True),
+        # One step of 0.1 kWh.
+        (0.36e6, 0, 0.0, 0, False),
+    ],
+)
+def test_it_contradicts_watts_where_neither_can_have_missed_it(
+    count_j: float, resets: int, watts_j: float, gap_s: float, contradicts: bool
+) -> None:
+    energy = Energy(watts_j, 3600, gap_s, 60)
+    assert bool(contradiction(Counted(count_j, resets), energy, step_j=0.36e6)) is contradicts
