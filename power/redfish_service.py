@@ -19,6 +19,7 @@ from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, 
 from offpeak.machines.credential import Credential
 from offpeak.machines.inventory import Machine
 from offpeak.machines.secret import Secret
+from offpeak.printable import printable
 from power.drivers.logins import Logins
 
 ROOT = "/redfish/v1/"
@@ -200,4 +201,4 @@ def _extended_message(body: bytes) -> str:
         return ""
     details = inside(told, "@Message.ExtendedInfo")
     message = inside(details[0], "Message") if isinstance(details, list) and details else None
-    return " ".join(str(message or inside(told, "message") or "").split())[:200]
+    return printable(str(message or inside(told, "message") or ""))

@@ -9,6 +9,7 @@ from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, 
 from offpeak.machines.credential import Credential
 from offpeak.machines.inventory import Machine
 from offpeak.machines.secret import Secret
+from offpeak.printable import printable
 from power.drivers.logins import Logins
 from power.drivers.node_answers import Governors, NodeProbe, governors_of, pairs_of, probe_of, strange
 
@@ -96,7 +97,8 @@ class NodeSsh:
             else:
                 raise BadAnswer(f"{self.node}: an endless answer to {request}", hint="look at the node")
             complaint = await process.stderr.read(1000)
-            status = (await process.wait()).exit_status
+            await process.wait_closed()
+            status = process.exit_status
         if status is None:
             raise ConnectionError
         if status:
@@ -105,7 +107,7 @@ class NodeSsh:
 
     def _refusal(self, request: str, status: int, complaint: str) -> DeviceError:
         lines = complaint.splitlines() or [f"ended with {status}"]
-        said = lines[0].removeprefix("offpeak-node: ")[:200]
+        said = printable(lines[0].removeprefix("offpeak-node: "))
         if status == CAN_NOT:
             return NotSupported(f"{self.node}: {said}", hint="docs/how-to/standby.md tells what a node needs")
         hint = (

@@ -83,6 +83,7 @@ class FakeNode:
     host_key: asyncssh.SSHKey
     authorized_keys: Path
     card: socket.socket
+    script: Path = SCRIPT
     boots_on_wake: bool = False
     never_wakes: bool = False
     asleep_w: float = ASLEEP_W
@@ -175,7 +176,7 @@ class FakeNode:
         request = process.command or ""
         self.asked.append(request)
         child = await asyncio.create_subprocess_exec(
-            *("/bin/sh", "-c", f"{SCRIPT} --root {self.root}"),
+            *("/bin/sh", "-c", f"{self.script} --root {self.root}"),
             env={"PATH": "/nowhere", "SSH_ORIGINAL_COMMAND": request},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,

@@ -1,0 +1,9 @@
+"""What devices say, fit for one line of a terminal."""
+
+ENOUGH = 200
+
+
+def printable(text: str) -> str:
+    """Return the text as one line without control characters, "?" for each, and not longer than an operator reads."""
+    line = " ".join(text.split())
+    return "".join(letter if letter.isprintable() else "?" for letter in line[:ENOUGH])

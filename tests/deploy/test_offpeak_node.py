@@ -1,0 +1,132 @@
+"""What the forced command does with whatever a key may send it, in each shell that may be a node's /bin/sh."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from fake_node import SCRIPT, node_tree, write_tree
+
+SHELLS = [shell for shell in (["dash"], ["bash", "--posix"], ["busybox", "sh"]) if shutil.which(shell[0])]
+REFUSAL = "offpeak-node: this key may only ask: probe, standby SECONDS, governor NAME, meters\n"
+
+REFUSED = [
+    "",
+    " ",
+    "sh",
+    "probe ",
+    " probe",
+    "Probe",
+    "probe; touch {mark}",
+    "probe\ntouch {mark}",
+    "probe --root /",
+    "--root / probe",
+    "meters > {mark}",
+    "standby",
+    "standby ",
+    "standby  60",
+    "standby 60 60",
+    "standby 60; touch {mark}",
+    "standby 60\ntouch {mark}",
+    "standby\n60",
+    "standby $(touch {mark})",
+    "standby `touch {mark}`",
+    "standby 0",
+    "standby 59",
+    "standby 060",
+    "standby 0x60",
+    "standby 604801",
+    "standby -60",
+    "standby +60",
+    "standby 6e1",
+    "standby a[$(touch {mark})]",
+    "standby 99999999999999999999",
+    "standby *",
+    "standby ٦٠٠",
+    "standby " + "6" * 100_000,
+    "governor ",
+    "governor -n",
+    "governor *",
+    "governor [a-z]*",
+    "governor POWERSAVE",
+    "governor powersave performance",
+    "governor powersave;touch {mark}",
+    "governor powersave\n",
+    "governor ../../../etc/passwd",
+    "governor " + "a" * 100_000 + "*",
+    "/bin/sh -c 'touch {mark}'",
+    "\x1b]0;title\x07",
+    "%n%s%d",
+]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "root"
+    write_tree(root, node_tree(root))
+    return root
+
+
+def ask(shell: list[str], root: Path, request: str | None, **environment: str) -> subprocess.CompletedProcess[str]:
+    asked = {} if request is None else {"SSH_ORIGINAL_COMMAND": request}
+    return subprocess.run(
+        [*shell, SCRIPT, "--root", root],
+        env={"PATH": os.environ["PATH"], **asked, **environment},
+        cwd=root,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=20,
+    )
+
+
+@pytest.fixture(params=SHELLS, ids=lambda shell: shell[0])
+def shell(request: pytest.FixtureRequest) -> list[str]:
+    return list(request.param)
+
+
+def test_whatever_else_is_asked_is_refused_in_one_line_and_leaves_no_trace(
+    shell: list[str], root: Path, tmp_path: Path
+) -> None:
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    for request in REFUSED:
+        done = ask(shell, root, request.replace("{mark}", str(tmp_path / "mark")))
+        assert (done.returncode, done.stdout, done.stderr) == (2, "", REFUSAL), request[:60]
+    assert ask(shell, root, None).stderr == REFUSAL
+    assert before == {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+
+
+def test_the_environment_of_who_logs_in_changes_nothing(shell: list[str], root: Path, tmp_path: Path) -> None:
+    programs = ("sed", "grep", "head", "rtcwake", "ethtool", "sleep")
+    write_tree(tmp_path / "bin", dict.fromkeys(programs, f"#!/bin/sh\ntouch {tmp_path}/mark\n"))
+    (tmp_path / "env").write_text(f"touch {tmp_path}/mark\n")
+    environment = {"PATH": f"{tmp_path}/bin", "ENV": f"{tmp_path}/env", "BASH_ENV": f"{tmp_path}/env", "IFS": "0=_"}
+    told = ask([shutil.which(shell[0]) or "", *shell[1:]], root, "probe", **environment, LC_ALL="tr_TR.UTF-8")
+    assert "power_states=freeze mem disk\n" in told.stdout
+    assert "wake_on_lan=eth0:g" in told.stdout
+    assert not (tmp_path / "mark").exists()
+
+
+def test_a_governor_is_set_and_one_that_is_not_offered_is_not(shell: list[str], root: Path) -> None:
+    assert ask(shell, root, "governor powersave").stdout == "before=performance\nafter=powersave\n"
+    done = ask(shell, root, "governor userspace")
+    assert (done.returncode, done.stderr) == (
+        3,
+        "offpeak-node: the kernel does not offer that governor: see probe\n",
+    )
+
+
+def test_counters_and_sensors_are_told(shell: list[str], root: Path) -> None:
+    assert ask(shell, root, "meters").stdout.splitlines()[1:] == [
+        "rapl\tintel-rapl:0\tpackage-0\t262143328000\t262143328850",
+        "hwmon\thwmon1\tpower1_average\tpower_meter\t\t212000000",
+    ]
+
+
+def test_a_job_keeps_a_node_awake(shell: list[str], root: Path) -> None:
+    write_tree(root, {"proc/88/environ": "HOME=/\0PBS_JOBID=5.head\0"})
+    done = ask(shell, root, "standby 600")
+    assert (done.returncode, done.stderr) == (4, "offpeak-node: process 88 belongs to a job\n")
+    assert not (root / "rtcwake.log").exists()
