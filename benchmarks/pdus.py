@@ -15,9 +15,9 @@ from benchmarks.bars import Measured
 from offpeak.errors import NoAnswer
 from offpeak.machines.credential import Credential
 from offpeak.machines.inventory import Pdu
-from power.drivers.logins import Logins
+from power.drivers.wire import Wire
 from power.meters.port import Meter
-from power.meters.registry import Shared, meter_of
+from power.meters.registry import pdu_meter
 
 PDUS, DEAD = 50, 10
 ROUNDS = 7
@@ -54,8 +54,8 @@ def pdu_benchmarks() -> Iterator[Measured]:
 
 async def _sweep(pdus: Sequence[Pdu], rounds: int) -> float:
     """Return the best time to read all PDUs at once, after their rows were looked up."""
-    shared = Shared(Logins())
-    meters = [meter_of(pdu, shared) for pdu in pdus]
+    wire = Wire()
+    meters = [pdu_meter(pdu, wire) for pdu in pdus]
     took_s = [await _read(meters) for _ in range(1 + rounds)]
     for meter in meters:
         await meter.close()

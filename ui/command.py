@@ -8,9 +8,12 @@ from typing import Annotated
 import typer
 
 from offpeak.errors import OffpeakError
+from ui.check_command import check
+from ui.enroll_command import enroll
 from ui.estimate_command import estimate
 from ui.forecast_command import forecast
 from ui.generate_command import generate
+from ui.power_command import power
 from ui.prices_command import prices
 from ui.score_command import score
 from ui.show_config_command import show_config
@@ -27,6 +30,9 @@ app.command("whatif")(whatif)
 app.command("prices")(prices)
 app.add_typer(forecast, name="forecast")
 app.command("score")(score)
+app.add_typer(power, name="power")
+app.command("check")(check)
+app.command("enroll")(enroll)
 app.command("show-config")(show_config)
 
 

@@ -9,17 +9,14 @@ from offpeak.machines.node_sets import fold
 from offpeak.plural import counted
 from power.check.finding import alike, failed
 from power.meters.port import Reading
+from power.meters.reconcile import Between
 from power.meters.taken import Taken
 from ui.comparison_table import NOT_WRAPPED
 
-WAYS = {
-    "snmp": "at its outlets",
-    "dcmi": "by its BMC",
-    "redfish": "by its BMC",
-    "rapl": "its processors",
-    "hwmon": "its sensors",
-}
-"""What the columns of the nodes are called, by the ways of reading that are in them."""
+WAYS = {"snmp": "at its outlets", "dcmi": "by its BMC", "redfish": "by its BMC", "rapl": "its processors"}
+"""The columns of the nodes, by the ways of reading that are in them. Single sensors of a node do not add up."""
+
+RIGHT = ("draws", "counter", "age", "between", "share", *WAYS.values())
 
 
 def print_power(taken: Sequence[Taken], *, now_unix_s: float) -> None:
@@ -49,12 +46,12 @@ def pdu_table(readings: Iterable[Reading], now_unix_s: float) -> Table:
 def node_table(readings: Sequence[Reading], now_unix_s: float) -> Table:
     """Return a row for each node, a column for each way in which nodes were measured."""
     by_node = nodes_of(readings)
-    columns = list(dict.fromkeys(WAYS.get(way, way) for ways in by_node.values() for way in ways))
+    columns = list(dict.fromkeys(WAYS[way] for ways in by_node.values() for way in ways))
     table = _table("node", *columns, "age", "")
     for node, ways in by_node.items():
         drawn = dict.fromkeys(columns, "")
         for way, parts in ways.items():
-            drawn[WAYS.get(way, way)] = power_text(total_w(parts))
+            drawn[WAYS[way]] = power_text(total_w(parts))
         every = [each for parts in ways.values() for each in parts]
         notes = dict.fromkeys(each.why for each in every if each.why)
         table.add_row(node, *drawn.values(), max((_age(each, now_unix_s) for each in every), key=len), "; ".join(notes))
@@ -65,7 +62,7 @@ def nodes_of(readings: Iterable[Reading]) -> Mapping[str, Mapping[str, Sequence[
     """Return the readings of nodes, by node and by way."""
     by_node: dict[str, dict[str, list[Reading]]] = {}
     for each in readings:
-        if each.node is not None:
+        if each.node is not None and each.way in WAYS:
             by_node.setdefault(each.node, {}).setdefault(each.way, []).append(each)
     return by_node
 
@@ -81,7 +78,7 @@ def summary(readings: Sequence[Reading]) -> list[str]:
     by_way: dict[str, list[float | None]] = {}
     for ways in nodes_of(readings).values():
         for way, parts in ways.items():
-            by_way.setdefault(WAYS.get(way, way), []).append(total_w(parts))
+            by_way.setdefault(WAYS[way], []).append(total_w(parts))
     lines = []
     for way, drawn in by_way.items():
         known = [each for each in drawn if each is not None]
@@ -93,6 +90,21 @@ def trouble_lines(taken: Iterable[Taken]) -> list[str]:
     """Return a line for each kind of trouble, with all that have it."""
     found = [failed(each.way, each.meter, each.trouble) for each in taken if each.trouble]
     return [f"- {fold(each.subjects)} ({each.part}): {each.said}; {each.hint}" for each in alike(found)]
+
+
+def print_between(between: Mapping[str, Sequence[Between]]) -> None:
+    """Print what every node uses between the places where it is measured, and where that cannot be right."""
+    if not between:
+        return
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = NOT_WRAPPED
+    table = _table("node", "from", "to", "between", "share", "")
+    for node, found in between.items():
+        for each in found:
+            table.add_row(node, each.outer, each.inner, power_text(each.power_w), f"{each.share:.1%}", each.trouble)
+    console.print()
+    console.print(table)
 
 
 def power_text(power_w: float | None) -> str:
@@ -109,5 +121,5 @@ def _age(reading: Reading, now_unix_s: float) -> str:
 def _table(*headers: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in headers:
-        table.add_column(header, justify="right" if header in ("draws", "counter", "age", *WAYS.values()) else "left")
+        table.add_column(header, justify="right" if header in RIGHT else "left")
     return table

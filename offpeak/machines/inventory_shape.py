@@ -35,8 +35,8 @@ class CredentialTable(_Table):
     user: str = ""
     password_file: Name | None = None
     privacy_file: Name | None = None
-    authentication: Literal["none", "MD5", "SHA", "SHA-224", "SHA-256", "SHA-384", "SHA-512"] = "SHA"
-    privacy: Literal["none", "DES", "AES", "AES-192", "AES-256"] = "AES"
+    authentication: Literal["MD5", "SHA", "SHA-224", "SHA-256", "SHA-384", "SHA-512"] = "SHA"
+    privacy: Literal["DES", "3DES", "AES", "AES-192", "AES-256", "AES-192-C", "AES-256-C"] = "AES"
     key_file: Name | None = None
     known_hosts: Name | None = None
 

@@ -10,6 +10,7 @@ from power.drivers.logins import Logins
 
 if TYPE_CHECKING:
     from power.drivers.ipmi.sessions import Sessions
+    from power.meters.snmp.engines import Engines
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,13 @@ class Wire:
         from power.drivers.ipmi.sessions import Sessions
 
         return Sessions(self.logins, timeout_s=self.timeout_s)
+
+    @cached_property
+    def engines(self) -> "Engines":
+        """SNMP engines that ask PDUs."""
+        from power.meters.snmp.engines import Engines
+
+        return Engines()
 
     async def close(self) -> None:
         """Log out wherever a session is held. The wire may be used again afterwards."""

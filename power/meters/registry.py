@@ -1,43 +1,66 @@
-"""Every way of metering by its name, and the meters of an inventory."""
+"""The meters of a site: those of its nodes' BMCs and kernels, of its PDUs, and of this machine."""
 
-from collections.abc import Callable, Mapping
-from functools import cached_property
-from typing import TYPE_CHECKING
+import platform
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 
-from offpeak.machines.inventory import Pdu
-from power.drivers.logins import Logins
+from offpeak.machines.inventory import Inventory, Machine, Pdu
+from power.drivers.wire import Wire
+from power.meters.dcmi import dcmi_meter
+from power.meters.hwmon import HwmonMeter
 from power.meters.port import Meter
-
-if TYPE_CHECKING:
-    from power.meters.snmp.engines import Engines
+from power.meters.rapl import RaplMeter
 
 
-class Shared:
-    """What all meters of a program use together: what became of logins, and the SNMP engines."""
+def _redfish(machine: Machine, wire: Wire) -> Meter:
+    from power.meters.redfish import RedfishMeter
 
-    def __init__(self, logins: Logins) -> None:
-        self.logins = logins
-
-    @cached_property
-    def engines(self) -> "Engines":
-        """The SNMP engines; they are opened when the first PDU is read."""
-        from power.meters.snmp.engines import Engines
-
-        return Engines()
+    return RedfishMeter(machine, logins=wire.logins, timeout_s=wire.timeout_s, now=wire.clock)
 
 
-def _snmp(pdu: Pdu, shared: Shared) -> Meter:
+def _ssh(machine: Machine, wire: Wire) -> Meter:
+    from power.meters.ssh import SshMeter
+
+    return SshMeter(machine, logins=wire.logins, timeout_s=wire.timeout_s, now=wire.clock)
+
+
+BY_DRIVER: Mapping[str, Callable[[Machine, Wire], Meter]] = {"ipmi": dcmi_meter, "redfish": _redfish}
+"""What measures a node through its BMC, by the driver that switches it. The tools' drivers hold no session to ask."""
+
+
+def meters_of(machines: Iterable[Machine], pdus: Iterable[Pdu], wire: Wire) -> tuple[Meter, ...]:
+    """Return the meters of these nodes and PDUs; BadInventory where one lacks what its meter needs."""
+    return (*(pdu_meter(pdu, wire) for pdu in pdus), *(meter for each in machines for meter in node_meters(each, wire)))
+
+
+def node_meters(machine: Machine, wire: Wire) -> Iterator[Meter]:
+    """Yield what measures one node: its BMC, and its kernel where it can be asked by ssh."""
+    by_bmc = BY_DRIVER.get(machine.hardware.driver or "")
+    if machine.bmc and by_bmc:
+        yield by_bmc(machine, wire)
+    if machine.ssh:
+        yield _ssh(machine, wire)
+
+
+def pdu_meter(pdu: Pdu, wire: Wire) -> Meter:
+    """Return the meter of a PDU; BadInventory for a family that is not known."""
+    # pysnmp takes a third of a second to import.
+    from power.meters.snmp.agent import USUAL, Patience
     from power.meters.snmp.pdu import SnmpPdu
 
-    return SnmpPdu(pdu, engines=shared.engines, logins=shared.logins)
+    patience = Patience(wire.timeout_s / (USUAL.retries + 1), USUAL.retries)
+    return SnmpPdu(pdu, engines=wire.engines, logins=wire.logins, patience=patience, clock=wire.clock)
 
 
-PDU_METERS: Mapping[str, Callable[[Pdu, Shared], Meter]] = {
-    "snmp": _snmp,
-}
-"""By the `way` of its readings. What a way needs is imported when the first such meter is made."""
+def own_meters(*, sysfs: Path = Path("/sys")) -> tuple[Meter, ...]:
+    """Return what measures this machine itself, where it has such counters and sensors."""
+    here = platform.node().partition(".")[0]
+    rapl = (RaplMeter(here, sysfs=sysfs),) if any(sysfs.glob("class/powercap/intel-rapl:*")) else ()
+    hwmon = (HwmonMeter(here, sysfs=sysfs),) if any(sysfs.glob("class/hwmon/hwmon*/power*_*")) else ()
+    return (*rapl, *hwmon)
 
 
-def meter_of(pdu: Pdu, shared: Shared) -> Meter:
-    """Return the meter of a PDU, which is not spoken to yet; BadInput for a family that is not known."""
-    return PDU_METERS["snmp"](pdu, shared)
+def feeding(inventory: Inventory, nodes: Iterable[str]) -> tuple[Pdu, ...]:
+    """Return the PDUs on whose outlets one of these nodes hangs."""
+    wanted = set(nodes)
+    return tuple(pdu for pdu in inventory.pdus if any(node in wanted for _, node in pdu.outlets))

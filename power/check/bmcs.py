@@ -1,0 +1,79 @@
+"""Whether a node's BMC answers, is the one that was enrolled, and measures."""
+
+from offpeak.errors import DeviceError, NotSupported, OffpeakError
+from offpeak.machines.inventory import Machine
+from power.check.finding import Finding, Verdict, failed
+from power.drivers.ipmi.address import address_of
+from power.drivers.ipmi.request import restore_policy
+from power.drivers.port import PowerDriver
+from power.drivers.registry import driver_of
+from power.drivers.wire import Wire
+from power.meters.registry import BY_DRIVER
+
+ALWAYS_OFF_HINT = "nodes that start all at once after a power failure are a risk: ipmitool chassis policy always-off"
+
+
+async def check_bmc(machine: Machine, wire: Wire) -> list[Finding]:
+    """Return what there is to say of the node's BMC; it is only asked."""
+    try:
+        driver = driver_of(machine, wire)
+        seen = await driver.query()
+        if seen.trouble is not None:
+            raise seen.trouble
+        found = [await _who(machine, driver)]
+        found += await _measured(machine, wire)
+        found += await _after_an_outage(machine, wire)
+    except OffpeakError as problem:
+        return [failed("bmc", machine.node, problem, addresses=addresses_of(machine))]
+    said = [each for each in found if each.verdict is not Verdict.GOOD]
+    return said or [Finding("bmc", machine.node, Verdict.GOOD, f"{seen.state}, as enrolled, measures power")]
+
+
+def addresses_of(machine: Machine) -> tuple[str, ...]:
+    """Return how messages begin that are about the machine's BMC."""
+    return tuple(filter(None, (f"{machine.node}", f"BMC {machine.bmc}", machine.bmc)))
+
+
+async def _who(machine: Machine, driver: PowerDriver) -> Finding:
+    identity = await driver.identity()
+    if identity is None:
+        hint = "such nodes are never switched off: an address may lead to another node since a repair"
+        return Finding("bmc", machine.node, Verdict.DOUBTFUL, "does not say who it is", hint)
+    if machine.enrolled is None:
+        hint = "what is not enrolled is never switched off: offpeak enroll"
+        return Finding("bmc", machine.node, Verdict.DOUBTFUL, "answers, but is not enrolled", hint)
+    if identity != machine.enrolled.identity:
+        said = f"is {identity}, but {machine.enrolled.identity} was enrolled on {machine.enrolled.date}"
+        hint = f"look where its address leads; if its board was replaced: offpeak enroll --replace {machine.node}"
+        return Finding("bmc", machine.node, Verdict.BAD, said, hint)
+    return Finding("bmc", machine.node, Verdict.GOOD, "as enrolled")
+
+
+async def _measured(machine: Machine, wire: Wire) -> list[Finding]:
+    meter_of = BY_DRIVER.get(machine.hardware.driver or "")
+    if meter_of is None:
+        return []
+    meter = meter_of(machine, wire)
+    try:
+        readings = await meter.read()
+    except NotSupported as problem:
+        return [Finding("bmc", machine.node, Verdict.DOUBTFUL, "measures no power", problem.hint)]
+    except DeviceError as problem:
+        return [failed("bmc", machine.node, problem, addresses=addresses_of(machine))]
+    finally:
+        await meter.close()
+    return [
+        Finding("bmc", machine.node, Verdict.DOUBTFUL, each.why, "meter the node at its PDU if that stays so")
+        for each in readings
+        if each.power_w is None
+    ]
+
+
+async def _after_an_outage(machine: Machine, wire: Wire) -> list[Finding]:
+    if machine.hardware.driver != "ipmi":
+        return []
+    bmc = address_of(machine)
+    policy = await restore_policy(lambda request: wire.sessions.ask(bmc, request))
+    if policy in ("always-off", "unknown"):
+        return []
+    return [Finding("bmc", machine.node, Verdict.DOUBTFUL, f"after a power failure: {policy}", ALWAYS_OFF_HINT)]

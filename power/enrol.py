@@ -1,0 +1,74 @@
+"""Enrolment: who answers at each node's BMC and what it can do, before anything is ever ordered there."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from offpeak.errors import DeviceError, NotSupported, OffpeakError, WrongDevice
+from offpeak.machines.inventory import Enrolled, Machine
+from power.drivers.port import Order
+from power.drivers.registry import driver_of
+from power.drivers.wire import Wire
+from power.meters.registry import BY_DRIVER
+
+METERED = "metered"
+"""Among a node's capabilities: its BMC measures power. The others are the orders that it takes."""
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What became of one node: what is to be written, or the trouble. `same` if that is in the inventory already."""
+
+    node: str
+    enrolled: Enrolled | None = None
+    trouble: OffpeakError | None = None
+    same: bool = False
+
+
+async def probe_all(machines: Iterable[Machine], wire: Wire, *, date: str, replace: bool) -> tuple[Probed, ...]:
+    """Return what every BMC says, all asked at the same time; a changed identity is a trouble unless `replace`."""
+    try:
+        return tuple(await asyncio.gather(*(_probed(each, wire, date, replace) for each in machines)))
+    finally:
+        await wire.close()
+
+
+async def _probed(machine: Machine, wire: Wire, date: str, replace: bool) -> Probed:
+    try:
+        driver = driver_of(machine, wire)
+        seen = await driver.query()
+        if seen.trouble is not None and not isinstance(seen.trouble, NotSupported):
+            raise seen.trouble
+        identity = await driver.identity()
+        if identity is None:
+            hint = "such nodes can be measured, but are never switched off"
+            raise NotSupported(f"{machine.node}: its BMC does not say who it is", hint=hint)
+        can = [*sorted(map(str, driver.orders)), *([METERED] if await _measures(machine, wire) else [])]
+    except OffpeakError as problem:
+        return Probed(machine.node, trouble=problem)
+    known = machine.enrolled
+    if known is not None and known.identity != identity and not replace:
+        return Probed(machine.node, trouble=_another(machine, known, identity))
+    kept = [Order.STANDBY] if known and known.identity == identity and Order.STANDBY in known.capabilities else []
+    capabilities = tuple(dict.fromkeys((*can, *map(str, kept))))
+    if known is not None and (known.identity, known.capabilities) == (identity, capabilities):
+        return Probed(machine.node, known, same=True)
+    return Probed(machine.node, Enrolled(identity, capabilities, date))
+
+
+def _another(machine: Machine, known: Enrolled, identity: str) -> WrongDevice:
+    said = f"{machine.node}: its BMC is {identity}, but {known.identity} was enrolled on {known.date}"
+    return WrongDevice(said, hint=f"does its address lead to it? if its board was replaced: --replace {machine.node}")
+
+
+async def _measures(machine: Machine, wire: Wire) -> bool:
+    meter_of = BY_DRIVER.get(machine.hardware.driver or "")
+    if meter_of is None:
+        return False
+    meter = meter_of(machine, wire)
+    try:
+        return any(each.power_w is not None for each in await meter.read())
+    except DeviceError:
+        return False
+    finally:
+        await meter.close()
