@@ -19,6 +19,7 @@ from ui.score_command import score
 from ui.show_config_command import show_config
 from ui.simulate_command import simulate
 from ui.study_command import study
+from ui.virtual_command import virtual
 from ui.whatif_command import whatif
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -33,6 +34,7 @@ app.command("score")(score)
 app.add_typer(power, name="power")
 app.command("check")(check)
 app.command("enroll")(enroll)
+app.command("virtual")(virtual)
 app.command("show-config")(show_config)
 
 

@@ -4,7 +4,6 @@ import asyncio
 import time
 import uuid
 from bisect import bisect_right
-from dataclasses import dataclass, field
 from typing import Any
 
 from pysnmp.carrier.asyncio.dgram.udp import DOMAIN_NAME, UdpTransport
@@ -23,6 +22,7 @@ from pysnmp.smi.error import NotWritableError
 
 from sim_backend.virtual.apc_rows import UPTIME, Oid, Rows, Value, apc_rows
 from sim_backend.virtual.bmc import NAMESPACE
+from sim_backend.virtual.logins import PduLogins
 from sim_backend.virtual.pdu import VirtualPdu
 
 V1, V2C, V3 = 1, 2, 3
@@ -31,24 +31,6 @@ APC_ENGINE = b"\x80\x00\x01\x3e\x05"
 """How engine identities of that maker begin (RFC 3411, section 5)."""
 BOOTS_SINCE_UNIX_S = 1_700_000_000
 AUTHENTICATIONS = {"SHA": config.USM_AUTH_HMAC96_SHA, "SHA-256": config.USM_AUTH_HMAC192_SHA256}
-
-
-@dataclass(frozen=True)
-class SnmpUser:
-    """A user of SNMPv3: `authentication` is SHA or SHA-256, privacy is AES-128."""
-
-    name: str
-    authentication: str
-    password: str = field(repr=False)
-    privacy_password: str = field(repr=False)
-
-
-@dataclass(frozen=True)
-class PduLogins:
-    """Who may read a PDU: whoever knows the community, and users of SNMPv3."""
-
-    community: str = field(repr=False)
-    users: tuple[SnmpUser, ...] = ()
 
 
 class SnmpAgent:

@@ -12,17 +12,21 @@ from typing import Any, TypeVar
 from offpeak.machines.node_sets import expand
 from offpeak.node_class_file import bundled_node_class
 from sim_backend.virtual.bmc import OPERATOR, USER, BmcUser
-from sim_backend.virtual.machine_room import MachineRoom, RoomPlan, machine_room
-from sim_backend.virtual.snmp_agent import PduLogins, SnmpUser
+from sim_backend.virtual.logins import PduLogins, RoomLogins, SnmpUser
+from sim_backend.virtual.machine_room import MachineRoom, machine_room
+from sim_backend.virtual.room_plan import RoomPlan
 
 USERS = {
     b"admin": BmcUser(b"secret"),
     b"operator": BmcUser(b"opsecret", OPERATOR),
     b"reader": BmcUser(b"readsecret", USER),
 }
-PDU_LOGINS = PduLogins(
-    "public",
-    (SnmpUser("mon", "SHA", "authpass12", "privpass12"), SnmpUser("mon256", "SHA-256", "authpass12", "privpass12")),
+LOGINS = RoomLogins(
+    USERS,
+    PduLogins(
+        "public",
+        (SnmpUser("mon", "SHA", "authpass12", "privpass12"), SnmpUser("mon256", "SHA-256", "authpass12", "privpass12")),
+    ),
 )
 
 PORTS = itertools.count(6230)
@@ -36,8 +40,6 @@ def planned(nodes: str, **changes: Any) -> RoomPlan:
     plan: dict[str, Any] = {
         "nodes": expand(nodes),
         "node_class": bundled_node_class("server"),
-        "users": USERS,
-        "pdu_logins": PDU_LOGINS,
         "bmc_host": f"{network}.1",
         "pdu_host": f"{network}.1",
         "bmc_port": next(PORTS),
@@ -70,7 +72,7 @@ class ServedRoom:
 @contextmanager
 def served_room(plan: RoomPlan) -> Iterator[ServedRoom]:
     """Run a room until the block ends."""
-    loop, room = asyncio.new_event_loop(), machine_room(plan)
+    loop, room = asyncio.new_event_loop(), machine_room(plan, LOGINS)
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:

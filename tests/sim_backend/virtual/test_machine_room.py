@@ -4,16 +4,17 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from served_room import planned
+from served_room import LOGINS, planned
 
 from offpeak.errors import BadInput
 from offpeak.node_class_file import bundled_node_class
-from sim_backend.virtual.machine_room import RoomPlan, bmc_hosts, machine_room, pdu_hosts
+from sim_backend.virtual.machine_room import machine_room
+from sim_backend.virtual.room_plan import RoomPlan
 
 
 async def opened(plan: RoomPlan) -> list[tuple[str, list[str]]]:
     """Return each PDU of a room with the nodes on its outlets."""
-    async with machine_room(plan) as room:
+    async with machine_room(plan, LOGINS) as room:
         assert list(room.bmcs) == list(room.nodes) == list(plan.nodes)
         return [(pdu.name, [node.name for node in pdu.outlets.values() if node]) for pdu in room.pdus.values()]
 
@@ -24,7 +25,7 @@ def test_every_rack_has_a_pdu() -> None:
         ("rack1", [f"n{number:02}" for number in range(1, 25)]),
         ("rack2", [f"n{number:02}" for number in range(25, 31)]),
     ]
-    assert (len(set(bmc_hosts(plan))), len(set(pdu_hosts(plan)))) == (30, 2)
+    assert (len(set(plan.bmc_hosts)), len(set(plan.pdu_hosts))) == (30, 2)
 
 
 def test_a_room_leaves_its_addresses_free() -> None:
@@ -34,7 +35,7 @@ def test_a_room_leaves_its_addresses_free() -> None:
 
 
 async def opened_twice(plan: RoomPlan) -> None:
-    async with machine_room(plan), machine_room(plan):
+    async with machine_room(plan, LOGINS), machine_room(plan, LOGINS):
         pass
 
 

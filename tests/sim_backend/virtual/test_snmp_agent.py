@@ -8,8 +8,8 @@ from needed_programs import need
 from served_room import ServedRoom
 
 from sim_backend.virtual.apc_rows import apc_rows
-from sim_backend.virtual.machine_room import OUTLETS, pdu_hosts
 from sim_backend.virtual.pdu import PduFaults
+from sim_backend.virtual.room_plan import OUTLETS
 
 Done = subprocess.CompletedProcess[str]
 Run = Callable[..., Done]
@@ -36,7 +36,7 @@ def ask(room: ServedRoom, run: Run) -> Ask:
     need(["snmpget", "snmpbulkwalk", "snmpset"], packages="snmp")
 
     def ask(program: str, login: tuple[str, ...], *words: str) -> Done:
-        where = f"{pdu_hosts(room.plan)[0]}:{room.plan.pdu_port}"
+        where = f"{room.plan.pdu_hosts[0]}:{room.plan.pdu_port}"
         return run(program, *login, "-t", "0.3", "-r", "0", "-Oqn", where, *words)
 
     return ask

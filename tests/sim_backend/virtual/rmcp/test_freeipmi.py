@@ -9,8 +9,6 @@ from local_server import wait_until
 from needed_programs import need
 from served_room import ServedRoom, planned, served_room
 
-from sim_backend.virtual.machine_room import bmc_hosts
-
 Done = subprocess.CompletedProcess[str]
 Run = Callable[..., Done]
 
@@ -23,7 +21,7 @@ def freeipmi() -> None:
 
 
 def where(room: ServedRoom) -> str:
-    return f"{bmc_hosts(room.plan)[1]}:{room.plan.bmc_port}"
+    return f"{room.plan.bmc_hosts[1]}:{room.plan.bmc_port}"
 
 
 def test_power_on_off_and_soft(room: ServedRoom, run: Run) -> None:
@@ -68,7 +66,7 @@ def test_an_operator_may_switch_and_a_reader_may_not(room: ServedRoom, run: Run)
 def test_sixty_four_in_one_process_answer_at_once(run: Run) -> None:
     plan = planned("n[001-064]")
     with served_room(plan):
-        hosts = ",".join(f"{host}:{plan.bmc_port}" for host in bmc_hosts(plan))
+        hosts = ",".join(f"{host}:{plan.bmc_port}" for host in plan.bmc_hosts)
         start_s = time.monotonic()
         done = run("ipmipower", *LOGIN, "-h", hosts, "--stat")
         took_s = time.monotonic() - start_s

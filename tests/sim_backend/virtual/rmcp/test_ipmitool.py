@@ -10,7 +10,6 @@ from needed_programs import need
 from served_room import ServedRoom
 
 from sim_backend.virtual.bmc import BmcFaults
-from sim_backend.virtual.machine_room import bmc_hosts
 
 Done = subprocess.CompletedProcess[str]
 Ask = Callable[..., Done]
@@ -22,7 +21,7 @@ NODE = "n01"
 def ask(room: ServedRoom, run: Callable[..., Done]) -> Iterator[Ask]:
     """Runs ipmitool on the first BMC, as an administrator with suite 17 unless told otherwise; a fault ends with it."""
     need(["ipmitool"], packages="ipmitool")
-    host = bmc_hosts(room.plan)[0]
+    host = room.plan.bmc_hosts[0]
 
     def ask(*words: str, suite: int = 17, user: str = "admin", password: str = "secret", level: str = "") -> Done:
         where = ["-I", "lanplus", "-H", host, "-p", str(room.plan.bmc_port), "-N", "1", "-R", "1", "-C", str(suite)]
@@ -59,7 +58,7 @@ def test_power_on_soft_off_and_cycle(room: ServedRoom, ask: Ask, suite: int) -> 
 
 def test_the_best_suite_is_found(room: ServedRoom, ask: Ask) -> None:
     assert ask("channel", "getciphers", "ipmi").stdout.count("aes_cbc_128") == 2
-    where = ["-I", "lanplus", "-H", bmc_hosts(room.plan)[0], "-p", str(room.plan.bmc_port)]
+    where = ["-I", "lanplus", "-H", room.plan.bmc_hosts[0], "-p", str(room.plan.bmc_port)]
     done = subprocess.run(["ipmitool", *where, "-U", "admin", "-P", "secret", "power", "status"], check=True)
     assert done.returncode == 0
 

@@ -8,12 +8,10 @@ from pyghmi.exceptions import IpmiException
 from pyghmi.ipmi.command import Command
 from served_room import ServedRoom
 
-from sim_backend.virtual.machine_room import bmc_hosts
-
 
 def command(room: ServedRoom, number: int, password: bytes = b"secret", **more: object) -> Command:
     # Bytes: with text a second session to the same BMC hangs.
-    host = bmc_hosts(room.plan)[number - 1]
+    host = room.plan.bmc_hosts[number - 1]
     return Command(host, b"admin", password, port=room.plan.bmc_port, **more)
 
 

@@ -1,0 +1,74 @@
+"""`offpeak virtual`: nodes, BMCs and PDUs that are not there, to try everything without hardware."""
+
+import asyncio
+import shlex
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from sim_backend.virtual.logins import RoomLogins
+    from sim_backend.virtual.room_plan import RoomPlan
+
+
+def virtual(
+    nodes: Annotated[str, typer.Option(help="Node set, such as n[01-16].")],
+    folder: Annotated[Path, typer.Option(help="Where the inventory and the passwords are written.")] = Path("virtual"),
+    node_class: Annotated[str, typer.Option(help="Class of the nodes: a bundled one, or a TOML file.")] = "server",
+    clock_factor: Annotated[float, typer.Option(min=0.001, help="How many times as fast as real time it runs.")] = 1.0,
+    bmc_address: Annotated[str, typer.Option(help="Address of the first BMC; the others follow it.")] = "127.0.40.1",
+    bmc_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of all BMCs.")] = 623,
+    pdu_address: Annotated[str, typer.Option(help="Address of the first PDU; the others follow it.")] = "127.0.41.1",
+    pdu_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of all PDUs.")] = 1161,
+) -> None:
+    """Run virtual nodes with BMCs that speak IPMI and PDUs that speak SNMP, on loopback, until Ctrl-C."""
+    # What is imported here loads pysnmp, which `offpeak --version` must not wait for.
+    from offpeak.machines.node_sets import expand
+    from offpeak.node_class_file import node_class_named
+    from sim_backend.virtual.room_folder import room_logins, write_inventory
+    from sim_backend.virtual.room_plan import RoomPlan
+
+    plan = RoomPlan(
+        expand(nodes),
+        node_class_named(node_class),
+        bmc_address,
+        bmc_port,
+        pdu_address,
+        pdu_port,
+        clock_factor,
+    )
+    place = ("--bmc-address", bmc_address, "--bmc-port", bmc_port, "--pdu-address", pdu_address, "--pdu-port", pdu_port)
+    words = ("offpeak", "virtual", "--nodes", nodes, "--node-class", node_class, *place)
+    logins = room_logins(folder)
+    inventory = write_inventory(folder, plan, node_class=node_class, made_by=shlex.join(map(str, words)))
+    asyncio.run(_run(plan, logins, _summary(plan, inventory)))
+
+
+async def _run(plan: "RoomPlan", logins: "RoomLogins", summary: str) -> None:
+    """Run the room until somebody presses Ctrl-C or ends the process."""
+    from sim_backend.virtual.machine_room import machine_room
+
+    ended = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    async with machine_room(plan, logins):
+        typer.echo(summary)
+        await ended.wait()
+
+
+def _summary(plan: "RoomPlan", inventory: Path) -> str:
+    from offpeak.machines.node_sets import fold
+    from offpeak.plural import counted
+    from sim_backend.virtual.room_folder import BMC_PASSWORD, PDU_COMMUNITY, USER
+
+    folder = inventory.parent
+    lines = [
+        f"{counted(len(plan.nodes), 'virtual node')} of class {plan.node_class.name}, {plan.clock_factor:g}x real time",
+        f"  IPMI   {fold(plan.bmc_hosts)} port {plan.bmc_port}, user {USER}, password in {folder / BMC_PASSWORD}",
+        f"  SNMP   {fold(plan.pdu_hosts)} port {plan.pdu_port}, community in {folder / PDU_COMMUNITY}",
+        f"  inventory for the other commands: {inventory}",
+        "Ctrl-C ends it.",
+    ]
+    return "\n".join(lines)
