@@ -10,6 +10,7 @@ from benchmarks.command import command_benchmarks
 from benchmarks.engine import engine_benchmarks
 from benchmarks.generate import generate_benchmarks
 from benchmarks.growth import growth_benchmarks
+from benchmarks.ipmi import ipmi_benchmarks
 from benchmarks.pdus import pdu_benchmarks
 from benchmarks.predict_jobs import job_prediction_benchmarks
 from benchmarks.predict_waits import wait_prediction_benchmarks
@@ -29,6 +30,7 @@ GROUPS = (
     job_prediction_benchmarks,
     wait_prediction_benchmarks,
     pdu_benchmarks,
+    ipmi_benchmarks,
 )
 
 

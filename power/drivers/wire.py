@@ -1,5 +1,6 @@
 """What all drivers and meters of a program share: who has logged in where, sessions, time-out and clock."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,6 +13,11 @@ if TYPE_CHECKING:
     from power.drivers.ipmi.sessions import Sessions
     from power.meters.snmp.engines import Engines
 
+SEARCHES = 256
+"""Devices that are looked for at the same time; each takes a file, and pyghmi cannot use those beyond 1024."""
+FORKS = 16
+"""Programs that run at the same time; more are no faster on two processors."""
+
 
 @dataclass(frozen=True)
 class Wire:
@@ -20,6 +26,8 @@ class Wire:
     logins: Logins = field(default_factory=Logins)
     timeout_s: float = 5.0
     clock: Callable[[], float] = time.time
+    searches: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SEARCHES))
+    forks: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(FORKS))
 
     @cached_property
     def sessions(self) -> "Sessions":
@@ -27,7 +35,7 @@ class Wire:
         # pyghmi takes a third of a second to import, and starts a thread when it is used.
         from power.drivers.ipmi.sessions import Sessions
 
-        return Sessions(self.logins, timeout_s=self.timeout_s)
+        return Sessions(self.logins, timeout_s=self.timeout_s, searches=self.searches)
 
     @cached_property
     def engines(self) -> "Engines":

@@ -1,6 +1,7 @@
 """The power of a node as its BMC measures it: DCMI, over the session that switches the node too."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from offpeak.errors import BadAnswer
 from offpeak.machines.inventory import Machine
@@ -59,6 +60,4 @@ def watts(answer: bytes) -> tuple[float | None, str]:
 def dcmi_meter(machine: Machine, wire: Wire) -> DcmiMeter:
     """Return the meter of the machine's BMC, which shares the session of its driver; BadInventory as `address_of`."""
     bmc, sessions = address_of(machine), wire.sessions
-    return DcmiMeter(
-        bmc.node, lambda request: sessions.ask(bmc, request), lambda: sessions.close(bmc), clock=wire.clock
-    )
+    return DcmiMeter(bmc.node, partial(sessions.ask, bmc), partial(sessions.close, bmc), clock=wire.clock)

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from offpeak.errors import BadInventory, DeviceError, NotSupported
@@ -93,5 +94,5 @@ def ipmi_driver(machine: Machine, wire: Wire) -> BmcDriver:
         what = f"hardware.{machine.hardware.name}.cipher_suite: the driver ipmi speaks 3 and 17, not {bmc.cipher_suite}"
         raise BadInventory(what, hint='set driver = "ipmitool"')
     sessions = wire.sessions
-    asked = AskedBmc(lambda request: sessions.ask(bmc, request), lambda: sessions.close(bmc))
+    asked = AskedBmc(partial(sessions.ask, bmc), partial(sessions.close, bmc))
     return BmcDriver(f"{bmc} by ipmi", asked, wire.clock)

@@ -86,7 +86,7 @@ class Ipmipower:
 def ipmipower_driver(machine: Machine, wire: Wire) -> BmcDriver:
     """Return the driver; of the inventory it takes cipher_suite, privilege and workarounds as they are."""
     bmc = address_of(machine)
-    return BmcDriver(f"{bmc} by ipmipower", Ipmipower(bmc, Runs(bmc, wire.logins, wire.timeout_s)), wire.clock)
+    return BmcDriver(f"{bmc} by ipmipower", Ipmipower(bmc, Runs(bmc, wire)), wire.clock)
 
 
 def _quoted(word: bytes) -> bytes:

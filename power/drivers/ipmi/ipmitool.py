@@ -55,7 +55,7 @@ class Ipmitool:
 def ipmitool_driver(machine: Machine, wire: Wire) -> BmcDriver:
     """Return the driver; of the inventory it takes cipher_suite and privilege as they are, and no workarounds."""
     bmc = address_of(machine)
-    tool = Ipmitool(bmc, Runs(bmc, wire.logins, wire.timeout_s))
+    tool = Ipmitool(bmc, Runs(bmc, wire))
     return BmcDriver(f"{bmc} by ipmitool", AskedBmc(tool.ask, tool.close), wire.clock)
 
 

@@ -17,10 +17,13 @@ REPEAT_S = (0.0, 0.3, 0.7, 1.0, 1.0, 2.0)
 """Waited before each question; UDP loses packets, and BMCs sleep on duty."""
 
 
-async def present(bmc: BmcAddress, timeout_s: float) -> str:
-    """Return the BMC's numeric address once it has answered; NoAnswer if nobody has in time, or the name is unknown."""
+async def present(bmc: BmcAddress, timeout_s: float, *, at_once: asyncio.Semaphore) -> str:
+    """Return the BMC's numeric address once it has answered; NoAnswer if nobody has in time, or the name is unknown.
+
+    `at_once` bounds how many are looked for at the same time, and with it the open files.
+    """
     try:
-        async with asyncio.timeout(timeout_s):
+        async with at_once, asyncio.timeout(timeout_s):
             address = await _numeric(bmc)
             await _answered(bmc, address)
     except TimeoutError:

@@ -16,7 +16,7 @@ from power.drivers.ipmi.address import BmcAddress
 from power.drivers.ipmi.presence import present
 from power.drivers.ipmi.secret import secret_of
 from power.drivers.ipmi.troubles import silent
-from power.drivers.logins import Logins
+from power.drivers.wire import Wire
 
 # A service's PATH may lack the folders of the administrator's programs.
 SEARCH_PATH = os.pathsep.join(["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin"])
@@ -45,11 +45,10 @@ class Call:
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs programs for one BMC. Each run is a login, so each goes through `logins`."""
+    """Runs programs for one BMC. Each run is a login, so each goes through the wire's `logins`."""
 
     bmc: BmcAddress
-    logins: Logins
-    timeout_s: float
+    wire: Wire
 
     async def run(self, call: Call, meaning: Callable[[Printed], Meaning]) -> Meaning:
         """Return what the program's output means; `meaning` raises DeviceError where the login has failed.
@@ -61,17 +60,18 @@ class Runs:
         if path is None:
             what = f"{self.bmc}: {call.program} is not installed"
             raise NotSupported(what, hint=f"apt install {call.package}")
-        address = await present(self.bmc, self.timeout_s)
+        wire = self.wire
+        address = await present(self.bmc, wire.timeout_s, at_once=wire.searches)
         secret = secret_of(self.bmc)
 
         async def attempt() -> Meaning:
             try:
-                async with asyncio.timeout(self.timeout_s):
+                async with wire.forks, asyncio.timeout(wire.timeout_s):
                     return meaning(await _printed(path, call, address, secret))
             except TimeoutError:
-                raise silent(self.bmc, self.timeout_s) from None
+                raise silent(self.bmc, wire.timeout_s) from None
 
-        return await self.logins.log_in(self.bmc.credential, self.bmc.host, attempt, secret=secret)
+        return await wire.logins.log_in(self.bmc.credential, self.bmc.host, attempt, secret=secret)
 
 
 async def _printed(path: str, call: Call, address: str, secret: Secret) -> Printed:

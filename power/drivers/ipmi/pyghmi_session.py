@@ -29,6 +29,10 @@ class HeldSession(Session):  # type: ignore[misc]
         super()._initsession()
         self.localsid = 1 + secrets.randbelow(LARGEST_NUMBER)
 
+    def _get_session_challenge(self) -> None:
+        # Where pyghmi turns to IPMI 1.5, with a login that anybody on the network could break.
+        self.onlogon({"error": "IPMI 2.0 unavailable"})
+
     def _req_priv_level(self) -> None:
         self.logged, self.logoutexpiry = 1, None
         self.logontries, self.maxtimeout = 0, 4

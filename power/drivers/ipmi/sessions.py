@@ -7,13 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from offpeak.errors import BadAnswer, DeviceError
 from offpeak.machines.secret import Secret
 from power.drivers.ipmi.address import PRIVILEGES, BmcAddress
 from power.drivers.ipmi.presence import present
 from power.drivers.ipmi.pyghmi_session import HeldSession, Sha1Session, give_up, send, usable
 from power.drivers.ipmi.request import Request
 from power.drivers.ipmi.secret import secret_of
-from power.drivers.ipmi.thread import Settle, pyghmi_thread
+from power.drivers.ipmi.thread import Job, Settle, pyghmi_thread
 from power.drivers.ipmi.troubles import silent, trouble_in_words, trouble_of_code
 from power.drivers.logins import Logins
 
@@ -35,8 +36,8 @@ class Sessions:
     `timeout_s` bounds each of a call's steps: to find the BMC, to log in, to be answered. A dead one costs it once.
     """
 
-    def __init__(self, logins: Logins, *, timeout_s: float) -> None:
-        self._logins, self._timeout_s = logins, timeout_s
+    def __init__(self, logins: Logins, *, timeout_s: float, searches: asyncio.Semaphore) -> None:
+        self._logins, self._timeout_s, self._searches = logins, timeout_s, searches
         self._held: dict[BmcAddress, _Held] = defaultdict(_Held)
 
     async def ask(self, bmc: BmcAddress, request: Request) -> bytes:
@@ -45,7 +46,7 @@ class Sessions:
         async with held.turn:
             session = await self._session(bmc, held)
             try:
-                answer = await self._answer(bmc, session, request)
+                answer = await self._in_time(bmc, lambda settle: send(session, request, settle))
             except BaseException:
                 _forget(held)
                 raise
@@ -60,9 +61,8 @@ class Sessions:
             return
         async with held.turn:
             if (session := held.session) is not None:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(self._timeout_s):
-                        await pyghmi_thread().call(lambda settle: _log_out(session, settle))
+                with suppress(DeviceError):
+                    await self._in_time(bmc, lambda settle: _log_out(session, settle))
 
     async def close_all(self) -> None:
         """Log out everywhere."""
@@ -71,7 +71,7 @@ class Sessions:
     async def _session(self, bmc: BmcAddress, held: _Held) -> HeldSession:
         if held.session is None or not usable(held.session):
             held.session = None
-            address = await present(bmc, self._timeout_s)
+            address = await present(bmc, self._timeout_s, at_once=self._searches)
             secret = secret_of(bmc)
             held.session = await self._logins.log_in(
                 bmc.credential, bmc.host, lambda: self._log_in(bmc, address, secret), secret=secret
@@ -81,23 +81,23 @@ class Sessions:
     async def _log_in(self, bmc: BmcAddress, address: str, secret: Secret) -> HeldSession:
         begun: list[HeldSession] = []
         try:
-            async with asyncio.timeout(self._timeout_s):
-                await pyghmi_thread().call(lambda settle: _begin(begun, bmc, address, secret, settle))
-        except TimeoutError:
-            pyghmi_thread().soon(lambda: _give_up(begun))
-            raise silent(bmc, self._timeout_s) from None
+            await self._in_time(bmc, lambda settle: _begin(begun, bmc, address, secret, settle))
         except BaseException:
             pyghmi_thread().soon(lambda: _give_up(begun))
             raise
         return begun[0]
 
-    async def _answer(self, bmc: BmcAddress, session: HeldSession, request: Request) -> Mapping[str, Any]:
+    async def _in_time(self, bmc: BmcAddress, job: Job) -> Any:
+        """Return what the job settles with, or raise its DeviceError; whatever else is wrong becomes one."""
         try:
             async with asyncio.timeout(self._timeout_s):
-                answer: Mapping[str, Any] = await pyghmi_thread().call(lambda settle: send(session, request, settle))
+                return await pyghmi_thread().call(job)
         except TimeoutError:
             raise silent(bmc, self._timeout_s) from None
-        return answer
+        except DeviceError:
+            raise
+        except Exception as problem:
+            raise BadAnswer(f"{bmc}: pyghmi failed: {problem}", hint='try driver = "ipmitool"') from problem
 
 
 def _begin(begun: list[HeldSession], bmc: BmcAddress, address: str, secret: Secret, settle: Settle) -> bool:

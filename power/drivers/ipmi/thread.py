@@ -12,7 +12,6 @@ from functools import cache
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from offpeak.errors import NoAnswer
 from power.drivers.ipmi.pyghmi_session import any_alive, work
 
 TURN_S = 0.02
@@ -67,7 +66,7 @@ class PyghmiThread:
         try:
             begun = job(settle)
         except Exception as problem:
-            settle(NoAnswer(f"pyghmi failed: {problem}", hint='try driver = "ipmitool"'))
+            settle(problem)
             return True
         if not begun:
             self._unanswered.discard(result)

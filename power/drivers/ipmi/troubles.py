@@ -100,7 +100,7 @@ def no_such_name(bmc: BmcAddress, said: str) -> NoAnswer:
 
 
 def _unable(bmc: BmcAddress, said: str) -> DeviceError:
-    return NotSupported(f"{bmc}: {said}")
+    return NotSupported(f"{bmc}: {said}", hint="update the BMC's firmware")
 
 
 # In this order: "password verification timeout" is a refusal, "privilege level cannot be obtained" is no password's.

@@ -176,3 +176,36 @@ def test_the_privilege_is_that_of_the_inventory(few_bmcs: list[SimulatedBmc], ma
             await looks.send(Order.SOFT_OFF)
 
     on_a_wire(use)
+
+
+class Babbler(asyncio.DatagramProtocol):
+    """Something that answers every packet with one that makes no sense."""
+
+    def __init__(self, packet: bytes) -> None:
+        self.packet = packet
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.DatagramTransport)
+        self.transport = transport
+
+    def datagram_received(self, _: bytes, addr: tuple[str, int]) -> None:
+        self.transport.sendto(self.packet, addr)
+
+
+@pytest.mark.parametrize("rest", ["", "06", "0611", "0611" + "00" * 9, "00" + "00" * 9, "06c0" + "ff" * 30])
+def test_nonsense_of_one_bmc_disturbs_no_other(rest: str, few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
+    async def use(wire: Wire) -> None:
+        loop = asyncio.get_running_loop()
+        packet = bytes.fromhex("0600ff07" + rest)
+        transport, _ = await loop.create_datagram_endpoint(lambda: Babbler(packet), local_addr=("127.0.0.1", 0))
+        machine = machine_of(few_bmcs[0])
+        port = transport.get_extra_info("sockname")[1]
+        babbler = replace(machine, bmc="127.0.0.1", hardware=replace(machine.hardware, port=port))
+        babble = asyncio.ensure_future(ipmi_driver(babbler, wire).query())
+        live = ipmi_driver(machine, wire)
+        while not babble.done():
+            assert (await live.query()).state is PowerState.ON
+        assert isinstance((await babble).trouble, NoAnswer)
+        transport.close()
+
+    on_a_wire(use, timeout_s=0.3)

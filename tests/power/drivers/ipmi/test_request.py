@@ -1,0 +1,103 @@
+"""What else a BMC tells: its restore policy, the ACPI state, and who it is if it says so."""
+
+import asyncio
+import subprocess
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from ipmi_fixtures import MachineOf
+from ipmi_sim import SimulatedBmc, bmc, own_network
+
+from offpeak.errors import BadAnswer, NotSupported
+from offpeak.machines.inventory import Machine
+from power.drivers.ipmi.address import address_of
+from power.drivers.ipmi.request import (
+    RESTORE_POLICIES,
+    SYSTEM_GUID,
+    Ask,
+    Request,
+    acpi_state,
+    is_on,
+    restore_policy,
+    system_guid,
+)
+from power.drivers.wire import Wire
+
+Result = TypeVar("Result")
+
+
+def asked(machine: Machine, question: Callable[[Ask], Awaitable[Result]]) -> Result:
+    async def run() -> Result:
+        wire = Wire(timeout_s=2)
+        try:
+            return await question(partial(wire.sessions.ask, address_of(machine)))
+        finally:
+            await wire.close()
+
+    return asyncio.run(run())
+
+
+def ipmitool(bmc: SimulatedBmc, *words: str) -> None:
+    login = ("-H", bmc.host, "-p", str(bmc.port), "-U", "admin", "-P", "secret", "-C", "3")
+    subprocess.run(["ipmitool", "-I", "lanplus", *login, *words], capture_output=True, timeout=10, check=True)
+
+
+@pytest.mark.parametrize("policy", RESTORE_POLICIES[:3])
+def test_the_restore_policy_is_what_ipmitool_has_set(
+    policy: str, few_bmcs: list[SimulatedBmc], machine_of: MachineOf
+) -> None:
+    ipmitool(few_bmcs[0], "chassis", "policy", policy)
+    assert asked(machine_of(few_bmcs[0]), restore_policy) == policy
+
+
+def test_a_policy_that_the_bmc_does_not_know_is_unknown(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
+    few_bmcs[0].write("policy", "3")
+    assert asked(machine_of(few_bmcs[0]), restore_policy) == "unknown"
+    assert asked(machine_of(few_bmcs[0]), is_on) is True
+
+
+@pytest.mark.parametrize(("written", "state"), [("0x80", "S0"), ("0x83", "S3"), ("0x85", "S5"), ("0xaa", None)])
+def test_the_acpi_state_is_what_was_said_of_it(
+    written: str, state: str | None, few_bmcs: list[SimulatedBmc], machine_of: MachineOf
+) -> None:
+    ipmitool(few_bmcs[0], "raw", "0x06", "0x06", written, "0x80")
+    assert asked(machine_of(few_bmcs[0]), acpi_state) == state
+
+
+def test_a_bmc_may_have_no_identity(bmc_commands: Path, tmp_path: Path, machine_of: MachineOf) -> None:
+    with own_network() as network, bmc(tmp_path / "bmc", f"{network}.1", 1, bmc_commands, guid="00" * 16) as nameless:
+        assert asked(machine_of(nameless), system_guid) is None
+
+
+def test_a_bmc_of_ipmi_1_5_is_not_supported(bmc_commands: Path, tmp_path: Path, machine_of: MachineOf) -> None:
+    # ipmi_sim offers IPMI 2.0 only with a GUID.
+    with (
+        own_network() as network,
+        bmc(tmp_path / "bmc", f"{network}.1", 1, bmc_commands, guid="") as old,
+        pytest.raises(NotSupported, match=r"IPMI 2\.0 unavailable"),
+    ):
+        asked(machine_of(old), is_on)
+
+
+def answers(data: bytes | None) -> Ask:
+    async def ask(request: Request) -> bytes:
+        if data is None or request is SYSTEM_GUID:
+            raise NotSupported(request.name)
+        return data
+
+    return ask
+
+
+def test_the_bmc_is_asked_where_the_system_has_no_name() -> None:
+    assert asyncio.run(system_guid(answers(bytes(range(16))))) is not None
+    assert asyncio.run(system_guid(answers(bytes(16)))) is None
+    assert asyncio.run(acpi_state(answers(None))) is None
+
+
+@pytest.mark.parametrize("question", [is_on, restore_policy, system_guid])
+def test_answers_that_are_cut_off_are_no_answers(question: Callable[[Ask], Awaitable[object]]) -> None:
+    with pytest.raises(BadAnswer):
+        asyncio.run(question(answers(b"\x01")))  # type: ignore[arg-type]
