@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from pysnmp.error import PySnmpError
 from pysnmp.hlapi.v3arch.asyncio import (
@@ -55,30 +55,31 @@ class Agent:
             answers |= await self._get(login, oids[first : first + PER_PACKET])
         return answers
 
-    async def walk(self, login: Login, column: str) -> Answers:
-        """Return everything below an OID; errors as `get`."""
+    async def walk(self, login: Login, column: str) -> tuple[Answers, str]:
+        """Return everything below an OID, and what ended it too early, if anything; errors as `get`."""
         answers: Answers = {}
         oid = column
         while len(answers) < LONGEST_COLUMN:
-            page = await self._page(login, oid)
+            page, trouble = await self._page(login, oid)
             fresh = {at: answer for at, answer in page.items() if at.startswith(f"{column}.") and at not in answers}
             answers |= fresh
             # An agent that gives the same again would be walked for ever.
             if len(fresh) < len(page) or not fresh:
-                return answers
+                return answers, "" if page else trouble
             oid = list(page)[-1]
-        return answers
+        return answers, f"more than {LONGEST_COLUMN} rows below {column}"
 
-    async def _page(self, login: Login, oid: str) -> Answers:
-        """Return what comes after an OID; v1 knows no more than one at once."""
-        if login.version == "1":
-            status, _, found = await self._ask(login, next_cmd, (oid,))
-        else:
+    async def _page(self, login: Login, oid: str) -> tuple[Answers, str]:
+        """Return what comes after an OID; v1 gives one at once, and so does an agent whose next column is broken."""
+        status, found = 0, cast(Any, ())
+        if login.version != "1":
             status, _, found = await self._ask(login, bulk_cmd, (oid,), 0, PER_BULK)
-        if status and not is_missing(status):
-            raise BadAnswer(f"{self._device}: {name_of(status)} after {oid}", hint=_LOOK.format(self._host, oid))
-        pairs = [(str(name), answer_of(value)) for name, value in found] if not status else []
-        return {name: answer for name, answer in pairs if not (isinstance(answer, Nothing) and answer.gone)}
+        if status or login.version == "1":
+            status, _, found = await self._ask(login, next_cmd, (oid,))
+        if status:
+            return {}, "" if is_missing(status) else f"{name_of(status)} after {oid}"
+        pairs = [(str(name), answer_of(value)) for name, value in found]
+        return {name: answer for name, answer in pairs if not (isinstance(answer, Nothing) and answer.gone)}, ""
 
     async def _get(self, login: Login, oids: tuple[str, ...]) -> Answers:
         """Ask for one packet of OIDs. One that fails is left out and the others are asked again, as v1 wants it."""
@@ -86,7 +87,8 @@ class Agent:
             return {}
         status, index, found = await self._ask(login, get_cmd, oids)
         if not status:
-            return {oid: answer_of(value) for oid, (_, value) in zip(oids, found, strict=True)}
+            said = {str(name): answer_of(value) for name, value in found}
+            return {oid: said.get(oid, NO_SUCH) for oid in oids}
         if status == TOO_BIG and len(oids) > 1:
             half = len(oids) // 2
             return await self._get(login, oids[:half]) | await self._get(login, oids[half:])
@@ -133,5 +135,4 @@ class Agent:
         return found[0][0], str(found[0][4][0])
 
 
-_LOOK = "`snmpget {} {}` shows the same; the PDU's own log may tell why"
 _LOOK_V3 = "check version, user and keys of its credential; SNMPv3 keys have at least 8 characters"

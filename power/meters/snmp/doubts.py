@@ -21,7 +21,7 @@ def doubts(total: Reading, phases: Sequence[Reading], outlets: Sequence[Reading]
             continue
         step_w = max(total.resolution_w, *(part.resolution_w for part in parts))
         if not agree(total.power_w, sum_w, step_w):
-            yield f"doubtful: {total.power_w:g} W in all, but its {name} add up to {sum_w:g} W"
+            yield f"{total.power_w:g} W in all, but its {name} add up to {sum_w:g} W"
 
 
 def agree(one_w: float, other_w: float, step_w: float) -> bool:

@@ -44,7 +44,7 @@ def parsed_family(text: bytes, name: str, file: str) -> Family:
     top = Entry(file, "", _toml(text, file)).below(_KEYS)
     sources = {kind: _sources(top[kind], kind) for kind in KINDS if kind in top}
     if not sources.get("total"):
-        raise BadInput(f"{file}: has no [[total]]", hint="a family says at least where the whole PDU's power stands")
+        raise BadInput(f"{file}: has no [[total]]", hint="add [[total]]: where the power of the whole PDU stands")
     return Family(
         name,
         read_text(top["models"]) if "models" in top else name,

@@ -1,15 +1,19 @@
 """Which rows of a PDU are read: looked up once in a walk, then asked for by their OIDs."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from power.meters.snmp.answers import Answers, number_of
+from power.meters.snmp.answers import Answers, below, number_of
 from power.meters.snmp.family import KINDS, Family
 from power.meters.snmp.rows import Cell, Row, rows_of
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The rows of one PDU. `total` and `energy` are rows to be added up; a row there may never have had a value."""
+    """The rows of one PDU. Those of `total` and `energy` add up; the cells in `silent` never had a value.
+
+    `doubts` are what may be wrong with the rows themselves.
+    """
 
     family: Family
     total: tuple[Row, ...] = ()
@@ -17,6 +21,7 @@ class Layout:
     phases: tuple[Row, ...] = ()
     outlets: tuple[Row, ...] = ()
     silent: frozenset[str] = frozenset()
+    doubts: tuple[str, ...] = ()
 
     def tells(self) -> bool:
         """Tell whether the PDU said a total when its rows were looked up."""
@@ -28,12 +33,18 @@ class Layout:
         return tuple(dict.fromkeys(oid for row in rows for oid in row.oids()))
 
 
-def layout_of(family: Family, walked: Answers) -> Layout:
-    """Return where this PDU says what: of each kind the first source that has a value in any row, else any rows."""
+def layout_of(family: Family, walked: Answers, troubles: Sequence[str] = ()) -> Layout:
+    """Return where this PDU says what: of each kind the first source that has a value in any row, else any rows.
+
+    `troubles` are what kept rows from being seen.
+    """
     total, energy, phases, outlets = (_chosen(family, kind, walked) for kind in KINDS)
+    doubts = [f"rows may be missing: {trouble}" for trouble in troubles]
+    if len(total) > 1 and _is_unsorted(family, walked):
+        doubts.append("the PDU does not say which of its rows add up")
     cells = (cell for row in (*total, *energy) for cell in row.cells())
     silent = frozenset(cell.oid for cell in cells if value_of(family, cell, walked) is None)
-    return Layout(family, total, energy, phases, outlets, silent)
+    return Layout(family, total, energy, phases, outlets, silent, tuple(doubts))
 
 
 def value_of(family: Family, cell: Cell, answers: Answers) -> float | None:
@@ -48,6 +59,12 @@ def _chosen(family: Family, kind: str, walked: Answers) -> tuple[Row, ...]:
     offered = [rows for source in family.sources.get(kind, ()) if (rows := rows_of(source, walked))]
     telling = (rows for rows in offered if any(_tells(family, row, walked) for row in rows))
     return next(telling, offered[0] if offered else ())
+
+
+def _is_unsorted(family: Family, walked: Answers) -> bool:
+    """Tell whether rows of the total are to be sorted by a column that the PDU lacks."""
+    columns = [source.only.oid for source in family.sources.get("total", ()) if source.only and rows_of(source, walked)]
+    return any(not below(walked, column) for column in columns)
 
 
 def _tells(family: Family, row: Row, walked: Answers) -> bool:

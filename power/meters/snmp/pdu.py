@@ -100,12 +100,12 @@ class SnmpPdu:
 
     async def _found(self, login: Login) -> Layout:
         if family := self._named or self._detected:
-            return layout_of(family, await self._walked(login, family))
+            return await self._laid_out(login, family)
         said = (await self._agent.get(login, (SYSTEM,)))[SYSTEM]
         system = said if isinstance(said, str) else ""
         layouts = []
         for family in candidates(system):
-            layouts.append(layout_of(family, await self._walked(login, family)))
+            layouts.append(await self._laid_out(login, family))
             if layouts[-1].tells():
                 break
         best = layouts[-1] if layouts[-1].tells() else layouts[0]
@@ -115,11 +115,14 @@ class SnmpPdu:
         hint = "name its family in the inventory, or write one: see pdus.md"
         raise NotSupported(f"{self.name}: sysObjectID {system or 'none'} is of no known family of PDUs", hint=hint)
 
-    async def _walked(self, login: Login, family: Family) -> Answers:
+    async def _laid_out(self, login: Login, family: Family) -> Layout:
         walked: Answers = {}
+        troubles = []
         for column in family.columns():
-            walked |= await self._agent.walk(login, column)
-        return walked
+            below, trouble = await self._agent.walk(login, column)
+            walked |= below
+            troubles += [trouble] if trouble else []
+        return layout_of(family, walked, troubles)
 
 
 def _is_gone(answers: Answers, oid: str) -> bool:

@@ -21,7 +21,8 @@ def readings_of(pdu: Pdu, layout: Layout, answers: Answers, at_unix_s: float, *,
     nodes = dict(pdu.outlets)
     outlets = tuple(_outlet(row, layout, answers, blank, nodes) for row in layout.outlets)
     total = _total(layout, answers, blank)
-    why = "; ".join(filter(None, (note, total.why, *doubts(total, phases, outlets))))
+    doubted = (*layout.doubts, *doubts(total, phases, outlets))
+    why = "; ".join(filter(None, (note, total.why, *(f"doubtful: {doubt}" for doubt in doubted))))
     return (replace(total, why=why), *phases, *outlets, *_unmetered(layout.outlets, blank, nodes))
 
 
