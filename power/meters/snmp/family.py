@@ -9,7 +9,7 @@ KINDS = ("total", "energy", "phase", "outlet")
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: a number in it times `step` is watts (power) or joules (energy).
+    """A column of a table: a number in it times `step` is watts (power) or joules (energy); `written` is that unit.
 
     A row's number is at `oid`.row, or `oid`.row.`after` where several kinds of sensors share a table. `digits` and
     `scale` are columns that say by how much a number is to be divided: by 10^n, and by 10 for -10 or times 10 for 10.
@@ -19,6 +19,7 @@ class Column:
 
     oid: str
     step: float
+    written: str = ""
     after: str = ""
     digits: str = ""
     scale: str = ""

@@ -87,7 +87,10 @@ def _column(entry: Entry, base: str) -> Column:
     oids = {key: read_oid(below[key]) for key in ("oid", "digits", "scale", "units", "names") if key in below}
     step = 1.0 if "units" in below else _step(below.get("unit", entry), base)
     after = read_text(below["after"]) if "after" in below else ""
-    return Column(step=step, after=after, like=_pattern(below["like"]) if "like" in below else None, **oids)
+    written = str(below["unit"].written) if "unit" in below else ""
+    return Column(
+        step=step, written=written, after=after, like=_pattern(below["like"]) if "like" in below else None, **oids
+    )
 
 
 def _step(entry: Entry, base: str) -> float:

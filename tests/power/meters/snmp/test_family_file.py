@@ -6,7 +6,7 @@ import pytest
 
 from offpeak.errors import BadInput
 from power.meters.snmp.family import KINDS
-from power.meters.snmp.family_file import bundled_family, bundled_names, family_named
+from power.meters.snmp.family_file import bundled_family, bundled_names, family_named, parsed_family
 from power.meters.snmp.steps import step_of
 
 OWN = """\
@@ -82,3 +82,11 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, match: str, hint: str
 )  # fmt: skip
 def test_units(text: str, base: str, step: float | None) -> None:
     assert step_of(text, base) == pytest.approx(step)
+
+
+def test_the_family_in_the_handbook_is_one(repository: Path) -> None:
+    page = (repository / "docs" / "how-to" / "pdus.md").read_text()
+    text = page.rpartition("```toml\n")[2].partition("```")[0]
+    family = parsed_family(text.encode(), "our-pdu", "pdus.md")
+    assert set(family.sources) == set(KINDS)
+    assert family.no_value == {65535}

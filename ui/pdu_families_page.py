@@ -1,0 +1,74 @@
+"""The reference page of PDU families, from their files."""
+
+from collections.abc import Iterator
+
+from power.meters.snmp.family import KINDS, Column, Source
+from power.meters.snmp.family_file import BUNDLED, bundled_family, bundled_names
+
+_HEAD = """\
+# Families of PDUs
+
+What `family` in the inventory may be, and where each family's numbers stand. `auto` finds the family by the PDU's
+sysObjectID, else by trying which one answers. Each family is a file of
+[power/meters/snmp/families](../../power/meters/snmp/families). How to read PDUs, and how to write a family of your own:
+[PDUs](../how-to/pdus.md).
+
+Of several places for the total the first that has a value is read, and all its rows that count add up. A number below
+zero, "no such OID" and text that is no number mean that there is no value.
+
+| family | models | MIB | phases | outlets | counter |
+|---|---|---|---|---|---|"""
+
+
+def pdu_families_page() -> str:
+    """Return the reference page of all bundled families, as Markdown."""
+    return "\n".join([_HEAD, *map(_row, bundled_names()), "", *map(_section, bundled_names())])
+
+
+def _row(name: str) -> str:
+    family = bundled_family(name)
+    phases, outlets, energy = (
+        ", ".join(_units(family.sources.get(kind, ()))) for kind in ("phase", "outlet", "energy")
+    )
+    counter = f"{energy}, {family.counters}" if energy else ""
+    return f"| [{name}](#{name}) | {family.models} | {family.mib} | {phases} | {outlets} | {counter} |"
+
+
+def _units(sources: tuple[Source, ...]) -> list[str]:
+    """Return the units in which numbers are told, each once."""
+    units = [_unit(column) for source in sources for column in (source.power, source.energy) if column]
+    return list(dict.fromkeys(units))
+
+
+def _unit(column: Column) -> str:
+    if column.units:
+        return "as the PDU says"
+    return column.written + (" with decimals" if column.digits else "")
+
+
+def _section(name: str) -> str:
+    lines = (BUNDLED / f"{name}.toml").read_text(encoding="utf-8").splitlines()
+    about = [line.removeprefix("#").strip() for line in lines if line.startswith("#")]
+    head = [f"## {name}", "", *about, "", "| what | OID | unit | rows |", "|---|---|---|---|"]
+    return "\n".join([*head, *_places(name), ""])
+
+
+def _places(name: str) -> Iterator[str]:
+    for kind in KINDS:
+        for source in bundled_family(name).sources.get(kind, ()):
+            for word, column in (("power", source.power), ("energy", source.energy)):
+                if column:
+                    what = "energy of the whole PDU" if kind == "energy" else f"{word}, {kind}"
+                    yield f"| {what} | `{column.oid}` | {_unit(column)} | {_which(source, column)} |"
+
+
+def _which(source: Source, column: Column) -> str:
+    """Return which rows count, in words."""
+    words = []
+    if column.like:
+        words.append(f"named `{column.like.pattern.replace('|', chr(92) + '|')}`")
+    if column.after:
+        words.append(f"ending in `.{column.after}`")
+    if source.only:
+        words.append(f"where `{source.only.oid}` is {' or '.join(map(str, sorted(source.only.values)))}")
+    return ", ".join(words) or "all"
