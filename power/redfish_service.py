@@ -10,7 +10,6 @@ from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import requests
 from urllib3.exceptions import InsecureRequestWarning
@@ -19,14 +18,12 @@ from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, 
 from offpeak.machines.credential import Credential
 from offpeak.machines.inventory import Machine
 from offpeak.machines.secret import Secret
-from offpeak.printable import printable
 from power.drivers.logins import Logins
+from power.redfish_json import Resource, message_of
 
 ROOT = "/redfish/v1/"
 ENOUGH_BYTES = 4 * 1024 * 1024
 ABSENT = (404, 405, 501)
-
-Resource = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -141,7 +138,7 @@ class RedfishService:
         return BadAnswer(f"{self.who}: {type(problem).__name__}", hint=f"try: curl -k {self._url}{ROOT}")
 
     def _refusal(self, method: str, path: str, answer: _Answer) -> DeviceError:
-        said = _extended_message(answer.body)
+        said = message_of(answer.body)
         kind = NotSupported if answer.status in ABSENT else BadAnswer
         message = f"{self.who}: HTTP {answer.status} to {method} {path}" + (f": {said}" if said else "")
         return kind(message, hint=f"its own log may say more; try: curl -k {self._url}{ROOT}")
@@ -156,21 +153,6 @@ def base_url(machine: Machine) -> str:
         return bmc.rstrip("/")
     host = f"[{bmc}]" if bmc.count(":") > 1 and not bmc.startswith("[") else bmc
     return f"https://{host}" + (f":{port}" if port else "")
-
-
-def inside(value: Any, *keys: str) -> Any:
-    """Return what is below those keys of nested JSON objects, None where there is nothing."""
-    for key in keys:
-        if not isinstance(value, dict):
-            return None
-        value = value.get(key)
-    return value
-
-
-def links(value: Any) -> tuple[str, ...]:
-    """Return the addresses of a list of links to resources, () if it is none."""
-    found = (inside(link, "@odata.id") for link in value) if isinstance(value, list) else ()
-    return tuple(link for link in found if isinstance(link, str))
 
 
 def _basic(user: str, secret: Secret) -> str:
@@ -192,13 +174,3 @@ def _bounded(response: requests.Response) -> bytes:
         if len(body) > ENOUGH_BYTES:
             raise requests.RequestException("endless")
     return bytes(body)
-
-
-def _extended_message(body: bytes) -> str:
-    try:
-        told = inside(json.loads(body), "error")
-    except (ValueError, RecursionError):
-        return ""
-    details = inside(told, "@Message.ExtendedInfo")
-    message = inside(details[0], "Message") if isinstance(details, list) and details else None
-    return printable(str(message or inside(told, "message") or ""))

@@ -6,7 +6,8 @@ from typing import Any
 from offpeak.errors import BadAnswer, WrongDevice
 from offpeak.machines.inventory import Machine
 from power.drivers.port import Order
-from power.redfish_service import ROOT, RedfishService, Resource, inside, links
+from power.redfish_json import Resource, inside, links
+from power.redfish_service import ROOT, RedfishService
 
 RESETS = {Order.ON: "On", Order.SOFT_OFF: "GracefulShutdown", Order.HARD_OFF: "ForceOff"}
 RESET_ACTION = ("Actions", "#ComputerSystem.Reset")

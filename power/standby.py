@@ -98,18 +98,22 @@ class _Trial:
         return self._proof
 
     async def _watch_it_go(self) -> None:
-        """Set enter_s once it is silent, and by_power where the meter agrees, within the patience for going."""
+        """Set enter_s to when it fell silent for good, and by_power where the meter agrees."""
         began, row = self._clock(), 0
-        silent = False
+        enter_s: float | None = None
         while row < IN_A_ROW and self._clock() - began < self._parts.rung.enter_patience_s:
             await self._sleep(POLL_S)
-            silent = await self._silent()
-            row = row + 1 if silent and await self._low() is not False else 0
-        if not silent:
+            passed_s = self._clock() - began
+            if not await self._silent():
+                enter_s, row = None, 0
+                continue
+            enter_s = passed_s if enter_s is None else enter_s
+            row = row + 1 if await self._low() is not False else 0
+        self._proof = replace(self._proof, enter_s=enter_s)
+        if enter_s is None:
             self._goes_wrong(self._never_went())
-            return
-        self._proof = replace(self._proof, enter_s=self._clock() - began)
-        self._judge_power(row)
+        else:
+            self._judge_power(row)
 
     def _judge_power(self, row: int) -> None:
         watts, ceiling = self._proof.asleep_w, self._parts.rung.ceiling_w

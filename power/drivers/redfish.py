@@ -7,7 +7,8 @@ from offpeak.errors import BadAnswer, DeviceError, NotSupported
 from offpeak.machines.inventory import Machine
 from power.drivers.logins import Logins
 from power.drivers.port import Observed, Order, PowerState
-from power.redfish_service import RedfishService, Resource
+from power.redfish_json import Resource
+from power.redfish_service import RedfishService
 from power.redfish_system import RESETS, ResetAction, reset_action, system_path, uuid_of
 
 STATES = {"On": PowerState.ON, "Off": PowerState.OFF}

@@ -9,7 +9,8 @@ from offpeak.errors import NotSupported
 from offpeak.machines.inventory import Machine
 from power.drivers.logins import Logins
 from power.meters.port import Reading
-from power.redfish_service import RedfishService, Resource, inside, links
+from power.redfish_json import Resource, inside, links
+from power.redfish_service import RedfishService
 from power.redfish_system import system_path
 
 J_PER_KWH = 3.6e6

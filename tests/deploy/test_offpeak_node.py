@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from fake_node import SCRIPT, node_tree, write_tree
+from node_tree import SCRIPT, node_tree, write_tree
 
 SHELLS = [shell for shell in (["dash"], ["bash", "--posix"], ["busybox", "sh"]) if shutil.which(shell[0])]
 REFUSAL = "offpeak-node: this key may only ask: probe, standby SECONDS, governor NAME, meters\n"

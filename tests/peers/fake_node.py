@@ -15,63 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import asyncssh
+from node_tree import BOOT, SCRIPT, node_tree, write_tree
 
-SCRIPT = Path(__file__).parents[2] / "deploy" / "node" / "offpeak-node"
 MAC = "52:54:00:12:34:56"
-BOOT = "6d5e0c39-0bd6-4a2e-a1c1-{:012}"
 AWAKE_W, ASLEEP_W = 212.0, 11.0
-
-RTCWAKE = """\
-#!/bin/sh
-echo "$@" >>"{root}/rtcwake.log"
-case $* in
-    "-m no -s "*) echo "alarm $4" >"{root}/sys/class/rtc/rtc0/wakealarm" ;;
-    "-m disable") : >"{root}/sys/class/rtc/rtc0/wakealarm" ;;
-esac
-"""
-ETHTOOL = """\
-#!/bin/sh
-printf 'Settings for %s:\\n\\tSupports Wake-on: pumbg\\n\\tWake-on: g\\n' "$1"
-"""
-SYSTEMCTL = """\
-#!/bin/sh
-[ "$*" = suspend ] && echo mem >"{root}/sys/power/state"
-"""
-
-
-def write_tree(root: Path, files: dict[str, str]) -> None:
-    """Write the files below `root`; those that are scripts can be run."""
-    for name, text in files.items():
-        file = root / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-        file.chmod(0o755 if text.startswith("#!") else 0o644)
-
-
-def node_tree(root: Path) -> dict[str, str]:
-    """A server that can do everything: S3, an alarm clock, two processors with governors, RAPL and a power sensor."""
-    cpu = "sys/devices/system/cpu/cpu{}/cpufreq/scaling_{}"
-    rapl = "sys/class/powercap/intel-rapl:{}/{}"
-    return {
-        "sys/power/state": "freeze mem disk\n",
-        "sys/power/mem_sleep": "s2idle [deep]\n",
-        "sys/class/rtc/rtc0/wakealarm": "",
-        "sys/class/net/eth0/device/vendor": "0x8086\n",
-        "sys/class/net/lo/mtu": "65536\n",
-        "proc/uptime": "1234.56 4321.00\n",
-        "proc/sys/kernel/random/boot_id": BOOT.format(1) + "\n",
-        "proc/1/comm": "systemd\n",
-        "proc/1/environ": "HOME=/\0",
-        **{cpu.format(number, "governor"): "performance\n" for number in (0, 1)},
-        **{cpu.format(number, "available_governors"): "performance powersave schedutil\n" for number in (0, 1)},
-        rapl.format("0", "name"): "package-0\n",
-        rapl.format("0", "energy_uj"): "262143328000\n",
-        rapl.format("0", "max_energy_range_uj"): "262143328850\n",
-        "sys/class/hwmon/hwmon1/name": "power_meter\n",
-        "sys/class/hwmon/hwmon1/power1_average": "212000000\n",
-        "usr/sbin/rtcwake": RTCWAKE.format(root=root),
-        "usr/sbin/ethtool": ETHTOOL,
-    }
 
 
 @dataclass

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from fake_node import write_tree
+from node_tree import write_tree
 
 from offpeak.errors import NotSupported
 from power.meters.hwmon import HwmonMeter

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fake_node import write_tree
 from hypothesis import given
 from hypothesis import strategies as st
+from node_tree import write_tree
 
 from offpeak.errors import NotSupported
 from power.meters.port import Reading

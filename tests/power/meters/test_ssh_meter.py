@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_node import BOOT, FakeNode, fake_node
+from fake_node import FakeNode, fake_node
 from local_server import reserved_ports
+from node_tree import BOOT
 
 from offpeak.errors import BadAnswer, NoAnswer, NotSupported
 from offpeak.machines.credential import Credential
