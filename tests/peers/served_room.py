@@ -70,9 +70,9 @@ class ServedRoom:
 
 
 @contextmanager
-def served_room(plan: RoomPlan) -> Iterator[ServedRoom]:
+def served_room(plan: RoomPlan, logins: RoomLogins = LOGINS) -> Iterator[ServedRoom]:
     """Run a room until the block ends."""
-    loop, room = asyncio.new_event_loop(), machine_room(plan, LOGINS)
+    loop, room = asyncio.new_event_loop(), machine_room(plan, logins)
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:

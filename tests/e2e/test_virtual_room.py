@@ -1,0 +1,81 @@
+"""The power drivers and meters find, switch and measure a virtual room by nothing but the folder that it wrote."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from local_server import wait_until
+from served_room import ServedRoom, planned, served_room
+
+from offpeak.machines.inventory import Inventory
+from offpeak.machines.inventory_file import read_inventory
+from power.drivers.logins import Logins
+from power.drivers.port import Order, PowerState
+from power.drivers.registry import driver_of
+from power.drivers.wire import Wire
+from power.meters.port import Reading
+from power.meters.registry import Shared, meter_of
+from sim_backend.virtual.room_folder import room_logins, write_inventory
+
+NODES = 30
+FASTER = 1000.0
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServedRoom, Inventory]]:
+    """A room of two racks, and its inventory."""
+    folder, plan = tmp_path_factory.mktemp("room"), planned(f"n[01-{NODES}]", clock_factor=FASTER)
+    inventory = write_inventory(folder, plan, node_class="server", made_by="a test")
+    with served_room(plan, room_logins(folder)) as room:
+        yield room, read_inventory(Path(inventory))
+
+
+async def states(inventory: Inventory, *nodes: str) -> list[PowerState]:
+    wire = Wire()
+    drivers = [driver_of(machine, wire) for machine in inventory.chosen(nodes)]
+    seen = await asyncio.gather(*(driver.query() for driver in drivers))
+    await wire.close()
+    return [each.state for each in seen]
+
+
+async def told(inventory: Inventory, node: str, order: Order) -> str | None:
+    """Give an order; return who was told."""
+    wire = Wire()
+    driver = driver_of(inventory.chosen((node,))[0], wire)
+    await driver.send(order)
+    who = await driver.identity()
+    await wire.close()
+    return who
+
+
+async def metered(inventory: Inventory) -> dict[str, float | None]:
+    """Return the watts of each PDU as a whole, and of each node at its outlet."""
+    shared = Shared(Logins())
+    meters = [meter_of(pdu, shared) for pdu in inventory.pdus]
+    readings: list[Reading] = [reading for meter in meters for reading in await meter.read()]
+    for meter in meters:
+        await meter.close()
+    return {
+        reading.node or reading.meter: reading.power_w
+        for reading in readings
+        if reading.node or reading.part == "total"
+    }
+
+
+def test_every_node_is_found_on(site: tuple[ServedRoom, Inventory]) -> None:
+    room, inventory = site
+    assert asyncio.run(states(inventory, *room.plan.nodes)) == [PowerState.ON] * NODES
+
+
+def test_a_node_is_switched_off_and_the_meter_sees_it(site: tuple[ServedRoom, Inventory]) -> None:
+    room, inventory = site
+    who = asyncio.run(told(inventory, "n07", Order.SOFT_OFF))
+    assert who is not None
+    assert str(room.do(lambda room: room.bmcs["n07"].guid)).replace("-", "") in who.replace("-", "").lower()
+    room.do(lambda room: room.nodes["n30"].use(1.0))
+    gone = [PowerState.OFF, PowerState.ON]
+    wait_until(lambda: asyncio.run(states(inventory, "n07", "n08")) == gone, what="the shutdown")
+    watts = asyncio.run(metered(inventory))
+    assert (watts["n07"], watts["n08"], watts["n30"]) == (15, 200, 700)
+    assert (watts["rack1"], watts["rack2"]) == (24 * 200 - 180, 1700)
