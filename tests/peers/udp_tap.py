@@ -1,4 +1,4 @@
-"""A tap between a client and a BMC: it passes packets on, notes what kinds the client sends, and can swallow them."""
+"""A tap between a client and a BMC: it passes packets on, notes the kinds that the client sends, swallows or delays."""
 
 import select
 import socket
@@ -7,24 +7,40 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-RMCP_PLUS, RAKP_1, RAKP_3, MESSAGE = 6, 0x12, 0x14, 0x00
+RMCP_PLUS, RAKP_1, RAKP_2, MESSAGE = 6, 0x12, 0x13, 0x00
 """Authentication type of IPMI 2.0, and its kinds of payload (IPMI v2.0, tables 13-8 and 13-16)."""
 IPMI_1_5 = -1
 
 
 @dataclass
 class Tap:
-    """Where the client has to go, and the kinds of the packets it sent; those in `swallowed` go nowhere."""
+    """Where the client has to go, and the kinds of the packets it sent; those in `swallowed` go nowhere.
+
+    With `late_rakp_2`, the BMC's first RAKP message 2 comes only together with its second.
+    """
 
     port: int
     seen: list[int] = field(default_factory=list)
     swallowed: set[int] = field(default_factory=set)
+    late_rakp_2: bool = False
+    late: list[bytes] = field(default_factory=list)
 
     def passes(self, packet: bytes) -> bool:
         """Note a packet of the client and tell whether it goes on."""
-        kind = packet[5] & 0x3F if packet[4] == RMCP_PLUS else IPMI_1_5
+        kind = _kind(packet)
         self.seen.append(kind)
         return kind not in self.swallowed
+
+    def due(self, packet: bytes) -> list[bytes]:
+        """Return what goes to the client now that the BMC has sent this packet."""
+        if not self.late_rakp_2 or _kind(packet) != RAKP_2:
+            return [packet]
+        self.late.append(packet)
+        return self.late if len(self.late) == 2 else []
+
+
+def _kind(packet: bytes) -> int:
+    return packet[5] & 0x3F if packet[4] == RMCP_PLUS else IPMI_1_5
 
 
 @contextmanager
@@ -52,7 +68,8 @@ def _pass_on(made: Tap, front: socket.socket, ender: socket.socket, bmc: tuple[s
         for client, back in to_bmc.items():
             if back in ready:
                 with suppress(OSError):
-                    front.sendto(back.recv(2000), client)
+                    for packet in made.due(back.recv(2000)):
+                        front.sendto(packet, client)
         if front in ready:
             packet, client = front.recvfrom(2000)
             if client not in to_bmc:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from offpeak.errors import BadAnswer, DeviceError
+from offpeak.errors import BadAnswer, DeviceError, NoAnswer
 from offpeak.machines.secret import Secret
 from power.drivers.ipmi.address import PRIVILEGES, BmcAddress
 from power.drivers.ipmi.presence import present
@@ -15,7 +15,7 @@ from power.drivers.ipmi.pyghmi_session import HeldSession, Sha1Session, give_up,
 from power.drivers.ipmi.request import Request
 from power.drivers.ipmi.secret import secret_of
 from power.drivers.ipmi.thread import Job, Settle, pyghmi_thread
-from power.drivers.ipmi.troubles import silent, trouble_in_words, trouble_of_code
+from power.drivers.ipmi.troubles import silent, silent_at_login, trouble_in_words, trouble_of_code
 from power.drivers.logins import Logins
 
 SESSION_OF_SUITE = {17: HeldSession, 3: Sha1Session}
@@ -82,6 +82,9 @@ class Sessions:
         begun: list[HeldSession] = []
         try:
             await self._in_time(bmc, lambda settle: _begin(begun, bmc, address, secret, settle))
+        except NoAnswer:
+            pyghmi_thread().soon(lambda: _give_up(begun))
+            raise silent_at_login(bmc, self._timeout_s) from None
         except BaseException:
             pyghmi_thread().soon(lambda: _give_up(begun))
             raise

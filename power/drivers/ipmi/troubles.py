@@ -70,6 +70,12 @@ def silent(bmc: BmcAddress, timeout_s: float) -> NoAnswer:
     return NoAnswer(f"{bmc}: no answer within {timeout_s:g} s", hint=hint)
 
 
+def silent_at_login(bmc: BmcAddress, timeout_s: float) -> NoAnswer:
+    """Return the error of a BMC that was found, but did not get through a login in time."""
+    hint = "it may be restarting; if it is always so, try cipher_suite = 3: some fall silent when they are offered 17"
+    return NoAnswer(f"{bmc}: is there, but finished no login within {timeout_s:g} s", hint=hint)
+
+
 def _refused(bmc: BmcAddress, said: str) -> DeviceError:
     login = bmc.credential
     hint = f"mend {login.password_file} or user below [credentials.{login.name}]; the BMC is not asked again with it"

@@ -113,12 +113,28 @@ def test_a_bmc_that_dies_during_the_login_holds_nobody_up(few_bmcs: list[Simulat
             begin_s = time.monotonic()
             assert (await live.query()).state is PowerState.ON
             assert time.monotonic() - begin_s < 0.3
-            assert isinstance((await dying).trouble, NoAnswer)
+            trouble = (await dying).trouble
+            assert isinstance(trouble, NoAnswer)
+            assert str(trouble).endswith("is there, but finished no login within 0.6 s")
+            assert "cipher_suite = 3" in trouble.hint
             tapped.swallowed.clear()
             assert (await driver.query()).state is PowerState.ON
             await driver.close()
 
     on_a_wire(use, timeout_s=0.6)
+
+
+def test_a_late_answer_does_not_pass_for_a_wrong_password(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
+    async def use(wire: Wire) -> None:
+        with tap(few_bmcs[0].host, few_bmcs[0].port) as tapped:
+            tapped.late_rakp_2 = True
+            driver = ipmi_driver(through(tapped, machine_of(few_bmcs[0])), wire)
+            assert isinstance((await driver.query()).trouble, NoAnswer)
+            observed = await driver.query()
+            assert (observed.state, observed.trouble) == (PowerState.ON, None)
+            await driver.close()
+
+    on_a_wire(use, timeout_s=0.4)
 
 
 def test_a_lost_answer_is_asked_for_again_without_a_login(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
