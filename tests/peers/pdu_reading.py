@@ -65,7 +65,7 @@ def read(pdu: Pdu) -> dict[str, Reading]:
 
 
 def compare(said: dict[str, Reading], expected: Expected) -> None:
-    """Fail unless a PDU says what is expected, and why where it has no value."""
+    """Fail unless a PDU says what is expected, without doubt, and why where it has no value."""
     total = said["total"]
     assert total.power_w == pytest.approx(expected.total_w)
     assert total.energy_j == pytest.approx(expected.kwh if expected.kwh is None else expected.kwh * J_PER_KWH)
@@ -76,3 +76,4 @@ def compare(said: dict[str, Reading], expected: Expected) -> None:
     assert silent == {*expected.none, *(("total",) if expected.total_w is None else ())}
     assert all(said[part].why for part in silent)
     assert total.resolution_w == expected.resolution_w
+    assert "doubtful" not in total.why

@@ -1,5 +1,6 @@
 """What an agent says to one OID: a number, a text, or why there is none."""
 
+import math
 from dataclasses import dataclass
 
 
@@ -26,9 +27,10 @@ def number_of(answer: Answer) -> float | None:
         return float(answer)
     if isinstance(answer, str):
         try:
-            return float(answer)
+            number = float(answer)
         except ValueError:
             return None
+        return number if math.isfinite(number) else None
     return None
 
 

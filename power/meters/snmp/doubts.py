@@ -6,6 +6,8 @@ from power.meters.port import Reading
 
 AGREE = 0.25
 """Total and sum of parts agree within this share of the larger: meters of PDUs are exact to a few percent."""
+LEAST_FACTOR = 0.125
+"""No rack of computers has a lower power factor, idle ones included; a tenth of the watts has."""
 STEPS = 3.0
 """Or within so many of the coarsest steps in which either is told."""
 
@@ -27,6 +29,12 @@ def doubts(total: Reading, phases: Sequence[Reading], outlets: Sequence[Reading]
 def agree(one_w: float, other_w: float, step_w: float) -> bool:
     """Tell whether two figures may be those of the same power."""
     return abs(one_w - other_w) <= max(AGREE * max(one_w, other_w), STEPS * step_w)
+
+
+def fits(power_w: float, apparent_va: float, step_w: float) -> bool:
+    """Tell whether watts may go with volt-amperes: never clearly more, and not so few as no power supply draws."""
+    margin_w = STEPS * step_w
+    return LEAST_FACTOR * apparent_va - margin_w <= power_w <= (1 + AGREE) * apparent_va + margin_w
 
 
 def _sum_w(parts: Sequence[Reading]) -> float | None:

@@ -54,13 +54,16 @@ class Naming:
 class Source:
     """One place where a family says something; all rows in it that count add up.
 
-    `only` is looked at once, when rows are looked up; `valid` whenever the row is read.
+    `only` is looked at once, when rows are looked up; `valid` whenever the row is read. `current` and `voltage`, in
+    steps of amperes and volts, are looked at once too: their product cannot be far from the watts.
     """
 
     power: Column | None = None
     energy: Column | None = None
     only: Condition | None = None
     valid: Condition | None = None
+    current: Column | None = None
+    voltage: Column | None = None
     naming: Naming = Naming()
 
 
@@ -85,7 +88,7 @@ class Family:
 def _columns(source: Source) -> list[str]:
     oids = [source.naming.oid, source.naming.unit_oid]
     oids += [condition.oid for condition in (source.only, source.valid) if condition]
-    for column in (source.power, source.energy):
+    for column in (source.power, source.energy, source.current, source.voltage):
         if column:
             oids += [column.oid, column.digits, column.scale, column.units, column.names]
     return oids

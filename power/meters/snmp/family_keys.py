@@ -9,8 +9,9 @@ from power.meters.snmp.family import Column, Condition, Naming, Source
 from power.meters.snmp.steps import step_of
 
 OID = re.compile(r"\d+(\.\d+)+")
-_SOURCE_KEYS = ("power", "energy", "only", "valid", "name")
+_SOURCE_KEYS = ("power", "energy", "only", "valid", "current", "voltage", "name")
 _COLUMN_KEYS = ("oid", "unit", "after", "digits", "scale", "units", "names", "like")
+_UNITS = {"W": ("power", "10 W"), "J": ("energy", "0.1 kWh"), "A": ("current", "0.1 A"), "V": ("voltage", "V")}
 _NAMING_KEYS = ("oid", "parts", "unit_oid", "unit", "first_unit")
 
 
@@ -76,6 +77,8 @@ def read_source(entry: Entry, kind: str) -> Source:
         _column(below["energy"], "J") if "energy" in below else None,
         _condition(below["only"]) if "only" in below else None,
         _condition(below["valid"]) if "valid" in below else None,
+        _column(below["current"], "A") if "current" in below else None,
+        _column(below["voltage"], "V") if "voltage" in below else None,
         _naming(below["name"]) if "name" in below else Naming(),
     )
 
@@ -94,10 +97,10 @@ def _column(entry: Entry, base: str) -> Column:
 
 
 def _step(entry: Entry, base: str) -> float:
-    example = '"10 W"' if base == "W" else '"0.1 kWh"'
+    what, example = _UNITS[base]
     step = step_of(entry.written, base) if isinstance(entry.written, str) else None
     if step is None:
-        raise entry.wrong(f"has no unit of {'power' if base == 'W' else 'energy'}", hint=f"add unit = {example}")
+        raise entry.wrong(f"has no unit of {what}", hint=f'add unit = "{example}"')
     return step
 
 

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from power.meters.snmp.answers import Answers, below, number_of
+from power.meters.snmp.doubts import fits
 from power.meters.snmp.family import KINDS, Family
-from power.meters.snmp.rows import Cell, Row, rows_of
+from power.meters.snmp.rows import Cell, Row, apparent_va, rows_of
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ def layout_of(family: Family, walked: Answers, troubles: Sequence[str] = ()) -> 
     doubts = [f"rows may be missing: {trouble}" for trouble in troubles]
     if len(total) > 1 and _is_unsorted(family, walked):
         doubts.append("the PDU does not say which of its rows add up")
+    doubts += _contradicted(family, total, walked)
     cells = (cell for row in (*total, *energy) for cell in row.cells())
     silent = frozenset(cell.oid for cell in cells if value_of(family, cell, walked) is None)
     return Layout(family, total, energy, phases, outlets, silent, tuple(doubts))
@@ -59,6 +61,18 @@ def _chosen(family: Family, kind: str, walked: Answers) -> tuple[Row, ...]:
     offered = [rows for source in family.sources.get(kind, ()) if (rows := rows_of(source, walked))]
     telling = (rows for rows in offered if any(_tells(family, row, walked) for row in rows))
     return next(telling, offered[0] if offered else ())
+
+
+def _contradicted(family: Family, total: Sequence[Row], walked: Answers) -> list[str]:
+    """Return how amperes times volts contradict the total, if they do."""
+    said_w = [value_of(family, row.power, walked) for row in total if row.power]
+    known_w = [power_w for power_w in said_w if power_w is not None]
+    step_w = max((row.power.step for row in total if row.power), default=1.0)
+    apparents = (apparent_va(source, walked) for source in family.sources.get("phase", ()))
+    apparent = next((va for va in apparents if va is not None), None)
+    if apparent is None or not known_w or fits(sum(known_w), apparent, step_w):
+        return []
+    return [f"{sum(known_w):g} W when rows were looked up, but amperes times volts {apparent:.4g} VA"]
 
 
 def _is_unsorted(family: Family, walked: Answers) -> bool:

@@ -60,6 +60,22 @@ def rows_of(source: Source, walked: Answers) -> tuple[Row, ...]:
     )
 
 
+def apparent_va(source: Source, walked: Answers) -> float | None:
+    """Return amperes times volts of all rows together, None unless a source has both for each row that counts."""
+    if not (source.current and source.voltage):
+        return None
+    amperes, volts = _cells(source.current, walked, "A"), _cells(source.voltage, walked, "V")
+    rows = [index for index in amperes if _counts(source.only, index, walked)]
+    said = [(_said(amperes[index], walked), _said(volts.get(index), walked)) for index in rows]
+    known = [current_a * voltage_v for current_a, voltage_v in said if current_a is not None and voltage_v is not None]
+    return sum(known) if known and len(known) == len(rows) else None
+
+
+def _said(cell: Cell | None, walked: Answers) -> float | None:
+    number = number_of(walked[cell.oid]) if cell else None
+    return None if cell is None or number is None or number < 0 else number * cell.step
+
+
 def _cells(column: Column, walked: Answers, base: str) -> dict[str, Cell]:
     """Return a column's cells by the index of their row."""
     if column.like:
@@ -75,10 +91,15 @@ def _named_cells(column: Column, like: re.Pattern[str], walked: Answers, base: s
     cells = {}
     for index, name in below(walked, column.names).items():
         match = like.fullmatch(name) if isinstance(name, str) else None
-        if match and f"{column.oid}.{index}" in walked:
+        if match and f"{column.oid}.{index}" in walked and _is_known(column, index, walked, base):
             key = ".".join(filter(None, (index.rpartition(".")[0], *match.groups())))
             cells[key] = replace(_cell(column, index, walked, base), name_oid=f"{column.names}.{index}", name=match[0])
     return cells
+
+
+def _is_known(column: Column, index: str, walked: Answers, base: str) -> bool:
+    """Tell whether a unit that the PDU gives as text is one of this quantity."""
+    return not column.units or step_of(str(walked.get(f"{column.units}.{index}")), base) is not None
 
 
 def _cell(column: Column, index: str, walked: Answers, base: str) -> Cell:

@@ -262,3 +262,32 @@ def test_an_unknown_family_is_told(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no family of PDUs") as told:
         meter(Pdu("pdu1", "127.0.0.1", "enlogik", login(tmp_path, "public")), Engines())
     assert "enlogic" in told.value.hint
+
+
+@pytest.mark.parametrize(("said", "doubtful"), [(120, False), (1200, True), (12, True)])
+def test_amperes_and_volts_tell_a_unit_that_is_wrong_by_ten(tmp_path: Path, said: int, doubtful: bool) -> None:
+    async def scenario(_: OwnAgent, reader: SnmpPdu) -> None:
+        doubted = await total(reader)
+        assert doubted.power_w == 10 * said
+        assert ("amperes times volts 1265 VA" in doubted.why) is doubtful
+
+    # The unit and its only phase agree: both would be wrong by ten.
+    phase = {f"{RPDU2}.6.3.1.{column}.1": value for column, value in ((5, 55), (6, 230), (7, said))}
+    serve(tmp_path, {UPTIME: 1, f"{POWER}.1": said, **phase}, scenario)
+
+
+def test_rows_that_cannot_be_told_apart_are_doubtful(tmp_path: Path) -> None:
+    async def scenario(_: OwnAgent, reader: SnmpPdu) -> None:
+        assert "does not say which of its rows add up" in (await total(reader)).why
+
+    column = "1.3.6.1.4.1.3808.1.1.3.2.3.1.1.7"
+    serve(tmp_path, {UPTIME: 1, f"{column}.1": 219, f"{column}.2": 219}, scenario, family="cyberpower")
+
+
+def test_text_that_is_no_number_is_no_value(tmp_path: Path) -> None:
+    async def scenario(_: OwnAgent, reader: SnmpPdu) -> None:
+        silent = await total(reader)
+        assert silent.power_w is None
+        assert "'nan'" in silent.why
+
+    serve(tmp_path, {UPTIME: 1, f"{POWER}.1": "nan"}, scenario)
