@@ -4,12 +4,14 @@ from collections.abc import Iterator, Sequence
 
 from power.meters.port import Reading
 
-AGREE = 0.25
-"""Total and sum of parts agree within this share of the larger: meters of PDUs are exact to a few percent."""
+TOO_MUCH = 0.25
+"""Parts may add up to so much more than the total: meters of PDUs are exact to a few percent, and read in turn."""
+TOO_LITTLE = 0.5
+"""Or to so much less: in a chain some units have no meters for phases or outlets."""
 LEAST_FACTOR = 0.125
 """No rack of computers has a lower power factor, idle ones included; a tenth of the watts has."""
 STEPS = 3.0
-"""Or within so many of the coarsest steps in which either is told."""
+"""So many of the coarsest steps in which either is told are never a doubt."""
 
 
 def doubts(total: Reading, phases: Sequence[Reading], outlets: Sequence[Reading]) -> Iterator[str]:
@@ -22,19 +24,20 @@ def doubts(total: Reading, phases: Sequence[Reading], outlets: Sequence[Reading]
         if total.power_w is None or sum_w is None:
             continue
         step_w = max(total.resolution_w, *(part.resolution_w for part in parts))
-        if not agree(total.power_w, sum_w, step_w):
+        if not add_up(sum_w, total.power_w, step_w):
             yield f"{total.power_w:g} W in all, but its {name} add up to {sum_w:g} W"
 
 
-def agree(one_w: float, other_w: float, step_w: float) -> bool:
-    """Tell whether two figures may be those of the same power."""
-    return abs(one_w - other_w) <= max(AGREE * max(one_w, other_w), STEPS * step_w)
+def add_up(sum_w: float, total_w: float, step_w: float) -> bool:
+    """Tell whether parts of that sum may be those of the total."""
+    margin_w = STEPS * step_w
+    return (1 - TOO_LITTLE) * total_w - margin_w <= sum_w <= (1 + TOO_MUCH) * total_w + margin_w
 
 
 def fits(power_w: float, apparent_va: float, step_w: float) -> bool:
     """Tell whether watts may go with volt-amperes: never clearly more, and not so few as no power supply draws."""
     margin_w = STEPS * step_w
-    return LEAST_FACTOR * apparent_va - margin_w <= power_w <= (1 + AGREE) * apparent_va + margin_w
+    return LEAST_FACTOR * apparent_va - margin_w <= power_w <= (1 + TOO_MUCH) * apparent_va + margin_w
 
 
 def _sum_w(parts: Sequence[Reading]) -> float | None:

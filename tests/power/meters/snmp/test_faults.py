@@ -135,7 +135,9 @@ def test_a_row_that_never_had_a_value_is_left_out_and_told(tmp_path: Path) -> No
     serve(tmp_path, apc() | {f"{POWER}.2": -1}, scenario)
 
 
-@pytest.mark.parametrize(("said", "word"), [(0, "doubtful"), (12, "doubtful"), (1200, "doubtful"), (118, "")])
+@pytest.mark.parametrize(
+    ("said", "word"), [(0, "doubtful"), (12, "doubtful"), (90, "doubtful"), (1200, "doubtful"), (118, ""), (240, "")]
+)
 def test_a_total_that_its_outlets_contradict_is_doubtful_and_not_hidden(tmp_path: Path, said: int, word: str) -> None:
     async def scenario(_: OwnAgent, reader: SnmpPdu) -> None:
         doubted = await total(reader)
