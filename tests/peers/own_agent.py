@@ -20,6 +20,7 @@ class OwnAgent(asyncio.DatagramProtocol):
     silent: bool = False
     broken: set[str] = field(default_factory=set)
     limit: int = 100
+    communities: set[bytes] = field(default_factory=set)
     gets: int = 0
     walks: int = 0
     asked: list[int] = field(default_factory=list)
@@ -32,6 +33,7 @@ class OwnAgent(asyncio.DatagramProtocol):
             return
         module = api.PROTOCOL_MODULES[api.decodeMessageVersion(data)]
         message, _ = decoder.decode(data, asn1Spec=module.Message())
+        self.communities.add(bytes(module.apiMessage.get_community(message)))
         request = module.apiMessage.get_pdu(message)
         response = module.apiPDU.get_response(request)
         self._answer(module, request, response)

@@ -101,15 +101,15 @@ class Agent:
         """Return error status, its index and what was found; DeviceError for what is no answer."""
         engine = self._engines.engine(login, self._user)
         wanted = [Asked(oid) for oid in oids]
+        to, said = await self._resolved(), said_to(login)
         try:
-            target = await self._resolved()
-            said = said_to(login)
-            trouble, status, index, found = await command(
-                engine, said, target, ContextData(), *numbers, *wanted, lookupMib=False
-            )
+            answer = await command(engine, said, to, ContextData(), *numbers, *wanted, lookupMib=False)
         except PySnmpError as problem:
             raise BadAnswer(f"{self._device}: SNMP failed: {type(problem).__name__}", hint=_LOOK_V3) from None
+        trouble, status, index, found = answer
         if trouble:
+            # Silence may be that of an address that its name no longer has.
+            self._target = None
             raise complaint(trouble, self._device, self._host, login)
         return int(status), int(index), found
 

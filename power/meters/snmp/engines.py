@@ -21,6 +21,7 @@ from pysnmp.hlapi.v3arch.asyncio import (
     UsmUserData,
 )
 
+from offpeak.machines.secret import Secret
 from power.meters.snmp.login import Login
 
 _AUTHENTICATION = {
@@ -76,11 +77,16 @@ class Engines:
 def said_to(login: Login) -> CommunityData | UsmUserData:
     """Return the login in pysnmp's words."""
     if login.community:
-        return CommunityData(login.community.value.decode(), mpModel=0 if login.version == "1" else 1)
+        return CommunityData(_text(login.community), mpModel=0 if login.version == "1" else 1)
     return UsmUserData(
         login.user,
-        authKey=login.key.value.decode() if login.key else None,
-        privKey=login.privacy_key.value.decode() if login.privacy_key else None,
+        authKey=_text(login.key) if login.key else None,
+        privKey=_text(login.privacy_key) if login.privacy_key else None,
         authProtocol=_AUTHENTICATION[login.authentication] if login.key else None,
         privProtocol=_PRIVACY[login.privacy] if login.privacy_key else None,
     )
+
+
+def _text(secret: Secret) -> str:
+    # pysnmp turns it into the same bytes again; any file's bytes are text in this encoding.
+    return secret.value.decode("latin-1")

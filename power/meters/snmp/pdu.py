@@ -112,7 +112,7 @@ class SnmpPdu:
         if best.tells() or is_of(best.family, system):
             self._detected = best.family
             return best
-        hint = "name its family in the inventory, or write one: see pdus.md"
+        hint = "name its family in the inventory, or write one: docs/how-to/pdus.md tells how"
         raise NotSupported(f"{self.name}: sysObjectID {system or 'none'} is of no known family of PDUs", hint=hint)
 
     async def _laid_out(self, login: Login, family: Family) -> Layout:

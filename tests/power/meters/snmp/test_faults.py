@@ -293,3 +293,41 @@ def test_text_that_is_no_number_is_no_value(tmp_path: Path) -> None:
         assert "'nan'" in silent.why
 
     serve(tmp_path, {UPTIME: 1, f"{POWER}.1": "nan"}, scenario)
+
+
+@pytest.mark.parametrize("version", ["1", "2c"])
+def test_a_community_goes_out_as_it_stands_in_its_file(tmp_path: Path, version: str) -> None:
+    async def scenario(agent: OwnAgent, reader: SnmpPdu) -> None:
+        await reader.read()
+        assert agent.communities == {"gehöim".encode()}
+
+    serve(tmp_path, apc(), scenario, credential=login(tmp_path, "gehöim"), version=version)
+
+
+def test_closing_one_pdu_leaves_the_others(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with own_agent(apc()) as (_, port):
+            engines = Engines()
+            pdu = Pdu("pdu1", "127.0.0.1", "apc", login(tmp_path, "public"), port)
+            one, other = meter(pdu, engines), meter(pdu, engines)
+            await one.read()
+            await other.read()
+            await one.close()
+            assert (await total(other)).power_w == 1200
+            await other.close()
+            # Closed is not gone.
+            assert (await total(one)).power_w == 1200
+            await one.close()
+
+    asyncio.run(run())
+
+
+def test_a_read_may_be_cancelled(tmp_path: Path) -> None:
+    async def scenario(agent: OwnAgent, reader: SnmpPdu) -> None:
+        agent.silent = True
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reader.read(), 0.05)
+        agent.silent = False
+        assert (await total(reader)).power_w == 1200
+
+    serve(tmp_path, apc(), scenario)
