@@ -26,24 +26,24 @@ def virtual(
     """Run virtual nodes with BMCs that speak IPMI and PDUs that speak SNMP, on loopback, until Ctrl-C."""
     # What is imported here loads pysnmp, which `offpeak --version` must not wait for.
     from offpeak.machines.node_sets import expand
-    from offpeak.node_class_file import node_class_named
+    from offpeak.node_class_file import bundled_names, node_class_named
     from sim_backend.virtual.room_folder import room_logins, write_inventory
     from sim_backend.virtual.room_plan import RoomPlan
 
     plan = RoomPlan(
         expand(nodes),
         node_class_named(node_class),
-        bmc_address,
-        bmc_port,
-        pdu_address,
-        pdu_port,
-        clock_factor,
+        bmc_host=bmc_address,
+        bmc_port=bmc_port,
+        pdu_host=pdu_address,
+        pdu_port=pdu_port,
+        clock_factor=clock_factor,
     )
     place = ("--bmc-address", bmc_address, "--bmc-port", bmc_port, "--pdu-address", pdu_address, "--pdu-port", pdu_port)
     words = ("offpeak", "virtual", "--nodes", nodes, "--node-class", node_class, *place)
-    logins = room_logins(folder)
-    inventory = write_inventory(folder, plan, node_class=node_class, made_by=shlex.join(map(str, words)))
-    asyncio.run(_run(plan, logins, _summary(plan, inventory)))
+    kind = node_class if node_class in bundled_names() else str(Path(node_class).expanduser().resolve())
+    inventory = write_inventory(folder, plan, node_class=kind, made_by=shlex.join(map(str, words)))
+    asyncio.run(_run(plan, room_logins(folder), _summary(plan, inventory)))
 
 
 async def _run(plan: "RoomPlan", logins: "RoomLogins", summary: str) -> None:

@@ -2,6 +2,8 @@
 
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from offpeak.errors import BadInput, CannotWrite
@@ -65,8 +67,8 @@ def write_inventory(folder: Path, plan: RoomPlan, *, node_class: str, made_by: s
 
     BadInput if there is another inventory, which somebody may need.
     """
-    path = folder / INVENTORY
-    text = _inventory(plan, node_class, made_by)
+    _make(folder)
+    path, text = folder / INVENTORY, _inventory(plan, node_class, made_by)
     if not path.exists():
         with replacing(path) as file:
             file.write(text.encode())
@@ -96,15 +98,30 @@ def _inventory(plan: RoomPlan, node_class: str, made_by: str) -> str:
 
 def _secret_in(folder: Path, name: str) -> bytes:
     """Return the secret in that file, made if there is none."""
+    _make(folder)
     path = folder / name
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:  # noqa: PTH123
+    with suppress(FileExistsError), _writing(path):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
             file.write(f"{secrets.token_hex(8)}\n")
+    return read_secret(path).value
+
+
+def _make(folder: Path) -> None:
+    try:
+        with _writing(folder):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError:
-        if not folder.is_dir():
-            raise BadInput(f"{folder}: is no folder", hint="name another with --folder") from None
+        raise BadInput(f"{folder}: is no folder", hint="name another with --folder") from None
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Turn what the system says into CannotWrite, but for a file that is there."""
+    try:
+        yield
+    except FileExistsError:
+        raise
     except OSError as problem:
         hint = "choose a folder that you may write, with --folder"
         raise CannotWrite(f"{path}: cannot be written: {problem.strerror}", hint=hint) from None
-    return read_secret(path).value

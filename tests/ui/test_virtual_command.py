@@ -125,6 +125,7 @@ def test_an_inventory_of_another_room_is_not_overwritten(tmp_path: Path, capfd: 
     assert run(["virtual", "--nodes", "n1", "--folder", str(tmp_path)]) == 2
     assert "inventory.toml: is there already, and of another room" in capfd.readouterr().err
     assert (tmp_path / "inventory.toml").read_text() == "# my own\n"
+    assert [file.name for file in tmp_path.iterdir()] == ["inventory.toml"]
 
 
 def test_a_password_that_others_may_read_is_not_used(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -132,6 +133,11 @@ def test_a_password_that_others_may_read_is_not_used(tmp_path: Path, capfd: pyte
     (tmp_path / "bmc.password").chmod(0o644)
     assert run(["virtual", "--nodes", "n1", "--folder", str(tmp_path)]) == 2
     assert "others than its owner may read it" in capfd.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written(capfd: pytest.CaptureFixture[str], place: list[str]) -> None:
+    assert run(["virtual", "--nodes", "n1", "--folder", "/proc/room", *place]) == 1
+    assert "/proc/room: cannot be written" in capfd.readouterr().err
 
 
 def test_a_file_is_no_folder(tmp_path: Path, capfd: pytest.CaptureFixture[str], place: list[str]) -> None:
