@@ -1,15 +1,12 @@
 """`offpeak virtual`: nodes, BMCs and PDUs that are not there, to try everything without hardware."""
 
-import asyncio
 import shlex
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from sim_backend.virtual.logins import RoomLogins
     from sim_backend.virtual.room_plan import RoomPlan
 
 
@@ -27,6 +24,7 @@ def virtual(
     # What is imported here loads pysnmp, which `offpeak --version` must not wait for.
     from offpeak.machines.node_sets import expand
     from offpeak.node_class_file import bundled_names, node_class_named
+    from sim_backend.virtual.foreground import run_room
     from sim_backend.virtual.room_folder import room_logins, write_inventory
     from sim_backend.virtual.room_plan import RoomPlan
 
@@ -43,19 +41,7 @@ def virtual(
     words = ("offpeak", "virtual", "--nodes", nodes, "--node-class", node_class, *place)
     kind = node_class if node_class in bundled_names() else str(Path(node_class).expanduser().resolve())
     inventory = write_inventory(folder, plan, node_class=kind, made_by=shlex.join(map(str, words)))
-    asyncio.run(_run(plan, room_logins(folder), _summary(plan, inventory)))
-
-
-async def _run(plan: "RoomPlan", logins: "RoomLogins", summary: str) -> None:
-    """Run the room until somebody presses Ctrl-C or ends the process."""
-    from sim_backend.virtual.machine_room import machine_room
-
-    ended = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, ended.set)
-    async with machine_room(plan, logins):
-        typer.echo(summary)
-        await ended.wait()
+    run_room(plan, room_logins(folder), ready=lambda: typer.echo(_summary(plan, inventory)))
 
 
 def _summary(plan: "RoomPlan", inventory: Path) -> str:

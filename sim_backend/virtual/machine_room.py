@@ -1,5 +1,6 @@
 """A virtual machine room on loopback: nodes of a class, a BMC each, and PDUs with the nodes on their outlets."""
 
+import errno
 import random
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -14,6 +15,12 @@ from sim_backend.virtual.pdu import VirtualPdu
 from sim_backend.virtual.rmcp.server import serve
 from sim_backend.virtual.room_plan import OUTLETS, RoomPlan
 from sim_backend.virtual.snmp_agent import SnmpAgent
+
+LISTEN_HINTS = {
+    errno.EACCES: "ports below 1024 are for root: choose one above",
+    errno.EADDRINUSE: "another room is running there; choose another address or port",
+    errno.EMFILE: "each node takes a file: `ulimit -n 4096` allows more",
+}
 
 
 @dataclass(frozen=True)
@@ -60,8 +67,6 @@ def _pdu(plan: RoomPlan, number: int, nodes: Mapping[str, LiveNode], clock: Cloc
 def _listening(host: str, port: int) -> Iterator[None]:
     try:
         yield
-    except PermissionError:
-        raise BadInput(f"{host}:{port}: only root may listen there", hint="choose ports above 1023") from None
     except OSError as problem:
-        hint = "another room is running, or choose another port or address"
-        raise BadInput(f"{host}:{port}: {problem.strerror}", hint=hint) from None
+        hint = LISTEN_HINTS.get(problem.errno or 0, "choose another address or port")
+        raise BadInput(f"{host} port {port}: cannot listen: {problem.strerror}", hint=hint) from None

@@ -1,6 +1,7 @@
 """A machine room: what stands in it, where it listens, and what it refuses."""
 
 import asyncio
+import resource
 from dataclasses import replace
 
 import pytest
@@ -40,9 +41,20 @@ async def opened_twice(plan: RoomPlan) -> None:
 
 
 def test_two_rooms_cannot_have_one_address() -> None:
-    with pytest.raises(BadInput, match="Address already in use") as caught:
+    with pytest.raises(BadInput, match="cannot listen: Address already in use") as caught:
         asyncio.run(opened_twice(planned("n[1-3]")))
     assert "another room is running" in caught.value.hint
+
+
+def test_a_room_too_large_for_the_process_says_so() -> None:
+    few, many = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, many))
+    try:
+        with pytest.raises(BadInput, match="cannot listen: Too many open files") as caught:
+            asyncio.run(opened(planned("n[1-250]")))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (few, many))
+    assert "ulimit" in caught.value.hint
 
 
 @pytest.mark.parametrize(
