@@ -9,7 +9,7 @@ from offpeak.machines.inventory import Enrolled, Machine
 from power.drivers.port import Order
 from power.drivers.registry import driver_of
 from power.drivers.wire import Wire
-from power.meters.registry import BY_DRIVER
+from power.meters.registry import bmc_meter
 
 METERED = "metered"
 """Among a node's capabilities: its BMC measures power. The others are the orders that it takes."""
@@ -58,14 +58,14 @@ async def _probed(machine: Machine, wire: Wire, date: str, replace: bool) -> Pro
 
 def _another(machine: Machine, known: Enrolled, identity: str) -> WrongDevice:
     said = f"{machine.node}: its BMC is {identity}, but {known.identity} was enrolled on {known.date}"
-    return WrongDevice(said, hint=f"does its address lead to it? if its board was replaced: --replace {machine.node}")
+    hint = f"does its address lead to it? if its board was replaced: offpeak enroll --replace {machine.node}"
+    return WrongDevice(said, hint=hint)
 
 
 async def _measures(machine: Machine, wire: Wire) -> bool:
-    meter_of = BY_DRIVER.get(machine.hardware.driver or "")
-    if meter_of is None:
+    meter = bmc_meter(machine, wire)
+    if meter is None:
         return False
-    meter = meter_of(machine, wire)
     try:
         return any(each.power_w is not None for each in await meter.read())
     except DeviceError:

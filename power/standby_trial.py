@@ -1,7 +1,8 @@
 """A node's standby, tested on request: only where the scheduler says that the node is drained and free."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from functools import partial
 
 from offpeak.errors import BadInventory, OffpeakError
 from offpeak.machines.inventory import Machine
@@ -9,7 +10,8 @@ from plugin.slurm.node_in_use import node_in_use
 from power.drivers.node_ssh import NodeSsh
 from power.drivers.registry import wakers_of
 from power.drivers.wire import Wire
-from power.meters.registry import BY_DRIVER
+from power.meters.port import Meter
+from power.meters.registry import bmc_meter
 from power.standby import Parts, StandbyProof, prove_standby
 
 InUse = Callable[[str], str]
@@ -31,27 +33,21 @@ async def try_standby(machine: Machine, wire: Wire, *, in_use: InUse = node_in_u
         missing = "standby" if rung is None else "ssh"
         hint = f"docs/how-to/standby.md shows what [hardware.{machine.hardware.name}] needs"
         raise BadInventory(f"{machine.node}: its hardware has no {missing}", hint=hint)
-    parts = Parts(
-        NodeSsh(machine, logins=wire.logins, timeout_s=wire.timeout_s),
-        rung,
-        wakers_of(machine, rung.wake, wire),
-        _watts(machine, wire),
-    )
     used = await asyncio.to_thread(in_use, machine.node)
     if used:
         hint = f"drain it and wait: scontrol update nodename={machine.node} state=drain reason=standby-test"
         raise NodeInUse(f"{machine.node}: {used}; it was not touched", hint=hint)
-    return await prove_standby(parts)
+    wakers, meter = wakers_of(machine, rung.wake, wire), bmc_meter(machine, wire)
+    node = NodeSsh(machine, logins=wire.logins, timeout_s=wire.timeout_s)
+    try:
+        return await prove_standby(Parts(node, rung, wakers, partial(_watts, meter) if meter else None))
+    finally:
+        for each in wakers.values():
+            await each.close()
+        if meter:
+            await meter.close()
 
 
-def _watts(machine: Machine, wire: Wire) -> Callable[[], Awaitable[float | None]] | None:
-    meter_of = BY_DRIVER.get(machine.hardware.driver or "")
-    if meter_of is None or machine.bmc is None:
-        return None
-    meter = meter_of(machine, wire)
-
-    async def watts() -> float | None:
-        readings = await meter.read()
-        return readings[0].power_w if readings else None
-
-    return watts
+async def _watts(meter: Meter) -> float | None:
+    drawn = [each.power_w for each in await meter.read()]
+    return None if None in drawn else sum(each for each in drawn if each is not None)

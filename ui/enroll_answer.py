@@ -19,7 +19,6 @@ from offpeak.machines.netbox import netbox_nodes
 from offpeak.machines.node_sets import expand, fold
 from offpeak.machines.racksdb import racksdb_nodes
 from offpeak.plural import counted
-from power.check.bmcs import addresses_of
 from power.check.finding import alike, failed
 from power.drivers.wire import Wire
 from power.enrol import Probed, probe_all
@@ -52,7 +51,7 @@ def answer(settings: HardwareSettings, request: Request) -> None:
         probe_all(machines, Wire(timeout_s=settings.timeout_s), date=date.today().isoformat(), replace=request.replace)
     )
     write_enrolled(path, {each.node: each.enrolled for each in probed if each.enrolled and not each.same})
-    print_enrolled(machines, probed)
+    print_enrolled(probed)
     tested = not request.standby_test or all_stand_by(path, request.nodes or "", timeout_s=settings.timeout_s)
     if not tested or any(each.trouble for each in probed):
         raise typer.Exit(1)
@@ -80,7 +79,7 @@ def _with_bmc(inventory: Inventory, nodes: str | None) -> tuple[Machine, ...]:
     return machines
 
 
-def print_enrolled(machines: Sequence[Machine], probed: Sequence[Probed]) -> None:
+def print_enrolled(probed: Sequence[Probed]) -> None:
     """Print who was enrolled, who was already, and who was not and why."""
     for same, word in ((False, "enrolled"), (True, "known already")):
         by_capabilities: dict[tuple[str, ...], list[str]] = {}
@@ -89,11 +88,7 @@ def print_enrolled(machines: Sequence[Machine], probed: Sequence[Probed]) -> Non
                 by_capabilities.setdefault(each.enrolled.capabilities, []).append(each.node)
         for capabilities, nodes in by_capabilities.items():
             typer.echo(f"{word}: {fold(nodes)} ({', '.join(capabilities)})")
-    found = [
-        failed("bmc", each.node, each.trouble, addresses=addresses_of(machine))
-        for machine, each in zip(machines, probed, strict=True)
-        if each.trouble
-    ]
+    found = [failed("bmc", each.node, each.trouble) for each in probed if each.trouble]
     for trouble in alike(found):
         typer.echo(f"not enrolled: {fold(trouble.subjects)}: {trouble.said}")
         if trouble.hint:

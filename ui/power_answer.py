@@ -12,8 +12,9 @@ from offpeak.machines.inventory import Inventory
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand
 from power.drivers.wire import Wire
+from power.meters.head_node import head_node
 from power.meters.port import Meter
-from power.meters.registry import feeding, meters_of, own_meters
+from power.meters.registry import feeding, meters_of, own_meters, slurm_meters
 from power.meters.taken import Taken, take
 from ui.power_json import power_json
 from ui.power_text import print_power
@@ -28,10 +29,11 @@ LONGEST_S = 60.0
 def print_now(settings: HardwareSettings, nodes: str | None, *, as_json: bool) -> None:
     """Print what is drawn now; BadInput for nodes that the inventory does not have."""
     taken = asyncio.run(_take_all(settings, nodes))
+    here = None if nodes else asyncio.run(head_node())
     if as_json:
-        typer.echo(power_json(taken))
+        typer.echo(power_json(taken, here))
     else:
-        print_power(taken, now_unix_s=time.time())
+        print_power(taken, here, now_unix_s=time.time())
     if not any(each.readings for each in taken):
         raise typer.Exit(1)
 
@@ -40,7 +42,7 @@ def site_meters(inventory: Inventory, nodes: str | None, wire: Wire) -> tuple[Me
     """Return the meters of these nodes, of all machines without any; BadInventory if there is none."""
     chosen = inventory.chosen(expand(nodes)) if nodes else inventory.machines
     pdus = feeding(inventory, [each.node for each in chosen]) if nodes else inventory.pdus
-    own = () if nodes else own_meters()
+    own = () if nodes else (*own_meters(), *slurm_meters())
     meters = (*meters_of(chosen, pdus, wire), *own)
     if not meters:
         hint = "docs/reference/inventory.md shows how BMCs and PDUs are written"

@@ -8,18 +8,20 @@ from rich.table import Table
 from offpeak.machines.node_sets import fold
 from offpeak.plural import counted
 from power.check.finding import alike, failed
+from power.meters.head_node import HeadNode
 from power.meters.port import Reading
 from power.meters.reconcile import Between
 from power.meters.taken import Taken
 from ui.comparison_table import NOT_WRAPPED
 
-WAYS = {"snmp": "at its outlets", "dcmi": "by its BMC", "redfish": "by its BMC", "rapl": "its processors"}
+OUTLETS, BMC = "at its outlets", "by its BMC"
+WAYS = {"snmp": OUTLETS, "dcmi": BMC, "redfish": BMC, "rapl": "its processors", "slurm": "by Slurm"}
 """The columns of the nodes, by the ways of reading that are in them. Single sensors of a node do not add up."""
 
 RIGHT = ("draws", "counter", "age", "between", "share", *WAYS.values())
 
 
-def print_power(taken: Sequence[Taken], *, now_unix_s: float) -> None:
+def print_power(taken: Sequence[Taken], here: HeadNode | None, *, now_unix_s: float) -> None:
     """Print what every PDU and node draws, with its age, and the troubles with like ones in one line."""
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
@@ -29,7 +31,7 @@ def print_power(taken: Sequence[Taken], *, now_unix_s: float) -> None:
         if table.row_count:
             console.print(table)
             console.print()
-    for line in (*summary(readings), *trouble_lines(taken)):
+    for line in (*summary(taken), *([load_line(here)] if here else []), *trouble_lines(taken)):
         console.print(line)
 
 
@@ -73,23 +75,31 @@ def total_w(parts: Iterable[Reading]) -> float | None:
     return None if None in power_w else sum(each for each in power_w if each is not None)
 
 
-def summary(readings: Sequence[Reading]) -> list[str]:
-    """Return a line a way: how much all nodes draw by it, and of how many of them that is known."""
-    by_way: dict[str, list[float | None]] = {}
-    for ways in nodes_of(readings).values():
-        for way, parts in ways.items():
-            by_way.setdefault(WAYS[way], []).append(total_w(parts))
+def summary(taken: Sequence[Taken]) -> list[str]:
+    """Return a line a place: how much all nodes draw there, and of how many of them that is known."""
     lines = []
-    for way, drawn in by_way.items():
-        known = [each for each in drawn if each is not None]
-        lines.append(f"{counted(len(known), 'node')} of {len(drawn)} {way}: {power_text(sum(known))}")
+    for place in dict.fromkeys(WAYS.values()):
+        ways = [way for way in WAYS if WAYS[way] == place]
+        nodes = nodes_of(reading for each in taken for reading in each.readings if reading.way in ways)
+        known = [total_w([part for way in parts.values() for part in way]) for parts in nodes.values()]
+        silent = {each.meter for each in taken if each.trouble and each.way in ways} if place != OUTLETS else set()
+        if nodes or silent:
+            drawn = [each for each in known if each is not None]
+            of = counted(len(nodes) + len(silent), "node")
+            lines.append(f"{place}: {power_text(sum(drawn))}, {len(drawn)} of {of}")
     return lines
+
+
+def load_line(here: HeadNode) -> str:
+    """Return how busy this machine itself is."""
+    warmth = "" if here.temperature_c is None else f", {here.temperature_c:.0f} degrees C"
+    return f"this machine: processors {here.cpu_percent:.0f} %, memory {here.memory_percent:.0f} % in use{warmth}"
 
 
 def trouble_lines(taken: Iterable[Taken]) -> list[str]:
     """Return a line for each kind of trouble, with all that have it."""
     found = [failed(each.way, each.meter, each.trouble) for each in taken if each.trouble]
-    return [f"- {fold(each.subjects)} ({each.part}): {each.said}; {each.hint}" for each in alike(found)]
+    return [f"- {fold(each.subjects)} ({each.part}): {each.said}\n  hint: {each.hint}" for each in alike(found)]
 
 
 def print_between(between: Mapping[str, Sequence[Between]]) -> None:

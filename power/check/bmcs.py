@@ -8,7 +8,7 @@ from power.drivers.ipmi.request import restore_policy
 from power.drivers.port import PowerDriver
 from power.drivers.registry import driver_of
 from power.drivers.wire import Wire
-from power.meters.registry import BY_DRIVER
+from power.meters.registry import bmc_meter
 
 ALWAYS_OFF_HINT = "nodes that start all at once after a power failure are a risk: ipmitool chassis policy always-off"
 
@@ -24,14 +24,9 @@ async def check_bmc(machine: Machine, wire: Wire) -> list[Finding]:
         found += await _measured(machine, wire)
         found += await _after_an_outage(machine, wire)
     except OffpeakError as problem:
-        return [failed("bmc", machine.node, problem, addresses=addresses_of(machine))]
+        return [failed("bmc", machine.node, problem)]
     said = [each for each in found if each.verdict is not Verdict.GOOD]
     return said or [Finding("bmc", machine.node, Verdict.GOOD, f"{seen.state}, as enrolled, measures power")]
-
-
-def addresses_of(machine: Machine) -> tuple[str, ...]:
-    """Return how messages begin that are about the machine's BMC."""
-    return tuple(filter(None, (f"{machine.node}", f"BMC {machine.bmc}", machine.bmc)))
 
 
 async def _who(machine: Machine, driver: PowerDriver) -> Finding:
@@ -50,16 +45,15 @@ async def _who(machine: Machine, driver: PowerDriver) -> Finding:
 
 
 async def _measured(machine: Machine, wire: Wire) -> list[Finding]:
-    meter_of = BY_DRIVER.get(machine.hardware.driver or "")
-    if meter_of is None:
+    meter = bmc_meter(machine, wire)
+    if meter is None:
         return []
-    meter = meter_of(machine, wire)
     try:
         readings = await meter.read()
     except NotSupported as problem:
         return [Finding("bmc", machine.node, Verdict.DOUBTFUL, "measures no power", problem.hint)]
     except DeviceError as problem:
-        return [failed("bmc", machine.node, problem, addresses=addresses_of(machine))]
+        return [failed("bmc", machine.node, problem)]
     finally:
         await meter.close()
     return [

@@ -1,5 +1,6 @@
 """What the self-test found, and the same of many nodes in one line."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Alike:
-    """Findings that differ in their subjects only."""
+    """Findings that say the same of several subjects; `hint` is the first one's, which may name its address."""
 
     part: str
     subjects: tuple[str, ...]
@@ -40,17 +41,16 @@ class Alike:
 
 def alike(findings: Iterable[Finding]) -> tuple[Alike, ...]:
     """Return the findings with like ones put together, each where its first one stood."""
-    subjects = defaultdict[tuple[str, Verdict, str, str], list[str]](list)
+    groups = defaultdict[tuple[str, Verdict, str], list[Finding]](list)
     for each in findings:
-        subjects[each.part, each.verdict, each.said, each.hint].append(each.subject)
+        groups[each.part, each.verdict, each.said].append(each)
     return tuple(
-        Alike(part, tuple(names), verdict, said, hint) for (part, verdict, said, hint), names in subjects.items()
+        Alike(part, tuple(each.subject for each in group), verdict, said, group[0].hint)
+        for (part, verdict, said), group in groups.items()
     )
 
 
-def failed(part: str, subject: str, problem: OffpeakError, *, addresses: Iterable[str] = ()) -> Finding:
-    """Return the finding that a problem is. Its message begins with the device's address, which every one has alone."""
-    said = str(problem)
-    for address in (subject, *addresses):
-        said = said.removeprefix(f"{address}: ")
-    return Finding(part, subject, Verdict.BAD, said, problem.hint)
+def failed(part: str, subject: str, problem: OffpeakError) -> Finding:
+    """Return the finding that a problem is, without the name and address with which its message begins."""
+    name = rf"(?:{re.escape(subject)}|\d+\.\d+\.\d+\.\d+(?::\d+)?)(?: \(BMC [^)]*\))?: (?:BMC \S+: )?"
+    return Finding(part, subject, Verdict.BAD, re.sub(f"^{name}", "", str(problem)), problem.hint)

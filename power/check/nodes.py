@@ -16,7 +16,7 @@ async def check_node(machine: Machine, wire: Wire) -> list[Finding]:
             WakeOnLan(machine)
         probe = await NodeSsh(machine, logins=wire.logins, timeout_s=wire.timeout_s).probe()
     except OffpeakError as problem:
-        return [failed("ssh", machine.node, problem, addresses=(machine.ssh or machine.node,))]
+        return [failed("ssh", machine.node, problem)]
     if rung is None:
         return [Finding("ssh", machine.node, Verdict.GOOD, "answers")]
     if not probe.can_stand_by:

@@ -22,7 +22,7 @@ async def check_pdu(pdu: Pdu, wire: Wire) -> list[Finding]:
         finally:
             await meter.close()
     except OffpeakError as problem:
-        return [failed("pdu", pdu.name, problem, addresses=(pdu.host, f"PDU {pdu.host}"))]
+        return [failed("pdu", pdu.name, problem)]
     return [*_outlets(pdu, readings), *(_doubt(each) for each in readings if each.why and _matters(each))] or [
         Finding("pdu", pdu.name, Verdict.GOOD, _told(readings))
     ]

@@ -5,11 +5,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from offpeak.machines.inventory import Inventory, Machine, Pdu
+from plugin.slurm.ask import CannotAskSlurm, ask
+from plugin.slurm.machine import machine_of_slurm
 from power.drivers.wire import Wire
 from power.meters.dcmi import dcmi_meter
 from power.meters.hwmon import HwmonMeter
 from power.meters.port import Meter
 from power.meters.rapl import RaplMeter
+from power.meters.slurm_energy import SlurmEnergy, measures
+
+SLURM_S = 10.0
 
 
 def _redfish(machine: Machine, wire: Wire) -> Meter:
@@ -35,11 +40,17 @@ def meters_of(machines: Iterable[Machine], pdus: Iterable[Pdu], wire: Wire) -> t
 
 def node_meters(machine: Machine, wire: Wire) -> Iterator[Meter]:
     """Yield what measures one node: its BMC, and its kernel where it can be asked by ssh."""
-    by_bmc = BY_DRIVER.get(machine.hardware.driver or "")
-    if machine.bmc and by_bmc:
-        yield by_bmc(machine, wire)
+    by_bmc = bmc_meter(machine, wire)
+    if by_bmc:
+        yield by_bmc
     if machine.ssh:
         yield _ssh(machine, wire)
+
+
+def bmc_meter(machine: Machine, wire: Wire) -> Meter | None:
+    """Return the meter of the node's BMC, None if it has none that could be asked."""
+    made = BY_DRIVER.get(machine.hardware.driver or "") if machine.bmc else None
+    return made(machine, wire) if made else None
 
 
 def pdu_meter(pdu: Pdu, wire: Wire) -> Meter:
@@ -50,6 +61,15 @@ def pdu_meter(pdu: Pdu, wire: Wire) -> Meter:
 
     patience = Patience(wire.timeout_s / (USUAL.retries + 1), USUAL.retries)
     return SnmpPdu(pdu, engines=wire.engines, logins=wire.logins, patience=patience, clock=wire.clock)
+
+
+def slurm_meters() -> tuple[Meter, ...]:
+    """Return Slurm as a meter, where there is a Slurm that gathers energy."""
+    try:
+        config = ask("scontrol", "show", "config", timeout_s=SLURM_S).decode(errors="replace")
+        return (SlurmEnergy(machine_of_slurm(timeout_s=SLURM_S).cluster),) if measures(config) else ()
+    except CannotAskSlurm:
+        return ()
 
 
 def own_meters(*, sysfs: Path = Path("/sys")) -> tuple[Meter, ...]:

@@ -52,8 +52,8 @@ class SlurmEnergy:
 
 def readings_of(nodes: str, config: str, *, meter: str, at_unix_s: float) -> tuple[Reading, ...]:
     """Return what the answers to `scontrol --oneliner show nodes` and `show config` say; a node counts once."""
-    measures = _measures(config)
-    found = {match[1]: _reading(match[1], match[2], measures, meter, at_unix_s) for match in _NODE.finditer(nodes)}
+    gathered = measures(config)
+    found = {match[1]: _reading(match[1], match[2], gathered, meter, at_unix_s) for match in _NODE.finditer(nodes)}
     return tuple(found.values())
 
 
@@ -83,7 +83,8 @@ def _why_none(fields: str, watts: float | None, measures: bool) -> str:
     return "Slurm has no figure" if not watts else ""
 
 
-def _measures(config: str) -> bool:
+def measures(config: str) -> bool:
+    """Tell whether the answer to `scontrol show config` names a plugin that gathers energy."""
     plugin = _PLUGIN.search(config)
     return plugin is not None and plugin[1] not in ("(null)", "acct_gather_energy/none")
 

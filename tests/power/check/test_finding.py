@@ -1,5 +1,7 @@
 """Sixty-four nodes with one trouble are one line."""
 
+import pytest
+
 from offpeak.errors import NoAnswer
 from power.check.finding import Alike, Finding, Verdict, alike, failed
 
@@ -7,15 +9,30 @@ from power.check.finding import Alike, Finding, Verdict, alike, failed
 def test_like_findings_are_put_together_in_order() -> None:
     findings = [Finding("bmc", f"n{at}", Verdict.GOOD, "on") for at in range(3)]
     dead = [
-        failed("bmc", f"n{at}", NoAnswer(f"10.0.0.{at}: silent", hint="power?"), addresses=[f"10.0.0.{at}"])
-        for at in (3, 4)
+        failed("bmc", f"n{at}", NoAnswer(f"n{at} (BMC 10.0.0.{at}): silent", hint=f"ping 10.0.0.{at}")) for at in (3, 4)
     ]
     off = Finding("bmc", "n5", Verdict.GOOD, "off")
     assert alike([*findings[:2], *dead, off, findings[2]]) == (
         Alike("bmc", ("n0", "n1", "n2"), Verdict.GOOD, "on", ""),
-        Alike("bmc", ("n3", "n4"), Verdict.BAD, "silent", "power?"),
+        Alike("bmc", ("n3", "n4"), Verdict.BAD, "silent", "ping 10.0.0.3"),
         Alike("bmc", ("n5",), Verdict.GOOD, "off", ""),
     )
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("n3: silent", "silent"),
+        ("n3 (BMC bmc3.site:623): silent", "silent"),
+        ("n3: BMC bmc3.site: silent", "silent"),
+        ("10.0.0.3:623: not tried: 10.0.0.1 refused the login bmc", "not tried: 10.0.0.1 refused the login bmc"),
+        ("n33: silent", "n33: silent"),
+        ("Get Chassis Status: 2 bytes", "Get Chassis Status: 2 bytes"),
+        ("hardware.n3.driver: unknown", "hardware.n3.driver: unknown"),
+    ],
+)
+def test_only_the_name_of_the_device_is_left_out(message: str, said: str) -> None:
+    assert failed("bmc", "n3", NoAnswer(message)).said == said
 
 
 def test_nothing_is_nothing() -> None:
