@@ -136,13 +136,16 @@ def masked(text: str, room: ServedRoom, folder: Path) -> str:
 
 
 def test_a_mixed_set_reads_well(
-    room: ServedRoom, site: Path, offpeak: Offpeak, golden: Callable[[str, str], None]
+    room: ServedRoom, site: Path, offpeak: Offpeak, golden: Callable[[str, str], None], repository: Path
 ) -> None:
     assert offpeak("enroll", "n[1-6]", "--inventory", site).returncode == 0
     room.do(break_some)
     done = offpeak("check", "--inventory", site, "--device-timeout", "2s")
     assert (done.returncode, done.stderr) == (1, "")
-    golden("check_mixed.txt", masked(done.stdout, room, site.parent))
+    text = masked(done.stdout, room, site.parent)
+    golden("check_mixed.txt", text)
+    page = (repository / "docs" / "reference" / "check.md").read_text()
+    assert re.sub(r" +", " ", page.split("```text\n")[1].split("```")[0]) == text
     before = {name: bmc.logins.begun for name, bmc in room.room.bmcs.items()}
     found = json.loads(offpeak("check", "n[1-2]", "--inventory", site, "--json").stdout)
     assert {each["verdict"] for each in found if each["part"] == "bmc"} == {"ok"}
