@@ -1,0 +1,123 @@
+"""`offpeak enroll --standby-test` on a running Slurm: a node with a job, or that may get one, is not touched."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from fake_node import MAC, FakeNode, fake_node
+from local_server import reserved_ports, wait_until
+from served_room import ServedRoom, planned, served_room
+from slurm_cluster import Cluster
+from slurm_fixtures import SlurmAccounting
+
+from offpeak.machines.inventory_file import read_inventory
+from ui.command import run
+
+SITE = """\
+[credentials]
+bmc = {{ user = "admin", password_file = "password" }}
+nodes = {{ user = "root", key_file = "key", known_hosts = "known_hosts" }}
+
+[hardware.compute]
+driver = "ipmi"
+credential = "bmc"
+port = {bmc_port}
+ssh = "nodes"
+ssh_port = {ssh_port}
+standby = {{ wake = ["wol"], enter_patience = "30s", wake_patience = "10s" }}
+
+[[machines]]
+nodes = "node2"
+hardware = "compute"
+bmc = "{bmc}"
+ssh = "127.0.0.1"
+mac = ["{mac}"]
+wol_via = "{via}"
+"""
+
+
+@contextmanager
+def served_node(folder: Path, port: int) -> Iterator[FakeNode]:
+    """Run a node in a thread of its own."""
+    loop, context = asyncio.new_event_loop(), fake_node(folder, port)
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        node = asyncio.run_coroutine_threadsafe(context.__aenter__(), loop).result(20)
+        try:
+            yield node
+        finally:
+            asyncio.run_coroutine_threadsafe(context.__aexit__(None, None, None), loop).result(20)
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+@pytest.fixture
+def room() -> Iterator[ServedRoom]:
+    with served_room(planned("node2")) as room:
+        yield room
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[FakeNode]:
+    with reserved_ports(1) as (port,), served_node(tmp_path, port) as node:
+        yield node
+
+
+@pytest.fixture
+def site(tmp_path: Path, node: FakeNode, room: ServedRoom) -> Path:
+    (tmp_path / "password").touch(mode=0o600)
+    (tmp_path / "password").write_text("secret\n")
+    file = tmp_path / "inventory.toml"
+    plan = room.plan
+    file.write_text(SITE.format(bmc_port=plan.bmc_port, ssh_port=node.port, bmc=plan.bmc_host, mac=MAC, via=node.via))
+    return file
+
+
+@pytest.fixture
+def cluster(slurm_accounting: SlurmAccounting, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """The running cluster, to which this test's commands talk."""
+    monkeypatch.setenv("SLURM_CONF", str(slurm_accounting.cluster.conf))
+    return slurm_accounting.cluster
+
+
+def _capabilities(site: Path) -> tuple[str, ...]:
+    (machine,) = read_inventory(site).machines
+    return machine.enrolled.capabilities if machine.enrolled else ()
+
+
+def test_only_a_drained_node_without_a_job_is_suspended(
+    cluster: Cluster, node: FakeNode, room: ServedRoom, site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["enroll", "node2", "--standby-test", "--inventory", str(site), "--device-timeout", "2s"]
+
+    def refused_with(reason: str) -> None:
+        assert run(command) == 1
+        assert f"node2: {reason}; it was not touched\n  hint: drain it" in capsys.readouterr().out
+        assert "standby" not in _capabilities(site)
+        assert not any(request.startswith("standby") for request in node.asked)
+
+    refused_with("is not drained: a job may start there")
+    job = cluster.run("sbatch", "--parsable", "--exclusive", "--nodelist=node2", "--wrap=sleep 300").strip()
+    try:
+        state = ("squeue", "--noheader", "--format=%t", f"--jobs={job}")
+        wait_until(lambda: cluster.run(*state).strip() == "R", what="the job to start")
+        cluster.run("scontrol", "update", "nodename=node2", "state=drain", "reason=standby-test")
+        refused_with(f"runs {job}")
+        cluster.run("scancel", job)
+        show = ("sinfo", "--noheader", "--nodes=node2", "--partition=batch", "--format=%t")
+        wait_until(lambda: cluster.run(*show).strip() == "drain", what="the node to be free")
+        assert run(command) == 0
+        said = capsys.readouterr().out
+        assert "node2: slept after " in said
+        assert "woken by wol in " in said
+        assert "standby" in _capabilities(site)
+        assert not any(room.do(lambda room: [bmc.orders for bmc in room.bmcs.values()]))
+    finally:
+        cluster.run("scancel", job)
+        cluster.run("scontrol", "update", "nodename=node2", "state=resume")
