@@ -10,12 +10,11 @@ from served_room import ServedRoom, planned, served_room
 
 from offpeak.machines.inventory import Inventory
 from offpeak.machines.inventory_file import read_inventory
-from power.drivers.logins import Logins
 from power.drivers.port import Order, PowerState
 from power.drivers.registry import driver_of
 from power.drivers.wire import Wire
 from power.meters.port import Reading
-from power.meters.registry import Shared, meter_of
+from power.meters.registry import pdu_meter
 from sim_backend.virtual.room_folder import room_logins, write_inventory
 
 NODES = 30
@@ -51,8 +50,8 @@ async def told(inventory: Inventory, node: str, order: Order) -> str | None:
 
 async def metered(inventory: Inventory) -> dict[str, float | None]:
     """Return the watts of each PDU as a whole, and of each node at its outlet."""
-    shared = Shared(Logins())
-    meters = [meter_of(pdu, shared) for pdu in inventory.pdus]
+    wire = Wire()
+    meters = [pdu_meter(pdu, wire) for pdu in inventory.pdus]
     readings: list[Reading] = [reading for meter in meters for reading in await meter.read()]
     for meter in meters:
         await meter.close()
