@@ -21,7 +21,10 @@ FORKS = 16
 
 @dataclass(frozen=True)
 class Wire:
-    """One for the whole program. `timeout_s` bounds each thing that a device is asked; `clock` tells Unix time [s]."""
+    """One for a whole program and its event loop.
+
+    `timeout_s` bounds each thing that a device is asked; `clock` tells Unix time [s].
+    """
 
     logins: Logins = field(default_factory=Logins)
     timeout_s: float = 5.0

@@ -1,6 +1,7 @@
-"""Sessions with BMCs, held open and shared by all that ask the same BMC: a login costs more than fifty requests."""
+"""Sessions with BMCs, held open and shared by all that ask the same BMC: a login costs as much as ten requests."""
 
 import asyncio
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
@@ -24,10 +25,11 @@ SESSION_OF_SUITE = {17: HeldSession, 3: Sha1Session}
 
 @dataclass
 class _Held:
-    """The session with one BMC, None before the login; one asks at a time."""
+    """The session with one BMC, None before the login; one asks at a time. `silent_s`: when it last fell silent."""
 
     session: HeldSession | None = None
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    silent_s: float = -math.inf
 
 
 class Sessions:
@@ -42,17 +44,17 @@ class Sessions:
 
     async def ask(self, bmc: BmcAddress, request: Request) -> bytes:
         """Return the data of the answer; DeviceError as `troubles` tells. It is never sent twice by this."""
-        held = self._held[bmc]
+        held, clock = self._held[bmc], asyncio.get_running_loop().time
+        asked_s = clock()
         async with held.turn:
-            session = await self._session(bmc, held)
+            if held.silent_s >= asked_s:
+                # Whoever waited for the turn meanwhile need not find out again.
+                raise silent(bmc, self._timeout_s)
             try:
-                answer = await self._in_time(bmc, lambda settle: send(session, request, settle))
-            except BaseException:
-                _forget(held)
+                return await self._answer(bmc, held, request)
+            except NoAnswer:
+                held.silent_s = clock()
                 raise
-            if "error" in answer:
-                _forget(held)
-        return _data(bmc, request, answer)
 
     async def close(self, bmc: BmcAddress) -> None:
         """Log out of that BMC."""
@@ -67,6 +69,20 @@ class Sessions:
     async def close_all(self) -> None:
         """Log out everywhere."""
         await asyncio.gather(*(self.close(bmc) for bmc in tuple(self._held)))
+
+    async def _answer(self, bmc: BmcAddress, held: _Held, request: Request) -> bytes:
+        session = await self._session(bmc, held)
+        try:
+            answer = await self._in_time(bmc, lambda settle: send(session, request, settle))
+        except BaseException:
+            _forget(held)
+            raise
+        if "error" in answer:
+            _forget(held)
+            raise trouble_in_words(bmc, f"{request.name}: {answer['error']}")
+        if answer["code"]:
+            raise trouble_of_code(bmc, request.name, answer["code"])
+        return bytes(answer["data"])
 
     async def _session(self, bmc: BmcAddress, held: _Held) -> HeldSession:
         if held.session is None or not usable(held.session):
@@ -110,8 +126,8 @@ def _begin(begun: list[HeldSession], bmc: BmcAddress, address: str, secret: Secr
         settle(trouble_in_words(bmc, response["error"]) if "error" in response else None)
 
     session = SESSION_OF_SUITE[bmc.cipher_suite](
-        # Both as bytes: with str, pyghmi never forgets an attempt, and the next one to this BMC waits for ever.
         bmc=address,
+        # Both as bytes: with str, pyghmi never forgets an attempt, and the next one to this BMC waits for ever.
         userid=bmc.credential.user.encode(),
         password=secret.value,
         port=bmc.port,
@@ -137,11 +153,3 @@ def _forget(held: _Held) -> None:
 def _give_up(begun: list[HeldSession]) -> None:
     for session in begun:
         give_up(session)
-
-
-def _data(bmc: BmcAddress, request: Request, answer: Mapping[str, Any]) -> bytes:
-    if "error" in answer:
-        raise trouble_in_words(bmc, f"{request.name}: {answer['error']}")
-    if answer["code"]:
-        raise trouble_of_code(bmc, request.name, answer["code"])
-    return bytes(answer["data"])

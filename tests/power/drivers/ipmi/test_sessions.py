@@ -100,6 +100,21 @@ def test_a_bmc_that_freezes_costs_the_timeout_and_is_found_again(
     on_a_wire(use, timeout_s=0.3)
 
 
+def test_many_that_ask_a_dead_bmc_wait_once(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
+    async def use(wire: Wire) -> None:
+        driver = ipmi_driver(machine_of(few_bmcs[0]), wire)
+        for before_freezing in (driver.query, driver.close):
+            await before_freezing()
+            few_bmcs[0].freeze()
+            begin_s = time.monotonic()
+            seen = await asyncio.gather(*(driver.query() for _ in range(10)))
+            assert all(isinstance(each.trouble, NoAnswer) for each in seen)
+            assert time.monotonic() - begin_s < 0.6
+            few_bmcs[0].thaw()
+
+    on_a_wire(use, timeout_s=0.3)
+
+
 def test_a_bmc_that_dies_during_the_login_holds_nobody_up(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
     async def use(wire: Wire) -> None:
         live = ipmi_driver(machine_of(few_bmcs[1]), wire)
@@ -108,8 +123,9 @@ def test_a_bmc_that_dies_during_the_login_holds_nobody_up(few_bmcs: list[Simulat
             tapped.swallowed.add(MESSAGE)
             driver = ipmi_driver(through(tapped, machine_of(few_bmcs[0])), wire)
             dying = asyncio.ensure_future(driver.query())
-            while MESSAGE not in tapped.seen:
-                await asyncio.sleep(0.01)
+            async with asyncio.timeout(5):
+                while MESSAGE not in tapped.seen:
+                    await asyncio.sleep(0.01)
             begin_s = time.monotonic()
             assert (await live.query()).state is PowerState.ON
             assert time.monotonic() - begin_s < 0.3
