@@ -38,8 +38,8 @@ async def _numeric(bmc: BmcAddress) -> str:
         pass
     try:
         found = await asyncio.get_running_loop().getaddrinfo(bmc.host, bmc.port, type=socket.SOCK_DGRAM)
-    except OSError as problem:
-        raise no_such_name(bmc, f"its name cannot be looked up: {problem.strerror}") from None
+    except (OSError, UnicodeError) as problem:
+        raise no_such_name(bmc, f"its name cannot be looked up: {problem}") from None
     return str(found[0][4][0])
 
 

@@ -117,11 +117,13 @@ def test_a_dead_bmc_is_unknown_within_the_timeout(
     assert few_bmcs[0].lines("orders") == []
 
 
-def test_a_name_that_nobody_knows_is_no_answer(way: str, few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
-    machine = machine_of(few_bmcs[0], host="no-such-bmc.invalid")
-    observed = with_driver(way, machine, lambda driver: driver.query())
+@pytest.mark.parametrize(("host", "hint"), [("bmc..1", "getent hosts bmc..1"), ("no-such-bmc.invalid", "")])
+def test_a_name_that_nobody_knows_is_no_answer(
+    way: str, host: str, hint: str, few_bmcs: list[SimulatedBmc], machine_of: MachineOf
+) -> None:
+    observed = with_driver(way, machine_of(few_bmcs[0], host=host), lambda driver: driver.query())
     assert isinstance(observed.trouble, NoAnswer)
-    assert "getent hosts no-such-bmc.invalid" in observed.trouble.hint
+    assert hint in observed.trouble.hint
 
 
 @pytest.mark.parametrize(("user", "password"), [("admin", "wrong"), ("nobody", "secret")])
