@@ -99,11 +99,12 @@ class Agent:
 
     async def _ask(self, login: Login, command: Any, oids: tuple[str, ...], *numbers: int) -> tuple[int, int, Any]:
         """Return error status, its index and what was found; DeviceError for what is no answer."""
-        engine = self._engines.engine(login, self._user)
         wanted = [Asked(oid) for oid in oids]
         to, said = await self._resolved(), said_to(login)
         try:
-            answer = await command(engine, said, to, ContextData(), *numbers, *wanted, lookupMib=False)
+            async with self._engines.asking():
+                engine = self._engines.engine(login, self._user)
+                answer = await command(engine, said, to, ContextData(), *numbers, *wanted, lookupMib=False)
         except PySnmpError as problem:
             raise BadAnswer(f"{self._device}: SNMP failed: {type(problem).__name__}", hint=_LOOK_V3) from None
         trouble, status, index, found = answer

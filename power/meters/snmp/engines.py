@@ -43,6 +43,12 @@ _PRIVACY = {
 }
 
 
+ASKED_AT_ONCE = 100
+"""So many packets are answered within a fraction of a second: more would wait for this program past their time-out."""
+LISTED_AT_ONCE = 8
+"""So many PDUs list their rows at a time; each answer is long, and takes this program some milliseconds to read."""
+
+
 class Engines:
     """Opens engines when they are needed and closes them when nobody uses them any more.
 
@@ -56,14 +62,22 @@ class Engines:
 
     def engine(self, login: Login, user: object) -> SnmpEngine:
         """Return the engine for a login, for `user` to use until it is released."""
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            self._engines, self._users, self._loop = {}, set(), loop
+        self._enter_loop()
         self._users.add(user)
         key = login if login.version == "3" else None
         if key not in self._engines:
             self._engines[key] = SnmpEngine()
         return self._engines[key]
+
+    def asking(self) -> asyncio.Semaphore:
+        """Return the turns of those who send a packet and wait for its answer."""
+        self._enter_loop()
+        return self._asking
+
+    def listing(self) -> asyncio.Semaphore:
+        """Return the turns of those who look up the rows of a PDU."""
+        self._enter_loop()
+        return self._listing
 
     def release(self, user: object) -> None:
         """Close all engines once nobody uses them."""
@@ -72,6 +86,12 @@ class Engines:
             for engine in self._engines.values():
                 engine.close_dispatcher()
             self._engines = {}
+
+    def _enter_loop(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._engines, self._users, self._loop = {}, set(), loop
+            self._asking, self._listing = asyncio.Semaphore(ASKED_AT_ONCE), asyncio.Semaphore(LISTED_AT_ONCE)
 
 
 def said_to(login: Login) -> CommunityData | UsmUserData:

@@ -88,8 +88,10 @@ class SnmpPdu:
         return ""
 
     async def _look_up(self, login: Login) -> Layout:
+        # Who is dead has to be found out without keeping others from looking.
+        await self._agent.get(login, (UPTIME,))
         try:
-            async with asyncio.timeout(LONGEST_LOOK_S):
+            async with self._engines.listing(), asyncio.timeout(LONGEST_LOOK_S):
                 layout = await self._found(login)
         except TimeoutError:
             hint = "it answers, but too slowly; read it with fewer others at once"

@@ -85,3 +85,18 @@ def test_a_slow_pdu_is_waited_for_as_long_as_is_said(
 
     pdu = Pdu("slow", host, "apc", login(tmp_path, "slow"), port)
     with_pdu(pdu, scenario, Patience(timeout_s=timeout_s, retries=0))
+
+
+def test_many_that_list_their_rows_at_once_do_not_time_out(recorded: Agents, tmp_path: Path) -> None:
+    (host,), port = recorded
+    pdu = Pdu("apc_chain", host, "apc", login(tmp_path, "apc_chain"), port)
+
+    async def run() -> None:
+        engines = Engines()
+        readers = [meter(pdu, engines, patience=Patience(timeout_s=1.0, retries=0)) for _ in range(30)]
+        said = await asyncio.gather(*(reader.read() for reader in readers))
+        assert {readings[0].power_w for readings in said} == {2160}
+        for reader in readers:
+            await reader.close()
+
+    asyncio.run(run())
