@@ -17,6 +17,7 @@ from power.meters.snmp.pdu import SnmpPdu
 
 AT_UNIX_S = 1_700_000_000.0
 J_PER_KWH = 3.6e6
+Said = dict[str, dict[str, Reading]]
 SHORT = Patience(timeout_s=0.4, retries=0)
 
 
@@ -56,9 +57,15 @@ async def read_all(pdus: Sequence[Pdu]) -> list[tuple[Reading, ...] | BaseExcept
             await each.close()
 
 
-def read(pdu: Pdu) -> dict[str, Reading]:
-    """Return what a PDU says once, by part."""
-    (said,) = asyncio.run(read_all([pdu]))
+def read_recorded(names: Sequence[str], agents: tuple[Sequence[str], int], folder: Path) -> Said:
+    """Return what each recorded PDU says once, by its name and part; its family is found out."""
+    (host, *_), port = agents
+    pdus = [Pdu(name, host, "auto", login(folder, name), port) for name in names]
+    said = asyncio.run(read_all(pdus))
+    return {name: _by_part(each) for name, each in zip(names, said, strict=True)}
+
+
+def _by_part(said: tuple[Reading, ...] | BaseException) -> dict[str, Reading]:
     if isinstance(said, BaseException):
         raise said
     return {reading.part: reading for reading in said}

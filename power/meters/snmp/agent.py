@@ -25,7 +25,9 @@ from power.meters.snmp.login import Login
 from power.meters.snmp.values import answer_of
 
 PER_PACKET = 20
-PER_BULK = 25
+PER_BULK = 30
+FIRST_BULK = 8
+"""Most columns have a few rows, and what follows a column is read for nothing."""
 LONGEST_COLUMN = 5_000
 
 
@@ -60,7 +62,7 @@ class Agent:
         answers: Answers = {}
         oid = column
         while len(answers) < LONGEST_COLUMN:
-            page, trouble = await self._page(login, oid)
+            page, trouble = await self._page(login, oid, PER_BULK if answers else FIRST_BULK)
             fresh = {at: answer for at, answer in page.items() if at.startswith(f"{column}.") and at not in answers}
             answers |= fresh
             # An agent that gives the same again would be walked for ever.
@@ -69,11 +71,16 @@ class Agent:
             oid = list(page)[-1]
         return answers, f"more than {LONGEST_COLUMN} rows below {column}"
 
-    async def _page(self, login: Login, oid: str) -> tuple[Answers, str]:
+    async def has(self, login: Login, column: str) -> bool:
+        """Tell whether there is anything below an OID; errors as `get`."""
+        status, _, found = await self._ask(login, next_cmd, (column,))
+        return not status and any(str(name).startswith(f"{column}.") for name, _ in found)
+
+    async def _page(self, login: Login, oid: str, count: int) -> tuple[Answers, str]:
         """Return what comes after an OID; v1 gives one at once, and so does an agent whose next column is broken."""
         status, found = 0, cast(Any, ())
         if login.version != "1":
-            status, _, found = await self._ask(login, bulk_cmd, (oid,), 0, PER_BULK)
+            status, _, found = await self._ask(login, bulk_cmd, (oid,), 0, count)
         if status or login.version == "1":
             status, _, found = await self._ask(login, next_cmd, (oid,))
         if status:

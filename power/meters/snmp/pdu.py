@@ -105,17 +105,23 @@ class SnmpPdu:
             return await self._laid_out(login, family)
         said = (await self._agent.get(login, (SYSTEM,)))[SYSTEM]
         system = said if isinstance(said, str) else ""
-        layouts = []
-        for family in candidates(system):
-            layouts.append(await self._laid_out(login, family))
-            if layouts[-1].tells():
+        likeliest, *others = candidates(system)
+        best = await self._laid_out(login, likeliest)
+        for family in others:
+            if best.tells():
                 break
-        best = layouts[-1] if layouts[-1].tells() else layouts[0]
+            if await self._has_total(login, family):
+                laid_out = await self._laid_out(login, family)
+                best = laid_out if laid_out.tells() else best
         if best.tells() or is_of(best.family, system):
             self._detected = best.family
             return best
         hint = "name its family in the inventory, or write one: docs/how-to/pdus.md tells how"
         raise NotSupported(f"{self.name}: sysObjectID {system or 'none'} is of no known family of PDUs", hint=hint)
+
+    async def _has_total(self, login: Login, family: Family) -> bool:
+        columns = (source.power for source in family.sources["total"] if source.power)
+        return any([await self._agent.has(login, column.names or column.oid) for column in columns])
 
     async def _laid_out(self, login: Login, family: Family) -> Layout:
         walked: Answers = {}

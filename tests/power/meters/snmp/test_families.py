@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from pdu_reading import Expected, compare, login, read
+from pdu_reading import Expected, Said, compare, read_recorded
 
-from offpeak.machines.inventory import Pdu
 from power.meters.snmp.family_file import bundled_names
 
 # By hand from the MIB and the recording.
@@ -67,10 +66,14 @@ EXPECTED = {
 }
 
 
+@pytest.fixture(scope="module")
+def said(recorded: tuple[Sequence[str], int], tmp_path_factory: pytest.TempPathFactory) -> Said:
+    return read_recorded(list(EXPECTED), recorded, tmp_path_factory.mktemp("logins"))
+
+
 @pytest.mark.parametrize("name", EXPECTED)
-def test_says_what_its_mib_says(name: str, recorded: tuple[Sequence[str], int], tmp_path: Path) -> None:
-    (host,), port = recorded
-    compare(read(Pdu(name, host, "auto", login(tmp_path, name), port)), EXPECTED[name])
+def test_says_what_its_mib_says(name: str, said: Said) -> None:
+    compare(said[name], EXPECTED[name])
 
 
 def test_every_family_is_tried(repository: Path) -> None:

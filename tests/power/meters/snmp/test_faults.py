@@ -64,7 +64,7 @@ def test_rows_are_walked_once_and_then_asked_for_in_one_packet(tmp_path: Path) -
         for _ in range(3):
             assert (await total(reader)).power_w == 1200
         assert agent.walks == walks
-        assert agent.asked == [7, 7, 7, 7]
+        assert agent.asked == [1, 7, 7, 7, 7]
 
     serve(tmp_path, apc(), scenario)
 

@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from pdu_reading import Expected, compare, login, read
-
-from offpeak.machines.inventory import Pdu
+from pdu_reading import Expected, Said, compare, read_recorded
 
 EXPECTED = {
     "apc-8641": Expected(
@@ -44,10 +42,14 @@ EXPECTED = {
 }
 
 
+@pytest.fixture(scope="module")
+def said(real: tuple[Sequence[str], int], tmp_path_factory: pytest.TempPathFactory) -> Said:
+    return read_recorded(list(EXPECTED), real, tmp_path_factory.mktemp("logins"))
+
+
 @pytest.mark.parametrize("name", EXPECTED)
-def test_says_what_its_recording_says(name: str, real: tuple[Sequence[str], int], tmp_path: Path) -> None:
-    (host,), port = real
-    compare(read(Pdu(name, host, "auto", login(tmp_path, name), port)), EXPECTED[name])
+def test_says_what_its_recording_says(name: str, said: Said) -> None:
+    compare(said[name], EXPECTED[name])
 
 
 def test_every_recording_is_read(shared: Path) -> None:

@@ -1,0 +1,76 @@
+"""Laws of readings, whatever a PDU says: parts add up, nothing is invented, no value is never a zero."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offpeak.machines.credential import Credential
+from offpeak.machines.inventory import Pdu
+from power.meters.port import Reading
+from power.meters.snmp.answers import Answers, Nothing
+from power.meters.snmp.family_file import parsed_family
+from power.meters.snmp.layout import layout_of
+from power.meters.snmp.readings import readings_of
+
+TOTAL, OUTLET = "1.3.6.1.4.1.9.1", "1.3.6.1.4.1.9.2"
+FAMILY = parsed_family(
+    f"""
+no_value = [65535]
+[[total]]
+power = {{ oid = "{TOTAL}", unit = "10 W" }}
+[[outlet]]
+power = {{ oid = "{OUTLET}", unit = "W" }}
+""".encode(),
+    "own",
+    "own.toml",
+)
+PDU = Pdu("pdu1", "h", "own", Credential("c", password_file=Path("c")), outlets=(("1", "n1"), ("9", "n9")))
+
+said = st.integers(-2, 70_000) | st.just(65535) | st.just("n/a") | st.just(Nothing("genErr"))
+columns = st.lists(said, min_size=1, max_size=6)
+
+
+def answers(totals: list[int | str | Nothing], outlets: list[int | str | Nothing]) -> Answers:
+    return {f"{column}.{row}": value for column, values in ((TOTAL, totals), (OUTLET, outlets))
+            for row, value in enumerate(values, 1)}  # fmt: skip
+
+
+def readings(walked: Answers, later: Answers) -> tuple[Reading, ...]:
+    return readings_of(PDU, layout_of(FAMILY, walked), later, 1.0)
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, int) and value >= 0 and value != 65535
+
+
+@given(columns, columns)
+def test_the_total_is_the_sum_of_what_is_a_number(
+    totals: list[int | str | Nothing], outlets: list[int | str | Nothing]
+) -> None:
+    walked = answers(totals, outlets)
+    total, *parts = readings(walked, walked)
+    known = [value for value in totals if is_number(value)]
+    assert total.power_w == (pytest.approx(10 * sum(map(int, known))) if known else None)  # type: ignore[arg-type]
+    assert [part.power_w for part in parts[: len(outlets)]] == [v if is_number(v) else None for v in outlets]
+    assert all(part.why for part in (total, *parts) if part.power_w is None)
+
+
+@given(columns, columns)
+def test_a_total_is_never_a_sum_of_less_than_before(
+    before: list[int | str | Nothing], after: list[int | str | Nothing]
+) -> None:
+    after = (after * len(before))[: len(before)]
+    total, *_ = readings(answers(before, [0]), answers(after, [0]))
+    lost = any(is_number(was) and not is_number(now) for was, now in zip(before, after, strict=True))
+    assert not lost or total.power_w is None
+
+
+@given(columns)
+def test_every_outlet_that_has_a_node_has_a_reading(outlets: list[int | str | Nothing]) -> None:
+    walked = answers([1], outlets)
+    by_node = {reading.node: reading for reading in readings(walked, walked) if reading.node}
+    assert set(by_node) == {"n1", "n9"}
+    assert replace(by_node["n9"], why="") == Reading("pdu1", "snmp", "outlet 9", None, 1.0, node="n9")
