@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from sim_backend.virtual.live_node import LiveNode
 
 CALLBACK, USER, OPERATOR, ADMINISTRATOR = 1, 2, 3, 4
-"""Privilege levels by their numbers on the wire: IPMI v2.0, table 13-11."""
+"""Privilege levels by their numbers on the wire: IPMI v2.0, section 22.18."""
 
 NAMESPACE = uuid.UUID("8d3f0c4e-52a6-5b0e-9c8c-0f1d4f0a7b61")
 
@@ -49,7 +49,7 @@ class VirtualBmc:
     """The BMC of one node. `orders` are the chassis control commands that reached it, whatever became of them.
 
     `restore_policy` is what it does when mains power returns (0 stay off, 1 as before, 2 on), `last_event` the bits of
-    table 28-3, and `identify` whether its light blinks: 0 no, 1 for a while, 2 until told otherwise.
+    section 28.2, and `identify` whether its light blinks: 0 no, 1 for a while, 2 until told otherwise.
     """
 
     node: LiveNode

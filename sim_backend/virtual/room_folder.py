@@ -68,11 +68,11 @@ def write_inventory(folder: Path, plan: RoomPlan, *, node_class: str, made_by: s
     BadInput if there is another inventory, which somebody may need.
     """
     _make(folder)
-    path, text = folder / INVENTORY, _inventory(plan, node_class, made_by)
+    path, text = folder / INVENTORY, _inventory(plan, node_class, made_by).encode()
     if not path.exists():
         with replacing(path) as file:
-            file.write(text.encode())
-    elif path.read_text().partition("\n")[0] != text.partition("\n")[0]:
+            file.write(text)
+    elif path.read_bytes().partition(b"\n")[0] != text.partition(b"\n")[0]:
         hint = "give the same options as then, remove the file, or name another folder with --folder"
         raise BadInput(f"{path}: is there already, and of another room", hint=hint)
     return path

@@ -1,1 +1,1 @@
-"""The BMC's end of IPMI over LAN: RMCP+ sessions and the commands behind them (IPMI v2.0, chapters 13 and 22 to 28)."""
+"""The BMC's end of IPMI over LAN: RMCP+ sessions and their commands (IPMI v2.0, chapters 13, 20, 22 and 28)."""

@@ -13,11 +13,11 @@ LAN_CHANNEL, THIS_CHANNEL = 1, 0x0E
 PRIVILEGE_EXCEEDED, NO_SUCH_SESSION = 0x81, 0x87
 
 S0, S3, S5, UNKNOWN = 0x00, 0x03, 0x05, 0x2A
-"""System power states of table 20-7."""
+"""System power states of section 20.7."""
 
 
 def device_id(_: Call) -> bytes:
-    """Get Device ID, table 20-2: an unspecified maker's chassis device, firmware 1.00, IPMI 2.0."""
+    """Get Device ID, section 20.1: an unspecified maker's chassis device, firmware 1.00, IPMI 2.0."""
     return bytes([0x20, 0x01, 0x01, 0x00, 0x02, 0x80]) + bytes(3) + bytes(2)
 
 
@@ -32,13 +32,13 @@ def system_guid(call: Call) -> bytes:
 
 
 def acpi_power_state(call: Call) -> bytes:
-    """Get ACPI Power State, table 20-7: of the system and of the device; unknown on the way from one to another."""
+    """Get ACPI Power State, section 20.7: of the system and of the device; unknown on the way from one to another."""
     known = {ACTIVE: (S0, 0), FAILED: (UNKNOWN, UNKNOWN), asleep(STANDBY): (S3, 3), asleep(OFF): (S5, 3)}
     return bytes(known.get(call.bmc.node.now().state, (UNKNOWN, UNKNOWN)))
 
 
 def authentication_capabilities(call: Call) -> bytes:
-    """Get Channel Authentication Capabilities, table 22-15: sessions of IPMI 2.0, by user name."""
+    """Get Channel Authentication Capabilities, section 22.13: sessions of IPMI 2.0, by user name."""
     _check_channel(call)
     asked_for_plus = call.byte(0) & 0x80
     call.byte(1)
@@ -46,14 +46,14 @@ def authentication_capabilities(call: Call) -> bytes:
 
 
 def cipher_suites(call: Call) -> bytes:
-    """Get Channel Cipher Suites, tables 22-17 to 22-19: sixteen bytes of the list, from the index asked for."""
+    """Get Channel Cipher Suites, section 22.15: sixteen bytes of the list, from the index asked for."""
     _check_channel(call)
     start = (call.byte(2) & 0x3F) * 16
     return bytes([LAN_CHANNEL]) + b"".join(map(_record, SUITES))[start : start + 16]
 
 
 def set_privilege(call: Call) -> bytes:
-    """Set Session Privilege Level, table 22-24; 0 asks what it is."""
+    """Set Session Privilege Level, section 22.18; 0 asks what it is."""
     session, level = _own(call), call.byte(0) & 0x0F
     if level > ADMINISTRATOR or level == 1:
         raise Refused(WRONG_FIELD)
@@ -64,7 +64,7 @@ def set_privilege(call: Call) -> bytes:
 
 
 def close_session(call: Call) -> bytes:
-    """Close Session, table 22-25: the own one, or any for an administrator."""
+    """Close Session, section 22.19: the own one, or any for an administrator."""
     session, managed_id = _own(call), int.from_bytes(call.data[:4], "little")
     call.byte(3)
     if managed_id != session.managed_id and session.privilege < ADMINISTRATOR:

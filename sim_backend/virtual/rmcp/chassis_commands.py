@@ -6,7 +6,7 @@ from sim_backend.virtual.live_node import LiveNode
 from sim_backend.virtual.rmcp.call import WRONG_FIELD, WRONG_STATE, Call, Refused
 
 HARD_OFF, ON, CYCLE, RESET, SOFT_OFF = 0, 1, 2, 3, 5
-"""Chassis Control, table 28-4."""
+"""Chassis Control, section 28.3."""
 
 ON_BY_COMMAND = 0x10
 """Bit of the last power event: it was switched on by a command."""
@@ -15,7 +15,7 @@ POLICIES, KEEP_POLICY = (0, 1, 2), 3
 
 
 def status(call: Call) -> bytes:
-    """Get Chassis Status, table 28-3."""
+    """Get Chassis Status, section 28.2."""
     bmc = call.bmc
     power = bmc.restore_policy << 5 | bmc.node.powered
     # The light can blink, and does so or not.
@@ -23,7 +23,7 @@ def status(call: Call) -> bytes:
 
 
 def control(call: Call) -> bytes:
-    """Chassis Control, table 28-4: accepted at once, done as fast as the node can."""
+    """Chassis Control, section 28.3: accepted at once, done as fast as the node can."""
     order, bmc = call.byte(0) & 0x0F, call.bmc
     if order not in ORDERS:
         raise Refused(WRONG_FIELD)
@@ -37,14 +37,14 @@ def control(call: Call) -> bytes:
 
 
 def identify(call: Call) -> bytes:
-    """Chassis Identify, table 28-5: without data for a while, 0 seconds end it, the second byte forces it on."""
+    """Chassis Identify, section 28.5: without data for a while, 0 seconds end it, the second byte forces it on."""
     forced = len(call.data) > 1 and call.data[1] & 1
     call.bmc.identify = 2 if forced else int(not call.data or call.data[0] > 0)
     return b""
 
 
 def set_restore_policy(call: Call) -> bytes:
-    """Set Power Restore Policy, table 28-8: returns which there are; 3 changes nothing."""
+    """Set Power Restore Policy, section 28.8: returns which there are; 3 changes nothing."""
     policy = call.byte(0) & 0x07
     if policy in POLICIES:
         call.bmc.restore_policy = policy

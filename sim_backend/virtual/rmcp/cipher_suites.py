@@ -1,4 +1,4 @@
-"""The cipher suites of a virtual BMC, and what is computed with them: table 22-20, sections 13.28 to 13.32."""
+"""The cipher suites of a virtual BMC, and what is computed with them: sections 13.28 to 13.32."""
 
 import hmac
 import secrets

@@ -4,7 +4,7 @@ import struct
 from dataclasses import dataclass
 
 IPMI_CLASS = b"\x06\x00\xff\x07"
-"""RMCP header of IPMI messages: version 1.0, no acknowledgement, class 7 (IPMI v2.0, table 13-1)."""
+"""RMCP header of IPMI messages: version 1.0, no acknowledgement, class 7 (IPMI v2.0, section 13.1)."""
 ASF_CLASS = b"\x06\x00\xff\x06"
 
 IPMI, OPEN_REQUEST, OPEN_RESPONSE, RAKP1, RAKP2, RAKP3, RAKP4 = 0x00, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15
@@ -52,7 +52,7 @@ def write_packet(packet: Packet) -> bytes:
 
 
 def pong(datagram: bytes) -> bytes | None:
-    """Return the answer to an ASF presence ping (tables 13-6 and 13-7), None for any other datagram."""
+    """Return the answer to an ASF presence ping (section 13.2), None for any other datagram."""
     if datagram[:4] != ASF_CLASS or datagram[4:8] != ASF_IANA or datagram[8:9] != bytes([PING]) or len(datagram) < 12:
         return None
     # IPMI is supported, ASF 1.0; no security extensions.

@@ -79,6 +79,9 @@ def rakp_3(desk: Desk, request: bytes, now_s: float) -> bytes | None:
     password = desk.bmc.users[session.user].password
     expected = session.suite.code(password, session.managed_random, _console_id(session), _role_and_name(session))
     if status or not hmac.compare_digest(request[8:], expected):
+        # Anybody could have sent this: it ends a login, not a session.
+        if session.keys is not None:
+            raise Malformed("RAKP 3 in a session")
         desk.sessions.close(session.managed_id)
         return None if status else bytes([tag, INVALID_CHECK, 0, 0]) + _console_id(session)
     session.heard_s = now_s

@@ -9,7 +9,7 @@ from plain_bmc_client import ADMIN, PlainClient, new_desk, renumbered, request
 
 from sim_backend.virtual.bmc import BmcFaults, BmcUser
 from sim_backend.virtual.rmcp.cipher_suites import SUITES, CipherSuite, decrypted, encrypted
-from sim_backend.virtual.rmcp.framing import IPMI_CLASS, Malformed
+from sim_backend.virtual.rmcp.framing import IPMI_CLASS, RAKP1, RAKP3, Malformed, Packet, write_packet
 from sim_backend.virtual.rmcp.session import Window
 
 APP, CHASSIS = 0x06, 0x00
@@ -117,6 +117,15 @@ def test_a_wrong_proof_is_told_so_and_counted() -> None:
     assert not client.log_in()
     assert client.status == 0x0F
     assert client.desk.bmc.logins.failed == 1
+
+
+def test_a_stray_message_of_a_login_ends_no_session() -> None:
+    client = logged_in()
+    managed_id = next(iter(client.desk.sessions.by_id)).to_bytes(4, "little")
+    for stray in (b"\x00\x0f\x00\x00" + managed_id, b"\x00\x00\x00\x00" + managed_id + bytes(32)):
+        assert client.send(write_packet(Packet(RAKP3, 0, 0, stray))) is None
+    assert client.step(RAKP1, bytes(4) + managed_id + bytes(20))[1] == 0x02
+    assert client.ask(CHASSIS, 0x01) == ON
 
 
 def test_a_role_above_the_users_is_refused() -> None:
