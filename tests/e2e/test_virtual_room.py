@@ -14,7 +14,7 @@ from power.drivers.port import Order, PowerState
 from power.drivers.registry import driver_of
 from power.drivers.wire import Wire
 from power.meters.port import Reading
-from power.meters.registry import pdu_meter
+from power.meters.registry import meters_of
 from sim_backend.virtual.room_folder import room_logins, write_inventory
 
 NODES = 30
@@ -48,18 +48,16 @@ async def told(inventory: Inventory, node: str, order: Order) -> str | None:
     return who
 
 
-async def metered(inventory: Inventory) -> dict[str, float | None]:
-    """Return the watts of each PDU as a whole, and of each node at its outlet."""
+async def metered(inventory: Inventory) -> dict[tuple[str, str], float | None]:
+    """Return the watts of each node by each way of measuring it, and of each PDU as a whole."""
     wire = Wire()
-    meters = [pdu_meter(pdu, wire) for pdu in inventory.pdus]
-    readings: list[Reading] = [reading for meter in meters for reading in await meter.read()]
-    for meter in meters:
+    readings: list[Reading] = []
+    for meter in meters_of(inventory.machines, inventory.pdus, wire):
+        readings.extend(await meter.read())
         await meter.close()
-    return {
-        reading.node or reading.meter: reading.power_w
-        for reading in readings
-        if reading.node or reading.part == "total"
-    }
+    await wire.close()
+    wanted = [reading for reading in readings if reading.node or reading.part == "total"]
+    return {(reading.way, reading.node or reading.meter): reading.power_w for reading in wanted}
 
 
 def test_every_node_is_found_on(site: tuple[ServedRoom, Inventory]) -> None:
@@ -76,5 +74,7 @@ def test_a_node_is_switched_off_and_the_meter_sees_it(site: tuple[ServedRoom, In
     gone = [PowerState.OFF, PowerState.ON]
     wait_until(lambda: asyncio.run(states(inventory, "n07", "n08")) == gone, what="the shutdown")
     watts = asyncio.run(metered(inventory))
-    assert (watts["n07"], watts["n08"], watts["n30"]) == (15, 200, 700)
-    assert (watts["rack1"], watts["rack2"]) == (24 * 200 - 180, 1700)
+    for node, expected_w in {"n07": 15, "n08": 200, "n30": 700}.items():
+        assert (watts["snmp", node], watts["dcmi", node]) == (expected_w, expected_w)
+    # 23 x 200 W + 15 W; a whole PDU says so in steps of 10 W.
+    assert (watts["snmp", "rack1"], watts["snmp", "rack2"]) == (4620, 1700)
