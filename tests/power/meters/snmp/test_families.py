@@ -60,7 +60,10 @@ EXPECTED = {
         {"phase 2.L2": 1241.8, "outlet 2.1": 1399.9},
         resolution_w=10,
     ),
-    "hpe2": Expected(147, None, {"phase 1.1": 50, "outlet 1": 77, "outlet 1.1": 49}),
+    # A neutral is no phase.
+    "hpe2": Expected(
+        147, 92.819, {"phase 1.1": 50, "outlet 1": 77, "outlet 1.1": 49}, {"phase 1": 91.8, "outlet 1": 70}
+    ),
     "hpe3": Expected(154, None, {"phase 2": 60, "outlet 1": 80}),
     "dell": Expected(3790, 63013.9, {"phase 1": 3810, "outlet 2": 1754}, resolution_w=10),
 }
