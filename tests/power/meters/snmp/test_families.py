@@ -50,7 +50,7 @@ EXPECTED = {
     "schleifenbauer_bus": Expected(1570, 159, {"phase 3": 490, "phase 2.1": 70, "outlet 2.1": 68}, {"outlet 1": 50}),
     # The bank rows, 119 and 100 W, are the same again.
     "cyberpower_banks": Expected(219, 456.7, {"phase 1": 219, "outlet 1": 119}, {"outlet 2": 256.7}),
-    "cyberpower2_chain": Expected(1000, 1050.1, {"phase 2": 361, "outlet 3": 359}, {"outlet 1": 600}),
+    "cyberpower2_chain": Expected(1000, 1050.1, {"phase 2": 361, "outlet 2.1": 359}, {"outlet 1": 600}),
     "enlogic_chain": Expected(1420, 52877.6, {"phase 2": 599, "phase 2.1": 300, "outlet 2.1": 299}),
     # 2742 W and 1.25 kW; 2641.8 and 550 kWh.
     "rittal_two_devices": Expected(

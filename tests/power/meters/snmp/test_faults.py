@@ -331,3 +331,16 @@ def test_a_read_may_be_cancelled(tmp_path: Path) -> None:
         assert (await total(reader)).power_w == 1200
 
     serve(tmp_path, apc(), scenario)
+
+
+def test_a_unit_that_is_not_available_is_no_value_and_not_zero(tmp_path: Path) -> None:
+    async def scenario(agent: OwnAgent, reader: SnmpPdu) -> None:
+        assert (await total(reader)).power_w == 1500
+        agent.values |= {f"{column}.5.2": 0, f"{column}.9.2": 0}
+        silent = await total(reader)
+        assert (silent.power_w, "not available" in silent.why) == (None, True)
+
+    column = "1.3.6.1.4.1.21239.5.2.3.1.1"
+    units = {f"{column}.{number}.{unit}": value for unit, power_w in ((1, 1000), (2, 500))
+             for number, value in ((5, 1), (9, power_w))}  # fmt: skip
+    serve(tmp_path, {UPTIME: 1, **units}, scenario, family="vertiv")
