@@ -130,3 +130,18 @@ def test_a_job_keeps_a_node_awake(shell: list[str], root: Path) -> None:
     done = ask(shell, root, "standby 600")
     assert (done.returncode, done.stderr) == (4, "offpeak-node: process 88 belongs to a job\n")
     assert not (root / "rtcwake.log").exists()
+
+
+@pytest.mark.parametrize(
+    ("cmdline", "job"),
+    [("slurmstepd: [12.batch]\0", True), ("/usr/sbin/slurmstepd\0infinity\0", False), (None, True)],
+)
+def test_the_stepd_that_only_holds_the_scope_of_slurmd_is_no_job(
+    shell: list[str], root: Path, cmdline: str | None, job: bool
+) -> None:
+    write_tree(root, {"proc/88/comm": "slurmstepd\n", "proc/88/environ": "HOME=/\0"})
+    if cmdline is not None:
+        write_tree(root, {"proc/88/cmdline": cmdline})
+    done = ask(shell, root, "standby 600")
+    assert done.returncode == (4 if job else 0)
+    assert done.stderr == ("offpeak-node: process 88 belongs to a job\n" if job else "")
