@@ -121,7 +121,8 @@ class _Reader:
         credential = self._known(self._credentials, table.credential, f"{place}.credential", "credentials")
         outlets = tuple(self._outlets(table.outlets, f"{place}.outlets", nodes))
         self._refuse_twice(f"{place}.outlets", [outlet for outlet, _ in outlets])
-        return Pdu(name, table.host, table.family, credential, table.port, table.version, outlets)
+        family = str(self._path.parent / table.family) if table.family.endswith(".toml") else table.family
+        return Pdu(name, table.host, family, credential, table.port, table.version, outlets)
 
     def _outlets(self, written: Mapping[str, str], place: str, nodes: set[str]) -> Iterator[tuple[str, str]]:
         for outlets_text, nodes_text in written.items():

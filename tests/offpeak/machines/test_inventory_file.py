@@ -46,7 +46,7 @@ hardware = "storage"
 
 [pdus.left]
 host = "pdu1"
-family = "apc"
+family = "own.toml"
 credential = "pdu"
 outlets = { "1-2,5" = "n[01-03]", "AA1" = "nas" }
 
@@ -77,6 +77,7 @@ def test_everything_is_where_it_belongs(tmp_path: Path) -> None:
     assert (nas.bmc, nas.ssh, nas.hardware.driver) == (None, None, None)
     (pdu,) = site.pdus
     assert pdu.outlets == (("1", "n01"), ("2", "n02"), ("5", "n03"), ("AA1", "nas"))
+    assert pdu.family == str(tmp_path / "own.toml")
     assert [machine.node for machine in site.chosen(("nas", "n01"))] == ["nas", "n01"]
 
 
@@ -115,7 +116,7 @@ def test_an_unknown_node_is_named(tmp_path: Path) -> None:
         ('nodes = "nas"', 'nodes = "nas"\nbmc = "10.1.0.2"', r"bmc: 10\.1\.0\.2 is there twice", ""),
         ('"AA1" = "nas"', '"AA1" = "nsa"', r"pdus\.left\.outlets: nsa is in no \[\[machines\]\]", "did you mean nas?"),
         ('"AA1" = "nas"', '"5" = "nas"', r"pdus\.left\.outlets: 5 is there twice", ""),
-        ('family = "apc"', "port = 70000", r"pdus\.left\.port: 70000", ""),
+        ('family = "own.toml"', "port = 70000", r"pdus\.left\.port: 70000", ""),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, line: str, instead: str, said: str, hint: str) -> None:
