@@ -9,9 +9,9 @@ from needed_programs import need
 from playwright.sync_api import Browser, sync_playwright
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """A browser without a window."""
+    """A browser without a window. It runs an event loop in this thread: other tests of a module cannot have theirs."""
     need(["chromium"], packages="chromium")
     # Chromium refuses to put its pages into a sandbox when root starts it.
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []

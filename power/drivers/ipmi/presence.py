@@ -39,7 +39,7 @@ async def _numeric(bmc: BmcAddress) -> str:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(bmc.host, bmc.port, type=socket.SOCK_DGRAM)
     except (OSError, UnicodeError) as problem:
-        raise no_such_name(bmc, f"its name cannot be looked up: {problem}") from None
+        raise no_such_name(bmc, f"its name cannot be looked up: {getattr(problem, 'strerror', problem)}") from None
     return str(found[0][4][0])
 
 
