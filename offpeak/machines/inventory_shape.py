@@ -56,7 +56,7 @@ class HardwareTable(_Table):
     driver: Name | None = None
     credential: Name | None = None
     port: Port | None = None
-    cipher_suite: Literal[3, 17] = 17
+    cipher_suite: Annotated[int, Field(ge=1, le=17)] = 17
     privilege: Literal["user", "operator", "administrator"] = "operator"
     workarounds: tuple[Name, ...] = Field((), strict=False)
     verify: bool | Name = True
