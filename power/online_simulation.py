@@ -8,13 +8,11 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from offpeak.capacity_settings import DEFAULT_SLA
 from offpeak.errors import BadInput
 from offpeak.snapshot import Snapshot
 from power.what_if import EASY_RULES, Plan, check_units, what_if
 from sim_backend.engine.rules import Rules
-
-DEFAULT_SLA = 200.0
-"""The mean slowdown that the paper allows."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,10 +5,14 @@ from typing import Annotated
 
 import typer
 
+from offpeak.capacity_settings import DEFAULT_SLA
+
 
 def whatif(
     state: Annotated[Path, typer.Argument(metavar="STATE.json", help="State file: jobs and nodes at one instant.")],
-    sla: Annotated[float, typer.Option(help="Mean slowdown, 1 + wait / max(10 s, run), that has to be kept.")] = 200.0,
+    sla: Annotated[
+        float, typer.Option(help="Mean slowdown, 1 + wait / max(10 s, run), that has to be kept.")
+    ] = DEFAULT_SLA,
     policy: Annotated[str, typer.Option(help="Discipline: easy, fcfs, first-fit or best-fit.")] = "easy",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
 ) -> None:

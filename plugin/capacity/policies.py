@@ -27,6 +27,8 @@ LOAD_STEP = 0.05
 def rules_of(fleet: Fleet, settings: CapacitySettings, *, on_demand: bool) -> CapacityRules:
     """Return the rules that the settings give every policy."""
     node_class = fleet.node_class
+    if settings.keep_hot > fleet.nodes:
+        raise BadInput(f"--keep-hot {settings.keep_hot}: the machine has {fleet.nodes} nodes", hint="give fewer")
     depths = used_depths(node_class, settings) if node_class.depths else ()
     highest_wake_w = max((depth.leave.power_w for depth in node_class.depths if depth.depth in depths), default=0.0)
     return CapacityRules(
@@ -100,9 +102,13 @@ def green_pool(fleet: Fleet, settings: CapacitySettings, argument: str) -> Capac
 def two_level(fleet: Fleet, settings: CapacitySettings, argument: str) -> Capacity:
     """All nodes, or only the lower level while that is enough; without a level, the load rounded up a step."""
     low = _nodes("two-level", argument, fleet) if argument else math.ceil(stepped(fleet.load) * fleet.nodes)
+    if low == 0:
+        raise BadInput(
+            f"capacity policy 'two-level': {argument} is no lower level", hint="one node or more has to stay on"
+        )
     after_s = ladder_s(fleet.node_class, used_depths(fleet.node_class, settings), 0)
-    rules = rules_of(fleet, settings, on_demand=False)._replace(low=max(1, low))
-    return Capacity(f"two-level:{max(1, low)}", rules, steady(fleet, after_s))
+    rules = rules_of(fleet, settings, on_demand=False)._replace(low=low)
+    return Capacity(f"two-level:{low}", rules, steady(fleet, after_s))
 
 
 def stepped(load: float) -> float:

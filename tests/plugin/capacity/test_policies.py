@@ -52,7 +52,7 @@ def test_a_green_pool_keeps_idle_nodes(argument: str, reserve: int) -> None:
     assert green_pool(FLEET, DEFAULTS, argument).course.reserve.tolist() == [reserve]
 
 
-@pytest.mark.parametrize(("argument", "low"), [("75", 75), ("80%", 80), ("", 70), ("0", 1)])
+@pytest.mark.parametrize(("argument", "low"), [("75", 75), ("80%", 80), ("", 70), ("1%", 1)])
 def test_two_levels(argument: str, low: int) -> None:
     capacity = two_level(FLEET, DEFAULTS, argument)
     assert capacity.rules.low == low
@@ -104,6 +104,7 @@ def test_a_ramp_in_watts_is_a_number_of_nodes(rate: int, ramp_w: float | None, e
         (green_pool, "inf%", "capacity policy 'green-pool': 'inf%' is no number of nodes"),
         (green_pool, "101", "capacity policy 'green-pool': 101 of 100 nodes"),
         (two_level, "101%", "capacity policy 'two-level': 101% of 100 nodes"),
+        (two_level, "0", "capacity policy 'two-level': 0 is no lower level"),
         (two_level, "-1", "capacity policy 'two-level': -1 of 100 nodes"),
         (always_on, "5", "the capacity policy 'always-on' takes no value, but '5' is given"),
         (energy_aware, "5", "the capacity policy 'energy-aware' takes no value"),
@@ -114,6 +115,12 @@ def test_what_cannot_be(make: Make, argument: str, message: str) -> None:
     with pytest.raises(BadInput, match=message) as problem:
         make(FLEET, DEFAULTS, argument)
     assert problem.value.hint
+
+
+def test_more_nodes_than_there_are_cannot_be_kept_hot() -> None:
+    assert timeout(FLEET, replace(DEFAULTS, keep_hot=100), "").rules.keep_hot == 100
+    with pytest.raises(BadInput, match="--keep-hot 101: the machine has 100 nodes"):
+        timeout(FLEET, replace(DEFAULTS, keep_hot=101), "")
 
 
 def test_a_ramp_below_one_node_is_told() -> None:
