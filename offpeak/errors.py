@@ -33,6 +33,10 @@ class BadInventory(BadInput):
     """The inventory of machines cannot be read, or lacks what is asked of it."""
 
 
+class BadLedger(BadInput):
+    """The ledger cannot be used as it is: no such file, of a newer program, or something else's. It is untouched."""
+
+
 class DeviceError(OffpeakError):
     """A BMC, PDU or node did not say or do what it was asked; `may_retry` tells whether asking again can help."""
 

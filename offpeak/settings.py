@@ -13,6 +13,7 @@ from typing import Any
 from offpeak.capacity_settings import CapacitySettings
 from offpeak.feed_settings import FeedSettings
 from offpeak.hardware_settings import HardwareSettings
+from offpeak.ledger_settings import LedgerSettings
 from offpeak.setting_kinds import BOOL, DURATION, NAMES, PATH, PERIOD, POWER, TEXT, choice, whole_number
 from offpeak.setting_row import Setting, Value, row
 
@@ -198,6 +199,7 @@ class Settings:
     capacity: CapacitySettings = CapacitySettings()
     feeds: FeedSettings = FeedSettings()
     hardware: HardwareSettings = HardwareSettings()
+    ledger: LedgerSettings = LedgerSettings()
 
     @classmethod
     def of(cls, values: Mapping[str, Value]) -> "Settings":

@@ -1,0 +1,127 @@
+"""The ledger as those see it who write: the door's journal, holds, and rows of every kind."""
+
+import time
+from collections.abc import Callable, Sequence
+
+from sqlalchemy import Connection
+
+from offpeak.door.effect import Effect, Outcome, Refusal
+from offpeak.door.journal import Intent
+from offpeak.ledger import held, intents
+from offpeak.ledger.backlog import Kind
+from offpeak.ledger.call import Answer
+from offpeak.ledger.place import PATIENCE_S
+from offpeak.ledger.prune import SLICE_S, prune_slice
+from offpeak.ledger.rows import Decision, Hold, JobUse, Metered, NodeState, Price, Saving
+from offpeak.ledger.store import Store
+from offpeak.ledger.trouble import Trouble
+from offpeak.ledger.writer import MOST_WAITING, Writer
+from offpeak.ledger_settings import LedgerSettings
+
+BOUND_S = 5.0
+"""The longest that an intent, a hold or a question waits; twice that where the disk hangs in the very act."""
+
+
+class Ledger:
+    """One writer of one ledger, a `Journal`. Opening returns at once; `ready` says whether it can be used.
+
+    Rows are taken at once and written within a second; while that fails they wait, within `most_waiting`, and
+    `trouble` says why. Intents, holds and questions never wait in memory: CannotWrite.
+    """
+
+    def __init__(
+        self,
+        settings: LedgerSettings,
+        *,
+        clock: Callable[[], float] = time.time,
+        most_waiting: int = MOST_WAITING,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self.settings = settings
+        self._bound_s = BOUND_S / PATIENCE_S * patience_s
+        self._writer = Writer(Store(settings.url, patience_s=patience_s), clock=clock, most_waiting=most_waiting)
+
+    def ready(self) -> None:
+        """Make or update the tables; BadLedger where they are not ours, CannotWrite where that may pass."""
+        self._ask(lambda _: None)
+
+    def write_intent(self, effect: Effect, at_unix_s: float) -> int:
+        """Return the number of the intent, which is then on the disk; CannotWrite otherwise."""
+        return self._ask(lambda connection: intents.add(connection, effect, at_unix_s))
+
+    def write_outcome(self, intent: int, outcome: Outcome, at_unix_s: float) -> None:
+        """Write what became of an intent, once: the first outcome stays."""
+        row = {"intent": intent, "at_unix_s": at_unix_s, "result": outcome.result, "said": outcome.said}
+        self._writer.add(Kind.OUTCOMES, [row])
+
+    def write_refusal(self, effect: Effect, refusal: Refusal, at_unix_s: float) -> None:
+        """Write which rule refused an effect."""
+        self._writer.add(Kind.REFUSALS, [intents.effect_columns(effect, at_unix_s) | vars(refusal)])
+
+    def unfinished(self) -> tuple[Intent, ...]:
+        """Return the intents without an outcome, the oldest first; those of now may still wait for theirs."""
+        return self._ask(intents.unfinished)
+
+    def write_states(self, states: Sequence[NodeState]) -> None:
+        """Write what nodes are from now on: where something changed."""
+        self._writer.add(Kind.STATES, states)
+
+    def write_decisions(self, decisions: Sequence[Decision]) -> None:
+        """Write what was decided, with the numbers behind it."""
+        self._writer.add(Kind.DECISIONS, decisions)
+
+    def write_readings(self, readings: Sequence[Metered]) -> None:
+        """Write readings, a sweep at once."""
+        self._writer.add(Kind.READINGS, readings)
+
+    def write_prices(self, prices: Sequence[Price]) -> None:
+        """Write the prices that apply; a later one of the same instant replaces the earlier."""
+        self._writer.add(Kind.PRICES, prices)
+
+    def write_jobs(self, jobs: Sequence[JobUse]) -> None:
+        """Write what jobs used; a job is told by its id and start, what comes later replaces what was there."""
+        self._writer.add(Kind.JOBS, jobs)
+
+    def write_savings(self, savings: Sequence[Saving]) -> None:
+        """Write what was saved against a baseline; a later figure of the same period replaces the earlier."""
+        self._writer.add(Kind.SAVINGS, savings)
+
+    def hold(self, hold: Hold) -> None:
+        """Keep a node as it is; BadInput where another owner holds it, the own hold is replaced."""
+        self._ask(lambda connection: held.add(connection, hold))
+
+    def release(self, node: str, *, by: str, at_unix_s: float) -> Hold | None:
+        """End the hold of a node and return it, None if there was none."""
+        return self._ask(lambda connection: held.release(connection, node, by=by, at_unix_s=at_unix_s))
+
+    def holds(self, at_unix_s: float) -> tuple[Hold, ...]:
+        """Return the holds that are neither released nor over, by node."""
+        return self._ask(lambda connection: held.holds(connection, at_unix_s))
+
+    def prune(self, now_unix_s: float) -> int:
+        """Delete readings and minutes that are older than the settings keep; returns how many.
+
+        Slice by slice, each a transaction of its own: what others write goes in between.
+        """
+        limits = (now_unix_s - self.settings.keep_readings_s, now_unix_s - self.settings.keep_minutes_s)
+        deleted = 0
+        for table, slice_s, limit_unix_s in zip(("readings", "minutes"), SLICE_S, limits, strict=True):
+            work = prune_slice(table, slice_s, limit_unix_s)
+            while (count := self._ask(work)) is not None:
+                deleted += count
+        return deleted
+
+    def settle(self, bound_s: float = BOUND_S) -> bool:
+        """Wait until everything is written, at most so long; returns whether it is."""
+        return self._writer.settle(bound_s)
+
+    def trouble(self) -> Trouble | None:
+        """Return what is wrong and what was lost since the start; None where nothing is and was."""
+        return self._writer.trouble()
+
+    def close(self, bound_s: float = 2 * BOUND_S) -> int:
+        """Write what waits and close; returns how many rows could not be written any more."""
+        return self._writer.close(bound_s)
+
+    def _ask(self, work: Callable[[Connection], Answer]) -> Answer:
+        return self._writer.call(work, bound_s=self._bound_s)

@@ -1,0 +1,69 @@
+"""Where a ledger is, as people read it, and how it is opened: SQLite with a log of its writes, or PostgreSQL."""
+
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+
+PATIENCE_S = 2.0
+"""How long one write waits for whoever else writes; a database on the network gets as long to answer."""
+
+
+def sqlite_file(url: str) -> Path | None:
+    """Return the file of a SQLite ledger, None for PostgreSQL."""
+    parsed = make_url(url)
+    return Path(str(parsed.database)) if parsed.get_backend_name() == "sqlite" else None
+
+
+def place_text(url: str) -> str:
+    """Return the file, or the URL without a password."""
+    file = sqlite_file(url)
+    return str(file) if file else make_url(url).render_as_string()
+
+
+def writing_engine(url: str, *, patience_s: float = PATIENCE_S) -> Engine:
+    """Return an engine whose transactions are those of a writer from their first word on."""
+    return _engine(url, "BEGIN IMMEDIATE", patience_s)
+
+
+def reading_engine(url: str, *, patience_s: float = 30.0) -> Engine:
+    """Return an engine that keeps no writer waiting; a query may take its time."""
+    return _engine(url, "BEGIN", patience_s)
+
+
+def _engine(url: str, begin: str, patience_s: float) -> Engine:
+    parsed = make_url(url)
+    if sqlite_file(url) is None:
+        return _postgresql(parsed, patience_s)
+    engine = create_engine(url, connect_args={"timeout": patience_s, "check_same_thread": False})
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", lambda connection: _begin(connection, begin))
+    return engine
+
+
+def _postgresql(url: URL, patience_s: float) -> Engine:
+    arguments: dict[str, Any] = {
+        "connect_timeout": max(2, round(patience_s)),
+        "options": f"-c lock_timeout={patience_s * 1000:.0f} -c statement_timeout={patience_s * 15_000:.0f}",
+        "tcp_user_timeout": round(patience_s * 5000),
+        "application_name": "offpeak",
+    }
+    return create_engine(url.set(drivername="postgresql+psycopg"), connect_args=arguments, pool_size=2)
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
+    # Transactions begin where we say so, also those that change tables.
+    connection.isolation_level = None
+    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _begin(connection: Connection, statement: str) -> None:
+    connection.exec_driver_sql(statement)
+
+
+def make_file(file: Path) -> None:
+    """Make an empty file that nobody else reads, if there is none: the ledger names users and their jobs."""
+    os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))

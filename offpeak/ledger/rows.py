@@ -1,0 +1,109 @@
+"""What is written into the ledger, a value a row. The fields are the columns of the table of that kind."""
+
+from dataclasses import dataclass
+from typing import Any
+
+Inputs = tuple[tuple[str, float | str], ...]
+
+
+@dataclass(frozen=True)
+class Metered:
+    """What one part of a meter said, and from when until when that held; without a value `why` says why.
+
+    `energy_j` is what was used in that time; where it is None, the power times the time. `node` is whose it is.
+    """
+
+    meter: str
+    way: str
+    part: str
+    from_unix_s: float
+    until_unix_s: float
+    power_w: float | None
+    energy_j: float | None = None
+    node: str | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class NodeState:
+    """What a node was seen to be and was wanted to be from that instant on, by whom and why."""
+
+    node: str
+    at_unix_s: float
+    observed: str
+    desired: str
+    by: str
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was decided of a subject, in words, and the numbers that it rests on."""
+
+    at_unix_s: float
+    subject: str
+    decided: str
+    reason: str
+    inputs: Inputs = ()
+
+
+@dataclass(frozen=True)
+class Price:
+    """What electricity cost in an interval, by whom, and how much CO2 it stood for."""
+
+    from_unix_s: float
+    until_unix_s: float
+    price_per_mwh: float
+    currency: str
+    source: str
+    carbon_g_per_kwh: float | None = None
+
+
+@dataclass(frozen=True)
+class JobUse:
+    """What a job that has ended used, and what that cost at the prices that applied; `basis` says how it is known.
+
+    No value is None: energy that nobody measured or estimated, a cost without a price.
+    """
+
+    job: str
+    started_unix_s: float
+    ended_unix_s: float
+    user: str
+    account: str
+    partition: str
+    nodes: str
+    energy_j: float | None
+    cost: float | None
+    currency: str
+    carbon_g: float | None = None
+    basis: str = ""
+
+
+@dataclass(frozen=True)
+class Saving:
+    """What a period used and cost beside what it would have: `baseline` names what that is measured against."""
+
+    from_unix_s: float
+    until_unix_s: float
+    baseline: str
+    baseline_energy_j: float
+    baseline_cost: float | None
+    energy_j: float
+    cost: float | None
+    currency: str
+    basis: str = ""
+
+
+@dataclass(frozen=True)
+class Hold:
+    """A node that an admin keeps as it is: nobody else acts on it until the hold is released or over."""
+
+    node: str
+    owner: str
+    reason: str
+    since_unix_s: float
+    until_unix_s: float | None = None
+
+
+Row = Metered | NodeState | Decision | Price | JobUse | Saving | dict[str, Any]

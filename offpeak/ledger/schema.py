@@ -1,0 +1,68 @@
+"""Brings the tables of a ledger up to those of this program, after a copy was made; a newer ledger is left alone."""
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, inspect, text
+
+from offpeak.errors import BadLedger
+from offpeak.ledger.backup import copy_sqlite
+from offpeak.ledger.place import place_text, sqlite_file
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+def prepare(engine: Engine, url: str) -> None:
+    """Make what tables are missing; BadLedger, and nothing changed, where a newer program or something else made it.
+
+    A SQLite file is first copied to FILE.before-REVISION.
+    """
+    with engine.connect() as connection:
+        found = _revision(connection, url)
+    head = ScriptDirectory(str(MIGRATIONS)).get_current_head()
+    if found == head:
+        return
+    file = sqlite_file(url)
+    if file and found:
+        copy_sqlite(file, file.with_name(f"{file.name}.before-{head}"))
+    with engine.begin() as connection:
+        # Another program may have done it while we waited for our turn.
+        if _revision(connection, url) != head:
+            _upgrade(connection)
+
+
+def check(engine: Engine, url: str) -> None:
+    """Raise BadLedger unless the tables are those of this program."""
+    with engine.connect() as connection:
+        found = _revision(connection, url)
+    if found != ScriptDirectory(str(MIGRATIONS)).get_current_head():
+        raise BadLedger(
+            f"{place_text(url)}: has the tables of an older offpeak" if found else f"{place_text(url)}: is empty",
+            hint="the agent makes or updates it when it starts; `offpeak ledger prune` does so too",
+        )
+
+
+def _revision(connection: Connection, url: str) -> str | None:
+    """Return the revision of the tables, None where there are none; BadLedger for tables that are not ours."""
+    tables = inspect(connection).get_table_names()
+    if "alembic_version" not in tables:
+        if tables:
+            hint = "name a file or database of its own below [ledger] url"
+            raise BadLedger(f"{place_text(url)}: holds tables of another program", hint=hint)
+        return None
+    found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    known = {script.revision for script in ScriptDirectory(str(MIGRATIONS)).walk_revisions()}
+    if found is not None and found not in known:
+        said = f"{place_text(url)}: was written by a newer offpeak (tables {found}); nothing was changed"
+        raise BadLedger(said, hint="install that version again, or name another ledger below [ledger] url")
+    return None if found is None else str(found)
+
+
+def _upgrade(connection: Connection) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

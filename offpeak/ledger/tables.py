@@ -1,0 +1,195 @@
+"""The ledger's tables. Times are Unix seconds, units end the names of columns, money stands beside its currency."""
+
+from sqlalchemy import (
+    JSON,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+metadata = MetaData()
+
+
+def _text(name: str) -> Column[str]:
+    return Column(name, Text, nullable=False)
+
+
+def _number(name: str) -> Column[float]:
+    return Column(name, Float(53), nullable=False)
+
+
+def _maybe(name: str) -> Column[float]:
+    return Column(name, Float(53))
+
+
+series = Table(
+    "series",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    _text("meter"),
+    _text("way"),
+    _text("part"),
+    _text("node"),
+    UniqueConstraint("meter", "way", "part", "node"),
+)
+"""What is measured: one part of one meter; `node` is empty where it is not the power of one node."""
+
+# By time first: what is new stands together, and so does what is pruned.
+readings = Table(
+    "readings",
+    metadata,
+    Column("until_unix_s", Float(53), primary_key=True),
+    Column("series", ForeignKey("series.number"), primary_key=True),
+    _number("from_unix_s"),
+    _maybe("power_w"),
+    _maybe("energy_j"),
+    Column("why", Text),
+    sqlite_with_rowid=False,
+)
+"""Every reading, cut at full minutes."""
+
+
+def _means(name: str) -> Table:
+    """Return a table of means: energy and covered seconds add up, so they stay exact however they are summed."""
+    return Table(
+        name,
+        metadata,
+        Column("at_unix_s", Integer, primary_key=True, autoincrement=False),
+        Column("series", ForeignKey("series.number"), primary_key=True),
+        _number("covered_s"),
+        _number("energy_j"),
+        _maybe("min_w"),
+        _maybe("max_w"),
+        Column("without_value", Integer, nullable=False),
+        sqlite_with_rowid=False,
+    )
+
+
+minutes = _means("minutes")
+quarters = _means("quarters")
+
+states = Table(
+    "states",
+    metadata,
+    Column("node", Text, primary_key=True),
+    Column("at_unix_s", Float(53), primary_key=True),
+    _text("observed"),
+    _text("desired"),
+    _text("by"),
+    _text("why"),
+    Index("states_by_time", "at_unix_s"),
+)
+
+holds = Table(
+    "holds",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    _text("node"),
+    _text("owner"),
+    _text("reason"),
+    _number("since_unix_s"),
+    _maybe("until_unix_s"),
+    _maybe("released_unix_s"),
+    Column("released_by", Text),
+    Index("holds_by_node", "node"),
+)
+
+decisions = Table(
+    "decisions",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    _number("at_unix_s"),
+    _text("subject"),
+    _text("decided"),
+    _text("reason"),
+    Column("inputs", JSON, nullable=False),
+    UniqueConstraint("at_unix_s", "subject", "decided"),
+)
+
+intents = Table(
+    "intents",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    _number("at_unix_s"),
+    _text("subject"),
+    _text("order"),
+    _text("by"),
+    _text("reason"),
+    Column("inputs", JSON, nullable=False),
+    Index("intents_by_time", "at_unix_s"),
+    sqlite_autoincrement=True,
+)
+
+outcomes = Table(
+    "outcomes",
+    metadata,
+    Column("intent", ForeignKey("intents.number"), primary_key=True),
+    _number("at_unix_s"),
+    _text("result"),
+    _text("said"),
+)
+
+refusals = Table(
+    "refusals",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    _number("at_unix_s"),
+    _text("subject"),
+    _text("order"),
+    _text("by"),
+    _text("reason"),
+    Column("inputs", JSON, nullable=False),
+    _text("rule"),
+    _text("said"),
+    _text("hint"),
+    UniqueConstraint("at_unix_s", "subject", "order", "rule"),
+)
+
+prices = Table(
+    "prices",
+    metadata,
+    Column("from_unix_s", Float(53), primary_key=True),
+    _number("until_unix_s"),
+    _number("price_per_mwh"),
+    _text("currency"),
+    _text("source"),
+    _maybe("carbon_g_per_kwh"),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("job", Text, primary_key=True),
+    Column("started_unix_s", Float(53), primary_key=True),
+    _number("ended_unix_s"),
+    _text("user"),
+    _text("account"),
+    _text("partition"),
+    _text("nodes"),
+    _maybe("energy_j"),
+    _maybe("cost"),
+    _text("currency"),
+    _maybe("carbon_g"),
+    _text("basis"),
+    Index("jobs_by_end", "ended_unix_s"),
+)
+
+savings = Table(
+    "savings",
+    metadata,
+    Column("from_unix_s", Float(53), primary_key=True),
+    Column("until_unix_s", Float(53), primary_key=True),
+    Column("baseline", Text, primary_key=True),
+    _number("baseline_energy_j"),
+    _maybe("baseline_cost"),
+    _number("energy_j"),
+    _maybe("cost"),
+    _text("currency"),
+    _text("basis"),
+)

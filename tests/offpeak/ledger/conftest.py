@@ -1,0 +1,40 @@
+"""Ledgers on both databases."""
+
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger_settings import LedgerSettings
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database of each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'ledger.sqlite'}"
+    created: str = request.getfixturevalue("postgres").create(f"ledger_{secrets.token_hex(6)}")
+    return created
+
+
+@pytest.fixture
+def opened() -> Iterator[Callable[..., Ledger]]:
+    """Opens ledgers that are closed after the test."""
+    with ExitStack() as ledgers:
+
+        def open_(url: str, **options: object) -> Ledger:
+            ledger = Ledger(LedgerSettings(url=url), **options)  # type: ignore[arg-type]
+            ledgers.callback(ledger.close)
+            return ledger
+
+        yield open_
+
+
+@pytest.fixture
+def ledger(url: str, opened: Callable[..., Ledger]) -> Ledger:
+    made = opened(url)
+    made.ready()
+    return made

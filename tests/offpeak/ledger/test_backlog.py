@@ -1,0 +1,60 @@
+"""What waits stays within its bound, and the most valuable is given up last."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offpeak.ledger.backlog import Backlog, Kind
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(Kind), st.integers(1, 9)),
+        st.tuples(st.sampled_from(["take and fail", "take and write"]), st.integers(1, 5)),
+    ),
+    max_size=40,
+)
+
+
+@given(steps, st.integers(1, 20))
+def test_never_more_than_the_bound_and_every_row_is_accounted_for(steps: list[tuple[object, int]], most: int) -> None:
+    backlog = Backlog(most)
+    added = written = 0
+    for step, count in steps:
+        if isinstance(step, Kind):
+            backlog.add(step, range(added, added + count))
+            added += count
+        elif taken := backlog.take(count):
+            if step == "take and fail":
+                backlog.put_back(*taken)
+            else:
+                backlog.written(taken[1])
+                written += len(taken[1])
+        assert len(backlog) <= most
+        assert len(backlog) + written + backlog.dropped.total() == added
+
+
+@given(st.lists(st.tuples(st.sampled_from(Kind), st.integers(1, 9)), max_size=20), st.integers(1, 20))
+def test_nothing_is_dropped_while_something_of_less_value_waits(adds: list[tuple[Kind, int]], most: int) -> None:
+    backlog = Backlog(most)
+    for kind, count in adds:
+        before = backlog.dropped.copy()
+        backlog.add(kind, [kind] * count)
+        dropped = [each for each in Kind if backlog.dropped[each] > before[each]]
+        waiting = []
+        while taken := backlog.take(1):
+            waiting.append(taken)
+        for each in reversed(waiting):
+            backlog.put_back(*each)
+        assert not dropped or not waiting or min(each[0] for each in waiting) >= max(dropped)
+
+
+def test_the_oldest_goes_first_and_order_is_kept() -> None:
+    backlog = Backlog(4)
+    backlog.add(Kind.READINGS, "abc")
+    backlog.add(Kind.OUTCOMES, "XY")
+    assert backlog.dropped == {Kind.READINGS: 1}
+    assert backlog.take(9) == (Kind.OUTCOMES, ["X", "Y"])
+    taken = backlog.take(1)
+    assert taken == (Kind.READINGS, ["b"])
+    backlog.put_back(*taken)
+    assert backlog.take(9) == (Kind.READINGS, ["b", "c"])
+    assert backlog.take(9) is None

@@ -1,0 +1,91 @@
+"""The ledger as the door's journal: what is begun is on the disk before it is done."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from offpeak.door.effect import Effect, Outcome, Refusal
+from offpeak.door.journal import Intent, Journal
+from offpeak.errors import BadInput
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.rows import Hold
+
+SLEEP = Effect("n1", "soft_off", "offpeak", "idle for 20 min", (("idle_s", 1200.0), ("rule", "timeout")))
+
+DIES = """\
+import os, signal, sys, time
+from offpeak.door.effect import Effect
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger_settings import LedgerSettings
+
+ledger = Ledger(LedgerSettings(url=sys.argv[1]))
+number = ledger.write_intent(Effect("n1", "soft_off", "offpeak", "idle"), 50.0)
+print(number, flush=True)
+time.sleep(60)
+"""
+
+
+def test_an_intent_is_unfinished_until_its_outcome_is_written(ledger: Ledger) -> None:
+    journal: Journal = ledger
+    number = journal.write_intent(SLEEP, 100.0)
+    other = journal.write_intent(Effect("n2", "on", "admin ann", "asked"), 101.0)
+    assert other > number
+    assert journal.unfinished() == (
+        Intent(number, SLEEP, 100.0),
+        Intent(other, Effect("n2", "on", "admin ann", "asked"), 101.0),
+    )
+    journal.write_outcome(number, Outcome("done"), 102.0)
+    journal.write_outcome(number, Outcome("failed", "said later"), 103.0)
+    journal.write_refusal(SLEEP, Refusal("held", "ann holds it"), 104.0)
+    assert ledger.settle()
+    assert [each.number for each in journal.unfinished()] == [other]
+    assert ledger.trouble() is None
+
+
+def test_an_intent_outlives_a_kill_between_it_and_its_outcome(url: str, opened: Callable[..., Ledger]) -> None:
+    with subprocess.Popen([sys.executable, "-c", DIES, url], stdout=subprocess.PIPE, text=True) as agent:
+        assert agent.stdout
+        number = int(agent.stdout.readline())
+        os.kill(agent.pid, signal.SIGKILL)
+    (found,) = opened(url).unfinished()
+    assert (found.number, found.effect.subject, found.at_unix_s) == (number, "n1", 50.0)
+
+
+def test_what_waits_is_written_at_the_end(url: str, opened: Callable[..., Ledger]) -> None:
+    first = opened(url)
+    number = first.write_intent(SLEEP, 100.0)
+    first.write_outcome(number, Outcome("done"), 102.0)
+    assert first.close() == 0
+    assert opened(url).unfinished() == ()
+
+
+def test_intents_are_numbered_upwards_however_the_clock_goes(ledger: Ledger) -> None:
+    numbers = [ledger.write_intent(SLEEP, at_unix_s) for at_unix_s in (7200.0, 3600.0, 3600.0)]
+    assert numbers == sorted(set(numbers))
+    assert [each.at_unix_s for each in ledger.unfinished()] == [7200.0, 3600.0, 3600.0]
+
+
+def test_a_hold_belongs_to_its_owner(ledger: Ledger) -> None:
+    ledger.hold(Hold("n1", "ann", "new firmware", 100.0))
+    ledger.hold(Hold("n2", "bob", "tests", 100.0, until_unix_s=200.0))
+    with pytest.raises(BadInput, match="n1: is held by ann: new firmware"):
+        ledger.hold(Hold("n1", "bob", "mine", 150.0))
+    ledger.hold(Hold("n1", "ann", "longer", 150.0, until_unix_s=900.0))
+    assert [(each.node, each.reason) for each in ledger.holds(150.0)] == [("n1", "longer"), ("n2", "tests")]
+    assert [each.node for each in ledger.holds(200.0)] == ["n1"]
+    ended = ledger.release("n1", by="bob", at_unix_s=300.0)
+    assert ended == Hold("n1", "ann", "longer", 150.0, 900.0)
+    assert ledger.holds(301.0) == ()
+    assert ledger.release("n1", by="bob", at_unix_s=301.0) is None
+
+
+def test_asking_takes_no_longer_than_the_disk(ledger: Ledger) -> None:
+    began = time.perf_counter()
+    for _ in range(20):
+        ledger.write_intent(SLEEP, 100.0)
+    assert time.perf_counter() - began < 2.0
