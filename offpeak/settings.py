@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from offpeak.agent_settings import AgentSettings
 from offpeak.capacity_settings import CapacitySettings
 from offpeak.feed_settings import FeedSettings
 from offpeak.hardware_settings import HardwareSettings
@@ -200,6 +201,7 @@ class Settings:
     feeds: FeedSettings = FeedSettings()
     hardware: HardwareSettings = HardwareSettings()
     ledger: LedgerSettings = LedgerSettings()
+    agent: AgentSettings = AgentSettings()
 
     @classmethod
     def of(cls, values: Mapping[str, Value]) -> "Settings":

@@ -1,1 +1,1 @@
-"""The one door through which every effect goes."""
+"""The one door through which every effect goes: what is refused there does not happen, and what happens is written."""

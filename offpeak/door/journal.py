@@ -1,4 +1,4 @@
-"""The book that the door writes into: what is about to be done, before it is done, and what became of it."""
+"""What is written of every effect before and after it, so that a crash between the two leaves a trace."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -8,24 +8,36 @@ from offpeak.door.effect import Effect, Outcome, Refusal
 
 @dataclass(frozen=True)
 class Intent:
-    """An effect that was let through, by its number in the journal."""
+    """An effect that was about to happen, by its number in the journal."""
 
     number: int
     effect: Effect
     at_unix_s: float
 
 
+@dataclass(frozen=True)
+class Done:
+    """An intent and what became of it; None for one whose outcome is not written, or not yet."""
+
+    intent: Intent
+    outcome: Outcome | None = None
+    ended_unix_s: float | None = None
+
+
 class Journal(Protocol):
-    """Where intents, outcomes and refusals are kept."""
+    """Where effects are written. Calls are short and do not wait; all but `write_outcome` may raise CannotWrite."""
 
     def write_intent(self, effect: Effect, at_unix_s: float) -> int:
-        """Return the intent's number once it is there for good; CannotWrite otherwise."""
+        """Return the number of the intent once it is on the disk; CannotWrite if it is not."""
 
     def write_outcome(self, intent: int, outcome: Outcome, at_unix_s: float) -> None:
-        """Write what became of an intent, at once or a little later."""
+        """Write what became of it."""
 
     def write_refusal(self, effect: Effect, refusal: Refusal, at_unix_s: float) -> None:
-        """Write which rule refused an effect, at once or a little later."""
+        """Write that nothing was done, and why."""
 
     def unfinished(self) -> tuple[Intent, ...]:
-        """Return the intents without an outcome, the oldest first."""
+        """Return the intents without an outcome, oldest first."""
+
+    def recent(self, since_unix_s: float) -> tuple[Done, ...]:
+        """Return the intents since then, later ones that a clock has left behind too, with what became of them."""

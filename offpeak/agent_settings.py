@@ -1,0 +1,114 @@
+"""The settings of the agent: how far the door is open, for which nodes, and how much may change at once."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from offpeak.setting_kinds import DURATION, PATH, POWER, TEXT, choice, whole_number
+from offpeak.setting_row import row
+
+
+@dataclass(frozen=True)
+class AgentSettings:
+    """What the agent may do to which nodes, and how much of it at once."""
+
+    mode: str = row(
+        choice("shadow", "advise", "active"),
+        "--mode",
+        "shadow: nothing is done, everything is recorded; advise: only what an admin orders by hand is done; active:"
+        " what the agent decides is done too.",
+        default="shadow",
+    )
+    nodes: str | None = row(
+        TEXT,
+        "--agent-nodes",
+        "Nodes that may be switched; when not set: none.",
+        example="n[001-064]",
+    )
+    state_folder: Path = row(
+        PATH,
+        "--state-folder",
+        "Folder, on a local disk, whose lock lets one agent run and no second.",
+        default="/var/lib/offpeak",
+    )
+    fresh_s: int = row(
+        DURATION,
+        "--fresh",
+        "A node whose state was read longer ago than this is left as it is.",
+        default="2min",
+    )
+    nodes_per_sweep: int = row(
+        whole_number(1),
+        "--nodes-per-sweep",
+        "Nodes that may be put to sleep or switched off in one sweep.",
+        default=10,
+        unit="nodes",
+    )
+    nodes_per_hour: int = row(
+        whole_number(1),
+        "--nodes-per-hour",
+        "Nodes that may be put to sleep or switched off within an hour.",
+        default=60,
+        unit="nodes",
+    )
+    rack_nodes_per_min: int = row(
+        whole_number(1),
+        "--rack-nodes-per-min",
+        "Nodes of one rack, or on one PDU, that may be told anything within a minute.",
+        default=4,
+        unit="nodes per minute",
+    )
+    sleep_ramp_w: float | None = row(
+        POWER,
+        "--agent-sleep-ramp",
+        "How much the draw may fall within a minute by nodes that are told to sleep.",
+        example="20kW",
+        unit="per minute",
+    )
+    wake_ramp_w: float | None = row(
+        POWER,
+        "--agent-wake-ramp",
+        "How much the draw may rise within a minute by nodes that are told to wake.",
+        example="20kW",
+        unit="per minute",
+    )
+    cycles_per_day: int = row(
+        whole_number(1),
+        "--agent-cycles-per-day",
+        "How often one node may be put to sleep or switched off within a day.",
+        default=4,
+        unit="per node",
+    )
+    min_on: int = row(
+        whole_number(0),
+        "--min-on",
+        "So many of these nodes stay on, those that an admin holds not counted.",
+        default=1,
+        unit="nodes",
+    )
+    breaker_failures: int = row(
+        whole_number(1),
+        "--breaker-failures",
+        "So many failures among the latest orders, and nothing more is ordered.",
+        default=5,
+        unit="orders",
+    )
+    breaker_orders: int = row(
+        whole_number(1),
+        "--breaker-orders",
+        "How many of the latest orders are looked at for that.",
+        default=20,
+        unit="orders",
+    )
+    breaker_pause_s: int = row(
+        DURATION,
+        "--breaker-pause",
+        "After such failures one order is tried again after this long.",
+        default="15min",
+    )
+    unknown_percent: int = row(
+        whole_number(0, 100),
+        "--unknown-percent",
+        "If the state of more of these nodes than this is not known, none is put to sleep: the network may be down.",
+        default=30,
+        unit="%",
+    )

@@ -1,0 +1,25 @@
+"""How far the door is open: for nobody, for what an admin orders by hand, or for the agent too."""
+
+from enum import StrEnum
+
+from offpeak.door.effect import Effect, Refusal
+
+
+class Mode(StrEnum):
+    """SHADOW: nothing is done, all is recorded. ADVISE: only what an admin orders is done. ACTIVE: all is done."""
+
+    SHADOW = "shadow"
+    ADVISE = "advise"
+    ACTIVE = "active"
+
+
+def refused_by_mode(mode: Mode, effect: Effect) -> Refusal | None:
+    """Return the mode's refusal, None if it lets the effect through."""
+    if mode is Mode.ACTIVE or (mode is Mode.ADVISE and effect.by_admin):
+        return None
+    asked = f"{effect.subject}: {effect.order} is only recorded in mode {mode}"
+    if effect.by_admin:
+        hint = 'set mode = "advise" below [agent], and what an admin orders is done'
+    else:
+        hint = 'set mode = "active" below [agent] once its records have convinced you'
+    return Refusal("mode", asked, hint)

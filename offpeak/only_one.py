@@ -1,0 +1,51 @@
+"""One agent only: whoever holds the lock in the state folder acts, a second one refuses to start.
+
+The lock belongs to the process: it goes with it however it ends, so no file that is left behind hinders anybody. On NFS
+it holds between head nodes only where the server keeps locks and the mount is not `nolock` or `local_lock`: the folder
+should be on a local disk, and a cluster of head nodes should start one agent only.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from offpeak.errors import BadInput, OffpeakError
+
+LOCK = "agent.lock"
+
+
+class AlreadyRunning(OffpeakError):
+    """Another agent holds the state folder."""
+
+
+@contextmanager
+def only_one(state_folder: Path) -> Iterator[None]:
+    """Hold the folder until the block ends; AlreadyRunning with the other's process id, BadInput without a folder."""
+    path = state_folder / LOCK
+    try:
+        # Nobody else can read or write it, and no program that is started inherits it.
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as problem:
+        hint = f"`mkdir -p {state_folder}` makes the folder; its name is state_folder below [agent]"
+        raise BadInput(f"{path}: cannot be opened: {problem.strerror}", hint=hint) from None
+    with os.fdopen(descriptor, "r+") as file:
+        _lock(path, file.fileno())
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield
+
+
+def _lock(path: Path, descriptor: int) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        who = path.read_text().strip()
+        running = f"process {who}" if who else "it has just started"
+        hint = f"`ps {who}` shows it; two would switch the same nodes" if who else "two would switch the same nodes"
+        raise AlreadyRunning(f"another offpeak agent is running: {running}", hint=hint) from None
+    except OSError as problem:
+        hint = "name a folder on a local disk: state_folder below [agent]"
+        raise BadInput(f"{path}: cannot be locked: {problem.strerror}", hint=hint) from None

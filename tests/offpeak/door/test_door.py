@@ -1,0 +1,243 @@
+"""The door: every way through it ends in the journal, and nothing goes around it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+
+from offpeak.door.door import Act, Door, Rule
+from offpeak.door.effect import Effect, Outcome, Refusal
+from offpeak.door.history import History
+from offpeak.door.memory_journal import MemoryJournal
+from offpeak.door.mode import Mode
+from offpeak.errors import AccessRefused, CannotWrite, NoAnswer
+
+OFF = Effect("n1", "soft_off", "offpeak", "idle for an hour", (("watts", 210.0),))
+ON = replace(OFF, order="on")
+NO = Refusal("test", "no")
+
+
+class Device:
+    """What an act does: it counts, waits and fails as told."""
+
+    def __init__(self, *, trouble: BaseException | None = None, takes_s: float = 0.0) -> None:
+        self.sent, self.trouble, self.takes_s = 0, trouble, takes_s
+
+    async def act(self) -> str:
+        self.sent += 1
+        await asyncio.sleep(self.takes_s)
+        if self.trouble:
+            raise self.trouble
+        return "accepted"
+
+
+def door(mode: Mode = Mode.ACTIVE, **parts: object) -> Door:
+    return Door(mode, **({"journal": MemoryJournal(), "clock": lambda: 1000.0} | parts))  # type: ignore[arg-type]
+
+
+def through(door: Door, effect: Effect, act: Act) -> Outcome | Refusal:
+    return asyncio.run(door.let_through(effect, act))
+
+
+def answers(answer: Refusal | None) -> Rule:
+    async def rule(_effect: Effect) -> Refusal | None:
+        return answer
+
+    return rule
+
+
+def test_what_is_done_is_written_before_and_after() -> None:
+    journal, device = MemoryJournal(), Device()
+
+    async def act() -> str:
+        assert [intent.effect for intent in journal.unfinished()] == [OFF]
+        return await device.act()
+
+    assert through(door(journal=journal), OFF, act) == Outcome("done", "accepted")
+    (done,) = journal.recent(0)
+    assert (done.intent.effect, done.intent.at_unix_s, done.outcome) == (OFF, 1000.0, Outcome("done", "accepted"))
+    assert (device.sent, journal.unfinished(), journal.refusals) == (1, (), [])
+
+
+def test_the_first_rule_that_refuses_is_written_and_nothing_is_done() -> None:
+    journal, device = MemoryJournal(), Device()
+    rules = [("a", answers(None)), ("b", answers(NO)), ("c", answers(replace(NO, said="other")))]
+    assert through(door(journal=journal, rules=rules), OFF, device.act) == NO
+    assert (device.sent, journal.refusals, journal.recent(0)) == (0, [(OFF, NO)], ())
+
+
+@pytest.mark.parametrize("mode", [Mode.SHADOW, Mode.ADVISE])
+def test_only_an_active_door_is_open_to_the_agent(mode: Mode) -> None:
+    device = Device()
+    refusal = through(door(mode), OFF, device.act)
+    assert isinstance(refusal, Refusal)
+    assert (refusal.rule, device.sent) == ("mode", 0)
+    assert 'mode = "active"' in refusal.hint
+
+
+def test_advise_is_open_to_an_admin_and_shadow_to_nobody() -> None:
+    device, by_hand = Device(), replace(OFF, by="admin ada")
+    refusal = through(door(Mode.SHADOW), by_hand, device.act)
+    assert refusal == Refusal(
+        "mode",
+        "n1: soft_off is only recorded in mode shadow",
+        'set mode = "advise" below [agent], and what an admin orders is done',
+    )
+    assert device.sent == 0
+    assert through(door(Mode.ADVISE), by_hand, device.act) == Outcome("done", "accepted")
+
+
+def test_a_shadow_record_says_which_other_rule_would_have_refused() -> None:
+    refusal = through(door(Mode.SHADOW, rules=[("b", answers(NO))]), OFF, Device().act)
+    assert refusal == NO
+
+
+def test_a_rule_that_cannot_answer_refuses() -> None:
+    async def fails(_effect: Effect) -> None:
+        raise NoAnswer("bmc1: silent", hint="look")
+
+    async def is_broken(_effect: Effect) -> None:
+        raise KeyError("n1")
+
+    async def is_slow(_effect: Effect) -> None:
+        await asyncio.sleep(60)
+
+    device = Device()
+
+    def refusal(rule: Callable[[Effect], Awaitable[None]]) -> Outcome | Refusal:
+        return through(door(rules=[("asks", rule)], patience_s=0.05), OFF, device.act)
+
+    assert refusal(fails) == Refusal("asks", "n1: cannot tell: bmc1: silent", "look", "NoAnswer")
+    again = "it is asked again later"
+    assert refusal(is_broken) == Refusal("asks", "n1: cannot tell: KeyError: 'n1'", again, "KeyError")
+    assert refusal(is_slow) == Refusal("asks", "n1: cannot tell: TimeoutError: took too long", again, "TimeoutError")
+    assert device.sent == 0
+
+
+def test_a_limit_that_is_broken_refuses() -> None:
+    def is_broken(_effect: Effect) -> None:
+        raise ZeroDivisionError
+
+    device = Device()
+    refusal = through(door(limits=[("counts", is_broken)]), OFF, device.act)
+    assert isinstance(refusal, Refusal)
+    assert (refusal.rule, device.sent) == ("counts", 0)
+
+
+def test_limits_hold_for_effects_that_come_at_the_same_time() -> None:
+    history, device = History(), Device(takes_s=0.01)
+
+    async def looks(_effect: Effect) -> None:
+        await asyncio.sleep(0.01)
+
+    def at_most_three(_effect: Effect) -> Refusal | None:
+        return NO if len(list(history.within(60))) >= 3 else None
+
+    one = door(rules=[("looks", looks)], limits=[("three", at_most_three)], history=history)
+
+    async def all_at_once() -> list[Outcome | Refusal]:
+        return await asyncio.gather(*(one.let_through(replace(OFF, subject=f"n{at}"), device.act) for at in range(9)))
+
+    answers = asyncio.run(all_at_once())
+    assert [isinstance(answer, Outcome) for answer in answers].count(True) == device.sent == 3
+
+
+def test_one_node_has_one_effect_at_a_time() -> None:
+    journal, running = MemoryJournal(), []
+    one = door(journal=journal)
+
+    async def act() -> str:
+        running.append(len(journal.unfinished()))
+        await asyncio.sleep(0.01)
+        return ""
+
+    async def both() -> None:
+        await asyncio.gather(one.let_through(OFF, act), one.let_through(ON, act))
+        await asyncio.gather(one.let_through(OFF, act), one.let_through(replace(ON, subject="n2"), act))
+
+    asyncio.run(both())
+    assert running == [1, 1, 1, 2]
+
+
+def test_a_device_that_fails_is_an_outcome() -> None:
+    device, journal = Device(trouble=AccessRefused("bmc1: refuses")), MemoryJournal()
+    outcome = through(door(journal=journal), OFF, device.act)
+    assert outcome == Outcome("failed", "bmc1: refuses", "AccessRefused")
+    assert journal.recent(0)[0].outcome == outcome
+
+
+def test_what_nobody_expected_is_an_outcome_too() -> None:
+    outcome = through(door(), OFF, Device(trouble=ValueError("line\n2")).act)
+    assert outcome == Outcome("failed", "ValueError: line 2", "ValueError")
+
+
+def test_cancelled_while_a_rule_reads_nothing_is_done() -> None:
+    journal, device, turns = MemoryJournal(), Device(), iter([60.0, 0.0])
+
+    async def is_slow(_effect: Effect) -> None:
+        await asyncio.sleep(next(turns))
+
+    assert isinstance(_again_after_cancelled(door(journal=journal, rules=[("slow", is_slow)]), device), Outcome)
+    assert (device.sent, len(journal.recent(0))) == (1, 1)
+
+
+def test_cancelled_while_it_acts_the_outcome_is_interrupted() -> None:
+    journal, device = MemoryJournal(), Device(takes_s=60)
+    assert isinstance(_again_after_cancelled(door(journal=journal), device), Outcome)
+    assert [done.outcome.result for done in journal.recent(0) if done.outcome] == ["interrupted", "done"]
+
+
+def _again_after_cancelled(one: Door, device: Device) -> Outcome | Refusal:
+    """Return what becomes of a second effect after the first was cancelled: the node's turn is free again."""
+
+    async def run() -> Outcome | Refusal:
+        task = asyncio.ensure_future(one.let_through(OFF, device.act))
+        await asyncio.sleep(0.02)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        device.takes_s = 0.0
+        return await one.let_through(ON, device.act)
+
+    return asyncio.run(asyncio.wait_for(run(), 5))
+
+
+class Full(MemoryJournal):
+    """A journal on a full disk."""
+
+    def write_intent(self, *_: object) -> int:
+        raise CannotWrite("ledger: the disk is full", hint="df -h")
+
+
+class FullLater(MemoryJournal):
+    """A journal whose disk is full when the outcome comes."""
+
+    def write_outcome(self, *_: object) -> None:
+        raise CannotWrite("ledger: the disk is full")
+
+    def write_refusal(self, *_: object) -> None:
+        raise CannotWrite("ledger: the disk is full")
+
+
+def test_nothing_is_switched_off_that_cannot_be_recorded() -> None:
+    device = Device()
+    refusal = through(door(journal=Full()), OFF, device.act)
+    assert isinstance(refusal, Refusal)
+    assert (refusal.rule, device.sent) == ("ledger", 0)
+    assert "the disk is full" in refusal.said
+
+
+def test_a_wake_goes_on_without_a_record_and_counts() -> None:
+    history, device = History(), Device()
+    outcome = through(door(journal=Full(), history=history), ON, device.act)
+    assert outcome == Outcome("done", "accepted; not in the ledger: its intent could not be written")
+    assert [entry.effect for entry in history.within(60)] == [ON]
+
+
+def test_an_outcome_that_cannot_be_written_is_told_and_stays_unfinished() -> None:
+    journal, device = FullLater(), Device()
+    outcome = through(door(journal=journal), OFF, device.act)
+    assert outcome == Outcome("done", "accepted; not in the ledger: ledger: the disk is full")
+    assert [intent.effect for intent in journal.unfinished()] == [OFF]
+    assert through(door(Mode.SHADOW, journal=journal), OFF, device.act) != outcome

@@ -1,0 +1,65 @@
+"""One agent only, by a lock that goes with its process."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from offpeak.errors import BadInput
+from offpeak.only_one import AlreadyRunning, only_one
+
+HOLDS = """
+import sys, time, pathlib
+from offpeak.only_one import only_one
+with only_one(pathlib.Path(sys.argv[1])):
+    print("has it", flush=True)
+    time.sleep(60)
+"""
+
+
+def holder(folder: Path, repository: Path) -> "subprocess.Popen[str]":
+    environment = os.environ | {"PYTHONPATH": str(repository)}
+    started = subprocess.Popen(
+        [sys.executable, "-c", HOLDS, folder], stdout=subprocess.PIPE, text=True, env=environment
+    )
+    assert started.stdout is not None
+    assert started.stdout.readline() == "has it\n"
+    return started
+
+
+def test_a_second_is_refused_until_the_first_is_gone_however_it_went(tmp_path: Path, repository: Path) -> None:
+    with holder(tmp_path, repository) as first:
+        try:
+            said = f"^another offpeak agent is running: process {first.pid}$"
+            with pytest.raises(AlreadyRunning, match=said), only_one(tmp_path):
+                pass
+        finally:
+            first.send_signal(signal.SIGKILL)
+    assert first.wait() == -signal.SIGKILL
+    with only_one(tmp_path):
+        assert (tmp_path / "agent.lock").read_text() == f"{os.getpid()}\n"
+
+
+def test_it_can_be_had_again(tmp_path: Path) -> None:
+    for _ in range(2):
+        with only_one(tmp_path):
+            pass
+
+
+def test_a_program_that_was_started_does_not_keep_it(tmp_path: Path) -> None:
+    with only_one(tmp_path):
+        child = subprocess.Popen(["sleep", "60"])
+    try:
+        with only_one(tmp_path):
+            pass
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="lock: cannot be opened: No such file or directory"), only_one(tmp_path / "no"):
+        pass
