@@ -1,18 +1,19 @@
 """The test of a node's standby: suspend it, prove that it sleeps, wake it, prove that it did not boot.
 
-Nothing is ever switched off: a node that does not come back is left to its own alarm clock, and to the operator.
+Nothing is ever switched off: a node that does not come back is left to its own alarm clock, and to the operator. It
+gives no order itself: it is handed what gives them through the door.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from offpeak.errors import BadAnswer, DeviceError, NoAnswer, NotSupported
+from offpeak.errors import BadAnswer, DeviceError, NoAnswer, NotSupported, OffpeakError
 from offpeak.machines.inventory import Rung
 from power.drivers.node_answers import NodeProbe
 from power.drivers.node_ssh import NodeSsh
-from power.drivers.port import Order, PowerDriver
+from power.drivers.port import Order
 
 POLL_S = 1.0
 IN_A_ROW = 3
@@ -21,14 +22,18 @@ IN_A_ROW = 3
 SPARE_S = 60
 OWN_CLOCK = "clock"
 
+GiveOrder = Callable[[Order, str], Awaitable[None]]
+"""Gives an order by one of the rung's ways, "" for standby. DeviceError: the device did not take it; any other
+OffpeakError: it was not let through."""
+
 
 @dataclass(frozen=True)
 class Parts:
-    """What a test is made with: the node by ssh, its ways to wake by the rung's names, and its meter if it has one."""
+    """What a test is made with: the node by ssh, what gives it orders, and its meter if it has one."""
 
     node: NodeSsh
     rung: Rung
-    wakers: Mapping[str, PowerDriver]
+    order: GiveOrder
     watts: Callable[[], Awaitable[float | None]] | None = None
 
 
@@ -63,10 +68,15 @@ async def prove_standby(
 ) -> StandbyProof:
     """Return what one suspend and one wake-up have shown; takes up to all the rung's patience. Raises no DeviceError.
 
-    The node must be drained: that no job runs there, the node itself checks too. Cancelled while the node sleeps, its
-    own alarm wakes it.
+    Raises what the order to suspend raises if it was not let through. That no job runs there, the node itself checks
+    too. Cancelled while the node sleeps, its own alarm wakes it.
     """
     return await _Trial(parts, clock, sleep).run()
+
+
+def dead_man_s(rung: Rung) -> int:
+    """Return after how long the node's own clock wakes it: after the test would have ended."""
+    return rung.enter_patience_s + len(rung.wake) * rung.wake_patience_s + SPARE_S
 
 
 class _Trial:
@@ -75,25 +85,24 @@ class _Trial:
         self._proof = StandbyProof(parts.node.node)
 
     async def run(self) -> StandbyProof:
-        node, rung = self._parts.node, self._parts.rung
-        dead_man_s = rung.enter_patience_s + len(rung.wake) * rung.wake_patience_s + SPARE_S
+        node = self._parts.node
         try:
             before = await node.probe()
             if not before.can_stand_by:
                 hint = "`cat /sys/power/mem_sleep` without deep: its firmware has no S3; leave out this rung"
                 raise NotSupported(f"{node.node}: offers no suspend to memory", hint=hint)
-            has_clock = await node.standby(dead_man_s)
+            await self._parts.order(Order.STANDBY, "")
         except DeviceError as trouble:
             return replace(self._proof, trouble=trouble)
         asked_at = self._clock()
-        if not has_clock:
+        if not before.wake_clock:
             self._note("it has no alarm clock: would nothing else wake it, it would sleep on")
         await self._watch_it_go()
         if self._proof.enter_s is None:
             return self._proof
         after = await self._wake_up()
-        if after is None and has_clock:
-            after = await self._alarm_rings(asked_at, dead_man_s)
+        if after is None and before.wake_clock:
+            after = await self._alarm_rings(asked_at)
         self._judge(before, after)
         return self._proof
 
@@ -130,14 +139,10 @@ class _Trial:
         """Try the rung's ways one after the other; the node's first answer, None if none of them woke it."""
         patience_s = self._parts.rung.wake_patience_s
         for way in self._parts.rung.wake:
-            waker = self._parts.wakers.get(way)
-            if waker is None:
-                self._note(f"{way}: it has none")
-                continue
             began = self._clock()
             try:
-                await waker.send(Order.ON)
-            except DeviceError as trouble:
+                await self._parts.order(Order.ON, way)
+            except OffpeakError as trouble:
                 self._note(f"{way}: {trouble}")
                 continue
             if after := await self._answer_until(began + patience_s):
@@ -146,8 +151,9 @@ class _Trial:
             self._note(f"{way}: did not wake it within {patience_s} s")
         return None
 
-    async def _alarm_rings(self, asked_at: float, dead_man_s: int) -> NodeProbe | None:
-        after = await self._answer_until(asked_at + dead_man_s + self._parts.rung.wake_patience_s)
+    async def _alarm_rings(self, asked_at: float) -> NodeProbe | None:
+        rung = self._parts.rung
+        after = await self._answer_until(asked_at + dead_man_s(rung) + rung.wake_patience_s)
         if after:
             self._proof = replace(self._proof, woken_by=OWN_CLOCK)
         return after

@@ -1,51 +1,101 @@
-"""A node's standby, tested on request: only where the scheduler says that the node is drained and free."""
+"""A node's standby, tested on request: through the door, so only where the scheduler says that the node is free."""
 
 import asyncio
-from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 
-from offpeak.errors import BadInventory, OffpeakError
-from offpeak.machines.inventory import Machine
+from offpeak.agent_settings import AgentSettings
+from offpeak.door.effect import Effect, Refusal
+from offpeak.door.journal import Journal
+from offpeak.errors import BadAnswer, BadInventory, OffpeakError
+from offpeak.machines.inventory import Inventory, Machine, Rung
+from offpeak.machines.node_sets import expand
 from plugin.slurm.node_in_use import node_in_use
 from power.drivers.node_ssh import NodeSsh
-from power.drivers.registry import wakers_of
+from power.drivers.port import Order
 from power.drivers.wire import Wire
+from power.effects import NodeOrders, Site, node_orders
+from power.interlocks.no_job_now import InUse
+from power.interlocks.sighting import ON, STANDBY, UNKNOWN, Sighting
 from power.meters.port import Meter
 from power.meters.registry import bmc_meter
-from power.standby import Parts, StandbyProof, prove_standby
-
-InUse = Callable[[str], str]
-"""Why a node is not free, "" if it is; raises where nobody can tell."""
+from power.standby import Parts, StandbyProof, dead_man_s, prove_standby
+from power.ways import Ways
 
 
-class NodeInUse(OffpeakError):
-    """A node holds a job, or may get one: nothing is done to it."""
+class NotLetThrough(OffpeakError):
+    """The door refused: nothing was done."""
 
 
-async def try_standby(machine: Machine, wire: Wire, *, in_use: InUse = node_in_use) -> StandbyProof:
+@dataclass(frozen=True)
+class Trial:
+    """What a test goes by: whose hands it is in ("admin NAME"), the settings of the door, and where it is written."""
+
+    inventory: Inventory
+    wire: Wire
+    settings: AgentSettings
+    journal: Journal
+    by: str
+    in_use: InUse = field(default=node_in_use)
+
+
+async def try_standby(machine: Machine, trial: Trial) -> StandbyProof:
     """Return what one suspend and one wake-up of the node have shown.
 
-    BadInventory if it has no such rung; NodeInUse, and nothing is sent, if it is not drained or a job is there;
-    whatever error the scheduler's adapter raises where it cannot tell.
+    BadInventory if it has no such rung; NotLetThrough, and nothing is sent, where a rule of the door refuses.
     """
     rung = machine.hardware.rung("standby")
     if rung is None or machine.ssh is None:
         missing = "standby" if rung is None else "ssh"
         hint = f"docs/how-to/standby.md shows what [hardware.{machine.hardware.name}] needs"
         raise BadInventory(f"{machine.node}: its hardware has no {missing}", hint=hint)
-    used = await asyncio.to_thread(in_use, machine.node)
-    if used:
-        hint = f"drain it and wait: scontrol update nodename={machine.node} state=drain reason=standby-test"
-        raise NodeInUse(f"{machine.node}: {used}; it was not touched", hint=hint)
-    wakers, meter = wakers_of(machine, rung.wake, wire), bmc_meter(machine, wire)
-    node = NodeSsh(machine, logins=wire.logins, timeout_s=wire.timeout_s)
+    wire = trial.wire
+    node, meter = NodeSsh(machine, logins=wire.logins, timeout_s=wire.timeout_s), bmc_meter(machine, wire)
+    machines = {each.node: each for each in trial.inventory.machines}
+    ways = Ways(machines, wire, dead_man_s=dead_man_s(rung))
     try:
-        return await prove_standby(Parts(node, rung, wakers, partial(_watts, meter) if meter else None))
+        seen = await _look_at(trial, ways)
+        site = Site(trial.inventory, ways, seen.get, wire.clock, in_use=trial.in_use)
+        orders = node_orders(trial.settings, site, trial.journal)
+
+        async def order(order: Order, way: str) -> None:
+            # It answers before it is told to sleep, and is told to wake once it has proven to sleep.
+            state = STANDBY if order is Order.ON else ON
+            seen[machine.node] = Sighting(state, wire.clock())
+            await _ordered(orders, _effect(machine, order, way, trial.by, rung))
+
+        return await prove_standby(Parts(node, rung, order, partial(_watts, meter) if meter else None))
     finally:
-        for each in wakers.values():
-            await each.close()
+        await ways.close()
         if meter:
             await meter.close()
+
+
+def _effect(machine: Machine, order: Order, way: str, by: str, rung: Rung) -> Effect:
+    inputs = (("way", way),) if way else (("alarm_s", dead_man_s(rung)),)
+    return Effect(machine.node, order, by, "test of its standby", inputs)
+
+
+async def _ordered(orders: NodeOrders, effect: Effect) -> None:
+    answer = await orders.order(effect)
+    if isinstance(answer, Refusal):
+        raise NotLetThrough(f"{answer.said}; it was not touched", hint=answer.hint)
+    if answer.result != "done":
+        raise BadAnswer(answer.said, hint=f"offpeak check {effect.subject}")
+
+
+async def _look_at(trial: Trial, ways: Ways) -> dict[str, Sighting]:
+    """Return the states of all nodes that may be touched: the door asks how many of them are on."""
+    nodes = expand(trial.settings.nodes) if trial.settings.nodes else ()
+    return dict(zip(nodes, await asyncio.gather(*(_seen(node, ways, trial.wire) for node in nodes)), strict=True))
+
+
+async def _seen(node: str, ways: Ways, wire: Wire) -> Sighting:
+    try:
+        observed = await ways.bmc_of(node).query()
+    except BadInventory:
+        return Sighting(UNKNOWN, wire.clock())
+    return Sighting(observed.state, observed.at_unix_s)
 
 
 async def _watts(meter: Meter) -> float | None:

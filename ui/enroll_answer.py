@@ -10,7 +10,6 @@ import typer
 
 from offpeak.errors import BadInput, BadInventory
 from offpeak.files import check_writable, read_bytes
-from offpeak.hardware_settings import HardwareSettings
 from offpeak.machines.found import Found
 from offpeak.machines.inventory import Inventory, Machine
 from offpeak.machines.inventory_file import read_inventory
@@ -19,6 +18,7 @@ from offpeak.machines.netbox import netbox_nodes
 from offpeak.machines.node_sets import expand, fold
 from offpeak.machines.racksdb import racksdb_nodes
 from offpeak.plural import counted
+from offpeak.settings import Settings
 from power.check.finding import alike, failed
 from power.drivers.wire import Wire
 from power.enrol import Probed, probe_all
@@ -36,9 +36,9 @@ class Request:
     from_netbox: Path | None
 
 
-def answer(settings: HardwareSettings, request: Request) -> None:
+def answer(settings: Settings, request: Request) -> None:
     """Enrol the nodes and say what came of it; exit 1 if a node could not be enrolled."""
-    path = settings.inventory
+    path, timeout_s = settings.hardware.inventory, settings.hardware.timeout_s
     check_writable(path, example="inventory.toml")
     if request.standby_test and not request.nodes:
         raise BadInput("--standby-test: name the nodes", hint="offpeak enroll n001 --standby-test; drain them first")
@@ -48,11 +48,11 @@ def answer(settings: HardwareSettings, request: Request) -> None:
     inventory = read_inventory(path)
     machines = _with_bmc(inventory, request.nodes)
     probed = asyncio.run(
-        probe_all(machines, Wire(timeout_s=settings.timeout_s), date=date.today().isoformat(), replace=request.replace)
+        probe_all(machines, Wire(timeout_s=timeout_s), date=date.today().isoformat(), replace=request.replace)
     )
     write_enrolled(path, {each.node: each.enrolled for each in probed if each.enrolled and not each.same})
     print_enrolled(probed)
-    tested = not request.standby_test or all_stand_by(path, request.nodes or "", timeout_s=settings.timeout_s)
+    tested = not request.standby_test or all_stand_by(settings, request.nodes or "")
     if not tested or any(each.trouble for each in probed):
         raise typer.Exit(1)
 

@@ -34,4 +34,4 @@ def enroll(
     # What answers loads pysnmp and pyghmi, which `offpeak --version` must not wait for.
     from ui.enroll_answer import Request, answer
 
-    answer(settings.hardware, Request(nodes, replace, standby_test, from_racksdb, from_netbox))
+    answer(settings, Request(nodes, replace, standby_test, from_racksdb, from_netbox))

@@ -2,26 +2,34 @@
 
 import asyncio
 from dataclasses import replace
+from getpass import getuser
 from pathlib import Path
 
 import typer
 
+from offpeak.door.effect import ADMIN
+from offpeak.door.memory_journal import MemoryJournal
 from offpeak.errors import OffpeakError
 from offpeak.machines.inventory import Machine
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.inventory_text import write_enrolled
 from offpeak.machines.node_sets import expand
+from offpeak.settings import Settings
 from power.drivers.port import Order
 from power.drivers.wire import Wire
 from power.standby import StandbyProof
-from power.standby_trial import try_standby
+from power.standby_trial import Trial, try_standby
 
 
-def all_stand_by(path: Path, nodes: str, *, timeout_s: float) -> bool:
+def all_stand_by(settings: Settings, nodes: str) -> bool:
     """Test the nodes one after the other, and stop at the first that does not come back; tells whether all passed."""
-    for machine in read_inventory(path).chosen(expand(nodes)):
+    path, journal = settings.hardware.inventory, MemoryJournal()
+    inventory = read_inventory(path)
+    for machine in inventory.chosen(expand(nodes)):
+        wire = Wire(timeout_s=settings.hardware.timeout_s)
+        trial = Trial(inventory, wire, settings.agent, journal, f"{ADMIN}{getuser()}")
         try:
-            proof = asyncio.run(_tried(machine, timeout_s))
+            proof = asyncio.run(_tried(machine, trial))
         except OffpeakError as problem:
             typer.echo(f"{problem}\n  hint: {problem.hint}")
             return False
@@ -33,12 +41,11 @@ def all_stand_by(path: Path, nodes: str, *, timeout_s: float) -> bool:
     return True
 
 
-async def _tried(machine: Machine, timeout_s: float) -> StandbyProof:
-    wire = Wire(timeout_s=timeout_s)
+async def _tried(machine: Machine, trial: Trial) -> StandbyProof:
     try:
-        return await try_standby(machine, wire)
+        return await try_standby(machine, trial)
     finally:
-        await wire.close()
+        await trial.wire.close()
 
 
 def _write(path: Path, machine: Machine, *, offered: bool) -> None:

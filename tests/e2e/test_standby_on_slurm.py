@@ -75,6 +75,7 @@ def site(tmp_path: Path, node: FakeNode, room: ServedRoom) -> Path:
     (tmp_path / "password").write_text("secret\n")
     file = tmp_path / "inventory.toml"
     plan = room.plan
+    (tmp_path / "offpeak.toml").write_text('[agent]\nmode = "advise"\nnodes = "node2"\nmin_on = 0\n')
     file.write_text(SITE.format(bmc_port=plan.bmc_port, ssh_port=node.port, bmc=plan.bmc_host, mac=MAC, via=node.via))
     return file
 
@@ -95,6 +96,9 @@ def test_only_a_drained_node_without_a_job_is_suspended(
     cluster: Cluster, node: FakeNode, room: ServedRoom, site: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["enroll", "node2", "--standby-test", "--inventory", str(site), "--device-timeout", "2s"]
+    assert run(command) == 1
+    assert "node2: is not ours to touch; it was not touched\n  hint: add it to nodes" in capsys.readouterr().out
+    command += ["--config", str(site.with_name("offpeak.toml"))]
 
     def refused_with(reason: str) -> None:
         assert run(command) == 1

@@ -14,15 +14,16 @@ from fake_node import ASLEEP_W, AWAKE_W, MAC, FakeNode, fake_node
 from local_server import reserved_ports
 from redfish_peer import SYSTEM, RedfishPeer, redfish_peer
 
-from offpeak.errors import AccessRefused, BadAnswer, NoAnswer, NotSupported
+from offpeak.errors import AccessRefused, BadAnswer, BadInventory, NoAnswer, NotSupported
 from offpeak.machines.credential import Credential
 from offpeak.machines.inventory import Hardware, Machine, Rung
 from power.drivers.logins import Logins
 from power.drivers.node_ssh import NodeSsh
-from power.drivers.port import PowerDriver
+from power.drivers.port import Order, PowerDriver
 from power.drivers.redfish import RedfishDriver
+from power.drivers.ssh import SshDriver
 from power.drivers.wake_on_lan import WakeOnLan
-from power.standby import Parts, StandbyProof, prove_standby
+from power.standby import GiveOrder, Parts, StandbyProof, dead_man_s, prove_standby
 
 SPEED = 40.0
 RUNG = Rung("standby", ("bmc", "wol"), enter_patience_s=100, wake_patience_s=40, ceiling_w=25.0)
@@ -60,9 +61,8 @@ class Bench:
                 spoil(node)
                 self._wire(node, bmc_wakes)
                 machine = self._machine(node)
-                parts = Parts(
-                    NodeSsh(machine, logins=Logins(), timeout_s=1.0), rung, self._wakers(machine), watts(node)
-                )
+                by_ssh = NodeSsh(machine, logins=Logins(), timeout_s=1.0)
+                parts = Parts(by_ssh, rung, self._orders(machine, rung), watts(node))
                 return await prove_standby(
                     parts, clock=lambda: time.monotonic() * SPEED, sleep=lambda s: asyncio.sleep(s / SPEED)
                 )
@@ -80,8 +80,20 @@ class Bench:
         hardware = Hardware("compute", "redfish", bmc, ssh=ssh, ssh_port=self.port, rungs=(RUNG,))
         return Machine("n001", hardware, bmc=self.bmc.url, ssh="127.0.0.1", mac=MAC, wol_via=node.via)
 
-    def _wakers(self, machine: Machine) -> dict[str, PowerDriver]:
-        return {"bmc": RedfishDriver(machine, logins=Logins(), timeout_s=1.0), "wol": WakeOnLan(machine)}
+    def _orders(self, machine: Machine, rung: Rung) -> GiveOrder:
+        async def order(order: Order, way: str) -> None:
+            await self._driver(machine, way, dead_man_s(rung)).send(order)
+
+        return order
+
+    def _driver(self, machine: Machine, way: str, alarm_s: int) -> PowerDriver:
+        if way == "bmc":
+            return RedfishDriver(machine, logins=Logins(), timeout_s=1.0)
+        if way == "wol":
+            return WakeOnLan(machine)
+        if way:
+            raise BadInventory("it has none")
+        return SshDriver(machine, logins=Logins(), timeout_s=1.0, dead_man_s=alarm_s)
 
 
 @pytest.fixture

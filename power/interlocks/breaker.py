@@ -1,0 +1,113 @@
+"""The circuit breaker: after many failures nothing is ordered, after a refused login nothing with that login.
+
+It closes when an order is done that was given after it opened: one that is tried after a pause, or one that an admin
+gives by hand, who has looked. A refused login is tried again by an admin only: accounts get locked.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from offpeak.door.effect import Effect, Outcome, Refusal
+from offpeak.door.history import Entry, History
+from offpeak.errors import AccessRefused
+
+REFUSED = AccessRefused.__name__
+BY_HAND = "if an order by hand is done, it closes: offpeak node NAME wake"
+
+
+@dataclass(frozen=True)
+class BreakerTerms:
+    """It opens after `failures` among the latest `orders`, and lets one order through every `pause_s` from then on."""
+
+    failures: int
+    orders: int
+    pause_s: float
+
+
+@dataclass(frozen=True)
+class BreakerState:
+    """Open since `opened_s` on the steady clock, None while closed; `latest` tells of each order whether it failed."""
+
+    latest: tuple[bool, ...] = ()
+    opened_s: float | None = None
+    said: str = ""
+
+
+def after(state: BreakerState, entry: Entry, terms: BreakerTerms) -> BreakerState:
+    """Return the state after an order has ended; one of which nobody knows the end changes nothing."""
+    outcome = entry.answer
+    if not isinstance(outcome, Outcome) or outcome.result == "interrupted":
+        return state
+    failed = outcome.result == "failed"
+    if state.opened_s is not None:
+        if entry.begun_s <= state.opened_s:
+            return state
+        return replace(state, opened_s=entry.ended_s, said=outcome.said) if failed else BreakerState()
+    latest = (*state.latest, failed)[-terms.orders :]
+    opens = sum(latest) >= terms.failures
+    return BreakerState(latest, entry.ended_s if opens else None, outcome.said if opens else "")
+
+
+@dataclass(frozen=True)
+class Needed:
+    """The logins that an order needs, by their names: to give it, and to ask the BMC who it is. None where none is."""
+
+    to_act: str | None = None
+    to_identify: str | None = None
+
+
+class Breaker:
+    """The breaker of a site."""
+
+    def __init__(
+        self, history: History, terms: BreakerTerms, needed: Callable[[Effect], Needed] = lambda _: Needed()
+    ) -> None:
+        self._history, self._terms, self._needed = history, terms, needed
+        self._state, self._refused, self._seen = BreakerState(), dict[str, Entry](), 0
+
+    def for_all(self, effect: Effect) -> Refusal | None:
+        """Refuse while it is open, but for an admin's order and one trial after the pause."""
+        self._catch_up()
+        opened_s, pause_s = self._state.opened_s, self._terms.pause_s
+        if opened_s is None or effect.by_admin:
+            return None
+        wait_s = opened_s + pause_s - self._history.now_s
+        if wait_s <= 0 and not self._on_trial(opened_s):
+            return None
+        when = f"one order is tried in {wait_s:,.0f} s" if wait_s > 0 else "one order is on trial"
+        said = f"{effect.subject}: too many orders failed, the last: {self._state.said}; {when}"
+        return Refusal("breaker", said, BY_HAND)
+
+    def for_login(self, effect: Effect) -> Refusal | None:
+        """Refuse what needs a login that a device has refused, but for an admin's order."""
+        self._catch_up()
+        needed = self._needed(effect)
+        name = next((name for name in (needed.to_act, needed.to_identify) if name in self._refused), None)
+        if name is None or effect.by_admin:
+            return None
+        answer = self._refused[name].answer
+        said = f"{effect.subject}: the login {name} was refused: {answer.said if answer else ''}"
+        return Refusal("refused_login", said, f"mend [credentials.{name}]; {BY_HAND}")
+
+    def _on_trial(self, opened_s: float) -> bool:
+        latest = self._history.within(self._terms.pause_s)
+        return any(entry.answer is None and entry.begun_s > opened_s for entry in latest)
+
+    def _catch_up(self) -> None:
+        for number, entry in self._history.ends_after(self._seen):
+            self._state = after(self._state, entry, self._terms)
+            self._note_login(entry)
+            self._seen = number
+
+    def _note_login(self, entry: Entry) -> None:
+        answer, needed = entry.answer, self._needed(entry.effect)
+        name = needed.to_act if isinstance(answer, Outcome) else needed.to_identify
+        if name is None or answer is None:
+            return
+        if answer.trouble == REFUSED:
+            self._refused[name] = entry
+        elif isinstance(answer, Outcome) and answer.result == "done" and self._came_after(entry, name):
+            del self._refused[name]
+
+    def _came_after(self, entry: Entry, login: str) -> bool:
+        return login in self._refused and entry.begun_s > self._refused[login].ended_s

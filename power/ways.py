@@ -1,0 +1,70 @@
+"""The drivers of a site's nodes, one for each way that an order can be given, made when it is first needed."""
+
+from collections.abc import Mapping
+
+from offpeak.door.effect import Effect
+from offpeak.errors import BadInventory
+from offpeak.machines.inventory import Machine
+from offpeak.suggest import did_you_mean
+from power.drivers.port import Order, PowerDriver
+from power.drivers.registry import WAKERS, wakers_of
+from power.drivers.wire import Wire
+from power.interlocks.breaker import Needed
+from power.interlocks.identity import BY_PACKET
+
+BY_BMC, BY_SSH = "bmc", "ssh"
+
+
+class Ways:
+    """Gives drivers; BadInventory where the inventory lacks what one needs. `machines` are the nodes by name.
+
+    A node in standby that nobody woke for `dead_man_s` wakes itself; half a day when not given.
+    """
+
+    def __init__(self, machines: Mapping[str, Machine], wire: Wire, *, dead_man_s: int | None = None) -> None:
+        self._machines, self._wire, self._dead_man_s = machines, wire, dead_man_s
+        self._drivers: dict[tuple[str, str], PowerDriver] = {}
+
+    def bmc_of(self, node: str) -> PowerDriver:
+        """Return the driver of a node's BMC."""
+        return self._driver(node, BY_BMC)
+
+    def for_effect(self, effect: Effect) -> PowerDriver:
+        """Return the driver that gives the order."""
+        return self._driver(effect.subject, way_of(effect))
+
+    def needed(self, effect: Effect) -> Needed:
+        """Return the names of the logins that the order needs."""
+        machine, way = self._machines.get(effect.subject), way_of(effect)
+        if machine is None or way == BY_PACKET:
+            return Needed()
+        ssh, bmc = machine.hardware.ssh, machine.hardware.credential
+        by_bmc = bmc.name if bmc else None
+        return Needed(ssh.name if ssh else None, by_bmc) if way == BY_SSH else Needed(by_bmc, by_bmc)
+
+    async def close(self) -> None:
+        """Log out everywhere. It may be used again afterwards."""
+        drivers, self._drivers = self._drivers, {}
+        for driver in drivers.values():
+            await driver.close()
+
+    def _driver(self, node: str, way: str) -> PowerDriver:
+        if (node, way) not in self._drivers:
+            if node not in self._machines:
+                raise BadInventory(f"there is no node {node}", hint=did_you_mean(node, self._machines))
+            self._drivers[node, way] = self._made(self._machines[node], way)
+        return self._drivers[node, way]
+
+    def _made(self, machine: Machine, way: str) -> PowerDriver:
+        if way in WAKERS:
+            return wakers_of(machine, (way,), self._wire)[way]
+        # asyncssh takes a while to import.
+        from power.drivers.ssh import DEAD_MAN_S, SshDriver
+
+        wire, dead_man_s = self._wire, self._dead_man_s or DEAD_MAN_S
+        return SshDriver(machine, logins=wire.logins, timeout_s=wire.timeout_s, dead_man_s=dead_man_s, now=wire.clock)
+
+
+def way_of(effect: Effect) -> str:
+    """Return how the order is given: a standby by the node itself, all else by the BMC unless the effect says how."""
+    return BY_SSH if effect.order == Order.STANDBY else effect.way or BY_BMC

@@ -1,0 +1,298 @@
+"""Caps at their bounds, and under any sequence of effects over any times: none is ever exceeded."""
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offpeak.door.door import Door, Limit
+from offpeak.door.effect import Effect, Outcome
+from offpeak.door.history import History
+from offpeak.door.hold import Hold
+from offpeak.door.memory_journal import MemoryJournal
+from offpeak.door.mode import Mode
+from offpeak.machines.credential import Credential
+from offpeak.machines.inventory import Hardware, Inventory, Machine, Pdu
+from offpeak.node_class_file import bundled_node_class
+from power.interlocks.counts import cycles_per_day, groups_of, just_ordered, per_hour, per_rack, per_sweep
+from power.interlocks.enough_on import EnoughOn
+from power.interlocks.ramp import Swing, ramps, swing_of_class
+from power.interlocks.sighting import Sighting
+
+OFF = Effect("n1", "soft_off", "offpeak", "idle")
+ON = replace(OFF, order="on")
+NODES = tuple(f"n{at}" for at in range(1, 7))
+
+
+@dataclass
+class Time:
+    now_s: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def went(history: History, *effects: Effect) -> None:
+    for effect in effects:
+        history.ended(history.begun(effect), Outcome("done", ""))
+
+
+def off(node: str) -> Effect:
+    return replace(OFF, subject=node)
+
+
+def on(node: str) -> Effect:
+    return replace(ON, subject=node)
+
+
+def test_a_sweep_and_an_hour_have_room_for_so_many() -> None:
+    time = Time()
+    history = History(time)
+    for limit in (per_sweep(history, 2), per_hour(history, 2)):
+        assert limit(OFF) is None
+    went(history, off("n1"), on("n2"), off("n3"))
+    for limit, rule in ((per_sweep(history, 2), "per_sweep"), (per_hour(history, 2), "per_hour")):
+        refusal = limit(off("n4"))
+        assert refusal is not None
+        assert refusal.rule == rule
+        assert limit(on("n4")) is None
+    history.begin_sweep()
+    assert per_sweep(history, 2)(off("n4")) is None
+    time.now_s = 3599.9
+    assert per_hour(history, 2)(off("n4")) is not None
+    time.now_s = 3600.0
+    assert per_hour(history, 2)(off("n4")) is None
+
+
+def test_a_node_goes_down_so_often_a_day() -> None:
+    time = Time()
+    history = History(time)
+    limit = cycles_per_day(history, 2)
+    went(history, OFF, ON, replace(OFF, order="standby"), ON)
+    refusal = limit(OFF)
+    assert refusal is not None
+    assert refusal.said == "n1: was told 2 times within a day to go down"
+    assert limit(ON) is None
+    assert limit(off("n2")) is None
+    time.now_s = 86_400.0
+    assert limit(OFF) is None
+
+
+def test_the_same_effect_twice_is_one_too_many() -> None:
+    time = Time()
+    history = History(time)
+    limit = just_ordered(history)
+    assert limit(OFF) is None
+    went(history, ON)
+    refusal = limit(OFF)
+    assert refusal is not None
+    assert refusal.said == "n1: was told on less than 30 s ago"
+    assert (limit(ON), limit(off("n2"))) == (None, None)
+    time.now_s = 30.0
+    assert limit(OFF) is None
+
+
+SITE = Inventory(
+    Path("inventory.toml"),
+    tuple(Machine(node, Hardware("compute"), rack="A" if node in NODES[:3] else None) for node in NODES),
+    (Pdu("pdu1", "h", "apc", Credential("pdu"), outlets=(("1", "n3"), ("2", "n4"))),),
+)
+
+
+def test_racks_and_pdus_are_told_few_things_a_minute() -> None:
+    assert groups_of(SITE)["n3"] == {"rack A", "PDU pdu1"}
+    time = Time()
+    history = History(time)
+    limit = per_rack(history, groups_of(SITE), 2)
+    went(history, on("n1"), off("n2"))
+    refusal = limit(on("n3"))
+    assert refusal is not None
+    assert refusal.said == "n3: 2 nodes of rack A were told something within a minute"
+    assert (limit(on("n4")), limit(on("n5")), limit(on("elsewhere"))) == (None, None, None)
+    time.now_s = 60.0
+    assert limit(on("n3")) is None
+
+
+SWINGS = {"n1": Swing(300, 100), "n2": Swing(300, 100), "n3": Swing(200, 100)}
+
+
+def test_the_draw_rises_and_falls_by_no_more() -> None:
+    time = Time()
+    history = History(time)
+    limit = ramps(history, SWINGS.get, sleep_w=200, wake_w=500)
+    went(history, on("n1"))
+    assert limit(on("n3")) is None
+    refusal = limit(on("n2"))
+    assert refusal is not None
+    assert refusal.said == "n2: the draw would rise by more than 500 W within a minute"
+    went(history, off("n1"), off("n2"))
+    assert limit(off("n3")) is not None
+    time.now_s = 60.0
+    assert (limit(on("n2")), limit(off("n3"))) == (None, None)
+
+
+def test_a_node_of_which_nobody_knows_the_draw_waits_where_the_draw_is_bound() -> None:
+    limit = ramps(History(), SWINGS.get, sleep_w=200, wake_w=None)
+    refusal = limit(off("n9"))
+    assert refusal is not None
+    assert (refusal.rule, refusal.hint) == ("sleep_ramp", "add node_class to its [hardware]")
+    assert limit(on("n9")) is None
+
+
+def test_a_node_that_is_too_large_for_the_bound_is_said() -> None:
+    refusal = ramps(History(), SWINGS.get, sleep_w=None, wake_w=250)(on("n1"))
+    assert refusal is not None
+    assert refusal.hint.startswith("one such node alone: raise wake_ramp")
+
+
+def test_a_class_tells_what_waking_one_draws() -> None:
+    server = bundled_node_class("server")
+    swing = swing_of_class(server)
+    assert swing.fall_w == server.idle_w
+    assert swing.rise_w >= server.idle_w
+
+
+class Seen:
+    """Nodes as they are seen, and who holds them."""
+
+    def __init__(self, **states: str) -> None:
+        self.sightings = {node: Sighting(state, 1000.0) for node, state in states.items()}
+        self.holds: dict[str, Hold] = {}
+        self.enough = EnoughOn(tuple(states), self.sightings.get, self.holds.get, lambda: 1000.0, 60.0)
+
+
+def test_so_many_stay_on() -> None:
+    seen, time = Seen(n1="on", n2="on", n3="on", n4="off", n5="booting", n6="unknown"), Time()
+    history = History(time)
+    limit = seen.enough.min_on(history, 2)
+    assert limit(off("n1")) is None
+    seen.holds["n2"] = Hold("ada", "")
+    refusal = limit(off("n1"))
+    assert refusal is not None
+    assert refusal.said == "n1: 1 nodes would be left on, 2 have to be"
+    assert limit(on("n4")) is None
+    seen.holds.clear()
+    seen.sightings["n2"] = Sighting("on", 900.0)
+    assert limit(off("n1")) is not None
+    seen.sightings["n2"] = Sighting("on", 1000.0)
+    # It is still seen on, but was told to go down.
+    went(history, off("n3"))
+    assert limit(off("n1")) is not None
+    time.now_s = 3600.0
+    assert limit(off("n1")) is None
+    assert Seen().enough.min_on(history, 0)(OFF) is None
+
+
+def test_nothing_sleeps_while_too_many_are_out_of_sight() -> None:
+    seen = Seen(n1="on", n2="on", n3="on", n4="unknown")
+    limit = seen.enough.not_too_many_unknown(25)
+    assert limit(off("n1")) is None
+    del seen.sightings["n3"]
+    refusal = limit(off("n1"))
+    assert refusal is not None
+    assert refusal.said == "n1: the state of 2 of 4 nodes is not known"
+    assert limit(on("n1")) is None
+
+
+@dataclass
+class World:
+    """A door with every cap on, nodes that do what they are told after a while, and clocks that may be set."""
+
+    steady: Time = field(default_factory=Time)
+    wall: Time = field(default_factory=lambda: Time(1e9))
+    journal: MemoryJournal = field(default_factory=MemoryJournal)
+    told: list[tuple[float, str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        """Start the program, anew."""
+        self.history = History.of(self.journal, self.wall(), self.steady)
+        limits: list[tuple[str, Limit]] = [
+            ("sweep", per_sweep(self.history, 3)),
+            ("hour", per_hour(self.history, 4)),
+            ("cycles", cycles_per_day(self.history, 2)),
+            ("just", just_ordered(self.history)),
+            ("rack", per_rack(self.history, groups_of(SITE), 2)),
+            ("ramp", ramps(self.history, lambda _: Swing(300, 100), sleep_w=250, wake_w=700)),
+        ]
+        self.door = Door(
+            Mode.ACTIVE, journal=self.journal, clock=self.wall, limits=limits, history=self.history, patience_s=5
+        )
+
+    async def order(self, effect: Effect) -> None:
+        async def act() -> str:
+            self.told.append((self.steady(), effect.subject, effect.order))
+            await asyncio.sleep(0)
+            return ""
+
+        await self.door.let_through(effect, act)
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("orders"), st.lists(st.tuples(st.sampled_from(NODES), st.booleans()), max_size=8)),
+        st.tuples(st.just("wait"), st.sampled_from([1.0, 29.0, 31.0, 59.0, 61.0, 1800.0, 40_000.0])),
+        st.tuples(st.just("set_back"), st.sampled_from([1.0, 3600.0, 100_000.0])),
+        st.tuples(st.just("restart"), st.none()),
+    ),
+    max_size=30,
+)
+
+
+@given(steps=STEPS)
+def test_no_cap_is_ever_exceeded(steps: list[tuple[str, object]]) -> None:
+    world = World()
+
+    async def run() -> None:
+        for kind, what in steps:
+            if kind == "orders":
+                effects = [on(node) if wakes else off(node) for node, wakes in what]  # type: ignore[attr-defined]
+                await asyncio.gather(*map(world.order, effects))
+            elif kind == "wait":
+                world.steady.now_s += what  # type: ignore[operator]
+                world.wall.now_s += what  # type: ignore[operator]
+            elif kind == "set_back":
+                world.wall.now_s -= what  # type: ignore[operator]
+            else:
+                world.start()
+
+    asyncio.run(run())
+    downs = [(at_s, node) for at_s, node, order in world.told if order != "on"]
+    _at_most(4, downs, 3600)
+    _at_most(2, downs, 60)
+    _at_most(2, [each for each in world.told if each[2] == "on"], 60)
+    for node in NODES:
+        _at_most(2, [each for each in downs if each[1] == node], 86_400)
+    for group in ("rack A", "PDU pdu1"):
+        _at_most(2, [each for each in world.told if group in groups_of(SITE)[each[1]]], 60)
+
+
+def _at_most(most: int, events: list[tuple[float, ...]] | list[tuple[float, str]], window_s: float) -> None:  # type: ignore[type-arg]
+    for first in events:
+        assert sum(first[0] <= each[0] < first[0] + window_s for each in events) <= most
+
+
+def test_a_restart_widens_no_bound() -> None:
+    world = World()
+    asyncio.run(world.order(off("n1")))
+    asyncio.run(world.order(off("n4")))
+    world.start()
+    asyncio.run(world.order(off("n5")))
+    assert [node for _, node, _ in world.told] == ["n1", "n4"]
+
+
+@pytest.mark.parametrize("back_s", [0.0, 3600.0, 1e6])
+def test_a_clock_set_back_widens_no_bound(back_s: float) -> None:
+    world = World()
+    for node in ("n1", "n4"):
+        asyncio.run(world.order(off(node)))
+    world.wall.now_s -= back_s
+    asyncio.run(world.order(off("n5")))
+    world.start()
+    asyncio.run(world.order(off("n6")))
+    assert len(world.told) == 2

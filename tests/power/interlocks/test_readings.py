@@ -1,0 +1,82 @@
+"""Rules that read something now: the scheduler's word, and who answers at the BMC's address."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from offpeak.door.door import Rule
+from offpeak.door.effect import Effect, Refusal
+from offpeak.errors import WrongDevice
+from offpeak.machines.inventory import Enrolled, Hardware, Machine
+from plugin.slurm.ask import SlurmIsSilent
+from power.interlocks.identity import identity
+from power.interlocks.no_job_now import no_job_now
+
+OFF = Effect("n1", "soft_off", "offpeak", "idle")
+ON = replace(OFF, order="on")
+DOWN = ("standby", "soft_off", "hard_off")
+
+
+def asked(rule: Rule, effect: Effect) -> Refusal | None:
+    return asyncio.run(_asked(rule, effect))
+
+
+async def _asked(rule: Rule, effect: Effect) -> Refusal | None:
+    return await rule(effect)
+
+
+@pytest.mark.parametrize("order", DOWN)
+def test_a_node_with_a_job_keeps_its_power(order: str) -> None:
+    refusal = asked(no_job_now(lambda node: f"runs 7 on {node}"), replace(OFF, order=order))
+    assert refusal is not None
+    assert (refusal.rule, refusal.said) == ("no_job_now", "n1: runs 7 on n1")
+    assert refusal.hint.startswith("drain it and wait: scontrol update nodename=n1 state=drain")
+    assert asked(no_job_now(lambda _: ""), replace(OFF, order=order)) is None
+
+
+def test_a_wake_needs_no_word_of_the_scheduler() -> None:
+    def silent(_node: str) -> str:
+        raise SlurmIsSilent("squeue: no answer")
+
+    assert asked(no_job_now(silent), ON) is None
+    with pytest.raises(SlurmIsSilent):
+        asked(no_job_now(silent), OFF)
+
+
+class Bmc:
+    """Says who it is, and counts how often it was asked."""
+
+    name = "bmc1"
+
+    def __init__(self, who: str | None) -> None:
+        self.who, self.times = who, 0
+
+    async def identity(self) -> str | None:
+        self.times += 1
+        return self.who
+
+
+def rule_of(bmc: Bmc, enrolled: str | None) -> Rule:
+    known = None if enrolled is None else Enrolled(enrolled, (), "2026-11-21")
+    machine = Machine("n1", Hardware("compute"), enrolled=known)
+    return identity(lambda _node: machine, lambda _node: bmc)  # type: ignore[arg-type,return-value]
+
+
+@pytest.mark.parametrize("effect", [ON, *(replace(OFF, order=order) for order in DOWN)])
+def test_the_bmc_is_the_one_that_was_enrolled(effect: Effect) -> None:
+    assert asked(rule_of(Bmc("a"), "a"), effect) is None
+    for who in ("b", None):
+        with pytest.raises(WrongDevice):
+            asked(rule_of(Bmc(who), "a"), effect)
+    refusal = asked(rule_of(Bmc("a"), None), effect)
+    assert refusal == Refusal("identity", "n1: nobody has enrolled its BMC", "offpeak enroll n1")
+
+
+def test_a_packet_wakes_where_the_bmc_is_dead() -> None:
+    bmc = Bmc(None)
+    assert asked(rule_of(bmc, "a"), replace(ON, inputs=(("way", "wol"),))) is None
+    assert bmc.times == 0
+    assert asked(rule_of(bmc, None), replace(ON, inputs=(("way", "wol"),))) is not None
+    with pytest.raises(WrongDevice):
+        asked(rule_of(bmc, "a"), replace(OFF, inputs=(("way", "wol"),)))
