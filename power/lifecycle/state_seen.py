@@ -1,0 +1,79 @@
+"""Which state a look shows: what the BMC says, beside what was ordered, what the node answers, and what it draws."""
+
+from power.drivers.port import Order, PowerState
+from power.lifecycle.events import Looked
+from power.lifecycle.life import NodeLife, NodeState, Word
+from power.lifecycle.terms import Terms
+
+IN_A_ROW = 3
+"""So many looks one after the other a node must be silent, and below its ceiling, to be taken as in standby."""
+
+RUNS_A_JOB = "the BMC says that it is off, the scheduler that a job runs there"
+ANSWERS = "the BMC says that it is off, but the node answers"
+DRAWS = "the BMC says that it is off, but it draws more than in standby"
+NO_EVIDENCE = "neither by ssh nor by its power can be told whether it is in standby"
+
+
+def state_seen(life: NodeLife, look: Looked, terms: Terms) -> tuple[NodeState, str]:
+    """Return the state, and the trouble where it is UNKNOWN: also where two who must know contradict each other."""
+    if look.power is PowerState.UNKNOWN:
+        return NodeState.UNKNOWN, str(look.trouble or "no answer")
+    if look.power is PowerState.OFF and (look.answers or life.word is Word.BUSY):
+        return NodeState.UNKNOWN, ANSWERS if look.answers else RUNS_A_JOB
+    if _may_stand_by(life):
+        return _in_standby(life, look, terms)
+    return (NodeState.OFF if look.power is PowerState.OFF else _when_on(life, look)), ""
+
+
+def silent_in_row(life: NodeLife, look: Looked, terms: Terms) -> int:
+    """Return how many looks in a row, with this one, have shown nothing but standby."""
+    silent = look.answers is False and _draws_little(look, terms) is not False
+    return min(life.seen.silent_in_row + 1, IN_A_ROW) if silent else 0
+
+
+def _may_stand_by(life: NodeLife) -> bool:
+    return life.seen.known is NodeState.STANDBY or (life.sent is not None and life.sent.order is Order.STANDBY)
+
+
+def _in_standby(life: NodeLife, look: Looked, terms: Terms) -> tuple[NodeState, str]:
+    slept, little = life.seen.known is NodeState.STANDBY, _draws_little(look, terms)
+    if look.answers:
+        return _when_on(life, look), ""
+    if little is False:
+        return _restless(life, look)
+    if look.power is PowerState.OFF or silent_in_row(life, look, terms) >= IN_A_ROW:
+        return NodeState.STANDBY, ""
+    if not slept:
+        return _when_on(life, look), ""
+    return (NodeState.UNKNOWN, NO_EVIDENCE) if little is None and look.answers is None else (NodeState.STANDBY, "")
+
+
+def _restless(life: NodeLife, look: Looked) -> tuple[NodeState, str]:
+    """Return the state of a node that is silent and draws too much for standby."""
+    if life.seen.known is NodeState.STANDBY:
+        return NodeState.BOOTING, ""
+    if look.power is PowerState.OFF and life.effort.course is None:
+        return NodeState.UNKNOWN, DRAWS
+    return _when_on(life, look), ""
+
+
+def _when_on(life: NodeLife, look: Looked) -> NodeState:
+    course = life.effort.course
+    if course is not None and course.order is not Order.ON:
+        return NodeState.GOING_DOWN
+    comes = course is not None or life.word is Word.BOOTS
+    return NodeState.BOOTING if comes and not _is_up(life, look) else NodeState.ON
+
+
+def _is_up(life: NodeLife, look: Looked) -> bool:
+    if look.answers is not None:
+        return look.answers
+    return life.word not in (Word.BOOTS, Word.DOWN)
+
+
+def _draws_little(look: Looked, terms: Terms) -> bool | None:
+    """Whether it draws no more than in standby, None if that cannot be told."""
+    rung = terms.hardware.rung("standby")
+    if look.watts is None or rung is None or rung.ceiling_w is None:
+        return None
+    return look.watts <= rung.ceiling_w

@@ -1,0 +1,102 @@
+"""One node's life, walked through by hand: what is seen and ordered is told, time passes when it is said."""
+
+import random
+from dataclasses import dataclass, field
+
+from offpeak.door.effect import Outcome, Refusal
+from offpeak.errors import DeviceError, NoAnswer
+from offpeak.machines.inventory import Hardware, Rung
+from power.drivers.port import Observed, Order, PowerState
+from power.lifecycle.due import Due, due, stands_in_the_way
+from power.lifecycle.events import Event, Held, Looked, Ordered, Passed, Released, Said, Wished
+from power.lifecycle.life import US, Hold, NodeLife, Now, Wish, Word
+from power.lifecycle.step import step
+from power.lifecycle.terms import Conduct, Terms
+
+STANDBY = Rung("standby", ("bmc", "wol"), enter_patience_s=60, wake_patience_s=60, ceiling_w=25.0)
+SOFT_OFF = Rung("soft_off", ("bmc", "wol"), enter_patience_s=600, wake_patience_s=600)
+HARD_OFF = Rung("hard_off", ("bmc",), enter_patience_s=30, wake_patience_s=600)
+SERVER = Hardware("server", "ipmi", rungs=(STANDBY, SOFT_OFF, HARD_OFF))
+DONE = Outcome("done")
+
+
+def terms_of(hardware: Hardware = SERVER, **conduct: float) -> Terms:
+    """Return terms whose pauses are always of the same length."""
+    return Terms(hardware, _Even(), conduct=Conduct(**conduct))  # type: ignore[arg-type]
+
+
+class _Even(random.Random):
+    def random(self) -> float:
+        return 0.5
+
+
+@dataclass
+class Walk:
+    """A life and the two clocks; what happens is a method."""
+
+    terms: Terms = field(default_factory=terms_of)
+    life: NodeLife = field(default_factory=lambda: NodeLife("n1"))
+    monotonic_s: float = 1000.0
+    unix_s: float = 1.8e9
+
+    @property
+    def now(self) -> Now:
+        return Now(self.monotonic_s, self.unix_s)
+
+    @property
+    def state(self) -> str:
+        return str(self.life.seen.state)
+
+    @property
+    def due(self) -> Due | None:
+        return due(self.life, self.now, self.terms)
+
+    @property
+    def order(self) -> tuple[str, str] | None:
+        """What is due: the order and its way."""
+        found = self.due
+        return None if found is None else (str(found.order), found.way)
+
+    @property
+    def blocked(self) -> str:
+        return stands_in_the_way(self.life, self.now)
+
+    def happens(self, event: Event) -> "Walk":
+        self.life = step(self.life, event, self.now, self.terms)
+        return self
+
+    def passes(self, seconds: float) -> "Walk":
+        self.monotonic_s += seconds
+        self.unix_s += seconds
+        return self.happens(Passed())
+
+    def seen(self, power: str, *, answers: bool | None = None, watts: float | None = None) -> "Walk":
+        return self.happens(Looked(Observed(PowerState(power), self.unix_s), answers, watts)).happens(Passed())
+
+    def unseen(self, trouble: DeviceError | None = None) -> "Walk":
+        trouble = trouble or NoAnswer("n1: no answer")
+        return self.happens(Looked(Observed(PowerState.UNKNOWN, self.unix_s, trouble))).happens(Passed())
+
+    def wished(self, order: str | None, by: str = US, why: str = "idle") -> "Walk":
+        return self.happens(Wished(Wish(Order(order), by, self.unix_s, why) if order else None))
+
+    def said(self, word: str | None) -> "Walk":
+        return self.happens(Said(Word(word) if word else None))
+
+    def ordered(self, answer: Outcome | Refusal = DONE) -> "Walk":
+        """Give what is due to a door that answers so."""
+        found = self.due
+        assert found is not None, self.blocked
+        return self.happens(Ordered(found.order, found.way, found.by, answer))
+
+    def held(self, owner: str, until_unix_s: float | None = None) -> "Walk":
+        return self.happens(Held(Hold(owner, "repair", until_unix_s)))
+
+    def released(self) -> "Walk":
+        return self.happens(Released())
+
+
+def asleep(**conduct: float) -> Walk:
+    """Return a node that was sent off and went."""
+    walk = Walk(terms_of(**conduct)).seen("on").wished("soft_off").ordered()
+    return walk.passes(90).seen("off")

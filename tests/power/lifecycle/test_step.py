@@ -1,0 +1,271 @@
+"""The state machine by hand: what is due, what is waited for, and when it is given up."""
+
+import pytest
+from walked_life import SERVER, Walk, asleep, terms_of
+
+from offpeak.door.effect import Outcome, Refusal
+from offpeak.errors import AccessRefused
+from offpeak.machines.inventory import Hardware, Rung
+from power.lifecycle.life import Effort, Took
+
+FAILED = Outcome("failed", "no answer")
+CAP = Refusal("cap per hour", "10 of 10 used")
+
+
+def test_what_nobody_wants_is_not_done() -> None:
+    walk = Walk()
+    assert (walk.state, walk.order) == ("unknown", None)
+    walk.seen("on").passes(9999).seen("off").seen("on")
+    assert (walk.order, walk.blocked) == (None, "nothing is wanted of it")
+
+
+def test_to_sleep_and_back() -> None:
+    walk = Walk().seen("on").wished("soft_off")
+    assert walk.order == ("soft_off", "")
+    walk.ordered().seen("on")
+    assert (walk.state, walk.order) == ("going down", None)
+    walk.passes(90).seen("off")
+    assert (walk.state, walk.life.seen.by, walk.order) == ("off", "offpeak", None)
+    assert walk.life.effort == Effort()
+    walk.wished("on", why="job 7")
+    assert walk.order == ("on", "bmc")
+    walk.ordered().passes(60).said("down").seen("on")
+    assert walk.state == "booting"
+    walk.passes(120).said("up").seen("on")
+    assert (walk.state, walk.life.took) == ("on", Took("boot", 180))
+
+
+def test_who_did_it_and_since_when() -> None:
+    walk = Walk().seen("on").wished("soft_off", by="admin jo")
+    walk.ordered().passes(90)
+    walk.seen("off")
+    assert (walk.life.seen.by, walk.life.seen.since_unix_s) == ("admin jo", walk.unix_s)
+
+
+def test_an_unknown_state_is_never_acted_on() -> None:
+    walk = Walk().seen("on").wished("soft_off").unseen()
+    assert (walk.order, walk.blocked) == (None, "its state is not known: n1: no answer")
+    assert walk.seen("on").order == ("soft_off", "")
+
+
+def test_never_down_with_a_job() -> None:
+    walk = Walk().seen("on").said("busy").wished("soft_off")
+    assert (walk.order, walk.blocked) == (None, "a job runs there")
+    assert walk.said("drained").order == ("soft_off", "")
+
+
+def test_a_bmc_that_says_off_while_a_job_runs_is_not_believed() -> None:
+    walk = Walk().seen("on").said("busy").wished("on").seen("off")
+    assert (walk.state, walk.order) == ("unknown", None)
+    assert "the scheduler that a job runs there" in walk.blocked
+    assert walk.seen("on").state == "on"
+    assert walk.life.surprises == ()
+
+
+def test_a_bmc_that_says_off_while_the_node_answers_is_not_believed() -> None:
+    assert Walk().seen("on").wished("on").seen("off", answers=True).state == "unknown"
+
+
+def test_an_on_is_sent_once_more_and_then_the_other_way() -> None:
+    walk = asleep().wished("on").ordered()
+    assert walk.passes(299).seen("off").order is None
+    assert walk.passes(1).seen("off").order == ("on", "bmc")
+    walk.ordered().passes(400).seen("off")
+    assert walk.order is None
+    assert walk.passes(200).seen("off").order == ("on", "wol")
+    walk.ordered().passes(50).seen("on")
+    assert (walk.state, walk.life.effort) == ("on", Effort())
+
+
+def test_a_boot_that_needed_two_orders_teaches_nothing() -> None:
+    walk = asleep()
+    took = walk.life.took
+    walk.wished("on").ordered().passes(300).seen("off").ordered().passes(50).seen("on")
+    assert walk.life.took is took
+
+
+def failed_once(walk: Walk) -> Walk:
+    while walk.order:
+        walk.ordered().passes(601).seen(walk.state if walk.state in ("on", "off") else "on")
+    return walk
+
+
+def test_a_node_that_never_boots_is_handed_over_for_good() -> None:
+    walk = asleep().wished("on")
+    for pause_s in (60, 120):
+        failed_once(walk)
+        assert walk.life.fault is None
+        assert walk.passes(pause_s - 1).order is None
+        assert walk.passes(1).order == ("on", "bmc")
+    failed_once(walk)
+    assert walk.life.fault is not None
+    assert (walk.life.fault.what, walk.life.fault.ours) == ("does not come up", False)
+    assert "release" in walk.life.fault.hint
+    assert walk.passes(1e6).seen("off").order is None
+    assert walk.released().order == ("on", "bmc")
+
+
+def test_it_comes_up_by_itself_after_all_and_the_fault_is_over() -> None:
+    walk = asleep(tries=1).wished("on")
+    failed_once(walk)
+    assert walk.life.fault is not None
+    walk.passes(60).seen("on")
+    assert (walk.life.fault, walk.life.seen.by, walk.life.surprises) == (None, "offpeak", ())
+
+
+def test_a_fault_that_was_ours_is_tried_again() -> None:
+    walk = asleep(tries=1).wished("on")
+    walk.ordered(FAILED)
+    assert walk.order == ("on", "wol")
+    walk.ordered(FAILED)
+    assert walk.life.fault is not None
+    assert (walk.life.fault.what, walk.life.fault.ours) == ("takes no orders", True)
+    assert walk.passes(3599).seen("off").order is None
+    assert walk.passes(1).seen("off").order == ("on", "bmc")
+
+
+def test_an_order_whose_answer_was_lost_may_have_been_followed() -> None:
+    walk = Walk().seen("on").wished("soft_off").ordered(FAILED).passes(30).seen("off")
+    assert (walk.state, walk.life.seen.by, walk.life.surprises) == ("off", "offpeak", ())
+
+
+def test_a_hold_wins_over_all_but_its_owner() -> None:
+    walk = Walk().seen("on").wished("soft_off").held("admin jo", until_unix_s=1.8e9 + 100)
+    assert (walk.order, walk.blocked) == (None, "held by admin jo: repair")
+    assert walk.wished("soft_off", by="admin al").order is None
+    assert walk.wished("soft_off", by="admin jo").order == ("soft_off", "")
+    assert walk.wished("soft_off").order is None
+    assert walk.passes(100).order == ("soft_off", "")
+
+
+def test_a_fault_of_ours_is_not_tried_over_a_hold() -> None:
+    walk = asleep(tries=1).wished("on").ordered(FAILED).ordered(FAILED).held("admin jo")
+    assert walk.passes(7200).seen("off").order is None
+
+
+def test_what_the_door_refuses_is_asked_again_with_growing_pauses() -> None:
+    walk = Walk().seen("on").wished("soft_off")
+    for pause_s in (30, 60, 120):
+        walk.ordered(CAP)
+        assert walk.blocked == "the door refused it (cap per hour): 10 of 10 used"
+        assert walk.passes(pause_s - 1).order is None
+        assert walk.passes(1).order == ("soft_off", "")
+    assert walk.life.effort.tries == 0
+
+
+def test_a_wake_that_the_door_refuses_is_asked_again_soon() -> None:
+    walk = asleep().wished("on")
+    for _ in range(5):
+        walk.ordered(CAP)
+        assert walk.passes(30).order == ("on", "bmc")
+
+
+def test_soft_off_that_is_not_followed_never_cuts_power_unless_allowed() -> None:
+    walk = Walk().seen("on").wished("soft_off").ordered().passes(600).seen("on")
+    assert (walk.order, walk.life.effort.tries) == (None, 1)
+    walk = Walk(terms_of(cut_power=True)).seen("on").wished("soft_off").ordered().passes(600).seen("on")
+    assert walk.order == ("hard_off", "")
+    without = Hardware("plain", rungs=tuple(rung for rung in SERVER.rungs if rung.name != "hard_off"))
+    walk = Walk(terms_of(without, cut_power=True)).seen("on").wished("soft_off").ordered().passes(600).seen("on")
+    assert (walk.order, walk.life.effort.tries) == (None, 1)
+
+
+def test_power_is_not_cut_because_a_bmc_was_silent() -> None:
+    walk = Walk(terms_of(cut_power=True)).seen("on").wished("soft_off").ordered().unseen().passes(600)
+    assert (walk.life.effort.step, walk.life.effort.tries) == (0, 1)
+    walk = Walk(terms_of(cut_power=True)).seen("on").wished("soft_off").ordered(FAILED)
+    assert (walk.order, walk.life.effort.tries) == (None, 1)
+
+
+def test_a_wish_that_changes_while_it_shuts_down_waits_for_that() -> None:
+    walk = Walk().seen("on").wished("soft_off").ordered().seen("on").wished("on")
+    assert walk.order is None
+    assert walk.passes(90).seen("off").order == ("on", "bmc")
+
+
+def test_a_shutdown_that_nobody_wants_any_more_and_that_hangs_is_no_failure() -> None:
+    walk = Walk().seen("on").wished("soft_off").ordered().wished("on").passes(600).seen("on")
+    assert (walk.state, walk.life.effort) == ("on", Effort())
+
+
+def test_a_missing_rung_is_no_way_down() -> None:
+    walk = Walk(terms_of(Hardware("bare", rungs=(Rung("hard_off", ("bmc",), 10, 10),)))).seen("on").wished("soft_off")
+    assert walk.order is None
+
+
+def test_somebody_else_switches_it() -> None:
+    walk = asleep().passes(500).seen("on")
+    assert (walk.life.seen.by, walk.order) == ("unknown", None)
+    assert walk.blocked == "somebody else changed it: hands off for a while"
+    assert walk.passes(1799).order is None
+    assert walk.passes(1).order == ("soft_off", "")
+
+
+def test_an_admin_may_order_what_somebody_else_changed() -> None:
+    walk = asleep().passes(500).seen("on").wished("soft_off", by="admin jo")
+    assert walk.order == ("soft_off", "")
+
+
+def test_flapping_is_a_fault() -> None:
+    walk = Walk().seen("on")
+    for power in ("off", "on", "off"):
+        assert walk.life.fault is None
+        walk.passes(60).seen(power)
+    assert walk.life.fault is not None
+    assert (walk.life.fault.what, walk.life.fault.ours) == ("changes by itself", False)
+    assert walk.wished("on").passes(9999).seen("off").order is None
+    assert walk.released().life.fault is None
+
+
+def test_rare_surprises_are_no_flapping() -> None:
+    walk = Walk().seen("on")
+    for power in ("off", "on", "off", "on"):
+        walk.passes(1801).seen(power)
+    assert walk.life.fault is None
+
+
+def test_silence_in_between_is_no_change() -> None:
+    walk = Walk().seen("on").passes(60).unseen().passes(60).seen("on")
+    assert walk.life.surprises == ()
+
+
+def test_the_scheduler_boots_it() -> None:
+    walk = asleep().said("boots").seen("on")
+    assert (walk.state, walk.life.seen.by, walk.life.surprises) == ("booting", "scheduler", ())
+    walk.said("up").seen("on")
+    assert (walk.state, walk.life.seen.by, walk.life.surprises) == ("on", "scheduler", ())
+
+
+def test_a_node_that_nobody_sees_for_long_is_a_fault_until_it_is_seen() -> None:
+    walk = Walk().seen("on").unseen().passes(899)
+    assert walk.life.fault is None
+    walk.passes(1)
+    assert walk.life.fault is not None
+    assert (walk.life.fault.what, walk.life.fault.ours) == ("cannot be seen", True)
+    assert walk.seen("on").life.fault is None
+
+
+def test_a_refused_login_is_handed_over_at_once() -> None:
+    walk = Walk().seen("on").unseen(AccessRefused("n1: login refused", hint="mend it"))
+    assert walk.life.fault is not None
+    assert (walk.life.fault.what, walk.life.fault.hint, walk.life.fault.ours) == ("lets nobody in", "mend it", False)
+    assert walk.seen("on").life.fault is None
+
+
+@pytest.mark.parametrize("back_s", [3600.0, -3600.0])
+def test_a_clock_that_jumps_neither_fires_nor_starves(back_s: float) -> None:
+    walk = asleep().wished("on").ordered()
+    walk.unix_s -= back_s
+    assert walk.passes(299).seen("off").order is None
+    assert walk.passes(1).seen("off").order == ("on", "bmc")
+    walk = asleep().wished("on").ordered()
+    walk.unix_s -= back_s
+    walk.passes(100).seen("on")
+    assert walk.life.took is not None
+    assert walk.life.took.seconds == 100
+
+
+def test_a_hold_lasts_no_shorter_when_the_clock_is_set_back() -> None:
+    walk = Walk().seen("on").wished("soft_off").held("admin jo", until_unix_s=1.8e9 + 100)
+    walk.unix_s -= 3600
+    assert walk.passes(101).order is None
