@@ -3,18 +3,23 @@
 from dataclasses import replace
 
 from offpeak.door.effect import Refusal
+from offpeak.errors import AccessRefused, WrongDevice
 from power.drivers.port import Order
 from power.lifecycle.events import Ordered
-from power.lifecycle.failed import with_failure, with_next_step
+from power.lifecycle.failed import handed_over, with_failure, with_next_step
 from power.lifecycle.life import Course, NodeLife, Now, Sent
 from power.lifecycle.terms import Terms
 
 DONE = "done"
+FINAL = (AccessRefused.__name__, WrongDevice.__name__)
+"""Troubles that trying again cannot mend, and may make worse."""
 
 
 def with_answer(life: NodeLife, answered: Ordered, now: Now, terms: Terms) -> NodeLife:
     """Return the life after the answer. What failed may have been done all the same: only its answer was lost."""
     answer, before = answered.answer, life.effort.course
+    if answer.trouble in FINAL:
+        return handed_over(life, answer.said, answer.hint if isinstance(answer, Refusal) else "", now)
     if isinstance(answer, Refusal):
         return _refused(life, answered.order, answer, now, terms)
     done = answer.result == DONE

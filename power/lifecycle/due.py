@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+from offpeak.door.effect import US
 from power.drivers.port import Order
 from power.lifecycle.ladder import Step, steps_to
-from power.lifecycle.life import ASLEEP, US, Course, NodeLife, NodeState, Now, Wish, Word, is_goal
+from power.lifecycle.life import ASLEEP, Course, NodeLife, NodeState, Now, Wish, Word, is_goal
 from power.lifecycle.passed import time_out_s
 from power.lifecycle.terms import Terms
 

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 from offpeak.door.effect import Outcome, Refusal
+from offpeak.door.hold import Hold
 from offpeak.errors import DeviceError
 from power.drivers.port import Observed, Order, PowerState
-from power.lifecycle.life import Hold, Wish, Word
+from power.lifecycle.life import Wish, Word
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,12 @@ def with_failure(life: NodeLife, reason: str, now: Now, terms: Terms, *, ours: b
     return replace(life, effort=effort, fault=fault)
 
 
+def handed_over(life: NodeLife, reason: str, hint: str, now: Now) -> NodeLife:
+    """Return the life of a node that refused the login, or is another than was enrolled: nobody tries that again."""
+    fault = Fault(NOT_REACHED, reason, hint or f"offpeak check {life.node}", False, now.unix_s)
+    return replace(life, fault=fault, effort=replace(life.effort, course=None, step=0, said=reason))
+
+
 def _fault(life: NodeLife, reason: str, now: Now, ours: bool) -> Fault:
     up = life.wish is not None and life.wish.order is Order.ON
     if ours:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from offpeak.door.effect import Refusal
+from offpeak.door.hold import Hold
 from power.drivers.port import Order
 
-US = "offpeak"
 SOMEBODY = "unknown"
 SCHEDULER = "scheduler"
 
@@ -56,19 +56,6 @@ class Wish:
     by: str
     since_unix_s: float
     why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """An admin's hand on a node: nobody but the owner has it switched. Without `until_unix_s` it has no end."""
-
-    owner: str
-    reason: str
-    until_unix_s: float | None = None
-
-    def lasts(self, at_unix_s: float) -> bool:
-        """Whether it holds at that time."""
-        return self.until_unix_s is None or at_unix_s < self.until_unix_s
 
 
 @dataclass(frozen=True, slots=True)

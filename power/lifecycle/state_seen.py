@@ -20,7 +20,7 @@ def state_seen(life: NodeLife, look: Looked, terms: Terms) -> tuple[NodeState, s
         return NodeState.UNKNOWN, str(look.trouble or "no answer")
     if look.power is PowerState.OFF and (look.answers or life.word is Word.BUSY):
         return NodeState.UNKNOWN, ANSWERS if look.answers else RUNS_A_JOB
-    if _may_stand_by(life):
+    if may_stand_by(life):
         return _in_standby(life, look, terms)
     return (NodeState.OFF if look.power is PowerState.OFF else _when_on(life, look)), ""
 
@@ -31,7 +31,8 @@ def silent_in_row(life: NodeLife, look: Looked, terms: Terms) -> int:
     return min(life.seen.silent_in_row + 1, IN_A_ROW) if silent else 0
 
 
-def _may_stand_by(life: NodeLife) -> bool:
+def may_stand_by(life: NodeLife) -> bool:
+    """Whether its BMC alone cannot tell its state: it is in standby, or on its way there or back."""
     return life.seen.known is NodeState.STANDBY or (life.sent is not None and life.sent.order is Order.STANDBY)
 
 

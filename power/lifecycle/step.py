@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
+from offpeak.door.effect import US
 from power.lifecycle.answered import with_answer
 from power.lifecycle.events import Event, Held, Looked, Ordered, Passed, Released, Said, Wished
-from power.lifecycle.life import US, Effort, NodeLife, Now, Wish
+from power.lifecycle.life import Effort, NodeLife, Now, Wish
 from power.lifecycle.looked import with_looked
 from power.lifecycle.passed import with_time
 from power.lifecycle.terms import Terms

@@ -3,13 +3,14 @@
 import random
 from dataclasses import dataclass, field
 
-from offpeak.door.effect import Outcome, Refusal
+from offpeak.door.effect import US, Outcome, Refusal
+from offpeak.door.hold import Hold
 from offpeak.errors import DeviceError, NoAnswer
 from offpeak.machines.inventory import Hardware, Rung
 from power.drivers.port import Observed, Order, PowerState
 from power.lifecycle.due import Due, due, stands_in_the_way
 from power.lifecycle.events import Event, Held, Looked, Ordered, Passed, Released, Said, Wished
-from power.lifecycle.life import US, Hold, NodeLife, Now, Wish, Word
+from power.lifecycle.life import NodeLife, Now, Wish, Word
 from power.lifecycle.step import step
 from power.lifecycle.terms import Conduct, Terms
 
@@ -17,7 +18,7 @@ STANDBY = Rung("standby", ("bmc", "wol"), enter_patience_s=60, wake_patience_s=6
 SOFT_OFF = Rung("soft_off", ("bmc", "wol"), enter_patience_s=600, wake_patience_s=600)
 HARD_OFF = Rung("hard_off", ("bmc",), enter_patience_s=30, wake_patience_s=600)
 SERVER = Hardware("server", "ipmi", rungs=(STANDBY, SOFT_OFF, HARD_OFF))
-DONE = Outcome("done")
+DONE = Outcome("done", "")
 
 
 def terms_of(hardware: Hardware = SERVER, **conduct: float) -> Terms:

@@ -269,3 +269,14 @@ def test_a_hold_lasts_no_shorter_when_the_clock_is_set_back() -> None:
     walk = Walk().seen("on").wished("soft_off").held("admin jo", until_unix_s=1.8e9 + 100)
     walk.unix_s -= 3600
     assert walk.passes(101).order is None
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [Outcome("failed", "login refused", "AccessRefused"), Refusal("identity", "it is another", "", "WrongDevice")],
+)
+def test_what_must_not_be_tried_again_is_handed_over_at_once(answer: Outcome | Refusal) -> None:
+    walk = Walk().seen("on").wished("soft_off").ordered(answer)
+    assert walk.life.fault is not None
+    assert (walk.life.fault.reason, walk.life.fault.ours) == (answer.said, False)
+    assert walk.passes(1e6).seen("on").order is None

@@ -1,0 +1,102 @@
+"""One round over all nodes: look, decide, hand what is due to the door, and take in what it answered."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from offpeak.door.effect import Effect, Outcome, Refusal
+from power.drivers.port import Observed
+from power.drivers.sweep import as_they_come
+from power.drivers.sweep import sweep as asked
+from power.lifecycle.decide import Lives, Rules, after_answer, after_look, all_due, effect_of, silent_first
+from power.lifecycle.due import Due
+from power.lifecycle.events import Looked
+from power.lifecycle.life import NodeLife, Now, Word
+from power.lifecycle.site import Site
+from power.lifecycle.state_seen import may_stand_by
+from power.lifecycle.terms import Terms
+
+AT_ONCE = 16
+"""Orders that are under way at the same time."""
+
+Door = Callable[[Effect], Awaitable[Outcome | Refusal]]
+"""Gives the order through the door, or is refused."""
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What a round has come to: the lives after it, those whose face has changed, and what the door was asked."""
+
+    lives: Lives
+    changed: tuple[NodeLife, ...]
+    answers: tuple[tuple[Effect, Outcome | Refusal], ...]
+
+
+async def sweep(
+    site: Site,
+    lives: Lives,
+    *,
+    door: Door,
+    terms: Terms,
+    clock: Callable[[], Now],
+    words: Mapping[str, Word],
+    timeout_s: float,
+) -> Swept:
+    """Return the lives after one round. Nodes that were silent are asked first."""
+    rules = Rules(site.machines, terms)
+    looks = await look(site, lives, clock=clock, timeout_s=timeout_s)
+    seen = after_look(lives, looks, words, clock(), rules)
+    round_ = _Round(seen, rules, door, clock)
+    await round_.give_all()
+    changed = tuple(life for node, life in round_.lives.nodes.items() if face(life) != face(lives.nodes.get(node)))
+    return Swept(round_.lives, changed, tuple(round_.answers))
+
+
+async def look(site: Site, lives: Lives, *, clock: Callable[[], Now], timeout_s: float) -> dict[str, Looked]:
+    """Return what is seen of every node; of those that may be in standby also what tells that."""
+    order = silent_first(lives, site.drivers)
+    drivers = {node: site.drivers[node] for node in order}
+    doubtful = {node: site.evidence(node) for node in order if node in lives.nodes and may_stand_by(lives.nodes[node])}
+    answers = asked(drivers, timeout_s=timeout_s, clock=lambda: clock().unix_s)
+    observed, evidence = await asyncio.gather(answers, _collected(doubtful, timeout_s))
+    return {node: _looked(observed[node], evidence.get(node)) for node in order}
+
+
+def face(life: NodeLife | None) -> tuple[object, ...]:
+    """Return what of a life is worth a line in the ledger when it changes."""
+    return () if life is None else (life.seen.state, life.seen.by, life.wish, life.hold, life.fault)
+
+
+class _Round:
+    """Gives what is due, several at once, and keeps the lives after each answer."""
+
+    def __init__(self, lives: Lives, rules: Rules, door: Door, clock: Callable[[], Now]) -> None:
+        self.lives, self.answers = lives, list[tuple[Effect, Outcome | Refusal]]()
+        self._rules, self._door, self._clock = rules, door, clock
+        self._turn = asyncio.Semaphore(AT_ONCE)
+
+    async def give_all(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for life, each in all_due(self.lives, self._clock(), self._rules):
+                group.create_task(self._give(life, each))
+
+    async def _give(self, life: NodeLife, due: Due) -> None:
+        async with self._turn:
+            effect = effect_of(life, due, self._clock())
+            answer = await self._door(effect)
+        self.answers.append((effect, answer))
+        self.lives = after_answer(self.lives, life.node, due, answer, self._clock(), self._rules)
+
+
+async def _collected(
+    calls: Mapping[str, Awaitable[tuple[bool | None, float | None]]], timeout_s: float
+) -> dict[str, tuple[bool | None, float | None]]:
+    found = {}
+    async for node, told in as_they_come(calls, timeout_s=timeout_s):
+        found[node] = told if isinstance(told, tuple) else (None, None)
+    return found
+
+
+def _looked(observed: Observed, evidence: tuple[bool | None, float | None] | None) -> Looked:
+    answers, watts = evidence or (None, None)
+    return Looked(observed, answers, watts)
