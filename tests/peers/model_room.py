@@ -1,0 +1,171 @@
+"""Nodes and BMCs as a model: no sockets and no waiting, but all that may be wrong with them. Time is set by the test.
+
+Each node's `log` is what reached it, and what was so at that moment: the witness of what nobody may do.
+"""
+
+from dataclasses import dataclass, field
+
+from offpeak.errors import BadAnswer, DeviceError, NoAnswer
+from offpeak.machines.inventory import Hardware, Machine, Rung
+from power.drivers.port import Observed, Order, PowerState
+from power.lifecycle.life import Word
+from power.lifecycle.site import Site
+from power.meters.port import Reading
+
+TAKES_S = {"booting": 180.0, "resuming": 10.0, "shutting down": 90.0, "suspending": 5.0}
+ENDS = {"booting": "on", "resuming": "on", "shutting down": "off", "suspending": "standby"}
+WATTS = {"standby": 11.0, "off": 5.0}
+
+FAULTS = ("dead", "garbage", "drops", "never boots", "never sleeps", "slow", "says off")
+
+RUNGS = (
+    Rung("standby", ("bmc", "wol"), enter_patience_s=60, wake_patience_s=60, ceiling_w=25.0),
+    Rung("soft_off", ("bmc", "wol"), enter_patience_s=300, wake_patience_s=600),
+    Rung("hard_off", ("bmc",), enter_patience_s=60, wake_patience_s=600),
+)
+HARDWARE = Hardware("model", "ipmi", rungs=RUNGS)
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """An order that reached a node: what it was, and the node's state, job and faults at that moment."""
+
+    order: Order
+    state: str
+    job: bool
+    faults: frozenset[str]
+
+
+@dataclass
+class ModelNode:
+    """One node with its BMC; `now_s` is set by its room."""
+
+    name: str
+    state: str = "on"
+    until_s: float = 0.0
+    now_s: float = 0.0
+    job: bool = False
+    faults: set[str] = field(default_factory=set)
+    log: list[Arrived] = field(default_factory=list)
+
+    def advance(self, now_s: float) -> None:
+        """Let time pass."""
+        self.now_s = now_s
+        if self.state not in ENDS or now_s < self.until_s:
+            return
+        stuck = "never boots" if self.state in ("booting", "resuming") else "never sleeps"
+        if stuck not in self.faults:
+            self.state = ENDS[self.state]
+        elif stuck == "never sleeps":
+            self.state = "on"
+
+    @property
+    def powered(self) -> bool:
+        """What an honest BMC says."""
+        return self.state not in ("off", "standby")
+
+    @property
+    def watts(self) -> float:
+        """What it draws."""
+        return WATTS.get(self.state, 200.0)
+
+    @property
+    def word(self) -> Word:
+        """What the scheduler says."""
+        if self.job:
+            return Word.BUSY
+        return Word.UP if self.state in ("on", "shutting down", "suspending") else Word.DOWN
+
+    def toggled(self) -> None:
+        """Somebody else switches it: at once, as by hand."""
+        self.state = "off" if self.powered else "on"
+
+    def told(self, order: Order, *, way: str = "bmc") -> None:
+        """Do what is ordered, or not."""
+        self.log.append(Arrived(order, self.state, self.job, frozenset(self.faults)))
+        if way == "bmc" and "drops" in self.faults:
+            return
+        asleep, up = self.state in ("off", "standby"), self.state == "on"
+        if order is Order.ON and asleep:
+            self._goes("booting" if self.state == "off" else "resuming")
+        elif order is Order.SOFT_OFF and up:
+            self._goes("shutting down")
+        elif order is Order.STANDBY and up:
+            self._goes("suspending")
+        elif order is Order.HARD_OFF:
+            self.state = "off"
+
+    def _goes(self, change: str) -> None:
+        self.state, self.until_s = change, self.now_s + TAKES_S[change] * (3 if "slow" in self.faults else 1)
+
+
+class ModelDriver:
+    """Implements power.drivers.port.PowerDriver for a model node."""
+
+    orders = frozenset(Order)
+
+    def __init__(self, node: ModelNode) -> None:
+        self.name, self._node = node.name, node
+
+    async def query(self) -> Observed:
+        node = self._node
+        if trouble := _trouble(node):
+            return Observed(PowerState.UNKNOWN, 0.0, trouble)
+        on = node.powered and "says off" not in node.faults
+        return Observed(PowerState.ON if on else PowerState.OFF, 0.0)
+
+    async def send(self, order: Order) -> None:
+        if trouble := _trouble(self._node):
+            raise trouble
+        if (await self.query()).state is not (PowerState.ON if order is Order.ON else PowerState.OFF):
+            self._node.told(order)
+
+    async def identity(self) -> str | None:
+        return self.name
+
+    async def close(self) -> None:
+        pass
+
+
+@dataclass
+class ModelSsh:
+    """The node itself, as far as it is asked whether it is up."""
+
+    node: ModelNode
+
+    async def probe(self) -> None:
+        if self.node.state != "on":
+            raise NoAnswer(f"{self.node.name}: no answer to probe")
+
+
+@dataclass
+class ModelMeter:
+    """Implements power.meters.port.Meter."""
+
+    node: ModelNode
+    name: str = ""
+    way: str = "dcmi"
+
+    async def read(self) -> tuple[Reading, ...]:
+        if trouble := _trouble(self.node):
+            raise trouble
+        return (Reading(self.node.name, self.way, "total", self.node.watts, 0.0, node=self.node.name),)
+
+    async def close(self) -> None:
+        pass
+
+
+def model_site(nodes: dict[str, ModelNode]) -> Site:
+    """Return the site of these nodes."""
+    return Site(
+        {name: Machine(name, HARDWARE, rack="r1") for name in nodes},
+        {name: ModelDriver(node) for name, node in nodes.items()},
+        {name: ModelSsh(node) for name, node in nodes.items()},  # type: ignore[misc]
+        {name: ModelMeter(node) for name, node in nodes.items()},
+    )
+
+
+def _trouble(node: ModelNode) -> DeviceError | None:
+    if "dead" in node.faults:
+        return NoAnswer(f"{node.name}: no answer")
+    return BadAnswer(f"{node.name}: 2 bytes instead of 3") if "garbage" in node.faults else None

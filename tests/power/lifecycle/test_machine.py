@@ -1,0 +1,263 @@
+"""Whatever goes wrong, in whatever order: nobody switches off what has a job, or what nobody can see, or too many.
+
+And when it all ends, every node is where it is wanted. The witness is what reached the nodes.
+"""
+
+import asyncio
+import random
+from functools import partial
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from model_room import FAULTS, HARDWARE, ModelNode, model_site
+
+from offpeak.door.door import Door
+from offpeak.door.effect import US, Effect, Outcome, Refusal
+from offpeak.door.history import History
+from offpeak.door.hold import Hold
+from offpeak.door.memory_journal import MemoryJournal
+from offpeak.door.mode import Mode
+from power.drivers.port import Order
+from power.lifecycle.decide import Lives
+from power.lifecycle.events import Held, Released, Wished
+from power.lifecycle.life import NodeLife, NodeState, Now, Wish, is_goal
+from power.lifecycle.remember import from_json, to_json
+from power.lifecycle.step import step
+from power.lifecycle.sweep import sweep
+from power.lifecycle.terms import Conduct, Terms
+
+NODES = ("n1", "n2", "n3", "n4")
+DOWNS_A_SWEEP = 2
+NODE = st.sampled_from(NODES)
+SLEEPS = (Order.STANDBY, Order.SOFT_OFF)
+MODE = st.sampled_from((Mode.ACTIVE, Mode.ACTIVE, Mode.ACTIVE, Mode.ADVISE, Mode.SHADOW))
+A_SWEEP_S = 100.0
+
+
+class AnyLife(RuleBasedStateMachine):
+    """Four nodes, a door, and an agent that may be restarted."""
+
+    @initialize(mode=MODE, cut_power=st.booleans(), seed=st.integers(0, 9999))
+    def begins(self, mode: Mode, cut_power: bool, seed: int) -> None:
+        self.runner = asyncio.Runner()
+        self.nodes = {name: ModelNode(name) for name in NODES}
+        self.site = model_site(self.nodes)
+        self.chance = random.Random(seed)
+        self.terms = Terms(HARDWARE, random.Random(seed), conduct=Conduct(cut_power=cut_power))
+        self.lives = Lives({name: NodeLife(name) for name in NODES})
+        self.monotonic_s, self.unix_s = 5000.0, 1.8e9
+        self.mode, self.refuses = mode, False
+        self.journal = MemoryJournal()
+        self.door_opens()
+
+    def teardown(self) -> None:
+        if hasattr(self, "runner"):
+            self.converges()
+            self.runner.close()
+
+    @rule(node=NODE, order=st.sampled_from((*SLEEPS, Order.HARD_OFF, Order.ON)), by=st.sampled_from((US, "admin jo")))
+    def is_wanted(self, node: str, order: Order, by: str) -> None:
+        self.happens(node, Wished(Wish(order, by, self.unix_s, "a test")))
+
+    @rule(order=st.sampled_from((*SLEEPS, Order.ON)))
+    def all_are_wanted(self, order: Order) -> None:
+        for node in NODES:
+            self.is_wanted(node, order, US)
+
+    @rule(seconds=st.sampled_from((300.0, 700.0, 2000.0)))
+    def passes(self, seconds: float) -> None:
+        self.monotonic_s += seconds
+        self.unix_s += seconds
+        self.sweeps()
+
+    @rule(node=NODE, fault=st.sampled_from(FAULTS))
+    def breaks(self, node: str, fault: str) -> None:
+        if fault != "says off" or self.nodes[node].job:
+            self.nodes[node].faults.add(fault)
+
+    @rule(node=NODE)
+    def mends(self, node: str) -> None:
+        self.nodes[node].faults.clear()
+
+    @rule(node=NODE)
+    def gets_a_job(self, node: str) -> None:
+        self.nodes[node].job = self.nodes[node].state == "on"
+
+    @rule(node=NODE)
+    def loses_its_job(self, node: str) -> None:
+        self.nodes[node].job = False
+        self.nodes[node].faults.discard("says off")
+
+    @rule(node=NODE)
+    def somebody_switches(self, node: str) -> None:
+        if not self.nodes[node].job:
+            self.nodes[node].toggled()
+
+    @rule(step_s=st.sampled_from((-3600.0, 3600.0, -86400.0)))
+    def the_clock_is_set(self, step_s: float) -> None:
+        self.unix_s += step_s
+
+    @rule(node=NODE, hours=st.sampled_from((None, 1)))
+    def is_held(self, node: str, hours: int | None) -> None:
+        until_unix_s = None if hours is None else self.unix_s + 3600 * hours
+        self.happens(node, Held(Hold("admin jo", "repair", until_unix_s)))
+
+    @rule(node=NODE)
+    def is_given_back(self, node: str) -> None:
+        self.happens(node, Released())
+
+    @rule()
+    def the_door_refuses_or_not(self) -> None:
+        self.refuses = not self.refuses
+
+    @precondition(lambda self: self.monotonic_s > 6000)
+    @rule()
+    def the_agent_starts_anew(self) -> None:
+        stored = {node: to_json(life, monotonic_s=self.monotonic_s) for node, life in self.lives.nodes.items()}
+        self.monotonic_s += 1e5
+        lives = {node: from_json(text, monotonic_s=self.monotonic_s) for node, text in stored.items()}
+        self.lives = Lives(lives, self.lives.times)
+        self.door_opens()
+
+    @invariant()
+    def a_round_is_made(self) -> None:
+        """Somebody plans, and jobs come and go, while time passes."""
+        for _ in range(3 if hasattr(self, "runner") else 0):
+            node = self.chance.choice(NODES)
+            self.is_wanted(node, self.chance.choice((*SLEEPS, Order.ON)), US)
+            (self.gets_a_job if self.chance.random() < 0.3 else self.loses_its_job)(self.chance.choice(NODES))
+            self.passes(A_SWEEP_S)
+
+    @invariant()
+    def nothing_was_switched_off_that_had_a_job(self) -> None:
+        assert not [each for each in self.arrived() if each.job]
+
+    @invariant()
+    def nothing_was_done_to_what_nobody_could_see(self) -> None:
+        assert not [each for each in self.arrived() if each.faults & {"dead", "garbage"}]
+
+    @invariant()
+    def shadow_sends_nothing(self) -> None:
+        assert getattr(self, "mode", None) is not Mode.SHADOW or not list(self.arrived())
+
+    @invariant()
+    def power_was_cut_only_where_that_was_wanted_or_allowed(self) -> None:
+        for life in self.lives.nodes.values() if hasattr(self, "lives") else ():
+            cuts = [each for each in self.nodes[life.node].log if each.order is Order.HARD_OFF]
+            assert not cuts or self.cuts_wanted(life.node)
+
+    def cuts_wanted(self, node: str) -> bool:
+        effects = [intent.effect for intent in self.intents() if intent.effect.subject == node]
+        wanted = any(effect.order == Order.HARD_OFF and effect.reason == "a test" for effect in effects)
+        return wanted or self.terms.conduct.cut_power
+
+    def intents(self) -> list:  # type: ignore[type-arg]
+        return [done.intent for done in self.journal.recent(-1e12)]
+
+    def arrived(self) -> list:  # type: ignore[type-arg]
+        return [each for node in getattr(self, "nodes", {}).values() for each in node.log]
+
+    def happens(self, node: str, event: Held | Released | Wished) -> None:
+        life = step(self.lives.nodes[node], event, self.now(), self.terms)
+        self.lives = Lives({**self.lives.nodes, node: life}, self.lives.times)
+
+    def now(self) -> Now:
+        return Now(self.monotonic_s, self.unix_s)
+
+    def sweeps(self) -> None:
+        for node in self.nodes.values():
+            node.advance(self.monotonic_s)
+        before = {name: len(node.log) for name, node in self.nodes.items()}
+        self.history.begin_sweep()
+        words = {name: node.word for name, node in self.nodes.items()}
+        swept = sweep(
+            self.site,
+            self.lives,
+            door=self.order,
+            terms=self.terms,
+            clock=self.now,
+            words=words,
+            timeout_s=5,
+        )
+        self.lives = self.runner.run(swept).lives
+        downs = sum(each.order is not Order.ON for n, node in self.nodes.items() for each in node.log[before[n] :])
+        assert downs <= DOWNS_A_SWEEP
+
+    def door_opens(self) -> None:
+        self.history = History.of(self.journal, self.unix_s, steady=lambda: self.monotonic_s)
+        rules = (("job", self.no_job), ("held", self.not_held), ("whim", self.whim))
+        limits = (("cap", self.cap),)
+        self.door = Door(
+            self.mode, journal=self.journal, clock=lambda: self.unix_s, rules=rules, limits=limits, history=self.history
+        )
+
+    async def order(self, effect: Effect) -> Outcome | Refusal:
+        return await self.door.let_through(effect, partial(self.act, effect))
+
+    async def act(self, effect: Effect) -> str:
+        node, order = self.nodes[effect.subject], Order(effect.order)
+        if effect.way == "wol" or order is Order.STANDBY:
+            node.told(order, way=effect.way or "ssh")
+        else:
+            await self.site.drivers[effect.subject].send(order)
+        return ""
+
+    async def no_job(self, effect: Effect) -> Refusal | None:
+        job = effect.takes_power_away and self.nodes[effect.subject].job
+        return Refusal("job", "a job runs there") if job else None
+
+    async def not_held(self, effect: Effect) -> Refusal | None:
+        hold = self.lives.nodes[effect.subject].hold
+        held = hold is not None and hold.lasts(self.unix_s) and hold.owner != effect.by
+        assert not held, "the life cycle does not even ask"
+        return None
+
+    async def whim(self, _effect: Effect) -> Refusal | None:
+        return Refusal("whim", "not now") if self.refuses else None
+
+    def cap(self, effect: Effect) -> Refusal | None:
+        downs = sum(entry.effect.takes_power_away for entry in self.history.of_sweep())
+        return Refusal("cap", "enough for now") if effect.takes_power_away and downs >= DOWNS_A_SWEEP else None
+
+    def converges(self) -> None:
+        """All is mended, given back, and wanted somewhere: it gets there, or in shadow mode stays as it is."""
+        self.refuses = False
+        # Whoever switched it by hand has stopped, and a wish is no longer changed.
+        for name, node in self.nodes.items():
+            node.faults.clear()
+            node.job = False
+            self.happens(name, Released())
+            if self.lives.nodes[name].wish is None:
+                self.happens(name, Wished(Wish(Order.ON, US, self.unix_s, "the end")))
+            if node.state in ("booting", "resuming"):
+                node.until_s = min(node.until_s, self.monotonic_s + 600)
+        if self.mode is not Mode.ACTIVE:
+            return
+        for _ in range(40):
+            self.passes(300.0)
+            for name in NODES:
+                if self.lives.nodes[name].fault is not None:
+                    self.happens(name, Released())
+        for life in self.lives.nodes.values():
+            assert life.wish is not None
+            assert life.seen.state is not NodeState.UNKNOWN
+            assert is_goal(life.wish.order, life.seen.state), life
+            assert life.fault is None
+
+
+AnyLife.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestAnyLife = AnyLife.TestCase
+
+
+def test_a_state_that_says_off_with_a_job_is_never_acted_on() -> None:
+    machine = AnyLife()
+    machine.begins(Mode.ACTIVE, cut_power=True, seed=1)
+    machine.passes(5.0)
+    machine.gets_a_job("n1")
+    machine.breaks("n1", "says off")
+    machine.is_wanted("n1", Order.SOFT_OFF, US)
+    for _ in range(20):
+        machine.passes(400.0)
+    assert machine.nodes["n1"].log == []
+    machine.teardown()
