@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from offpeak.door.effect import US
+from offpeak.door.effect import ADMIN, US
 from power.drivers.port import Order
 from power.lifecycle.ladder import Step, steps_to
 from power.lifecycle.life import ASLEEP, Course, NodeLife, NodeState, Now, Wish, Word, is_goal
@@ -45,7 +45,7 @@ def stands_in_the_way(life: NodeLife, now: Now) -> str:
 
 def _a_hand_on_it(life: NodeLife, wish: Wish, now: Now) -> str:
     hold = life.hold
-    if hold is not None and hold.lasts(now.unix_s) and hold.owner != wish.by:
+    if hold is not None and hold.lasts(now.unix_s) and wish.by != f"{ADMIN}{hold.owner}":
         return f"held by {hold.owner}: {hold.reason}"
     if life.fault is not None and not life.fault.ours:
         return f"{life.fault.what}: {life.fault.reason}"

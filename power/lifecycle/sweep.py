@@ -5,14 +5,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from offpeak.door.effect import Effect, Outcome, Refusal
-from power.drivers.port import Observed
 from power.drivers.sweep import as_they_come
 from power.drivers.sweep import sweep as asked
 from power.lifecycle.decide import Lives, Rules, after_answer, after_look, all_due, effect_of, silent_first
 from power.lifecycle.due import Due
 from power.lifecycle.events import Looked
 from power.lifecycle.life import NodeLife, Now, Word
-from power.lifecycle.site import Site
+from power.lifecycle.lookout import Lookout
 from power.lifecycle.state_seen import may_stand_by
 from power.lifecycle.terms import Terms
 
@@ -24,6 +23,21 @@ Door = Callable[[Effect], Awaitable[Outcome | Refusal]]
 
 
 @dataclass(frozen=True)
+class Means:
+    """What rounds are made with. `publish` is told what was seen before the first order: the door's rules look it up.
+
+    The look takes at most `timeout_s`; who has not answered by then is unknown.
+    """
+
+    lookout: Lookout
+    door: Door
+    terms: Terms
+    clock: Callable[[], Now]
+    timeout_s: float
+    publish: Callable[[Lives], None]
+
+
+@dataclass(frozen=True)
 class Swept:
     """What a round has come to: the lives after it, those whose face has changed, and what the door was asked."""
 
@@ -32,31 +46,25 @@ class Swept:
     answers: tuple[tuple[Effect, Outcome | Refusal], ...]
 
 
-async def sweep(
-    site: Site,
-    lives: Lives,
-    *,
-    door: Door,
-    terms: Terms,
-    clock: Callable[[], Now],
-    words: Mapping[str, Word],
-    timeout_s: float,
-) -> Swept:
-    """Return the lives after one round. Nodes that were silent are asked first."""
-    rules = Rules(site.machines, terms)
-    looks = await look(site, lives, clock=clock, timeout_s=timeout_s)
-    seen = after_look(lives, looks, words, clock(), rules)
-    round_ = _Round(seen, rules, door, clock)
+async def sweep(means: Means, lives: Lives, words: Mapping[str, Word]) -> Swept:
+    """Return the lives after one round; `words` are the scheduler's. Nodes that were silent are asked first."""
+    rules = Rules(means.lookout.machines, means.terms)
+    looks = await look(means.lookout, lives, clock=means.clock, timeout_s=means.timeout_s)
+    seen = after_look(lives, looks, words, means.clock(), rules)
+    means.publish(seen)
+    round_ = _Round(seen, rules, means.door, means.clock)
     await round_.give_all()
     changed = tuple(life for node, life in round_.lives.nodes.items() if face(life) != face(lives.nodes.get(node)))
     return Swept(round_.lives, changed, tuple(round_.answers))
 
 
-async def look(site: Site, lives: Lives, *, clock: Callable[[], Now], timeout_s: float) -> dict[str, Looked]:
+async def look(lookout: Lookout, lives: Lives, *, clock: Callable[[], Now], timeout_s: float) -> dict[str, Looked]:
     """Return what is seen of every node; of those that may be in standby also what tells that."""
-    order = silent_first(lives, site.drivers)
-    drivers = {node: site.drivers[node] for node in order}
-    doubtful = {node: site.evidence(node) for node in order if node in lives.nodes and may_stand_by(lives.nodes[node])}
+    order = silent_first(lives, lookout.drivers)
+    drivers = {node: lookout.drivers[node] for node in order}
+    doubtful = {
+        node: lookout.evidence(node) for node in order if node in lives.nodes and may_stand_by(lives.nodes[node])
+    }
     answers = asked(drivers, timeout_s=timeout_s, clock=lambda: clock().unix_s)
     observed, evidence = await asyncio.gather(answers, _collected(doubtful, timeout_s))
     return {node: _looked(observed[node], evidence.get(node)) for node in order}
@@ -95,8 +103,3 @@ async def _collected(
     async for node, told in as_they_come(calls, timeout_s=timeout_s):
         found[node] = told if isinstance(told, tuple) else (None, None)
     return found
-
-
-def _looked(observed: Observed, evidence: tuple[bool | None, float | None] | None) -> Looked:
-    answers, watts = evidence or (None, None)
-    return Looked(observed, answers, watts)

@@ -9,7 +9,7 @@ from offpeak.errors import BadAnswer, DeviceError, NoAnswer
 from offpeak.machines.inventory import Hardware, Machine, Rung
 from power.drivers.port import Observed, Order, PowerState
 from power.lifecycle.life import Word
-from power.lifecycle.site import Site
+from power.lifecycle.lookout import Lookout
 from power.meters.port import Reading
 
 TAKES_S = {"booting": 180.0, "resuming": 10.0, "shutting down": 90.0, "suspending": 5.0}
@@ -155,9 +155,9 @@ class ModelMeter:
         pass
 
 
-def model_site(nodes: dict[str, ModelNode]) -> Site:
-    """Return the site of these nodes."""
-    return Site(
+def model_lookout(nodes: dict[str, ModelNode]) -> Lookout:
+    """Return the lookout over these nodes."""
+    return Lookout(
         {name: Machine(name, HARDWARE, rack="r1") for name in nodes},
         {name: ModelDriver(node) for name, node in nodes.items()},
         {name: ModelSsh(node) for name, node in nodes.items()},  # type: ignore[misc]

@@ -130,8 +130,8 @@ def test_an_order_whose_answer_was_lost_may_have_been_followed() -> None:
 
 
 def test_a_hold_wins_over_all_but_its_owner() -> None:
-    walk = Walk().seen("on").wished("soft_off").held("admin jo", until_unix_s=1.8e9 + 100)
-    assert (walk.order, walk.blocked) == (None, "held by admin jo: repair")
+    walk = Walk().seen("on").wished("soft_off").held("jo", until_unix_s=1.8e9 + 100)
+    assert (walk.order, walk.blocked) == (None, "held by jo: repair")
     assert walk.wished("soft_off", by="admin al").order is None
     assert walk.wished("soft_off", by="admin jo").order == ("soft_off", "")
     assert walk.wished("soft_off").order is None
@@ -139,7 +139,7 @@ def test_a_hold_wins_over_all_but_its_owner() -> None:
 
 
 def test_a_fault_of_ours_is_not_tried_over_a_hold() -> None:
-    walk = asleep(tries=1).wished("on").ordered(FAILED).ordered(FAILED).held("admin jo")
+    walk = asleep(tries=1).wished("on").ordered(FAILED).ordered(FAILED).held("jo")
     assert walk.passes(7200).seen("off").order is None
 
 
@@ -266,7 +266,7 @@ def test_a_clock_that_jumps_neither_fires_nor_starves(back_s: float) -> None:
 
 
 def test_a_hold_lasts_no_shorter_when_the_clock_is_set_back() -> None:
-    walk = Walk().seen("on").wished("soft_off").held("admin jo", until_unix_s=1.8e9 + 100)
+    walk = Walk().seen("on").wished("soft_off").held("jo", until_unix_s=1.8e9 + 100)
     walk.unix_s -= 3600
     assert walk.passes(101).order is None
 

@@ -14,7 +14,7 @@ from power.meters.registry import bmc_meter
 
 
 @dataclass(frozen=True)
-class Site:
+class Lookout:
     """The machines by their names, the driver of each, and what tells standby of those that have it."""
 
     machines: Mapping[str, Machine]
@@ -27,12 +27,12 @@ class Site:
         return await _answers(self.ssh.get(node)), await _watts(self.meters.get(node))
 
 
-def site_of(machines: Iterable[Machine], wire: Wire) -> Site:
-    """Return the site of these machines; BadInventory where one lacks what its driver needs."""
+def lookout_of(machines: Iterable[Machine], wire: Wire) -> Lookout:
+    """Return the lookout over these machines; BadInventory where one lacks what its driver needs."""
     by_name = {machine.node: machine for machine in machines}
     napping = {node: each for node, each in by_name.items() if each.hardware.rung("standby") and each.ssh}
     meters = {node: bmc_meter(each, wire) for node, each in napping.items()}
-    return Site(
+    return Lookout(
         by_name,
         {node: driver_of(each, wire) for node, each in by_name.items()},
         {node: NodeSsh(each, logins=wire.logins, timeout_s=wire.timeout_s) for node, each in napping.items()},
