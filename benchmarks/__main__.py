@@ -1,5 +1,7 @@
 """Runs all benchmarks and prints a table: each figure, its bar, and the machine."""
 
+from collections.abc import Iterable
+
 from rich.console import Console
 from rich.table import Table
 
@@ -36,12 +38,16 @@ GROUPS = (
 
 def main() -> None:
     """Measure and print."""
+    print_table(measured for group in GROUPS for measured in group())
+
+
+def print_table(figures: Iterable[Measured]) -> None:
+    """Print figures with their bars, below the machine."""
     table = Table(title=machine(), title_justify="left", box=None, pad_edge=False, header_style="bold")
     for header in ("what", "measured", "bar", "", "data"):
         table.add_column(header, justify="right" if header in ("measured", "bar") else "left")
-    for group in GROUPS:
-        for measured in group():
-            table.add_row(*row(measured))
+    for measured in figures:
+        table.add_row(*row(measured))
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = WIDTH_IN_PIPES
@@ -50,7 +56,7 @@ def main() -> None:
 
 def row(measured: Measured) -> tuple[str, ...]:
     """Return the cells of a figure."""
-    without_bar = measured.bar in (0.0, float("inf"))
+    without_bar = measured.bar == (0.0 if measured.at_least else float("inf"))
     sign = ">=" if measured.at_least else "<="
     verdict = "" if without_bar else ("reached" if measured.reached else "MISSED")
     bar = "" if without_bar else f"{sign} {measured.bar:g}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-RMCP_PLUS, RAKP_1, RAKP_2, MESSAGE = 6, 0x12, 0x13, 0x00
+RMCP_PLUS, RAKP_1, RAKP_2, RAKP_4, MESSAGE = 6, 0x12, 0x13, 0x15, 0x00
 """Authentication type of IPMI 2.0, and its kinds of payload (IPMI v2.0, tables 13-8 and 13-16)."""
 IPMI_1_5 = -1
 
@@ -16,7 +16,8 @@ IPMI_1_5 = -1
 class Tap:
     """Where the client has to go, and the kinds of the packets it sent; those in `swallowed` go nowhere.
 
-    With `late_rakp_2`, the BMC's first RAKP message 2 comes only together with its second.
+    With `late_rakp_2`, the BMC's first RAKP message 2 comes only together with its second. So many of its RAKP messages
+    4 as `lost_rakp_4` says never come.
     """
 
     port: int
@@ -24,6 +25,7 @@ class Tap:
     swallowed: set[int] = field(default_factory=set)
     late_rakp_2: bool = False
     late: list[bytes] = field(default_factory=list)
+    lost_rakp_4: int = 0
 
     def passes(self, packet: bytes) -> bool:
         """Note a packet of the client and tell whether it goes on."""
@@ -33,6 +35,9 @@ class Tap:
 
     def due(self, packet: bytes) -> list[bytes]:
         """Return what goes to the client now that the BMC has sent this packet."""
+        if self.lost_rakp_4 and _kind(packet) == RAKP_4:
+            self.lost_rakp_4 -= 1
+            return []
         if not self.late_rakp_2 or _kind(packet) != RAKP_2:
             return [packet]
         self.late.append(packet)

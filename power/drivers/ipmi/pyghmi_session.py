@@ -6,6 +6,8 @@ What differs, and why:
 - A lost answer does not make it log in again by itself: every login goes through `Logins`, or accounts get locked.
 - Each session has a number of its own. pyghmi begins with the same one, so the late answer to an earlier attempt passed
   for one to this attempt, and its hash for a wrong password.
+- A login that is given up or begun anew is closed at the BMC. pyghmi just forgets it, and a BMC that is slow has opened
+  the session by then: a few of these, and nobody can log in there for a minute.
 - Cipher suite 3 (SHA-1) can be asked for; by itself pyghmi proposes 17 (SHA-256), then 3 if that is refused.
 """
 
@@ -18,6 +20,7 @@ from pyghmi.ipmi.private.util import _monotonic_time, get_ipmi_error
 
 from power.drivers.ipmi.request import Request
 
+CLOSE_SESSION = Request("Close Session", 0x06, 0x3C)
 SHA1 = 1
 LARGEST_NUMBER = 0xFFFF_0000
 
@@ -28,6 +31,19 @@ class HeldSession(Session):  # type: ignore[misc]
     def _initsession(self) -> None:
         super()._initsession()
         self.localsid = 1 + secrets.randbelow(LARGEST_NUMBER)
+
+    def _relog(self) -> None:
+        self.end_login()
+        super()._relog()
+
+    def end_login(self) -> None:
+        """Close the session that the BMC opens for RAKP message 3, whose answer has not come; without waiting."""
+        if self.sessioncontext != "EXPECTINGRAKP4":
+            return
+        self.sessionid, self.integrityalgo, self.confalgo = self.pendingsessionid, self.attemptedhash, "aes"
+        self.sequencenumber, self.sessioncontext, self.lastpayload = 1, "FAILED", None
+        number = self.sessionid.to_bytes(4, "little")
+        self._send_ipmi_net_payload(CLOSE_SESSION.netfn, CLOSE_SESSION.command, number, retry=False)
 
     def _get_session_challenge(self) -> None:
         # Where pyghmi turns to IPMI 1.5, with a login that anybody on the network could break.
@@ -84,13 +100,14 @@ def send(session: Session, request: Request, settle: Callable[[object], None]) -
     return True
 
 
-def give_up(session: Session) -> None:
+def give_up(session: HeldSession) -> None:
     """Log out without waiting for anything, and forget the session: pyghmi makes a new one the next time."""
     if session.broken:
         return
     release(session)
     session.lastpayload = None
     session.pendingpayloads.clear()
+    session.end_login()
     session._mark_broken()
 
 

@@ -1,0 +1,53 @@
+"""Orders to random nodes, as an agent gives them: only where the state is known, and after asking who is there."""
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from benchmarks.soak.faults import Faults
+from benchmarks.soak.site import Look, Site
+from benchmarks.soak.truth import Truth
+from offpeak.errors import DeviceError
+from offpeak.machines.inventory import Enrolled
+from power.drivers.port import Order, PowerState
+from power.drivers.verified import check_identity
+
+OFTEN = 0.5
+"""In so many sweeps an order is given."""
+
+
+@dataclass
+class Orders:
+    """Gives orders, and counts them by node."""
+
+    enrolled: Mapping[str, Enrolled]
+    chance: random.Random
+    given: Counter[str] = field(default_factory=Counter)
+
+    async def perhaps_give(self, site: Site, look: Look, faults: Faults) -> str:
+        """Give an order by chance; returns what was wrong about it, "" for nothing."""
+        known = [node for node, seen in look.states.items() if seen.state is not PowerState.UNKNOWN]
+        if not known or self.chance.random() > OFTEN:
+            return ""
+        node, order = self.chance.choice(known), self.chance.choice((Order.ON, Order.SOFT_OFF))
+        trouble = await self._trouble_of(site, node, order)
+        fault = faults.get(node, "")
+        if fault == "exchanged" and trouble is None:
+            return f"{node}: {order} went to another BMC than was enrolled"
+        return f"{node}, well: {order} refused: {trouble}" if trouble and not fault else ""
+
+    def heard_of_more(self, truth: Truth) -> Iterator[str]:
+        """Yield the nodes whose BMC heard of more orders than were given."""
+        for node, each in truth.nodes.items():
+            if each.orders > self.given[node]:
+                yield f"{node}: {each.orders} orders reached its BMC, but {self.given[node]} were given"
+
+    async def _trouble_of(self, site: Site, node: str, order: Order) -> DeviceError | None:
+        try:
+            await check_identity(site.drivers[node], self.enrolled[node])
+            self.given[node] += 1
+            await site.drivers[node].send(order)
+        except DeviceError as trouble:
+            return trouble
+        return None

@@ -1,0 +1,124 @@
+"""One soak, from its first sweep to its last log-out."""
+
+import asyncio
+import random
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.soak.checks import wrong
+from benchmarks.soak.faults import Faults, faults_of
+from benchmarks.soak.footprint import Footprint, footprint
+from benchmarks.soak.ledger import EnergyLedger
+from benchmarks.soak.orders import Orders
+from benchmarks.soak.plan import SoakPlan
+from benchmarks.soak.room_process import RoomProcess, room_process
+from benchmarks.soak.seen import Seen
+from benchmarks.soak.site import site_of
+from benchmarks.soak.truth import Truth
+from offpeak.machines.inventory import Enrolled
+
+NO_FAULT: Faults = {}
+WORKING = 0.5
+"""In so many sweeps a node begins to work more or less."""
+FROZEN = (1 / 3, 2 / 3)
+"""Where in the run all devices hang at once."""
+CLOSED_S = 2.0
+"""So soon after the last log-out no BMC has a session."""
+
+
+@dataclass(frozen=True)
+class Soaked:
+    """A soak that has ended: what was seen, the orders, what was held before and after, sessions still open, time."""
+
+    plan: SoakPlan
+    seen: Seen
+    orders: Orders
+    before: Footprint
+    after: Footprint
+    left_open: int
+    took_s: float
+
+
+async def soaked(plan: SoakPlan, *, speed: float = float("inf")) -> Soaked:
+    """Run a soak, at most `speed` times as fast as the room's time."""
+    begin_s = time.perf_counter()
+    with tempfile.TemporaryDirectory() as name, room_process(Path(name), plan) as room:
+        run = _Run(plan, room, Path(name))
+        await run.warm_up()
+        before = footprint()
+        for sweep, faults in enumerate(faults_of(plan), 1):
+            until_s = time.perf_counter() + plan.step_s / speed
+            await run.sweep(faults)
+            if sweep in (int(share * plan.sweeps) for share in FROZEN):
+                await run.hang()
+            await asyncio.sleep(until_s - time.perf_counter())
+        left_open = await run.end()
+        after = footprint()
+    return Soaked(plan, run.seen, run.orders, before, after, left_open, time.perf_counter() - begin_s)
+
+
+class _Run:
+    """The sweeps, one after the other. The room's time goes on before each."""
+
+    def __init__(self, plan: SoakPlan, room: RoomProcess, folder: Path) -> None:
+        self._plan, self._room, self._at_s = plan, room, 0.0
+        self._site = site_of(plan, folder, lambda: self._at_s)
+        self._chance = random.Random(plan.seed)
+        self.orders = Orders({}, self._chance)
+        self.seen = Seen(EnergyLedger(plan.step_s))
+
+    async def warm_up(self) -> None:
+        """Look once and log out: what is loaded and opened for good is there then, and it is known who is who."""
+        truth = self._pass()
+        self.seen.wrong += wrong(await self._site.look(), truth, NO_FAULT)
+        identities = {node: await driver.identity() for node, driver in self._site.drivers.items()}
+        self.orders = Orders({node: Enrolled(str(who), (), "") for node, who in identities.items()}, self._chance)
+        await self._closed()
+
+    async def sweep(self, faults: Faults) -> None:
+        """Let a step pass, fall ill who is due, look, and perhaps give an order."""
+        truth = self._pass(faults)
+        self.seen.before_sweep(truth)
+        look = await self._site.look()
+        self.seen.after_sweep(look, truth, faults, self._at_s)
+        self.seen.wrong += [trouble] if (trouble := await self.orders.perhaps_give(self._site, look, faults)) else []
+        self.seen.footprints.append(footprint())
+
+    async def hang(self) -> None:
+        """Let all devices hang for a while, and look at them meanwhile: nothing is known of any."""
+        hanging = dict.fromkeys((*self._plan.bmc_hosts, *self._plan.pdu_hosts), "silent")
+        truth = self._pass()
+        self._room.freeze()
+        try:
+            until_s = time.monotonic() + self._plan.frozen_s
+            while time.monotonic() < until_s:
+                self.seen.wrong += wrong(await self._site.look(), truth, hanging)
+        finally:
+            self._room.thaw()
+
+    async def end(self) -> int:
+        """Look once more with all devices well, log out, and return how many sessions are open then."""
+        await self.sweep(NO_FAULT)
+        self.seen.wrong += self.orders.heard_of_more(self._told(NO_FAULT, {}))
+        return await self._closed()
+
+    async def _closed(self) -> int:
+        await self._site.close()
+        until_s = time.monotonic() + CLOSED_S
+        while (still := self._open()) and time.monotonic() < until_s:
+            await asyncio.sleep(0.05)
+        return still
+
+    def _open(self) -> int:
+        return sum(node.sessions for node in self._told(NO_FAULT, {}).nodes.values())
+
+    def _pass(self, faults: Faults = NO_FAULT) -> Truth:
+        self._at_s += self._plan.step_s
+        works = self._chance.random() < WORKING
+        use = {self._chance.choice(list(self._plan.bmc_hosts)): self._chance.random()} if works else {}
+        return self._told(faults, use)
+
+    def _told(self, faults: Faults, use: dict[str, float]) -> Truth:
+        return self._room.tell(self._at_s, faults, use)

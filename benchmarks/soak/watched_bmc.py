@@ -1,0 +1,46 @@
+"""A virtual BMC that falls ill as it is told, and whose sessions are counted."""
+
+import time
+import uuid
+
+from sim_backend.virtual.bmc import BmcFaults, VirtualBmc
+from sim_backend.virtual.rmcp.login import Desk
+from sim_backend.virtual.rmcp.sessions import SILENCE_S
+
+FAULTS = {
+    "silent": BmcFaults(silent=True),
+    "slow": BmcFaults(delay_s=0.1),
+    "late": BmcFaults(delay_s=2.5),
+    "garbage": BmcFaults(garbage=True),
+    "exchanged": BmcFaults(guid=uuid.UUID("6b9f3c52-0c7e-4e0b-9d55-7b8f2f4a9d10")),
+    "drops orders": BmcFaults(drops_commands=True),
+}
+
+
+class WatchedBmc:
+    """The BMC behind a desk of logins."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._well_since_s = 0.0
+
+    @property
+    def bmc(self) -> VirtualBmc:
+        """The BMC itself."""
+        return self._desk.bmc
+
+    def fall_ill(self, fault: str) -> None:
+        """Have that fault from now on, "" for none."""
+        faults = FAULTS.get(fault, BmcFaults())
+        if faults != self.bmc.faults:
+            self._well_since_s = time.monotonic()
+        self.bmc.faults = faults
+        if fault == "forgets sessions":
+            self._desk.sessions.by_id.clear()
+
+    def sessions(self) -> tuple[int, int]:
+        """Return how many sessions are open: those that were used since it was last ill, and those left from before."""
+        now_s = time.monotonic()
+        heard_s = [each.heard_s for each in self._desk.sessions.by_id.values() if now_s - each.heard_s <= SILENCE_S]
+        used = sum(at_s >= self._well_since_s for at_s in heard_s)
+        return used, len(heard_s) - used

@@ -1,0 +1,84 @@
+"""Logins that are given up, or begun anew, leave no session at the BMC."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import cast
+
+import pytest
+from served_room import planned
+from udp_tap import Tap, tap
+
+from offpeak.errors import NoAnswer
+from offpeak.machines.credential import Credential
+from offpeak.machines.inventory import Hardware, Machine
+from power.drivers.ipmi.driver import BmcDriver, ipmi_driver
+from power.drivers.port import PowerState
+from power.drivers.wire import Wire
+from sim_backend.virtual.bmc import BmcUser, VirtualBmc
+from sim_backend.virtual.live_node import LiveNode, clock_of
+from sim_backend.virtual.node import VirtualNode
+from sim_backend.virtual.rmcp.server import BmcServer, serve
+from sim_backend.virtual.rmcp.sessions import Sessions
+
+CLOSED_S = 2.0
+
+
+@pytest.fixture
+def password(tmp_path: Path) -> Path:
+    file = tmp_path / "password"
+    file.touch(mode=0o600)
+    file.write_text("secret\n")
+    return file
+
+
+@asynccontextmanager
+async def tapped_bmc(password: Path, *, timeout_s: float) -> AsyncIterator[tuple[BmcDriver, Tap, Sessions]]:
+    """Give the driver of a virtual BMC, the tap between both, and the BMC's sessions."""
+    plan = planned("n1")
+    node = LiveNode("n1", clock_of(1.0), random.Random(1), VirtualNode(plan.node_class))
+    server = await serve(VirtualBmc(node, {b"admin": BmcUser(b"secret")}), plan.bmc_host, plan.bmc_port)
+    wire = Wire(timeout_s=timeout_s)
+    try:
+        with tap(plan.bmc_host, plan.bmc_port) as tapped:
+            hardware = Hardware("virtual", "ipmi", Credential("bmc", "admin", password), tapped.port)
+            driver = ipmi_driver(Machine("n1", hardware, bmc="127.0.0.1"), wire)
+            yield driver, tapped, cast(BmcServer, server.get_protocol()).desk.sessions
+            await wire.close()
+    finally:
+        server.close()
+
+
+async def settled(sessions: Sessions, *, count: int) -> int:
+    """Return how many sessions are open once these are, or it has been waited for long enough."""
+    for _ in range(int(CLOSED_S / 0.02)):
+        if len(sessions.by_id) == count:
+            break
+        await asyncio.sleep(0.02)
+    return len(sessions.by_id)
+
+
+def test_a_login_that_is_given_up_leaves_no_session(password: Path) -> None:
+    async def use() -> None:
+        async with tapped_bmc(password, timeout_s=0.4) as (driver, tapped, sessions):
+            tapped.lost_rakp_4 = 1
+            assert isinstance((await driver.query()).trouble, NoAnswer)
+            assert await settled(sessions, count=0) == 0
+            assert (await driver.query()).state is PowerState.ON
+            assert await settled(sessions, count=1) == 1
+
+    asyncio.run(use())
+
+
+def test_a_login_that_is_begun_anew_leaves_no_session(password: Path) -> None:
+    async def use() -> None:
+        async with tapped_bmc(password, timeout_s=5.0) as (driver, tapped, sessions):
+            tapped.lost_rakp_4 = 1
+            assert (await driver.query()).state is PowerState.ON
+            assert await settled(sessions, count=1) == 1
+            await driver.close()
+            assert await settled(sessions, count=0) == 0
+
+    asyncio.run(use())
