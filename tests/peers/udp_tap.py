@@ -16,8 +16,8 @@ IPMI_1_5 = -1
 class Tap:
     """Where the client has to go, and the kinds of the packets it sent; those in `swallowed` go nowhere.
 
-    With `late_rakp_2`, the BMC's first RAKP message 2 comes only together with its second. So many of its RAKP messages
-    4 as `lost_rakp_4` says never come.
+    With `late_rakp_2`, the BMC's first RAKP message 2 comes only together with its second. What it sends of the
+    kinds in `lost` never comes, once for each.
     """
 
     port: int
@@ -25,7 +25,7 @@ class Tap:
     swallowed: set[int] = field(default_factory=set)
     late_rakp_2: bool = False
     late: list[bytes] = field(default_factory=list)
-    lost_rakp_4: int = 0
+    lost: list[int] = field(default_factory=list)
 
     def passes(self, packet: bytes) -> bool:
         """Note a packet of the client and tell whether it goes on."""
@@ -35,8 +35,8 @@ class Tap:
 
     def due(self, packet: bytes) -> list[bytes]:
         """Return what goes to the client now that the BMC has sent this packet."""
-        if self.lost_rakp_4 and _kind(packet) == RAKP_4:
-            self.lost_rakp_4 -= 1
+        if _kind(packet) in self.lost:
+            self.lost.remove(_kind(packet))
             return []
         if not self.late_rakp_2 or _kind(packet) != RAKP_2:
             return [packet]

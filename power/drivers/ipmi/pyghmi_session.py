@@ -21,12 +21,15 @@ from pyghmi.ipmi.private.util import _monotonic_time, get_ipmi_error
 from power.drivers.ipmi.request import Request
 
 CLOSE_SESSION = Request("Close Session", 0x06, 0x3C)
+RAKP_3, NO_RESOURCES = 0x14, 0x01
 SHA1 = 1
 LARGEST_NUMBER = 0xFFFF_0000
 
 
 class HeldSession(Session):  # type: ignore[misc]
     """A login to one BMC. Only the thread that made it may touch it."""
+
+    sessioncontext: str | None
 
     def _initsession(self) -> None:
         super()._initsession()
@@ -37,13 +40,21 @@ class HeldSession(Session):  # type: ignore[misc]
         super()._relog()
 
     def end_login(self) -> None:
-        """Close the session that the BMC opens for RAKP message 3, whose answer has not come; without waiting."""
-        if self.sessioncontext != "EXPECTINGRAKP4":
-            return
-        self.sessionid, self.integrityalgo, self.confalgo = self.pendingsessionid, self.attemptedhash, "aes"
-        self.sequencenumber, self.sessioncontext, self.lastpayload = 1, "FAILED", None
-        number = self.sessionid.to_bytes(4, "little")
-        self._send_ipmi_net_payload(CLOSE_SESSION.netfn, CLOSE_SESSION.command, number, retry=False)
+        """Have the BMC forget a login that goes no further; without waiting.
+
+        Up to RAKP message 2 it ends with a message 3 that says so (IPMI v2.0, table 13-13). After message 3 the BMC has
+        opened the session, or does when it comes to it: then that is closed.
+        """
+        reached, number = self.sessioncontext, b""
+        if reached in ("EXPECTINGRAKP2", "EXPECTINGRAKP4"):
+            self.sessioncontext, self.lastpayload = "FAILED", None
+            number = self.pendingsessionid.to_bytes(4, "little")
+        if reached == "EXPECTINGRAKP2":
+            self.send_payload(bytes([self.rmcptag, NO_RESOURCES, 0, 0]) + number, RAKP_3, retry=False)
+        if reached == "EXPECTINGRAKP4":
+            self.sessionid, self.integrityalgo, self.confalgo = self.pendingsessionid, self.attemptedhash, "aes"
+            self.sequencenumber = 1
+            self._send_ipmi_net_payload(CLOSE_SESSION.netfn, CLOSE_SESSION.command, number, retry=False)
 
     def _get_session_challenge(self) -> None:
         # Where pyghmi turns to IPMI 1.5, with a login that anybody on the network could break.
@@ -107,6 +118,8 @@ def give_up(session: HeldSession) -> None:
     release(session)
     session.lastpayload = None
     session.pendingpayloads.clear()
+    # What has come, but was not looked at yet, would go on with the login.
+    session.pktqueue.clear()
     session.end_login()
     session._mark_broken()
 

@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 from served_room import planned
-from udp_tap import Tap, tap
+from udp_tap import RAKP_2, RAKP_4, Tap, tap
 
 from offpeak.errors import NoAnswer
 from offpeak.machines.credential import Credential
@@ -60,10 +60,11 @@ async def settled(sessions: Sessions, *, count: int) -> int:
     return len(sessions.by_id)
 
 
-def test_a_login_that_is_given_up_leaves_no_session(password: Path) -> None:
+@pytest.mark.parametrize("lost", [RAKP_2, RAKP_4])
+def test_a_login_that_is_given_up_leaves_no_session(lost: int, password: Path) -> None:
     async def use() -> None:
         async with tapped_bmc(password, timeout_s=0.4) as (driver, tapped, sessions):
-            tapped.lost_rakp_4 = 1
+            tapped.lost.append(lost)
             assert isinstance((await driver.query()).trouble, NoAnswer)
             assert await settled(sessions, count=0) == 0
             assert (await driver.query()).state is PowerState.ON
@@ -72,10 +73,11 @@ def test_a_login_that_is_given_up_leaves_no_session(password: Path) -> None:
     asyncio.run(use())
 
 
-def test_a_login_that_is_begun_anew_leaves_no_session(password: Path) -> None:
+@pytest.mark.parametrize("lost", [RAKP_2, RAKP_4])
+def test_a_login_that_is_begun_anew_leaves_no_session(lost: int, password: Path) -> None:
     async def use() -> None:
         async with tapped_bmc(password, timeout_s=5.0) as (driver, tapped, sessions):
-            tapped.lost_rakp_4 = 1
+            tapped.lost.append(lost)
             assert (await driver.query()).state is PowerState.ON
             assert await settled(sessions, count=1) == 1
             await driver.close()
