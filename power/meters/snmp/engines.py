@@ -45,8 +45,9 @@ _PRIVACY = {
 
 ASKED_AT_ONCE = 100
 """So many packets are answered within a fraction of a second: more would wait for this program past their time-out."""
-LISTED_AT_ONCE = 8
-"""So many PDUs list their rows at a time; each answer is long, and takes this program some milliseconds to read."""
+LISTED_AT_ONCE = 4
+"""So many PDUs list their rows at a time; each answer is long, and takes this program some milliseconds to read. With
+more, BMCs that are asked meanwhile are answered too late."""
 
 
 class Engines:
@@ -58,6 +59,7 @@ class Engines:
     def __init__(self) -> None:
         self._engines: dict[Login | None, SnmpEngine] = {}
         self._users: set[object] = set()
+        self._looks = asyncio.Semaphore(LOOKS)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def engine(self, login: Login, user: object) -> SnmpEngine:

@@ -18,6 +18,7 @@ from power.meters.snmp.layout import Layout, layout_of
 from power.meters.snmp.login import Login, login_of
 from power.meters.snmp.readings import readings_of
 from power.meters.snmp.rows import Row
+from power.meters.snmp.uptimes import Uptime, restarted
 
 UPTIME = "1.3.6.1.2.1.1.3.0"
 LONGEST_LOOK_S = 60.0
@@ -45,7 +46,7 @@ class SnmpPdu:
         self._detected: Family | None = None
         self._agent = Agent(pdu, engines=engines, user=self, patience=patience)
         self._layout: Layout | None = None
-        self._uptime: float | None = None
+        self._uptime: Uptime | None = None
 
     async def read(self) -> tuple[Reading, ...]:
         """Return the total and all phases and outlets; DeviceError if the PDU cannot be read at all."""
@@ -70,7 +71,7 @@ class SnmpPdu:
             self._detected = None
             layout = await self._look_up(login)
             answers = await self._ask(login, layout)
-        self._uptime = number_of(answers[UPTIME])
+        self._uptime = self._uptime_in(answers)
         return readings_of(self._pdu, layout, answers, self._clock(), note=note)
 
     async def _ask(self, login: Login, layout: Layout) -> Answers:
@@ -78,14 +79,18 @@ class SnmpPdu:
 
     def _moved(self, layout: Layout, answers: Answers) -> str:
         """Return why the known rows are not to be trusted, "" if they are."""
-        uptime = number_of(answers[UPTIME])
-        if uptime is not None and self._uptime is not None and uptime < self._uptime:
+        uptime = self._uptime_in(answers)
+        if uptime is not None and restarted(self._uptime, uptime):
             return "the PDU restarted"
         rows = (*layout.total, *layout.energy, *layout.phases, *layout.outlets)
         for row in rows:
             if any(_is_gone(answers, oid) for oid in row.oids()) or _is_renamed(row, answers):
                 return f"row {row.name} is gone"
         return ""
+
+    def _uptime_in(self, answers: Answers) -> Uptime | None:
+        ticks = number_of(answers[UPTIME])
+        return None if ticks is None else Uptime(ticks, self._clock())
 
     async def _look_up(self, login: Login) -> Layout:
         # Who is dead has to be found out without keeping others from looking.

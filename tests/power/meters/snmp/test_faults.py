@@ -13,9 +13,10 @@ from pdu_reading import login, meter
 from offpeak.errors import BadInput, BadInventory, NoAnswer, NotSupported
 from offpeak.machines.credential import Credential
 from offpeak.machines.inventory import Pdu
+from power.drivers.logins import Logins
 from power.meters.port import Reading
 from power.meters.snmp.agent import Patience
-from power.meters.snmp.engines import Engines
+from power.meters.snmp.engines import LOOKS, Engines
 from power.meters.snmp.pdu import SnmpPdu
 
 UPTIME = "1.3.6.1.2.1.1.3.0"
@@ -92,6 +93,46 @@ def test_after_a_restart_rows_are_looked_up_again(tmp_path: Path) -> None:
         assert (await total(reader)).why == ""
 
     serve(tmp_path, apc(), scenario)
+
+
+def test_a_restart_is_seen_after_a_long_silence_too(tmp_path: Path) -> None:
+    async def run() -> None:
+        now_s = 0.0
+        async with own_agent(apc()) as (agent, port):
+            pdu = Pdu("pdu1", "127.0.0.1", "apc", login(tmp_path, "public"), port)
+            reader = SnmpPdu(pdu, engines=Engines(), logins=Logins(), clock=lambda: now_s)
+            await reader.read()
+            # It has been up for longer than it was at the first look, and an hour has passed.
+            now_s = 3600.0
+            agent.values |= {UPTIME: 2000, f"{POWER}.2": 30}
+            again = await total(reader)
+            assert (again.power_w, again.why) == (1500, "the PDU restarted: its rows were looked up again")
+            await reader.close()
+
+    asyncio.run(run())
+
+
+def test_rows_are_looked_up_of_a_few_pdus_at_a_time(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with own_agent(apc()) as (agent, port):
+            engines, words = Engines(), {"family": "apc", "credential": login(tmp_path, "public"), "port": port}
+            known, new = (meter(Pdu(name, "127.0.0.1", **words), engines) for name in ("known", "new"))  # type: ignore[arg-type]
+            dead = meter(Pdu("dead", "127.0.0.2", **words), engines)  # type: ignore[arg-type]
+            await known.read()
+            walks = agent.walks
+            for _ in range(LOOKS):
+                await engines.looks().acquire()
+            waiting = asyncio.ensure_future(new.read())
+            with pytest.raises(NoAnswer):
+                await dead.read()
+            assert (await total(known)).power_w == 1200
+            assert (waiting.done(), agent.walks) == (False, walks)
+            engines.looks().release()
+            assert (await waiting)[0].power_w == 1200
+            for each in (known, new, dead):
+                await each.close()
+
+    asyncio.run(run())
 
 
 def test_outlets_that_move_keep_their_nodes(tmp_path: Path) -> None:

@@ -1,0 +1,28 @@
+"""Whether a PDU has started anew between two looks at its uptime: its rows may be others then."""
+
+from dataclasses import dataclass
+
+TICKS_PER_S = 100.0
+SLOW = 0.9
+"""A PDU's clock is at worst so slow, by far."""
+LATE_S = 3.0
+"""An answer may have been under way for so much longer than the one before."""
+
+
+@dataclass(frozen=True)
+class Uptime:
+    """What a PDU said of its uptime [hundredths of a second], and when."""
+
+    ticks: float
+    at_unix_s: float
+
+
+def restarted(before: Uptime | None, now: Uptime) -> bool:
+    """Tell whether less uptime has been added than time has passed, or even some is lost.
+
+    One that says the same number for ever tells nothing. A wrap (after 497 days) counts as a restart.
+    """
+    if before is None or now.ticks == before.ticks:
+        return False
+    passed_s = max(0.0, SLOW * (now.at_unix_s - before.at_unix_s) - LATE_S)
+    return now.ticks < before.ticks + passed_s * TICKS_PER_S

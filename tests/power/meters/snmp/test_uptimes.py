@@ -1,0 +1,42 @@
+"""Whether a PDU has started anew, by what it says of its uptime."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from power.meters.snmp.uptimes import Uptime, restarted
+
+
+@pytest.mark.parametrize(
+    ("ticks", "after_s", "expected"),
+    [
+        (100_000 + 1_000, 10.0, False),
+        (100_000 + 990, 12.5, False),
+        (5, 10.0, True),
+        (99_999, 0.0, True),
+        (100_000 + 2_000, 3_600.0, True),
+        (100_000, 3_600.0, False),
+        (100_000 + 500, -60.0, False),
+    ],
+    ids=[
+        "goes on",
+        "late answer",
+        "just started",
+        "less",
+        "up again, unseen",
+        "stuck",
+        "our clock",
+    ],
+)
+def test_a_restart_is_seen(ticks: int, after_s: float, expected: bool) -> None:
+    assert restarted(Uptime(100_000, 1e9), Uptime(ticks, 1e9 + after_s)) is expected
+
+
+def test_the_first_look_is_no_restart() -> None:
+    assert not restarted(None, Uptime(0, 0.0))
+
+
+@given(st.floats(0, 4e7), st.floats(0, 1e7), st.floats(0.95, 1.05), st.floats(-2.5, 2.5))
+def test_a_clock_that_is_a_bit_wrong_is_no_restart(up_s: float, passed_s: float, rate: float, late_s: float) -> None:
+    now = Uptime((up_s + rate * max(0.0, passed_s - late_s)) * 100, passed_s)
+    assert not restarted(Uptime(up_s * 100, 0.0), now)
