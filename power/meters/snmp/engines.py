@@ -59,7 +59,6 @@ class Engines:
     def __init__(self) -> None:
         self._engines: dict[Login | None, SnmpEngine] = {}
         self._users: set[object] = set()
-        self._looks = asyncio.Semaphore(LOOKS)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def engine(self, login: Login, user: object) -> SnmpEngine:

@@ -16,7 +16,7 @@ from offpeak.machines.inventory import Pdu
 from power.drivers.logins import Logins
 from power.meters.port import Reading
 from power.meters.snmp.agent import Patience
-from power.meters.snmp.engines import LOOKS, Engines
+from power.meters.snmp.engines import LISTED_AT_ONCE, Engines
 from power.meters.snmp.pdu import SnmpPdu
 
 UPTIME = "1.3.6.1.2.1.1.3.0"
@@ -120,14 +120,14 @@ def test_rows_are_looked_up_of_a_few_pdus_at_a_time(tmp_path: Path) -> None:
             dead = meter(Pdu("dead", "127.0.0.2", **words), engines)  # type: ignore[arg-type]
             await known.read()
             walks = agent.walks
-            for _ in range(LOOKS):
-                await engines.looks().acquire()
+            for _ in range(LISTED_AT_ONCE):
+                await engines.listing().acquire()
             waiting = asyncio.ensure_future(new.read())
             with pytest.raises(NoAnswer):
                 await dead.read()
             assert (await total(known)).power_w == 1200
             assert (waiting.done(), agent.walks) == (False, walks)
-            engines.looks().release()
+            engines.listing().release()
             assert (await waiting)[0].power_w == 1200
             for each in (known, new, dead):
                 await each.close()
