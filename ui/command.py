@@ -13,6 +13,8 @@ from ui.enroll_command import enroll
 from ui.estimate_command import estimate
 from ui.forecast_command import forecast
 from ui.generate_command import generate
+from ui.node_command import node
+from ui.nodes_command import nodes
 from ui.power_command import power
 from ui.prices_command import prices
 from ui.score_command import score
@@ -32,6 +34,8 @@ app.command("prices")(prices)
 app.add_typer(forecast, name="forecast")
 app.command("score")(score)
 app.add_typer(power, name="power")
+app.command("nodes")(nodes)
+app.command("node")(node)
 app.command("check")(check)
 app.command("enroll")(enroll)
 app.command("virtual")(virtual)

@@ -1,0 +1,43 @@
+"""A book that is forgotten when the program ends."""
+
+from collections.abc import Mapping, Sequence
+
+from offpeak.door.hold import Hold
+from offpeak.door.memory_journal import MemoryJournal
+from offpeak.errors import BadInput
+from power.lifecycle.state_book import Recorded
+
+
+class MemoryBook(MemoryJournal):
+    """Implements power.lifecycle.state_book.StateBook."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._latest: dict[str, Recorded] = {}
+        self._holds: dict[str, Hold] = {}
+
+    def write_states(self, states: Sequence[Recorded]) -> None:
+        """Keep them."""
+        self._latest.update({state.node: state for state in states})
+
+    def latest(self) -> Mapping[str, Recorded]:
+        """Return what came last of every node."""
+        return dict(self._latest)
+
+    def hold(self, node: str, hold: Hold, at_unix_s: float) -> None:
+        """Keep it; BadInput where another owner holds the node."""
+        other = self.holds(at_unix_s).get(node)
+        if other is not None and other.owner != hold.owner:
+            hint = f"offpeak node {node} release ends it; ask {other.owner} first"
+            raise BadInput(f"{node}: is held by {other.owner}: {other.reason}", hint=hint)
+        self._holds[node] = hold
+
+    def release(self, node: str, _by: str, at_unix_s: float) -> Hold | None:
+        """Forget it."""
+        found = self.holds(at_unix_s).get(node)
+        self._holds.pop(node, None)
+        return found
+
+    def holds(self, at_unix_s: float) -> Mapping[str, Hold]:
+        """Return those that last."""
+        return {node: hold for node, hold in self._holds.items() if hold.lasts(at_unix_s)}

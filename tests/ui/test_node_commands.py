@@ -1,0 +1,273 @@
+"""`offpeak nodes` and `offpeak node` against BMCs that answer, and one that does not."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from served_room import ServedRoom, planned, served_room
+
+from offpeak.agent_settings import AgentSettings
+from offpeak.door.hold import Hold
+from offpeak.errors import BadInput
+from offpeak.machines.inventory_file import read_inventory
+from power.drivers.port import Order
+from power.drivers.wire import Wire
+from power.lifecycle.errand import Errand, run_errand
+from power.lifecycle.life import NodeLife
+from power.lifecycle.memory_book import MemoryBook
+from power.lifecycle.state_book import Recorded
+from sim_backend.virtual.bmc import BmcFaults
+from sim_backend.virtual.machine_room import MachineRoom
+from sim_backend.virtual.node import VirtualNode
+from ui.command import run
+
+SITE = """\
+[credentials]
+bmc = {{ user = "admin", password_file = "bmc.password" }}
+
+[hardware.compute]
+driver = "ipmi"
+credential = "bmc"
+port = {plan.bmc_port}
+soft_off = {{ enter_patience = "60s", wake_patience = "60s" }}
+
+[[machines]]
+nodes = "n[1-4]"
+hardware = "compute"
+bmc = "{bmcs}"
+
+[enrolled]
+{enrolled}
+"""
+ACTIVE = AgentSettings(mode="active", nodes="n[1-4]")
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command printed, and its exit code."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def offpeak(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
+    """Runs the command in this process: starting one takes longer than what is tested."""
+    monkeypatch.delenv("OFFPEAK_CONFIG", raising=False)
+
+    def offpeak(*arguments: str | Path) -> Done:
+        capsys.readouterr()
+        code = run([str(each) for each in arguments])
+        return Done(code, *capsys.readouterr())
+
+    return offpeak
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[ServedRoom]:
+    with served_room(planned("n[1-4]", clock_factor=400)) as room:
+        yield room
+
+
+@pytest.fixture
+def room(served: ServedRoom) -> ServedRoom:
+    """All on, well, and nothing ordered yet."""
+
+    def mend(room: MachineRoom) -> None:
+        for bmc in room.bmcs.values():
+            bmc.faults = BmcFaults()
+            bmc.node.node = VirtualNode(room.plan.node_class, since_s=bmc.node.clock())
+            bmc.orders.clear()
+
+    served.do(mend)
+    return served
+
+
+@pytest.fixture
+def site(room: ServedRoom, tmp_path: Path) -> Path:
+    """The inventory of that room, and settings that name it."""
+    password = tmp_path / "bmc.password"
+    password.touch(mode=0o600)
+    password.write_text("secret\n")
+    guids = room.do(lambda room: {name: str(bmc.guid) for name, bmc in room.bmcs.items()})
+    enrolled = "\n".join(f'{name} = {{ identity = "{guid}", date = "2026-11-21" }}' for name, guid in guids.items())
+    file = tmp_path / "inventory.toml"
+    file.write_text(SITE.format(plan=room.plan, bmcs=",".join(room.plan.bmc_hosts), enrolled=enrolled))
+    return file
+
+
+def settings_file(site: Path, mode: str) -> Path:
+    file = site.with_name("offpeak.toml")
+    file.write_text(f'[agent]\nmode = "{mode}"\nnodes = "n[1-4]"\n[hardware]\ninventory = "{site}"\n')
+    return file
+
+
+def orders(room: ServedRoom, node: str) -> list[int]:
+    return room.do(lambda room: list(room.bmcs[node].orders))
+
+
+def test_nodes_that_are_alike_are_one_line(room: ServedRoom, site: Path, offpeak: Callable[..., Done]) -> None:
+    room.do(lambda room: room.nodes["n2"].hard_off())
+    room.do(lambda room: setattr(room.bmcs["n4"], "faults", BmcFaults(garbage=True)))
+    done = offpeak("nodes", "--inventory", site)
+    assert done.returncode == 0
+    rows = [row.split() for row in done.stdout.splitlines()]
+    assert rows[1][:3] == ["n[1,3]", "on", "400"]
+    assert rows[2][:2] == ["n2", "off"]
+    assert rows[3][:2] == ["n4", "unknown"]
+    assert "4 nodes: 1 off, 2 on, 1 unknown; " in done.stdout
+    assert len(offpeak("nodes", "--each", "--inventory", site).stdout.splitlines()) == 7
+
+
+def test_nodes_as_json(site: Path, offpeak: Callable[..., Done]) -> None:
+    (row,) = json.loads(offpeak("nodes", "n1", "--json", "--inventory", site).stdout)
+    assert (row["node"], row["state"], row["desired"], row["since_unix_s"]) == ("n1", "on", "", None)
+    assert row["watts"] > 0
+
+
+def test_a_node_is_shown(site: Path, offpeak: Callable[..., Done]) -> None:
+    shown = offpeak("node", "n1", "--inventory", site).stdout
+    assert "state:     on\n" in shown
+    assert "sleeps by: soft_off\n" in shown
+    assert json.loads(offpeak("node", "n1", "show", "--json", "--inventory", site).stdout)["node"] == "n1"
+
+
+def test_shadow_refuses_in_one_line_that_names_the_setting(
+    room: ServedRoom, site: Path, offpeak: Callable[..., Done]
+) -> None:
+    room.do(lambda room: room.nodes["n1"].hard_off())
+    done = offpeak("node", "n1", "wake", "--config", settings_file(site, "shadow"))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines() == [
+        "offpeak: error: n1: on is only recorded in mode shadow",
+        '  hint: set mode = "advise" below [agent], and what an admin orders is done',
+    ]
+    assert orders(room, "n1") == []
+
+
+def test_wakes_by_hand(room: ServedRoom, site: Path, offpeak: Callable[..., Done]) -> None:
+    room.do(lambda room: room.nodes["n1"].hard_off())
+    done = offpeak("node", "n1", "wake", "--config", settings_file(site, "advise"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("n1: on after ")
+    assert orders(room, "n1") == [1]
+    assert offpeak("node", "n1", "wake", "--config", settings_file(site, "advise")).stdout == "n1: on already\n"
+
+
+def test_without_a_scheduler_that_says_so_nothing_goes_down(
+    room: ServedRoom, site: Path, offpeak: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    done = offpeak("node", "n1", "sleep", "--config", settings_file(site, "active"))
+    assert done.returncode == 1
+    assert "n1: cannot tell: " in done.stderr
+    assert orders(room, "n1") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("wake", "--depth", "standby"), "--depth means nothing to wake"),
+        (("show", "--reason", "x"), "--reason means nothing to show"),
+        (("hold",), "a hold needs a reason"),
+        (("hold", "--reason", "x", "--until", "1999-01-01T00:00"), "lies in the past"),
+        (("sleep", "--depth", "standby"), "n1: its hardware has no standby"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    words: tuple[str, ...], said: str, site: Path, offpeak: Callable[..., Done]
+) -> None:
+    done = offpeak("node", "n1", *words, "--inventory", site)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_an_unknown_node(site: Path, offpeak: Callable[..., Done]) -> None:
+    assert "has no node n9" in offpeak("node", "n9", "release", "--inventory", site).stderr
+
+
+def test_hold_and_release_say_what_they_did(site: Path, offpeak: Callable[..., Done]) -> None:
+    assert ": held by " in offpeak("node", "n1", "hold", "--reason", "DIMM", "--inventory", site).stdout
+    assert offpeak("node", "n1", "release", "--inventory", site).stdout == "n1: was not held\n"
+
+
+def errand(site: Path, node: str, order: Order, book: MemoryBook, *, used: str = "", **settings: object) -> NodeLife:
+    inventory = read_inventory(site)
+
+    async def made() -> NodeLife:
+        wire = Wire(timeout_s=1.0)
+        agent = AgentSettings(**{"mode": "active", "nodes": "n[1-4]", "min_on": 1} | settings)  # type: ignore[arg-type]
+        made = Errand(inventory, agent, book, wire, lambda _node: used, poll_s=0.05)
+        try:
+            return await run_errand(made, inventory.chosen((node,))[0], order, by="admin jo", reason="test")
+        finally:
+            await wire.close()
+
+    return asyncio.run(made())
+
+
+def test_down_and_up_again_through_the_whole_door(room: ServedRoom, site: Path) -> None:
+    book = MemoryBook()
+    life = errand(site, "n2", Order.SOFT_OFF, book)
+    assert (str(life.seen.state), life.seen.by, life.effort.refusal) == ("off", "admin jo", None)
+    assert book.latest()["n2"].observed == "off"
+    assert book.latest()["n2"].why == "admin jo: test"
+    assert str(errand(site, "n2", Order.ON, book).seen.state) == "on"
+    assert orders(room, "n2") == [5, 1]
+    assert [done.outcome.result for done in book.recent(0) if done.outcome] == ["done", "done"]
+
+
+@pytest.mark.parametrize(
+    ("used", "settings", "rule"),
+    [
+        ("runs 7", {}, "no_job_now"),
+        ("", {"nodes": "n1"}, "opted_in"),
+        ("", {"min_on": 4}, "min_on"),
+        ("", {"mode": "shadow"}, "mode"),
+    ],
+)
+def test_every_rule_holds_by_hand_too(
+    used: str, settings: dict[str, object], rule: str, room: ServedRoom, site: Path
+) -> None:
+    book = MemoryBook()
+    life = errand(site, "n2", Order.SOFT_OFF, book, used=used, **settings)
+    assert life.effort.refusal is not None
+    assert (life.effort.refusal.rule, orders(room, "n2")) == (rule, [])
+    assert [refusal.rule for _, refusal in book.refusals] == [rule]
+
+
+def test_a_hold_of_somebody_else(room: ServedRoom, site: Path) -> None:
+    book = MemoryBook()
+    book.hold("n2", Hold("al", "repair"), 0)
+    life = errand(site, "n2", Order.SOFT_OFF, book)
+    assert (str(life.seen.state), orders(room, "n2")) == ("on", [])
+    with pytest.raises(BadInput, match="is held by al: repair"):
+        book.hold("n2", Hold("jo", "mine"), 0)
+
+
+def test_a_bmc_that_forgets_is_given_up(room: ServedRoom, site: Path) -> None:
+    room.do(lambda room: setattr(room.bmcs["n3"], "faults", BmcFaults(drops_commands=True)))
+    site.write_text(site.read_text().replace('"60s"', '"1s"'))
+    life = errand(site, "n3", Order.SOFT_OFF, MemoryBook())
+    assert life.fault is not None
+    assert (life.fault.what, str(life.seen.state), orders(room, "n3")) == ("does not go down", "going down", [5])
+
+
+def test_what_the_book_knows_stands_beside(
+    site: Path, offpeak: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = MemoryBook()
+    since_unix_s = time.time() - 100 * 86400
+    book.write_states(
+        [Recorded(node, since_unix_s, "on", "soft_off", "offpeak", "offpeak: idle") for node in ("n1", "n2")]
+    )
+    book.hold("n3", Hold("al", "repair"), since_unix_s)
+    monkeypatch.setattr("ui.nodes_answer.open_book", lambda _settings: book)
+    lines = [" ".join(row.split()) for row in offpeak("nodes", "n[1-3]", "--inventory", site).stdout.splitlines()]
+    assert lines[1] == "n[1-2] on soft_off 400 W 100d 00:00 offpeak offpeak: idle"
+    assert lines[2] == "n3 on 200 W held by al: repair"

@@ -1,0 +1,34 @@
+"""When a hold ends, as an admin writes it: after a while, or at a time of the clock on the wall."""
+
+import re
+from datetime import datetime, time, timedelta
+
+from offpeak.errors import BadInput
+from offpeak.units import parse_duration_s
+
+_CLOCK = re.compile(r"\d{1,2}:\d\d")
+HINT = "write it as 8h, 2d, 18:00 or 2026-12-01T08:00"
+
+
+def hold_end_unix_s(text: str, now: datetime) -> float:
+    """Return the end; a time without a date is the next such time. BadInput for what is none, or lies in the past.
+
+    `now` is aware; a time without an offset is one of its zone.
+    """
+    end = _end(text.strip(), now)
+    if end <= now:
+        raise BadInput(f"--until {text}: lies in the past", hint=HINT)
+    return end.timestamp()
+
+
+def _end(text: str, now: datetime) -> datetime:
+    try:
+        if _CLOCK.fullmatch(text):
+            today = datetime.combine(now.date(), time.fromisoformat(text.zfill(5)), now.tzinfo)
+            return today if today > now else today + timedelta(days=1)
+        if re.match(r"\d{4}-", text):
+            end = datetime.fromisoformat(text)
+            return end if end.tzinfo else end.replace(tzinfo=now.tzinfo)
+    except ValueError:
+        raise BadInput(f"--until {text!r} is no time", hint=HINT) from None
+    return now + timedelta(seconds=parse_duration_s(text))
