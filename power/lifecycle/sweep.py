@@ -60,14 +60,12 @@ async def sweep(means: Means, lives: Lives, words: Mapping[str, Word]) -> Swept:
 
 async def look(lookout: Lookout, lives: Lives, *, clock: Callable[[], Now], timeout_s: float) -> dict[str, Looked]:
     """Return what is seen of every node; of those that may be in standby also what tells that."""
-    order = silent_first(lives, lookout.drivers)
-    drivers = {node: lookout.drivers[node] for node in order}
-    doubtful = {
-        node: lookout.evidence(node) for node in order if node in lives.nodes and may_stand_by(lives.nodes[node])
-    }
+    drivers = {node: lookout.drivers[node] for node in silent_first(lives, lookout.drivers)}
+    doubtful = [node for node, life in lives.nodes.items() if node in drivers and may_stand_by(life)]
     answers = asked(drivers, timeout_s=timeout_s, clock=lambda: clock().unix_s)
-    observed, evidence = await asyncio.gather(answers, _collected(doubtful, timeout_s))
-    return {node: _looked(observed[node], evidence.get(node)) for node in order}
+    evidence = _collected({node: lookout.evidence(node) for node in doubtful}, timeout_s)
+    observed, told = await asyncio.gather(answers, evidence)
+    return {node: Looked(each, *told.get(node, (None, None))) for node, each in observed.items()}
 
 
 def face(life: NodeLife | None) -> tuple[object, ...]:
