@@ -15,15 +15,14 @@ from offpeak.ledger.tables import minutes, quarters, readings
 
 
 def write_readings(connection: Connection, rows: Sequence[Metered], known: SeriesNumbers) -> None:
-    """Write readings; one of the same series and the same end as another is that one again, and is left out."""
+    """Write readings; one of the same series, start and end as another is that one again, and is left out."""
     numbers = known.of(connection, rows)
-    cut = {
-        (piece.until_unix_s, piece.series): piece for row in rows for piece in pieces(row, numbers[series_name(row)])
-    }
+    every = (piece for row in rows for piece in pieces(row, numbers[series_name(row)]))
+    cut = {(piece.until_unix_s, piece.series, piece.from_unix_s): piece for piece in every}
     own = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    statement = own(readings).on_conflict_do_nothing().returning(readings.c.until_unix_s, readings.c.series)
+    statement = own(readings).on_conflict_do_nothing().returning(*readings.primary_key)
     added = connection.execute(statement, [vars(piece) for piece in cut.values()])
-    new: list[Piece] = [cut[until_unix_s, series] for until_unix_s, series in added]
+    new: list[Piece] = [cut[until_unix_s, series, from_unix_s] for until_unix_s, series, from_unix_s in added]
     if new:
         _add(connection, minutes, means(new, MINUTE_S))
         _add(connection, quarters, means(new, QUARTER_S))

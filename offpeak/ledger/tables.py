@@ -46,13 +46,13 @@ readings = Table(
     metadata,
     Column("until_unix_s", Float(53), primary_key=True),
     Column("series", ForeignKey("series.number"), primary_key=True),
-    _number("from_unix_s"),
+    Column("from_unix_s", Float(53), primary_key=True),
     _maybe("power_w"),
     _maybe("energy_j"),
     Column("why", Text),
     sqlite_with_rowid=False,
 )
-"""Every reading, cut at full minutes."""
+"""Every reading, cut at full minutes. Those of a clock that was put back may overlap; one that comes again is told."""
 
 
 def _means(name: str) -> Table:

@@ -89,7 +89,8 @@ class Writer:
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(self._has_work, self._pause_s())
+                while not self._has_work():
+                    self._changed.wait(self._pause_s())
                 call = self._calls.popleft() if self._calls else None
                 taken = None if call or not self._is_time() else self._backlog.take(AT_ONCE)
                 last = self._ending and not call and (not taken or self._failure is not None)

@@ -1,6 +1,7 @@
-"""Ledgers on both databases."""
+"""Ledgers on both databases, and the folder of what their tests share."""
 
 import secrets
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,6 +10,8 @@ import pytest
 
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger_settings import LedgerSettings
+
+sys.path.append(str(Path(__file__).parent))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

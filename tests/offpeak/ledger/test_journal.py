@@ -8,12 +8,15 @@ import time
 from collections.abc import Callable
 
 import pytest
+from ledger_sums import count
+from local_server import wait_until
 
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.journal import Intent, Journal
 from offpeak.errors import BadInput
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import Hold
+from offpeak.ledger.rows import Decision, Hold
+from offpeak.ledger.tables import decisions
 
 SLEEP = Effect("n1", "soft_off", "offpeak", "idle for 20 min", (("idle_s", 1200.0), ("rule", "timeout")))
 
@@ -82,6 +85,11 @@ def test_a_hold_belongs_to_its_owner(ledger: Ledger) -> None:
     assert ended == Hold("n1", "ann", "longer", 150.0, 900.0)
     assert ledger.holds(301.0) == ()
     assert ledger.release("n1", by="bob", at_unix_s=301.0) is None
+
+
+def test_rows_are_written_soon_without_being_asked_for(ledger: Ledger) -> None:
+    ledger.write_decisions([Decision(1.0, "n1", "sleep", "idle")])
+    wait_until(lambda: count(ledger.settings.url, decisions) == 1, what="a decision to be written", seconds=5)
 
 
 def test_asking_takes_no_longer_than_the_disk(ledger: Ledger) -> None:

@@ -38,7 +38,7 @@ def _readings() -> None:
         "readings",
         sa.Column("until_unix_s", sa.Float(53), primary_key=True),
         sa.Column("series", sa.Integer(), sa.ForeignKey("series.number"), primary_key=True),
-        _number("from_unix_s"),
+        sa.Column("from_unix_s", sa.Float(53), primary_key=True),
         *map(_maybe, ("power_w", "energy_j")),
         sa.Column("why", sa.Text()),
         sqlite_with_rowid=False,

@@ -1,0 +1,139 @@
+"""Readings and their means: energy adds up to the same, whatever is summed and whatever came late, twice or early."""
+
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from ledger_sums import Sums, rows_of, sums
+
+from offpeak.ledger.buckets import MINUTE_S, QUARTER_S, means, pieces
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.rows import Metered
+from offpeak.ledger.tables import minutes, quarters, readings
+
+power_w = st.one_of(st.none(), st.floats(0, 5000, allow_subnormal=False))
+
+
+@st.composite
+def metered(draw: st.DrawFn) -> Metered:
+    """A reading of one of three parts, somewhere within an hour and a half, of up to some minutes."""
+    from_unix_s = draw(st.floats(0, 5400))
+    length_s = draw(st.sampled_from([0.0, 0.25, 10.0, 60.0, 61.5, 1000.0]))
+    part = draw(st.sampled_from(["total", "outlet 1", "outlet 2"]))
+    counted_j = draw(st.one_of(st.none(), st.floats(0, 1e6, allow_subnormal=False)))
+    return Metered("pdu1", "snmp", part, from_unix_s, from_unix_s + length_s, draw(power_w), counted_j)
+
+
+@given(metered())
+def test_the_pieces_of_a_reading_are_the_reading(reading: Metered) -> None:
+    cut = list(pieces(reading, 1))
+    assert cut[-1].until_unix_s == reading.until_unix_s
+    assert all(piece.start_of(MINUTE_S) + MINUTE_S >= piece.until_unix_s for piece in cut)
+    assert all(one.until_unix_s == other.from_unix_s for one, other in zip(cut, cut[1:], strict=False))
+    length_s = reading.until_unix_s - reading.from_unix_s
+    if reading.power_w is None or length_s <= 0:
+        assert [piece.energy_j for piece in cut] == [None]
+    else:
+        energy_j = reading.power_w * length_s if reading.energy_j is None else reading.energy_j
+        assert sum(piece.energy_j or 0.0 for piece in cut) == pytest.approx(energy_j)
+
+
+@given(st.lists(metered(), max_size=20))
+def test_quarters_are_the_sums_of_their_minutes(all_readings: list[Metered]) -> None:
+    cut = [piece for reading in all_readings for piece in pieces(reading, 1)]
+    fine, coarse = means(cut, MINUTE_S), means(cut, QUARTER_S)
+    for (start, series), mean in coarse.items():
+        inside = [each for (at, of), each in fine.items() if of == series and start <= at < start + QUARTER_S]
+        assert mean.energy_j == pytest.approx(sum(each.energy_j for each in inside))
+        assert mean.covered_s == pytest.approx(sum(each.covered_s for each in inside))
+        assert mean.without_value == sum(each.without_value for each in inside)
+        assert mean.min_w == min((each.min_w for each in inside if each.min_w is not None), default=None)
+        assert mean.max_w == max((each.max_w for each in inside if each.max_w is not None), default=None)
+
+
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.lists(metered(), max_size=12), min_size=1, max_size=4))
+def test_all_tables_say_the_same_energy(
+    tmp_path: Path, opened: Callable[..., Ledger], sweeps: list[list[Metered]]
+) -> None:
+    ledger = opened(f"sqlite:///{tmp_path / secrets.token_hex(6)}")
+    ledger.ready()
+    for sweep in sweeps:
+        ledger.write_readings(sweep)
+        assert ledger.settle()
+    # The last one that the strategy drew may come again: it is the same reading.
+    ledger.write_readings(sweeps[-1])
+    assert ledger.settle()
+    for length_s in (MINUTE_S, QUARTER_S):
+        assert_same(sums(ledger, readings, length_s), sums(ledger, minutes, length_s))
+    assert_same(sums(ledger, minutes, QUARTER_S), sums(ledger, quarters, QUARTER_S))
+    ledger.close()
+
+
+def assert_same(one: Sums, other: Sums) -> None:
+    assert {key: pytest.approx(value) for key, value in one.items()} == other
+
+
+def every_10_s(from_unix_s: int, until_unix_s: int, nodes: int = 3) -> list[Metered]:
+    """Readings at odd seconds, 100 W of the first node, 101 W of the second and so on."""
+    return [
+        Metered("pdu1", "snmp", f"outlet {node}", at_unix_s - 10.0, at_unix_s, 100.0 + node, node=f"n{node}")
+        for at_unix_s in range(from_unix_s + 13, until_unix_s, 10)
+        for node in range(nodes)
+    ]
+
+
+def test_minutes_and_quarters_are_kept_when_readings_are_pruned(ledger: Ledger) -> None:
+    day_s = 86_400
+    ledger.write_readings(every_10_s(0, 1200))
+    ledger.write_readings(every_10_s(7 * day_s, 7 * day_s + 300))
+    assert ledger.settle()
+    coarse, fine = sums(ledger, quarters, QUARTER_S), sums(ledger, minutes, MINUTE_S)
+    assert ledger.prune(7 * day_s + 600) == sum(1 for each in every_10_s(0, 600) for _ in pieces(each, 1))
+    assert sums(ledger, minutes, MINUTE_S) == fine
+    left = [float(str(row[0])) for row in rows_of(ledger, readings)]
+    assert min(left) == 600.0
+    assert ledger.prune(97 * day_s + 400) > 0
+    assert sums(ledger, minutes, MINUTE_S).keys() == {key for key in fine if key[0] >= 7 * day_s + 360}
+    assert sums(ledger, quarters, QUARTER_S) == coarse
+    assert ledger.prune(97 * day_s + 400) == 0
+
+
+def test_a_late_reading_is_added_to_its_minute_even_after_pruning(ledger: Ledger) -> None:
+    ledger.write_readings([Metered("bmc1", "dcmi", "total", 0.0, 30.0, 100.0)])
+    assert ledger.settle()
+    ledger.prune(8 * 86_400)
+    ledger.write_readings([Metered("bmc1", "dcmi", "total", 30.0, 50.0, 200.0), *no_value(55.0)])
+    assert ledger.settle()
+    assert rows_of(ledger, quarters) == [(0, 1, 50.0, 7000.0, 100.0, 200.0, 1)]
+
+
+def no_value(at_unix_s: float) -> list[Metered]:
+    return [Metered("bmc1", "dcmi", "total", at_unix_s, at_unix_s, None, why="no answer within 5 s")]
+
+
+def test_what_has_no_value_is_not_zero(ledger: Ledger) -> None:
+    ledger.write_readings(no_value(10.0))
+    ledger.write_readings([Metered("bmc1", "dcmi", "total", 20.0, 30.0, 50.0)])
+    assert ledger.settle()
+    assert rows_of(ledger, readings) == [
+        (10.0, 1, 10.0, None, None, "no answer within 5 s"),
+        (30.0, 1, 20.0, 50.0, 500.0, None),
+    ]
+    assert rows_of(ledger, minutes) == [(0, 1, 10.0, 500.0, 50.0, 50.0, 1)]
+
+
+def test_a_clock_stepped_back_counts_every_reading_once(ledger: Ledger) -> None:
+    hour = every_10_s(3600, 7200, nodes=1)
+    ledger.write_readings(hour)
+    ledger.write_readings(hour[180:])
+    ledger.write_readings(every_10_s(3605, 3700, nodes=1))
+    assert ledger.settle()
+    measured_s = 10.0 * (len(hour) + len(every_10_s(3605, 3700, nodes=1)))
+    assert sum(energy_j for energy_j, _ in sums(ledger, quarters, QUARTER_S).values()) == pytest.approx(
+        100.0 * measured_s
+    )
+    assert_same(sums(ledger, readings, QUARTER_S), sums(ledger, quarters, QUARTER_S))

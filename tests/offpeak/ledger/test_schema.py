@@ -1,0 +1,145 @@
+"""Tables of this program, of an older one, of a newer one, and of something else."""
+
+import sqlite3
+import stat
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from ledger_sums import file_of
+from sqlalchemy import text
+
+from offpeak.door.effect import Effect
+from offpeak.errors import BadInput, BadLedger, BadSetting, CannotWrite
+from offpeak.ledger.backup import backup
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.place import place_text, reading_engine, writing_engine
+from offpeak.ledger.schema import check, prepare
+from offpeak.ledger.tables import metadata
+from offpeak.settings_file import read_values
+
+Open = Callable[..., Ledger]
+
+
+def test_the_steps_lead_to_the_tables_of_the_program(ledger: Ledger) -> None:
+    engine = reading_engine(ledger.settings.url)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []
+    check(engine, ledger.settings.url)
+    engine.dispose()
+
+
+def change(url: str, statement: str) -> None:
+    engine = writing_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text(statement))
+    engine.dispose()
+
+
+def test_a_ledger_of_a_newer_program_is_left_alone(url: str, opened: Open) -> None:
+    opened(url).ready()
+    change(url, "UPDATE alembic_version SET version_num = '9999'")
+    again = opened(url)
+    with pytest.raises(BadLedger, match=r"written by a newer offpeak \(tables 9999\); nothing was changed") as refused:
+        again.ready()
+    assert "install that version again" in refused.value.hint
+    with pytest.raises(BadLedger):
+        again.write_intent(Effect("n1", "soft_off", "offpeak", "idle"), 1.0)
+    engine = reading_engine(url)
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == "9999"
+        assert connection.execute(text("SELECT count(*) FROM intents")).scalar() == 0
+    engine.dispose()
+
+
+def test_a_database_of_something_else_is_left_alone(url: str, opened: Open) -> None:
+    change(url, "CREATE TABLE customers (name TEXT)")
+    with pytest.raises(BadLedger, match="holds tables of another program"):
+        opened(url).ready()
+
+
+def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path, opened: Open) -> None:
+    (tmp_path / "ledger.sqlite").write_text("dear diary " * 500)
+    with pytest.raises(CannotWrite, match="file is not a database"):
+        opened(f"sqlite:///{tmp_path / 'ledger.sqlite'}").ready()
+    assert (tmp_path / "ledger.sqlite").read_text() == "dear diary " * 500
+
+
+def test_an_older_file_is_copied_before_it_is_changed(
+    tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = opened(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
+    number = ledger.write_intent(Effect("n1", "soft_off", "offpeak", "idle"), 1.0)
+    ledger.close()
+    _with_one_step_more(tmp_path, monkeypatch)
+    newer = opened(ledger.settings.url)
+    assert [each.number for each in newer.unfinished()] == [number]
+    copy = tmp_path / "ledger.sqlite.before-0002"
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    with closing(sqlite3.connect(copy)) as before, closing(sqlite3.connect(file_of(newer))) as now:
+        assert before.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
+        assert now.execute("SELECT version_num FROM alembic_version").fetchall() == [("0002",)]
+        assert before.execute("SELECT number FROM intents").fetchall() == [(number,)]
+        assert now.execute("SELECT extra FROM intents").fetchall() == [(None,)]
+
+
+def _with_one_step_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the program be one release on, whose intents have a column more."""
+    import shutil
+
+    from offpeak.ledger import schema
+
+    later = tmp_path / "migrations"
+    shutil.copytree(schema.MIGRATIONS, later)
+    (later / "versions" / "r0002_more.py").write_text(
+        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0002', '0001'\n"
+        "def upgrade():\n    op.add_column('intents', sa.Column('extra', sa.Text()))\n"
+    )
+    monkeypatch.setattr(schema, "MIGRATIONS", later)
+
+
+def test_two_that_open_it_at_once_make_it_once(url: str) -> None:
+    engines = [writing_engine(url) for _ in range(2)]
+    for engine in engines:
+        prepare(engine, url)
+        prepare(engine, url)
+        engine.dispose()
+
+
+def test_a_copy_is_whole_and_ours_alone(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.write_intent(Effect("n1", "soft_off", "offpeak", "idle"), 1.0)
+    if ledger.settings.url.startswith("postgresql"):
+        with pytest.raises(BadInput, match="PostgreSQL's own tool makes copies") as refused:
+            backup(ledger.settings.url, tmp_path / "copy")
+        assert refused.value.hint.startswith("pg_dump --format=custom --file=")
+        return
+    backup(ledger.settings.url, tmp_path / "copy")
+    assert stat.S_IMODE((tmp_path / "copy").stat().st_mode) == 0o600
+    with closing(sqlite3.connect(tmp_path / "copy")) as copy:
+        assert copy.execute("SELECT count(*) FROM intents").fetchone() == (1,)
+    with pytest.raises(BadInput, match="is there already"):
+        backup(ledger.settings.url, tmp_path / "copy")
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("mysql://db/offpeak", "is no address of a SQLite file or a PostgreSQL database"),
+        ("sqlite:///ledger.sqlite", "has no absolute path"),
+        ("postgresql://offpeak:hush@db1/offpeak", "has a password in it"),
+        ("postgresql://offpeak@db1/offpeak?password=hush", "has a password in it"),
+    ],
+)
+def test_a_url_that_cannot_be_used_is_refused_and_no_password_is_shown(url: str, said: str) -> None:
+    with pytest.raises(BadSetting, match=said) as refused:
+        read_values(None, options={"ledger.url": url})
+    assert "hush" not in f"{refused.value} {refused.value.hint}"
+
+
+def test_a_place_is_said_without_a_password() -> None:
+    assert place_text("sqlite:////var/lib/offpeak/ledger.sqlite") == "/var/lib/offpeak/ledger.sqlite"
+    assert place_text("postgresql://offpeak@db1/offpeak") == "postgresql://offpeak@db1/offpeak"

@@ -1,0 +1,198 @@
+"""A ledger that cannot be written: what waits, what is refused, what is said, and that it comes back by itself."""
+
+import sqlite3
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from ledger_sums import count, file_of, rows_of
+from local_server import wait_until
+from postgres_server import new_postgres
+from sqlalchemy import Engine, event
+
+from offpeak.door.effect import Effect, Outcome
+from offpeak.errors import CannotWrite
+from offpeak.ledger import tables
+from offpeak.ledger.backup import backup
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.rows import Decision, Metered
+
+Open = Callable[..., Ledger]
+SLEEP = Effect("n1", "soft_off", "offpeak", "idle")
+QUICK = {"patience_s": 0.1}
+
+
+@pytest.fixture
+def small(tmp_path_factory: pytest.TempPathFactory, opened: Open) -> Ledger:
+    """A ledger in a file that gives up soon."""
+    made = opened(f"sqlite:///{tmp_path_factory.mktemp('small') / 'ledger.sqlite'}", **QUICK)
+    made.ready()
+    return made
+
+
+def sweep(number: int, nodes: int = 20) -> list[Metered]:
+    """Readings of all nodes, the `number`-th time."""
+    until_unix_s = number * 10.0
+    return [
+        Metered("pdu1", "snmp", f"outlet {i}", until_unix_s - 10, until_unix_s, 100.0, node=f"n{i}")
+        for i in range(nodes)
+    ]
+
+
+def decision(number: int) -> Decision:
+    return Decision(float(number), "n1", "sleep", "idle")
+
+
+def has_trouble(ledger: Ledger, said: str) -> None:
+    wait_until(lambda: said in (getattr(ledger.trouble(), "said", "")), what=f"{said!r}, not {ledger.trouble()}")
+
+
+def test_a_locked_file_keeps_rows_waiting_and_refuses_intents(small: Ledger) -> None:
+    with closing(sqlite3.connect(file_of(small), isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        began = time.perf_counter()
+        small.write_readings(sweep(1))
+        small.write_decisions([decision(1)])
+        assert time.perf_counter() - began < 0.05
+        has_trouble(small, "database is locked")
+        trouble = small.trouble()
+        assert trouble
+        assert (trouble.waiting, trouble.dropped_readings, trouble.dropped_others) == (21, 0, 0)
+        assert trouble.since_unix_s == pytest.approx(time.time(), abs=20)
+        assert trouble.hint.startswith("another program writes to it")
+        with pytest.raises(CannotWrite, match=r"ledger\.sqlite: database is locked"):
+            small.write_intent(SLEEP, 1.0)
+        other.execute("ROLLBACK")
+    assert small.settle()
+    assert small.trouble() is None
+    assert count(small.settings.url, tables.readings) == 20
+    assert count(small.settings.url, tables.intents) == 0
+
+
+def test_a_full_disk_keeps_the_newest_readings_and_every_decision(
+    tmp_path: Path, opened: Open, room: dict[str, int]
+) -> None:
+    room["pages"] = 60
+    ledger = opened(f"sqlite:///{tmp_path / 'ledger.sqlite'}", most_waiting=150, **QUICK)
+    ledger.ready()
+    filled = next(number for number in range(1, 999) if ledger.write_readings(sweep(number)) or not ledger.settle(0.3))
+    has_trouble(ledger, "database or disk is full")
+    for number in range(filled + 1, filled + 100):
+        ledger.write_readings(sweep(number))
+        ledger.write_decisions([decision(number)])
+    trouble = ledger.trouble()
+    assert trouble
+    assert (trouble.waiting, trouble.dropped_others) == (150, 0)
+    assert trouble.dropped_readings > 1000
+    with pytest.raises(CannotWrite, match="disk is full") as refused:
+        ledger.write_intent(Effect("n1", "soft_off", "offpeak", "x" * 50_000), 1.0)
+    assert "`offpeak ledger prune`" in refused.value.hint
+    room["pages"] = 100_000
+    assert ledger.settle()
+    left = ledger.trouble()
+    assert left
+    assert (left.said, left.waiting, left.dropped_readings) == ("", 0, trouble.dropped_readings)
+    assert count(ledger.settings.url, tables.decisions) == 99
+    # The last sweep came through whole.
+    assert [row[0] for row in rows_of(ledger, tables.readings)[-20:]] == [10.0 * (filled + 99)] * 20
+
+
+@pytest.fixture
+def room() -> Iterator[dict[str, int]]:
+    """How many pages a SQLite file may have, from the next time on that it is opened."""
+    limit = {"pages": 100_000}
+
+    def limited(connection: sqlite3.Connection, _: object) -> None:
+        connection.execute(f"PRAGMA max_page_count = {limit['pages']}").close()
+
+    event.listen(Engine, "connect", limited)
+    yield limit
+    event.remove(Engine, "connect", limited)
+
+
+def test_a_file_that_is_gone_is_not_begun_anew(small: Ledger) -> None:
+    file = file_of(small)
+    number = small.write_intent(SLEEP, 1.0)
+    file.rename(file.with_suffix(".away"))
+    with pytest.raises(CannotWrite, match=r"ledger\.sqlite: is gone"):
+        small.write_intent(SLEEP, 2.0)
+    small.write_outcome(number, Outcome("done"), 3.0)
+    has_trouble(small, "is gone")
+    assert not file.exists()
+    file.with_suffix(".away").rename(file)
+    assert small.settle()
+    assert small.unfinished() == ()
+
+
+def test_a_file_that_was_brought_back_from_a_copy_is_used(small: Ledger, tmp_path: Path) -> None:
+    small.write_readings(sweep(1))
+    assert small.settle()
+    backup(small.settings.url, tmp_path / "copy")
+    small.write_intent(SLEEP, 1.0)
+    for file in file_of(small).parent.iterdir():
+        file.unlink()
+    (tmp_path / "copy").rename(file_of(small))
+    assert small.unfinished() == ()
+    small.write_readings(sweep(2))
+    assert small.settle()
+    assert count(small.settings.url, tables.readings) == 40
+
+
+def test_a_folder_that_is_missing_is_waited_for(tmp_path: Path, opened: Open) -> None:
+    ledger = opened(f"sqlite:///{tmp_path / 'var' / 'ledger.sqlite'}", **QUICK)
+    with pytest.raises(CannotWrite, match="No such file or directory") as refused:
+        ledger.ready()
+    assert refused.value.hint
+    ledger.write_readings(sweep(1))
+    (tmp_path / "var").mkdir()
+    assert ledger.settle()
+    assert stat.S_IMODE(file_of(ledger).stat().st_mode) == 0o600
+
+
+def test_an_intent_that_cannot_be_written_in_time_is_not_written_later(small: Ledger) -> None:
+    with closing(sqlite3.connect(file_of(small), isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        began = time.perf_counter()
+        with pytest.raises(CannotWrite):
+            small.write_intent(SLEEP, 1.0)
+        assert time.perf_counter() - began < 1.0
+        other.execute("ROLLBACK")
+    assert small.unfinished() == ()
+
+
+def test_a_row_that_no_database_takes_stops_no_other(ledger: Ledger) -> None:
+    good = [decision(number) for number in range(50)]
+    bad = Decision(99.0, "n1", "sleep", "idle", (("of", object()),))  # type: ignore[arg-type]
+    ledger.write_decisions([*good[:20], bad, *good[20:]])
+    ledger.write_outcome(12345, Outcome("done", "of an intent that never was"), 1.0)
+    ledger.write_readings(sweep(1))
+    assert ledger.settle()
+    trouble = ledger.trouble()
+    assert trouble
+    assert (trouble.said, trouble.waiting, trouble.dropped_others) == ("", 0, 2)
+    assert count(ledger.settings.url, tables.decisions) == 50
+    assert count(ledger.settings.url, tables.readings) == 20
+
+
+def test_postgresql_that_is_restarted_is_found_again(opened: Open) -> None:
+    with new_postgres() as server:
+        with server.up():
+            ledger = opened(server.create("offpeak"))
+            ledger.ready()
+            number = ledger.write_intent(SLEEP, 1.0)
+        ledger.write_outcome(number, Outcome("done"), 2.0)
+        ledger.write_readings(sweep(1))
+        has_trouble(ledger, "refused")
+        with pytest.raises(CannotWrite, match=f"127.0.0.1:{server.port}/offpeak: ") as refused:
+            ledger.write_intent(SLEEP, 3.0)
+        assert refused.value.hint.startswith("is the database up")
+        with server.up():
+            assert ledger.settle()
+            assert ledger.trouble() is None
+            assert ledger.unfinished() == ()
+            assert count(ledger.settings.url, tables.readings) == 20
+            assert ledger.write_intent(SLEEP, 4.0) > number
+            ledger.close()
