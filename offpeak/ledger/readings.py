@@ -18,11 +18,11 @@ def write_readings(connection: Connection, rows: Sequence[Metered], known: Serie
     """Write readings; one of the same series, start and end as another is that one again, and is left out."""
     numbers = known.of(connection, rows)
     every = (piece for row in rows for piece in pieces(row, numbers[series_name(row)]))
-    cut = {(piece.until_unix_s, piece.series, piece.from_unix_s): piece for piece in every}
+    cut: dict[tuple[object, ...], Piece] = {(each.until_unix_s, each.series, each.from_unix_s): each for each in every}
     own = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
     statement = own(readings).on_conflict_do_nothing().returning(*readings.primary_key)
     added = connection.execute(statement, [vars(piece) for piece in cut.values()])
-    new: list[Piece] = [cut[until_unix_s, series, from_unix_s] for until_unix_s, series, from_unix_s in added]
+    new = [cut[tuple(key)] for key in added]
     if new:
         _add(connection, minutes, means(new, MINUTE_S))
         _add(connection, quarters, means(new, QUARTER_S))

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def test_the_pieces_of_a_reading_are_the_reading(reading: Metered) -> None:
     cut = list(pieces(reading, 1))
     assert cut[-1].until_unix_s == reading.until_unix_s
     assert all(piece.start_of(MINUTE_S) + MINUTE_S >= piece.until_unix_s for piece in cut)
-    assert all(one.until_unix_s == other.from_unix_s for one, other in zip(cut, cut[1:], strict=False))
+    assert all(one.until_unix_s == other.from_unix_s for one, other in pairwise(cut))
     length_s = reading.until_unix_s - reading.from_unix_s
     if reading.power_w is None or length_s <= 0:
         assert [piece.energy_j for piece in cut] == [None]

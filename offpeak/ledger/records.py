@@ -1,0 +1,69 @@
+"""What was decided, what was done and refused, and what nodes were: rows of a time, the oldest first."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, Table, and_, case, func, literal, null, select, union_all
+
+from offpeak.ledger.tables import decisions, intents, outcomes, refusals, states
+from offpeak.time_range import TimeRange
+
+Record = dict[str, Any]
+
+
+def decisions_in(connection: Connection, span: TimeRange, nodes: Sequence[str] = ()) -> list[Record]:
+    """Return the decisions; of these nodes only, if any are named."""
+    columns = [column for column in decisions.columns if column.name != "number"]
+    found = select(*columns).where(_within(decisions, span), _of(decisions.c.subject, nodes))
+    return _records(connection, found.order_by(decisions.c.at_unix_s, decisions.c.number))
+
+
+def actions_in(connection: Connection, span: TimeRange, nodes: Sequence[str] = ()) -> list[Record]:
+    """Return what was let through, with its outcome, "open" without one, and what was refused, with the rule."""
+    done = _done().where(_within(intents, span), _of(intents.c.subject, nodes))
+    refused = _refused().where(_within(refusals, span), _of(refusals.c.subject, nodes))
+    both = union_all(done, refused)
+    return _records(connection, both.order_by(*(both.selected_columns[name] for name in ("at_unix_s", "intent"))))
+
+
+def states_in(connection: Connection, span: TimeRange, nodes: Sequence[str] = ()) -> list[Record]:
+    """Return what nodes came to be, and before that what each was when the time began."""
+    latest = select(states.c.node, func.max(states.c.at_unix_s).label("at_unix_s"))
+    latest = latest.where(states.c.at_unix_s <= span.from_unix_s, _of(states.c.node, nodes)).group_by(states.c.node)
+    was = latest.subquery()
+    at_start = select(states).join(was, and_(states.c.node == was.c.node, states.c.at_unix_s == was.c.at_unix_s))
+    after = and_(states.c.at_unix_s > span.from_unix_s, states.c.at_unix_s < span.until_unix_s)
+    since = select(states).where(after, _of(states.c.node, nodes))
+    both = union_all(at_start, since)
+    return _records(connection, both.order_by(*(both.selected_columns[name] for name in ("at_unix_s", "node"))))
+
+
+def _done() -> Select[Any]:
+    result = case((outcomes.c.result.is_(None), "open"), else_=outcomes.c.result).label("result")
+    what = [intents.c[name] for name in ("at_unix_s", "subject", "order", "by", "reason", "inputs")]
+    return select(
+        *what,
+        result,
+        func.coalesce(outcomes.c.said, "").label("said"),
+        literal("").label("rule"),
+        outcomes.c.at_unix_s.label("ended_unix_s"),
+        intents.c.number.label("intent"),
+    ).outerjoin(outcomes)
+
+
+def _refused() -> Select[Any]:
+    what = [refusals.c[name] for name in ("at_unix_s", "subject", "order", "by", "reason", "inputs")]
+    result = literal("refused").label("result")
+    return select(*what, result, refusals.c.said, refusals.c.rule, refusals.c.at_unix_s, null().label("intent"))
+
+
+def _within(table: Table, span: TimeRange) -> ColumnElement[bool]:
+    return and_(table.c.at_unix_s >= span.from_unix_s, table.c.at_unix_s < span.until_unix_s)
+
+
+def _of(column: ColumnElement[str], nodes: Sequence[str]) -> ColumnElement[bool]:
+    return column.in_(nodes) if nodes else literal(True)
+
+
+def _records(connection: Connection, found: Any) -> list[Record]:
+    return [row._asdict() for row in connection.execute(found)]

@@ -1,0 +1,22 @@
+"""A small table that only this connection sees, for as long as a question takes: rows to join with."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Column, Connection, Float, Integer, MetaData, Table, Text, insert
+
+TYPES: Mapping[type, Integer | Text] = {int: Integer(), str: Text()}
+
+
+@contextmanager
+def scratch(connection: Connection, rows: Sequence[Mapping[str, object]]) -> Iterator[Table]:
+    """Give a table of these rows, one at least; what is neither text nor a whole number in the first is a number."""
+    columns: list[Column[Any]] = [Column(name, TYPES.get(type(value), Float(53))) for name, value in rows[0].items()]
+    table = Table("offpeak_scratch", MetaData(), *columns, prefixes=["TEMPORARY"])
+    table.create(connection)
+    try:
+        connection.execute(insert(table), rows)
+        yield table
+    finally:
+        table.drop(connection)

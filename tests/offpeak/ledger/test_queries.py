@@ -1,0 +1,207 @@
+"""What the ledger answers: records of a time, and energy and cost by day, node, user and account."""
+
+import itertools
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from ledger_sums import count
+
+from offpeak.door.effect import Effect, Outcome, Refusal
+from offpeak.errors import BadInput, BadLedger
+from offpeak.ledger import tables
+from offpeak.ledger.job_costs import job_costs
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.node_energy import node_energy
+from offpeak.ledger.opened import opened
+from offpeak.ledger.records import actions_in, decisions_in, states_in
+from offpeak.ledger.rows import Decision, JobUse, Metered, NodeState, Price, Saving
+from offpeak.ledger.used import Used, check_groups
+from offpeak.time_range import TimeRange
+
+BERLIN = ZoneInfo("Europe/Berlin")
+HOUR_S, DAY_S = 3600, 86_400
+KWH = 3.6e6
+
+
+def midnight(text: str) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=BERLIN).timestamp())
+
+
+def steady(node: str, from_s: float, until_s: float, power_w: float, way: str = "snmp") -> list[Metered]:
+    """A reading every five minutes."""
+    steps = [from_s + 300 * number for number in range(round((until_s - from_s) / 300))]
+    part = f"outlet {node}" if way == "snmp" else "total"
+    return [Metered(f"{way}-{node}", way, part, start, start + 300, power_w, node=node) for start in steps]
+
+
+def ask(ledger: Ledger, span: TimeRange, *by: str) -> list[Used]:
+    with opened(ledger.settings.url) as connection:
+        question = node_energy if set(by) <= {"day", "node"} else job_costs
+        return question(connection, span, by, BERLIN)
+
+
+def test_days_have_their_hours_and_their_prices(ledger: Ledger) -> None:
+    start, end = midnight("2026-10-24"), midnight("2026-10-27")
+    ledger.write_readings(steady("n1", start, end, 1000.0) + steady("n2", start, start + DAY_S, 500.0))
+    hours = range(start, end, HOUR_S)
+    ledger.write_prices([Price(at, at + HOUR_S, 100.0 if at < start + DAY_S else 50.0, "EUR", "x") for at in hours])
+    assert ledger.settle()
+    days = ask(ledger, TimeRange(start, end), "day")
+    assert [day.of for day in days] == [("2026-10-24",), ("2026-10-25",), ("2026-10-26",)]
+    assert [day.energy_j / KWH for day in days] == pytest.approx([36.0, 25.0, 24.0])
+    assert [day.cost for day in days] == pytest.approx([3.6, 1.25, 1.2])
+    assert {day.currency for day in days} == {"EUR"}
+    assert [day.covered for day in days] == [1.0, 1.0, 1.0]
+    nodes = ask(ledger, TimeRange(start, end), "node")
+    assert [(each.of, each.energy_j / KWH) for each in nodes] == [
+        (("n1",), pytest.approx(73.0)),
+        (("n2",), pytest.approx(12.0)),
+    ]
+    assert nodes[1].covered == pytest.approx(24 / 73)
+    (whole,) = ask(ledger, TimeRange(start, end))
+    assert (whole.of, whole.energy_j) == ((), pytest.approx(85.0 * KWH))
+
+
+def test_a_node_that_is_measured_twice_counts_once(ledger: Ledger) -> None:
+    ledger.write_readings(steady("n1", 0, HOUR_S, 1000.0) + steady("n1", 0, HOUR_S, 900.0, "dcmi"))
+    ledger.write_readings(steady("n2", 0, HOUR_S / 2, 1000.0) + steady("n2", 0, HOUR_S, 900.0, "dcmi"))
+    ledger.write_readings([Metered("pdu1", "snmp", "total", 0.0, HOUR_S, 9999.0)])
+    assert ledger.settle()
+    nodes = ask(ledger, TimeRange(0, HOUR_S), "node")
+    assert [each.energy_j / KWH for each in nodes] == pytest.approx([1.0, 0.9])
+    assert [(each.cost, each.unpriced_j) for each in nodes] == [(None, 1.0 * KWH), (None, pytest.approx(0.9 * KWH))]
+
+
+def test_a_time_within_a_quarter_hour_is_measured_by_its_minutes(ledger: Ledger) -> None:
+    ledger.write_readings(steady("n1", 0, 600, 100.0) + steady("n1", 600, 1800, 400.0))
+    assert ledger.settle()
+    assert ask(ledger, TimeRange(0, 660))[0].energy_j == pytest.approx(600 * 100 + 60 * 400)
+    assert ask(ledger, TimeRange(330, 630))[0].energy_j == pytest.approx(270 * 100 + 30 * 400)
+    ledger.prune(99 * DAY_S)
+    assert count(ledger.settings.url, tables.minutes) == 0
+    assert ask(ledger, TimeRange(0, 900))[0].energy_j == pytest.approx(600 * 100 + 300 * 400)
+    # Nothing finer is known any more than the mean of the quarter-hour, 200 W.
+    assert ask(ledger, TimeRange(0, 450))[0].energy_j == pytest.approx(450 * 200)
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.integers(0, 7200), min_size=1, max_size=4))
+def test_energy_adds_up_however_a_time_is_cut(two_hours: Ledger, cuts: list[int]) -> None:
+    edges = sorted({0, *cuts, 7200})
+    parts = [ask(two_hours, TimeRange(a, b)) for a, b in itertools.pairwise(edges)]
+    (whole,) = ask(two_hours, TimeRange(0, 7200))
+    found = [part[0] for part in parts if part]
+    assert sum(part.energy_j for part in found) == pytest.approx(whole.energy_j)
+    assert sum(part.cost or 0.0 for part in found) == pytest.approx(whole.cost or 0.0)
+
+
+@pytest.fixture
+def two_hours(ledger: Ledger) -> Ledger:
+    """Two hours of a changing power at a changing price."""
+    for number in range(24):
+        ledger.write_readings(steady("n1", 300 * number, 300 * (number + 1), 100.0 + 17 * (number % 5)))
+    ledger.write_prices([Price(at, at + 900, 30.0 + at / 100, "EUR", "x") for at in range(0, 7200, 900)])
+    assert ledger.settle()
+    return ledger
+
+
+def test_prices_of_five_minutes_are_averaged_and_gaps_have_none(ledger: Ledger) -> None:
+    ledger.write_readings(steady("n1", 0, HOUR_S, 3600.0))
+    ledger.write_prices([Price(0, 300, 10.0, "USD", "x"), Price(300, 600, 20.0, "USD", "x", 400.0)])
+    ledger.write_prices([Price(600, 1800, 60.0, "USD", "x", 400.0), Price(2700, 3600, 0.0, "USD", "x", 100.0)])
+    assert ledger.settle()
+    (hour,) = ask(ledger, TimeRange(0, HOUR_S))
+    quarter_mwh = 3600 * 900 / 3.6e9
+    assert hour.cost == pytest.approx(quarter_mwh * (30.0 + 60.0 + 0.0))
+    assert hour.unpriced_j == pytest.approx(3600 * 900)
+    assert hour.carbon_g == pytest.approx(quarter_mwh * 1000 * (400 + 100))
+    ledger.write_prices([Price(1800, 2700, 1.0, "EUR", "x")])
+    assert ledger.settle()
+    with pytest.raises(BadInput, match="prices of that time are in EUR and USD"):
+        ask(ledger, TimeRange(0, HOUR_S))
+
+
+def job(name: str, ended_s: float, user: str, account: str, energy_j: float | None, cost: float | None) -> JobUse:
+    return JobUse(name, ended_s - 600, ended_s, user, account, "batch", "n[1-2]", energy_j, cost, "EUR", 5.0, "metered")
+
+
+def test_jobs_are_counted_where_they_ended(ledger: Ledger) -> None:
+    start = midnight("2026-11-01")
+    ledger.write_jobs(
+        [
+            job("1", start + 60, "ann", "physics", KWH, 0.5),
+            job("2", start + DAY_S, "ann", "physics", 2 * KWH, 1.0),
+            job("3", start + DAY_S + 1, "bob", "biology", 3 * KWH, None),
+            job("4", start + DAY_S + 2, "bob", "biology", None, None),
+            job("5", start + 2 * DAY_S, "cid", "biology", KWH, 1.0),
+        ]
+    )
+    ledger.write_jobs([job("1", start + 60, "ann", "physics", KWH, 0.25)])
+    assert ledger.settle()
+    span = TimeRange(start, start + 2 * DAY_S)
+    assert ask(ledger, span, "account") == [
+        Used(("biology",), 3 * KWH, None, "EUR", 3 * KWH, 10.0, jobs=2),
+        Used(("physics",), 3 * KWH, 1.25, "EUR", 0.0, 10.0, jobs=2),
+    ]
+    assert [(each.of, each.jobs) for each in ask(ledger, span, "user", "day")] == [
+        (("ann", "2026-11-01"), 1),
+        (("ann", "2026-11-02"), 1),
+        (("bob", "2026-11-02"), 2),
+    ]
+
+
+@pytest.mark.parametrize(("by", "said"), [(["nod"], "--by nod: is no group"), (["node", "user"], "not known by user")])
+def test_groups_that_nobody_measures_are_refused(by: list[str], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        check_groups(by)
+    check_groups(["day", "user", "account"])
+
+
+def test_records_of_a_time_in_order(ledger: Ledger) -> None:
+    sleep = Effect("n1", "soft_off", "offpeak", "idle", (("idle_s", 1200.0),))
+    done = ledger.write_intent(sleep, 100.0)
+    ledger.write_outcome(done, Outcome("done", "accepted"), 101.5)
+    ledger.write_intent(Effect("n2", "on", "admin ann", "asked"), 150.0)
+    ledger.write_refusal(sleep, Refusal("held", "ann holds it", "ask her"), 120.0)
+    ledger.write_decisions([Decision(99.0, "n1", "sleep", "idle for 20 min", (("idle_s", 1200.0),))])
+    ledger.write_states(
+        [NodeState("n1", 50.0, "on", "on", "scheduler"), NodeState("n1", 101.0, "off", "off", "offpeak")]
+    )
+    ledger.write_states([NodeState("n2", 60.0, "unknown", "on", "unknown", "no answer")])
+    ledger.write_savings([Saving(0.0, 86400.0, "always on", 2.0, None, 1.0, None, "EUR")])
+    assert ledger.settle()
+    with opened(ledger.settings.url) as connection:
+        actions = actions_in(connection, TimeRange(90, 200))
+        assert [(each["at_unix_s"], each["result"], each["rule"], each["said"]) for each in actions] == [
+            (100.0, "done", "", "accepted"),
+            (120.0, "refused", "held", "ann holds it"),
+            (150.0, "open", "", ""),
+        ]
+        assert actions[0]["inputs"] == [["idle_s", 1200.0]]
+        assert [each["subject"] for each in actions_in(connection, TimeRange(0, 200), ["n2"])] == ["n2"]
+        (decision,) = decisions_in(connection, TimeRange(0, 100), ["n1"])
+        assert decision["inputs"] == [["idle_s", 1200.0]]
+        assert decisions_in(connection, TimeRange(100, 200)) == []
+        states = states_in(connection, TimeRange(70, 200))
+        assert [(each["node"], each["at_unix_s"], each["observed"]) for each in states] == [
+            ("n1", 50.0, "on"),
+            ("n2", 60.0, "unknown"),
+            ("n1", 101.0, "off"),
+        ]
+    assert count(ledger.settings.url, tables.savings) == 1
+
+
+def test_there_is_no_ledger_yet(tmp_path: object) -> None:
+    with pytest.raises(BadLedger, match="there is no ledger"), opened(f"sqlite:///{tmp_path}/none.sqlite"):
+        pass
+
+
+def test_utc_has_no_changes(ledger: Ledger) -> None:
+    ledger.write_readings(steady("n1", 0, 2 * DAY_S, 1000.0))
+    assert ledger.settle()
+    with opened(ledger.settings.url) as connection:
+        days = node_energy(connection, TimeRange(0, 2 * DAY_S), ["day", "node"], UTC)
+    assert [day.of for day in days] == [("1970-01-01", "n1"), ("1970-01-02", "n1")]
