@@ -13,6 +13,7 @@ from ui.enroll_command import enroll
 from ui.estimate_command import estimate
 from ui.forecast_command import forecast
 from ui.generate_command import generate
+from ui.ledger_command import ledger
 from ui.node_command import node
 from ui.nodes_command import nodes
 from ui.power_command import power
@@ -36,6 +37,7 @@ app.command("score")(score)
 app.add_typer(power, name="power")
 app.command("nodes")(nodes)
 app.command("node")(node)
+app.add_typer(ledger, name="ledger")
 app.command("check")(check)
 app.command("enroll")(enroll)
 app.command("virtual")(virtual)

@@ -1,11 +1,11 @@
-"""What was decided, what was done and refused, and what nodes were: rows of a time, the oldest first."""
+"""What was decided, done and refused, what nodes were, and what that saved: rows of a time, the oldest first."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, Table, and_, case, func, literal, null, select, union_all
 
-from offpeak.ledger.tables import decisions, intents, outcomes, refusals, states
+from offpeak.ledger.tables import decisions, intents, outcomes, refusals, savings, states
 from offpeak.time_range import TimeRange
 
 Record = dict[str, Any]
@@ -36,6 +36,12 @@ def states_in(connection: Connection, span: TimeRange, nodes: Sequence[str] = ()
     since = select(states).where(after, _of(states.c.node, nodes))
     both = union_all(at_start, since)
     return _records(connection, both.order_by(*(both.selected_columns[name] for name in ("at_unix_s", "node"))))
+
+
+def savings_in(connection: Connection, span: TimeRange) -> list[Record]:
+    """Return what was saved in the periods that begin in that time, against each baseline."""
+    began = and_(savings.c.from_unix_s >= span.from_unix_s, savings.c.from_unix_s < span.until_unix_s)
+    return _records(connection, select(savings).where(began).order_by(*savings.primary_key))
 
 
 def _done() -> Select[Any]:

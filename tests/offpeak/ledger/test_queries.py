@@ -16,7 +16,7 @@ from offpeak.ledger.job_costs import job_costs
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.node_energy import node_energy
 from offpeak.ledger.opened import opened
-from offpeak.ledger.records import actions_in, decisions_in, states_in
+from offpeak.ledger.records import actions_in, decisions_in, savings_in, states_in
 from offpeak.ledger.rows import Decision, JobUse, Metered, NodeState, Price, Saving
 from offpeak.ledger.used import Used, check_groups
 from offpeak.time_range import TimeRange
@@ -191,7 +191,8 @@ def test_records_of_a_time_in_order(ledger: Ledger) -> None:
             ("n2", 60.0, "unknown"),
             ("n1", 101.0, "off"),
         ]
-    assert count(ledger.settings.url, tables.savings) == 1
+        (saving,) = savings_in(connection, TimeRange(0, 100))
+        assert (saving["baseline_energy_j"], saving["energy_j"], saving["cost"]) == (2.0, 1.0, None)
 
 
 def test_there_is_no_ledger_yet(tmp_path: object) -> None:

@@ -1,0 +1,162 @@
+"""`offpeak ledger` as an operator runs it."""
+
+import csv
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from offpeak.door.effect import Effect, Outcome, Refusal
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.rows import Decision, JobUse, Metered, NodeState, Price, Saving
+from offpeak.ledger_settings import LedgerSettings
+
+Offpeak = Callable[..., subprocess.CompletedProcess[str]]
+DAY = ("-S", "2026-11-01", "-E", "2026-11-02")
+START_S = 1_793_487_600
+"""2026-11-01 00:00 in Berlin."""
+HOUR_S = 3600
+KWH = 3.6e6
+
+
+@pytest.fixture
+def environment(environment: dict[str, str]) -> dict[str, str]:
+    return environment | {"TZ": "Europe/Berlin"}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> str:
+    """A ledger of one day of two nodes, and a little of the day before; gives its URL."""
+    url = f"sqlite:///{tmp_path / 'ledger.sqlite'}"
+    ledger = Ledger(LedgerSettings(url=url))
+    sleep = Effect("n1", "soft_off", "offpeak", "idle", (("idle_s", 1200.0),))
+    number = ledger.write_intent(sleep, START_S + 100.0)
+    ledger.write_outcome(number, Outcome("done", "accepted"), START_S + 101.0)
+    ledger.write_refusal(sleep, Refusal("held", "ann holds it"), START_S + 200.0)
+    ledger.write_decisions([Decision(START_S + 99.0, "n1", "sleep", "idle for 20 min", (("idle_s", 1200.0),))])
+    ledger.write_states([NodeState("n1", START_S - 50.0, "on", "on", "scheduler")])
+    ledger.write_states([NodeState("n2", START_S + 101.0, "off", "off", "offpeak", "asleep")])
+    for number in range(-1, 24):
+        hour = START_S + number * HOUR_S
+        ledger.write_readings(
+            [
+                Metered("pdu1", "snmp", f"outlet {node}", hour, hour + HOUR_S, 100.0 * node, node=f"n{node}")
+                for node in (1, 2)
+            ]
+        )
+        ledger.write_prices([Price(hour, hour + HOUR_S, 80.0, "EUR", "tariff", 400.0)])
+    ledger.write_jobs([job("7", "ann", "physics", 2 * KWH, 0.5), job("8", "bob", "physics", KWH, 0.25)])
+    ledger.write_savings(
+        [Saving(START_S, START_S + 86_400, "always on", 9 * KWH, 2.0, 7.2 * KWH, 1.5, "EUR", "metered")]
+    )
+    assert ledger.close() == 0
+    return url
+
+
+def job(name: str, user: str, account: str, energy_j: float, cost: float) -> JobUse:
+    return JobUse(name, START_S, START_S + 600.0, user, account, "batch", "n1", energy_j, cost, "EUR", 9.0, "metered")
+
+
+def words(done: subprocess.CompletedProcess[str]) -> list[list[str]]:
+    assert (done.returncode, done.stderr) == (0, "")
+    return [line.split() for line in done.stdout.splitlines()]
+
+
+def test_energy_and_cost_by_day_and_node(site: str, offpeak: Offpeak) -> None:
+    assert words(offpeak("ledger", "energy", "--ledger", site, *DAY, "--by", "node")) == [
+        ["node", "energy", "kWh", "measured"],
+        ["n1", "2.40", "100.0%"],
+        ["n2", "4.80", "100.0%"],
+        ["total", "7.20"],
+    ]
+    assert words(offpeak("ledger", "cost", "--ledger", site, "-S", "2026-10-31", "-E", "2026-11-02"))[1:] == [
+        ["2026-10-31", "0.30", "0.02", "EUR", "0.00", "0.12", "4.2%"],
+        ["2026-11-01", "7.20", "0.58", "EUR", "0.00", "2.88", "100.0%"],
+        ["total", "7.50", "0.60", "EUR", "0.00", "3.00"],
+    ]
+
+
+def test_cost_by_account_and_user(site: str, offpeak: Offpeak) -> None:
+    assert words(offpeak("ledger", "cost", "--ledger", site, *DAY, "--by", "account,user")) == [
+        ["account", "user", "energy", "kWh", "cost", "unpriced", "kWh", "CO2", "kg", "jobs"],
+        ["physics", "ann", "2.00", "0.50", "EUR", "0.00", "0.01", "1"],
+        ["physics", "bob", "1.00", "0.25", "EUR", "0.00", "0.01", "1"],
+        ["total", "3.00", "0.75", "EUR", "0.00", "0.02", "2"],
+    ]
+
+
+def test_records_on_a_terminal(site: str, offpeak: Offpeak) -> None:
+    assert words(offpeak("ledger", "actions", "--ledger", site, *DAY))[1:] == [
+        ["2026-11-01", "00:01:40", "n1", "soft_off", "offpeak", "done", "accepted", "idle"],
+        ["2026-11-01", "00:03:20", "n1", "soft_off", "offpeak", "refused", "held", "ann", "holds", "it", "idle"],
+    ]
+    (decision,) = words(offpeak("ledger", "decisions", "n[1-2]", "--ledger", site, *DAY))[1:]
+    assert decision == ["2026-11-01", "00:01:39", "n1", "sleep", "idle", "for", "20", "min", "idle_s", "1200"]
+    states = words(offpeak("ledger", "states", "--ledger", site, *DAY))
+    assert [line[2:5] for line in states[1:]] == [["n1", "on", "on"], ["n2", "off", "off"]]
+    (saving,) = words(offpeak("ledger", "savings", "--ledger", site, *DAY))[1:]
+    assert saving[4:] == ["always", "on", "7.20", "1.80", "0.50", "EUR", "metered"]
+    assert words(offpeak("ledger", "decisions", "n2", "--ledger", site, *DAY)) == [
+        ["nothing", "from", "2026-11-01", "00:00:00", "to", "2026-11-02", "00:00:00"]
+    ]
+
+
+def test_json_and_csv(site: str, offpeak: Offpeak) -> None:
+    (n1, n2) = json.loads(offpeak("ledger", "energy", "--ledger", site, *DAY, "--by", "day,node", "--json").stdout)
+    assert (n1["day"], n1["node"], n2["node"]) == ("2026-11-01", "n1", "n2")
+    assert n2["energy_j"] == pytest.approx(4.8 * KWH)
+    lines = offpeak("ledger", "actions", "--ledger", site, *DAY, "--csv").stdout.splitlines()
+    done, refused = csv.DictReader(lines)
+    assert (done["at"], done["result"]) == ("2026-11-01T00:01:40+01:00", "done")
+    assert (done["inputs"], refused["rule"], refused["intent"]) == ('[["idle_s", 1200.0]]', "held", "")
+    assert offpeak("ledger", "actions", "n9", "--ledger", site, *DAY, "--json").stdout == "[]\n"
+    assert offpeak("ledger", "actions", "n9", "--ledger", site, *DAY, "--csv").stdout == ""
+
+
+def test_prune_and_backup(site: str, offpeak: Offpeak, tmp_path: Path) -> None:
+    before = offpeak("ledger", "energy", "--ledger", site, *DAY, "--by", "node").stdout
+    done = offpeak("ledger", "backup", "copy.sqlite", "--ledger", site)
+    assert done.stdout.startswith(f"copy.sqlite: a copy of {tmp_path / 'ledger.sqlite'}, ")
+    days_on = round((time.time() - START_S) / 86_400) - 2
+    done = offpeak(
+        "ledger", "prune", "--ledger", site, "--keep-readings", f"{max(days_on, 0)}d", "--keep-minutes", "0s"
+    )
+    assert done.returncode == 0
+    assert "deleted; the means of quarter-hours are kept" in done.stdout
+    assert offpeak("ledger", "energy", "--ledger", site, *DAY, "--by", "node").stdout == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("energy", "--by", "user,node"), "--by user,node: a node's energy is not known by user"),
+        (("cost", "--by", "usr"), "--by usr: is no group"),
+        (("actions", "-S", "soon"), "'soon' is no time"),
+        (("actions", "-S", "today", "-E", "yesterday"), "the end (yesterday) is not after the start (today)"),
+        (("states", "--json", "--csv"), "--json and --csv exclude each other"),
+        (("decisions", "n[1-"), "'n[1-' is no node set"),
+        (("energy", "--ledger", "sqlite:////none/ledger.sqlite"), "/none/ledger.sqlite: there is no ledger"),
+        (("prune", "--ledger", "sqlite:////none/ledger.sqlite"), "/none/ledger.sqlite: there is no ledger"),
+        (("energy", "--ledger", "mysql://db/x"), "ledger.url: is no address of a SQLite file"),
+    ],
+)
+def test_bad_input_is_one_line_and_a_hint(site: str, offpeak: Offpeak, arguments: tuple[str, ...], said: str) -> None:
+    done = offpeak("ledger", *arguments, *([] if "--ledger" in arguments else ["--ledger", site]))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 2
+
+
+def test_a_ledger_that_others_may_not_read_says_so(site: str, tmp_path: Path, offpeak: Offpeak) -> None:
+    if os.geteuid() != 0:
+        (tmp_path / "ledger.sqlite").chmod(0)
+    else:
+        (tmp_path / "ledger.sqlite").write_text("no database")
+    done = offpeak("ledger", "energy", "--ledger", site)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 2
+    assert f"{tmp_path / 'ledger.sqlite'}: " in done.stderr

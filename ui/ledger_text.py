@@ -1,0 +1,134 @@
+"""The ledger on a terminal: a line a record, or a line a group with the total below."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, tzinfo
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from offpeak.ledger.used import Used
+from offpeak.printable import printable
+from offpeak.time_range import TimeRange
+from ui.comparison_table import NOT_WRAPPED
+
+J_PER_KWH = 3.6e6
+LEFT = ("day", "node", "user", "account", "partition")
+
+Record = Mapping[str, Any]
+
+
+def print_table(table: Table) -> None:
+    """Print a table, in lines of any length where it goes into a pipe."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = NOT_WRAPPED
+    console.print(table)
+
+
+def print_nothing(span: TimeRange, zone: tzinfo) -> None:
+    """Say that nothing is known of that time."""
+    typer.echo(f"nothing from {clock(span.from_unix_s, zone)} to {clock(span.until_unix_s, zone)}")
+
+
+def clock(unix_s: float, zone: tzinfo) -> str:
+    """Return a time on the zone's clock."""
+    return datetime.fromtimestamp(unix_s, zone).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def records_table(kind: str, records: Sequence[Record], zone: tzinfo) -> Table:
+    """Return a line a record."""
+    headers, cells = KINDS[kind]
+    table = Table(*headers, box=None, pad_edge=False, header_style="bold")
+    for record in records:
+        table.add_row(*map(printable, cells(record, zone)))
+    return table
+
+
+def used_table(kind: str, groups: Sequence[str], found: Sequence[Used]) -> Table:
+    """Return a line a group of what was used ("energy") or paid ("cost"), and the total of groups in one currency."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    of_jobs = found[0].covered is None
+    paid = ("cost", "unpriced kWh", "CO2 kg") if kind == "cost" else ()
+    for header in (*groups, "energy kWh", *paid, "jobs" if of_jobs else "measured"):
+        table.add_column(header, justify="left" if header in LEFT else "right")
+    for used in found:
+        table.add_row(*map(printable, used.of), *_figures(used, kind), _known(used))
+    if len(found) > 1 and len({used.currency for used in found}) == 1:
+        names = ("total", *[""] * (len(groups) - 1))
+        table.add_row(
+            *names, *_figures(_total(found), kind), f"{sum(used.jobs for used in found):,}" if of_jobs else ""
+        )
+    return table
+
+
+def _figures(used: Used, kind: str) -> tuple[str, ...]:
+    if kind == "energy":
+        return (_kwh(used.energy_j),)
+    return _kwh(used.energy_j), _money(used.cost, used.currency), _kwh(used.unpriced_j), _kg(used.carbon_g)
+
+
+def _known(used: Used) -> str:
+    return f"{used.jobs:,}" if used.covered is None else f"{used.covered:.1%}"
+
+
+def _total(found: Sequence[Used]) -> Used:
+    costs = [used.cost for used in found if used.cost is not None]
+    carbon_g = [used.carbon_g for used in found if used.carbon_g is not None]
+    return Used(
+        (),
+        sum(used.energy_j for used in found),
+        sum(costs) if costs else None,
+        found[0].currency,
+        sum(used.unpriced_j for used in found),
+        sum(carbon_g) if carbon_g else None,
+    )
+
+
+def _decision(record: Record, zone: tzinfo) -> tuple[str, ...]:
+    numbers = ", ".join(f"{name} {_number(value)}" for name, value in record["inputs"])
+    return clock(record["at_unix_s"], zone), record["subject"], record["decided"], record["reason"], numbers
+
+
+def _action(record: Record, zone: tzinfo) -> tuple[str, ...]:
+    words = tuple(record[name] for name in ("subject", "order", "by", "result", "rule", "said", "reason"))
+    return clock(record["at_unix_s"], zone), *words
+
+
+def _state(record: Record, zone: tzinfo) -> tuple[str, ...]:
+    words = tuple(record[name] for name in ("node", "observed", "desired", "by", "why"))
+    return clock(record["at_unix_s"], zone), *words
+
+
+def _saving(record: Record, zone: tzinfo) -> tuple[str, ...]:
+    saved_j = record["baseline_energy_j"] - record["energy_j"]
+    costs = (record["baseline_cost"], record["cost"])
+    saved = None if None in costs else costs[0] - costs[1]
+    span = (clock(record["from_unix_s"], zone), clock(record["until_unix_s"], zone))
+    figures = (_kwh(record["energy_j"]), _kwh(saved_j), _money(saved, record["currency"]))
+    return *span, record["baseline"], *figures, record["basis"]
+
+
+KINDS: Mapping[str, tuple[tuple[str, ...], Callable[[Record, tzinfo], tuple[str, ...]]]] = {
+    "decisions": (("time", "node", "decided", "why", "numbers"), _decision),
+    "actions": (("time", "node", "order", "by", "result", "rule", "said", "why"), _action),
+    "states": (("since", "node", "observed", "desired", "by", "why"), _state),
+    "savings": (("from", "until", "against", "energy kWh", "saved kWh", "saved", "basis"), _saving),
+}
+
+
+def _number(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _kwh(energy_j: float) -> str:
+    return f"{energy_j / J_PER_KWH:z,.2f}"
+
+
+def _money(cost: float | None, currency: str) -> str:
+    return "not known" if cost is None else f"{cost:z,.2f} {currency}"
+
+
+def _kg(carbon_g: float | None) -> str:
+    return "not known" if carbon_g is None else f"{carbon_g / 1000:,.2f}"
