@@ -1,0 +1,56 @@
+"""The door asks a running Slurm directly before power is taken from a node; the BMCs' logs are the witness."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from guarded_room import ALL_OPEN, OFF, ON, GuardedRoom, guarded_room
+from local_server import wait_until
+from slurm_cluster import Cluster
+from slurm_fixtures import SlurmAccounting
+
+from offpeak.door.effect import Outcome, Refusal
+from plugin.slurm.node_in_use import node_in_use
+
+OPEN = replace(ALL_OPEN, nodes="node[2-3]")
+OFF_3 = replace(OFF, subject="node3")
+
+
+def refused(room: GuardedRoom, order: str = "soft_off") -> tuple[str, str]:
+    answer = room.order(replace(OFF_3, order=order), OPEN)
+    assert isinstance(answer, Refusal)
+    return answer.rule, answer.said
+
+
+def test_power_is_taken_from_a_drained_node_without_a_job_only(
+    slurm_accounting: SlurmAccounting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cluster: Cluster = slurm_accounting.cluster
+    monkeypatch.setenv("SLURM_CONF", str(cluster.conf))
+    with guarded_room(tmp_path, "node[2-3]") as room:
+        room.in_use = node_in_use
+        assert refused(room) == ("no_job_now", "node3: is not drained: a job may start there")
+        job = cluster.run("sbatch", "--parsable", "--exclusive", "--nodelist=node3", "--wrap=sleep 300").strip()
+        try:
+            state = ("squeue", "--noheader", "--format=%t", f"--jobs={job}")
+            wait_until(lambda: cluster.run(*state).strip() == "R", what="the job to start")
+            cluster.run("scontrol", "update", "nodename=node3", "state=drain", "reason=offpeak")
+            for order in ("soft_off", "hard_off", "standby"):
+                assert refused(room, order) == ("no_job_now", f"node3: runs {job}")
+            with monkeypatch.context() as nobody_answers:
+                nobody_answers.setenv("PATH", str(tmp_path))
+                said = "node3: cannot tell: scontrol: not found on PATH"
+                assert refused(room) == ("no_job_now", said)
+            assert room.told() == {}
+            cluster.run("scancel", job)
+            show = ("sinfo", "--noheader", "--nodes=node3", "--partition=batch", "--format=%t")
+            wait_until(lambda: cluster.run(*show).strip() == "drain", what="the node to be free")
+            assert isinstance(room.order(OFF_3, OPEN), Outcome)
+            wait_until(lambda: not room.do(lambda each: each.nodes["node3"].powered), what="the shutdown")
+            with monkeypatch.context() as nobody_answers:
+                nobody_answers.setenv("PATH", str(tmp_path))
+                assert isinstance(room.order(replace(ON, subject="node3"), OPEN), Outcome)
+            assert room.told() == {"node3": [5, 1]}
+        finally:
+            cluster.run("scancel", job)
+            cluster.run("scontrol", "update", "nodename=node3", "state=resume")

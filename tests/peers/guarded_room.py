@@ -1,0 +1,114 @@
+"""A virtual room whose nodes are switched through the door, all rules on; its BMCs' own logs are the witness."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from served_room import ServedRoom, planned, served_room
+
+from offpeak.agent_settings import AgentSettings
+from offpeak.door.effect import Effect, Outcome, Refusal
+from offpeak.door.hold import Hold
+from offpeak.door.journal import Journal
+from offpeak.door.memory_journal import MemoryJournal
+from offpeak.machines.inventory import Inventory
+from offpeak.machines.inventory_file import read_inventory
+from offpeak.machines.inventory_text import write_enrolled
+from power.drivers.wire import Wire
+from power.effects import NodeOrders, Site, node_orders
+from power.enrol import probe_all
+from power.interlocks.no_job_now import InUse
+from power.interlocks.sighting import Sighting
+from power.ways import Ways
+from sim_backend.virtual.room_folder import room_logins, write_inventory
+
+ALL_OPEN = AgentSettings(mode="active", nodes="n[1-6]", min_on=0, rack_nodes_per_min=100)
+OFF = Effect("n1", "soft_off", "offpeak", "idle for an hour")
+ON = replace(OFF, order="on")
+
+Answer = TypeVar("Answer")
+
+
+@dataclass
+class GuardedRoom:
+    """A room, and what the rules are told of it; `jobs` are the nodes that have one, by what the scheduler says.
+
+    `in_use` asks a scheduler that runs.
+    """
+
+    served: ServedRoom
+    inventory: Inventory
+    runner: asyncio.Runner
+    wire: Wire = field(default_factory=lambda: Wire(timeout_s=1.0))
+    journal: Journal = field(default_factory=MemoryJournal)
+    seen: dict[str, Sighting] = field(default_factory=dict)
+    holds: dict[str, Hold] = field(default_factory=dict)
+    jobs: dict[str, str] = field(default_factory=dict)
+    in_use: InUse | None = None
+    late_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.ways = Ways({each.node: each for each in self.inventory.machines}, self.wire)
+
+    def run(self, call: Coroutine[Any, Any, Answer]) -> Answer:
+        """Return what a coroutine says, on the loop that all sessions live on."""
+        return self.runner.run(call)
+
+    def orders(self, settings: AgentSettings = ALL_OPEN, *, journal: Journal | None = None) -> NodeOrders:
+        """Return the way through a new door, as after a start of the program."""
+        site = Site(
+            self.inventory,
+            self.ways,
+            self.seen.get,
+            self.clock,
+            self.holds.get,
+            self.in_use or (lambda node: self.jobs.get(node, "")),
+        )
+        return node_orders(settings, site, journal or self.journal)
+
+    def clock(self) -> float:
+        """The wall clock, which is ahead by `late_s`."""
+        return self.wire.clock() + self.late_s
+
+    def look(self) -> None:
+        """See every node as it is now."""
+
+        async def seen() -> None:
+            for machine in self.inventory.machines:
+                observed = await self.ways.bmc_of(machine.node).query()
+                self.seen[machine.node] = Sighting(observed.state, self.clock())
+
+        self.run(seen())
+
+    def order(self, effect: Effect, settings: AgentSettings = ALL_OPEN) -> Outcome | Refusal:
+        """Look at all nodes and give an order."""
+        self.look()
+        return self.run(self.orders(settings).order(effect))
+
+    def do(self, act: Callable[[Any], Answer]) -> Answer:
+        """Do something to the room."""
+        return self.served.do(act)
+
+    def told(self) -> dict[str, list[int]]:
+        """Return the chassis controls that reached each BMC that was told any."""
+        return self.do(lambda room: {node: list(bmc.orders) for node, bmc in room.bmcs.items() if bmc.orders})
+
+
+@contextmanager
+def guarded_room(folder: Path, nodes: str = "n[1-6]") -> Iterator[GuardedRoom]:
+    """Run a room of enrolled nodes until the block ends."""
+    plan = planned(nodes, clock_factor=1000.0)
+    path = write_inventory(folder, plan, node_class="server", made_by="a test")
+    with served_room(plan, room_logins(folder)) as served, asyncio.Runner() as runner:
+        machines = read_inventory(path).machines
+        probed = runner.run(probe_all(machines, Wire(timeout_s=2.0), date="2026-11-21", replace=False))
+        write_enrolled(path, {each.node: each.enrolled for each in probed if each.enrolled})
+        room = GuardedRoom(served, read_inventory(path), runner)
+        try:
+            yield room
+        finally:
+            runner.run(room.ways.close())
+            runner.run(room.wire.close())

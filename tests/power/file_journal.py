@@ -1,0 +1,47 @@
+"""A journal of one line a write, on the disk before it returns: what a process that is killed leaves behind."""
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+from offpeak.door.effect import Effect, Outcome, Refusal
+from offpeak.door.journal import Done, Intent
+
+
+class FileJournal:
+    """Implements offpeak.door.journal.Journal."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        path.touch()
+
+    def write_intent(self, effect: Effect, at_unix_s: float) -> int:
+        number = len(self.recent(0)) + 1
+        self._write({"intent": number, "effect": asdict(effect), "at": at_unix_s})
+        return number
+
+    def write_outcome(self, intent: int, outcome: Outcome, at_unix_s: float) -> None:
+        self._write({"outcome_of": intent, "outcome": asdict(outcome), "at": at_unix_s})
+
+    def write_refusal(self, effect: Effect, refusal: Refusal, at_unix_s: float) -> None:
+        self._write({"refused": asdict(effect), "refusal": asdict(refusal), "at": at_unix_s})
+
+    def unfinished(self) -> tuple[Intent, ...]:
+        return tuple(done.intent for done in self.recent(0) if done.outcome is None)
+
+    def recent(self, since_unix_s: float) -> tuple[Done, ...]:
+        done: dict[int, Done] = {}
+        for line in map(json.loads, self._path.read_text().splitlines()):
+            if number := line.get("intent"):
+                pairs = tuple((name, value) for name, value in line["effect"].pop("inputs"))
+                done[number] = Done(Intent(number, Effect(**line["effect"], inputs=pairs), line["at"]))
+            elif number := line.get("outcome_of"):
+                done[number] = Done(done[number].intent, Outcome(**line["outcome"]), line["at"])
+        return tuple(each for each in done.values() if each.intent.at_unix_s >= since_unix_s)
+
+    def _write(self, line: dict[str, object]) -> None:
+        with self._path.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+            file.flush()
+            os.fsync(file.fileno())

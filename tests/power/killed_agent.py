@@ -1,0 +1,53 @@
+"""A program that dies, killed, just before or just after the order has reached the BMC: arguments folder and moment."""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+from file_journal import FileJournal
+
+from offpeak.agent_settings import AgentSettings
+from offpeak.door.effect import Effect
+from offpeak.machines.inventory_file import read_inventory
+from power.drivers.port import Order, PowerDriver
+from power.drivers.wire import Wire
+from power.effects import Site, node_orders
+from power.interlocks.sighting import Sighting
+from power.ways import Ways
+
+
+class Killed:
+    """A driver whose program does not live to see the end of its order."""
+
+    def __init__(self, driver: PowerDriver, moment: str) -> None:
+        self._driver, self._moment = driver, moment
+
+    async def send(self, order: Order) -> None:
+        if self._moment == "after":
+            await self._driver.send(order)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class KillingWays(Ways):
+    """The ways of a program that is killed."""
+
+    def for_effect(self, effect: Effect) -> PowerDriver:
+        return Killed(super().for_effect(effect), sys.argv[2])  # type: ignore[return-value]
+
+
+async def main() -> None:
+    folder, wire = Path(sys.argv[1]), Wire(timeout_s=2.0)
+    inventory = read_inventory(folder / "inventory.toml")
+    ways = KillingWays({each.node: each for each in inventory.machines}, wire)
+    seen = {machine.node: Sighting("on", wire.clock()) for machine in inventory.machines}
+    site = Site(inventory, ways, seen.get, wire.clock, in_use=lambda _: "")
+    settings = AgentSettings(mode="active", nodes="n[1-6]", min_on=0)
+    raise SystemExit(str(await node_orders(settings, site, FileJournal(folder / "journal")).order(OFF)))
+
+
+OFF = Effect("n1", "soft_off", "offpeak", "idle for an hour", (("idle_s", 3600.0),))
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,304 @@
+"""Orders through the door, all rules on, to virtual BMCs whose own logs are the witness of what reached them."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from guarded_room import ALL_OPEN, OFF, ON, GuardedRoom, guarded_room
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from local_server import wait_until
+
+from offpeak.agent_settings import AgentSettings
+from offpeak.door.effect import Effect, Outcome, Refusal
+from offpeak.door.hold import Hold
+from offpeak.door.journal import Intent
+from offpeak.door.memory_journal import MemoryJournal
+from offpeak.errors import BadInventory, NoAnswer
+from power.interlocks.ramp import swing_of_class
+from power.interlocks.sighting import Sighting
+from power.reconcile_journal import reconcile
+from sim_backend.virtual.bmc import BmcFaults
+
+SOFT_OFF, POWER_ON = 5, 1
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[GuardedRoom]:
+    with guarded_room(tmp_path) as room:
+        yield room
+
+
+def refused(answer: Outcome | Refusal) -> tuple[str, str]:
+    assert isinstance(answer, Refusal)
+    return answer.rule, answer.said
+
+
+def asleep(room: GuardedRoom, *nodes: str) -> None:
+    """Switch nodes off by hand."""
+    room.do(lambda each: [each.nodes[node].hard_off() for node in nodes])
+
+
+def test_a_node_sleeps_and_wakes(room: GuardedRoom) -> None:
+    assert room.order(OFF).result == "done"  # type: ignore[union-attr]
+    wait_until(lambda: not room.do(lambda each: each.nodes["n1"].powered), what="the shutdown")
+    outcome = room.order(ON)
+    assert isinstance(outcome, Outcome)
+    assert (outcome.result, outcome.said.startswith("accepted by ")) == ("done", True)
+    assert room.told() == {"n1": [SOFT_OFF, POWER_ON]}
+
+
+def test_the_same_effect_twice_reaches_the_device_once(room: GuardedRoom) -> None:
+    room.look()
+    orders = room.orders()
+
+    async def twice() -> list[Outcome | Refusal]:
+        return await asyncio.gather(orders.order(OFF), orders.order(OFF))
+
+    first, second = room.run(twice())
+    assert isinstance(first, Outcome)
+    assert refused(second) == ("just_ordered", "n1: was told soft_off less than 30 s ago")
+    assert room.told() == {"n1": [SOFT_OFF]}
+
+
+def test_shadow_refuses_with_the_setting_that_allows_it(room: GuardedRoom) -> None:
+    refusal = room.order(replace(OFF, by="admin ada"), AgentSettings(nodes="n[1-6]", min_on=0))
+    assert isinstance(refusal, Refusal)
+    assert refusal.rule == "mode"
+    assert refusal.hint == 'set mode = "advise" below [agent], and what an admin orders is done'
+    assert room.told() == {}
+
+
+EFFECTS = st.lists(
+    st.builds(
+        Effect,
+        st.sampled_from([f"n{at}" for at in range(1, 7)]),
+        st.sampled_from(["on", "soft_off", "hard_off", "standby", "?"]),
+        st.sampled_from(["offpeak", "admin ada"]),
+        st.text(max_size=3),
+        st.sampled_from([(), (("way", "bmc"),), (("way", "wol"),), (("way", "ssh"),), (("way", "?"),)]),
+    ),
+    max_size=6,
+)
+
+
+NODE_SETS = st.sets(st.sampled_from([f"n{at}" for at in range(1, 7)]), max_size=2)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(effects=EFFECTS, lies=st.lists(st.sampled_from(["on", "off", "standby", "going down"]), min_size=6, max_size=6))
+def test_shadow_sends_nothing(room: GuardedRoom, effects: list[Effect], lies: list[str]) -> None:
+    now = room.clock()
+    room.seen.update({f"n{at}": Sighting(state, now) for at, state in enumerate(lies, 1)})
+    orders = room.orders(AgentSettings(nodes="n[1-6]", min_on=0), journal=MemoryJournal())
+
+    async def all_at_once() -> list[Outcome | Refusal]:
+        return await asyncio.gather(*map(orders.order, effects))
+
+    answers = room.run(all_at_once())
+    assert all(isinstance(answer, Refusal) for answer in answers)
+    assert room.told() == {}
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(effects=EFFECTS, jobs=NODE_SETS, held=NODE_SETS, unseen=NODE_SETS)
+def test_whatever_is_ordered_nodes_with_a_job_keep_their_power(
+    room: GuardedRoom, effects: list[Effect], jobs: set[str], held: set[str], unseen: set[str]
+) -> None:
+    room.do(lambda each: [(node.on(), each.bmcs[name].orders.clear()) for name, node in each.nodes.items()])
+    room.look()
+    room.jobs = dict.fromkeys(jobs, "runs 9")
+    room.holds.clear()
+    room.holds.update(dict.fromkeys(held, Hold("bob", "mine")))
+    room.seen.update(dict.fromkeys(unseen, Sighting("unknown", room.clock())))
+    orders = room.orders(replace(ALL_OPEN, nodes="n[1-5]", nodes_per_sweep=3), journal=MemoryJournal())
+
+    async def all_at_once() -> list[Outcome | Refusal]:
+        return await asyncio.gather(*map(orders.order, effects))
+
+    room.run(all_at_once())
+    told = room.told()
+    assert not {"n6", *held, *unseen} & told.keys()
+    assert all(set(told.get(node, [])) <= {POWER_ON} for node in jobs)
+    assert sum(order != POWER_ON for orders in told.values() for order in orders) <= 3
+
+
+def test_a_bmc_that_says_off_does_not_hide_a_job(room: GuardedRoom) -> None:
+    room.jobs["n1"] = "runs 4711"
+    assert refused(room.order(OFF)) == ("no_job_now", "n1: runs 4711")
+    # Its power is cut behind the scheduler's back; whatever the BMC says, nothing is taken from a node with a job.
+    asleep(room, "n1")
+    assert refused(room.order(OFF))[0] == "observed_fresh"
+    room.seen["n1"] = Sighting("going down", room.clock())
+    assert refused(room.run(room.orders().order(replace(OFF, order="hard_off")))) == ("no_job_now", "n1: runs 4711")
+    assert room.told() == {}
+
+
+def test_a_job_that_starts_while_the_rules_are_asked_is_seen(room: GuardedRoom) -> None:
+    """The scheduler's word is the last that is waited for."""
+    room.look()
+    slow = BmcFaults(delay_s=0.3)
+    room.do(lambda each: setattr(each.bmcs["n1"], "faults", slow))
+
+    async def job_starts_meanwhile() -> Outcome | Refusal:
+        task = asyncio.ensure_future(room.orders().order(OFF))
+        await asyncio.sleep(0.1)
+        room.jobs["n1"] = "runs 8"
+        return await task
+
+    assert refused(room.run(job_starts_meanwhile())) == ("no_job_now", "n1: runs 8")
+    assert room.told() == {}
+
+
+def test_a_hold_that_comes_while_the_rules_are_asked_holds(room: GuardedRoom) -> None:
+    room.look()
+    room.do(lambda each: setattr(each.bmcs["n1"], "faults", BmcFaults(delay_s=0.3)))
+
+    async def held_meanwhile() -> Outcome | Refusal:
+        task = asyncio.ensure_future(room.orders().order(OFF))
+        await asyncio.sleep(0.1)
+        room.holds["n1"] = Hold("ada", "fan")
+        return await task
+
+    assert refused(room.run(held_meanwhile())) == ("held", "n1: ada holds it: fan")
+    assert room.told() == {}
+
+
+def test_a_bmc_that_is_another_since_the_decision_is_not_told(room: GuardedRoom) -> None:
+    room.look()
+    other = UUID(int=7)
+    room.do(lambda each: setattr(each.bmcs["n1"], "faults", BmcFaults(guid=other)))
+    for effect in (OFF, replace(OFF, order="hard_off")):
+        rule, said = refused(room.run(room.orders().order(effect)))
+        assert rule == "identity"
+        assert "was enrolled on 2026-11-21" in said
+    assert room.told() == {}
+
+
+def test_a_silent_bmc_is_not_acted_on(room: GuardedRoom) -> None:
+    room.look()
+    room.do(lambda each: setattr(each.bmcs["n1"], "faults", BmcFaults(silent=True)))
+    assert refused(room.run(room.orders().order(OFF)))[0] == "identity"
+    room.look()
+    assert refused(room.run(room.orders().order(OFF))) == ("observed_fresh", "n1: its state is not known")
+    assert refused(room.run(room.orders().order(ON))) == ("observed_fresh", "n1: its state is not known")
+    assert room.told() == {}
+
+
+def test_what_was_seen_long_ago_is_not_acted_on(room: GuardedRoom) -> None:
+    room.look()
+    room.late_s = 121.0
+    assert refused(room.run(room.orders().order(OFF))) == ("observed_fresh", "n1: its state was read 121 s ago")
+    room.late_s = -3600.0
+    assert refused(room.run(room.orders().order(OFF)))[0] == "observed_fresh"
+    assert room.told() == {}
+
+
+def test_nodes_that_nobody_named_are_left_alone(room: GuardedRoom) -> None:
+    assert refused(room.order(OFF, replace(ALL_OPEN, nodes=None)))[0] == "opted_in"
+    assert refused(room.order(OFF, replace(ALL_OPEN, nodes="n[2-6]")))[0] == "opted_in"
+    with pytest.raises(BadInventory, match="has no node n7"):
+        room.orders(replace(ALL_OPEN, nodes="n7"))
+    assert room.told() == {}
+
+
+def test_so_many_stay_on_however_many_are_told_at_once(room: GuardedRoom) -> None:
+    room.look()
+    orders = room.orders(replace(ALL_OPEN, min_on=4))
+
+    async def all_at_once() -> list[Outcome | Refusal]:
+        return await asyncio.gather(*(orders.order(replace(OFF, subject=f"n{at}")) for at in range(1, 7)))
+
+    answers = room.run(all_at_once())
+    assert [answer.rule for answer in answers if isinstance(answer, Refusal)] == ["min_on"] * 4
+    assert sum(map(len, room.told().values())) == 2
+
+
+def test_a_restart_does_not_reset_the_caps(room: GuardedRoom) -> None:
+    few = replace(ALL_OPEN, nodes_per_hour=2)
+    for at in (1, 2):
+        assert room.order(replace(OFF, subject=f"n{at}"), few).result == "done"  # type: ignore[union-attr]
+    assert refused(room.order(replace(OFF, subject="n3"), few))[0] == "per_hour"
+    assert room.told() == {"n1": [SOFT_OFF], "n2": [SOFT_OFF]}
+
+
+def test_wakes_are_staggered_by_their_draw(room: GuardedRoom) -> None:
+    asleep(room, *(f"n{at}" for at in range(1, 7)))
+    room.look()
+    orders = room.orders(replace(ALL_OPEN, wake_ramp_w=700.0, min_on=6))
+
+    async def all_at_once() -> list[Outcome | Refusal]:
+        return await asyncio.gather(*(orders.order(replace(ON, subject=f"n{at}")) for at in range(1, 7)))
+
+    answers = room.run(all_at_once())
+    assert {answer.rule for answer in answers if isinstance(answer, Refusal)} == {"wake_ramp"}
+    assert len(room.told()) == 700 // swing_of_class(room.served.plan.node_class).rise_w
+
+
+def test_many_failures_open_the_breaker(room: GuardedRoom) -> None:
+    """BMCs that fall silent after they said who they are: the order itself fails."""
+    room.look()
+    orders = room.orders(replace(ALL_OPEN, breaker_failures=2))
+
+    async def fails() -> str:
+        raise NoAnswer("bmc: silent")
+
+    async def three() -> list[Outcome | Refusal]:
+        return [await orders.door.let_through(replace(OFF, subject=f"n{at}"), fails) for at in (1, 2, 3)]
+
+    first, second, third = room.run(three())
+    assert (first, second) == (Outcome("failed", "bmc: silent", "NoAnswer"),) * 2
+    rule, said = refused(third)
+    assert rule == "breaker"
+    assert "too many orders failed, the last: bmc: silent; one order is tried in 900 s" in said
+    # So it is after a restart, for a healthy node too; an admin who has looked closes it.
+    again = room.orders(replace(ALL_OPEN, breaker_failures=2))
+    assert refused(room.run(again.order(replace(OFF, subject="n4"))))[0] == "breaker"
+    assert room.told() == {}
+    assert isinstance(room.run(again.order(replace(OFF, subject="n4", by="admin ada"))), Outcome)
+    assert isinstance(room.run(again.order(replace(OFF, subject="n5"))), Outcome)
+
+
+def test_a_refused_login_is_not_used_again(room: GuardedRoom) -> None:
+    room.look()
+    password = Path(room.inventory.path).with_name("bmc.password")
+    password.write_text("another\n")
+    orders = room.orders()
+    begun = room.do(lambda each: sum(bmc.logins.begun for bmc in each.bmcs.values()))
+    room.run(room.wire.close())
+
+    async def three() -> list[Outcome | Refusal]:
+        return [await orders.order(replace(OFF, subject=f"n{at}")) for at in (1, 2, 3)]
+
+    answers = room.run(three())
+    assert [refused(answer)[0] for answer in answers] == ["identity", "refused_login", "refused_login"]
+    assert isinstance(answers[0], Refusal)
+    assert answers[0].trouble == "AccessRefused"
+    assert room.do(lambda each: sum(bmc.logins.begun for bmc in each.bmcs.values())) - begun <= 2
+    assert room.told() == {}
+
+
+def test_after_a_crash_nothing_is_sent_again_blind(room: GuardedRoom) -> None:
+    journal = MemoryJournal()
+    for node in ("n1", "n2", "n3"):
+        journal.write_intent(replace(OFF, subject=node), time.time())
+    asleep(room, "n1")
+    room.do(lambda each: setattr(each.bmcs["n3"], "faults", BmcFaults(silent=True)))
+
+    async def look_at(node: str) -> Sighting:
+        observed = await room.ways.bmc_of(node).query()
+        return Sighting(observed.state, observed.at_unix_s)
+
+    ends: tuple[tuple[Intent, Outcome], ...] = room.run(reconcile(journal, look_at, room.clock))
+    assert [(intent.effect.subject, outcome.result, outcome.said) for intent, outcome in ends] == [
+        ("n1", "interrupted", "found off after a restart"),
+        ("n2", "interrupted", "found on after a restart"),
+        ("n3", "interrupted", "found in an unknown state after a restart"),
+    ]
+    assert journal.unfinished() == ()
+    assert room.run(reconcile(journal, look_at, room.clock)) == ()
+    assert room.told() == {}
