@@ -11,9 +11,10 @@ from rich.table import Table
 from offpeak.ledger.used import Used
 from offpeak.printable import printable
 from offpeak.time_range import TimeRange
-from ui.comparison_table import NOT_WRAPPED
 
 J_PER_KWH = 3.6e6
+NOT_WRAPPED = 1000
+"""Width of what goes into a pipe: lines of any length stay whole."""
 LEFT = ("day", "node", "user", "account", "partition")
 
 Record = Mapping[str, Any]

@@ -2,9 +2,6 @@
 
 from pathlib import Path
 
-from alembic import command
-from alembic.config import Config
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, inspect, text
 
 from offpeak.errors import BadLedger
@@ -12,6 +9,8 @@ from offpeak.ledger.backup import copy_sqlite
 from offpeak.ledger.place import place_text, sqlite_file
 
 MIGRATIONS = Path(__file__).parent / "migrations"
+HEAD = "0001"
+"""The last of the steps. They are numbered upwards: what is greater is of a newer program."""
 
 
 def prepare(engine: Engine, url: str) -> None:
@@ -21,15 +20,14 @@ def prepare(engine: Engine, url: str) -> None:
     """
     with engine.connect() as connection:
         found = _revision(connection, url)
-    head = ScriptDirectory(str(MIGRATIONS)).get_current_head()
-    if found == head:
+    if found == HEAD:
         return
     file = sqlite_file(url)
     if file and found:
-        copy_sqlite(file, file.with_name(f"{file.name}.before-{head}"))
+        copy_sqlite(file, file.with_name(f"{file.name}.before-{HEAD}"))
     with engine.begin() as connection:
         # Another program may have done it while we waited for our turn.
-        if _revision(connection, url) != head:
+        if _revision(connection, url) != HEAD:
             _upgrade(connection)
 
 
@@ -37,7 +35,7 @@ def check(engine: Engine, url: str) -> None:
     """Raise BadLedger unless the tables are those of this program."""
     with engine.connect() as connection:
         found = _revision(connection, url)
-    if found != ScriptDirectory(str(MIGRATIONS)).get_current_head():
+    if found != HEAD:
         raise BadLedger(
             f"{place_text(url)}: has the tables of an older offpeak" if found else f"{place_text(url)}: is empty",
             hint="the agent makes or updates it when it starts; `offpeak ledger prune` does so too",
@@ -53,14 +51,17 @@ def _revision(connection: Connection, url: str) -> str | None:
             raise BadLedger(f"{place_text(url)}: holds tables of another program", hint=hint)
         return None
     found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-    known = {script.revision for script in ScriptDirectory(str(MIGRATIONS)).walk_revisions()}
-    if found is not None and found not in known:
+    if found is not None and found > HEAD:
         said = f"{place_text(url)}: was written by a newer offpeak (tables {found}); nothing was changed"
         raise BadLedger(said, hint="install that version again, or name another ledger below [ledger] url")
     return None if found is None else str(found)
 
 
 def _upgrade(connection: Connection) -> None:
+    # Who only reads does not wait half a second for Alembic.
+    from alembic import command
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.set_main_option("path_separator", "os")

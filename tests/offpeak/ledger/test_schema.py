@@ -17,7 +17,7 @@ from offpeak.errors import BadInput, BadLedger, BadSetting, CannotWrite
 from offpeak.ledger.backup import backup
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.place import place_text, reading_engine, writing_engine
-from offpeak.ledger.schema import check, prepare
+from offpeak.ledger.schema import HEAD, check, prepare
 from offpeak.ledger.tables import metadata
 from offpeak.settings_file import read_values
 
@@ -29,6 +29,7 @@ def test_the_steps_lead_to_the_tables_of_the_program(ledger: Ledger) -> None:
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, metadata) == []
+        assert context.get_current_revision() == HEAD
     check(engine, ledger.settings.url)
     engine.dispose()
 
@@ -100,6 +101,7 @@ def _with_one_step_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         "def upgrade():\n    op.add_column('intents', sa.Column('extra', sa.Text()))\n"
     )
     monkeypatch.setattr(schema, "MIGRATIONS", later)
+    monkeypatch.setattr(schema, "HEAD", "0002")
 
 
 def test_two_that_open_it_at_once_make_it_once(url: str) -> None:
