@@ -13,6 +13,7 @@ from benchmarks.engine import engine_benchmarks
 from benchmarks.generate import generate_benchmarks
 from benchmarks.growth import growth_benchmarks
 from benchmarks.ipmi import ipmi_benchmarks
+from benchmarks.ledger import ledger_benchmarks
 from benchmarks.pdus import pdu_benchmarks
 from benchmarks.predict_jobs import job_prediction_benchmarks
 from benchmarks.predict_waits import wait_prediction_benchmarks
@@ -33,6 +34,7 @@ GROUPS = (
     wait_prediction_benchmarks,
     pdu_benchmarks,
     ipmi_benchmarks,
+    ledger_benchmarks,
 )
 
 

@@ -1,0 +1,121 @@
+"""The ledger: readings kept up with, while pruning too, and what a month cost."""
+
+import random
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import UTC
+from pathlib import Path
+
+from sqlalchemy import insert
+
+from benchmarks.bars import Measured
+from offpeak.ledger.job_costs import job_costs
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.node_energy import node_energy
+from offpeak.ledger.opened import opened
+from offpeak.ledger.place import writing_engine
+from offpeak.ledger.rows import JobUse, Metered, Price
+from offpeak.ledger.tables import quarters, series
+from offpeak.ledger_settings import LedgerSettings
+from offpeak.time_range import TimeRange
+
+NODES, EVERY_S = 1000, 10
+SWEEPS = 180
+JOBS, MONTH_S = 300_000, 30 * 86_400
+DATA = f"{NODES:,} nodes, SQLite"
+
+
+def ledger_benchmarks() -> Iterator[Measured]:
+    """Measure on a ledger in a file of its own."""
+    with tempfile.TemporaryDirectory() as name:
+        url = f"sqlite:///{Path(name) / 'ledger.sqlite'}"
+        ledger = Ledger(LedgerSettings(url=url, keep_readings_s=SWEEPS * EVERY_S // 2))
+        yield _share(f"readings each {EVERY_S} s", _keep_up(ledger, 0))
+        yield _share("the same, while as many are pruned", _keep_up(ledger, SWEEPS, prune=True))
+        _fill(ledger, url)
+        ledger.close()
+        yield Measured("a month's cost by account", _ask_jobs(url), "s", 2.0, False, f"{JOBS:,} jobs, SQLite")
+        yield Measured("a month's energy and cost by day and node", _ask_nodes(url), "s", float("inf"), False, DATA)
+
+
+def _share(what: str, share: float) -> Measured:
+    return Measured(f"ledger: {what}: share of a core", 100 * share, "%", 10.0, False, DATA)
+
+
+def _keep_up(ledger: Ledger, first: int, *, prune: bool = False) -> float:
+    """Return the processor time of writing half an hour's sweeps, per second of that half hour."""
+    chance = random.Random(first)
+    sweeps = [_sweep((first + number) * EVERY_S, chance) for number in range(SWEEPS)]
+    ledger.ready()
+    began = time.process_time()
+    for number, sweep in enumerate(sweeps):
+        ledger.write_readings(sweep)
+        if not ledger.settle(60):
+            raise RuntimeError(f"the ledger does not keep up: {ledger.trouble()}")
+        if prune and number % 30 == 29:
+            ledger.prune((first + number) * EVERY_S)
+    return (time.process_time() - began) / (SWEEPS * EVERY_S)
+
+
+def _sweep(at_s: int, chance: random.Random) -> list[Metered]:
+    """Return a reading of every node; they do not come at the same instant."""
+    return [
+        Metered(
+            "pdu",
+            "snmp",
+            f"outlet {node}",
+            at_s + node / NODES,
+            at_s + EVERY_S + node / NODES,
+            power_w,
+            node=f"n{node}",
+        )
+        for node in range(NODES)
+        for power_w in [chance.uniform(80, 400)]
+    ]
+
+
+def _fill(ledger: Ledger, url: str) -> None:
+    """Write a month of jobs and prices, and the quarter-hours that a month of readings leaves."""
+    chance = random.Random(1)
+    for _ in range(10):
+        ledger.write_jobs([_job(chance) for _ in range(JOBS // 10)])
+        ledger.settle(60)
+    ledger.write_prices(
+        [Price(at, at + 900, chance.uniform(-5, 200), "EUR", "x", 400.0) for at in range(0, MONTH_S, 900)]
+    )
+    ledger.settle(60)
+    engine = writing_engine(url)
+    with engine.begin() as connection:
+        numbers = connection.execute(series.select()).scalars().all()
+        for at_s in range(86_400, MONTH_S, 900):
+            each = {"at_unix_s": at_s, "covered_s": 900.0, "energy_j": 2e5, "min_w": 80.0, "max_w": 400.0}
+            connection.execute(insert(quarters), [each | {"series": number, "without_value": 0} for number in numbers])
+    engine.dispose()
+
+
+def _job(chance: random.Random) -> JobUse:
+    start_s, energy_j = chance.uniform(0, MONTH_S - 7200), chance.uniform(1e5, 1e8)
+    user = chance.randrange(400)
+    of = (f"u{user}", f"a{user // 10}", "batch", f"n[{chance.randrange(1, 900)}-999]")
+    return JobUse(
+        str(chance.random()), start_s, start_s + 3600, *of, energy_j, energy_j / 3.6e9 * 80, "EUR", energy_j / 9e3
+    )
+
+
+def _ask_jobs(url: str) -> float:
+    began = time.perf_counter()
+    with opened(url) as connection:
+        found = job_costs(connection, TimeRange(0, MONTH_S), ["account"], UTC)
+    if sum(used.jobs for used in found) != JOBS:
+        raise RuntimeError("jobs are missing")
+    return time.perf_counter() - began
+
+
+def _ask_nodes(url: str) -> float:
+    began = time.perf_counter()
+    with opened(url) as connection:
+        found = node_energy(connection, TimeRange(0, MONTH_S), ["day", "node"], UTC)
+    if len(found) < 29 * NODES:
+        raise RuntimeError("nodes are missing")
+    return time.perf_counter() - began
