@@ -1,8 +1,8 @@
-"""One agent only: whoever holds the lock in the state folder acts, a second one refuses to start.
+"""One program only switches nodes: whoever holds the lock in the state folder acts, a second one refuses to start.
 
 The lock belongs to the process: it goes with it however it ends, so no file that is left behind hinders anybody. On NFS
 it holds between head nodes only where the server keeps locks and the mount is not `nolock` or `local_lock`: the folder
-should be on a local disk, and a cluster of head nodes should start one agent only.
+should be on a local disk, and what starts services on a pair of head nodes should start one agent only.
 """
 
 import fcntl
@@ -17,7 +17,7 @@ LOCK = "agent.lock"
 
 
 class AlreadyRunning(OffpeakError):
-    """Another agent holds the state folder."""
+    """Another program holds the state folder: the agent, or a command that switches nodes."""
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def _lock(path: Path, descriptor: int) -> None:
         who = path.read_text().strip()
         running = f"process {who}" if who else "it has just started"
         hint = f"`ps {who}` shows it; two would switch the same nodes" if who else "two would switch the same nodes"
-        raise AlreadyRunning(f"another offpeak agent is running: {running}", hint=hint) from None
+        raise AlreadyRunning(f"another offpeak switches nodes: {running}", hint=hint) from None
     except OSError as problem:
         hint = "name a folder on a local disk: state_folder below [agent]"
         raise BadInput(f"{path}: cannot be locked: {problem.strerror}", hint=hint) from None

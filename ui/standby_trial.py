@@ -10,10 +10,11 @@ import typer
 from offpeak.door.effect import ADMIN
 from offpeak.door.memory_journal import MemoryJournal
 from offpeak.errors import OffpeakError
-from offpeak.machines.inventory import Machine
+from offpeak.machines.inventory import Inventory, Machine
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.inventory_text import write_enrolled
 from offpeak.machines.node_sets import expand
+from offpeak.only_one import only_one
 from offpeak.settings import Settings
 from power.drivers.port import Order
 from power.drivers.wire import Wire
@@ -22,23 +23,27 @@ from power.standby_trial import Trial, try_standby
 
 
 def all_stand_by(settings: Settings, nodes: str) -> bool:
-    """Test the nodes one after the other, and stop at the first that does not come back; tells whether all passed."""
-    path, journal = settings.hardware.inventory, MemoryJournal()
-    inventory = read_inventory(path)
-    for machine in inventory.chosen(expand(nodes)):
-        wire = Wire(timeout_s=settings.hardware.timeout_s)
-        trial = Trial(inventory, wire, settings.agent, journal, f"{ADMIN}{getuser()}")
-        try:
-            proof = asyncio.run(_tried(machine, trial))
-        except OffpeakError as problem:
-            typer.echo(f"{problem}\n  hint: {problem.hint}")
-            return False
-        _write(path, machine, offered=proof.offered)
-        for line in proof_lines(proof):
-            typer.echo(line)
-        if not proof.offered:
-            return False
-    return True
+    """Test the nodes one after the other, and stop at the first that does not come back; tells whether all passed.
+
+    AlreadyRunning beside an agent: it would take the node's silence for a fault.
+    """
+    inventory = read_inventory(settings.hardware.inventory)
+    with only_one(settings.agent.state_folder):
+        return all(_stands_by(machine, inventory, settings) for machine in inventory.chosen(expand(nodes)))
+
+
+def _stands_by(machine: Machine, inventory: Inventory, settings: Settings) -> bool:
+    wire = Wire(timeout_s=settings.hardware.timeout_s)
+    trial = Trial(inventory, wire, settings.agent, MemoryJournal(), f"{ADMIN}{getuser()}")
+    try:
+        proof = asyncio.run(_tried(machine, trial))
+    except OffpeakError as problem:
+        typer.echo(f"{problem}\n  hint: {problem.hint}")
+        return False
+    _write(settings.hardware.inventory, machine, offered=proof.offered)
+    for line in proof_lines(proof):
+        typer.echo(line)
+    return proof.offered
 
 
 async def _tried(machine: Machine, trial: Trial) -> StandbyProof:

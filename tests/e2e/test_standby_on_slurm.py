@@ -75,7 +75,8 @@ def site(tmp_path: Path, node: FakeNode, room: ServedRoom) -> Path:
     (tmp_path / "password").write_text("secret\n")
     file = tmp_path / "inventory.toml"
     plan = room.plan
-    (tmp_path / "offpeak.toml").write_text('[agent]\nmode = "advise"\nnodes = "node2"\nmin_on = 0\n')
+    agent = f'[agent]\nmode = "advise"\nnodes = "node2"\nmin_on = 0\nstate_folder = "{tmp_path}"\n'
+    (tmp_path / "offpeak.toml").write_text(agent)
     file.write_text(SITE.format(bmc_port=plan.bmc_port, ssh_port=node.port, bmc=plan.bmc_host, mac=MAC, via=node.via))
     return file
 
@@ -95,10 +96,9 @@ def _capabilities(site: Path) -> tuple[str, ...]:
 def test_only_a_drained_node_without_a_job_is_suspended(
     cluster: Cluster, node: FakeNode, room: ServedRoom, site: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    config = site.with_name("offpeak.toml")
     command = ["enroll", "node2", "--standby-test", "--inventory", str(site), "--device-timeout", "2s"]
-    assert run(command) == 1
-    assert "node2: is not ours to touch; it was not touched\n  hint: add it to nodes" in capsys.readouterr().out
-    command += ["--config", str(site.with_name("offpeak.toml"))]
+    command += ["--config", str(config)]
 
     def refused_with(reason: str) -> None:
         assert run(command) == 1
@@ -116,6 +116,13 @@ def test_only_a_drained_node_without_a_job_is_suspended(
         cluster.run("scancel", job)
         show = ("sinfo", "--noheader", "--nodes=node2", "--partition=batch", "--format=%t")
         wait_until(lambda: cluster.run(*show).strip() == "drain", what="the node to be free")
+        advise = config.read_text()
+        config.write_text(advise.replace("advise", "shadow"))
+        assert run(command) == 1
+        said = capsys.readouterr().out
+        assert 'standby is only recorded in mode shadow; it was not touched\n  hint: set mode = "advise"' in said
+        assert not any(request.startswith("standby") for request in node.asked)
+        config.write_text(advise)
         assert run(command) == 0
         said = capsys.readouterr().out
         assert "node2: slept after " in said

@@ -33,7 +33,7 @@ def holder(folder: Path, repository: Path) -> "subprocess.Popen[str]":
 def test_a_second_is_refused_until_the_first_is_gone_however_it_went(tmp_path: Path, repository: Path) -> None:
     with holder(tmp_path, repository) as first:
         try:
-            said = f"^another offpeak agent is running: process {first.pid}$"
+            said = f"^another offpeak switches nodes: process {first.pid}$"
             with pytest.raises(AlreadyRunning, match=said), only_one(tmp_path):
                 pass
         finally:

@@ -11,6 +11,7 @@ import pytest
 from served_room import ServedRoom, planned, served_room
 
 from offpeak.machines.inventory_file import read_inventory
+from offpeak.only_one import only_one
 from sim_backend.virtual.bmc import BmcFaults
 from sim_backend.virtual.machine_room import MachineRoom
 from ui.command import run
@@ -255,6 +256,11 @@ def test_bad_input_is_one_line(site: Path, offpeak: Offpeak, arguments: tuple[st
 
 
 def test_standby_is_tested_on_named_nodes_with_such_a_rung_only(site: Path, offpeak: Offpeak) -> None:
-    done = offpeak("enroll", "n1", "--standby-test", "--inventory", site)
+    config = site.with_name("offpeak.toml")
+    config.write_text(f'[agent]\nstate_folder = "{site.parent}"\n')
+    command = ("enroll", "n1", "--standby-test", "--inventory", site, "--config", config)
+    with only_one(site.parent):
+        assert "another offpeak switches nodes: process " in offpeak(*command).stderr
+    done = offpeak(*command)
     assert done.returncode == 1
     assert "n1: its hardware has no standby\n  hint: docs/how-to/standby.md" in done.stdout

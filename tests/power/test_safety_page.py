@@ -1,0 +1,40 @@
+"""The page of safety rules names every rule, files that are there, and tests that are there."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from guarded_room import ALL_OPEN
+
+from offpeak.door.memory_journal import MemoryJournal
+from offpeak.machines.inventory import Hardware, Inventory, Machine
+from power.drivers.wire import Wire
+from power.effects import Site, node_orders
+from power.ways import Ways
+
+ROW = re.compile(r"^\| (.+) \| `([\w/]+\.py)` \| `(tests/[\w/]+\.py)::(test_\w+)` \|$", re.MULTILINE)
+
+
+def rows(repository: Path) -> list[tuple[str, str, str, str]]:
+    return ROW.findall((repository / "docs" / "explanation" / "safety.md").read_text(encoding="utf-8"))
+
+
+def test_files_and_tests_are_there(repository: Path) -> None:
+    found = rows(repository)
+    assert len(found) > 20
+    for _, file, test_file, test in found:
+        assert (repository / file).is_file(), file
+        tree = ast.parse((repository / test_file).read_text(encoding="utf-8"))
+        assert test in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, test
+
+
+def test_every_rule_of_the_door_is_on_the_page(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {name for row in rows(repository) for name in re.findall(r"`(\w+)`", row[0].partition(" | ")[0])}
+    asked: dict[str, tuple[tuple[str, object], ...]] = {}
+    monkeypatch.setattr("power.effects.Door", lambda _mode, **parts: asked.update(parts))
+    inventory = Inventory(Path("none"), tuple(Machine(f"n{at}", Hardware("compute")) for at in range(1, 7)))
+    site = Site(inventory, Ways({}, Wire()), {}.get, lambda: 0.0)
+    node_orders(ALL_OPEN, site, MemoryJournal())
+    names = {name for kind in ("limits", "rules") for name, _ in asked[kind]}
+    assert names | {"mode", "ledger"} == told
