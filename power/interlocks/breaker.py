@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.history import Entry, History
-from offpeak.errors import AccessRefused
+from offpeak.errors import AccessRefused, BadAnswer, NoAnswer, WrongDevice
 
 REFUSED = AccessRefused.__name__
+DEVICE_TROUBLES = {trouble.__name__ for trouble in (NoAnswer, BadAnswer, AccessRefused, WrongDevice)}
 BY_HAND = "if an order by hand is done, it closes: offpeak node NAME wake"
 
 
@@ -35,17 +36,23 @@ class BreakerState:
 
 def after(state: BreakerState, entry: Entry, terms: BreakerTerms) -> BreakerState:
     """Return the state after an order has ended; one of which nobody knows the end changes nothing."""
-    outcome = entry.answer
-    if not isinstance(outcome, Outcome) or outcome.result == "interrupted":
+    failed, answer = _failed(entry), entry.answer
+    if failed is None or answer is None:
         return state
-    failed = outcome.result == "failed"
     if state.opened_s is not None:
         if entry.begun_s <= state.opened_s:
             return state
-        return replace(state, opened_s=entry.ended_s, said=outcome.said) if failed else BreakerState()
+        return replace(state, opened_s=entry.ended_s, said=answer.said) if failed else BreakerState()
     latest = (*state.latest, failed)[-terms.orders :]
     opens = sum(latest) >= terms.failures
-    return BreakerState(latest, entry.ended_s if opens else None, outcome.said if opens else "")
+    return BreakerState(latest, entry.ended_s if opens else None, answer.said if opens else "")
+
+
+def _failed(entry: Entry) -> bool | None:
+    """Return whether the device failed, at the order or when it was asked who it is; None where that says nothing."""
+    if isinstance(entry.answer, Outcome):
+        return None if entry.answer.result == "interrupted" else entry.answer.result == "failed"
+    return True if entry.answer is not None and entry.answer.trouble in DEVICE_TROUBLES else None
 
 
 @dataclass(frozen=True)

@@ -27,14 +27,14 @@ class EnoughOn:
     def min_on(self, history: History, least: int) -> Limit:
         """Refuse what takes power away where fewer nodes than `least` would be left on.
 
-        Left on is what was seen on lately, what nobody holds, and what was not told within an hour to go down: it may
-        still do so.
+        Left on is what was seen on lately, what nobody holds, and what was not told within an hour, as its last order,
+        to go down: it may still do so.
         """
 
         def refuse(effect: Effect) -> Refusal | None:
             if not effect.takes_power_away or least == 0:
                 return None
-            going = {entry.effect.subject for entry in history.within(HOUR_S) if entry.effect.takes_power_away}
+            going = _told_to_go_down(history)
             left = sum(self._is_on(node) for node in self._nodes if node != effect.subject and node not in going)
             if left >= least:
                 return None
@@ -67,3 +67,10 @@ class EnoughOn:
     def _is_known(self, node: str) -> bool:
         sighting = self._sighting_of(node)
         return sighting is not None and sighting.state != UNKNOWN
+
+
+def _told_to_go_down(history: History) -> set[str]:
+    latest: dict[str, bool] = {}
+    for entry in history.within(HOUR_S):
+        latest.setdefault(entry.effect.subject, entry.effect.takes_power_away)
+    return {node for node, down in latest.items() if down}

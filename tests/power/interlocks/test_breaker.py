@@ -74,6 +74,14 @@ def test_so_many_failures_among_the_latest_open_it(bench: Bench) -> None:
     assert refusal.hint == "if an order by hand is done, it closes: offpeak node NAME wake"
 
 
+def test_devices_that_fail_before_the_order_count(bench: Bench) -> None:
+    for trouble in ("NoAnswer", "SlurmIsSilent", "KeyError", "WrongDevice", "", "SlurmIsSilent"):
+        bench.history.refused(OFF, Refusal("identity", "n1: cannot tell", trouble=trouble))
+    assert not bench.is_open
+    bench.history.refused(OFF, Refusal("identity", "n1: cannot tell", trouble="BadAnswer"))
+    assert bench.is_open
+
+
 def test_wakes_wait_too(bench: Bench) -> None:
     bench.ends(FAILED, FAILED, FAILED)
     assert bench.breaker.for_all(replace(OFF, order="on")) is not None

@@ -181,6 +181,10 @@ def test_so_many_stay_on() -> None:
     # It is still seen on, but was told to go down.
     went(history, off("n3"))
     assert limit(off("n1")) is not None
+    went(history, on("n3"))
+    assert limit(off("n1")) is None
+    went(history, off("n3"))
+    assert limit(off("n1")) is not None
     time.now_s = 3600.0
     assert limit(off("n1")) is None
     assert Seen().enough.min_on(history, 0)(OFF) is None
