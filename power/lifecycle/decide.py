@@ -1,13 +1,13 @@
 """All nodes of a site: what was seen is taken into their lives, and what is due comes out. No effects, no clock."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from offpeak.door.effect import Effect, Outcome, Refusal
+from offpeak.door.effect import Effect
 from offpeak.machines.inventory import Machine
 from power.drivers.port import Order
 from power.lifecycle.due import Due, due
-from power.lifecycle.events import Looked, Ordered, Passed, Said
+from power.lifecycle.events import Looked, Passed, Said
 from power.lifecycle.learned_times import NOTHING_LEARNED, LearnedTimes
 from power.lifecycle.life import NodeLife, NodeState, Now, Word
 from power.lifecycle.step import step
@@ -32,7 +32,7 @@ class Rules:
     def of(self, node: str, times: Mapping[str, LearnedTimes]) -> Terms:
         """Return the terms of a node."""
         hardware = self.machines[node].hardware
-        return replace(self.terms, hardware=hardware, times=times.get(hardware.name, NOTHING_LEARNED))
+        return Terms(hardware, self.terms.chance, times.get(hardware.name, NOTHING_LEARNED), self.terms.conduct)
 
 
 def after_look(lives: Lives, looks: Mapping[str, Looked], words: Mapping[str, Word], now: Now, rules: Rules) -> Lives:
@@ -67,13 +67,6 @@ def effect_of(life: NodeLife, due: Due, now: Now) -> Effect:
     if life.seen.watts is not None:
         inputs.append(("watts", life.seen.watts))
     return Effect(life.node, str(due.order), due.by, due.why, tuple(inputs))
-
-
-def after_answer(lives: Lives, node: str, due: Due, answer: Outcome | Refusal, now: Now, rules: Rules) -> Lives:
-    """Return the lives after the door's answer to one order."""
-    ordered = Ordered(due.order, due.way, due.by, answer)
-    life = step(lives.nodes[node], ordered, now, rules.of(node, lives.times))
-    return Lives({**lives.nodes, node: life}, lives.times)
 
 
 def silent_first(lives: Lives, nodes: Iterable[str]) -> list[str]:

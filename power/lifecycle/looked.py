@@ -33,6 +33,7 @@ COMING = (NodeState.BOOTING, NodeState.ON)
 def with_looked(life: NodeLife, look: Looked, now: Now, terms: Terms) -> NodeLife:
     """Return the life after the look."""
     state, trouble = state_seen(life, look, terms)
+    unknown = state is NodeState.UNKNOWN
     seen = replace(
         life.seen,
         at_unix_s=look.observed.at_unix_s,
@@ -40,12 +41,13 @@ def with_looked(life: NodeLife, look: Looked, now: Now, terms: Terms) -> NodeLif
         watts=look.watts,
         silent_in_row=silent_in_row(life, look, terms),
         trouble=trouble,
+        unknown_since_s=life.seen.unknown_since_s if unknown else None,
     )
-    if state is NodeState.UNKNOWN:
+    if unknown:
         return _unseen(replace(life, seen=seen), look, now)
     if life.fault is not None and life.fault.what in OF_SEEING:
         life = replace(life, fault=None)
-    return _with_state(life, replace(seen, unknown_since_s=None), state, now, terms)
+    return _with_state(life, seen, state, now, terms)
 
 
 def _unseen(life: NodeLife, look: Looked, now: Now) -> NodeLife:
@@ -68,7 +70,7 @@ def _with_state(life: NodeLife, seen: Seen, state: NodeState, now: Now, terms: T
     by = _who(life, state, now, terms)
     if state is not life.seen.state:
         seen = replace(seen, state=state, since_unix_s=now.unix_s, by=life.seen.by if by is None else by)
-    if state in SETTLED:
+    if state in SETTLED and state is not seen.known:
         seen = replace(seen, known=state)
     surprising = by == SOMEBODY and life.seen.known is not None
     after = _reached(replace(life, seen=seen), state, now)

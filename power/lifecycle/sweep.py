@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from offpeak.door.effect import Effect, Outcome, Refusal
 from power.drivers.sweep import as_they_come
 from power.drivers.sweep import sweep as asked
-from power.lifecycle.decide import Lives, Rules, after_answer, after_look, all_due, effect_of, silent_first
+from power.lifecycle.decide import Lives, Rules, after_look, all_due, effect_of, silent_first
 from power.lifecycle.due import Due
-from power.lifecycle.events import Looked
+from power.lifecycle.events import Looked, Ordered
 from power.lifecycle.life import NodeLife, Now, Word
 from power.lifecycle.lookout import Lookout
 from power.lifecycle.state_seen import may_stand_by
+from power.lifecycle.step import step
 from power.lifecycle.terms import Terms
 
 AT_ONCE = 16
@@ -52,10 +53,10 @@ async def sweep(means: Means, lives: Lives, words: Mapping[str, Word]) -> Swept:
     looks = await look(means.lookout, lives, clock=means.clock, timeout_s=means.timeout_s)
     seen = after_look(lives, looks, words, means.clock(), rules)
     means.publish(seen)
-    round_ = _Round(seen, rules, means.door, means.clock)
+    round_ = _Round(seen, rules, means)
     await round_.give_all()
-    changed = tuple(life for node, life in round_.lives.nodes.items() if face(life) != face(lives.nodes.get(node)))
-    return Swept(round_.lives, changed, tuple(round_.answers))
+    changed = tuple(life for node, life in round_.nodes.items() if face(life) != face(lives.nodes.get(node)))
+    return Swept(Lives(round_.nodes, seen.times), changed, tuple(round_.answers))
 
 
 async def look(lookout: Lookout, lives: Lives, *, clock: Callable[[], Now], timeout_s: float) -> dict[str, Looked]:
@@ -76,22 +77,24 @@ def face(life: NodeLife | None) -> tuple[object, ...]:
 class _Round:
     """Gives what is due, several at once, and keeps the lives after each answer."""
 
-    def __init__(self, lives: Lives, rules: Rules, door: Door, clock: Callable[[], Now]) -> None:
-        self.lives, self.answers = lives, list[tuple[Effect, Outcome | Refusal]]()
-        self._rules, self._door, self._clock = rules, door, clock
-        self._turn = asyncio.Semaphore(AT_ONCE)
+    def __init__(self, seen: Lives, rules: Rules, means: Means) -> None:
+        self.nodes, self.answers = dict(seen.nodes), list[tuple[Effect, Outcome | Refusal]]()
+        self._due = all_due(seen, means.clock(), rules)
+        self._terms = {life.node: rules.of(life.node, seen.times) for life, _ in self._due}
+        self._means, self._turn = means, asyncio.Semaphore(AT_ONCE)
 
     async def give_all(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for life, each in all_due(self.lives, self._clock(), self._rules):
+            for life, each in self._due:
                 group.create_task(self._give(life, each))
 
     async def _give(self, life: NodeLife, due: Due) -> None:
         async with self._turn:
-            effect = effect_of(life, due, self._clock())
-            answer = await self._door(effect)
+            effect = effect_of(life, due, self._means.clock())
+            answer = await self._means.door(effect)
         self.answers.append((effect, answer))
-        self.lives = after_answer(self.lives, life.node, due, answer, self._clock(), self._rules)
+        ordered = Ordered(due.order, due.way, due.by, answer)
+        self.nodes[life.node] = step(life, ordered, self._means.clock(), self._terms[life.node])
 
 
 async def _collected(
