@@ -1,10 +1,37 @@
-"""Opens the book in which states, holds and actions are written."""
+"""Where commands find states, holds and actions: the ledger that the settings name."""
 
-from offpeak.settings import Settings
-from power.lifecycle.memory_book import MemoryBook
-from power.lifecycle.state_book import StateBook
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from offpeak.door.hold import Hold
+from offpeak.errors import CannotWrite
+from offpeak.ledger import held
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.opened import opened
+from offpeak.ledger.place import sqlite_file
+from offpeak.ledger.records import latest_states
+from offpeak.ledger.rows import Recorded
+from offpeak.ledger_settings import LedgerSettings
 
 
-def open_book(_settings: Settings) -> StateBook:
-    """Return the book of the site."""
-    return MemoryBook()
+@contextmanager
+def book_to_write(settings: LedgerSettings) -> Iterator[Ledger]:
+    """Give the ledger, begun if there is none; CannotWrite or BadLedger where that cannot be, or where rows were lost."""
+    ledger = Ledger(settings)
+    try:
+        ledger.ready()
+        yield ledger
+    finally:
+        lost = ledger.close()
+    if lost:
+        raise CannotWrite(f"{lost} rows did not reach the ledger", hint="`offpeak ledger actions` shows what it has; df -h")
+
+
+def book_says(settings: LedgerSettings) -> tuple[Mapping[str, Recorded], Mapping[str, Hold]]:
+    """Return what was written last of every node, and the holds, by node; nothing where no ledger was begun yet."""
+    file = sqlite_file(settings.url)
+    if file and not file.exists():
+        return {}, {}
+    with opened(settings.url) as connection:
+        return latest_states(connection), held.holds(connection, time.time())

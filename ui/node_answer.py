@@ -15,7 +15,7 @@ from offpeak.machines.inventory import Machine
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.settings import Settings
 from offpeak.zones import machine_zone
-from ui.book import open_book
+from ui.book import book_to_write
 from ui.hold_end import hold_end_unix_s
 from ui.node_lines import node_lines
 from ui.nodes_answer import rows_of
@@ -24,7 +24,7 @@ from ui.nodes_answer import rows_of
 def print_node(settings: Settings, name: str, *, as_json: bool) -> None:
     """Print all that is known of the node."""
     machine = _machine(settings, name)
-    (row,) = rows_of(settings, (machine,), open_book(settings))
+    (row,) = rows_of(settings, (machine,))
     if as_json:
         typer.echo(json.dumps(asdict(row), indent=2))
         return
@@ -39,14 +39,16 @@ def hold(settings: Settings, name: str, reason: str | None, until: str | None) -
         raise BadInput("a hold needs a reason", hint='such as --reason "new DIMM", for whoever finds it')
     now = datetime.now(machine_zone())
     end = None if until is None else hold_end_unix_s(until, now)
-    open_book(settings).hold(name, Hold(getuser(), reason, end), now.timestamp())
+    with book_to_write(settings.ledger) as book:
+        book.hold(name, Hold(getuser(), reason, end), now.timestamp())
     typer.echo(f"{name}: held by {getuser()} {until_text(end)}")
 
 
 def release(settings: Settings, name: str) -> None:
     """Give the node back, whoever held it."""
     _machine(settings, name)
-    found = open_book(settings).release(name, f"{ADMIN}{getuser()}", time.time())
+    with book_to_write(settings.ledger) as book:
+        found = book.release(name, f"{ADMIN}{getuser()}", time.time())
     typer.echo(f"{name}: was not held" if found is None else f"{name}: no longer held by {found.owner}: {found.reason}")
 
 

@@ -10,6 +10,7 @@ from offpeak.door.effect import ADMIN
 from offpeak.errors import BadAnswer, BadInventory
 from offpeak.machines.inventory import Machine
 from offpeak.machines.inventory_file import read_inventory
+from offpeak.only_one import only_one
 from offpeak.settings import Settings
 from power.drivers.port import Order
 from power.drivers.wire import Wire
@@ -18,7 +19,7 @@ from power.lifecycle.errand import Errand, run_errand
 from power.lifecycle.life import NodeLife, is_goal
 from power.lifecycle.look_once import now_of
 from power.standby_trial import NotLetThrough
-from ui.book import open_book
+from ui.book import book_to_write
 
 
 def order(settings: Settings, name: str, wanted: str, reason: str | None) -> None:
@@ -30,9 +31,10 @@ def order(settings: Settings, name: str, wanted: str, reason: str | None) -> Non
     inventory, to = read_inventory(settings.hardware.inventory), Order(wanted)
     (machine,) = inventory.chosen((name,))
     _check_rung(machine, to)
-    wire = Wire(timeout_s=settings.hardware.timeout_s)
-    errand, began_s = Errand(inventory, settings.agent, open_book(settings), wire), time.monotonic()
-    life = asyncio.run(_run(errand, machine, to, reason or "by hand"))
+    wire, began_s = Wire(timeout_s=settings.hardware.timeout_s), time.monotonic()
+    with book_to_write(settings.ledger) as book, only_one(settings.agent.state_folder):
+        errand = Errand(inventory, settings.agent, book, wire)
+        life = asyncio.run(_run(errand, machine, to, reason or "by hand"))
     trouble = trouble_of(life, to, wire)
     if trouble is not None:
         raise trouble

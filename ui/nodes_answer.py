@@ -10,6 +10,7 @@ import typer
 
 from offpeak.door.hold import Hold
 from offpeak.errors import BadInventory, OffpeakError
+from offpeak.ledger.rows import Recorded
 from offpeak.machines.inventory import Machine
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand
@@ -17,11 +18,11 @@ from offpeak.settings import Settings
 from power.drivers.wire import Wire
 from power.lifecycle.life import NodeLife, NodeState
 from power.lifecycle.look_once import look_once
-from power.lifecycle.state_book import Recorded, StateBook, life_of
+from power.lifecycle.state_book import life_of
 from power.meters.port import Meter
 from power.meters.registry import bmc_meter
 from power.meters.taken import take
-from ui.book import open_book
+from ui.book import book_says
 from ui.nodes_text import NodeRow, print_nodes_text
 
 LONGEST_S = 60.0
@@ -33,16 +34,16 @@ def print_nodes(settings: Settings, nodes: str | None, *, each: bool, as_json: b
     machines = inventory.chosen(expand(nodes)) if nodes else inventory.machines
     if not machines:
         raise BadInventory(f"{inventory.path}: names no node", hint="docs/reference/inventory.md shows how")
-    rows = rows_of(settings, machines, open_book(settings))
+    rows = rows_of(settings, machines)
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
     else:
         print_nodes_text(rows, each=each, now_unix_s=time.time())
 
 
-def rows_of(settings: Settings, machines: Sequence[Machine], book: StateBook) -> list[NodeRow]:
+def rows_of(settings: Settings, machines: Sequence[Machine]) -> list[NodeRow]:
     """Return what the nodes are now, beside what the book says."""
-    recorded, holds = book.latest(), book.holds(time.time())
+    recorded, holds = book_says(settings.ledger)
     lives = {each.node: life_of(each.node, recorded.get(each.node), holds.get(each.node)) for each in machines}
     seen, watts = asyncio.run(_asked(settings, machines, lives))
     return [_row(seen[each.node], watts.get(each.node), recorded.get(each.node), holds) for each in machines]

@@ -2,36 +2,36 @@
 
 from sqlalchemy import ColumnElement, Connection, and_, insert, or_, select, update
 
+from offpeak.door.hold import Hold
 from offpeak.errors import BadInput
-from offpeak.ledger.rows import Hold
 from offpeak.ledger.tables import holds as table
 
-COLUMNS = (table.c.node, table.c.owner, table.c.reason, table.c.since_unix_s, table.c.until_unix_s)
+COLUMNS = (table.c.node, table.c.owner, table.c.reason, table.c.until_unix_s)
 
 
-def add(connection: Connection, hold: Hold) -> None:
+def add(connection: Connection, node: str, hold: Hold, at_unix_s: float) -> None:
     """Begin a hold; the owner's own is replaced. BadInput where another owner holds the node."""
-    for other in holds(connection, hold.since_unix_s):
-        if other.node == hold.node and other.owner != hold.owner:
-            hint = f"`offpeak node {hold.node} release` ends it; ask {other.owner} first"
-            raise BadInput(f"{hold.node}: is held by {other.owner}: {other.reason}", hint=hint)
-    release(connection, hold.node, by=hold.owner, at_unix_s=hold.since_unix_s)
-    connection.execute(insert(table).values(vars(hold)))
+    other = holds(connection, at_unix_s).get(node)
+    if other is not None and other.owner != hold.owner:
+        hint = f"offpeak node {node} release ends it; ask {other.owner} first"
+        raise BadInput(f"{node}: is held by {other.owner}: {other.reason}", hint=hint)
+    release(connection, node, by=hold.owner, at_unix_s=at_unix_s)
+    connection.execute(insert(table).values({"node": node, "since_unix_s": at_unix_s} | vars(hold)))
 
 
 def release(connection: Connection, node: str, *, by: str, at_unix_s: float) -> Hold | None:
     """End the hold of a node and return it."""
-    found = next((hold for hold in holds(connection, at_unix_s) if hold.node == node), None)
+    found = holds(connection, at_unix_s).get(node)
     if found:
         ended = {"released_unix_s": at_unix_s, "released_by": by}
         connection.execute(update(table).where(table.c.node == node, _open(at_unix_s)).values(ended))
     return found
 
 
-def holds(connection: Connection, at_unix_s: float) -> tuple[Hold, ...]:
+def holds(connection: Connection, at_unix_s: float) -> dict[str, Hold]:
     """Return the open holds, by node."""
     found = connection.execute(select(*COLUMNS).where(_open(at_unix_s)).order_by(table.c.node))
-    return tuple(Hold(*row) for row in found)
+    return {node: Hold(*rest) for node, *rest in found}
 
 
 def _open(at_unix_s: float) -> ColumnElement[bool]:

@@ -4,8 +4,8 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select
 
-from offpeak.door.effect import Effect
-from offpeak.door.journal import Intent
+from offpeak.door.effect import Effect, Outcome
+from offpeak.door.journal import Done, Intent
 from offpeak.ledger.tables import intents, outcomes
 
 
@@ -25,6 +25,20 @@ def unfinished(connection: Connection) -> tuple[Intent, ...]:
     """Return the intents without an outcome, the oldest first."""
     without = select(intents).outerjoin(outcomes).where(outcomes.c.intent.is_(None)).order_by(intents.c.number)
     return tuple(_intent(row._asdict()) for row in connection.execute(without))
+
+
+def recent(connection: Connection, since_unix_s: float) -> tuple[Done, ...]:
+    """Return the intents since then, those of a clock that went back too, with what became of them."""
+    ended = [outcomes.c[name].label(f"ended_{name}") for name in ("at_unix_s", "result", "said", "trouble")]
+    both = select(intents, *ended).outerjoin(outcomes).where(intents.c.at_unix_s >= since_unix_s)
+    return tuple(_done(row._asdict()) for row in connection.execute(both.order_by(intents.c.number)))
+
+
+def _done(row: dict[str, Any]) -> Done:
+    if row["ended_result"] is None:
+        return Done(_intent(row))
+    outcome = Outcome(row["ended_result"], row["ended_said"], row["ended_trouble"])
+    return Done(_intent(row), outcome, row["ended_at_unix_s"])
 
 
 def _intent(row: dict[str, Any]) -> Intent:

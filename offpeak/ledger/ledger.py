@@ -1,18 +1,20 @@
 """The ledger as those see it who write: the door's journal, holds, and rows of every kind."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlalchemy import Connection
 
 from offpeak.door.effect import Effect, Outcome, Refusal
-from offpeak.door.journal import Intent
+from offpeak.door.hold import Hold
+from offpeak.door.journal import Done, Intent
 from offpeak.ledger import held, intents
 from offpeak.ledger.backlog import Kind
 from offpeak.ledger.call import Answer
 from offpeak.ledger.place import PATIENCE_S
 from offpeak.ledger.prune import SLICE_S, prune_slice
-from offpeak.ledger.rows import Decision, Hold, JobUse, Metered, NodeState, Price, Saving
+from offpeak.ledger.records import latest_states
+from offpeak.ledger.rows import Decision, JobUse, Metered, Price, Recorded, Saving
 from offpeak.ledger.store import Store
 from offpeak.ledger.trouble import Trouble
 from offpeak.ledger.writer import MOST_WAITING, Writer
@@ -51,8 +53,7 @@ class Ledger:
 
     def write_outcome(self, intent: int, outcome: Outcome, at_unix_s: float) -> None:
         """Write what became of an intent, once: the first outcome stays."""
-        row = {"intent": intent, "at_unix_s": at_unix_s, "result": outcome.result, "said": outcome.said}
-        self._writer.add(Kind.OUTCOMES, [row])
+        self._writer.add(Kind.OUTCOMES, [{"intent": intent, "at_unix_s": at_unix_s} | vars(outcome)])
 
     def write_refusal(self, effect: Effect, refusal: Refusal, at_unix_s: float) -> None:
         """Write which rule refused an effect."""
@@ -62,7 +63,12 @@ class Ledger:
         """Return the intents without an outcome, the oldest first; those of now may still wait for theirs."""
         return self._ask(intents.unfinished)
 
-    def write_states(self, states: Sequence[NodeState]) -> None:
+    def recent(self, since_unix_s: float) -> tuple[Done, ...]:
+        """Return the intents since then, with what became of them as far as it is written."""
+        self.settle()
+        return self._ask(lambda connection: intents.recent(connection, since_unix_s))
+
+    def write_states(self, states: Sequence[Recorded]) -> None:
         """Write what nodes are from now on: where something changed."""
         self._writer.add(Kind.STATES, states)
 
@@ -86,15 +92,20 @@ class Ledger:
         """Write what was saved against a baseline; a later figure of the same period replaces the earlier."""
         self._writer.add(Kind.SAVINGS, savings)
 
-    def hold(self, hold: Hold) -> None:
-        """Keep a node as it is; BadInput where another owner holds it, the own hold is replaced."""
-        self._ask(lambda connection: held.add(connection, hold))
+    def latest(self) -> Mapping[str, Recorded]:
+        """Return what was written last of every node."""
+        self.settle()
+        return self._ask(latest_states)
 
-    def release(self, node: str, *, by: str, at_unix_s: float) -> Hold | None:
+    def hold(self, node: str, hold: Hold, at_unix_s: float) -> None:
+        """Keep a node as it is; BadInput where another owner holds it, the own hold is replaced."""
+        self._ask(lambda connection: held.add(connection, node, hold, at_unix_s))
+
+    def release(self, node: str, by: str, at_unix_s: float) -> Hold | None:
         """End the hold of a node and return it, None if there was none."""
         return self._ask(lambda connection: held.release(connection, node, by=by, at_unix_s=at_unix_s))
 
-    def holds(self, at_unix_s: float) -> tuple[Hold, ...]:
+    def holds(self, at_unix_s: float) -> Mapping[str, Hold]:
         """Return the holds that are neither released nor over, by node."""
         return self._ask(lambda connection: held.holds(connection, at_unix_s))
 

@@ -1,10 +1,12 @@
 """What was decided, done and refused, what nodes were, and what that saved: rows of a time, the oldest first."""
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, Table, and_, case, func, literal, null, select, union_all
 
+from offpeak.ledger.rows import Recorded
 from offpeak.ledger.tables import decisions, intents, outcomes, refusals, savings, states
 from offpeak.time_range import TimeRange
 
@@ -36,6 +38,15 @@ def states_in(connection: Connection, span: TimeRange, nodes: Sequence[str] = ()
     since = select(states).where(after, _of(states.c.node, nodes))
     both = union_all(at_start, since)
     return _records(connection, both.order_by(*(both.selected_columns[name] for name in ("at_unix_s", "node"))))
+
+
+def latest_states(connection: Connection) -> dict[str, Recorded]:
+    """Return what was written last of every node."""
+    last = select(states.c.node, func.max(states.c.at_unix_s).label("at_unix_s")).group_by(states.c.node).subquery()
+    same = and_(states.c.node == last.c.node, states.c.at_unix_s == last.c.at_unix_s)
+    found = connection.execute(select(states).join(last, same).order_by(states.c.node))
+    names = [field.name for field in fields(Recorded)]
+    return {row.node: Recorded(*(getattr(row, name) for name in names)) for row in found}
 
 
 def savings_in(connection: Connection, span: TimeRange) -> list[Record]:

@@ -25,7 +25,7 @@ class Metered:
 
 
 @dataclass(frozen=True)
-class NodeState:
+class Recorded:
     """What a node was seen to be and was wanted to be from that instant on, by whom and why."""
 
     node: str
@@ -95,15 +95,4 @@ class Saving:
     basis: str = ""
 
 
-@dataclass(frozen=True)
-class Hold:
-    """A node that an admin keeps as it is: nobody else acts on it until the hold is released or over."""
-
-    node: str
-    owner: str
-    reason: str
-    since_unix_s: float
-    until_unix_s: float | None = None
-
-
-Row = Metered | NodeState | Decision | Price | JobUse | Saving | dict[str, Any]
+Row = Metered | Recorded | Decision | Price | JobUse | Saving | dict[str, Any]

@@ -133,6 +133,7 @@ outcomes = Table(
     _number("at_unix_s"),
     _text("result"),
     _text("said"),
+    _text("trouble"),
 )
 
 refusals = Table(
@@ -148,6 +149,7 @@ refusals = Table(
     _text("rule"),
     _text("said"),
     _text("hint"),
+    _text("trouble"),
     UniqueConstraint("at_unix_s", "subject", "order", "rule"),
 )
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from offpeak.door.hold import Hold
 from offpeak.door.memory_journal import MemoryJournal
 from offpeak.errors import BadInput
-from power.lifecycle.state_book import Recorded
+from offpeak.ledger.rows import Recorded
 
 
 class MemoryBook(MemoryJournal):

@@ -1,24 +1,12 @@
 """Where it is written what nodes were and were wanted to be, and which an admin holds: the ledger, as lives need it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from offpeak.door.hold import Hold
 from offpeak.door.journal import Journal
+from offpeak.ledger.rows import Recorded
 from power.lifecycle.life import SETTLED, NodeLife, NodeState, Now, Seen
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """What a node was seen to be and was wanted to be from that instant on, who brought it there, and why."""
-
-    node: str
-    at_unix_s: float
-    observed: str
-    desired: str
-    by: str
-    why: str = ""
 
 
 class StateBook(Journal, Protocol):

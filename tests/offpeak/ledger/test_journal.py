@@ -74,16 +74,16 @@ def test_intents_are_numbered_upwards_however_the_clock_goes(ledger: Ledger) -> 
 
 
 def test_a_hold_belongs_to_its_owner(ledger: Ledger) -> None:
-    ledger.hold(Hold("n1", "ann", "new firmware", 100.0))
-    ledger.hold(Hold("n2", "bob", "tests", 100.0, until_unix_s=200.0))
+    ledger.hold("n1", Hold("ann", "new firmware"), 100.0)
+    ledger.hold("n2", Hold("bob", "tests", until_unix_s=200.0), 100.0)
     with pytest.raises(BadInput, match="n1: is held by ann: new firmware"):
-        ledger.hold(Hold("n1", "bob", "mine", 150.0))
-    ledger.hold(Hold("n1", "ann", "longer", 150.0, until_unix_s=900.0))
-    assert [(each.node, each.reason) for each in ledger.holds(150.0)] == [("n1", "longer"), ("n2", "tests")]
-    assert [each.node for each in ledger.holds(200.0)] == ["n1"]
+        ledger.hold("n1", Hold("bob", "mine"), 150.0)
+    ledger.hold("n1", Hold("ann", "longer", until_unix_s=900.0), 150.0)
+    assert [(node, each.reason) for node, each in ledger.holds(150.0).items()] == [("n1", "longer"), ("n2", "tests")]
+    assert list(ledger.holds(200.0)) == ["n1"]
     ended = ledger.release("n1", by="bob", at_unix_s=300.0)
-    assert ended == Hold("n1", "ann", "longer", 150.0, 900.0)
-    assert ledger.holds(301.0) == ()
+    assert ended == Hold("ann", "longer", 900.0)
+    assert ledger.holds(301.0) == {}
     assert ledger.release("n1", by="bob", at_unix_s=301.0) is None
 
 

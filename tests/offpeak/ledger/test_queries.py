@@ -17,7 +17,7 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.node_energy import node_energy
 from offpeak.ledger.opened import opened
 from offpeak.ledger.records import actions_in, decisions_in, savings_in, states_in
-from offpeak.ledger.rows import Decision, JobUse, Metered, NodeState, Price, Saving
+from offpeak.ledger.rows import Decision, JobUse, Metered, Price, Recorded, Saving
 from offpeak.ledger.used import Used, check_groups
 from offpeak.time_range import TimeRange
 
@@ -167,10 +167,8 @@ def test_records_of_a_time_in_order(ledger: Ledger) -> None:
     ledger.write_intent(Effect("n2", "on", "admin ann", "asked"), 150.0)
     ledger.write_refusal(sleep, Refusal("held", "ann holds it", "ask her"), 120.0)
     ledger.write_decisions([Decision(99.0, "n1", "sleep", "idle for 20 min", (("idle_s", 1200.0),))])
-    ledger.write_states(
-        [NodeState("n1", 50.0, "on", "on", "scheduler"), NodeState("n1", 101.0, "off", "off", "offpeak")]
-    )
-    ledger.write_states([NodeState("n2", 60.0, "unknown", "on", "unknown", "no answer")])
+    ledger.write_states([Recorded("n1", 50.0, "on", "on", "scheduler"), Recorded("n1", 101.0, "off", "off", "offpeak")])
+    ledger.write_states([Recorded("n2", 60.0, "unknown", "on", "unknown", "no answer")])
     ledger.write_savings([Saving(0.0, 86400.0, "always on", 2.0, None, 1.0, None, "EUR")])
     assert ledger.settle()
     with opened(ledger.settings.url) as connection:

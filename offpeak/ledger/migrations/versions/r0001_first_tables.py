@@ -96,7 +96,7 @@ def _decisions() -> None:
         "outcomes",
         sa.Column("intent", sa.Integer(), sa.ForeignKey("intents.number"), primary_key=True),
         _number("at_unix_s"),
-        *map(_text, ("result", "said")),
+        *map(_text, ("result", "said", "trouble")),
     )
     op.create_table(
         "refusals",
@@ -104,7 +104,7 @@ def _decisions() -> None:
         _number("at_unix_s"),
         *map(_text, ("subject", "order", "by", "reason")),
         sa.Column("inputs", sa.JSON(), nullable=False),
-        *map(_text, ("rule", "said", "hint")),
+        *map(_text, ("rule", "said", "hint", "trouble")),
         sa.UniqueConstraint("at_unix_s", "subject", "order", "rule"),
     )
 
