@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.history import Entry, History
-from offpeak.errors import AccessRefused, BadAnswer, NoAnswer, WrongDevice
+from offpeak.errors import AccessRefused, BadAnswer, BadSetting, NoAnswer, WrongDevice
 
 REFUSED = AccessRefused.__name__
 DEVICE_TROUBLES = {trouble.__name__ for trouble in (NoAnswer, BadAnswer, AccessRefused, WrongDevice)}
@@ -18,11 +18,19 @@ BY_HAND = "if an order by hand is done, it closes: offpeak node NAME wake"
 
 @dataclass(frozen=True)
 class BreakerTerms:
-    """It opens after `failures` among the latest `orders`, and lets one order through every `pause_s` from then on."""
+    """It opens after `failures` among the latest `orders`, and lets one order through every `pause_s` from then on.
+
+    BadSetting where it could never open.
+    """
 
     failures: int
     orders: int
     pause_s: float
+
+    def __post_init__(self) -> None:
+        if self.failures > self.orders:
+            said = f"agent.breaker_failures: {self.failures} among {self.orders} orders can never be"
+            raise BadSetting(said, hint="breaker_orders below [agent] has to be as large, or larger")
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 PACKAGES = ("offpeak", "predictors", "plugin", "sim_backend", "power", "studies", "ui", "benchmarks")
-ORDERS = {"send", "standby", "governor", "control", "bring_to", "set_power"}
-"""What gives an order: by drivers, by a node's offpeak-node, by a BMC, by what waits for the effect, by pyghmi."""
+ORDERS = {"send", "standby", "governor", "control", "CONTROL", "bring_to", "set_power"}
+"""What gives an order: by drivers, by a node's offpeak-node, by a BMC, by what waits for the effect, by pyghmi; and the raw requests."""
 
 DRIVERS = "power/drivers/"
 ALLOWED = {

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.history import History
 from offpeak.door.memory_journal import MemoryJournal
+from offpeak.errors import BadSetting
 from power.interlocks.breaker import Breaker, BreakerTerms, Needed
 
 OFF = Effect("n1", "soft_off", "offpeak", "idle")
@@ -80,6 +81,11 @@ def test_devices_that_fail_before_the_order_count(bench: Bench) -> None:
     assert not bench.is_open
     bench.history.refused(OFF, Refusal("identity", "n1: cannot tell", trouble="BadAnswer"))
     assert bench.is_open
+
+
+def test_a_breaker_that_could_never_open_is_a_wrong_setting() -> None:
+    with pytest.raises(BadSetting, match="6 among 5 orders can never be"):
+        BreakerTerms(failures=6, orders=5, pause_s=60.0)
 
 
 def test_wakes_wait_too(bench: Bench) -> None:
