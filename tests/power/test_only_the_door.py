@@ -8,7 +8,7 @@ import pytest
 
 PACKAGES = ("offpeak", "predictors", "plugin", "sim_backend", "power", "studies", "ui", "benchmarks")
 ORDERS = {"send", "standby", "governor", "control", "CONTROL", "bring_to", "set_power"}
-"""What gives an order: by drivers, by a node's offpeak-node, by a BMC, by what waits for the effect, by pyghmi; and the raw requests."""
+"""What gives an order: of drivers, of a node's offpeak-node, of a BMC, of what waits for the effect, and of pyghmi."""
 
 DRIVERS = "power/drivers/"
 ALLOWED = {
