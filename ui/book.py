@@ -25,7 +25,9 @@ def book_to_write(settings: LedgerSettings) -> Iterator[Ledger]:
     finally:
         lost = ledger.close()
     if lost:
-        raise CannotWrite(f"{lost} rows did not reach the ledger", hint="`offpeak ledger actions` shows what it has; df -h")
+        raise CannotWrite(
+            f"{lost} rows did not reach the ledger", hint="`offpeak ledger actions` shows what it has; df -h"
+        )
 
 
 def book_says(settings: LedgerSettings) -> tuple[Mapping[str, Recorded], Mapping[str, Hold]]:

@@ -32,7 +32,7 @@ def order(settings: Settings, name: str, wanted: str, reason: str | None) -> Non
     (machine,) = inventory.chosen((name,))
     _check_rung(machine, to)
     wire, began_s = Wire(timeout_s=settings.hardware.timeout_s), time.monotonic()
-    with book_to_write(settings.ledger) as book, only_one(settings.agent.state_folder):
+    with only_one(settings.agent.state_folder), book_to_write(settings.ledger) as book:
         errand = Errand(inventory, settings.agent, book, wire)
         life = asyncio.run(_run(errand, machine, to, reason or "by hand"))
     trouble = trouble_of(life, to, wire)

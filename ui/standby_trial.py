@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from offpeak.door.effect import ADMIN
-from offpeak.door.memory_journal import MemoryJournal
+from offpeak.door.journal import Journal
 from offpeak.errors import OffpeakError
 from offpeak.machines.inventory import Inventory, Machine
 from offpeak.machines.inventory_file import read_inventory
@@ -20,6 +20,7 @@ from power.drivers.port import Order
 from power.drivers.wire import Wire
 from power.standby import StandbyProof
 from power.standby_trial import Trial, try_standby
+from ui.book import book_to_write
 
 
 def all_stand_by(settings: Settings, nodes: str) -> bool:
@@ -28,13 +29,14 @@ def all_stand_by(settings: Settings, nodes: str) -> bool:
     AlreadyRunning beside an agent: it would take the node's silence for a fault.
     """
     inventory = read_inventory(settings.hardware.inventory)
-    with only_one(settings.agent.state_folder):
-        return all(_stands_by(machine, inventory, settings) for machine in inventory.chosen(expand(nodes)))
+    machines = inventory.chosen(expand(nodes))
+    with only_one(settings.agent.state_folder), book_to_write(settings.ledger) as book:
+        return all(_stands_by(machine, inventory, settings, book) for machine in machines)
 
 
-def _stands_by(machine: Machine, inventory: Inventory, settings: Settings) -> bool:
+def _stands_by(machine: Machine, inventory: Inventory, settings: Settings, journal: Journal) -> bool:
     wire = Wire(timeout_s=settings.hardware.timeout_s)
-    trial = Trial(inventory, wire, settings.agent, MemoryJournal(), f"{ADMIN}{getuser()}")
+    trial = Trial(inventory, wire, settings.agent, journal, f"{ADMIN}{getuser()}")
     try:
         proof = asyncio.run(_tried(machine, trial))
     except OffpeakError as problem:

@@ -76,6 +76,7 @@ def site(tmp_path: Path, node: FakeNode, room: ServedRoom) -> Path:
     file = tmp_path / "inventory.toml"
     plan = room.plan
     agent = f'[agent]\nmode = "advise"\nnodes = "node2"\nmin_on = 0\nstate_folder = "{tmp_path}"\n'
+    agent += f'[ledger]\nurl = "sqlite:///{tmp_path}/ledger.sqlite"\n'
     (tmp_path / "offpeak.toml").write_text(agent)
     file.write_text(SITE.format(bmc_port=plan.bmc_port, ssh_port=node.port, bmc=plan.bmc_host, mac=MAC, via=node.via))
     return file

@@ -13,13 +13,15 @@ from served_room import ServedRoom, planned, served_room
 from offpeak.agent_settings import AgentSettings
 from offpeak.door.hold import Hold
 from offpeak.errors import BadInput
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.rows import Recorded
+from offpeak.ledger_settings import LedgerSettings
 from offpeak.machines.inventory_file import read_inventory
 from power.drivers.port import Order
 from power.drivers.wire import Wire
 from power.lifecycle.errand import Errand, run_errand
 from power.lifecycle.life import NodeLife
 from power.lifecycle.memory_book import MemoryBook
-from power.lifecycle.state_book import Recorded
 from sim_backend.virtual.bmc import BmcFaults
 from sim_backend.virtual.machine_room import MachineRoom
 from sim_backend.virtual.node import VirtualNode
@@ -103,7 +105,9 @@ def site(room: ServedRoom, tmp_path: Path) -> Path:
 
 def settings_file(site: Path, mode: str) -> Path:
     file = site.with_name("offpeak.toml")
-    file.write_text(f'[agent]\nmode = "{mode}"\nnodes = "n[1-4]"\n[hardware]\ninventory = "{site}"\n')
+    agent = f'[agent]\nmode = "{mode}"\nnodes = "n[1-4]"\nstate_folder = "{site.parent}"\n'
+    ledger = f'[ledger]\nurl = "sqlite:///{site.parent}/ledger.sqlite"\n'
+    file.write_text(f'{agent}{ledger}[hardware]\ninventory = "{site}"\n')
     return file
 
 
@@ -191,11 +195,6 @@ def test_an_unknown_node(site: Path, offpeak: Callable[..., Done]) -> None:
     assert "has no node n9" in offpeak("node", "n9", "release", "--inventory", site).stderr
 
 
-def test_hold_and_release_say_what_they_did(site: Path, offpeak: Callable[..., Done]) -> None:
-    assert ": held by " in offpeak("node", "n1", "hold", "--reason", "DIMM", "--inventory", site).stdout
-    assert offpeak("node", "n1", "release", "--inventory", site).stdout == "n1: was not held\n"
-
-
 def errand(site: Path, node: str, order: Order, book: MemoryBook, *, used: str = "", **settings: object) -> NodeLife:
     inventory = read_inventory(site)
 
@@ -258,16 +257,20 @@ def test_a_bmc_that_forgets_is_given_up(room: ServedRoom, site: Path) -> None:
     assert (life.fault.what, str(life.seen.state), orders(room, "n3")) == ("does not go down", "going down", [5])
 
 
-def test_what_the_book_knows_stands_beside(
-    site: Path, offpeak: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    book = MemoryBook()
+def test_what_the_book_knows_stands_beside(site: Path, offpeak: Callable[..., Done]) -> None:
+    config = settings_file(site, "shadow")
+    ledger = Ledger(LedgerSettings(url=f"sqlite:///{site.parent}/ledger.sqlite"))
     since_unix_s = time.time() - 100 * 86400
-    book.write_states(
+    ledger.write_states(
         [Recorded(node, since_unix_s, "on", "soft_off", "offpeak", "offpeak: idle") for node in ("n1", "n2")]
     )
-    book.hold("n3", Hold("al", "repair"), since_unix_s)
-    monkeypatch.setattr("ui.nodes_answer.open_book", lambda _settings: book)
-    lines = [" ".join(row.split()) for row in offpeak("nodes", "n[1-3]", "--inventory", site).stdout.splitlines()]
+    ledger.hold("n3", Hold("al", "repair"), since_unix_s)
+    assert ledger.close() == 0
+    said = offpeak("nodes", "n[1-3]", "--config", config).stdout
+    lines = [" ".join(row.split()) for row in said.splitlines()]
     assert lines[1] == "n[1-2] on soft_off 400 W 100d 00:00 offpeak offpeak: idle"
     assert lines[2] == "n3 on 200 W held by al: repair"
+    assert ": held by " in offpeak("node", "n1", "hold", "--reason", "DIMM", "--config", config).stdout
+    assert ": DIMM" in offpeak("nodes", "n1", "--config", config).stdout
+    assert "n1: no longer held by " in offpeak("node", "n1", "release", "--config", config).stdout
+    assert offpeak("node", "n1", "release", "--config", config).stdout == "n1: was not held\n"

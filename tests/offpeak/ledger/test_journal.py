@@ -12,10 +12,11 @@ from ledger_sums import count
 from local_server import wait_until
 
 from offpeak.door.effect import Effect, Outcome, Refusal
+from offpeak.door.hold import Hold
 from offpeak.door.journal import Intent, Journal
 from offpeak.errors import BadInput
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import Decision, Hold
+from offpeak.ledger.rows import Decision, Recorded
 from offpeak.ledger.tables import decisions
 
 SLEEP = Effect("n1", "soft_off", "offpeak", "idle for 20 min", (("idle_s", 1200.0), ("rule", "timeout")))
@@ -42,7 +43,7 @@ def test_an_intent_is_unfinished_until_its_outcome_is_written(ledger: Ledger) ->
         Intent(number, SLEEP, 100.0),
         Intent(other, Effect("n2", "on", "admin ann", "asked"), 101.0),
     )
-    journal.write_outcome(number, Outcome("done"), 102.0)
+    journal.write_outcome(number, Outcome("done", "accepted"), 102.0)
     journal.write_outcome(number, Outcome("failed", "said later"), 103.0)
     journal.write_refusal(SLEEP, Refusal("held", "ann holds it"), 104.0)
     assert ledger.settle()
@@ -62,7 +63,7 @@ def test_an_intent_outlives_a_kill_between_it_and_its_outcome(url: str, opened: 
 def test_what_waits_is_written_at_the_end(url: str, opened: Callable[..., Ledger]) -> None:
     first = opened(url)
     number = first.write_intent(SLEEP, 100.0)
-    first.write_outcome(number, Outcome("done"), 102.0)
+    first.write_outcome(number, Outcome("done", "accepted"), 102.0)
     assert first.close() == 0
     assert opened(url).unfinished() == ()
 
@@ -97,3 +98,23 @@ def test_asking_takes_no_longer_than_the_disk(ledger: Ledger) -> None:
     for _ in range(20):
         ledger.write_intent(SLEEP, 100.0)
     assert time.perf_counter() - began < 2.0
+
+
+def test_what_was_done_lately_is_told_with_what_became_of_it(ledger: Ledger) -> None:
+    effect = Effect("n1", "soft_off", "offpeak", "idle", (("idle_s", 900.0), ("way", "bmc")))
+    early, late, ahead = (ledger.write_intent(effect, at) for at in (100.0, 200.0, 9_000.0))
+    ledger.write_outcome(late, Outcome("failed", "refused", "AccessRefused"), 201.0)
+    done = ledger.recent(150.0)
+    assert [each.intent.number for each in done] == [late, ahead]
+    assert done[0].intent.effect == effect
+    assert done[0].outcome == Outcome("failed", "refused", "AccessRefused")
+    assert (done[0].ended_unix_s, done[1].outcome, done[1].ended_unix_s) == (201.0, None, None)
+    assert early == ledger.unfinished()[0].number
+
+
+def test_the_latest_state_of_every_node(ledger: Ledger) -> None:
+    ledger.write_states([Recorded("n1", 50.0, "on", "", "scheduler"), Recorded("n2", 60.0, "off", "off", "offpeak")])
+    ledger.write_states([Recorded("n1", 70.0, "off", "soft_off", "offpeak", "idle")])
+    latest = ledger.latest()
+    assert latest["n1"] == Recorded("n1", 70.0, "off", "soft_off", "offpeak", "idle")
+    assert latest["n2"].observed == "off"

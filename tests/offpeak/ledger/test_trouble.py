@@ -119,7 +119,7 @@ def test_a_file_that_is_gone_is_not_begun_anew(small: Ledger) -> None:
     file.rename(file.with_suffix(".away"))
     with pytest.raises(CannotWrite, match=r"ledger\.sqlite: is gone"):
         small.write_intent(SLEEP, 2.0)
-    small.write_outcome(number, Outcome("done"), 3.0)
+    small.write_outcome(number, Outcome("done", "accepted"), 3.0)
     has_trouble(small, "is gone")
     assert not file.exists()
     file.with_suffix(".away").rename(file)
@@ -183,7 +183,7 @@ def test_postgresql_that_is_restarted_is_found_again(opened: Open) -> None:
             ledger = opened(server.create("offpeak"))
             ledger.ready()
             number = ledger.write_intent(SLEEP, 1.0)
-        ledger.write_outcome(number, Outcome("done"), 2.0)
+        ledger.write_outcome(number, Outcome("done", "accepted"), 2.0)
         ledger.write_readings(sweep(1))
         has_trouble(ledger, "refused")
         with pytest.raises(CannotWrite, match=f"127.0.0.1:{server.port}/offpeak: ") as refused:
