@@ -78,8 +78,10 @@ def _sweep(at_s: int, chance: random.Random) -> list[Metered]:
 def _fill(ledger: Ledger, url: str) -> None:
     """Write a month of jobs and prices, and the quarter-hours that a month of readings leaves."""
     chance = random.Random(1)
-    for _ in range(10):
-        ledger.write_jobs([_job(chance) for _ in range(JOBS // 10)])
+    # Jobs are written as they end.
+    jobs = sorted((_job(chance) for _ in range(JOBS)), key=lambda job: job.ended_unix_s)
+    for first in range(0, JOBS, JOBS // 10):
+        ledger.write_jobs(jobs[first : first + JOBS // 10])
         ledger.settle(60)
     ledger.write_prices(
         [Price(at, at + 900, chance.uniform(-5, 200), "EUR", "x", 400.0) for at in range(0, MONTH_S, 900)]

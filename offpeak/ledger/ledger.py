@@ -23,6 +23,9 @@ from offpeak.ledger_settings import LedgerSettings
 BOUND_S = 5.0
 """The longest that an intent, a hold or a question waits; twice that where the disk hangs in the very act."""
 
+OTHERS_TURN_S = 0.01
+"""Pause between two slices: SQLite gives the next turn to whoever asks first."""
+
 
 class Ledger:
     """One writer of one ledger, a `Journal`. Opening returns at once; `ready` says whether it can be used.
@@ -112,7 +115,8 @@ class Ledger:
     def prune(self, now_unix_s: float) -> int:
         """Delete readings and minutes that are older than the settings keep; returns how many.
 
-        Slice by slice, each a transaction of its own: what others write goes in between.
+        Slice by slice, each a transaction of its own: what others write goes in between. Takes a while: for a thread
+        that has time.
         """
         limits = (now_unix_s - self.settings.keep_readings_s, now_unix_s - self.settings.keep_minutes_s)
         deleted = 0
@@ -120,6 +124,7 @@ class Ledger:
             work = prune_slice(table, slice_s, limit_unix_s)
             while (count := self._ask(work)) is not None:
                 deleted += count
+                time.sleep(OTHERS_TURN_S)
         return deleted
 
     def settle(self, bound_s: float = BOUND_S) -> bool:

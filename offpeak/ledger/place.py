@@ -2,10 +2,13 @@
 
 import os
 import sqlite3
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+
+from offpeak.errors import BadLedger
 
 PATIENCE_S = 2.0
 """How long one write waits for whoever else writes; a database on the network gets as long to answer."""
@@ -44,6 +47,9 @@ def _engine(url: str, begin: str, patience_s: float) -> Engine:
 
 
 def _postgresql(url: URL, patience_s: float) -> Engine:
+    if find_spec("psycopg") is None:
+        hint = "pip install 'psycopg[binary]' into the virtualenv of offpeak, or make the ledger a SQLite file"
+        raise BadLedger("a ledger in PostgreSQL needs psycopg, which is not installed", hint=hint)
     arguments: dict[str, Any] = {
         "connect_timeout": max(2, round(patience_s)),
         "options": f"-c lock_timeout={patience_s * 1000:.0f} -c statement_timeout={patience_s * 15_000:.0f}",

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Column, Connection, Float, Integer, MetaData, Table, Text, insert
+from sqlalchemy import BigInteger, Column, Connection, Float, MetaData, Table, Text, insert
 
-TYPES: Mapping[type, Integer | Text] = {int: Integer(), str: Text()}
+TYPES: Mapping[type, BigInteger | Text] = {int: BigInteger(), str: Text()}
 
 
 @contextmanager

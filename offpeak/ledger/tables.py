@@ -2,6 +2,7 @@
 
 from sqlalchemy import (
     JSON,
+    BigInteger,
     Column,
     Float,
     ForeignKey,
@@ -14,6 +15,9 @@ from sqlalchemy import (
 )
 
 metadata = MetaData()
+
+NUMBER = BigInteger().with_variant(Integer, "sqlite")
+"""SQLite counts up in its own integers only, which are long enough."""
 
 
 def _text(name: str) -> Column[str]:
@@ -31,7 +35,7 @@ def _maybe(name: str) -> Column[float]:
 series = Table(
     "series",
     metadata,
-    Column("number", Integer, primary_key=True),
+    Column("number", NUMBER, primary_key=True),
     _text("meter"),
     _text("way"),
     _text("part"),
@@ -60,7 +64,7 @@ def _means(name: str) -> Table:
     return Table(
         name,
         metadata,
-        Column("at_unix_s", Integer, primary_key=True, autoincrement=False),
+        Column("at_unix_s", BigInteger, primary_key=True, autoincrement=False),
         Column("series", ForeignKey("series.number"), primary_key=True),
         _number("covered_s"),
         _number("energy_j"),
@@ -89,7 +93,7 @@ states = Table(
 holds = Table(
     "holds",
     metadata,
-    Column("number", Integer, primary_key=True),
+    Column("number", NUMBER, primary_key=True),
     _text("node"),
     _text("owner"),
     _text("reason"),
@@ -103,7 +107,7 @@ holds = Table(
 decisions = Table(
     "decisions",
     metadata,
-    Column("number", Integer, primary_key=True),
+    Column("number", NUMBER, primary_key=True),
     _number("at_unix_s"),
     _text("subject"),
     _text("decided"),
@@ -115,7 +119,7 @@ decisions = Table(
 intents = Table(
     "intents",
     metadata,
-    Column("number", Integer, primary_key=True),
+    Column("number", NUMBER, primary_key=True),
     _number("at_unix_s"),
     _text("subject"),
     _text("order"),
@@ -139,7 +143,7 @@ outcomes = Table(
 refusals = Table(
     "refusals",
     metadata,
-    Column("number", Integer, primary_key=True),
+    Column("number", NUMBER, primary_key=True),
     _number("at_unix_s"),
     _text("subject"),
     _text("order"),

@@ -38,7 +38,7 @@ def test_starts_without_the_heavy_libraries() -> None:
     program = (
         "import sys, ui.command as c\n"
         "code = c.run(['--version'])\n"
-        "print(code, {'numba', 'numpy', 'pyarrow', 'rich', 'holidays'} & set(sys.modules))\n"
+        "print(code, {'numba', 'numpy', 'pyarrow', 'rich', 'holidays', 'sqlalchemy', 'alembic'} & set(sys.modules))\n"
     )
     assert started([sys.executable, "-c", program]).stdout.splitlines()[1] == "0 set()"
 

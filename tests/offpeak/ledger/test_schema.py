@@ -14,9 +14,11 @@ from sqlalchemy import text
 
 from offpeak.door.effect import Effect
 from offpeak.errors import BadInput, BadLedger, BadSetting, CannotWrite
+from offpeak.ledger import place
 from offpeak.ledger.backup import backup
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.place import place_text, reading_engine, writing_engine
+from offpeak.ledger.rows import Decision
 from offpeak.ledger.schema import HEAD, check, prepare
 from offpeak.ledger.tables import metadata
 from offpeak.settings_file import read_values
@@ -140,6 +142,18 @@ def test_a_url_that_cannot_be_used_is_refused_and_no_password_is_shown(url: str,
     with pytest.raises(BadSetting, match=said) as refused:
         read_values(None, options={"ledger.url": url})
     assert "hush" not in f"{refused.value} {refused.value.hint}"
+
+
+def test_a_driver_that_is_missing_is_named(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(place, "find_spec", lambda _: None)
+    ledger = opened("postgresql://offpeak@127.0.0.1/offpeak")
+    with pytest.raises(BadLedger, match="needs psycopg"):
+        ledger.ready()
+    ledger.write_decisions([Decision(1.0, "n1", "sleep", "idle")])
+    assert not ledger.settle(0.3)
+    trouble = ledger.trouble()
+    assert trouble
+    assert (trouble.waiting, trouble.dropped_others) == (1, 0)
 
 
 def test_a_place_is_said_without_a_password() -> None:

@@ -6,6 +6,8 @@ from alembic import op
 revision = "0001"
 down_revision = None
 
+NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
 
 def upgrade() -> None:
     """Make all tables."""
@@ -30,14 +32,14 @@ def _maybe(name: str) -> sa.Column[float]:
 def _readings() -> None:
     op.create_table(
         "series",
-        sa.Column("number", sa.Integer(), primary_key=True),
+        sa.Column("number", NUMBER, primary_key=True),
         *map(_text, ("meter", "way", "part", "node")),
         sa.UniqueConstraint("meter", "way", "part", "node"),
     )
     op.create_table(
         "readings",
         sa.Column("until_unix_s", sa.Float(53), primary_key=True),
-        sa.Column("series", sa.Integer(), sa.ForeignKey("series.number"), primary_key=True),
+        sa.Column("series", NUMBER, sa.ForeignKey("series.number"), primary_key=True),
         sa.Column("from_unix_s", sa.Float(53), primary_key=True),
         *map(_maybe, ("power_w", "energy_j")),
         sa.Column("why", sa.Text()),
@@ -46,8 +48,8 @@ def _readings() -> None:
     for name in ("minutes", "quarters"):
         op.create_table(
             name,
-            sa.Column("at_unix_s", sa.Integer(), primary_key=True, autoincrement=False),
-            sa.Column("series", sa.Integer(), sa.ForeignKey("series.number"), primary_key=True),
+            sa.Column("at_unix_s", sa.BigInteger(), primary_key=True, autoincrement=False),
+            sa.Column("series", NUMBER, sa.ForeignKey("series.number"), primary_key=True),
             *map(_number, ("covered_s", "energy_j")),
             *map(_maybe, ("min_w", "max_w")),
             sa.Column("without_value", sa.Integer(), nullable=False),
@@ -65,7 +67,7 @@ def _nodes() -> None:
     op.create_index("states_by_time", "states", ["at_unix_s"])
     op.create_table(
         "holds",
-        sa.Column("number", sa.Integer(), primary_key=True),
+        sa.Column("number", NUMBER, primary_key=True),
         *map(_text, ("node", "owner", "reason")),
         _number("since_unix_s"),
         *map(_maybe, ("until_unix_s", "released_unix_s")),
@@ -77,7 +79,7 @@ def _nodes() -> None:
 def _decisions() -> None:
     op.create_table(
         "decisions",
-        sa.Column("number", sa.Integer(), primary_key=True),
+        sa.Column("number", NUMBER, primary_key=True),
         _number("at_unix_s"),
         *map(_text, ("subject", "decided", "reason")),
         sa.Column("inputs", sa.JSON(), nullable=False),
@@ -85,7 +87,7 @@ def _decisions() -> None:
     )
     op.create_table(
         "intents",
-        sa.Column("number", sa.Integer(), primary_key=True),
+        sa.Column("number", NUMBER, primary_key=True),
         _number("at_unix_s"),
         *map(_text, ("subject", "order", "by", "reason")),
         sa.Column("inputs", sa.JSON(), nullable=False),
@@ -94,13 +96,13 @@ def _decisions() -> None:
     op.create_index("intents_by_time", "intents", ["at_unix_s"])
     op.create_table(
         "outcomes",
-        sa.Column("intent", sa.Integer(), sa.ForeignKey("intents.number"), primary_key=True),
+        sa.Column("intent", NUMBER, sa.ForeignKey("intents.number"), primary_key=True),
         _number("at_unix_s"),
         *map(_text, ("result", "said", "trouble")),
     )
     op.create_table(
         "refusals",
-        sa.Column("number", sa.Integer(), primary_key=True),
+        sa.Column("number", NUMBER, primary_key=True),
         _number("at_unix_s"),
         *map(_text, ("subject", "order", "by", "reason")),
         sa.Column("inputs", sa.JSON(), nullable=False),
