@@ -26,7 +26,7 @@ def prepare(engine: Engine, url: str) -> None:
     if file and found:
         copy_sqlite(file, file.with_name(f"{file.name}.before-{HEAD}"))
     with engine.begin() as connection:
-        # Another program may have done it while we waited for our turn.
+        _take_turn(connection)
         if _revision(connection, url) != HEAD:
             _upgrade(connection)
 
@@ -55,6 +55,12 @@ def _revision(connection: Connection, url: str) -> str | None:
         said = f"{place_text(url)}: was written by a newer offpeak (tables {found}); nothing was changed"
         raise BadLedger(said, hint="install that version again, or name another ledger below [ledger] url")
     return None if found is None else str(found)
+
+
+def _take_turn(connection: Connection) -> None:
+    """Wait until nobody else changes the tables, who may have done it then. SQLite has one writer anyway."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('offpeak ledger'))"))
 
 
 def _upgrade(connection: Connection) -> None:

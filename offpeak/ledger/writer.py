@@ -22,6 +22,8 @@ PAUSE_S = 0.3
 """Rows are gathered for so long, so that a sweep is one write."""
 RETRY_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 """Pauses between attempts while nothing can be written; the last one from then on."""
+HANGS_S = 15.0
+HANGS_HINT = "is its disk or database overloaded, or its server away? what is to be written waits"
 
 
 class Writer:
@@ -39,6 +41,7 @@ class Writer:
         self._next_at_s = 0.0
         self._ending = False
         self._unfit = 0
+        self._busy_since_s: float | None = None
         self._thread = Thread(target=self._run, name="ledger", daemon=True)
         self._thread.start()
 
@@ -72,11 +75,11 @@ class Writer:
         with self._changed:
             dropped = self._backlog.dropped
             others = sum(dropped.values()) - dropped[Kind.READINGS] + self._unfit
-            if not self._failure and not dropped and not self._unfit:
+            failure, since_unix_s = self._present_failure()
+            if not failure and not dropped and not self._unfit:
                 return None
-            said, hint = (str(self._failure), self._failure.hint) if self._failure else ("", "")
-            waiting = len(self._backlog)
-            return Trouble(said, hint, self._failing_since_unix_s, waiting, dropped[Kind.READINGS], others)
+            said, hint = (str(failure), failure.hint) if failure else ("", "")
+            return Trouble(said, hint, since_unix_s, len(self._backlog), dropped[Kind.READINGS], others)
 
     def close(self, bound_s: float) -> int:
         """Write what waits, if that works, and end the thread, at most in that time; returns how many rows are lost."""
@@ -86,6 +89,13 @@ class Writer:
         self._thread.join(bound_s)
         return len(self._backlog)
 
+    def _present_failure(self) -> tuple[OffpeakError | None, float]:
+        """Return why nothing can be written now, and since when; an attempt that does not end is a failure too."""
+        hangs_s = 0.0 if self._busy_since_s is None else time.monotonic() - self._busy_since_s
+        if hangs_s > HANGS_S:
+            return CannotWrite(f"has not answered for {hangs_s:.0f} s", hint=HANGS_HINT), self._clock() - hangs_s
+        return self._failure, self._failing_since_unix_s
+
     def _run(self) -> None:
         while True:
             with self._changed:
@@ -94,6 +104,7 @@ class Writer:
                 call = self._calls.popleft() if self._calls else None
                 taken = None if call or not self._is_time() else self._backlog.take(AT_ONCE)
                 last = self._ending and not call and (not taken or self._failure is not None)
+                self._busy_since_s = time.monotonic() if call or taken else None
             if call:
                 self._note(call.run(self._store))
             elif taken:

@@ -3,6 +3,7 @@
 import sqlite3
 import stat
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from offpeak.ledger.backup import backup
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.place import place_text, reading_engine, writing_engine
 from offpeak.ledger.rows import Decision
-from offpeak.ledger.schema import HEAD, check, prepare
+from offpeak.ledger.schema import HEAD, check
 from offpeak.ledger.tables import metadata
 from offpeak.settings_file import read_values
 
@@ -106,12 +107,11 @@ def _with_one_step_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(schema, "HEAD", "0002")
 
 
-def test_two_that_open_it_at_once_make_it_once(url: str) -> None:
-    engines = [writing_engine(url) for _ in range(2)]
-    for engine in engines:
-        prepare(engine, url)
-        prepare(engine, url)
-        engine.dispose()
+def test_many_that_open_it_at_once_make_it_once(url: str, opened: Open) -> None:
+    ledgers = [opened(url) for _ in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda ledger: ledger.ready(), ledgers))
+    assert len({ledger.write_intent(Effect("n1", "on", "offpeak", "asked"), 1.0) for ledger in ledgers}) == 4
 
 
 def test_a_copy_is_whole_and_ours_alone(ledger: Ledger, tmp_path: Path) -> None:

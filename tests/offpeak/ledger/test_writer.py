@@ -1,0 +1,103 @@
+"""The writer's thread: nobody waits for it without end, and what it was killed in is whole or not there."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Event
+
+import pytest
+from ledger_sums import count, sums
+from local_server import wait_until
+from sqlalchemy import Connection, insert
+
+from offpeak.errors import CannotWrite
+from offpeak.ledger import tables, writer
+from offpeak.ledger.backlog import Kind
+from offpeak.ledger.buckets import QUARTER_S
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.rows import Decision
+from offpeak.ledger.store import Store
+from offpeak.ledger.writer import Writer
+
+WRITES = """\
+import sys
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.rows import Metered
+from offpeak.ledger_settings import LedgerSettings
+
+ledger = Ledger(LedgerSettings(url=sys.argv[1]))
+for sweep in range(10**6):
+    at = sweep * 10.0
+    ledger.write_readings([Metered("pdu1", "snmp", f"outlet {i}", at, at + 10, 100.0) for i in range(300)])
+    ledger.settle()
+    print(sweep, flush=True)
+"""
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'ledger.sqlite'}"
+
+
+@pytest.fixture
+def own(url: str) -> Iterator[Writer]:
+    made = Writer(Store(url), clock=time.time)
+    made.call(lambda _: None, bound_s=10)
+    yield made
+    made.close(5)
+
+
+def test_nobody_waits_longer_than_his_bound_and_then_nothing_was_written(
+    own: Writer, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = Event()
+
+    def hangs(connection: Connection) -> None:
+        connection.execute(insert(tables.series).values(meter="m", way="w", part="p", node=""))
+        go_on.wait(10)
+
+    began = time.perf_counter()
+    with pytest.raises(CannotWrite, match=r"did not answer within 0\.1 s"):
+        own.call(hangs, bound_s=0.1)
+    own.add(Kind.DECISIONS, [Decision(1.0, "n1", "sleep", "idle")])
+    with pytest.raises(CannotWrite):
+        own.call(lambda _: None, bound_s=0.1)
+    assert time.perf_counter() - began < 1.0
+    monkeypatch.setattr(writer, "HANGS_S", 0.1)
+    trouble = own.trouble()
+    assert trouble
+    assert (trouble.said, trouble.waiting) == ("has not answered for 0 s", 1)
+    go_on.set()
+    assert own.settle(10)
+    assert own.trouble() is None
+    assert count(url, tables.series) == 0
+    assert count(url, tables.decisions) == 1
+
+
+def test_a_closed_one_takes_no_questions(own: Writer) -> None:
+    assert own.close(5) == 0
+    with pytest.raises(CannotWrite, match="closed"):
+        own.call(lambda _: None, bound_s=1)
+
+
+def test_readings_and_their_means_are_the_same_after_a_kill(url: str, opened: Callable[..., Ledger]) -> None:
+    with subprocess.Popen([sys.executable, "-c", WRITES, url], stdout=subprocess.PIPE, text=True) as agent:
+        assert agent.stdout
+        written = [int(agent.stdout.readline()) for _ in range(5)]
+        os.kill(agent.pid, signal.SIGKILL)
+    ledger = opened(url)
+    ledger.ready()
+    fine, coarse = sums(ledger, tables.readings, QUARTER_S), sums(ledger, tables.quarters, QUARTER_S)
+    assert {key: pytest.approx(value) for key, value in fine.items()} == coarse
+    assert sum(energy_j for energy_j, _ in coarse.values()) >= 300 * 1000.0 * len(written)
+
+
+def test_rows_of_a_sweep_are_one_write(own: Writer, url: str) -> None:
+    for number in range(50):
+        own.add(Kind.DECISIONS, [Decision(float(number), "n1", "sleep", "idle")])
+    assert count(url, tables.decisions) == 0
+    wait_until(lambda: count(url, tables.decisions) == 50, what="all of them", seconds=5)
