@@ -12,7 +12,7 @@ from offpeak.ledger import held, intents
 from offpeak.ledger.backlog import Kind
 from offpeak.ledger.call import Answer
 from offpeak.ledger.place import PATIENCE_S
-from offpeak.ledger.prune import SLICE_S, prune_slice
+from offpeak.ledger.prune import OLD_MINUTES, OLD_READINGS, prune_slice
 from offpeak.ledger.records import latest_states
 from offpeak.ledger.rows import Decision, JobUse, Metered, Price, Recorded, Saving
 from offpeak.ledger.store import Store
@@ -120,8 +120,8 @@ class Ledger:
         """
         limits = (now_unix_s - self.settings.keep_readings_s, now_unix_s - self.settings.keep_minutes_s)
         deleted = 0
-        for table, slice_s, limit_unix_s in zip(("readings", "minutes"), SLICE_S, limits, strict=True):
-            work = prune_slice(table, slice_s, limit_unix_s)
+        for old, limit_unix_s in zip((OLD_READINGS, OLD_MINUTES), limits, strict=True):
+            work = prune_slice(old, limit_unix_s)
             while (count := self._ask(work)) is not None:
                 deleted += count
                 time.sleep(OTHERS_TURN_S)

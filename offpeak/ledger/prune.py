@@ -1,29 +1,39 @@
 """Deletes old readings, a slice at a time, so that nobody waits long for his turn to write."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from sqlalchemy import Connection, delete, func, select
+from sqlalchemy import Column, Connection, delete, func, select
 
+from offpeak.ledger.buckets import MINUTE_S, QUARTER_S
 from offpeak.ledger.tables import minutes, readings
 
-SLICE_S = (120, 900)
-"""How much time of readings and of minutes goes at once: some 15,000 rows each of 1,000 nodes read every 10 s."""
 
-TIMES = {"readings": readings.c.until_unix_s, "minutes": minutes.c.at_unix_s}
+@dataclass(frozen=True)
+class Old:
+    """Rows that are deleted when they are old: what lies in one bucket of the coarser table goes as a whole.
 
-
-def prune_slice(table: str, slice_s: int, limit_unix_s: float) -> Callable[[Connection], int | None]:
-    """Return what deletes the oldest slice before the limit: how many rows that were, None where nothing is left.
-
-    A minute, and the readings of a minute, go as a whole.
+    A slice is some 15,000 rows of 1,000 nodes that are read every 10 s.
     """
-    at, limit_unix_s = TIMES[table], limit_unix_s // 60 * 60
+
+    at: Column[float] | Column[int]
+    bucket_s: int
+    slice_s: int
+
+
+OLD_READINGS = Old(readings.c.until_unix_s, MINUTE_S, 2 * MINUTE_S)
+OLD_MINUTES = Old(minutes.c.at_unix_s, QUARTER_S, QUARTER_S)
+
+
+def prune_slice(old: Old, limit_unix_s: float) -> Callable[[Connection], int | None]:
+    """Return what deletes the oldest slice before the limit: how many rows that were, None where nothing is left."""
+    limit_unix_s = limit_unix_s // old.bucket_s * old.bucket_s
 
     def work(connection: Connection) -> int | None:
-        oldest = connection.execute(select(func.min(at))).scalar()
+        oldest = connection.execute(select(func.min(old.at))).scalar()
         if oldest is None or oldest >= limit_unix_s:
             return None
-        until = min(limit_unix_s, oldest + slice_s)
-        return connection.execute(delete(at.table).where(at < until)).rowcount
+        until = min(limit_unix_s, (oldest + old.slice_s) // old.slice_s * old.slice_s)
+        return connection.execute(delete(old.at.table).where(old.at < until)).rowcount
 
     return work

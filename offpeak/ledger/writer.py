@@ -148,6 +148,7 @@ class Writer:
 
     def _note(self, problem: Exception | None) -> None:
         with self._changed:
+            self._busy_since_s = None
             if problem is None:
                 self._failure, self._attempts = None, 0
                 self._next_at_s = min(self._next_at_s, time.monotonic())

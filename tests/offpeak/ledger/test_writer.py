@@ -73,6 +73,7 @@ def test_nobody_waits_longer_than_his_bound_and_then_nothing_was_written(
     assert (trouble.said, trouble.waiting) == ("has not answered for 0 s", 1)
     go_on.set()
     assert own.settle(10)
+    time.sleep(0.2)
     assert own.trouble() is None
     assert count(url, tables.series) == 0
     assert count(url, tables.decisions) == 1
