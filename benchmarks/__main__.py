@@ -14,6 +14,7 @@ from benchmarks.generate import generate_benchmarks
 from benchmarks.growth import growth_benchmarks
 from benchmarks.ipmi import ipmi_benchmarks
 from benchmarks.ledger import ledger_benchmarks
+from benchmarks.lifecycle import lifecycle_benchmarks
 from benchmarks.pdus import pdu_benchmarks
 from benchmarks.predict_jobs import job_prediction_benchmarks
 from benchmarks.predict_waits import wait_prediction_benchmarks
@@ -35,6 +36,7 @@ GROUPS = (
     pdu_benchmarks,
     ipmi_benchmarks,
     ledger_benchmarks,
+    lifecycle_benchmarks,
 )
 
 

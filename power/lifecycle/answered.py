@@ -7,7 +7,7 @@ from offpeak.errors import AccessRefused, WrongDevice
 from power.drivers.port import Order
 from power.lifecycle.events import Ordered
 from power.lifecycle.failed import handed_over, with_failure, with_next_step
-from power.lifecycle.life import Course, NodeLife, Now, Sent
+from power.lifecycle.life import Course, Effort, NodeLife, Now, Sent
 from power.lifecycle.terms import Terms
 
 DONE = "done"
@@ -28,10 +28,11 @@ def with_answer(life: NodeLife, answered: Ordered, now: Now, terms: Terms) -> No
     else:
         course = Course(answered.order, answered.way, answered.by, now.monotonic_s, 1, life.seen.state)
     clear = done and course.sent == 1 and life.effort.step == 0
-    life = replace(life, sent=Sent(course.order, course.by, now.monotonic_s, course.was, clear))
+    sent = Sent(course.order, course.by, now.monotonic_s, course.was, clear)
     if not done and course.sent == 1:
-        return _not_accepted(life, course, answer.said or answer.result, now, terms)
-    return replace(life, effort=replace(life.effort, course=course, refusal=None, refusals=0, said=""))
+        return _not_accepted(replace(life, sent=sent), course, answer.said or answer.result, now, terms)
+    effort = Effort(course, life.effort.step, life.effort.tries, life.effort.next_try_s)
+    return replace(life, sent=sent, effort=effort)
 
 
 def _not_accepted(life: NodeLife, course: Course, reason: str, now: Now, terms: Terms) -> NodeLife:

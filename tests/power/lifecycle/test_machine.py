@@ -44,6 +44,7 @@ class AnyLife(RuleBasedStateMachine):
         self.nodes = {name: ModelNode(name) for name in NODES}
         self.lookout = model_lookout(self.nodes)
         self.chance = random.Random(seed)
+        self.cuts = set[str]()
         self.terms = Terms(HARDWARE, random.Random(seed), conduct=Conduct(cut_power=cut_power))
         self.lives = Lives({name: NodeLife(name) for name in NODES})
         self.monotonic_s, self.unix_s = 5000.0, 1.8e9
@@ -59,6 +60,7 @@ class AnyLife(RuleBasedStateMachine):
 
     @rule(node=NODE, order=st.sampled_from((*SLEEPS, Order.HARD_OFF, Order.ON)), by=st.sampled_from((US, "admin jo")))
     def is_wanted(self, node: str, order: Order, by: str) -> None:
+        self.cuts |= {node} if order is Order.HARD_OFF else set()
         self.happens(node, Wished(Wish(order, by, self.unix_s, "a test")))
 
     @rule(order=st.sampled_from((*SLEEPS, Order.ON)))
@@ -127,6 +129,8 @@ class AnyLife(RuleBasedStateMachine):
         for _ in range(3 if hasattr(self, "runner") else 0):
             node = self.chance.choice(NODES)
             self.is_wanted(node, self.chance.choice((*SLEEPS, Order.ON)), US)
+            if self.chance.random() < 0.2:
+                self.breaks(self.chance.choice(NODES), self.chance.choice(FAULTS))
             (self.gets_a_job if self.chance.random() < 0.3 else self.loses_its_job)(self.chance.choice(NODES))
             self.passes(A_SWEEP_S)
 
@@ -153,12 +157,7 @@ class AnyLife(RuleBasedStateMachine):
             assert not cuts or self.cuts_wanted(life.node)
 
     def cuts_wanted(self, node: str) -> bool:
-        effects = [intent.effect for intent in self.intents() if intent.effect.subject == node]
-        wanted = any(effect.order == Order.HARD_OFF and effect.reason == "a test" for effect in effects)
-        return wanted or self.terms.conduct.cut_power
-
-    def intents(self) -> list:  # type: ignore[type-arg]
-        return [done.intent for done in self.journal.recent(-1e12)]
+        return node in self.cuts or self.terms.conduct.cut_power
 
     def arrived(self) -> list:  # type: ignore[type-arg]
         return [each for node in getattr(self, "nodes", {}).values() for each in node.log]

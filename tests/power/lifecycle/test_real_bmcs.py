@@ -1,0 +1,232 @@
+"""The life cycle and the whole door against BMCs that answer over the network, and do not, as they please.
+
+The witness is what reached the BMCs, by their own records.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from ipmi_fixtures import MachineOf
+from ipmi_sim import SimulatedBmc
+from served_room import ServedRoom, planned, served_room
+
+from offpeak.agent_settings import AgentSettings
+from offpeak.door.effect import US
+from offpeak.door.memory_journal import MemoryJournal
+from offpeak.machines.credential import Credential
+from offpeak.machines.inventory import Enrolled, Hardware, Inventory, Machine, Rung
+from power.drivers.port import Order
+from power.drivers.wire import Wire
+from power.effects import Site, node_orders
+from power.interlocks.sighting import Sighting
+from power.lifecycle.decide import Lives
+from power.lifecycle.events import Released, Wished
+from power.lifecycle.life import NodeLife, Wish, Word, is_goal
+from power.lifecycle.look_once import now_of
+from power.lifecycle.lookout import lookout_of
+from power.lifecycle.step import step
+from power.lifecycle.sweep import Means, sweep
+from power.lifecycle.terms import Conduct, Terms
+from power.ways import Ways
+from sim_backend.virtual.bmc import BmcFaults
+from sim_backend.virtual.machine_room import MachineRoom
+
+MANY, CAP = 64, 12
+RUNGS = (Rung("soft_off", ("bmc",), enter_patience_s=2, wake_patience_s=2),)
+HASTY = Conduct(
+    first_pause_s=0.05,
+    refused_pause_s=0.05,
+    longest_refused_pause_s=0.1,
+    ours_again_s=0.1,
+    hands_off_s=0.2,
+    surprises=1000,
+    unseen_s=60,
+)
+SETTINGS = AgentSettings(
+    nodes_per_sweep=CAP,
+    nodes_per_hour=10_000,
+    rack_nodes_per_min=10_000,
+    cycles_per_day=10_000,
+    breaker_failures=10_000,
+    breaker_orders=10_000,
+    unknown_percent=100,
+)
+
+
+@dataclass
+class Agent:
+    """Makes rounds over machines; `jobs` are the nodes on which one runs, as the scheduler says when it is asked."""
+
+    machines: tuple[Machine, ...]
+    mode: str = "active"
+    least_on: int = 4
+    jobs: set[str] = field(default_factory=set)
+    journal: MemoryJournal = field(default_factory=MemoryJournal)
+
+    def __post_init__(self) -> None:
+        self.wire, self.names = Wire(timeout_s=0.5), tuple(each.node for each in self.machines)
+        self.lives = Lives({name: NodeLife(name) for name in self.names})
+        self.ways = Ways({each.node: each for each in self.machines}, self.wire)
+        self.terms = Terms(self.machines[0].hardware, random.Random(1), conduct=HASTY)
+        site = Site(
+            Inventory(Path("inventory.toml"), self.machines),
+            self.ways,
+            self.sighting_of,
+            self.wire.clock,
+            in_use=lambda node: "runs 7" if node in self.jobs else "",
+        )
+        settings = replace(SETTINGS, mode=self.mode, nodes=",".join(self.names), min_on=self.least_on)
+        self.orders = node_orders(settings, site, self.journal)
+        self.means = Means(
+            lookout_of(self.machines, self.wire),
+            self.orders.order,
+            self.terms,
+            lambda: now_of(self.wire),
+            1.0,
+            self.publish,
+        )
+
+    def publish(self, lives: Lives) -> None:
+        self.lives = lives
+
+    def sighting_of(self, node: str) -> Sighting | None:
+        seen = self.lives.nodes[node].seen
+        return Sighting(str(seen.state), seen.at_unix_s)
+
+    def wants(self, node: str, order: Order) -> None:
+        self.happens(node, Wished(Wish(order, US, 0.0, "test")))
+
+    def happens(self, node: str, event: Wished | Released) -> None:
+        life = step(self.lives.nodes[node], event, now_of(self.wire), self.terms)
+        self.lives = Lives({**self.lives.nodes, node: life}, self.lives.times)
+
+    async def round(self, words: Mapping[str, Word] | None = None) -> None:
+        self.orders.door.history.begin_sweep()
+        self.lives = (await sweep(self.means, self.lives, words or {})).lives
+
+    def states(self) -> dict[str, str]:
+        return {node: str(life.seen.state) for node, life in self.lives.nodes.items()}
+
+    def there(self) -> bool:
+        lives = self.lives.nodes.values()
+        return all(life.wish is not None and is_goal(life.wish.order, life.seen.state) for life in lives)
+
+    async def until(self, condition: Callable[[], bool], seconds: float = 15.0) -> None:
+        give_up_s = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < give_up_s, self.lives
+            await self.round()
+            await asyncio.sleep(0.05)
+
+    async def close(self) -> None:
+        await self.ways.close()
+        await self.wire.close()
+
+
+@pytest.fixture(scope="module")
+def room() -> Iterator[ServedRoom]:
+    with served_room(planned(f"n[01-{MANY}]", clock_factor=1000)) as room:
+        yield room
+
+
+def machines_of(room: ServedRoom, folder: Path) -> tuple[Machine, ...]:
+    password = folder / "password"
+    password.touch(mode=0o600)
+    password.write_text("secret\n")
+    hardware = Hardware("virtual", "ipmi", Credential("bmc", "admin", password), room.plan.bmc_port, rungs=RUNGS)
+    guids = room.do(lambda room: {name: str(bmc.guid) for name, bmc in room.bmcs.items()})
+    return tuple(
+        Machine(node, hardware, host, enrolled=Enrolled(guids[node], (), "2026-11-21"))
+        for node, host in zip(room.plan.nodes, room.plan.bmc_hosts, strict=True)
+    )
+
+
+def orders_of(room: ServedRoom) -> dict[str, list[int]]:
+    return room.do(lambda room: {name: list(bmc.orders) for name, bmc in room.bmcs.items()})
+
+
+def spoil(room: MachineRoom, chance: random.Random) -> None:
+    """Whatever may go wrong with a BMC or its node, with one of eight of them."""
+    faults = (BmcFaults(drops_commands=True), BmcFaults(garbage=True), BmcFaults(silent=True), BmcFaults(delay_s=0.1))
+    for name in chance.sample(list(room.bmcs), MANY // 8):
+        room.bmcs[name].faults = chance.choice(faults)
+    for name in chance.sample(list(room.bmcs), MANY // 16):
+        room.nodes[name].fail_next()
+
+
+def mend(room: MachineRoom) -> None:
+    """The operator has been there: all BMCs are well, and what hangs was switched off and on."""
+    for bmc in room.bmcs.values():
+        bmc.faults = BmcFaults()
+        bmc.node.hard_off()
+        bmc.node.on()
+
+
+@pytest.mark.parametrize("mode", ["active", "shadow"])
+def test_a_rack_with_random_faults(mode: str, room: ServedRoom, tmp_path: Path) -> None:
+    chance = random.Random(mode)
+    room.do(mend)
+    room.do(lambda room: [bmc.orders.clear() for bmc in room.bmcs.values()])
+
+    async def rounds() -> None:
+        agent = Agent(machines_of(room, tmp_path), mode)
+        await agent.round()
+        for number in range(9):
+            if number % 4 == 1:
+                room.do(lambda room: spoil(room, chance))
+            agent.jobs = set(chance.sample(agent.names, MANY // 4))
+            for node in chance.sample(agent.names, MANY // 2):
+                agent.wants(node, chance.choice((Order.SOFT_OFF, Order.ON)))
+            before = orders_of(room)
+            await agent.round(dict.fromkeys(agent.names, Word.UP))
+            new = {node: orders[len(before[node]) :] for node, orders in orders_of(room).items()}
+            downs = {node for node, orders in new.items() if any(order != 1 for order in orders)}
+            assert not downs & agent.jobs
+            assert len(downs) <= CAP
+            assert mode == "active" or not any(new.values())
+        room.do(mend)
+        for node in agent.names:
+            agent.happens(node, Released())
+            agent.wants(node, Order.ON)
+        if mode == "active":
+            await agent.until(agent.there)
+            assert any(orders_of(room).values())
+        await agent.close()
+
+    asyncio.run(rounds())
+
+
+def test_down_and_up_on_ipmi_sim(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
+    machines = []
+    for number, bmc in enumerate(few_bmcs, 1):
+        machine = machine_of(bmc, node=f"n{number}")
+        hardware = replace(machine.hardware, rungs=RUNGS)
+        machines.append(replace(machine, hardware=hardware, enrolled=Enrolled(bmc.guid, (), "2026-11-21")))
+
+    first, forgets, used = few_bmcs
+
+    async def rounds() -> None:
+        agent = Agent(tuple(machines), least_on=0, jobs={"n3"})
+        for name in agent.names:
+            agent.wants(name, Order.SOFT_OFF)
+        await agent.until(lambda: list(agent.states().values()) == ["off", "off", "on"])
+        forgets.write("drops", "1")
+        first.freeze()
+        for name in agent.names:
+            agent.wants(name, Order.ON)
+        await agent.round()
+        await agent.round()
+        assert agent.states()["n1"] == "unknown"
+        first.thaw()
+        await agent.until(agent.there)
+        await agent.close()
+
+    asyncio.run(rounds())
+    assert first.lines("orders") == ["soft_off", "on"]
+    assert forgets.lines("orders") == ["soft_off", "on", "on"]
+    assert used.lines("orders") == []
