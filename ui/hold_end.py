@@ -15,20 +15,21 @@ def hold_end_unix_s(text: str, now: datetime) -> float:
 
     `now` is aware; a time without an offset is one of its zone.
     """
-    end = _end(text.strip(), now)
-    if end <= now:
+    end_unix_s = _end_unix_s(text.strip(), now)
+    if end_unix_s <= now.timestamp():
         raise BadInput(f"--until {text}: lies in the past", hint=HINT)
-    return end.timestamp()
+    return end_unix_s
 
 
-def _end(text: str, now: datetime) -> datetime:
+def _end_unix_s(text: str, now: datetime) -> float:
     try:
         if _CLOCK.fullmatch(text):
             today = datetime.combine(now.date(), time.fromisoformat(text.zfill(5)), now.tzinfo)
-            return today if today > now else today + timedelta(days=1)
+            return (today if today > now else today + timedelta(days=1)).timestamp()
         if re.match(r"\d{4}-", text):
             end = datetime.fromisoformat(text)
-            return end if end.tzinfo else end.replace(tzinfo=now.tzinfo)
+            return (end if end.tzinfo else end.replace(tzinfo=now.tzinfo)).timestamp()
     except ValueError:
         raise BadInput(f"--until {text!r} is no time", hint=HINT) from None
-    return now + timedelta(seconds=parse_duration_s(text))
+    # Not added to the time of the clock: that may be put forward or back until then.
+    return now.timestamp() + parse_duration_s(text)

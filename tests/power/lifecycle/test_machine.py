@@ -224,6 +224,8 @@ class AnyLife(RuleBasedStateMachine):
         """All is mended, given back, and wanted somewhere: it gets there, or in shadow mode stays as it is."""
         self.refuses = False
         # Whoever switched it by hand has stopped, and a wish is no longer changed.
+        if self.chance.random() < 0.5:
+            self.all_are_wanted(Order.ON)
         for name, node in self.nodes.items():
             node.faults.clear()
             node.job = False

@@ -1,0 +1,105 @@
+"""Rounds over several nodes: who is asked first, who is ordered first, what is told to whom."""
+
+import asyncio
+import random
+
+from model_room import HARDWARE, ModelNode, model_lookout
+
+from offpeak.door.effect import US, Effect, Outcome, Refusal
+from power.drivers.port import Order
+from power.lifecycle.decide import Lives, silent_first
+from power.lifecycle.events import Wished
+from power.lifecycle.life import NodeLife, Now, Wish
+from power.lifecycle.step import step
+from power.lifecycle.sweep import Means, Swept, sweep
+from power.lifecycle.terms import Terms
+
+
+class Rounds:
+    """Makes rounds over model nodes, with a door that notes what it is asked."""
+
+    def __init__(self, **states: str) -> None:
+        self.nodes = {name: ModelNode(name, state) for name, state in states.items()}
+        self.lives = Lives({name: NodeLife(name) for name in states})
+        self.terms = Terms(HARDWARE, random.Random(1))
+        self.asked, self.published = list[Effect](), list[Lives]()
+        self.at_s = 0.0
+
+    def now(self) -> Now:
+        return Now(self.at_s, self.at_s)
+
+    def wants(self, node: str, order: Order) -> None:
+        life = step(self.lives.nodes[node], Wished(Wish(order, US, 0.0, "idle")), self.now(), self.terms)
+        self.lives = Lives({**self.lives.nodes, node: life}, self.lives.times)
+
+    async def door(self, effect: Effect) -> Outcome | Refusal:
+        assert self.published, "the rules look at what was seen"
+        self.asked.append(effect)
+        self.nodes[effect.subject].told(Order(effect.order), way=effect.way)
+        return Outcome("done", "")
+
+    def round(self, at_s: float) -> Swept:
+        self.at_s = at_s
+        for node in self.nodes.values():
+            node.advance(at_s)
+        means = Means(model_lookout(self.nodes), self.door, self.terms, self.now, 5.0, self.published.append)
+        swept = asyncio.run(sweep(means, self.lives, {}))
+        self.lives = swept.lives
+        return swept
+
+
+def test_those_that_are_to_wake_come_first() -> None:
+    rounds = Rounds(n1="on", n2="off", n3="on", n4="off")
+    for node in ("n1", "n3"):
+        rounds.wants(node, Order.SOFT_OFF)
+    for node in ("n2", "n4"):
+        rounds.wants(node, Order.ON)
+    rounds.round(0.0)
+    assert [effect.subject for effect in rounds.asked] == ["n2", "n4", "n1", "n3"]
+
+
+def test_an_order_carries_what_it_rests_on() -> None:
+    rounds = Rounds(n1="on")
+    rounds.wants("n1", Order.SOFT_OFF)
+    rounds.round(0.0)
+    (effect,) = rounds.asked
+    assert (effect.order, effect.by, effect.reason) == ("soft_off", "offpeak", "idle")
+    assert dict(effect.inputs) == {"way": "", "state": "on", "seen_s_ago": 0.0, "tries": 0}
+
+
+def test_only_what_has_changed_is_worth_a_line() -> None:
+    rounds = Rounds(n1="on", n2="on")
+    assert [life.node for life in rounds.round(0.0).changed] == ["n1", "n2"]
+    assert rounds.round(10.0).changed == ()
+    rounds.wants("n2", Order.SOFT_OFF)
+    rounds.round(20.0)
+    assert [str(life.seen.state) for life in rounds.round(30.0).changed] == ["going down"]
+    assert [str(life.seen.state) for life in rounds.round(120.0).changed] == ["off"]
+
+
+def test_times_are_learned_for_the_kind_of_hardware() -> None:
+    rounds = Rounds(n1="on")
+    rounds.wants("n1", Order.SOFT_OFF)
+    rounds.round(0.0)
+    rounds.round(95.0)
+    assert rounds.lives.times["model"].expected_s("shutdown") == 95.0
+
+
+def test_into_standby_and_back_by_what_the_node_itself_shows() -> None:
+    rounds = Rounds(n1="on")
+    rounds.wants("n1", Order.STANDBY)
+    rounds.round(0.0)
+    rounds.round(10.0)
+    assert str(rounds.lives.nodes["n1"].seen.state) == "standby"
+    rounds.wants("n1", Order.ON)
+    rounds.round(20.0)
+    rounds.round(40.0)
+    assert str(rounds.lives.nodes["n1"].seen.state) == "on"
+    assert rounds.lives.times["model"].expected_s("resume") == 20.0
+
+
+def test_who_was_silent_is_asked_first() -> None:
+    rounds = Rounds(n1="on", n2="on", n3="on")
+    rounds.nodes["n3"].faults.add("dead")
+    rounds.round(0.0)
+    assert silent_first(rounds.lives, rounds.nodes) == ["n3", "n1", "n2"]
