@@ -39,12 +39,22 @@ def handed_over(life: NodeLife, reason: str, hint: str, now: Now) -> NodeLife:
     return replace(life, fault=fault, effort=replace(life.effort, course=None, step=0, said=reason))
 
 
+def hung(life: NodeLife, reason: str, now: Now) -> NodeLife:
+    """Return the life of a node that has power and does not come up: no order that we have would help it."""
+    fault = Fault(NOT_UP, f"it has power, but {reason}", _at_console(life), False, now.unix_s)
+    return replace(life, fault=fault, effort=replace(life.effort, course=None, step=0, said=reason))
+
+
+def _at_console(life: NodeLife) -> str:
+    return f"look at its console; when it is mended: offpeak node {life.node} release"
+
+
 def _fault(life: NodeLife, reason: str, now: Now, ours: bool) -> Fault:
     up = life.wish is not None and life.wish.order is Order.ON
     if ours:
         what, hint = NOT_REACHED, f"is its BMC well? try: offpeak check {life.node}"
     else:
         what = NOT_UP if up else NOT_DOWN
-        hint = f"look at its console; when it is mended: offpeak node {life.node} release"
+        hint = _at_console(life)
     since_unix_s = life.fault.since_unix_s if life.fault is not None and life.fault.what == what else now.unix_s
     return Fault(what, reason, hint, ours, since_unix_s)

@@ -1,4 +1,4 @@
-"""How the nodes of a site are looked at: their BMCs, and where standby is in play the node itself and its meter."""
+"""How the nodes of a site are looked at: their BMCs, and where those cannot tell, the node itself and its meter."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from power.meters.registry import bmc_meter
 
 @dataclass(frozen=True)
 class Lookout:
-    """The machines by their names, the driver of each, and what tells standby of those that have it."""
+    """The machines by their names, the driver of each, and what else tells whether a node is up, or in standby."""
 
     machines: Mapping[str, Machine]
     drivers: Mapping[str, PowerDriver]
@@ -30,12 +30,12 @@ class Lookout:
 def lookout_of(machines: Iterable[Machine], wire: Wire) -> Lookout:
     """Return the lookout over these machines; BadInventory where one lacks what its driver needs."""
     by_name = {machine.node: machine for machine in machines}
-    napping = {node: each for node, each in by_name.items() if each.hardware.rung("standby") and each.ssh}
-    meters = {node: bmc_meter(each, wire) for node, each in napping.items()}
+    reached = {node: each for node, each in by_name.items() if each.ssh}
+    meters = {node: bmc_meter(each, wire) for node, each in reached.items() if each.hardware.rung("standby")}
     return Lookout(
         by_name,
         {node: driver_of(each, wire) for node, each in by_name.items()},
-        {node: NodeSsh(each, logins=wire.logins, timeout_s=wire.timeout_s) for node, each in napping.items()},
+        {node: NodeSsh(each, logins=wire.logins, timeout_s=wire.timeout_s) for node, each in reached.items()},
         {node: meter for node, meter in meters.items() if meter is not None},
     )
 

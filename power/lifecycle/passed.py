@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from power.drivers.port import Order
-from power.lifecycle.failed import with_failure, with_next_step
+from power.lifecycle.failed import hung, with_failure, with_next_step
 from power.lifecycle.ladder import steps_to
 from power.lifecycle.life import Course, Fault, NodeLife, NodeState, Now
 from power.lifecycle.looked import SILENT
@@ -33,6 +33,8 @@ def _timed_out(life: NodeLife, course: Course, now: Now, terms: Terms) -> NodeLi
     reason = f"{course.order} was not followed within {now.monotonic_s - course.sent_s:.0f} s"
     if seen.state is NodeState.UNKNOWN:
         return with_failure(life, f"{reason}; {seen.trouble}", now, terms, ours=True)
+    if course.order is Order.ON and seen.state is NodeState.BOOTING:
+        return hung(life, reason, now)
     return with_next_step(life, course, reason, terms) or with_failure(life, reason, now, terms, ours=False)
 
 

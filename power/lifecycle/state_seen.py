@@ -36,6 +36,11 @@ def may_stand_by(life: NodeLife) -> bool:
     return life.seen.known is NodeState.STANDBY or (life.sent is not None and life.sent.order is Order.STANDBY)
 
 
+def needs_evidence(life: NodeLife) -> bool:
+    """Whether the node itself is to be asked: it may be in standby, or is to come up."""
+    return may_stand_by(life) or (life.sent is not None and life.sent.order is Order.ON)
+
+
 def _in_standby(life: NodeLife, look: Looked, terms: Terms) -> tuple[NodeState, str]:
     slept, little = life.seen.known is NodeState.STANDBY, _draws_little(look, terms)
     if look.answers:
@@ -62,7 +67,8 @@ def _when_on(life: NodeLife, look: Looked) -> NodeState:
     course = life.effort.course
     if course is not None and course.order is not Order.ON:
         return NodeState.GOING_DOWN
-    comes = course is not None or life.word is Word.BOOTS
+    # An order to wake stays until it is followed: a node that hangs in its boot is not up because we stopped waiting.
+    comes = (life.sent is not None and life.sent.order is Order.ON) or life.word is Word.BOOTS
     return NodeState.BOOTING if comes and not _is_up(life, look) else NodeState.ON
 
 

@@ -12,7 +12,7 @@ from power.lifecycle.due import Due
 from power.lifecycle.events import Looked, Ordered
 from power.lifecycle.life import NodeLife, Now, Word
 from power.lifecycle.lookout import Lookout
-from power.lifecycle.state_seen import may_stand_by
+from power.lifecycle.state_seen import needs_evidence
 from power.lifecycle.step import step
 from power.lifecycle.terms import Terms
 
@@ -62,7 +62,7 @@ async def sweep(means: Means, lives: Lives, words: Mapping[str, Word]) -> Swept:
 async def look(lookout: Lookout, lives: Lives, *, clock: Callable[[], Now], timeout_s: float) -> dict[str, Looked]:
     """Return what is seen of every node; of those that may be in standby also what tells that."""
     drivers = {node: lookout.drivers[node] for node in silent_first(lives, lookout.drivers)}
-    doubtful = [node for node, life in lives.nodes.items() if node in drivers and may_stand_by(life)]
+    doubtful = [node for node, life in lives.nodes.items() if node in drivers and needs_evidence(life)]
     answers = asked(drivers, timeout_s=timeout_s, clock=lambda: clock().unix_s)
     evidence = _collected({node: lookout.evidence(node) for node in doubtful}, timeout_s)
     observed, told = await asyncio.gather(answers, evidence)

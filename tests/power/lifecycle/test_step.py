@@ -280,3 +280,21 @@ def test_what_must_not_be_tried_again_is_handed_over_at_once(answer: Outcome | R
     assert walk.life.fault is not None
     assert (walk.life.fault.reason, walk.life.fault.ours) == (answer.said, False)
     assert walk.passes(1e6).seen("on").order is None
+
+
+@pytest.mark.parametrize("answers", [None, False])
+def test_a_node_that_hangs_in_its_boot_is_not_up(answers: bool | None) -> None:
+    walk = asleep().wished("on").said("down").ordered().passes(60).seen("on", answers=answers)
+    assert walk.state == "booting"
+    walk.passes(540).seen("on", answers=answers).passes(60).seen("on", answers=answers)
+    assert (walk.state, walk.order) == ("booting", None)
+    assert walk.life.fault is not None
+    assert (walk.life.fault.what, walk.life.fault.ours) == ("does not come up", False)
+    walk.said("up").seen("on", answers=True if answers is not None else None)
+    assert (walk.state, walk.life.fault, walk.life.took) == ("on", None, Took("boot", 660))
+
+
+def test_where_the_node_can_be_asked_it_is_up_when_it_answers() -> None:
+    walk = asleep().wished("on").said("up").ordered().passes(60).seen("on", answers=False)
+    assert walk.state == "booting"
+    assert walk.seen("on", answers=True).state == "on"
