@@ -1,7 +1,10 @@
 """The SNMP engines of a program: one for all communities, and one for each SNMPv3 user and key."""
 
 import asyncio
+from contextlib import suppress
 
+from pysnmp.carrier.asyncio.dgram import udp, udp6
+from pysnmp.carrier.error import CarrierError
 from pysnmp.hlapi.v3arch.asyncio import (
     USM_AUTH_HMAC96_MD5,
     USM_AUTH_HMAC96_SHA,
@@ -85,7 +88,7 @@ class Engines:
         self._users.discard(user)
         if not self._users:
             for engine in self._engines.values():
-                engine.close_dispatcher()
+                _close(engine)
             self._engines = {}
 
     def _enter_loop(self) -> None:
@@ -93,6 +96,15 @@ class Engines:
         if self._loop is not loop:
             self._engines, self._users, self._loop = {}, set(), loop
             self._asking, self._listing = asyncio.Semaphore(ASKED_AT_ONCE), asyncio.Semaphore(LISTED_AT_ONCE)
+
+
+def _close(engine: SnmpEngine) -> None:
+    """Hear nothing more, then close: pysnmp complains of an answer that is still on its way through it."""
+    for domain in (udp.DOMAIN_NAME, udp6.DOMAIN_NAME):
+        with suppress(CarrierError):
+            if (transport := engine.transport_dispatcher.get_transport(domain).transport) is not None:
+                transport.close()
+    asyncio.get_running_loop().call_soon(engine.close_dispatcher)
 
 
 def said_to(login: Login) -> CommunityData | UsmUserData:

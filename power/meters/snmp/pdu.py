@@ -18,7 +18,7 @@ from power.meters.snmp.layout import Layout, layout_of
 from power.meters.snmp.login import Login, login_of
 from power.meters.snmp.readings import readings_of
 from power.meters.snmp.rows import Row
-from power.meters.snmp.uptimes import Uptime, restarted
+from power.meters.snmp.uptimes import Uptime, after, restarted
 
 UPTIME = "1.3.6.1.2.1.1.3.0"
 LONGEST_LOOK_S = 60.0
@@ -90,7 +90,7 @@ class SnmpPdu:
 
     def _uptime_in(self, answers: Answers) -> Uptime | None:
         ticks = number_of(answers[UPTIME])
-        return None if ticks is None else Uptime(ticks, self._clock())
+        return None if ticks is None else after(self._uptime, ticks, self._clock())
 
     async def _look_up(self, login: Login) -> Layout:
         # Who is dead has to be found out without keeping others from looking.

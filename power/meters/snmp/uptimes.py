@@ -11,18 +11,24 @@ LATE_S = 3.0
 
 @dataclass(frozen=True)
 class Uptime:
-    """What a PDU said of its uptime [hundredths of a second], and when."""
+    """What a PDU said of its uptime [hundredths of a second], when, and whether it stands still: some never count."""
 
     ticks: float
     at_unix_s: float
+    stands_still: bool = False
+
+
+def after(before: Uptime | None, ticks: float, at_unix_s: float) -> Uptime:
+    """Return the uptime that follows another."""
+    return Uptime(ticks, at_unix_s, stands_still=before is not None and before.ticks == ticks)
 
 
 def restarted(before: Uptime | None, now: Uptime) -> bool:
     """Tell whether less uptime has been added than time has passed, or even some is lost.
 
-    One that says the same number for ever tells nothing. A wrap (after 497 days) counts as a restart.
+    A wrap (after 497 days) counts as a restart. One that stands still is believed to be a restart once.
     """
-    if before is None or now.ticks == before.ticks:
+    if before is None or (now.stands_still and before.stands_still):
         return False
     passed_s = max(0.0, SLOW * (now.at_unix_s - before.at_unix_s) - LATE_S)
     return now.ticks < before.ticks + passed_s * TICKS_PER_S

@@ -135,6 +135,26 @@ def test_rows_are_looked_up_of_a_few_pdus_at_a_time(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_an_answer_that_comes_while_all_is_closed_disturbs_nobody(tmp_path: Path) -> None:
+    async def run() -> list[object]:
+        complaints: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        async with own_agent(apc()) as (_, port):
+            pdu = Pdu("pdu1", "127.0.0.1", "apc", login(tmp_path, "public"), port)
+            for rounds in range(2, 7):
+                reader = meter(pdu, Engines())
+                await reader.read()
+                reading = asyncio.ensure_future(reader.read())
+                for _ in range(rounds):
+                    await asyncio.sleep(0.0)
+                reading.cancel()
+                await reader.close()
+                await asyncio.sleep(0.01)
+        return complaints
+
+    assert asyncio.run(run()) == []
+
+
 def test_outlets_that_move_keep_their_nodes(tmp_path: Path) -> None:
     async def scenario(agent: OwnAgent, reader: SnmpPdu) -> None:
         before = {reading.node: reading.power_w for reading in await reader.read()}

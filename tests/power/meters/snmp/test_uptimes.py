@@ -1,10 +1,12 @@
 """Whether a PDU has started anew, by what it says of its uptime."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from power.meters.snmp.uptimes import Uptime, restarted
+from power.meters.snmp.uptimes import Uptime, after, restarted
 
 
 @pytest.mark.parametrize(
@@ -15,7 +17,8 @@ from power.meters.snmp.uptimes import Uptime, restarted
         (5, 10.0, True),
         (99_999, 0.0, True),
         (100_000 + 2_000, 3_600.0, True),
-        (100_000, 3_600.0, False),
+        (100_000, 3_600.0, True),
+        (100_000, 0.5, False),
         (100_000 + 500, -60.0, False),
     ],
     ids=[
@@ -24,16 +27,26 @@ from power.meters.snmp.uptimes import Uptime, restarted
         "just started",
         "less",
         "up again, unseen",
-        "stuck",
+        "the same",
+        "at once",
         "our clock",
     ],
 )
 def test_a_restart_is_seen(ticks: int, after_s: float, expected: bool) -> None:
-    assert restarted(Uptime(100_000, 1e9), Uptime(ticks, 1e9 + after_s)) is expected
+    before = Uptime(100_000, 1e9)
+    assert restarted(before, after(before, ticks, 1e9 + after_s)) is expected
 
 
 def test_the_first_look_is_no_restart() -> None:
-    assert not restarted(None, Uptime(0, 0.0))
+    assert not restarted(None, after(None, 0, 0.0))
+
+
+def test_an_uptime_that_never_moves_is_taken_for_a_restart_once() -> None:
+    seen = [after(None, 1000, 0.0)]
+    for at_s in (10.0, 20.0, 30.0, 40.0):
+        seen.append(after(seen[-1], 1000, at_s))
+    seen += [after(seen[-1], 1000 + 500, 50.0)]
+    assert [restarted(before, now) for before, now in pairwise(seen)] == [True, False, False, False, True]
 
 
 @given(st.floats(0, 4e7), st.floats(0, 1e7), st.floats(0.95, 1.05), st.floats(-2.5, 2.5))
