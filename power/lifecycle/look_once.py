@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from offpeak.errors import BadInventory, NotSupported
 from offpeak.machines.inventory import Machine
 from power.drivers.port import Observed, PowerState
-from power.drivers.registry import driver_of
 from power.drivers.wire import Wire
 from power.lifecycle.decide import Lives, Rules, after_look
 from power.lifecycle.events import Looked
@@ -37,7 +36,7 @@ def now_of(wire: Wire) -> Now:
 
 def _no_way(machine: Machine, wire: Wire) -> NotSupported | None:
     try:
-        driver_of(machine, wire)
+        lookout_of([machine], wire)
     except BadInventory as problem:
         return NotSupported(str(problem), hint=problem.hint)
     return None

@@ -1,0 +1,71 @@
+"""What tells whether a node is up, or in standby: the node itself by ssh, and the meter of its BMC."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_node import fake_node
+from local_server import reserved_ports
+from served_room import planned, served_room
+
+from offpeak.errors import BadInventory
+from offpeak.machines.credential import Credential
+from offpeak.machines.inventory import Hardware, Machine, Rung
+from power.drivers.wire import Wire
+from power.lifecycle.look_once import look_once
+from power.lifecycle.lookout import lookout_of
+
+STANDBY = Rung("standby", ("bmc",), 60, 60, 25.0)
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    with reserved_ports(1) as (port,):
+        yield port
+
+
+def hardware(folder: Path, bmc_port: int, ssh_port: int) -> Hardware:
+    password = folder / "password"
+    password.touch(mode=0o600)
+    password.write_text("secret\n")
+    ssh = Credential("nodes", "root", key_file=folder / "key", known_hosts=folder / "known_hosts")
+    bmc = Credential("bmc", "admin", password)
+    return Hardware("compute", "ipmi", bmc, bmc_port, ssh=ssh, ssh_port=ssh_port, rungs=(STANDBY,))
+
+
+def test_a_node_answers_draws_and_falls_silent(port: int, tmp_path: Path) -> None:
+    with served_room(planned("n1")) as room:
+        kind = hardware(tmp_path, room.plan.bmc_port, port)
+        machine = Machine("n1", kind, bmc=room.plan.bmc_hosts[0], ssh="127.0.0.1")
+
+        async def told() -> list[tuple[bool | None, float | None]]:
+            wire = Wire(timeout_s=2.0)
+            async with fake_node(tmp_path, port) as node:
+                lookout = lookout_of([machine], wire)
+                up = await lookout.evidence("n1")
+                await node.vanish()
+                silent = await lookout.evidence("n1")
+            await wire.close()
+            return [up, silent]
+
+        assert asyncio.run(told()) == [(True, 200.0), (False, 200.0)]
+
+
+def test_nobody_tells_of_a_node_without_ssh(tmp_path: Path) -> None:
+    machine = Machine("n1", Hardware("compute", "ipmi", Credential("bmc", "admin", tmp_path)), bmc="127.0.0.1")
+    assert asyncio.run(lookout_of([machine], Wire()).evidence("n1")) == (None, None)
+
+
+def test_a_node_that_nothing_switches_is_unknown_and_says_why() -> None:
+    machine = Machine("n1", Hardware("bare"))
+    with pytest.raises(BadInventory):
+        lookout_of([machine], Wire())
+    life = asyncio.run(look_once([machine], {}, Wire()))["n1"]
+    assert (str(life.seen.state), life.seen.trouble) == ("unknown", "n1: no driver switches it")
+
+
+def test_ssh_without_known_hosts_is_said_beside_the_node(tmp_path: Path) -> None:
+    machine = Machine("n1", hardware(tmp_path, 623, 22), bmc="127.0.0.1", ssh="127.0.0.1")
+    life = asyncio.run(look_once([machine], {}, Wire()))["n1"]
+    assert life.seen.trouble.endswith("known_hosts: no such file")
