@@ -1,6 +1,7 @@
 """Readings and their means: energy adds up to the same, whatever is summed and whatever came late, twice or early."""
 
 import secrets
+import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledger_sums import Sums, rows_of, sums
 
+from offpeak.ledger import prune
 from offpeak.ledger.buckets import MINUTE_S, QUARTER_S, means, pieces
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import Metered
@@ -102,6 +104,18 @@ def test_minutes_and_quarters_are_kept_when_readings_are_pruned(ledger: Ledger) 
     assert sums(ledger, minutes, MINUTE_S).keys() == {key for key in fine if key[0] >= 7 * day_s}
     assert sums(ledger, quarters, QUARTER_S) == coarse
     assert ledger.prune(97 * day_s + 400) == 0
+
+
+def test_pruning_goes_in_slices_of_whole_minutes(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prune, "ROWS", 10)
+    ledger.write_readings(every_10_s(0, 1200))
+    assert ledger.settle()
+    seen: list[int] = []
+    monkeypatch.setattr(time, "sleep", lambda _: seen.append(len(rows_of(ledger, readings))))
+    deleted = ledger.prune(7 * 86_400 + 300)
+    assert len(seen) == 5
+    assert deleted + seen[-1] == sum(1 for each in every_10_s(0, 1200) for _ in pieces(each, 1))
+    assert min(float(str(row[0])) for row in rows_of(ledger, readings)) == 300.0
 
 
 def test_a_late_reading_is_added_to_its_minute_even_after_pruning(ledger: Ledger) -> None:
