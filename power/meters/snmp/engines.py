@@ -100,9 +100,10 @@ class Engines:
 
 def _close(engine: SnmpEngine) -> None:
     """Hear nothing more, then close: pysnmp complains of an answer that is still on its way through it."""
-    for domain in (udp.DOMAIN_NAME, udp6.DOMAIN_NAME):
+    dispatcher = engine.transport_dispatcher
+    for domain in (udp.DOMAIN_NAME, udp6.DOMAIN_NAME) if dispatcher else ():
         with suppress(CarrierError):
-            if (transport := engine.transport_dispatcher.get_transport(domain).transport) is not None:
+            if (transport := dispatcher.get_transport(domain).transport) is not None:
                 transport.close()
     asyncio.get_running_loop().call_soon(engine.close_dispatcher)
 
