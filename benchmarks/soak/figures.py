@@ -1,5 +1,6 @@
 """What a soak measured, each beside its bar."""
 
+import os
 from collections.abc import Iterator
 
 from benchmarks.bars import Measured
@@ -25,7 +26,9 @@ def _answers(soaked: Soaked) -> Iterator[Measured]:
     data = f"{plan.sweeps} sweeps over {plan.bmcs} BMCs and {plan.pdus} PDUs, {soaked.took_s:.0f} s"
     yield Measured("faults, counted sweep by sweep", sum(seen.faults.values()), "", NO_BAR, False, _counted(soaked))
     yield Measured("orders given", soaked.orders.given.total(), "", NO_BAR, False, "on or soft-off, to random nodes")
-    yield Measured("answers that were wrong or lacking", len(seen.wrong), "", 0, False, data)
+    yield Measured("answers that were wrong", len(seen.wrong), "", 0, False, data)
+    data = f"of devices without fault; {os.getloadavg()[1]:.1f} processes wanted to run, the soak's among them"
+    yield Measured("answers that were lacking", len(seen.lacking), "", 0, False, data)
     yield Measured("slowest BMC without fault", seen.slowest_s, "s", LIVE_S, False, "all asked at once, with the PDUs")
     worst = seen.ledger.worst(soaked.orders.given)
     data = "node's joules; the bound is rounding, and a step at 700 W for each order"
@@ -39,9 +42,7 @@ def _answers(soaked: Soaked) -> Iterator[Measured]:
 
 def _sessions(soaked: Soaked) -> Iterator[Measured]:
     seen = soaked.seen
-    yield Measured(
-        "BMCs with a second session in use", len(seen.leaks), "", 0, False, "by their own count, every sweep"
-    )
+    yield Measured("BMCs with a second session in use", len(seen.leaks), "", 0, False, "by their own count")
     data = "nobody could close them; one BMC"
     yield Measured("sessions left while silent, at most", seen.left_sessions, "", PLACES_TAKEN, False, data)
     yield Measured("sessions open after the last log-out", soaked.left_open, "", 0, False, "all BMCs")

@@ -39,11 +39,11 @@ class SoakPlan:
         return {f"p{number}": f"{self.network}.{128 + number}" for number in range(1, self.pdus + 1)}
 
     @property
-    def outlets(self) -> dict[str, dict[int, str | None]]:
-        """By PDU which node hangs on which outlet; the last outlet of each is free."""
+    def outlets(self) -> dict[str, dict[int, str]]:
+        """By PDU which node hangs on which outlet, "" for none; the last outlet of each is free."""
         rows = -(-self.bmcs // self.pdus) + 1
         return {f"p{pdu}": {row: self._node(pdu, row) for row in range(1, rows + 1)} for pdu in range(1, self.pdus + 1)}
 
-    def _node(self, pdu: int, row: int) -> str | None:
+    def _node(self, pdu: int, row: int) -> str:
         number = pdu + (row - 1) * self.pdus
-        return f"n{number}" if number <= self.bmcs else None
+        return f"n{number}" if number <= self.bmcs else ""

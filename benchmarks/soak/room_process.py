@@ -1,4 +1,4 @@
-"""The room's process, seen from outside: it is told things, frozen and ended."""
+"""The room's two processes, seen from outside: they are told things, frozen and ended."""
 
 import json
 import signal
@@ -6,53 +6,72 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
 from benchmarks.soak.plan import SoakPlan
 from benchmarks.soak.truth import Truth, truth_of
+from sim_backend.virtual.room_folder import room_logins
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
+Process = subprocess.Popen[str]
 
-class RoomProcess:
+
+@dataclass(frozen=True)
+class Room:
     """A running room. All calls wait for it, some milliseconds."""
 
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
-        self._process = process
+    bmcs: Process
+    pdus: Process
 
     def tell(self, at_s: float, faults: Mapping[str, str], use: Mapping[str, float]) -> Truth:
         """Move the clock, say which device has which fault and how much nodes work, and return the truth."""
-        cast(IO[str], self._process.stdin).write(json.dumps({"at_s": at_s, "faults": faults, "use": use}) + "\n")
-        cast(IO[str], self._process.stdin).flush()
-        return truth_of(self.heard())
+        nodes = _told(self.bmcs, {"at_s": at_s, "faults": faults, "use": use})
+        pdus = _told(self.pdus, {"at_s": at_s, "faults": faults, "states": nodes["states"]})
+        return truth_of(nodes | pdus)
 
-    def heard(self) -> dict[str, Any]:
-        """Return the next line that it says."""
-        line = cast(IO[str], self._process.stdout).readline()
-        if not line:
-            raise RuntimeError("the room has ended; what it said is above")
-        told: dict[str, Any] = json.loads(line)
-        return told
+    def freeze_bmcs(self) -> None:
+        """Let all BMCs hang, with what is sent to them waiting in their sockets."""
+        self.bmcs.send_signal(signal.SIGSTOP)
 
-    def freeze(self) -> None:
-        """Let all devices hang, with what is sent to them waiting in their sockets."""
-        self._process.send_signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
+    def thaw_bmcs(self) -> None:
         """Let them go on."""
-        self._process.send_signal(signal.SIGCONT)
+        self.bmcs.send_signal(signal.SIGCONT)
 
 
 @contextmanager
-def room_process(folder: Path, plan: SoakPlan) -> Iterator[RoomProcess]:
+def running_room(folder: Path, plan: SoakPlan) -> Iterator[Room]:
     """Run a room until the block ends; its devices listen."""
-    command = (sys.executable, "-m", "benchmarks.soak.room", str(folder), json.dumps(asdict(plan)))
-    with subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    # Both processes use these: only one may make them.
+    room_logins(folder)
+    with _running("bmc_room", folder, plan) as bmcs, _running("pdu_room", folder, plan) as pdus:
+        for process in (bmcs, pdus):
+            _heard(process)
+        yield Room(bmcs, pdus)
+
+
+@contextmanager
+def _running(module: str, folder: Path, plan: SoakPlan) -> Iterator[Process]:
+    command = (sys.executable, "-m", f"benchmarks.soak.{module}", str(folder), json.dumps(asdict(plan)))
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=REPOSITORY, text=True, stdin=pipe, stdout=pipe) as process:
         try:
-            room = RoomProcess(process)
-            room.heard()
-            yield room
+            yield process
         finally:
             process.kill()
+
+
+def _told(process: Process, line: Mapping[str, Any]) -> dict[str, Any]:
+    cast(IO[str], process.stdin).write(json.dumps(line) + "\n")
+    cast(IO[str], process.stdin).flush()
+    return _heard(process)
+
+
+def _heard(process: Process) -> dict[str, Any]:
+    line = cast(IO[str], process.stdout).readline()
+    if not line:
+        raise RuntimeError("a part of the room has ended; what it said is above")
+    told: dict[str, Any] = json.loads(line)
+    return told

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from benchmarks.soak.checks import MUTE, WAVERING, wrong
+from benchmarks.soak.checks import MUTE, WAVERING, lacking, wrong
 from benchmarks.soak.faults import Faults
 from benchmarks.soak.footprint import Footprint
 from benchmarks.soak.ledger import EnergyLedger
@@ -15,7 +15,7 @@ from benchmarks.soak.truth import Truth
 
 @dataclass
 class Seen:
-    """Findings so far: `wrong` in words, `footprints` before, between and after the sweeps.
+    """Findings so far, in words: answers that were `wrong`, those `lacking`, and `leaks` of sessions.
 
     `slowest_s` is the longest that a BMC without fault took to tell its state; `left_sessions` the most sessions that
     one BMC held open since it was ill, and nobody could close.
@@ -24,6 +24,7 @@ class Seen:
     ledger: EnergyLedger
     log: Log = field(default_factory=Log)
     wrong: list[str] = field(default_factory=list)
+    lacking: list[str] = field(default_factory=list)
     leaks: list[str] = field(default_factory=list)
     footprints: list[Footprint] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
@@ -39,6 +40,7 @@ class Seen:
     def after_sweep(self, look: Look, truth: Truth, faults: Faults, at_s: float) -> None:
         """Take in what a sweep saw."""
         self.wrong += wrong(look, truth, faults)
+        self.lacking += lacking(look, truth, faults)
         self.faults.update(faults.values())
         self.slowest_s = max(self.slowest_s, *well_s(look.after_s, faults))
         self.log.hear(look, at_s)

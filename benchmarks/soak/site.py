@@ -55,12 +55,13 @@ class Site:
         await asyncio.gather(*(meter.close() for meter in self.of_pdus.values()), self.wire.close())
 
     async def _states(self, longest_s: float) -> tuple[dict[str, Observed], dict[str, float]]:
-        begin_s, states, after_s = time.perf_counter(), {}, {}
+        begin_s, states, after_s = time.perf_counter(), dict[str, Observed](), dict[str, float]()
         queries = {node: driver.query() for node, driver in self.drivers.items()}
         async for node, seen in as_they_come(queries, timeout_s=longest_s):
             after_s[node] = time.perf_counter() - begin_s
-            late = isinstance(seen, DeviceError)
-            states[node] = Observed(PowerState.UNKNOWN, self.wire.clock(), seen) if late else seen
+            if isinstance(seen, DeviceError):
+                seen = Observed(PowerState.UNKNOWN, self.wire.clock(), seen)
+            states[node] = seen
         return states, after_s
 
 
@@ -82,5 +83,5 @@ def site_of(plan: SoakPlan, folder: Path, clock: Callable[[], float]) -> Site:
     )
 
 
-def _outlets(rows: Mapping[int, str | None]) -> tuple[tuple[str, str], ...]:
+def _outlets(rows: Mapping[int, str]) -> tuple[tuple[str, str], ...]:
     return tuple((str(row), node) for row, node in rows.items() if node)

@@ -39,8 +39,11 @@ class WatchedBmc:
             self._desk.sessions.by_id.clear()
 
     def sessions(self) -> tuple[int, int]:
-        """Return how many sessions are open: those that were used since it was last ill, and those left from before."""
+        """Return how many sessions are open: those used since it was last ill, and those left from before or half-way.
+
+        Half-way are logins of which the BMC has not yet been told who it is, and by itself forgets about.
+        """
         now_s = time.monotonic()
-        heard_s = [each.heard_s for each in self._desk.sessions.by_id.values() if now_s - each.heard_s <= SILENCE_S]
-        used = sum(at_s >= self._well_since_s for at_s in heard_s)
-        return used, len(heard_s) - used
+        known = [each for each in self._desk.sessions.by_id.values() if now_s - each.heard_s <= SILENCE_S]
+        used = sum(each.keys is not None and each.heard_s >= self._well_since_s for each in known)
+        return used, len(known) - used
