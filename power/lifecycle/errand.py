@@ -1,7 +1,7 @@
 """An order by hand: one node brought where an admin wants it, through the door with all its rules."""
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from offpeak.agent_settings import AgentSettings
 from offpeak.machines.inventory import Inventory, Machine
@@ -61,7 +61,9 @@ async def run_errand(errand: Errand, machine: Machine, order: Order, *, by: str,
         life = await bring(means, before, Wish(order, by, wire.clock(), reason), poll_s=errand.poll_s)
     finally:
         await ways.close()
-    book.write_states([recorded_of(life, now_of(wire))])
+    # What was refused is over: nobody goes on wanting it.
+    kept = replace(life, wish=None) if life.effort.refusal else life
+    book.write_states([recorded_of(kept, now_of(wire))])
     return life
 
 

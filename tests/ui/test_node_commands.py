@@ -238,6 +238,7 @@ def test_every_rule_holds_by_hand_too(
     assert life.effort.refusal is not None
     assert (life.effort.refusal.rule, orders(room, "n2")) == (rule, [])
     assert [refusal.rule for _, refusal in book.refusals] == [rule]
+    assert book.latest()["n2"].desired == ""
 
 
 def test_a_hold_of_somebody_else(room: ServedRoom, site: Path) -> None:
