@@ -17,7 +17,7 @@ from offpeak.ledger_settings import LedgerSettings
 
 @contextmanager
 def book_to_write(settings: LedgerSettings) -> Iterator[Ledger]:
-    """Give the ledger, begun if there is none; CannotWrite or BadLedger where that cannot be, or where rows were lost."""
+    """Give the ledger, begun if there is none; CannotWrite or BadLedger where that cannot be, or rows were lost."""
     ledger = Ledger(settings)
     try:
         ledger.ready()

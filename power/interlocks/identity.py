@@ -5,8 +5,8 @@ from collections.abc import Callable
 from offpeak.door.door import Rule
 from offpeak.door.effect import Effect, Refusal
 from offpeak.machines.inventory import Machine
+from power.drivers.check_identity import check_identity
 from power.drivers.port import PowerDriver
-from power.drivers.verified import check_identity
 
 BY_PACKET = "wol"
 

@@ -1,0 +1,46 @@
+"""A device is spoken to as the one that was enrolled only if it says so itself."""
+
+import asyncio
+
+import pytest
+from ipmi_fixtures import MachineOf
+from ipmi_sim import SimulatedBmc
+
+from offpeak.errors import WrongDevice
+from offpeak.machines.inventory import Enrolled
+from power.drivers.check_identity import check_identity
+from power.drivers.port import Order, PowerDriver
+from power.drivers.registry import driver_of
+from power.drivers.wire import Wire
+
+
+def test_a_node_is_not_switched_by_the_bmc_of_another(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
+    mine, other = few_bmcs[:2]
+
+    async def checked_off(driver: PowerDriver, enrolled: Enrolled) -> None:
+        await check_identity(driver, enrolled)
+        await driver.send(Order.SOFT_OFF)
+
+    async def run(host: SimulatedBmc) -> None:
+        wire = Wire(timeout_s=1)
+        driver = driver_of(machine_of(host), wire)
+        try:
+            await checked_off(driver, Enrolled(mine.guid, (), "2026-11-21"))
+        finally:
+            await wire.close()
+
+    asyncio.run(run(mine))
+    with pytest.raises(WrongDevice, match=f"says it is {other.guid}, but {mine.guid} was enrolled on 2026-11-21"):
+        asyncio.run(run(other))
+    assert (mine.lines("orders"), other.lines("orders")) == (["soft_off"], [])
+
+
+def test_who_does_not_say_who_it_is_is_not_believed() -> None:
+    class Nameless:
+        name = "n1"
+
+        async def identity(self) -> str | None:
+            return None
+
+    with pytest.raises(WrongDevice, match="n1: does not say who it is"):
+        asyncio.run(check_identity(Nameless(), Enrolled("a", (), "2026-11-21")))  # type: ignore[arg-type]
