@@ -3,6 +3,7 @@
 # make check     style, types, layers, content of the wheel
 # make test      the tests
 # make bench     the benchmarks
+# make soak      an hour of reading BMCs and PDUs with random faults, in some minutes
 # make reference the generated pages of docs/reference and the pictures of the README
 # make clean     removes .venv and everything that was made
 
@@ -12,7 +13,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 SAMPLE := sim_backend/sample
 
-.PHONY: install dev demo test check bench reference clean
+.PHONY: install dev demo test check bench soak reference clean
 
 install: $(VENV)/.installed
 	@echo "offpeak is installed: $(BIN)/offpeak --help"
@@ -51,6 +52,9 @@ check: dev
 
 bench: dev
 	@$(BIN)/python -m benchmarks
+
+soak: dev
+	@$(BIN)/python -m benchmarks.soak
 
 reference: dev
 	@$(BIN)/python -m ui.reference

@@ -73,10 +73,14 @@ class _Run:
         self.seen = Seen(EnergyLedger(plan.step_s))
 
     async def warm_up(self) -> None:
-        """Look and log out: what is loaded and opened for good is there then, and it is known who is who."""
+        """Look, let all BMCs hang once, and log out: what is loaded and opened for good is there then.
+
+        It is also known who is who. Sixty logins at once after a hang take the most memory that is ever needed.
+        """
         await self.begin()
         identities = {node: await driver.identity() for node, driver in self._site.drivers.items()}
         self.orders = Orders({node: Enrolled(str(who), (), "") for node, who in identities.items()}, self._chance)
+        await self.hang()
         await self._closed()
 
     async def begin(self) -> None:
