@@ -12,7 +12,7 @@ import pytest
 
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import Decision, JobUse, Metered, NodeState, Price, Saving
+from offpeak.ledger.rows import Decision, JobUse, Metered, Price, Recorded, Saving
 from offpeak.ledger_settings import LedgerSettings
 
 Offpeak = Callable[..., subprocess.CompletedProcess[str]]
@@ -38,8 +38,8 @@ def site(tmp_path: Path) -> str:
     ledger.write_outcome(number, Outcome("done", "accepted"), START_S + 101.0)
     ledger.write_refusal(sleep, Refusal("held", "ann holds it"), START_S + 200.0)
     ledger.write_decisions([Decision(START_S + 99.0, "n1", "sleep", "idle for 20 min", (("idle_s", 1200.0),))])
-    ledger.write_states([NodeState("n1", START_S - 50.0, "on", "on", "scheduler")])
-    ledger.write_states([NodeState("n2", START_S + 101.0, "off", "off", "offpeak", "asleep")])
+    ledger.write_states([Recorded("n1", START_S - 50.0, "on", "on", "scheduler")])
+    ledger.write_states([Recorded("n2", START_S + 101.0, "off", "off", "offpeak", "asleep")])
     for number in range(-1, 24):
         hour = START_S + number * HOUR_S
         ledger.write_readings(
