@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from offpeak.setting_kinds import DURATION, PATH, POWER, TEXT, choice, whole_number
+from offpeak.setting_kinds import BOOL, DURATION, PATH, POWER, TEXT, choice, whole_number
 from offpeak.setting_row import row
 
 
@@ -111,4 +111,24 @@ class AgentSettings:
         "If the state of more of these nodes than this is not known, none is put to sleep: the network may be down.",
         default=30,
         unit="%",
+    )
+    tries: int = row(
+        whole_number(1),
+        "--tries",
+        "A node that has failed so many times in a row is handed to the operator.",
+        default=3,
+        unit="per node",
+    )
+    hands_off_s: int = row(
+        DURATION,
+        "--hands-off",
+        "A node whose state changed and nobody here ordered it is left alone for so long: somebody works on it.",
+        default="30min",
+        unit="per node",
+    )
+    cut_power: bool = row(
+        BOOL,
+        "--cut-power",
+        "Cut the power of a node that does not follow an ordered shutdown, where its hardware has the rung hard_off.",
+        default=False,
     )

@@ -19,7 +19,7 @@ from power.lifecycle.look_once import look_once, now_of
 from power.lifecycle.lookout import lookout_of
 from power.lifecycle.state_book import StateBook, life_of, recorded_of
 from power.lifecycle.sweep import Means
-from power.lifecycle.terms import Terms
+from power.lifecycle.terms import Terms, conduct_of
 from power.ways import Ways
 
 POLL_S = 2.0
@@ -54,7 +54,7 @@ async def run_errand(errand: Errand, machine: Machine, order: Order, *, by: str,
 
     site = Site(errand.inventory, ways, sighting_of, wire.clock, holds.get, errand.in_use)
     door = node_orders(errand.settings, site, book).order
-    terms = Terms(machine.hardware, random.Random())
+    terms = Terms(machine.hardware, random.Random(), conduct=conduct_of(errand.settings))
     means = Means(lookout_of((machine,), wire), door, terms, lambda: now_of(wire), LONGEST_S, publish)
     before = life_of(machine.node, recorded.get(machine.node), holds.get(machine.node))
     try:

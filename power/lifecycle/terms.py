@@ -3,6 +3,7 @@
 import random
 from dataclasses import dataclass
 
+from offpeak.agent_settings import AgentSettings
 from offpeak.machines.inventory import Hardware
 from power.lifecycle.learned_times import NOTHING_LEARNED, LearnedTimes
 
@@ -43,3 +44,8 @@ class Terms:
     def spread(self, pause_s: float) -> float:
         """Return the pause, up to a quarter shorter or longer."""
         return pause_s * (0.75 + 0.5 * self.chance.random())
+
+
+def conduct_of(settings: AgentSettings) -> Conduct:
+    """Return how persistent the settings want the agent to be."""
+    return Conduct(tries=settings.tries, hands_off_s=settings.hands_off_s, cut_power=settings.cut_power)

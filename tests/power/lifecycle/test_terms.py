@@ -1,0 +1,15 @@
+"""How persistent the agent is, is what the settings say."""
+
+from dataclasses import replace
+
+from offpeak.agent_settings import AgentSettings
+from power.lifecycle.terms import Conduct, conduct_of
+
+
+def test_the_settings_are_what_is_usual() -> None:
+    assert conduct_of(AgentSettings()) == Conduct()
+
+
+def test_what_is_set_is_what_counts() -> None:
+    conduct = conduct_of(replace(AgentSettings(), tries=7, hands_off_s=60, cut_power=True))
+    assert (conduct.tries, conduct.hands_off_s, conduct.cut_power) == (7, 60.0, True)
