@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from benchmarks.bars import Measured
 from benchmarks.soak.faults import DEAD
-from benchmarks.soak.footprint import Footprint, rise_mib, slope_mib_per_h
+from benchmarks.soak.footprint import rise_mib, slope_mib_per_h
 from benchmarks.soak.run import Soaked
 
 NO_BAR = float("inf")
@@ -49,11 +49,11 @@ def _sessions(soaked: Soaked) -> Iterator[Measured]:
 
 
 def _held(soaked: Soaked) -> Iterator[Measured]:
-    before, after, all_ = soaked.before, soaked.after, soaked.seen.footprints
-    for what, held in (("files", _files), ("threads", _threads), ("tasks", _tasks)):
-        during = [held(each) for each in all_]
-        data = f"{held(before)} before, {min(during)} to {max(during)} between sweeps, {held(after)} after"
-        yield Measured(f"more {what} after than before", held(after) - held(before), "", 0, False, data)
+    for what in ("files", "threads", "tasks"):
+        before, after = getattr(soaked.before, what), getattr(soaked.after, what)
+        during = [getattr(each, what) for each in soaked.seen.footprints]
+        data = f"{before} before, {min(during)} to {max(during)} between sweeps, {after} after"
+        yield Measured(f"more {what} after than before", after - before, "", 0, False, data)
         yield Measured(f"{what} that came or went between sweeps", max(during) - min(during), "", 0, False, "")
 
 
@@ -66,15 +66,3 @@ def _memory(soaked: Soaked) -> Iterator[Measured]:
 
 def _counted(soaked: Soaked) -> str:
     return ", ".join(f"{count} {fault}" for fault, count in soaked.seen.faults.most_common())
-
-
-def _files(held: Footprint) -> int:
-    return held.files
-
-
-def _threads(held: Footprint) -> int:
-    return held.threads
-
-
-def _tasks(held: Footprint) -> int:
-    return held.tasks
