@@ -1,5 +1,6 @@
 """Orders to nodes: the one function of the program that lets a driver send, and hands that to the door."""
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -36,7 +37,10 @@ def nobody_holds(_node: str) -> Hold | None:
 
 @dataclass(frozen=True)
 class Site:
-    """What the rules ask of the world: machines, the latest sightings, holds, the scheduler; `clock` is Unix time."""
+    """What the rules ask of the world: machines, the latest sightings, holds, the scheduler.
+
+    `clock` is Unix time; limits count by `steady`, seconds that only ever grow.
+    """
 
     inventory: Inventory
     ways: Ways
@@ -44,6 +48,7 @@ class Site:
     clock: Callable[[], float]
     hold_of: Callable[[str], Hold | None] = nobody_holds
     in_use: InUse = field(default=node_in_use)
+    steady: Callable[[], float] = time.monotonic
 
 
 class NodeOrders:
@@ -67,7 +72,7 @@ def node_orders(settings: AgentSettings, site: Site, journal: Journal) -> NodeOr
 
     What the journal knows of the last day counts for the limits; whatever error the journal raises.
     """
-    history = History.of(journal, site.clock())
+    history = History.of(journal, site.clock(), site.steady)
     door = Door(
         Mode(settings.mode),
         journal=journal,

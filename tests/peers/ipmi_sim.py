@@ -1,12 +1,13 @@
 """BMCs that answer: one ipmi_sim each, at addresses of their own, with power, watts and orders as files."""
 
 import random
+import re
 import signal
 import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
 
@@ -123,10 +124,24 @@ def bmc(folder: Path, host: str, number: int, commands: Path, *, guid: str | Non
     words = {"name": folder.name, "host": host, "port": PORT, "commands": commands, "folder": folder}
     (folder / "lan.conf").write_text(CONF.format(**words, guid=f"guid {sent}" if sent else "", quoted=QUOTED))
     (folder / "emulation").write_text(EMULATION)
-    command = ("ipmi_sim", "-n", "-c", folder / "lan.conf", "-f", folder / "emulation", "-s", folder / "state")
-    with running(*command, log=folder / "out", ready=lambda: True) as process:
+    with _process(folder) as process:
         simulated = SimulatedBmc(host, PORT, str(known), folder, process)
         simulated.reset()
+        try:
+            yield simulated
+        finally:
+            simulated.thaw()
+
+
+@contextmanager
+def restarted(dead: SimulatedBmc, *, guid: UUID | None = None) -> Iterator[SimulatedBmc]:
+    """Run a BMC again that was killed, with its files as they are; with another GUID it is another board there."""
+    conf = dead.folder / "lan.conf"
+    told = re.sub("guid .*", f"guid {(guid or UUID(dead.guid)).bytes_le.hex()}", conf.read_text())
+    conf.write_text(told)
+    with _process(dead.folder) as process:
+        simulated = replace(dead, process=process)
+        simulated.settle()
         try:
             yield simulated
         finally:
@@ -142,6 +157,13 @@ def bmcs(folder: Path, count: int, commands: Path) -> Iterator[list[SimulatedBmc
             for number in range(1, count + 1)
         ]
         yield made
+
+
+@contextmanager
+def _process(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    command = ("ipmi_sim", "-n", "-c", folder / "lan.conf", "-f", folder / "emulation", "-s", folder / "state")
+    with running(*command, log=folder / "out", ready=lambda: True) as process:
+        yield process
 
 
 def wait_for(simulated: SimulatedBmc) -> None:

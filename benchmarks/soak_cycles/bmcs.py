@@ -1,0 +1,57 @@
+"""The ipmi_sim of a soak, which can be frozen, killed, and started again as themselves or as others."""
+
+import shutil
+import sys
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+STRANGER = uuid.UUID("6b9f3c52-0c7e-4e0b-9d55-7b8f2f4a9d10")
+NEEDED = ("ipmi_sim", "gcc", "setpriv")
+
+
+def lacking_programs() -> list[str]:
+    """Return what has to be installed first."""
+    return [program for program in NEEDED if not shutil.which(program)]
+
+
+class Bmcs:
+    """All BMCs by their numbers. What was started again ends with the rest."""
+
+    def __init__(self, peer: Any, made: Sequence[Any]) -> None:
+        self._peer = peer
+        self.made = list(made)
+        self._again: dict[int, ExitStack] = {}
+
+    def restart(self, number: int, *, guid: uuid.UUID | None = None) -> Any:
+        """Return the BMC after a restart, with the GUID of another board if one is given."""
+        self.made[number].thaw()
+        self.made[number].kill()
+        if number in self._again:
+            self._again.pop(number).close()
+        stack = self._again[number] = ExitStack()
+        self.made[number] = stack.enter_context(self._peer.restarted(self.made[number], guid=guid))
+        return self.made[number]
+
+    def close(self) -> None:
+        """End those that were started again."""
+        for stack in self._again.values():
+            stack.close()
+
+
+@contextmanager
+def running_bmcs(folder: Path, count: int) -> Iterator[Bmcs]:
+    """Run so many."""
+    peers = Path(__file__).resolve().parents[2] / "tests" / "peers"
+    if str(peers) not in sys.path:
+        sys.path.append(str(peers))
+    peer = import_module("ipmi_sim")
+    with peer.bmcs(folder, count, peer.compiled_commands(folder)) as made:
+        bmcs = Bmcs(peer, made)
+        try:
+            yield bmcs
+        finally:
+            bmcs.close()

@@ -1,0 +1,90 @@
+"""A node behind an ipmi_sim: it follows the orders that its BMC has logged, in its own time, and has jobs."""
+
+import random
+from typing import Any
+
+from power.lifecycle.life import Word
+
+DOWN_S, UP_S = (20.0, 200.0), (60.0, 500.0)
+FOLLOWS_NOTHING = 1_000_000
+"""The BMC changes no power by itself: the node does, when it has shut down."""
+
+
+class CycledNode:
+    """Its truth. `fault` is what is wrong with it or its BMC, "" for nothing; `cycles` are those completed."""
+
+    def __init__(self, name: str, bmc: Any, chance: random.Random) -> None:
+        self.name, self.bmc, self._chance = name, bmc, chance
+        self.on = self.up = True
+        self.job = self.pending = False
+        self.until_s = 0.0
+        self.fault = ""
+        self.cycles = 0
+        self._going, self._due_s, self._slept, self._read = "", 0.0, False, 0
+        bmc.write("drops", FOLLOWS_NOTHING)
+
+    @property
+    def reachable(self) -> bool:
+        """Whether its own BMC can hear an order."""
+        return self.fault not in ("frozen", "dead", "exchanged")
+
+    @property
+    def stays_on(self) -> bool:
+        """Whether it runs and nothing that it was told will end that."""
+        return self.up and self._going != "down"
+
+    @property
+    def word(self) -> Word:
+        """What the scheduler knows of it."""
+        if self.job:
+            return Word.BUSY
+        return Word.UP if self.up else Word.DOWN
+
+    def new_orders(self) -> list[str]:
+        """Return the orders that its BMC has logged since they were last asked for."""
+        lines: list[str] = self.bmc.lines("orders")[self._read :]
+        self._read += len(lines)
+        return lines
+
+    def follow(self, order: str, now_s: float) -> None:
+        """Begin to do as it was told."""
+        if self.fault == "drops orders":
+            return
+        if order == "on" and not self.on and self._going != "down":
+            self._power(on=True)
+            self._going, self._due_s = "up", now_s + self._chance.uniform(*UP_S)
+        elif order != "on" and self.on and self.fault != "stays on":
+            self._going, self._due_s = "down", now_s + self._chance.uniform(*DOWN_S)
+
+    def advance(self, now_s: float) -> None:
+        """Do what is due by now; jobs begin and end."""
+        if self._going and now_s >= self._due_s and not (self._going == "up" and self.fault == "hangs in its boot"):
+            self._arrive()
+        if self.job and now_s >= self.until_s:
+            self.job = False
+            self.until_s = now_s + self._chance.uniform(0, 600)
+
+    def begin_job(self, now_s: float) -> None:
+        """Begin a job, where one can begin."""
+        if self.stays_on and not self.job:
+            self.job, self.pending = True, False
+            self.until_s = now_s + self._chance.uniform(100, 3000)
+
+    def switched_by_hand(self) -> None:
+        """Go off or on at once, as somebody pushes its button."""
+        self._power(on=not self.on)
+        self.up, self._going, self._slept = self.on, "", False
+
+    def _arrive(self) -> None:
+        if self._going == "down":
+            self._power(on=False)
+            self.up, self._slept = False, True
+        else:
+            self.up = True
+            self.cycles += self._slept
+            self._slept = False
+        self._going = ""
+
+    def _power(self, *, on: bool) -> None:
+        self.on = on
+        self.bmc.write("power", "on" if on else "off")
