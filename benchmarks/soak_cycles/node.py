@@ -5,7 +5,7 @@ from typing import Any
 
 from power.lifecycle.life import Word
 
-DOWN_S, UP_S = (20.0, 200.0), (60.0, 500.0)
+DOWN_S, UP_S, JOB_S, IDLE_S = (20.0, 200.0), (60.0, 500.0), (60.0, 900.0), (0.0, 300.0)
 FOLLOWS_NOTHING = 1_000_000
 """The BMC changes no power by itself: the node does, when it has shut down."""
 
@@ -62,13 +62,13 @@ class CycledNode:
             self._arrive()
         if self.job and now_s >= self.until_s:
             self.job = False
-            self.until_s = now_s + self._chance.uniform(0, 600)
+            self.until_s = now_s + self._chance.uniform(*IDLE_S)
 
     def begin_job(self, now_s: float) -> None:
         """Begin a job, where one can begin."""
         if self.stays_on and not self.job:
             self.job, self.pending = True, False
-            self.until_s = now_s + self._chance.uniform(100, 3000)
+            self.until_s = now_s + self._chance.uniform(*JOB_S)
 
     def switched_by_hand(self) -> None:
         """Go off or on at once, as somebody pushes its button."""

@@ -16,8 +16,10 @@ FAULTS = ("frozen", "dead", "exchanged", "drops orders", "stays on", "hangs in i
 LONGEST_SWEEPS = 8
 SEASON_SWEEPS = 40
 """So many sweeps with faults, then as many without new ones, and so on."""
-JOBS, LATE_JOBS, LATE_FREEZES = 0.08, 0.05, 0.005
-"""So often a job comes for a node in a sweep; begins when the scheduler is asked; and so often a BMC freezes then."""
+JOBS_UP, JOBS_ASLEEP, LATE_JOBS, LATE_FREEZES = 0.05, 0.5, 0.05, 0.005
+"""So often a job comes for a node in a sweep, if it is up or asleep; begins when the scheduler is asked; and so often a BMC freezes then."""
+BEGINS, FALLS_ILL = 0.5, 0.5
+"""So often in a sweep a job that waits begins, where one can, and one more BMC falls ill in the season."""
 
 
 @dataclass
@@ -50,16 +52,16 @@ class CyclesRoom:
         self.sweep += 1
         for node in self.nodes.values():
             node.advance(self._clock.monotonic_s)
-            node.pending = node.pending or self._chance.random() < JOBS
-            if node.pending and self._chance.random() < 0.5:
+            node.pending = node.pending or self._chance.random() < (JOBS_UP if node.up else JOBS_ASLEEP)
+            if node.pending and self._chance.random() < BEGINS:
                 node.begin_job(self._clock.monotonic_s)
         self._mend(self.sweep)
-        if self.sweep // SEASON_SWEEPS % 2 == 0 and self._chance.random() < 0.5:
+        if self.sweep // SEASON_SWEEPS % 2 == 0 and self._chance.random() < FALLS_ILL:
             self._fall_ill(self._chance.choice(self._plan.nodes), self._chance.choice(FAULTS))
 
     def end_of_faults(self) -> None:
         """Make all well; no job runs any more, and none comes."""
-        self._mend(self.sweep + LONGEST_SWEEPS)
+        self._mend(self.sweep + LONGEST_SWEEPS + 1)
         for node in self.nodes.values():
             node.job = node.pending = False
 
