@@ -17,6 +17,7 @@ HINTS = {
     "full": "make room: `df {folder}`; `offpeak ledger prune` deletes old readings",
     "readonly": "let the user that offpeak runs as write to it and to its folder: `ls -l {folder}`",
     "unable to open": "is the folder there, and may the user that offpeak runs as write to it? `ls -ld {folder}`",
+    "No such file": "`mkdir -p {folder}` makes the folder; url below [ledger] names another place",
     "malformed": "its disk or file is damaged: bring back a copy of `offpeak ledger backup`",
 }
 DATABASE_HINT = "is the database up, and may this user log in? psql '{place}'"
@@ -80,7 +81,9 @@ class Store:
         self._file_is = found
 
     def _trouble(self, problem: Exception) -> CannotWrite:
-        said = str(problem.orig) if isinstance(problem, DBAPIError) else str(problem)
+        said = (
+            str(problem.orig) if isinstance(problem, DBAPIError) else getattr(problem, "strerror", None) or str(problem)
+        )
         first = next(iter(said.strip().splitlines()), type(problem).__name__)
         place = place_text(self.url)
         hint = next((hint for word, hint in HINTS.items() if self._file and word in first), "")

@@ -257,10 +257,14 @@ def test_bad_input_is_one_line(site: Path, offpeak: Offpeak, arguments: tuple[st
 
 def test_standby_is_tested_on_named_nodes_with_such_a_rung_only(site: Path, offpeak: Offpeak) -> None:
     config = site.with_name("offpeak.toml")
-    config.write_text(f'[agent]\nstate_folder = "{site.parent}"\n')
+    ledger = f"sqlite:///{site.parent}/none/ledger.sqlite"
+    config.write_text(f'[agent]\nstate_folder = "{site.parent}"\n[ledger]\nurl = "{ledger}"\n')
     command = ("enroll", "n1", "--standby-test", "--inventory", site, "--config", config)
     with only_one(site.parent):
         assert "another offpeak switches nodes: process " in offpeak(*command).stderr
+    without = offpeak(*command).stderr
+    assert "none/ledger.sqlite: No such file or directory\n  hint: `mkdir -p " in without
+    (site.parent / "none").mkdir()
     done = offpeak(*command)
     assert done.returncode == 1
     assert "n1: its hardware has no standby\n  hint: docs/how-to/standby.md" in done.stdout
