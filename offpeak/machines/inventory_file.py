@@ -26,6 +26,9 @@ def read_inventory(path: Path) -> Inventory:
 
     Paths of passwords and keys are those of `secret_path`; the files themselves are not read here.
     """
+    if not path.exists():
+        hint = "docs/reference/inventory.md shows how one is written; `offpeak virtual` makes one to try things on"
+        raise BadInventory(f"{path}: there is no inventory", hint=hint)
     shape = checked(_parsed(path), InventoryShape, file=str(path), error=BadInventory)
     return _Reader(path, shape).inventory()
 

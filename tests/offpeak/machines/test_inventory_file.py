@@ -129,5 +129,6 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, line: str, instead: s
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadInventory, match="no such file"):
+    with pytest.raises(BadInventory, match="there is no inventory") as caught:
         read_inventory(tmp_path / "inventory.toml")
+    assert "offpeak virtual" in caught.value.hint
