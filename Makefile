@@ -3,7 +3,7 @@
 # make check     style, types, layers, content of the wheel
 # make test      the tests
 # make bench     the benchmarks
-# make soak      an hour of reading BMCs and PDUs with random faults, in some minutes
+# make soak      an hour of reading BMCs and PDUs, and 10,000 cycles of sleep and wake, with random faults, in some minutes
 # make reference the generated pages of docs/reference and the pictures of the README
 # make clean     removes .venv and everything that was made
 
@@ -55,6 +55,7 @@ bench: dev
 
 soak: dev
 	@$(BIN)/python -m benchmarks.soak
+	@$(BIN)/python -m benchmarks.soak_cycles
 
 reference: dev
 	@$(BIN)/python -m ui.reference

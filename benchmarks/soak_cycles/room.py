@@ -16,10 +16,10 @@ FAULTS = ("frozen", "dead", "exchanged", "drops orders", "stays on", "hangs in i
 LONGEST_SWEEPS = 8
 SEASON_SWEEPS = 40
 """So many sweeps with faults, then as many without new ones, and so on."""
-JOBS_UP, JOBS_ASLEEP, LATE_JOBS, LATE_FREEZES = 0.05, 0.5, 0.05, 0.005
-"""So often a job comes for a node in a sweep, if it is up or asleep; begins when the scheduler is asked; and so often a BMC freezes then."""
-BEGINS, FALLS_ILL = 0.5, 0.5
-"""So often in a sweep a job that waits begins, where one can, and one more BMC falls ill in the season."""
+JOBS_UP, JOBS_ASLEEP, BEGINS = 0.05, 0.5, 0.5
+"""So often in a sweep a job comes for a node that is up, for one asleep; and one that waits begins, if it can."""
+LATE_JOBS, LATE_FREEZES, FALLS_ILL = 0.05, 0.005, 0.5
+"""So often a job begins, or the BMC freezes, when the scheduler is asked; so often in a sweep one more falls ill."""
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """A virtual room whose nodes are switched through the door, all rules on; its BMCs' own logs are the witness."""
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -36,7 +37,7 @@ Answer = TypeVar("Answer")
 class GuardedRoom:
     """A room, and what the rules are told of it; `jobs` are the nodes that have one, by what the scheduler says.
 
-    `in_use` asks a scheduler that runs.
+    `in_use` asks a scheduler that runs. `passed_s` is how much longer ago than really everything was for the limits.
     """
 
     served: ServedRoom
@@ -49,6 +50,7 @@ class GuardedRoom:
     jobs: dict[str, str] = field(default_factory=dict)
     in_use: InUse | None = None
     late_s: float = 0.0
+    passed_s: float = 0.0
 
     def __post_init__(self) -> None:
         self.ways = Ways({each.node: each for each in self.inventory.machines}, self.wire)
@@ -66,6 +68,7 @@ class GuardedRoom:
             self.clock,
             self.holds.get,
             self.in_use or (lambda node: self.jobs.get(node, "")),
+            lambda: time.monotonic() + self.passed_s,
         )
         return node_orders(settings, site, journal or self.journal)
 

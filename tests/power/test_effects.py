@@ -65,6 +65,18 @@ def test_the_same_effect_twice_reaches_the_device_once(room: GuardedRoom) -> Non
     assert room.told() == {"n1": [SOFT_OFF]}
 
 
+def test_limits_count_by_the_clock_that_is_handed_in(room: GuardedRoom) -> None:
+    room.look()
+    orders = room.orders()
+    assert isinstance(room.run(orders.order(ON)), Refusal)
+    assert isinstance(room.run(orders.order(OFF)), Outcome)
+    room.do(lambda each: each.nodes["n1"].on())
+    room.look()
+    assert refused(room.run(orders.order(OFF)))[0] == "just_ordered"
+    room.passed_s = 31.0
+    assert isinstance(room.run(orders.order(OFF)), Outcome)
+
+
 def test_shadow_refuses_with_the_setting_that_allows_it(room: GuardedRoom) -> None:
     refusal = room.order(replace(OFF, by="admin ada"), AgentSettings(nodes="n[1-6]", min_on=0))
     assert isinstance(refusal, Refusal)
