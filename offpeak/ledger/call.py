@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 from sqlalchemy import Connection
 
-from offpeak.errors import CannotWrite
+from offpeak.errors import CannotWrite, OffpeakError
 from offpeak.ledger.store import Store
 
 Answer = TypeVar("Answer")
@@ -40,6 +40,12 @@ class Call(Generic[Answer]):
             self._error = problem
         self._go_to("done")
         return self._error
+
+    def refuse(self, problem: OffpeakError) -> None:
+        """Tell who waits that it was not done, without another attempt."""
+        # One of his own: an exception gathers the trace of everybody who raises it.
+        self._error = type(problem)(str(problem), hint=problem.hint)
+        self._go_to("done")
 
     def wait(self, bound_s: float) -> Answer:
         """Return the answer, or raise what went wrong; CannotWrite where neither is there in time.

@@ -39,6 +39,7 @@ class Writer:
         self._failing_since_unix_s = 0.0
         self._attempts = 0
         self._next_at_s = 0.0
+        self._vain_until_s = 0.0
         self._ending = False
         self._unfit = 0
         self._busy_since_s: float | None = None
@@ -54,7 +55,10 @@ class Writer:
             self._changed.notify_all()
 
     def call(self, work: Callable[[Connection], Answer], *, bound_s: float) -> Answer:
-        """Return what `work` returns, once it is written for good; CannotWrite or BadLedger otherwise."""
+        """Return what `work` returns, once it is written for good; CannotWrite or BadLedger otherwise.
+
+        For as long after a vain attempt as that has taken, nothing is tried.
+        """
         call = Call(work)
         with self._changed:
             if self._ending:
@@ -104,8 +108,11 @@ class Writer:
                 call = self._calls.popleft() if self._calls else None
                 taken = None if call or not self._is_time() else self._backlog.take(AT_ONCE)
                 last = self._ending and not call and (not taken or self._failure is not None)
-                self._busy_since_s = time.monotonic() if call or taken else None
-            if call:
+                vain = self._failure if time.monotonic() < self._vain_until_s else None
+                self._busy_since_s = time.monotonic() if (call and not vain) or taken else None
+            if call and vain:
+                call.refuse(vain)
+            elif call:
                 self._note(call.run(self._store))
             elif taken:
                 self._write(*taken)
@@ -148,14 +155,18 @@ class Writer:
 
     def _note(self, problem: Exception | None) -> None:
         with self._changed:
+            now_s = time.monotonic()
+            busy_s = 0.0 if self._busy_since_s is None else now_s - self._busy_since_s
             self._busy_since_s = None
             if problem is None:
                 self._failure, self._attempts = None, 0
-                self._next_at_s = min(self._next_at_s, time.monotonic())
+                self._next_at_s = min(self._next_at_s, now_s)
             elif isinstance(problem, CannotWrite | BadLedger):
                 if self._failure is None:
                     self._failing_since_unix_s = self._clock()
                 self._failure = problem
-                self._next_at_s = time.monotonic() + RETRY_S[min(self._attempts, len(RETRY_S) - 1)]
+                # An agent asks for many nodes one by one: it must not stand still for as many vain attempts.
+                self._vain_until_s = now_s + busy_s
+                self._next_at_s = now_s + RETRY_S[min(self._attempts, len(RETRY_S) - 1)]
                 self._attempts += 1
             self._changed.notify_all()

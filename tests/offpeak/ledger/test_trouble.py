@@ -72,6 +72,20 @@ def test_a_locked_file_keeps_rows_waiting_and_refuses_intents(small: Ledger) -> 
     assert count(small.settings.url, tables.intents) == 0
 
 
+def test_many_intents_in_a_row_wait_for_one_vain_attempt(opened: Open, tmp_path: Path) -> None:
+    ledger = opened(f"sqlite:///{tmp_path / 'ledger.sqlite'}", patience_s=0.4)
+    ledger.ready()
+    with closing(sqlite3.connect(file_of(ledger), isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        began = time.perf_counter()
+        for _ in range(10):
+            with pytest.raises(CannotWrite, match="database is locked"):
+                ledger.write_intent(SLEEP, 1.0)
+        assert time.perf_counter() - began < 1.2
+    time.sleep(0.5)
+    assert ledger.write_intent(SLEEP, 2.0)
+
+
 def test_a_full_disk_keeps_the_newest_readings_and_every_decision(
     tmp_path: Path, opened: Open, room: dict[str, int]
 ) -> None:
@@ -160,6 +174,7 @@ def test_an_intent_that_cannot_be_written_in_time_is_not_written_later(small: Le
             small.write_intent(SLEEP, 1.0)
         assert time.perf_counter() - began < 1.0
         other.execute("ROLLBACK")
+    time.sleep(0.2)
     assert small.unfinished() == ()
 
 
