@@ -18,7 +18,9 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / "a.log"
 
 
-@pytest.mark.parametrize("content", [TEXT, gzip.compress(TEXT), b"\xef\xbb\xbf" + TEXT, gzip.compress(TEXT) * 2])
+@pytest.mark.parametrize(
+    "content", [TEXT, gzip.compress(TEXT, mtime=0), b"\xef\xbb\xbf" + TEXT, gzip.compress(TEXT, mtime=0) * 2]
+)
 def test_text_is_read_plain_or_gzipped_and_without_a_mark(log: Path, content: bytes) -> None:
     log.write_bytes(content)
     assert read_bytes(log, BadTrace) in (TEXT, TEXT * 2)
@@ -32,13 +34,13 @@ def test_an_empty_file_is_empty_text(log: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (gzip.compress(TEXT)[:-3], "the gzip file ends too early"),
-        (gzip.compress(TEXT)[:5], "the gzip file ends too early"),
-        (gzip.compress(TEXT)[:-8] + b"\0" * 8, "the gzip file is damaged"),
-        (gzip.compress(TEXT)[:12] + b"\xff" * 50, "the gzip file is damaged"),
+        (gzip.compress(TEXT, mtime=0)[:-3], "the gzip file ends too early"),
+        (gzip.compress(TEXT, mtime=0)[:5], "the gzip file ends too early"),
+        (gzip.compress(TEXT, mtime=0)[:-8] + b"\0" * 8, "the gzip file is damaged"),
+        (gzip.compress(TEXT, mtime=0)[:12] + b"\xff" * 50, "the gzip file is damaged"),
         (b"\x1f\x8b\xff\xff" + b"x" * 20, "the gzip file is damaged"),
         (TEXT + b"\0", "is a binary file"),
-        (gzip.compress(b"\x7fELF\0\0"), "is a binary file"),
+        (gzip.compress(b"\x7fELF\0\0", mtime=0), "is a binary file"),
     ],
 )
 def test_what_is_no_text_is_refused_with_the_file_and_a_hint(log: Path, content: bytes, message: str) -> None:
@@ -67,14 +69,14 @@ def test_a_file_without_permission_is_refused(log: Path) -> None:
         read_bytes(log, BadTrace)
 
 
-@pytest.mark.parametrize("content", [TEXT, gzip.compress(TEXT)])
+@pytest.mark.parametrize("content", [TEXT, gzip.compress(TEXT, mtime=0)])
 def test_standard_input_may_be_gzipped_too(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
     assert read_stdin(BadTrace) == TEXT
 
 
 def test_a_truncated_pipe_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(TEXT)[:-1])))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(TEXT, mtime=0)[:-1])))
     with pytest.raises(BadTrace, match="standard input: the gzip file ends too early"):
         read_stdin(BadTrace)
 
