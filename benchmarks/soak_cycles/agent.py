@@ -1,6 +1,7 @@
 """The agent that is soaked: driver, life cycle, the door with all rules, and the ledger, all as they are."""
 
 import random
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from benchmarks.soak_cycles.clock import RoomClock
 from benchmarks.soak_cycles.mortal import MortalJournal
 from benchmarks.soak_cycles.plan import CyclesPlan
 from offpeak.door.effect import US, Effect, Outcome, Refusal
+from offpeak.errors import CannotWrite
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger_settings import LedgerSettings
 from offpeak.machines.inventory import Inventory, Machine
@@ -28,6 +30,7 @@ from power.lifecycle.terms import Terms
 from power.reconcile_journal import reconcile
 from power.ways import Ways
 
+READY_S = 30.0
 PATIENCE_S = 0.2
 """Of the ledger: it is locked on purpose, and a sweep should not wait long."""
 
@@ -58,6 +61,7 @@ class Agent:
     async def start(self) -> None:
         """Look what became of orders that a run before has left, and take up the lives where the ledger has them."""
         around, clock = self._around, self._around.clock
+        self._wait_for_ledger()
         self.reconciled = len(await reconcile(self.ledger, self._look_at, clock.unix_s))
         latest = self.ledger.latest()
         self.lives = Lives({node: life_of(node, latest.get(node), None) for node in around.plan.nodes})
@@ -92,6 +96,18 @@ class Agent:
         await self._ways.close()
         await self.wire.close()
         return self.ledger.close()
+
+    def _wait_for_ledger(self) -> None:
+        """Return when it can be used: on a busy machine making its tables takes longer than it has patience."""
+        until_s = time.monotonic() + READY_S
+        while True:
+            try:
+                self.ledger.ready()
+                return
+            except CannotWrite:
+                if time.monotonic() > until_s:
+                    raise
+                time.sleep(PATIENCE_S)
 
     def _publish(self, lives: Lives) -> None:
         self.lives = lives

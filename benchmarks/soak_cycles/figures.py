@@ -50,7 +50,9 @@ def _held(found: Found) -> Iterator[Measured]:
     rss_mib = found.rss_mib
     if len(rss_mib) < 10:
         return
-    data = f"{rss_mib[0]:.1f} MiB after a day, {max(rss_mib):.1f} MiB at most, {rss_mib[-1]:.1f} MiB at last"
+    data = (
+        f"{rss_mib[0]:.1f} MiB after restart and a day, {max(rss_mib):.1f} MiB at most, {rss_mib[-1]:.1f} MiB at last"
+    )
     yield Measured("memory, last tenth above second tenth", rise_mib(rss_mib), "MiB", RISE_MIB, False, data)
 
 

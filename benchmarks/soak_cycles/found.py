@@ -14,7 +14,7 @@ from offpeak.door.effect import Effect, Outcome, Refusal
 
 @dataclass
 class Found:
-    """Counts and samples. `rss_mib` are of the sweeps after the first day: limits remember a day."""
+    """Counts and samples. `rss_mib` are of the sweeps since the restart, after the first day: limits remember a day."""
 
     plan: CyclesPlan
     room: CyclesRoom

@@ -29,7 +29,7 @@ from power.interlocks.counts import DAY_S
 from power.lifecycle.events import Released
 from power.lifecycle.life import Word, is_goal
 
-EVENTS = {"locked": (0.15, 0.45, 0.75), "set back": (0.25, 0.6), "crash": (0.5,)}
+EVENTS = {"locked": (0.15, 0.45, 0.75), "set back": (0.2, 0.6), "crash": (0.3,)}
 """At which shares of the cycles the ledger is locked, the clock is set back, the program is killed."""
 HOUR_S = 3600.0
 CONVERGES_SWEEPS = 120
@@ -169,6 +169,8 @@ class _Run:
         self._logs.after_sweep(self._agent.seen, self._clock.monotonic_s, locked=False)
         await self.end()
         await self.start()
+        # A program that starts anew has its memory anew, this process has not.
+        self.found.rss_mib.clear()
 
     def _event(self) -> str:
         if not self._due or self.room.cycles < self._due[0][0] * self._plan.cycles:
