@@ -61,7 +61,7 @@ class Agent:
     async def start(self) -> None:
         """Look what became of orders that a run before has left, and take up the lives where the ledger has them."""
         around, clock = self._around, self._around.clock
-        self._wait_for_ledger()
+        self.wait_for_ledger()
         self.reconciled = len(await reconcile(self.ledger, self._look_at, clock.unix_s))
         latest = self.ledger.latest()
         self.lives = Lives({node: life_of(node, latest.get(node), None) for node in around.plan.nodes})
@@ -97,8 +97,8 @@ class Agent:
         await self.wire.close()
         return self.ledger.close()
 
-    def _wait_for_ledger(self) -> None:
-        """Return when it can be used: on a busy machine making its tables takes longer than it has patience."""
+    def wait_for_ledger(self) -> None:
+        """Return when it can be used again: it tries nothing for a while after a vain attempt."""
         until_s = time.monotonic() + READY_S
         while True:
             try:

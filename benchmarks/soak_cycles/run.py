@@ -105,6 +105,8 @@ class _Run:
                 if group.split(Killed)[1] is not None:
                     raise
                 await self._after_crash()
+        if event == "locked":
+            self._agent.wait_for_ledger()
         self._operator()
         if self._clock.monotonic_s > DAY_S:
             self.found.rss_mib.append(footprint().rss_mib)
