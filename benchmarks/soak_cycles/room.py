@@ -130,8 +130,17 @@ class CyclesRoom:
         for name in [name for name, ill in self._ill.items() if ill.last_sweep < sweep]:
             node, fault = self.nodes[name], self._ill.pop(name).fault
             if fault == "frozen":
-                node.bmc.thaw()
-                node.bmc.settle()
+                self._thaw(name)
             elif fault in ("dead", "exchanged"):
                 node.bmc = self._bmcs.restart(self._plan.nodes.index(name))
             node.fault = ""
+
+    def _thaw(self, name: str) -> None:
+        """Let a BMC go on; one that has ended by itself, as ipmi_sim rarely does then, is started again."""
+        node = self.nodes[name]
+        node.bmc.thaw()
+        try:
+            node.bmc.settle()
+        except RuntimeError:
+            self.faults["ended by itself"] += 1
+            node.bmc = self._bmcs.restart(self._plan.nodes.index(name))
