@@ -13,9 +13,10 @@ from offpeak.machines.inventory_file import read_inventory
 from offpeak.units import parse_duration_s
 from power.drivers.said_once import Said, worth_saying
 from power.drivers.wire import Wire
+from power.meters.counter import Counted
 from power.meters.integrate import Energy
 from power.meters.port import Meter
-from power.meters.site_energy import OUTSIDE_IN, Part, between, with_taken
+from power.meters.site_energy import OUTSIDE_IN, Part, between, contradictions, with_counted, with_taken
 from power.meters.taken import Taken, take
 from ui.power_answer import only_of, site_meters
 from ui.power_text import power_text, print_between
@@ -35,6 +36,8 @@ def print_watch(settings: HardwareSettings, nodes: str | None, *, every: str, ti
     except KeyboardInterrupt:
         typer.echo("")
     print_between(between(watch.sums))
+    for (meter, _, part, _), said in contradictions(watch.sums, watch.counts).items():
+        typer.echo(f"- {meter} {part}: {said}")
 
 
 class _Watch:
@@ -46,6 +49,7 @@ class _Watch:
         self._meters = site_meters(read_inventory(settings.inventory), nodes, self._wire)
         self._said: dict[tuple[str, str], Said | None] = {}
         self.sums: dict[Part, Energy] = {}
+        self.counts: dict[Part, Counted] = {}
 
     async def run(self, times: int | None) -> None:
         """Read round after round; a round that takes longer than the time between two delays the next."""
@@ -64,6 +68,7 @@ class _Watch:
     async def _round(self, meters: Sequence[Meter]) -> None:
         taken = only_of(await take(meters, timeout_s=max(self._every_s, self._wire.timeout_s)), self._nodes)
         self.sums = with_taken(self.sums, taken, longest_hold_s=HELD * self._every_s)
+        self.counts = with_counted(self.counts, taken)
         typer.echo(round_line(taken, self.sums, datetime.now().astimezone()))
         for line in self._new_troubles(taken):
             typer.echo(f"  - {line}")

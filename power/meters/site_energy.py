@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from power.meters.counter import Counted, contradiction, counted
 from power.meters.integrate import Energy, integrated
 from power.meters.reconcile import Between, Place, place, reconcile
 from power.meters.taken import Taken
@@ -20,6 +21,29 @@ def with_taken(so_far: Mapping[Part, Energy], taken: Iterable[Taken], *, longest
         part = (reading.meter, reading.way, reading.part, reading.node)
         sums[part] = integrated(sums.get(part, Energy()), reading, longest_hold_s=longest_hold_s)
     return sums
+
+
+COARSEST_STEP_J = 3.6e6
+"""Some PDUs count whole kilowatt-hours: what may be their rounding is no contradiction."""
+
+
+def with_counted(so_far: Mapping[Part, Counted], taken: Iterable[Taken]) -> dict[Part, Counted]:
+    """Return what the meters' own counters have counted after one more round of readings."""
+    counts = dict(so_far)
+    for reading in (reading for each in taken for reading in each.readings):
+        part = (reading.meter, reading.way, reading.part, reading.node)
+        counts[part] = counted(counts.get(part, Counted()), reading.energy_j)
+    return counts
+
+
+def contradictions(sums: Mapping[Part, Energy], counts: Mapping[Part, Counted]) -> dict[Part, str]:
+    """Return how counters contradict the watts of the same time, for the parts where one does."""
+    found = {
+        part: contradiction(count, sums[part], step_j=COARSEST_STEP_J)
+        for part, count in counts.items()
+        if count.last_j is not None
+    }
+    return {part: said for part, said in found.items() if said}
 
 
 def nodes_of(sums: Mapping[Part, Energy]) -> tuple[str, ...]:
