@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from memory_book import MemoryBook
 from served_room import ServedRoom, planned, served_room
 
 from offpeak.agent_settings import AgentSettings
@@ -21,7 +22,6 @@ from power.drivers.port import Order
 from power.drivers.wire import Wire
 from power.lifecycle.errand import Errand, run_errand
 from power.lifecycle.life import NodeLife
-from power.lifecycle.memory_book import MemoryBook
 from sim_backend.virtual.bmc import BmcFaults
 from sim_backend.virtual.machine_room import MachineRoom
 from sim_backend.virtual.node import VirtualNode

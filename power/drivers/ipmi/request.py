@@ -25,7 +25,6 @@ Ask = Callable[[Request], Awaitable[bytes]]
 """Returns the data behind a completion code of 0; DeviceError for every other, and for no answer."""
 
 CHASSIS_STATUS = Request("Get Chassis Status", 0x00, 0x01)
-ACPI_STATE = Request("Get ACPI Power State", 0x06, 0x07)
 DEVICE_GUID = Request("Get Device GUID", 0x06, 0x08)
 SYSTEM_GUID = Request("Get System GUID", 0x06, 0x37)
 CONTROL = {
@@ -37,8 +36,6 @@ CONTROL = {
 
 RESTORE_POLICIES = ("always-off", "previous", "always-on", "unknown")
 """What a chassis does when mains power returns (section 28.2, bits 6:5 of the current power state)."""
-ACPI_STATES = {0: "S0", 1: "S1", 2: "S2", 3: "S3", 4: "S4", 5: "S5", 6: "S4 or S5", 7: "G3", 8: "sleeping", 9: "G1"}
-"""System power states that name a depth (section 20.7); others are legacy or not known."""
 
 
 async def is_on(ask: Ask) -> bool:
@@ -49,18 +46,6 @@ async def is_on(ask: Ask) -> bool:
 async def restore_policy(ask: Ask) -> str:
     """Return the word of RESTORE_POLICIES: anything but "always-off" switches nodes on after a power failure."""
     return RESTORE_POLICIES[await _power_state(ask) >> 5 & 3]
-
-
-async def acpi_state(ask: Ask) -> str | None:
-    """Return the state that the BMC believes the host to be in, such as "S0", None if it does not tell.
-
-    It may be whatever firmware or operating system last said, so it proves nothing.
-    """
-    try:
-        answer = await ask(ACPI_STATE)
-    except NotSupported:
-        return None
-    return ACPI_STATES.get(answer[0] & 0x7F) if answer else None
 
 
 async def system_guid(ask: Ask) -> str | None:

@@ -19,7 +19,6 @@ from power.drivers.ipmi.request import (
     SYSTEM_GUID,
     Ask,
     Request,
-    acpi_state,
     is_on,
     restore_policy,
     system_guid,
@@ -59,14 +58,6 @@ def test_a_policy_that_the_bmc_does_not_know_is_unknown(few_bmcs: list[Simulated
     assert asked(machine_of(few_bmcs[0]), is_on) is True
 
 
-@pytest.mark.parametrize(("written", "state"), [("0x80", "S0"), ("0x83", "S3"), ("0x85", "S5"), ("0xaa", None)])
-def test_the_acpi_state_is_what_was_said_of_it(
-    written: str, state: str | None, few_bmcs: list[SimulatedBmc], machine_of: MachineOf
-) -> None:
-    ipmitool(few_bmcs[0], "raw", "0x06", "0x06", written, "0x80")
-    assert asked(machine_of(few_bmcs[0]), acpi_state) == state
-
-
 def test_a_bmc_may_have_no_identity(bmc_commands: Path, tmp_path: Path, machine_of: MachineOf) -> None:
     with own_network() as network, bmc(tmp_path / "bmc", f"{network}.1", 1, bmc_commands, guid="00" * 16) as nameless:
         assert asked(machine_of(nameless), system_guid) is None
@@ -94,7 +85,7 @@ def answers(data: bytes | None) -> Ask:
 def test_the_bmc_is_asked_where_the_system_has_no_name() -> None:
     assert asyncio.run(system_guid(answers(bytes(range(16))))) is not None
     assert asyncio.run(system_guid(answers(bytes(16)))) is None
-    assert asyncio.run(acpi_state(answers(None))) is None
+    assert asyncio.run(system_guid(answers(None))) is None
 
 
 @pytest.mark.parametrize("question", [is_on, restore_policy, system_guid])
