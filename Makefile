@@ -1,9 +1,10 @@
 # make install   the offpeak command in .venv
 # make demo      a comparison of policies on the bundled log
+# make demo-slurm  the agent on a real Slurm of this machine, whose nodes sleep and wake, in two minutes
 # make check     style, types, layers, content of the wheel
 # make test      the tests
 # make bench     the benchmarks
-# make soak      an hour of reading BMCs and PDUs, and 10,000 cycles of sleep and wake, with random faults, in some minutes
+# make soak      an hour of reading BMCs and PDUs, 10,000 cycles of sleep and wake, 200 kills of the agent, with random faults
 # make reference the generated pages of docs/reference and the pictures of the README
 # make clean     removes .venv and everything that was made
 
@@ -13,7 +14,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 SAMPLE := sim_backend/sample
 
-.PHONY: install dev demo test check bench soak reference clean
+.PHONY: install dev demo demo-slurm test check bench soak reference clean
 
 install: $(VENV)/.installed
 	@echo "offpeak is installed: $(BIN)/offpeak --help"
@@ -39,9 +40,13 @@ demo: install
 	@echo "That was a bundled log. With your own: $(BIN)/offpeak simulate LOG --prices PRICES.csv --report report.html"
 	@echo "On a cluster's head node: $(BIN)/offpeak estimate --prices PRICES.csv"
 
+demo-slurm: dev
+	@.ci/prepare-peers
+	@$(BIN)/python tests/peers/demo_slurm.py
+
 test: dev
 	@.ci/prepare-peers
-	@$(BIN)/pytest --numprocesses 2 --dist loadfile
+	@$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 check: dev
 	$(BIN)/ruff check
@@ -56,6 +61,7 @@ bench: dev
 soak: dev
 	@$(BIN)/python -m benchmarks.soak
 	@$(BIN)/python -m benchmarks.soak_cycles
+	@$(BIN)/python -m benchmarks.soak_agent
 
 reference: dev
 	@$(BIN)/python -m ui.reference

@@ -6,19 +6,31 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.accounting import accounting_benchmarks
+from benchmarks.accounts import accounts_benchmarks
+from benchmarks.agent_at_rest import agent_at_rest_benchmarks
 from benchmarks.bars import Measured, machine
 from benchmarks.capacity import capacity_benchmarks
 from benchmarks.command import command_benchmarks
+from benchmarks.day_plan import day_plan_benchmarks
 from benchmarks.engine import engine_benchmarks
+from benchmarks.federation import federation_benchmarks
 from benchmarks.generate import generate_benchmarks
+from benchmarks.grid_replay import grid_replay_benchmarks
 from benchmarks.growth import growth_benchmarks
 from benchmarks.ipmi import ipmi_benchmarks
 from benchmarks.ledger import ledger_benchmarks
 from benchmarks.lifecycle import lifecycle_benchmarks
+from benchmarks.pbs import pbs_benchmarks
 from benchmarks.pdus import pdu_benchmarks
+from benchmarks.planner import planner_benchmarks
+from benchmarks.power_cycle import power_cycle_benchmarks
+from benchmarks.power_loop import power_loop_benchmarks
 from benchmarks.predict_jobs import job_prediction_benchmarks
 from benchmarks.predict_waits import wait_prediction_benchmarks
 from benchmarks.price_forecast import price_forecast_benchmarks
+from benchmarks.queue_cycle import queue_cycle_benchmarks
+from benchmarks.queue_hook import queue_hook_benchmarks
+from benchmarks.slurm import slurm_benchmarks
 from benchmarks.whatif import whatif_benchmarks
 
 WIDTH_IN_PIPES = 160
@@ -36,7 +48,19 @@ GROUPS = (
     pdu_benchmarks,
     ipmi_benchmarks,
     ledger_benchmarks,
+    accounts_benchmarks,
     lifecycle_benchmarks,
+    queue_hook_benchmarks,
+    slurm_benchmarks,
+    pbs_benchmarks,
+    power_loop_benchmarks,
+    federation_benchmarks,
+    grid_replay_benchmarks,
+    power_cycle_benchmarks,
+    queue_cycle_benchmarks,
+    agent_at_rest_benchmarks,
+    planner_benchmarks,
+    day_plan_benchmarks,
 )
 
 

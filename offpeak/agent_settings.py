@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from offpeak.setting_kinds import BOOL, DURATION, PATH, POWER, TEXT, choice, whole_number
+from offpeak.setting_kinds import BOOL, DURATION, NAMES, PATH, POWER, TEXT, choice, whole_number
 from offpeak.setting_row import row
 
 
@@ -14,9 +14,59 @@ class AgentSettings:
     mode: str = row(
         choice("shadow", "advise", "active"),
         "--mode",
-        "shadow: nothing is done, everything is recorded; advise: only what an admin orders by hand is done; active:"
-        " what the agent decides is done too.",
+        "shadow: nothing is done, everything is recorded; advise: what an admin orders by hand is done, and jobs are"
+        " told what would be; active: what the agent decides is done too.",
         default="shadow",
+    )
+    scheduler: str = row(
+        choice("slurm", "torque", "openpbs"),
+        "--scheduler",
+        "Which scheduler the cluster has.",
+        default="slurm",
+    )
+    partition_modes: tuple[str, ...] | None = row(
+        NAMES,
+        "--partition-modes",
+        "Partitions with a mode of their own; what concerns several goes by the least open of theirs.",
+        example=("debug=shadow", "long=advise"),
+    )
+    cycle_s: int = row(
+        DURATION,
+        "--cycle",
+        "How often the agent looks at queue and nodes, and decides.",
+        default="30s",
+    )
+    queue: str = row(
+        choice("greedy", "knapsack", "plan", "off"),
+        "--queue",
+        "How the pending jobs of a window are put in another order; plan: as `offpeak plan` shows; off: they are left"
+        " as they are.",
+        default="greedy",
+    )
+    longest_delay_s: int = row(
+        DURATION,
+        "--longest-delay",
+        "The longest delay that a job's owner may grant; 0s: no job is ever delayed for a cheap hour.",
+        default="3d",
+        unit="per job",
+    )
+    capacity: str = row(
+        TEXT,
+        "--agent-capacity",
+        "The capacity policy by which nodes sleep, such as ols:1h or timeout:10min; always-on: none does.",
+        default="ols:1h",
+    )
+    socket: Path = row(
+        PATH,
+        "--socket",
+        "Where the agent answers `offpeak why`, `queue` and `status`, and hears of nodes that the scheduler wants up.",
+        default="/run/offpeak/agent.sock",
+    )
+    operators: str | None = row(
+        TEXT,
+        "--operators",
+        "Unix group whose members the agent tells of everybody's jobs; others, but for root, hear of their own.",
+        example="wheel",
     )
     nodes: str | None = row(
         TEXT,

@@ -5,15 +5,18 @@ in another file. So the cache is a folder for each state of the sources that mac
 $NUMBA_CACHE_DIR, else below the user's cache folder.
 """
 
+import fcntl
 import hashlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 import numpy as np
+from numba.core.compiler_lock import global_compiler_lock
 
 index = np.uintp
 """An index that is never negative: numba need not ask at each access whether to count from the end of the array."""
@@ -64,7 +67,7 @@ MERGED: dict[str, Any] = {"forceinline": True, "no_cpython_wrapper": True, "no_c
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` on its first call and keep the machine code in numba's cache directory."""
-    return cast(Callable[P, R], numba.njit(cache=True, nogil=True)(function))
+    return _compiled(function)
 
 
 def in_place(function: Callable[P, R]) -> Callable[P, R]:
@@ -73,9 +76,42 @@ def in_place(function: Callable[P, R]) -> Callable[P, R]:
     Such a kernel needs no reference counts. numba would count each array of a tuple at each access, which makes code
     over a state of many arrays several times slower.
     """
-    return cast(Callable[P, R], numba.njit(cache=True, nogil=True, **UNCOUNTED)(function))
+    return _compiled(function, **UNCOUNTED)
 
 
 def part(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a piece of in-place kernels: it is merged into them and cannot be called from Python."""
-    return cast(Callable[P, R], numba.njit(cache=True, nogil=True, **UNCOUNTED, **MERGED)(function))
+    return _compiled(function, **UNCOUNTED, **MERGED)
+
+
+def _compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
+    dispatcher = numba.njit(cache=True, nogil=True, **options)(function)
+    dispatcher.compile = _by_one_process(dispatcher.compile, f"{function.__module__}.{function.__qualname__}")
+    return cast(Callable[P, R], dispatcher)
+
+
+def _by_one_process(compile_: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
+    """Let other processes wait for the machine code that one of them is about to keep, instead of making it too."""
+
+    def compile_or_load(signature: Any) -> Any:
+        # numba's own lock first: a thread that waited for it with the file's lock would keep out the one that has it.
+        with global_compiler_lock, _locked(Path(numba.config.CACHE_DIR) / f"{name}.lock"):  # type: ignore[attr-defined]
+            return compile_(signature)
+
+    return compile_or_load
+
+
+@contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError:
+        # A cache that cannot be written: numba says so where it matters.
+        yield
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -33,6 +33,10 @@ class BadInventory(BadInput):
     """The inventory of machines cannot be read, or lacks what is asked of it."""
 
 
+class BadSites(BadInput):
+    """The file of sites of a federation cannot be read, or lacks what is asked of it."""
+
+
 class BadLedger(BadInput):
     """The ledger cannot be used as it is: no such file, of a newer program, or something else's. It is untouched."""
 
@@ -67,6 +71,10 @@ class NotSupported(DeviceError):
     """The device has no such function."""
 
     may_retry = False
+
+
+class SchedulerError(OffpeakError):
+    """The scheduler did not say or do what it was asked: it is down, refuses, or its answer makes no sense."""
 
 
 class CannotWrite(OffpeakError):

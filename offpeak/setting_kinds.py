@@ -12,7 +12,13 @@ from typing import Any
 
 from offpeak.errors import BadInput
 from offpeak.suggest import did_you_mean
-from offpeak.units import parse_duration_s, parse_power_w
+from offpeak.units import (
+    parse_bandwidth_mb_per_s,
+    parse_carbon_g_per_kwh,
+    parse_duration_s,
+    parse_latency_s,
+    parse_power_w,
+)
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,9 @@ PATH = Kind("path", _path)
 BOOL = Kind("true or false", _bool)
 NAMES = Kind("list of names", _names)
 POWER = Kind("power", lambda written: parse_power_w(_text(written)), suffix="_w")
+CARBON = Kind("carbon", lambda written: parse_carbon_g_per_kwh(_text(written)), suffix="_g_per_kwh")
+LATENCY = Kind("latency", lambda written: parse_latency_s(_text(written)), suffix="_s")
+BANDWIDTH = Kind("bandwidth", lambda written: parse_bandwidth_mb_per_s(_text(written)), suffix="_mb_per_s")
 DURATION = Kind("duration", lambda written: parse_duration_s(_text(written)), suffix="_s")
 PERIOD = Kind('duration or "event"', _period_s, suffix="_s")
 

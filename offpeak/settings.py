@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from offpeak.agent_settings import AgentSettings
+from offpeak.broker_settings import BrokerSettings
 from offpeak.capacity_settings import CapacitySettings
 from offpeak.feed_settings import FeedSettings
 from offpeak.hardware_settings import HardwareSettings
 from offpeak.ledger_settings import LedgerSettings
+from offpeak.pbs_settings import PbsSettings
+from offpeak.plan_settings import PlanSettings
 from offpeak.setting_kinds import BOOL, DURATION, NAMES, PATH, PERIOD, POWER, TEXT, choice, whole_number
 from offpeak.setting_row import Setting, Value, row
+from offpeak.slurm_settings import SlurmSettings
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,13 @@ class PowerSettings:
         "--power",
         "Power model of jobs, per node; when not set: what the log measured, else uniform.",
         example="uniform:100W-300W",
+    )
+    classes: tuple[str, ...] | None = row(
+        NAMES,
+        "--power-classes",
+        "What jobs draw per node by name, user:, account: or partition:, for the agent; the first that fits counts,"
+        " and before what was measured.",
+        example=("hot*=400W", "partition:gpu=900W"),
     )
     idle_w: float = row(
         POWER,
@@ -202,6 +213,10 @@ class Settings:
     hardware: HardwareSettings = HardwareSettings()
     ledger: LedgerSettings = LedgerSettings()
     agent: AgentSettings = AgentSettings()
+    slurm: SlurmSettings = SlurmSettings()
+    broker: BrokerSettings = BrokerSettings()
+    pbs: PbsSettings = PbsSettings()
+    plan: PlanSettings = PlanSettings()
 
     @classmethod
     def of(cls, values: Mapping[str, Value]) -> "Settings":

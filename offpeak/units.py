@@ -8,6 +8,9 @@ from offpeak.suggest import did_you_mean
 
 POWER_W = {"W": 1.0, "kW": 1e3, "MW": 1e6, "GW": 1e9}
 DURATION_S = {"s": 1, "min": 60, "h": 3600, "d": 86400}
+LATENCY_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+# Links are sold in bits, and data counted in bytes.
+BANDWIDTH_MB_PER_S = {"Mbit/s": 1 / 8, "Gbit/s": 125.0, "MB/s": 1.0, "GB/s": 1000.0}
 CARBON_G_PER_KWH = {"g/kWh": 1.0, "kg/MWh": 1.0, "kg/kWh": 1e3}
 PER_MWH = {"MWh": 1.0, "kWh": 1e3}
 # Only for hints: any three letters are taken as a currency.
@@ -30,6 +33,21 @@ def parse_duration_s(text: str) -> int:
     if seconds != round(seconds):
         raise BadInput(f"{text!r} is not a whole number of seconds", hint="give it in s, such as 90s")
     return round(seconds)
+
+
+def parse_latency_s(text: str) -> float:
+    """Return "12ms" as 0.012 [s]."""
+    number, unit = _number_and_unit(text, example="12ms")
+    return _not_negative(_known(number * _factor(unit, LATENCY_S), text), text)
+
+
+def parse_bandwidth_mb_per_s(text: str) -> float:
+    """Return "10Gbit/s" as 1250.0 [MB/s]; BadInput for nothing at all."""
+    number, unit = _number_and_unit(text, example="10Gbit/s or 500MB/s")
+    bandwidth = _not_negative(_known(number * _factor(unit, BANDWIDTH_MB_PER_S), text), text)
+    if bandwidth == 0:
+        raise BadInput(f"{text!r} lets nothing through", hint="leave the link out if there is none")
+    return bandwidth
 
 
 def parse_price(text: str) -> tuple[float, str]:

@@ -11,7 +11,7 @@ from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.history import History
 from offpeak.door.hold import Hold
 from offpeak.door.journal import Journal
-from offpeak.door.mode import Mode
+from offpeak.door.mode import Mode, ModeOf
 from offpeak.machines.inventory import Inventory
 from offpeak.machines.node_sets import expand
 from offpeak.node_class_file import node_class_named
@@ -67,14 +67,16 @@ class NodeOrders:
         return f"accepted by {driver.name}"
 
 
-def node_orders(settings: AgentSettings, site: Site, journal: Journal) -> NodeOrders:
+def node_orders(settings: AgentSettings, site: Site, journal: Journal, mode_of: ModeOf | None = None) -> NodeOrders:
     """Return the way to the nodes of a site, all rules on; BadInput where the settings name no nodes that there are.
 
-    What the journal knows of the last day counts for the limits; whatever error the journal raises.
+    What the journal knows of the last day counts for the limits; whatever error the journal raises. The mode is that
+    of the settings unless `mode_of` gives one.
     """
     history = History.of(journal, site.clock(), site.steady)
+    mode = Mode(settings.mode)
     door = Door(
-        Mode(settings.mode),
+        mode_of or (lambda _: mode),
         journal=journal,
         clock=site.clock,
         rules=_rules(site),

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from offpeak.capacity_settings import CapacitySettings
+from offpeak.plural import counted
 from offpeak.snapshot import Snapshot
 from plugin.capacity.capacity import Capacity, Targets
 from plugin.capacity.fleet import Fleet
@@ -24,7 +25,10 @@ class OnlineSimulation:
     def __call__(self, snapshot: Snapshot) -> Targets:
         """Return the fewest nodes that keep the SLA, of those that the bisection tries."""
         decision = ols_units(snapshot.without_too_wide(), self.sla, rules=self.rules)
-        return Targets(decision.units // snapshot.units_per_node)
+        awake, all_nodes = (units // snapshot.units_per_node for units in (decision.units, snapshot.usable_units))
+        jobs, slowdown = counted(len(decision.plan.start_s), "job"), decision.plan.slowdown
+        why = f"{awake} of {all_nodes} nodes for {jobs}: a mean slowdown of {slowdown:.1f} (bound {self.sla:g})"
+        return Targets(awake, why=why)
 
 
 def ols(fleet: Fleet, settings: CapacitySettings, argument: str) -> Capacity:

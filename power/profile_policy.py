@@ -30,7 +30,9 @@ class PriceProfile:
         if not prices.is_dear[present]:
             return Targets(self.fleet.nodes)
         profile = cheapest_profile(snapshot, prices, self.terms, sla=self.sla).plan.profile
-        return Targets(int(profile.units[present]) // snapshot.units_per_node)
+        awake = int(profile.units[present]) // snapshot.units_per_node
+        why = f"{awake} nodes in a dear hour: {prices.per_mwh[present]:.0f} /MWh, {prices.mean:.0f} on average"
+        return Targets(awake, why=why)
 
 
 def price_profile(fleet: Fleet, settings: CapacitySettings, argument: str) -> Capacity:

@@ -19,7 +19,7 @@ from sim_backend.nodes.sleep_figures import sleep_figures
 from sim_backend.outcome import Machine, Meters, Outcome, Run, Sleep, charges_of, outcome_of, price_meters
 from sim_backend.policy import Policy
 from sim_backend.powered_charges import failed_nodes, powered_charges_of, powered_usage, sleep_delay_s
-from sim_backend.powered_replay import PoweredMachine, replay_powered
+from sim_backend.powered_replay import PoweredMachine, PoweredReplay
 from sim_backend.replay import Schedule, replay
 
 A_MONTH_S = 30 * 86_400
@@ -102,7 +102,7 @@ def _replay_all(
         # Always from the prices as given: what was continued once must not be continued from.
         reaching = replace(case, prices=replace(case.prices, laid=case.prices.laid.until(needed_s)))
         peaks = peak_times(reaching.prices)
-        schedules = [_replay(case, policy, peaks, needed_s, progress) for policy in policies]
+        schedules = _replays(case, policies, peaks, progress)
         until_s = max(int(schedule.end_s.max()) for schedule in schedules)
         left = sum(
             int(np.count_nonzero(schedule.start_s == NOT_YET)) for schedule in schedules if not failed_nodes(schedule)
@@ -136,23 +136,24 @@ def guessed_end_s(case: Case) -> int:
     return last_s + (last_s - first_s) // 10 + int(jobs.runtime_s.max()) + A_MONTH_S
 
 
+def _replays(
+    case: Case, policies: tuple[Policy, ...], peaks: PeakTimes, progress: Callable[[str, int], None] | None
+) -> list[Schedule]:
+    """Replay under each policy; nodes that can sleep go on until the last job under any of them has ended."""
+    replays = [_replay(case, policy, peaks, progress) for policy in policies]
+    until_s = max(int(each.end_s.max()) for each in replays)
+    return [_rested(each, until_s) if isinstance(each, PoweredReplay) else each for each in replays]
+
+
 def _replay(
-    case: Case, policy: Policy, peaks: PeakTimes, until_s: int, progress: Callable[[str, int], None] | None
-) -> Schedule:
-    """Replay under a policy; nodes that can sleep go on until that second, by which other policies may not be done."""
+    case: Case, policy: Policy, peaks: PeakTimes, progress: Callable[[str, int], None] | None
+) -> Schedule | PoweredReplay:
     told = (lambda submitted: progress(policy.name, submitted)) if progress else None
     if policy.capacity is not None:
         assert case.nodes is not None
-        return replay_powered(
-            case.jobs,
-            case.node_power_w,
-            case.nodes,
-            policy,
-            policy.capacity,
-            peaks=peaks,
-            rest_until_s=until_s,
-            progress=told,
-        )
+        powered = PoweredReplay(case.jobs, case.node_power_w, case.nodes, policy, policy.capacity, peaks=peaks)
+        powered.run(told)
+        return powered
     return replay(
         case.jobs,
         case.node_power_w,
@@ -161,6 +162,11 @@ def _replay(
         peaks=peaks,
         progress=told,
     )
+
+
+def _rested(powered: PoweredReplay, until_s: int) -> Schedule:
+    powered.rest(until_s)
+    return powered.schedule()
 
 
 def usage_of(case: Case, schedule: Schedule, begin_s: int, until_s: int) -> Usage:

@@ -69,20 +69,103 @@ def depth_table(node_class: NodeClass, seed: int) -> DepthTable:
     return DepthTable(enter_s, leave_s, enter_failure, leave_failure, repair_s, seed)
 
 
-class _LogBook:
+class LogBook:
     """Gathers the pieces of a node log that the engine gives out when its own is full."""
 
     def __init__(self) -> None:
         self.pieces: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
     def empty(self, power: Power) -> None:
+        """Take what the engine's log has, and let it begin anew."""
         length = int(power.scalars["log_length"][0])
         self.pieces.append(tuple(column[:length].copy() for column in power.log))  # type: ignore[arg-type]
         power.scalars["log_length"] = 0
 
     def node_log(self, machine: PoweredMachine) -> NodeLog:
+        """Return all that was taken."""
         at_s, node, state = (np.concatenate(columns) for columns in zip(*self.pieces, strict=True))
         return NodeLog(machine.nodes, machine.units_per_node, at_s, node, state)
+
+
+class PoweredReplay:
+    """A replay on a machine under two policies: of the jobs, none wider than it, then of the nodes."""
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        node_power_w: Float64,
+        machine: PoweredMachine,
+        policy: Policy,
+        capacity: Capacity,
+        *,
+        peaks: PeakTimes = NO_PEAKS,
+    ) -> None:
+        self._jobs, self._machine, self._policy, self._capacity = jobs, machine, policy, capacity
+        self._peaks = NO_PEAKS if policy.rules.policy == ARRIVAL else peaks
+        self._workload = workload_of(jobs, node_power_w, policy)
+        self._state = new_state(self._workload, policy.rules, machine_size=machine.size)
+        begin_s = int(self._state.scalars["now_s"][0])
+        self._power = all_active(
+            capacity.rules,
+            machine_size=machine.size,
+            units_per_node=machine.units_per_node,
+            slots=len(self._state.slots.job),
+            jobs=len(jobs),
+            begin_s=begin_s,
+            rest_until_s=begin_s - 1,
+        )
+        self._depths = depth_table(machine.node_class, machine.seed)
+        self._book, self._simulate_s = LogBook(), 0.0
+
+    def run(self, progress: Callable[[int], None] | None = None) -> None:
+        """Go on until no job can do anything any more; `progress` is told how many have been submitted."""
+        for until_s, submitted in steps(self._jobs, self._workload, self._policy, self._state):
+            self._go_on(until_s)
+            if progress:
+                progress(submitted)
+
+    def rest(self, until_s: int) -> None:
+        """Go on behind the last job, nodes asleep or awake as the policy wants."""
+        self._power.scalars["rest_until_s"] = until_s
+        self._go_on(NEVER - 1)
+
+    def schedule(self) -> PoweredSchedule:
+        """Return what came of it. A job that waits for more nodes than have not failed never starts: NOT_YET."""
+        start_s = self._state.start_s
+        delay_s = np.where(start_s != NOT_YET, start_s - self._power.wanted_s, 0)
+        self._book.empty(self._power)
+        return PoweredSchedule(start_s, self.end_s, self._simulate_s, self._book.node_log(self._machine), delay_s)
+
+    @property
+    def end_s(self) -> Int64:
+        """When each job has ended, NOT_YET if it has not started."""
+        start_s = self._state.start_s
+        return np.where(start_s != NOT_YET, start_s + self._workload.runtime_s, NOT_YET)
+
+    def _go_on(self, until_s: int) -> None:
+        begin = time.perf_counter()
+        while True:
+            asked = advance_powered(
+                self._workload,
+                self._peaks,
+                self._policy.rules,
+                self._capacity.rules,
+                self._capacity.course,
+                self._depths,
+                self._machine.size,
+                self._state,
+                self._power,
+                until_s,
+            )
+            if asked == LOG_FULL:
+                self._book.empty(self._power)
+            elif asked == DECIDE:
+                decide_order(self._workload, self._peaks, self._policy, self._state, self._jobs.job_id)
+            elif asked == CAPACITY:
+                _decide_capacity(self._workload, self._state, self._power, self._depths, self._capacity)
+            else:
+                break
+        self._simulate_s += time.perf_counter() - begin
 
 
 def replay_powered(
@@ -93,60 +176,11 @@ def replay_powered(
     capacity: Capacity,
     *,
     peaks: PeakTimes = NO_PEAKS,
-    rest_until_s: int | None = None,
-    progress: Callable[[int], None] | None = None,
 ) -> PoweredSchedule:
-    """Return the schedule of `jobs`, none wider than the machine, under a scheduling and a capacity policy.
-
-    After the last job the nodes go on, asleep or awake as the policy wants, until `rest_until_s` if that is given. A
-    job that waits for more nodes than have not failed never starts: `start_s` is NOT_YET.
-    """
-    begin = time.perf_counter()
-    workload = workload_of(jobs, node_power_w, policy)
-    state = new_state(workload, policy.rules, machine_size=machine.size)
-    power = all_active(
-        capacity.rules,
-        machine_size=machine.size,
-        units_per_node=machine.units_per_node,
-        slots=len(state.slots.job),
-        jobs=len(jobs),
-        begin_s=int(state.scalars["now_s"][0]),
-        rest_until_s=int(state.scalars["now_s"][0]) - 1 if rest_until_s is None else rest_until_s,
-    )
-    if policy.rules.policy == ARRIVAL:
-        peaks = NO_PEAKS
-    depths = depth_table(machine.node_class, machine.seed)
-    book = _LogBook()
-    for until_s, submitted in steps(jobs, workload, policy, state):
-        while True:
-            asked = advance_powered(
-                workload,
-                peaks,
-                policy.rules,
-                capacity.rules,
-                capacity.course,
-                depths,
-                machine.size,
-                state,
-                power,
-                until_s,
-            )
-            if asked == LOG_FULL:
-                book.empty(power)
-            elif asked == DECIDE:
-                decide_order(workload, peaks, policy, state, jobs.job_id)
-            elif asked == CAPACITY:
-                _decide_capacity(workload, state, power, depths, capacity)
-            else:
-                break
-        if progress:
-            progress(submitted)
-    book.empty(power)
-    started = state.start_s != NOT_YET
-    delay_s = np.where(started, state.start_s - power.wanted_s, 0)
-    end_s = np.where(started, state.start_s + workload.runtime_s, NOT_YET)
-    simulate_s = time.perf_counter() - begin
-    return PoweredSchedule(state.start_s, end_s, simulate_s, book.node_log(machine), delay_s)
+    """Return the schedule of the jobs under a scheduling and a capacity policy, up to the last job's end."""
+    replay = PoweredReplay(jobs, node_power_w, machine, policy, capacity, peaks=peaks)
+    replay.run()
+    return replay.schedule()
 
 
 def _decide_capacity(workload: Workload, state: State, power: Power, depths: DepthTable, capacity: Capacity) -> None:

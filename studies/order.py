@@ -13,7 +13,7 @@ class Order:
     """The folder of logs (None: a generated one), the folder for results, and how often each case is replayed.
 
     Replay number i of a case draws its chances from the seed (seed, i), whatever the number of `processes`. `prices` is
-    a price file, None the bundled one, for studies that have no tariff of their own.
+    a price file, None the bundled one, for studies that have no tariff of their own; for day-ahead a folder.
     """
 
     logs: Path | None

@@ -4,11 +4,15 @@ from collections.abc import Callable, Mapping
 
 from offpeak.errors import BadInput
 from offpeak.suggest import did_you_mean
+from studies.day_ahead.nordugrid.study import nordugrid
+from studies.day_ahead.study import day_ahead
 from studies.dynamic_pricing.study import dynamic_pricing
+from studies.energy_carbon.grid.study import federation
 from studies.energy_carbon.single_site import single_site
 from studies.online_simulation.study import online_simulation
 from studies.order import Order, Progress
 from studies.price_capacity.study import price_capacity
+from studies.profit_cooling.study import profit_cooling
 from studies.report import Report
 from studies.sleeping.study import sleeping
 
@@ -18,10 +22,14 @@ STUDIES: Mapping[str, Study] = {
     "dynamic-pricing": dynamic_pricing,
     "online-simulation": online_simulation,
     "price-capacity": price_capacity,
+    "profit-cooling": profit_cooling,
     "sleeping": sleeping,
 }
 
-PARTS: Mapping[str, Mapping[str, Study]] = {"energy-carbon": {"single-site": single_site}}
+PARTS: Mapping[str, Mapping[str, Study]] = {
+    "energy-carbon": {"single-site": single_site, "federation": federation},
+    "day-ahead": {"xsede": day_ahead, "nordugrid": nordugrid},
+}
 """Studies that are run a part at a time."""
 
 

@@ -13,7 +13,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 # The real servers that tests talk to; they import each other from that folder.
 sys.path.append(str(REPOSITORY / "tests" / "peers"))
-pytest_plugins = ["chromium_fixture", "ipmi_fixtures", "postgres_server", "slurm_fixtures"]
+pytest_plugins = ["chromium_fixture", "ipmi_fixtures", "postgres_server", "slurm_fixtures", "powered_fixtures"]
 
 # The first example of a test may have to load or compile a kernel. What CI says of a commit must not depend on chance.
 settings.register_profile("offpeak", deadline=None, derandomize="CI" in os.environ)

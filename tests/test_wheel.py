@@ -39,12 +39,13 @@ def test_ships_every_module_and_sample(repository: Path, shipped: list[str]) -> 
     samples = [file for file in (repository / "sim_backend" / "sample").iterdir() if file.suffix == ".gz"]
     node_classes = [*(repository / "offpeak" / "node_classes").glob("*.toml")]
     families = [*(repository / "power" / "meters" / "snmp" / "families").glob("*.toml")]
+    sites = repository / "plugin" / "federation" / "sites.example.toml"
     page = [file for file in (repository / "ui" / "report").iterdir() if file.suffix in {".css", ".js"}]
     assert samples
     assert node_classes
     assert families
     assert page
-    files = [*modules, *samples, *node_classes, *families, *page]
+    files = [*modules, *samples, *node_classes, *families, sites, *page]
     assert {file.relative_to(repository).as_posix() for file in files} <= set(shipped)
 
 

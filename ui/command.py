@@ -8,22 +8,27 @@ from typing import Annotated
 import typer
 
 from offpeak.errors import OffpeakError
-from ui.check_command import check
-from ui.enroll_command import enroll
-from ui.estimate_command import estimate
-from ui.forecast_command import forecast
-from ui.generate_command import generate
-from ui.ledger_command import ledger
-from ui.node_command import node
-from ui.nodes_command import nodes
-from ui.power_command import power
-from ui.prices_command import prices
-from ui.score_command import score
+from ui.agent.command import agent, status
+from ui.agent.why_command import history, queue, why
+from ui.estimate.command import estimate
+from ui.federation.broker_command import broker
+from ui.federation.choose_command import choose, snapshot, submit
+from ui.forecast.command import forecast
+from ui.forecast.score_command import score
+from ui.hardware.check_command import check
+from ui.hardware.enroll_command import enroll
+from ui.hardware.power_command import power
+from ui.hardware.virtual_command import virtual
+from ui.ledger.command import ledger
+from ui.nodes.node_command import node
+from ui.nodes.nodes_command import nodes
+from ui.plan.command import plan
+from ui.prices.command import prices
+from ui.replay.generate_command import generate
+from ui.replay.simulate_command import simulate
+from ui.replay.study_command import study
+from ui.replay.whatif_command import whatif
 from ui.show_config_command import show_config
-from ui.simulate_command import simulate
-from ui.study_command import study
-from ui.virtual_command import virtual
-from ui.whatif_command import whatif
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 app.command("simulate")(simulate)
@@ -38,6 +43,16 @@ app.add_typer(power, name="power")
 app.command("nodes")(nodes)
 app.command("node")(node)
 app.add_typer(ledger, name="ledger")
+app.command("agent")(agent)
+app.command("status")(status)
+app.command("queue")(queue)
+app.command("plan")(plan)
+app.command("why")(why)
+app.command("history")(history)
+app.command("choose")(choose)
+app.command("submit")(submit)
+app.command("broker")(broker)
+app.command("snapshot")(snapshot)
 app.command("check")(check)
 app.command("enroll")(enroll)
 app.command("virtual")(virtual)

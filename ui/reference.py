@@ -5,7 +5,7 @@ from pathlib import Path
 from offpeak.setting_row import Setting
 from offpeak.settings import SECTIONS, SETTINGS
 from offpeak.settings_text import example_toml, toml
-from ui.pdu_families_page import pdu_families_page
+from ui.hardware.pdu_families_page import pdu_families_page
 
 _HEAD = """\
 # Settings

@@ -38,6 +38,7 @@ class CyclesRoom:
             name: CycledNode(name, bmc, self._chance) for name, bmc in zip(plan.nodes, bmcs.made, strict=True)
         }
         self._ill: dict[str, _Ill] = {}
+        self._calm = False
         self.faults = Counter[str]()
         self.sweep = 0
 
@@ -60,7 +61,8 @@ class CyclesRoom:
             self._fall_ill(self._chance.choice(self._plan.nodes), self._chance.choice(FAULTS))
 
     def end_of_faults(self) -> None:
-        """Make all well; no job runs any more, and none comes."""
+        """Make all well for good; no job runs any more, and none comes."""
+        self._calm = True
         self._mend(self.sweep + LONGEST_SWEEPS + 1)
         for node in self.nodes.values():
             node.job = node.pending = False
@@ -86,9 +88,9 @@ class CyclesRoom:
     def in_use(self, name: str) -> str:
         """Return why a node is not free, as the scheduler does; a job may begin in that very moment."""
         node = self.nodes[name]
-        if self._chance.random() < LATE_JOBS:
+        if not self._calm and self._chance.random() < LATE_JOBS:
             node.begin_job(self._clock.monotonic_s)
-        if self._chance.random() < LATE_FREEZES:
+        if not self._calm and self._chance.random() < LATE_FREEZES:
             self._fall_ill(name, "frozen")
         return "runs a job" if node.job else ""
 

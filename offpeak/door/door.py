@@ -8,7 +8,7 @@ from dataclasses import replace
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.history import History
 from offpeak.door.journal import Journal
-from offpeak.door.mode import Mode, refused_by_mode
+from offpeak.door.mode import ModeOf, refused_by_mode
 from offpeak.errors import OffpeakError
 from offpeak.printable import printable
 
@@ -32,7 +32,7 @@ class Door:
 
     def __init__(
         self,
-        mode: Mode,
+        mode_of: ModeOf,
         *,
         journal: Journal,
         clock: Callable[[], float],
@@ -41,7 +41,7 @@ class Door:
         history: History | None = None,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        self.mode = mode
+        self._mode_of = mode_of
         self.history = history or History()
         self._rules, self._limits = tuple(rules), tuple(limits)
         self._journal, self._clock, self._patience_s = journal, clock, patience_s
@@ -80,7 +80,7 @@ class Door:
 
         Nothing here waits: two effects at once can not both take the last place below a limit.
         """
-        if refusal := self._over_limit(effect) or refused_by_mode(self.mode, effect):
+        if refusal := self._over_limit(effect) or refused_by_mode(self._mode_of(effect), effect):
             return refusal
         number: int | None = None
 

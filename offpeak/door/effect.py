@@ -1,16 +1,27 @@
-"""What somebody wants done to a node, and what became of it: done, or refused and by which rule."""
+"""What somebody wants done to a node or a queue, and what became of it: done, or refused and by which rule."""
 
 from dataclasses import dataclass
 
 US = "offpeak"
 ADMIN = "admin "
 
+TO_NODES = frozenset({"on", "standby", "soft_off", "hard_off"})
+"""Orders that a node's hardware gets."""
+
+GIVES = frozenset({"on", "open", "power_up", "resume", "restore"})
+"""Orders that can only help jobs to run: they are given also where they cannot be recorded."""
+
+TELLS = "tell"
+"""The order that only puts words where users see them."""
+
 
 @dataclass(frozen=True)
 class Effect:
-    """An order for a subject, a node's name; `inputs` are the numbers and words behind the decision, by their names.
+    """An order for a subject; `inputs` are the numbers and words behind the decision, by their names.
 
-    `order` is "on", "standby", "soft_off" or "hard_off"; `by` is "offpeak" or "admin NAME".
+    The subject is a node's name, or "queue". `order` is one of TO_NODES, or what the scheduler is to be told: "close",
+    "open", "power_down", "power_up" or "resume" of a node, "rank", "defer", "tell" or "restore" of the queue. `by` is
+    "offpeak" or "admin NAME".
     """
 
     subject: str
@@ -22,7 +33,12 @@ class Effect:
     @property
     def takes_power_away(self) -> bool:
         """Whether it can end what runs there: all that is not known to be harmless counts as that."""
-        return self.order != "on"
+        return self.order not in GIVES and self.order != TELLS
+
+    @property
+    def is_to_node(self) -> bool:
+        """Whether a node's hardware gets it, not the scheduler."""
+        return self.order in TO_NODES
 
     @property
     def by_admin(self) -> bool:

@@ -41,7 +41,7 @@ class History:
 
     @classmethod
     def of(cls, journal: Journal, unix_now_s: float, steady: Callable[[], float] = time.monotonic) -> "History":
-        """Return what the journal knows of the last day; whatever error the journal raises."""
+        """Return what the journal knows of the last day's orders to nodes; whatever error the journal raises."""
         history = cls(steady)
         now_s = steady()
 
@@ -49,6 +49,7 @@ class History:
             return now_s - max(0.0, unix_now_s - at_unix_s)
 
         known = [(steady_time(done.intent.at_unix_s), done) for done in journal.recent(unix_now_s - KEPT_S)]
+        known = [(begun_s, done) for begun_s, done in known if done.intent.effect.is_to_node]
         ends = []
         for begun_s, done in sorted(known, key=lambda each: each[0]):
             entry = history._add(done.intent.effect, begun_s)

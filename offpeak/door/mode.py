@@ -1,21 +1,29 @@
 """How far the door is open: for nobody, for what an admin orders by hand, or for the agent too."""
 
+from collections.abc import Callable
 from enum import StrEnum
 
-from offpeak.door.effect import Effect, Refusal
+from offpeak.door.effect import TELLS, Effect, Refusal
 
 
 class Mode(StrEnum):
-    """SHADOW: nothing is done, all is recorded. ADVISE: only what an admin orders is done. ACTIVE: all is done."""
+    """SHADOW: nothing is done, all is recorded. ADVISE: jobs' owners are told, and what an admin orders is done.
+
+    ACTIVE: all is done.
+    """
 
     SHADOW = "shadow"
     ADVISE = "advise"
     ACTIVE = "active"
 
 
+ModeOf = Callable[[Effect], Mode]
+"""The mode that holds for an effect: partitions may have their own."""
+
+
 def refused_by_mode(mode: Mode, effect: Effect) -> Refusal | None:
     """Return the mode's refusal, None if it lets the effect through."""
-    if mode is Mode.ACTIVE or (mode is Mode.ADVISE and effect.by_admin):
+    if mode is Mode.ACTIVE or (mode is Mode.ADVISE and (effect.by_admin or effect.order == TELLS)):
         return None
     asked = f"{effect.subject}: {effect.order} is only recorded in mode {mode}"
     if effect.by_admin:

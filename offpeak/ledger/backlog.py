@@ -8,16 +8,20 @@ from typing import Any
 
 
 class Kind(IntEnum):
-    """What waits. What is lower is dropped first; what is higher is written first."""
+    """What waits. What is lower is dropped first; what is higher is written first.
+
+    So what is remembered is never ahead of the rows that it tells of.
+    """
 
     READINGS = 0
-    STATES = 1
-    PRICES = 2
-    JOBS = 3
-    SAVINGS = 4
-    DECISIONS = 5
-    REFUSALS = 6
-    OUTCOMES = 7
+    MEMORY = 1
+    STATES = 2
+    PRICES = 3
+    JOBS = 4
+    SAVINGS = 5
+    DECISIONS = 6
+    REFUSALS = 7
+    OUTCOMES = 8
 
 
 class Backlog:
@@ -35,6 +39,7 @@ class Backlog:
     def add(self, kind: Kind, rows: Iterable[Any]) -> None:
         """Queue rows; drops the oldest of the lowest kinds as far as there are more than the bound."""
         self._queues[kind].extend(rows)
+        self._forget_former(kind)
         self._drop()
 
     def take(self, most: int) -> tuple[Kind, Sequence[Any]] | None:
@@ -57,7 +62,13 @@ class Backlog:
         """Let rows that were taken wait again, before the others of their kind."""
         self._taken -= len(rows)
         self._queues[kind].extendleft(reversed(rows))
+        self._forget_former(kind)
         self._drop()
+
+    def _forget_former(self, kind: Kind) -> None:
+        """Of what is remembered under one name only the last waits: there is one a cycle, and none is small."""
+        if kind is Kind.MEMORY:
+            self._queues[kind] = deque({row.name: row for row in self._queues[kind]}.values())
 
     def _drop(self) -> None:
         over = len(self) - self.most

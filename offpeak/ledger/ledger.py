@@ -8,14 +8,16 @@ from sqlalchemy import Connection
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.hold import Hold
 from offpeak.door.journal import Done, Intent
-from offpeak.ledger import held, intents
+from offpeak.ledger import held, intents, marks, submissions
 from offpeak.ledger.backlog import Kind
 from offpeak.ledger.call import Answer
+from offpeak.ledger.memory import all_remembered, remembered
 from offpeak.ledger.place import PATIENCE_S
 from offpeak.ledger.prune import OLD_MINUTES, OLD_READINGS, prune_slice
 from offpeak.ledger.records import latest_states
-from offpeak.ledger.rows import Decision, JobUse, Metered, Price, Recorded, Saving
+from offpeak.ledger.rows import Decision, JobUse, Mark, Memory, Metered, Price, Recorded, Saving, Submission
 from offpeak.ledger.store import Store
+from offpeak.ledger.submissions import Given
 from offpeak.ledger.trouble import Trouble
 from offpeak.ledger.writer import MOST_WAITING, Writer
 from offpeak.ledger_settings import LedgerSettings
@@ -31,7 +33,9 @@ class Ledger:
     """One writer of one ledger, a `Journal`. Opening returns at once; `ready` says whether it can be used.
 
     Rows are taken at once and written within a second; while that fails they wait, within `most_waiting`, and
-    `trouble` says why. Intents, holds and questions never wait in memory: CannotWrite.
+    `trouble` says why. Intents, marks, holds and questions never wait in memory: CannotWrite. Who asks them waits for
+    the disk, for seconds where somebody else keeps it: an event loop asks in a thread. `remember` returns at once, and
+    so does what writes, but for intents.
     """
 
     def __init__(
@@ -43,6 +47,7 @@ class Ledger:
         patience_s: float = PATIENCE_S,
     ) -> None:
         self.settings = settings
+        self._clock = clock
         self._bound_s = BOUND_S / PATIENCE_S * patience_s
         self._writer = Writer(Store(settings.url, patience_s=patience_s), clock=clock, most_waiting=most_waiting)
 
@@ -111,6 +116,47 @@ class Ledger:
     def holds(self, at_unix_s: float) -> Mapping[str, Hold]:
         """Return the holds that are neither released nor over, by node."""
         return self._ask(lambda connection: held.holds(connection, at_unix_s))
+
+    def remember_marks(self, changed: Sequence[Mark]) -> None:
+        """Write what is about to be changed of jobs: all is on the disk when this returns, or nothing is, CannotWrite.
+
+        Of a change that is remembered already `was` stays as it is, the rest is replaced.
+        """
+        self._ask(lambda connection: marks.remember(connection, changed))
+
+    def forget_marks(self, undone: Sequence[Mark]) -> None:
+        """Forget what is changed no more, or whose job has gone; CannotWrite, and all stay, where that fails."""
+        self._ask(lambda connection: marks.forget(connection, undone))
+
+    def marks(self) -> tuple[Mark, ...]:
+        """Return all that is changed of jobs, by job and kind."""
+        return self._ask(marks.marks)
+
+    def remember(self, name: str, text: str) -> None:
+        """Keep a text for a later start, a later one of that name in its place; written as rows are, the last only."""
+        self._writer.add(Kind.MEMORY, [Memory(name, text, self._clock())])
+
+    def remembered(self, name: str) -> str | None:
+        """Return the text that was kept last, None if none was."""
+        self.settle()
+        return self._ask(lambda connection: remembered(connection, name))
+
+    def all_remembered(self, beginning: str) -> dict[str, str]:
+        """Return the texts that were kept under names that begin so."""
+        self.settle()
+        return self._ask(lambda connection: all_remembered(connection, beginning))
+
+    def submission(self, key: str) -> Submission | None:
+        """Return what became of the job of that key, None if there is none."""
+        return self._ask(lambda connection: submissions.of_key(connection, key))
+
+    def given(self, states: Sequence[str], recent_unix_s: float, since_unix_s: Mapping[str, float]) -> Given:
+        """Return the jobs in one of these states that sites were given, as `offpeak.ledger.submissions.given`."""
+        return self._ask(lambda connection: submissions.given(connection, states, recent_unix_s, since_unix_s))
+
+    def change_submission(self, was: Submission | None, now: Submission) -> bool:
+        """Write what became of a job, or begin its row; False, and nothing is written, if it is no more as it `was`."""
+        return self._ask(lambda connection: submissions.change(connection, was, now))
 
     def prune(self, now_unix_s: float) -> int:
         """Delete readings and minutes that are older than the settings keep; returns how many.

@@ -20,6 +20,14 @@ def decisions_in(connection: Connection, span: TimeRange, nodes: Sequence[str] =
     return _records(connection, found.order_by(decisions.c.at_unix_s, decisions.c.number))
 
 
+def decisions_of(connection: Connection, subject: str, *, most: int) -> list[Record]:
+    """Return the latest decisions of one node or job, the newest first."""
+    columns = [column for column in decisions.columns if column.name != "number"]
+    of_it = select(*columns).where(decisions.c.subject == subject)
+    newest = of_it.order_by(decisions.c.at_unix_s.desc(), decisions.c.number.desc())
+    return _records(connection, newest.limit(most))
+
+
 def actions_in(connection: Connection, span: TimeRange, nodes: Sequence[str] = ()) -> list[Record]:
     """Return what was let through, with its outcome, "open" without one, and what was refused, with the rule."""
     done = _done().where(_within(intents, span), _of(intents.c.subject, nodes))

@@ -1,6 +1,6 @@
 """What is written into the ledger, a value a row. The fields are the columns of the table of that kind."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 Inputs = tuple[tuple[str, float | str], ...]
@@ -95,4 +95,50 @@ class Saving:
     basis: str = ""
 
 
-Row = Metered | Recorded | Decision | Price | JobUse | Saving | dict[str, Any]
+@dataclass(frozen=True)
+class Mark:
+    """What we changed of a job: `kind` is "rank" (its priority or offset) or "begin" (when it may start, Unix s).
+
+    `was` is what the site had given it, `to` what we wrote last. Job numbers come again: a job is told by its number
+    and when it was submitted.
+    """
+
+    job: str
+    submitted_unix_s: float
+    kind: str
+    was: int
+    to: int
+    at_unix_s: float
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A small text, mostly JSON, by which a program that starts anew goes on where it was."""
+
+    name: str
+    text: str
+    at_unix_s: float
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A job that a broker gives to a site, told by its `key`; `digest` is of what is submitted.
+
+    `state` is "tried", from before the site is asked until it is known what became of it: that attempt began at
+    `tried_unix_s`; "taken" as `job`; "failed", no site has it; "cancelled". `said` is the site's or the broker's last
+    word, `answer` the choice as JSON.
+    """
+
+    key: str
+    at_unix_s: float
+    by: str
+    digest: str
+    site: str
+    state: str
+    tried_unix_s: float
+    job: str = ""
+    said: str = ""
+    answer: dict[str, Any] = field(default_factory=dict)
+
+
+Row = Metered | Recorded | Decision | Price | JobUse | Saving | Memory | dict[str, Any]

@@ -9,7 +9,7 @@ from offpeak.ledger.backup import copy_sqlite
 from offpeak.ledger.place import place_text, sqlite_file
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-HEAD = "0001"
+HEAD = "0003"
 """The last of the steps. They are numbered upwards: what is greater is of a newer program."""
 
 

@@ -10,10 +10,12 @@ TYPES: Mapping[type, BigInteger | Text] = {int: BigInteger(), str: Text()}
 
 
 @contextmanager
-def scratch(connection: Connection, rows: Sequence[Mapping[str, object]]) -> Iterator[Table]:
+def scratch(
+    connection: Connection, rows: Sequence[Mapping[str, object]], *, name: str = "offpeak_scratch"
+) -> Iterator[Table]:
     """Give a table of these rows, one at least; what is neither text nor a whole number in the first is a number."""
-    columns: list[Column[Any]] = [Column(name, TYPES.get(type(value), Float(53))) for name, value in rows[0].items()]
-    table = Table("offpeak_scratch", MetaData(), *columns, prefixes=["TEMPORARY"])
+    columns: list[Column[Any]] = [Column(key, TYPES.get(type(value), Float(53))) for key, value in rows[0].items()]
+    table = Table(name, MetaData(), *columns, prefixes=["TEMPORARY"])
     table.create(connection)
     try:
         connection.execute(insert(table), rows)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, select
 
 from offpeak.errors import BadInput
+from offpeak.ledger.buckets import QUARTER_S
 from offpeak.ledger.tables import prices
 from offpeak.time_range import TimeRange
 
@@ -40,6 +41,41 @@ def slot_prices(connection: Connection, start_s: Float64, length_s: float) -> Sl
     table = np.array(rows, np.float64).reshape(-1, 4)
     values = [_means(table, column, start_s, length_s) for column in (2, 3)]
     return SlotPrices(values[0], values[1], next(iter(currencies), ""))
+
+
+@dataclass(frozen=True)
+class MeanPrice:
+    """The mean of a time over what of it is priced, a share `known` of it; None where none of it is."""
+
+    price_per_mwh: float | None
+    carbon_g_per_kwh: float | None
+    currency: str
+    known: float
+
+
+def mean_prices(connection: Connection, spans: Sequence[TimeRange]) -> list[MeanPrice]:
+    """Return the mean price of each span, none of which is empty, by quarter-hours; BadInput if in two currencies."""
+    if not spans:
+        return []
+    first_s = min(span.from_unix_s for span in spans) // QUARTER_S * QUARTER_S
+    start_s = np.arange(first_s, max(span.until_unix_s for span in spans), QUARTER_S, dtype=np.float64)
+    prices = slot_prices(connection, start_s, QUARTER_S)
+    return [_mean_of(prices, start_s, span) for span in spans]
+
+
+def _mean_of(prices: SlotPrices, start_s: Float64, span: TimeRange) -> MeanPrice:
+    first, last = np.searchsorted(start_s, (span.from_unix_s - QUARTER_S, span.until_unix_s), side="right")
+    within = slice(int(first), int(last))
+    starts = start_s[within]
+    inside_s = np.minimum(starts + QUARTER_S, span.until_unix_s) - np.maximum(starts, span.from_unix_s)
+    means = [_weighted(values[within], inside_s) for values in (prices.price_per_mwh, prices.carbon_g_per_kwh)]
+    known_s = inside_s[~np.isnan(prices.price_per_mwh[within])].sum()
+    return MeanPrice(means[0], means[1], prices.currency, float(known_s / inside_s.sum()))
+
+
+def _weighted(values: Float64, weight: Float64) -> float | None:
+    known = ~np.isnan(values) & (weight > 0)
+    return float(np.average(values[known], weights=weight[known])) if known.any() else None
 
 
 def _means(table: Float64, column: int, start_s: Float64, length_s: float) -> Float64:

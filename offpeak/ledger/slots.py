@@ -27,7 +27,8 @@ def slots_of(connection: Connection, periods: Sequence[Period]) -> tuple[list[Sl
     """
     quarters = [slot for number, period in enumerate(periods) for slot in _slots(number, period, QUARTER_S)]
     by_minutes = [slot for slot in quarters if slot.share < 1 and _has_minutes(connection, slot.at_unix_s)]
-    return [slot for slot in quarters if slot not in by_minutes], list(_minutes(by_minutes, periods))
+    whole = set(quarters) - set(by_minutes)
+    return [slot for slot in quarters if slot in whole], list(_minutes(by_minutes, periods))
 
 
 def _slots(number: int, period: Period, length_s: int) -> Iterator[Slot]:

@@ -114,6 +114,7 @@ decisions = Table(
     _text("reason"),
     Column("inputs", JSON, nullable=False),
     UniqueConstraint("at_unix_s", "subject", "decided"),
+    Index("decisions_by_subject", "subject", "at_unix_s"),
 )
 
 intents = Table(
@@ -199,3 +200,40 @@ savings = Table(
     _text("currency"),
     _text("basis"),
 )
+
+marks = Table(
+    "marks",
+    metadata,
+    Column("job", Text, primary_key=True),
+    Column("submitted_unix_s", Float(53), primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("was", BigInteger, nullable=False),
+    Column("to", BigInteger, nullable=False),
+    _number("at_unix_s"),
+)
+
+submissions = Table(
+    "submissions",
+    metadata,
+    Column("key", Text, primary_key=True),
+    _number("at_unix_s"),
+    _text("by"),
+    _text("digest"),
+    _text("site"),
+    _text("state"),
+    _number("tried_unix_s"),
+    _text("job"),
+    _text("said"),
+    Column("answer", JSON, nullable=False),
+    Index("submissions_by_time", "at_unix_s"),
+)
+"""Jobs that a broker gives to sites, one row a key: which site is being asked, or has it."""
+
+memory = Table(
+    "memory",
+    metadata,
+    Column("name", Text, primary_key=True),
+    _text("text"),
+    _number("at_unix_s"),
+)
+"""What a program that starts anew takes up again, as JSON: one text a name."""

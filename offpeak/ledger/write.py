@@ -56,5 +56,6 @@ WRITES: dict[Kind, Write] = {
     Kind.SAVINGS: _latest(tables.savings),
     Kind.DECISIONS: _once(tables.decisions),
     Kind.REFUSALS: _once(tables.refusals),
+    Kind.MEMORY: _latest(tables.memory),
     Kind.OUTCOMES: _once(tables.outcomes),
 }

@@ -11,18 +11,24 @@ from offpeak.suggest import did_you_mean
 
 Shape = TypeVar("Shape", bound=BaseModel)
 Place = tuple[str | int, ...]
+INVENTORY = "the how-to pages show every key of an inventory"
 
 
-def checked(parsed: dict[str, Any], shape: type[Shape], *, file: str, error: type[BadInput]) -> Shape:
-    """Return the values in their shape; `error` with the file, the key and a hint for the first that does not fit."""
+def checked(
+    parsed: dict[str, Any], shape: type[Shape], *, file: str, error: type[BadInput], page: str = INVENTORY
+) -> Shape:
+    """Return the values in their shape; `error` with the file, the key and a hint for the first that does not fit.
+
+    `page` is the hint that says where the keys are explained.
+    """
     try:
         return shape.model_validate(parsed)
     except ValidationError as problem:
-        said, hint = _said(problem.errors()[0], shape)
+        said, hint = _said(problem.errors()[0], shape, page)
         raise error(f"{file}: {said}", hint=hint) from None
 
 
-def _said(problem: ErrorDetails, shape: type[BaseModel]) -> tuple[str, str]:
+def _said(problem: ErrorDetails, shape: type[BaseModel], page: str) -> tuple[str, str]:
     place = problem["loc"]
     key = key_text(place)
     if problem["type"] == "extra_forbidden":
@@ -31,7 +37,7 @@ def _said(problem: ErrorDetails, shape: type[BaseModel]) -> tuple[str, str]:
         return f"{key}: is missing", f"add {place[-1]} = ..."
     if problem["type"] == "kind":
         return f"{key}: {problem['msg']}", str(problem["ctx"]["hint"])
-    return f"{key}: {problem['input']!r}: {problem['msg'].lower()}", "the how-to pages show every key of an inventory"
+    return f"{key}: {problem['input']!r}: {problem['msg'].lower()}", page
 
 
 def key_text(place: Place) -> str:

@@ -1,35 +1,15 @@
 """The tables and keys of an inventory file, and what may stand behind each."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
-from offpeak.errors import BadInput
-from offpeak.setting_kinds import DURATION, POWER, Kind
+from offpeak.machines.table import Duration, Name, Power, Table
 
-
-def _read_by(kind: Kind) -> BeforeValidator:
-    def read(written: object) -> Any:
-        try:
-            return kind.read(written)
-        except BadInput as problem:
-            raise PydanticCustomError("kind", "{said}", {"said": str(problem), "hint": problem.hint}) from None
-
-    return BeforeValidator(read)
-
-
-Name = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 Port = Annotated[int, Field(ge=1, le=65535)]
-Duration = Annotated[int, _read_by(DURATION)]
-Power = Annotated[float, _read_by(POWER)]
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class CredentialTable(_Table):
+class CredentialTable(Table):
     """[credentials.NAME]: a login."""
 
     user: str = ""
@@ -41,7 +21,7 @@ class CredentialTable(_Table):
     known_hosts: Name | None = None
 
 
-class RungTable(_Table):
+class RungTable(Table):
     """[hardware.NAME.standby], .soft_off or .hard_off: such nodes may go down this way."""
 
     wake: tuple[Literal["bmc", "wol"], ...] = Field(("bmc",), min_length=1, strict=False)
@@ -50,14 +30,14 @@ class RungTable(_Table):
     ceiling: Power | None = None
 
 
-class HardwareTable(_Table):
+class HardwareTable(Table):
     """[hardware.NAME]: a kind of node."""
 
     driver: Name | None = None
     credential: Name | None = None
     port: Port | None = None
     cipher_suite: Annotated[int, Field(ge=1, le=17)] = 17
-    privilege: Literal["user", "operator", "administrator"] = "operator"
+    privilege: Literal["user", "operator", "admin"] = "operator"
     workarounds: tuple[Name, ...] = Field((), strict=False)
     verify: bool | Name = True
     ssh: Name | None = None
@@ -68,7 +48,7 @@ class HardwareTable(_Table):
     hard_off: RungTable | None = None
 
 
-class MachinesTable(_Table):
+class MachinesTable(Table):
     """[[machines]]: nodes of one kind, and their addresses in the same order."""
 
     nodes: Name
@@ -80,7 +60,7 @@ class MachinesTable(_Table):
     rack: Name | None = None
 
 
-class PduTable(_Table):
+class PduTable(Table):
     """[pdus.NAME]: a power distribution unit, and the nodes on its outlets."""
 
     host: Name
@@ -88,10 +68,10 @@ class PduTable(_Table):
     credential: Name
     port: Port = 161
     version: Literal["1", "2c", "3"] = "2c"
-    outlets: dict[str, Name] = {}
+    outlets: dict[str, Name] = Field(default_factory=dict)
 
 
-class EnrolledTable(_Table):
+class EnrolledTable(Table):
     """A line of [enrolled]: what a node's BMC said of itself."""
 
     identity: Name
@@ -99,11 +79,11 @@ class EnrolledTable(_Table):
     date: Name
 
 
-class InventoryShape(_Table):
+class InventoryShape(Table):
     """The whole file."""
 
-    credentials: dict[str, CredentialTable] = {}
-    hardware: dict[str, HardwareTable] = {}
+    credentials: dict[str, CredentialTable] = Field(default_factory=dict)
+    hardware: dict[str, HardwareTable] = Field(default_factory=dict)
     machines: tuple[MachinesTable, ...] = Field((), strict=False)
-    pdus: dict[str, PduTable] = {}
-    enrolled: dict[str, EnrolledTable] = {}
+    pdus: dict[str, PduTable] = Field(default_factory=dict)
+    enrolled: dict[str, EnrolledTable] = Field(default_factory=dict)

@@ -35,8 +35,15 @@ def read_secret(path: Path) -> Secret:
     except OSError as problem:
         hint = f"write the password into it: (umask 077; cat > {path}), then Ctrl-D"
         raise BadInput(f"{path}: cannot be read: {problem.strerror}", hint=hint) from None
-    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+    if mode & _rights_of_others(path):
         raise BadInput(f"{path}: others than its owner may read it", hint=f"chmod 600 {path}")
     if not line:
         raise BadInput(f"{path}: its first line is empty", hint="the password is the file's first line")
     return Secret(line)
+
+
+def _rights_of_others(path: Path) -> int:
+    others = stat.S_IRWXG | stat.S_IRWXO
+    # systemd lets a service read its credentials by an access list, whose mask stands where the group's rights do.
+    handed = os.environ.get("CREDENTIALS_DIRECTORY")
+    return others & ~stat.S_IRGRP if handed and path.is_relative_to(handed) else others

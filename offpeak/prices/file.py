@@ -9,9 +9,10 @@ from offpeak.errors import BadInput, BadPrices
 from offpeak.files import replacing
 from offpeak.jobs import Float64, Int64
 from offpeak.prices.layout import Layout, unit_of
+from offpeak.prices.lengths import series_of_rows, usual_lengths
 from offpeak.prices.series import Series
 from offpeak.prices.table import Table, first_numeric, named, numbers, read_table
-from offpeak.prices.times import times_of_text, usual_lengths
+from offpeak.prices.times import times_of_text
 
 
 def read_series(path: Path, layout: Layout) -> Series:
@@ -32,7 +33,7 @@ def read_series(path: Path, layout: Layout) -> Series:
         value = _values(table, layout, None)
         start_s = layout.start_s + layout.step_s * np.arange(len(value))
         length_s = np.full(len(value), layout.step_s)
-    return _with_gaps(start_s, length_s, value * factor, unit=unit, source=path.name)
+    return series_of_rows(start_s, length_s, value * factor, unit=unit, source=path.name)
 
 
 def _values(table: Table, layout: Layout, time: str | None) -> Float64:
@@ -54,15 +55,6 @@ def _times(table: Table, layout: Layout, name: str) -> Int64:
             hint="add a row, or declare start= and step= instead of a time column",
         )
     return start_s
-
-
-def _with_gaps(start_s: Int64, length_s: Int64, value: Float64, *, unit: str, source: str) -> Series:
-    until_s = start_s + length_s
-    gap_s = until_s[:-1][until_s[:-1] < start_s[1:]]
-    all_s = np.concatenate([start_s, gap_s])
-    order = np.argsort(all_s, kind="stable")
-    values = np.concatenate([value, np.full(len(gap_s), np.nan)])
-    return Series(all_s[order], int(until_s[-1]), values[order], unit, source)
 
 
 def write_series_csv(series: Series, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The times of a price file: text to Unix seconds, in whole columns, and the length of each row's interval."""
+"""The times of a price file: text to Unix seconds, in whole columns."""
 
 from collections.abc import Callable
 from datetime import datetime, tzinfo
@@ -10,11 +10,6 @@ from numpy.typing import NDArray
 from offpeak.errors import BadPrices
 from offpeak.jobs import Int64
 from offpeak.zones import offset_at, to_local_s, to_unix_s
-
-# How many rows before and after a row decide which step is usual there: a day of hours.
-NEIGHBOURS = 24
-# Files are regular: among more than a few different steps, the rare ones are gaps and need no counting.
-COUNTED_STEPS = 8
 
 Where = Callable[[int], str]
 
@@ -96,34 +91,3 @@ def _never_shown(local_s: int, change_s: int, zone: tzinfo, place: str) -> BadPr
 
 def _clock(unix_s: int, zone: tzinfo) -> str:
     return str(np.datetime64(unix_s + offset_at(unix_s, zone), "s"))[11:]
-
-
-def usual_lengths(start_s: Int64) -> Int64:
-    """Return how long each row's value holds [s]: to the next row, unless that is further than usual there.
-
-    Usual is the most frequent step among the rows before, or the most frequent among the rows after: so a change from
-    hours to quarter-hours is none too far, and a missing row is. What is left to the next row is a gap. One row alone
-    has length 0.
-    """
-    step_s = np.diff(start_s)
-    if len(step_s) == 0:
-        return np.zeros(len(start_s), np.int64)
-    before, after = _usual_steps(step_s)
-    usual = (step_s == before) | (step_s == after)
-    length_s = np.where(usual, step_s, np.minimum(step_s, np.minimum(before, after)))
-    return np.append(length_s, length_s[-1])
-
-
-def _usual_steps(step_s: Int64) -> tuple[Int64, Int64]:
-    """Return the most frequent of the steps before and of those after each step, the longer one of a draw."""
-    steps, counts = np.unique(step_s, return_counts=True)
-    steps = np.sort(steps[np.argsort(counts)[-COUNTED_STEPS:]])[::-1]
-    seen = np.cumsum(step_s == steps[:, None], axis=1)
-    seen = np.concatenate([np.zeros((len(steps), 1), np.int64), seen], axis=1)
-    row = np.arange(len(step_s))
-    count_before = seen[:, row] - seen[:, np.maximum(row - NEIGHBOURS, 0)]
-    count_after = seen[:, np.minimum(row + 1 + NEIGHBOURS, len(row))] - seen[:, row + 1]
-    before, after = (steps[count.argmax(axis=0)] for count in (count_before, count_after))
-    has_before, has_after = count_before.any(axis=0), count_after.any(axis=0)
-    usual_before = np.where(has_before, before, np.where(has_after, after, step_s))
-    return usual_before, np.where(has_after, after, usual_before)

@@ -9,10 +9,11 @@ from plugin.capacity.rules import NEVER, CapacityRules, Course
 
 @dataclass(frozen=True)
 class Targets:
-    """How many nodes are to be awake, and how many of them idle."""
+    """How many nodes are to be awake, how many of them idle, and why so many in words and numbers."""
 
     awake: int
     reserve: int = 0
+    why: str = ""
 
 
 class Decide(Protocol):

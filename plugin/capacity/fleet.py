@@ -8,11 +8,13 @@ from offpeak.jobs import Float64, Int64
 from offpeak.node_class import NodeClass
 
 
-def _no_times() -> Int64:
+def no_times() -> Int64:
+    """Return the times of no prices."""
     return np.empty(0, dtype=np.int64)
 
 
-def _no_prices() -> Float64:
+def no_prices() -> Float64:
+    """Return no prices."""
     return np.empty(0)
 
 
@@ -28,5 +30,5 @@ class Fleet:
     units_per_node: int
     node_class: NodeClass
     load: float = 0.0
-    price_at_s: Int64 = field(default_factory=_no_times)
-    price_per_mwh: Float64 = field(default_factory=_no_prices)
+    price_at_s: Int64 = field(default_factory=no_times)
+    price_per_mwh: Float64 = field(default_factory=no_prices)

@@ -32,6 +32,9 @@ FIRST_NEEDS, FIRST_IDLE_S = 1.0, 4000.0
 
 NEVER_USED = -(1 << 40)
 
+WAKE_AHEAD_AT = 3
+"""Waking a node that is then not needed costs a power cycle, so it takes a need that is so many times as likely."""
+
 
 class NeedRecord(NamedTuple):
     """What was seen of a number of nodes of the same kind, one observation every `STEP_S`.

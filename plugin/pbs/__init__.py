@@ -1,1 +1,1 @@
-"""Torque and OpenPBS, read from the files that their servers keep."""
+"""What Torque and OpenPBS have in common: their commands, their words, and the files that their servers keep."""

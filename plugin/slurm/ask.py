@@ -3,10 +3,12 @@
 import os
 import subprocess
 
-from offpeak.errors import OffpeakError
+from offpeak.errors import SchedulerError
 
 # English messages, and times as Unix seconds: no language, no clock change can make an answer ambiguous.
 PLAIN = {"LC_ALL": "C", "SLURM_TIME_FORMAT": "%s", "TZ": "UTC"}
+# Defaults that somebody may have exported for himself: one such as SQUEUE_PARTITION would hide jobs.
+DEFAULTS = ("SQUEUE_", "SINFO_", "SACCT_", "SCONTROL_", "SLURM_CLUSTERS", "SLURM_JSON", "SLURM_YAML")
 
 TRY_LATER = "a service of Slurm may be down or busy: `scontrol ping` and `sacctmgr ping` ask for them; then try again"
 
@@ -29,7 +31,7 @@ _KNOWN = (
 )
 
 
-class CannotAskSlurm(OffpeakError):
+class CannotAskSlurm(SchedulerError):
     """Slurm's command is missing, refuses, or knows nothing: asking again gives the same answer."""
 
 
@@ -42,7 +44,7 @@ def ask(program: str, *arguments: str, timeout_s: float) -> bytes:
     try:
         done = subprocess.run(
             [program, *arguments],
-            env=os.environ | PLAIN,
+            env=plain_environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=timeout_s,
@@ -55,6 +57,11 @@ def ask(program: str, *arguments: str, timeout_s: float) -> bytes:
     if done.returncode:
         raise _failure(program, done.stderr.decode(errors="replace"))
     return done.stdout
+
+
+def plain_environment() -> dict[str, str]:
+    """Return the environment of Slurm's commands: they answer the same whoever runs them."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(DEFAULTS)} | PLAIN
 
 
 def _cannot_start(program: str, problem: OSError) -> CannotAskSlurm:

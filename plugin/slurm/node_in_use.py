@@ -1,15 +1,12 @@
 """Whether Slurm has, or may soon have, a job on a node."""
 
-import re
-
 from plugin.slurm.ask import ask
+from plugin.slurm.nodes_text import nodes_of_text
 
 TIMEOUT_S = 20.0
 
 # Everything that holds a node: also what is suspended, completing or being staged.
 HOLDING = "RUNNING,SUSPENDED,COMPLETING,CONFIGURING,SIGNALING,STAGE_OUT,STOPPED,RESIZING"
-
-_STATE = re.compile(rb" State=(\S+)")
 
 
 def node_in_use(node: str, *, timeout_s: float = TIMEOUT_S) -> str:
@@ -17,12 +14,11 @@ def node_in_use(node: str, *, timeout_s: float = TIMEOUT_S) -> str:
 
     CannotAskSlurm where Slurm cannot tell, also of nodes that it does not know.
     """
-    shown = ask("scontrol", "--oneliner", "show", "node", node, timeout_s=timeout_s)
+    shown = nodes_of_text(ask("scontrol", "--oneliner", "show", "node", node, timeout_s=timeout_s))
     command = ("squeue", "--all", "--noheader", f"--nodelist={node}", f"--states={HOLDING}", "--format=%A")
     jobs = ask(*command, timeout_s=timeout_s).decode().split()
     if jobs:
         return f"runs {', '.join(jobs)}"
-    state = _STATE.search(shown)
-    if state is None or b"DRAIN" not in state[1]:
+    if len(shown) != 1 or not shown[0].closed:
         return "is not drained: a job may start there"
     return ""

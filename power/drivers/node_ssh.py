@@ -12,6 +12,7 @@ from offpeak.machines.secret import Secret
 from offpeak.printable import printable
 from power.drivers.logins import Logins
 from power.drivers.node_answers import Governors, NodeProbe, governors_of, pairs_of, probe_of, strange
+from power.drivers.ssh_key import logged_in, read_key
 
 ENOUGH_CHARACTERS = 1_000_000
 CAN_NOT, BUSY = 3, 4
@@ -54,7 +55,7 @@ class NodeSsh:
         return await self._ask("meters")
 
     async def _ask(self, request: str) -> str:
-        key = _read_key(self._key_file)
+        key = read_key(self._key_file)
         # Its public half tells a changed key, which may be tried, from the one that was refused.
         mark = Secret(key.public_data)
         connection = await self._logins.log_in(
@@ -72,19 +73,8 @@ class NodeSsh:
     async def _connected(self, key: asyncssh.SSHKey) -> asyncssh.SSHClientConnection:
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await asyncssh.connect(
-                    self._host,
-                    self._port,
-                    username=self._credential.user or "root",
-                    client_keys=[key],
-                    known_hosts=str(self._known_hosts),
-                    # Nothing but that key and that file: no agent, no ~/.ssh, no password.
-                    config=None,
-                    agent_path=None,
-                    preferred_auth="publickey",
-                    gss_kex=False,
-                    gss_auth=False,
-                )
+                user = self._credential.user or "root"
+                return await logged_in(self._host, self._port, user, key=key, known_hosts=self._known_hosts)
         except (TimeoutError, OSError, asyncssh.Error) as problem:
             raise self._trouble(problem) from None
 
@@ -151,19 +141,3 @@ def _login(machine: Machine) -> tuple[Credential, Path, Path]:
         hint = f"make it: ssh-keyscan NODES >{credential.known_hosts}, and compare the fingerprints"
         raise BadInventory(f"{credential.known_hosts}: no such file", hint=hint)
     return credential, credential.key_file, credential.known_hosts
-
-
-def _read_key(file: Path) -> asyncssh.SSHKey:
-    try:
-        private = file.stat().st_mode & 0o077 == 0
-        key = asyncssh.read_private_key(file)
-    except OSError as problem:
-        hint = f"make one: ssh-keygen -t ed25519 -N '' -f {file}"
-        raise BadInventory(f"{file}: cannot be read: {problem.strerror}", hint=hint) from None
-    except asyncssh.KeyImportError:
-        raise BadInventory(
-            f"{file}: no private key without a passphrase", hint=f"try: ssh-keygen -y -f {file}"
-        ) from None
-    if not private:
-        raise BadInventory(f"{file}: others than its owner may read it", hint=f"chmod 600 {file}")
-    return key

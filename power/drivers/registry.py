@@ -24,13 +24,20 @@ def _wake_on_lan(machine: Machine, wire: Wire) -> PowerDriver:
     return WakeOnLan(machine, timeout_s=wire.timeout_s, now=wire.clock)
 
 
+def _pbsnodes(machine: Machine, wire: Wire) -> PowerDriver:
+    from power.drivers.pbsnodes import Pbsnodes
+
+    return Pbsnodes(machine, timeout_s=wire.timeout_s, now=wire.clock)
+
+
 DRIVERS: Mapping[str, Callable[[Machine, Wire], PowerDriver]] = {
     "ipmi": ipmi_driver,
     "ipmitool": ipmitool_driver,
     "ipmipower": ipmipower_driver,
     "redfish": _redfish,
+    "pbsnodes": _pbsnodes,
 }
-"""What switches a node through its BMC, by `driver` in [hardware]."""
+"""What switches a node, mostly through its BMC, by `driver` in [hardware]."""
 
 
 def driver_of(machine: Machine, wire: Wire) -> PowerDriver:

@@ -20,7 +20,8 @@ def no_job_now(in_use: InUse = node_in_use) -> Rule:
         used = await asyncio.to_thread(in_use, effect.subject)
         if not used:
             return None
-        hint = f"drain it and wait: scontrol update nodename={effect.subject} state=drain reason=offpeak"
+        hint = f"close it to jobs and wait until it has none: under Slurm `scontrol update nodename={effect.subject}"
+        hint += " state=drain reason=offpeak`, under Torque `pbsnodes -o`, under OpenPBS `qmgr -c 'set node'`"
         return Refusal("no_job_now", f"{effect.subject}: {used}", hint)
 
     return refuse

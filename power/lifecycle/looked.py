@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
+from offpeak.door.effect import US
 from offpeak.errors import AccessRefused, WrongDevice
 from power.drivers.port import Order
 from power.lifecycle.events import Looked
+from power.lifecycle.failed import NOT_DOWN, NOT_UP
 from power.lifecycle.ladder import change_of
 from power.lifecycle.life import (
+    ASLEEP,
     SCHEDULER,
     SETTLED,
     SOMEBODY,
@@ -27,6 +30,7 @@ FLAPS = "changes by itself"
 SILENT = "cannot be seen"
 NO_ENTRY = "lets nobody in"
 OF_SEEING = (SILENT, NO_ENTRY)
+NOT_FOLLOWED = (NOT_UP, NOT_DOWN)
 COMING = (NodeState.BOOTING, NodeState.ON)
 
 
@@ -84,12 +88,17 @@ def _who(life: NodeLife, state: NodeState, now: Now, terms: Terms) -> str | None
         return None
     if sent is not None and _explains(sent.order, state) and _still_counts(life, now, terms):
         return sent.by
-    if life.word is Word.BOOTS and state in COMING:
+    if state in COMING and (life.word is Word.BOOTS or _was_woken_unseen(life)):
         return SCHEDULER
     goes_on = seen.state is state or (seen.state is NodeState.BOOTING and state is NodeState.ON)
     if goes_on:
         return seen.by if seen.by != SOMEBODY else None
     return SOMEBODY
+
+
+def _was_woken_unseen(life: NodeLife) -> bool:
+    """Whether it slept by our order, and the scheduler counts on it again: it had it woken, and nobody here looked."""
+    return life.word in (Word.UP, Word.BUSY) and life.seen.known in ASLEEP and life.seen.by == US
 
 
 def _still_counts(life: NodeLife, now: Now, terms: Terms) -> bool:
@@ -110,7 +119,8 @@ def _reached(life: NodeLife, state: NodeState, now: Now) -> NodeLife:
     if sent is not None and is_goal(sent.order, state):
         certain = sent.clear and sent.was in SETTLED and not is_goal(sent.order, sent.was)
         took = Took(change_of(sent.order, sent.was), now.monotonic_s - sent.at_s) if certain else life.took
-        life = replace(life, sent=None, took=took, effort=replace(life.effort, course=None))
+        fault = None if life.fault is not None and life.fault.what in NOT_FOLLOWED else life.fault
+        life = replace(life, sent=None, took=took, fault=fault, effort=replace(life.effort, course=None))
     if life.wish is not None and is_goal(life.wish.order, state) and life.effort.course is None:
         fault = life.fault if life.fault is not None and life.fault.what == FLAPS else None
         if life.effort != Effort() or fault is not life.fault:

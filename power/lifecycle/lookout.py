@@ -2,15 +2,18 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from offpeak.errors import DeviceError, NoAnswer
 from offpeak.machines.inventory import Machine
-from power.drivers.node_ssh import NodeSsh
 from power.drivers.port import PowerDriver
 from power.drivers.registry import driver_of
 from power.drivers.wire import Wire
 from power.meters.port import Meter
 from power.meters.registry import bmc_meter
+
+if TYPE_CHECKING:
+    from power.drivers.node_ssh import NodeSsh
 
 
 @dataclass(frozen=True)
@@ -19,7 +22,7 @@ class Lookout:
 
     machines: Mapping[str, Machine]
     drivers: Mapping[str, PowerDriver]
-    ssh: Mapping[str, NodeSsh] = field(default_factory=dict)
+    ssh: Mapping[str, "NodeSsh"] = field(default_factory=dict)
     meters: Mapping[str, Meter] = field(default_factory=dict)
 
     async def evidence(self, node: str) -> tuple[bool | None, float | None]:
@@ -35,12 +38,19 @@ def lookout_of(machines: Iterable[Machine], wire: Wire) -> Lookout:
     return Lookout(
         by_name,
         {node: driver_of(each, wire) for node, each in by_name.items()},
-        {node: NodeSsh(each, logins=wire.logins, timeout_s=wire.timeout_s) for node, each in reached.items()},
+        _ssh(reached, wire) if reached else {},
         {node: meter for node, meter in meters.items() if meter is not None},
     )
 
 
-async def _answers(ssh: NodeSsh | None) -> bool | None:
+def _ssh(reached: Mapping[str, Machine], wire: Wire) -> dict[str, "NodeSsh"]:
+    # It loads asyncssh, 15 MiB that a site whose nodes are reached by their BMCs alone can do without.
+    from power.drivers.node_ssh import NodeSsh
+
+    return {node: NodeSsh(each, logins=wire.logins, timeout_s=wire.timeout_s) for node, each in reached.items()}
+
+
+async def _answers(ssh: "NodeSsh | None") -> bool | None:
     if ssh is None:
         return None
     try:

@@ -32,7 +32,7 @@ def recorded_of(life: NodeLife, now: Now) -> Recorded:
     """Return what of a life is written, when its face has changed."""
     wish, fault, hold = life.wish, life.fault, life.hold
     whys = [
-        f"{fault.what}: {fault.reason}" if fault else "",
+        f"{fault.what}: {fault.reason}; {fault.hint}" if fault else "",
         f"held by {hold.owner}: {hold.reason}" if hold and hold.lasts(now.unix_s) else "",
         f"{wish.by}: {wish.why}" if wish else "",
     ]

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from offpeak.errors import BadInput
-from offpeak.prices.file import read_series
 from offpeak.prices.layout import Layout
 from offpeak.prices.tariff import Tariff, tariff_series
 from predictors.feeds.condition import Condition, Trouble
@@ -23,6 +22,9 @@ class FileSource:
 
     def fetch(self, window: Window) -> Answer:
         """Return the file's rows inside the window."""
+        # What reads files takes 25 MiB, which an agent that has none can do without.
+        from offpeak.prices.file import read_series
+
         try:
             part = clipped(read_series(self.path, self.layout), window)
         except BadInput as error:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from offpeak.jobs import Int64
+from offpeak.prices.lengths import series_of_rows, usual_lengths
 from offpeak.prices.series import Series, split
-from offpeak.prices.times import usual_lengths
 from predictors.feeds.condition import Condition, Trouble
 from predictors.feeds.port import Answer, Window
 
@@ -28,14 +28,7 @@ def series_of(
     lengths = usual_lengths(start) if length_s is None else length_s
     if np.any(lengths <= 0) or np.any(start[1:] < (start + lengths)[:-1]):
         return Trouble(Condition.GARBAGE, source, "the answer does not tell how long its values hold")
-    return _with_gaps(Series(start, int(start[-1] + lengths[-1]), np.array(value, np.float64), unit, source), lengths)
-
-
-def _with_gaps(series: Series, length_s: Int64) -> Series:
-    edges = np.union1d(series.start_s, series.start_s + length_s)
-    values = np.full(len(edges), np.nan)
-    values[np.searchsorted(edges, series.start_s)] = series.value
-    return Series(edges[:-1], series.end_s, values[:-1], series.unit, series.source)
+    return series_of_rows(start, lengths, np.array(value, np.float64), unit=unit, source=source)
 
 
 def clipped(series: Series, window: Window) -> Series | None:

@@ -7,7 +7,7 @@ import numpy as np
 from offpeak.jobs import Float64, Int64, Jobs
 from predictors.asked import AskedJobs
 from predictors.job_power.reading import LEAST_W, readings_w
-from predictors.port import LEVELS, Prediction
+from predictors.port import Prediction
 from predictors.recent_errors import RecentErrors
 from predictors.state import State, joined, part_of
 from predictors.trees.job_features import APPLICATION, SIZE, USER, categories
@@ -63,8 +63,8 @@ class PowerHistory:
         """Return what is known of the closest kind of jobs [W per allocated unit]."""
         kind, said_w = self._closest(question)
         self._asked.remember(question.job_id.tolist(), zip(kind.tolist(), said_w.tolist(), strict=True))
-        factors = np.array([self._errors[each].factors() for each in kind.tolist()]).reshape(-1, len(LEVELS))
-        shift_w = np.array([self._errors[each].shift() for each in kind.tolist()])
+        factors = np.array([errors.factors() for errors in self._errors])[kind]
+        shift_w = np.array([errors.shift() for errors in self._errors])[kind]
         basis = tuple(KINDS[each].basis if each < len(KINDS) else "no job yet" for each in kind.tolist())
         return Prediction(np.maximum(said_w + shift_w, LEAST_W), said_w[:, None] * factors, basis)
 

@@ -1,13 +1,10 @@
 """How many idle nodes a forecast keeps awake, and how many it wakes, told to the engine's power every period."""
 
 from offpeak.compiled import index, part
-from plugin.capacity.need import last_rank, see
+from plugin.capacity.need import WAKE_AHEAD_AT, last_rank, see
 from plugin.capacity.rules import CapacityRules
 from sim_backend.engine.power import Power
 from sim_backend.engine.state import State
-
-WAKE_AHEAD_AT = 3
-"""Waking a node that is then not needed costs a power cycle, so it takes a need that is so many times as likely."""
 
 
 @part

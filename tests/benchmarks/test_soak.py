@@ -35,7 +35,7 @@ def a_look(state: PowerState = PowerState.ON, bmc_w: float | None = 200.0, outle
 
 
 def test_a_short_soak_finds_nothing() -> None:
-    plan = SoakPlan(own_network(), bmcs=12, pdus=4, sweeps=12, timeout_s=0.4, frozen_s=0.5)
+    plan = SoakPlan(own_network(), bmcs=12, pdus=4, sweeps=12, timeout_s=0.8, frozen_s=1.0)
     soak = asyncio.run(soaked(plan))
     assert (soak.seen.wrong, soak.seen.leaks, soak.seen.lacking) == ([], [], [])
     missed = [each for each in figures(soak) if not each.reached and not each.what.startswith("memory")]

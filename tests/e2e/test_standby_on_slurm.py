@@ -103,7 +103,7 @@ def test_only_a_drained_node_without_a_job_is_suspended(
 
     def refused_with(reason: str) -> None:
         assert run(command) == 1
-        assert f"node2: {reason}; it was not touched\n  hint: drain it" in capsys.readouterr().out
+        assert f"node2: {reason}; it was not touched\n  hint: close it to jobs" in capsys.readouterr().out
         assert "standby" not in _capabilities(site)
         assert not any(request.startswith("standby") for request in node.asked)
 

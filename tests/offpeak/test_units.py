@@ -6,8 +6,10 @@ from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
 from offpeak.units import (
+    parse_bandwidth_mb_per_s,
     parse_carbon_g_per_kwh,
     parse_duration_s,
+    parse_latency_s,
     parse_power_w,
     parse_price,
     parse_series_unit,
@@ -70,6 +72,23 @@ def test_an_unknown_unit_says_the_nearest(parse, text, hint):
 def test_impossible_quantities_are_refused(parse, text):
     with pytest.raises(BadInput):
         parse(text)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("12ms", 0.012), ("250us", 0.00025), ("0s", 0.0)])
+def test_latency(text, seconds):
+    assert parse_latency_s(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("text", "mb_per_s"), [("10Gbit/s", 1250.0), ("100 Mbit/s", 12.5), ("500MB/s", 500.0), ("1GB/s", 1000.0)]
+)
+def test_bandwidth(text, mb_per_s):
+    assert parse_bandwidth_mb_per_s(text) == mb_per_s
+
+
+def test_a_link_lets_something_through():
+    with pytest.raises(BadInput, match="lets nothing through"):
+        parse_bandwidth_mb_per_s("0Gbit/s")
 
 
 def test_series_units():

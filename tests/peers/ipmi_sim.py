@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -67,7 +68,7 @@ class SimulatedBmc:
 
     def write(self, name: str, value: str) -> None:
         """Set power, drops, watts or policy, at once as a whole."""
-        new = self.folder / f"{name}.new"
+        new = self.folder / f"{name}.{threading.get_ident()}.new"
         new.write_text(f"{value}\n")
         new.rename(self.folder / name)
 
@@ -117,6 +118,15 @@ def own_network() -> Iterator[str]:
 @contextmanager
 def bmc(folder: Path, host: str, number: int, commands: Path, *, guid: str | None = None) -> Iterator[SimulatedBmc]:
     """Run one BMC, which sends the bytes of `guid`, "" for none. It is ready to answer."""
+    with _started(folder, host, number, commands, guid=guid) as simulated:
+        simulated.reset()
+        yield simulated
+
+
+@contextmanager
+def _started(
+    folder: Path, host: str, number: int, commands: Path, *, guid: str | None = None
+) -> Iterator[SimulatedBmc]:
     folder.mkdir()
     (folder / "state").mkdir()
     known = UUID(f"4c4c4544-0042-4a10-8054-{number:012x}")
@@ -126,7 +136,6 @@ def bmc(folder: Path, host: str, number: int, commands: Path, *, guid: str | Non
     (folder / "emulation").write_text(EMULATION)
     with _process(folder) as process:
         simulated = SimulatedBmc(host, PORT, str(known), folder, process)
-        simulated.reset()
         try:
             yield simulated
         finally:
@@ -153,9 +162,12 @@ def bmcs(folder: Path, count: int, commands: Path) -> Iterator[list[SimulatedBmc
     """Run so many BMCs, ready to answer, at the addresses .1, .2, ... of a network."""
     with own_network() as network, ExitStack() as running_bmcs:
         made = [
-            running_bmcs.enter_context(bmc(folder / f"bmc{number}", f"{network}.{number}", number, commands))
+            running_bmcs.enter_context(_started(folder / f"bmc{number}", f"{network}.{number}", number, commands))
             for number in range(1, count + 1)
         ]
+        # Not one by one: they get ready at the same time.
+        for each in made:
+            each.reset()
         yield made
 
 

@@ -23,7 +23,7 @@ def running(
     *command: str | Path, log: Path, ready: Callable[[], bool], environment: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run the server until the block ends; RuntimeError with the end of its log if it does not become ready."""
-    server = _start(command, log, environment or {})
+    server = start_server(command, log, environment or {})
     try:
         wait_until(lambda: ready() or server.poll() is not None, what=f"{command[0]} to be ready", log=log)
         if server.poll() is not None:
@@ -35,7 +35,7 @@ def running(
 
 def run_once(*command: str | Path, log: Path, environment: Mapping[str, str] | None = None) -> None:
     """Run a command that prepares a server to its end; RuntimeError with the end of its log if it fails."""
-    program = _start(command, log, environment or {})
+    program = start_server(command, log, environment or {})
     try:
         program.wait(START_S)
     except BaseException:
@@ -90,7 +90,8 @@ def _kill_all(sign: bytes) -> list[int]:
     return killed
 
 
-def _start(command: Sequence[str | Path], log: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def start_server(command: Sequence[str | Path], log: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start a server that does not outlive the thread that starts it; whoever starts it ends it."""
     with log.open("ab") as output:
         return subprocess.Popen(
             # So that it does not outlive a test run that is killed.

@@ -35,22 +35,24 @@ MpiDefault=none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SchedulerParameters=batch_sched_delay=0
-PriorityType=priority/basic
+PriorityType={priority}
 SlurmdParameters=config_overrides
 ReturnToService=2
 KillWait=1
 PartitionName=batch Nodes=ALL Default=YES MaxTime=1-0 State=UP
 PartitionName=again Nodes=ALL State=UP
-{settings}
 """
 # As root of a container without systemd too; no job is put into a control group.
 CGROUP_CONF = "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n"
-NODE = "NodeName=node{number} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={cpus} RealMemory=1000\n"
+NODE = "NodeName=node{number} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={cpus} RealMemory=1000"
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where a cluster lives: one folder, one port for slurmctld and one for each node. `settings` go to slurm.conf."""
+    """Where a cluster lives: one folder, one port for slurmctld and one for each node.
+
+    `settings` go to slurm.conf, in the place of what stands there by the same key.
+    """
 
     folder: Path
     munge: Path
@@ -58,6 +60,7 @@ class Cluster:
     node_ports: tuple[int, ...]
     settings: str = ""
     name: str = "test"
+    priority: str = "priority/basic"
     cpus_per_node: int = 4
 
     @property
@@ -72,26 +75,30 @@ class Cluster:
             NODE.format(number=i, host=HOST, port=port, cpus=self.cpus_per_node)
             for i, port in enumerate(self.node_ports, 1)
         ]
-        self.conf.write_text(CONF.format_map(words) + "".join(nodes))
+        own = {line.partition("=")[0] for line in self.settings.splitlines()}
+        usual = [line for line in CONF.format_map(words).splitlines() if line.partition("=")[0] not in own]
+        self.conf.write_text("\n".join([*usual, self.settings, *nodes, ""]))
         self.conf.with_name("cgroup.conf").write_text(CGROUP_CONF)
 
-    def run(self, *command: str) -> str:
+    @property
+    def environment(self) -> dict[str, str]:
+        """With it a command of Slurm finds this cluster."""
+        return {"PATH": SEARCH_PATH, "LC_ALL": "C", "SLURM_CONF": str(self.conf)}
+
+    def run(self, *command: str, stdin: str = "") -> str:
         """Return what a command of Slurm prints; CalledProcessError if it fails."""
-        environment = {"PATH": SEARCH_PATH, "LC_ALL": "C", "SLURM_CONF": str(self.conf)}
-        done = subprocess.run(
-            command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=60, check=True
-        )
-        return done.stdout
+        words = {"env": self.environment, "cwd": self.folder, "timeout": 60, "input": stdin}
+        return subprocess.run(command, **words, capture_output=True, text=True, check=True).stdout
 
 
 @contextmanager
-def slurmctld(cluster: Cluster) -> Iterator[None]:
+def slurmctld(cluster: Cluster) -> Iterator[subprocess.Popen[bytes]]:
     """Run the cluster's controller."""
     command = ("slurmctld", "-D", "-f", cluster.conf)
     environment = {"SLURM_CONF": str(cluster.conf)}
     log = cluster.folder / "slurmctld.log"
-    with running(*command, environment=environment, log=log, ready=lambda: listens(cluster.port)):
-        yield
+    with running(*command, environment=environment, log=log, ready=lambda: listens(cluster.port)) as process:
+        yield process
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """A real Slurm with accounting for the tests that ask for it."""
 
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from mariadb_server import mariadb
 from munge_server import munge
 from needed_programs import need
 from slurm_cluster import Cluster, slurmctld, slurmd, wait_for_nodes
-from slurmdbd_server import slurmdbd
+from slurmdbd_server import ACCOUNTING, slurmdbd
 
 PACKAGES = "slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins"
 PROGRAMS = ("slurmctld", "slurmd", "sinfo", "munged", "setpriv")
@@ -20,12 +20,16 @@ ACCOUNTING_PACKAGES = "slurmdbd slurm-wlm-mysql-plugin mariadb-server-core maria
 ACCOUNTING_PROGRAMS = ("slurmdbd", "/usr/lib/*/slurm-wlm/accounting_storage_mysql.so", "mariadbd", "mariadb-install-db")
 NODES = 4
 
-ACCOUNTING = """\
-AccountingStorageType=accounting_storage/slurmdbd
-AccountingStorageHost=127.0.0.1
-AccountingStoragePort={port}
-AccountingStoragePass={munge}
-AccountingStorageTRES=energy
+# Slurm itself suspends nothing; its programs do nothing. SuspendTimeout and ResumeTimeout are those of no real node.
+POWER_SAVING = """\
+SuspendTime=31536000
+SuspendProgram=/bin/true
+ResumeProgram=/bin/true
+ResumeFailProgram=/bin/true
+SuspendTimeout=1
+ResumeTimeout=4
+SuspendRate=0
+ResumeRate=0
 """
 
 
@@ -63,3 +67,44 @@ def slurm_accounting() -> Iterator[SlurmAccounting]:
             servers.enter_context(slurmd(cluster, number))
         wait_for_nodes(cluster)
         yield SlurmAccounting(cluster, database, settings)
+
+
+@contextmanager
+def sleeping_slurm(
+    priority: str, *, nodes: int = 3, settings_for: Callable[[Path], str] = lambda _: ""
+) -> Iterator[Cluster]:
+    """Run a cluster without accounting whose nodes Slurm may count as powered down.
+
+    `settings_for` returns more lines of slurm.conf, given the cluster's folder.
+    """
+    need(PROGRAMS, packages=PACKAGES)
+    with (
+        tempfile.TemporaryDirectory(prefix="offpeak-slurm-", ignore_cleanup_errors=True) as name,
+        ExitStack() as servers,
+    ):
+        folder = Path(name)
+        folder.chmod(0o755)
+        munge_socket = servers.enter_context(munge(folder))
+        port, *node_ports = servers.enter_context(reserved_ports(1 + nodes))
+        settings = POWER_SAVING + settings_for(folder)
+        cluster = Cluster(folder, munge_socket, port, tuple(node_ports), settings, priority=priority)
+        cluster.write_conf()
+        servers.enter_context(slurmctld(cluster))
+        for number in range(1, nodes + 1):
+            servers.enter_context(slurmd(cluster, number))
+        wait_for_nodes(cluster)
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def basic_slurm() -> Iterator[Cluster]:
+    """Three nodes under priority/basic."""
+    with sleeping_slurm("priority/basic") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def multifactor_slurm() -> Iterator[Cluster]:
+    """Three nodes under priority/multifactor."""
+    with sleeping_slurm("priority/multifactor") as cluster:
+        yield cluster

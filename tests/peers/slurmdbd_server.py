@@ -22,6 +22,15 @@ StorageLoc=slurm_acct_db
 {settings}
 """
 
+ACCOUNTING = """\
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=127.0.0.1
+AccountingStoragePort={port}
+AccountingStoragePass={munge}
+AccountingStorageTRES=energy
+"""
+"""What slurm.conf says of it."""
+
 
 @contextmanager
 def slurmdbd(folder: Path, port: int, *, munge: Path, database: Path, settings: str = "") -> Iterator[None]:

@@ -15,8 +15,9 @@ ALLOWED = {
     "power/effects.py": {"send"},
     # The soak orders virtual nodes of its own about.
     "benchmarks/soak/orders.py": {"send"},
-    # Other things of these names: where a virtual BMC looks up its commands, and a key of the inventory.
+    # Other things of these names: where a virtual BMC looks up its commands, and a pipe to a solver.
     "sim_backend/virtual/rmcp/commands.py": {"control"},
+    "plugin/planner/cp_process.py": {"send"},
 }
 
 

@@ -13,9 +13,9 @@ from plain_scheduler import NEVER_STARTED, PlainJob, PlainScheduler
 from offpeak.node_states import ACTIVE, FAILED, POWERSAVE
 from offpeak.prices.peak import Peak
 from plugin.capacity.capacity import Targets
+from plugin.capacity.need import WAKE_AHEAD_AT
 from plugin.capacity.rules import NEVER, CapacityRules, Course, DepthTable
 from plugin.window_policy import ARRIVAL
-from sim_backend.engine.power_forecast import WAKE_AHEAD_AT
 from sim_backend.engine.rules import BEST_FIT, EASY, FCFS, Rules
 
 MOST_SECONDS = 50_000

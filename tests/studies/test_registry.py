@@ -3,7 +3,10 @@
 import pytest
 
 from offpeak.errors import BadInput
+from studies.day_ahead.nordugrid.study import nordugrid
+from studies.day_ahead.study import day_ahead
 from studies.dynamic_pricing.study import dynamic_pricing
+from studies.energy_carbon.grid.study import federation
 from studies.energy_carbon.single_site import single_site
 from studies.online_simulation.study import online_simulation
 from studies.price_capacity.study import price_capacity
@@ -26,12 +29,20 @@ def test_an_unknown_name() -> None:
 
 def test_a_part_by_name() -> None:
     assert study_named("energy-carbon", "single-site") is single_site
+    assert study_named("energy-carbon", "federation") is federation
+    assert study_named("day-ahead", "xsede") is day_ahead
+    assert study_named("day-ahead", "nordugrid") is nordugrid
 
 
 @pytest.mark.parametrize(
     ("name", "part", "message", "hint"),
     [
-        ("energy-carbon", None, "the study energy-carbon is run a part at a time", "add --part single-site"),
+        (
+            "energy-carbon",
+            None,
+            "the study energy-carbon is run a part at a time",
+            "add --part single-site or --part federation",
+        ),
         ("energy-carbon", "single", "the study energy-carbon has no part 'single'", "did you mean single-site?"),
         ("dynamic-pricing", "single-site", "the study dynamic-pricing has no parts", "leave --part out"),
         ("energy-carbons", None, "unknown study 'energy-carbons'", "did you mean energy-carbon?"),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from offpeak.metrics import SHORTEST_S
-from ui.comparison_table import remarks
+from ui.replay.comparison_table import remarks
 from ui.report.html_text import bullets, definitions, paragraph, section
 from ui.report.subject import Subject
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from html import escape
 from importlib.resources import files
 
-from ui.comparison_table import length_text
+from ui.replay.comparison_table import length_text
 from ui.report.answer import answer
 from ui.report.figure import Figure, Json, Key
 from ui.report.html_text import definitions, paragraph
@@ -20,18 +20,22 @@ POLICY = (
 
 def page(subject: Subject, sections: list[str]) -> str:
     """Return the page: its head, then the sections."""
+    return html_page(f"{subject.trace.name}: power and prices", _head(subject), sections)
+
+
+def html_page(title: str, head: str, sections: list[str]) -> str:
+    """Return a page with this title, the sections below its head."""
     from plotly.offline import get_plotlyjs
 
-    name = escape(subject.trace.name)
     return "\n".join(
         [
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
             f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="color-scheme" content="light dark">',
-            f"<title>{name}: power and prices</title>",
+            f"<title>{escape(title)}</title>",
             f"<style>\n{_source('page.css')}</style>\n</head>\n<body>\n<main>",
-            _head(subject),
+            head,
             *sections,
             f"</main>\n<script>{get_plotlyjs()}</script>\n<script>\n{_source('page.js')}</script>\n</body>\n</html>\n",
         ]

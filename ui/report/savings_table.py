@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from sim_backend.outcome import Outcome
 from sim_backend.spread import Spread
-from ui.comparison_table import HEADERS, co2_cell, policy_row
+from ui.replay.comparison_table import HEADERS, co2_cell, policy_row
+from ui.replay.sleep_table import SLEEP_HEADERS, sleep_remark, sleep_row
+from ui.replay.spread_table import NOISE, spread_remark
 from ui.report.html_text import Cell, paragraph, section, table
 from ui.report.subject import Subject
-from ui.sleep_table import SLEEP_HEADERS, sleep_remark, sleep_row
-from ui.spread_table import NOISE, spread_remark
 
 Texts = Callable[[Outcome, bool], tuple[str, ...]]
 """The cells of a policy; it is told whether it is the first."""

@@ -33,7 +33,7 @@ class Device:
 
 
 def door(mode: Mode = Mode.ACTIVE, **parts: object) -> Door:
-    return Door(mode, **({"journal": MemoryJournal(), "clock": lambda: 1000.0} | parts))  # type: ignore[arg-type]
+    return Door(lambda _: mode, **({"journal": MemoryJournal(), "clock": lambda: 1000.0} | parts))  # type: ignore[arg-type]
 
 
 def through(door: Door, effect: Effect, act: Act) -> Outcome | Refusal:

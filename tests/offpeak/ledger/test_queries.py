@@ -16,7 +16,7 @@ from offpeak.ledger.job_costs import job_costs
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.node_energy import node_energy
 from offpeak.ledger.opened import opened
-from offpeak.ledger.records import actions_in, decisions_in, savings_in, states_in
+from offpeak.ledger.records import actions_in, decisions_in, decisions_of, savings_in, states_in
 from offpeak.ledger.rows import Decision, JobUse, Metered, Price, Recorded, Saving
 from offpeak.ledger.used import Used, check_groups
 from offpeak.time_range import TimeRange
@@ -191,6 +191,15 @@ def test_records_of_a_time_in_order(ledger: Ledger) -> None:
         ]
         (saving,) = savings_in(connection, TimeRange(0, 100))
         assert (saving["baseline_energy_j"], saving["energy_j"], saving["cost"]) == (2.0, 1.0, None)
+
+
+def test_the_latest_decisions_of_a_job_come_first(ledger: Ledger) -> None:
+    ledger.write_decisions([Decision(float(at), "1841", f"place {at}", "on-peak") for at in (1, 3, 2)])
+    ledger.write_decisions([Decision(4.0, "1842", "place 1", "on-peak")])
+    assert ledger.settle()
+    with opened(ledger.settings.url) as connection:
+        assert [each["decided"] for each in decisions_of(connection, "1841", most=2)] == ["place 3", "place 2"]
+        assert decisions_of(connection, "9", most=2) == []
 
 
 def test_there_is_no_ledger_yet(tmp_path: object) -> None:

@@ -1,25 +1,29 @@
 """Tables of this program, of an older one, of a newer one, and of something else."""
 
+import shutil
 import sqlite3
 import stat
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
-from ledger_sums import file_of
-from sqlalchemy import text
+from ledger_sums import count, file_of, rows_of
+from sqlalchemy import Connection, text
 
 from offpeak.door.effect import Effect
 from offpeak.errors import BadInput, BadLedger, BadSetting, CannotWrite
-from offpeak.ledger import place
+from offpeak.ledger import place, schema, tables
 from offpeak.ledger.backup import backup
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.place import place_text, reading_engine, writing_engine
-from offpeak.ledger.rows import Decision
+from offpeak.ledger.rows import Decision, Metered
 from offpeak.ledger.schema import HEAD, check
 from offpeak.ledger.tables import metadata
 from offpeak.settings_file import read_values
@@ -82,29 +86,54 @@ def test_an_older_file_is_copied_before_it_is_changed(
     _with_one_step_more(tmp_path, monkeypatch)
     newer = opened(ledger.settings.url)
     assert [each.number for each in newer.unfinished()] == [number]
-    copy = tmp_path / "ledger.sqlite.before-0002"
+    copy = tmp_path / "ledger.sqlite.before-0004"
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     with closing(sqlite3.connect(copy)) as before, closing(sqlite3.connect(file_of(newer))) as now:
-        assert before.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
-        assert now.execute("SELECT version_num FROM alembic_version").fetchall() == [("0002",)]
+        assert before.execute("SELECT version_num FROM alembic_version").fetchall() == [("0003",)]
+        assert now.execute("SELECT version_num FROM alembic_version").fetchall() == [("0004",)]
         assert before.execute("SELECT number FROM intents").fetchall() == [(number,)]
         assert now.execute("SELECT extra FROM intents").fetchall() == [(None,)]
 
 
 def _with_one_step_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the program be one release on, whose intents have a column more."""
-    import shutil
-
-    from offpeak.ledger import schema
-
     later = tmp_path / "migrations"
     shutil.copytree(schema.MIGRATIONS, later)
-    (later / "versions" / "r0002_more.py").write_text(
-        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0002', '0001'\n"
+    (later / "versions" / "r0004_more.py").write_text(
+        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0004', '0003'\n"
         "def upgrade():\n    op.add_column('intents', sa.Column('extra', sa.Text()))\n"
     )
     monkeypatch.setattr(schema, "MIGRATIONS", later)
-    monkeypatch.setattr(schema, "HEAD", "0002")
+    monkeypatch.setattr(schema, "HEAD", "0004")
+
+
+def test_a_ledger_of_the_first_tables_keeps_what_is_in_it(
+    url: str, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = opened(url)
+    with monkeypatch.context() as older:
+        older.setattr(schema, "HEAD", "0001")
+        older.setattr(schema, "_upgrade", partial(_upgrade_to, "0001"))
+        number = first.write_intent(Effect("n1", "soft_off", "offpeak", "idle"), 1.0)
+        first.write_readings([Metered("pdu1", "snmp", "outlet 1", 0.0, 900.0, 100.0, node="n1")])
+        first.write_decisions([Decision(1.0, "n1", "sleep", "idle")])
+        assert first.close() == 0
+    now = opened(url)
+    assert [each.number for each in now.unfinished()] == [number]
+    assert now.marks() == ()
+    assert now.remembered("lives") is None
+    assert count(url, tables.decisions) == 1
+    now.write_readings([Metered("pdu1", "snmp", "outlet 1", 900.0, 1000.0, 100.0, node="n1")])
+    assert now.settle()
+    assert [row[3] for row in rows_of(now, tables.quarters)] == [90_000.0, 10_000.0]
+
+
+def _upgrade_to(revision: str, connection: Connection) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(schema.MIGRATIONS))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
 
 
 def test_many_that_open_it_at_once_make_it_once(url: str, opened: Open) -> None:

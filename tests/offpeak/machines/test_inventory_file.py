@@ -81,6 +81,14 @@ def test_everything_is_where_it_belongs(tmp_path: Path) -> None:
     assert [machine.node for machine in site.chosen(("nas", "n01"))] == ["nas", "n01"]
 
 
+def test_torques_own_way_needs_no_login(tmp_path: Path) -> None:
+    text = (
+        '[hardware.t]\ndriver = "pbsnodes"\nsoft_off = {}\n\n[[machines]]\nnodes = "n1"\nhardware = "t"\nbmc = "n1"\n'
+    )
+    (machine,) = _read(tmp_path, text).machines
+    assert (machine.bmc, machine.hardware.credential) == ("n1", None)
+
+
 def test_systemd_hands_over_passwords(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", "/run/credentials/offpeak.service")
     credentials = {credential.name: credential for credential in _read(tmp_path, SITE).credentials}

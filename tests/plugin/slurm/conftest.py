@@ -9,6 +9,9 @@ import pytest
 from slurm_cluster import Cluster
 from slurm_fixtures import SlurmAccounting
 
+from offpeak.slurm_settings import SlurmSettings
+from plugin.slurm.scheduler import SlurmScheduler
+
 UseSettings = Callable[[str], Cluster]
 
 
@@ -32,3 +35,23 @@ def use_settings(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> UseSettin
         return other
 
     return use
+
+
+@pytest.fixture
+def basic(basic_slurm: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """A cluster under priority/basic, to which this test's commands talk."""
+    monkeypatch.setenv("SLURM_CONF", str(basic_slurm.conf))
+    return basic_slurm
+
+
+@pytest.fixture
+def multifactor(multifactor_slurm: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """A cluster under priority/multifactor, to which this test's commands talk."""
+    monkeypatch.setenv("SLURM_CONF", str(multifactor_slurm.conf))
+    return multifactor_slurm
+
+
+@pytest.fixture
+def slurm() -> SlurmScheduler:
+    """Slurm behind the port, as the environment finds it."""
+    return SlurmScheduler(SlurmSettings(timeout_s=30))

@@ -225,7 +225,12 @@ class World:
             ("ramp", ramps(self.history, lambda _: Swing(300, 100), sleep_w=250, wake_w=700)),
         ]
         self.door = Door(
-            Mode.ACTIVE, journal=self.journal, clock=self.wall, limits=limits, history=self.history, patience_s=5
+            lambda _: Mode.ACTIVE,
+            journal=self.journal,
+            clock=self.wall,
+            limits=limits,
+            history=self.history,
+            patience_s=5,
         )
 
     async def order(self, effect: Effect) -> None:

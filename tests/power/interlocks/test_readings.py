@@ -31,7 +31,7 @@ def test_a_node_with_a_job_keeps_its_power(order: str) -> None:
     refusal = asked(no_job_now(lambda node: f"runs 7 on {node}"), replace(OFF, order=order))
     assert refusal is not None
     assert (refusal.rule, refusal.said) == ("no_job_now", "n1: runs 7 on n1")
-    assert refusal.hint.startswith("drain it and wait: scontrol update nodename=n1 state=drain")
+    assert "scontrol update nodename=n1 state=drain" in refusal.hint
     assert asked(no_job_now(lambda _: ""), replace(OFF, order=order)) is None
 
 

@@ -196,7 +196,12 @@ class AnyLife(RuleBasedStateMachine):
             ("held", held(lambda node: self.lives.nodes[node].hold, lambda: self.unix_s)),
         )
         self.door = Door(
-            self.mode, journal=self.journal, clock=lambda: self.unix_s, rules=rules, limits=limits, history=self.history
+            lambda _: self.mode,
+            journal=self.journal,
+            clock=lambda: self.unix_s,
+            rules=rules,
+            limits=limits,
+            history=self.history,
         )
 
     async def order(self, effect: Effect) -> Outcome | Refusal:

@@ -236,6 +236,12 @@ def test_the_scheduler_boots_it() -> None:
     assert (walk.state, walk.life.seen.by, walk.life.surprises) == ("on", "scheduler", ())
 
 
+@pytest.mark.parametrize(("word", "by"), [("up", "scheduler"), ("busy", "scheduler"), ("down", "unknown")])
+def test_the_scheduler_has_booted_it_while_nobody_looked(word: str, by: str) -> None:
+    walk = asleep().passes(600).said(word).seen("on")
+    assert (walk.state, walk.life.seen.by, len(walk.life.surprises)) == ("on", by, int(by == "unknown"))
+
+
 def test_a_node_that_nobody_sees_for_long_is_a_fault_until_it_is_seen() -> None:
     walk = Walk().seen("on").unseen().passes(899)
     assert walk.life.fault is None
@@ -292,6 +298,13 @@ def test_a_node_that_hangs_in_its_boot_is_not_up(answers: bool | None) -> None:
     assert (walk.life.fault.what, walk.life.fault.ours) == ("does not come up", False)
     walk.said("up").seen("on", answers=True if answers is not None else None)
     assert (walk.state, walk.life.fault, walk.life.took) == ("on", None, Took("boot", 660))
+
+
+def test_a_node_that_comes_up_after_all_has_no_fault_though_nobody_waits_for_it_any_more() -> None:
+    walk = asleep().wished("on").said("down").ordered().seen("on").passes(600).wished(None)
+    assert walk.life.fault is not None
+    walk.passes(60).said("up").seen("on")
+    assert (walk.state, walk.life.fault) == ("on", None)
 
 
 def test_where_the_node_can_be_asked_it_is_up_when_it_answers() -> None:

@@ -8,10 +8,10 @@ from power.capacities import capacity_named
 from sim_backend.case import fleet_of
 from sim_backend.policy import parse_policy
 from sim_backend.replays import replay_often
-from ui.comparison_table import policy_row
+from ui.replay.comparison_table import policy_row
+from ui.replay.sleep_table import sleep_row
 from ui.report.savings_table import FIGURES, ONE_REPLAY, SLEEP_FIGURES, savings_section
 from ui.report.subject import Subject
-from ui.sleep_table import sleep_row
 
 Make = Callable[..., Subject]
 

@@ -1,0 +1,269 @@
+"""Does a real Slurm do what the engine says? The same 300 jobs, an hour in a second and a half, under both.
+
+It is here and in no study since it needs the servers that the tests talk to.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.peers import peer
+from benchmarks.queue_cycle import asked_by_us
+from offpeak.agent_settings import AgentSettings
+from offpeak.jobs import Float64, Int64, Jobs
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger_settings import LedgerSettings
+from offpeak.prices.series import Series
+from offpeak.settings import PowerSettings, SchedulingSettings, Settings
+from power.agent.agent import Agent
+from power.agent.parts import parts_of
+from power.agent.voice import Voice
+from predictors.price_curve import PriceCurve
+from sim_backend.engine.state import PeakTimes
+from sim_backend.policy import parse_policy
+from sim_backend.replay import replay
+from sim_backend.sample import NODES as LOGGED_NODES
+from sim_backend.sample import SAMPLE_LOG
+from sim_backend.traces.swf.read import read_swf
+
+JOBS, NODES, HOUR_S = 300, 16, 1.5
+POLICIES = frozenset({"easy", "greedy"})
+TICKS = 100
+"""The engine counts whole numbers: these are hundredths of a second."""
+ON_PEAK_H, DAY_H = (9, 23), 24
+LEAST_S, MINUTE_S, CLASS_W = 0.1, 60, 25
+LOOK_S = 0.5
+TRIES, REPLAYS = 12, 100
+LATE_S = 0.3
+SLURM = """\
+SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1,bf_resolution=1,bf_window=14400
+MinJobAge=3600
+PartitionName=batch Nodes=ALL Default=YES State=UP OverSubscribe=EXCLUSIVE"""
+
+
+@dataclass(frozen=True)
+class Day:
+    """Jobs in hundredths of a second from the first submission on, their watts a node, and when the price turns."""
+
+    jobs: Jobs
+    node_w: Float64
+    hour_s: float
+
+    @property
+    def peaks(self) -> PeakTimes:
+        """Return the hours of the tariff, as often as the jobs may last."""
+        hours = np.array([[day * DAY_H + hour for hour in ON_PEAK_H] for day in range(100)]).ravel()
+        times = np.concatenate([[0], hours * self.hour_s * TICKS]).astype(np.int64)
+        return PeakTimes(times, (np.arange(len(times)) % 2).astype(np.int8))
+
+    def mean_wait_h(self, start_s: Float64) -> float:
+        """Return the mean wait in hours of the log."""
+        return float((start_s - self.jobs.submit_s / TICKS).mean()) / self.hour_s
+
+
+class Alike(NamedTuple):
+    """Spearman's correlations of two schedules: of the starts, and of the waits."""
+
+    starts: float
+    waits: float
+
+
+@dataclass(frozen=True)
+class Chance:
+    """Of replays against the first one: the medians of both correlations, and the range of the mean waits [h]."""
+
+    alike: Alike
+    least_wait_h: float
+    most_wait_h: float
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One policy under Slurm and in an engine that knows what Slurm takes between two jobs, `between_s`.
+
+    Mean waits are hours of the log. `other` is Slurm against the engine's replay of the other policy, `chance` what
+    replays make of it among themselves if submissions are some tenths of a second late, as they are in Slurm.
+    """
+
+    policy: str
+    between_s: float
+    slurm_wait_h: float
+    engine_wait_h: float
+    engine: Alike
+    other: Alike
+    chance: Chance
+
+
+def scaled_day(count: int = JOBS, hour_s: float = HOUR_S) -> Day:
+    """Return the first jobs of the bundled sample on a machine of 16 nodes; Slurm's limits are whole minutes."""
+    logged = read_swf(SAMPLE_LOG).jobs
+    logged = logged.take(np.arange(len(logged)) < count)
+    ticks = hour_s / 3600 * TICKS
+    limit_s = np.maximum(MINUTE_S, np.ceil(logged.estimate_s * hour_s / 3600 / MINUTE_S) * MINUTE_S)
+    jobs = replace(
+        logged,
+        submit_s=((logged.submit_s - logged.submit_s[0]) * ticks).astype(np.int64),
+        runtime_s=np.maximum(LEAST_S * TICKS, logged.runtime_s * ticks).astype(np.int64),
+        estimate_s=(limit_s * TICKS).astype(np.int64),
+        size=np.maximum(1, np.round(logged.size * NODES / LOGGED_NODES)).astype(np.int64),
+    )
+    return Day(jobs, np.round(logged.node_power_w / CLASS_W) * CLASS_W, hour_s)
+
+
+def in_the_engine(day: Day, policy: str, between_s: float = 0.0) -> Float64:
+    """Return when each job starts [s], if each keeps its nodes for so much longer than it runs."""
+    scheduling = SchedulingSettings(max_postponement_s=10**9)
+    named = parse_policy(policy, scheduling)
+    jobs = replace(day.jobs, runtime_s=day.jobs.runtime_s + round(between_s * TICKS))
+    schedule = replay(jobs, day.node_w, machine_size=NODES, policy=named, peaks=day.peaks)
+    return schedule.start_s / TICKS
+
+
+def under_slurm(day: Day, policy: str) -> tuple[Float64, float]:
+    """Return when each job started by its own word [s], and what Slurm takes from a job's end to the next start [s]."""
+    with _slurm() as cluster, asked_by_us(cluster.environment):
+        between_s = _between_s(cluster)
+        return asyncio.run(_run(cluster, day, policy)), between_s
+
+
+def _between_s(cluster: Any) -> float:
+    """Return the median over jobs that each need all nodes and stand in the queue already."""
+    jobs = peer("slurm_jobs").SlurmJobs(cluster)
+    jobs.submit(seconds=2.0, nodes=NODES)
+    jobs.submit(seconds=0.5, nodes=NODES, count=TRIES)
+    while sum(each.what == "end" for each in jobs.trace()) <= TRIES:
+        time.sleep(LOOK_S)
+    seen = sorted((each.at_s, each.what) for each in jobs.trace())
+    gaps = [after - before for (before, ended), (after, _) in pairwise(seen) if ended == "end"]
+    return float(median(gaps))
+
+
+@contextmanager
+def _slurm() -> Iterator[Any]:
+    slurm = peer("slurm_cluster")
+    with TemporaryDirectory(prefix="offpeak-fidelity-", ignore_cleanup_errors=True) as name, ExitStack() as servers:
+        folder = Path(name)
+        socket = servers.enter_context(peer("munge_server").munge(folder))
+        port, *ports = servers.enter_context(peer("local_server").reserved_ports(1 + NODES))
+        cluster = slurm.Cluster(folder, socket, port, tuple(ports), SLURM)
+        cluster.write_conf()
+        servers.enter_context(slurm.slurmctld(cluster))
+        for number in range(1, NODES + 1):
+            servers.enter_context(slurm.slurmd(cluster, number))
+        slurm.wait_for_nodes(cluster)
+        yield cluster
+
+
+async def _run(cluster: Any, day: Day, policy: str) -> Float64:
+    jobs = peer("slurm_jobs").SlurmJobs(cluster)
+    begin_s = time.time()
+    ordering = asyncio.create_task(_order(cluster.folder, day, begin_s)) if policy == "greedy" else None
+    numbers = [await _submitted(jobs, day, at, begin_s) for at in range(len(day.jobs))]
+    while not set(numbers) <= {each.job for each in jobs.trace() if each.what == "end"}:
+        await asyncio.sleep(LOOK_S)
+    if ordering:
+        ordering.cancel()
+    started = {each.job: each.at_s - begin_s for each in jobs.trace() if each.what == "start"}
+    return np.array([started[number] for number in numbers])
+
+
+async def _submitted(jobs: Any, day: Day, at: int, begin_s: float) -> str:
+    await asyncio.sleep(max(0.0, begin_s + day.jobs.submit_s[at] / TICKS - time.time()))
+    seconds, nodes = day.jobs.runtime_s[at] / TICKS, int(day.jobs.size[at])
+    options = (f"--time={day.jobs.estimate_s[at] // (MINUTE_S * TICKS)}", f"--job-name=w{day.node_w[at]:.0f}x")
+    (number,) = await asyncio.to_thread(jobs.submit, *options, seconds=seconds, nodes=nodes)
+    return str(number)
+
+
+async def _order(folder: Path, day: Day, begin_s: float) -> None:
+    """Let the agent put the queue in order for as long as it is not cancelled."""
+    parts = parts_of(_settings(folder, day.node_w))
+    ledger = Ledger(parts.settings.ledger)
+    ledger.ready()
+    agent = Agent(parts, ledger, Voice())
+    agent.prices.curve = _curve(day, begin_s)
+    try:
+        while True:
+            await agent.queue_round()
+            await asyncio.sleep(LOOK_S)
+    finally:
+        await agent.close()
+
+
+def _curve(day: Day, begin_s: float) -> PriceCurve:
+    start_s: Int64 = (begin_s + day.peaks.at_s / TICKS).astype(np.int64)
+    price = np.where(day.peaks.peak == 1, 90.0, 30.0)
+    series = Series(start_s, int(start_s[-1]) + 3600, price, "EUR/MWh", "tariff")
+    return PriceCurve(series, day.peaks.peak, ("tariff",) * len(price))
+
+
+def _settings(folder: Path, node_w: Float64) -> Settings:
+    state = folder / "agent"
+    state.mkdir()
+    return Settings(
+        power=PowerSettings(classes=tuple(f"w{each:.0f}x={each:.0f}W" for each in np.unique(node_w))),
+        ledger=LedgerSettings(url=f"sqlite:///{folder / 'ledger.sqlite'}"),
+        agent=AgentSettings(mode="active", state_folder=state, socket=folder / "agent.sock"),
+    )
+
+
+def compared(day: Day, policy: str) -> Compared:
+    """Return what Slurm and the engine make of the jobs under that policy, easy or greedy."""
+    slurm_s, between_s = under_slurm(day, policy)
+    (other,) = POLICIES - {policy}
+    engine_s, other_s = (in_the_engine(day, each, between_s) for each in (policy, other))
+    return Compared(
+        policy,
+        between_s,
+        day.mean_wait_h(slurm_s),
+        day.mean_wait_h(engine_s),
+        alike(day, slurm_s, engine_s),
+        alike(day, slurm_s, other_s),
+        chance_of(day, policy, between_s),
+    )
+
+
+def chance_of(day: Day, policy: str, between_s: float) -> Chance:
+    """Return what becomes of the jobs in replays in which each is submitted up to LATE_S later."""
+    random = np.random.default_rng(1)
+    first_s = in_the_engine(day, policy, between_s)
+    replays = []
+    for _ in range(REPLAYS):
+        late = np.sort(day.jobs.submit_s + random.integers(0, round(LATE_S * TICKS), len(day.jobs)))
+        replays.append(in_the_engine(replace(day, jobs=replace(day.jobs, submit_s=late)), policy, between_s))
+    likes = [alike(day, first_s, each) for each in replays]
+    waits_h = [day.mean_wait_h(each) for each in replays]
+    return Chance(Alike(*(median(each) for each in zip(*likes, strict=True))), min(waits_h), max(waits_h))
+
+
+def alike(day: Day, one_s: Float64, other_s: Float64) -> Alike:
+    """Return how alike the starts are."""
+    submit_s = day.jobs.submit_s / TICKS
+    return Alike(spearman(one_s, other_s), spearman(one_s - submit_s, other_s - submit_s))
+
+
+def spearman(one: Float64, other: Float64) -> float:
+    """Return the correlation of the ranks."""
+    mine, its = (np.argsort(np.argsort(each, kind="stable"), kind="stable") for each in (one, other))
+    return float(np.corrcoef(mine, its)[0, 1])
+
+
+def main(policies: Sequence[str]) -> None:
+    """Compare and print."""
+    day = scaled_day()
+    for policy in policies:
+        print(compared(day, policy), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or ("easy", "greedy"))

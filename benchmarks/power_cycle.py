@@ -1,0 +1,134 @@
+"""A whole cycle of the agent's power loop over 1,000 nodes: decided, looked at, told, booked. BMCs answer at once."""
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+from benchmarks.bars import Measured
+from benchmarks.power_loop import NAMES, NODES, PENDING, RUNNING, sight_of
+from offpeak.agent_settings import AgentSettings
+from offpeak.hardware_settings import HardwareSettings
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger_settings import LedgerSettings
+from offpeak.settings import Settings
+from plugin.scheduler.port import NodeChange, Ranking, SchedulerTraits, SchedulerView
+from power.agent.agent import Agent
+from power.agent.parts import Parts, parts_of
+from power.agent.voice import Voice
+from power.drivers.port import Observed, Order, PowerDriver, PowerState
+from power.lifecycle.lookout import Lookout
+
+ROUNDS = 5
+INVENTORY = """\
+[credentials.bmc]
+user = "admin"
+password_file = "bmc.password"
+[hardware.compute]
+driver = "ipmi"
+credential = "bmc"
+node_class = "server"
+soft_off = {{ wake = ["bmc"], enter_patience = "10min", wake_patience = "10min" }}
+[[machines]]
+nodes = "{nodes}"
+hardware = "compute"
+bmc = "{bmcs}"
+"""
+
+
+@dataclass
+class AnswersAtOnce:
+    """A BMC that knows its node's state and follows no order."""
+
+    state: PowerState
+    name: str = "ipmi"
+    orders: frozenset[Order] = frozenset(Order)
+
+    async def query(self) -> Observed:
+        """Return the state."""
+        return Observed(self.state, time.time())
+
+    async def send(self, order: Order) -> None:
+        """Do nothing."""
+
+    async def identity(self) -> str | None:
+        """Return nobody."""
+        return None
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+class SaysTheSame:
+    """A scheduler whose jobs and nodes stay as they are, and that does all it is told."""
+
+    def traits(self) -> SchedulerTraits:
+        """Return traits of a site whose nodes may sleep."""
+        return SchedulerTraits("slurm", "22.05", Ranking.VALUE, True, 600, False)
+
+    def view(self) -> SchedulerView:
+        """Return what is so now."""
+        return sight_of(int(time.time())).view
+
+    def in_use(self, node: str) -> str:  # noqa: ARG002
+        """Return that it is free."""
+        return ""
+
+    def rank(self, values: Mapping[str, int]) -> dict[str, str]:  # noqa: ARG002
+        """Do nothing."""
+        return {}
+
+    def defer(self, begin_s: Mapping[str, int]) -> dict[str, str]:  # noqa: ARG002
+        """Do nothing."""
+        return {}
+
+    def tell(self, comments: Mapping[str, str]) -> dict[str, str]:  # noqa: ARG002
+        """Do nothing."""
+        return {}
+
+    def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:  # noqa: ARG002
+        """Do nothing."""
+        return {}
+
+
+def power_cycle_benchmarks() -> Iterator[Measured]:
+    """Measure cycles after the first, which takes up the nodes."""
+    with TemporaryDirectory() as name:
+        first_s, later_s = asyncio.run(_cycles(Path(name)))
+    data = f"{NODES:,} nodes, {RUNNING + PENDING:,} jobs, neither scheduler nor BMCs"
+    yield Measured("a whole cycle of the power loop, active", median(later_s), "s", 1.0, False, data)
+    yield Measured("the first after a start", first_s, "s", float("inf"), False, data)
+
+
+async def _cycles(folder: Path) -> tuple[float, list[float]]:
+    parts = _parts(folder)
+    ledger = Ledger(parts.settings.ledger)
+    ledger.ready()
+    agent = Agent(parts, ledger, Voice())
+    taken = []
+    for _ in range(ROUNDS + 1):
+        begin_s = time.perf_counter()
+        await agent.power_round()
+        taken.append(time.perf_counter() - begin_s)
+        # So that the next one asks anew.
+        await asyncio.sleep(1.1)
+    await agent.close()
+    return taken[0], taken[1:]
+
+
+def _parts(folder: Path) -> Parts:
+    (folder / "bmc.password").touch(mode=0o600)
+    (folder / "bmc.password").write_text("secret\n")
+    inventory = folder / "inventory.toml"
+    bmcs = ",".join(f"127.{number // 250 + 1}.0.{number % 250 + 1}" for number in range(NODES))
+    inventory.write_text(INVENTORY.format(nodes=f"n[0000-{NODES - 1:04}]", bmcs=bmcs))
+    agent = AgentSettings(mode="active", capacity="ols:1h", nodes=f"n[0000-{NODES - 1:04}]", state_folder=folder)
+    ledger = LedgerSettings(url=f"sqlite:///{folder / 'ledger.sqlite'}")
+    parts = parts_of(Settings(agent=agent, ledger=ledger, hardware=HardwareSettings(inventory=inventory)))
+    asleep = set(NAMES[NODES - 100 :])
+    states = {name: PowerState.OFF if name in asleep else PowerState.ON for name in NAMES}
+    drivers: dict[str, PowerDriver] = {name: AnswersAtOnce(state) for name, state in states.items()}
+    return replace(parts, scheduler=SaysTheSame(), lookout=Lookout(parts.machines, drivers))

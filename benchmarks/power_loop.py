@@ -1,0 +1,107 @@
+"""A cycle of the power loop: a thousand nodes, two thousand jobs, the what-if included."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.bars import Measured
+from benchmarks.engine import best_s
+from offpeak.agent_settings import AgentSettings
+from offpeak.capacity_settings import CapacitySettings
+from offpeak.machines.inventory import Hardware, Inventory, Machine, Rung
+from offpeak.node_class_file import bundled_node_class
+from plugin.scheduler.job import Job, JobState
+from plugin.scheduler.node import Node, NodePower, NodeUse
+from plugin.scheduler.port import SchedulerView
+from power.lifecycle.decide import Lives
+from power.lifecycle.life import NodeLife, NodeState, Now, Seen
+from power.live.memory import PowerMemory
+from power.live.plan import plan_power
+from power.live.site import PowerSite, Sight
+
+NODES, RUNNING, PENDING, ROUNDS = 1000, 400, 1600, 5
+NOW_S = 1_800_000_000
+KIND = Hardware("compute", "ipmi", rungs=(Rung("soft_off", ("bmc",), 600, 600),))
+NAMES = tuple(f"n{number:04}" for number in range(NODES))
+
+
+def power_loop_benchmarks() -> Iterator[Measured]:
+    """Measure the first cycle, in which OLS decides, and a time-out."""
+    data = f"{NODES:,} nodes, {RUNNING + PENDING:,} jobs, no scheduler"
+    for policy in ("ols:1h", "timeout:10min"):
+        site, sight = _site(policy), sight_of(NOW_S)
+        took_s = best_s(lambda site=site, sight=sight: plan_power(sight, site=site, memory=PowerMemory()), ROUNDS)  # type: ignore[misc]
+        yield Measured(f"a cycle of the power loop, {policy}", took_s, "s", 1.0, False, data)
+
+
+def _site(policy: str) -> PowerSite:
+    settings = AgentSettings(capacity=policy, nodes=f"n[0000-{NODES - 1:04}]")
+    inventory = Inventory(Path("inventory.toml"), tuple(Machine(name, KIND) for name in NAMES))
+    return PowerSite(inventory, settings, CapacitySettings(), {KIND.name: bundled_node_class("server")})
+
+
+def sight_of(now_s: int) -> Sight:
+    """Return what is seen at that second."""
+    nodes = tuple(_node(number, now_s) for number in range(NODES))
+    jobs = tuple(_job(number, now_s) for number in range(RUNNING + PENDING))
+    seen = {state: Seen(state, now_s, 0.0, now_s - 9999, known=state) for state in (NodeState.ON, NodeState.OFF)}
+    states = [NodeState.OFF if node.power is NodePower.DOWN else NodeState.ON for node in nodes]
+    lives = {name: NodeLife(name, seen=seen[state]) for name, state in zip(NAMES, states, strict=True)}
+    return Sight(Now(0.0, now_s), SchedulerView(now_s, jobs, nodes, ()), Lives(lives))
+
+
+def _node(number: int, now_s: int) -> Node:
+    """Return one of the 800 that run jobs, of the 100 that idle, or of the 100 that sleep."""
+    used = number < 2 * RUNNING
+    return Node(
+        name=NAMES[number],
+        state_word="ALLOCATED" if used else "IDLE",
+        use=NodeUse.USED if used else NodeUse.FREE,
+        power=NodePower.DOWN if number >= NODES - 100 else NodePower.UP,
+        closed=False,
+        failed=False,
+        responds=True,
+        reserved=False,
+        planned=False,
+        reason="",
+        reason_by="",
+        reason_s=None,
+        partitions=("batch",),
+        features=("avx",),
+        cpus=64,
+        cpus_used=64 if used else 0,
+        memory_mib=1 << 18,
+        boot_s=now_s - 90_000,
+        idle_since_s=now_s - 5000,
+    )
+
+
+def _job(number: int, now_s: int) -> Job:
+    """Return one that has two nodes, or one that waits for up to 300, with a plan of the scheduler for the first 50."""
+    runs, at = number < RUNNING, number - RUNNING
+    planned = 0 <= at < 50
+    return Job(
+        job_id=str(number),
+        state=JobState.RUNNING if runs else JobState.PENDING,
+        state_word="RUNNING" if runs else "PENDING",
+        reason="None" if runs else "Resources",
+        user="u",
+        account="a",
+        name="j",
+        comment="",
+        partitions=("batch",),
+        needs="",
+        reservation="",
+        qos="",
+        priority=10_000 - number,
+        offset=0,
+        nodes=2 if runs else 1 + at * 7 % 300,
+        cpus=128,
+        whole_nodes=True,
+        limit_s=3600 * (1 + number % 24),
+        submit_s=now_s - 20_000 + number,
+        begin_s=None,
+        start_s=now_s - 3000 if runs else now_s + 600 * at if planned else None,
+        end_s=None,
+        hosts=f"n[{2 * number:04}-{2 * number + 1:04}]" if runs else f"n[0000-{at * 7 % 300:04}]" if planned else "",
+        plain=True,
+    )

@@ -1,0 +1,79 @@
+"""The queue hook on a long queue: the whole plan, from jobs and marks to what is written."""
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC
+
+import numpy as np
+
+from benchmarks.bars import Measured
+from offpeak.ledger.rows import Mark
+from offpeak.prices.peak import Peak
+from offpeak.prices.series import Series
+from plugin.queue_hook.facts import QueueFacts, QueueRules
+from plugin.queue_hook.plan import plan_queue
+from plugin.queue_hook.standing import RANK
+from plugin.scheduler.job import Job, JobState
+from plugin.scheduler.port import Ranking
+
+NOW_S = 1_795_000_000
+HOUR_S = 3600
+JOBS, COMPETITIONS, DELAYED, MARKED = 10_000, 200, 250, 500
+HIGHEST = 4_294_901_759
+ROUNDS = 7
+RULES = QueueRules("greedy", 20, 24 * HOUR_S, 72 * HOUR_S, UTC)
+
+
+def queue_hook_benchmarks() -> Iterator[Measured]:
+    """Measure a plan that changes some 500 jobs, with either policy."""
+    for policy in ("greedy", "knapsack"):
+        rules = QueueRules(policy, RULES.window, RULES.max_postponement_s, RULES.longest_delay_s, UTC)
+        facts = long_queue()
+        plan = plan_queue(facts, rules)
+        took_s = best_cpu_s(lambda of=facts, by=rules: plan_queue(of, by))  # type: ignore[misc]
+        what = (
+            f"queue hook, {policy}: {JOBS:,} pending jobs, {COMPETITIONS} competitions,"
+            f" {len(plan.rank)} ranks and {len(plan.begin_s)} begin times changed"
+        )
+        yield Measured(what, 1000 * took_s, "ms of CPU", 100.0, False, "random jobs")
+
+
+def best_cpu_s(run: Callable[[], object]) -> float:
+    """Return the least processor time of several runs."""
+    times = []
+    for _ in range(ROUNDS):
+        begin = time.process_time()
+        run()
+        times.append(time.process_time() - begin)
+    return min(times)
+
+
+def long_queue() -> QueueFacts:
+    """Return a queue in which most windows stand as wanted; greedy moves jobs in 22."""
+    random = np.random.default_rng(1)
+    jobs = tuple(waiting_job(number) for number in range(JOBS))
+    draws = {job.job_id: float(int(job.job_id)) for job in jobs}
+    for number in range(22):
+        draws |= {str(at): float(random.integers(100, 500)) for at in range(number, JOBS, COMPETITIONS)}
+    marks = tuple(
+        Mark(job.job_id, job.submit_s, RANK, job.priority, job.priority, NOW_S - 60) for job in jobs[-MARKED:]
+    )
+    groups = {(job.partitions, job.needs): 8 for job in jobs}
+    start_s = NOW_S - HOUR_S + HOUR_S * np.arange(168, dtype=np.int64)
+    value = 100 + 30 * np.sin(2 * np.pi * np.arange(168) / 24 + 2)
+    prices = Series(start_s, int(start_s[-1]) + HOUR_S, value, "EUR/MWh", "made up")
+    return QueueFacts(
+        NOW_S, jobs, Ranking.VALUE, Peak.ON_PEAK, NOW_S + HOUR_S, prices, ("forecast",) * 168, draws,
+        free_nodes=groups, marks=marks,
+    )  # fmt: skip
+
+
+def waiting_job(number: int) -> Job:
+    """Return a job of the long queue."""
+    comment = "offpeak:delay=12h" if number % (JOBS // DELAYED) == 39 else ""
+    limit_s = HOUR_S * (1 + number % 48)
+    return Job(
+        str(number), JobState.PENDING, "PENDING", "Priority", "ann", "", "job", comment,
+        (f"p{number % COMPETITIONS}",), "", "", "", HIGHEST - number, 0, 1 + number % 7, 1, True, limit_s,
+        NOW_S - JOBS + number, None, None, None, "", True,
+    )  # fmt: skip

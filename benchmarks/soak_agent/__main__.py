@@ -1,0 +1,36 @@
+"""Soaks on both kinds of priority, prints what was measured beside its bars, and ends with 1 if one was missed."""
+
+import argparse
+import sys
+
+from rich.console import Console
+
+from benchmarks.__main__ import print_table
+from benchmarks.soak_agent.figures import figures
+from benchmarks.soak_agent.plan import KillsPlan
+from benchmarks.soak_agent.run import killed
+from benchmarks.soak_agent.stage import lacking_programs
+
+FEW = 20
+
+
+def main() -> int:
+    """Return 0 if every bar was reached."""
+    words = argparse.ArgumentParser(prog="python -m benchmarks.soak_agent", description=__doc__)
+    words.add_argument("--kills", type=int, default=KillsPlan.kills, help="how many, with each kind of priority")
+    words.add_argument("--seed", type=int, default=KillsPlan.seed, help="of jobs, moments and faults")
+    told = words.parse_args()
+    said = Console(stderr=True, highlight=False)
+    if lacking := lacking_programs():
+        said.print(f"no soak of kills without {', '.join(lacking)}: .ci/prepare-peers installs them")
+        return 1
+    soaks = [killed(KillsPlan(told.kills, seed=told.seed, priority=kind)) for kind in ("basic", "multifactor")]
+    measured = [each for found in soaks for each in figures(found)]
+    print_table(measured)
+    for trouble in [trouble for found in soaks for trouble in found.broken][:FEW]:
+        said.print(trouble, markup=False, soft_wrap=True)
+    return 0 if all(each.reached for each in measured) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+-- Tells users at submission when the words for offpeak in their comment make no sense. Everything else passes untouched.
+--
+--   offpeak:delay=12h                      the job may start up to 12 hours later than it could (s, min, h, d)
+--   offpeak:deadline=2026-11-22T08:00      it may wait as long as it has ended by then, at its time limit
+--   offpeak:now                            leave it alone
+--   offpeak:key=...                        by which a broker of clusters finds the job again
+--
+-- In slurm.conf: JobSubmitPlugins=lua; this file beside slurm.conf. A site that has a job_submit.lua already puts
+-- `offpeak_trouble` into it and calls it from its own slurm_job_submit. An error in here lets the job pass.
+
+local UNIT_S = { s = 1, min = 60, h = 3600, d = 86400 }
+local DAYS = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 }
+
+local function delay_trouble(text)
+  local number, unit = string.match(text, "^([%d%.eE+-]-)(%a+)$")
+  local value = number and tonumber(number)
+  if not value or not UNIT_S[unit] then
+    return "write it like offpeak:delay=12h, with s, min, h or d"
+  end
+  local seconds = value * UNIT_S[unit]
+  if seconds < 0 or seconds ~= math.floor(seconds) then
+    return "a delay is zero or more, in whole seconds"
+  end
+end
+
+local function days_of(year, month)
+  local leap = (year % 4 == 0 and year % 100 ~= 0) or year % 400 == 0
+  return (month == 2 and leap) and 29 or DAYS[month] or 0
+end
+
+-- Days since 1970-01-01 in the Gregorian calendar; years begin in March, so that a leap day ends one.
+local function day_number(year, month, day)
+  if month <= 2 then
+    year = year - 1
+  end
+  local of_year = math.floor((153 * ((month + 9) % 12) + 2) / 5) + day - 1
+  return 365 * year + math.floor(year / 4) - math.floor(year / 100) + math.floor(year / 400) + of_year - 719468
+end
+
+-- Returns the Unix second, nil for what is no time; without an offset on this machine's clock.
+local function instant(text)
+  local year, month, day, hour, minute, rest = string.match(text, "^(%d%d%d%d)-(%d%d)-(%d%d)T(%d%d):(%d%d)(.*)$")
+  if not year then
+    return nil
+  end
+  local second, zone = string.match(rest, "^:(%d%d)(.*)$")
+  year, month, day, hour, minute = tonumber(year), tonumber(month), tonumber(day), tonumber(hour), tonumber(minute)
+  second, zone = tonumber(second or "0"), zone or rest
+  if day < 1 or day > days_of(year, month) or hour > 23 or minute > 59 or second > 59 then
+    return nil
+  end
+  if zone == "" then
+    return os.time({ year = year, month = month, day = day, hour = hour, min = minute, sec = second })
+  end
+  local sign, zone_h, zone_min = string.match(zone, "^([+-])(%d%d):(%d%d)$")
+  if zone ~= "Z" and (not sign or tonumber(zone_h) > 23 or tonumber(zone_min) > 59) then
+    return nil
+  end
+  local ahead_s = sign and (tonumber(zone_h) * 3600 + tonumber(zone_min) * 60) or 0
+  local utc_s = day_number(year, month, day) * 86400 + hour * 3600 + minute * 60 + second
+  return sign == "-" and utc_s + ahead_s or utc_s - ahead_s
+end
+
+local function deadline_trouble(text, earliest_s, limit_s)
+  local deadline_s = instant(text)
+  if not deadline_s then
+    return "write it like offpeak:deadline=2026-11-22T08:00 or 2026-11-22T08:00+01:00"
+  elseif deadline_s <= os.time() then
+    return "that time has passed"
+  elseif deadline_s < earliest_s + limit_s then
+    return string.format("with its time limit of %d min the job cannot end by then", limit_s / 60)
+  end
+end
+
+local function word_trouble(word, earliest_s, limit_s)
+  local name, value = string.match(word, "^(%a+)=(.*)$")
+  if name == "delay" then
+    return delay_trouble(value)
+  elseif name == "deadline" then
+    return deadline_trouble(value, earliest_s, limit_s)
+  elseif word ~= "now" and name ~= "key" then
+    return "known are delay=12h, deadline=2026-11-22T08:00 and now"
+  end
+end
+
+-- Returns what is wrong with the comment, nil if nothing is. `earliest_s` is when the job may start [Unix s], `limit_s`
+-- its time limit, 0 if it has none. Behind offpeak: and a comma the words may go on without it.
+function offpeak_trouble(comment, earliest_s, limit_s)
+  for chunk in string.gmatch(comment, "%S+") do
+    local begun = false
+    for piece in string.gmatch(chunk, "[^,;]+") do
+      local word = string.match(piece, "^offpeak:(.*)$")
+      begun = begun or word ~= nil
+      if not word and begun and (piece == "now" or string.find(piece, "^delay=") or string.find(piece, "^deadline=")) then
+        word = piece
+      end
+      local trouble = word and word ~= "" and word_trouble(word, earliest_s, limit_s)
+      if trouble then
+        return string.format("offpeak:%s in the comment: %s", word, trouble)
+      end
+    end
+  end
+end
+
+local function trouble_of(job)
+  if type(job.comment) ~= "string" then
+    return nil
+  end
+  local begin_s, limit_min = job.begin_time or 0, job.time_limit
+  local unlimited = not limit_min or limit_min == slurm.NO_VAL or limit_min == slurm.INFINITE
+  return offpeak_trouble(job.comment, math.max(os.time(), begin_s), unlimited and 0 or limit_min * 60)
+end
+
+function slurm_job_submit(job_desc, part_list, submit_uid)
+  local fine, trouble = pcall(trouble_of, job_desc)
+  if not fine then
+    slurm.log_error("offpeak: job_submit.lua: %s", tostring(trouble))
+  elseif trouble then
+    slurm.log_user("%s", trouble)
+    return slurm.ERROR
+  end
+  return slurm.SUCCESS
+end
+
+function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)
+  return slurm.SUCCESS
+end
+
+return slurm.SUCCESS

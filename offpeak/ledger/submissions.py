@@ -1,0 +1,61 @@
+"""Jobs that a broker gives to sites, in their table: one row a key, changed only by who knows what it was."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import ColumnElement, Connection, and_, false, func, or_, select, update
+
+from offpeak.ledger.rows import Submission
+from offpeak.ledger.tables import submissions as table
+from offpeak.ledger.write import new_only
+
+
+@dataclass(frozen=True)
+class Given:
+    """Jobs that sites were given: the `recent` ones, and the `core_s` that older ones asked for by site and project."""
+
+    recent: tuple[Submission, ...]
+    core_s: Mapping[tuple[str, str], float]
+
+
+def of_key(connection: Connection, key: str) -> Submission | None:
+    """Return the row of the key, None if there is none."""
+    row = connection.execute(select(table).where(table.c.key == key)).one_or_none()
+    return None if row is None else Submission(*row)
+
+
+def given(
+    connection: Connection, states: Sequence[str], recent_unix_s: float, since_unix_s: Mapping[str, float]
+) -> Given:
+    """Return the rows in one of these states that were tried since `recent_unix_s`, in that order, and sums of others.
+
+    Those are of the jobs before it, at each site that is named since its time.
+    """
+    found = select(table).where(table.c.tried_unix_s >= recent_unix_s, table.c.state.in_(states))
+    rows = connection.execute(found.order_by(table.c.tried_unix_s, table.c.key))
+    recent = tuple(Submission(*row) for row in rows)
+    tried = table.c.tried_unix_s
+    in_time = or_(*(and_(table.c.site == site, tried >= since) for site, since in since_unix_s.items()), false())
+    return Given(recent, _sums(connection, and_(in_time, tried < recent_unix_s, table.c.state.in_(states))))
+
+
+def _sums(connection: Connection, which: ColumnElement[bool]) -> dict[tuple[str, str], float]:
+    answer = table.c.answer
+    held_s = func.coalesce(answer["held_s"].as_float(), answer["expected", "run_s"].as_float(), 0.0)
+    core_s = func.coalesce(answer["expected", "cores"].as_float(), 0.0) * held_s
+    columns = (table.c.site, answer["project"].as_string().label("project"), core_s.label("core_s"))
+    each = select(*columns).where(which).subquery()
+    keys = (each.c.site, each.c.project)
+    rows = connection.execute(select(*keys, func.sum(each.c.core_s)).where(each.c.project.is_not(None)).group_by(*keys))
+    return {(site, project): float(total) for site, project, total in rows}
+
+
+def change(connection: Connection, was: Submission | None, now: Submission) -> bool:
+    """Replace a row, or begin it where there was none; False if somebody else has done so since it was read."""
+    # What was written comes back: PostgreSQL's driver does not always count it.
+    if was is None:
+        begun = new_only(connection, table).values(dict(vars(now))).returning(table.c.key)
+        return connection.execute(begun).first() is not None
+    same = and_(table.c.key == was.key, table.c.state == was.state, table.c.tried_unix_s == was.tried_unix_s)
+    changed = update(table).where(same).values(dict(vars(now))).returning(table.c.key)
+    return connection.execute(changed).first() is not None

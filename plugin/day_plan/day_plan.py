@@ -1,0 +1,96 @@
+"""A plan of the live queue: when each job is to start and where, what holds meanwhile, and what is left out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from offpeak.jobs import Float64, Int64
+from offpeak.power_cap import PowerCap
+
+
+@dataclass(frozen=True)
+class Load:
+    """A job that has its nodes, to `until_s` [Unix s] as expected; `power_w` is that of the whole job."""
+
+    job_id: str
+    user: str
+    hosts: tuple[str, ...]
+    until_s: int
+    power_w: float
+
+
+@dataclass(frozen=True)
+class PlannedJob:
+    """A job that waits. `start_s` is None where it finds no place before the plan ends; times are Unix seconds.
+
+    `hosts` are nodes that would do: the scheduler may choose others. `begin_s` is before when it must not start, 0 if
+    at any time, and `why` says why not before. `latest_start_s` is what its owner was promised; `opted_out`: who
+    said offpeak:now is never kept back.
+    """
+
+    job_id: str
+    user: str
+    partitions: tuple[str, ...]
+    nodes: int
+    start_s: int | None
+    run_s: int
+    power_w: float
+    hosts: tuple[str, ...] = ()
+    begin_s: int = 0
+    why: str = ""
+    latest_start_s: int | None = None
+    waits_for_price: bool = False
+    opted_out: bool = False
+
+
+@dataclass(frozen=True)
+class Move:
+    """A job whose start is another than in the plan before; None where it had, or has, none."""
+
+    job_id: str
+    from_s: int | None
+    to_s: int | None
+    why: str
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """What holds from `edge_s[i]` to `edge_s[i + 1]` [Unix s]; power is that of jobs and of nodes idle now."""
+
+    edge_s: Int64
+    price_per_kwh: Float64
+    temperature_c: Float64
+    power_w: Float64
+    pue: Float64
+
+    def cost(self) -> float:
+        """Return what energy and cooling come to, in the prices' currency."""
+        hours = (self.edge_s[1:] - self.edge_s[:-1]) / 3600
+        return float((self.power_w / 1000 * self.pue * hours * self.price_per_kwh).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class DayPlan:
+    """The plan made at `at_s`; nothing is planned from `until_s` on.
+
+    `left_out` says of each waiting job that is not in it why; `not_held` are jobs whose owners would let them wait, and
+    that gain nothing by it. `remarks` are sentences for the operator.
+    """
+
+    at_s: int
+    until_s: int
+    currency: str
+    jobs: tuple[PlannedJob, ...]
+    loads: tuple[Load, ...]
+    left_out: Mapping[str, str]
+    course: Course
+    caps: tuple[PowerCap, ...] = ()
+    not_held: frozenset[str] = frozenset()
+    moves: tuple[Move, ...] = ()
+    remarks: tuple[str, ...] = ()
+    violations: tuple[str, ...] = ()
+
+    @cached_property
+    def by_id(self) -> Mapping[str, PlannedJob]:
+        """The jobs by their numbers."""
+        return {job.job_id: job for job in self.jobs}

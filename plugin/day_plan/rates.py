@@ -1,0 +1,78 @@
+"""Price, outside temperature and cap on power over the time of a plan, as the planner takes them."""
+
+import numpy as np
+
+from offpeak.jobs import Float64, Int64
+from offpeak.power_cap import PowerCap
+from offpeak.prices.series import Series, value_at
+from offpeak.temperature import segments_of
+from plugin.day_plan.sight import Sight
+from plugin.planner.plan import Plan
+from plugin.planner.problem import NO_LIMIT, Problem, Rates
+
+SHORTEST_S = 86_400
+
+
+def rates_of(sight: Sight, prices: Series) -> Rates:
+    """Return what holds from now to the end of the prices, a day at least; unknown prices are taken as their mean."""
+    now_s = sight.queue.now_s
+    until_s = max(int(prices.end_s), now_s + SHORTEST_S)
+    instants = [prices.start_s, [cap.from_s for cap in sight.caps], [cap.until_s for cap in sight.caps]]
+    weather = _weather(sight, now_s, until_s)
+    edges = np.unique(np.concatenate([*instants, weather[0], [now_s, until_s]]).astype(np.int64))
+    edges = edges[(edges >= now_s) & (edges <= until_s)]
+    price = value_at(prices, edges[:-1])
+    price = np.where(np.isnan(price), np.nanmean(prices.value), price) / 1000
+    at = np.searchsorted(weather[0], edges[:-1], side="right") - 1
+    temperature_c = weather[1][np.clip(at, 0, len(weather[1]) - 1)]
+    return Rates(edges - now_s, price, temperature_c, caps_along(edges, sight.caps))
+
+
+def caps_along(edge_s: Int64, caps: tuple[PowerCap, ...]) -> Int64:
+    """Return the least cap from each edge [Unix s] to the next, NO_LIMIT where there is none."""
+    least = np.full(len(edge_s) - 1, NO_LIMIT)
+    for cap in caps:
+        inside = (edge_s[:-1] < cap.until_s) & (edge_s[1:] > cap.from_s)
+        least[inside] = np.minimum(least[inside], cap.cap_w)
+    return least
+
+
+def _weather(sight: Sight, now_s: int, until_s: int) -> tuple[Int64, Float64]:
+    """Return starts [Unix s] of stretches of one temperature, and these [degC]."""
+    series = sight.weather
+    if series is None or not series.known.any():
+        return np.array([now_s]), np.array([sight.room.outside_c])
+    hours = np.append(np.arange(now_s // 3600 * 3600, until_s, 3600), until_s)
+    known = np.interp(hours[:-1], series.start_s[series.known], series.value[series.known])
+    segments = segments_of(hours, known)
+    return segments.edge_s[:-1], segments.temperature_c
+
+
+def with_less(rates: Rates, edge_s: Int64, power_w: Float64) -> Rates:
+    """Return the rates with caps lowered by a draw that is `power_w[i]` between the edges [s from now]."""
+    edges = np.union1d(rates.edge_s, edge_s[(edge_s > 0) & (edge_s < rates.horizon_s)])
+    old = np.searchsorted(rates.edge_s, edges[:-1], side="right") - 1
+    at = np.searchsorted(edge_s, edges[:-1], side="right") - 1
+    inside = (at >= 0) & (at < len(power_w))
+    taken = np.where(inside, power_w[np.clip(at, 0, len(power_w) - 1)], 0.0) if len(power_w) else np.zeros(len(at))
+    cap = rates.cap_w[old]
+    lowered = np.where(cap < NO_LIMIT, np.maximum(cap - np.ceil(taken).astype(np.int64), 0), cap)
+    return Rates(edges, rates.price_per_kwh[old], rates.temperature_c[old], lowered)
+
+
+def drawn_by(problem: Problem, plan: Plan) -> tuple[Int64, Float64]:
+    """Return edges [s from now] and the power of what runs and is planned between them."""
+    work, placed = problem.work, plan.placed
+    start_s, duration_s = plan.start_s[placed], work.duration_s[placed]
+    begins = np.concatenate([np.zeros(len(problem.running), np.int64), start_s])
+    ends = np.concatenate([problem.running.until_s, start_s + duration_s])
+    power_w = np.concatenate([problem.running.power_w, work.power_w[placed]])
+    return power_over_time(begins, ends, power_w)
+
+
+def power_over_time(begin_s: Int64, end_s: Int64, power_w: Float64) -> tuple[Int64, Float64]:
+    """Return the edges, and what all draw together between them."""
+    edges, at = np.unique(np.concatenate([begin_s, end_s]), return_inverse=True)
+    change = np.zeros(len(edges))
+    np.add.at(change, at, np.concatenate([power_w, -power_w]))
+    return edges, np.maximum(np.cumsum(change), 0.0)[:-1] if len(edges) else np.zeros(0)

@@ -1,0 +1,85 @@
+"""What is known in one scheduling cycle: the jobs, the sites' states, their electricity, and how policies are set."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpeak.errors import BadInput
+from offpeak.jobs import Float64, Int64
+from offpeak.prices.series import Series
+from plugin.federation.grid import Grid
+from plugin.federation.jobs import Goal, GridJobs
+
+WHOLE_PERCENT = 100.0
+
+
+@dataclass(frozen=True, eq=False)
+class SiteStates:
+    """The m sites at one instant: idle units, jobs in the queue, and whether their last answer is too old to count.
+
+    `price[j]` is a series per MWh and `carbon[j]` one in g/kWh, each without gaps from now on as far as it is known or
+    forecast. `left_core_s[project, j]` is what is left of the allocations, shaped as `Grid.allocated_core_s`.
+    """
+
+    idle_units: Int64
+    queued: Int64
+    stale: NDArray[np.bool_]
+    price: tuple[Series, ...]
+    carbon: tuple[Series, ...]
+    left_core_s: Float64
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Shares of time, cost, CO2 and energy in what a job's place costs, in per cent of the whole.
+
+    Time at 25 and cost at 75 are what Murali and Vadhiyar chose for XSEDE (section 5.7.1); CO2 and energy are ours.
+    """
+
+    time: float = 25.0
+    cost: float = 75.0
+    co2: float = 0.0
+    energy: float = 0.0
+
+    def __post_init__(self) -> None:
+        shares = (self.time, self.cost, self.co2, self.energy)
+        if min(shares) < 0 or abs(sum(shares) - WHOLE_PERCENT) > 1e-6:
+            raise BadInput(f"weights of {sum(shares):g} %", hint="each is zero or more, and together they are 100")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How policies are set.
+
+    `goal` is what the energy- and CO2-aware policies minimise for jobs that say nothing; sites with more than
+    `queue_limit` jobs waiting are passed over by the one that is bounded so (the paper does not print its limit).
+    `passes` is how many answers the flow policies compare, see plugin.federation.metaschedule; with 1, as in the paper,
+    the jobs of a cycle do not know of each other.
+    """
+
+    weights: Weights = Weights()
+    goal: Goal = Goal.CO2
+    queue_limit: int = 10
+    passes: int = 3
+
+    def __post_init__(self) -> None:
+        if self.passes < 1:
+            raise BadInput(f"{self.passes} passes solve nothing", hint="give 1, as in the paper, or more")
+
+
+@dataclass(frozen=True, eq=False)
+class Cycle:
+    """One scheduling cycle at `now_s` [Unix s].
+
+    `wait_s` float64[n, m] is how long each of the n jobs would wait in the queue of each of the m sites, submitted now
+    and alone; where that is not known, NaN or inf, the job cannot go. `turn` is the site that comes next by turns.
+    """
+
+    now_s: int
+    grid: Grid
+    jobs: GridJobs
+    states: SiteStates
+    wait_s: Float64
+    rules: Rules = Rules()
+    turn: int = 0

@@ -1,0 +1,156 @@
+"""Reads from a job's script what it asks for: the lines `#SBATCH` of Slurm and `#PBS` of Torque and OpenPBS."""
+
+import re
+import shlex
+from argparse import ArgumentParser, Namespace
+from dataclasses import dataclass
+from typing import NoReturn
+
+from offpeak.errors import BadInput
+
+MOST_BYTES = 1024 * 1024
+SLURM, PBS = "#SBATCH", "#PBS"
+
+
+@dataclass(frozen=True)
+class ScriptAsks:
+    """What stands in a script; None is what does not.
+
+    Of a job of whole nodes `nodes` are known and `cores` may be None. `comment` is Slurm's, `variables` are those of
+    `#PBS -v`. `system` is whose lines they are, "" where there are none.
+    """
+
+    system: str = ""
+    cores: int | None = None
+    nodes: int | None = None
+    limit_s: int | None = None
+    project: str = ""
+    features: tuple[str, ...] = ()
+    comment: str = ""
+    variables: str = ""
+    name: str = ""
+
+
+def script_asks(text: str) -> ScriptAsks:
+    """Return what the script asks for, by Slurm's lines if there are any; BadInput for what cannot be chosen for."""
+    if not text.startswith("#!"):
+        raise BadInput("the job's script does not begin with #!", hint="its first line is such as #!/bin/bash")
+    if lines := _lines(text, SLURM):
+        return _of_slurm(_parsed(_SLURM, lines, SLURM))
+    if lines := _lines(text, PBS):
+        return _of_pbs(_parsed(_PBS, lines, PBS))
+    return ScriptAsks()
+
+
+def parse_limit_s(text: str) -> int:
+    """Return a time limit as Slurm and PBS write it [s]: 30, 30:00, 12:00:00, 1-12, 1-12:30:00; BadInput for others."""
+    days, dash, clock = text.rpartition("-")
+    parts = clock.split(":")
+    if not all(part.isdecimal() for part in parts) or (dash and not days.isdecimal()) or len(parts) > 3:
+        raise BadInput(f"{text!r} is no time limit", hint="write it like 30, 12:00:00 or 1-12:00:00")
+    # A single number is minutes, two are minutes and seconds; behind days they begin with hours.
+    units_s = (3600, 60, 1) if dash or len(parts) == 3 else (60, 1)
+    return int(days or 0) * 86_400 + sum(int(part) * unit_s for part, unit_s in zip(parts, units_s, strict=False))
+
+
+class _Options(ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise BadInput(message)
+
+
+def _options(*flags: tuple[str, ...]) -> _Options:
+    options = _Options(add_help=False, allow_abbrev=False)
+    for flag in flags:
+        options.add_argument(*flag)
+    return options
+
+
+_SLURM = _options(
+    ("-N", "--nodes"),
+    ("-n", "--ntasks"),
+    ("-c", "--cpus-per-task"),
+    ("--ntasks-per-node",),
+    ("-t", "--time"),
+    ("-A", "--account"),
+    ("-C", "--constraint"),
+    ("-a", "--array"),
+    ("-J", "--job-name"),
+    ("--comment",),
+)
+_PBS = _options(("-A",), ("-J",), ("-t",), ("-v",), ("-N",))
+_PBS.add_argument("-l", action="append", default=[])
+
+
+def _lines(text: str, sign: str) -> list[str]:
+    """Return the sign's lines up to the first command, without the sign."""
+    found = []
+    for line in text.splitlines():
+        if line.startswith(sign):
+            found.append(line.removeprefix(sign))
+        elif line.strip() and not line.startswith("#"):
+            break
+    return found
+
+
+def _parsed(options: ArgumentParser, lines: list[str], sign: str) -> Namespace:
+    words = []
+    for line in lines:
+        try:
+            words += shlex.split(line, comments=True)
+        except ValueError:
+            raise BadInput(f"{sign}{line}: cannot be read", hint="is a quote missing?") from None
+    try:
+        return options.parse_known_args(words)[0]
+    except BadInput as problem:
+        raise BadInput(f"{sign}: {problem}", hint="the job's script names an option without its value") from None
+
+
+def _of_slurm(said: Namespace) -> ScriptAsks:
+    if said.array:
+        raise BadInput("a job array is many jobs, and sites are chosen for one", hint="submit its tasks one by one")
+    nodes = None if said.nodes is None else _number(said.nodes.rpartition("-")[2], "--nodes")
+    per_task = _number(said.cpus_per_task or "1", "--cpus-per-task")
+    cores = None
+    if said.ntasks is not None:
+        cores = _number(said.ntasks, "--ntasks") * per_task
+    elif nodes is not None and said.ntasks_per_node is not None:
+        cores = nodes * _number(said.ntasks_per_node, "--ntasks-per-node") * per_task
+    elif nodes is None:
+        cores = per_task
+    return ScriptAsks(
+        SLURM,
+        cores,
+        nodes,
+        None if said.time is None else parse_limit_s(said.time),
+        said.account or "",
+        tuple(filter(None, re.split("[&,]", said.constraint or ""))),
+        said.comment or "",
+        name=said.job_name or "",
+    )
+
+
+def _of_pbs(said: Namespace) -> ScriptAsks:
+    if said.J or said.t:
+        raise BadInput("a job array is many jobs, and sites are chosen for one", hint="submit its tasks one by one")
+    resources = dict(
+        part.partition("=")[::2] for each in said.l for part in each.split(",") if not part.startswith("place")
+    )
+    walltime = resources.get("walltime")
+    chunks = resources.get("select") or resources.get("nodes")
+    cores = _number(resources.get("ncpus", "1"), "ncpus") if chunks is None else sum(map(_chunk, chunks.split("+")))
+    # A single number is seconds to PBS.
+    limit_s = None if walltime is None else int(walltime) if walltime.isdecimal() else parse_limit_s(walltime)
+    return ScriptAsks(PBS, cores, None, limit_s, said.A or "", variables=said.v or "", name=said.N or "")
+
+
+def _chunk(text: str) -> int:
+    """Return the cores of `2:ncpus=8:mem=4gb` or `2:ppn=8`."""
+    count, *words = text.split(":")
+    per = next((word.partition("=")[2] for word in words if word.startswith(("ncpus=", "ppn="))), "1")
+    return _number(count, "-l") * _number(per, "-l")
+
+
+def _number(text: str, option: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise BadInput(f"{option} {text}: is no number of one or more", hint="mend it in the job's script")
+    return int(text)

@@ -1,0 +1,1 @@
+"""OpenPBS, asked by its own commands."""

@@ -1,0 +1,118 @@
+"""OpenPBS behind the port of all schedulers."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from offpeak.pbs_settings import PbsSettings
+from plugin.openpbs import jobs_json, nodes_json
+from plugin.openpbs.answer_json import Record
+from plugin.openpbs.change_jobs import defer_jobs, rank_jobs
+from plugin.openpbs.change_nodes import change_nodes
+from plugin.openpbs.formula import Formula, formula_of
+from plugin.openpbs.jobs_json import jobs_of_json
+from plugin.openpbs.nodes_json import OFFLINE, SLEEP, nodes_of_json
+from plugin.openpbs.resources import PRIO
+from plugin.openpbs.traits import names_of, troubles_of
+from plugin.pbs.ask import CannotAskPbs, PbsCommands
+from plugin.pbs.demand import with_demand
+from plugin.pbs.holding import holders, with_holders
+from plugin.pbs.job_comments import tell_owners
+from plugin.pbs.queues_text import Texts, execution_queues, texts_of
+from plugin.pbs.told_job import ToldJob
+from plugin.pbs.words import number
+from plugin.scheduler.node import Node
+from plugin.scheduler.port import NodeChange, Ranking, SchedulerTraits, SchedulerView
+
+
+class OpenPbsScheduler:
+    """OpenPBS, read as JSON; `clock` tells Unix seconds. Nothing is ever started by us: that goes past all checks."""
+
+    def __init__(self, settings: PbsSettings, *, clock: Callable[[], float] = time.time) -> None:
+        self._settings, self._clock = settings, clock
+        self._commands = PbsCommands(settings.command or (), timeout_s=float(settings.timeout_s))
+
+    def traits(self) -> SchedulerTraits:
+        """Return what the server is set to."""
+        name, told = self._server()
+        formula = formula_of(told.get("job_sort_formula", ""))
+        resources, hooks = (
+            names_of(self._commands.ask("qmgr", "-c", f"list {what}").decode(errors="replace"))
+            for what in ("resource", "hook")
+        )
+        troubles = troubles_of(formula, resources, hooks)
+        if told.get("scheduling", "True") != "True":
+            troubles.append(("scheduling = False: nothing is started", "qmgr -c 'set server scheduling = true'"))
+        return SchedulerTraits(
+            name="openpbs",
+            version=told.get("pbs_version", ""),
+            ranking=Ranking.OFFSET,
+            power_saving=True,
+            boot_s=self._settings.boot_s,
+            shared_nodes=True,
+            troubles=tuple(troubles),
+            cluster=name,
+            order_words=f"qalter -l {PRIO}, a term of job_sort_formula",
+        )
+
+    def view(self) -> SchedulerView:
+        """Return all jobs, also those that ended within job_history_duration, and all nodes."""
+        at_s, queues = int(self._clock()), self._queues()
+        told, nodes = self._jobs(self._formula(), queues), self._nodes(queues, at_s)
+        nodes = with_holders(nodes, told)
+        return SchedulerView(at_s, with_demand(told, nodes, at_s), nodes, ())
+
+    def in_use(self, node: str) -> str:
+        """Return why the node is not free, "" if it is: closed, and no job holds it, not even a suspended one."""
+        queues = self._queues()
+        found = [each for each in self._nodes(queues, int(self._clock())) if each.name == node]
+        if len(found) != 1:
+            raise CannotAskPbs(f"pbsnodes: no node {node}", hint="`pbsnodes -a` shows them all")
+        if jobs := holders(self._jobs(formula_of(""), queues)).get(node):
+            return f"runs {', '.join(jobs)}"
+        if found[0].cpus_used:
+            return f"has jobs on {found[0].cpus_used} of its processors"
+        words = found[0].state_word.split(",")
+        return "" if SLEEP in words or OFFLINE in words else "is neither asleep nor offline: a job may start there"
+
+    def rank(self, values: Mapping[str, int]) -> dict[str, str]:
+        """Set what is added to the site's formula; return why not, by job."""
+        formula = self._formula()
+        if not formula.ours or formula.trouble:
+            return dict.fromkeys(values, formula.trouble or "our term is not in job_sort_formula")
+        return rank_jobs(self._commands, values)
+
+    def defer(self, begin_s: Mapping[str, int]) -> dict[str, str]:
+        """Set before when the runjob hook does not let each job start, 0 for now; return why not, by job."""
+        return defer_jobs(self._commands, begin_s)
+
+    def tell(self, comments: Mapping[str, str]) -> dict[str, str]:
+        """Write each job's comment, "" takes it away; return why not, by job."""
+        return tell_owners(self._commands, comments)
+
+    def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
+        """Tell the server of these nodes; return why not, by node."""
+        now_s = int(self._clock())
+
+        def known() -> dict[str, Node]:
+            return {node.name: node for node in self._nodes(self._queues(), now_s)}
+
+        return change_nodes(nodes, change, reason=reason, known=known, commands=self._commands, now_s=now_s)
+
+    def _server(self) -> tuple[str, dict[str, str]]:
+        return next(iter(texts_of(self._commands.ask("qstat", "-B", "-f")).items()), ("", {}))
+
+    def _formula(self) -> Formula:
+        return formula_of(self._server()[1].get("job_sort_formula", ""))
+
+    def _queues(self) -> Texts:
+        return texts_of(self._commands.ask("qstat", "-Q", "-f"))
+
+    def _jobs(self, formula: Formula, queues: Texts) -> tuple[ToldJob, ...]:
+        priorities = {name: number(told.get("Priority")) for name, told in queues.items()}
+        site_value: Callable[[Record], float] = partial(formula.site_value, queue_priority=priorities)
+        return jobs_of_json(self._commands.ask("qstat", *jobs_json.ARGUMENTS), site_value)
+
+    def _nodes(self, queues: Texts, now_s: int) -> tuple[Node, ...]:
+        answer = self._commands.ask("pbsnodes", *nodes_json.ARGUMENTS)
+        return nodes_of_json(answer, queues=execution_queues(queues), now_s=now_s, boot_s=self._settings.boot_s)

@@ -1,0 +1,74 @@
+"""Jobs of Torque and OpenPBS: qsub, qstat and qdel. A variable of the job carries its key, as users have no comment."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from plugin.scheduler.batch import SUBMIT_S, Errand, Ran, Standing
+
+KEY, DEADLINE = "OFFPEAK_KEY", "OFFPEAK_DEADLINE"
+LONGEST_NAME = 15
+MAYBE_TAKEN = ("timed out", "timeout", "end of file", "premature end", "protocol", "batch protocol")
+"""What qsub says where its question may have arrived: all other complaints are refusals."""
+
+_JOB = re.compile(r"\d+(?:\[\])?(?:\.[\w.-]+)?")
+_OF_TEXT = re.compile(r"^Job Id: (\S+)$(.*?)(?=^Job Id: |\Z)", re.MULTILINE | re.DOTALL)
+_OF_XML = re.compile(r"<Job>.*?<Job_Id>([^<]+)</Job_Id>(.*?)</Job>", re.DOTALL)
+_STATE = re.compile(r"job_state(?: = |>)(\w)")
+_FOLD = re.compile(r"\n\t")
+
+
+class PbsBatch:
+    """The commands that Torque and OpenPBS have in common; the full list of either is understood, text or XML."""
+
+    def submit_words(self, errand: Errand) -> Sequence[str]:
+        """Return qsub, its script on standard input."""
+        hours, rest = divmod(errand.limit_s, 3600)
+        options = ["-l", f"walltime={hours:02d}:{rest // 60:02d}:{rest % 60:02d}"]
+        if errand.cores is not None:
+            nodes = -(-errand.cores // errand.cores_per_node)
+            options += ["-l", f"nodes={nodes}:ppn={min(errand.cores, errand.cores_per_node)}"]
+        if errand.name:
+            options += ["-N", errand.name[:LONGEST_NAME]]
+        return ("timeout", str(SUBMIT_S), "qsub", *options, "-v", variables_of(errand))
+
+    def submitted(self, ran: Ran) -> str:
+        """Return the id that qsub prints."""
+        last = (ran.output.strip().splitlines() or [""])[-1]
+        return last if ran.code == 0 and _JOB.fullmatch(last) else ""
+
+    def refused(self, ran: Ran) -> str:
+        """Return qsub's complaint, "" where it may have been taken nevertheless."""
+        said = ran.complaint.strip()
+        if ran.code in (None, 0, 124) or any(sign in said.lower() for sign in MAYBE_TAKEN):
+            return ""
+        return (said.splitlines() or [f"qsub ended with {ran.code}"])[-1].removeprefix("qsub: ")
+
+    def find_words(self) -> Sequence[str]:
+        """Return qstat in full: OpenPBS adds jobs that have ended as long as it keeps them, Torque answers as XML."""
+        return ("qstat", "-fx")
+
+    def found(self, output: str, *, key: str) -> Standing | None:
+        """Return the job whose variables have the key."""
+        sign = re.compile(rf"\b{KEY}={re.escape(key)}(?![\w.-])")
+        return next((job for job, text in _jobs(output) if sign.search(text)), None)
+
+    def standing(self, output: str, *, job: str) -> Standing | None:
+        """Return the job of that id."""
+        return next((each for each, _ in _jobs(output) if each.job == job), None)
+
+    def cancel_words(self, job: str) -> Sequence[str]:
+        """Return qdel."""
+        return ("qdel", job)
+
+
+def variables_of(errand: Errand) -> str:
+    """Return the owner's variables with the key and the latest finish."""
+    ours = [f"{KEY}={errand.key}", *([f"{DEADLINE}={errand.latest_finish}"] if errand.latest_finish else [])]
+    return ",".join([*([errand.variables] if errand.variables else []), *ours])
+
+
+def _jobs(output: str) -> Iterator[tuple[Standing, str]]:
+    whole = _FOLD.sub("", output)
+    for job, text in (*_OF_TEXT.findall(whole), *_OF_XML.findall(whole)):
+        state = _STATE.search(text)
+        yield Standing(job, state[1] if state else "?"), text

@@ -1,0 +1,95 @@
+"""For which waiting jobs sleeping nodes have to be woken: PBS itself gives no job a node that sleeps.
+
+What is found is written where other schedulers write their plans: a job that could start if some sleeping nodes were
+up has these nodes as its planned hosts, now. OpenPBS's own estimate, where there is one, goes first.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from plugin.pbs.request import Chunk, chunks_of
+from plugin.pbs.told_job import ToldJob
+from plugin.scheduler.job import Job, JobState
+from plugin.scheduler.node import Node, NodePower, NodeUse
+
+MOST_LOOKED_AT = 500
+"""So many jobs in front of a queue decide; nodes are woken for what can start next."""
+NO_NODE_HELPS = ("limit", "hold", "license", "dependency", "fairshare")
+
+
+@dataclass
+class Room:
+    """A node's processors that are left, in the course of a count. `sleeps`: it has to be woken first."""
+
+    node: Node
+    cpus: int
+    sleeps: bool
+
+
+def with_demand(jobs: Sequence[ToldJob], nodes: Sequence[Node], now_s: int) -> tuple[Job, ...]:
+    """Return the jobs, those with planned hosts for which nodes are to be woken now."""
+    rooms = [room for room in map(_room, nodes) if room is not None]
+    if not any(room.sleeps for room in rooms):
+        return tuple(each.job for each in jobs)
+    waiting = sorted((each for each in jobs if _could_start(each.job, now_s)), key=_place)
+    planned: dict[str, str] = {}
+    for told in waiting[:MOST_LOOKED_AT]:
+        found = _placed(told, rooms)
+        if any(room.sleeps for room in found) and told.job.start_s is None:
+            planned[told.job.job_id] = ",".join(dict.fromkeys(room.node.name for room in found))
+    return tuple(
+        each.job._replace(start_s=now_s, hosts=planned[each.job.job_id]) if each.job.job_id in planned else each.job
+        for each in jobs
+    )
+
+
+def _room(node: Node) -> Room | None:
+    """Return what jobs may yet have of a node; None where they get nothing."""
+    opens = node.closed_by_us and node.planned
+    if (node.closed and not opens) or node.failed or node.reserved or node.use is NodeUse.UNKNOWN:
+        return None
+    if node.power is NodePower.UP:
+        return Room(node, node.cpus - node.cpus_used, sleeps=False) if node.responds else None
+    if node.use is NodeUse.USED:
+        return None
+    return Room(node, node.cpus, sleeps=node.power is NodePower.DOWN)
+
+
+def _could_start(job: Job, now_s: int) -> bool:
+    if job.state is not JobState.PENDING or job.reservation or (job.begin_s or 0) > now_s:
+        return False
+    said = job.reason.lower()
+    return not any(word in said for word in NO_NODE_HELPS)
+
+
+def _place(told: ToldJob) -> tuple[int, int]:
+    return -told.job.priority, told.rank
+
+
+def _placed(told: ToldJob, rooms: Iterable[Room]) -> list[Room]:
+    """Return the rooms for each part of the job, first those of nodes that are up; [] if there is not enough.
+
+    What was found is taken: the next job has to do with the rest.
+    """
+    open_to = [room for room in rooms if set(told.job.partitions) & set(room.node.partitions)]
+    open_to.sort(key=lambda room: room.sleeps)
+    taken: list[tuple[Room, int]] = []
+    for chunk in chunks_of(told.request):
+        for _ in range(chunk.times):
+            used = {id(room) for room, _ in taken} if told.apart or told.job.whole_nodes else set()
+            room = next((each for each in open_to if id(each) not in used and _fits(each, chunk, told.job)), None)
+            if room is None:
+                for each, cpus in taken:
+                    each.cpus += cpus
+                return []
+            cpus = room.cpus if told.job.whole_nodes else chunk.cpus
+            room.cpus -= cpus
+            taken.append((room, cpus))
+    return [room for room, _ in taken]
+
+
+def _fits(room: Room, chunk: Chunk, job: Job) -> bool:
+    wanted = room.node.cpus if job.whole_nodes else chunk.cpus
+    if room.cpus < wanted or (chunk.host and chunk.host != room.node.name):
+        return False
+    return set(chunk.features) <= set(room.node.features)

@@ -1,0 +1,112 @@
+"""An upper bound on a day's profit: no plan whatever can earn more.
+
+A Lagrangian relaxation: capacity is not a limit but has a price in each step of a grid, and each job takes the start
+that is best for itself at these prices. What all jobs earn then, with what the whole capacity is worth, is never less
+than the best plan earns, whatever the prices are; subgradient steps look for prices at which it is least. Cooling has
+the most favourable PUE that the table has at the step's temperature.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from offpeak.jobs import Float64, Int64
+from plugin.planner.net_rates import earned, least_pue, net_per_s
+from plugin.planner.plan import empty_plan
+from plugin.planner.problem import Problem, Rates
+from plugin.planner.profit import overlap_s, profit_of
+
+STEPS = 48
+ROUNDS = 60
+
+
+def upper_bound(problem: Problem) -> float:
+    """Return the bound on `profit_of(...).total` of all plans, in the currency of the rates."""
+    ran = _bound_of_running(problem)
+    if not len(problem.work):
+        return ran
+    rates = _finer(problem.rates)
+    question = replace(problem, rates=rates)
+    per_s = net_per_s(question, least_pue(question))
+    starts_s = _candidates(question)
+    asked = np.stack([problem.work.units * problem.work.cores, problem.work.units * problem.work.memory_mb], axis=1)
+    has = _capacity(question)
+    scale = has.max(axis=1, keepdims=True).clip(1)
+    return ran + _least(rates, per_s, starts_s, problem.work.duration_s, asked / scale.T, has / scale)
+
+
+def _bound_of_running(problem: Problem) -> float:
+    """Return what running jobs earn at the most: at the most favourable PUE."""
+    running, rates = problem.running, problem.rates
+    inside_s = overlap_s(rates, np.zeros_like(running.until_s), running.until_s)
+    per_watt = least_pue(problem) * rates.price_per_kwh / 3.6e6
+    return float(running.revenue_per_s @ inside_s.sum(axis=1) - (running.power_w @ inside_s) @ per_watt)
+
+
+def _finer(rates: Rates) -> Rates:
+    """Return the same rates with their steps cut at a grid."""
+    grid = np.linspace(0, rates.horizon_s, STEPS + 1).astype(np.int64)
+    edge_s = np.union1d(rates.edge_s, grid)
+    step = np.searchsorted(rates.edge_s, edge_s[:-1], side="right") - 1
+    return Rates(edge_s, rates.price_per_kwh[step], rates.temperature_c[step], rates.cap_w[step])
+
+
+def _candidates(problem: Problem) -> Int64:
+    """Return the starts among which a best one is: where what a job earns changes slope; int64[jobs, starts].
+
+    The horizon stands for no start in this plan.
+    """
+    work, rates = problem.work, problem.rates
+    edges = np.broadcast_to(rates.edge_s, (len(work), len(rates.edge_s)))
+    latest_s = np.minimum(work.latest_end_s - work.duration_s, rates.horizon_s)[:, None]
+    starts_s = np.concatenate([work.release_s[:, None], latest_s, edges, edges - work.duration_s[:, None]], axis=1)
+    may = (starts_s >= work.release_s[:, None]) & (starts_s <= latest_s)
+    return np.where(may, starts_s, rates.horizon_s)
+
+
+def _capacity(problem: Problem) -> Float64:
+    """Return core-seconds and megabyte-seconds that running jobs leave in each step; float64[2, steps]."""
+    running, rates, machine = problem.running, problem.rates, problem.machine
+    inside_s = overlap_s(rates, np.zeros_like(running.until_s), running.until_s)
+    used = np.stack([running.cores @ inside_s, running.memory_mb @ inside_s])
+    return (
+        np.stack([machine.cores.sum() * np.diff(rates.edge_s), machine.memory_mb.sum() * np.diff(rates.edge_s)]) - used
+    )
+
+
+def _least(rates: Rates, per_s: Float64, starts_s: Int64, duration_s: Int64, asked: Float64, has: Float64) -> float:
+    """Return the least bound that the subgradient steps come by; each of them is one."""
+    length_s = np.diff(rates.edge_s)
+    ends_s = starts_s + duration_s[:, None]
+    jobs = np.arange(len(per_s))
+    price = np.zeros_like(has)
+    # Where the machine is full its cores are worth what the median job earns with one.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        worth = np.nan_to_num(np.median(per_s / asked[:, :1], axis=0))
+    price[0] = np.maximum(worth, 0) if _is_full(asked, duration_s, has) else 0
+    best, step_size = np.inf, 0.1 * float(np.abs(worth).max())
+    for number in range(ROUNDS):
+        reduced = per_s - asked @ price
+        value = earned(rates, reduced, ends_s) - earned(rates, reduced, starts_s)
+        chosen = value.argmax(axis=1)
+        taken = np.maximum(value[jobs, chosen], 0)
+        best = min(best, float(taken.sum() + (price * has).sum()))
+        begun = taken > 0
+        start_s, end_s = starts_s[jobs, chosen][begun], ends_s[jobs, chosen][begun]
+        used = asked[begun].T @ overlap_s(rates, start_s, end_s)
+        slack = (has - used) / length_s
+        norm = float(np.abs(slack).max())
+        if norm == 0:
+            break
+        price = np.maximum(price - step_size / (1 + number / 4) * slack / norm, 0)
+    return best
+
+
+def _is_full(asked: Float64, duration_s: Int64, has: Float64) -> bool:
+    return bool((asked[:, 0] * duration_s).sum() > has[0].sum())
+
+
+def gap_of(problem: Problem, profit: float, bound: float) -> float:
+    """Return how much of the bound a plan may have missed, as a share of it."""
+    nothing = profit_of(problem, empty_plan(problem.work, "")).total
+    return (bound - profit) / (bound - nothing) if bound > nothing else 0.0

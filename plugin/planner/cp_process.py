@@ -1,0 +1,84 @@
+"""The constraint solver in a process of its own: it may be killed, or take too long, and the plan at hand stays."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+
+from offpeak.errors import OffpeakError
+from offpeak.jobs import Int64
+from plugin.planner.cp_question import Question
+from plugin.planner.cp_solve import solve, warm_up
+
+GRACE_S = 1.0
+"""How much longer than it was told the solver may take before it is ended."""
+
+
+class SolverGone(OffpeakError):
+    """The solver's process was killed or ended; what was found before holds."""
+
+
+@dataclass(frozen=True)
+class CpProcess:
+    """A solver that is asked through a pipe."""
+
+    process: BaseProcess
+    pipe: Connection
+
+    def starts(self, question: Question, seconds: float, seed: int) -> Int64 | None:
+        """Return the start of each job, the horizon for none, or None if none were found in time. SolverGone."""
+        try:
+            self.pipe.send((question, seconds, seed))
+            if not self.pipe.poll(seconds + GRACE_S):
+                raise SolverGone(f"the solver did not answer within {seconds:.1f} s", hint="give it more time")
+            answer: Int64 | None = self.pipe.recv()
+        except (EOFError, OSError):
+            hint = "look for the out-of-memory killer in the kernel's log"
+            raise SolverGone("the solver's process has ended", hint=hint) from None
+        return answer
+
+
+@contextmanager
+def cp_process(start_s: float) -> Iterator[CpProcess]:
+    """Start the solver's process and end it afterwards. SolverGone if it is not ready within so many seconds.
+
+    OffpeakError without OR-tools.
+    """
+    if find_spec("ortools") is None:
+        raise OffpeakError("this search needs OR-tools", hint="pip install 'offpeak[planner]'")
+    # A fresh process: one that is forked may inherit a lock of numba's threads.
+    context = get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(theirs,), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        if not ours.poll(start_s):
+            raise SolverGone(f"the solver was not ready within {start_s:.1f} s", hint="give it more time")
+        _heard(ours)
+        yield CpProcess(process, ours)
+    finally:
+        ours.close()
+        process.kill()
+        process.join()
+
+
+def _heard(pipe: Connection) -> None:
+    try:
+        pipe.recv()
+    except (EOFError, OSError):
+        raise SolverGone("the solver's process did not start", hint="try `python -c 'import ortools'`") from None
+
+
+def _serve(pipe: Connection) -> None:
+    warm_up()
+    pipe.send(None)
+    while True:
+        try:
+            asked = pipe.recv()
+        except (EOFError, OSError):
+            return
+        pipe.send(solve(*asked))

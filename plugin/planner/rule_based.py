@@ -1,0 +1,161 @@
+"""Rule-based scheduling: at each event the queue is gone through in order, and what fits now is started.
+
+Source: "Optimizing profit and cooling costs in HPC cluster scheduling", section 4. Strict: the first job that does not
+fit holds up all behind it. Non-strict: it is skipped. No reservations in either.
+"""
+
+import numpy as np
+
+from offpeak.compiled import kernel
+from offpeak.jobs import Int64
+from plugin.planner.free import watts
+from plugin.planner.plan import TOMORROW, Plan, empty_plan, first_unit
+from plugin.planner.problem import NO_LIMIT, Problem, Work
+
+
+def rule_based(problem: Problem, order: Int64, solver: str, *, strict: bool) -> Plan:
+    """Return the plan that such a scheduler comes to; nodes in lexicographic order."""
+    work, machine, rates, running = problem.work, problem.machine, problem.rates, problem.running
+    plan = empty_plan(work, solver)
+    free = np.stack([machine.cores, machine.memory_mb, machine.gpus], axis=1).astype(np.int64)
+    taken = np.stack([running.cores, running.memory_mb, running.gpus], axis=1).astype(np.int64)
+    np.subtract.at(free, running.node, taken)
+    edges = np.append(rates.edge_s[:-1], rates.horizon_s)
+    caps = np.append(rates.cap_w, NO_LIMIT)
+    _play(
+        order, strict, rates.horizon_s, work.release_s, work.latest_end_s, work.duration_s, work.units,
+        _asked(work), _kinds(work), watts(work.power_w), first_unit(work),
+        running.node, running.until_s, taken, watts(running.power_w), edges, caps, free, plan.start_s, plan.node,
+    )  # fmt: skip
+    return plan
+
+
+def _asked(work: Work) -> Int64:
+    return np.stack([work.cores, work.memory_mb, work.gpus], axis=1).astype(np.int64)
+
+
+def _kinds(work: Work) -> Int64:
+    """Return a number for each job, the same for jobs that ask for the same: where one does not fit none does."""
+    asked = np.column_stack([_asked(work), work.units])
+    return np.unique(asked, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+@kernel
+def _play(
+    order: Int64,
+    strict: bool,
+    horizon_s: int,
+    release_s: Int64,
+    latest_end_s: Int64,
+    duration_s: Int64,
+    units: Int64,
+    asked: Int64,
+    kind: Int64,
+    power_w: Int64,
+    first: Int64,
+    ran_node: Int64,
+    ran_until_s: Int64,
+    ran_asked: Int64,
+    ran_power_w: Int64,
+    edge_s: Int64,
+    cap_w: Int64,
+    free: Int64,
+    start_s: Int64,
+    node: Int64,
+) -> None:
+    """Move from event to event until the horizon and write starts and nodes."""
+    jobs, ran = len(order), len(ran_node)
+    end_s = np.full(jobs, NO_LIMIT)
+    ran_end_s = ran_until_s.copy()
+    waiting = order.copy()
+    count = jobs
+    active = np.empty(jobs, np.int64)
+    active_count = 0
+    drawn_w = ran_power_w.sum()
+    full = np.zeros(kind.max() + 1 if jobs else 1, np.bool_)
+    now_s = 0
+    while now_s < horizon_s:
+        freed = False
+        for unit in range(ran):
+            if ran_end_s[unit] <= now_s:
+                free[ran_node[unit]] += ran_asked[unit]
+                drawn_w -= ran_power_w[unit]
+                ran_end_s[unit] = NO_LIMIT
+                freed = True
+        kept = 0
+        for place in range(active_count):
+            job = active[place]
+            if end_s[job] <= now_s:
+                for unit in range(first[job], first[job + 1]):
+                    free[node[unit]] += asked[job]
+                drawn_w -= power_w[job]
+                freed = True
+            else:
+                active[kept] = job
+                kept += 1
+        active_count = kept
+        if freed:
+            full[:] = False
+        kept = 0
+        stopped = False
+        for place in range(count):
+            job = waiting[place]
+            started = False
+            if not stopped and release_s[job] <= now_s and now_s + duration_s[job] <= latest_end_s[job]:
+                fits = not full[kind[job]]
+                if fits and drawn_w + power_w[job] > _least_cap(edge_s, cap_w, now_s, now_s + duration_s[job]):
+                    stopped = strict
+                elif fits and _take(free, asked[job], units[job], node, first[job]):
+                    start_s[job] = now_s
+                    end_s[job] = now_s + duration_s[job]
+                    active[active_count] = job
+                    active_count += 1
+                    drawn_w += power_w[job]
+                    started = True
+                else:
+                    full[kind[job]] = True
+                    stopped = strict
+            if not started:
+                waiting[kept] = job
+                kept += 1
+        count = kept
+        soon_s = horizon_s
+        for place in range(count):
+            if now_s < release_s[waiting[place]] < soon_s:
+                soon_s = release_s[waiting[place]]
+        for place in range(active_count):
+            soon_s = min(soon_s, end_s[active[place]])
+        for unit in range(ran):
+            soon_s = min(soon_s, ran_end_s[unit])
+        for edge in edge_s:
+            if now_s < edge < soon_s:
+                soon_s = edge
+        now_s = soon_s
+
+
+@kernel
+def _least_cap(edge_s: Int64, cap_w: Int64, from_s: int, until_s: int) -> int:
+    least = NO_LIMIT
+    for step in range(len(edge_s)):
+        behind_s = edge_s[step + 1] if step + 1 < len(edge_s) else NO_LIMIT
+        if edge_s[step] < until_s and behind_s > from_s:
+            least = min(least, cap_w[step])
+    return least
+
+
+@kernel
+def _take(free: Int64, asked: Int64, units: int, node: Int64, first: int) -> bool:
+    """Take what the units ask from the first nodes that have it, a node each; False, nothing taken, if too few have."""
+    found = 0
+    for row in range(len(free)):
+        if free[row, 0] >= asked[0] and free[row, 1] >= asked[1] and free[row, 2] >= asked[2]:
+            node[first + found] = row
+            found += 1
+            if found == units:
+                break
+    if found < units:
+        node[first : first + units] = TOMORROW
+        return False
+    for unit in range(units):
+        free[node[first + unit]] -= asked
+    return True

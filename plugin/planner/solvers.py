@@ -1,0 +1,67 @@
+"""All solvers behind one port: a problem and a budget in, the best plan so far out."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import numpy as np
+
+from offpeak.errors import BadInput
+from offpeak.jobs import Int64
+from offpeak.suggest import did_you_mean
+from plugin.planner.budget import Budget
+from plugin.planner.cp_searches import default_search, neighbourhood_search, relaxation_search
+from plugin.planner.delay_search import delay_search
+from plugin.planner.multi_search import multi_search
+from plugin.planner.one_by_one import one_by_one
+from plugin.planner.orders import power_per_revenue
+from plugin.planner.plan import Plan
+from plugin.planner.problem import Problem, Work
+from plugin.planner.rule_based import rule_based
+
+Solver = Callable[[Problem, Budget], Plan]
+"""Answers when the budget is used up, or sooner; one look at the problem at least, whatever the budget."""
+
+Improver = Callable[[Problem, Plan, Budget], Plan]
+
+RULES: Mapping[str, Callable[[Work], Int64]] = {
+    "EST": lambda work: np.argsort(work.release_s, kind="stable"),
+    "WT": lambda work: np.argsort(work.duration_s, kind="stable"),
+    "Profit": lambda work: np.argsort(power_per_revenue(work), kind="stable"),
+}
+"""Orders of the paper's rule-based schedulers. Revenue over cost, falling, is power over revenue, rising."""
+
+
+def _by_rule(problem: Problem, _: Budget, *, rule: str, strict: bool) -> Plan:
+    name = f"{'strict' if strict else 'non-strict'} {rule}"
+    return rule_based(problem, RULES[rule](problem.work), name, strict=strict)
+
+
+def _improved(problem: Problem, budget: Budget, *, improver: Improver) -> Plan:
+    return improver(problem, multi_search(problem, budget), budget)
+
+
+def _default(problem: Problem, budget: Budget) -> Plan:
+    return default_search(problem, one_by_one(problem, RULES["EST"](problem.work), "earliest start up"), budget)
+
+
+RULE_BASED: Mapping[str, Solver] = {
+    f"{'strict' if strict else 'non-strict'} {rule}": partial(_by_rule, rule=rule, strict=strict)
+    for strict in (True, False)
+    for rule in RULES
+}
+
+SOLVERS: Mapping[str, Solver] = {
+    **RULE_BASED,
+    "multi": multi_search,
+    "default": _default,
+    "relaxation": partial(_improved, improver=relaxation_search),
+    "delay": partial(_improved, improver=delay_search),
+    "neighbourhood": partial(_improved, improver=neighbourhood_search),
+}
+
+
+def solver_named(name: str) -> Solver:
+    """Return the solver of that name; BadInput if there is none."""
+    if name not in SOLVERS:
+        raise BadInput(f"unknown solver {name!r}", hint=did_you_mean(name, SOLVERS))
+    return SOLVERS[name]

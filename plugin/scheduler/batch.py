@@ -1,0 +1,73 @@
+"""How jobs are submitted, found, followed and cancelled: the words of a scheduler's commands and what they answer.
+
+Pure: who runs them, here or on another machine, is no business of these.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+SUBMIT_S = 20
+"""No command that submits lives longer: `timeout` ends it, also where whoever called it has died."""
+
+
+@dataclass(frozen=True)
+class Errand:
+    """A job to submit: its `script` and arguments, its `key`, and what it is given beside what stands in the script.
+
+    `name` is "" where the script gives one, `cores` None where the script says it to this scheduler, `latest_finish` ""
+    without one.
+    """
+
+    key: str
+    script: str
+    name: str
+    arguments: tuple[str, ...]
+    limit_s: int
+    cores: int | None
+    cores_per_node: int
+    comment: str = ""
+    variables: str = ""
+    latest_finish: str = ""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command answered; `code` is None where nobody knows, since it took too long or the way to it broke."""
+
+    code: int | None
+    output: str
+    complaint: str
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A job as its site knows it: `state` is the scheduler's own word."""
+
+    job: str
+    state: str
+
+
+class Batch(Protocol):
+    """The commands of one kind of scheduler. Words are for a shell that is not there: each is one argument."""
+
+    def submit_words(self, errand: Errand) -> Sequence[str]:
+        """Return the command that submits what it reads from its standard input."""
+
+    def submitted(self, ran: Ran) -> str:
+        """Return the job that was submitted, "" where the answer does not tell."""
+
+    def refused(self, ran: Ran) -> str:
+        """Return why the job was certainly not taken, "" where it may have been."""
+
+    def find_words(self) -> Sequence[str]:
+        """Return the command that lists jobs, also those that have just ended."""
+
+    def found(self, output: str, *, key: str) -> Standing | None:
+        """Return the job of that key in the list, None if it is not there."""
+
+    def standing(self, output: str, *, job: str) -> Standing | None:
+        """Return that job of the list, None if it is not there."""
+
+    def cancel_words(self, job: str) -> Sequence[str]:
+        """Return the command that cancels a job."""

@@ -1,0 +1,92 @@
+"""The port of every scheduler: what is read from it, and the few changes that may be asked of it.
+
+All calls block until the scheduler has answered, within their time-outs: the agent makes them in threads. What is read
+raises offpeak.errors.SchedulerError where the scheduler cannot tell. The changes are made by nobody but the door.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from plugin.scheduler.job import Job
+from plugin.scheduler.node import Node, Reservation
+
+
+class Ranking(StrEnum):
+    """How jobs are put in another order.
+
+    VALUE: their priorities are set. OFFSET: something is added to them, which the scheduler's own changes leave alone.
+    """
+
+    VALUE = "value"
+    OFFSET = "offset"
+
+
+class NodeChange(StrEnum):
+    """What the scheduler may be told of a node.
+
+    CLOSE: no new job gets it. OPEN: undo that. POWER_DOWN: it counts as powered down, and a job that is given it has it
+    woken. POWER_UP: have it woken now. RESUME: a node that counts as failed since it did not come up is tried again.
+    """
+
+    CLOSE = "close"
+    OPEN = "open"
+    POWER_DOWN = "power_down"
+    POWER_UP = "power_up"
+    RESUME = "resume"
+
+
+@dataclass(frozen=True)
+class SchedulerView:
+    """What a scheduler said at one instant (Unix seconds)."""
+
+    at_s: int
+    jobs: tuple[Job, ...]
+    nodes: tuple[Node, ...]
+    reservations: tuple[Reservation, ...]
+
+
+@dataclass(frozen=True)
+class SchedulerTraits:
+    """What the configuration of a scheduler of that `name` says: how it ranks, and what it can do on its `cluster`.
+
+    `power_saving`: nodes can be powered down and are woken for jobs. `boot_s`: so long after that a node that has not
+    come up counts as failed. `shared_nodes`: jobs may share a node. `troubles`: what is wrong for us in there, each as
+    message and hint. `order_words` says by which of its commands jobs change places, and how that is known.
+    """
+
+    name: str
+    version: str
+    ranking: Ranking
+    power_saving: bool
+    boot_s: int
+    shared_nodes: bool
+    troubles: tuple[tuple[str, str], ...] = ()
+    cluster: str = ""
+    order_words: str = ""
+
+
+class Scheduler(Protocol):
+    """One scheduler. What changes something returns why it was not done, by job or node; {} if all was."""
+
+    def traits(self) -> SchedulerTraits:
+        """Return what its configuration says."""
+
+    def view(self) -> SchedulerView:
+        """Return all jobs, also those that have just ended, all nodes and all reservations."""
+
+    def in_use(self, node: str) -> str:
+        """Return why the node is not free, "" if it is: closed, and no job holds it. Asked directly before an order."""
+
+    def rank(self, values: Mapping[str, int]) -> dict[str, str]:
+        """Set each job's priority or offset, by `SchedulerTraits.ranking`; jobs that have gone are left out."""
+
+    def defer(self, begin_s: Mapping[str, int]) -> dict[str, str]:
+        """Let each job start at its second at the earliest, now where that is 0."""
+
+    def tell(self, comments: Mapping[str, str]) -> dict[str, str]:
+        """Write for each job what its owner is to see of us; "" takes it away."""
+
+    def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
+        """Tell the scheduler of these nodes."""

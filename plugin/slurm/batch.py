@@ -1,0 +1,73 @@
+"""Jobs of Slurm: sbatch, squeue and scancel. A job's comment carries its key, beside what its owner wrote there."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from plugin.scheduler.batch import SUBMIT_S, Errand, Ran, Standing
+
+MAYBE_TAKEN = ("timed out", "zero bytes", "unexpected message", "communication connection failure")
+"""What sbatch says where its question may have arrived: all other complaints are refusals."""
+
+KEY = re.compile(r"offpeak:key=([\w.-]+)")
+_JOB = re.compile(r"\d+")
+
+
+class SlurmBatch:
+    """Slurm's commands; with `cluster` those for another cluster of the same slurmdbd."""
+
+    def __init__(self, cluster: str = "") -> None:
+        self._there = ("-M", cluster) if cluster else ()
+
+    def submit_words(self, errand: Errand) -> Sequence[str]:
+        """Return sbatch, its script on standard input."""
+        minutes = -(-errand.limit_s // 60)
+        tasks = () if errand.cores is None else (f"--ntasks={errand.cores}",)
+        name = (f"--job-name={errand.name}",) if errand.name else ()
+        script = ("/dev/stdin", *errand.arguments) if errand.arguments else ()
+        options = ("--parsable", f"--time={minutes}", *tasks, *name, f"--comment={comment_of(errand)}")
+        return ("timeout", str(SUBMIT_S), "sbatch", *self._there, *options, *script)
+
+    def submitted(self, ran: Ran) -> str:
+        """Return the number that sbatch --parsable prints, without the cluster behind it."""
+        last = (ran.output.strip().splitlines() or [""])[-1].partition(";")[0]
+        return last if ran.code == 0 and _JOB.fullmatch(last) else ""
+
+    def refused(self, ran: Ran) -> str:
+        """Return sbatch's complaint, "" where it may have been taken nevertheless."""
+        said = ran.complaint.strip()
+        if ran.code in (None, 0, 124) or any(sign in said.lower() for sign in MAYBE_TAKEN):
+            return ""
+        lines = said.splitlines() or [f"sbatch ended with {ran.code}"]
+        return lines[-1].removeprefix("sbatch: ").removeprefix("error: ")
+
+    def find_words(self) -> Sequence[str]:
+        """Return squeue for all jobs that slurmctld remembers, which is MinJobAge, 5 min unless set."""
+        return ("squeue", *self._there, "--all", "--noheader", "--states=all", "--format=%A|%T|%k")
+
+    def found(self, output: str, *, key: str) -> Standing | None:
+        """Return the job whose comment has the key."""
+        return next((job for job, comment in _jobs(output) if key in KEY.findall(comment)), None)
+
+    def standing(self, output: str, *, job: str) -> Standing | None:
+        """Return the job of that number."""
+        return next((each for each, _ in _jobs(output) if each.job == job), None)
+
+    def cancel_words(self, job: str) -> Sequence[str]:
+        """Return scancel."""
+        return ("scancel", *self._there, job)
+
+
+def comment_of(errand: Errand) -> str:
+    """Return the owner's comment with the key and, where there is one, the latest finish that its agent may use."""
+    ours = f"offpeak:key={errand.key}"
+    if errand.latest_finish:
+        ours += f",deadline={errand.latest_finish}"
+    return f"{errand.comment} {ours}".strip()
+
+
+def _jobs(output: str) -> Iterator[tuple[Standing, str]]:
+    for line in output.splitlines():
+        job, _, rest = line.partition("|")
+        state, bar, comment = rest.partition("|")
+        if bar and _JOB.fullmatch(job):
+            yield Standing(job, state), comment

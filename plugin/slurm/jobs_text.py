@@ -1,0 +1,151 @@
+"""The jobs that `squeue` prints, one record each.
+
+An array's pending tasks are one record of the scheduler, but for those that were split off. Without --array squeue
+hides the latter; with it the former is many lines that are alike, of which one is kept. What users write freely stands
+last, and each record ends with a word that nobody can guess.
+"""
+
+from plugin.scheduler.job import Job
+from plugin.slurm.job_states import job_state
+from plugin.slurm.words import NOTHING, count, limit_s, memory_mib, parts, plain, unix_s
+
+COLUMNS = (
+    "JobID",
+    "JobArrayID",
+    "HetJobID",
+    "State",
+    "Reason",
+    "UserName",
+    "Account",
+    "Partition",
+    "PriorityLong",
+    "Nice",
+    "NumNodes",
+    "NumCPUs",
+    "OverSubscribe",
+    "TimeLimit",
+    "SubmitTime",
+    "EligibleTime",
+    "StartTime",
+    "EndTime",
+    "NodeList",
+    "SchedNodes",
+    "Dependency",
+    "Reservation",
+    "QOS",
+    "MinCpus",
+    "MinMemory",
+    "Feature",
+    "ReqNodes",
+    "tres-per-job",
+    "tres-per-node",
+    "tres-per-socket",
+    "tres-per-task",
+    "Comment",
+    "Name",
+)
+SEPARATOR = "\x1f"
+
+# Every version has them: --array-unique, which would print the records as they are, went after 22.05. --noconvert, as
+# 2048 nodes would be 2K.
+OPTIONS = ("--all", "--local", "--noheader", "--noconvert", "--array", "--states=all")
+
+
+def squeue_arguments(end: str) -> tuple[str, ...]:
+    """Return what squeue is to be asked, so that each record ends with `end` and a newline."""
+    last = len(COLUMNS) - 1
+    columns = (f"{column}:{end if i == last else SEPARATOR}" for i, column in enumerate(COLUMNS))
+    return (*OPTIONS, f"--Format={','.join(columns)}")
+
+
+def jobs_of_text(text: bytes, end: str) -> tuple[Job, ...]:
+    """Return the jobs of squeue's answer to `squeue_arguments(end)`; records that are cut off are left out."""
+    # What follows the last end was cut off.
+    records = text.decode(errors="replace").split(f"{end}\n")[:-1]
+    one_of_each = {record.partition(SEPARATOR)[0]: record for record in records}
+    last = len(COLUMNS) - 1
+    rows = (record.split(SEPARATOR, last) for record in one_of_each.values())
+    return tuple(_job(*row) for row in rows if len(row) > last)
+
+
+def needs_text(*what: str) -> str:
+    """Return one text of what decides which nodes a job can use; those of jobs from the same source compare."""
+    return SEPARATOR.join(what)
+
+
+def _job(
+    job_id: str,
+    array_id: str,
+    het_id: str,
+    state: str,
+    reason: str,
+    user: str,
+    account: str,
+    partition: str,
+    priority: str,
+    nice: str,
+    nodes: str,
+    cpus: str,
+    share: str,
+    limit: str,
+    submit: str,
+    eligible: str,
+    start: str,
+    end: str,
+    hosts: str,
+    planned: str,
+    dependency: str,
+    reservation: str,
+    qos: str,
+    cpus_per_node: str,
+    memory: str,
+    feature: str,
+    required: str,
+    per_job: str,
+    per_node: str,
+    per_socket: str,
+    per_task: str,
+    comment: str,
+    name: str,
+) -> Job:
+    number = count(priority)
+    wants = needs_text(
+        partition,
+        cpus_per_node,
+        str(memory_mib(memory)),
+        feature,
+        reservation,
+        qos,
+        required,
+        per_job,
+        per_node,
+        per_socket,
+        per_task,
+        "",
+    )
+    return Job(
+        job_id,
+        job_state(state, reason, number),
+        state,
+        plain(reason),
+        user,
+        plain(account),
+        name,
+        plain(comment),
+        parts(partition),
+        wants.replace("(null)", "").replace("N/A", ""),
+        plain(reservation),
+        plain(qos),
+        number,
+        -int(nice) if nice not in NOTHING else 0,
+        count(nodes),
+        count(cpus),
+        share == "NO",
+        limit_s(limit),
+        unix_s(submit) or 0,
+        unix_s(eligible),
+        unix_s(start),
+        unix_s(end),
+        hosts or plain(planned),
+        array_id == job_id and het_id in NOTHING and dependency in NOTHING,
+    )

@@ -1,0 +1,86 @@
+"""Prints jobs and nodes as pyslurm tells them, under the names of Slurm's JSON.
+
+A program of its own that imports nothing of ours: where Slurm's configuration is missing, importing pyslurm takes a
+minute and then ends Python.
+"""
+
+import json
+import sys
+
+JOB = {
+    "job_id": "id",
+    "array_job_id": "array_id",
+    "het_job_id": "heterogeneous_id",
+    "job_state": "state",
+    "state_reason": "state_reason",
+    "user_name": "user_name",
+    "account": "account",
+    "name": "name",
+    "comment": "comment",
+    "partition": "partition",
+    "features": "constraints",
+    "resv_name": "reservation",
+    "qos": "qos",
+    "required_nodes": "required_nodes",
+    "excluded_nodes": "excluded_nodes",
+    "tres_per_job": "tres_per_job",
+    "tres_per_node": "tres_per_node",
+    "tres_per_socket": "tres_per_socket",
+    "tres_per_task": "tres_per_task",
+    "memory_per_node": "memory_per_node",
+    "memory_per_cpu": "memory_per_cpu",
+    "minimum_cpus_per_node": "min_cpus_per_node",
+    "priority": "priority",
+    "nice": "nice",
+    "node_count": "num_nodes",
+    "cpus": "cpus",
+    "time_limit": "time_limit",
+    "submit_time": "submit_time",
+    "eligible_time": "eligible_time",
+    "start_time": "start_time",
+    "end_time": "end_time",
+    "nodes": "allocated_nodes",
+    "scheduled_nodes": "scheduled_nodes",
+    "dependency": "dependencies",
+}
+NODE = {
+    "name": "name",
+    "state": "state",
+    "alloc_cpus": "allocated_cpus",
+    "cpus": "total_cpus",
+    "real_memory": "real_memory",
+    "boot_time": "boot_time",
+    "last_busy": "last_busy_time",
+    "reason": "reason",
+    "reason_set_by_user": "reason_user",
+    "reason_changed_at": "reason_time",
+    "partitions": "partitions",
+    "features": "available_features",
+    "comment": "comment",
+}
+
+
+def main() -> None:
+    """Print all jobs and all nodes; ends with an error that pyslurm says if it cannot."""
+    import pyslurm
+
+    jobs = [_job(job.to_dict()) for job in pyslurm.Jobs.load().values()]
+    nodes = [_renamed(node.to_dict(), NODE) for node in pyslurm.Nodes.load().values()]
+    json.dump({"jobs": jobs, "nodes": nodes}, sys.stdout)
+
+
+def _job(told: dict[str, object]) -> dict[str, object]:
+    return _renamed(told, JOB) | {"shared": ["none"] if told.get("resource_sharing") == "NO" else []}
+
+
+def _renamed(told: dict[str, object], names: dict[str, str]) -> dict[str, object]:
+    return {ours: _plain(told.get(theirs)) for ours, theirs in names.items()}
+
+
+def _plain(value: object) -> object:
+    """Return a dict, such as that of dependencies, as one text; "" for an empty one."""
+    return (json.dumps(value, sort_keys=True) if any(value.values()) else "") if isinstance(value, dict) else value
+
+
+if __name__ == "__main__":
+    main()

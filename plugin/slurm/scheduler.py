@@ -1,0 +1,76 @@
+"""Slurm behind the port of all schedulers."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from offpeak.slurm_settings import SlurmSettings
+from plugin.scheduler.port import NodeChange, SchedulerTraits, SchedulerView
+from plugin.slurm.admin_comments import tell_owners
+from plugin.slurm.ask import ask
+from plugin.slurm.change_jobs import Telling, defer_jobs, rank_jobs
+from plugin.slurm.change_nodes import change_nodes
+from plugin.slurm.node_in_use import node_in_use
+from plugin.slurm.read_json import read_json
+from plugin.slurm.read_pyslurm import read_pyslurm
+from plugin.slurm.read_text import read_text
+from plugin.slurm.reading import Reading
+from plugin.slurm.rest import SlurmRest
+from plugin.slurm.traits import traits_of_text
+
+
+class SlurmScheduler:
+    """Slurm, read as the settings say and always told by scontrol; `clock` tells Unix seconds."""
+
+    def __init__(self, settings: SlurmSettings, *, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._timeout_s = float(settings.timeout_s)
+        self._read = _reader(settings)
+        self._telling = Telling(settings.command or (), self._timeout_s)
+        self._told: SchedulerTraits | None = None
+
+    def traits(self) -> SchedulerTraits:
+        """Return what slurm.conf says, as slurmctld has read it."""
+        config = ask("scontrol", "show", "config", timeout_s=self._timeout_s)
+        partitions = ask("scontrol", "--all", "--oneliner", "show", "partitions", timeout_s=self._timeout_s)
+        self._told = traits_of_text(config, partitions)
+        return self._told
+
+    def view(self) -> SchedulerView:
+        """Return all jobs, also those that ended within MinJobAge, all nodes and all reservations."""
+        at_s = int(self._clock())
+        return SchedulerView(at_s, *self._read())
+
+    def in_use(self, node: str) -> str:
+        """Return why the node is not free, "" if it is."""
+        return node_in_use(node, timeout_s=self._timeout_s)
+
+    def rank(self, values: Mapping[str, int]) -> dict[str, str]:
+        """Set priorities under priority/basic, nice values elsewhere, as the traits told last; return why not."""
+        # Asked anew, it might differ from what the values were made by.
+        traits = self._told or self.traits()
+        return rank_jobs(values, traits.ranking, self._telling)
+
+    def defer(self, begin_s: Mapping[str, int]) -> dict[str, str]:
+        """Set when each job may start at the earliest, 0 for now; return why not, by job."""
+        return defer_jobs(begin_s, self._telling)
+
+    def tell(self, comments: Mapping[str, str]) -> dict[str, str]:
+        """Write our part of each job's AdminComment, "" takes it away; return why not, by job."""
+        return tell_owners(comments, self._telling)
+
+    def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
+        """Tell Slurm of these nodes; return why not, by node."""
+        return change_nodes(nodes, change, reason=reason, telling=self._telling)
+
+
+def _reader(settings: SlurmSettings) -> Callable[[], Reading]:
+    timeout_s = float(settings.timeout_s)
+    match settings.read:
+        case "json":
+            return lambda: read_json(timeout_s)
+        case "rest":
+            return SlurmRest(settings.rest_url, settings.rest_token, timeout_s=timeout_s).read
+        case "pyslurm":
+            return lambda: read_pyslurm(timeout_s)
+        case _:
+            return lambda: read_text(timeout_s)

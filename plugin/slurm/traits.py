@@ -1,0 +1,81 @@
+"""What slurm.conf says of this cluster, and what in there is wrong for nodes that sleep."""
+
+import re
+from collections.abc import Mapping
+
+from plugin.scheduler.port import Ranking, SchedulerTraits
+from plugin.slurm.config_text import config_of_text
+from plugin.slurm.words import count
+
+A_YEAR_S = 31_536_000
+# Less than this, and Slurm may suspend a node before the agent has decided.
+LONG_S = 30 * 86_400
+# So long a server may take from the order to power off until it is off.
+SHUTDOWN_S = 180
+PROGRAMS = ("SuspendProgram", "ResumeProgram", "ResumeFailProgram")
+
+RESTART = "then restart slurmctld"
+
+_SHARE = re.compile(rb"\sOverSubscribe=(\S+)")
+_PARTITION_SUSPENDS = re.compile(rb"^PartitionName=(\S+).*?\sSuspendTime=(\d+)", re.MULTILINE)
+
+
+def traits_of_text(config: bytes, partitions: bytes) -> SchedulerTraits:
+    """Return what `scontrol show config` and `scontrol --all --oneliner show partitions` say."""
+    said = config_of_text(config)
+    suspends = {name.decode(errors="replace"): int(s) for name, s in _PARTITION_SUSPENDS.findall(partitions)}
+    return SchedulerTraits(
+        name="slurm",
+        version=said.get("SLURM_VERSION", ""),
+        ranking=Ranking.VALUE if said.get("PriorityType") == "priority/basic" else Ranking.OFFSET,
+        power_saving=_finite(said) and all(said.get(program) for program in PROGRAMS),
+        boot_s=count(said.get("ResumeTimeout", "")),
+        shared_nodes=_shared(said, partitions),
+        troubles=(*_power_troubles(said, suspends), *_node_troubles(said)),
+        cluster=said.get("ClusterName", ""),
+    )
+
+
+def _finite(said: Mapping[str, str]) -> bool:
+    return count(said.get("SuspendTime", "")) > 0
+
+
+def _shared(said: Mapping[str, str], partitions: bytes) -> bool:
+    if said.get("SelectType") == "select/linear":
+        return False
+    return any(share != b"EXCLUSIVE" for share in _SHARE.findall(partitions))
+
+
+def _power_troubles(said: Mapping[str, str], suspends: Mapping[str, int]) -> list[tuple[str, str]]:
+    troubles = []
+    year = f"write SuspendTime={A_YEAR_S} into slurm.conf, {RESTART}"
+    after_s = count(said.get("SuspendTime", ""))
+    if not _finite(said):
+        troubles.append(("SuspendTime=INFINITE: Slurm lets no node be powered down", year))
+    elif after_s < LONG_S:
+        troubles.append((f"SuspendTime={after_s}: Slurm itself suspends nodes that are idle for {after_s} s", year))
+    for name, partition_s in suspends.items():
+        if 0 < partition_s < LONG_S:
+            told = f"partition {name}: SuspendTime={partition_s}: Slurm itself suspends its idle nodes"
+            troubles.append((told, f"take SuspendTime out of PartitionName={name} in slurm.conf, {RESTART}"))
+    missing = [program for program in PROGRAMS if not said.get(program)]
+    if missing:
+        lines = " ".join(
+            f"{program}=/etc/slurm/offpeak-{program.removesuffix('Program').lower()}" for program in missing
+        )
+        hint = f"write such lines into slurm.conf: {lines}, {RESTART}"
+        troubles.append((f"{', '.join(missing)} not set: Slurm has no node woken for a job", hint))
+    return troubles
+
+
+def _node_troubles(said: Mapping[str, str]) -> list[tuple[str, str]]:
+    troubles = []
+    returns = said.get("ReturnToService", "")
+    if returns != "2":
+        told = f"ReturnToService={returns}: a node that Slurm took for dead while it slept may stay down"
+        troubles.append((told, "write ReturnToService=2 into slurm.conf, then `scontrol reconfigure`"))
+    silent_s = count(said.get("SlurmdTimeout", ""))
+    if 0 < silent_s < SHUTDOWN_S:
+        told = f"SlurmdTimeout={silent_s}: Slurm takes a node for dead before it has shut down"
+        troubles.append((told, "write SlurmdTimeout=300 into slurm.conf, then `scontrol reconfigure`"))
+    return troubles

@@ -1,0 +1,90 @@
+"""The nodes that Torque's `pbsnodes -x` tells, one record each."""
+
+import re
+from collections.abc import Sequence
+
+from plugin.pbs.marks import Kind, standing
+from plugin.pbs.words import memory_mib, number
+from plugin.scheduler.node import Node, NodePower, NodeUse
+from plugin.torque.notes import mark_of
+from plugin.torque.xml_text import fields, records
+
+ARGUMENTS = ("-x",)
+
+DOWN, OFFLINE = "down", "offline"
+USED = frozenset({"job-exclusive", "job-sharing", "busy"})
+KNOWN = USED | {DOWN, OFFLINE, "free", "reserve", "time-shared"}
+RUNNING = "Running"
+
+# 0-3/31.head,4/32[1].head, and one slot each before 6.0: 0/31.head, 1/31.head
+_SLOTS = re.compile(r"\s*([\d,-]+)/([^,]+)")
+_STATUS = re.compile(r"(?:^|,)(\w+)=([^=]*)(?=,\w+=|$)")
+
+
+def nodes_of_xml(answer: bytes, *, queues: Sequence[str], now_s: int, boot_s: int) -> tuple[Node, ...]:
+    """Return the nodes of pbsnodes' answer, which belong to all queues; CannotAskPbs where it is no XML."""
+    found = records(answer, "Node", source="pbsnodes -x")
+    return tuple(_node(fields(each), tuple(queues), now_s, boot_s) for each in found)
+
+
+def jobs_on(told: str) -> dict[str, int]:
+    """Return how many slots each job has of a node's field `jobs`."""
+    slots: dict[str, int] = {}
+    for places, job in _SLOTS.findall(told):
+        slots[job] = slots.get(job, 0) + sum(_count(place) for place in places.split(",") if place)
+    return slots
+
+
+def _count(place: str) -> int:
+    first, _, last = place.partition("-")
+    return int(last or first) - int(first) + 1
+
+
+def status_of(told: str) -> dict[str, str]:
+    """Return what a node's daemon reported last: a list with commas, of values with commas and spaces."""
+    return dict(_STATUS.findall(told))
+
+
+def _node(told: dict[str, str], queues: tuple[str, ...], now_s: int, boot_s: int) -> Node:
+    words = frozenset(told.get("state", "").split(","))
+    slots, status = jobs_on(told.get("jobs", "")), status_of(told.get("status", ""))
+    note, mark = told.get("note", ""), mark_of(told.get("note", ""))
+    heard_s = number(status.get("rectime"))
+    stands = standing(
+        mark,
+        shut=OFFLINE in words,
+        down=DOWN in words,
+        heard=mark is not None and heard_s > mark.since_s and told.get("power_state", RUNNING) == RUNNING,
+        late=mark is not None and now_s - mark.since_s > boot_s,
+    )
+    power = stands.power
+    if power is NodePower.UP and mark is None and told.get("power_state", RUNNING) != RUNNING:
+        # Sent to sleep by somebody else's `pbsnodes -m`: Torque shows it as free and gives it no job.
+        power = NodePower.DOWN
+    use = NodeUse.USED if slots or words & USED else NodeUse.FREE
+    return Node(
+        name=told.get("name", ""),
+        state_word=told.get("state", ""),
+        use=use if words and words <= KNOWN else NodeUse.UNKNOWN,
+        power=power,
+        closed=stands.closed,
+        failed=stands.failed,
+        responds=DOWN not in words,
+        reserved="reserve" in words,
+        # It was woken for something, has registered, and is only to be opened.
+        planned=stands.closed and mark is not None and mark.kind is Kind.WAKES,
+        reason=note or _own_reason(words),
+        reason_by="",
+        reason_s=mark.since_s if mark and mark.kind is not Kind.CLOSED else None,
+        partitions=queues,
+        features=tuple(word for word in told.get("properties", "").split(",") if word),
+        cpus=number(told.get("np")),
+        cpus_used=sum(slots.values()),
+        memory_mib=memory_mib(status.get("physmem")),
+        boot_s=None,
+        idle_since_s=None,
+    )
+
+
+def _own_reason(words: frozenset[str]) -> str:
+    return "its daemon does not answer" if DOWN in words else ("set offline" if OFFLINE in words else "")

@@ -1,0 +1,105 @@
+"""Torque behind the port of all schedulers."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from offpeak.pbs_settings import PbsSettings
+from plugin.pbs.ask import CannotAskPbs, PbsCommands
+from plugin.pbs.begin_time import defer_jobs
+from plugin.pbs.demand import with_demand
+from plugin.pbs.holding import holders, with_holders
+from plugin.pbs.job_comments import tell_owners
+from plugin.pbs.queues_text import execution_queues, texts_of
+from plugin.pbs.told_job import ToldJob
+from plugin.scheduler.node import Node
+from plugin.scheduler.port import NodeChange, Ranking, SchedulerTraits, SchedulerView
+from plugin.torque import jobs_xml, nodes_xml
+from plugin.torque.change_jobs import NO_ROUTE, as_value, by_priority, by_swaps
+from plugin.torque.change_nodes import change_nodes
+from plugin.torque.jobs_xml import jobs_of_xml
+from plugin.torque.nodes_xml import OFFLINE, nodes_of_xml
+from plugin.torque.order import Route, route_of
+
+
+class TorqueScheduler:
+    """Torque, read as XML; `clock` tells Unix seconds. Nothing is ever started by us: that goes past all checks."""
+
+    def __init__(self, settings: PbsSettings, *, clock: Callable[[], float] = time.time) -> None:
+        self._settings, self._clock = settings, clock
+        self._commands = PbsCommands(settings.command or (), timeout_s=float(settings.timeout_s))
+
+    def traits(self) -> SchedulerTraits:
+        """Return what the server and its scheduler's configuration say."""
+        servers = texts_of(self._commands.ask("qstat", "-B", "-f"))
+        name, told = next(iter(servers.items()), ("", {}))
+        found = route_of(self._settings)
+        troubles = [(found.why, found.hint)] if found.hint else []
+        if told.get("scheduling", "True") != "True":
+            troubles.append(("scheduling = False: nothing is started", "qmgr -c 'set server scheduling = true'"))
+        return SchedulerTraits(
+            name="torque",
+            version=told.get("pbs_version", ""),
+            ranking=Ranking.VALUE,
+            power_saving=True,
+            boot_s=self._settings.boot_s,
+            shared_nodes=True,
+            troubles=tuple(troubles),
+            cluster=name,
+            order_words=found.words,
+        )
+
+    def view(self) -> SchedulerView:
+        """Return all jobs, also those that ended within keep_completed, and all nodes."""
+        at_s = int(self._clock())
+        told, nodes = self._jobs(), self._nodes(at_s)
+        nodes = with_holders(nodes, told)
+        return SchedulerView(at_s, with_demand(told, nodes, at_s), nodes, ())
+
+    def in_use(self, node: str) -> str:
+        """Return why the node is not free, "" if it is: offline, and no job holds it, not even a suspended one."""
+        found = [each for each in self._nodes(int(self._clock())) if each.name == node]
+        if len(found) != 1:
+            raise CannotAskPbs(f"pbsnodes: no node {node}", hint="`pbsnodes -a` shows them all")
+        if jobs := holders(self._jobs()).get(node):
+            return f"runs {', '.join(jobs)}"
+        if found[0].cpus_used:
+            return f"has jobs on {found[0].cpus_used} of its processors"
+        return "" if OFFLINE in found[0].state_word.split(",") else "is not offline: a job may start there"
+
+    def rank(self, values: Mapping[str, int]) -> dict[str, str]:
+        """Set priorities, or exchange places, as the scheduler sorts; return why not, by job."""
+        match route_of(self._settings).route:
+            case Route.PRIORITY:
+                return by_priority(self._commands, values)
+            case Route.SWAP:
+                return by_swaps(self._commands, values, self._jobs())
+            case Route.NONE:
+                return dict.fromkeys(values, NO_ROUTE)
+
+    def defer(self, begin_s: Mapping[str, int]) -> dict[str, str]:
+        """Set when each job may start at the earliest, 0 for now; return why not, by job."""
+        return defer_jobs(self._commands, begin_s, int(self._clock()))
+
+    def tell(self, comments: Mapping[str, str]) -> dict[str, str]:
+        """Write each job's comment, "" takes it away; return why not, by job."""
+        return tell_owners(self._commands, comments)
+
+    def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
+        """Tell Torque of these nodes; return why not, by node."""
+        now_s = int(self._clock())
+
+        def known() -> dict[str, Node]:
+            return {node.name: node for node in self._nodes(now_s)}
+
+        return change_nodes(nodes, change, reason=reason, known=known, commands=self._commands, now_s=now_s)
+
+    def _jobs(self) -> tuple[ToldJob, ...]:
+        told = jobs_of_xml(self._commands.ask("qstat", *jobs_xml.ARGUMENTS))
+        if route_of(self._settings).route is not Route.SWAP:
+            return told
+        return tuple(each._replace(job=each.job._replace(priority=as_value(each.rank))) for each in told)
+
+    def _nodes(self, now_s: int) -> tuple[Node, ...]:
+        queues = execution_queues(texts_of(self._commands.ask("qstat", "-Q", "-f")))
+        answer = self._commands.ask("pbsnodes", *nodes_xml.ARGUMENTS)
+        return nodes_of_xml(answer, queues=queues, now_s=now_s, boot_s=self._settings.boot_s)

@@ -1,0 +1,58 @@
+"""What each job will draw per node: as the site declares it, else as jobs like it did, else as such nodes do."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from plugin.scheduler.job import Job
+from power.accounts.declared_draws import Declared, declared_of
+from power.accounts.draw import Draw
+from power.accounts.job_columns import columns
+from power.accounts.job_use import Booked
+from power.accounts.kept_predictor import KeptPredictor
+from power.accounts.node_kinds import ASSUMED, NodeKind, draw_by_class
+from predictors.job_power.history import KINDS, PowerHistory
+from predictors.submitted import as_submitted
+
+FILE = "job_power.npz"
+"""In the state folder."""
+KNOWN = frozenset(kind.basis for kind in KINDS)
+
+
+class JobPowers:
+    """Learns what jobs drew that were measured. Not for two threads at once."""
+
+    def __init__(self, declared: Sequence[Declared] = (), *, path: Path | None = None) -> None:
+        self._declared = tuple(declared)
+        self._history = KeptPredictor(lambda: PowerHistory(ASSUMED.node_w), path)
+
+    @property
+    def trouble(self) -> str:
+        """Why what was learned before cannot be used, "" if it can."""
+        return self._history.trouble
+
+    def learn(self, booked: Sequence[Booked], *, at_s: int) -> None:
+        """Take in jobs that have ended; of those that were modelled nothing is learned."""
+        measured = [(each.ended.job, each.node_w) for each in booked if each.node_w is not None]
+        if measured:
+            jobs, node_w = zip(*measured, strict=True)
+            self._history.learn(columns(jobs, np.array(node_w, np.float64)), at_s)
+
+    def of(self, jobs: Sequence[Job], kinds: Mapping[str, NodeKind], *, at_s: int) -> dict[str, Draw]:
+        """Return the draw of each job by its number; `kinds` are the nodes of each partition."""
+        if not jobs:
+            return {}
+        said = self._history.predict(as_submitted(columns(jobs)), at_s)
+        each = zip(jobs, said.mean.tolist(), said.basis, strict=True)
+        return {job.job_id: self._chosen(job, Draw(node_w, basis), kinds) for job, node_w, basis in each}
+
+    def keep(self) -> None:
+        """Write what was learned, for the next start: it takes the disk's time, so in a thread. CannotWrite."""
+        self._history.keep()
+
+    def _chosen(self, job: Job, learned: Draw, kinds: Mapping[str, NodeKind]) -> Draw:
+        declared = declared_of(job, self._declared)
+        if declared is not None:
+            return Draw(declared.node_w, f"declared: {declared.text}")
+        return learned if learned.basis in KNOWN else draw_by_class(job, kinds)

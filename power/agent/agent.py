@@ -1,0 +1,187 @@
+"""The agent's rounds, put together: what is observed, what is decided from it, and the doors that it goes through."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+import numpy as np
+
+from offpeak.errors import BadInput, OffpeakError
+from offpeak.ledger.ledger import Ledger
+from plugin.queue_hook.facts import QueueFacts
+from plugin.queue_hook.planned import PLAN
+from power.agent.answer import Told, order_of
+from power.agent.facts import queue_facts, queue_rules
+from power.agent.job_accounts import JobAccounts
+from power.agent.meter_loop import MeterLoop, period_s
+from power.agent.observer import Observer
+from power.agent.orders import Orders, orders_of
+from power.agent.outside_loop import EVERY_S as OUTSIDE_EVERY_S
+from power.agent.outside_loop import OutsideLoop
+from power.agent.parts import Parts
+from power.agent.plan_loop import PlanLoop
+from power.agent.power_loop import PowerLoop
+from power.agent.price_loop import EVERY_S, PriceLoop
+from power.agent.queue_loop import QueueLoop
+from power.agent.repeat import Rounds
+from power.agent.savings_loop import SavingsLoop, every_s
+from power.agent.voice import LOG, Voice
+from power.drivers.port import Order
+from power.interlocks.sighting import UNKNOWN, Sighting
+from power.lifecycle.events import Released, Wished
+from power.lifecycle.life import Wish
+from power.live.site import PowerSite, Sight
+from power.live.words import words_of
+from power.reconcile_journal import reconcile
+
+SAME_MOMENT_S = 1.0
+"""Loops that ask within so long get the same answer of the scheduler."""
+ON_THEIR_WAY_S = 5.0
+"""While nodes are on their way the next look follows so soon."""
+PRUNE_EVERY_S = 6 * 3600.0
+
+
+class Agent:
+    """A site's agent: `rounds` are what it does. `parts` may be exchanged between them."""
+
+    def __init__(self, parts: Parts, ledger: Ledger, voice: Voice, clock: Callable[[], float] = time.time) -> None:
+        self.parts, self.ledger, self.voice, self._clock = parts, ledger, voice, clock
+        self.observer = Observer(parts.scheduler, voice)
+        self.prices = PriceLoop(ledger, voice, clock)
+        self.accounts = JobAccounts(parts, ledger, voice)
+        self.queue = QueueLoop(ledger, voice)
+        self.outside = OutsideLoop(voice, clock)
+        self.plan = PlanLoop(ledger, voice, self.outside)
+        self.power = PowerLoop(ledger, voice, clock)
+        self.meters = MeterLoop(ledger, clock)
+        self.savings = SavingsLoop(ledger, clock)
+        self.facts: QueueFacts | None = None
+        self._orders: Orders | None = None
+        self._taking_up, self._on_their_way = asyncio.Lock(), False
+        self._power_rounds = Rounds("power", self.power_round, self._power_every_s, voice)
+        self.rounds = (
+            Rounds("prices", lambda: self.prices.round(self.parts), lambda: EVERY_S, voice),
+            Rounds("outside", self._outside_round, lambda: OUTSIDE_EVERY_S, voice),
+            Rounds("queue", self.queue_round, lambda: self.parts.settings.agent.cycle_s, voice),
+            self._power_rounds,
+            Rounds("meters", lambda: self.meters.round(self.parts), lambda: period_s(self.parts), voice),
+            Rounds("savings", lambda: self.savings.round(self.parts), lambda: every_s(self.parts), voice),
+            Rounds("ledger's age", self._prune, lambda: PRUNE_EVERY_S, voice),
+        )
+
+    async def queue_round(self) -> None:
+        """Put the queue in order, and book the jobs that have ended."""
+        view = await self.observer.view(at_most_s=SAME_MOMENT_S)
+        traits = self.observer.traits
+        if view is None or traits is None:
+            return
+        orders = await self.orders()
+        draws = await self.accounts.draws(view, self.parts)
+        self.facts = queue_facts(
+            view,
+            traits.ranking,
+            self.prices.curve,
+            draws=draws,
+            run_s=await self.accounts.run_s(view),
+            marks=await self.queue.marks(),
+            told=self.queue.told,
+        )
+        if self.parts.settings.agent.queue == PLAN:
+            self.facts = await self.plan.with_plan(self.facts, view, traits, self.parts)
+        await self.queue.round(self.facts, queue_rules(self.parts), orders.scheduler, self.parts.modes)
+        await self.accounts.book(view, self.parts)
+
+    async def power_round(self) -> None:
+        """Bring each node that may be switched a step further."""
+        if not self.parts.machines:
+            return
+        orders = await self.orders()
+        await self.power.read_holds(self.parts)
+        view = await self.observer.view(at_most_s=SAME_MOMENT_S)
+        traits = self.observer.traits
+        if view is None or traits is None or not traits.power_saving:
+            # What is under way is followed; without the scheduler's word nothing more is wanted.
+            await self.power.look(self.parts, orders, {})
+            return
+        settings, parts = self.parts.settings, self.parts
+        await self.power.look_first(parts, words_of(view.nodes))
+        site = PowerSite(parts.inventory, settings.agent, settings.capacity, parts.class_of, traits.shared_nodes)
+        curve = self.prices.curve
+        at_s, per_mwh = (curve.series.start_s, curve.series.value) if curve else (np.empty(0, np.int64), np.empty(0))
+        run_s, took_s = await self.accounts.run_s(view), self._power_rounds.took_s
+        sight = Sight(self.power.now, view, self.power.lives, run_s, at_s, per_mwh, took_s)
+        plan = await self.power.plan(sight, site)
+        self._on_their_way = await self.power.carry_out(plan, parts, orders)
+        if self._on_their_way:
+            self.observer.forget()
+
+    async def orders(self) -> Orders:
+        """Return the ways through the doors, which know what was ordered before; CannotWrite or BadLedger if not."""
+        async with self._taking_up:
+            if self._orders is None:
+                parts = self.parts
+                await reconcile(self.ledger, self._look_at, self._clock)
+                await asyncio.to_thread(self.power.take_up, parts)
+                await asyncio.to_thread(self.accounts.take_up)
+                self._orders = await asyncio.to_thread(orders_of, parts, self.ledger, self.observer, self.power.known)
+                self.power.ask_anew()
+            return self._orders
+
+    def hear(self, told: Told) -> None:
+        """Take in what is told of nodes, and look at once what the scheduler says; BadInput for an order to others."""
+        LOG.info("told of %s: %s", ",".join(told.nodes), told.what)
+        if told.what == "order":
+            self._order(told)
+        if told.what == "release":
+            for node in told.nodes:
+                self.power.hear(node, Released(), self.parts)
+        self._power_rounds.hurry()
+
+    async def exchange(self, parts: Parts) -> None:
+        """Work with other parts from now on."""
+        async with AsyncExitStack() as still:
+            for rounds in self.rounds:
+                await still.enter_async_context(rounds.turn)
+            await self.meters.close()
+            await asyncio.to_thread(self.accounts.close)
+            old, self.parts, self._orders = self.parts, parts, None
+            self.observer = Observer(parts.scheduler, self.voice)
+            self.accounts = JobAccounts(parts, self.ledger, self.voice)
+            await old.close()
+        for rounds in self.rounds:
+            rounds.hurry()
+
+    async def close(self) -> int:
+        """Keep what is worth it and log out; returns how many rows did not reach the ledger."""
+        await self.meters.close()
+        await self.parts.close()
+        await asyncio.to_thread(self.accounts.close)
+        return await asyncio.to_thread(self.ledger.close)
+
+    def _order(self, told: Told) -> None:
+        order, by, reason = order_of(told.text)
+        for node in told.nodes:
+            if node not in self.power.lives.nodes:
+                raise BadInput(f"{node}: is not ours to touch", hint="add it to nodes below [agent]")
+            self.power.hear(node, Wished(Wish(Order(order), by, self._clock(), reason)), self.parts)
+
+    def _power_every_s(self) -> float:
+        cycle_s = self.parts.settings.agent.cycle_s
+        return min(cycle_s, ON_THEIR_WAY_S) if self._on_their_way else cycle_s
+
+    async def _look_at(self, node: str) -> Sighting:
+        if node not in self.parts.by_name:
+            return Sighting(UNKNOWN, self._clock())
+        try:
+            observed = await self.parts.ways.bmc_of(node).query()
+        except OffpeakError:
+            return Sighting(UNKNOWN, self._clock())
+        return Sighting(str(observed.state), observed.at_unix_s)
+
+    async def _outside_round(self) -> None:
+        if self.parts.settings.agent.queue == PLAN:
+            await self.outside.round(self.parts)
+
+    async def _prune(self) -> None:
+        await asyncio.to_thread(self.ledger.prune, self._clock())

@@ -1,0 +1,120 @@
+"""What the agent answers to one question: a line of JSON in, a line of JSON out. Nothing here waits."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from offpeak.door.effect import TO_NODES
+from offpeak.errors import BadInput, OffpeakError
+from offpeak.machines.node_sets import expand
+from power.agent.callers import Rights
+from power.agent.published import Published, published_json
+
+ASKS = ("why", "queue", "status")
+FOR_BROKERS = {"ask": "snapshot"}
+"""The question of a broker of clusters, which everybody may ask: its answer has no names of users."""
+TELLS = ("resume", "suspend", "resume_fail", "order", "release", "look")
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the scheduler's programs or an admin's command say: which of TELLS, of which nodes.
+
+    `text` is the scheduler's file of jobs; with "order" what `order_text` makes.
+    """
+
+    what: str
+    nodes: tuple[str, ...]
+    text: str
+
+
+def order_text(order: str, *, by: str, reason: str) -> str:
+    """Return an admin's order as a text of `Told`."""
+    return json.dumps({"order": order, "by": by, "reason": reason})
+
+
+def order_of(text: str) -> tuple[str, str, str]:
+    """Return order, by whom and why; BadInput for what `order_text` did not make."""
+    said = request_of(text.encode())
+    order, by, reason = (said.get(name) for name in ("order", "by", "reason"))
+    if not (isinstance(order, str) and isinstance(by, str) and isinstance(reason, str)) or order not in TO_NODES:
+        raise BadInput("that is no order", hint=f"it has by, reason, and an order: {', '.join(sorted(TO_NODES))}")
+    return order, by, reason
+
+
+Hear = Callable[[Told], None]
+"""Takes what was told, and returns at once. An OffpeakError says that nothing will come of it, and Slurm's program then
+wakes the nodes itself: nodes that are to stay as they are, since an admin holds them, are heard of and left alone."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A request and who makes it: their rights, and their name where they see their own jobs only."""
+
+    request: dict[str, Any]
+    rights: Rights
+    user: str | None
+
+    @property
+    def tells(self) -> bool:
+        """Whether it is not asked but told."""
+        return "tell" in self.request
+
+
+def request_of(line: bytes) -> dict[str, Any]:
+    """Return the request; BadInput if it is no JSON object."""
+    try:
+        request = json.loads(line)
+    except (ValueError, RecursionError):
+        request = None
+    if not isinstance(request, dict):
+        raise BadInput("that is no request", hint='one line of JSON, such as {"ask": "status"}')
+    return request
+
+
+def answer(question: Question, published: Published | None, hear: Hear) -> dict[str, Any]:
+    """Return the answer; OffpeakError where there is none. `published` is None before the first cycle."""
+    if question.tells:
+        return _told(question, hear)
+    asked = question.request.get("ask")
+    if asked not in ASKS:
+        raise BadInput(f"{asked!r} cannot be asked", hint=f"ask: {', '.join((*ASKS, FOR_BROKERS['ask']))}")
+    if published is None:
+        raise just_started()
+    if asked == "why":
+        return {"published": published_json(_why(str(question.request.get("job", "")), published, question.user))}
+    seen = published.seen_by(question.user)
+    return {"published": published_json(replace(seen, jobs=()) if asked == "status" else seen)}
+
+
+def just_started() -> OffpeakError:
+    """Return what is said before the first cycle."""
+    return OffpeakError("the agent has just started and has seen nothing yet", hint="ask again in a minute")
+
+
+def error_of(problem: OffpeakError) -> dict[str, Any]:
+    """Return an error as an answer."""
+    return {"error": str(problem), "hint": problem.hint}
+
+
+def _told(question: Question, hear: Hear) -> dict[str, Any]:
+    what, nodes, text = (question.request.get(name, "") for name in ("tell", "nodes", "text"))
+    if not question.rights.may_tell:
+        raise BadInput("only the scheduler's user may tell the agent of nodes", hint="name it: user below [slurm]")
+    if what not in TELLS or not isinstance(nodes, str) or not isinstance(text, str):
+        raise BadInput(f"{what!r} cannot be told", hint=f"tell: {', '.join(TELLS)}, with nodes as a node set")
+    names = expand(nodes)
+    hear(Told(what, names, text))
+    return {"nodes": list(names)}
+
+
+def _why(job_id: str, published: Published, user: str | None) -> Published:
+    # PBS's numbers end with the server's name, which nobody types.
+    found = [job for job in published.jobs if job_id in (job.job_id, job.job_id.partition(".")[0])]
+    if not found:
+        hint = "it has ended, is held or is not in a partition of the agent; `squeue --job` knows more"
+        raise BadInput(f"job {job_id}: the agent does not know it", hint=hint)
+    if user is not None and found[0].user != user:
+        raise BadInput(f"job {job_id} is another user's", hint="`offpeak queue` shows the jobs that are yours")
+    return replace(published.seen_by(user), jobs=tuple(found))

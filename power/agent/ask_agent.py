@@ -1,0 +1,54 @@
+"""Asking the agent over its socket: one line there, one back."""
+
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+from offpeak.errors import BadInput, OffpeakError
+from power.agent.published import Published, published_of
+
+PATIENCE_S = 10.0
+
+
+class AgentSilent(OffpeakError):
+    """No agent answers."""
+
+
+def ask_agent(path: Path, **request: str) -> Published:
+    """Return what the agent says; AgentSilent if none answers, BadInput with what it says against the question."""
+    said = _exchange(path, json.dumps(request).encode() + b"\n")
+    if "error" in said:
+        raise BadInput(str(said["error"]), hint=str(said.get("hint", "")))
+    try:
+        return published_of(said.get("published"))
+    except ValueError:
+        raise _silent(path, "its answer makes no sense: is it of another version?") from None
+
+
+def tell_agent(path: Path, what: str, nodes: str, text: str = "") -> None:
+    """Tell the agent of nodes; AgentSilent if none answers, BadInput with what it says against it."""
+    said = _exchange(path, json.dumps({"tell": what, "nodes": nodes, "text": text}).encode() + b"\n")
+    if "error" in said:
+        raise BadInput(str(said["error"]), hint=str(said.get("hint", "")))
+
+
+def _exchange(path: Path, line: bytes) -> dict[str, Any]:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(PATIENCE_S)
+        try:
+            connection.connect(os.fspath(path))
+            connection.sendall(line)
+            read = b"".join(iter(lambda: connection.recv(65_536), b""))
+            said = json.loads(read)
+        except OSError as problem:
+            raise _silent(path, problem.strerror or "no answer in time") from None
+        except ValueError:
+            raise _silent(path, "it said nothing") from None
+    return said if isinstance(said, dict) else {}
+
+
+def _silent(path: Path, why: str) -> AgentSilent:
+    hint = "is it running? `systemctl status offpeak-agent`; --socket names another"
+    return AgentSilent(f"no agent answers at {path}: {why}", hint=hint)

@@ -1,0 +1,56 @@
+"""The meter task: every meter of the site is read each period into the ledger."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from offpeak.ledger.ledger import Ledger
+from power.accounts.meter_round import Metering, Pace, meter_round
+from power.agent.parts import Parts
+from power.agent.voice import LOG
+from power.lifecycle.life import Now
+from power.meters.port import Meter
+from power.meters.site_meters import site_meters
+
+PERIOD_S = 10.0
+
+
+def period_s(parts: Parts) -> float:
+    """Return how often meters are read: at least once a cycle."""
+    return min(PERIOD_S, parts.settings.agent.cycle_s)
+
+
+class MeterLoop:
+    """Reads. `watts` is what the nodes drew together at the last round, None where nothing is measured."""
+
+    def __init__(self, ledger: Ledger, clock: Callable[[], float]) -> None:
+        self._ledger, self._clock = ledger, clock
+        self._meters: tuple[Meter, ...] = ()
+        self._of: Parts | None = None
+        self._metering = Metering()
+
+    async def round(self, parts: Parts) -> None:
+        """Read all meters once."""
+        if self._of is not parts:
+            await self.close()
+            self._of, self._meters = parts, site_meters(parts.inventory, None, parts.wire)
+        pace = Pace(period_s(parts), max(period_s(parts), parts.wire.timeout_s))
+        done = await meter_round(self._meters, self._metering, pace=pace, clock=self._now)
+        self._metering = done.after
+        self._ledger.write_readings(done.rows)
+        for line in done.lines:
+            LOG.warning("meters: %s", line)
+
+    async def close(self) -> None:
+        """Log out of all meters."""
+        meters, self._meters, self._of = self._meters, (), None
+        await asyncio.gather(*(meter.close() for meter in meters))
+
+    @property
+    def watts(self) -> float | None:
+        """The sum over the nodes of their latest powers."""
+        known = [each.power_w for each in self._metering.last.values() if each.node and each.power_w is not None]
+        return sum(known) if known else None
+
+    def _now(self) -> Now:
+        return Now(time.monotonic(), self._clock())

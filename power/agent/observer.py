@@ -1,0 +1,57 @@
+"""What the scheduler says, asked once for all who want to know it in the same moment."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from offpeak.errors import SchedulerError
+from plugin.scheduler.port import Scheduler, SchedulerTraits, SchedulerView
+from power.agent.voice import Voice
+
+TRAITS_LAST_S = 600.0
+"""How a scheduler is configured changes rarely."""
+
+
+class Observer:
+    """Asks a scheduler. `latest` is its last answer, None before there was one; `traits` are known with it."""
+
+    def __init__(self, scheduler: Scheduler, voice: Voice, clock: Callable[[], float] = time.monotonic) -> None:
+        self._scheduler, self._voice, self._clock = scheduler, voice, clock
+        self._turn = asyncio.Lock()
+        self._asked_s = float("-inf")
+        self._partitions: dict[str, tuple[str, ...]] = {}
+        self._traits_asked_s = float("-inf")
+        self.latest: SchedulerView | None = None
+        self.traits: SchedulerTraits | None = None
+
+    async def view(self, *, at_most_s: float) -> SchedulerView | None:
+        """Return an answer that was begun at most so long ago, None if there is none: said in the log on change."""
+        async with self._turn:
+            if self.latest is not None and self._clock() - self._asked_s <= at_most_s:
+                return self.latest
+            asked_s = self._clock()
+            try:
+                await self._ask_traits()
+                self.latest = await asyncio.to_thread(self._scheduler.view)
+            except SchedulerError as problem:
+                self._voice.trouble("scheduler", f"{problem}; {problem.hint}")
+                return None
+            self._voice.trouble("scheduler", None)
+            self._asked_s = asked_s
+            self._partitions = {node.name: node.partitions for node in self.latest.nodes}
+            return self.latest
+
+    def forget(self) -> None:
+        """Ask anew the next time, however soon: something was changed there."""
+        self._asked_s = float("-inf")
+
+    async def _ask_traits(self) -> None:
+        if self._clock() - self._traits_asked_s > TRAITS_LAST_S:
+            self.traits = await asyncio.to_thread(self._scheduler.traits)
+            self._traits_asked_s = self._clock()
+            troubles = "; ".join(f"{what}; {hint}" for what, hint in self.traits.troubles)
+            self._voice.trouble("scheduler's settings", troubles or None)
+
+    def partitions_of_node(self, node: str) -> tuple[str, ...]:
+        """Return the partitions of a node by the latest answer; none of one that is not known."""
+        return self._partitions.get(node, ())

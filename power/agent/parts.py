@@ -1,0 +1,101 @@
+"""What the agent works with, made from its settings: when these are read again, all of it is made anew."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import tzinfo
+
+from offpeak.facility_file import facility_named
+from offpeak.machines.inventory import Inventory, Machine
+from offpeak.machines.inventory_file import read_inventory
+from offpeak.machines.node_sets import expand
+from offpeak.node_class import NodeClass
+from offpeak.node_class_file import node_class_named
+from offpeak.prices.peak import PeakRule, parse_peak_rule
+from offpeak.settings import Settings
+from plugin.scheduler.port import Scheduler
+from plugin.scheduler.registry import scheduler_of
+from power.agent.callers import Callers, callers
+from power.agent.modes import Modes, modes_of
+from power.capacities import check_name
+from power.drivers.wire import Wire
+from power.lifecycle.lookout import Lookout, lookout_of
+from power.ways import Ways
+from predictors.carbon_source import carbon_of
+from predictors.feeds.feed import Feed
+from predictors.price_forecast import PriceSource
+from predictors.price_source import source_of
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The site: `by_name` are all machines, `machines` those that may be switched, by name.
+
+    `zone` is the clock of its prices; `class_of` are node classes by the names of hardware.
+    """
+
+    settings: Settings
+    modes: Modes
+    inventory: Inventory
+    by_name: Mapping[str, Machine]
+    machines: Mapping[str, Machine]
+    scheduler: Scheduler
+    wire: Wire
+    ways: Ways
+    lookout: Lookout
+    prices: PriceSource
+    carbon: Feed | float | None
+    peak_rule: PeakRule
+    zone: tzinfo
+    callers: Callers
+    class_of: Mapping[str, NodeClass]
+
+    def node_class(self, node: str) -> NodeClass | None:
+        """Return the class of a node, None where nobody has said it."""
+        machine = self.by_name.get(node)
+        return None if machine is None else self.class_of.get(machine.hardware.name)
+
+    async def close(self) -> None:
+        """Log out everywhere."""
+        await self.ways.close()
+        await self.wire.close()
+
+
+def parts_of(settings: Settings) -> Parts:
+    """Return the parts; BadInput, with what to mend, where the settings or the inventory cannot be used."""
+    check_name(settings.agent.capacity)
+    if settings.plan.facility:
+        # Better refused at the start than in each round.
+        facility_named(settings.plan.facility, full_power_w=1.0)
+    inventory = _inventory(settings)
+    chosen = inventory.chosen(expand(settings.agent.nodes)) if settings.agent.nodes else ()
+    by_name = {machine.node: machine for machine in inventory.machines}
+    wire = Wire(timeout_s=settings.hardware.timeout_s)
+    prices, zone = source_of(settings.feeds, settings.prices)
+    return Parts(
+        settings=settings,
+        modes=modes_of(settings.agent),
+        inventory=inventory,
+        by_name=by_name,
+        machines={machine.node: machine for machine in chosen},
+        scheduler=scheduler_of(settings),
+        wire=wire,
+        ways=Ways(by_name, wire),
+        lookout=lookout_of(chosen, wire),
+        prices=prices,
+        carbon=carbon_of(settings.feeds, settings.carbon),
+        peak_rule=parse_peak_rule(settings.prices.peak_rule, zone=zone),
+        zone=zone,
+        callers=callers(settings.slurm.user, settings.agent.operators),
+        class_of=_classes(inventory),
+    )
+
+
+def _classes(inventory: Inventory) -> dict[str, NodeClass]:
+    hardware = {machine.hardware.name: machine.hardware for machine in inventory.machines}
+    return {name: node_class_named(each.node_class) for name, each in hardware.items() if each.node_class}
+
+
+def _inventory(settings: Settings) -> Inventory:
+    """Return the inventory; none is needed where no node may be switched: queues can be put in order without one."""
+    path = settings.hardware.inventory
+    return Inventory(path) if settings.agent.nodes is None and not path.exists() else read_inventory(path)

@@ -1,0 +1,142 @@
+"""The power loop: who sleeps and who wakes is decided, nodes are looked at, and each is brought a step further."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from offpeak.door.hold import Hold
+from offpeak.errors import OffpeakError
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.rows import Decision
+from power.agent.changed import Changed
+from power.agent.memory import remember_lives, remembered_lives
+from power.agent.node_changes import NodeChanges
+from power.agent.orders import Known, Orders
+from power.agent.parts import Parts
+from power.agent.voice import Voice
+from power.interlocks.sighting import Sighting
+from power.lifecycle.decide import Lives, Rules, after_look
+from power.lifecycle.events import Event, Held, Wished
+from power.lifecycle.life import NodeLife, Now, Word
+from power.lifecycle.state_book import recorded_of
+from power.lifecycle.step import step
+from power.lifecycle.sweep import Means, face, look, sweep
+from power.lifecycle.terms import Terms, conduct_of
+from power.live.memory import PowerMemory
+from power.live.plan import PowerPlan, plan_power
+from power.live.site import PowerSite, Sight
+
+LONGEST_LOOKS = 4
+"""A look at all nodes takes at most so many times what one device may take."""
+
+
+class PowerLoop:
+    """`lives` are the nodes' by the last look, `changed` knows what was decided last of each."""
+
+    def __init__(self, ledger: Ledger, voice: Voice, clock: Callable[[], float]) -> None:
+        self._ledger, self._voice, self._clock = ledger, voice, clock
+        self._memory, self._chance = PowerMemory(), random.Random()
+        self._changes = NodeChanges()
+        self._holds: Mapping[str, Hold] = {}
+        self.lives, self._is_seen = Lives(), False
+        self.changed = Changed()
+
+    @property
+    def known(self) -> Known:
+        """What the door's rules look up."""
+        return Known(self._sighting_of, lambda node: self._holds.get(node))
+
+    @property
+    def now(self) -> Now:
+        """The present instant."""
+        return Now(time.monotonic(), self._clock())
+
+    def take_up(self, parts: Parts) -> None:
+        """Take up the lives of the nodes as a run before has left them; CannotWrite or BadLedger. It waits."""
+        kept = remembered_lives(self._ledger, parts.machines, unix_s=self._clock(), monotonic_s=time.monotonic())
+        nodes = {node: self.lives.nodes.get(node, life) for node, life in kept.nodes.items()}
+        self.lives = Lives(nodes, {**kept.times, **self.lives.times})
+        self._is_seen = False
+
+    async def look_first(self, parts: Parts, words: Mapping[str, Word]) -> None:
+        """Look at all nodes once after they were taken up: by what a run before has left nothing is decided."""
+        if not self._is_seen:
+            before, timeout_s = self.lives, LONGEST_LOOKS * parts.wire.timeout_s
+            looks = await look(parts.lookout, before, clock=lambda: self.now, timeout_s=timeout_s)
+            rules = Rules(parts.machines, self._terms(parts))
+            self.lives = after_look(self.lives, looks, words, self.now, rules)
+            changed = [life for node, life in self.lives.nodes.items() if face(life) != face(before.nodes.get(node))]
+            self._keep(before, changed)
+            self._is_seen = True
+
+    async def read_holds(self, parts: Parts) -> None:
+        """Take in which nodes admins hold; while nobody can tell, the last answer counts."""
+        try:
+            self._holds = await asyncio.to_thread(self._ledger.holds, self._clock())
+        except OffpeakError as problem:
+            self._voice.trouble("ledger", f"{problem}; {problem.hint}")
+            return
+        self._voice.trouble("ledger", None)
+        for node, life in self.lives.nodes.items():
+            if life.hold != self._holds.get(node):
+                self._happens(node, Held(self._holds.get(node)), parts)
+
+    async def plan(self, sight: Sight, site: PowerSite) -> PowerPlan:
+        """Decide, and book what is new."""
+        plan = await asyncio.to_thread(plan_power, sight, site=site, memory=self._memory)
+        self._memory = plan.memory
+        self._voice.trouble("capacity", "; ".join(f"{what}; {hint}" for what, hint in plan.troubles) or None)
+        decisions = [Decision(sight.now.unix_s, each.node, each.what, each.reason) for each in plan.decisions]
+        self._ledger.write_decisions(self.changed.of(decisions, {node.name for node in sight.view.nodes}))
+        return plan
+
+    async def carry_out(self, plan: PowerPlan, parts: Parts, orders: Orders) -> bool:
+        """Have the next step of each node done, and look what became of the last; returns whether one is under way."""
+        for node, wish in plan.wishes.items():
+            self._happens(node, Wished(wish), parts)
+        told = await self._changes.tell(plan.changes, orders.scheduler)
+        await self.look(parts, orders, plan.words)
+        courses = any(life.effort.course is not None for life in self.lives.nodes.values())
+        return told or courses
+
+    async def look(self, parts: Parts, orders: Orders, words: Mapping[str, Word]) -> None:
+        """Look at all nodes and give the orders that are due; `words` are the scheduler's, none where it is silent."""
+        before, timeout_s = self.lives, LONGEST_LOOKS * parts.wire.timeout_s
+        means = Means(parts.lookout, orders.nodes.order, self._terms(parts), lambda: self.now, timeout_s, self._publish)
+        orders.nodes.door.history.begin_sweep()
+        swept = await sweep(means, self.lives, words)
+        self.lives, self._is_seen = swept.lives, True
+        self._keep(before, swept.changed)
+
+    def hear(self, node: str, event: Event, parts: Parts) -> None:
+        """Take in what somebody has told of a node."""
+        self._happens(node, event, parts)
+        if node in self.lives.nodes:
+            self._ledger.write_states([recorded_of(self.lives.nodes[node], self.now)])
+
+    def ask_anew(self) -> None:
+        """Ask the door again for all that it has refused: it has been made anew."""
+        self._changes = NodeChanges()
+
+    def _keep(self, before: Lives, changed: Sequence[NodeLife]) -> None:
+        self._ledger.write_states([recorded_of(life, self.now) for life in changed])
+        remember_lives(self._ledger, before, self.lives, monotonic_s=time.monotonic())
+
+    def _happens(self, node: str, event: Event, parts: Parts) -> None:
+        if node in self.lives.nodes:
+            terms = Rules(parts.machines, self._terms(parts)).of(node, self.lives.times)
+            life = step(self.lives.nodes[node], event, self.now, terms)
+            self.lives = Lives({**self.lives.nodes, node: life}, self.lives.times)
+
+    def _terms(self, parts: Parts) -> Terms:
+        # Each node's own hardware takes the place of this one.
+        any_hardware = next(iter(parts.machines.values())).hardware
+        return Terms(any_hardware, self._chance, conduct=conduct_of(parts.settings.agent))
+
+    def _publish(self, lives: Lives) -> None:
+        self.lives = lives
+
+    def _sighting_of(self, node: str) -> Sighting | None:
+        life = self.lives.nodes.get(node)
+        return None if life is None else Sighting(str(life.seen.state), life.seen.at_unix_s)

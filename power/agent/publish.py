@@ -1,0 +1,55 @@
+"""What the agent publishes, made when somebody asks."""
+
+import time
+from collections import Counter
+
+from offpeak.ledger.rows import Saving
+from offpeak.prices.peak import Peak
+from power.agent.agent import Agent
+from power.agent.facts import queue_rules
+from power.agent.jobs_said import jobs_said
+from power.agent.published import NodesSaid, PriceSaid, Published, SavedSaid
+from predictors.price_curve import PriceCurve
+
+
+def published(agent: Agent) -> Published | None:
+    """Return what is known since the last round of the queue; before the first what is wrong, None if nothing is."""
+    facts, traits, troubles = agent.facts, agent.observer.traits, agent.voice.troubles
+    if facts is None and not troubles:
+        return None
+    at_s = time.time() if facts is None else facts.now_s
+    return Published(
+        at_unix_s=at_s,
+        mode=str(agent.parts.modes.usual),
+        cluster=traits.cluster if traits else "",
+        scheduler=f"{traits.name} {traits.version}" if traits else "no scheduler yet",
+        cycle_s=agent.parts.settings.agent.cycle_s,
+        price=price_said(agent.prices.curve, int(at_s)),
+        nodes=_nodes(agent),
+        saved_today=_saved(agent.savings.today),
+        jobs=jobs_said(facts, queue_rules(agent.parts), agent.queue.changed.latest) if facts else (),
+        troubles=troubles,
+    )
+
+
+def price_said(curve: PriceCurve | None, now_s: int) -> PriceSaid:
+    """Return the present price."""
+    at = -1 if curve is None else curve.at(now_s)
+    if curve is None or at < 0:
+        return PriceSaid(None, "", "no price is known")
+    peak = curve.peak_at(now_s)
+    on_peak = None if peak is Peak.UNKNOWN else peak is Peak.ON_PEAK
+    price = float(curve.series.value[at])
+    return PriceSaid(price, curve.series.unit, curve.basis[at], on_peak, float(curve.peak_until_s(now_s)))
+
+
+def _saved(saving: Saving | None) -> SavedSaid:
+    if saving is None:
+        return SavedSaid()
+    cost = None if saving.cost is None or saving.baseline_cost is None else saving.baseline_cost - saving.cost
+    return SavedSaid(saving.baseline_energy_j - saving.energy_j, cost, saving.currency)
+
+
+def _nodes(agent: Agent) -> NodesSaid:
+    states = Counter(str(life.seen.state) for life in agent.power.lives.nodes.values())
+    return NodesSaid(tuple(states.most_common()), agent.meters.watts)

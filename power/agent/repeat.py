@@ -1,0 +1,66 @@
+"""Rounds that are made again and again: what goes wrong in one is said, and the next one is made all the same."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from offpeak.errors import OffpeakError
+from power.agent.voice import LOG, Voice
+
+LEAST_PAUSE_S = 0.05
+
+
+class Rounds:
+    """Makes rounds every `every_s()` seconds, and sooner when `hurry` is called.
+
+    `ended_s` is when the last one ended, `took_s` how long it took.
+
+    Who holds `turn` keeps the next round from beginning.
+    """
+
+    def __init__(
+        self, name: str, round_: Callable[[], Awaitable[None]], every_s: Callable[[], float], voice: Voice
+    ) -> None:
+        self.name, self._round, self.every_s, self._voice = name, round_, every_s, voice
+        self._hurry = asyncio.Event()
+        self.turn = asyncio.Lock()
+        self.ended_s, self.took_s = time.monotonic(), 0.0
+
+    def hurry(self) -> None:
+        """Make the next round at once."""
+        self._hurry.set()
+
+    async def run(self) -> None:
+        """Make rounds until cancelled."""
+        while True:
+            begun_s = time.monotonic()
+            self._hurry.clear()
+            await self.once()
+            await self._pause(max(LEAST_PAUSE_S, begun_s + self.every_s() - time.monotonic()))
+
+    async def once(self) -> None:
+        """Make one round; no error leaves it."""
+        async with self.turn:
+            await self._once()
+
+    async def _once(self) -> None:
+        begun_s = time.monotonic()
+        try:
+            await self._round()
+        except OffpeakError as problem:
+            self._voice.trouble(self.name, f"{problem}; {problem.hint}")
+        except Exception as problem:
+            self._voice.trouble(self.name, f"a fault in the program: {type(problem).__name__}: {problem}")
+            LOG.log(logging.DEBUG, "%s", self.name, exc_info=problem)
+        else:
+            self._voice.trouble(self.name, None)
+        self.ended_s = time.monotonic()
+        self.took_s = self.ended_s - begun_s
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._hurry.wait()
+        except TimeoutError:
+            return

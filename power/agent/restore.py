@@ -1,0 +1,55 @@
+"""Gives back what is the site's own: the order of its queue, the begin of its jobs, and the nodes that we closed."""
+
+import asyncio
+from collections.abc import Collection, Iterable, Sequence
+
+from offpeak.ledger.rows import Mark
+from plugin.queue_hook.restore import restore_plan
+from plugin.scheduler.job import Job
+from plugin.scheduler.node import Node, NodePower
+from plugin.scheduler.port import NodeChange, Ranking
+from power.agent.queue_groups import grouped
+from power.lifecycle.decide import Lives
+from power.lifecycle.life import ASLEEP, NodeLife, NodeState, Now
+from power.live.next_step import may_still_go_down
+from power.scheduler_effects import Answer, SchedulerOrders
+
+DOWNWARDS = ASLEEP | {NodeState.GOING_DOWN}
+WHY = "the site has its own order again"
+
+
+async def restore_queue(
+    jobs: Sequence[Job], marks: Iterable[Mark], ranking: Ranking, orders: SchedulerOrders, *, by: str
+) -> list[Answer]:
+    """Undo what we changed of jobs that still wait; returns what became of it, by partitions."""
+    plan = restore_plan(jobs, marks, ranking=ranking)
+    groups = grouped(plan, {job.job_id: job for job in jobs})
+    return [await orders.give_back(each.name, each.rank, each.begin_s, why=WHY, by=by) for each in groups]
+
+
+async def open_nodes(
+    nodes: Iterable[Node], orders: SchedulerOrders, *, by: str, but: Collection[str] = ()
+) -> list[str]:
+    """Open the nodes that we closed and that jobs can use; returns the others, `but` among them: on their way."""
+    closed = [node for node in nodes if node.closed_by_us]
+    usable = [node.name for node in closed if is_usable(node) and node.name not in but]
+    why = "offpeak: given back"
+    answers = await asyncio.gather(*(orders.change_node(node, NodeChange.OPEN, why=why, by=by) for node in usable))
+    opened = {node for node, answer in zip(usable, answers, strict=True) if answer.done}
+    return [node.name for node in closed if node.name not in opened]
+
+
+def on_their_way(nodes: Iterable[Node], lives: Lives, now: Now) -> frozenset[str]:
+    """Return the nodes that may be about to go down, or are off and the scheduler has not noticed."""
+    known = ((node, lives.nodes.get(node.name)) for node in nodes)
+    return frozenset(node.name for node, life in known if life is not None and _is_on_its_way(node, life, now))
+
+
+def is_usable(node: Node) -> bool:
+    """Whether a job that is given the node can run: it answers, or it counts as powered down and is woken for it."""
+    return node.power is NodePower.DOWN or (node.power is NodePower.UP and node.responds and not node.failed)
+
+
+def _is_on_its_way(node: Node, life: NodeLife, now: Now) -> bool:
+    went_down = life.seen.state in DOWNWARDS and (node.boot_s or 0) <= life.seen.since_unix_s
+    return may_still_go_down(life, now) or (went_down and node.power is not NodePower.DOWN)

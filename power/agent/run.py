@@ -1,0 +1,95 @@
+"""Starts the agent, and gives a site's own order back."""
+
+import asyncio
+import gc
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable
+from getpass import getuser
+
+from offpeak.door.effect import ADMIN
+from offpeak.door.mode import Mode
+from offpeak.errors import BadLedger, CannotWrite
+from offpeak.ledger.ledger import Ledger
+from offpeak.only_one import only_one
+from offpeak.plural import counted
+from offpeak.settings import Settings
+from power.agent.agent import Agent
+from power.agent.memory import remembered_lives
+from power.agent.parts import Parts, parts_of
+from power.agent.restore import on_their_way, open_nodes, restore_queue
+from power.agent.service import Service
+from power.agent.voice import LOG, Voice
+from power.lifecycle.life import Now
+from power.scheduler_effects import SchedulerOrders, scheduler_door
+
+
+def run_agent(settings: Settings, reread: Callable[[], Settings]) -> int:
+    """Run until a signal ends it; returns the exit code. BadInput for what cannot be used."""
+    _log_to_stderr()
+    with only_one(settings.agent.state_folder):
+        parts, ledger = parts_of(settings), Ledger(settings.ledger)
+        try:
+            ledger.ready()
+        except CannotWrite as problem:
+            LOG.warning("ledger: %s; %s: until it answers nothing is done", problem, problem.hint)
+        except BadLedger:
+            ledger.close()
+            raise
+        lost = asyncio.run(_serve(parts, ledger, reread))
+    if lost:
+        LOG.error("%s did not reach the ledger", counted(lost, "row"))
+    return 1 if lost else 0
+
+
+async def _serve(parts: Parts, ledger: Ledger, reread: Callable[[], Settings]) -> int:
+    agent = Agent(parts, ledger, Voice())
+    # What is loaded by now stays: looking through it for garbage takes longer than all else in a cycle of a long queue.
+    gc.freeze()
+    try:
+        await Service(agent, reread).run()
+    finally:
+        lost = await agent.close()
+    return lost
+
+
+def run_restore(settings: Settings) -> tuple[str, ...]:
+    """Undo what was changed in the scheduler's queue and nodes; returns what could not be given back, in words.
+
+    It is an admin's order, so the mode does not matter. AlreadyRunning while an agent runs, SchedulerError or
+    CannotWrite where nothing can be asked or looked up.
+    """
+    with only_one(settings.agent.state_folder):
+        parts, ledger = parts_of(settings), Ledger(settings.ledger)
+        try:
+            ledger.ready()
+            return asyncio.run(_restore(parts, ledger))
+        finally:
+            ledger.close()
+
+
+async def _restore(parts: Parts, ledger: Ledger) -> tuple[str, ...]:
+    by, scheduler = f"{ADMIN}{getuser()}", parts.scheduler
+    holds = ledger.holds(time.time())
+    door = scheduler_door(ledger, lambda _: Mode.ADVISE, time.time, nodes=parts.machines, hold_of=holds.get)
+    orders = SchedulerOrders(door, scheduler)
+    view, marks, now = scheduler.view(), ledger.marks(), Now(time.monotonic(), time.time())
+    lives = remembered_lives(ledger, parts.machines, unix_s=now.unix_s, monotonic_s=now.monotonic_s)
+    answers = await restore_queue(view.jobs, marks, scheduler.traits().ranking, orders, by=by)
+    refused = [each.answer.said for each in answers if not each.done]
+    failed = [f"job {job}: {why}" for each in answers for job, why in each.failed.items()]
+    if not refused and not failed:
+        ledger.forget_marks(marks)
+    closed = await open_nodes(view.nodes, orders, by=by, but=on_their_way(view.nodes, lives, now))
+    on_way = [f"{node}: closed still, on its way down or up: try again in some minutes" for node in closed]
+    return (*refused, *failed, *on_way)
+
+
+def _log_to_stderr() -> None:
+    """Log to the journal, which knows the time itself, or to a terminal with it."""
+    form = "%(message)s" if "JOURNAL_STREAM" in os.environ else "%(asctime)s %(levelname)s %(message)s"
+    logging.basicConfig(format=form, level=logging.INFO, stream=sys.stderr)
+    for noisy in ("pyghmi", "asyncssh", "sqlalchemy", "alembic"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -1,0 +1,131 @@
+"""The agent as a service: signals, settings that are read again, systemd's watchdog, the socket."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from offpeak.door.effect import US
+from offpeak.door.mode import Mode
+from offpeak.errors import OffpeakError
+from offpeak.settings import Settings
+from power.agent.agent import Agent
+from power.agent.notify import ALIVE, READY, STOPPING, notify, reloading, status, watchdog_s
+from power.agent.parts import Parts, parts_of
+from power.agent.publish import published
+from power.agent.restore import on_their_way, open_nodes, restore_queue
+from power.agent.site_words import SiteWords
+from power.agent.socket_server import SocketServer, answering
+from power.agent.voice import LOG
+from power.agent.wake_list import wake_list, write_wake_list
+
+STUCK_S = 600.0
+"""A round that takes longer than this, and ten cycles, hangs: systemd starts a program anew that says so no more."""
+GIVE_BACK_S = 30.0
+
+
+class Service:
+    """Runs an agent until SIGTERM or SIGINT; SIGHUP has the settings read again."""
+
+    def __init__(self, agent: Agent, reread: Callable[[], Settings]) -> None:
+        self._agent, self._reread = agent, reread
+        self._ended, self._read_again = asyncio.Event(), asyncio.Event()
+
+    async def run(self) -> None:
+        """Run until a signal ends it, and leave a safe state."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._ended.set)
+        loop.add_signal_handler(signal.SIGHUP, self._read_again.set)
+        agent = self._agent
+        words = SiteWords(agent)
+        server = SocketServer(lambda: published(agent), agent.hear, agent.parts.callers, site=words.said)
+        async with AsyncExitStack() as end:
+            await end.enter_async_context(answering(agent.parts.settings.agent.socket, server))
+            self._write_wake_list(agent.parts)
+            tasks = [asyncio.create_task(rounds.run(), name=rounds.name) for rounds in agent.rounds]
+            tasks += [asyncio.create_task(self._reload()), asyncio.create_task(self._watchdog())]
+            notify(READY, status(agent.voice.summary))
+            LOG.info("started in mode %s", agent.parts.modes.usual)
+            await self._ended.wait()
+            notify(STOPPING)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._give_back()
+        LOG.info("ended")
+
+    async def _give_back(self) -> None:
+        """Give the site its own order, and the nodes that are up; begin times end by themselves and stay."""
+        try:
+            async with asyncio.timeout(GIVE_BACK_S):
+                await give_back(self._agent)
+        except (TimeoutError, OffpeakError) as problem:
+            LOG.warning("not all was given back: %s; `offpeak agent --restore` tries again", problem)
+
+    async def _reload(self) -> None:
+        while True:
+            await self._read_again.wait()
+            self._read_again.clear()
+            notify(reloading())
+            try:
+                await self._exchange(self._reread())
+            except OffpeakError as problem:
+                LOG.error("settings: the old ones stay: %s; %s", problem, problem.hint)
+            notify(READY)
+
+    async def _exchange(self, settings: Settings) -> None:
+        agent = self._agent
+        parts = parts_of(settings)
+        for what in _fixed_changes(agent.parts.settings, settings):
+            LOG.warning("settings: %s is another: that holds after a restart", what)
+        if parts.modes != agent.parts.modes and parts.modes.most_open is not Mode.ACTIVE:
+            await self._give_back()
+        await agent.exchange(parts)
+        self._write_wake_list(parts)
+        LOG.info("settings are read again: mode %s", parts.modes.usual)
+
+    async def _watchdog(self) -> None:
+        limit_s = watchdog_s()
+        while limit_s is not None:
+            if not self._stuck():
+                notify(ALIVE, status(self._agent.voice.summary))
+            await asyncio.sleep(limit_s / 3)
+
+    def _stuck(self) -> list[str]:
+        now_s = time.monotonic()
+        return [each.name for each in self._agent.rounds if now_s - each.ended_s > STUCK_S + 10 * each.every_s()]
+
+    def _write_wake_list(self, parts: Parts) -> None:
+        try:
+            handed_over = os.environ.get("CREDENTIALS_DIRECTORY")
+            credentials = Path(handed_over) if handed_over else None
+            write_wake_list(parts.settings.agent.state_folder, wake_list(parts.inventory, credentials=credentials))
+        except (OffpeakError, OSError) as problem:
+            self._agent.voice.trouble("wake list", str(problem))
+
+
+async def give_back(agent: Agent) -> None:
+    """Undo what holds jobs back without us: the order that we wrote, and nodes that we closed and that are up."""
+    view, traits = await agent.observer.view(at_most_s=0.0), agent.observer.traits
+    if view is None or traits is None:
+        return
+    orders = (await agent.orders()).scheduler
+    ranks = [mark for mark in await agent.queue.marks() if mark.kind.startswith("rank")]
+    await restore_queue(view.jobs, ranks, traits.ranking, orders, by=US)
+    but = on_their_way(view.nodes, agent.power.lives, agent.power.now)
+    left = await open_nodes(view.nodes, orders, by=US, but=but)
+    if left:
+        LOG.warning("closed still: %s: they go down or come up; `offpeak agent --restore` opens them then", left)
+
+
+def _fixed_changes(old: Settings, new: Settings) -> list[str]:
+    pairs = (
+        ("[ledger] url", old.ledger.url, new.ledger.url),
+        ("[agent] state_folder", old.agent.state_folder, new.agent.state_folder),
+        ("[agent] socket", old.agent.socket, new.agent.socket),
+    )
+    return [name for name, before, after in pairs if before != after]

@@ -1,0 +1,133 @@
+"""The agent's socket: one line of JSON in, one out, then closed. Who hangs or is rude hinders nobody but itself."""
+
+import asyncio
+import json
+import pwd
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from offpeak.errors import OffpeakError
+from plugin.federation.site_said import SiteSaid, said_json
+from power.agent.answer import FOR_BROKERS, Hear, Question, answer, error_of, just_started, request_of
+from power.agent.callers import Callers
+from power.agent.peer import Peer, peer_of
+from power.agent.published import Published
+from power.agent.socket_file import bound_socket, remove_socket
+
+PATIENCE_S = 5.0
+MOST_BYTES = 1024 * 1024
+"""Of a request by who may tell: Slurm's file has a record for each job that is to start."""
+MOST_BYTES_OF_OTHERS = 4096
+MOST_CLIENTS, MOST_OF_ONE_USER = 64, 8
+
+
+AskSite = Callable[[], Awaitable[SiteSaid | None]]
+"""Gives what brokers are told, None before there is anything. It may take a while."""
+
+
+class SocketServer:
+    """Answers those who connect; `published` and `site` give the latest, None before the first."""
+
+    def __init__(
+        self,
+        published: Callable[[], Published | None],
+        hear: Hear,
+        callers: Callers,
+        *,
+        site: AskSite,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._published, self._hear, self._callers, self._site = published, hear, callers, site
+        self._patience_s = patience_s
+        self._clients: Counter[int] = Counter()
+        # Names may come from a server that hangs: then only those wait who need a name.
+        self._names = ThreadPoolExecutor(2, thread_name_prefix="user-names")
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one client."""
+        peer = peer_of(writer.get_extra_info("socket"))
+        if self._too_many(peer):
+            writer.transport.abort()
+            return
+        self._clients[peer.uid] += 1
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await self._exchange(peer, reader, writer)
+        except (TimeoutError, OSError, asyncio.CancelledError):
+            writer.transport.abort()
+        finally:
+            self._clients[peer.uid] -= 1
+            writer.close()
+
+    def close(self) -> None:
+        """Let no more names be asked for."""
+        self._names.shutdown(wait=False, cancel_futures=True)
+
+    def _too_many(self, peer: Peer) -> bool:
+        # Users among themselves must not keep the scheduler out.
+        if self._callers.rights_of(peer).may_tell:
+            return self._clients[peer.uid] >= MOST_CLIENTS
+        return self._clients[peer.uid] >= MOST_OF_ONE_USER or self._clients.total() >= MOST_CLIENTS
+
+    async def _exchange(self, peer: Peer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        may_tell = self._callers.rights_of(peer).may_tell
+        line = await _line(reader, MOST_BYTES if may_tell else MOST_BYTES_OF_OTHERS)
+        said = await self._answer(peer, line)
+        writer.write(json.dumps(said).encode() + b"\n")
+        await writer.drain()
+
+    async def _answer(self, peer: Peer, line: bytes | None) -> dict[str, Any]:
+        try:
+            if line is None:
+                raise OffpeakError("a request is one line, and not so long")
+            request, rights = request_of(line), self._callers.rights_of(peer)
+            if request == FOR_BROKERS:
+                return await self._site_said()
+            user = None if rights.sees_all else await self._name(peer.uid)
+            return answer(Question(request, rights, user), self._published(), self._hear)
+        except OffpeakError as problem:
+            return error_of(problem)
+
+    async def _site_said(self) -> dict[str, Any]:
+        said = await self._site()
+        if said is None:
+            raise just_started()
+        return {"snapshot": said_json(said)}
+
+    async def _name(self, uid: int) -> str:
+        return await asyncio.get_running_loop().run_in_executor(self._names, _user_name, uid)
+
+
+@asynccontextmanager
+async def answering(path: Path, server: SocketServer) -> AsyncIterator[None]:
+    """Listen at that path until the block ends; errors as `bound_socket`."""
+    listener = bound_socket(path)
+    number = path.stat().st_ino
+    listening = await asyncio.start_unix_server(server.serve, sock=listener, limit=65_536)
+    try:
+        yield
+    finally:
+        listening.close()
+        remove_socket(path, number)
+        server.close()
+
+
+async def _line(reader: asyncio.StreamReader, most: int) -> bytes | None:
+    """Return the first line, or all there is; None where it is longer than that."""
+    read = bytearray()
+    while len(read) <= most and (part := await reader.read(65_536)):
+        read += part
+        if b"\n" in part:
+            break
+    line = bytes(read).partition(b"\n")[0]
+    return line if len(line) <= most else None
+
+
+def _user_name(uid: int) -> str:
+    with suppress(KeyError):
+        return pwd.getpwuid(uid).pw_name
+    return str(uid)

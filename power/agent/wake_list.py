@@ -1,0 +1,93 @@
+"""What a script needs to wake nodes while the agent is dead: the way to each, and where its password is, never which.
+
+`deploy/slurm/offpeak-resume` reads the file; its keys are the words below.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from offpeak.files import replacing
+from offpeak.machines.credential import Credential
+from offpeak.machines.inventory import Inventory, Machine
+from power.drivers.ipmi.address import PORT
+
+FILE = "wake.json"
+IPMI = ("ipmi", "ipmitool", "ipmipower")
+
+Way = dict[str, Any]
+
+
+def wake_list(inventory: Inventory, *, credentials: Path | None = None) -> dict[str, Way]:
+    """Return the way to wake each node, by node; a node with neither BMC nor MAC address is left out.
+
+    `credentials` is $CREDENTIALS_DIRECTORY, which is gone with the agent: of what is there, the file beside the
+    inventory is named.
+    """
+    ways = {machine.node: _way(machine) for machine in inventory.machines}
+    return {node: _lasting(way, inventory, credentials) for node, way in ways.items() if way}
+
+
+def write_wake_list(state_folder: Path, ways: Mapping[str, Way]) -> None:
+    """Write wake.json, as a whole or not at all, for its owner only; CannotWrite otherwise."""
+    with replacing(state_folder / FILE) as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(json.dumps(ways, indent=1).encode() + b"\n")
+
+
+def _way(machine: Machine) -> Way:
+    hardware, login = machine.hardware, machine.hardware.credential
+    if machine.bmc is not None and login is not None and login.password_file is not None:
+        if hardware.driver in IPMI:
+            return _ipmi(machine, login) | _packet_from_standby(machine)
+        if hardware.driver == "redfish":
+            return _redfish(machine, login) | _packet_from_standby(machine)
+    return {"way": "wol"} | _packet(machine) if machine.mac is not None else {}
+
+
+def _ipmi(machine: Machine, login: Credential) -> Way:
+    hardware = machine.hardware
+    return {
+        "way": "ipmi",
+        "host": machine.bmc,
+        "port": hardware.port or PORT,
+        "user": login.user,
+        "password_file": str(login.password_file),
+        "cipher_suite": hardware.cipher_suite,
+        "privilege": hardware.privilege,
+    }
+
+
+def _redfish(machine: Machine, login: Credential) -> Way:
+    # Slow to import, and needed for the address only.
+    from power.redfish_service import base_url
+
+    verify = machine.hardware.verify
+    return {
+        "way": "redfish",
+        "url": base_url(machine),
+        "user": login.user,
+        "password_file": str(login.password_file),
+        "verify": str(verify) if isinstance(verify, Path) else verify,
+        "identity": machine.enrolled.identity if machine.enrolled else None,
+    }
+
+
+def _packet(machine: Machine) -> Way:
+    return {"mac": machine.mac, "via": machine.wol_via}
+
+
+def _packet_from_standby(machine: Machine) -> Way:
+    rung = machine.hardware.rung("standby")
+    return _packet(machine) if rung is not None and "wol" in rung.wake and machine.mac is not None else {}
+
+
+def _lasting(way: Way, inventory: Inventory, credentials: Path | None) -> Way:
+    if credentials is None or "password_file" not in way:
+        return way
+    file = Path(way["password_file"])
+    if not file.is_relative_to(credentials):
+        return way
+    return way | {"password_file": str(inventory.path.resolve().parent / file.relative_to(credentials))}

@@ -1,0 +1,70 @@
+"""Asks all sites at the same time how they are: who is slow or broken holds nobody up."""
+
+import asyncio
+import json
+import time
+import urllib.request
+from collections.abc import Iterable
+from pathlib import Path
+
+from offpeak.errors import NoAnswer, OffpeakError
+from offpeak.machines.secret import read_secret
+from plugin.federation.live_cycle import Heard
+from plugin.federation.reach import SSH, Reach
+from plugin.federation.site import Site
+from plugin.federation.site_said import said_of
+from power.broker.over_socket import MOST_BYTES, over_socket
+from power.broker.routes import reach_of, route_of
+from power.broker.signed import SIGNATURE, TIME, check_signed, sign
+
+SNAPSHOT = ("offpeak", "snapshot")
+PAGE = "/v1/snapshot"
+
+
+async def heard_of(sites: Iterable[Site], *, socket: Path, timeout_s: float) -> dict[str, Heard]:
+    """Return what each site said, or why it said nothing; `socket` is that of this machine's agent."""
+    asked = list(sites)
+    answers = await asyncio.gather(*(_heard(site, socket, timeout_s) for site in asked))
+    return {site.name: answer for site, answer in zip(asked, answers, strict=True)}
+
+
+async def _heard(site: Site, socket: Path, timeout_s: float) -> Heard:
+    if site.reach is None:
+        return Heard(trouble="its table in the file of sites has no reach")
+    try:
+        async with asyncio.timeout(timeout_s):
+            return Heard(said_of(json.loads(await _text(site, socket, timeout_s))))
+    except TimeoutError:
+        return Heard(trouble=f"its agent did not answer within {timeout_s:g} s")
+    except ValueError as problem:
+        said = str(problem).splitlines()[0]
+        return Heard(trouble=f"its agent's answer makes no sense: is it of another version? {said}")
+    except OffpeakError as problem:
+        return Heard(trouble=f"its agent does not answer: {problem}")
+    except OSError as problem:
+        return Heard(trouble=f"its agent does not answer: {problem.strerror or problem}")
+
+
+async def _text(site: Site, socket: Path, timeout_s: float) -> bytes:
+    reach = reach_of(site)
+    if reach.by_http:
+        return await asyncio.to_thread(_over_http, reach, timeout_s)
+    if reach.way == SSH:
+        ran = await route_of(site).run(SNAPSHOT, timeout_s=timeout_s)
+        if ran.code != 0:
+            raise NoAnswer((ran.complaint.strip().splitlines() or [f"{' '.join(SNAPSHOT)} ended with {ran.code}"])[0])
+        return ran.output.encode()
+    return await over_socket(Path(reach.agent) if reach.agent else socket)
+
+
+def _over_http(reach: Reach, timeout_s: float) -> bytes:
+    assert reach.secret_file is not None
+    secret, now_s = read_secret(reach.secret_file), int(time.time())
+    question = f"GET {PAGE}".encode()
+    headers = {TIME: str(now_s), SIGNATURE: sign(secret, now_s, question)}
+    request = urllib.request.Request(reach.agent.rstrip("/") + PAGE, headers=headers)
+    with urllib.request.urlopen(request, timeout=timeout_s) as answer:
+        body = bytes(answer.read(MOST_BYTES))
+        at, signature = (answer.headers.get(name, "") for name in (TIME, SIGNATURE))
+    check_signed(secret, at, signature, body, now_unix_s=time.time())
+    return body

@@ -1,0 +1,25 @@
+"""Asks the agent at a socket what it tells brokers. Loads little: brokers have it run over ssh every few seconds."""
+
+import asyncio
+import json
+from pathlib import Path
+
+from offpeak.errors import NoAnswer
+from power.agent.answer import FOR_BROKERS
+
+MOST_BYTES = 256 * 1024
+"""No site says more."""
+
+
+async def over_socket(path: Path) -> bytes:
+    """Return what the agent at that socket tells brokers, as JSON; NoAnswer with what it says otherwise."""
+    reader, writer = await asyncio.open_unix_connection(path, limit=MOST_BYTES)
+    try:
+        writer.write(json.dumps(FOR_BROKERS).encode() + b"\n")
+        line = await reader.readline()
+    finally:
+        writer.close()
+    answer = json.loads(line or b"{}")
+    if "snapshot" not in answer:
+        raise NoAnswer(str(answer.get("error", "it said nothing")))
+    return json.dumps(answer["snapshot"]).encode()

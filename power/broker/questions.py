@@ -1,0 +1,121 @@
+"""What portals ask the broker, each as a function of JSON: choose, submit, follow, cancel, and how the sites are."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as checked
+
+from offpeak.broker_settings import BrokerSettings
+from offpeak.errors import BadInput
+from offpeak.ledger.ledger import Ledger
+from offpeak.units import parse_duration_s
+from plugin.federation.choice_json import choice_json, time_text
+from plugin.federation.job_script import MOST_BYTES
+from plugin.federation.request import goal_named
+from power.broker.follow import cancel, standing_of, submission_json
+from power.broker.open import broker_of
+from power.broker.over_socket import over_socket
+from power.broker.parcel import Parcel, Wishes, checked_key, parcel_of
+from power.broker.poller import Poller
+from power.broker.sent_jobs import with_sent
+from power.broker.submit import Broker
+from power.broker.times import instant
+
+Short = Annotated[str, Field(max_length=200)]
+
+
+@checked(frozen=True, config={"extra": "forbid"})
+class Asked:
+    """The body of a question about a job."""
+
+    script: Annotated[str, Field(max_length=MOST_BYTES)]
+    name: Short = "portal.sh"
+    arguments: tuple[Short, ...] = ()
+    user: Annotated[str, Field(pattern=r"^[\w.@-]{1,64}$")] = "nobody"
+    key: Short | None = None
+    goal: Short = "co2"
+    latest_finish: Short | None = None
+    cores: Annotated[int, Field(ge=1)] | None = None
+    time: Short | None = None
+    application: Short | None = None
+
+
+@dataclass(frozen=True)
+class Questions:
+    """The answers; OffpeakError where there is none."""
+
+    poller: Poller
+    settings: BrokerSettings
+    ledger: Ledger
+    socket: Path
+
+    def choose(self, body: object) -> dict[str, Any]:
+        """Say where a job would go."""
+        asked = asked_of(body)
+        federation, parcel = with_sent(self.poller.federation, self.ledger.given), self._parcel(asked)
+        choice = federation.choose(parcel.request, without=parcel.not_at(federation.grid))
+        return choice_json(choice, now_s=int(time.time()), currency=federation.currency)
+
+    def submit(self, body: object) -> dict[str, Any]:
+        """Submit a job, once for each key; a portal names its key, so that it may ask again."""
+        asked = asked_of(body)
+        if asked.key is None:
+            raise BadInput("key: is missing", hint="one key for each job: who asks again with it submits nothing twice")
+        key, parcel = checked_key(asked.key), self._parcel(asked)
+        return submission_json(asyncio.run(self._broker(f"portal {asked.user}").submit(parcel, key)))
+
+    def standing(self, key: str) -> dict[str, Any]:
+        """Say how a job stands."""
+        return asyncio.run(standing_of(self._broker("portal"), checked_key(key)))
+
+    def cancel(self, key: str) -> dict[str, Any]:
+        """Cancel a job."""
+        return submission_json(asyncio.run(cancel(self._broker("portal"), checked_key(key))))
+
+    def sites(self) -> dict[str, Any]:
+        """Say when each site answered last, and what is wrong."""
+        heard = self.poller.federation.heard
+        return {name: _site(heard, name) for name in self.poller.federation.grid.names}
+
+    def snapshot(self) -> bytes:
+        """Return what this site's agent tells brokers."""
+        return asyncio.run(over_socket(self.socket))
+
+    def _parcel(self, asked: Asked) -> Parcel:
+        latest_s = None if asked.latest_finish is None else int(instant(asked.latest_finish))
+        limit_s = None if asked.time is None else parse_duration_s(asked.time)
+        wishes = Wishes(goal_named(asked.goal), latest_s, asked.cores, limit_s, asked.application)
+        grid = self.poller.federation.grid
+        return parcel_of(asked.script, asked.name, asked.arguments, wishes=wishes, grid=grid)
+
+    def _broker(self, by: str) -> Broker:
+        return broker_of(self.settings, self.poller.federation, self.ledger, by=by)
+
+
+def asked_of(body: object) -> Asked:
+    """Return the body of a question; BadInput for what is wrong in it."""
+    try:
+        return TypeAdapter(Asked).validate_python(body)
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "the body"
+        raise BadInput(f"{place}: {first['msg'].lower()}", hint="docs/reference/broker.md shows every key") from None
+
+
+def _site(heard: Mapping[str, Any], name: str) -> dict[str, Any]:
+    each = heard.get(name)
+    if each is None or each.said is None:
+        return {"answered": None, "trouble": each.trouble if each else "was not asked yet"}
+    said = each.said
+    return {
+        "answered": time_text(said.at_unix_s),
+        "trouble": each.trouble,
+        "idle_cores": said.idle_cores,
+        "queued": said.queued,
+        "running": said.running,
+    }

@@ -1,0 +1,65 @@
+"""Runs the broker: the poller, and the web server beside it."""
+
+import asyncio
+import logging
+import signal
+import sys
+import threading
+
+from offpeak.errors import BadInput, BadSetting, OffpeakError
+from offpeak.ledger.ledger import Ledger
+from offpeak.machines.secret import Secret, read_secret
+from offpeak.settings import Settings
+from power.broker.poller import LOG, Poller
+from power.broker.questions import Questions
+from power.broker.web import WebServer
+
+
+def run_broker(settings: Settings, listen: str) -> int:
+    """Run until SIGTERM or SIGINT; returns the exit code. BadInput for what cannot be used."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
+    place, broker = place_of(listen), settings.broker
+    if broker.token_file is None:
+        hint = "(umask 077; openssl rand -hex 32 >FILE), and name it: token_file below [broker]"
+        raise BadSetting("broker.token_file: is not set", hint=hint)
+    token = read_secret(broker.token_file)
+    secret = None if broker.secret_file is None else read_secret(broker.secret_file)
+    ledger = Ledger(settings.ledger)
+    try:
+        poller = Poller(broker, ledger, socket=settings.agent.socket, state_folder=settings.agent.state_folder)
+        ledger.ready()
+        with _bound(place, Questions(poller, broker, ledger, settings.agent.socket), (token, secret)) as server:
+            threading.Thread(target=server.serve_forever, name="web", daemon=True).start()
+            LOG.info("listens at %s:%d in mode %s", *server.server_address[:2], broker.mode)
+            asyncio.run(_polls(poller))
+            server.shutdown()
+    finally:
+        lost = ledger.close()
+    return 1 if lost else 0
+
+
+def place_of(listen: str) -> tuple[str, int]:
+    """Return host and port; BadInput if that is none."""
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise BadInput(f"--listen {listen}: is no place", hint="write it like 127.0.0.1:8450")
+    return host, int(port)
+
+
+def _bound(place: tuple[str, int], questions: Questions, secrets: tuple[Secret, Secret | None]) -> WebServer:
+    try:
+        return WebServer(place, questions, *secrets)
+    except OSError as problem:
+        hint = "--listen names another place; is a broker running already?"
+        raise OffpeakError(f"{place[0]}:{place[1]}: {problem.strerror}", hint=hint) from None
+
+
+async def _polls(poller: Poller) -> None:
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    polling = asyncio.create_task(poller.run())
+    await asyncio.wait({polling, asyncio.create_task(ended.wait())}, return_when=asyncio.FIRST_COMPLETED)
+    polling.cancel()
+    if not ended.is_set():
+        await polling

@@ -1,0 +1,135 @@
+"""Gives jobs to sites, each once: what is about to be done is in the ledger first, and who died is asked for by key."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from offpeak.door.door import Door
+from offpeak.door.effect import Effect, Outcome, Refusal
+from offpeak.errors import BadInput, OffpeakError
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.rows import Submission
+from plugin.federation.choice import Choice
+from plugin.federation.choice_json import choice_json
+from plugin.scheduler.batch import SUBMIT_S
+from power.broker.at_site import AtSite
+from power.broker.errors import NoSite, NotKnown, SiteRefused
+from power.broker.federation import Federation
+from power.broker.parcel import Parcel
+from power.broker.sent_jobs import with_sent
+from power.broker.states import CANCELLED, FAILED, TAKEN, TRIED
+
+SETTLED_S = SUBMIT_S + 5.0
+"""So long after an attempt began its command has ended, whoever has died: only then a job that is not there was not
+taken."""
+REMEMBERED_S = 240.0
+"""So long a job that has ended is known to its scheduler at least; MinJobAge of Slurm is 300 s."""
+AT_ONCE_S = 5.0
+LOOK_EVERY_S = 1.0
+MODE_HINT = 'set mode = "active" below [broker] once its records have convinced you'
+
+
+@dataclass(frozen=True)
+class Broker:
+    """What jobs are given by: the sites by name, and the door and the ledger that all goes through."""
+
+    federation: Federation
+    sites: Mapping[str, AtSite]
+    ledger: Ledger
+    door: Door
+    by: str
+    clock: Callable[[], float] = time.time
+    settled_s: float = SETTLED_S
+
+    async def submit(self, parcel: Parcel, key: str) -> Submission:
+        """Return what became of the job of that key: taken now or before, or cancelled meanwhile.
+
+        NoSite where none can have it, NotKnown where a site may have it, BadInput for the key of another job.
+        """
+        row = self.ledger.submission(key)
+        if row is not None and row.digest != parcel.digest:
+            raise BadInput(f"key {key}: another job has it", hint="give this one a key of its own")
+        if row is not None and row.state == TRIED:
+            row = await self.found_out(row)
+        if row is not None and row.state in (TAKEN, CANCELLED):
+            return row
+        return await self._give(parcel, key, row)
+
+    async def found_out(self, row: Submission) -> Submission:
+        """Return the row of an attempt that nobody saw the end of, with what became of it: taken, or failed."""
+        while True:
+            standing = await self.at(row.site).find(row.key)
+            if standing is not None:
+                return self.changed(row, replace(row, state=TAKEN, job=standing.job, said="found there by its key"))
+            age_s = self.clock() - row.tried_unix_s
+            if age_s > REMEMBERED_S:
+                hint = f"look at {row.site}'s accounts for its key, then submit it by another one if it is not there"
+                raise NotKnown(f"key {row.key}: {row.site} may have had it, and would have forgotten it", hint=hint)
+            if age_s >= self.settled_s:
+                return self.changed(row, replace(row, state=FAILED, said=f"{row.site} has no job of this key"))
+            await asyncio.sleep(min(LOOK_EVERY_S, self.settled_s - age_s))
+            row = self.ledger.submission(row.key) or row
+            if row.state != TRIED:
+                return row
+
+    async def _give(self, parcel: Parcel, key: str, row: Submission | None) -> Submission:
+        without = parcel.not_at(self.federation.grid)
+        while True:
+            choice = with_sent(self.federation, self.ledger.given).choose(parcel.request, without=without)
+            if choice.site is None:
+                raise NoSite(choice.reason, hint="`offpeak choose` shows what is missing at each site")
+            row = self._tried(parcel, key, row, choice)
+            outcome = await self._through_the_door(parcel, row, choice)
+            if isinstance(outcome, Refusal):
+                self.changed(row, replace(row, state=FAILED, said=outcome.said))
+                raise OffpeakError(outcome.said, hint=MODE_HINT if outcome.rule == "mode" else outcome.hint)
+            if outcome.result == "done":
+                return self.changed(row, replace(row, state=TAKEN, job=outcome.said, said="accepted"))
+            if outcome.trouble != SiteRefused.__name__:
+                return await self._doubtful(row, outcome)
+            row = self.changed(row, replace(row, state=FAILED, said=outcome.said))
+            without = {**without, choice.site: f"refused it: {outcome.said.partition(': ')[2]}"}
+
+    def _tried(self, parcel: Parcel, key: str, was: Submission | None, choice: Choice) -> Submission:
+        now_s = self.clock()
+        answer = choice_json(choice, now_s=int(now_s), currency=self.federation.currency)
+        answer |= {"project": parcel.request.project}
+        row = Submission(key, now_s, self.by, parcel.digest, choice.site or "", TRIED, now_s, answer=answer)
+        return self.changed(was, row if was is None else replace(row, at_unix_s=was.at_unix_s))
+
+    async def _through_the_door(self, parcel: Parcel, row: Submission, choice: Choice) -> Outcome | Refusal:
+        site = self.federation.grid.sites[self.federation.grid.index(row.site)]
+        errand, request = parcel.errand(row.key, site, choice), parcel.request
+        inputs = (("key", row.key), ("cores", request.cores), ("limit_s", request.limit_s))
+
+        async def act() -> str:
+            if self.clock() - row.tried_unix_s > AT_ONCE_S:
+                raise SiteRefused(f"{row.site}: this machine was too slow to ask it")
+            return await self.at(row.site).submit(errand)
+
+        return await self.door.let_through(Effect(f"site {row.site}", "submit", self.by, choice.reason, inputs), act)
+
+    async def _doubtful(self, row: Submission, outcome: Outcome) -> Submission:
+        """Return the row if the site has the job after all; NotKnown if that cannot be told yet."""
+        try:
+            standing = await self.at(row.site).find(row.key)
+        except NotKnown:
+            standing = None
+        if standing is None:
+            hint = f"offpeak submit --status {row.key} finds out; no other site gets it until then"
+            raise NotKnown(f"whether it was taken is not known yet: {outcome.said}", hint=hint)
+        return self.changed(row, replace(row, state=TAKEN, job=standing.job, said="found there by its key"))
+
+    def at(self, site: str) -> AtSite:
+        """Return how a site is told and asked; NotKnown for one that is in the file no more."""
+        if site not in self.sites:
+            raise NotKnown(f"{site}: is no more in the file of sites", hint="add it again to find out, or to cancel")
+        return self.sites[site]
+
+    def changed(self, was: Submission | None, now: Submission) -> Submission:
+        """Write what became of a job and return it; NotKnown if somebody else has done so."""
+        if not self.ledger.change_submission(was, now):
+            hint = f"ask what became of it: offpeak submit --status {now.key}"
+            raise NotKnown(f"key {now.key}: somebody else submits it at this moment", hint=hint)
+        return now

@@ -1,0 +1,143 @@
+"""The broker over HTTP: a token in, JSON in and out, bounded in size, time and number. No TLS: for loopback."""
+
+import hmac
+import json
+import threading
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from offpeak.errors import BadInput, OffpeakError
+from offpeak.machines.secret import Secret
+from power.broker.ask_sites import PAGE
+from power.broker.errors import NoSite, NotKnown, SiteRefused, UnknownKey
+from power.broker.questions import Questions
+from power.broker.signed import SIGNATURE, TIME, check_signed, sign
+
+MOST_BYTES = 2 * 1024 * 1024
+PATIENCE_S = 10.0
+MOST_CLIENTS = 32
+STATUS = (
+    (UnknownKey, HTTPStatus.NOT_FOUND),
+    (NoSite, HTTPStatus.CONFLICT),
+    (NotKnown, HTTPStatus.SERVICE_UNAVAILABLE),
+    (SiteRefused, HTTPStatus.CONFLICT),
+    (BadInput, HTTPStatus.BAD_REQUEST),
+)
+
+
+class WebServer(ThreadingHTTPServer):
+    """Answers `questions` to who shows the token, and signed snapshots to who has the secret, if there is one."""
+
+    daemon_threads = True
+
+    def __init__(self, place: tuple[str, int], questions: Questions, token: Secret, secret: Secret | None) -> None:
+        self.questions, self.token, self.secret = questions, token, secret
+        self._places = threading.BoundedSemaphore(MOST_CLIENTS)
+        super().__init__(place, Answering)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread of its own, or hang up where there are too many."""
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer, and give the place to the next."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of clients that hang up."""
+
+
+class Answering(BaseHTTPRequestHandler):
+    """One question."""
+
+    server: WebServer
+    timeout = PATIENCE_S
+    server_version, sys_version = "offpeak", ""
+
+    def do_GET(self) -> None:
+        """Answer /v1/sites, /v1/jobs/KEY and, signed, /v1/snapshot."""
+        if self.path == PAGE:
+            self._snapshot()
+        elif self.path == "/v1/sites":
+            self._answer(self.server.questions.sites)
+        else:
+            self._of_job(self.server.questions.standing)
+
+    def do_DELETE(self) -> None:
+        """Cancel /v1/jobs/KEY."""
+        self._of_job(self.server.questions.cancel)
+
+    def do_POST(self) -> None:
+        """Answer /v1/choose and /v1/submit."""
+        asked = {"/v1/choose": self.server.questions.choose, "/v1/submit": self.server.questions.submit}.get(self.path)
+        if asked is None:
+            self._say(HTTPStatus.NOT_FOUND, {"error": f"{self.path}: no such page", "hint": ""})
+        else:
+            self._answer(lambda: asked(self._body()))
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing: what is done stands in the ledger."""
+
+    def _of_job(self, answer: Callable[[str], dict[str, Any]]) -> None:
+        folder, _, key = self.path.rpartition("/")
+        if folder != "/v1/jobs":
+            self._say(HTTPStatus.NOT_FOUND, {"error": f"{self.path}: no such page", "hint": ""})
+        else:
+            self._answer(lambda: answer(key))
+
+    def _answer(self, answer: Callable[[], dict[str, Any]]) -> None:
+        if not self._may_ask():
+            self._say(HTTPStatus.UNAUTHORIZED, {"error": "no token, or the wrong one", "hint": "Authorization: Bearer"})
+            return
+        try:
+            self._say(HTTPStatus.OK, answer())
+        except OffpeakError as problem:
+            status = next((each for kind, each in STATUS if isinstance(problem, kind)), HTTPStatus.BAD_GATEWAY)
+            self._say(status, {"error": str(problem), "hint": problem.hint})
+
+    def _may_ask(self) -> bool:
+        shown = self.headers.get("Authorization", "").encode(errors="replace")
+        return hmac.compare_digest(shown, b"Bearer " + self.server.token.value)
+
+    def _body(self) -> object:
+        length = self.headers.get("Content-Length", "")
+        if not length.isdecimal() or int(length) > MOST_BYTES:
+            raise BadInput("the body is too long, or of unknown length", hint=f"{MOST_BYTES} bytes are the most")
+        try:
+            return json.loads(self.rfile.read(int(length)))
+        except (ValueError, RecursionError):
+            raise BadInput("the body is no JSON", hint="docs/reference/broker.md shows one") from None
+
+    def _snapshot(self) -> None:
+        secret = self.server.secret
+        if secret is None:
+            self._say(HTTPStatus.NOT_FOUND, {"error": "no snapshots here", "hint": "secret_file below [broker]"})
+            return
+        at, signature = (self.headers.get(name, "") for name in (TIME, SIGNATURE))
+        try:
+            check_signed(secret, at, signature, f"GET {PAGE}".encode(), now_unix_s=time.time())
+            body = self.server.questions.snapshot()
+        except (OffpeakError, OSError) as problem:
+            self._say(HTTPStatus.FORBIDDEN, {"error": str(problem), "hint": getattr(problem, "hint", "")})
+            return
+        now_s = int(time.time())
+        self._send(HTTPStatus.OK, body, {TIME: str(now_s), SIGNATURE: sign(secret, now_s, body)})
+
+    def _say(self, status: HTTPStatus, said: dict[str, Any]) -> None:
+        self._send(status, json.dumps(said).encode() + b"\n", {})
+
+    def _send(self, status: HTTPStatus, body: bytes, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in (("Content-Type", "application/json"), ("Content-Length", str(len(body))), *headers.items()):
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)

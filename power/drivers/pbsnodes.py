@@ -1,0 +1,112 @@
+"""A node's power by Torque itself: by `pbsnodes -m` its daemon shuts it down, and the server wakes it by a packet.
+
+For nodes without a BMC. The `bmc` of such a machine is its name in Torque.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported
+from offpeak.machines.inventory import Machine
+from plugin.pbs.ask import CannotAskPbs, PbsCommands, PbsIsSilent
+from plugin.pbs.marks import Kind
+from plugin.pbs.told import RIGHTS
+from plugin.torque.nodes_xml import DOWN, RUNNING, status_of
+from plugin.torque.notes import mark_of
+from plugin.torque.xml_text import fields, records
+from power.drivers.port import Observed, Order, PowerState
+
+WORDS = {Order.ON: "running", Order.SOFT_OFF: "shutdown"}
+OFF = frozenset({"Shutdown", "Hibernate"})
+OUR_SLEEP = (Kind.ASLEEP, Kind.WAKES)
+OTHER_WAY = 'switch it by its BMC: driver = "ipmi" or "redfish"'
+# What the server of 6.1 says when the node's daemon has already begun to shut it down.
+FALSE_ERROR = "Job not found"
+
+Answer = TypeVar("Answer")
+
+
+class Pbsnodes:
+    """Reads and sets one node's power; a call runs one or two commands, each of at most `timeout_s`."""
+
+    name = "pbsnodes"
+    orders = frozenset(WORDS)
+
+    def __init__(self, machine: Machine, *, timeout_s: float = 5.0, now: Callable[[], float] = time.time) -> None:
+        if machine.bmc is None:
+            raise BadInventory(f"{machine.node}: has no name in Torque", hint="write it as bmc of its [[machines]]")
+        self._node, self._now = machine.bmc, now
+        self._commands = PbsCommands(timeout_s=timeout_s)
+        self._told_off = False
+
+    async def query(self) -> Observed:
+        """Return on or off. A daemon that is silent is off only if it was told so by us, here or by the node's note."""
+        try:
+            return self._observed(await self._told())
+        except DeviceError as trouble:
+            return Observed(PowerState.UNKNOWN, self._now(), trouble)
+
+    async def send(self, order: Order) -> None:
+        """Give the order, unless the node is there already; the server refuses to shut down a node with jobs.
+
+        NotSupported where pbsnodes has no -m. The error that 6.1 gives though the order was followed is none here: what
+        became of it is read back by the next queries.
+        """
+        if order not in WORDS:
+            raise NotSupported(f"{self._node}: pbsnodes cannot be told {order}", hint=OTHER_WAY)
+        seen = self._observed(await self._told())
+        if seen.trouble is not None:
+            raise seen.trouble
+        if (seen.state is PowerState.ON) is (order is Order.ON):
+            return
+        said = await self._asked(lambda: self._commands.tell("pbsnodes", "-m", WORDS[order], self._node))
+        refused = " ".join(line for line in said.complaints if FALSE_ERROR not in line)
+        if refused:
+            raise refusal(self._node, WORDS[order], refused)
+        self._told_off = order is Order.SOFT_OFF
+
+    async def identity(self) -> str | None:
+        """Return what the node's daemon calls its host, None where it has never reported."""
+        words = status_of((await self._told()).get("status", "")).get("uname", "").split()
+        return words[1] if len(words) > 1 else None
+
+    async def close(self) -> None:
+        """Do nothing: there is no login."""
+
+    async def _told(self) -> dict[str, str]:
+        answer = await self._asked(lambda: self._commands.ask("pbsnodes", "-x", self._node))
+        found = records(answer, "Node", source="pbsnodes -x")
+        return fields(found[0]) if found else {}
+
+    async def _asked(self, work: Callable[[], Answer]) -> Answer:
+        try:
+            return await asyncio.to_thread(work)
+        except PbsIsSilent as problem:
+            raise NoAnswer(f"{self._node}: {problem}", hint=problem.hint) from None
+        except CannotAskPbs as problem:
+            raise BadAnswer(f"{self._node}: {problem}", hint=problem.hint) from None
+
+    def _observed(self, told: dict[str, str]) -> Observed:
+        power, down, mark = told.get("power_state"), DOWN in told.get("state", ""), mark_of(told.get("note", ""))
+        if power is None:
+            trouble = NotSupported(f"{self._node}: this Torque tells no power_state and has no -m", hint=OTHER_WAY)
+            return Observed(PowerState.UNKNOWN, self._now(), trouble)
+        if power in OFF or (down and (self._told_off or (mark is not None and mark.kind in OUR_SLEEP))):
+            return Observed(PowerState.OFF, self._now())
+        if power == RUNNING and not down:
+            return Observed(PowerState.ON, self._now())
+        said = "its daemon does not answer, and nobody here told it to go" if down else f"is in {power}"
+        hint = f"look at the node; `pbsnodes -m running {self._node}` wakes it"
+        return Observed(PowerState.UNKNOWN, self._now(), BadAnswer(f"{self._node}: {said}", hint=hint))
+
+
+def refusal(node: str, word: str, said: str) -> DeviceError:
+    """Return what pbsnodes' complaint means."""
+    told = f"{node}: pbsnodes -m {word}: {said.rpartition(' - ')[2]}"
+    if "invalid option" in said:
+        return NotSupported(f"{node}: this Torque's pbsnodes has no -m", hint=OTHER_WAY)
+    if "Unauthorized" in said:
+        return AccessRefused(told, hint=RIGHTS)
+    return BadAnswer(told, hint=f"`pbsnodes -x {node}` shows what Torque knows of it")

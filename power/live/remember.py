@@ -1,0 +1,62 @@
+"""What is seen of a node is taken into what is known of it: since when it idles, when it woke, whether it has gone."""
+
+from dataclasses import replace
+
+from offpeak.node_states import ACTIVE, FAILED
+from plugin.capacity.choose import DAY_S
+from plugin.scheduler.node import Node, NodeUse
+from power.interlocks.counts import PAUSE_S
+from power.lifecycle.life import ASLEEP, NodeLife
+from power.live.memory import NodeMemory
+
+LONGEST_LEAVE_S = 1800
+"""A node that is not asleep so long after it was closed is let in again."""
+
+REST_S = 600
+"""So long a node stays up whose sleep was refused or failed."""
+
+MOST_REFUSALS = 3
+"""The door refuses what comes too fast; who is refused so often is not waited for."""
+
+
+def remembered(node: Node, life: NodeLife | None, before: NodeMemory | None, state: int, now_s: int) -> NodeMemory:
+    """Return what is known of the node now; `state` is how it stands in its pool."""
+    up = state == ACTIVE
+    if before is None:
+        before = NodeMemory(up, _idle_since_s(node, now_s), node.boot_s or 0)
+    woken_s = now_s if up and not before.up else max(before.woken_s, node.boot_s or 0)
+    was_up = before.up if state == FAILED else up
+    # Earlier the door lets nobody switch it off, and a node that waits for that is closed to jobs in vain.
+    rest_until_s = max(before.rest_until_s, now_s + int(PAUSE_S)) if up and not before.up else before.rest_until_s
+    memory = replace(
+        before, up=was_up, woken_s=woken_s, slept_s=_of_a_day(before.slept_s, now_s), rest_until_s=rest_until_s
+    )
+    if node.use is not NodeUse.FREE:
+        memory = replace(memory, idle_since_s=now_s)
+    elif node.idle_since_s is not None:
+        memory = replace(memory, idle_since_s=max(min(node.idle_since_s, now_s), woken_s))
+    return _left(node, life, memory, now_s)
+
+
+def _idle_since_s(node: Node, now_s: int) -> int:
+    return now_s if node.idle_since_s is None else node.idle_since_s
+
+
+def _of_a_day(slept_s: tuple[int, ...], now_s: int) -> tuple[int, ...]:
+    """Return the times within a day, or the last one."""
+    return tuple(at_s for at_s in slept_s if now_s - at_s < DAY_S) or slept_s[-1:]
+
+
+def _left(node: Node, life: NodeLife | None, memory: NodeMemory, now_s: int) -> NodeMemory:
+    """Return the memory of a node that was to leave: it has, it cannot, or it still does."""
+    leaving = memory.leaving
+    if leaving is None or life is None:
+        return memory if leaving is None else replace(memory, leaving=None)
+    if life.seen.state in ASLEEP:
+        return replace(memory, leaving=None, slept_s=(*memory.slept_s, now_s))
+    effort = life.effort
+    failed = life.fault is not None or effort.tries > 0 or effort.refusals >= MOST_REFUSALS
+    if failed or now_s - leaving.since_s > LONGEST_LEAVE_S:
+        return replace(memory, leaving=None, rest_until_s=now_s + REST_S)
+    is_taken = node.use is not NodeUse.FREE or (node.closed and not node.closed_by_us) or node.reserved
+    return replace(memory, leaving=None) if is_taken else memory

@@ -1,0 +1,75 @@
+"""The whole cluster as one machine: how long would jobs of each size wait, were they submitted now?"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from offpeak.jobs import Int64
+from offpeak.node_states import DEPTHS
+from offpeak.snapshot import Snapshot, all_active
+from plugin.federation.site_said import Waits
+from plugin.scheduler.node import Node, NodeUse
+from plugin.scheduler.port import SchedulerView
+from power.lifecycle.decide import Lives
+from power.lifecycle.life import Now
+from power.live.queue import holds_nodes, is_waiting, queued_jobs, running_jobs, units_of
+from power.live.site import Sight
+from power.queue_wait import planned_waits_s
+
+LIMITS_S = (900, 3600, 4 * 3600, 12 * 3600, 86_400, 3 * 86_400, 7 * 86_400)
+
+
+def is_usable(node: Node) -> bool:
+    """Whether jobs can count on the node: not one that failed, nor one that is free and that somebody keeps closed."""
+    kept = node.closed and not node.closed_by_us and node.use is NodeUse.FREE
+    return not (node.failed or kept)
+
+
+def cores_of_unit(nodes: tuple[Node, ...], *, shared: bool) -> tuple[int, int]:
+    """Return how many cores a unit has and how many units a node: cores where jobs share nodes that are all alike."""
+    cpus = sorted(node.cpus for node in nodes)
+    if not cpus:
+        return 1, 1
+    if shared and cpus[0] == cpus[-1]:
+        return 1, max(cpus[0], 1)
+    return max(cpus[len(cpus) // 2], 1), 1
+
+
+def waits_of(view: SchedulerView, run_s: Mapping[str, int], *, shared: bool) -> Waits:
+    """Return the waits of jobs from one unit up to all, by the plan of the known jobs under EASY; boots not counted.
+
+    Jobs run as long as `run_s` predicts, by id, else to their limits.
+    """
+    nodes = tuple(filter(is_usable, view.nodes))
+    unit_cores, per_node = cores_of_unit(nodes, shared=shared)
+    snapshot = _snapshot(view, run_s, len(nodes), per_node)
+    sizes = _sizes(snapshot.usable_units)
+    if not len(sizes):
+        return Waits()
+    size, limit_s = (each.ravel() for each in np.meshgrid(sizes, np.array(LIMITS_S), indexing="ij"))
+    waits_s = planned_waits_s(snapshot, size, limit_s).reshape(len(sizes), -1)
+    cores = tuple((sizes * unit_cores).tolist())
+    return Waits(cores, LIMITS_S, tuple(tuple(row) for row in waits_s.tolist()))
+
+
+def _sizes(units: int) -> Int64:
+    """Return 1, 2, 4 ... and all units."""
+    powers = 2 ** np.arange(units.bit_length(), dtype=np.int64)
+    return np.unique(np.append(powers[powers <= units], [units] if units else []).astype(np.int64))
+
+
+def _snapshot(view: SchedulerView, run_s: Mapping[str, int], nodes: int, per_node: int) -> Snapshot:
+    sight = Sight(Now(0.0, float(view.at_s)), view, Lives(), run_s)
+    units = nodes * per_node
+    held = [(job, units_of(job, per_node)) for job in view.jobs if holds_nodes(job)]
+    waiting = [job for job in view.jobs if is_waiting(job, view.at_s)]
+    state, ready_s = all_active(nodes, now_s=view.at_s)
+    return Snapshot(
+        view.at_s,
+        per_node,
+        state,
+        ready_s,
+        (0,) * len(DEPTHS),
+        running_jobs(held, sight, units),
+        queued_jobs(waiting, sight, per_node, units),
+    )

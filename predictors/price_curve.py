@@ -1,0 +1,85 @@
+"""The prices that the agent decides by: of today and the coming days, what each rests on, and which are dear."""
+
+from dataclasses import dataclass
+from datetime import tzinfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpeak.prices.peak import Peak, PeakRule, classify
+from offpeak.prices.series import Series
+from offpeak.prices.tariff import Tariff, tariff_series
+from offpeak.zones import DAY_S, local_days, to_unix_s
+from predictors.feeds.condition import Trouble
+from predictors.feeds.declared import TariffSource
+from predictors.feeds.port import Window
+from predictors.price_forecast import PriceForecast, PriceSource, forecast_prices
+
+HOUR_S = 3600
+TARIFF = "tariff"
+
+
+@dataclass(frozen=True, eq=False)
+class PriceCurve:
+    """A series of prices without gaps from a midnight on, and of each interval its class (`Peak`) and its basis.
+
+    `basis` is "published", "tariff", "forecast ..." in words. `troubles` are those of the sources.
+    """
+
+    series: Series
+    peak: NDArray[np.int8]
+    basis: tuple[str, ...]
+    troubles: tuple[Trouble, ...] = ()
+
+    def at(self, unix_s: int) -> int:
+        """Return the interval in which that second lies, -1 outside."""
+        if unix_s >= self.series.end_s:
+            return -1
+        return int(np.searchsorted(self.series.start_s, unix_s, side="right")) - 1
+
+    def peak_at(self, unix_s: int) -> Peak:
+        """Return the class of that second."""
+        at = self.at(unix_s)
+        return Peak.UNKNOWN if at < 0 else Peak(int(self.peak[at]))
+
+    def peak_until_s(self, unix_s: int) -> int:
+        """Return until when the class of that second lasts, the curve's end at most."""
+        at = self.at(unix_s)
+        later = np.flatnonzero(self.peak[at + 1 :] != self.peak[at]) if at >= 0 else np.empty(0)
+        return int(self.series.start_s[at + 1 + later[0]]) if len(later) else self.series.end_s
+
+
+def price_curve(source: PriceSource, rule: PeakRule, zone: tzinfo, *, now_s: int, ahead_s: int) -> PriceCurve:
+    """Return the curve from the last midnight of the zone to a midnight at least `ahead_s` from now. Never raises.
+
+    It asks the source's services, which may take as long as their time-outs.
+    """
+    window = _whole_days(now_s, now_s + ahead_s, zone)
+    if all(isinstance(each, TariffSource) for each in source.feed.sources):
+        return _of_tariff(source.tariff, rule, window)
+    # Its steps are whole hours on the clock of UTC, as those of every market.
+    hours = Window(window.from_s // HOUR_S * HOUR_S, -(-window.until_s // HOUR_S) * HOUR_S)
+    return _of_forecast(forecast_prices(source, hours, now_s), rule)
+
+
+def _of_tariff(tariff: Tariff, rule: PeakRule, window: Window) -> PriceCurve:
+    series, peak = classify(tariff_series(tariff, *window), rule)
+    return PriceCurve(series, peak, (TARIFF,) * len(series))
+
+
+def _of_forecast(forecast: PriceForecast, rule: PeakRule) -> PriceCurve:
+    steps = forecast.steps
+    start_s = np.arange(steps.start_s, steps.end_s, steps.step_s, dtype=np.int64)
+    whole = Series(start_s, steps.end_s, forecast.prediction.mean, forecast.unit, "forecast")
+    series, peak = classify(whole, rule)
+    at = np.searchsorted(start_s, series.start_s, side="right") - 1
+    basis = tuple(forecast.prediction.basis[each] for each in at)
+    return PriceCurve(series, peak, basis, forecast.troubles)
+
+
+def _whole_days(from_s: int, until_s: int, zone: tzinfo) -> Window:
+    days = local_days(from_s - DAY_S, until_s + 2 * DAY_S, zone)
+    midnights, _ = to_unix_s(days.astype(np.int64) * DAY_S, zone)
+    first = int(np.searchsorted(midnights, from_s, side="right")) - 1
+    last = int(np.searchsorted(midnights, max(until_s, from_s + 1), side="left"))
+    return Window(int(midnights[first]), int(midnights[last]))

@@ -1,0 +1,1 @@
+"""Many clusters together: several engines, local users beside a broker that chooses a site for each grid job."""

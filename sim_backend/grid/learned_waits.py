@@ -1,0 +1,84 @@
+"""Waits as a predictor of its own learns them at each site, from the jobs that were submitted there."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from offpeak.jobs import Float64, Int64
+from offpeak.snapshot import Snapshot
+from predictors.port import LEVELS
+from predictors.waits.arbiter import WaitPredictor
+from predictors.waits.question import NO_JOB, WaitOutcomes, WaitQuestions
+from predictors.waits.state_row import Columns
+from sim_backend.engine.state import NEVER, NOT_YET
+from sim_backend.grid.broker import Moment
+from sim_backend.grid.open_site import OpenSite
+from sim_backend.grid.rows_kernel import rows_as_submitted, rows_asked_now
+
+MEDIAN = LEVELS.index(0.5)
+NO_STATES: Sequence[Snapshot] = ()
+
+
+class LearnedWaits:
+    """One predictor a site, made by `fresh`; it learns of a job in the first cycle after the job has started.
+
+    Predictors that plan with snapshots are given none.
+    """
+
+    def __init__(self, fresh: Callable[[], WaitPredictor]) -> None:
+        self._fresh = fresh
+        self._sites: dict[int, _Learner] = {}
+
+    def wait_s(self, moment: Moment) -> Float64:
+        """Return the predicted median wait [s] of each pending job at each site, float64[n, m]."""
+        columns = []
+        for number, site in enumerate(moment.sites):
+            learner = self._sites.setdefault(number, _Learner(self._fresh()))
+            learner.learn(site, moment.now_s)
+            units = moment.grid.units(moment.job, number)
+            estimate_s = moment.grid.at_site_s(moment.grid.log.jobs.estimate_s[moment.job], moment.job, number)
+            columns.append(learner.predict(site, moment.now_s, units, estimate_s))
+        return np.stack(columns, axis=1)
+
+
+class _Learner:
+    """A site's predictor, and which of the site's rows it has not learned yet."""
+
+    def __init__(self, predictor: WaitPredictor) -> None:
+        self._predictor = predictor
+        self._waiting = np.empty(0, np.int64)
+        self._seen = self._alive = 0
+
+    def learn(self, site: OpenSite, now_s: int) -> None:
+        """Let the predictor learn of the jobs that have started since."""
+        self._waiting = np.concatenate([self._waiting, np.arange(self._seen, site.count)])
+        self._seen = site.count
+        started = site.held_s[self._waiting] != NOT_YET
+        row, self._waiting = self._waiting[started], self._waiting[~started]
+        if len(row):
+            submit_s = site.workload.submit_s[row]
+            rows = rows_as_submitted(_columns(site, 0), 0, site.site.site.units, row, submit_s)
+            self._predictor.learn(WaitOutcomes(_questions(rows), site.held_s[row] - submit_s), now_s)
+
+    def predict(self, site: OpenSite, now_s: int, units: Int64, estimate_s: Int64) -> Float64:
+        """Return what the predictor says of jobs that would be submitted now, NaN-free, float64[n]."""
+        ended = site.held_s[self._alive :] != NOT_YET
+        ended &= site.end_s(self._alive) <= now_s
+        self._alive += int(np.argmin(np.append(ended, False)))
+        rows = rows_asked_now(_columns(site, self._alive), 0, site.site.site.units, now_s, units, estimate_s)
+        return self._predictor.predict(_questions(rows), now_s).quantiles[:, MEDIAN]
+
+
+def _questions(rows: Float64) -> WaitQuestions:
+    nobody = np.full(len(rows), NO_JOB)
+    return WaitQuestions(nobody, nobody, nobody, rows, np.zeros(len(rows), np.int64), NO_STATES)
+
+
+def _columns(site: OpenSite, first: int) -> tuple[Columns, Int64]:
+    """Return the site's jobs from the row `first` on, and when they end; NEVER for what is not known yet."""
+    rows, jobs = slice(first, site.count), site.workload
+    waits = site.held_s[first:] == NOT_YET
+    held_s, end_s = (np.where(waits, NEVER, each) for each in (site.held_s[first:], site.end_s(first)))
+    # What waits has no expected end: it is never asked for one.
+    expected_s = np.where(waits, NEVER, held_s + jobs.estimate_s[rows])
+    return Columns(jobs.size[rows], jobs.submit_s[rows], jobs.estimate_s[rows], held_s, expected_s), end_s

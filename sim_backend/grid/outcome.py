@@ -1,0 +1,84 @@
+"""What a grid's schedule comes to: by job energy, cost and CO2, by site how it was used and whom the grid served."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpeak.accounting import J_PER_KWH, J_PER_MWH, integrals
+from offpeak.jobs import Float64, Int64
+from offpeak.metrics import response_ratio
+from sim_backend.grid.grid import SimulatedGrid
+from sim_backend.grid.running import GridSchedule
+
+HOUR_S = 3600
+
+
+@dataclass(frozen=True, eq=False)
+class GridOutcome:
+    """Of each job of the grid, by index: `response_s` from its submission by the user, and what its run took.
+
+    Energy is at the site's meter (PUE included) while the job runs; `power_w` is that draw. Cost is in the currency of
+    the prices.
+    """
+
+    response_s: Int64
+    power_w: Float64
+    energy_j: Float64
+    cost: Float64
+    co2_g: Float64
+
+
+def outcome_of(grid: SimulatedGrid, schedule: GridSchedule) -> GridOutcome:
+    """Return what each job took where and when it ran."""
+    count = len(grid.log)
+    power_w, cost, co2_g = np.zeros((3, count))
+    for number, each in enumerate(grid.sites):
+        job = np.flatnonzero(schedule.site == number)
+        power_w[job] = grid.units(job, number) * each.site.unit_w * each.site.pue * grid.log.power_factor[job]
+        run = schedule.start_s[job], schedule.end_s[job]
+        cost[job] = power_w[job] * integrals(each.price, *run) / J_PER_MWH
+        co2_g[job] = power_w[job] * integrals(each.carbon, *run) / J_PER_KWH
+    energy_j = power_w * (schedule.end_s - schedule.start_s)
+    return GridOutcome(schedule.end_s - grid.log.jobs.submit_s, power_w, energy_j, cost, co2_g)
+
+
+def fairness(home: Int64, response_s: Int64, baseline_s: Int64, sites: int) -> Float64:
+    """Return by home the geometric mean of baseline response over response, float64[sites]; NaN where none is at home.
+
+    Above 1, users of that site are served faster than without the grid: Murali and Vadhiyar 2018, section 4.6.
+    """
+    ratio = np.full(sites, np.nan)
+    for site in np.unique(home).tolist():
+        ratio[site] = response_ratio(response_s[home == site], baseline_s[home == site])
+    return ratio
+
+
+def utilizations(grid: SimulatedGrid, schedule: GridSchedule, counted: NDArray[np.bool_]) -> Float64:
+    """Return by site the share of unit-seconds, from the first counted submission to the last counted end, in use."""
+    begin_s = int(grid.log.jobs.submit_s[counted].min())
+    until_s = int(schedule.end_s[counted].max())
+    run_s = np.minimum(schedule.end_s, until_s) - np.maximum(schedule.start_s, begin_s)
+    busy = np.zeros(len(grid.sites))
+    for number, each in enumerate(grid.sites):
+        job = np.flatnonzero(schedule.site == number)
+        busy[number] = (grid.units(job, number) * np.maximum(run_s[job], 0)).sum() / each.site.units
+    return busy / max(until_s - begin_s, 1)
+
+
+def load_at(grid: SimulatedGrid, schedule: GridSchedule, site: int, at_s: Int64) -> Float64:
+    """Return the instantaneous load of a site [h]: unit-hours of running and queued jobs over its units.
+
+    Section 4.6: "the sum of the CPU hours of both the running and queued jobs divided by the total processors".
+    """
+    job = np.flatnonzero(schedule.site == site)
+    unit_h = grid.units(job, site) * (schedule.end_s - schedule.start_s)[job] / HOUR_S
+    present = (schedule.queued_s[job] <= at_s[:, None]) & (schedule.end_s[job] > at_s[:, None])
+    return np.asarray(present @ unit_h / grid.sites[site].site.units)
+
+
+def mean_power_w(schedule: GridSchedule, power_w: Float64, site: int, edge_s: Int64) -> Float64:
+    """Return the mean draw of a site's jobs between neighbouring edges [W], float64[len(edge_s) - 1]."""
+    job = np.flatnonzero(schedule.site == site)
+    run_s = np.clip(edge_s[:, None] - schedule.start_s[job], 0, (schedule.end_s - schedule.start_s)[job])
+    return np.asarray(np.diff(run_s @ power_w[job]) / np.diff(edge_s))

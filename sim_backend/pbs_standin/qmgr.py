@@ -1,0 +1,107 @@
+"""`qmgr -c`: the server's attributes, nodes, custom resources and hooks."""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from plugin.openpbs.resources import NODE
+from sim_backend.pbs_standin.answer import NO_ATTRIBUTE, REFUSED, UNKNOWN_NODE, Refused
+from sim_backend.pbs_standin.pbs import Pbs
+
+_ORDER = re.compile(r"\s*(\w+)\s+(\w+)(?:\s+([^\s=]+))?\s*(.*)", re.DOTALL)
+_PAIR = re.compile(r'\s*([\w.]+)\s*(\+=|-=|=)\s*("[^"]*"|[^,]*?)\s*(?:,|$)')
+SHORT = {"s": "set", "l": "list", "p": "print", "c": "create", "d": "delete", "u": "unset", "i": "import"}
+OBJECTS = {"s": "server", "n": "node", "q": "queue", "r": "resource", "h": "hook"}
+STATES = frozenset({"sleep", "offline"})
+
+
+def qmgr(pbs: Pbs, order: str, manager: bool) -> str:
+    """Do what qmgr is told and return what it prints; Refused if it may not or cannot."""
+    match = _ORDER.match(order)
+    verb, what = (match[1], match[2]) if match else ("", "")
+    verb, what = SHORT.get(verb, verb), OBJECTS.get(what, what)
+    if verb not in ("list", "print") and not manager:
+        raise Refused(REFUSED, "Unauthorized Request")
+    name, rest = (match[3] or "", match[4]) if match else ("", "")
+    if what == "server" and verb in ("set", "unset", "list"):
+        return _server(pbs, verb, f"{name} {rest}")
+    if what == "node" and verb in ("set", "unset"):
+        return _node(pbs, verb, name, rest)
+    return _made(pbs.resources if what == "resource" else pbs.hooks, verb, what.capitalize(), name, rest)
+
+
+def _server(pbs: Pbs, verb: str, rest: str) -> str:
+    if verb == "list":
+        return "\n".join([f"Server {pbs.host}", *(f"    {key} = {value}" for key, value in pbs.attributes.items()), ""])
+    if verb == "unset":
+        pbs.attributes.pop(rest.strip(), None)
+    for key, sign, value in _PAIR.findall(rest) if verb == "set" else ():
+        text = _changed(pbs.attributes.get(key, ""), sign, value.strip('"'))
+        pbs.attributes[key] = text.capitalize() if text in ("true", "false") else text
+        if not text:
+            del pbs.attributes[key]
+    if "managers" in rest:
+        named = pbs.attributes.get("managers", "").split(",")
+        pbs.managers = frozenset({"root", *(each.partition("@")[0] for each in named if each)})
+    return ""
+
+
+def _changed(before: str, sign: str, value: str) -> str:
+    """Return an attribute's new value: of lists, those with and without commas, one may be added or taken away."""
+    kept = [each for each in before.split(",") if each and each != value]
+    match sign:
+        case "+=":
+            return ",".join([*kept, value])
+        case "-=":
+            return ",".join(kept)
+    return value
+
+
+def _node(pbs: Pbs, verb: str, name: str, rest: str) -> str:
+    node = pbs.cluster.nodes.get(name)
+    if node is None:
+        raise Refused(UNKNOWN_NODE, "Unknown node")
+    if verb == "unset":
+        for key in (each.strip() for each in rest.split(",")):
+            _write(pbs, name, key, "=", "")
+        return ""
+    pairs = _PAIR.findall(rest)
+    # All of one order, or nothing of it.
+    for key, _, _ in pairs:
+        if key.startswith("resources_available.") and key.partition(".")[2] not in pbs.resources:
+            raise Refused(NO_ATTRIBUTE, "Unknown resource")
+    for key, sign, value in pairs:
+        _write(pbs, name, key, sign, value.strip('"'))
+    return ""
+
+
+def _write(pbs: Pbs, name: str, key: str, sign: str, value: str) -> None:
+    node = pbs.cluster.nodes[name]
+    if key == "comment":
+        node.note = value
+    elif key == f"resources_available.{NODE}":
+        node.mark = value
+    elif key == "state":
+        wanted = set(value.split(",")) & STATES
+        changes: Mapping[str, Callable[[], set[str]]] = {
+            "=": lambda: wanted,
+            "+=": lambda: node.shut | wanted,
+            "-=": lambda: node.shut - wanted,
+        }
+        node.shut = changes[sign]()
+
+
+def _made(table: dict[str, str], verb: str, title: str, name: str, rest: str) -> str:
+    match verb:
+        case "create":
+            table[name] = rest
+        case "import":
+            table[name] = Path(rest.split()[-1]).read_text()
+        case "delete":
+            table.pop(name, None)
+        case "list" | "print":
+            return "".join(
+                f"{title} {each}\n    {'enabled = true' if title == 'Hook' else made}\n\n"
+                for each, made in table.items()
+            )
+    return ""

@@ -1,0 +1,71 @@
+"""The stand-in's server: takes a call of a program in a line of JSON, and answers in one. Time goes on meanwhile."""
+
+import asyncio
+import json
+import pwd
+import socket
+import struct
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sim_backend.pbs_standin.commands import PROGRAMS, Call, answer
+from sim_backend.pbs_standin.pbs import Pbs
+
+TICK_S = 0.1
+LONGEST_LINE = 64 * 2**20
+_CREDENTIALS = struct.Struct("3i")
+
+
+@asynccontextmanager
+async def served(pbs: Pbs, path: Path, clock: Callable[[], float] = time.time) -> AsyncIterator[None]:
+    """Answer at a Unix socket until the block ends. `clock` tells Unix seconds."""
+    path.unlink(missing_ok=True)
+    server = await asyncio.start_unix_server(partial(_hear, pbs, clock), path, limit=LONGEST_LINE)
+    path.chmod(0o666)
+    ticking = asyncio.create_task(_tick(pbs, clock))
+    try:
+        yield
+    finally:
+        ticking.cancel()
+        server.close()
+        with suppress(asyncio.CancelledError):
+            await ticking
+        path.unlink(missing_ok=True)
+
+
+async def _tick(pbs: Pbs, clock: Callable[[], float]) -> None:
+    while True:
+        pbs.step(clock())
+        await asyncio.sleep(TICK_S)
+
+
+async def _hear(
+    pbs: Pbs, clock: Callable[[], float], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    try:
+        asked = json.loads(await reader.readline())
+        said = answer(pbs, _call(asked, _peer(writer), clock()))
+        told = {"out": said.out.decode(errors="replace"), "err": said.err, "code": said.code}
+        writer.write(json.dumps(told).encode())
+        await writer.drain()
+    finally:
+        writer.close()
+
+
+def _call(asked: dict[str, Any], user: str, now_s: float) -> Call:
+    program = asked["program"] if asked["program"] in PROGRAMS else "qstat"
+    claimed = asked["user"] if user == "root" and asked["user"] else user
+    return Call(program, tuple(asked["words"]), claimed, asked["text"], now_s)
+
+
+def _peer(writer: asyncio.StreamWriter) -> str:
+    peer = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _, uid, _ = _CREDENTIALS.unpack(peer)
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

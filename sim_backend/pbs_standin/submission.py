@@ -1,0 +1,112 @@
+"""What `qsub` is told, as jobs of the simulated scheduler. A script's lines `sleep SECONDS` say how long it runs."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from plugin.pbs.request import chunks_of
+from plugin.pbs.words import limit_s
+from sim_backend.pbs_standin.pbs import OPENPBS, Pbs
+from sim_backend.scheduler.sim_job import SimJob
+
+FLAGS = "hIVzXf"
+"""Options without a value."""
+_SLEEP = re.compile(r"^\s*sleep\s+([\d.]+)", re.MULTILINE)
+_SPLIT = re.compile(r",(?=[^,=]+=)")
+_ARRAY = re.compile(r"(\d+)-(\d+)")
+
+
+@dataclass
+class Options:
+    """The options of a command: the last value of each letter, all of `-l` and `-v`, and what follows them."""
+
+    values: dict[str, str] = field(default_factory=dict)
+    wants: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
+    extra: dict[str, str] = field(default_factory=dict)
+    rest: list[str] = field(default_factory=list)
+
+
+def options_of(words: Sequence[str], *, flags: str = FLAGS) -> Options:
+    """Return the options of a command line."""
+    found, left = Options(), iter(words)
+    for word in left:
+        if not word.startswith("-") or word == "-":
+            found.rest = [word, *left]
+        elif word[1] in flags:
+            found.values.update(dict.fromkeys(word[1:], ""))
+        else:
+            _take(found, word[1], word[2:] or next(left, ""))
+    return found
+
+
+def pairs(text: str) -> Iterator[tuple[str, str]]:
+    """Give names and values of `a=1,b="x,y",c=2:ppn=4`."""
+    for part in _SPLIT.split(text):
+        name, _, value = part.partition("=")
+        yield name.strip(), value.strip().strip('"')
+
+
+def _take(found: Options, letter: str, value: str) -> None:
+    named = {"l": found.wants, "v": found.variables, "W": found.extra}.get(letter)
+    if named is None:
+        found.values[letter] = value
+    else:
+        named.update(pairs(value))
+
+
+def date_time_s(text: str) -> int:
+    """Return the Unix second of CCYYMMDDhhmm.SS by the clock of Greenwich."""
+    form = "%Y%m%d%H%M.%S" if "." in text else "%Y%m%d%H%M"
+    return int(datetime.strptime(text, form).replace(tzinfo=UTC).timestamp())
+
+
+def submitted(pbs: Pbs, words: Sequence[str], script: str, user: str, now_s: float) -> list[SimJob]:
+    """Take in what is submitted, an array as a job for each task."""
+    told = options_of(words)
+    array = _ARRAY.match(told.values.get("J" if pbs.kind == OPENPBS else "t", ""))
+    indices: list[int | None] = list(range(int(array[1]), int(array[2]) + 1)) if array else [None]
+    first = pbs.cluster.submit(_job(pbs, told, script, user, now_s, indices[0]))
+    others = [_job(pbs, told, script, user, now_s, index) for index in indices[1:]]
+    for other in others:
+        other.number = first.number
+        pbs.cluster.submit(other)
+    return [first, *others]
+
+
+def _job(pbs: Pbs, told: Options, script: str, user: str, now_s: float, index: int | None) -> SimJob:
+    wants = told.wants
+    limit = limit_s(wants.get("walltime"))
+    request = wants.get("select") or wants.get("nodes") or _plain_request(wants)
+    naps = [float(each) for each in _SLEEP.findall(script)]
+    place = wants.get("place", "free")
+    after = told.extra.get("depend", "")
+    return SimJob(
+        number=0,
+        index=index,
+        name=told.values.get("N", "STDIN"),
+        user=user,
+        queue=told.values.get("q", pbs.queue),
+        chunks=chunks_of(request),
+        run_s=sum(naps) if naps else float(limit or 60),
+        submit_s=int(now_s),
+        limit_s=limit,
+        apart="scatter" in place if pbs.kind == OPENPBS else "procs" not in wants,
+        whole_nodes="excl" in place,
+        priority=int(told.values.get("p", "0")),
+        begin_s=date_time_s(told.values["a"]) if "a" in told.values else 0,
+        holds={"u"} if "h" in told.values else set(),
+        after=tuple(int(each) for each in re.findall(r":(\d+)", after)),
+        wants=dict(wants),
+        told={
+            "request": request,
+            "account": told.values.get("A", ""),
+            "depend": after,
+            "variables": "\x1f".join(f"{name}={value}" for name, value in told.variables.items()),
+        },
+    )
+
+
+def _plain_request(wants: dict[str, str]) -> str:
+    return f"{wants['procs']}:ppn=1" if "procs" in wants else f"1:ncpus={wants.get('ncpus', '1')}"

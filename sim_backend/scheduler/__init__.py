@@ -1,0 +1,1 @@
+"""A scheduler in memory, stepped by a clock: for demonstrations and tests."""

@@ -1,0 +1,147 @@
+"""The simulated scheduler's jobs and nodes, and what becomes of them as time goes on."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from plugin.pbs.request import Chunk
+from plugin.scheduler.job import JobState
+from plugin.scheduler.node import NodePower
+from sim_backend.scheduler.sim_job import SimJob
+from sim_backend.scheduler.sim_node import SimNode
+
+SLEEP = "sleep"
+"""Why a node is shut until its daemon registers again."""
+ON_NODES = frozenset({JobState.STARTS, JobState.RUNNING, JobState.SUSPENDED})
+
+Value = Callable[[SimJob], float]
+"""What jobs are sorted by, larger first; of equal ones the first in the queue."""
+
+
+def value_of(job: SimJob) -> float:
+    """Return a job's priority with what was added to it."""
+    return job.priority + job.offset
+
+
+def begin_of(job: SimJob) -> int:
+    """Return before when a job does not start [Unix s]."""
+    return job.begin_s
+
+
+@dataclass
+class Cluster:
+    """`jobs` by number and index, ended ones too. `wakes`: a job may be given sleeping nodes, and waits for them.
+
+    `scheduling`: whether anything is started. `value` is what jobs are sorted by, `begin` before when none starts.
+    """
+
+    nodes: dict[str, SimNode]
+    queues: tuple[str, ...] = ("batch",)
+    wakes: bool = False
+    value: Value = value_of
+    begin: Callable[[SimJob], int] = begin_of
+    scheduling: bool = True
+    jobs: dict[tuple[int, int | None], SimJob] = field(default_factory=dict)
+    started: list[SimJob] = field(default_factory=list)
+    last_number: int = 0
+    last_rank: int = 0
+
+    def submit(self, job: SimJob) -> SimJob:
+        """Take a job in, at the end of the queue; one without a number gets the next."""
+        if not job.number:
+            self.last_number += 1
+            job.number = self.last_number
+        self.last_rank += 1
+        job.rank = self.last_rank
+        self.jobs[job.number, job.index] = job
+        return job
+
+    def step(self, now_s: float) -> None:
+        """Let jobs end that are over, and those start that can."""
+        for job in self.jobs.values():
+            if (
+                job.state in ON_NODES
+                and job.start_s is not None
+                and job.start_s + min(job.run_s, job.longest_s) <= now_s
+            ):
+                self.end(job, job.start_s + min(job.run_s, job.longest_s))
+        for job in self.pending(now_s) if self.scheduling else ():
+            placed = self.place(job)
+            if placed:
+                self._give(job, placed, now_s)
+        for job in self.jobs.values():
+            if job.state is JobState.STARTS:
+                self._begin_if_up(job, now_s)
+
+    def pending(self, now_s: float) -> list[SimJob]:
+        """Return the jobs that could start now, the first to start first."""
+        found = [job for job in self.jobs.values() if job.state is JobState.PENDING]
+        found = [job for job in found if not job.holds and self.begin(job) <= now_s and not self.hangs(job)]
+        return sorted(found, key=lambda job: (-self.value(job), job.rank))
+
+    def place(self, job: SimJob) -> dict[str, int]:
+        """Return the processors that the job could have by node, {} if it cannot start; nodes that are up go first."""
+        left = {node.name: node.cpus - node.cpus_used for node in self.nodes.values() if self.is_open(node)}
+        names = sorted(left, key=lambda name: self.nodes[name].power is not NodePower.UP)
+        placed: dict[str, int] = {}
+        for chunk in job.chunks:
+            for _ in range(chunk.times):
+                apart = job.apart or job.whole_nodes
+                node = next((each for each in names if self._fits(each, left[each], chunk, job, placed, apart)), None)
+                if node is None:
+                    return {}
+                cpus = self.nodes[node].cpus if job.whole_nodes else chunk.cpus
+                left[node] -= cpus
+                placed[node] = placed.get(node, 0) + cpus
+        return placed
+
+    def is_open(self, node: SimNode) -> bool:
+        """Whether jobs may be given the node."""
+        if node.shut:
+            return False
+        return node.alive if node.power is NodePower.UP else self.wakes
+
+    def end(self, job: SimJob, at_s: float) -> None:
+        """Take a job off its nodes."""
+        for name in job.placed:
+            self.nodes[name].used.pop(job.job_id, None)
+            self.nodes[name].last_used_s = int(at_s)
+        job.state, job.end_s = JobState.ENDED, at_s
+
+    def hangs(self, job: SimJob) -> bool:
+        """Whether it waits for others to end."""
+        alive = {each.number for each in self.jobs.values() if each.state is not JobState.ENDED} if job.after else set()
+        return any(number in alive for number in job.after)
+
+    def comes_up(self, name: str, now_s: float) -> None:
+        """A node's daemon registers."""
+        node = self.nodes[name]
+        node.alive, node.changed_s, node.power = True, int(now_s), NodePower.UP
+        node.shut.discard(SLEEP)
+
+    def goes_down(self, name: str, now_s: float) -> None:
+        """A node's daemon is gone, and what ran there is lost."""
+        node = self.nodes[name]
+        node.alive, node.changed_s = False, int(now_s)
+        for job in self.jobs.values():
+            if name in job.placed and job.state in {JobState.RUNNING, JobState.SUSPENDED}:
+                job.lost = True
+                self.end(job, now_s)
+
+    def _fits(self, name: str, left: int, chunk: Chunk, job: SimJob, placed: dict[str, int], apart: bool) -> bool:
+        node = self.nodes[name]
+        if (apart and name in placed) or (chunk.host and chunk.host != name):
+            return False
+        return left >= (node.cpus if job.whole_nodes else chunk.cpus) and set(chunk.features) <= set(node.features)
+
+    def _give(self, job: SimJob, placed: dict[str, int], now_s: float) -> None:
+        job.placed, job.state = placed, JobState.STARTS
+        for name, cpus in placed.items():
+            node = self.nodes[name]
+            node.used[job.job_id] = cpus
+            if node.power is NodePower.DOWN:
+                node.power, node.power_s = NodePower.COMING_UP, int(now_s)
+
+    def _begin_if_up(self, job: SimJob, now_s: float) -> None:
+        if all(self.nodes[name].power is NodePower.UP for name in job.placed):
+            job.state, job.start_s = JobState.RUNNING, now_s
+            self.started.append(job)

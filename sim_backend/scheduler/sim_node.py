@@ -1,0 +1,35 @@
+"""A node of the simulated scheduler."""
+
+from dataclasses import dataclass, field
+
+from plugin.scheduler.node import NodePower
+
+
+@dataclass
+class SimNode:
+    """`alive`: its daemon answers, since or until `changed_s`. `shut` are words for why it gets no new job.
+
+    `power` is what the scheduler thinks of it. `note` and `mark` are what was written at it. `told` is what its daemon
+    was told to do with its power, "" for nothing.
+    """
+
+    name: str
+    cpus: int
+    memory_mib: int = 32_768
+    features: tuple[str, ...] = ()
+    alive: bool = True
+    changed_s: int = 0
+    shut: set[str] = field(default_factory=set)
+    power: NodePower = NodePower.UP
+    power_s: int = 0
+    reason_s: int = 0
+    note: str = ""
+    mark: str = ""
+    told: str = ""
+    used: dict[str, int] = field(default_factory=dict)
+    last_used_s: int = 0
+
+    @property
+    def cpus_used(self) -> int:
+        """How many processors jobs have."""
+        return sum(self.used.values())

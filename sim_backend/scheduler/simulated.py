@@ -1,0 +1,164 @@
+"""The simulated scheduler behind the port of all schedulers."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from offpeak.errors import SchedulerError
+from plugin.scheduler.job import HOLDING, Job, JobState
+from plugin.scheduler.node import Node, NodePower, NodeUse
+from plugin.scheduler.node_changes import is_done, refusal
+from plugin.scheduler.port import NodeChange, Ranking, SchedulerTraits, SchedulerView
+from sim_backend.scheduler.cluster import Cluster
+from sim_backend.scheduler.sim_job import SimJob
+from sim_backend.scheduler.sim_node import SimNode
+
+BOOT_S = 600
+Wanted = TypeVar("Wanted", int, str)
+
+
+class SimulatedScheduler:
+    """Asks and changes a cluster in memory, which its `clock` moves on; it wakes nodes for jobs, as Slurm does."""
+
+    def __init__(self, cluster: Cluster, *, clock: Callable[[], float], ranking: Ranking = Ranking.OFFSET) -> None:
+        self.cluster, self._clock, self._ranking = cluster, clock, ranking
+
+    def traits(self) -> SchedulerTraits:
+        """Return what it can do."""
+        return SchedulerTraits("simulated", "1", self._ranking, True, BOOT_S, True, cluster="simulated")
+
+    def view(self) -> SchedulerView:
+        """Return all jobs and all nodes."""
+        now_s = self._step()
+        jobs = tuple(self._job(job) for job in self.cluster.jobs.values())
+        return SchedulerView(int(now_s), jobs, tuple(self._node(node) for node in self.cluster.nodes.values()), ())
+
+    def in_use(self, node: str) -> str:
+        """Return why the node is not free, "" if it is."""
+        self._step()
+        found = self.cluster.nodes.get(node)
+        if found is None:
+            raise SchedulerError(f"there is no node {node}", hint="`offpeak nodes` shows them all")
+        if found.used:
+            return f"runs {', '.join(found.used)}"
+        return "" if found.shut else "is not closed: a job may start there"
+
+    def rank(self, values: Mapping[str, int]) -> dict[str, str]:
+        """Set priorities or offsets; return why not, by job."""
+
+        def set_value(job: SimJob, value: int) -> None:
+            if self._ranking is Ranking.VALUE:
+                job.priority = value
+            else:
+                job.offset = value
+
+        return self._change(values, set_value)
+
+    def defer(self, begin_s: Mapping[str, int]) -> dict[str, str]:
+        """Set when each job may start at the earliest, 0 for now; return why not, by job."""
+
+        def set_begin(job: SimJob, at_s: int) -> None:
+            job.begin_s = at_s or int(self._clock())
+
+        return self._change(begin_s, set_begin)
+
+    def tell(self, comments: Mapping[str, str]) -> dict[str, str]:
+        """Write what owners see; return why not, by job."""
+
+        def say(job: SimJob, text: str) -> None:
+            job.told["offpeak"] = text
+
+        return self._change(comments, say)
+
+    def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
+        """Tell it of these nodes; return why not, by node."""
+        now_s = self._step()
+        return {name: why for name in nodes if (why := self._change_node(name, change, reason, int(now_s)))}
+
+    def _step(self) -> float:
+        now_s = self._clock()
+        self.cluster.step(now_s)
+        return now_s
+
+    def _change(self, wanted: Mapping[str, Wanted], change: Callable[[SimJob, Wanted], None]) -> dict[str, str]:
+        """Change each job that still waits; those that have gone are left out."""
+        jobs = {job.job_id: job for job in self.cluster.jobs.values()}
+        refused: dict[str, str] = {}
+        for name, value in wanted.items():
+            job = jobs.get(name)
+            if job is None or job.state is JobState.ENDED:
+                continue
+            if job.state is JobState.PENDING:
+                change(job, value)
+            else:
+                refused[name] = f"is {job.state}"
+        return refused
+
+    def _change_node(self, name: str, change: NodeChange, reason: str, now_s: int) -> str:
+        known = {each: self._node(node) for each, node in self.cluster.nodes.items()}
+        said = refusal(name, known, change)
+        if said or is_done(known[name], change):
+            return said
+        node = self.cluster.nodes[name]
+        match change:
+            case NodeChange.CLOSE:
+                node.shut, node.note, node.reason_s = {reason}, reason, now_s
+            case NodeChange.OPEN:
+                node.shut, node.note, node.reason_s = set(), "", 0
+            case NodeChange.POWER_DOWN:
+                node.power, node.power_s = NodePower.DOWN, now_s
+            case NodeChange.POWER_UP | NodeChange.RESUME:
+                node.power, node.power_s = NodePower.COMING_UP, now_s
+        return ""
+
+    def _job(self, job: SimJob) -> Job:
+        held = job.state is JobState.PENDING and bool(job.holds)
+        return Job(
+            job_id=job.job_id,
+            state=JobState.HELD if held else job.state,
+            state_word=str(job.state),
+            reason=f"held by {','.join(sorted(job.holds))}" if held else "",
+            user=job.user,
+            account=job.told.get("account", ""),
+            name=job.name,
+            comment=job.comment,
+            partitions=(job.queue,),
+            needs="+".join(map(str, job.chunks)),
+            reservation="",
+            qos="",
+            priority=round(self.cluster.value(job)),
+            offset=round(job.offset),
+            nodes=len(job.placed) or job.nodes,
+            cpus=job.cpus,
+            whole_nodes=job.whole_nodes,
+            limit_s=job.limit_s,
+            submit_s=job.submit_s,
+            begin_s=job.begin_s or None,
+            start_s=None if job.start_s is None else int(job.start_s),
+            end_s=None if job.end_s is None else int(job.end_s),
+            hosts=",".join(job.placed) if job.state in HOLDING or job.state is JobState.ENDED else "",
+            plain=not (job.after or job.index is not None),
+        )
+
+    def _node(self, node: SimNode) -> Node:
+        late = node.power is NodePower.COMING_UP and self._clock() - node.power_s > BOOT_S
+        return Node(
+            name=node.name,
+            state_word="+".join([str(node.power), *(["closed"] if node.shut else [])]),
+            use=NodeUse.USED if node.used else NodeUse.FREE,
+            power=NodePower.DOWN if late else node.power,
+            closed=bool(node.shut),
+            failed=late or (node.power is NodePower.UP and not node.alive),
+            responds=node.alive,
+            reserved=False,
+            planned=False,
+            reason=node.note,
+            reason_by="",
+            reason_s=node.reason_s or None,
+            partitions=self.cluster.queues,
+            features=node.features,
+            cpus=node.cpus,
+            cpus_used=node.cpus_used,
+            memory_mib=node.memory_mib,
+            boot_s=None,
+            idle_since_s=node.last_used_s or None,
+        )

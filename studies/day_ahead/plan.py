@@ -1,0 +1,90 @@
+"""What has to be run: the cases of each table and figure, each once."""
+
+from studies.day_ahead.experiment import Case, Experiment, Replays, experiments
+
+START = Case("mcmf")
+BASELINE, INST, TWO_PRICE, CHEAPEST = Case("baseline"), Case("inst"), Case("two-price"), Case("mcmf", 0.0)
+STRATEGIES = {
+    "baseline": BASELINE,
+    "MCMF, w_t = 25 %": START,
+    "MCMF, w_t = 0 %": CHEAPEST,
+    "INST": INST,
+    "TWOPRICE": TWO_PRICE,
+}
+"""Table 4."""
+WEIGHTS_PCT = (0.0, 10.0, 25.0, 50.0, 100.0)
+WRONG_H = (0.0, 1.0, 3.0, 6.0, 12.0, 24.0)
+MOST = (1, 2, None)
+BROKERED_PCT = (25, 50, 100)
+INFORMED = Case("mcmf", most=None, passes=3)
+"""Ours: any number of jobs a cycle, which know of each other."""
+MINUTE_S = 60
+CYCLES = {
+    "INST, any number": Case("inst", most=None),
+    "baseline, every minute": Case("baseline", period_s=MINUTE_S),
+    "INST, every minute": Case("inst", period_s=MINUTE_S),
+}
+"""What holds INST back is MaxQ a cycle: the same with more jobs a cycle, or more cycles."""
+EACH_MINUTE = Case("mcmf", period_s=MINUTE_S)
+WITH_DATA = {
+    "baseline": Case("baseline", data=True),
+    "MCMF, w_t = 25 %": Case("mcmf", data=True),
+    "MCMF, w_t = 20 %": Case("mcmf", 20.0, data=True),
+    "INST": Case("inst", data=True),
+    "TWOPRICE": Case("two-price", data=True),
+}
+"""Table 7."""
+
+
+def by_weight() -> list[Case]:
+    """Return MCMF by w_t."""
+    return [Case("mcmf", each) for each in WEIGHTS_PCT]
+
+
+def by_error() -> list[Case]:
+    """Return MCMF by how wrong waits are."""
+    return [Case("mcmf", wrong_h=each) for each in WRONG_H]
+
+
+def by_most() -> list[Case]:
+    """Return MCMF by MaxQ."""
+    return [Case("mcmf", most=each) for each in MOST]
+
+
+def by_share() -> list[Case]:
+    """Return MCMF by the share of jobs that go to the broker."""
+    return [Case("mcmf", brokered_pct=each) for each in BROKERED_PCT]
+
+
+ALWAYS = (*STRATEGIES.values(), Case("mcmf", wrong_h=6.0), *CYCLES.values())
+"""What the claims rest on: replayed as often as is asked for."""
+FEW = 3
+"""How often everything else is replayed at most."""
+
+
+def cases() -> list[Case]:
+    """Return all cases, each once, what matters most first."""
+    every = (
+        *ALWAYS,
+        *by_weight(),
+        *by_error(),
+        *by_most(),
+        *by_share(),
+        INFORMED,
+        EACH_MINUTE,
+        *WITH_DATA.values(),
+    )
+    return list(dict.fromkeys(every))
+
+
+def planned(replays: Replays) -> tuple[Experiment, ...]:
+    """Return the experiments, replay by replay: first of what is replayed always, then of the rest."""
+    always = [case for case in cases() if case in ALWAYS]
+    others = [case for case in cases() if case not in ALWAYS]
+    few = min(replays.count, FEW)
+    return tuple(
+        experiments(case, replays)[number]
+        for some, count in ((always, replays.count), (others, few))
+        for number in range(count)
+        for case in some
+    )

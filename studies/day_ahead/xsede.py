@@ -1,0 +1,140 @@
+"""The eight systems of XSEDE with a workload drawn for them, and their prices of June 2014."""
+
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import numpy as np
+from numpy.random import Generator
+
+from offpeak.accounting import Meter, constant_meter, meter
+from offpeak.jobs import Float64, Int64, Jobs
+from offpeak.prices.series import Series
+from offpeak.settings import SchedulingSettings
+from offpeak.zones import DAY_S
+from plugin.federation.site import Link, Site
+from sim_backend.grid.electricity import DayAhead
+from sim_backend.grid.grid import GridLog, SimulatedGrid, SimulatedSite
+from sim_backend.policy import parse_policy
+from studies.day_ahead.folder import SiteRow, daily_prices, site_rows
+from studies.day_ahead.forecasts import Place, forecasts, places
+from studies.day_ahead.lublin import Demand, Drawn, draw
+
+EASTERN_H = -4
+JUNE = datetime(2014, 6, 1, tzinfo=timezone(timedelta(hours=EASTERN_H)))
+WEEK_DAYS = 7
+WEEKS_MORE = 4
+HISTORY = 4_000
+"""Jobs at home before those that count: the predictors learn from them, and the machines are not empty."""
+JOBS = 10_000
+ARRIVALS_PER_H = 3.22
+"""Of a system on average: section 4.3.1."""
+SHARES = {
+    "Blacklight": (0.177, 91.4, 0.913),
+    "Darter": (0.103, 246.6, 0.557),
+    "Gordon": (0.091, 80.4, 0.075),
+    "Trestles": (0.165, 161.9, 0.725),
+    "Mason": (0.081, 13.3, 0.481),
+    "Lonestar": (0.117, 298.8, 0.363),
+    "Queenbee": (0.144, 121.8, 0.598),
+    "Steele": (0.122, 96.1, 0.594),
+}
+"""Share of all jobs, mean size and load: of the 4,100 jobs that the authors published."""
+
+
+def zone_of(row: SiteRow) -> timezone:
+    """Return the clock of a system."""
+    return timezone(timedelta(hours=EASTERN_H + row.lag_h))
+
+
+def market_of(place: Place, zone: timezone) -> DayAhead:
+    """Return the prices of a place on that clock, its last week repeated for jobs that run on in July."""
+    price, coming = daily_prices(place.prices), forecasts(place)
+    price, coming = (np.concatenate([each, *[each[-WEEK_DAYS:]] * WEEKS_MORE]) for each in (price, coming))
+    return DayAhead(price, coming, int(JUNE.replace(tzinfo=zone).timestamp()), "USD/MWh")
+
+
+def meter_of(market: DayAhead) -> Meter:
+    """Return what is really paid."""
+    hour = market.price.ravel()
+    start_s = market.start_s + 3600 * np.arange(len(hour))
+    return meter(Series(start_s, int(start_s[-1]) + 3600, hour, market.unit, "June 2014"), 0)
+
+
+def grid_of(
+    folder: Path,
+    out: Path,
+    rng: Generator,
+    *,
+    jobs: int = JOBS,
+    history: int = HISTORY,
+    links: tuple[Link, ...] = (),
+    most: int | None,
+) -> tuple[SimulatedGrid, tuple[DayAhead, ...]]:
+    """Return the grid with its log, all jobs but the first `history` brokered, and the markets; EASY everywhere.
+
+    `out` is the folder that holds the forecasts, `most` is how many jobs a system takes in a cycle.
+    """
+    rows = site_rows(folder)
+    place = places(folder, out)
+    markets = tuple(market_of(place[row.place], zone_of(row)) for row in rows)
+    policy = parse_policy("easy", SchedulingSettings())
+    nothing = constant_meter(0.0)
+    sites = tuple(
+        SimulatedSite(_site(row, most), policy, meter_of(market), nothing)
+        for row, market in zip(rows, markets, strict=True)
+    )
+    return SimulatedGrid(sites, log_of(rows, rng, jobs, history), links), markets
+
+
+def _site(row: SiteRow, most: int | None) -> Site:
+    return Site(
+        row.name,
+        row.cores,
+        row.watts_per_core,
+        core_gflops=row.gflops_per_core,
+        zone=zone_of(row),
+        longest_job_s=row.longest_s,
+        max_per_cycle=most,
+    )
+
+
+def log_of(rows: tuple[SiteRow, ...], rng: Generator, jobs: int, history: int) -> GridLog:
+    """Draw the jobs of all systems over the same span."""
+    count = jobs + history
+    span_s = count / (ARRIVALS_PER_H * len(rows)) * 3600
+    drawn = [draw(_demand(row, count), span_s, rng) for row in rows]
+    start_s = [int(JUNE.timestamp()) + (-3600 * row.lag_h) % DAY_S for row in rows]
+    return _joined(drawn, start_s, history)
+
+
+def _demand(row: SiteRow, count: int) -> Demand:
+    share, mean_cores, load = SHARES[row.name]
+    return Demand(round(share * count), load, mean_cores, row.cores, row.widest_cores, row.longest_s)
+
+
+def _joined(drawn: list[Drawn], start_s: list[int], history: int) -> GridLog:
+    submit_s = np.concatenate([each.submit_s + start for each, start in zip(drawn, start_s, strict=True)])
+    home = np.repeat(np.arange(len(drawn)), [len(each.size) for each in drawn])
+    order = np.argsort(submit_s, kind="stable")
+
+    def column(name: str) -> Int64:
+        return np.concatenate([getattr(each, name) for each in drawn])[order]
+
+    count = len(order)
+    unknown = np.full(count, -1)
+    nothing: Float64 = np.full(count, np.nan)
+    number = np.arange(1, count + 1)
+    jobs = Jobs(
+        number,
+        submit_s[order],
+        column("runtime_s"),
+        column("estimate_s"),
+        column("size"),
+        unknown,
+        unknown,
+        unknown,
+        unknown,
+        unknown,
+        nothing,
+    )
+    return GridLog(jobs, home[order], np.arange(count) >= history, np.zeros(count), np.ones(count))

@@ -1,0 +1,96 @@
+"""Day after day: plan, check the plan, and hand on to tomorrow what runs on and what has not started."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from offpeak.facility import Facility
+from offpeak.zones import DAY_S
+from plugin.planner.bound import gap_of, upper_bound
+from plugin.planner.budget import budget_of
+from plugin.planner.plan import Plan
+from plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, Machine, Problem, Rates, Work
+from plugin.planner.profit import profit_of
+from plugin.planner.solvers import RULE_BASED, solver_named
+from plugin.planner.tomorrow import running_on, waiting_on
+from plugin.planner.verify import verify
+from studies.profit_cooling.scenario import PRICE_PER_KWH, Scenario
+
+SAME = 1e-6
+"""Two sums of a plan's profit agree if they differ by less, relatively."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where it runs."""
+
+    machine: Machine
+    facility: Facility
+    scenario: Scenario
+
+
+@dataclass(frozen=True)
+class Day:
+    """What a plan came to; `gap` is the share of the upper bound that it may have missed, None where none was asked."""
+
+    from_s: int
+    until_s: int
+    profit: float
+    it_j: float
+    cooling_j: float
+    last_end_s: int
+    seconds: float
+    gap: float | None
+    violations: tuple[str, ...]
+
+
+def rolled(work: Work, place: Place, solver: str, search_s: float, days: int) -> Iterator[Day]:
+    """Yield each day's plan, and behind the last submission plans of many days until nothing is left to run.
+
+    A solver may take `search_s` a plan.
+    """
+    now_s, running, behind = 0, NOTHING_RUNS, work.take(np.zeros(len(work), np.bool_))
+    while now_s < days * DAY_S or len(behind):
+        whole = now_s < days * DAY_S
+        horizon_s = DAY_S if whole else _time_for(behind, place.machine)
+        new = work.take((work.release_s >= now_s) & (work.release_s < now_s + horizon_s))
+        today = _joined(behind, replace(new, release_s=new.release_s - now_s))
+        problem = Problem(today, place.machine, running, _rates(place.scenario, horizon_s), place.facility)
+        budget = budget_of(search_s)
+        plan = solver_named(solver)(problem, budget)
+        took_s = search_s - budget.until_s + budget.clock()
+        yield _day(problem, plan, now_s, took_s, bounded=whole and solver not in RULE_BASED)
+        running, behind = running_on(problem, plan), waiting_on(problem, plan)
+        now_s += horizon_s
+
+
+def _time_for(behind: Work, machine: Machine) -> int:
+    """Return whole days in which the machine could do all that waits, had it no gaps."""
+    core_s = float((behind.units * behind.cores * behind.duration_s).sum())
+    return DAY_S * max(1, int(core_s / float(machine.cores.sum()) / DAY_S))
+
+
+def _joined(behind: Work, new: Work) -> Work:
+    return Work(**{name: np.concatenate([getattr(behind, name), getattr(new, name)]) for name in vars(new)})
+
+
+def _rates(scenario: Scenario, horizon_s: int) -> Rates:
+    """Return the segments of the scenario's day, one day after the other."""
+    segments, days = scenario.segments, horizon_s // DAY_S
+    edges = (segments.edge_s[:-1] + DAY_S * np.arange(days)[:, None]).reshape(-1)
+    count = len(edges)
+    temperature_c = np.tile(segments.temperature_c, days)
+    return Rates(np.append(edges, horizon_s), np.full(count, PRICE_PER_KWH), temperature_c, np.full(count, NO_LIMIT))
+
+
+def _day(problem: Problem, plan: Plan, now_s: int, took_s: float, *, bounded: bool) -> Day:
+    profit, verdict = profit_of(problem, plan), verify(problem, plan)
+    wrong = verdict.violations
+    if abs(verdict.profit - profit.total) > SAME * max(abs(profit.total), 1):
+        wrong += (f"the plan says {profit.total:.2f}, the verifier {verdict.profit:.2f}",)
+    ends_s = (plan.start_s + problem.work.duration_s)[plan.placed]
+    last_s = max(int(ends_s.max(initial=0)), int(problem.running.until_s.max(initial=0)))
+    gap = gap_of(problem, profit.total, upper_bound(problem)) if bounded else None
+    until_s = now_s + problem.rates.horizon_s
+    return Day(now_s, until_s, profit.total, profit.it_j, profit.cooling_j, now_s + last_s, took_s, gap, wrong)

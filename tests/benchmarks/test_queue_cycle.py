@@ -1,0 +1,21 @@
+"""A cycle of the queue loop on a long queue of a real slurmctld, with bounds that hold on a busy machine too."""
+
+import asyncio
+
+from long_queue import NEEDED, long_queue
+from needed_programs import need
+from slurm_fixtures import PACKAGES
+
+from benchmarks.queue_cycle import asked_by_us, cycles
+
+JOBS, PARTITIONS, WINDOW = 800, 5, 20
+
+
+def test_a_cycle_over_a_long_queue_is_quick() -> None:
+    need(NEEDED, packages=PACKAGES)
+    with long_queue(JOBS, PARTITIONS) as cluster, asked_by_us(cluster.environment):
+        taken = asyncio.run(cycles(cluster.folder, rounds=2))
+    # Where hot and cool ones came in another order, some stand as wanted already.
+    assert all(0.7 * PARTITIONS * WINDOW <= each.changed <= PARTITIONS * WINDOW for each in taken)
+    assert min(each.wall_s for each in taken) < 5.0
+    assert min(each.cpu_s for each in taken) < 0.5

@@ -1,0 +1,87 @@
+"""What the witnesses of the soak of kills would find. The soak itself takes minutes: `make soak`."""
+
+from collections.abc import Sequence
+
+import pytest
+from power_log import PowerEvent
+from slurm_jobs import Traced
+
+from benchmarks.soak_agent.queue import Waiting, not_the_sites
+from benchmarks.soak_agent.witness import Run, of_jobs, of_ledger, of_limits, of_power
+from offpeak.door.effect import US, Effect, Outcome
+from offpeak.door.journal import Done, Intent
+
+RUN = Run(begun_s=0.0, ended_s=100.0, per_hour=2, min_on=1)
+
+
+def told(at_s: float, outcome: Outcome | None = None, order: str = "soft_off", node: str = "node1") -> Done:
+    return Done(Intent(7, Effect(node, order, US, "idle"), at_s), outcome)
+
+
+DONE, UNSURE = Outcome("done", "accepted"), Outcome("interrupted", "found on after a restart")
+
+
+def event(what: str, jobs: tuple[str, ...] = (), node: str = "node1") -> PowerEvent:
+    return PowerEvent(1.0, node, what, jobs)
+
+
+@pytest.mark.parametrize(
+    ("starts", "ends", "said"),
+    [
+        (1, 1, []),
+        (1, 0, ["job 5 has started 1 times and ended 0 times"]),
+        (2, 2, ["job 5 has started 2 times and ended 2 times"]),
+    ],
+)
+def test_jobs_run_once(starts: int, ends: int, said: list[str]) -> None:
+    trace = [Traced(1.0, "5", "start", "node1")] * starts + [Traced(2.0, "5", "end", "node1")] * ends
+    assert list(of_jobs(["5"], trace)) == said
+
+
+@pytest.mark.parametrize(
+    ("actions", "broken"),
+    [
+        ([told(1.0), told(2.0, order="on"), told(3.0)], 0),
+        ([told(1.0), told(2.0), told(3.0)], 1),
+        ([told(-4000.0), told(-5.0), told(3.0)], 0),
+        ([told(-6.0), told(-5.0), told(3.0)], 1),
+    ],
+)
+def test_a_restart_forgets_no_limit(actions: Sequence[Done], broken: int) -> None:
+    assert len(list(of_limits(actions, [RUN]))) == broken
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ([event("soft_off"), event("off")], []),
+        ([event("soft_off", ("5",))], ["node1: soft_off while 5 ran there"]),
+        ([event("off", ("5",))], ["node1: off while 5 ran there"]),
+        ([event("soft_off"), event("soft_off", node="node2")], ["min_on: 0 nodes were left, 1 have to stay"]),
+        ([event("soft_off"), event("up"), event("soft_off", node="node2")], []),
+    ],
+)
+def test_power_that_is_missing_is_found(events: Sequence[PowerEvent], said: list[str]) -> None:
+    assert list(of_power(events, [RUN], ["node1", "node2"])) == said
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "heard", "broken"),
+    [((DONE,), 1, 0), ((DONE,), 0, 1), ((DONE,), 2, 1), ((UNSURE,), 1, 0), ((UNSURE,), 0, 0), ((None,), 1, 1)],
+)
+def test_the_ledger_tells_what_bmcs_heard(outcomes: Sequence[Outcome | None], heard: int, broken: int) -> None:
+    actions = [told(1.0, outcome) for outcome in outcomes]
+    assert len(list(of_ledger(actions, [event("soft_off")] * heard))) == broken
+
+
+@pytest.mark.parametrize(
+    ("job", "wrong"),
+    [
+        (Waiting(5, 90, 0, late=False), 0),
+        (Waiting(5, 91, 0, late=False), 1),
+        (Waiting(5, 90, 100, late=False), 1),
+        (Waiting(5, 90, 0, late=True), 1),
+    ],
+)
+def test_a_queue_that_is_not_the_sites_is_found(job: Waiting, wrong: int) -> None:
+    assert len(list(not_the_sites([job], {5: 90}))) == wrong

@@ -1,0 +1,137 @@
+"""deploy/slurm/job_submit.lua in a real slurmctld: what it refuses, in which words, and that it lets the rest pass."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from local_server import reserved_ports
+from munge_server import munge
+from needed_programs import need
+from slurm_cluster import Cluster, slurmctld
+from slurm_fixtures import PACKAGES
+
+from plugin.queue_hook.consent import consent_of
+
+PROGRAMS = ("slurmctld", "sbatch", "munged", "setpriv", "/usr/lib/*/slurm-wlm/job_submit_lua.so")
+BROKEN = 'error("broken on purpose")\n'
+DELAY = "write it like offpeak:delay=12h, with s, min, h or d"
+DEADLINE = "write it like offpeak:deadline=2026-11-22T08:00 or 2026-11-22T08:00+01:00"
+
+
+@pytest.fixture(scope="module")
+def cluster(repository: Path) -> Iterator[Cluster]:
+    """A controller without nodes: jobs are taken, and wait."""
+    need(PROGRAMS, packages=PACKAGES)
+    with (
+        tempfile.TemporaryDirectory(prefix="offpeak-slurm-", ignore_cleanup_errors=True) as name,
+        ExitStack() as servers,
+    ):
+        folder = Path(name)
+        folder.chmod(0o755)
+        socket = servers.enter_context(munge(folder))
+        port, *node_ports = servers.enter_context(reserved_ports(2))
+        cluster = Cluster(folder, socket, port, tuple(node_ports), "JobSubmitPlugins=lua")
+        cluster.write_conf()
+        shutil.copy(repository / "deploy" / "slurm" / "job_submit.lua", folder)
+        servers.enter_context(slurmctld(cluster))
+        yield cluster
+
+
+def submit(cluster: Cluster, comment: str, *options: str) -> str:
+    """Return what the user reads: the refusal, or "" for a job that was taken."""
+    try:
+        cluster.run("sbatch", "--parsable", f"--comment={comment}", "--hold", *options, "--wrap=true")
+    except subprocess.CalledProcessError as refused:
+        lines = str(refused.stderr).splitlines()
+        assert lines[-1].startswith("sbatch: error: Batch job submission failed"), lines
+        return lines[0].removeprefix("sbatch: error: ")
+    return ""
+
+
+def at(from_now: timedelta) -> str:
+    return f"{datetime.now() + from_now:%Y-%m-%dT%H:%M}"
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "anything, delay=12parsecs",
+        "notoffpeak:nonsense",
+        "offpeak:now",
+        "offpeak:delay=0.5h,delay=1e3s;offpeak:now for ann",
+        "offpeak:delay=1h,project=%d%s",
+        "offpeak: not before tomorrow",
+        "offpeak:deadline=2999-02-28T08:00",
+        "offpeak:deadline=2996-02-29T23:59:59Z",
+        "offpeak:deadline=2999-12-31T00:00-11:30",
+    ],
+)
+def test_what_passes(cluster: Cluster, comment: str) -> None:
+    assert submit(cluster, comment) == ""
+    assert consent_of(comment, UTC).troubles == ()
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("delay=12parsecs", DELAY),
+        ("delay=12", DELAY),
+        ("delay=", DELAY),
+        ("delay=0x10h", DELAY),
+        ("delay=-1h", "a delay is zero or more, in whole seconds"),
+        ("delay=0.5s", "a delay is zero or more, in whole seconds"),
+        ("deadline=tomorrow", DEADLINE),
+        ("deadline=2999-02-29T08:00", DEADLINE),
+        ("deadline=2999-13-01T08:00", DEADLINE),
+        ("deadline=2999-01-01T24:00", DEADLINE),
+        ("deadline=2999-01-01T08:00CET", DEADLINE),
+        ("deadline=2999-01-01T08:00+24:00", DEADLINE),
+        ("later", "known are delay=12h, deadline=2026-11-22T08:00 and now"),
+    ],
+)
+def test_what_is_refused_here_the_agent_cannot_read_either(cluster: Cluster, word: str, said: str) -> None:
+    assert submit(cluster, f"for ann, offpeak:now,offpeak:{word}") == f"offpeak:{word} in the comment: {said}"
+    assert len(consent_of(f"offpeak:{word}", UTC).troubles) == 1
+
+
+def test_a_deadline_has_to_leave_room_for_the_limit(cluster: Cluster) -> None:
+    past, soon = f"offpeak:deadline={at(-timedelta(hours=1))}", f"offpeak:deadline={at(timedelta(minutes=90))}"
+    assert submit(cluster, past) == f"{past} in the comment: that time has passed"
+    too_late = f"{soon} in the comment: with its time limit of 120 min the job cannot end by then"
+    assert submit(cluster, soon, "--time=2:00:00") == too_late
+    assert submit(cluster, soon, "--time=1:00:00") == ""
+    assert submit(cluster, soon, "--time=1:00:00", "--begin=now+1hour").endswith("the job cannot end by then")
+    assert submit(cluster, soon, "--time=UNLIMITED") == ""
+    assert submit(cluster, soon) == ""
+
+
+def test_nothing_else_of_a_job_is_touched(cluster: Cluster) -> None:
+    job = cluster.run("sbatch", "--parsable", "--comment=offpeak:delay=1h", "--hold", "--wrap=true").strip()
+    shown = cluster.run("scontrol", "show", "job", job)
+    assert "Comment=offpeak:delay=1h" in shown
+    assert "AdminComment" not in shown
+    cluster.run("scontrol", "update", f"jobid={job}", "comment=offpeak:nonsense")
+
+
+def test_an_error_of_its_own_lets_the_job_pass(cluster: Cluster) -> None:
+    script = cluster.folder / "job_submit.lua"
+    ours = script.read_text()
+    try:
+        rewrite(script, ours.replace("for chunk in", f"{BROKEN}  for chunk in"))
+        assert submit(cluster, "offpeak:delay=12parsecs") == ""
+        assert "broken on purpose" in (cluster.folder / "slurmctld.log").read_text()
+    finally:
+        rewrite(script, ours)
+
+
+def rewrite(script: Path, text: str) -> None:
+    """Write the script so that the plugin reads it again: it compares the times of change, in whole seconds."""
+    later_s = script.stat().st_mtime + 10
+    script.write_text(text)
+    os.utime(script, (later_s, later_s))

@@ -1,0 +1,250 @@
+"""Slurm's programs: they tell the agent, and where there is none, nodes are woken and never switched off."""
+
+import ast
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from agent_socket import agent_socket
+from ipmi_fixtures import MachineOf
+from ipmi_sim import SimulatedBmc
+from local_server import end_processes_with, wait_until
+from open_folder import open_folder
+from own_certificate import write_certificate
+from redfish_peer import SYSTEM, UUID, redfish_peer
+from slurm_programs import DEPLOYED, NAMES, SlurmPrograms, slurm_programs
+from wake_listener import wake_listener
+
+from offpeak.errors import OffpeakError
+from offpeak.machines.credential import Credential
+from offpeak.machines.inventory import Enrolled, Hardware, Inventory, Machine, Rung
+from power.agent.answer import Told
+from power.agent.wake_list import wake_list, write_wake_list
+
+MAC = "aa:bb:cc:dd:ee:ff"
+PACKET = b"\xff" * 6 + bytes.fromhex(MAC.replace(":", "")) * 16
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="acts as other users: needs root")
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Iterator[SlurmPrograms]:
+    made = slurm_programs(tmp_path)
+    yield made
+    end_processes_with("OFFPEAK_SLURM_LOG", made.log)
+
+
+def know(programs: SlurmPrograms, *machines: Machine) -> None:
+    write_wake_list(programs.state, wake_list(Inventory(programs.state / "inventory.toml", machines)))
+
+
+def said(programs: SlurmPrograms, *, lines: int) -> list[str]:
+    wait_until(lambda: len(programs.lines()) >= lines, what="the log", log=programs.log)
+    return programs.lines()
+
+
+def test_runs_on_the_oldest_python_of_head_nodes() -> None:
+    ast.parse((DEPLOYED / "offpeak-resume").read_text(), feature_version=(3, 6))
+    assert {(DEPLOYED / name).resolve() for name in NAMES} == {DEPLOYED / "offpeak-resume"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_agent_is_told(programs: SlurmPrograms, name: str) -> None:
+    with agent_socket(programs.socket) as agent:
+        done = programs.run(name, "node[1-3,07]")
+    what = name.removeprefix("offpeak-").replace("-", "_")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert agent.told == [Told(what, ("node1", "node2", "node3", "node07"), "")]
+    assert programs.lines() == [f"node[1-3,07]: told the agent: {what}"]
+
+
+def test_the_agent_gets_slurms_file_of_jobs(programs: SlurmPrograms) -> None:
+    file = programs.folder / "jobs.json"
+    file.write_text('{"jobs": [{"job_id": 1, "nodes": "n1"}]}')
+    with agent_socket(programs.socket) as agent:
+        programs.run("offpeak-resume", "n1", SLURM_RESUME_FILE=str(file))
+        programs.run("offpeak-resume", "n2", SLURM_RESUME_FILE="/nowhere")
+    assert [told.text for told in agent.told] == [file.read_text(), ""]
+
+
+def test_without_an_agent_a_node_that_is_off_is_woken_and_one_that_is_on_left_alone(
+    programs: SlurmPrograms, few_bmcs: list[SimulatedBmc], machine_of: MachineOf
+) -> None:
+    off, on, _ = few_bmcs
+    off.write("power", "off")
+    know(programs, machine_of(off, node="n1"), machine_of(on, node="n2"))
+    assert programs.run("offpeak-resume", "n[1-3]").returncode == 0
+    first, *others = said(programs, lines=4)
+    assert first.startswith("n[1-3]: not told to the agent, waking without it: ")
+    assert sorted(others) == [
+        f"n1: was off: its BMC {off.host} was told to switch it on",
+        "n2: is on, left alone",
+        f"n3: cannot be woken: {programs.state}/wake.json has no way to it",
+    ]
+    assert (off.lines("power"), off.lines("orders"), on.lines("orders")) == (["on"], ["on"], [])
+
+
+def test_suspend_without_an_agent_does_nothing(
+    programs: SlurmPrograms, few_bmcs: list[SimulatedBmc], machine_of: MachineOf
+) -> None:
+    know(programs, machine_of(few_bmcs[0]))
+    for name in ("offpeak-suspend", "offpeak-resume-fail"):
+        assert programs.run(name, "n1").returncode == 0
+    assert all("nothing is done" in line for line in said(programs, lines=2))
+    assert few_bmcs[0].lines("orders") == []
+
+
+def test_an_agent_that_hangs_or_refuses_counts_as_none(programs: SlurmPrograms) -> None:
+    with wake_listener() as card:
+        know(programs, Machine("n1", Hardware("old"), mac=MAC, wol_via=card.via))
+        with socket.socket(socket.AF_UNIX) as hanging:
+            hanging.bind(os.fspath(programs.socket))
+            hanging.listen()
+            began_s = time.monotonic()
+            assert programs.run("offpeak-resume", "n1").returncode == 0
+            assert 2 <= time.monotonic() - began_s < 10
+        assert card.packet() == PACKET
+        with agent_socket(programs.socket) as agent:
+            agent.refuse = OffpeakError("n1 is not in the inventory")
+            programs.run("offpeak-resume", "n1")
+        assert card.packet() == PACKET
+    assert any("n1 is not in the inventory" in line for line in said(programs, lines=4))
+
+
+def test_a_board_that_says_on_in_standby_gets_its_packets(
+    programs: SlurmPrograms, few_bmcs: list[SimulatedBmc], machine_of: MachineOf
+) -> None:
+    plain = machine_of(few_bmcs[0])
+    hardware = Hardware(**vars(plain.hardware) | {"rungs": (Rung("standby", ("wol",), 60, 60),)})
+    with wake_listener() as card:
+        know(programs, Machine("n1", hardware, bmc=plain.bmc, mac=MAC, wol_via=card.via))
+        programs.run("offpeak-resume", "n1")
+        assert said(programs, lines=2)[1] == "n1: is on, left alone, but for 3 packets"
+        assert card.packet() == PACKET
+
+
+@pytest.mark.parametrize("secure", [True, False])
+def test_by_redfish(programs: SlurmPrograms, tmp_path: Path, secure: bool) -> None:
+    secret = tmp_path / "password"
+    secret.write_text("secret\n")
+    certificate = write_certificate(tmp_path / "bmc.pem", "127.0.0.1") if secure else None
+    hardware = Hardware(
+        "new",
+        driver="redfish",
+        credential=Credential("bmc", "admin", secret),
+        verify=certificate or True,
+    )
+    with redfish_peer(certificate) as bmc:
+        bmc.resources[SYSTEM]["PowerState"] = "Off"
+        know(programs, Machine("n1", hardware, bmc=bmc.url, enrolled=Enrolled(UUID, (), "2026-11-01")))
+        programs.run("offpeak-resume", "n1")
+        assert said(programs, lines=2)[1] == f"n1: was off: its BMC {bmc.url} was told to switch it on"
+        programs.run("offpeak-resume", "n1")
+        assert said(programs, lines=4)[3] == "n1: is on, left alone"
+        assert bmc.resets == ["On"]
+
+
+def test_a_password_does_not_go_where_a_bmc_leads(programs: SlurmPrograms, tmp_path: Path) -> None:
+    secret = tmp_path / "password"
+    secret.write_text("secret\n")
+    hardware = Hardware("new", driver="redfish", credential=Credential("bmc", "admin", secret))
+    with redfish_peer() as bmc:
+        bmc.resources["/redfish/v1/"] = {"Systems": {"@odata.id": "//elsewhere/redfish/v1/Systems"}}
+        know(programs, Machine("n1", hardware, bmc=bmc.url))
+        programs.run("offpeak-resume", "n1")
+        assert "leads elsewhere" in said(programs, lines=2)[1]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], [""], ["n1", "n2"], ["$(touch x)"], ["n1;reboot"], ["-f"], ["--wake"], ["--wake", "-f"], ["n1\nn2"]],
+)
+def test_bad_input_is_one_line(programs: SlurmPrograms, arguments: list[str]) -> None:
+    assert programs.run("offpeak-resume", *arguments).returncode == 2
+    assert [line.partition(",")[0] for line in programs.lines()] == ["takes one hostlist such as node[1-3]"]
+
+
+@pytest.mark.parametrize("text", [None, "", "[]", "{]", '{"n1": 7}', '{"n1": {"way": "magic"}}'])
+def test_a_list_that_is_not_there_or_damaged(programs: SlurmPrograms, text: str | None) -> None:
+    if text is not None:
+        (programs.state / "wake.json").write_text(text)
+    assert programs.run("offpeak-resume", "n1").returncode == 0
+    assert "n1: cannot be woken" in said(programs, lines=2)[1]
+
+
+def test_the_background_hears_signals_that_slurmctld_blocks(
+    programs: SlurmPrograms, few_bmcs: list[SimulatedBmc], machine_of: MachineOf
+) -> None:
+    know(programs, machine_of(few_bmcs[0]))
+    few_bmcs[0].freeze()
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    try:
+        began_s = time.monotonic()
+        programs.run("offpeak-resume", "n1")
+        assert time.monotonic() - began_s < 3
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    wait_until(lambda: "SigBlk:\t0000000000000000\n" in status_of_ipmitool(programs), what="an ipmitool")
+
+
+def status_of_ipmitool(programs: SlurmPrograms) -> str:
+    sign = f"OFFPEAK_SLURM_LOG={programs.log}".encode()
+    left = [folder for folder in Path("/proc").glob("[0-9]*") if sign in environ_of(folder)]
+    return next((status for status in map(status_of, left) if status.startswith("Name:\tipmitool\n")), "")
+
+
+def environ_of(process: Path) -> bytes:
+    try:
+        return (process / "environ").read_bytes()
+    except OSError:
+        return b""
+
+
+def status_of(process: Path) -> str:
+    try:
+        return (process / "status").read_text()
+    except OSError:
+        return ""
+
+
+def test_without_standard_input_and_output_the_log_is_whole(programs: SlurmPrograms) -> None:
+    with wake_listener() as card:
+        know(programs, Machine("n1", Hardware("old"), mac=MAC, wol_via=card.via))
+        closed = f"exec {DEPLOYED}/offpeak-resume n1 <&- >&- 2>&-"
+        subprocess.run(["sh", "-c", closed], env=programs.environment, check=True)
+        assert said(programs, lines=2)[1] == f"n1: 3 packets sent to {card.via}"
+
+
+@AS_ROOT
+def test_root_acts_as_the_lists_owner(
+    programs: SlurmPrograms, few_bmcs: list[SimulatedBmc], machine_of: MachineOf
+) -> None:
+    few_bmcs[0].write("power", "off")
+    know(programs, machine_of(few_bmcs[0]))
+    os.chown(programs.state / "wake.json", 65534, 65534)
+    programs.run("offpeak-resume", "n1")
+    assert "not woken, attempt 1 of 3: ipmitool" in said(programs, lines=2)[1]
+    assert few_bmcs[0].lines("orders") == []
+
+
+@AS_ROOT
+def test_who_may_not_read_the_list_asks_its_owner() -> None:
+    with open_folder() as folder:
+        (folder / "wake.json").write_text(json.dumps({}))
+        (folder / "wake.json").chmod(0o600)
+        log = folder / "log"
+        log.touch()
+        log.chmod(0o666)
+        names = {"OFFPEAK_SOCKET": "/nowhere", "OFFPEAK_STATE_FOLDER": str(folder), "OFFPEAK_SLURM_LOG": str(log)}
+        program = folder / "offpeak-resume"
+        program.write_bytes((DEPLOYED / "offpeak-resume").read_bytes())
+        program.chmod(0o755)
+        subprocess.run(["setpriv", "--reuid=65534", "--clear-groups", program, "n1"], env=names, check=True)
+        wait_until(lambda: len(log.read_text().splitlines()) == 2, what="the log", log=log)
+        assert "may not read" in log.read_text().splitlines()[1]
+        assert "sudo" in log.read_text().splitlines()[1]

@@ -1,0 +1,88 @@
+"""What admins do to nodes by hand, at Slurm, at a BMC or by `offpeak node`, the agent respects."""
+
+from collections.abc import Iterator
+
+import pytest
+from agent_zygote import AgentZygote
+from node_story import (
+    FLAT,
+    by_hand,
+    for_a_while,
+    is_up,
+    offpeak,
+    orders,
+    scontrol,
+    wait_for_line,
+    wait_for_sleep,
+)
+from powered_cluster import PoweredCluster
+from powered_fixtures import StartPowered
+from powered_node import NodeState
+from powered_plan import PoweredPlan
+from running_agent import RunningAgent
+from site_files import write_site
+
+pytestmark = pytest.mark.usefixtures("nobody_suffers")
+
+
+@pytest.fixture(scope="module")
+def cluster(start_powered: StartPowered) -> PoweredCluster:
+    return start_powered(PoweredPlan(nodes=8))
+
+
+def site(cluster: PoweredCluster, capacity: str) -> str:
+    return str(write_site(cluster, {"agent": {"capacity": capacity, "hands_off": "10min"}, **FLAT}))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def running(cluster: PoweredCluster, zygote: AgentZygote) -> Iterator[RunningAgent]:
+    made = RunningAgent(cluster, ("agent", "--config", site(cluster, "always-on")), zygote.start)
+    made.start()
+    wait_for_line(made, "started")
+    yield made
+    made.stop()
+
+
+def test_hands_on_nodes_that_stay_up(cluster: PoweredCluster) -> None:
+    scontrol(cluster, "node1", "drain", "reason=new DIMM")
+    offpeak(cluster, "node", "node1", "sleep", "--reason", "new DIMM")
+    scontrol(cluster, "node2", "power_down")
+    by_hand(cluster, "node3", "soft_off")
+    cluster.wait(lambda: off(cluster) == {"node1", "node2", "node3"}, what="three nodes to be off")
+    wait_for_sleep(cluster, "node2")
+    # The agent keeps away from a node that somebody else has switched off, and from one that is drained.
+    for_a_while()
+    assert cluster.state("node1") == "IDLE+DRAIN"
+    assert (cluster.state("node3"), orders(cluster, "node3")) == ("IDLE", ["soft_off"])
+    offpeak(cluster, "node", "node1", "wake", "--reason", "it has its DIMM")
+    by_hand(cluster, "node3", "on")
+    scontrol(cluster, "node2", "power_up")
+    cluster.wait(lambda: not off(cluster), what="all to be up again")
+    scontrol(cluster, "node1", "resume")
+    cluster.wait(lambda: all(is_up(cluster, node) for node in cluster.nodes), what="all to be idle")
+    assert [orders(cluster, node) for node in ("node1", "node2", "node3")] == [["soft_off", "on"]] * 3
+
+
+def test_hands_on_nodes_that_may_sleep(cluster: PoweredCluster, running: RunningAgent) -> None:
+    scontrol(cluster, "node4", "drain", "reason=broken fan")
+    offpeak(cluster, "node", "node5", "hold", "--reason", "a benchmark")
+    (job,) = cluster.jobs.submit("--nodelist=node6", seconds=120)
+    site(cluster, "timeout:2s")
+    running.reread()
+    wait_for_sleep(cluster, "node7", "node8")
+    by_hand(cluster, "node7", "on")
+    offpeak(cluster, "node", "node8", "wake", "--reason", "a login")
+    cluster.wait(lambda: not {"node7", "node8"} & off(cluster), what="both to be up")
+    assert orders(cluster, "node5") == []
+    offpeak(cluster, "node", "node5", "release")
+    wait_for_sleep(cluster, "node5")
+    # A node that somebody else has switched on is left alone for a while; what nobody may switch stays as it is.
+    assert orders(cluster, "node7") == ["soft_off", "on"]
+    assert [orders(cluster, node) for node in ("node4", "node6")] == [[], []]
+    assert cluster.state("node4") == "IDLE+DRAIN"
+    cluster.jobs.cancel([job])
+
+
+def off(cluster: PoweredCluster) -> set[str]:
+    """Return the nodes that are off."""
+    return {name for name, node in cluster.nodes.items() if node.state is NodeState.OFF}

@@ -1,0 +1,96 @@
+"""Slurm's controller, the ledger or the meters fail under the agent: it says so and goes on."""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+
+import pytest
+from agent_zygote import AgentZygote
+from node_story import FLAT, for_a_while, orders, wait_for_line, wait_for_sleep
+from power_meter import metered_racks
+from powered_cluster import PoweredCluster
+from powered_fixtures import StartPowered
+from powered_plan import PoweredPlan
+from running_agent import RunningAgent
+from site_files import write_site
+
+pytestmark = pytest.mark.usefixtures("nobody_suffers")
+
+
+@pytest.fixture(scope="module")
+def cluster(start_powered: StartPowered) -> PoweredCluster:
+    # A slurmctld that is killed while nodes go down forgets them, until it has missed them for so long.
+    return start_powered(PoweredPlan(nodes=4, slurmd_timeout_s=10))
+
+
+@pytest.fixture(scope="module")
+def running(cluster: PoweredCluster, zygote: AgentZygote) -> Iterator[RunningAgent]:
+    with metered_racks(cluster) as racks:
+        changes = {**FLAT, "slurm": {"timeout": "3s"}, "hardware": {"timeout": "1s"}}
+        made = RunningAgent(
+            cluster, ("agent", "--config", str(write_site(cluster, changes, racks=racks))), zygote.start
+        )
+        made.start()
+        wait_for_line(made, "started")
+        # Until its meters have answered once.
+        time.sleep(3)
+    # From here on no PDU answers.
+    yield made
+    made.stop()
+
+
+def test_slurms_controller_is_killed_and_stopped(cluster: PoweredCluster, running: RunningAgent) -> None:
+    wait_for_line(running, "meters: rack1")
+    cluster.kill9_slurmctld()
+    wait_for_line(running, "WARNING scheduler:")
+    cluster.start_slurmctld()
+    wait_for_line(running, "scheduler: well again")
+    cluster.stop_slurmctld()
+    cluster.start_slurmctld()
+    wait_for_sleep(cluster, *cluster.nodes, seconds=90)
+    assert said(running, "meters: rack1 (snmp): rack1: silent") == 1
+    assert said(running, "WARNING scheduler:") <= 3
+
+
+def test_nodes_are_woken_without_a_ledger(cluster: PoweredCluster, running: RunningAgent) -> None:
+    ledger = cluster.folder / "ledger.sqlite"
+    jobs: list[str] = []
+    with sqlite3.connect(ledger, timeout=10) as lock:
+        lock.execute("begin exclusive")
+        is_woken(cluster, "node1", jobs)
+        wait_for_line(running, "database is locked")
+        lock.rollback()
+    lock.close()
+    wait_for_line(running, "INFO ledger: well again")
+    for file in cluster.folder.glob("ledger.sqlite*"):
+        file.unlink()
+    is_woken(cluster, "node2", jobs)
+    wait_for_line(running, "ledger.sqlite: is gone")
+    cluster.jobs.cancel(jobs)
+    wait_until_free(cluster, "node1", "node2")
+    # Nothing is switched off that cannot be recorded.
+    for_a_while()
+    assert [orders(cluster, node)[-1] for node in ("node1", "node2")] == ["on", "on"]
+    assert said(running, "ledger.sqlite: is gone") == 1
+    assert running.runs
+
+
+def is_woken(cluster: PoweredCluster, node: str, jobs: list[str]) -> None:
+    """See to it that a job wakes the node, and keep the job with the others."""
+    jobs += cluster.jobs.submit(f"--nodelist={node}", seconds=60)
+    cluster.wait(lambda: cluster.state(node) == "ALLOCATED", what=f"{node} to be woken")
+
+
+def wait_until_free(cluster: PoweredCluster, *nodes: str) -> None:
+    """Return once no job is there."""
+    cluster.wait(lambda: not {"ALLOCATED", "COMPLETING"} & flags(cluster, *nodes), what="the jobs to end")
+
+
+def flags(cluster: PoweredCluster, *nodes: str) -> set[str]:
+    """Return all that Slurm says of these nodes."""
+    return {flag for node in nodes for flag in cluster.state(node).split("+")}
+
+
+def said(running: RunningAgent, text: str) -> int:
+    """Return how many lines of the agent's log have that."""
+    return sum(text in line for line in running.log.read_text().splitlines())

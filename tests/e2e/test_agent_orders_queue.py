@@ -1,0 +1,121 @@
+"""The agent on a real Slurm orders the queue as the price, or a plan, says, and in shadow mode touches nothing."""
+
+import json
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from powered_cluster import PoweredCluster
+from powered_fixtures import StartPowered
+from powered_plan import PoweredPlan
+from running_agent import agent, asked_offpeak
+from site_files import write_site
+
+HOT, COOL = "--job-name=hot", "--job-name=cool"
+OF_EACH = 20
+DRAWS = {"classes": ["hot=400W", "cool=150W"]}
+ALL_NODES = 2
+
+
+@pytest.fixture(params=["basic", "multifactor"])
+def cluster(start_powered: StartPowered, request: pytest.FixtureRequest) -> PoweredCluster:
+    return start_powered(PoweredPlan(nodes=ALL_NODES, priority=request.param))
+
+
+def site(cluster: PoweredCluster, mode: str, tariff: str, **agent_settings: Any) -> Path:
+    changes: Mapping[str, Mapping[str, Any]] = {
+        "agent": {"mode": mode, "capacity": "always-on", **agent_settings},
+        "prices": {"tariff": tariff},
+        "power": DRAWS,
+        "scheduling": {"window": 100},
+    }
+    return write_site(cluster, changes)
+
+
+def tariff_with_edge(edge_unix_s: float) -> str:
+    """Return a tariff that is dear until the edge, a whole minute, and cheap for the rest of the day."""
+    edge = datetime.fromtimestamp(edge_unix_s, UTC)
+    return f"on=90EUR/MWh,off=30EUR/MWh,hours={(edge.hour - 1) % 24:02}:59-{edge:%H:%M},zone=UTC"
+
+
+def submitted(cluster: PoweredCluster) -> tuple[list[str], list[str], str]:
+    """Return hot and cool jobs, submitted by turns behind one that holds all nodes, which is returned last."""
+    (blocker,) = cluster.jobs.submit(seconds=600, nodes=ALL_NODES)
+    cluster.wait(lambda: cluster.jobs.states()[blocker] == "RUNNING", what="the first job to run")
+    hot, cool = [], []
+    for _ in range(OF_EACH):
+        hot += cluster.jobs.submit(HOT, seconds=0.2, nodes=ALL_NODES)
+        cool += cluster.jobs.submit(COOL, seconds=0.2, nodes=ALL_NODES)
+    return hot, cool, blocker
+
+
+def order(cluster: PoweredCluster) -> list[str]:
+    """Return the pending jobs, the first to start first."""
+    shown = cluster.run("squeue", "--noheader", "--states=PD", "--sort=-p,i", "--format=%i")
+    return shown.split()
+
+
+def test_jobs_start_as_was_decided_across_the_edge_of_the_price(cluster: PoweredCluster) -> None:
+    hot, cool, blocker = submitted(cluster)
+    edge_s = (time.time() + 15) // 60 * 60 + 60
+    with agent(cluster, site(cluster, "active", tariff_with_edge(edge_s))):
+        cluster.wait(lambda: order(cluster) == cool + hot, what="the frugal ones to be first")
+        cluster.wait(lambda: time.time() > edge_s - 3, what="the edge to be near", seconds=90)
+        cluster.jobs.cancel([blocker])
+        cluster.wait(lambda: time.time() > edge_s + 5, what="the edge to be over", seconds=90)
+        left = order(cluster)
+        assert left == [job for job in hot + cool if job in left]
+        cluster.wait(lambda: len(cluster.jobs.started()) == 1 + 2 * OF_EACH, what="all jobs", seconds=120)
+    started = [job for job in cluster.jobs.started() if job != blocker]
+    dear = [each.job for each in cluster.jobs.trace() if each.what == "start" and each.at_s < edge_s][1:]
+    assert len(dear) >= 1
+    assert dear == cool[: len(dear)]
+    # Whatever was started until the agent had looked again, the rest is hot ones first.
+    for late in range(len(dear), len(dear) + 12):
+        if started == cool[:late] + hot + cool[late:]:
+            break
+    else:
+        pytest.fail(f"started as {started}, with {len(dear)} before the edge; hot: {hot}, cool: {cool}")
+    assert not cluster.jobs.lost()
+
+
+def planned_by_hand(cluster: PoweredCluster) -> None:
+    """An admin has the plan carried out: Slurm's order is the planned one, and is given back."""
+    as_submitted = order(cluster)
+    edge = datetime.fromtimestamp(time.time() + 4 * 3600, UTC)
+    tariff = f"on=90EUR/MWh,off=30EUR/MWh,hours={(edge.hour - 8) % 24:02}:00-{edge:%H:%M},zone=UTC"
+    site(cluster, "advise", tariff, queue="plan")
+    applied = json.loads(asked_offpeak(cluster, "plan", "--apply", "--json").stdout)
+    starts = {job["job_id"]: job["start_s"] for job in applied["jobs"]}
+    assert set(starts) == set(as_submitted)
+    assert applied["violations"] == []
+    assert order(cluster) == sorted(as_submitted, key=lambda job: starts[job])
+    assert order(cluster) != as_submitted
+    assert asked_offpeak(cluster, "agent", "--restore").returncode == 0
+    assert order(cluster) == as_submitted
+
+
+def test_in_shadow_mode_no_byte_of_the_queue_changes_and_a_plan_is_carried_out_by_hand(cluster: PoweredCluster) -> None:
+    _, _, blocker = submitted(cluster)
+    # No reasons and planned starts: Slurm itself changes these.
+    shown = ("squeue", "--noheader", "--states=all", "--format=%i %Q %y %T %k %u %l", "--sort=i")
+    nodes = ("scontrol", "--oneliner", "show", "nodes")
+    before, nodes_before = cluster.run(*shown), static(cluster.run(*nodes))
+    with agent(cluster, site(cluster, "shadow", "on=90EUR/MWh,off=30EUR/MWh,hours=00:00-23:59")) as running:
+        cluster.wait(lambda: "started" in running.log.read_text(), what="the agent")
+        time.sleep(8)
+        assert running.runs
+        assert cluster.run(*shown) == before
+        assert static(cluster.run(*nodes)) == nodes_before
+    assert cluster.run(*shown) == before
+    if cluster.plan.priority == "basic":
+        planned_by_hand(cluster)
+    cluster.jobs.cancel([blocker])
+
+
+def static(shown: str) -> list[str]:
+    """Return what is shown of nodes without what changes by itself: the load."""
+    return [word for word in shown.split() if not word.startswith(("CPULoad=", "FreeMem=", "LastBusyTime="))]

@@ -1,0 +1,62 @@
+"""The agent puts idle nodes of a real Slurm to sleep by IPMI, and a job wakes them; what it used is in the ledger."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from agent_zygote import AgentZygote
+from node_story import FLAT, offpeak, orders, sleeping, wait_for_sleep
+from power_meter import MeteredRacks, metered_racks
+from powered_cluster import PoweredCluster
+from powered_fixtures import StartPowered
+from powered_node import BUSY_W
+from powered_plan import PoweredPlan
+from running_agent import RunningAgent, agent
+from site_files import write_site
+
+ALL = ("node1", "node2", "node3", "node4")
+WATTS = 180.0
+
+pytestmark = pytest.mark.usefixtures("nobody_suffers")
+
+
+@pytest.fixture(scope="module")
+def cluster(start_powered: StartPowered) -> PoweredCluster:
+    return start_powered(PoweredPlan(nodes=len(ALL)))
+
+
+@pytest.fixture(scope="module")
+def racks(cluster: PoweredCluster) -> Iterator[MeteredRacks]:
+    with metered_racks(cluster) as made:
+        yield made
+
+
+@pytest.fixture
+def running(cluster: PoweredCluster, racks: MeteredRacks, zygote: AgentZygote) -> Iterator[RunningAgent]:
+    settings = write_site(cluster, FLAT, racks=racks)
+    with agent(cluster, settings, by=zygote.start) as made:
+        yield made
+
+
+def test_idle_nodes_sleep_and_a_job_wakes_them_and_is_accounted(cluster: PoweredCluster, running: RunningAgent) -> None:
+    wait_for_sleep(cluster, *ALL)
+    assert [orders(cluster, node) for node in ALL] == [["soft_off"]] * len(ALL)
+    assert all(node.bmc.lines("power") == ["off"] for node in cluster.nodes.values())
+    (job,) = cluster.jobs.submit("--nodelist=node[1-2]", nodes=2, seconds=10, watts=WATTS)
+    cluster.wait(lambda: cluster.jobs.states()[job] == "COMPLETED", what="the job to end", seconds=60)
+    assert [orders(cluster, node) for node in ALL] == [["soft_off", "on"]] * 2 + [["soft_off"]] * 2
+    assert [each.what for each in cluster.jobs.trace()] == ["start", "end"]
+    cluster.wait(lambda: used(cluster) is not None, what="the job in the ledger")
+    energy_j = used(cluster)
+    assert energy_j is not None
+    ran_s = cluster.jobs.trace()[1].at_s - cluster.jobs.trace()[0].at_s
+    # One of its nodes drew what the job says, the other as much as a busy one does. The ledger's sums are of minutes.
+    assert energy_j == pytest.approx((WATTS + BUSY_W) * ran_s, rel=0.5)
+    assert running.runs
+    assert sleeping(cluster) >= {"node3", "node4"}
+
+
+def used(cluster: PoweredCluster) -> float | None:
+    """Return what the only job has used [J] as the ledger tells, None while it knows of none."""
+    told = json.loads(offpeak(cluster, "ledger", "energy", "--by", "user", "--json"))
+    return float(told[0]["energy_j"]) if told else None

@@ -1,0 +1,75 @@
+"""Sleeping nodes are up before they are needed: by a reservation, a job put off for a cheap hour, a planned start."""
+
+import time
+from datetime import UTC, datetime
+
+import pytest
+from agent_zygote import AgentZygote
+from node_story import came_up_s, is_up, local, wait_for_sleep
+from powered_cluster import PoweredCluster
+from powered_fixtures import StartPowered
+from powered_plan import PoweredPlan
+from running_agent import agent
+from site_files import write_site
+
+BOOT_S, ASLEEP_S, RESERVED_AFTER_S = 3.0, 60, 30
+"""A boot, the time by which all are asleep, and a reservation's begin after that."""
+
+ALL = {f"node{number}" for number in range(1, 7)}
+
+pytestmark = pytest.mark.usefixtures("nobody_suffers")
+
+
+@pytest.fixture(scope="module")
+def cluster(start_powered: StartPowered) -> PoweredCluster:
+    return start_powered(PoweredPlan(nodes=len(ALL), boot_s=BOOT_S))
+
+
+def test_nodes_are_up_before_they_are_needed(cluster: PoweredCluster, zygote: AgentZygote) -> None:
+    begin_s = time.time()
+    edge_s = int(begin_s + ASLEEP_S + 59) // 60 * 60
+    settings = write_site(
+        cluster, {"agent": {"longest_delay": "1h", "cycle": "8s"}, "prices": {"tariff": dear_until(edge_s)}}
+    )
+    with agent(cluster, settings, by=zygote.start):
+        put_off = submit_to_be_put_off(cluster, edge_s)
+        cluster.jobs.submit("--nodelist=node1", "--time=1", seconds=100)
+        wait_for_sleep(cluster, "node2", "node3", "node4", "node5", "node6")
+        reserved_s = int(time.time()) + RESERVED_AFTER_S
+        reserve(cluster, "node6", reserved_s)
+        (wide,) = cluster.jobs.submit("--nodelist=node[1-3]", "--time=1", nodes=3, seconds=1)
+        cluster.wait(lambda: is_up(cluster, "node6"), what="node6 to be up", seconds=60)
+        assert came_up_s(cluster, "node6", begin_s) < reserved_s, cluster.picture()
+        cluster.wait(lambda: {put_off, wide} <= set(cluster.jobs.started()), what="both to start", seconds=100)
+    starts = {each.job: each for each in cluster.jobs.trace() if each.what == "start"}
+    assert came_up_s(cluster, starts[put_off].nodes, begin_s) < edge_s <= starts[put_off].at_s, cluster.picture()
+    # A node that is woken for a job takes until its boot and Slurm's next look have passed: these were up before.
+    for node in ("node2", "node3"):
+        assert came_up_s(cluster, node, begin_s) < starts[wide].at_s - 1
+
+
+def dear_until(edge_s: int) -> str:
+    """Return a tariff that is dear until then, and cheap for the rest of the day."""
+    edge = datetime.fromtimestamp(edge_s, UTC)
+    return f"on=90EUR/MWh,off=30EUR/MWh,hours={(edge.hour - 1) % 24:02}:59-{edge:%H:%M},zone=UTC"
+
+
+def reserve(cluster: PoweredCluster, node: str, begin_s: int) -> None:
+    words = ("reservationname=course", f"nodes={node}", f"starttime={local(begin_s)}", "duration=10", "users=root")
+    cluster.run("scontrol", "create", "reservation", *words)
+
+
+def submit_to_be_put_off(cluster: PoweredCluster, edge_s: int) -> str:
+    """Return a job that is put off to the edge; Slurm would start it before the agent has seen it."""
+    cluster.run("scontrol", "update", "partitionname=batch", "state=down")
+    (job,) = cluster.jobs.submit("--comment=offpeak:delay=20min", "--time=2", seconds=1)
+    cluster.wait(lambda: begin_of(cluster, job) == edge_s, what="the job to be put off")
+    cluster.run("scontrol", "update", "partitionname=batch", "state=up")
+    return job
+
+
+def begin_of(cluster: PoweredCluster, job: str) -> float:
+    """Return when the job may start at the earliest."""
+    shown = cluster.run("scontrol", "--oneliner", "show", "job", job)
+    (text,) = [word.partition("=")[2] for word in shown.split() if word.startswith("EligibleTime=")]
+    return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S")) if text != "Unknown" else 0

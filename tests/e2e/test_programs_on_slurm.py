@@ -1,0 +1,99 @@
+"""A real slurmctld runs our programs: they tell the agent, or wake the node's BMC where there is none."""
+
+import json
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from agent_socket import agent_socket
+from ipmi_fixtures import MachineOf
+from ipmi_sim import SimulatedBmc
+from local_server import reserved_ports, wait_until
+from munge_server import munge
+from needed_programs import need
+from slurm_cluster import Cluster, slurmctld, slurmd, wait_for_nodes
+from slurm_fixtures import PACKAGES, PROGRAMS
+from slurm_programs import DEPLOYED, NAMES, SlurmPrograms, slurm_programs
+
+from offpeak.machines.inventory import Inventory
+from power.agent.wake_list import wake_list, write_wake_list
+
+
+@dataclass(frozen=True)
+class Site:
+    """A cluster of two nodes, and the programs that its slurm.conf names."""
+
+    cluster: Cluster
+    programs: SlurmPrograms
+
+    def told(self, node: str, state: str) -> None:
+        """Ask Slurm for that state of the node."""
+        self.cluster.run("scontrol", "update", f"nodename={node}", f"state={state}")
+
+    def wait(self, node: str, *flags: str) -> None:
+        """Return when Slurm says all of that of the node."""
+        wait_until(lambda: set(flags) <= self.flags(node), what=f"{node} to be {flags}", log=self.programs.log)
+
+    def flags(self, node: str) -> set[str]:
+        """Return what Slurm says of the node."""
+        shown = self.cluster.run("scontrol", "show", "node", node)
+        found = re.search(r"State=(\S+)", shown)
+        assert found
+        return set(found[1].split("+"))
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    need(PROGRAMS, packages=PACKAGES)
+    with tempfile.TemporaryDirectory(prefix="offpeak-slurm-", ignore_cleanup_errors=True) as name, ExitStack() as stack:
+        folder = Path(name)
+        folder.chmod(0o755)
+        port, *node_ports = stack.enter_context(reserved_ports(3))
+        programs = slurm_programs(folder)
+        cluster = Cluster(folder, stack.enter_context(munge(folder)), port, tuple(node_ports), conf_for(programs))
+        cluster.write_conf()
+        stack.enter_context(slurmctld(cluster))
+        for number in (1, 2):
+            stack.enter_context(slurmd(cluster, number))
+        wait_for_nodes(cluster)
+        yield Site(cluster, programs)
+
+
+def conf_for(programs: SlurmPrograms) -> str:
+    """Return what a site includes, with these programs, and times for a test."""
+    text = (DEPLOYED / "slurm.conf.offpeak").read_text()
+    for name in NAMES:
+        text = re.sub(rf"=/usr/lib/offpeak/{name}$", f"={programs.wrapped(name)}", text, flags=re.MULTILINE)
+    text = re.sub(r"SuspendTimeout=\d+", "SuspendTimeout=1", text)
+    # Cluster's own slurm.conf has it, and no name may stand there twice.
+    return re.sub(r"ReturnToService=2\n", "", text)
+
+
+def test_what_slurm_asks_reaches_the_agent_else_the_bmc(
+    site: Site, few_bmcs: list[SimulatedBmc], machine_of: MachineOf
+) -> None:
+    programs, (bmc, other, _) = site.programs, few_bmcs
+    machines = (machine_of(bmc, node="node1"), machine_of(other, node="node2"))
+    write_wake_list(programs.state, wake_list(Inventory(programs.folder / "inventory.toml", machines)))
+    with agent_socket(programs.socket) as agent:
+        site.told("node[1-2]", "power_down")
+        wait_until(lambda: len(agent.told) == 1, what="suspend", log=programs.log)
+        assert (agent.told[0].what, agent.told[0].nodes) == ("suspend", ("node1", "node2"))
+        for node in ("node1", "node2"):
+            site.wait(node, "POWERED_DOWN")
+        asleep = site.cluster.run("sinfo", "--noheader", "--states=powered_down", "--format=%N").split()
+        assert set(asleep) == {"node[1-2]"}
+        job = site.cluster.run("sbatch", "--parsable", "--nodelist=node2", "--wrap=true", "--output=/dev/null").strip()
+        wait_until(lambda: len(agent.told) == 2, what="resume", log=programs.log)
+        assert (agent.told[1].what, agent.told[1].nodes) == ("resume", ("node2",))
+        assert [str(each["job_id"]) for each in json.loads(agent.told[1].text)["jobs"]] == [job]
+    bmc.write("power", "off")
+    site.told("node1", "power_up")
+    wait_until(lambda: bmc.lines("orders") == ["on"], what="the BMC's order", log=programs.log)
+    wait_until(lambda: "was told to switch it on" in programs.lines()[-1], what="the log", log=programs.log)
+    assert other.lines("orders") == []
+    site.cluster.run("scancel", job)

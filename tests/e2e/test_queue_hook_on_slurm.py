@@ -1,0 +1,116 @@
+"""The queue hook's plans written into a running slurmctld: the order comes about, stays, and is given back."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from local_server import reserved_ports
+from munge_server import munge
+from needed_programs import need
+from queue_site import NOW_S, Site, a_job
+from slurm_cluster import Cluster, slurmctld
+from slurm_fixtures import PACKAGES
+
+from offpeak.prices.peak import Peak
+from plugin.queue_hook.queue_plan import QueuePlan
+from plugin.queue_hook.restore import restore_plan
+from plugin.scheduler.job import Job
+from plugin.scheduler.port import Ranking
+
+FIELD = {Ranking.VALUE: "priority", Ranking.OFFSET: "nice"}
+PLUGIN = {Ranking.VALUE: "priority/basic", Ranking.OFFSET: "priority/multifactor"}
+ASK = ("squeue", "--noheader", "--array", "--Format=JobID:20,ArrayTaskID:20,PriorityLong:20,Nice:20")
+DRAWS = {str(number): 100.0 * number for number in range(1, 20)}
+
+
+@pytest.fixture(params=list(Ranking), ids=lambda ranking: ranking.value)
+def site(request: pytest.FixtureRequest) -> Iterator[tuple[Cluster, Site]]:
+    """A controller without nodes, its jobs waiting, and what the hook is told besides them."""
+    need(("slurmctld", "sbatch", "munged", "setpriv"), packages=PACKAGES)
+    with (
+        tempfile.TemporaryDirectory(prefix="offpeak-slurm-", ignore_cleanup_errors=True) as name,
+        ExitStack() as servers,
+    ):
+        folder = Path(name)
+        folder.chmod(0o755)
+        socket = servers.enter_context(munge(folder))
+        port, *node_ports = servers.enter_context(reserved_ports(2))
+        cluster = Cluster(folder, socket, port, tuple(node_ports), priority=PLUGIN[request.param])
+        cluster.write_conf()
+        servers.enter_context(slurmctld(cluster))
+        yield cluster, Site((), request.param, facts={"node_power_w": DRAWS})
+
+
+def submit(cluster: Cluster, *options: str) -> str:
+    return cluster.run("sbatch", "--parsable", *options, "--wrap=true").strip()
+
+
+def seen(cluster: Cluster, site: Site) -> Site:
+    """Return the site with the jobs as Slurm has them."""
+    jobs: list[Job] = []
+    for line in cluster.run(*ASK).splitlines():
+        number, task, priority, nice = line.split()
+        one = task == "N/A"
+        words = {"priority": int(priority), "offset": -int(nice), "plain": one, "submit_s": NOW_S - 60}
+        jobs.append(a_job(int(number), **words)._replace(job_id=number if one else f"{number}_{task}"))
+    return replace(site, jobs=tuple(jobs))
+
+
+def write(cluster: Cluster, site: Site, plan: QueuePlan) -> Site:
+    """Write the plan, and return what is there then."""
+    remembered = site.remember(plan)
+    for job, value in plan.rank.items():
+        told = value if site.ranking is Ranking.VALUE else -value
+        cluster.run("scontrol", "update", f"jobid={job}", f"{FIELD[site.ranking]}={told}")
+    return seen(cluster, remembered)
+
+
+def left_alone(plan: QueuePlan) -> set[str]:
+    """Return the jobs that are taken for set by hand."""
+    return {each.subject for each in plan.decisions if each.decided == "left alone"}
+
+
+def test_the_order_comes_about_stays_and_is_given_back(site: tuple[Cluster, Site]) -> None:
+    cluster, start = site
+    for options in ((), (), (), ("--array=1-2",), (), (), ("--nice=100",)):
+        submit(cluster, *options)
+    before = seen(cluster, start)
+    plan = before.plan(peak=Peak.OFF_PEAK)
+    assert left_alone(plan) == set()
+    after = write(cluster, before, plan)
+    assert [job for job in after.order() if "_" not in job] == ["6", "5", "3", "2", "1", "7"]
+    assert after.plan(peak=Peak.OFF_PEAK).changes_nothing
+    back = write(cluster, after, restore_plan(after.jobs, after.marks, ranking=start.ranking))
+    assert [(job.job_id, job.priority, job.offset) for job in back.jobs] == [
+        (job.job_id, job.priority, job.offset) for job in before.jobs
+    ]
+
+
+def test_an_admins_hand_is_seen_and_respected(site: tuple[Cluster, Site]) -> None:
+    cluster, start = site
+    for _ in range(5):
+        submit(cluster)
+    once = seen(cluster, start)
+    ranked = write(cluster, once, once.plan(peak=Peak.OFF_PEAK))
+    by_hand = "priority=4294901000" if start.ranking is Ranking.VALUE else "nice=-77"
+    cluster.run("scontrol", "update", "jobid=2", by_hand)
+    found = seen(cluster, ranked)
+    plan = found.plan()
+    assert "2" not in plan.rank
+    assert left_alone(plan) == {"job 2"}
+    assert "2" not in restore_plan(found.jobs, found.marks, ranking=start.ranking).rank
+
+
+@pytest.mark.parametrize("site", [Ranking.VALUE], indirect=True)
+def test_what_stands_out_at_first_sight(site: tuple[Cluster, Site]) -> None:
+    cluster, start = site
+    for options in ((), ("--nice=10",), ("--nice=-5",), (), (), (), ()):
+        submit(cluster, *options)
+    assert left_alone(seen(cluster, start).plan()) == set()
+    cluster.run("scontrol", "hold", "4")
+    cluster.run("scontrol", "release", "4")
+    cluster.run("scontrol", "update", "jobid=5", "priority=4294967000")
+    assert left_alone(seen(cluster, start).plan()) == {"job 4", "job 5"}

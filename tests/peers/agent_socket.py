@@ -1,0 +1,118 @@
+"""The agent's socket in a thread of its own, for what asks it: what it published is set, what it was told is kept."""
+
+import asyncio
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from offpeak.errors import OffpeakError
+from plugin.federation.site_said import SiteSaid
+from power.agent.answer import Told
+from power.agent.callers import Callers
+from power.agent.published import JobSaid, NodesSaid, PriceSaid, Published, SavedSaid
+from power.agent.socket_server import SocketServer, answering
+
+AT_S = 1_793_520_000
+"""2026-11-01 09:00 in Berlin."""
+
+PRICE = PriceSaid(92.4, "EUR/MWh", "published", on_peak=True, until_unix_s=AT_S + 12 * 3600)
+PUBLISHED = Published(
+    at_unix_s=AT_S,
+    mode="active",
+    cluster="test",
+    scheduler="slurm 22.05.8",
+    cycle_s=30,
+    price=PRICE,
+    nodes=NodesSaid((("off", 2), ("on", 14)), 3512.0),
+    saved_today=SavedSaid(7.2e6, 0.35, "EUR"),
+    jobs=(
+        JobSaid(
+            *("1841", "ann", "batch", "PENDING", 4, 3, 5, 412.0),
+            "on-peak until 21:00: 412 W a node; jobs of 180 W go first",
+            *(AT_S + 3600, AT_S + 86_400, 1.84, "EUR", "down 2"),
+        ),
+        JobSaid(
+            "1846", "bob", "batch", "PENDING", 1, 1, 5, 180.0, "180 W a node", AT_S + 60, AT_S + 7200, moved="up 2"
+        ),
+        JobSaid("1850", "nobody", "long", "PENDING", 1, None, 0, None, "its power is not known", opted_out=True),
+    ),
+    troubles=("prices are of yesterday",),
+)
+
+
+@dataclass
+class AgentSocket:
+    """An agent that only answers."""
+
+    path: Path
+    published: Published | None = PUBLISHED
+    site: SiteSaid | None = None
+    told: list[Told] = field(default_factory=list)
+    refuse: Exception | None = None
+
+    def hear(self, told: Told) -> None:
+        if self.refuse:
+            raise self.refuse
+        self.told.append(told)
+
+    async def say_site(self) -> SiteSaid | None:
+        return self.site
+
+    def say(self, line: bytes | dict[str, str]) -> Any:
+        """Return the answer to a line."""
+        with self.connected() as connection:
+            connection.sendall(line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n")
+            return json.loads(b"".join(iter(lambda: connection.recv(65_536), b"")))
+
+    @contextmanager
+    def connected(self) -> Iterator[socket.socket]:
+        """Give a connection to it."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(5)
+            connection.connect(os.fspath(self.path))
+            yield connection
+
+
+@contextmanager
+def agent_socket(path: Path, callers: Callers | None = None, *, patience_s: float = 5.0) -> Iterator[AgentSocket]:
+    """Answer at that path until the block ends."""
+    agent, begun = AgentSocket(path), threading.Event()
+    loops: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+    problems: list[Exception] = []
+
+    async def run() -> None:
+        closing = asyncio.Event()
+        loops.append((asyncio.get_running_loop(), closing))
+        server = SocketServer(
+            lambda: agent.published,
+            agent.hear,
+            callers or Callers(os.geteuid()),
+            site=agent.say_site,
+            patience_s=patience_s,
+        )
+        try:
+            async with answering(path, server):
+                begun.set()
+                await closing.wait()
+        except OffpeakError as problem:
+            problems.append(problem)
+            begun.set()
+
+    thread = threading.Thread(target=lambda: asyncio.run(run()))
+    thread.start()
+    begun.wait()
+    if problems:
+        thread.join()
+        raise problems[0]
+    try:
+        yield agent
+    finally:
+        loop, closing = loops[0]
+        loop.call_soon_threadsafe(closing.set)
+        thread.join()

@@ -1,0 +1,48 @@
+"""A scheduler in memory, for tests of those who tell schedulers something."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from offpeak.errors import SchedulerError
+from plugin.scheduler.port import NodeChange, Ranking, SchedulerTraits, SchedulerView
+
+NOTHING = SchedulerView(0, (), (), ())
+
+
+@dataclass
+class Heard:
+    """A scheduler that shows what it is given, keeps what it is told, and refuses what is in `refuses`."""
+
+    told: list[tuple[str, Mapping[str, object]]] = field(default_factory=list)
+    refuses: dict[str, str] = field(default_factory=dict)
+    shows: SchedulerView = NOTHING
+    trouble: SchedulerError | None = None
+    asked: int = 0
+
+    def traits(self) -> SchedulerTraits:
+        return SchedulerTraits("heard", "1", Ranking.VALUE, power_saving=True, boot_s=60, shared_nodes=False)
+
+    def view(self) -> SchedulerView:
+        self.asked += 1
+        if self.trouble:
+            raise self.trouble
+        return self.shows
+
+    def in_use(self, _node: str) -> str:
+        return "nobody may be switched off here"
+
+    def rank(self, values: Mapping[str, int]) -> dict[str, str]:
+        return self._hear("rank", dict(values))
+
+    def defer(self, begin_s: Mapping[str, int]) -> dict[str, str]:
+        return self._hear("defer", dict(begin_s))
+
+    def tell(self, comments: Mapping[str, str]) -> dict[str, str]:
+        return self._hear("tell", dict(comments))
+
+    def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
+        return self._hear(change, dict.fromkeys(nodes, reason))
+
+    def _hear(self, what: str, subjects: Mapping[str, object]) -> dict[str, str]:
+        self.told.append((what, subjects))
+        return {each: self.refuses[each] for each in subjects if each in self.refuses}

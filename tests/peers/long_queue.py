@@ -1,0 +1,69 @@
+"""A private Slurm whose nodes are full, with a long queue before them: separate jobs in many partitions."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from subprocess import Popen
+
+from local_server import reserved_ports
+from munge_server import munge
+from slurm_cluster import Cluster, slurmctld, slurmd, wait_for_nodes
+from slurm_queue import full
+
+NEEDED = ("slurmctld", "slurmd", "sinfo", "munged", "setpriv")
+NODES, STREAMS = 2, 4
+NAMES = ("hot", "cool")
+
+USUAL = "PartitionName=batch Nodes=ALL Default=YES State=UP"
+PARTITION = "PartitionName={name} Nodes=ALL MaxTime=7-0 State=UP OverSubscribe=EXCLUSIVE"
+SUBMIT = (
+    "sbatch --parsable --output=/dev/null --time={minutes} --job-name={name}_{number} --partition={partition} {script}"
+)
+
+
+@contextmanager
+def long_queue(jobs: int, partitions: int) -> Iterator[Cluster]:
+    """Run it until the block ends. Hot and cool jobs stand by turns in the queue of each partition p1, p2, ..."""
+    with (
+        tempfile.TemporaryDirectory(prefix="offpeak-queue-", ignore_cleanup_errors=True) as name,
+        ExitStack() as servers,
+    ):
+        folder = Path(name)
+        folder.chmod(0o755)
+        socket = servers.enter_context(munge(folder))
+        port, *node_ports = servers.enter_context(reserved_ports(1 + NODES))
+        queues = [f"p{number}" for number in range(1, partitions + 1)]
+        settings = "\n".join(["MaxJobCount=50000", USUAL, *(PARTITION.format(name=each) for each in queues)])
+        cluster = Cluster(folder, socket, port, tuple(node_ports), settings)
+        cluster.write_conf()
+        servers.enter_context(slurmctld(cluster))
+        for number in range(1, NODES + 1):
+            servers.enter_context(slurmd(cluster, number))
+        wait_for_nodes(cluster)
+        servers.enter_context(full(cluster))
+        _submit(cluster, jobs, queues)
+        yield cluster
+
+
+def _submit(cluster: Cluster, jobs: int, partitions: Sequence[str]) -> None:
+    """Submit in several streams: a job at a time is what sbatch takes."""
+    script = cluster.folder / "job.sh"
+    script.write_text("#!/bin/sh\nsleep 600\n")
+    script.chmod(0o755)
+    streams = [_stream(cluster, range(first, jobs, STREAMS), partitions, script) for first in range(STREAMS)]
+    for stream in streams:
+        if stream.wait():
+            raise RuntimeError("not all jobs were submitted")
+
+
+def _stream(cluster: Cluster, numbers: range, partitions: Sequence[str], script: Path) -> Popen[bytes]:
+    file = cluster.folder / f"submit{numbers.start}.sh"
+    file.write_text("\n".join(["set -e", "exec >/dev/null", *(_line(each, partitions, script) for each in numbers)]))
+    return Popen(("sh", file), env=cluster.environment, start_new_session=True)
+
+
+def _line(number: int, partitions: Sequence[str], script: Path) -> str:
+    words = {"number": number, "minutes": 60 + number % 2880, "script": script}
+    turn = number // len(partitions) % len(NAMES)
+    return SUBMIT.format(name=NAMES[turn], partition=partitions[number % len(partitions)], **words)

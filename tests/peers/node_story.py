@@ -1,0 +1,85 @@
+"""What is asked over and over of nodes of a powered cluster: whether they sleep, are up, and what was ordered."""
+
+import time
+
+from local_server import wait_until
+from power_log import TAKES_POWER
+from powered_cluster import PoweredCluster
+from powered_node import NodeState
+from running_agent import RunningAgent, asked_offpeak
+
+FLAT = {"prices": {"tariff": "on=90EUR/MWh,off=30EUR/MWh,hours=00:00-23:59,zone=UTC"}}
+"""One price, so that nothing is put off for another."""
+SLEEPS, BESIDE = {"IDLE", "POWERED_DOWN"}, {"NOT_RESPONDING", "PLANNED"}
+"""What a sleeping node is, and what Slurm may say besides: that slurmd is silent, or that a job is to start there."""
+
+ORDERS = frozenset({"soft_off", "hard_off", "on"})
+
+
+def sleeping(cluster: PoweredCluster) -> set[str]:
+    """Return the nodes that are off, and that Slurm may give to a job all the same."""
+    off = [name for name, node in cluster.nodes.items() if node.state is NodeState.OFF]
+    return {name for name in off if set(cluster.state(name).split("+")) - BESIDE == SLEEPS}
+
+
+def wait_for_sleep(cluster: PoweredCluster, *nodes: str, seconds: float = 60.0) -> None:
+    """Return once all of them sleep; Slurm takes up to 10 s longer than its SuspendTimeout to count one as down."""
+    cluster.wait(lambda: sleeping(cluster) >= set(nodes), what=f"{', '.join(nodes)} to sleep", seconds=seconds)
+
+
+def is_up(cluster: PoweredCluster, node: str) -> bool:
+    """Whether it has power and Slurm counts it as idle and up."""
+    return cluster.nodes[node].state is NodeState.UP and cluster.state(node) == "IDLE"
+
+
+def orders(cluster: PoweredCluster, node: str, since_s: float = 0.0) -> list[str]:
+    """Return what its BMC was told."""
+    return [each.what for each in cluster.log.events(node=node, since_s=since_s) if each.what in ORDERS]
+
+
+def taken(cluster: PoweredCluster, *nodes: str, since_s: float = 0.0) -> list[str]:
+    """Return those of the nodes whose power was taken, or ordered to be taken."""
+    return [
+        each.node for each in cluster.log.events(since_s=since_s) if each.node in nodes and each.what in TAKES_POWER
+    ]
+
+
+def came_up_s(cluster: PoweredCluster, node: str, since_s: float) -> float:
+    """Return when it came up last since then; IndexError if it did not."""
+    return [each.at_s for each in cluster.log.events(node=node, since_s=since_s) if each.what == "up"][-1]
+
+
+def by_hand(cluster: PoweredCluster, node: str, order: str) -> None:
+    """Let somebody at its BMC tell it "on", "soft_off" or "hard_off"."""
+    with (cluster.nodes[node].bmc.folder / "orders").open("a") as file:
+        file.write(f"{order}\n")
+
+
+def scontrol(cluster: PoweredCluster, node: str, state: str, *words: str) -> None:
+    """Let an admin tell Slurm of a node."""
+    cluster.run("scontrol", "update", f"nodename={node}", f"state={state}", *words)
+
+
+def offpeak(cluster: PoweredCluster, *words: str) -> str:
+    """Return what `offpeak` says to an admin; AssertionError if it fails."""
+    answer = asked_offpeak(cluster, *words)
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout
+
+
+def wait_for_line(running: RunningAgent, text: str, *, seconds: float = 30.0) -> None:
+    """Return once the agent has written that into its log."""
+    log = running.log
+    wait_until(lambda: log.exists() and text in log.read_text(), what=f"the line {text!r}", log=log, seconds=seconds)
+
+
+def for_a_while(seconds: float = 5.0) -> float:
+    """Return after some cycles of the agent, with the time at which they began."""
+    begin_s = time.time()
+    time.sleep(seconds)
+    return begin_s
+
+
+def local(unix_s: float) -> str:
+    """Return a time as Slurm takes and shows it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(unix_s))

@@ -1,0 +1,90 @@
+"""A PBS server that is not there, in a thread of its own: its programs stand in a folder for PATH."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from sim_backend.pbs_standin.pbs import OPENPBS, Pbs, new_pbs
+from sim_backend.pbs_standin.program import USER_VARIABLE, write_programs
+from sim_backend.pbs_standin.server import served
+from sim_backend.scheduler.sim_node import SimNode
+
+SETUP = Path(__file__).parents[2] / "deploy" / "openpbs" / "setup"
+CPUS = 8
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """A running server; `programs` is the folder of its commands."""
+
+    pbs: Pbs
+    programs: Path
+    loop: asyncio.AbstractEventLoop
+
+    @property
+    def path(self) -> str:
+        """A PATH in which its commands are first."""
+        return f"{self.programs}{os.pathsep}{os.environ['PATH']}"
+
+    def run(self, *command: str, user: str = "", stdin: str = "") -> str:
+        """Return what a command prints; CalledProcessError if it fails."""
+        done = subprocess.run(
+            command,
+            env={**os.environ, "PATH": self.path, USER_VARIABLE: user},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    def do(self, work: Callable[[Pbs], Answer]) -> Answer:
+        """Return what the work makes of the server, between two of its calls."""
+
+        async def done() -> Answer:
+            return work(self.pbs)
+
+        return asyncio.run_coroutine_threadsafe(done(), self.loop).result()
+
+
+@contextmanager
+def standin(kind: str, folder: Path, *, nodes: int = 3) -> Iterator[StandIn]:
+    """Run a server of that kind with idle nodes until the block ends; OpenPBS is set up for offpeak."""
+    names = [f"node{number}" for number in range(1, nodes + 1)]
+    pbs = new_pbs(kind, {name: SimNode(name, CPUS, features=("fast",)) for name in names})
+    loop, ready, ended = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
+
+    async def serve() -> None:
+        async with served(pbs, folder / "pbs.sock"):
+            ready.set()
+            await ended.wait()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
+    thread.start()
+    try:
+        ready.wait(10)
+        running = StandIn(pbs, write_programs(folder, folder / "pbs.sock"), loop)
+        if kind == OPENPBS:
+            installed(running, folder)
+        yield running
+    finally:
+        loop.call_soon_threadsafe(ended.set)
+        thread.join(10)
+        loop.close()
+
+
+def installed(running: StandIn, folder: Path, what: str = "install") -> str:
+    """Return what the installer says."""
+    environment = {**os.environ, "PATH": running.path, "OFFPEAK_FORMULA_FILE": str(folder / "kept" / "formula")}
+    done = subprocess.run(
+        (sys.executable, "-I", SETUP, what), env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout

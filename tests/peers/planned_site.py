@@ -1,0 +1,77 @@
+"""A small site for tests of plans: nodes, jobs of queue_site, prices by the hour."""
+
+from typing import Any
+
+from queue_site import HOUR_S, NOW_S, RULES, Site, a_job, prices
+
+from offpeak.facility_file import facility_named
+from offpeak.power_cap import PowerCap
+from offpeak.prices.peak import Peak
+from plugin.day_plan.sight import Room, Sight
+from plugin.queue_hook.facts import QueueFacts, QueueRules
+from plugin.scheduler.job import Job, JobState
+from plugin.scheduler.node import Node, NodePower, NodeUse
+from plugin.scheduler.port import Ranking
+
+ROOM = Room(facility_named("air", full_power_w=4000.0), idle_w=50.0, revenue_per_core_h=0.1, outside_c=15.0)
+CHEAP_AT_NIGHT = prices(*([100.0] * 22 + [20.0] * 8 + [100.0] * 18))
+
+
+def a_node(name: str, **words: Any) -> Node:
+    """Return a node that is free and up."""
+    node = Node(
+        name=name,
+        state_word="IDLE",
+        use=NodeUse.FREE,
+        power=NodePower.UP,
+        closed=False,
+        failed=False,
+        responds=True,
+        reserved=False,
+        planned=False,
+        reason="",
+        reason_by="",
+        reason_s=None,
+        partitions=("batch",),
+        features=(),
+        cpus=8,
+        cpus_used=0,
+        memory_mib=1024,
+        boot_s=None,
+        idle_since_s=None,
+    )
+    return node._replace(**words)
+
+
+def a_running(number: int, hosts: str, **words: Any) -> Job:
+    """Return a job that has run for half an hour, of an hour."""
+    times = {"start_s": NOW_S - HOUR_S // 2, "hosts": hosts, "nodes": 1, "state": JobState.RUNNING, **words}
+    return a_job(number, **times)
+
+
+def a_sight(
+    jobs: tuple[Job, ...],
+    *,
+    nodes: int = 4,
+    now_s: int = NOW_S,
+    watts: float = 400.0,
+    caps: tuple[PowerCap, ...] = (),
+    rules: QueueRules = RULES,
+    **facts: Any,
+) -> Sight:
+    """Return the sight of so many nodes, all jobs drawing `watts` a node."""
+    said = {
+        "peak": Peak.ON_PEAK,
+        "prices": CHEAP_AT_NIGHT,
+        "node_power_w": {job.job_id: watts for job in jobs},
+        **facts,
+    }
+    queue = QueueFacts(now_s, jobs, Ranking.VALUE, **said)
+    names = [f"n{number}" for number in range(1, nodes + 1)]
+    used = {host for job in jobs if job.hosts for host in job.hosts.split(",")}
+    uses = [NodeUse.USED if name in used else NodeUse.FREE for name in names]
+    stand = tuple(a_node(name, use=use) for name, use in zip(names, uses, strict=True))
+    return Sight(queue, rules, stand, shared_nodes=False, room=ROOM, caps=caps)
+
+
+__all__ = ["HOUR_S", "NOW_S", "RULES", "Site", "a_job", "a_node", "a_running", "a_sight", "prices"]

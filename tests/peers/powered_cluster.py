@@ -1,0 +1,164 @@
+"""A real Slurm whose nodes have power: switching a node by its BMC starts or kills its slurmd and its jobs."""
+
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ipmi_sim import SimulatedBmc, bmcs, compiled_commands, restarted
+from local_server import end_processes_with, start_server, wait_until
+from node_processes import NodeProcesses
+from power_log import PowerLog
+from powered_node import PoweredNode
+from powered_plan import PoweredPlan
+from powered_slurm import configured_slurm
+from slurm_cluster import Cluster, slurmctld, wait_for_nodes
+from slurm_jobs import SlurmJobs
+
+NEEDED = ("slurmctld", "slurmd", "sinfo", "munged", "setpriv", "ipmi_sim", "gcc")
+LOOK_S = 0.05
+
+
+@dataclass
+class PoweredCluster:
+    """A running cluster; `nodes` by their names. What is wrong with a node is set there."""
+
+    plan: PoweredPlan
+    slurm: Cluster
+    nodes: dict[str, PoweredNode]
+    log: PowerLog
+    jobs: SlurmJobs
+    _controller: ExitStack = field(default_factory=ExitStack)
+    _bmcs: ExitStack = field(default_factory=ExitStack)
+
+    @property
+    def folder(self) -> Path:
+        """Where all its files are."""
+        return self.slurm.folder
+
+    def run(self, *command: str, stdin: str = "") -> str:
+        """Return what a command of Slurm prints; CalledProcessError if it fails."""
+        return self.slurm.run(*command, stdin=stdin)
+
+    def start_slurmctld(self) -> None:
+        """Start the controller."""
+        self._process = self._controller.enter_context(slurmctld(self.slurm))
+
+    def stop_slurmctld(self) -> None:
+        """End the controller politely: it saves its state."""
+        self._controller.close()
+
+    def kill9_slurmctld(self) -> None:
+        """End the controller as it stands."""
+        self._process.kill()
+        self._controller.close()
+
+    def kill_bmc(self, node: str) -> None:
+        """Let a BMC be dead until it is started again. (`nodes[...].bmc.freeze()` lets it hang.)"""
+        self.nodes[node].bmc.kill()
+
+    def restart_bmc(self, node: str) -> None:
+        """Start a BMC again that was killed."""
+        self.nodes[node].bmc = self._bmcs.enter_context(restarted(self.nodes[node].bmc))
+
+    def end_servers(self) -> None:
+        """End the controller, and the BMCs that were started again."""
+        self._controller.close()
+        self._bmcs.close()
+
+    def calls(self, program: str) -> list[tuple[float, str]]:
+        """Return when Slurm called Suspend, Resume or ResumeFail, and for which nodes."""
+        file = self.folder / "programs.log"
+        lines = [line.split(" ", 3) for line in file.read_text().splitlines()] if file.exists() else []
+        return [(float(at), nodes) for at, called, nodes, *_ in lines if called == program]
+
+    def state(self, node: str) -> str:
+        """Return Slurm's word for a node, such as IDLE+POWERED_DOWN."""
+        shown = self.run("scontrol", "--oneliner", "show", "node", node)
+        return next(word.removeprefix("State=") for word in shown.split() if word.startswith("State="))
+
+    def wait(self, condition: Callable[[], bool], *, what: str, seconds: float = 30.0) -> None:
+        """Return once it holds; RuntimeError that shows nodes and jobs when it has not for so long."""
+        try:
+            wait_until(condition, what=what, seconds=seconds)
+        except RuntimeError as late:
+            raise RuntimeError(f"{late}\n{self.picture()}") from None
+
+    def picture(self) -> str:
+        """Return what Slurm shows, the last changes of power, and the agent's last words."""
+        nodes, jobs = self.run("sinfo", "-N", "-o", "%N %T %E"), self.run("squeue", "-o", "%i %T %r %S %N")
+        changes = "\n".join(f"{each.at_s:.1f} {each.node} {each.what}" for each in self.log.events()[-20:])
+        log = self.folder / "agent.log"
+        said = "\n".join(log.read_text().splitlines()[-40:]) if log.exists() else "no agent was started"
+        return f"{nodes}\n{jobs}\n{changes}\n{said}"
+
+    def watch(self, ended: threading.Event) -> None:
+        """Let every node follow its BMC until the event is set."""
+        while not ended.wait(LOOK_S):
+            for node in self.nodes.values():
+                node.follow(time.monotonic())
+
+
+@contextmanager
+def powered_cluster(plan: PoweredPlan, commands: Path | None = None) -> Iterator[PoweredCluster]:
+    """Run a cluster until the block ends. All nodes are idle. `commands`: what ipmi_sim loads, made if not given."""
+    # Not below pytest's folder, which is closed to the other users that some tests run Slurm's commands as.
+    with (
+        tempfile.TemporaryDirectory(prefix="offpeak-powered-", ignore_cleanup_errors=True) as name,
+        ExitStack() as servers,
+    ):
+        folder = Path(name)
+        folder.chmod(0o755)
+        slurm = servers.enter_context(configured_slurm(plan, folder))
+        (folder / "bmcs").mkdir()
+        made = servers.enter_context(bmcs(folder / "bmcs", plan.nodes, commands or compiled_commands(folder)))
+        log = PowerLog(folder / "power.log")
+        nodes = {f"node{number}": _node(number, bmc, slurm, log, plan) for number, bmc in enumerate(made, 1)}
+        cluster = PoweredCluster(plan, slurm, nodes, log, SlurmJobs(slurm))
+        with _running(cluster):
+            wait_for_nodes(slurm)
+            yield cluster
+
+
+@contextmanager
+def _running(cluster: PoweredCluster) -> Iterator[None]:
+    cluster.start_slurmctld()
+    try:
+        for node in cluster.nodes.values():
+            node.begin()
+        with _watched(cluster):
+            yield
+    finally:
+        for node in cluster.nodes.values():
+            node.end_slurmd()
+        # All at once: a controller that ends politely waits for its nodes.
+        end_processes_with("SLURM_CONF", cluster.slurm.conf)
+        cluster.end_servers()
+
+
+def _node(number: int, bmc: SimulatedBmc, slurm: Cluster, log: PowerLog, plan: PoweredPlan) -> PoweredNode:
+    name = f"node{number}"
+    processes = NodeProcesses(name, slurm.conf, slurm.folder / name)
+
+    def start() -> subprocess.Popen[bytes]:
+        # -b: to Slurm it has booted just now, though this machine has not.
+        command = ("slurmd", "-D", "-b", "-f", slurm.conf, "-N", name)
+        return start_server(command, slurm.folder / f"{name}.log", processes.environment)
+
+    return PoweredNode(name, bmc, processes, log, start, plan.boot_s, plan.shutdown_s)
+
+
+@contextmanager
+def _watched(cluster: PoweredCluster) -> Iterator[None]:
+    ended = threading.Event()
+    watcher = threading.Thread(target=cluster.watch, args=(ended,), name="power of nodes")
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()

@@ -1,0 +1,37 @@
+"""Clusters whose nodes have power, for the tests that ask for them."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from agent_zygote import AgentZygote, agent_zygote
+from needed_programs import need
+from powered_cluster import NEEDED, PoweredCluster, powered_cluster
+from powered_plan import PoweredPlan
+from slurm_fixtures import PACKAGES
+
+StartPowered = Callable[[PoweredPlan], PoweredCluster]
+
+
+@pytest.fixture(scope="module")
+def start_powered(bmc_commands: Path) -> Iterator[StartPowered]:
+    """Starts a cluster of that plan, which lives until the tests of the file are done."""
+    need(NEEDED, packages=PACKAGES)
+    with ExitStack() as clusters:
+        yield lambda plan: clusters.enter_context(powered_cluster(plan, bmc_commands))
+
+
+@pytest.fixture(scope="session")
+def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentZygote]:
+    """Starts agents quickly."""
+    with agent_zygote(tmp_path_factory.mktemp("zygote")) as made:
+        yield made
+
+
+@pytest.fixture
+def nobody_suffers(cluster: PoweredCluster) -> Iterator[None]:
+    """Sees to it that the test's `cluster` has lost no job, and that no power was taken from one."""
+    yield
+    assert cluster.jobs.lost() == []
+    assert cluster.log.sins == ()

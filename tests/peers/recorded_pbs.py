@@ -1,0 +1,71 @@
+"""PBS's commands that print what real servers once answered; all scenes are found, so a new version is a test."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from offpeak.pbs_settings import PbsSettings
+from plugin.openpbs.scheduler import OpenPbsScheduler
+from plugin.scheduler.port import Scheduler
+from plugin.torque.scheduler import TorqueScheduler
+
+SETTINGS = PbsSettings(timeout_s=20, torque_order="priority")
+RECORDED_S = 1_795_214_200
+"""About when all of it was recorded [Unix s]."""
+
+PROGRAM = """\
+#!/bin/sh
+case "$1 $2" in
+-B*) exec cat '{server}';;
+-Q*) exec cat '{queues}';;
+"-c list "*) exec cat '{resources}';;
+*) exec cat '{answer}';;
+esac
+"""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What one server said at one time: its jobs, nodes, queues and itself."""
+
+    kind: str
+    jobs: Path
+    nodes: Path
+    queues: Path
+    server: Path
+
+    def scheduler(self, folder: Path) -> Scheduler:
+        """Write programs that print it into a folder that is to be first in PATH, and return who asks them."""
+        # Nobody recorded a server with our resources and hooks.
+        told = {"server": self.server, "queues": self.queues, "resources": "/dev/null"}
+        for name, answer in (("qstat", self.jobs), ("pbsnodes", self.nodes), ("qmgr", "/dev/null")):
+            program = folder / name
+            program.write_text(PROGRAM.format(answer=answer, **told))
+            program.chmod(0o755)
+        made = TorqueScheduler if self.kind == "torque" else OpenPbsScheduler
+        return made(SETTINGS, clock=lambda: RECORDED_S)
+
+
+def recordings(captures: Path) -> Iterator[tuple[str, Recording]]:
+    """Give those of which both jobs and nodes were recorded, by kind and scene; the fullest list of jobs counts."""
+    for kind, jobs, nodes in (
+        ("torque", r"(.*?)qstat_xt\.xml", "pbsnodes_x.xml"),
+        ("openpbs", r"(.*?)qstat_(?:xtf|f)\.json", "pbsnodes_a.json"),
+    ):
+        found = {}
+        for file in sorted((captures / kind).rglob("*qstat_*")):
+            match = re.fullmatch(jobs, file.name)
+            if match and (other := file.with_name(f"{match[1]}{nodes}")).exists():
+                found[f"{kind} {file.parent.name}/{match[1]}"] = Recording(
+                    kind, file, other, _one_of(file.parent, "qstat_Qf.txt", "qstat_Q.txt"), _server(file.parent)
+                )
+        yield from found.items()
+
+
+def _server(folder: Path) -> Path:
+    return _one_of(folder, "qstat_Bf.txt", "qstat_B.txt")
+
+
+def _one_of(folder: Path, *names: str) -> Path:
+    return next(file for name in names for start in ("A_", "") if (file := folder / f"{start}{name}").exists())

@@ -1,0 +1,84 @@
+"""Jobs of a test cluster: submitted, and followed by what they themselves write when they start and end."""
+
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from slurm_cluster import Cluster
+
+SCRIPT = """\
+#!/bin/bash
+{draws}
+echo "$EPOCHREALTIME $SLURM_JOB_ID start $SLURM_JOB_NODELIST" >>"{trace}"
+sleep {seconds}
+echo "$EPOCHREALTIME $SLURM_JOB_ID end $SLURM_JOB_NODELIST" >>"{trace}"
+"""
+
+GIVEN_UP = ("NODE_FAIL", "FAILED", "BOOT_FAIL")
+_SHOWN = re.compile(r"JobId=(\d+) .*? JobState=(\S+) .*? Restarts=(\d+) ")
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What a job wrote: `what` is start or end; Unix seconds."""
+
+    at_s: float
+    job: str
+    what: str
+    nodes: str
+
+
+@dataclass(frozen=True)
+class SlurmJobs:
+    """The jobs of one cluster."""
+
+    slurm: Cluster
+
+    @property
+    def trace_file(self) -> Path:
+        """What all jobs write to."""
+        return self.slurm.folder / "jobs.log"
+
+    def submit(
+        self, *options: str, seconds: float = 1.0, nodes: int = 1, count: int = 1, watts: float | None = None
+    ) -> list[str]:
+        """Submit so many jobs alike, with sbatch's `options` such as --comment=...; return their ids.
+
+        `watts` is what the node draws on which they begin, if not as much as a busy one usually does.
+        """
+        draws = "" if watts is None else f'echo {watts:g} >"{self.slurm.folder}/$SLURMD_NODENAME/watts"'
+        script = SCRIPT.format(trace=self.trace_file, seconds=seconds, draws=draws)
+        command = ("sbatch", "--parsable", f"--nodes={nodes}", "--output=/dev/null", "--time=10", *options)
+        return [self.slurm.run(*command, stdin=script).strip() for _ in range(count)]
+
+    def states(self) -> dict[str, str]:
+        """Return Slurm's word for every job, also of those that have ended."""
+        return {job: state for job, state, *_ in self.ask("%T")}
+
+    def ask(self, fields: str) -> list[list[str]]:
+        """Return a job's id and squeue's fields, such as "%S|%N", of all jobs."""
+        shown = self.slurm.run("squeue", "--noheader", "--array", "--states=all", f"--format=%i|{fields}")
+        return [line.split("|") for line in shown.splitlines()]
+
+    def trace(self) -> tuple[Traced, ...]:
+        """Return what the jobs have written."""
+        lines = (line.split() for line in self._lines())
+        return tuple(Traced(float(at), job, what, nodes) for at, job, what, nodes in lines)
+
+    def started(self) -> list[str]:
+        """Return the jobs in the order of their starts; one that was started twice stands there twice."""
+        return [each.job for each in self.trace() if each.what == "start"]
+
+    def lost(self) -> list[str]:
+        """Return the jobs that Slurm has given up, or put back into the queue when their nodes failed them."""
+        shown = self.slurm.run("scontrol", "--oneliner", "show", "job")
+        return [job for job, state, restarts in _SHOWN.findall(shown) if state in GIVEN_UP or int(restarts)]
+
+    def cancel(self, jobs: Sequence[str]) -> None:
+        """Cancel jobs; those that have ended are left out."""
+        subprocess.run(("scancel", *jobs), env=self.slurm.environment, check=False, capture_output=True)
+
+    def _lines(self) -> list[str]:
+        return self.trace_file.read_text().splitlines() if self.trace_file.exists() else []

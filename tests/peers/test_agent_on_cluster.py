@@ -1,0 +1,67 @@
+"""What an agent is given of a powered cluster can be read by offpeak, and agents can be killed and started again."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from agent_zygote import agent_zygote
+from power_meter import metered_racks
+from powered_cluster import PoweredCluster
+from powered_fixtures import StartPowered
+from powered_plan import PoweredPlan
+from running_agent import RunningAgent, Start, asked_offpeak, start_offpeak
+from site_files import write_site
+
+CHANGES = {"agent": {"mode": "shadow"}, "prices": {"tariff": "on=90EUR/MWh,off=30EUR/MWh,hours=09:00-23:00"}}
+
+
+@pytest.fixture(scope="module")
+def cluster(start_powered: StartPowered) -> PoweredCluster:
+    return start_powered(PoweredPlan(nodes=2))
+
+
+@pytest.fixture(scope="module")
+def settings(cluster: PoweredCluster) -> Iterator[Path]:
+    with metered_racks(cluster) as racks:
+        yield write_site(cluster, CHANGES, racks=racks)
+
+
+@pytest.mark.usefixtures("settings")
+def test_everything_in_the_inventory_answers(cluster: PoweredCluster) -> None:
+    checked = asked_offpeak(cluster, "check")
+    assert checked.returncode == 0, checked.stdout
+
+
+@pytest.mark.usefixtures("settings")
+def test_bmc_and_outlet_tell_the_same_watts(cluster: PoweredCluster) -> None:
+    said = asked_offpeak(cluster, "power", "now").stdout
+    assert "at its outlets: 200 W, 2 of 2 nodes" in said
+    assert "by its BMC: 200 W, 2 of 2 nodes" in said
+
+
+def waits_for_ever(cluster: PoweredCluster, by: Start) -> RunningAgent:
+    """Return something that runs until it is ended, as an agent does."""
+    words = ("power", "watch", "--config", str(cluster.folder / "offpeak.toml"))
+    return RunningAgent(cluster, words, by)
+
+
+@pytest.mark.usefixtures("settings")
+def test_an_agent_is_killed_and_started_again(cluster: PoweredCluster, tmp_path: Path) -> None:
+    with agent_zygote(tmp_path) as zygote:
+        for by in (start_offpeak, zygote.start):
+            made = waits_for_ever(cluster, by)
+            made.start()
+            made.restart()
+            assert made.runs
+            with pytest.raises(RuntimeError, match="runs"):
+                made.start()
+            made.kill9()
+            assert (made.runs, made.starts) == (False, 2)
+        short = RunningAgent(cluster, ("--version",), zygote.start)
+        short.start()
+        assert short.process is not None
+        assert short.process.wait(10) == 0
+        left = waits_for_ever(cluster, zygote.start)
+        left.start()
+    assert not left.runs
+    assert "offpeak 0." in left.log.read_text()

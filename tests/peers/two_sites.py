@@ -1,0 +1,179 @@
+"""Two real clusters of Slurm, here and by ssh, and a stand-in of Torque by ssh, as a federation: each has an agent."""
+
+import asyncio
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from head_node import HeadNode, head_node
+from local_server import reserved_ports, running
+from munge_server import munge
+from needed_programs import need
+from pbs_standin import StandIn, standin
+from powered_plan import REPOSITORY
+from running_agent import OFFPEAK
+from slurm_cluster import Cluster, slurmctld, slurmd, wait_for_nodes
+from slurm_fixtures import PACKAGES, PROGRAMS
+
+from offpeak.errors import NoAnswer
+from power.broker.over_socket import over_socket
+from sim_backend.pbs_standin.pbs import TORQUE
+
+SITES = """\
+[sites.here]
+nodes = 2
+cores_per_node = 4
+core_power = "10W"
+gflops_per_core = 20
+pue = 1.5
+time_zone = "UTC"
+tariff = "on=60EUR/MWh,off=60EUR/MWh,hours=07:00-21:00"
+esc = "400g/kWh"
+reach = "local"
+
+[sites.there]
+nodes = 2
+cores_per_node = 4
+core_power = "10W"
+gflops_per_core = 20
+pue = 1.1
+time_zone = "UTC"
+tariff = "on=120EUR/MWh,off=120EUR/MWh,hours=07:00-21:00"
+esc = "50g/kWh"
+{there}
+
+[sites.barn]
+nodes = 3
+cores_per_node = 8
+core_power = "10W"
+gflops_per_core = 20
+pue = 1.3
+time_zone = "UTC"
+tariff = "on=90EUR/MWh,off=90EUR/MWh,hours=07:00-21:00"
+esc = "200g/kWh"
+features = ["barn"]
+submit = "qsub"
+{barn}
+"""
+SETTINGS = """\
+[agent]
+scheduler = "{scheduler}"
+mode = "shadow"
+queue = "off"
+capacity = "always-on"
+cycle = "2s"
+socket = "{folder}/run/agent.sock"
+state_folder = "{folder}"
+
+[ledger]
+url = "sqlite:///{folder}/ledger.sqlite"
+
+[broker]
+sites = "{folder}/sites.toml"
+mode = "active"
+timeout = "10s"
+"""
+
+
+@dataclass(frozen=True)
+class TwoSites:
+    """The clusters `here` and `there`, the head node of the latter, and the stand-in `barn`."""
+
+    here: Cluster
+    there: Cluster
+    head: HeadNode
+    barn: StandIn
+
+    @property
+    def settings(self) -> Path:
+        """The broker's settings."""
+        return self.here.folder / "offpeak.toml"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """That of who submits on the head node of `here`."""
+        return {**self.here.environment, "PYTHONPATH": str(REPOSITORY), "OFFPEAK_CONFIG": str(self.settings)}
+
+
+@contextmanager
+def plain_cluster(folder: Path, name: str, *, nodes: int = 2) -> Iterator[Cluster]:
+    """Run a cluster with munge of its own, without accounting."""
+    folder.mkdir()
+    folder.chmod(0o755)
+    with ExitStack() as servers:
+        socket = servers.enter_context(munge(folder))
+        port, *node_ports = servers.enter_context(reserved_ports(1 + nodes))
+        cluster = Cluster(folder, socket, port, tuple(node_ports), name=name)
+        cluster.write_conf()
+        servers.enter_context(slurmctld(cluster))
+        for number in range(1, nodes + 1):
+            servers.enter_context(slurmd(cluster, number))
+        wait_for_nodes(cluster)
+        yield cluster
+
+
+@contextmanager
+def agent_of(folder: Path, environment: Mapping[str, str], *, scheduler: str = "slurm") -> Iterator[None]:
+    """Run the agent of a cluster; its settings are those of a broker too."""
+    settings, socket = folder / "offpeak.toml", folder / "run" / "agent.sock"
+    settings.write_text(SETTINGS.format(folder=folder, scheduler=scheduler))
+    environment = {**environment, "PYTHONPATH": str(REPOSITORY)}
+    command = (*OFFPEAK, "agent", "--config", str(settings))
+    log = folder / "agent.log"
+    with running(*command, environment=environment, log=log, ready=lambda: tells_brokers(socket)):
+        yield
+
+
+def tells_brokers(socket: Path) -> bool:
+    """Whether an agent answers there, and has looked at its cluster."""
+    try:
+        asyncio.run(over_socket(socket))
+    except (OSError, NoAnswer):
+        return False
+    return True
+
+
+@contextmanager
+def two_sites() -> Iterator[TwoSites]:
+    """Run the clusters, their agents and the ways to the second and the third."""
+    need(PROGRAMS, packages=PACKAGES)
+    with tempfile.TemporaryDirectory(prefix="offpeak-sites-", ignore_cleanup_errors=True) as name, ExitStack() as parts:
+        folder = Path(name)
+        folder.chmod(0o755)
+        here = parts.enter_context(plain_cluster(folder / "here", "here"))
+        there = parts.enter_context(plain_cluster(folder / "there", "there"))
+        (folder / "barn").mkdir()
+        barn = parts.enter_context(standin(TORQUE, folder / "barn"))
+        of_barn = {"PATH": barn.path, "LC_ALL": "C"}
+        for cluster in (here, there):
+            parts.enter_context(agent_of(cluster.folder, cluster.environment))
+        parts.enter_context(agent_of(folder / "barn", of_barn, scheduler=TORQUE))
+        head = parts.enter_context(_head(there.folder, there.environment))
+        door = parts.enter_context(_head(folder / "barn", of_barn))
+        (here.folder / "sites.toml").write_text(SITES.format(there=head.reach, barn=door.reach))
+        yield TwoSites(here, there, head, barn)
+
+
+@contextmanager
+def _head(folder: Path, environment: Mapping[str, str]) -> Iterator[HeadNode]:
+    path = f"{_commands(folder)}:{environment['PATH']}"
+    with head_node(folder / "ssh", {**environment, "PATH": path}) as head:
+        yield head
+
+
+def _commands(site: Path) -> Path:
+    """Return a folder with the command `offpeak` as an installed one is found at that site."""
+    folder = site / "bin"
+    folder.mkdir(exist_ok=True)
+    command = folder / "offpeak"
+    words = json.dumps(OFFPEAK[2])
+    line = f'exec {sys.executable} -c {words} "$@"'
+    command.write_text(
+        f"#!/bin/sh\nPYTHONPATH={REPOSITORY} OFFPEAK_CONFIG={site}/offpeak.toml {line}\n".replace(" exec ", " ")
+    )
+    command.chmod(0o755)
+    return folder

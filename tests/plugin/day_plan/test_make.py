@@ -1,0 +1,216 @@
+"""Plans of a live queue: what is planned, what is left out, what a cap and a cheap hour do, and what stays."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from planned_site import HOUR_S, NOW_S, RULES, a_job, a_node, a_running, a_sight, prices
+
+from offpeak.power_cap import PowerCap
+from plugin.day_plan.day_plan import DayPlan
+from plugin.day_plan.for_hook import planned_of
+from plugin.day_plan.make import plan_day
+from plugin.day_plan.sight import Sight
+from plugin.planner.budget import budget_of
+from plugin.scheduler.job import JobState
+
+
+def planned(sight: Sight, standing: DayPlan | None = None, *, search_s: float = 10.0) -> DayPlan:
+    plan = plan_day(sight, standing, budget_of(search_s))
+    assert plan is not None
+    assert plan.violations == ()
+    return plan
+
+
+def starts(plan: DayPlan) -> dict[str, float | None]:
+    """Return the starts in hours from now."""
+    return {job.job_id: None if job.start_s is None else (job.start_s - NOW_S) / HOUR_S for job in plan.jobs}
+
+
+def test_jobs_start_as_nodes_come_free():
+    jobs = (a_running(1, "n1,n2", nodes=2), a_job(2, nodes=2), a_job(3, nodes=4), a_job(4, limit_s=HOUR_S // 2))
+    plan = planned(a_sight(jobs))
+    assert starts(plan) == {"2": 0, "3": 1, "4": 0.5}
+    assert plan.by_id["2"].hosts == ("n3", "n4")
+    assert [load.job_id for load in plan.loads] == ["1"]
+
+
+def test_without_prices_there_is_no_plan():
+    assert plan_day(a_sight((a_job(1),), prices=None), None, budget_of(1)) is None
+
+
+def test_what_is_not_understood_is_left_out_and_said():
+    jobs = (
+        a_job(1),
+        a_job(2, plain=False),
+        a_job(3, reservation="tests"),
+        a_job(4, partitions=("elsewhere",)),
+        a_job(5, limit_s=None),
+        a_job(6, state=JobState.HELD),
+        a_job(7, nodes=5),
+    )
+    plan = planned(a_sight(jobs))
+    assert starts(plan) == {"1": 0}
+    assert set(plan.left_out) == {"2", "3", "4", "5", "7"}
+    assert plan.left_out["7"] == "it asks for more than the 4 usable nodes of its partition"
+    assert "1 job left as they are: it is an array, or hangs on other jobs" in plan.remarks
+
+
+def test_of_partitions_that_share_some_nodes_the_longer_line_is_planned():
+    sight = a_sight((a_job(1), a_job(2), a_job(3, partitions=("debug",))))
+    nodes = (a_node("n1", partitions=("batch", "debug")), a_node("n2"))
+    plan = planned(replace(sight, nodes=nodes))
+    assert set(starts(plan)) == {"1", "2"}
+    assert "shares some nodes" in plan.left_out["3"]
+
+
+def test_nodes_that_are_not_ours_to_count_on_are_not_counted_on():
+    sight = a_sight((a_job(1), a_job(2)))
+    nodes = (a_node("n1"), a_node("n2", closed=True, reason="broken fan"), a_node("n3", failed=True))
+    assert starts(planned(replace(sight, nodes=nodes))) == {"1": 0, "2": 1}
+    ours = (*nodes[:1], a_node("n2", closed=True, reason="offpeak: sleeps"))
+    assert starts(planned(replace(sight, nodes=ours))) == {"1": 0, "2": 0}
+
+
+def test_who_may_wait_waits_for_the_cheap_hour_and_no_longer_than_allowed():
+    jobs = (a_job(1, comment="offpeak:delay=12h"), a_job(2), a_job(3, comment="offpeak:delay=2h"))
+    plan = planned(a_sight(jobs))
+    assert starts(plan) == {"1": 4, "2": 0, "3": 0}
+    waits = plan.by_id["1"]
+    assert (waits.begin_s, waits.latest_start_s) == (NOW_S + 4 * HOUR_S, NOW_S + 11 * HOUR_S)
+    assert waits.waits_for_price
+
+
+def test_who_would_come_to_start_in_no_cheaper_hour_does_not_wait():
+    many = tuple(a_job(number, comment="offpeak:delay=6h", limit_s=7 * HOUR_S) for number in range(1, 4))
+    plan = planned(a_sight(many, nodes=1))
+    assert all(job.begin_s == 0 for job in plan.jobs if not job.waits_for_price)
+    assert plan.not_held
+    assert plan.not_held == {job.job_id for job in plan.jobs if not job.waits_for_price}
+
+
+def test_a_cap_lets_jobs_start_later_and_binds_them():
+    cap = PowerCap(NOW_S, NOW_S + 3 * HOUR_S, 1000, "the grid asks", "events.toml")
+    jobs = (a_job(1, nodes=2), a_job(2), a_job(3, comment="offpeak:now"))
+    plan = planned(a_sight(jobs, caps=(cap,)))
+    # Four idle nodes take 200 W of the 1000: of the jobs of 800, 400 and 400 W the wide one fits, or the two others.
+    assert starts(plan) == {"1": 0, "2": 1, "3": 1}
+    hook = planned_of(plan)
+    assert hook.bound["2"].begin_s == NOW_S + HOUR_S
+    assert hook.bound["2"].why == "power is capped at 1,000 W until 21:00: the grid asks"
+    assert "3" not in hook.bound
+    assert max(plan.course.power_w[plan.course.edge_s[:-1] < cap.until_s]) <= cap.cap_w
+
+
+def test_a_cap_holds_for_all_pools_and_jobs_beside_them_together():
+    cap = PowerCap(NOW_S, NOW_S + 10 * HOUR_S, 1300, "the grid asks", "events.toml")
+    gpu = [a_job(number, partitions=("gpu",)) for number in (5, 6)]
+    sight = a_sight((a_running(1, "n5"), a_job(2), a_job(3), *gpu), nodes=5, caps=(cap,))
+    partitions = (("batch",), ("batch",), ("gpu",), ("gpu",), ("other",))
+    nodes = tuple(node._replace(partitions=its) for node, its in zip(sight.nodes, partitions, strict=True))
+    plan = planned(replace(sight, nodes=nodes))
+    # Of 1300 W four idle nodes take 200 and the job beside the pools 400: at first one other runs, then two.
+    assert sorted(start or 0.0 for start in starts(plan).values()) == [0, 0.5, 1, 1.5]
+    assert max(plan.course.power_w[plan.course.edge_s[:-1] < cap.until_s]) <= cap.cap_w
+
+
+def test_running_jobs_that_break_a_cap_are_named():
+    cap = PowerCap(NOW_S, NOW_S + HOUR_S, 500, "the grid asks", "events.toml")
+    plan = planned(a_sight((a_running(1, "n1,n2", nodes=2), a_job(2)), caps=(cap,)))
+    said = "the cap of 500 W from 18:00 (the grid asks) cannot hold at first: running jobs draw 800 W"
+    assert any(each.startswith(said) and each.endswith("1 (800 W)") for each in plan.remarks)
+    assert starts(plan)["2"] >= 0.5
+
+
+def test_nothing_moves_while_nothing_happens():
+    jobs = (a_running(1, "n1,n2,n3,n4", nodes=4), *(a_job(number, nodes=number % 3 + 1) for number in range(2, 12)))
+    first = planned(a_sight(jobs))
+    later = planned(a_sight(jobs, now_s=NOW_S + 30), first)
+    assert later.moves == ()
+    assert starts(later) == starts(first)
+
+
+def test_a_job_that_ends_early_lets_others_start_earlier_and_says_so():
+    jobs = (a_running(1, "n1,n2,n3,n4", nodes=4), a_job(2, nodes=2), a_job(3, nodes=4))
+    first = planned(a_sight(jobs))
+    assert starts(first) == {"2": 0.5, "3": 1.5}
+    after = planned(a_sight((jobs[0]._replace(state=JobState.ENDED, hosts=""), *jobs[1:])), first)
+    assert starts(after) == {"2": 0, "3": 1}
+    assert {(move.job_id, move.why) for move in after.moves} == {("2", "1 ended early"), ("3", "1 ended early")}
+
+
+def test_other_prices_move_only_who_may_wait():
+    jobs = (a_job(1, comment="offpeak:delay=12h"), a_job(2))
+    flat = planned(a_sight(jobs, prices=prices(*[50.0] * 48)))
+    assert starts(flat) == {"1": 0, "2": 0}
+    night = planned(a_sight(jobs), flat)
+    assert [(move.job_id, move.to_s, move.why) for move in night.moves] == [
+        ("1", NOW_S + 4 * HOUR_S, "electricity is cheaper then")
+    ]
+    again = planned(a_sight(jobs, prices=prices(*[50.0] * 48)), night)
+    assert [move.why for move in again.moves] == ["a cheaper hour is not worth the wait any more"]
+
+
+def test_a_job_that_outlives_its_time_moves_those_behind_it():
+    jobs = (a_running(1, "n1"), a_job(2))
+    first = planned(a_sight(jobs, nodes=1))
+    late = planned(a_sight(jobs, nodes=1, now_s=NOW_S + HOUR_S), first)
+    assert [(move.job_id, move.why) for move in late.moves] == [("2", "the nodes it was to have are not free yet")]
+
+
+def test_a_node_that_is_lost_moves_only_the_jobs_that_were_to_have_it():
+    jobs = (a_job(1, limit_s=2 * HOUR_S), a_job(2, limit_s=2 * HOUR_S))
+    first = planned(a_sight(jobs, nodes=2))
+    lost = first.by_id["2"].hosts[0]
+    sight = a_sight(jobs, nodes=2)
+    nodes = tuple(node._replace(failed=node.name == lost) for node in sight.nodes)
+    after = planned(replace(sight, nodes=nodes), first)
+    assert starts(after) == {"1": 0, "2": 2}
+    assert [move.job_id for move in after.moves] == ["2"]
+
+
+def test_another_order_is_taken_within_the_window_only():
+    # Electricity is cheap from 22:00 on: the hungry one should run then.
+    jobs = tuple(a_job(number, limit_s=4 * HOUR_S) for number in (1, 2, 3))
+    draws = {"1": 400.0, "2": 100.0, "3": 50.0}
+    narrow = planned(a_sight(jobs, nodes=1, node_power_w=draws, rules=replace(RULES, window=1)))
+    assert starts(narrow) == {"1": 0, "2": 4, "3": 8}
+    wide = planned(a_sight(jobs, nodes=1, node_power_w=draws, rules=replace(RULES, window=2)))
+    assert starts(wide) == {"1": 4, "2": 0, "3": 8}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_day_of_many_jobs_is_repaired_without_a_violation(seed):
+    rng = np.random.default_rng(seed)
+    jobs = tuple(
+        a_job(number, nodes=int(rng.integers(1, 9)), limit_s=int(rng.integers(600, 20_000))) for number in range(1, 200)
+    )
+    first = planned(a_sight(jobs, nodes=24, rules=replace(RULES, window=100)), search_s=0.0)
+    gone = tuple(job for job in jobs if rng.random() > 0.1)
+    planned(a_sight(gone, nodes=24, now_s=NOW_S + 500), first, search_s=0.0)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_whatever_happens_a_repaired_plan_can_be_carried_out(data):
+    """Jobs come, go, start and change, nodes are lost, caps appear: `planned` has every plan verified."""
+    sizes = st.tuples(st.integers(1, 5), st.integers(60, 9 * HOUR_S), st.sampled_from(["", "offpeak:delay=9h"]))
+    pending = [
+        a_job(number, nodes=nodes, limit_s=limit_s, comment=comment)
+        for number, (nodes, limit_s, comment) in enumerate(data.draw(st.lists(sizes, min_size=1, max_size=8)), 10)
+    ]
+    first = planned(a_sight(tuple(pending), nodes=5), search_s=0.0)
+    kept = [job for job in pending if data.draw(st.booleans())]
+    newcomers = [a_job(50 + at, nodes=nodes, limit_s=limit_s) for at, (nodes, limit_s, _) in enumerate(data.draw(
+        st.lists(sizes, max_size=3)))]  # fmt: skip
+    ran = [a_running(1, "n1", limit_s=data.draw(st.integers(1900, 9000)))] if data.draw(st.booleans()) else []
+    cap_w = data.draw(st.sampled_from([None, 500, 1500]))
+    caps = () if cap_w is None else (PowerCap(NOW_S + 600, NOW_S + 7200, cap_w, "test", "test"),)
+    now_s = NOW_S + data.draw(st.integers(0, 7200))
+    sight = a_sight((*ran, *kept, *newcomers), nodes=5, now_s=now_s, caps=caps)
+    lost = data.draw(st.integers(0, 4))
+    nodes = tuple(node._replace(failed=at == lost and node.name != "n1") for at, node in enumerate(sight.nodes))
+    plan = planned(replace(sight, nodes=nodes), first, search_s=0.0)
+    assert all(job.start_s is None or job.start_s >= now_s for job in plan.jobs)

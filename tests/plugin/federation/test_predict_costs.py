@@ -1,0 +1,73 @@
+"""What jobs take at sites, by the papers' formulas."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from offpeak.errors import BadPrices
+from offpeak.prices.series import Series
+from plugin.federation.cycle import Cycle
+from plugin.federation.grid import Grid
+from plugin.federation.jobs import grid_jobs
+from plugin.federation.predict_costs import predict_costs
+from plugin.federation.site import Link, Site
+
+Make = Callable[..., Cycle]
+# Murali and Vadhiyar, Table 1: W/core and Gflops/core.
+MASON = Site("mason", 576, 39.95, core_gflops=7.43)
+GORDON = Site("gordon", 16_160, 22.17, core_gflops=21.10)
+
+
+def test_run_times_scale_with_the_speed_of_a_core_and_power_with_cores(make: Make) -> None:
+    jobs = grid_jobs(job_id=[1, 2], cores=[64, 1], estimate_s=[36_000, 60], home=[0, 1])
+    found = predict_costs(make(Grid((MASON, GORDON)), jobs))
+    assert found.runtime_s[0].tolist() == pytest.approx([36_000, 36_000 * 7.43 / 21.10])
+    assert found.runtime_s[1].tolist() == pytest.approx([60 * 21.10 / 7.43, 60])
+    assert found.energy_j[0].tolist() == pytest.approx([64 * 39.95 * 36_000, 64 * 22.17 * 36_000 * 7.43 / 21.10])
+    assert found.cost[0].tolist() == pytest.approx((found.energy_j[0] / 3.6e9 * 50.0).tolist())
+    assert found.co2_g[0].tolist() == pytest.approx((found.energy_j[0] / 3.6e6 * 400.0).tolist())
+
+
+def test_the_pue_and_the_job_s_own_draw_count(make: Make) -> None:
+    grid = Grid((Site("a", 10, 100.0, pue=1.5),))
+    found = predict_costs(make(grid, grid_jobs(job_id=[1], cores=2, estimate_s=3600, power_factor=0.6)))
+    assert found.energy_j.tolist() == [[pytest.approx(2 * 100.0 * 0.6 * 1.5 * 3600)]]
+
+
+def test_nodes_are_given_whole(make: Make) -> None:
+    grid = Grid((Site("a", 10, 100.0, cores_per_unit=48), Site("b", 480, 2.0)))
+    found = predict_costs(make(grid, grid_jobs(job_id=[1, 2], cores=[48, 49], estimate_s=3600)))
+    assert found.units.tolist() == [[1, 48], [2, 49]]
+
+
+def test_ranks_come_before_the_speed_of_a_core(make: Make) -> None:
+    fast, slow = {"gromacs": 2.0}, {"gromacs": 1.0, "hpl": 1.0}
+    grid = Grid((Site("a", 9, 1.0, core_gflops=10, ranks=fast), Site("b", 9, 1.0, core_gflops=10, ranks=slow)))
+    gromacs, hpl = (grid.applications.index(name) for name in ("gromacs", "hpl"))
+    jobs = grid_jobs(job_id=[1, 2, 3], cores=1, estimate_s=100, application=[gromacs, hpl, -1])
+    assert predict_costs(make(grid, jobs)).runtime_s.tolist() == [[100, 200], [100, 100], [100, 100]]
+
+
+def test_data_are_on_their_way_while_the_job_waits(make: Make) -> None:
+    grid = Grid((Site("a", 9, 1.0), Site("b", 9, 1.0), Site("c", 9, 1.0)), (Link(("a", "b"), 0.5, 100.0),))
+    jobs = grid_jobs(job_id=[1, 2, 3], cores=1, estimate_s=1000, data_mb=[10_000, 0, 10_000], home=[0, 0, 1])
+    found = predict_costs(make(grid, jobs, [[0, 30, 0], [0, 30, 0], [200, 7, 0]]))
+    assert found.delay_s.tolist() == [[0, 100.5, 0], [0, 30, 0], [200, 7, 0]]
+    assert found.response_s[0].tolist() == [1000, 1100.5, 1000]
+
+
+def test_the_price_is_that_of_the_hours_in_which_it_runs(make: Make, constant: Callable[..., Series]) -> None:
+    now_s = int(constant(1.0).start_s[0])
+    stairs = Series(now_s + 3600 * np.arange(3), now_s + 3 * 3600, np.array([10.0, 20.0, -30.0]), "EUR/MWh", "stairs")
+    grid = Grid((Site("a", 9, 1e6),))
+    jobs = grid_jobs(job_id=[1, 2], cores=1, estimate_s=[3600, 7200])
+    found = predict_costs(make(grid, jobs, [[1800.0], [3600.0]], price=(stairs,)))
+    assert found.cost.tolist() == [[pytest.approx(15.0)], [pytest.approx(-10.0)]]
+
+
+def test_one_currency(make: Make, constant: Callable[..., Series]) -> None:
+    grid = Grid((Site("a", 9, 1.0), Site("b", 9, 1.0)))
+    jobs = grid_jobs(job_id=[1], cores=1, estimate_s=60)
+    with pytest.raises(BadPrices, match="in EUR/MWh and USD/MWh"):
+        predict_costs(make(grid, jobs, price=(constant(1.0), constant(1.0, "USD/MWh"))))

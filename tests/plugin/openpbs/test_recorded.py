@@ -1,0 +1,149 @@
+"""What a real OpenPBS answered: files that are discovered, so that a new version is a new test."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from plugin.openpbs.jobs_json import jobs_of_json
+from plugin.openpbs.nodes_json import nodes_of_json
+from plugin.pbs.ask import CannotAskPbs
+from plugin.pbs.queues_text import execution_queues, texts_of
+from plugin.scheduler.job import Job, JobState
+from plugin.scheduler.node import Node, NodePower, NodeUse
+
+ANSWERS = Path(__file__).parents[4] / "shared" / "data" / "captures" / "openpbs"
+
+
+def files_with(key: str) -> list[str]:
+    return sorted(file.name for file in ANSWERS.glob("*.json") if f'\n\t"{key}":'.encode() in file.read_bytes())
+
+
+@pytest.fixture
+def answers(shared: Path) -> Path:
+    return shared / "data" / "captures" / "openpbs"
+
+
+def jobs(text: bytes) -> dict[str, Job]:
+    return {each.job.job_id: each.job for each in jobs_of_json(text, lambda _: 0.0)}
+
+
+def nodes(text: bytes, now_s: int = 1_795_214_200) -> dict[str, Node]:
+    return {node.name: node for node in nodes_of_json(text, queues=("workq",), now_s=now_s, boot_s=900)}
+
+
+@pytest.mark.parametrize("name", files_with("Jobs"))
+def test_no_job_and_no_field_is_lost(name: str, answers: Path) -> None:
+    text = (answers / name).read_bytes()
+    told = json.loads(text.decode(errors="replace"))["Jobs"]
+    found = jobs(text)
+    whole = {"3[].head"} if "3[1].head" in told and "3[].head" in told else set()
+    assert set(found) == told.keys() - whole
+    for job in found.values():
+        assert job.user in {"alice", "bob", "carol"}
+        assert job.name
+        assert job.partitions
+        assert job.submit_s > 1_795_000_000
+        assert job.state is not JobState.OTHER
+        assert job.nodes >= 1
+        assert job.cpus >= 1
+        assert bool(job.hosts) == ("exec_vnode" in told[job.job_id] or "estimated" in told[job.job_id])
+        assert bool(job.start_s) == ("stime" in told[job.job_id] or "estimated" in told[job.job_id])
+        assert bool(job.account) == ("Account_Name" in told[job.job_id])
+        assert bool(job.begin_s) == ("Execution_Time" in told[job.job_id])
+        assert (job.state is JobState.ENDED) <= (job.end_s is not None)
+
+
+@pytest.mark.parametrize("name", [name for name in files_with("nodes") if "aSj" not in name])
+def test_no_node_and_no_state_is_lost(name: str, answers: Path) -> None:
+    text = (answers / name).read_bytes()
+    told = json.loads(text)["nodes"]
+    found = nodes(text)
+    assert found.keys() == told.keys()
+    for node in found.values():
+        assert node.use is not NodeUse.UNKNOWN
+        assert (node.cpus, node.memory_mib, node.partitions) == (8, 32_768, ("workq",))
+        assert node.closed == bool({"offline", "sleep"} & set(node.state_word.split(",")))
+        assert node.failed == ("down" in node.state_word)
+        assert not node.closed_by_us
+
+
+def test_what_a_mixed_queue_says(answers: Path) -> None:
+    found = jobs((answers / "A_qstat_xtf.json").read_bytes())
+    assert (found["0.head"].state, (found["0.head"].end_s or 0) - (found["0.head"].start_s or 0)) == (JobState.ENDED, 3)
+    suspended = found["2.head"]
+    assert (suspended.state, suspended.hosts, suspended.account) == (JobState.SUSPENDED, "n001", "proj_aero")
+    assert (found["3[2].head"].state, found["3[2].head"].plain) == (JobState.RUNNING, False)
+    exclusive = found["5.head"]
+    assert (exclusive.whole_nodes, exclusive.nodes, exclusive.cpus, exclusive.plain) == (True, 4, 32, True)
+    assert not found["6.head"].plain
+    assert (found["7.head"].state, found["7.head"].reason) == (JobState.HELD, "JobHeld: u")
+    assert (found["8.head"].state, found["8.head"].begin_s) == (JobState.PENDING, 1_795_232_980)
+    # The longest that it may take, where there is no walltime; None without either.
+    assert (found["11.head"].limit_s, found["12.head"].limit_s) == (10_800, None)
+
+
+def test_an_estimate_is_the_plan(answers: Path) -> None:
+    job = jobs((answers / "D2_sleep_strict_qstat_f.json").read_bytes())["80.head"]
+    assert (job.state, job.hosts, job.start_s) == (JobState.PENDING, "n001,n002,n003,n004", 1_795_214_029)
+
+
+def test_bytes_numbers_and_absent_keys(answers: Path) -> None:
+    text = (answers / "H_weird_qstat_f.json").read_bytes()
+    with pytest.raises(UnicodeDecodeError):
+        text.decode()
+    assert [job.name for job in jobs(text).values()] == ["w_env", "123", "1e5"]
+    assert jobs(b'{"timestamp": 1, "pbs_server": "head"}') == {}
+    number = b'{"Jobs": {"1.h": {"Job_Name": 123, "Job_Owner": "7@h", "Resource_List": {"walltime": 90}}}}'
+    job = jobs(number)["1.h"]
+    assert (job.name, job.user, job.limit_s) == ("123", "7", 90)
+    # A name or variable such as 1e400 is no number that JSON has.
+    record = {"Job_Name": None, "Resource_List": {"walltime": None}, "Variable_List": {"OFFPEAK": None}}
+    job = jobs(json.dumps({"Jobs": {"1.h": record}}).encode())["1.h"]
+    assert (job.name, job.limit_s, job.comment) == ("", None, "")
+    with pytest.raises(CannotAskPbs, match="no JSON"):
+        jobs(b'{"Jobs": {')
+    with pytest.raises(CannotAskPbs, match="no object"):
+        nodes(b"[]")
+
+
+def test_queues_and_server(answers: Path) -> None:
+    queues = texts_of((answers / "A_qstat_Q.txt").read_bytes())
+    assert execution_queues(queues) == ("workq", "short")
+    assert queues["short"]["Priority"] == "150"
+    server = texts_of((answers / "G_server_formula.txt").read_bytes().replace(b"Server head", b"Server: head"))
+    assert server["head"]["job_sort_formula"] == "offpeak_prio + 0*job_priority"
+
+
+def node(state: str, mark: str, comment: str = "") -> Node:
+    has = {"ncpus": 8, "offpeak_node": mark, "bigmem": "True", "kind": "fast,rack1"}
+    told = {"nodes": {"n1": {"state": state, "comment": comment, "resources_available": has}}}
+    return nodes(json.dumps(told).encode(), now_s=1000)["n1"]
+
+
+def test_our_marks() -> None:
+    closed = node("sleep", "closed.400", "offpeak: nobody needs it")
+    assert (closed.closed_by_us, closed.reason, closed.power) == (True, "offpeak: nobody needs it", NodePower.UP)
+    assert closed.features == ("bigmem", "fast", "rack1")
+    # The server has overwritten the comment when the node went down.
+    off = node("down,sleep", "closed.400", "node down: communication closed")
+    assert (off.closed_by_us, off.failed) == (True, True)
+    asleep = node("down,sleep", "asleep.400", "node down: communication closed")
+    assert (asleep.closed, asleep.failed, asleep.power) == (False, False, NodePower.DOWN)
+    wakes = node("down,sleep", "wakes.900")
+    assert (wakes.closed, wakes.failed, wakes.power) == (False, False, NodePower.COMING_UP)
+    late = node("down,sleep", "wakes.50")
+    assert (late.failed, late.power) == (True, NodePower.DOWN)
+    # It has registered: the server has ended the state by itself, and what we wrote stays behind.
+    back = node("free", "wakes.900", "offpeak: wakes")
+    assert (back.closed, back.power, back.reason) == (False, NodePower.UP, "")
+    theirs = node("down,offline,sleep", "asleep.400", "broken fan")
+    assert (theirs.closed, theirs.closed_by_us, theirs.power) == (True, False, NodePower.UP)
+    assert node("sleep", "", "set by hand").closed_by_us is False
+    assert node("provisioning", "").use is NodeUse.UNKNOWN
+    assert node("free,new-word", "").use is NodeUse.UNKNOWN
+
+
+def test_owners_words() -> None:
+    told = {"Jobs": {"1.h": {"Variable_List": {"OFFPEAK": "delay=12h;deadline=2026-11-22T08:00"}}}}
+    assert jobs(json.dumps(told).encode())["1.h"].comment == "offpeak:delay=12h offpeak:deadline=2026-11-22T08:00"

@@ -1,0 +1,152 @@
+"""OpenPBS, as the stand-in plays it: what differs from other schedulers behind the same port."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from local_server import wait_until
+from pbs_standin import StandIn, installed, standin
+
+from offpeak.pbs_settings import PbsSettings
+from plugin.openpbs.formula import formula_of, with_ours
+from plugin.openpbs.scheduler import OpenPbsScheduler
+from plugin.scheduler.job import Job, JobState
+from plugin.scheduler.node import Node, NodePower
+from plugin.scheduler.port import NodeChange
+from sim_backend.pbs_standin.pbs import Pbs
+
+SETTINGS = PbsSettings(timeout_s=20, boot_s=300)
+
+
+@pytest.fixture
+def openpbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+    with standin("openpbs", tmp_path) as running:
+        monkeypatch.setenv("PATH", running.path)
+        yield running
+
+
+def submit(openpbs: StandIn, *options: str, nodes: int = 3) -> str:
+    return openpbs.run("qsub", "-l", f"select={nodes}:ncpus=8", *options, user="alice", stdin="sleep 1000\n")
+
+
+def jobs(scheduler: OpenPbsScheduler) -> dict[str, Job]:
+    return {job.job_id: job for job in scheduler.view().jobs}
+
+
+def node(scheduler: OpenPbsScheduler) -> Node:
+    return next(node for node in scheduler.view().nodes if node.name == "node1")
+
+
+def test_the_sites_own_formula_stays_and_comes_back(openpbs: StandIn, tmp_path: Path) -> None:
+    assert installed(openpbs, tmp_path, "uninstall") == "uninstalled: the order of jobs is ''\n"
+    openpbs.run("qmgr", "-c", 'set server job_sort_formula = "2*job_priority"')
+    scheduler = OpenPbsScheduler(SETTINGS)
+    assert [what for what, _ in scheduler.traits().troubles] == [
+        "the server has no resource offpeak_prio, offpeak_begin, offpeak_node",
+        "job_sort_formula has no offpeak_prio: jobs do not change places",
+        "the server has no hook offpeak_runjob: no job is kept back",
+    ]
+    assert installed(openpbs, tmp_path) == "installed: the order of jobs is '2*job_priority + offpeak_prio'\n"
+    assert installed(openpbs, tmp_path) == "installed: the order of jobs is '2*job_priority + offpeak_prio'\n"
+    assert scheduler.traits().troubles == ()
+    submit(openpbs)
+    one, two = submit(openpbs, "-p", "5"), submit(openpbs)
+    assert [jobs(scheduler)[job].priority for job in (one, two)] == [10_000, 0]
+    assert scheduler.rank({two: 10_001}) == {}
+    assert (jobs(scheduler)[two].priority, jobs(scheduler)[two].offset) == (10_001, 10_001)
+    assert openpbs.do(lambda pbs: [pbs.job_id(job) for job in pbs.cluster.pending(2**40)]) == [two, one]
+    assert "2*job_priority'" in installed(openpbs, tmp_path, "uninstall")
+
+
+def test_formulas() -> None:
+    job = {"Priority": 3, "queue": "long", "Resource_List": {"ncpus": 4, "walltime": "01:00:00", "mem": "2gb"}}
+    for written, value in (
+        ("", 0.0),
+        ("offpeak_prio", 0.0),
+        ("offpeak_prio + 0*job_priority", 0.0),
+        ("job_priority + offpeak_prio", 3.0),
+        ("-walltime", -3600.0),
+        ("(ncpus + 1) * 2 / 4 + queue_priority", 152.5),
+        ("ncpus ** 2 + no_such_resource", 16.0),
+        ("job_priority / 0", 0.0),
+    ):
+        formula = formula_of(written)
+        assert (formula.site_value(job, {"long": 150}), formula.trouble) == (value, "")
+        assert formula.ours == ("offpeak_prio" in written)
+    for written in ("fairshare_perc * 5", "sqrt(ncpus)", "ncpus +* 2"):
+        assert formula_of(written).trouble
+    assert with_ours("") == "offpeak_prio"
+    assert with_ours("-walltime") == "-walltime + offpeak_prio"
+    assert with_ours("offpeak_prio + 1") == "offpeak_prio + 1"
+
+
+def test_where_the_sites_order_is_not_known_nobody_is_moved(openpbs: StandIn) -> None:
+    openpbs.run("qmgr", "-c", 'set server job_sort_formula = "fairshare_perc + offpeak_prio"')
+    scheduler = OpenPbsScheduler(SETTINGS)
+    submit(openpbs)
+    job = submit(openpbs)
+    assert scheduler.rank({job: 5000}) == {job: "its fairshare_perc is told to nobody"}
+    assert "fairshare_perc" in scheduler.traits().troubles[0][0]
+
+
+def test_users_may_not_set_what_is_ours(openpbs: StandIn) -> None:
+    submit(openpbs)
+    job = submit(openpbs)
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        openpbs.run("qalter", "-l", "offpeak_prio=9", job, user="alice")
+    assert caught.value.returncode == 15003 % 256
+
+
+def test_a_job_that_is_kept_back_goes_by_the_clock(openpbs: StandIn) -> None:
+    scheduler = OpenPbsScheduler(SETTINGS)
+    filler = submit(openpbs)
+    job = submit(openpbs)
+    at_s = scheduler.view().at_s + 3
+    assert scheduler.defer({job: at_s}) == {}
+    found = jobs(scheduler)[job]
+    assert (found.state_word, found.begin_s) == ("Q", at_s)
+    assert found.reason.startswith("Not Running: PBS Error: offpeak: deferred until")
+    openpbs.run("qdel", filler)
+    wait_until(lambda: jobs(scheduler)[job].state is JobState.RUNNING, what="the job to start by itself")
+    assert (jobs(scheduler)[job].start_s or 0) >= at_s
+
+
+def test_a_node_that_sleeps_and_wakes(openpbs: StandIn) -> None:
+    now_s = [1_795_300_000]
+    scheduler = OpenPbsScheduler(SETTINGS, clock=lambda: now_s[0])
+
+    def change(what: NodeChange) -> None:
+        assert scheduler.change_nodes(["node1"], what, reason='offpeak: "nobody", needs it') == {}
+
+    change(NodeChange.CLOSE)
+    assert (node(scheduler).reason, node(scheduler).state_word) == ("offpeak: 'nobody'; needs it", "sleep")
+    openpbs.do(lambda pbs: pbs.cluster.goes_down("node1", now_s[0]))
+    # What the server writes there when it notices.
+    openpbs.run("qmgr", "-c", 'set node node1 comment = "node down: communication closed"')
+    assert (node(scheduler).closed_by_us, node(scheduler).failed) == (True, True)
+    change(NodeChange.POWER_DOWN)
+    assert (node(scheduler).power, node(scheduler).state_word) == (NodePower.DOWN, "down,sleep")
+    assert scheduler.in_use("node1") == ""
+    change(NodeChange.POWER_UP)
+    assert node(scheduler).power is NodePower.COMING_UP
+    now_s[0] += 301
+    assert (node(scheduler).power, node(scheduler).failed) == (NodePower.DOWN, True)
+    openpbs.do(lambda pbs: pbs.cluster.comes_up("node1", now_s[0]))
+    # The server itself has ended the state.
+    assert (node(scheduler).power, node(scheduler).closed) == (NodePower.UP, False)
+
+
+def test_a_suspended_job_still_has_its_node(openpbs: StandIn) -> None:
+    scheduler = OpenPbsScheduler(SETTINGS)
+    job = submit(openpbs, nodes=1)
+
+    def suspend(pbs: Pbs) -> None:
+        next(iter(pbs.cluster.jobs.values())).state = JobState.SUSPENDED
+        # A real server takes it off the node's list.
+        pbs.cluster.nodes["node1"].used.clear()
+
+    openpbs.do(suspend)
+    assert scheduler.change_nodes(["node1"], NodeChange.CLOSE, reason="offpeak: x") == {}
+    assert scheduler.in_use("node1") == f"runs {job}"
+    assert node(scheduler).use == "used"

@@ -1,0 +1,105 @@
+"""Commands that are missing, refuse, hang, or complain of some jobs only."""
+
+from pathlib import Path
+
+import pytest
+
+from plugin.pbs.ask import CannotAskPbs, PbsCommands, PbsIsSilent, Said
+from plugin.pbs.told import complaints_of, one_line, tell_jobs
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return tmp_path
+
+
+def program(folder: Path, name: str, text: str) -> None:
+    file = folder / name
+    file.write_text(f"#!/bin/sh\n{text}\n")
+    file.chmod(0o755)
+
+
+def test_a_server_that_hangs_is_not_asked_again_for_a_while(programs: Path) -> None:
+    now_s = [0.0]
+    program(programs, "qstat", "exec sleep 60")
+    commands = PbsCommands(timeout_s=0.3, clock=lambda: now_s[0])
+    with pytest.raises(PbsIsSilent, match=r"qstat: no answer within 0.3 s"):
+        commands.ask("qstat")
+    program(programs, "qstat", "echo well")
+    with pytest.raises(PbsIsSilent, match="not asked"):
+        commands.ask("qstat")
+    now_s[0] = 31.0
+    assert commands.ask("qstat") == b"well\n"
+
+
+def test_what_commands_are_told_of_their_environment(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PBS_QSTAT_OPTS", "-u nobody")
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    program(programs, "qstat", 'echo "$TZ $LC_ALL $PBS_QSTAT_OPTS"')
+    assert PbsCommands(timeout_s=5).ask("qstat") == b"UTC C \n"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "said"),
+    [
+        (
+            "echo 'qstat: cannot connect to server head (errno=111) Connection refused' >&2; exit 111",
+            PbsIsSilent,
+            "cannot",
+        ),
+        ("echo 'qstat: Unauthorized Request' >&2; exit 159", CannotAskPbs, "qstat: Unauthorized Request"),
+        ("exit 7", CannotAskPbs, "failed with 7 and did not say why"),
+    ],
+)
+def test_failures(text: str, kind: type[CannotAskPbs], said: str, programs: Path) -> None:
+    program(programs, "qstat", text)
+    with pytest.raises(kind, match=said) as caught:
+        PbsCommands(timeout_s=5).ask("qstat")
+    assert type(caught.value) is kind
+    assert caught.value.hint
+
+
+@pytest.mark.usefixtures("programs")
+def test_a_command_that_is_missing() -> None:
+    with pytest.raises(CannotAskPbs, match="qstat: not found on PATH"):
+        PbsCommands(timeout_s=5).ask("qstat")
+    with pytest.raises(CannotAskPbs, match="no-such-sudo: not found"):
+        PbsCommands(("no-such-sudo",), timeout_s=5).tell("qalter")
+
+
+def test_complaints_by_job_in_the_words_of_both(programs: Path) -> None:
+    lines = (
+        "qalter: Unknown Job Id Error 9.head",
+        "qalter: Unauthorized Request  8.head",
+        "qalter: Job has finished 7.head",
+        "qalter: Cannot modify attribute while job running  6.head",
+    )
+    said = complaints_of("qalter", Said(b"", lines, 159), ["9.head", "8.head", "7.head", "6.head", "5.head"])
+    assert said["8.head"] == "Unauthorized Request"
+    assert said["6.head"] == "Cannot modify attribute while job running"
+    assert "5.head" not in said
+    with pytest.raises(CannotAskPbs, match="invalid option") as caught:
+        complaints_of("qalter", Said(b"", ("qalter: invalid option -- 'Z'",), 2), ["1.head"])
+    assert caught.value.hint
+    program(programs, "qalter", "\n".join(f"echo '{line}' >&2" for line in lines) + "\nexit 153")
+    told = tell_jobs(PbsCommands(timeout_s=5), "qalter", ("-p", "5"), ["9.head", "8.head", "7.head", "6.head"])
+    # Who has gone is no complaint.
+    assert set(told) == {"8.head", "6.head"}
+
+
+def test_no_number_is_given_twice(programs: Path) -> None:
+    program(programs, "qorder", f'echo "$@" >> {programs}/said')
+    assert tell_jobs(PbsCommands(timeout_s=5), "qorder", (), ["1.head", "1.head"]) == {}
+    assert (programs / "said").read_text() == "1.head\n"
+
+
+def test_many_jobs_are_a_few_commands(programs: Path) -> None:
+    program(programs, "qalter", f'echo "$#" >> {programs}/said')
+    jobs = [f"{number}.head" for number in range(201)]
+    assert tell_jobs(PbsCommands(timeout_s=5), "qalter", ("-p", "5"), jobs) == {}
+    assert (programs / "said").read_text() == "202\n3\n"
+
+
+def test_texts_that_lists_of_attributes_can_carry() -> None:
+    assert one_line('two\nlines, "quoted"') == "two lines; 'quoted'"

@@ -1,0 +1,90 @@
+"""Which sleeping nodes are woken for jobs: as few as it takes, and none that would not help."""
+
+from typing import Any
+
+from queue_site import a_job
+
+from plugin.pbs.demand import with_demand
+from plugin.pbs.request import Chunk, chunks_of
+from plugin.pbs.told_job import ToldJob
+from plugin.scheduler.job import JobState
+from plugin.scheduler.node import Node, NodePower, NodeUse
+
+NOW_S = 1_795_300_000
+
+
+def told(number: int, request: str, *, apart: bool = True, **words: Any) -> ToldJob:
+    return ToldJob(
+        a_job(number, **{"priority": 0, "reason": "", "whole_nodes": False, **words}), request, apart, number
+    )
+
+
+def a_node(name: str, power: NodePower = NodePower.UP, *, used: int = 0, **words: Any) -> Node:
+    use = NodeUse.USED if used else NodeUse.FREE
+    node = Node(
+        name, "", use, power, False, False, True, False, False, "", "", None, ("batch",), (), 8, used, 1, None, None
+    )
+    return node._replace(**words)
+
+
+DOWN = NodePower.DOWN
+
+
+def planned(jobs: list[ToldJob], nodes: list[Node]) -> dict[str, str]:
+    return {job.job_id: job.hosts for job in with_demand(jobs, nodes, NOW_S) if job.hosts}
+
+
+def test_nothing_is_woken_where_what_is_up_is_enough() -> None:
+    nodes = [a_node("n1", used=4), a_node("n2", DOWN)]
+    assert planned([told(1, "1:ppn=4")], nodes) == {}
+    assert planned([told(1, "1:ppn=4"), told(2, "1:ppn=4")], nodes) == {"2": "n2"}
+
+
+def test_two_of_one_node_or_of_two() -> None:
+    nodes = [a_node("n1", DOWN), a_node("n2", DOWN)]
+    assert planned([told(1, "2:ppn=4")], nodes) == {"1": "n1,n2"}
+    assert planned([told(1, "2:ncpus=4", apart=False)], nodes) == {"1": "n1"}
+    assert planned([told(1, "2:ncpus=1", apart=False, whole_nodes=True)], nodes) == {"1": "n1,n2"}
+
+
+def test_what_comes_up_is_reckoned_with() -> None:
+    opens = a_node("n1", closed=True, planned=True, reason="offpeak: wakes since 5")
+    for first in (a_node("n1", NodePower.COMING_UP), opens):
+        assert planned([told(1, "1:ppn=8")], [first, a_node("n2", DOWN)]) == {}
+
+
+def test_first_things_first() -> None:
+    nodes = [a_node("n1", DOWN), a_node("n2", DOWN, features=("fast",))]
+    jobs = [told(1, "1:ppn=8:fast"), told(2, "2:ppn=8", priority=5)]
+    assert planned(jobs, nodes) == {"2": "n1,n2"}
+    assert planned([told(1, "1:ppn=8:fast"), told(2, "n1:ppn=8")], nodes) == {"1": "n2", "2": "n1"}
+    assert planned([told(1, "1:ppn=8:slow"), told(2, "3:ppn=8")], nodes) == {}
+
+
+def test_for_whom_no_node_helps() -> None:
+    nodes = [a_node("n1", DOWN)]
+    for words in (
+        {"state": JobState.HELD},
+        {"begin_s": NOW_S + 1},
+        {"partitions": ("other",)},
+        {"reservation": "R1"},
+        {"reason": "Not Running: User has reached server running job limit."},
+    ):
+        assert planned([told(1, "1:ppn=8", **words)], nodes) == {}
+    for node in (a_node("n1", DOWN, closed=True), a_node("n1", DOWN, failed=True), a_node("n1", DOWN, reserved=True)):
+        assert planned([told(1, "1:ppn=8")], [node]) == {}
+
+
+def test_the_servers_own_estimate_stays() -> None:
+    (job,) = with_demand([told(1, "1:ppn=8", start_s=NOW_S + 600, hosts="n2")], [a_node("n1", DOWN)], NOW_S)
+    assert (job.start_s, job.hosts) == (NOW_S + 600, "n2")
+
+
+def test_requests_of_both() -> None:
+    assert chunks_of("2:ppn=4:fast+n004:ppn=2") == (Chunk(2, 4, ("fast",)), Chunk(1, 2, (), "n004"))
+    assert chunks_of("3:ncpus=8:mem=4gb:mpiprocs=8:bigmem=True:kind=a100+1:host=n7") == (
+        Chunk(3, 8, ("bigmem", "a100")),
+        Chunk(1, 1, (), "n7"),
+    )
+    assert chunks_of("ncpus=4:gpu=False") == (Chunk(1, 4),)
+    assert chunks_of("") == ()

@@ -1,0 +1,100 @@
+"""Every solver: plans without violations, in time, and never worse than what they improve on."""
+
+import os
+import signal
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from offpeak.errors import BadInput
+from plugin.planner.bound import gap_of, upper_bound
+from plugin.planner.budget import Budget, budget_of
+from plugin.planner.cp_ask import packed, question_of
+from plugin.planner.cp_process import SolverGone, cp_process
+from plugin.planner.cp_searches import neighbourhood_search
+from plugin.planner.multi_search import multi_search
+from plugin.planner.orders import orders_of
+from plugin.planner.profit import profit_of
+from plugin.planner.solvers import SOLVERS, solver_named
+from plugin.planner.verify import verify
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize(("cap_w", "running"), [(2**60, 2), (900, 2)])
+def test_every_solver_keeps_every_rule(drawn, name: str, cap_w: int, running: int) -> None:
+    problem = drawn(30, seed=7, cap_w=cap_w, running=running)
+    plan = SOLVERS[name](problem, budget_of(4.0))
+    verdict = verify(problem, plan)
+    assert verdict.violations == ()
+    assert verdict.profit == pytest.approx(profit_of(problem, plan).total, rel=1e-9)
+    assert verdict.profit <= upper_bound(problem) + 1e-9
+    if name in ("relaxation", "delay", "neighbourhood"):
+        assert verdict.profit >= profit_of(problem, multi_search(problem, budget_of(60))).total
+
+
+def test_there_are_22_orders_of_all_jobs(drawn) -> None:
+    problem = drawn(30, seed=7)
+    orders = orders_of(problem.work, problem.machine)
+    assert len(orders) == 22
+    assert all(sorted(order.tolist()) == list(range(30)) for order in orders.values())
+
+
+def test_without_time_the_first_order_is_the_answer(drawn) -> None:
+    problem = drawn(30, seed=7)
+    plan = multi_search(problem, Budget(0.0, clock=lambda: 1.0))
+    assert plan.solver == "multi-search, earliest start up"
+    assert plan.placed.any()
+
+
+def test_neighbourhoods_find_what_the_orders_do_not(drawn) -> None:
+    problem = drawn(60, seed=11, nodes=4)
+    first = multi_search(problem, budget_of(60))
+    better = neighbourhood_search(problem, first, budget_of(8.0))
+    assert profit_of(problem, better).total > profit_of(problem, first).total
+    assert gap_of(problem, profit_of(problem, better).total, upper_bound(problem)) >= 0
+
+
+def test_an_unchanged_answer_packs_to_no_less(drawn) -> None:
+    problem = drawn(40, seed=3)
+    plan = multi_search(problem, budget_of(60))
+    which = np.arange(10)
+    question = question_of(problem, plan, which, hinted=True)
+    again = packed(problem, plan, which, question.hint_s, "again")
+    assert profit_of(problem, again).total >= profit_of(problem, plan).total - 1e-9
+
+
+def test_a_solver_that_is_killed_leaves_the_plan_as_it_was(drawn) -> None:
+    problem = drawn(30, seed=7)
+    plan = multi_search(problem, budget_of(60))
+    question = question_of(problem, plan, np.arange(30), hinted=True)
+    with cp_process(60) as solver:
+        os.kill(solver.process.pid, signal.SIGKILL)
+        with pytest.raises(SolverGone, match="has ended") as problem_said:
+            solver.starts(question, 1.0, 1)
+    assert "out-of-memory" in problem_said.value.hint
+
+
+def test_5000_jobs_in_a_second_get_the_heuristics_answer(drawn) -> None:
+    problem = drawn(5000, seed=1, nodes=20)
+    multi_search(problem, budget_of(0))
+    for name in ("relaxation", "neighbourhood", "delay"):
+        begin = time.monotonic()
+        plan = SOLVERS[name](problem, budget_of(1.0))
+        assert time.monotonic() - begin < 6
+        assert plan.placed.any()
+    assert plan.solver.startswith(("multi-search", "delay"))
+
+
+def test_no_work_is_no_trouble(drawn) -> None:
+    problem = drawn(5, seed=1, running=2)
+    problem = replace(problem, work=problem.work.take(np.zeros(5, np.bool_)))
+    for name in ("multi", "delay", "neighbourhood", "strict EST"):
+        assert len(SOLVERS[name](problem, budget_of(2.0)).start_s) == 0
+    assert upper_bound(problem) >= profit_of(problem, SOLVERS["multi"](problem, budget_of(1.0))).total - 1e-12
+
+
+def test_an_unknown_solver_is_refused() -> None:
+    with pytest.raises(BadInput, match="unknown solver 'mutli'"):
+        solver_named("mutli")

@@ -1,0 +1,78 @@
+"""The hook carries a plan out: order by planned starts, begins that a cap wants, and nobody's consent stretched."""
+
+from dataclasses import replace
+
+from queue_site import HOUR_S, NOW_S, RULES, Site, a_job, prices, with_draws
+
+from plugin.queue_hook.planned import Bound, Planned
+from plugin.scheduler.port import Ranking
+
+BY_PLAN = replace(RULES, policy="plan")
+THREE = with_draws(412, 300, 180)
+CAP = "power is capped at 1,000 W until 21:00: the grid asks"
+
+
+def starts(*hours: float) -> Planned:
+    return Planned({str(at): int(NOW_S + hour * HOUR_S) for at, hour in enumerate(hours, 1)})
+
+
+def reasons(plan):
+    return {each.subject: f"{each.decided}: {each.reason}" for each in plan.decisions}
+
+
+def test_jobs_stand_in_the_order_of_their_planned_starts():
+    plan = THREE.plan(BY_PLAN, planned=starts(2, 0, 1))
+    assert THREE.apply(plan).order() == ["2", "3", "1"]
+    assert reasons(plan)["job 2"] == "moved forward: before 1: planned for 18:00, the other for 20:00"
+    assert THREE.apply(plan).plan(BY_PLAN, planned=starts(2, 0, 1)).changes_nothing
+
+
+def test_by_offsets_too():
+    jobs = tuple(a_job(number, priority=1000) for number in (1, 2, 3))
+    site = Site(jobs, Ranking.OFFSET, facts=THREE.facts)
+    assert site.apply(site.plan(BY_PLAN, planned=starts(2, 0, 1))).order() == ["2", "3", "1"]
+
+
+def test_what_the_plan_has_no_start_for_keeps_its_place():
+    plan = THREE.plan(BY_PLAN, planned=Planned({"1": NOW_S + 60, "3": NOW_S}))
+    assert THREE.apply(plan).order() == ["3", "2", "1"]
+    assert reasons(plan)["job 2"] == "keeps its place: the plan has no start for it"
+
+
+def test_without_a_plan_nothing_is_moved():
+    assert THREE.plan(BY_PLAN, planned=None).changes_nothing
+
+
+def test_a_cap_keeps_jobs_back_also_those_whose_owners_said_nothing():
+    planned = replace(starts(0, 3, 3), bound={"2": Bound(NOW_S + 3 * HOUR_S, CAP)})
+    plan = THREE.plan(BY_PLAN, planned=planned)
+    assert plan.begin_s == {"2": NOW_S + 3 * HOUR_S}
+    assert reasons(plan)["job 2"] == f"kept back: not before 21:00: {CAP}"
+    assert plan.tell == {"2": f"not before 2026-11-21 21:00: {CAP}"}
+    written = THREE.apply(plan)
+    assert written.plan(BY_PLAN, planned=planned).changes_nothing
+
+
+def test_when_the_cap_has_gone_the_job_is_let_go():
+    planned = replace(starts(0, 3, 3), bound={"2": Bound(NOW_S + 3 * HOUR_S, CAP)})
+    written = THREE.apply(THREE.plan(BY_PLAN, planned=planned))
+    plan = written.plan(BY_PLAN, planned=starts(0, 0, 0))
+    assert plan.begin_s == {"2": 0}
+    assert plan.tell == {"2": ""}
+
+
+def test_a_begin_that_is_not_ours_and_a_job_that_may_not_wait_are_left_alone():
+    planned = replace(starts(0, 3, 3), bound={str(at): Bound(NOW_S + 3 * HOUR_S, CAP) for at in (1, 2)})
+    jobs = (a_job(1, begin_s=NOW_S + HOUR_S), a_job(2, comment="offpeak:now"), a_job(3))
+    assert replace(THREE, jobs=jobs).plan(BY_PLAN, planned=planned).begin_s == {}
+
+
+def test_a_cheap_hour_that_the_plan_does_not_reach_is_not_waited_for():
+    jobs = (a_job(1, comment="offpeak:delay=8h"),)
+    cheap = prices(*([100.0] * 21 + [20.0] * 27))
+    site = Site(jobs, facts={"node_power_w": {"1": 400.0}, "prices": cheap})
+    waits = site.plan(BY_PLAN, planned=starts(3))
+    assert waits.begin_s == {"1": NOW_S + 3 * HOUR_S}
+    assert site.plan(BY_PLAN, planned=replace(starts(3), not_held=frozenset({"1"}))).begin_s == {}
+    held = site.apply(waits)
+    assert held.plan(BY_PLAN, planned=replace(starts(3), not_held=frozenset({"1"}))).begin_s == {"1": 0}

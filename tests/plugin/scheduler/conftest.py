@@ -1,0 +1,64 @@
+"""One stage after the other: a real slurmctld, the scheduler in memory, and the stand-ins of both PBS servers."""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from pbs_standin import standin
+from scheduler_stages import PbsStage, SimulatedStage, SlurmStage, Stage, ended
+from slurm_cluster import Cluster as SlurmCluster
+from slurm_fixtures import sleeping_slurm
+
+from offpeak.pbs_settings import PbsSettings
+from offpeak.slurm_settings import SlurmSettings
+from plugin.openpbs.scheduler import OpenPbsScheduler
+from plugin.scheduler.port import Ranking
+from plugin.slurm.scheduler import SlurmScheduler
+from plugin.torque.scheduler import TorqueScheduler
+from sim_backend.scheduler.cluster import Cluster
+from sim_backend.scheduler.sim_node import SimNode
+from sim_backend.scheduler.simulated import SimulatedScheduler
+
+PBS = PbsSettings(timeout_s=20, torque_order="priority")
+
+
+KINDS = ("slurm", "simulated", "torque", "openpbs")
+
+
+@pytest.fixture(params=KINDS)
+def stage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    """A scheduler of three nodes without jobs."""
+    with ExitStack() as end:
+        if request.param == "slurm":
+            made: Stage = slurm(request.getfixturevalue("basic_slurm"), monkeypatch)
+        else:
+            made = other(request.param, tmp_path, monkeypatch, end)
+        yield made
+        ended(made)
+
+
+@pytest.fixture(params=KINDS)
+def sleepy(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    """The same, of its own: its nodes may be left as they are."""
+    with ExitStack() as end:
+        if request.param == "slurm":
+            yield slurm(end.enter_context(sleeping_slurm("priority/basic", nodes=1)), monkeypatch)
+        else:
+            yield other(request.param, tmp_path, monkeypatch, end)
+
+
+def slurm(cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> SlurmStage:
+    monkeypatch.setenv("SLURM_CONF", str(cluster.conf))
+    return SlurmStage(cluster, SlurmScheduler(SlurmSettings(timeout_s=30)))
+
+
+def other(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch, end: ExitStack) -> Stage:
+    if kind == "simulated":
+        nodes = {f"node{number}": SimNode(f"node{number}", 8) for number in (1, 2, 3)}
+        simulated = SimulatedScheduler(Cluster(nodes, wakes=True), clock=time.time, ranking=Ranking.VALUE)
+        return SimulatedStage(simulated)
+    running = end.enter_context(standin(kind, folder))
+    monkeypatch.setenv("PATH", running.path)
+    return PbsStage(running, TorqueScheduler(PBS) if kind == "torque" else OpenPbsScheduler(PBS))

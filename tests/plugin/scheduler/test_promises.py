@@ -1,0 +1,211 @@
+"""What the port promises, of every scheduler behind it."""
+
+import time
+
+from local_server import wait_until
+from reading_promises import keeps_its_promises
+from scheduler_stages import Stage, Wanted
+
+from plugin.scheduler.job import HOLDING, Job, JobState
+from plugin.scheduler.node import Node, NodePower, NodeUse
+from plugin.scheduler.port import NodeChange, Ranking
+
+WHY = "offpeak: sleeps, as nobody needs it"
+
+
+def jobs(stage: Stage) -> dict[str, Job]:
+    return {job.job_id: job for job in stage.scheduler.view().jobs}
+
+
+def node(stage: Stage, name: str) -> Node:
+    return next(node for node in stage.scheduler.view().nodes if node.name == name)
+
+
+def full(stage: Stage) -> str:
+    """Return a job that has all nodes."""
+    job = stage.submit(Wanted(nodes=3, name="filler"))
+    wait_until(lambda: jobs(stage)[job].state is JobState.RUNNING, what="the nodes to be full")
+    return job
+
+
+def order(stage: Stage, names: list[str]) -> list[str]:
+    """Return the jobs as they stand in the queue."""
+    found = jobs(stage)
+    return sorted(names, key=lambda name: -found[name].priority)
+
+
+def test_what_it_says_of_itself(stage: Stage) -> None:
+    traits = stage.scheduler.traits()
+    assert traits.name
+    assert traits.version
+    assert traits.power_saving
+    assert traits.boot_s > 0
+    assert all(what and hint for what, hint in traits.troubles)
+
+
+def test_a_running_job_and_its_nodes(stage: Stage) -> None:
+    before = int(time.time())
+    filler = full(stage)
+    view = stage.scheduler.view()
+    job = next(job for job in view.jobs if job.job_id == filler)
+    assert before - 1 <= view.at_s <= time.time() + 1
+    assert (job.nodes, job.limit_s, job.plain) == (3, 3600, True)
+    assert before - 1 <= job.submit_s <= (job.start_s or 0) <= view.at_s + 1
+    assert job.name == "filler"
+    assert job.user
+    assert job.partitions
+    assert {each.use for each in view.nodes} == {NodeUse.USED}
+    assert {each.name for each in view.nodes} == {"node1", "node2", "node3"}
+    assert all(set(job.partitions) <= set(each.partitions) for each in view.nodes)
+    assert all(each.cpus_used == each.cpus > 0 for each in view.nodes)
+    assert all(each.memory_mib > 100 for each in view.nodes)
+    stage.cancel(filler)
+    wait_until(lambda: node(stage, "node2").use is NodeUse.FREE, what="the nodes to be free")
+    gone = jobs(stage).get(filler)
+    assert gone is None or gone.state in {JobState.ENDED, JobState.ENDS}
+
+
+def test_states_of_those_that_wait(stage: Stage) -> None:
+    filler = full(stage)
+    waits, held = stage.submit(Wanted()), stage.submit(Wanted(held=True))
+    hangs, array = stage.submit(Wanted(after=filler)), stage.submit(Wanted(array=True))
+    found = jobs(stage)
+    assert (found[waits].state, found[waits].plain, found[waits].start_s) == (JobState.PENDING, True, None)
+    assert found[held].state is JobState.HELD
+    assert not found[hangs].plain
+    assert found[hangs].state in {JobState.PENDING, JobState.HELD}
+    others = [job for name, job in found.items() if name not in {filler, waits, held, hangs}]
+    tasks = [job for name, job in found.items() if name == array] or others
+    assert tasks
+    assert not any(job.plain for job in tasks)
+    assert not any(job.state in HOLDING for name, job in found.items() if name != filler)
+    keeps_its_promises(stage.scheduler)
+    # The same request is the same competition, another is another.
+    wide = stage.submit(Wanted(nodes=2))
+    found = jobs(stage)
+    assert found[waits].needs == found[held].needs
+    assert found[wide].nodes == 2
+
+
+def test_a_walltime_that_is_missing(stage: Stage) -> None:
+    full(stage)
+    job = stage.submit(Wanted(limit_min=None))
+    assert jobs(stage)[job].limit_s in (None, 86_400)
+
+
+def test_strange_names(stage: Stage) -> None:
+    full(stage)
+    names = ["na\u00efve", 'a"b', "it's", "x<y&z", "\u65e5\u672c"]
+    numbers = [stage.submit(Wanted(name=name)) for name in names]
+    found = jobs(stage)
+    assert [found[number].name for number in numbers] == names
+
+
+def test_jobs_change_places_and_get_them_back(stage: Stage) -> None:
+    full(stage)
+    one, two, three = (stage.submit(Wanted()) for _ in range(3))
+    before = jobs(stage)
+    by_value = stage.scheduler.traits().ranking is Ranking.VALUE
+    if by_value:
+        base = max(before[job].priority for job in (one, two, three))
+        values, back = (
+            {one: base, two: base + 2, three: base + 1},
+            {job: before[job].priority for job in (one, two, three)},
+        )
+    else:
+        values, back = {one: -1000, two: 2000, three: 1000}, dict.fromkeys((one, two, three), 0)
+    assert stage.scheduler.rank({**values, "99999999": 5}) == {}
+    assert order(stage, [one, two, three]) == [two, three, one]
+    assert stage.scheduler.rank(back) == {}
+    after = jobs(stage)
+    assert [after[job].priority for job in (one, two, three)] == [before[job].priority for job in (one, two, three)]
+    assert [after[job].offset for job in (one, two, three)] == [0, 0, 0]
+
+
+def test_the_order_binds(stage: Stage) -> None:
+    filler = full(stage)
+    one, two = (stage.submit(Wanted(nodes=3)) for _ in range(2))
+    top = jobs(stage)[one].priority + 5 if stage.scheduler.traits().ranking is Ranking.VALUE else 5000
+    assert stage.scheduler.rank({two: top}) == {}
+    stage.cancel(filler)
+    wait_until(lambda: jobs(stage)[two].state is JobState.RUNNING, what="the second to start first")
+    assert jobs(stage)[one].state is JobState.PENDING
+
+
+def test_a_begin_time_holds_and_is_taken_away(stage: Stage) -> None:
+    job = stage.submit(Wanted(held=False, nodes=3, name="filler"))
+    wait_until(lambda: jobs(stage)[job].state is JobState.RUNNING, what="the nodes to be full")
+    later = stage.submit(Wanted())
+    at_s = int(time.time()) + 7200
+    assert stage.scheduler.defer({later: at_s, "99999999": at_s}) == {}
+    assert (jobs(stage)[later].begin_s, jobs(stage)[later].state) == (at_s, JobState.PENDING)
+    stage.cancel(job)
+    wait_until(lambda: node(stage, "node1").use is NodeUse.FREE, what="the nodes to be free")
+    time.sleep(0.5)
+    assert jobs(stage)[later].state is JobState.PENDING
+    assert stage.scheduler.defer({later: 0}) == {}
+    wait_until(lambda: jobs(stage)[later].state is JobState.RUNNING, what="the job to start")
+
+
+def test_owners_are_told(stage: Stage) -> None:
+    full(stage)
+    job = stage.submit(Wanted())
+    assert stage.scheduler.tell({job: 'waits, until 06:00 "cheap"', "99999999": "nobody"}) == {}
+    assert stage.scheduler.tell({job: ""}) == {}
+
+
+def test_what_is_no_job(stage: Stage) -> None:
+    assert set(stage.scheduler.rank({"1; 2": 5})) <= {"1; 2"}
+    assert stage.scheduler.rank({}) == {}
+    assert stage.scheduler.defer({}) == {}
+
+
+def test_a_node_is_closed_and_opened(stage: Stage) -> None:
+    assert stage.scheduler.in_use("node2") != ""
+    said = stage.scheduler.change_nodes(["node2", "no-such"], NodeChange.CLOSE, reason=WHY)
+    assert list(said) == ["no-such"]
+    closed = node(stage, "node2")
+    assert (closed.closed, closed.closed_by_us, closed.failed, closed.use) == (True, True, False, NodeUse.FREE)
+    assert closed.reason.startswith("offpeak")
+    assert stage.scheduler.in_use("node2") == ""
+    assert stage.scheduler.change_nodes(["node2"], NodeChange.CLOSE, reason=WHY) == {}
+    wide = stage.submit(Wanted(nodes=3))
+    time.sleep(0.5)
+    assert jobs(stage)[wide].state is JobState.PENDING
+    assert stage.scheduler.change_nodes(["node2"], NodeChange.OPEN, reason="") == {}
+    assert not node(stage, "node2").closed
+    wait_until(lambda: jobs(stage)[wide].state is JobState.RUNNING, what="the node to be used again")
+    assert wide in stage.scheduler.in_use("node2")
+    # With a job on it, it is closed and not free.
+    assert stage.scheduler.change_nodes(["node2"], NodeChange.CLOSE, reason=WHY) == {}
+    assert node(stage, "node2").use is NodeUse.USED
+    assert stage.scheduler.in_use("node2") != ""
+    assert stage.scheduler.change_nodes(["node2"], NodeChange.OPEN, reason="") == {}
+
+
+def test_what_an_admin_closed_stays(stage: Stage) -> None:
+    stage.close_by_hand("node3")
+    try:
+        found = node(stage, "node3")
+        assert (found.closed, found.closed_by_us, found.reason) == (True, False, "broken fan")
+        for change in (NodeChange.CLOSE, NodeChange.OPEN):
+            said = stage.scheduler.change_nodes(["node3"], change, reason=WHY)
+            assert said["node3"].endswith("broken fan")
+        assert node(stage, "node3").reason == "broken fan"
+    finally:
+        stage.open_by_hand("node3")
+
+
+def test_a_node_counts_as_powered_down_and_comes_up_again(sleepy: Stage) -> None:
+    change = sleepy.scheduler.change_nodes
+    assert change(["node1"], NodeChange.CLOSE, reason=WHY) == {}
+    assert change(["node1"], NodeChange.POWER_DOWN, reason="offpeak: it is off") == {}
+    assert change(["node1"], NodeChange.POWER_DOWN, reason="offpeak: once more") == {}
+    wait_until(lambda: node(sleepy, "node1").power is NodePower.DOWN, what="the node to count as off")
+    assert change(["node1"], NodeChange.OPEN, reason="") == {}
+    asleep = node(sleepy, "node1")
+    assert (asleep.closed, asleep.failed, asleep.use) == (False, False, NodeUse.FREE)
+    assert change(["node1"], NodeChange.POWER_UP, reason="offpeak: it is to wake") == {}
+    # One that was never really off may have registered meanwhile.
+    assert node(sleepy, "node1").power in (NodePower.ASKED_UP, NodePower.COMING_UP, NodePower.UP)
+    assert change(["node1"], NodeChange.POWER_UP, reason="offpeak: once more") == {}

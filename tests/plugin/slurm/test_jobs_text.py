@@ -1,0 +1,110 @@
+"""The text of squeue, whatever users write into it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plugin.scheduler.job import HOLDING, Job, JobState
+from plugin.slurm.job_states import BASES, FLAGS, job_state, shown_word
+from plugin.slurm.jobs_text import COLUMNS, SEPARATOR, jobs_of_text
+
+END = "\x1eabc"
+USUAL = {
+    "JobID": "7",
+    "JobArrayID": "7",
+    "HetJobID": "N/A",
+    "State": "PENDING",
+    "Reason": "Priority",
+    "PriorityLong": "4294901758",
+    "Nice": "-50",
+    "NumNodes": "2-4",
+    "NumCPUs": "8",
+    "Partition": "b,a",
+    "OverSubscribe": "OK",
+    "TimeLimit": "UNLIMITED",
+    "SubmitTime": "1795285863",
+    "EligibleTime": "N/A",
+    "Dependency": "(null)",
+}
+
+
+def row(**others: str) -> bytes:
+    told = USUAL | others
+    return (SEPARATOR.join(told.get(column, "") for column in COLUMNS) + f"{END}\n").encode("utf-8", "surrogateescape")
+
+
+def job(**others: str) -> Job:
+    (only,) = jobs_of_text(row(**others), END)
+    return only
+
+
+def test_a_record() -> None:
+    told = job()
+    assert (told.priority, told.offset, told.nodes, told.partitions) == (4_294_901_758, 50, 2, ("b", "a"))
+    assert (told.limit_s, told.begin_s, told.submit_s, told.plain) == (None, None, 1_795_285_863, True)
+    assert not job(JobArrayID="7_[1-9%2]").plain
+    assert not job(HetJobID="7", JobArrayID="7+0").plain
+    assert not job(Dependency="afterok:5(unfulfilled)").plain
+
+
+@given(st.text(max_size=20), st.text(max_size=20), st.binary(max_size=20))
+def test_no_name_and_no_comment_makes_another_job(name: str, comment: str, rubbish: bytes) -> None:
+    name += rubbish.decode("utf-8", "surrogateescape")
+    names = {"Name": name.encode("utf-8", "replace").decode(), "Comment": comment.encode("utf-8", "replace").decode()}
+    if END in "".join(names.values()):
+        return
+    jobs = jobs_of_text(row(**names) + row(JobID="8", JobArrayID="8"), END)
+    assert [told.job_id for told in jobs] == ["7", "8"]
+    assert jobs[0]._replace(name="", comment="") == job()
+    assert jobs[1]._replace(job_id="7") == job()
+
+
+def test_a_forged_record_stays_a_name() -> None:
+    forged = f"x\n{row(JobID='1', JobArrayID='1').decode().replace(END, '')}"
+    assert job(Name=forged).name == forged
+
+
+def test_the_tasks_of_an_array_are_one_job() -> None:
+    tasks = b"".join(row(JobArrayID=f"7_{task}") for task in range(3))
+    own = row(JobID="9", JobArrayID="7_5", PriorityLong="5")
+    assert [(told.job_id, told.plain) for told in jobs_of_text(tasks + own + tasks, END)] == [
+        ("7", False),
+        ("9", False),
+    ]
+
+
+def test_a_record_that_was_cut_off_is_left_out() -> None:
+    assert jobs_of_text(row() + row()[:40], END) == (job(),)
+    assert jobs_of_text(b"", END) == ()
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "priority", "means"),
+    [
+        ("PENDING", "None", "5", JobState.PENDING),
+        ("PENDING", "Priority", "0", JobState.HELD),
+        ("PENDING", "JobHeldUser", "2", JobState.HELD),
+        ("PENDING", "BeginTime", "5", JobState.PENDING),
+        ("CONFIGURING", "None", "5", JobState.STARTS),
+        ("STAGE_OUT", "None", "5", JobState.ENDS),
+        ("REQUEUED", "None", "5", JobState.ENDS),
+        ("SPECIAL_EXIT", "None", "0", JobState.HELD),
+        ("OUT_OF_MEMORY", "OutOfMemory", "5", JobState.ENDED),
+        ("DREAMING", "None", "5", JobState.OTHER),
+    ],
+)
+def test_states(state: str, reason: str, priority: str, means: JobState) -> None:
+    assert job(State=state, Reason=reason, PriorityLong=priority).state is means
+
+
+def test_what_is_not_known_may_have_nodes() -> None:
+    assert job_state("", "", 5) in HOLDING
+    assert job_state(shown_word(["RUNNING", "DREAMING"]), "", 5) is JobState.OTHER
+
+
+@given(st.sampled_from(sorted(BASES)), st.sets(st.sampled_from(sorted(FLAGS)), max_size=3))
+def test_one_of_several_words_is_shown(base: str, flags: set[str]) -> None:
+    shown = shown_word([base, *flags])
+    assert shown in {base, *flags, "CONFIGURING"}
+    assert shown_word([*flags, base, "UPDATE_DB"]) == shown
+    assert flags or shown == base

@@ -1,0 +1,99 @@
+"""The text of scontrol about nodes and reservations, in any combination of states."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plugin.scheduler.node import NodePower, NodeUse
+from plugin.slurm.node_states import condition
+from plugin.slurm.nodes_text import nodes_of_text
+from plugin.slurm.reservations_text import reservations_of_text
+
+FLAGS = ["DRAIN", "NOT_RESPONDING", "PLANNED", "MAINT", "RESERVED", "CLOUD"]
+FLAGS += ["POWERED_DOWN", "POWERING_UP", "POWER_DOWN", "COMPLETING"]
+
+
+LINE = (
+    b"NodeName=n1 CPUAlloc=0 CPUTot=8 AvailableFeatures=gpu,fast RealMemory=64000 State=IDLE+DRAIN Partitions=a,b "
+    b" BootTime=1795216864 LastBusyTime=Unknown OS=Linux 6 #1 SMP CfgTRES=cpu=8 "
+    b"Reason=broken = fan [ann@1795285896] Comment=Reason=x State=DOWN Extra=y\n"
+)
+
+
+def test_a_line() -> None:
+    (node,) = nodes_of_text(LINE + LINE)
+    assert (node.reason, node.reason_by, node.reason_s) == ("broken = fan", "ann", 1_795_285_896)
+    assert (node.comment, node.closed, node.closed_by_us) == ("Reason=x State=DOWN", True, False)
+    assert (node.cpus, node.memory_mib, node.features, node.partitions) == (8, 64_000, ("gpu", "fast"), ("a", "b"))
+    assert (node.boot_s, node.idle_since_s) == (1_795_216_864, None)
+
+
+@pytest.mark.parametrize(
+    ("reason", "ours"),
+    [
+        ("offpeak", True),
+        ("offpeak: sleeps", True),
+        ("offpeak is broken", False),
+        ("see offpeak: x", False),
+        ("", False),
+    ],
+)
+def test_whose_reason_it_is(reason: str, ours: bool) -> None:
+    (node,) = nodes_of_text(f"NodeName=n1 State=IDLE+DRAIN Reason={reason} [root@1795285896]\n".encode())
+    assert node.closed_by_us is ours
+
+
+def test_lines_that_go_on_and_fields_that_are_missing() -> None:
+    nodes = nodes_of_text(b"NodeName=n1 State=IDLE Reason=two\nlines [a@1] \nNodeName=n2\nNodeName=\xff State=IDLE*\n")
+    assert [(node.name, node.reason, node.use) for node in nodes] == [
+        ("n1", "two\nlines", NodeUse.FREE),
+        ("n2", "", NodeUse.UNKNOWN),
+        ("\ufffd", "", NodeUse.FREE),
+    ]
+    assert nodes_of_text(b"") == nodes_of_text(b"No nodes in the system\n") == ()
+
+
+@pytest.mark.parametrize(
+    ("word", "use", "power"),
+    [
+        ("IDLE", NodeUse.FREE, NodePower.UP),
+        ("MIXED+PLANNED", NodeUse.USED, NodePower.UP),
+        ("IDLE+COMPLETING+POWER_DOWN", NodeUse.USED, NodePower.ASKED_DOWN),
+        ("IDLE+POWER_UP+POWERED_DOWN", NodeUse.FREE, NodePower.ASKED_UP),
+        ("MIXED+POWERED_DOWN", NodeUse.USED, NodePower.ASKED_UP),
+        ("DOWN+POWERED_DOWN+NOT_RESPONDING", NodeUse.FREE, NodePower.DOWN),
+        ("IDLE+REBOOT_ISSUED", NodeUse.UNKNOWN, NodePower.UP),
+        ("FUTURE", NodeUse.UNKNOWN, NodePower.UP),
+        ("UNKNOWN+POWER_DOWN", NodeUse.UNKNOWN, NodePower.ASKED_DOWN),
+        ("IDLE+NEW_IN_27_05", NodeUse.UNKNOWN, NodePower.UP),
+        ("", NodeUse.UNKNOWN, NodePower.UP),
+    ],
+)
+def test_states(word: str, use: NodeUse, power: NodePower) -> None:
+    said = condition(word, False)
+    assert (said.use, said.power) == (use, power)
+
+
+@given(st.sampled_from(["IDLE", "DOWN", "ALLOCATED", "MIXED"]), st.permutations(FLAGS), st.integers(0, len(FLAGS)))
+def test_flags_combine_in_any_order(base: str, flags: list[str], number: int) -> None:
+    words = [base, *flags[:number]]
+    said = condition("+".join(words), False)
+    assert said == condition("+".join(reversed(words)), False)
+    assert said.closed is ("DRAIN" in words)
+    assert said.failed is (base == "DOWN")
+    assert said.responds is ("NOT_RESPONDING" not in words)
+    assert said.reserved is bool({"MAINT", "RESERVED"} & set(words))
+    assert (said.use is NodeUse.USED) is (base in ("ALLOCATED", "MIXED") or "COMPLETING" in words)
+    assert condition("+".join(words), True).use is NodeUse.USED
+
+
+def test_reservations() -> None:
+    text = (
+        b"ReservationName=a StartTime=10 EndTime=20 Nodes=n[1-2],m3 NodeCnt=3 Features=(null) Flags=MAINT,SPEC_NODES\n"
+        b"ReservationName=licences StartTime=10 EndTime=20 Nodes=(null) Flags=DAILY\n"
+    )
+    first, second = reservations_of_text(text)
+    assert (first.name, first.start_s, first.end_s, first.maintenance) == ("a", 10, 20, True)
+    assert set(first.nodes) == {"n1", "n2", "m3"}
+    assert (second.nodes, second.maintenance) == ((), False)
+    assert reservations_of_text(b"No reservations in the system\n") == ()

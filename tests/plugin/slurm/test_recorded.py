@@ -1,0 +1,177 @@
+"""What Slurm of several versions answered: folders that are discovered, so that a new version is a new test."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from plugin.scheduler.job import Job, JobState
+from plugin.scheduler.node import Node, NodePower, NodeUse
+from plugin.slurm.ask import CannotAskSlurm
+from plugin.slurm.jobs_json import jobs_of_json
+from plugin.slurm.jobs_text import COLUMNS, SEPARATOR, jobs_of_text
+from plugin.slurm.nodes_json import nodes_of_json, reservations_of_json
+from plugin.slurm.nodes_text import nodes_of_text
+from plugin.slurm.reservations_text import reservations_of_text
+from plugin.slurm.traits import traits_of_text
+
+ANSWERS = Path(__file__).parents[4] / "shared" / "data" / "captures" / "slurm"
+VERSIONS = sorted(folder.name for folder in ANSWERS.glob("[0-9]*.[0-9]*"))
+
+# The columns that were recorded as text, in order; the reason is left out, as it is not the same at every instant.
+RECORDED_TEXT = (
+    "JobID,JobArrayID,UserName,Account,Partition,State,Reason,PriorityLong,NumNodes,NumCPUs,TimeLimit,SubmitTime,"
+    "StartTime,EndTime,NodeList,Feature,Dependency,Reservation,QOS,Nice,Comment,tres-alloc,Name"
+)
+RECORDED = RECORDED_TEXT.split(",")
+ALIKE = (
+    "job_id state user account name comment partitions reservation qos priority offset nodes cpus limit_s submit_s"
+    " plain"
+)
+COMPACT = {"PD": "PENDING", "R": "RUNNING", "CF": "CONFIGURING"}
+
+
+@pytest.fixture(params=VERSIONS)
+def answers(request: pytest.FixtureRequest, shared: Path) -> Path:
+    return shared / "data" / "captures" / "slurm" / str(request.param)
+
+
+def answer(answers: Path, name: str) -> bytes:
+    if not (answers / name).is_file():
+        pytest.skip(f"{name} was not recorded")
+    return (answers / name).read_bytes()
+
+
+def as_we_ask(row: str) -> str:
+    """Return a recorded row as squeue prints it for our columns; what was not recorded is empty."""
+    first, rest = row.split("|", 20)[:20], row.split("|", 20)[20]
+    told = dict(zip(RECORDED, [*first, *rest.rsplit("|", 2)], strict=True))
+    told["State"] = COMPACT[told["State"]]
+    return SEPARATOR.join(told.get(column, "") for column in COLUMNS)
+
+
+def some(job: Job) -> dict[str, object]:
+    return {name: getattr(job, name) for name in ALIKE.split()}
+
+
+def words(node: Node) -> set[str]:
+    return set(node.state_word.split("+"))
+
+
+def test_text_and_json_tell_the_same_of_jobs(answers: Path) -> None:
+    rows = answer(answers, "squeue_O_pipe.txt").decode().splitlines()
+    text = jobs_of_text("".join(f"{as_we_ask(row)}END\n" for row in rows).encode(), "END")
+    told = {job.job_id: job for job in jobs_of_json(answer(answers, "squeue.json"), source="squeue")}
+    assert len(text) > 10
+    for job in text:
+        assert some(job) == some(told[job.job_id])
+        if job.state is JobState.RUNNING:
+            assert (job.start_s, job.end_s, job.hosts) == told[job.job_id][20:23]
+
+
+def test_text_and_json_tell_the_same_of_nodes(answers: Path) -> None:
+    told = nodes_of_json(answer(answers, "scontrol_show_nodes.json"), source="scontrol")
+    by_name = {node.name: node for node in told}
+    text = nodes_of_text(answer(answers, "scontrol_show_node_o.txt"))
+    assert len(text) == len(told) == 16
+    # A job may have ended between the two.
+    same = [node for node in text if words(node) == words(by_name[node.name])]
+    assert len(same) > 12
+    for node in same:
+        assert node._replace(state_word="") == by_name[node.name]._replace(state_word="")
+
+
+def test_the_state_of_each_node(answers: Path) -> None:
+    nodes = {node.name: node for node in nodes_of_text(answer(answers, "scontrol_show_node_o.txt"))}
+    assert [nodes[f"node{i}"].use for i in range(1, 9)] == [NodeUse.USED] * 8
+    assert not any(node.use is NodeUse.UNKNOWN for node in nodes.values())
+    assert (nodes["node10"].closed, nodes["node10"].closed_by_us) == (True, False)
+    assert (nodes["node10"].reason, nodes["node10"].reason_by) == ("broken fan", "root")
+    assert nodes["node11"].failed
+    assert [nodes[f"node{i}"].power for i in (13, 14, 15, 16)] == [NodePower.DOWN] * 4
+    assert nodes["node16"].closed_by_us
+
+
+@pytest.mark.parametrize(
+    ("of", "power", "use", "failed"),
+    [
+        ("POWER_DOWN_asked", NodePower.ASKED_DOWN, NodeUse.FREE, False),
+        ("POWERING_DOWN", NodePower.GOING_DOWN, NodeUse.FREE, False),
+        ("POWER_UP_asked", NodePower.ASKED_UP, NodeUse.FREE, False),
+        ("POWERING_UP", NodePower.COMING_UP, NodeUse.FREE, False),
+        ("POWERING_UP_by_job", NodePower.COMING_UP, NodeUse.USED, False),
+        ("after_power_up", NodePower.UP, NodeUse.FREE, False),
+        ("boot_failed", NodePower.DOWN, NodeUse.FREE, True),
+    ],
+)
+def test_nodes_that_change_their_power(of: str, power: NodePower, use: NodeUse, failed: bool, answers: Path) -> None:
+    # Not one a line: a line that goes on is the same to the parser.
+    (node,) = nodes_of_text(answer(answers, f"scontrol_show_node_{of}.txt"))
+    assert (node.power, node.use, node.failed) == (power, use, failed)
+
+
+@pytest.mark.parametrize("of", ["POWERING_DOWN", "POWERING_UP", "boot_failed"])
+def test_their_json_says_the_same(of: str, answers: Path) -> None:
+    (node,) = nodes_of_json(answer(answers, f"scontrol_show_nodes_{of}.json"), source="scontrol")
+    powers = {"POWERING_DOWN": NodePower.GOING_DOWN, "POWERING_UP": NodePower.COMING_UP, "boot_failed": NodePower.DOWN}
+    assert (node.power, node.failed) == (powers[of], of == "boot_failed")
+
+
+def test_text_and_json_tell_the_same_of_reservations(answers: Path) -> None:
+    shown = answer(answers, "scontrol_show_reservation.txt").decode()
+    text = reservations_of_text(" ".join(shown.split()).encode())
+    assert text == reservations_of_json(answer(answers, "scontrol_show_reservation.json"), source="scontrol")
+    assert [(each.name, each.nodes, each.maintenance) for each in text] == [("maint", ("node9",), True)]
+
+
+def test_each_data_parser_is_understood(answers: Path) -> None:
+    plain = jobs_of_json(answer(answers, "squeue.json"), source="squeue")
+    for file in answers.glob("squeue_v0.0.*.json"):
+        told = {job.job_id: job for job in jobs_of_json(file.read_bytes(), source="squeue")}
+        both = [job for job in plain if job.job_id in told and job.state is told[job.job_id].state]
+        assert len(both) > 5
+        for job in both:
+            assert some(told[job.job_id]) | {"priority": 0} == some(job) | {"priority": 0}
+    nodes = {node.name for node in nodes_of_json(answer(answers, "scontrol_show_nodes.json"), source="scontrol")}
+    for file in answers.glob("scontrol_show_nodes_v0.0.*.json"):
+        assert {node.name for node in nodes_of_json(file.read_bytes(), source="scontrol")} == nodes
+
+
+def test_a_job_that_wakes_a_node_starts(answers: Path) -> None:
+    (job,) = jobs_of_json(answer(answers, "squeue_job_wakes_node.json"), source="squeue")
+    assert (job.state, job.state_word) == (JobState.STARTS, "CONFIGURING")
+
+
+def test_slurmrestd_tells_the_same_as_squeue(answers: Path) -> None:
+    jobs = {job.job_id: job for job in jobs_of_json(answer(answers, "rest_jobs.json"), source="rest")}
+    shown = jobs_of_json(answer(answers, "squeue_states_all.json"), source="squeue")
+    ended = [job for job in shown if job.state in (JobState.ENDED, JobState.HELD)]
+    if any(jobs[job.job_id].submit_s != job.submit_s for job in ended):
+        pytest.skip("slurmrestd was recorded on another day")
+    for job in ended:
+        assert jobs[job.job_id] == job
+
+
+def test_an_answer_with_an_error_is_not_trusted(shared: Path) -> None:
+    recorded = shared / "data" / "captures" / "slurm" / "23.02" / "squeue_without_slurmdbd.json"
+    with pytest.raises(CannotAskSlurm, match="squeue: function 0x7fc337cc1ed6 returned NULL list"):
+        jobs_of_json(recorded.read_bytes(), source="squeue")
+
+
+def test_the_configuration(answers: Path) -> None:
+    traits = traits_of_text(answer(answers, "scontrol_show_config.txt"), answer(answers, "scontrol_show_partition.txt"))
+    assert traits.version.startswith(answers.name)
+    assert (traits.ranking, traits.power_saving, traits.boot_s, traits.shared_nodes) == ("offset", True, 20, True)
+    assert traits.troubles == ()
+
+
+def test_jobs_of_22_05(shared: Path) -> None:
+    recorded = shared / "data" / "captures" / "slurm" / "22.05"
+    told = json.loads((recorded / "squeue_json_3jobs.json").read_text())["jobs"]
+    jobs = jobs_of_json((recorded / "squeue_json_3jobs.json").read_bytes(), source="squeue")
+    assert (jobs[0].job_id, jobs[0].state) == ("22", JobState.RUNNING)
+    assert [job.submit_s for job in jobs] == [job["submit_time"] for job in told]
+    assert jobs[0].whole_nodes
+    nodes = nodes_of_json((recorded / "sinfo_mixed_power.json").read_bytes(), source="sinfo")
+    shown = nodes_of_text((recorded / "scontrol_show_nodes_mixed_power.txt").read_bytes())
+    assert [node.power for node in nodes] == [node.power for node in shown] == [NodePower.UP] * 8 + [NodePower.DOWN] * 8

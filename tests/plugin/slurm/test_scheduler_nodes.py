@@ -1,0 +1,99 @@
+"""Nodes of a running slurmctld: closed, opened and reserved; and what admins and jobs' owners read of us."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from local_server import wait_until
+from slurm_cluster import Cluster
+from slurm_queue import empty, submit
+
+from plugin.scheduler.node import Node, NodePower, NodeUse
+from plugin.scheduler.port import NodeChange, Scheduler
+from plugin.slurm.scheduler import SlurmScheduler
+
+WHY = "offpeak: sleeps, as nobody needs it"
+
+
+def node_of(slurm: Scheduler, name: str) -> Node:
+    return next(node for node in slurm.view().nodes if node.name == name)
+
+
+def change(slurm: Scheduler, name: str, what: NodeChange) -> dict[str, str]:
+    return slurm.change_nodes([name], what, reason=WHY)
+
+
+@contextmanager
+def drained(cluster: Cluster, node: str, reason: str) -> Iterator[None]:
+    cluster.run("scontrol", "update", f"nodename={node}", "state=drain", f"reason={reason}")
+    try:
+        yield
+    finally:
+        cluster.run("scontrol", "update", f"nodename={node}", "state=resume")
+
+
+@pytest.mark.usefixtures("basic")
+def test_a_node_is_closed_and_opened(slurm: SlurmScheduler) -> None:
+    before = int(time.time())
+    assert slurm.in_use("node2") == "is not drained: a job may start there"
+    assert slurm.change_nodes(["node2", "no-such", "node3"], NodeChange.CLOSE, reason=WHY) == {
+        "no-such": "Slurm has no such node"
+    }
+    node = node_of(slurm, "node2")
+    assert (node.closed, node.closed_by_us, node.reason, node.reason_by) == (True, True, WHY, "root")
+    assert before - 1 <= (node.reason_s or 0) <= before + 60
+    assert (node.use, node.power, node.failed, node.state_word) == (NodeUse.FREE, NodePower.UP, False, "IDLE+DRAIN")
+    assert (node.partitions, node.cpus, node.memory_mib) == (("batch", "again"), 4, 1000)
+    assert slurm.in_use("node2") == ""
+    assert change(slurm, "node2", NodeChange.CLOSE) == {}
+    assert slurm.change_nodes(["node2", "node3"], NodeChange.OPEN, reason="") == {}
+    node = node_of(slurm, "node2")
+    assert (node.closed, node.reason, node.reason_s) == (False, "", None)
+    assert change(slurm, "node2", NodeChange.OPEN) == {}
+
+
+def test_what_somebody_else_closed_or_took_down_stays(basic: Cluster, slurm: SlurmScheduler) -> None:
+    with drained(basic, "node3", "broken fan [call 7]"):
+        for what in (NodeChange.CLOSE, NodeChange.OPEN, NodeChange.RESUME):
+            assert change(slurm, "node3", what) == {"node3": "was closed by root: broken fan [call 7]"}
+        assert node_of(slurm, "node3").reason == "broken fan [call 7]"
+    basic.run("scontrol", "update", "nodename=node3", "state=down", "reason=dead psu")
+    try:
+        assert node_of(slurm, "node3").failed
+        for what in (NodeChange.CLOSE, NodeChange.RESUME):
+            assert change(slurm, "node3", what) == {"node3": "was taken down by root: dead psu"}
+    finally:
+        basic.run("scontrol", "update", "nodename=node3", "state=resume")
+
+
+def test_reservations_and_maintenance(basic: Cluster, slurm: SlurmScheduler) -> None:
+    create = ("scontrol", "create", "reservation", "starttime=now", "duration=60", "users=root")
+    basic.run(*create, "reservationname=works", "nodes=node[2-3]", "flags=maint,ignore_jobs")
+    try:
+        works = slurm.view().reservations[0]
+        assert (works.name, works.nodes, works.maintenance) == ("works", ("node2", "node3"), True)
+        assert works.end_s - works.start_s == 3600
+        wait_until(lambda: node_of(slurm, "node2").reserved, what="the maintenance to begin")
+        assert not node_of(slurm, "node1").reserved
+    finally:
+        basic.run("scontrol", "delete", "reservationname=works")
+
+
+@pytest.mark.parametrize("theirs", ["", "ask Ann before you kill this", 'quotes " and [brackets]', "two\n   lines"])
+def test_an_admins_comment_survives_ours(theirs: str, basic: Cluster, slurm: SlurmScheduler) -> None:
+    def comment(job: str) -> str:
+        shown = basic.run("scontrol", "show", "job", job)
+        return shown.partition("   AdminComment=")[2].partition("\n   StdErr=")[0].rstrip()
+
+    job = submit(basic, "--hold", "--job-name=a name")
+    try:
+        basic.run("scontrol", "update", f"jobid={job}", f"admincomment={theirs}")
+        assert slurm.tell({job: "starts at 06:00 [flexible]\n", "99999999": "no such job"}) == {}
+        assert comment(job) == f"{theirs} [offpeak: starts at 06:00 [flexible)]".strip()
+        assert slurm.tell({job: "starts at 07:00"}) == {}
+        assert comment(job) == f"{theirs} [offpeak: starts at 07:00]".strip()
+        assert slurm.tell({job: ""}) == {}
+        assert comment(job) == theirs
+    finally:
+        empty(basic)

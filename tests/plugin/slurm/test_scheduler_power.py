@@ -1,0 +1,59 @@
+"""A node of a running slurmctld goes down, is woken by a job, fails to come up, and is tried again."""
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+from local_server import wait_until
+from slurm_cluster import Cluster
+from slurm_fixtures import sleeping_slurm
+from slurm_queue import submit
+
+from plugin.scheduler.job import JobState
+from plugin.scheduler.node import Node, NodePower, NodeUse
+from plugin.scheduler.port import NodeChange
+from plugin.slurm.scheduler import SlurmScheduler
+
+
+@pytest.fixture
+def one_node(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """A cluster whose only node nobody ever boots."""
+    with sleeping_slurm("priority/basic", nodes=1) as cluster:
+        monkeypatch.setenv("SLURM_CONF", str(cluster.conf))
+        yield cluster
+
+
+def test_down_and_up_again(one_node: Cluster, slurm: SlurmScheduler) -> None:
+    def node() -> Node:
+        return slurm.view().nodes[0]
+
+    def change(what: NodeChange) -> dict[str, str]:
+        return slurm.change_nodes(["node1"], what, reason="offpeak: sleeps")
+
+    def becomes(power: NodePower) -> None:
+        wait_until(lambda: node().power is power, what=f"node1 to be {power}")
+
+    assert change(NodeChange.CLOSE) == {}
+    assert change(NodeChange.POWER_DOWN) == {}
+    assert node().power in (NodePower.ASKED_DOWN, NodePower.GOING_DOWN)
+    assert change(NodeChange.POWER_DOWN) == {}
+    becomes(NodePower.GOING_DOWN)
+    assert change(NodeChange.POWER_UP) == {"node1": "still powers down, and Slurm would forget the order"}
+    becomes(NodePower.DOWN)
+    os.kill(int((one_node.folder / "node1.pid").read_text()), signal.SIGKILL)
+    # Slurm 22.05 opens it with that and keeps the reason.
+    assert (node().reason, node().use, node().failed) == ("offpeak: sleeps", NodeUse.FREE, False)
+    job = submit(one_node)
+    assert change(NodeChange.OPEN) == {}
+    becomes(NodePower.COMING_UP)
+    assert node().use is NodeUse.USED
+    assert slurm.view().jobs[0].state is JobState.STARTS
+    # Nobody boots it, so it fails; and is tried again.
+    wait_until(lambda: node().failed, what="the node to fail")
+    assert node().reason == "ResumeTimeout reached"
+    one_node.run("scancel", job)
+    assert change(NodeChange.RESUME) == {}
+    assert (node().failed, node().power) == (False, NodePower.DOWN)
+    assert change(NodeChange.POWER_UP) == {}
+    becomes(NodePower.COMING_UP)

@@ -1,0 +1,172 @@
+"""Jobs of a running slurmctld: how they are read, and put in another order."""
+
+import time
+from pathlib import Path
+
+import pytest
+from local_server import reserved_ports, wait_until
+from slurm_cluster import Cluster
+from slurm_queue import full, submit
+
+from offpeak.slurm_settings import SlurmSettings
+from plugin.scheduler.job import Job, JobState
+from plugin.scheduler.port import Ranking, Scheduler
+from plugin.slurm.ask import CannotAskSlurm, SlurmIsSilent
+from plugin.slurm.change_jobs import HELD
+from plugin.slurm.scheduler import SlurmScheduler
+
+
+def jobs_of(slurm: Scheduler) -> dict[str, Job]:
+    return {job.job_id: job for job in slurm.view().jobs}
+
+
+def test_priorities_bind_the_order(basic: Cluster, slurm: SlurmScheduler, tmp_path: Path) -> None:
+    assert slurm.traits().ranking is Ranking.VALUE
+    order = tmp_path / "order"
+    with full(basic) as filler:
+        write = f"--wrap=echo $SLURM_JOB_ID >> {order}"
+        jobs = [submit(basic, "--exclusive", "--nodes=3", write) for _ in range(4)]
+        present = jobs_of(slurm)
+        wanted = [jobs[2], jobs[0], jobs[3], jobs[1]]
+        values = sorted((present[job].priority for job in jobs), reverse=True)
+        assert slurm.rank(dict(zip(wanted, values, strict=True))) == {}
+        basic.run("scancel", filler)
+        wait_until(lambda: order.is_file() and len(order.read_text().split()) == 4, what="the jobs to end")
+        assert order.read_text().split() == wanted
+
+
+def test_what_is_told_of_each_job(basic: Cluster, slurm: SlurmScheduler) -> None:
+    now_s = int(time.time())
+    with full(basic) as filler:
+        wide = submit(basic, "--exclusive", "--nodes=2", "--time=90", "--partition=batch,again", "--comment=a|b\x1fc")
+        held = submit(basic, "--hold", "--job-name=two\nlines | \x1f \udcff", "--nodelist=node2")
+        later = submit(basic, f"--begin=now+{3600}", "--nice=100")
+        hangs = submit(basic, f"--dependency=afterok:{filler}", "--cpus-per-task=2", "--mem-per-cpu=100")
+        ended = submit(basic, "--hold")
+        basic.run("scancel", ended)
+        jobs = jobs_of(slurm)
+        assert jobs[filler].state is JobState.RUNNING
+        assert (jobs[filler].hosts, jobs[filler].cpus, jobs[filler].nodes) == ("node[1-3]", 12, 3)
+        assert now_s - 1 <= (jobs[filler].start_s or 0) <= now_s + 60
+        assert jobs[wide].state is JobState.PENDING
+        assert jobs[wide].partitions == ("batch", "again")
+        assert (jobs[wide].nodes, jobs[wide].limit_s, jobs[wide].whole_nodes) == (2, 5400, True)
+        assert (jobs[wide].comment, jobs[wide].plain) == ("a|b", True)
+        assert (jobs[held].state, jobs[held].priority, jobs[held].reason) == (JobState.HELD, 0, "JobHeldUser")
+        assert jobs[held].name == "two\nlines | \x1f \ufffd"
+        assert 3590 <= (jobs[later].begin_s or 0) - now_s <= 3700
+        assert (jobs[later].offset, jobs[later].limit_s) == (-100, 86_400)
+        assert not jobs[hangs].plain
+        assert (jobs[ended].state, jobs[ended].state_word) == (JobState.ENDED, "CANCELLED")
+        assert (jobs[ended].end_s or 0) >= now_s - 1
+        assert len({jobs[job].needs for job in (wide, held, later, hangs)}) == 4
+        assert jobs[later].needs == jobs[filler].needs
+
+
+def test_an_array_is_one_job_but_for_tasks_of_their_own(basic: Cluster, slurm: SlurmScheduler) -> None:
+    with full(basic):
+        array = submit(basic, "--array=1-1000%3")
+        het = submit(basic, "--nodes=1", ":", "--nodes=2")
+        basic.run("scontrol", "update", f"jobid={array}_7", "priority=77")
+        jobs = [job for job in slurm.view().jobs if job.state is JobState.PENDING]
+        split = next(job for job in jobs if job.priority == 77)
+        assert {job.job_id for job in jobs} == {array, split.job_id, het, str(int(het) + 1)}
+        assert not any(job.plain for job in jobs)
+        # The array's number stands for all tasks: the task's own is told after it.
+        assert slurm.rank({split.job_id: 500, array: 400}) == {}
+        ranked = jobs_of(slurm)
+        assert (ranked[array].priority, ranked[split.job_id].priority) == (400, 500)
+        assert slurm.rank({array: 300}) == {}
+        assert jobs_of(slurm)[split.job_id].priority == 300
+
+
+def test_who_cannot_be_ranked_hides_nobody_else(basic: Cluster, slurm: SlurmScheduler) -> None:
+    with full(basic) as filler:
+        held, free = submit(basic, "--hold"), submit(basic)
+        gone = submit(basic, "--hold")
+        basic.run("scancel", gone)
+        values = {"99999999": 5, gone: 5, held: 5, "1; 2": 5, filler: 5, free: 4_000_000_000, free + "1": 0}
+        assert slurm.rank(values) == {held: HELD, "1; 2": "is no job number", free + "1": "priority 0 is none"}
+        assert jobs_of(slurm)[free].priority == 4_000_000_000
+        assert jobs_of(slurm)[held].state is JobState.HELD
+
+
+def test_a_thousand_jobs_are_ranked(basic: Cluster, slurm: SlurmScheduler) -> None:
+    with full(basic) as filler:
+        array = submit(basic, "--array=1-1000")
+        # Each task becomes a job of its own, which is quicker than to submit so many.
+        split = "".join(f"update jobid={array}_{task} priority=7\n" for task in range(1, 1001))
+        basic.run("sh", "-c", f"printf '{split}' | scontrol")
+        jobs = set(jobs_of(slurm)) - {filler}
+        values = {job: 3_000_000_000 + int(job) * 7919 % 1009 for job in jobs if int(job) >= int(array)}
+        assert len(values) == 1000
+        assert slurm.rank(values) == {}
+        present = jobs_of(slurm)
+        assert {job: present[job].priority for job in values} == values
+
+
+def test_a_begin_time_is_set_and_taken_away(basic: Cluster, slurm: SlurmScheduler, tmp_path: Path) -> None:
+    began = tmp_path / "began"
+    at_s = int(time.time()) + 86_400
+    with full(basic) as filler:
+        job, other = submit(basic, f"--wrap=touch {began}"), submit(basic)
+        assert slurm.defer({job: at_s, other: at_s + 1, "99999999": at_s}) == {}
+        assert slurm.defer({filler: at_s}) == {filler: "Job is no longer pending execution"}
+        assert [jobs_of(slurm)[each].begin_s for each in (job, other)] == [at_s, at_s + 1]
+        assert jobs_of(slurm)[job].state is JobState.PENDING
+        basic.run("scancel", filler, other)
+        wait_until(lambda: jobs_of(slurm)[job].reason == "BeginTime", what="the job to wait for its time")
+        assert not began.exists()
+        assert slurm.defer({job: 0}) == {}
+        wait_until(began.exists, what="the job to start")
+
+
+def test_offsets_are_added_and_taken_away(multifactor: Cluster, slurm: SlurmScheduler) -> None:
+    assert slurm.traits().ranking is Ranking.OFFSET
+    with full(multifactor):
+        jobs = [submit(multifactor) for _ in range(3)]
+        held = submit(multifactor, "--hold")
+        before = jobs_of(slurm)
+        values = {jobs[0]: 100, jobs[1]: 300, jobs[2]: -200, held: 400, "99999999": 7}
+        assert slurm.rank(values) == {held: HELD}
+        present = jobs_of(slurm)
+        assert [present[job].offset for job in jobs] == [100, 300, -200]
+        assert sorted(jobs, key=lambda job: -present[job].priority) == [jobs[1], jobs[0], jobs[2]]
+        assert (present[held].state, present[held].offset) == (JobState.HELD, 0)
+        assert slurm.rank(dict.fromkeys(jobs, 0)) == {}
+        assert [jobs_of(slurm)[job].offset for job in jobs] == [0, 0, 0]
+        assert jobs_of(slurm)[jobs[0]].priority == before[jobs[0]].priority
+
+
+def test_defaults_that_somebody_exported_hide_nothing(
+    basic: Cluster, slurm: SlurmScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"PARTITION": "again", "USERS": "nobody", "STATES": "PD", "SORT": "i", "FORMAT": "%A"}.items():
+        monkeypatch.setenv(f"SQUEUE_{name}", value)
+    with full(basic) as filler:
+        assert filler in jobs_of(slurm)
+        assert slurm.in_use("node1") == f"runs {filler}"
+
+
+def test_a_slurmctld_that_is_gone(basic: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dead = tmp_path / "slurm.conf"
+    slurm = SlurmScheduler(SlurmSettings(timeout_s=1))
+    with reserved_ports(1) as (port,):
+        dead.write_text(basic.conf.read_text().replace(f"SlurmctldPort={basic.port}", f"SlurmctldPort={port}"))
+        monkeypatch.setenv("SLURM_CONF", str(dead))
+        for call in (slurm.view, slurm.traits, lambda: slurm.rank({"1": 1}), lambda: slurm.defer({"1": 1})):
+            with pytest.raises(SlurmIsSilent):
+                call()
+
+
+def test_who_may_change_nothing(basic: Cluster, slurm: SlurmScheduler) -> None:
+    nobody = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
+    other = SlurmScheduler(SlurmSettings(command=nobody, timeout_s=30))
+    with full(basic):
+        job = submit(basic)
+        assert other.rank({job: 5}) == {job: "Invalid user id"}
+        assert other.tell({job: "waits"}) == {job: "Access/permission denied"}
+        assert jobs_of(slurm)[job].priority > 5
+    missing = SlurmScheduler(SlurmSettings(command=("no-such-sudo",), timeout_s=30))
+    with pytest.raises(CannotAskSlurm, match="no-such-sudo: cannot be run"):
+        missing.rank({"1": 5})

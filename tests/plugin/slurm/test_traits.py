@@ -1,0 +1,70 @@
+"""What slurm.conf says, and what in it is wrong for nodes that sleep."""
+
+import pytest
+
+from plugin.scheduler.port import Ranking
+from plugin.slurm.traits import traits_of_text
+
+GOOD = {
+    "PriorityType": "priority/basic",
+    "ResumeFailProgram": "/a",
+    "ResumeProgram": "/b",
+    "ResumeTimeout": "600 sec",
+    "ReturnToService": "2",
+    "SelectType": "select/cons_tres",
+    "SLURM_VERSION": "22.05.8",
+    "SlurmdTimeout": "300 sec",
+    "SuspendProgram": "/c",
+    "SuspendTime": "31536000 sec",
+}
+PARTITIONS = b"PartitionName=a OverSubscribe=NO PreemptMode=OFF\nPartitionName=b OverSubscribe=EXCLUSIVE\n"
+
+
+def config(**others: str) -> bytes:
+    lines = (f"{name:<23} = {value}\n" for name, value in (GOOD | others).items())
+    return ("Configuration data as of 2026-11-20T22:43:05\n" + "".join(lines)).encode()
+
+
+def test_a_good_configuration() -> None:
+    traits = traits_of_text(config(), PARTITIONS)
+    assert (traits.name, traits.version, traits.ranking) == ("slurm", "22.05.8", Ranking.VALUE)
+    assert (traits.power_saving, traits.boot_s, traits.shared_nodes, traits.troubles) == (True, 600, True, ())
+    assert traits_of_text(config(PriorityType="priority/multifactor"), b"").ranking is Ranking.OFFSET
+
+
+def test_nodes_that_are_not_shared() -> None:
+    assert not traits_of_text(config(SelectType="select/linear"), PARTITIONS).shared_nodes
+    assert not traits_of_text(config(), b"PartitionName=b OverSubscribe=EXCLUSIVE\n").shared_nodes
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told", "line", "saves"),
+    [
+        ("SuspendTime", "INFINITE", "Slurm lets no node be powered down", "SuspendTime=31536000", False),
+        ("SuspendTime", "NONE", "Slurm lets no node be powered down", "SuspendTime=31536000", False),
+        ("SuspendTime", "600 sec", "Slurm itself suspends nodes that are idle for 600 s", "SuspendTime=31536000", True),
+        ("ResumeProgram", "(null)", "ResumeProgram not set", "ResumeProgram=", False),
+        ("ResumeFailProgram", "(null)", "ResumeFailProgram not set", "ResumeFailProgram=", False),
+        ("ReturnToService", "1", "ReturnToService=1: a node that Slurm took for dead", "ReturnToService=2", True),
+        ("SlurmdTimeout", "60 sec", "SlurmdTimeout=60: Slurm takes a node for dead", "SlurmdTimeout=300", True),
+    ],
+)
+def test_troubles(name: str, value: str, told: str, line: str, saves: bool) -> None:
+    traits = traits_of_text(config(**{name: value}), PARTITIONS)
+    assert traits.power_saving is saves
+    ((message, hint),) = traits.troubles
+    assert told in message
+    assert line in hint
+
+
+def test_a_partition_that_suspends_by_itself() -> None:
+    partitions = (
+        b"PartitionName=a SuspendTime=300 OverSubscribe=NO\nPartitionName=b SuspendTime=NONE OverSubscribe=NO\n"
+    )
+    ((message, hint),) = traits_of_text(config(), partitions).troubles
+    assert message == "partition a: SuspendTime=300: Slurm itself suspends its idle nodes"
+    assert "PartitionName=a" in hint
+
+
+def test_a_daemon_that_is_never_taken_for_dead() -> None:
+    assert traits_of_text(config(SlurmdTimeout="0 sec"), PARTITIONS).troubles == ()

@@ -1,0 +1,73 @@
+"""The words of sbatch and qsub, and what is made of their answers: recorded ones for PBS."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from plugin.pbs.batch import PbsBatch
+from plugin.scheduler.batch import Errand, Ran, Standing
+from plugin.slurm.batch import SlurmBatch
+
+ERRAND = Errand("k-1", "#!/bin/sh\n", "job.sh", ("a b",), 5430, 6, 4, "mine", "A=1", "2026-11-22T08:00:00Z")
+
+
+def test_sbatch() -> None:
+    comment = "--comment=mine offpeak:key=k-1,deadline=2026-11-22T08:00:00Z"
+    words = ("--parsable", "--time=91", "--ntasks=6", "--job-name=job.sh", comment, "/dev/stdin", "a b")
+    assert SlurmBatch("far").submit_words(ERRAND) == ("timeout", "20", "sbatch", "-M", "far", *words)
+    plain = replace(ERRAND, cores=None, arguments=(), name="", comment="", latest_finish="")
+    assert SlurmBatch().submit_words(plain)[3:] == ("--parsable", "--time=91", "--comment=offpeak:key=k-1")
+
+
+def test_qsub() -> None:
+    words = ("-l", "walltime=01:30:30", "-l", "nodes=2:ppn=4", "-N", "job.sh")
+    variables = "A=1,OFFPEAK_KEY=k-1,OFFPEAK_DEADLINE=2026-11-22T08:00:00Z"
+    assert PbsBatch().submit_words(ERRAND) == ("timeout", "20", "qsub", *words, "-v", variables)
+
+
+@pytest.mark.parametrize(
+    ("batch", "ran", "job", "refused"),
+    [
+        (SlurmBatch(), Ran(0, "17;far\n", ""), "17", ""),
+        (SlurmBatch(), Ran(1, "", "sbatch: error: Batch job submission failed: Invalid account"), "", "Batch job sub"),
+        (SlurmBatch(), Ran(1, "", "sbatch: error: Socket timed out on send/recv operation"), "", ""),
+        (SlurmBatch(), Ran(124, "", ""), "", ""),
+        (SlurmBatch(), Ran(None, "", "ssh: lost"), "", ""),
+        (SlurmBatch(), Ran(255, "", "ssh: refused"), "", "ssh: refused"),
+        (PbsBatch(), Ran(0, "8.head\n", ""), "8.head", ""),
+        (PbsBatch(), Ran(159, "", "qsub: Unauthorized Request"), "", "Unauthorized"),
+        (PbsBatch(), Ran(1, "", "qsub: End of File"), "", ""),
+    ],
+)
+def test_what_was_taken_what_refused_and_what_is_not_known(batch: object, ran: Ran, job: str, refused: str) -> None:
+    assert isinstance(batch, SlurmBatch | PbsBatch)
+    assert batch.submitted(ran) == job
+    assert batch.refused(ran).startswith(refused)
+    assert bool(batch.refused(ran)) == bool(refused)
+
+
+def test_a_key_is_found_as_a_whole() -> None:
+    listed = "7|RUNNING|\n8|PENDING|a|b offpeak:key=k-1,deadline=x\n9|PENDING|offpeak:key=k-12\n"
+    assert SlurmBatch().found(listed, key="k-1") == Standing("8", "PENDING")
+    assert SlurmBatch().found(listed, key="k") is None
+    assert SlurmBatch().standing(listed, job="9") == Standing("9", "PENDING")
+    full = "Job Id: 1.h\n    job_state = Q\n    Variable_List = A=1,OFFPEAK_K\n\tEY=k-12\n\n"
+    full += "Job Id: 2.h\n    job_state = R\n    Variable_List = OFFPEAK_KEY=k-1,B=2\n"
+    assert PbsBatch().found(full, key="k-1") == Standing("2.h", "R")
+    assert PbsBatch().found(full, key="k-12") == Standing("1.h", "Q")
+
+
+@pytest.mark.parametrize(
+    ("file", "job", "state"),
+    [
+        ("openpbs/A_qstat_fx.txt", "4.head", "R"),
+        ("openpbs/A_qstat_fx.txt", "0.head", "F"),
+        ("torque/A_qstat_x.xml", "29.head", "C"),
+    ],
+)
+def test_recorded_lists_are_read(shared: Path, file: str, job: str, state: str) -> None:
+    text = (shared / "data" / "captures" / file).read_text()
+    assert PbsBatch().standing(text, job=job) == Standing(job, state)
+    marked = text.replace("PBS_O_QUEUE=", "OFFPEAK_KEY=k-1,PBS_O_QUEUE=", 1)
+    assert PbsBatch().found(marked, key="k-1") is not None

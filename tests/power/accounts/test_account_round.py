@@ -1,0 +1,168 @@
+"""Looks at a scheduler into the accounts: whatever ends in between, each job is booked once and for what it used."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC
+from pathlib import Path
+
+import pytest
+from account_jobs import job, view
+
+from offpeak.errors import BadLedger
+from offpeak.ledger.job_costs import job_costs
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.opened import opened
+from offpeak.ledger.rows import Metered
+from offpeak.ledger_settings import LedgerSettings
+from offpeak.time_range import TimeRange
+from plugin.scheduler.job import Job, JobState
+from power.accounts.account_round import AccountRound, Accounts, account_round, first_round
+from power.accounts.job_powers import JobPowers
+from power.accounts.run_times import RunTimes
+
+STEP_S, LENGTH_S, JOBS = 30, 100, 20
+Shown = Callable[[int], list[Job]]
+
+DIES = """\
+import asyncio, os, signal, sys
+sys.path.append(sys.argv[2])
+from test_account_round import rounds, queue
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger_settings import LedgerSettings
+
+ledger = Ledger(LedgerSettings(url=sys.argv[1]))
+ledger.ready()
+rounds(ledger, queue, range(0, 1200, 30), settled=True)
+rounds(ledger, queue, range(1200, 1230, 30))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def queue(at_s: int) -> list[Job]:
+    """One job after the other on one node, each of which is shown for two minutes after its end."""
+    jobs = [_at(number, at_s) for number in range(JOBS)]
+    return [each for each in jobs if each is not None]
+
+
+def _at(number: int, at_s: int) -> Job | None:
+    start_s = number * LENGTH_S
+    end_s = start_s + LENGTH_S
+    if at_s < start_s or at_s > end_s + 120:
+        return None
+    if at_s < end_s:
+        return job(str(number), start_s=start_s)
+    return job(str(number), JobState.ENDED, start_s=start_s, end_s=end_s)
+
+
+def rounds(ledger: Ledger, shown: Shown, times: range, *, settled: bool = False) -> list[str]:
+    """Look so often, beginning where the ledger has what was kept; returns the lines for the log.
+
+    `settled`: before the next look everything is written, as it is within a second where looks are half a minute apart.
+    """
+    accounts = Accounts(ledger, JobPowers(), RunTimes(), settle_s=60)
+
+    async def run() -> list[str]:
+        lines = []
+        done: AccountRound | None = await asyncio.to_thread(first_round, ledger)
+        for at_s in times:
+            done = await account_round(accounts, done, view(at_s, shown(at_s)), {})
+            lines += [done.line] if done.line else []
+            assert not settled or ledger.settle()
+        return lines
+
+    return asyncio.run(run())
+
+
+def in_the_book(ledger: Ledger) -> tuple[int, float]:
+    """Return how many jobs are booked, and their energy [J]."""
+    assert ledger.settle()
+    with opened(ledger.settings.url) as connection:
+        used = job_costs(connection, TimeRange(0, 1e9), ["user"], UTC)
+    return sum(each.jobs for each in used), sum(each.energy_j for each in used)
+
+
+def measure(ledger: Ledger, power_w: float) -> None:
+    at = range(0, JOBS * LENGTH_S + 600, 10)
+    ledger.write_readings([Metered("n1", "dcmi", "total", each, each + 10, power_w, node="n1") for each in at])
+    assert ledger.settle()
+
+
+def test_a_queue_is_booked_whole(ledger: Ledger) -> None:
+    measure(ledger, 300.0)
+    assert rounds(ledger, queue, range(0, 2400, STEP_S)) == []
+    count, energy_j = in_the_book(ledger)
+    assert (count, energy_j) == (JOBS, pytest.approx(300.0 * JOBS * LENGTH_S))
+
+
+def test_a_kill_in_the_middle_loses_nothing_and_counts_nothing_twice(ledger: Ledger) -> None:
+    measure(ledger, 300.0)
+    command = [sys.executable, "-c", DIES, ledger.settings.url, str(Path(__file__).parent)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert rounds(ledger, queue, range(1230, 2400, STEP_S)) == []
+    count, energy_j = in_the_book(ledger)
+    assert (count, energy_j) == (JOBS, pytest.approx(300.0 * JOBS * LENGTH_S))
+
+
+def test_after_a_long_absence_what_cannot_be_known_is_said(ledger: Ledger) -> None:
+    rounds(ledger, queue, range(0, 300, STEP_S), settled=True)
+    (line,) = rounds(ledger, queue, range(1500, 1800, STEP_S))
+    assert line.startswith("nobody looked for 2")
+    # Of what ran or ended out of sight, only the job that ran at the last look is known.
+    assert in_the_book(ledger)[0] < JOBS
+
+
+def test_what_ended_is_learned_from(ledger: Ledger) -> None:
+    measure(ledger, 300.0)
+    accounts = Accounts(ledger, JobPowers(), RunTimes(), settle_s=60)
+
+    async def run() -> None:
+        done: AccountRound | None = None
+        for at_s in range(0, 600, STEP_S):
+            done = await account_round(accounts, done, view(at_s, queue(at_s)), {})
+
+    asyncio.run(run())
+    asked = [job("99", JobState.PENDING, start_s=None, hosts="")]
+    assert accounts.powers.of(asked, {}, at_s=600)["99"].node_w == pytest.approx(300)
+    assert accounts.times.of(asked, at_s=600) == {"99": LENGTH_S}
+
+
+def test_while_the_ledger_cannot_be_read_jobs_wait(tmp_path: Path) -> None:
+    file = tmp_path / "ledger.sqlite"
+    ledger = Ledger(LedgerSettings(url=f"sqlite:///{file}"))
+    ledger.ready()
+    accounts = Accounts(ledger, JobPowers(), RunTimes(), settle_s=0)
+
+    async def run() -> AccountRound:
+        done = await account_round(accounts, None, view(50, queue(50)), {})
+        file.rename(tmp_path / "away")
+        with pytest.raises(BadLedger):
+            await account_round(accounts, done, view(110, queue(110)), {})
+        (tmp_path / "away").rename(file)
+        return await account_round(accounts, done, view(140, queue(140)), {})
+
+    assert asyncio.run(run()).ran.waiting == {}
+    assert in_the_book(ledger)[0] == 1
+    assert ledger.close() == 0
+
+
+def test_nothing_of_it_waits_for_the_loop(ledger: Ledger) -> None:
+    """Only what is handed to a thread reads; the loop itself goes on."""
+    measure(ledger, 300.0)
+    accounts = Accounts(ledger, JobPowers(), RunTimes(), settle_s=0)
+    ended = [job(str(number), JobState.ENDED, start_s=0, end_s=1000) for number in range(50)]
+
+    async def run() -> float:
+        longest_s, last_s = 0.0, asyncio.get_running_loop().time()
+        task = asyncio.create_task(account_round(accounts, None, view(2000, ended), {}))
+        while not task.done():
+            await asyncio.sleep(0.001)
+            now_s = asyncio.get_running_loop().time()
+            longest_s, last_s = max(longest_s, now_s - last_s), now_s
+        await task
+        return longest_s
+
+    assert asyncio.run(run()) < 1.0
+    assert in_the_book(ledger)[0] == 50

@@ -1,0 +1,202 @@
+"""What jobs are expected to draw and how long to run: declared, learned, or by their nodes; kept over restarts."""
+
+import time
+from pathlib import Path
+
+import pytest
+from account_jobs import job
+
+from offpeak.errors import BadInput, BadSetting, CannotWrite
+from offpeak.ledger.rows import JobUse
+from offpeak.node_class_file import bundled_node_class
+from offpeak.settings import PowerSettings
+from plugin.scheduler.job import Job, JobState
+from plugin.scheduler.node import Node, NodePower, NodeUse
+from power.accounts import kept_predictor
+from power.accounts.declared_draws import declared_by, declared_of, parse_declared
+from power.accounts.draw import Draw
+from power.accounts.job_columns import columns
+from power.accounts.job_powers import JobPowers
+from power.accounts.job_use import Booked
+from power.accounts.node_kinds import ASSUMED, draw_by_class, kinds_of
+from power.accounts.ran_jobs import Ended
+from power.accounts.run_times import RunTimes
+from power.power_terms import JOB_UTILISATION
+
+SERVER = bundled_node_class("server")
+
+
+def ran(number: str, node_w: float, *, measured: float = 1.0, **other: object) -> Booked:
+    """A job that ran for an hour."""
+    done = job(number, JobState.ENDED, start_s=0, end_s=3600, **other)
+    use = JobUse(number, 0, 3600, done.user, done.account, "batch", done.hosts, node_w * 3600 * done.nodes, None, "EUR")
+    return Booked(Ended(done, 3600), use, measured)
+
+
+def node(name: str, *partitions: str, cpus: int = 8) -> Node:
+    return Node(
+        name, "idle", NodeUse.FREE, NodePower.UP, False, False, True, False, False, "", "", None,
+        partitions, (), cpus, 0, 1024, None, None,
+    )  # fmt: skip
+
+
+KINDS = kinds_of(
+    [node("n1", "batch"), node("n2", "batch", "gpu"), node("n3", "dark")], {"n1": SERVER, "n2": SERVER}.get
+)
+
+
+def pending(number: str, **other: object) -> Job:
+    return job(number, JobState.PENDING, start_s=None, hosts="", **other)
+
+
+def test_without_history_the_kind_of_nodes_decides() -> None:
+    busy_w = SERVER.running_w(JOB_UTILISATION)
+    jobs = [
+        pending("1"),
+        pending("2", whole_nodes=False, cpus=2),
+        pending("3", partitions=("none", "gpu")),
+        pending("4", partitions=("dark",)),
+        pending("5", partitions=("none",)),
+    ]
+    assert JobPowers().of(jobs, KINDS, at_s=0) == {
+        "1": Draw(busy_w, "node class server"),
+        "2": Draw(busy_w / 4, "node class server"),
+        "3": Draw(busy_w, "node class server"),
+        "4": ASSUMED,
+        "5": ASSUMED,
+    }
+    assert JobPowers().of([], KINDS, at_s=0) == {}
+
+
+def test_jobs_of_the_same_user_and_name_tell() -> None:
+    powers = JobPowers()
+    powers.learn([ran("1", 400.0, name="hot_1"), ran("2", 100.0, name="cold"), ran("3", 9e9, measured=0.2)], at_s=3600)
+    said = powers.of(
+        [pending("4", name="hot_27"), pending("5", name="cold"), pending("6", user="bob")], KINDS, at_s=4000
+    )
+    assert said["4"] == (pytest.approx(400), "jobs of the same user, name and size")
+    assert said["5"].node_w == pytest.approx(100)
+    assert said["6"].basis == "all jobs"
+
+
+def test_what_a_site_declares_goes_before_what_was_learned() -> None:
+    declared = parse_declared(["hot*=400W", "partition:gpu=0.9kW", "account:chem*=350W", "user:ann = 120W"])
+    powers = JobPowers(declared)
+    powers.learn([ran("1", 77.0)], at_s=3600)
+    jobs = [
+        pending("2", name="hot"),
+        pending("3", partitions=("gpu",)),
+        pending("4", account="chemistry"),
+        pending("5"),
+    ]
+    assert list(powers.of(jobs, KINDS, at_s=4000).values()) == [
+        Draw(400.0, "declared: hot*=400W"),
+        Draw(900.0, "declared: partition:gpu=0.9kW"),
+        Draw(350.0, "declared: account:chem*=350W"),
+        Draw(120.0, "declared: user:ann = 120W"),
+    ]
+    assert declared_of(pending("6", user="bob"), declared) is None
+
+
+def test_a_constant_draw_is_that_of_all_jobs_that_no_class_names() -> None:
+    declared = declared_by(PowerSettings(job="constant:250W", classes=("hot*=400W",)))
+    said = JobPowers(declared).of([pending("1"), pending("2", name="hot")], KINDS, at_s=0)
+    assert said == {"1": Draw(250.0, "declared: constant:250W"), "2": Draw(400.0, "declared: hot*=400W")}
+    assert declared_by(PowerSettings(job="uniform:100W-300W")) == ()
+    assert declared_by(PowerSettings()) == ()
+
+
+@pytest.mark.parametrize("text", ["hot", "=400W", "hot*=", "queue:a=4W", "hot=0W", "hot=-4W", "hot=4", "user:=4W"])
+def test_what_declares_nothing_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises((BadSetting, BadInput)) as refused:
+        parse_declared([text])
+    assert refused.value.hint
+
+
+def test_what_was_learned_outlives_a_restart(tmp_path: Path) -> None:
+    powers, times = JobPowers(path=tmp_path / "powers.npz"), RunTimes(path=tmp_path / "times.npz")
+    powers.learn([ran("1", 400.0)], at_s=3600)
+    times.learn([ran("1", 400.0).ended, ran("2", 400.0).ended], at_s=3600)
+    powers.keep()
+    times.keep()
+    again, times_again = JobPowers(path=tmp_path / "powers.npz"), RunTimes(path=tmp_path / "times.npz")
+    assert (again.trouble, times_again.trouble) == ("", "")
+    assert again.of([pending("2")], KINDS, at_s=10)["2"].node_w == pytest.approx(400)
+    assert times_again.of([pending("2")], at_s=10) == {"2": 3600}
+
+
+def test_a_damaged_file_is_said_and_the_predictor_begins_anew(tmp_path: Path) -> None:
+    file = tmp_path / "powers.npz"
+    file.write_text("not a model")
+    powers = JobPowers(path=file)
+    assert powers.trouble.endswith("it begins anew")
+    assert powers.of([pending("2")], KINDS, at_s=10)["2"].basis == "node class server"
+    powers.keep()
+    assert JobPowers(path=file).trouble == ""
+    with pytest.raises(CannotWrite):
+        JobPowers(path=tmp_path / "none" / "powers.npz").keep()
+
+
+def test_what_is_learned_is_kept_from_time_to_time_and_no_failure_stops_learning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_predictor, "KEEP_EVERY_S", 0.0)
+    folder = tmp_path / "state"
+    powers = JobPowers(path=folder / "powers.npz")
+    powers.learn([ran("1", 400.0)], at_s=3600)
+    assert "cannot be written" in powers.trouble
+    folder.mkdir()
+    powers.learn([ran("2", 400.0)], at_s=3600)
+    assert powers.trouble == ""
+    assert JobPowers(path=folder / "powers.npz").of([pending("3")], KINDS, at_s=10)["3"].node_w == pytest.approx(400)
+
+
+def test_knowledge_stays_within_its_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_predictor, "MOST_BYTES", 100)
+    powers = JobPowers(path=tmp_path / "powers.npz")
+    powers.learn([ran("1", 400.0)], at_s=3600)
+    powers.keep()
+    assert powers.of([pending("3")], KINDS, at_s=4000)["3"].basis == "node class server"
+
+
+def test_run_times_are_those_of_the_users_last_two_jobs() -> None:
+    times = RunTimes()
+    done = [
+        Ended(job(str(length_s), JobState.ENDED, start_s=100, end_s=100 + length_s), 9000)
+        for length_s in (50, 150, 250)
+    ]
+    times.learn([done[2], done[0], done[1]], at_s=9000)
+    times.learn([Ended(job("9", JobState.ENDED, start_s=0, end_s=8000), 9000, "ended unseen within 8000 s")], at_s=9000)
+    jobs = [
+        pending("10"),
+        pending("11", limit_s=120),
+        pending("12", user="bob"),
+        pending("13", user="bob", limit_s=None),
+    ]
+    assert times.of(jobs, at_s=9000) == {"10": 200, "11": 120, "12": 86_400, "13": 30 * 86_400}
+    assert times.of([], at_s=0) == {}
+
+
+def test_columns_are_the_same_for_the_same_words_and_tell_no_end_of_what_has_not_ended() -> None:
+    jobs = columns([pending("12_4", name="sim_001"), pending("13", name="sim_2"), pending("14", user="bob", nodes=0)])
+    assert jobs.application[0] == jobs.application[1]
+    assert jobs.user[0] == jobs.user[1] != jobs.user[2]
+    assert (jobs.job_id >= 0).all()
+    assert len(set(jobs.job_id.tolist())) == 3
+    assert (jobs.size.tolist(), jobs.runtime_s.tolist()) == ([1, 1, 1], [-1, -1, -1])
+
+
+def test_shared_nodes_are_the_jobs_by_processors() -> None:
+    assert draw_by_class(pending("1", whole_nodes=False, cpus=16, nodes=2), KINDS).node_w == pytest.approx(
+        SERVER.running_w(JOB_UTILISATION)
+    )
+
+
+def test_ten_thousand_jobs_are_asked_about_in_a_moment() -> None:
+    powers = JobPowers(parse_declared(["hot*=400W"]))
+    powers.learn([ran(str(number), 200.0, user=f"u{number % 300}") for number in range(2000)], at_s=3600)
+    jobs = [pending(str(number), user=f"u{number % 400}", name=f"job{number % 50}") for number in range(10_000)]
+    powers.of(jobs, KINDS, at_s=4000)
+    began = time.process_time()
+    powers.of(jobs, KINDS, at_s=4000)
+    assert time.process_time() - began < 2.0

@@ -1,0 +1,103 @@
+"""Rounds over meters: the kernel's own sensors are read, the silent ones less often, and troubles are said once."""
+
+import asyncio
+import time
+from pathlib import Path
+
+from node_tree import write_tree
+
+from offpeak.errors import AccessRefused, NoAnswer
+from power.accounts.meter_round import Metering, MeterRound, Pace, after_round, meter_round
+from power.accounts.silence import LONGEST_PAUSE_S, Silence, silence_after
+from power.lifecycle.life import Now
+from power.meters.hwmon import HwmonMeter
+from power.meters.port import Reading
+from power.meters.rapl import RaplMeter
+from power.meters.taken import Taken
+
+PACE = Pace(period_s=10, timeout_s=5)
+SENSOR = {"class/hwmon/hwmon1/name": "power_meter\n", "class/hwmon/hwmon1/power1_average": "212000000\n"}
+
+
+def silent(said: str) -> Taken:
+    return Taken("bmc1", "dcmi", trouble=NoAnswer(said))
+
+
+def drawing(at_s: float, power_w: float, way: str = "dcmi") -> Taken:
+    return Taken("bmc1", way, (Reading("bmc1", way, "total", power_w, at_s, node="n1"),))
+
+
+def at(seconds: float) -> Now:
+    return Now(seconds, 1_000_000 + seconds)
+
+
+def test_the_kernels_sensors_are_read_round_after_round(tmp_path: Path) -> None:
+    write_tree(tmp_path, SENSOR)
+    meters = (HwmonMeter("n1", sysfs=tmp_path), RaplMeter("n1", sysfs=tmp_path))
+
+    async def rounds() -> tuple[MeterRound, MeterRound]:
+        first = await meter_round(meters, Metering(), pace=PACE, clock=clock)
+        return first, await meter_round(meters, first.after, pace=PACE, clock=clock)
+
+    first, second = asyncio.run(rounds())
+    assert first.rows == ()
+    (row,) = second.rows
+    assert (row.meter, row.way, row.power_w, row.node) == ("n1", "hwmon", 212.0, "n1")
+    assert [line.partition(":")[0] for line in first.lines] == ["n1 (rapl)"]
+    assert second.lines == ()
+
+
+def clock() -> Now:
+    return Now(time.monotonic(), time.time())
+
+
+def test_without_meters_a_round_is_nothing() -> None:
+    nothing = asyncio.run(meter_round((), Metering(), pace=PACE, clock=clock))
+    assert (nothing.rows, nothing.lines) == ((), ())
+
+
+def test_a_silent_meter_is_asked_ever_less_often(tmp_path: Path) -> None:
+    meter = HwmonMeter("n1", sysfs=tmp_path)
+    after = Metering()
+    asked = []
+    for second in range(0, 3000, 10):
+        now = at(second)
+        before = after.silent.get(("n1", "hwmon"))
+        after = asyncio.run(meter_round((meter,), after, pace=PACE, clock=lambda now=now: now)).after  # type: ignore[misc]
+        asked += [second] if after.silent[("n1", "hwmon")] != before else []
+    assert asked == [0, 20, 60, 140, 300, 620, 1220, 1820, 2420]
+
+
+def test_the_pause_has_a_bound_however_long_it_lasts() -> None:
+    silence = Silence(10_000, 0.0)
+    assert silence_after(silence, now_s=5.0, period_s=10.0).again_s == 5.0 + LONGEST_PAUSE_S
+    assert silence_after(None, now_s=5.0, period_s=900.0).again_s == 5.0 + 900.0
+
+
+def test_a_trouble_is_said_when_it_comes_changes_and_goes() -> None:
+    lines: list[str] = []
+    after = Metering()
+    refused = Taken("bmc1", "dcmi", trouble=AccessRefused("bmc1: refused the password"))
+    for second, taken in enumerate((silent("silent"), silent("silent"), refused, drawing(3.0, 200), drawing(4.0, 200))):
+        done = after_round(after, [taken], pace=PACE, now=at(second))
+        after, lines = done.after, [*lines, *done.lines]
+    assert lines == [
+        "bmc1 (dcmi): silent",
+        "bmc1 (dcmi): bmc1: refused the password",
+        "bmc1 (dcmi): well again after 1 times in 1 s: bmc1: refused the password",
+    ]
+    assert after.silent == {}
+
+
+def test_meters_that_contradict_each_other_are_named_once_and_when_they_agree_again() -> None:
+    lines: list[str] = []
+    after = Metering()
+    for second in range(0, 3000, 10):
+        inside_w = 300.0 if second < 1500 else 180.0
+        taken = [drawing(second, 200.0, "snmp"), drawing(second, inside_w)]
+        done = after_round(after, taken, pace=PACE, now=at(second))
+        after, lines = done.after, [*lines, *done.lines]
+    assert lines == [
+        "n1, pdu and bmc: pdu says 200 W, bmc 300 W: less outside than inside; check which node hangs on which outlet",
+        "n1, pdu and bmc: agree again",
+    ]

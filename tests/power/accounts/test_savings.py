@@ -1,0 +1,110 @@
+"""What rests save: nothing is claimed that nobody knows, and days add up."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.rows import Metered, Price, Recorded
+from offpeak.ledger.slot_prices import MeanPrice
+from offpeak.ledger.way_sums import J_PER_MWH
+from offpeak.node_class import NodeClass
+from offpeak.node_class_file import bundled_node_class
+from offpeak.node_states import OFF
+from offpeak.time_range import TimeRange
+from power.accounts.book_savings import book_savings
+from power.accounts.rests import Rest, rests
+from power.accounts.savings import BASELINE, RestUse, rest_energy_j, saving_of
+from power.lifecycle.life import NodeState
+
+DAY = TimeRange(0.0, 86_400.0)
+SERVER = bundled_node_class("server")
+OFF_DEPTH = SERVER.find_depth(OFF)
+assert OFF_DEPTH is not None
+PRICE = MeanPrice(100.0, 400.0, "EUR", 1.0)
+
+
+def night(node: str = "n1", by: str = "offpeak") -> list[Recorded]:
+    """On, down at 1,000 s, off at 1,060 s, woken for a job at 5,000 s, on at 5,120 s."""
+    return [
+        Recorded(node, -50.0, "on", "on", "scheduler"),
+        Recorded(node, 1000.0, "going down", "soft_off", by),
+        Recorded(node, 1060.0, "off", "soft_off", by),
+        Recorded(node, 5000.0, "booting", "on", by),
+        Recorded(node, 5120.0, "on", "on", by),
+    ]
+
+
+def test_a_rest_is_from_the_way_down_to_the_way_up() -> None:
+    (rest,) = rests(night(), DAY)
+    assert rest == Rest("n1", 1000, 5120, {NodeState.GOING_DOWN: 60.0, NodeState.OFF: 3940.0, NodeState.BOOTING: 120.0})
+    enter, leave = OFF_DEPTH.enter.power_w, OFF_DEPTH.leave.power_w
+    assert rest_energy_j(rest, SERVER) == pytest.approx(60 * enter + 3940 * OFF_DEPTH.power_w + 120 * leave)
+
+
+def test_what_others_switch_off_and_what_is_not_known_saves_nothing() -> None:
+    assert rests(night(by="admin ann"), DAY) == ()
+    lost = [Recorded("n1", 0.0, "off", "off", "offpeak"), Recorded("n1", 600.0, "unknown", "off", "unknown")]
+    assert [(rest.from_unix_s, rest.until_unix_s) for rest in rests(lost, DAY)] == [(0, 600)]
+    assert rests([Recorded("n1", 0.0, "on", "on", "scheduler")], DAY) == ()
+
+
+def test_a_class_without_depths_tells_nothing() -> None:
+    (rest,) = rests(night(), DAY)
+    assert rest_energy_j(rest, NodeClass("always", 100.0, ((0.0, 100.0), (1.0, 200.0)), ())) is None
+    assert saving_of(DAY, []) is None
+
+
+def test_without_a_price_there_is_no_money() -> None:
+    (rest,) = rests(night(), DAY)
+    unpriced = MeanPrice(None, None, "", 0.0)
+    saving = saving_of(DAY, [RestUse(rest, 10.0, 20.0, True, PRICE), RestUse(rest, 10.0, 20.0, False, unpriced)])
+    assert saving is not None
+    assert (saving.baseline_energy_j, saving.energy_j, saving.cost, saving.currency) == (40.0, 20.0, None, "")
+    assert saving.basis == "2.3 h of rest of 1 node; 50% measured, else by node class; idle by node class"
+
+
+states = st.sampled_from(["on", "going down", "off", "standby", "booting", "unknown"])
+
+
+@given(st.lists(st.tuples(states, st.floats(1, 5000)), max_size=15), st.lists(st.floats(0, 20_000), max_size=4))
+def test_rests_never_overlap_lie_within_the_time_and_add_up(steps: list[tuple[str, float]], cuts: list[float]) -> None:
+    at_s, recorded = 0.0, []
+    for state, length_s in steps:
+        recorded.append(Recorded("n1", at_s, state, "off", "offpeak"))
+        at_s += length_s
+    span = TimeRange(0.0, 20_000.0)
+    found = rests(recorded, span)
+    assert all(before.until_unix_s <= after.from_unix_s for before, after in pairwise(found))
+    assert all(sum(rest.seconds.values()) == pytest.approx(rest.length_s) for rest in found)
+    edges = sorted({0.0, 20_000.0, *cuts})
+    parts = [rest for a, b in pairwise(edges) for rest in rests(recorded, TimeRange(a, b))]
+    assert sum(rest.length_s for rest in parts) == pytest.approx(sum(rest.length_s for rest in found))
+
+
+def test_a_day_is_booked_from_the_ledger(ledger: Ledger) -> None:
+    ledger.write_states([*night("n1"), *night("n2"), *night("n3", by="admin ann"), *night("n4")])
+    at = range(960, 5160, 60)
+    ledger.write_readings([Metered("n1", "dcmi", "total", each, each + 60, 9.0, node="n1") for each in at])
+    ledger.write_prices([Price(each, each + 900, 100.0, "EUR", "x", 400.0) for each in range(0, 86_400, 900)])
+    assert ledger.settle()
+    classes = {"n1": SERVER, "n2": SERVER, "n3": SERVER}
+    saving = book_savings(ledger.settings.url, DAY, ["n1", "n2", "n3", "n4"], classes.get)
+    assert saving is not None
+    (rest,) = rests(night(), DAY)
+    modelled_j = rest_energy_j(rest, SERVER)
+    assert modelled_j is not None
+    assert saving.energy_j == pytest.approx(9.0 * 4120 + modelled_j)
+    assert saving.baseline_energy_j == pytest.approx(2 * SERVER.idle_w * 4120)
+    assert saving.baseline_cost == pytest.approx(saving.baseline_energy_j * 100 / J_PER_MWH)
+    assert (saving.baseline, saving.from_unix_s, saving.currency) == (BASELINE, 0.0, "EUR")
+    ledger.write_savings([saving])
+    ledger.write_savings([saving])
+    assert ledger.settle()
+    so_far = book_savings(ledger.settings.url, TimeRange(0.0, 3000.0), ["n1"], classes.get)
+    assert so_far is not None
+    assert so_far.baseline_energy_j == pytest.approx(SERVER.idle_w * 2000)
+    assert book_savings(ledger.settings.url, TimeRange(0.0, 0.0), ["n1"], classes.get) is None
+    assert book_savings(ledger.settings.url, DAY, [], classes.get) is None

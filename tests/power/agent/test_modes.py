@@ -1,0 +1,26 @@
+"""How far the door is open for each partition."""
+
+import pytest
+
+from offpeak.agent_settings import AgentSettings
+from offpeak.door.mode import Mode
+from offpeak.errors import BadSetting
+from power.agent.modes import modes_of
+
+
+def test_what_concerns_several_partitions_goes_by_the_least_open() -> None:
+    modes = modes_of(AgentSettings(mode="active", partition_modes=("debug=shadow", "long=advise")))
+    assert modes.of(["batch"]) is Mode.ACTIVE
+    assert modes.of(["batch", "long"]) is Mode.ADVISE
+    assert modes.of(["long", "debug", "batch"]) is Mode.SHADOW
+    assert modes.most_open is Mode.ACTIVE
+
+
+def test_what_is_in_no_partition_goes_by_the_usual_mode() -> None:
+    assert modes_of(AgentSettings(mode="advise", partition_modes=("batch=active",))).of([]) is Mode.ADVISE
+
+
+@pytest.mark.parametrize("text", ["debug", "debug=", "=shadow", "debug=shadwo", "debug=active=now"])
+def test_a_mode_that_there_is_not_is_refused(text: str) -> None:
+    with pytest.raises(BadSetting, match="partition_modes"):
+        modes_of(AgentSettings(partition_modes=(text,)))

@@ -1,0 +1,35 @@
+"""What is told of nodes, and when again."""
+
+import asyncio
+
+from heard_scheduler import Heard
+
+from offpeak.door.memory_journal import MemoryJournal
+from offpeak.door.mode import Mode
+from plugin.scheduler.port import NodeChange
+from power.agent.node_changes import FAILED_S, RECORDED_S, NodeChanges
+from power.live.plan import Told
+from power.scheduler_effects import SchedulerOrders, scheduler_door
+
+TOLD = (Told("n1", NodeChange.CLOSE, "offpeak: it is to sleep"),)
+
+
+def times_told(mode: Mode, seconds: float, **refuses: str) -> int:
+    """Return how often the door is asked when the same is wanted twice, so many seconds apart."""
+    now, journal, scheduler = [0.0], MemoryJournal(), Heard(refuses=refuses)
+    door = scheduler_door(journal, lambda _: mode, lambda: 1000.0, nodes=["n1"], hold_of=lambda _: None)
+    orders, changes = SchedulerOrders(door, scheduler), NodeChanges(lambda: now[0])
+    asyncio.run(changes.tell(TOLD, orders))
+    now[0] += seconds
+    asyncio.run(changes.tell(TOLD, orders))
+    return len(journal.refusals) + len(scheduler.told)
+
+
+def test_a_shadow_is_recorded_now_and_then() -> None:
+    assert times_told(Mode.SHADOW, RECORDED_S - 1) == 1
+    assert times_told(Mode.SHADOW, RECORDED_S) == 2
+
+
+def test_what_the_scheduler_did_not_do_is_told_again_soon() -> None:
+    assert times_told(Mode.ACTIVE, FAILED_S - 1, n1="slurmctld is away") == 1
+    assert times_told(Mode.ACTIVE, FAILED_S, n1="slurmctld is away") == 2

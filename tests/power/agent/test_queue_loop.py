@@ -1,0 +1,119 @@
+"""The queue loop carries out what the modes let through, after it is remembered, and records the rest once."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from heard_scheduler import Heard
+from queue_site import NOW_S, RULES, a_job
+
+from offpeak.door.mode import Mode
+from offpeak.errors import CannotWrite
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.rows import Mark
+from offpeak.ledger_settings import LedgerSettings
+from offpeak.prices.peak import Peak
+from plugin.queue_hook.facts import QueueFacts
+from plugin.queue_hook.queue_plan import QueuePlan
+from plugin.scheduler.port import Ranking
+from power.agent.modes import Modes
+from power.agent.queue_groups import grouped
+from power.agent.queue_loop import QueueLoop
+from power.agent.voice import Voice
+from power.scheduler_effects import SchedulerOrders, scheduler_door
+
+DRAWS = {"1": 400.0, "2": 100.0}
+JOBS = (a_job(1), a_job(2))
+
+
+class Room:
+    """A queue loop with a ledger of its own, and a scheduler that keeps what it is told."""
+
+    def __init__(self, folder: Path, mode: Mode) -> None:
+        self.ledger = Ledger(LedgerSettings(url=f"sqlite:///{folder}/ledger.sqlite"))
+        self.modes, self.scheduler = Modes(mode, {}), Heard()
+        door = scheduler_door(self.ledger, lambda _: mode, lambda: 1000.0, nodes=(), hold_of=lambda _: None)
+        self.orders = SchedulerOrders(door, self.scheduler)
+        self.loop = QueueLoop(self.ledger, Voice())
+
+    def round(self, jobs: tuple[object, ...] = JOBS) -> None:
+        async def once() -> None:
+            facts = QueueFacts(
+                NOW_S,
+                jobs,  # type: ignore[arg-type]
+                Ranking.VALUE,
+                peak=Peak.ON_PEAK,
+                node_power_w=DRAWS,
+                marks=await self.loop.marks(),
+                told=self.loop.told,
+            )
+            await self.loop.round(facts, RULES, self.orders, self.modes)
+
+        asyncio.run(once())
+
+    @property
+    def told(self) -> list[str]:
+        return [what for what, _ in self.scheduler.told]
+
+
+def test_in_active_mode_marks_are_on_the_disk_before_the_order_is_written(tmp_path: Path) -> None:
+    room = Room(tmp_path, Mode.ACTIVE)
+    room.round()
+    assert room.scheduler.told == [("rank", {"1": JOBS[1].priority, "2": JOBS[0].priority})]
+    marks = {mark.job: mark for mark in room.ledger.marks()}
+    assert (marks["1"].was, marks["1"].to) == (JOBS[0].priority, JOBS[1].priority)
+    swapped = (JOBS[0]._replace(priority=JOBS[1].priority), JOBS[1]._replace(priority=JOBS[0].priority))
+    room.round(swapped)
+    assert len(room.told) == 1
+    room.ledger.close()
+
+
+def test_in_shadow_mode_what_would_be_done_is_recorded_once_and_nothing_is_marked(tmp_path: Path) -> None:
+    room = Room(tmp_path, Mode.SHADOW)
+    room.round()
+    room.round()
+    assert room.told == []
+    assert room.ledger.marks() == ()
+    room.ledger.settle()
+    assert set(room.loop.changed.latest) == {"job 1", "job 2"}
+    assert room.ledger.recent(0.0) == ()
+    room.ledger.close()
+
+
+def test_in_advise_mode_owners_are_told_once_and_nothing_else_is_done(tmp_path: Path) -> None:
+    room = Room(tmp_path, Mode.ADVISE)
+    room.round()
+    room.round()
+    assert room.told == ["tell"]
+    ((_, texts),) = room.scheduler.told
+    assert "would be moved back: behind 2" in str(texts["1"])
+    assert room.ledger.marks() == ()
+    room.ledger.close()
+
+
+def test_without_a_ledger_no_job_is_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    room = Room(tmp_path, Mode.ACTIVE)
+
+    def away(_marks: object) -> None:
+        raise CannotWrite("the disk is full")
+
+    monkeypatch.setattr(room.ledger, "remember_marks", away)
+    with pytest.raises(CannotWrite):
+        room.round()
+    assert room.told == []
+    room.ledger.close()
+
+
+def test_each_group_has_what_is_planned_for_its_partitions() -> None:
+    jobs = {str(at): a_job(at, partitions=partitions) for at, partitions in enumerate([("a",), ("b",), ("a", "b")])}
+    plan = QueuePlan({"0": 5, "2": 7}, {"1": 9}, {"1": "waits"}, (Mark("0", 0.0, "rank", 1, 5, 0.0),))
+    groups = {group.name: group for group in grouped(plan, jobs)}
+    assert {name: dict(group.rank) for name, group in groups.items()} == {"a": {"0": 5}, "b": {}, "a,b": {"2": 7}}
+    assert (groups["b"].begin_s, groups["b"].tell) == ({"1": 9}, {"1": "waits"})
+
+
+def test_partitions_of_one_mode_are_one_group() -> None:
+    jobs = {str(at): a_job(at, partitions=(partition,)) for at, partition in enumerate("abc")}
+    modes = Modes(Mode.ACTIVE, {"b": Mode.SHADOW})
+    groups = grouped(QueuePlan({"0": 5, "1": 6, "2": 7}), jobs, modes.of)
+    assert {group.name: dict(group.rank) for group in groups} == {"a,c": {"0": 5, "2": 7}, "b": {"1": 6}}

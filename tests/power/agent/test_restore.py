@@ -1,0 +1,70 @@
+"""Nodes are given back to jobs only where a job can run: never those that go down, or that are off unnoticed."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from heard_scheduler import Heard
+from scheduler_words import NOW, NOW_S, life_of, node_of
+
+from offpeak.door.door import Door
+from offpeak.door.effect import US, Effect, Outcome
+from offpeak.door.memory_journal import MemoryJournal
+from offpeak.door.mode import Mode
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger_settings import LedgerSettings
+from plugin.scheduler.node import NodePower
+from power.agent.memory import remember_lives, remembered_lives
+from power.agent.restore import on_their_way, open_nodes
+from power.drivers.port import Order
+from power.lifecycle.decide import Lives
+from power.lifecycle.life import NodeState, Now, Sent
+from power.scheduler_effects import SchedulerOrders
+
+CLOSED = {"closed": True, "reason": "offpeak: idle"}
+TOLD = Sent(Order.SOFT_OFF, US, NOW.monotonic_s - 20, NodeState.ON, clear=False)
+
+
+@pytest.mark.parametrize(
+    ("given", "life", "opened"),
+    [
+        ({}, life_of(), True),
+        ({}, life_of(sent=TOLD), False),
+        ({}, life_of(state=NodeState.GOING_DOWN), False),
+        # Off, and the scheduler has not noticed.
+        ({}, life_of(state=NodeState.OFF), False),
+        ({"boot_s": NOW_S - 60}, life_of(state=NodeState.OFF), True),
+        ({"power": NodePower.DOWN}, life_of(state=NodeState.OFF), True),
+        ({"power": NodePower.GOING_DOWN}, life_of(state=NodeState.OFF), False),
+        ({"responds": False}, life_of(), False),
+    ],
+)
+def test_only_nodes_that_jobs_can_use_are_opened(given, life, opened) -> None:
+    scheduler, nodes = Heard(), [node_of(**CLOSED, **given)]
+    orders = SchedulerOrders(Door(lambda _: Mode.ACTIVE, journal=MemoryJournal(), clock=lambda: 0.0), scheduler)
+    but = on_their_way(nodes, Lives({"n1": life}), NOW)
+    left = asyncio.run(open_nodes(nodes, orders, by=US, but=but))
+    assert (len(scheduler.told), left) == ((1, []) if opened else (0, ["n1"]))
+
+
+@pytest.mark.parametrize(
+    ("order_s", "kept", "sent"),
+    [
+        (NOW_S + 1, life_of(), TOLD.order),
+        # What was seen since counts.
+        (NOW_S - 1, life_of(), None),
+        (NOW_S + 1, life_of(sent=Sent(Order.ON, US, 0.0, NodeState.OFF, clear=False)), TOLD.order),
+    ],
+)
+def test_an_order_of_a_run_that_was_killed_is_ours_still(tmp_path: Path, order_s, kept, sent) -> None:
+    ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger'}"))
+    remember_lives(ledger, Lives(), Lives({"n1": kept}), monotonic_s=NOW.monotonic_s)
+    intent = ledger.write_intent(Effect("n1", "soft_off", US, "it goes to sleep"), order_s)
+    ledger.write_outcome(intent, Outcome("interrupted", "found on after a restart"), order_s)
+    later = Now(100.0, NOW_S + 5.0)
+    life = remembered_lives(ledger, ["n1"], unix_s=later.unix_s, monotonic_s=later.monotonic_s).nodes["n1"]
+    ledger.close()
+    assert (life.sent.order if life.sent else None) == sent
+    if sent is not None:
+        assert (life.sent.by, life.sent.at_s) == (US, 96.0)
+        assert on_their_way([node_of(**CLOSED)], Lives({"n1": life}), later) == {"n1"}

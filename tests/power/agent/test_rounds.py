@@ -1,0 +1,119 @@
+"""Rounds go on whatever goes wrong; the scheduler is asked once by all who ask at the same time."""
+
+import asyncio
+import logging
+
+import pytest
+from heard_scheduler import Heard
+
+from offpeak.errors import CannotWrite, SchedulerError
+from offpeak.ledger.rows import Decision
+from power.agent.changed import Changed
+from power.agent.observer import Observer
+from power.agent.repeat import Rounds
+from power.agent.voice import Voice
+
+
+def test_a_round_that_fails_is_said_and_the_next_is_made(caplog: pytest.LogCaptureFixture) -> None:
+    made = []
+
+    async def round_() -> None:
+        made.append(len(made))
+        if len(made) == 1:
+            raise CannotWrite("disk full", hint="df -h")
+        if len(made) == 2:
+            raise ZeroDivisionError("of ours")
+
+    async def some() -> None:
+        rounds = Rounds("ledger", round_, lambda: 0.0, Voice())
+        task = asyncio.create_task(rounds.run())
+        while len(made) < 4:
+            await asyncio.sleep(0.01)
+        task.cancel()
+
+    with caplog.at_level(logging.INFO, "offpeak"):
+        asyncio.run(some())
+    said = [record.getMessage() for record in caplog.records]
+    assert said[0] == "ledger: disk full; df -h"
+    assert said[1] == "ledger: a fault in the program: ZeroDivisionError: of ours"
+    assert "well again" in said[2]
+    assert len(said) == 3
+
+
+def test_who_hurries_does_not_wait_for_the_next_cycle() -> None:
+    made = []
+
+    async def round_() -> None:
+        made.append(1)
+
+    async def some() -> None:
+        rounds = Rounds("power", round_, lambda: 3600.0, Voice())
+        task = asyncio.create_task(rounds.run())
+        await asyncio.sleep(0.05)
+        rounds.hurry()
+        await asyncio.sleep(0.05)
+        task.cancel()
+
+    asyncio.run(some())
+    assert len(made) == 2
+
+
+def test_no_round_begins_while_its_turn_is_held() -> None:
+    made = []
+
+    async def round_() -> None:
+        made.append(1)
+
+    async def some() -> None:
+        rounds = Rounds("power", round_, lambda: 0.0, Voice())
+        async with rounds.turn:
+            task = asyncio.create_task(rounds.run())
+            await asyncio.sleep(0.1)
+            assert made == []
+        await asyncio.sleep(0.05)
+        task.cancel()
+
+    asyncio.run(some())
+    assert made
+
+
+def test_those_who_ask_at_the_same_time_get_one_answer_unless_something_was_changed() -> None:
+    scheduler = Heard()
+    observer = Observer(scheduler, Voice())
+
+    async def ask() -> None:
+        await asyncio.gather(*(observer.view(at_most_s=5.0) for _ in range(3)))
+        await observer.view(at_most_s=0.0)
+        observer.forget()
+        await observer.view(at_most_s=5.0)
+
+    asyncio.run(ask())
+    assert scheduler.asked == 3
+
+
+def test_a_scheduler_that_is_away_has_no_view_and_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    scheduler = Heard(trouble=SchedulerError("slurmctld is down", hint="start it"))
+    observer = Observer(scheduler, Voice())
+
+    async def ask() -> None:
+        assert await observer.view(at_most_s=0.0) is None
+        assert await observer.view(at_most_s=0.0) is None
+        scheduler.trouble = None
+        assert await observer.view(at_most_s=0.0) is not None
+
+    with caplog.at_level(logging.INFO, "offpeak"):
+        asyncio.run(ask())
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["scheduler", "scheduler"]
+
+
+def test_the_same_decision_is_news_once() -> None:
+    changed = Changed()
+    first = Decision(1.0, "job 1", "moved back", "behind 2: on-peak; nobody is put before it after 10:00")
+    again = Decision(2.0, "job 1", "moved back", "behind 2: on-peak; nobody is put before it after 10:01")
+    other = Decision(3.0, "job 1", "moved forward", "before 2: off-peak")
+    assert changed.of([first], {"job 1"}) == (first,)
+    assert changed.of([again], {"job 1"}) == ()
+    assert changed.latest["job 1"] == first
+    assert changed.of([other], {"job 1"}) == (other,)
+    assert changed.of([], set()) == ()
+    assert changed.latest == {}

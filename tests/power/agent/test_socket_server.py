@@ -1,0 +1,213 @@
+"""The agent's socket: who hears what, and what rude clients can do."""
+
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from agent_socket import PUBLISHED, AgentSocket, agent_socket
+from open_folder import open_folder
+
+from offpeak.errors import BadInput, OffpeakError
+from power.agent.answer import Told
+from power.agent.callers import Callers, callers
+from power.agent.published import published_of
+from power.agent.socket_file import AgentAnswers
+from power.agent.socket_server import MOST_BYTES_OF_OTHERS, MOST_CLIENTS, MOST_OF_ONE_USER
+
+NOBODY = 65534
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="acts as other users: needs root")
+ASK = """
+import socket, sys
+with socket.socket(socket.AF_UNIX) as s:
+    s.settimeout(5)
+    s.connect(sys.argv[1])
+    s.sendall(sys.stdin.buffer.read())
+    sys.stdout.buffer.write(b"".join(iter(lambda: s.recv(65536), b"")))
+"""
+
+
+@pytest.fixture
+def path() -> Iterator[Path]:
+    with open_folder() as folder:
+        yield folder / "run" / "agent.sock"
+
+
+@pytest.fixture
+def agent(path: Path) -> Iterator[AgentSocket]:
+    with agent_socket(path, Callers(os.geteuid())) as agent:
+        yield agent
+
+
+def say_as(uid: int, agent: AgentSocket, request: dict[str, str], *, groups: str = "") -> dict[str, object]:
+    identity = [f"--reuid={uid}", f"--regid={uid}", f"--groups={groups}" if groups else "--clear-groups"]
+    done = subprocess.run(
+        ["setpriv", *identity, "/usr/bin/python3", "-c", ASK, agent.path],
+        input=json.dumps(request).encode() + b"\n",
+        capture_output=True,
+        check=True,
+    )
+    return json.loads(done.stdout)  # type: ignore[no-any-return]
+
+
+def jobs_of(said: object) -> list[str]:
+    assert isinstance(said, dict)
+    return [job.job_id for job in published_of(said["published"]).jobs]
+
+
+def test_root_hears_everything(agent: AgentSocket) -> None:
+    assert published_of(agent.say({"ask": "queue"})["published"]) == PUBLISHED
+    assert jobs_of(agent.say({"ask": "why", "job": "1841"})) == ["1841"]
+    said = published_of(agent.say({"ask": "status"})["published"])
+    assert (said.jobs, said.troubles) == ((), PUBLISHED.troubles)
+
+
+@AS_ROOT
+def test_others_hear_of_their_own_jobs_and_totals(agent: AgentSocket) -> None:
+    said = say_as(NOBODY, agent, {"ask": "queue"})
+    assert jobs_of(said) == ["1850"]
+    seen = published_of(said["published"])
+    assert (seen.troubles, seen.nodes, seen.saved_today) == ((), PUBLISHED.nodes, PUBLISHED.saved_today)
+    assert jobs_of(say_as(NOBODY, agent, {"ask": "why", "job": "1850"})) == ["1850"]
+    assert say_as(NOBODY, agent, {"ask": "why", "job": "1841"})["error"] == "job 1841 is another user's"
+
+
+@AS_ROOT
+def test_the_operators_group_hears_everything_also_as_a_further_group(path: Path) -> None:
+    with agent_socket(path, Callers(0, operators_gid=4242)) as agent:
+        assert len(jobs_of(say_as(NOBODY, agent, {"ask": "queue"}, groups="7,4242"))) == 3
+        assert len(jobs_of(say_as(NOBODY, agent, {"ask": "queue"}, groups="7"))) == 1
+        assert "error" in say_as(NOBODY, agent, {"tell": "suspend", "nodes": "n1"}, groups="4242")
+
+
+@AS_ROOT
+def test_only_the_scheduler_may_tell(path: Path) -> None:
+    tell = {"tell": "resume", "nodes": "node[1-2]", "text": "{}"}
+    with agent_socket(path, Callers(0)) as agent:
+        assert "only the scheduler's user" in str(say_as(NOBODY, agent, tell)["error"])
+        assert agent.told == []
+    with agent_socket(path, Callers(0, scheduler_uid=NOBODY)) as agent:
+        assert say_as(NOBODY, agent, tell) == {"nodes": ["node1", "node2"]}
+        assert agent.told == [Told("resume", ("node1", "node2"), "{}")]
+
+
+def test_what_cannot_be_done_of_what_was_told_is_said(agent: AgentSocket) -> None:
+    agent.refuse = OffpeakError("not opted in", hint="nodes below [agent]")
+    said = agent.say({"tell": "resume", "nodes": "n1"})
+    assert said == {"error": "not opted in", "hint": "nodes below [agent]"}
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        (b"\n", "no request"),
+        (b"[]\n", "no request"),
+        (b"\xff\xfe\n", "no request"),
+        (b"[" * 5000 + b"\n", "no request"),
+        (b'{"ask": "why", "job": "9"}\n', "job 9: the agent does not know it"),
+        (b'{"ask": "why"}\n', "does not know it"),
+        (b'{"ask": ["why"]}\n', "cannot be asked"),
+        (b'{"ask": "passwords"}\n', "cannot be asked"),
+        (b'{"tell": "resume", "nodes": 7}\n', "cannot be told"),
+        (b'{"tell": "explode", "nodes": "n1"}\n', "cannot be told"),
+        (b'{"tell": "resume", "nodes": "n[1-"}\n', "no node set"),
+        (b'{"tell": "resume", "nodes": ""}\n', "names no node"),
+        (b"x" * (1024 * 1024 + 2), "not so long"),
+    ],
+)
+def test_bad_requests_get_one_line(agent: AgentSocket, line: bytes, error: str) -> None:
+    assert error in agent.say(line)["error"]
+    assert agent.told == []
+
+
+def test_before_the_first_cycle(agent: AgentSocket) -> None:
+    agent.published = None
+    assert "just started" in agent.say({"ask": "status"})["error"]
+
+
+def test_who_hangs_hinders_nobody_and_is_let_go(path: Path) -> None:
+    with agent_socket(path, patience_s=0.3) as agent, agent.connected() as silent, agent.connected() as deaf:
+        silent.sendall(b'{"ask"')
+        deaf.sendall(b'{"ask": "queue"}\n')
+        assert "published" in agent.say({"ask": "status"})
+        assert silent.recv(1) == b""
+
+
+@AS_ROOT
+def test_a_user_cannot_keep_the_scheduler_out(agent: AgentSocket) -> None:
+    hold = "import socket,sys,time\n"
+    hold += f"a=[socket.socket(socket.AF_UNIX) for _ in range({MOST_CLIENTS + 20})]\n"
+    hold += "[s.connect(sys.argv[1]) for s in a]; print('held', flush=True); time.sleep(60)"
+    command = ["setpriv", f"--reuid={NOBODY}", "--clear-groups", "/usr/bin/python3", "-c", hold, agent.path]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as rude:
+        try:
+            assert rude.stdout is not None
+            assert rude.stdout.readline() == b"held\n"
+            began_s = time.monotonic()
+            assert agent.say({"tell": "resume", "nodes": "n1"}) == {"nodes": ["n1"]}
+            assert time.monotonic() - began_s < 2
+        finally:
+            rude.kill()
+    assert MOST_OF_ONE_USER < MOST_CLIENTS
+
+
+@AS_ROOT
+def test_others_have_short_lines(agent: AgentSocket) -> None:
+    said = say_as(NOBODY, agent, {"ask": "status", "more": "x" * MOST_BYTES_OF_OTHERS})
+    assert "not so long" in str(said["error"])
+
+
+def test_everybody_may_connect_and_the_file_goes_with_the_agent(path: Path) -> None:
+    with agent_socket(path):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o666
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o755
+    assert list(path.parent.iterdir()) == []
+
+
+def test_a_dead_agents_socket_is_replaced_a_living_ones_not(path: Path) -> None:
+    path.parent.mkdir()
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(os.fspath(path))
+    with agent_socket(path) as agent:
+        with pytest.raises(AgentAnswers), agent_socket(path):
+            pass
+        assert "published" in agent.say({"ask": "status"})
+
+
+def test_what_is_no_socket_is_left_alone(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_text("precious")
+    with pytest.raises(BadInput, match="no socket"), agent_socket(path):
+        pass
+    assert path.read_text() == "precious"
+
+
+def test_a_folder_that_everybody_may_write_is_refused(path: Path) -> None:
+    path.parent.mkdir()
+    path.parent.chmod(0o777)
+    with pytest.raises(BadInput, match="everybody"), agent_socket(path):
+        pass
+
+
+def test_a_path_too_long(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="too long"), agent_socket(tmp_path / ("x" * 100)):
+        pass
+
+
+def test_groups_and_users_by_name() -> None:
+    assert callers("root", "root") == Callers(os.geteuid(), 0, 0)
+    assert callers("nobody-of-that-name", None) == Callers(os.geteuid())
+    with pytest.raises(BadInput, match="there is no group"):
+        callers("root", "nobody-of-that-name")
+
+
+def test_importing_is_light() -> None:
+    code = "import sys, power.agent.socket_server; print('pydantic' in sys.modules, 'ClusterShell' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False False\n"

@@ -1,0 +1,73 @@
+"""The file by which nodes are woken while the agent is dead."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from offpeak.errors import CannotWrite
+from offpeak.machines.credential import Credential
+from offpeak.machines.inventory import Enrolled, Hardware, Inventory, Machine, Rung
+from power.agent.wake_list import wake_list, write_wake_list
+
+LOGIN = Credential("bmc", "admin", Path("/etc/offpeak/bmc.password"))
+IPMI = Hardware("compute", driver="ipmi", credential=LOGIN, cipher_suite=3)
+REDFISH = Hardware("new", driver="redfish", credential=LOGIN, verify=Path("/etc/ssl/site.pem"))
+STANDBY = Hardware("sleepy", driver="ipmitool", credential=LOGIN, rungs=(Rung("standby", ("wol", "bmc"), 60, 60),))
+MAC = "aa:bb:cc:dd:ee:ff"
+
+
+def ways(*machines: Machine, credentials: Path | None = None) -> dict[str, object]:
+    return dict(wake_list(Inventory(Path("/etc/offpeak/inventory.toml"), machines), credentials=credentials))
+
+
+def test_the_way_to_each_node() -> None:
+    told = ways(
+        Machine("n1", IPMI, bmc="10.1.0.1", mac=MAC),
+        Machine("n2", REDFISH, bmc="10.1.0.2", enrolled=Enrolled("ABC", (), "2026-11-01")),
+        Machine("n3", Hardware("old"), mac=MAC, wol_via="10.1.255.255:4009"),
+        Machine("n4", STANDBY, bmc="10.1.0.4", mac=MAC),
+        Machine("n5", Hardware("old")),
+    )
+    login = {"user": "admin", "password_file": "/etc/offpeak/bmc.password"}
+    ipmi = {"way": "ipmi", "port": 623, "privilege": "operator", **login}
+    assert told == {
+        "n1": {**ipmi, "host": "10.1.0.1", "cipher_suite": 3},
+        "n2": {
+            "way": "redfish",
+            "url": "https://10.1.0.2",
+            "verify": "/etc/ssl/site.pem",
+            "identity": "ABC",
+            **login,
+        },
+        "n3": {"way": "wol", "mac": MAC, "via": "10.1.255.255:4009"},
+        "n4": {**ipmi, "host": "10.1.0.4", "cipher_suite": 17, "mac": MAC, "via": "255.255.255.255"},
+    }
+
+
+def test_what_systemd_hands_over_goes_with_the_agent_so_the_file_beside_the_inventory_is_named() -> None:
+    handed = Path("/run/credentials/offpeak-agent.service")
+    hardware = Hardware("compute", driver="ipmi", credential=Credential("bmc", "admin", handed / "bmc.password"))
+    told = ways(Machine("n1", hardware, bmc="10.1.0.1"), credentials=handed)
+    way = told["n1"]
+    assert isinstance(way, dict)
+    assert way["password_file"] == "/etc/offpeak/bmc.password"
+
+
+def test_written_for_its_owner_only_and_without_a_password(tmp_path: Path) -> None:
+    secret = tmp_path / "bmc.password"
+    secret.write_text("very secret\n")
+    hardware = Hardware("compute", driver="ipmi", credential=Credential("bmc", "admin", secret))
+    told = wake_list(Inventory(tmp_path / "inventory.toml", (Machine("n1", hardware, bmc="10.1.0.1"),)))
+    for _ in range(2):
+        write_wake_list(tmp_path, told)
+    file = tmp_path / "wake.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert json.loads(file.read_text()) == told
+    assert "very secret" not in file.read_text()
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(CannotWrite, match=r"wake\.json"):
+        write_wake_list(tmp_path / "gone", {})

@@ -1,0 +1,61 @@
+"""A site of Torque or OpenPBS takes jobs by qsub, tells of them by qstat, by number and key, and ends them by qdel."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from local_server import wait_until
+from pbs_standin import StandIn, standin
+
+from plugin.pbs.batch import PbsBatch
+from plugin.scheduler.batch import Errand, Ran, Standing
+from power.broker.at_site import AtSite
+from power.broker.errors import SiteRefused
+from power.broker.routes import LocalRoute
+from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
+
+SCRIPT = "#!/bin/sh\nsleep {seconds}\n"
+
+
+@dataclass(frozen=True)
+class ToStandIn:
+    """The way to a server whose commands stand in a folder of their own: implements power.broker.routes.Route."""
+
+    site: StandIn
+
+    async def run(self, words: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> Ran:
+        """Run a command with that folder first."""
+        return await LocalRoute().run(("env", f"PATH={self.site.path}", *words), stdin=stdin, timeout_s=timeout_s)
+
+
+@pytest.fixture(params=[TORQUE, OPENPBS])
+def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AtSite]:
+    with standin(request.param, tmp_path) as running:
+        yield AtSite("barn", PbsBatch(), ToStandIn(running))
+
+
+def errand(key: str, *, seconds: float = 60.0) -> Errand:
+    return Errand(key, SCRIPT.format(seconds=seconds), "night.sh", (), 3600, 16, 8, latest_finish="2026-11-23T08:00Z")
+
+
+def test_a_job_is_submitted_found_by_its_key_followed_and_cancelled(site: AtSite) -> None:
+    job = asyncio.run(site.submit(errand("night-17")))
+    assert asyncio.run(site.find("night-17")) == Standing(job, "R") == asyncio.run(site.standing(job))
+    assert asyncio.run(site.find("night-1")) is None
+    waits = asyncio.run(site.submit(errand("night-18")))
+    assert asyncio.run(site.standing(waits)) == Standing(waits, "Q")
+    assert asyncio.run(site.cancel(job)) == "cancelled"
+    wait_until(lambda: _state(site, waits) == "R", what="the next job to start", seconds=10)
+    assert _state(site, job) not in ("R", "Q")
+
+
+def test_what_the_site_refuses_is_said(site: AtSite) -> None:
+    with pytest.raises(SiteRefused, match="Unknown Job"):
+        asyncio.run(site.cancel("4711.head"))
+
+
+def _state(site: AtSite, job: str) -> str | None:
+    standing = asyncio.run(site.standing(job))
+    return None if standing is None else standing.state

@@ -1,0 +1,108 @@
+"""Jobs run on the chosen one of two real clusters and a site of Torque, once, whoever dies in between."""
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from local_server import wait_until
+from running_agent import OFFPEAK
+from slurm_cluster import Cluster
+from two_sites import TwoSites, two_sites
+
+SCRIPT = '#!/bin/bash\n#SBATCH --ntasks=2 --time=10 --output=/dev/null --comment="mine"\necho "$@" >>{folder}/ran\n'
+
+
+@pytest.fixture(scope="module")
+def sites() -> Iterator[TwoSites]:
+    with two_sites() as sites:
+        yield sites
+
+
+@pytest.fixture
+def script(sites: TwoSites) -> Path:
+    path = sites.here.folder / "job.sh"
+    path.write_text(SCRIPT.format(folder="${SLURM_CONF%/*}"))
+    return path
+
+
+def offpeak(sites: TwoSites, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        (*OFFPEAK, *words), env=sites.environment, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def said(done: subprocess.CompletedProcess[str]) -> Any:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def jobs_of(cluster: Cluster) -> list[list[str]]:
+    shown = cluster.run("squeue", "--noheader", "--states=all", "--format=%A|%j|%l|%k")
+    return [line.split("|") for line in shown.splitlines()]
+
+
+@pytest.mark.parametrize(("goal", "site"), [("co2", "there"), ("cost", "here")])
+def test_choose_answers_and_submits_nothing(sites: TwoSites, script: Path, goal: str, site: str) -> None:
+    before = jobs_of(sites.here), jobs_of(sites.there)
+    answer = said(offpeak(sites, "choose", "--goal", goal, "--json", str(script)))
+    assert (answer["site"], answer["misses"]) == (site, {})
+    assert answer["second"]["site"] != site
+    assert answer["expected"]["wait_s"] == 0
+    assert f"{site} takes least" in answer["reason"]
+    assert (jobs_of(sites.here), jobs_of(sites.there)) == before
+
+
+def test_a_job_runs_at_the_greener_site_over_ssh_and_is_followed(sites: TwoSites, script: Path) -> None:
+    row = said(offpeak(sites, "submit", "--key", "green-1", "--json", str(script), "--", "green", "words"))
+    assert (row["site"], row["state"]) == ("there", "taken")
+    ran = sites.there.folder / "ran"
+    wait_until(lambda: ran.exists() and "green words" in ran.read_text(), what="the job to run there")
+    job, name, limit, comment = jobs_of(sites.there)[-1]
+    assert (job, name, limit, comment) == (row["job"], "job.sh", "10:00", "mine offpeak:key=green-1")
+    wait_until(lambda: _at_site(sites, "green-1") == "COMPLETED", what="its end to be told", seconds=10)
+    again = offpeak(sites, "submit", "--key", "green-1", str(script), "--", "green", "words")
+    assert again.stdout.startswith(f"already submitted: job {row['job']} at there")
+    other = offpeak(sites, "submit", "--key", "green-1", str(script))
+    assert (other.returncode, "another job has it" in other.stderr) == (2, True)
+
+
+def _at_site(sites: TwoSites, key: str) -> str:
+    return str(said(offpeak(sites, "submit", "--status", key, "--json"))["at_site"])
+
+
+def test_a_connection_that_breaks_after_the_site_has_taken_the_job(sites: TwoSites, script: Path) -> None:
+    sites.head.hangs_up = ("sbatch",)
+    try:
+        row = said(offpeak(sites, "submit", "--key", "broken-1", "--json", str(script)))
+    finally:
+        sites.head.hangs_up = ()
+    assert (row["site"], row["state"], row["said"]) == ("there", "taken", "found there by its key")
+    assert [job[0] for job in jobs_of(sites.there) if "key=broken-1" in job[3]] == [row["job"]]
+
+
+def test_a_site_of_torque_takes_a_job_that_only_it_can_run(sites: TwoSites, script: Path) -> None:
+    script.write_text("#!/bin/bash\n#SBATCH --ntasks=12 --time=10 --constraint=barn\nsleep 60\n")
+    row = said(offpeak(sites, "submit", "--key", "barn-1", "--json", str(script)))
+    assert (row["site"], row["job"], row["choice"]["expected"]["cores"]) == ("barn", "1.head", 16)
+    assert row["choice"]["misses"]["there"] == "12 cores asked, 8 are the most, has no barn"
+    assert _at_site(sites, "barn-1") == "R"
+    told = sites.barn.run("qstat", "-fx")
+    assert "OFFPEAK_KEY=barn-1" in told
+    assert "<nodes>2:ppn=8</nodes>" in told
+    assert "at barn: cancelled: cancelled by " in offpeak(sites, "submit", "--cancel", "barn-1").stdout
+    assert "job_state>R" not in sites.barn.run("qstat", "-fx")
+
+
+def test_a_latest_finish_is_passed_on_and_a_job_can_be_cancelled(sites: TwoSites, script: Path) -> None:
+    script.write_text("#!/bin/bash\n#SBATCH --time=5 --begin=now+1hour\nsleep 60\n")
+    ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 7200))
+    words = ("--goal", "cost", "--latest-finish", ends, "--key", "sla-1")
+    assert said(offpeak(sites, "submit", *words, "--json", str(script)))["site"] == "here"
+    assert jobs_of(sites.here)[-1][3] == f"offpeak:key=sla-1,deadline={ends}"
+    assert "at here: cancelled: cancelled by " in offpeak(sites, "submit", "--cancel", "sla-1").stdout
+    assert _at_site(sites, "sla-1") == "None"
+    wait_until(lambda: not sites.here.run("squeue", "--noheader").strip(), what="the job to be gone")

@@ -1,0 +1,172 @@
+"""Portals over HTTP: who may ask, what is answered, what is refused, and signed snapshots for other brokers."""
+
+import asyncio
+import http.client
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_socket import agent_socket
+
+from offpeak.broker_settings import BrokerSettings
+from offpeak.errors import BadInput
+from offpeak.machines.secret import Secret
+from plugin.federation.reach import Reach
+from power.broker.ask_sites import heard_of
+from power.broker.poller import Poller
+from power.broker.questions import Questions
+from power.broker.signed import check_signed, sign
+from power.broker.snapshots_file import Kept, read_snapshots
+from power.broker.web import MOST_BYTES, WebServer
+
+sys.path.append(str(Path(__file__).parent))
+from three_sites import GRID, IDLE, SCRIPT, ledger_in
+
+TOKEN, SECRET = Secret(b"open sesame"), Secret(b"between brokers")
+SITES = """\
+[sites.north]
+nodes = 8
+cores_per_node = 4
+core_power = "25W"
+gflops_per_core = 9.0
+pue = 1.5
+time_zone = "UTC"
+tariff = "on=90EUR/MWh,off=30EUR/MWh"
+esc = "50g/kWh"
+reach = "local"
+"""
+
+
+@dataclass
+class Portal:
+    """Asks a broker that runs here."""
+
+    port: int
+    poller: Poller
+    folder: Path
+
+    def ask(self, method: str, path: str, body: object = None, token: str = "open sesame") -> tuple[int, Any]:
+        """Return status and answer."""
+        text = body if isinstance(body, bytes) else json.dumps(body).encode()
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection.request(method, path, text, {"Authorization": f"Bearer {token}"})
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+
+
+@pytest.fixture
+def portal(tmp_path: Path) -> Iterator[Portal]:
+    (tmp_path / "sites.toml").write_text(SITES)
+    settings = BrokerSettings(sites=tmp_path / "sites.toml", mode="shadow")
+    with agent_socket(tmp_path / "run" / "agent.sock") as agent:
+        agent.site = replace(IDLE, at_unix_s=time.time())
+        ledger = ledger_in(tmp_path)
+        poller = Poller(settings, ledger, socket=agent.path, state_folder=tmp_path)
+        asyncio.run(poller.round())
+        server = WebServer(("127.0.0.1", 0), Questions(poller, settings, ledger, agent.path), TOKEN, SECRET)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield Portal(server.server_address[1], poller, tmp_path)
+        finally:
+            server.shutdown()
+            thread.join()
+            server.server_close()
+            ledger.close()
+
+
+def test_who_shows_the_token_is_answered(portal: Portal) -> None:
+    status, said = portal.ask("POST", "/v1/choose", {"script": SCRIPT})
+    assert (status, said["site"], said["expected"]["currency"]) == (200, "north", "EUR")
+    status, said = portal.ask("GET", "/v1/sites")
+    assert (status, said["north"]["idle_cores"], said["north"]["trouble"]) == (200, 32, "")
+    assert portal.ask("GET", "/v1/jobs/none")[0] == 404
+    kept = read_snapshots(portal.folder, not_before_unix_s=time.time() - 60)
+    assert kept == Kept(portal.poller.federation.heard)
+
+
+@pytest.mark.parametrize("token", ["", "wrong", "open sesam"])
+def test_others_are_not(portal: Portal, token: str) -> None:
+    for method, path in (
+        ("POST", "/v1/choose"),
+        ("POST", "/v1/submit"),
+        ("GET", "/v1/jobs/k"),
+        ("DELETE", "/v1/jobs/k"),
+    ):
+        assert portal.ask(method, path, {"script": SCRIPT}, token)[0] == 401
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"{", "no JSON"),
+        ([], "the body"),
+        ({}, "script"),
+        ({"script": SCRIPT, "shell": "sh"}, "shell"),
+        ({"script": "no script"}, "does not begin with #!"),
+        ({"script": SCRIPT, "goal": "fame"}, "is no goal"),
+        ({"script": SCRIPT, "latest_finish": "2020-01-01T00:00Z"}, "has passed"),
+        ({"script": SCRIPT, "user": "ann\n"}, "user"),
+    ],
+)
+def test_what_is_wrong_is_said(portal: Portal, body: object, said: str) -> None:
+    status, answer = portal.ask("POST", "/v1/choose", body)
+    assert (status, said in answer["error"]) == (400, True), answer
+
+
+def test_bounds_and_the_mode(portal: Portal) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", portal.port, timeout=10)
+    connection.putrequest("POST", "/v1/submit")
+    connection.putheader("Authorization", "Bearer open sesame")
+    connection.putheader("Content-Length", str(MOST_BYTES + 1))
+    connection.endheaders()
+    assert connection.getresponse().status == 400
+    status, answer = portal.ask("POST", "/v1/submit", {"script": SCRIPT})
+    assert (status, answer["error"]) == (400, "key: is missing")
+    status, answer = portal.ask("POST", "/v1/submit", {"script": SCRIPT, "key": "k"})
+    assert (status, "only recorded in mode shadow" in answer["error"]) == (502, True)
+
+
+def test_snapshots_are_signed_both_ways(portal: Portal, tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.touch(0o600)
+    file.write_bytes(SECRET.value)
+    reach = Reach("local", agent=f"http://127.0.0.1:{portal.port}", secret_file=file)
+    there = replace(GRID.sites[0], name="there", reach=reach)
+    heard = asyncio.run(heard_of([there], socket=tmp_path / "nobody", timeout_s=5.0))["there"]
+    assert heard.said == portal.poller.federation.heard["north"].said
+    file.write_bytes(b"another")
+    heard = asyncio.run(heard_of([there], socket=tmp_path / "nobody", timeout_s=5.0))["there"]
+    assert (heard.said, "agent does not answer" in heard.trouble) == (None, True)
+
+
+def test_old_and_altered_answers_are_refused() -> None:
+    signature = sign(SECRET, 1000, b"said")
+    check_signed(SECRET, "1000", signature, b"said", now_unix_s=1030.0)
+    for at, body, now_s in (
+        ("1000", b"said", 1061.0),
+        ("1001", b"said", 1030.0),
+        ("1000", b"sai", 1030.0),
+        ("x", b"", 0.0),
+    ):
+        with pytest.raises(BadInput):
+            check_signed(SECRET, at, signature, body, now_unix_s=now_s)
+
+
+def test_a_site_that_falls_silent_ages_and_a_wrong_file_changes_nothing(portal: Portal) -> None:
+    before = portal.poller.federation
+    (portal.folder / "run" / "agent.sock").unlink()
+    (portal.folder / "sites.toml").write_text("[sites")
+    asyncio.run(portal.poller.round())
+    assert portal.poller.federation.grid.names == before.grid.names
+    assert portal.poller.federation.heard == before.heard
+    (portal.folder / "sites.toml").write_text(SITES + SITES.replace("sites.north", "sites.south"))
+    asyncio.run(portal.poller.round())
+    assert portal.poller.federation.grid.names == ("north", "south")
+    assert portal.ask("GET", "/v1/sites")[1]["south"]["trouble"].startswith("its agent does not answer")

@@ -1,0 +1,100 @@
+"""A broker of three sites that speak PBS, whose answers are given; run as a program it dies at a moment.
+
+Arguments: folder, key and moment, "before" or "after" the site has taken the job.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from offpeak.broker_settings import BrokerSettings
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger_settings import LedgerSettings
+from plugin.federation.grid import Grid
+from plugin.federation.live_cycle import Heard
+from plugin.federation.reach import Reach
+from plugin.federation.site import Site
+from plugin.federation.site_said import SiteSaid, Waits
+from plugin.pbs.batch import PbsBatch
+from plugin.scheduler.batch import Ran
+from power.broker.at_site import AtSite
+from power.broker.federation import Federation
+from power.broker.open import broker_of
+from power.broker.parcel import Parcel, Wishes, parcel_of
+from power.broker.submit import Broker
+
+sys.path.append(str(Path(__file__).parents[2] / "peers"))
+from pbs_stand_in import PbsStandIn, pbs_stand_in
+
+from offpeak.prices.tariff import parse_tariff
+
+GRAMS = {"north": 50.0, "east": 300.0, "south": 300.0}
+SCRIPT = "#!/bin/sh\n#PBS -l nodes=1:ppn=4 -l walltime=01:00:00\nhostname\n"
+REACH = Reach("local", submit="qsub")
+
+
+def site(name: str) -> Site:
+    """Return a site of eight nodes of four cores."""
+    tariff = parse_tariff("on=80EUR/MWh,off=80EUR/MWh,hours=08:00-20:00")
+    grams = GRAMS[name]
+    return Site(name, 8, 100.0, cores_per_unit=4, tariff=tariff, esc_g_per_kwh=grams, reach=REACH)
+
+
+GRID = Grid(tuple(map(site, GRAMS)))
+IDLE = SiteSaid(
+    0.0, "c", "pbs 23", cores=32, idle_cores=32, queued=0, running=0, waits=Waits((32,), (86_400,), ((0.0,),))
+)
+
+
+def heard(**troubles: str) -> dict[str, Heard]:
+    """Return what all sites said just now, but for those in trouble."""
+    said = replace(IDLE, at_unix_s=time.time())
+    return {name: Heard(trouble=troubles[name]) if name in troubles else Heard(said) for name in GRID.names}
+
+
+def parcel(script: str = SCRIPT, **wishes: object) -> Parcel:
+    """Return a job."""
+    return parcel_of(script, "job.sh", (), wishes=Wishes(**wishes), grid=GRID)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Dying:
+    """A way that its program does not survive."""
+
+    site: PbsStandIn
+    moment: str
+
+    async def run(self, words: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> Ran:
+        """Die before or after the command."""
+        if self.moment == "after":
+            await self.site.run(words, stdin=stdin, timeout_s=timeout_s)
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError
+
+
+def broker(folder: Path, ledger: Ledger, *, mode: str = "active", moment: str = "", **words: object) -> Broker:
+    """Return a broker whose sites are below `folder`."""
+    federation = Federation(GRID, words.pop("heard", None) or heard(), 60.0)  # type: ignore[arg-type]
+    made = broker_of(BrokerSettings(mode=mode), federation, ledger, by="ann")
+    ways = {name: pbs_stand_in(folder / name) for name in GRID.names}
+    sites: Mapping[str, AtSite] = {
+        name: AtSite(name, PbsBatch(), Dying(way, moment) if moment else way) for name, way in ways.items()
+    }
+    return replace(made, sites=sites, **{"settled_s": 0.3, **words})  # type: ignore[arg-type]
+
+
+def ledger_in(folder: Path) -> Ledger:
+    """Return the ledger of that folder."""
+    made = Ledger(LedgerSettings(url=f"sqlite:///{folder / 'ledger.sqlite'}"))
+    made.ready()
+    return made
+
+
+if __name__ == "__main__":
+    made = broker(Path(sys.argv[1]), ledger_in(Path(sys.argv[1])), moment=sys.argv[3])
+    asyncio.run(made.submit(parcel(), sys.argv[2]))

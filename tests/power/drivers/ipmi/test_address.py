@@ -1,0 +1,10 @@
+"""What an inventory may say of an IPMI login is what the drivers understand."""
+
+from typing import get_args
+
+from offpeak.machines.inventory_shape import HardwareTable
+from power.drivers.ipmi.address import PRIVILEGES
+
+
+def test_the_drivers_know_every_privilege_that_an_inventory_may_name() -> None:
+    assert set(get_args(HardwareTable.model_fields["privilege"].annotation)) == set(PRIVILEGES)

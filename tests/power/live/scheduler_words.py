@@ -1,0 +1,44 @@
+"""Nodes, jobs and lives for the tests of the power loop, with what matters given and the rest as usual."""
+
+from offpeak.door.effect import US
+from plugin.scheduler.job import Job, JobState
+from plugin.scheduler.node import Node, NodePower, NodeUse
+from power.lifecycle.life import SETTLED, NodeLife, NodeState, Now, Seen
+
+NOW_S = 1_800_000_000
+NOW = Now(5000.0, float(NOW_S))
+
+
+def node_of(name: str = "n1", **given) -> Node:
+    """Return a node that is free and up since long ago."""
+    usual = {
+        "name": name, "state_word": "IDLE", "use": NodeUse.FREE, "power": NodePower.UP, "closed": False,
+        "failed": False, "responds": True, "reserved": False, "planned": False, "reason": "", "reason_by": "",
+        "reason_s": None, "partitions": ("batch",), "features": (), "cpus": 4, "cpus_used": 0, "memory_mib": 1000,
+        "boot_s": None, "idle_since_s": NOW_S - 10_000,
+    }  # fmt: skip
+    return Node(**(usual | given))
+
+
+def job_of(job_id: str = "1", **given) -> Job:
+    """Return a pending job of one whole node for an hour."""
+    usual = {
+        "job_id": job_id, "state": JobState.PENDING, "state_word": "PENDING", "reason": "Resources", "user": "u",
+        "account": "a", "name": "j", "comment": "", "partitions": ("batch",), "needs": "", "reservation": "",
+        "qos": "", "priority": 100, "offset": 0, "nodes": 1, "cpus": 4, "whole_nodes": True, "limit_s": 3600,
+        "submit_s": NOW_S - 300, "begin_s": None, "start_s": None, "end_s": None, "hosts": "", "plain": True,
+    }  # fmt: skip
+    return Job(**(usual | given))
+
+
+def running(job_id: str = "1", hosts: str = "n1", **given) -> Job:
+    """Return a job that runs since ten minutes."""
+    usual = {"state": JobState.RUNNING, "hosts": hosts, "start_s": NOW_S - 600, "end_s": NOW_S + 3000}
+    return job_of(job_id, **(usual | given))
+
+
+def life_of(node: str = "n1", state: NodeState = NodeState.ON, **given) -> NodeLife:
+    """Return a node's life in which nothing else has happened."""
+    known = state if state in SETTLED else None
+    seen = Seen(state, float(NOW_S), 5000.0, float(NOW_S - 20_000), US, known)
+    return NodeLife(node, **({"seen": seen} | given))

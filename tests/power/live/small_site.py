@@ -1,0 +1,51 @@
+"""A small site for the tests of the power loop: nodes n01, n02, ... of one kind, and what is seen of them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from scheduler_words import NOW, NOW_S, life_of
+
+from offpeak.agent_settings import AgentSettings
+from offpeak.capacity_settings import CapacitySettings
+from offpeak.machines.inventory import Hardware, Inventory, Machine, Rung
+from offpeak.node_class_file import bundled_node_class
+from plugin.scheduler.port import SchedulerView
+from power.lifecycle.decide import Lives
+from power.live.memory import NodeMemory, PowerMemory
+from power.live.plan import PowerPlan, plan_power
+from power.live.site import PowerSite, Sight
+
+RUNGS = (Rung("soft_off", ("bmc",), 600, 600),)
+HARDWARE = Hardware("compute", "ipmi", rungs=RUNGS, node_class="server")
+SERVER = bundled_node_class("server")
+
+
+def site_of(nodes: int = 4, *, bounds=None, shared_nodes=False, hardware=HARDWARE, **agent) -> PowerSite:
+    """Return a site of so many nodes, all of which may be switched, under a time-out of ten minutes."""
+    names = [f"n{number:02}" for number in range(1, nodes + 1)]
+    usual = {"nodes": f"n[01-{nodes:02}]", "capacity": "timeout:10min", "min_on": 0, "nodes_per_sweep": nodes}
+    inventory = Inventory(Path("inventory.toml"), tuple(Machine(name, hardware) for name in names))
+    settings = replace(AgentSettings(), **(usual | agent))
+    return PowerSite(inventory, settings, bounds or CapacitySettings(), {hardware.name: SERVER}, shared_nodes)
+
+
+def sight_of(nodes, *, jobs=(), reservations=(), lives=None, now=NOW, times=None, **given) -> Sight:
+    """Return a sight of nodes that are all on, but for the lives that are given."""
+    usual = {node.name: life_of(node.name) for node in nodes}
+    view = SchedulerView(int(now.unix_s), tuple(jobs), tuple(nodes), tuple(reservations))
+    return Sight(now, view, Lives(usual | (lives or {}), times or {}), **given)
+
+
+def planned(sight: Sight, site: PowerSite, memory: PowerMemory | None = None) -> PowerPlan:
+    """Return the plan of a first cycle, or of one after others."""
+    return plan_power(sight, site=site, memory=memory or PowerMemory())
+
+
+def slept_long_ago(names) -> PowerMemory:
+    """Return the memory of nodes that are asleep since a day."""
+    return PowerMemory({name: NodeMemory(False, NOW_S - 86_400, slept_s=(NOW_S - 80_000,)) for name in names})
+
+
+def told(plan: PowerPlan) -> dict[str, str]:
+    """Return what the scheduler is told, by node."""
+    return {each.node: str(each.change) for each in plan.changes}

@@ -1,0 +1,148 @@
+"""Pools and their snapshots: whatever a scheduler says, a what-if can be made of it."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scheduler_words import NOW_S, job_of, life_of, node_of, running
+from small_site import SERVER, sight_of, site_of
+
+from offpeak.capacity_settings import CapacitySettings
+from offpeak.node_states import ACTIVE, FAILED, OFF, asleep, coming_up, going_down
+from plugin.capacity.fleet import Fleet
+from plugin.scheduler.job import JobState
+from plugin.scheduler.node import NodePower, NodeUse
+from power.lifecycle.life import NodeState
+from power.live.pool_state import pool_state
+from power.live.pools import pools_of
+from power.live.queue import is_waiting
+from power.live.standing import standing
+from power.power_terms import terms_of
+from power.resumed_machine import resumed_machine
+from power.what_if import check_units, what_if
+
+NAMES = [f"n{number:02}" for number in range(1, 7)]
+
+
+def state_of(nodes, jobs, *, lives=None, shared_nodes=False, run_s=None):
+    """Return the state of the one pool that these nodes make."""
+    site = site_of(6, shared_nodes=shared_nodes)
+    sight = sight_of(nodes, jobs=jobs, lives=lives, run_s=run_s or {})
+    (pool,) = pools_of(nodes, jobs)
+    states = {node.name: standing(node, sight.life(node.name), sight.now) for node in nodes}
+    return pool_state(pool, states, site=site, sight=sight)
+
+
+any_node = st.fixed_dictionaries(
+    {
+        "use": st.sampled_from(NodeUse),
+        "power": st.sampled_from(NodePower),
+        "closed": st.booleans(),
+        "reason": st.sampled_from(("", "offpeak: idle", "repair")),
+        "failed": st.booleans(),
+        "responds": st.booleans(),
+        "reserved": st.booleans(),
+        "cpus": st.sampled_from((0, 4, 4, 8)),
+        "cpus_used": st.integers(0, 9),
+    }
+)
+a_time = st.none() | st.integers(NOW_S - 9000, NOW_S + 9000)
+any_job = st.fixed_dictionaries(
+    {
+        "state": st.sampled_from(JobState),
+        "reason": st.sampled_from(("Resources", "Priority", "Dependency", "QOSMaxJobsPerUserLimit")),
+        "nodes": st.integers(0, 9),
+        "cpus": st.integers(0, 40),
+        "whole_nodes": st.booleans(),
+        "limit_s": st.none() | st.integers(0, 9000),
+        "submit_s": st.integers(NOW_S - 9000, NOW_S + 100),
+        "begin_s": a_time,
+        "start_s": a_time,
+        "hosts": st.sampled_from(("", "n01", "n[01-04]", "n06,elsewhere")),
+        "priority": st.integers(0, 5),
+    }
+)
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(any_node, min_size=1, max_size=6),
+    st.lists(any_job, max_size=8),
+    st.lists(st.sampled_from(NodeState), min_size=6, max_size=6),
+    st.booleans(),
+    st.dictionaries(st.sampled_from("01234567"), st.integers(0, 9000)),
+)
+def test_whatever_is_said_can_be_planned_with(node_rows, job_rows, seen, shared, run_s) -> None:
+    nodes = [node_of(name, **row) for name, row in zip(NAMES, node_rows, strict=False)]
+    jobs = [job_of(str(number), **row) for number, row in enumerate(job_rows)]
+    lives = {name: life_of(name, each) for name, each in zip(NAMES, seen, strict=True)}
+    pool = state_of(nodes, jobs, lives=lives, shared_nodes=shared, run_s=run_s)
+    snapshot = pool.snapshot
+    check_units(snapshot, snapshot.usable_units)
+    what_if(snapshot, snapshot.least_units)
+    fleet = Fleet(len(nodes), pool.units_per_node, SERVER)
+    if pool.usable_nodes:
+        resumed_machine(snapshot, np.arange(len(snapshot.queued.size)), terms_of(fleet, CapacitySettings()))
+    assert (np.diff(snapshot.running.start_s) >= 0).all()
+
+
+def test_nodes_stand_as_scheduler_and_bmc_together_say() -> None:
+    down, used = {"power": NodePower.DOWN}, {"use": NodeUse.USED}
+    cases = [
+        ({}, NodeState.ON, ACTIVE),
+        ({}, NodeState.UNKNOWN, ACTIVE),
+        (down, NodeState.OFF, asleep(OFF)),
+        (down, NodeState.UNKNOWN, asleep(OFF)),
+        (down | used, NodeState.OFF, coming_up(OFF)),
+        ({"power": NodePower.COMING_UP}, NodeState.BOOTING, coming_up(OFF)),
+        ({"closed": True, "reason": "offpeak: idle"}, NodeState.ON, going_down(OFF)),
+        ({"closed": True, "reason": "repair"}, NodeState.ON, FAILED),
+        ({"failed": True}, NodeState.ON, FAILED),
+        ({}, NodeState.OFF, FAILED),
+        ({"reserved": True}, NodeState.ON, FAILED),
+    ]
+    nodes = [node_of(f"n{number}", **row) for number, (row, _, _) in enumerate(cases)]
+    sight = sight_of(nodes, lives={f"n{n}": life_of(f"n{n}", state) for n, (_, state, _) in enumerate(cases)})
+    found = [standing(node, sight.life(node.name), sight.now) for node in nodes]
+    assert found == [state for _, _, state in cases]
+
+
+def test_pools_are_connected_by_partitions_and_by_jobs() -> None:
+    nodes = [
+        node_of("a", partitions=("short", "long")),
+        node_of("b", partitions=("long",)),
+        node_of("c", partitions=("gpu",)),
+        node_of("d", partitions=("big",)),
+        node_of("e", partitions=()),
+    ]
+    apart = pools_of(nodes, [job_of(partitions=("gpu", "big"), state=JobState.ENDED)])
+    assert {pool.name: [node.name for node in pool.nodes] for pool in apart} == {
+        "long,short": ["a", "b"], "gpu": ["c"], "big": ["d"]
+    }  # fmt: skip
+    together = pools_of(nodes, [job_of(partitions=("gpu", "big"))])
+    assert [pool.name for pool in together] == ["long,short", "big,gpu"]
+    assert len(together[1].jobs) == 1
+
+
+def test_units_are_cpus_where_nodes_are_shared_and_alike() -> None:
+    nodes = [node_of("n01", use=NodeUse.USED, cpus_used=3), node_of("n02")]
+    jobs = [running(cpus=3, whole_nodes=False), job_of("2", nodes=2, whole_nodes=True)]
+    pool = state_of(nodes, jobs, shared_nodes=True)
+    assert (pool.units_per_node, pool.busy.tolist()) == (4, [3, 0])
+    assert (pool.snapshot.running.size.tolist(), pool.snapshot.queued.size.tolist()) == ([3], [8])
+    assert state_of([nodes[0], node_of("n02", cpus=8)], jobs, shared_nodes=True).units_per_node == 1
+
+
+def test_predicted_run_times_are_believed_until_they_are_outlived() -> None:
+    nodes = [node_of("n01", use=NodeUse.USED), node_of("n02", use=NodeUse.USED)]
+    jobs = [running("1", limit_s=7200), running("2", hosts="n02", limit_s=7200)]
+    snapshot = state_of(nodes, jobs, run_s={"1": 900, "2": 60}).snapshot
+    assert snapshot.running.expected_end_s.tolist() == [NOW_S + 300, NOW_S + 6600]
+
+
+def test_who_waits_for_nodes_alone() -> None:
+    assert is_waiting(job_of(), NOW_S)
+    for given_ in (
+        {"state": JobState.HELD}, {"begin_s": NOW_S + 5}, {"reason": "Dependency"}, {"reservation": "demo"},
+        {"reason": "AssocGrpCpuLimit"},
+    ):  # fmt: skip
+        assert not is_waiting(job_of(**given_), NOW_S)

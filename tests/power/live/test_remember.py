@@ -1,0 +1,20 @@
+"""What is seen of a node is taken into what is known of it."""
+
+from scheduler_words import NOW_S, life_of, node_of
+
+from offpeak.node_states import ACTIVE
+from power.interlocks.counts import PAUSE_S
+from power.live.memory import NodeMemory
+from power.live.remember import remembered
+
+
+def test_a_node_that_has_just_come_up_is_not_sent_away_before_the_door_would_let_it() -> None:
+    slept = NodeMemory(False, NOW_S - 3600)
+    woken = remembered(node_of("n01"), life_of("n01"), slept, ACTIVE, NOW_S)
+    assert woken.rest_until_s == NOW_S + PAUSE_S
+    later = remembered(node_of("n01"), life_of("n01"), woken, ACTIVE, NOW_S + 60)
+    assert later.rest_until_s == NOW_S + PAUSE_S
+
+
+def test_a_node_that_is_seen_for_the_first_time_may_be_sent_away_at_once() -> None:
+    assert remembered(node_of("n01"), life_of("n01"), None, ACTIVE, NOW_S).rest_until_s == 0

@@ -1,0 +1,90 @@
+"""Orders to the scheduler go through the door, which is shut in shadow mode."""
+
+import asyncio
+
+import pytest
+from heard_scheduler import Heard
+
+from offpeak.door.effect import Outcome, Refusal
+from offpeak.door.hold import Hold
+from offpeak.door.memory_journal import MemoryJournal
+from offpeak.door.mode import Mode
+from plugin.scheduler.port import NodeChange
+from power.scheduler_effects import Answer, SchedulerOrders, scheduler_door
+
+
+class Room:
+    """Orders of a site with two nodes, one of which an admin holds."""
+
+    def __init__(self, mode: Mode, **refuses: str) -> None:
+        self.scheduler, self.journal = Heard(refuses=refuses), MemoryJournal()
+        holds = {"n2": Hold("carla", "memory test")}
+        door = scheduler_door(self.journal, lambda _: mode, lambda: 1000.0, nodes=["n1", "n2"], hold_of=holds.get)
+        self.orders = SchedulerOrders(door, self.scheduler)
+
+    def change(self, node: str, change: NodeChange) -> Answer:
+        return asyncio.run(self.orders.change_node(node, change, why="offpeak: to sleep"))
+
+
+def test_in_shadow_mode_the_scheduler_hears_nothing() -> None:
+    room = Room(Mode.SHADOW)
+
+    async def all_orders() -> list[Answer]:
+        orders = room.orders
+        return [
+            await orders.rank("batch", {"1": 5}, why="dear"),
+            await orders.defer("batch", {"1": 5}, why="dear"),
+            await orders.tell("batch", {"1": "waits"}, why="dear"),
+            await orders.give_back("batch", {"1": 5}, {"2": 0}, why="it ends"),
+            *[await orders.change_node("n1", change, why="offpeak: to sleep") for change in NodeChange],
+        ]
+
+    answers = asyncio.run(all_orders())
+    assert all(isinstance(each.answer, Refusal) and each.answer.rule == "mode" for each in answers)
+    assert not any(each.done for each in answers)
+    assert room.scheduler.told == []
+    assert len(room.journal.refusals) == len(answers)
+
+
+def test_in_advise_mode_only_owners_are_told() -> None:
+    room = Room(Mode.ADVISE)
+    assert not asyncio.run(room.orders.rank("batch", {"1": 5}, why="dear")).done
+    assert asyncio.run(room.orders.tell("batch", {"1": "would wait"}, why="dear")).done
+    assert asyncio.run(room.orders.give_back("batch", {"1": 5}, {}, why="by hand", by="admin root")).done
+    assert [what for what, _ in room.scheduler.told] == ["tell", "rank", "defer"]
+
+
+def test_an_order_is_in_the_journal_before_and_after() -> None:
+    room = Room(Mode.ACTIVE)
+    answer = asyncio.run(room.orders.rank("batch,long", {"1": 5, "2": 4}, why="dear"))
+    assert answer.done
+    (done,) = room.journal.recent(0.0)
+    assert (done.intent.effect.subject, done.intent.effect.order) == ("queue of batch,long", "rank")
+    assert done.intent.effect.inputs == (("jobs", 2),)
+    assert done.outcome == Outcome("done", "accepted")
+
+
+def test_what_the_scheduler_did_not_do_is_told_by_job() -> None:
+    answer = asyncio.run(Room(Mode.ACTIVE, **{"2": "is held"}).orders.rank("batch", {"1": 5, "2": 4}, why="dear"))
+    assert answer.failed == {"2": "is held"}
+    assert answer.done
+
+
+def test_a_node_that_the_scheduler_did_not_change_is_a_failure() -> None:
+    answer = Room(Mode.ACTIVE, n1="Invalid node state").change("n1", NodeChange.POWER_DOWN)
+    assert answer.answer == Outcome("failed", "Invalid node state", "SchedulerError")
+    assert not answer.done
+
+
+@pytest.mark.parametrize("change", [NodeChange.CLOSE, NodeChange.POWER_DOWN, NodeChange.POWER_UP])
+def test_nodes_of_others_and_held_ones_are_left_alone(change: NodeChange) -> None:
+    room = Room(Mode.ACTIVE)
+    rules = [room.change(node, change).answer for node in ("n2", "n3")]
+    assert [each.rule for each in rules if isinstance(each, Refusal)] == ["held", "opted_in"]
+    assert room.scheduler.told == []
+
+
+@pytest.mark.parametrize("change", [NodeChange.OPEN, NodeChange.RESUME])
+def test_what_gives_a_node_back_to_jobs_is_always_done(change: NodeChange) -> None:
+    room = Room(Mode.ACTIVE)
+    assert all(room.change(node, change).done for node in ("n1", "n2", "n3"))

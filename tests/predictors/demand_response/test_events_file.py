@@ -1,0 +1,65 @@
+"""A site's own file of caps: what is read, and what is refused in one line."""
+
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from offpeak.errors import BadInput
+from offpeak.plan_settings import PlanSettings
+from offpeak.power_cap import PowerCap
+from predictors.demand_response.caps import Caps, asked_caps
+from predictors.demand_response.events_file import read_events
+
+ZONE = ZoneInfo("Europe/Berlin")
+EVENT = """[[event]]
+begin = 2026-11-22T17:00:00+01:00
+end = 2026-11-22T20:00:00
+cap_w = 40000
+reason = "the grid asks"
+"""
+FIVE_PM = 1_795_363_200
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "events.toml"
+    file.write_text(text)
+    return file
+
+
+def test_times_have_an_offset_or_are_on_the_sites_clock(tmp_path):
+    file = written(tmp_path, EVENT)
+    assert read_events(file, ZONE) == (PowerCap(FIVE_PM, FIVE_PM + 3 * 3600, 40_000, "the grid asks", str(file)),)
+    assert read_events(written(tmp_path, ""), ZONE) == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("cap_w = 40000", 'cap_w = "40kW"', "event 1: cap_w: '40kW' is no power"),
+        ("cap_w = 40000", "cap_w = -1", "event 1: cap_w: -1 is no power"),
+        ("cap_w = 40000\n", "", "has not just begin, end, cap_w, reason: cap_w"),
+        ("reason =", "because =", "because, reason"),
+        ("2026-11-22T20:00:00", "2026-11-22T10:00:00", "ends before it begins"),
+        ("2026-11-22T20:00:00", '"tonight"', "end: 'tonight' is no time"),
+        ("[[event]]", "[[events]]", "has more than [[event]] in it"),
+        ("[[event]]", "[[event", "Expected"),
+    ],
+)
+def test_what_is_refused(tmp_path, old, new, said):
+    with pytest.raises(BadInput) as problem:
+        read_events(written(tmp_path, EVENT.replace(old, new)), ZONE)
+    assert said in str(problem.value)
+    assert "\n" not in str(problem.value)
+    assert problem.value.hint
+
+
+def test_a_file_that_is_damaged_leaves_what_it_said_before(tmp_path):
+    settings = PlanSettings(events=written(tmp_path, EVENT))
+    known = asked_caps(settings, ZONE, Caps())
+    assert len(known.ahead(FIVE_PM)) == 1
+    written(tmp_path, "[[event]]\n")
+    damaged = asked_caps(settings, ZONE, known)
+    assert damaged.of_file == known.of_file
+    assert "event 1" in damaged.troubles[0]
+    assert damaged.ahead(FIVE_PM + 4 * 3600) == ()

@@ -1,0 +1,87 @@
+"""Caps of an OpenADR 3 server: what its events say, and what is wrong when they say nothing."""
+
+from dataclasses import replace
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from offpeak.plan_settings import PlanSettings
+from predictors.demand_response.caps import Caps, asked_caps
+from predictors.feeds.condition import Condition
+from predictors.feeds.open_adr import OpenAdr
+
+BEGIN = 1_795_363_200
+EVENT = {
+    "id": "e1",
+    "objectType": "EVENT",
+    "programID": "p1",
+    "eventName": "evening peak",
+    "intervalPeriod": {"start": "2026-11-22T16:00:00Z", "duration": "PT1H"},
+    "payloadDescriptors": [
+        {"objectType": "EVENT_PAYLOAD_DESCRIPTOR", "payloadType": "IMPORT_CAPACITY_LIMIT", "units": "KW"}
+    ],
+    "intervals": [
+        {"id": 0, "payloads": [{"type": "IMPORT_CAPACITY_LIMIT", "values": [40]}]},
+        {
+            "id": 1,
+            "payloads": [{"type": "PRICE", "values": [0.3]}, {"type": "IMPORT_CAPACITY_LIMIT", "values": [55.5]}],
+        },
+        {
+            "id": 2,
+            "intervalPeriod": {"start": "2026-11-23T16:00:00Z", "duration": "P0DT30M"},
+            "payloads": [{"type": "IMPORT_CAPACITY_LIMIT", "values": [20.0]}],
+        },
+    ],
+}
+
+
+def fetched(player, **words):
+    return OpenAdr(f"{player.url}/openadr3/3.0.1/", timeout_s=5, **words).fetch()
+
+
+def test_limits_are_caps_interval_by_interval(player, tmp_path):
+    token = tmp_path / "token"
+    token.write_text("the-secret\n")
+    player.plays_json([EVENT, {"id": "e2", "programID": "p2", "intervals": []}])
+    caps = fetched(player, token=token)
+    assert [(cap.from_s - BEGIN, cap.until_s - BEGIN, cap.cap_w) for cap in caps] == [
+        (0, 3600, 40_000),
+        (3600, 7200, 55_500),
+        (86_400, 88_200, 20_000),
+    ]
+    assert {(cap.reason, cap.source) for cap in caps} == {("evening peak", "openadr")}
+    path, _, headers = player.asked[0]
+    assert path == "/openadr3/3.0.1/events"
+    assert headers["Authorization"] == "Bearer the-secret"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"intervalPeriod": {"start": "2026-11-22T16:00:00", "duration": "PT1H"}},
+        {"intervalPeriod": {"start": "2026-11-22T16:00:00Z", "duration": "an hour"}},
+        {"intervalPeriod": None},
+        {"payloadDescriptors": [{"payloadType": "IMPORT_CAPACITY_LIMIT", "units": "AMPS"}]},
+        {"intervals": [{"payloads": [{"type": "IMPORT_CAPACITY_LIMIT", "values": ["much"]}]}]},
+        {"intervals": "none"},
+    ],
+)
+def test_what_makes_no_sense_is_garbage(player, change):
+    player.plays_json([{key: value for key, value in (EVENT | change).items() if value is not None}])
+    trouble = fetched(player)
+    assert trouble.condition is Condition.GARBAGE
+    assert "\n" not in str(trouble)
+
+
+def test_while_the_server_is_away_what_it_said_holds(player, reply):
+    settings, zone = PlanSettings(openadr=player.url), ZoneInfo("UTC")
+    player.plays_json([EVENT])
+    known = asked_caps(settings, zone, Caps(), timeout_s=5)
+    player.plays(reply(status=503))
+    away = asked_caps(settings, zone, known, timeout_s=5)
+    assert away == replace(known, troubles=away.troubles)
+    assert "service unavailable" in away.troubles[0]
+
+
+def test_a_token_that_cannot_be_read_is_said(player, tmp_path):
+    assert fetched(player, token=tmp_path / "none").condition is Condition.NO_KEY

@@ -1,0 +1,77 @@
+"""The curve of prices that the agent decides by."""
+
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offpeak.feed_settings import FeedSettings
+from offpeak.prices.peak import Peak, parse_peak_rule
+from offpeak.settings import PriceSettings
+from predictors.price_curve import PriceCurve, price_curve
+from predictors.price_source import source_of
+
+BERLIN = ZoneInfo("Europe/Berlin")
+TARIFF = "on=120EUR/MWh,off=40EUR/MWh,hours=06:30-22:00,days=mon-fri,zone=Europe/Berlin"
+HOUR_S, DAY_S = 3600, 86_400
+
+
+def curve_of(now_s: int, prices: PriceSettings, cache: Path = Path("nowhere"), ahead_s: int = 2 * DAY_S) -> PriceCurve:
+    source, _ = source_of(FeedSettings(cache=cache), prices)
+    return price_curve(source, parse_peak_rule("day-mean", zone=BERLIN), BERLIN, now_s=now_s, ahead_s=ahead_s)
+
+
+def at(text: str) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=BERLIN).timestamp())
+
+
+def test_a_tariff_is_exact_to_the_minute() -> None:
+    now_s = at("2026-11-23T06:29")
+    curve = curve_of(now_s, PriceSettings(tariff=TARIFF))
+    assert curve.peak_at(now_s) is Peak.OFF_PEAK
+    assert curve.peak_until_s(now_s) == at("2026-11-23T06:30")
+    assert curve.peak_at(now_s + 60) is Peak.ON_PEAK
+    assert curve.peak_until_s(now_s + 60) == at("2026-11-23T22:00")
+    assert curve.series.value[curve.at(now_s + 60)] == 120
+    assert set(curve.basis) == {"tariff"}
+
+
+def test_a_flat_day_is_nowhere_dear() -> None:
+    sunday_s = at("2026-11-22T12:00")
+    curve = curve_of(sunday_s, PriceSettings(tariff=TARIFF))
+    assert curve.peak_at(sunday_s) is Peak.OFF_PEAK
+    assert curve.peak_until_s(sunday_s) == at("2026-11-23T06:30")
+
+
+def test_outside_of_the_curve_nothing_is_said() -> None:
+    curve = curve_of(at("2026-11-23T12:00"), PriceSettings(tariff=TARIFF))
+    assert curve.peak_at(curve.series.end_s) is Peak.UNKNOWN
+    assert curve.peak_at(int(curve.series.start_s[0]) - 1) is Peak.UNKNOWN
+
+
+def test_a_file_that_ends_is_followed_by_a_forecast(tmp_path: Path) -> None:
+    file, start_s = tmp_path / "prices_eur_per_mwh.csv", at("2026-10-01T00:00")
+    hours = range(start_s, at("2026-11-23T00:00"), HOUR_S)
+    rows = [f"{datetime.fromtimestamp(each, BERLIN):%Y-%m-%dT%H:%M:%S%z},{50 + each // HOUR_S % 24}" for each in hours]
+    file.write_text("\n".join(["time,price", *rows]) + "\n")
+    settings = PriceSettings(file=file, layout="time=time,value=price,unit=EUR/MWh")
+    now_s = at("2026-11-22T12:00")
+    curve = curve_of(now_s, settings, tmp_path)
+    assert curve.basis[curve.at(now_s)] == "published"
+    assert curve.basis[curve.at(at("2026-11-23T12:00"))].startswith("forecast")
+    assert np.isfinite(curve.series.value).all()
+
+
+@given(st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1)), st.integers(0, 3 * DAY_S))
+def test_it_holds_whole_local_days_around_now_and_what_is_asked_for(now: datetime, ahead_s: int) -> None:
+    now_s = int(now.replace(tzinfo=BERLIN).timestamp())
+    curve = curve_of(now_s, PriceSettings(tariff=TARIFF), ahead_s=ahead_s)
+    first, last = (datetime.fromtimestamp(each, BERLIN) for each in (int(curve.series.start_s[0]), curve.series.end_s))
+    assert first.hour == first.minute == last.hour == last.minute == 0
+    assert int(curve.series.start_s[0]) <= now_s
+    assert now_s - int(curve.series.start_s[0]) < DAY_S + HOUR_S
+    assert curve.series.end_s >= now_s + ahead_s
+    assert curve.peak_until_s(now_s) > now_s

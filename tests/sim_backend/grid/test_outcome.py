@@ -1,0 +1,56 @@
+"""What a grid's schedule comes to, by hand and by adding up."""
+
+import numpy as np
+import pytest
+from small_grids import jobs_of, log_of, site_of
+
+from sim_backend.grid.broker import StayHome, run_grid
+from sim_backend.grid.grid import SimulatedGrid
+from sim_backend.grid.outcome import fairness, load_at, mean_power_w, outcome_of, utilizations
+
+HOUR_S = 3600
+KWH_J = 3.6e6
+
+
+def two_sites() -> SimulatedGrid:
+    """Return two jobs of an hour at site 0, and one of two hours at site 1, whose electricity is dear and clean."""
+    jobs = jobs_of([(0, HOUR_S, 0, 6), (0, HOUR_S, 0, 6), (0, 2 * HOUR_S, 0, 3)])
+    sites = (site_of(price=100.0, carbon=500.0), site_of(name="away", price=300.0, carbon=10.0, pue=1.5))
+    return SimulatedGrid(sites, log_of(jobs, home=[0, 0, 1]))
+
+
+def test_energy_cost_and_co2_of_each_job() -> None:
+    grid = two_sites()
+    out = outcome_of(grid, run_grid(grid, StayHome()))
+    assert (out.energy_j / KWH_J).tolist() == pytest.approx([0.6, 0.6, 0.9])
+    assert out.cost.tolist() == pytest.approx([0.06, 0.06, 0.27])
+    assert out.co2_g.tolist() == pytest.approx([300, 300, 9])
+    assert out.response_s.tolist() == [HOUR_S, 2 * HOUR_S, 2 * HOUR_S]
+
+
+def test_load_and_draw_by_the_hour_and_utilization() -> None:
+    grid = two_sites()
+    schedule = run_grid(grid, StayHome())
+    power_w = outcome_of(grid, schedule).power_w
+    edge_s = HOUR_S * np.arange(4)
+    assert load_at(grid, schedule, 0, edge_s).tolist() == [2.0, 1.0, 0.0, 0.0]
+    assert mean_power_w(schedule, power_w, 0, edge_s).tolist() == pytest.approx([600, 600, 0])
+    assert mean_power_w(schedule, power_w, 1, edge_s).tolist() == pytest.approx([450, 450, 0])
+    assert utilizations(grid, schedule, np.ones(3, np.bool_)).tolist() == pytest.approx([1.0, 0.5])
+
+
+def test_hours_add_up_to_the_jobs_energy() -> None:
+    rng = np.random.default_rng(1)
+    jobs = jobs_of([(int(rng.integers(0, 9000)), int(rng.integers(1, 9000)), 9, 2) for _ in range(50)])
+    grid = SimulatedGrid((site_of(),), log_of(jobs))
+    schedule = run_grid(grid, StayHome())
+    out = outcome_of(grid, schedule)
+    edge_s = HOUR_S * np.arange(int(schedule.end_s.max()) // HOUR_S + 2)
+    hours = mean_power_w(schedule, out.power_w, 0, edge_s)
+    assert hours.sum() * HOUR_S == pytest.approx(out.energy_j.sum())
+
+
+def test_fairness_is_above_one_where_users_are_served_faster() -> None:
+    ratio = fairness(np.array([0, 0, 1]), np.array([50, 200, 30]), np.array([100, 100, 60]), 3)
+    assert ratio[:2].tolist() == pytest.approx([1.0, 2.0])
+    assert np.isnan(ratio[2])

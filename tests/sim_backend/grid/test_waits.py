@@ -1,0 +1,91 @@
+"""What sites say of waits: the longest possible, the learned, and those that are wrong by chance."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_grids import UNITS, jobs_of, log_of, site_of
+
+from predictors.waits.log_rows import log_rows
+from predictors.waits.similar_jobs import SimilarJobs
+from sim_backend.grid.broker import Moment, run_grid
+from sim_backend.grid.grid import SimulatedGrid
+from sim_backend.grid.known_waits import NobodyWaits, WrongBy
+from sim_backend.grid.learned_waits import LearnedWaits
+from sim_backend.grid.longest_waits import LongestWaits
+
+rows = st.tuples(st.integers(0, 60), st.integers(1, 50), st.integers(0, 30), st.integers(1, UNITS))
+
+
+class Asked:
+    """Keeps what waits were told of each job, and lets it run at site 0."""
+
+    def __init__(self, waits) -> None:
+        self.waits = waits
+        self.told_s = []
+
+    def choose(self, moment: Moment):
+        self.told_s += self.waits.wait_s(moment)[:, 0].tolist()
+        return np.zeros(len(moment.job), np.int64)
+
+
+@settings(max_examples=40)
+@given(log=st.lists(rows, min_size=1, max_size=20))
+def test_without_overtaking_nobody_waits_longer_and_with_true_estimates_all_wait_so_long(log) -> None:
+    jobs = jobs_of(log)
+    alone = np.append(True, np.diff(jobs.submit_s) > 0)
+    for exact in (False, True):
+        told = Asked(LongestWaits())
+        asked = jobs_of([(row[0], row[1], 0, row[3]) for row in log]) if exact else jobs
+        schedule = run_grid(SimulatedGrid((site_of("fcfs"),), log_of(asked)), told)
+        waited_s = schedule.start_s - asked.submit_s
+        # Of jobs of one second each is told of those before that second.
+        assert (waited_s <= told.told_s)[alone].all()
+        if exact:
+            assert waited_s[alone].tolist() == np.array(told.told_s)[alone].tolist()
+
+
+def test_a_job_that_is_too_wide_is_told_when_the_site_is_empty() -> None:
+    told = Asked(LongestWaits())
+    jobs = jobs_of([(0, 50, 0, 2), (10, 5, 0, 8)])
+    grid = SimulatedGrid((site_of(units=2), site_of(units=8, name="away")), log_of(jobs, home=[0, 1]))
+
+    class Home(Asked):
+        def choose(self, moment: Moment):
+            super().choose(moment)
+            return moment.grid.log.home[moment.job]
+
+    told = Home(LongestWaits())
+    run_grid(grid, told)
+    assert told.told_s == [0, 40]
+
+
+def test_what_is_learned_of_jobs_is_what_was_known_when_they_were_submitted() -> None:
+    rng = np.random.default_rng(3)
+    jobs = jobs_of([(second, int(rng.integers(1, 90)), 20, int(rng.integers(1, 6))) for second in range(0, 900, 9)])
+    seen = []
+
+    class Watching(SimilarJobs):
+        def learn(self, outcome, at_s):
+            seen.extend(zip(outcome.asked.rows.tolist(), outcome.wait_s.tolist(), strict=True))
+            super().learn(outcome, at_s)
+
+    asked = Asked(LearnedWaits(Watching))
+    schedule = run_grid(SimulatedGrid((site_of(),), log_of(jobs)), asked)
+    known = log_rows(jobs, schedule.start_s, schedule.end_s, units=UNITS)
+    wait_s = schedule.start_s - jobs.submit_s
+    expected = {(tuple(row), int(wait)) for row, wait in zip(known.tolist(), wait_s.tolist(), strict=True)}
+    assert len(seen) > 40
+    assert all((tuple(row), wait) in expected for row, wait in seen)
+    assert min(asked.told_s) >= 0
+
+
+def test_waits_that_are_wrong_are_longer_by_no_more_than_said_and_the_same_again() -> None:
+    jobs = jobs_of([(second, 5, 0, 1) for second in range(40)])
+    grid = SimulatedGrid((site_of(),), log_of(jobs))
+    runs = [Asked(WrongBy(NobodyWaits(), 2.0, seed)) for seed in (1, 1, 2)]
+    for asked in runs:
+        run_grid(grid, asked)
+    assert runs[0].told_s == runs[1].told_s != runs[2].told_s
+    assert 0 <= min(runs[0].told_s) < 3600 < max(runs[0].told_s) <= 7200
+    assert np.mean(runs[0].told_s) == pytest.approx(3600, rel=0.3)

@@ -1,0 +1,72 @@
+"""The stand-in prints as real servers do: byte for byte where a recording can be printed anew, else field for field."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from pbs_standin import StandIn, standin
+
+from sim_backend.pbs_standin.openpbs_json import json_text
+from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
+
+ANSWERS = Path(__file__).parents[4] / "shared" / "data" / "captures" / "openpbs"
+# Its environment has bytes that are not UTF-8 and numbers that no reader gives back as they were.
+PLAIN = sorted(file.name for file in ANSWERS.glob("*.json") if "weird" not in file.name)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_json_byte_for_byte(name: str, shared: Path) -> None:
+    text = (shared / "data" / "captures" / "openpbs" / name).read_text()
+    # An empty object is printed on two lines there.
+    assert json_text(json.loads(text)).replace("{\n\n", "{\n") == text.rstrip("\n")
+
+
+def elements(text: str, tag: str) -> list[str]:
+    """Return the names of what is below the first element of that name, in order."""
+    inside = text.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0]
+    inside = re.sub(r"<(resources_used|Resource_List)>.*?</\1>", r"<\1></\1>", inside)
+    return re.findall(r"<([A-Za-z_]+)>", inside)
+
+
+def is_in_order(names: list[str], real: list[str]) -> bool:
+    known = [name for name in names if name in real]
+    return known == sorted(known, key=real.index)
+
+
+def with_job(running: StandIn, *options: str) -> str:
+    return running.run("qsub", "-N", "cfd", *options, user="alice", stdin="sleep 100\n")
+
+
+def test_xml_field_for_field(tmp_path: Path, shared: Path) -> None:
+    captures = shared / "data" / "captures" / "torque"
+    with standin(TORQUE, tmp_path) as running:
+        with_job(running, "-l", "nodes=1:ppn=2,walltime=01:00:00", "-A", "proj")
+        jobs, nodes = running.run("qstat", "-x"), running.run("pbsnodes", "-x")
+    assert jobs.startswith('<?xml version="1.0"?>\n<Data><Job><Job_Id>1.head</Job_Id><Job_Name>cfd</Job_Name>')
+    real = elements(
+        (captures / "A_qstat_x.xml").read_text().partition("31.head")[2].replace("</Job_Id>", "<Job>", 1), "Job"
+    )
+    assert is_in_order(elements(jobs, "Job")[1:], real)
+    assert is_in_order(elements(nodes, "Node"), elements((captures / "A_pbsnodes_x.xml").read_text(), "Node"))
+    assert "<exec_host>node1/0-1</exec_host>" in jobs
+    assert "<jobs>0-1/1.head</jobs>" in nodes
+
+
+def test_keys_of_json_stand_in_the_order_of_a_real_server(tmp_path: Path, shared: Path) -> None:
+    real = json.loads((shared / "data" / "captures" / "openpbs" / "A_qstat_xtf.json").read_text())["Jobs"]["4.head"]
+    with standin(OPENPBS, tmp_path) as running:
+        job = with_job(running, "-l", "select=1:ncpus=2", "-l", "walltime=01:00:00")
+        told = json.loads(running.run("qstat", "-f", "-F", "json"))["Jobs"][job]
+    assert is_in_order(list(told), list(real))
+    assert (told["exec_vnode"], told["job_state"]) == ("(node1:ncpus=2)", "R")
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "code"), [(TORQUE, "Unknown Job Id Error 99.head", 153), (OPENPBS, "Unknown Job Id 99.head", 153)]
+)
+def test_errors_are_those_of_real_servers(kind: str, said: str, code: int, tmp_path: Path) -> None:
+    with standin(kind, tmp_path) as running, pytest.raises(subprocess.CalledProcessError) as caught:
+        running.run("qstat", "-f", "99.head")
+    assert (caught.value.stderr, caught.value.returncode) == (f"qstat: {said}\n", code)

@@ -1,0 +1,107 @@
+"""The study as a whole, most of its results known from before."""
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from price_folder import write_folder, write_forecasts
+
+from offpeak.errors import BadInput
+from studies.day_ahead.experiment import Replays
+from studies.day_ahead.figures_of import HOURS
+from studies.day_ahead.forecasts import places
+from studies.day_ahead.keys import digest_of, key_of
+from studies.day_ahead.plan import ALWAYS, FEW, cases, planned
+from studies.day_ahead.result import Result
+from studies.day_ahead.study import day_ahead
+from studies.order import Order
+from studies.report import Report
+from studies.resumable import JOURNAL
+from studies.write import markdown
+
+SITES, ERRORS, SIZES = 8, 7, 3
+KNOWN = Result(
+    response_min=400.0,
+    wait_min=20.0,
+    bounded_slowdown=1.5,
+    runtime_min=380.0,
+    cost_usd=9000.0,
+    cost_by_power=(7200.0, 9000.0, 10_800.0),
+    wait_error_min=3.0,
+    jobs=(10,) * SITES,
+    utilization=(0.5,) * SITES,
+    fairness=(1.2,) * SITES,
+    fairness_local=(None,) * SITES,
+    by_error_jobs=(10.0,) * ERRORS,
+    by_error_min=(4000.0,) * ERRORS,
+    by_size_jobs=(30.0,) * SIZES,
+    by_size_min=(9000.0,) * SIZES,
+    by_size_usd=(3000.0,) * SIZES,
+    load_h=((1.0,) * HOURS,) * SITES,
+    power_w=((1000.0,) * HOURS,) * SITES,
+)
+
+
+def report_of(tmp_path: Path, replays: int = 1) -> Report:
+    folder = write_folder(tmp_path / "prices")
+    out = write_forecasts(folder, tmp_path / "out")
+    digest = digest_of(folder, [place.prices for place in places(folder, out).values()])
+    lines = []
+    for each in planned(Replays(replays, 1)):
+        base = each.case.strategy == "baseline"
+        result = replace(KNOWN, response_min=800.0, cost_usd=20_000.0) if base else KNOWN
+        lines.append(json.dumps({"key": key_of(each, digest), "of": asdict(each), "result": asdict(result)}))
+    (out / JOURNAL).write_text("\n".join(lines) + "\n")
+    return day_ahead(Order(None, out, replays=replays, seed=1, processes=1, prices=folder), lambda _done, _total: None)
+
+
+def test_the_tables_are_whole_and_the_paper_stands_beside_ours(tmp_path: Path) -> None:
+    report = report_of(tmp_path)
+    tables = {table.name: table for table in report.tables}
+    assert list(tables) == [
+        "strategies",
+        "weights",
+        "errors",
+        "estimates",
+        "data",
+        "powers",
+        "sizes",
+        "sites",
+        "shares",
+        "most",
+        "cycles",
+    ]
+    assert all(len(row) == len(table.headers) for table in tables.values() for row in table.rows)
+    mcmf = tables["strategies"].rows[1]
+    assert mcmf[0] == "MCMF, w_t = 25 %"
+    assert (mcmf[3].mean, mcmf[7].mean) == pytest.approx((50.0, 55.0))
+    assert mcmf[4] == pytest.approx(24.6, abs=0.1)
+    assert tables["sizes"].rows[0][1] == 30.0
+    assert "| MCMF, w_t = 25 % | 400.00 | 477.50 | 50.00 |" in markdown(report)
+    for text in report.figures.values():
+        ElementTree.fromstring(text)
+    assert report.figures["hours.svg"].count("<polyline") == 16
+
+
+def test_claims_are_replayed_as_often_as_asked_and_the_rest_a_few_times(tmp_path: Path) -> None:
+    order = planned(Replays(5, 1))
+    assert len(order) == len(set(order))
+    often = {each.case for each in order if each.replay == 4}
+    assert often == set(ALWAYS)
+    assert {each.case for each in order if each.replay < FEW} == set(cases())
+    tables = {table.name: table for table in report_of(tmp_path, replays=5).tables}
+    assert tables["strategies"].rows[1][3].mean == pytest.approx(50.0)
+    assert tables["sites"].rows[0][1] == 1.2
+
+
+def test_without_the_folder_it_says_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="day-ahead needs the prices of 2014") as caught:
+        day_ahead(Order(None, tmp_path, 1, 1, 1), lambda _done, _total: None)
+    assert "--prices" in caught.value.hint
+
+
+def test_logs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="day-ahead replays no logs"):
+        day_ahead(Order(tmp_path, tmp_path, 1, 1, 1), lambda _done, _total: None)

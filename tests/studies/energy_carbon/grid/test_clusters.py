@@ -1,0 +1,61 @@
+"""The simulated clusters and the testbed's: single experiments."""
+
+from dataclasses import replace
+
+import pytest
+
+from plugin.federation.energy_mix import esc_g_per_kwh
+from studies.energy_carbon import simulate
+from studies.energy_carbon.grid.experiment import Bench, Choice, Experiment
+from studies.energy_carbon.grid.paper import CLUSTERS, TABLE_IX, TESTBED_JOBS, TESTBEDS, Column
+from studies.energy_carbon.grid.result import Result
+from studies.energy_carbon.grid.run import run
+
+NORMAL = Choice("first-fit", False, "round-robin", 1.2, 0)
+FEW_JOBS = 300
+"""A fifth of the paper's jobs, behind queues a fifth as long, show the same."""
+
+
+def result_of(case: Choice | Bench) -> Result:
+    return run(Experiment(case, 1, 0))
+
+
+def co2_of(column: Column) -> float:
+    """Return the emissions [kg] that a column's energies have."""
+    return sum(each.cue * part.energy_kj / 3600 for each, part in zip(TESTBEDS, column.parts, strict=True))
+
+
+def test_the_emissions_are_those_of_table_iii() -> None:
+    esc = [esc_g_per_kwh(cluster.mix) for cluster in CLUSTERS]
+    assert esc == pytest.approx([459.83, 850.0, 128.44])
+    cue = [each * cluster.pue for each, cluster in zip(esc, CLUSTERS, strict=True)]
+    assert cue == pytest.approx([689.745, 1530.0, 166.972])
+
+
+def test_table_ix_is_the_sum_of_its_parts_but_two_of_its_emissions_are_more() -> None:
+    assert TABLE_IX["RR"].energy_kj == 14_884
+    more = {name: column.co2_kg / co2_of(column) - 1 for name, column in TABLE_IX.items()}
+    assert more == pytest.approx({"ECA, 3600 s": 0.0, "ECA, 10800 s": 0.0, "FP": 0.07, "RR": 0.13}, abs=0.01)
+
+
+def test_what_the_paper_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulate, "JOBS", FEW_JOBS)
+    normal = result_of(NORMAL)
+    asleep = result_of(replace(NORMAL, asleep=True))
+    fast = result_of(replace(NORMAL, selection="fastest"))
+    green = result_of(replace(NORMAL, asleep=True, selection="eca-queue", queue_limit=10))
+    assert normal.jobs == (100, 100, 100)
+    assert asleep.energy_kwh < 0.8 * normal.energy_kwh
+    assert fast.energy_kwh < 0.85 * normal.energy_kwh
+    assert fast.wait_h < normal.wait_h
+    assert green.co2_kg < 0.75 * normal.co2_kg
+    assert green.co2_kg < asleep.co2_kg
+    assert sum(green.jobs) == sum(fast.jobs) == FEW_JOBS
+
+
+def test_the_testbed_sends_to_dune_what_may_wait_and_least_to_juggle() -> None:
+    early, late, fast, turns = (result_of(Bench(column)) for column in TABLE_IX)
+    assert all(sum(each.jobs) == TESTBED_JOBS for each in (early, late, fast, turns))
+    assert early.jobs[2] < late.jobs[2]
+    assert early.energy_kwh < fast.energy_kwh < turns.energy_kwh
+    assert late.co2_kg <= early.co2_kg < fast.co2_kg < turns.co2_kg

@@ -1,0 +1,88 @@
+"""The study on a small machine, and on a day of the real log where there is one."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from offpeak.errors import BadInput
+from plugin.planner.solvers import RULE_BASED
+from sim_backend.workloads.lublin import lublin_jobs
+from studies.order import Order
+from studies.profit_cooling.experiment import Experiment, Result, parse_result
+from studies.profit_cooling.figure import behind_svg
+from studies.profit_cooling.jobs import DAYS, curie_jobs, find_log, work_of
+from studies.profit_cooling.run import run
+from studies.profit_cooling.scenario import SCENARIOS
+from studies.profit_cooling.study import SOLVERS, profit_cooling
+from studies.profit_cooling.tables import SEARCHES, gains_table, searches_table, solvers_table
+
+
+@pytest.fixture(scope="module")
+def jobs():
+    drawn = lublin_jobs(200, machine_size=256, seed=1, load=1.5)
+    return replace(drawn, submit_s=drawn.submit_s - drawn.submit_s[0])
+
+
+@pytest.mark.parametrize("solver", ["strict EST", "non-strict WT", "multi"])
+def test_two_days_and_what_is_behind_them(jobs, solver: str) -> None:
+    result = run(Experiment("air summer", solver, 60.0, 1), jobs.take(jobs.submit_s < 2 * 86400), nodes=8, days=2)
+    assert result.violations == 0
+    assert len(result.profit) == 2
+    assert result.plans >= 3
+    assert result.pue == pytest.approx(1.43, abs=0.05)
+    assert result.makespan_s > 2 * 86400 - 1 or sum(result.profit) > 0
+    assert len(result.gap) == (2 if solver == "multi" else 0)
+    assert all(-1e-6 <= gap < 1 for gap in result.gap)
+
+
+def test_units_are_equal_and_fit_their_nodes(jobs) -> None:
+    work = work_of(jobs, 1)
+    assert (work.cores <= 32).all()
+    assert (work.units * work.cores >= jobs.size).all()
+    assert (work.memory_mb <= 128 * 1024).all()
+    watts_a_core = work.power_w / jobs.size
+    assert watts_a_core.min() >= 7.8
+    assert watts_a_core.max() <= 11.11
+
+
+def test_the_same_seed_draws_the_same(jobs) -> None:
+    assert np.array_equal(work_of(jobs, 3).power_w, work_of(jobs, 3).power_w)
+    assert not np.array_equal(work_of(jobs, 3).power_w, work_of(jobs, 4).power_w)
+
+
+def test_without_the_log_there_is_a_clear_line(tmp_path) -> None:
+    with pytest.raises(BadInput, match="the study needs the log CEA-curie"):
+        find_log(None)
+    with pytest.raises(BadInput, match=r"has no CEA-curie\.swf\.gz"):
+        profit_cooling(Order(tmp_path, tmp_path, 1, 1, 1), lambda *_: None)
+
+
+def test_the_papers_days_are_in_the_log(shared) -> None:
+    jobs = curie_jobs(find_log(shared / "data" / "traces"))
+    assert len(jobs) == 32_192
+    assert 0 <= jobs.submit_s.min() <= jobs.submit_s.max() < DAYS * 86400
+
+
+def results():
+    each = Result((250_000.0,) * DAYS, (0.01,) * DAYS, 54 * 86400, 1.1, 100.0, 26, 0)
+    better = replace(each, profit=(255_000.0,) * DAYS, makespan_s=53 * 86400)
+    return {
+        (scenario, solver): each if solver in RULE_BASED else better for scenario in SCENARIOS for solver in SOLVERS
+    }
+
+
+def test_tables_put_our_gains_beside_the_papers() -> None:
+    row = gains_table(results()).rows[0]
+    assert row[:3] == ("air winter", "multi", "strict EST")
+    assert row[3] == pytest.approx(2.0)
+    assert row[8] == 7.71
+    assert row[9] == pytest.approx(100 / 54)
+    assert len(solvers_table(results()).rows) == 4 * len(SOLVERS)
+    assert searches_table(results()).rows[3][1] == pytest.approx(0.0)
+    assert behind_svg(results(), SEARCHES).count("<polyline") == 12
+
+
+def test_a_result_is_read_from_what_was_kept() -> None:
+    result = next(iter(results().values()))
+    assert parse_result({**vars(result), "profit": list(result.profit), "gap": list(result.gap)}) == result

@@ -1,0 +1,225 @@
+"""`offpeak status`, `queue`, `why` and `history`, with an agent that answers and with none."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_socket import PUBLISHED, AgentSocket, agent_socket
+from open_folder import open_folder
+
+from offpeak.door.effect import Effect, Outcome, Refusal
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.rows import Decision, Recorded
+from offpeak.ledger_settings import LedgerSettings
+from offpeak.settings import Settings
+from ui.command import run
+
+Done = subprocess.CompletedProcess[str]
+Offpeak = Callable[..., Done]
+DAY = ("-S", "2026-11-01", "-E", "2026-11-02")
+START_S = 1_793_487_600
+"""2026-11-01 00:00 in Berlin."""
+
+
+@pytest.fixture
+def offpeak(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Offpeak:
+    """The command within this process, with the settings of a site in Berlin."""
+    config = tmp_path / "offpeak.toml"
+    ledger = tmp_path / "ledger.sqlite"
+    config.write_text(f'[agent]\nsocket = "{tmp_path}/run/agent.sock"\n[ledger]\nurl = "sqlite:///{ledger}"\n')
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    monkeypatch.setenv("OFFPEAK_CONFIG", str(config))
+
+    def called(*words: str) -> Done:
+        capsys.readouterr()
+        code = run(list(words))
+        printed = capsys.readouterr()
+        return Done(words, code, printed.out, printed.err)
+
+    return called
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[AgentSocket]:
+    with agent_socket(tmp_path / "run" / "agent.sock") as agent:
+        yield agent
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Path:
+    """A ledger of one morning."""
+    file = tmp_path / "ledger.sqlite"
+    ledger = Ledger(LedgerSettings(url=f"sqlite:///{file}"))
+    ledger.write_decisions(
+        [
+            Decision(START_S + 100.0, "job 1841", "moved back", "412 W a node against 180 W", (("power_w", 412.0),)),
+            Decision(START_S + 300.0, "n2", "sleep", "idle for 20 min"),
+        ]
+    )
+    sleep = Effect("n2", "soft_off", "offpeak", "idle for 20 min")
+    number = ledger.write_intent(sleep, START_S + 301.0)
+    ledger.write_outcome(number, Outcome("done", "accepted"), START_S + 302.0)
+    ledger.write_refusal(Effect("queue", "rank", "offpeak", "2 jobs"), Refusal("mode", "shadow"), START_S + 400.0)
+    ledger.write_states([Recorded("n1", START_S, "on", "on", "x"), Recorded("n2", START_S + 350.0, "off", "off", "x")])
+    assert ledger.close() == 0
+    return file
+
+
+def lines(done: Done) -> list[str]:
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+@pytest.mark.usefixtures("agent")
+def test_an_agent_that_answers(offpeak: Offpeak) -> None:
+    assert lines(offpeak("status"))[0].startswith("test (slurm 22.05.8): mode active, looked ")
+    assert json.loads(offpeak("status", "--json").stdout)["mode"] == "active"
+    assert lines(offpeak("why", "1841"))[1] == "place      3 of 5, down 2 from where the scheduler had it"
+    said = json.loads(offpeak("why", "1841", "--json").stdout)
+    assert (said["job_id"], said["latest_start"], said["price"]["on_peak"]) == (
+        "1841",
+        "2026-11-02T09:00:00+01:00",
+        True,
+    )
+
+
+@pytest.mark.usefixtures("agent")
+def test_the_queue_and_parts_of_it(offpeak: Offpeak) -> None:
+    def ids(*options: str) -> list[str]:
+        return [line.split()[0] for line in lines(offpeak("queue", *options))[1:]]
+
+    assert ids() == ["1841", "1846", "1850"]
+    assert ids("--user", "ann") == ["1841"]
+    assert ids("--partition", "long") == ["1850"]
+    assert lines(offpeak("queue", "--user", "carol")) == ["no such job"]
+    assert [job["job_id"] for job in json.loads(offpeak("queue", "--json", "-u", "bob").stdout)] == ["1846"]
+
+
+@pytest.mark.usefixtures("agent")
+@pytest.mark.parametrize(
+    ("words", "code", "error"),
+    [
+        (["why", "9"], 2, "job 9: the agent does not know it"),
+        (["why", "abc"], 2, "'abc' is no job id"),
+        (["why", "1841;reboot"], 2, "'1841;reboot' is no job id"),
+        (["why"], 2, "Missing argument 'JOBID'"),
+        (["history", "-S", "someday"], 2, "'someday' is no time"),
+        (["history", "--subject", "n[1-"], 2, "'n[1-' is no node set"),
+        (["agent", "--mode", "bold"], 2, "--mode: agent.mode"),
+    ],
+)
+def test_bad_input_is_one_line_and_a_hint(offpeak: Offpeak, words: list[str], code: int, error: str) -> None:
+    done = offpeak(*words)
+    assert done.returncode == code
+    assert done.stderr.startswith(f"offpeak: error: {error}")
+    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["offpeak", "  hint"]
+
+
+def test_the_agent_gets_its_settings_and_reads_them_again(
+    offpeak: Offpeak, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cycles = []
+
+    def run_agent(settings: Settings, reread: Callable[[], Settings]) -> int:
+        config = tmp_path / "offpeak.toml"
+        config.write_text(config.read_text().replace("[agent]", '[agent]\ncycle = "90s"\nmode = "active"'))
+        cycles.extend((each.agent.mode, each.agent.cycle_s) for each in (settings, reread()))
+        return 3
+
+    monkeypatch.setattr("power.agent.run.run_agent", run_agent)
+    monkeypatch.setattr("power.agent.run.run_restore", lambda settings: (f"job 7 in {settings.agent.mode}",))
+    assert offpeak("agent", "--mode", "advise").returncode == 3
+    assert cycles == [("advise", 30), ("advise", 90)]
+    restored = offpeak("agent", "--restore", "--mode", "shadow")
+    assert (restored.returncode, restored.stderr) == (1, "not given back: job 7 in shadow\n")
+    assert restored.stdout == "not all was given back\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user: needs root")
+def test_other_peoples_jobs() -> None:
+    # What the command sends; itself it may stand where only root may look.
+    ask = "import socket,sys\ns=socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n"
+    ask += "s.sendall(sys.argv[2].encode()+b'\\n')\nprint(s.makefile().read())"
+    with open_folder() as folder, agent_socket(folder / "agent.sock") as agent:
+
+        def as_nobody(**request: str) -> dict[str, Any]:
+            words = ["/usr/bin/python3", "-c", ask, str(agent.path), json.dumps(request)]
+            command = ["setpriv", "--reuid=65534", "--clear-groups", *words]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            return dict(json.loads(done.stdout))
+
+        assert as_nobody(ask="why", job="1841")["error"] == "job 1841 is another user's"
+        assert [job["user"] for job in as_nobody(ask="queue")["published"]["jobs"]] == ["nobody"]
+
+
+@pytest.mark.usefixtures("book")
+def test_without_an_agent_the_ledger_says_what_it_knows(offpeak: Offpeak, tmp_path: Path) -> None:
+    silent = [
+        f"offpeak: error: no agent answers at {tmp_path}/run/agent.sock: No such file or directory;"
+        " the last that it wrote is of 2026-11-01T00:06:40+01:00",
+        "  hint: is it running? `systemctl status offpeak-agent`; --socket names another",
+    ]
+    done = offpeak("status")
+    assert (done.returncode, done.stdout) == (1, "nodes, as last written: 1 off, 1 on\n")
+    assert done.stderr.splitlines() == silent
+    assert offpeak("queue").stderr.splitlines() == silent
+    assert offpeak("why", "77").stdout == ""
+    assert json.loads(offpeak("status", "--json").stdout)["nodes"] == [["off", 1], ["on", 1]]
+
+
+def test_why_says_what_was_decided_last(offpeak: Offpeak, tmp_path: Path) -> None:
+    ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path}/ledger.sqlite"))
+    ledger.write_decisions(
+        [Decision(time.time() - at, "job 7", word, "dear hours") for at, word in ((9, "x"), (5, "y"))]
+    )
+    assert ledger.close() == 0
+    done = offpeak("why", "7")
+    assert done.returncode == 1
+    assert done.stdout.startswith("job 7, as last written 2")
+    assert done.stdout.endswith(": y: dear hours\n")
+    assert [each["decided"] for each in json.loads(offpeak("why", "7", "--json").stdout)] == ["y", "x"]
+
+
+def test_neither_agent_nor_ledger(offpeak: Offpeak) -> None:
+    for words in (["status"], ["queue"], ["why", "7"]):
+        done = offpeak(*words)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith("offpeak: error: no agent answers at ")
+    assert "there is no ledger" in offpeak("history").stderr
+
+
+@pytest.mark.usefixtures("book")
+def test_history_newest_first(offpeak: Offpeak, golden: Callable[[str, str], None]) -> None:
+    golden("history.txt", "".join(f"{line.rstrip()}\n" for line in lines(offpeak("history", *DAY))))
+    said = json.loads(offpeak("history", *DAY, "--json").stdout)
+    assert [each["subject"] for each in said] == ["queue", "n2", "n2", "job 1841"]
+    assert (said[3]["at"], said[3]["inputs"]) == ("2026-11-01T00:01:40+01:00", [["power_w", 412.0]])
+
+
+@pytest.mark.usefixtures("book")
+def test_history_of_a_subject(offpeak: Offpeak) -> None:
+    def count(subject: str) -> int:
+        return len(json.loads(offpeak("history", *DAY, "--json", "--subject", subject).stdout))
+
+    assert [count(subject) for subject in ("job 1841", "n[1-2]", "queue", "n9")] == [1, 2, 1, 0]
+    nothing = lines(offpeak("history", *DAY, "--subject", "n9"))
+    assert nothing == ["nothing from 2026-11-01 00:00:00 to 2026-11-02 00:00:00"]
+
+
+def test_an_answer_that_makes_no_sense(offpeak: Offpeak, agent: AgentSocket) -> None:
+    agent.published = None
+    assert "just started" in offpeak("status").stderr
+    agent.published = PUBLISHED
+    assert offpeak("status").returncode == 0
+
+
+def test_the_command_is_quick_to_say_its_version(environment: dict[str, str]) -> None:
+    code = "import sys, ui.command; print([m for m in ('pydantic', 'sqlalchemy', 'pyghmi') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,49 @@
+"""What the agent says, as operators and users read it."""
+
+import io
+from collections.abc import Callable
+from dataclasses import replace
+from zoneinfo import ZoneInfo
+
+from agent_socket import AT_S, PRICE, PUBLISHED
+from rich.console import Console
+
+from power.agent.published import NodesSaid, PriceSaid, SavedSaid
+from ui.agent.text import Clock, price_text, queue_table, status_lines, why_lines
+
+CLOCK = Clock(AT_S + 12, ZoneInfo("Europe/Berlin"))
+
+Golden = Callable[[str, str], None]
+
+
+def test_status(golden: Golden) -> None:
+    little = replace(PUBLISHED, price=PriceSaid(None, "", ""), nodes=NodesSaid(), saved_today=SavedSaid(), troubles=())
+    hangs = replace(little, at_unix_s=AT_S - 3600)
+    golden(
+        "status.txt", "\n\n".join("\n".join(status_lines(each, CLOCK)) for each in (PUBLISHED, little, hangs)) + "\n"
+    )
+
+
+def test_why(golden: Golden) -> None:
+    jobs = [replace(PUBLISHED, jobs=(job,)) for job in PUBLISHED.jobs]
+    shown = [*jobs, replace(jobs[0], mode="shadow"), replace(jobs[0], scheduler="pbs 20.0.1")]
+    golden("why.txt", "\n\n".join("\n".join(why_lines(each, CLOCK)) for each in shown) + "\n")
+
+
+def test_queue(golden: Golden) -> None:
+    console = Console(file=io.StringIO(), width=200, highlight=False, markup=False)
+    console.print(queue_table(PUBLISHED.jobs, CLOCK))
+    assert isinstance(console.file, io.StringIO)
+    golden("queue.txt", "\n".join(map(str.rstrip, console.file.getvalue().splitlines())) + "\n")
+
+
+def test_what_others_wrote_cannot_steer_the_terminal() -> None:
+    (job, *_) = PUBLISHED.jobs
+    rude = replace(PUBLISHED, jobs=(replace(job, user="\x1b[2J", why="a\nb"),), troubles=("x\ry",))
+    lines = why_lines(rude, CLOCK) + status_lines(rude, CLOCK)
+    assert all(line.isprintable() for line in lines)
+
+
+def test_a_price_of_another_day_has_its_date() -> None:
+    tomorrow = replace(PRICE, until_unix_s=AT_S + 86_400, on_peak=False)
+    assert price_text(tomorrow, CLOCK) == "92.40 EUR/MWh, off-peak until 2026-11-02 09:00 (published)"

@@ -1,0 +1,183 @@
+"""`offpeak estimate` as an admin meets it: its answer, and what it says to accounting that cannot be used."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+Done = subprocess.CompletedProcess[str]
+Offpeak = Callable[..., Done]
+
+COLUMNS = (
+    "JobIDRaw|User|Account|Partition|State|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|AllocNodes|AllocCPUS|"
+    "ConsumedEnergyRaw|JobName"
+)
+MONDAY = datetime(2023, 1, 2, tzinfo=UTC)
+WAITING = "1|ada|||PENDING|2023-01-02T00:00:00||Unknown|Unknown|0|60|0|0||x"
+BERLIN = ("--time-zone", "Europe/Berlin")
+
+
+def job(number: int, *, start: datetime, hours: float, nodes: int = 2, watts: float | None = None) -> str:
+    """Return the line of a job that waited for ten minutes."""
+    run = timedelta(hours=hours)
+    submit, begin, end = (f"{time:%Y-%m-%dT%H:%M:%S}" for time in (start - timedelta(minutes=10), start, start + run))
+    energy = "" if watts is None else str(round(watts * nodes * run.total_seconds()))
+    seconds = round(run.total_seconds())
+    who = f"ada{number % 3}|physics|batch|COMPLETED"
+    return (
+        f"{number}|{who}|{submit}|{submit}|{begin}|{end}|{seconds}|{round(2 * hours * 60)}|{nodes}|{16 * nodes}"
+        f"|{energy}|solver{number % 2}"
+    )
+
+
+def dump(*, jobs: int = 60, watts: tuple[float, ...] | None = (150.0, 250.0)) -> str:
+    """Return a dump of a job every three hours, each for five hours on two nodes."""
+    lines = [
+        job(n, start=MONDAY + timedelta(hours=3 * n), hours=5, watts=watts[n % len(watts)] if watts else None)
+        for n in range(jobs)
+    ]
+    return "\n".join([COLUMNS, *lines, ""])
+
+
+@pytest.fixture
+def sacct(tmp_path: Path) -> Path:
+    path = tmp_path / "sacct.txt"
+    path.write_text(dump(), encoding="utf-8")
+    return path
+
+
+def test_one_screen_tells_what_was_used_paid_and_could_have_been_saved(
+    offpeak: Offpeak, sacct: Path, golden: Callable[[str, str], None]
+) -> None:
+    done = offpeak("estimate", sacct, *BERLIN, "--nodes", "6", "--replays", "10")
+    assert (done.returncode, done.stderr) == (0, "")
+    golden("estimate.txt", done.stdout)
+
+
+def test_the_energy_is_that_of_the_log(offpeak: Offpeak, sacct: Path) -> None:
+    document = json.loads(offpeak("estimate", sacct, *BERLIN, "--nodes", "6", "--json").stdout)
+    busy_kwh = 60 * 5 * 2 * 0.2
+    hours = 3 * 59 + 5
+    idle_kwh = 0.075 * (6 * hours - 60 * 5 * 2)
+    used = document["used"]
+    assert used["energy_kwh"]["middle"] == pytest.approx(busy_kwh + idle_kwh)
+    assert used["energy_kwh"]["low"] == used["energy_kwh"]["high"]
+    assert used["idle_energy_kwh"] == pytest.approx(idle_kwh)
+    assert used["mean_wait_s"] == pytest.approx(590)  # the first job's wait lies before the period
+    assert (document["power_assumed"], document["machine_size"], document["jobs"]) == (False, 6, 60)
+    assert [saving["policy"] for saving in document["savings"]] == ["greedy", "knapsack"]
+    assert {policy["replays"] for policy in document["policies"]} == {4}  # jobs that do not wait are never reordered
+
+
+def test_assumed_power_is_a_range(offpeak: Offpeak, tmp_path: Path) -> None:
+    (tmp_path / "dump.txt").write_text(dump(watts=None), encoding="utf-8")
+    done = offpeak("estimate", "dump.txt", *BERLIN, "--nodes", "6")
+    assert "kWh" in done.stdout
+    assert "(96.90 to 216.90) kWh" in done.stdout
+    assert "those of 100 and of 300 W per busy node" in done.stdout
+
+
+def test_the_last_days_only(offpeak: Offpeak, sacct: Path) -> None:
+    document = json.loads(offpeak("estimate", sacct, *BERLIN, "--days", "2", "--json").stdout)
+    assert document["used"]["until_s"] - document["used"]["begin_s"] == 2 * 86_400
+    assert document["jobs"] == 16
+
+
+def test_levers_are_rows_of_the_table_and_of_the_json(offpeak: Offpeak, sacct: Path) -> None:
+    printed = offpeak("estimate", sacct, *BERLIN, "--nodes", "6", "--levers")
+    assert printed.returncode == 0, printed.stderr
+    for row in ("queue order: greedy", "sleeping nodes: timeout:10min", "dear hours: profile:1h:3"):
+        assert row in printed.stdout
+    assert "Of what makes jobs wait at most 0:10:00 longer on average, break-even saves most: 19" in printed.stdout
+    assert "- other sites: not measured: it needs other sites" in printed.stdout
+    document = json.loads(
+        offpeak("estimate", sacct, *BERLIN, "--nodes", "6", "--days", "1", "--levers", "--json").stdout
+    )
+    assert [lever["name"] for lever in document["levers"]] == ["order"] * 2 + ["sleep"] * 4 + ["time"] * 2 + ["place"]
+    assert document["levers"][-1]["saving"] is None
+    assert document["levers"][2]["saving"]["share_pct"]["low"] > 0
+
+
+def test_names_can_be_kept_out_of_the_report_and_the_table(offpeak: Offpeak, sacct: Path, tmp_path: Path) -> None:
+    open_ = offpeak("simulate", sacct, "--by", "user", "--policy", "easy", "--report", "open.html")
+    assert "ada1" in open_.stdout
+    done = offpeak("simulate", sacct, "--by", "user", "--anonymise", "--report", "closed.html")
+    assert "ada" not in done.stdout
+    assert "user1" in done.stdout
+    assert "ada1" not in (tmp_path / "closed.html").read_text(encoding="utf-8")
+
+
+def pbs_day(accounting: Path, day: datetime, number: int) -> None:
+    """Write the file of a day on which one job ran for an hour on two nodes."""
+    begin = round(day.timestamp())
+    attributes = (
+        f"user=ada group=physics jobname=solve queue=batch ctime={begin} qtime={begin} etime={begin} "
+        f"start={begin + 60} exec_host=n1/0-15+n2/0-15 Resource_List.walltime=02:00:00 end={begin + 3660} "
+        "resources_used.walltime=01:00:00"
+    )
+    line = f"{day:%m/%d/%Y} 01:01:00;E;{number}.head;{attributes}\n"
+    (accounting / f"{day:%Y%m%d}").write_text(line, encoding="utf-8")
+
+
+def test_a_folder_of_pbs_accounting_is_a_log(offpeak: Offpeak, tmp_path: Path) -> None:
+    (tmp_path / "accounting").mkdir()
+    for number in range(3):
+        pbs_day(tmp_path / "accounting", MONDAY + timedelta(days=number), number)
+    document = json.loads(offpeak("estimate", "accounting", *BERLIN, "--json").stdout)
+    assert (document["jobs"], document["machine_size"], document["units_per_node"]) == (3, 2, 1)
+
+
+def test_a_pbs_server_is_read_without_being_named(
+    offpeak: Offpeak, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    accounting = tmp_path / "home/server_priv/accounting"
+    accounting.mkdir(parents=True)
+    today = datetime.now(UTC).replace(hour=1, minute=0, second=0, microsecond=0)
+    for age in (60, 2, 1):
+        pbs_day(accounting, today - timedelta(days=age), age)
+    (tmp_path / "pbs.conf").write_text(f"PBS_HOME={tmp_path / 'home'}\n", encoding="utf-8")
+    monkeypatch.setitem(environment, "PATH", str(tmp_path))
+    monkeypatch.setitem(environment, "PBS_CONF_FILE", str(tmp_path / "pbs.conf"))
+    document = json.loads(offpeak("estimate", "--json").stdout)
+    assert (document["jobs"], document["machine_size"]) == (2, 2)
+
+
+BAD = [
+    (COLUMNS + "\n" + job(1, start=MONDAY, hours=0) + "\n", (), "took no time at all", "more days"),
+    (f"{COLUMNS}\n{WAITING}\n", (), "no job ran: 1 never started", "more days"),
+    (COLUMNS + "\n", (), "holds no jobs", "sacct"),
+    ("JobIDRaw|User|State\n1|ada|COMPLETED\n", (), "Submit", "sacct -a -D -X -P"),
+    (dump().replace("2023-01-02T03:00:00|", "Mo 02 Jan 2023|", 1), (), "Mo 02 Jan 2023", "SLURM_TIME_FORMAT"),
+    ("sacct: error: Slurm accounting storage is disabled\n", (), "accounting storage is disabled", ""),
+    (dump(), ("--time-zone", "Europe/Berln"), "unknown time zone 'Europe/Berln'", "Europe/Berlin"),
+    (dump(), ("--replays", "3"), "--replays", ""),
+    (dump(), ("--policy", "easy"), "needs a baseline and another policy", "--policy easy,greedy"),
+    (dump(), ("--prices", "p.csv", "--tariff", "x"), "exclude each other", "the one that you pay"),
+]
+
+
+@pytest.mark.parametrize(("text", "options", "message", "hint"), BAD, ids=[case[2] for case in BAD])
+def test_bad_input_gets_one_line_and_a_hint(
+    offpeak: Offpeak, tmp_path: Path, text: str, options: tuple[str, ...], message: str, hint: str
+) -> None:
+    (tmp_path / "dump.txt").write_text(text, encoding="utf-8")
+    done = offpeak("estimate", "dump.txt", *options)
+    assert (done.returncode, done.stdout) == (2, "")
+    first, second = done.stderr.splitlines()
+    assert first.startswith("offpeak: error: ")
+    assert message in first
+    assert second.startswith("  hint: ")
+    assert hint in second
+
+
+def test_a_machine_without_a_scheduler_is_told_what_to_give(
+    offpeak: Offpeak, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(environment, "PATH", str(tmp_path))
+    done = offpeak("estimate")
+    assert done.returncode == 2
+    assert "no log is given" in done.stderr
+    assert "offpeak estimate sacct.txt" in done.stderr

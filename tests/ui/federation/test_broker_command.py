@@ -1,0 +1,76 @@
+"""`offpeak broker` as a service runs it: it keeps what sites say at hand, answers portals, and ends when told to."""
+
+import http.client
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_socket import agent_socket
+from local_server import listens, reserved_ports, wait_until
+
+from plugin.federation.site_said import SiteSaid
+from power.broker.snapshots_file import read_snapshots
+
+SITES = """\
+[sites.north]
+nodes = 8
+cores_per_node = 4
+core_power = "25W"
+gflops_per_core = 9.0
+pue = 1.5
+time_zone = "UTC"
+tariff = "on=90EUR/MWh,off=30EUR/MWh"
+esc = "50g/kWh"
+reach = "local"
+"""
+SETTINGS = """\
+[agent]
+socket = "{folder}/agent.sock"
+state_folder = "{folder}"
+
+[broker]
+sites = "{folder}/sites.toml"
+token_file = "{folder}/token"
+
+[ledger]
+url = "sqlite:///{folder}/ledger.sqlite"
+"""
+SAID = SiteSaid(0.0, "c", "slurm 22", 32, 32, 0, 0)
+OFFPEAK = (sys.executable, "-P", "-c", "from ui.command import main; main()")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "sites.toml").write_text(SITES)
+    (tmp_path / "offpeak.toml").write_text(SETTINGS.format(folder=tmp_path))
+    (tmp_path / "token").touch(0o600)
+    (tmp_path / "token").write_text("open sesame\n")
+    return tmp_path
+
+
+def test_it_answers_keeps_and_ends(folder: Path, repository: Path) -> None:
+    with agent_socket(folder / "agent.sock") as agent, reserved_ports(1) as (port,):
+        agent.site = replace(SAID, at_unix_s=time.time())
+        words = (*OFFPEAK, "broker", "--listen", f"127.0.0.1:{port}", "--config", folder / "offpeak.toml")
+        process = subprocess.Popen(words, cwd=folder, env={**os.environ, "PYTHONPATH": str(repository)})
+        try:
+            wait_until(lambda: listens(port) and (folder / "federation.json").exists(), what="the broker")
+            assert _asked(port)["north"]["idle_cores"] == 32
+            kept = read_snapshots(folder, not_before_unix_s=time.time() - 60)
+            assert kept is not None
+            assert (kept.heard["north"].said, kept.sent) == (agent.site, ())
+        finally:
+            process.terminate()
+        assert process.wait(20) == 0
+
+
+def _asked(port: int) -> Any:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request("GET", "/v1/sites", headers={"Authorization": "Bearer open sesame"})
+    return json.loads(connection.getresponse().read())

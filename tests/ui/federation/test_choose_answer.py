@@ -1,0 +1,77 @@
+"""What `offpeak choose` counts of what was submitted before, where no broker keeps it at hand."""
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_socket import agent_socket
+
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.rows import Submission
+from offpeak.ledger_settings import LedgerSettings
+from plugin.federation.site_said import SiteSaid, Waits
+from ui.command import run
+
+SITES = """\
+[sites.north]
+nodes = 8
+cores_per_node = 4
+core_power = "25W"
+gflops_per_core = 9.0
+pue = 1.5
+time_zone = "UTC"
+tariff = "on=90EUR/MWh,off=30EUR/MWh"
+esc = "50g/kWh"
+allocations = { climate = 6 }
+reach = "local"
+"""
+SETTINGS = '[agent]\nsocket = "agent.sock"\nstate_folder = "."\n\n[broker]\nsites = "sites.toml"\n'
+SCRIPT = "#!/bin/bash\n#SBATCH --ntasks=4 --time=60 --account=climate\nhostname\n"
+SAID = SiteSaid(0.0, "c", "slurm 22", 32, 32, 0, 0, Waits((32,), (86_400,), ((0.0,),)))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    texts = {
+        "sites.toml": SITES,
+        "offpeak.toml": f'{SETTINGS}\n[ledger]\nurl = "sqlite:///{tmp_path}/ledger.sqlite"\n',
+        "job.sh": SCRIPT,
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_what_the_ledger_knows_counts_and_one_that_cannot_be_read_is_said(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def offpeak(*more: str) -> tuple[Any, str]:
+        code = run(["choose", "--config", "offpeak.toml", "--json", *more, "job.sh"])
+        said = capsys.readouterr()
+        return json.loads(said.out) if said.out else code, said.err
+
+    monkeypatch.chdir(folder)
+    with agent_socket(folder / "agent.sock") as agent:
+        agent.site = replace(SAID, at_unix_s=time.time())
+        answer, complaint = offpeak()
+        assert (answer["site"], complaint) == ("north", "")
+        code, complaint = offpeak("--application", "gromacs")
+        assert (code, "no site has a rank for the application 'gromacs'" in complaint) == (2, True)
+        _submitted(folder, time.time())
+        assert offpeak()[0]["misses"] == {"north": "climate has 2 of 6 core-hours left"}
+        (folder / "ledger.sqlite").write_bytes(b"no ledger" * 1000)
+        answer, complaint = offpeak()
+        assert answer["site"] == "north"
+        assert complaint.startswith("offpeak: jobs that were submitted before are not counted: ")
+
+
+def _submitted(folder: Path, at_unix_s: float) -> None:
+    ledger = Ledger(LedgerSettings(url=f"sqlite:///{folder}/ledger.sqlite"))
+    ledger.ready()
+    answer = {"project": "climate", "expected": {"cores": 4, "run_s": 3600}}
+    row = Submission("k", at_unix_s, "ann", "digest", "north", "taken", at_unix_s, "1", "accepted", answer)
+    assert ledger.change_submission(None, row)
+    ledger.close()

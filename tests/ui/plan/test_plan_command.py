@@ -1,0 +1,171 @@
+"""`offpeak plan`: on a scheduler in memory, shown, written as a page, carried out, and refused."""
+
+import json
+import re
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from offpeak.only_one import only_one
+from plugin.pbs.request import Chunk
+from plugin.scheduler.port import Ranking
+from power.agent import parts
+from sim_backend.scheduler.cluster import Cluster
+from sim_backend.scheduler.sim_job import SimJob
+from sim_backend.scheduler.sim_node import SimNode
+from sim_backend.scheduler.simulated import SimulatedScheduler
+from ui.command import run
+
+Done = subprocess.CompletedProcess[str]
+Offpeak = Callable[..., Done]
+HOUR_S = 3600
+CONFIG = """
+[agent]
+state_folder = "{folder}"
+socket = "{folder}/agent.sock"
+mode = "{mode}"
+[ledger]
+url = "sqlite:///{folder}/ledger.sqlite"
+[power]
+classes = ["hot=400W", "cool=100W"]
+[prices]
+tariff = "on=90EUR/MWh,off=30EUR/MWh,hours={dear},zone=UTC"
+"""
+EVENT = '[[event]]\nbegin = {begin}\nend = {end}\ncap_w = 300\nreason = "the <grid> asks"\n'
+
+
+@pytest.fixture
+def scheduler(monkeypatch: pytest.MonkeyPatch) -> SimulatedScheduler:
+    """A node that is taken, and two jobs that wait for it."""
+    now_s = int(time.time()) // HOUR_S * HOUR_S
+    made = SimulatedScheduler(Cluster({"n1": SimNode("n1", 8)}), clock=lambda: now_s, ranking=Ranking.VALUE)
+    for at, name in enumerate(("first", "hot", "cool")):
+        job = SimJob(0, name, "ann", "batch", (Chunk(1, 8),), 9000.0, now_s, HOUR_S, whole_nodes=True)
+        made.cluster.submit(job).priority = 1000 - at
+        made.view()
+    monkeypatch.setattr(parts, "scheduler_of", lambda _settings: made)
+    return made
+
+
+@pytest.fixture
+def offpeak(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Offpeak:
+    """The command within this process, on a clock of UTC."""
+    monkeypatch.setenv("TZ", "UTC")
+
+    def called(*words: str, mode: str = "advise") -> Done:
+        config = tmp_path / "offpeak.toml"
+        from_, until = (time.strftime("%H:00", time.gmtime(time.time() + hours * HOUR_S)) for hours in (0, 2))
+        config.write_text(CONFIG.format(folder=tmp_path, mode=mode, dear=f"{from_}-{until}"))
+        capsys.readouterr()
+        code = run(["plan", "--config", str(config), *words])
+        printed = capsys.readouterr()
+        return Done(words, code, printed.out, printed.err)
+
+    return called
+
+
+def event_file(folder: Path, now_s: int) -> str:
+    begin, end = (time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now_s + hours * HOUR_S)) for hours in (1, 3))
+    file = folder / "events.toml"
+    file.write_text(EVENT.format(begin=begin, end=end))
+    return str(file)
+
+
+def test_the_table_says_who_starts_when_and_what_it_costs(scheduler: SimulatedScheduler, offpeak: Offpeak) -> None:
+    said = offpeak()
+    assert said.returncode == 0, said.stderr
+    head, first, second, *rest = said.stdout.splitlines()
+    assert head.split()[:6] == ["job", "user", "partition", "nodes", "power", "starts"]
+    # The frugal one runs while electricity is dear.
+    assert [line.split()[0] for line in (first, second)] == ["3", "2"]
+    assert rest[1].startswith("plan   2 jobs to start, 1 running, 0 left as they are;")
+    assert re.search(r"^cost   \d+\.\d\d EUR for energy and cooling, PUE 1\.00 now$", said.stdout, re.MULTILINE)
+    assert scheduler.view().jobs[1].priority == 999
+
+
+def test_as_json_with_cooling_and_a_cap(scheduler: SimulatedScheduler, offpeak: Offpeak, tmp_path: Path) -> None:
+    now_s = scheduler.view().at_s
+    options = ("--json", "--plan-facility", "air", "--outside", "25", "--events", event_file(tmp_path, now_s))
+    said = json.loads(offpeak(*options).stdout)
+    starts = {job["job_id"]: (job["start_s"] - now_s) / HOUR_S for job in said["jobs"]}
+    assert starts["3"] == 1
+    assert starts["2"] >= 3
+    hot = next(job for job in said["jobs"] if job["job_id"] == "2")
+    assert hot["begin_s"] - now_s == 3 * HOUR_S
+    assert "the <grid> asks" in hot["why"]
+    assert said["violations"] == []
+    assert said["course"][0]["temperature_c"] == 25
+
+
+def test_of_a_day_only_its_starts_are_shown(scheduler: SimulatedScheduler, offpeak: Offpeak) -> None:
+    shown = {day: offpeak("--day", day).stdout.partition("\n\n")[0] for day in ("today", "tomorrow")}
+    of_day = time.strftime("%j", time.gmtime(scheduler.view().at_s + HOUR_S)) == time.strftime(
+        "%j", time.gmtime(scheduler.view().at_s)
+    )
+    assert ("no job is to start today" in shown["today"]) is not of_day
+
+
+def test_the_page_loads_nothing_and_takes_no_text_for_markup(
+    scheduler: SimulatedScheduler, offpeak: Offpeak, tmp_path: Path
+) -> None:
+    page = tmp_path / "plan.html"
+    assert offpeak("--report", str(page), "--events", event_file(tmp_path, scheduler.view().at_s)).returncode == 0
+    text = page.read_text()
+    assert "<h2>Jobs on nodes</h2>" in text
+    assert "Content-Security-Policy" in text
+    assert "<grid>" not in text
+
+
+def test_applied_the_queue_stands_as_planned(scheduler: SimulatedScheduler, offpeak: Offpeak) -> None:
+    said = offpeak("--apply")
+    assert said.returncode == 0, said.stderr
+    assert "done: 2 jobs in another order, 0 begin times; `offpeak agent --restore` undoes it" in said.stdout
+    jobs = {job.job_id: job for job in scheduler.view().jobs}
+    assert jobs["3"].priority > jobs["2"].priority
+
+
+def test_applied_under_a_cap_jobs_have_begin_times(
+    scheduler: SimulatedScheduler, offpeak: Offpeak, tmp_path: Path
+) -> None:
+    now_s = scheduler.view().at_s
+    assert "2 begin times" in offpeak("--apply", "--events", event_file(tmp_path, now_s)).stdout
+    jobs = {job.job_id: job for job in scheduler.view().jobs}
+    assert (jobs["2"].begin_s, jobs["3"].begin_s) == (now_s + 3 * HOUR_S, now_s + HOUR_S)
+
+
+def test_in_shadow_mode_it_is_only_recorded(scheduler: SimulatedScheduler, offpeak: Offpeak, tmp_path: Path) -> None:
+    before = scheduler.view().jobs
+    said = offpeak("--apply", "--events", event_file(tmp_path, scheduler.view().at_s), mode="shadow")
+    assert "mode shadow: recorded, not done" in said.stdout
+    assert scheduler.view().jobs == before
+
+
+def test_while_an_agent_runs_it_is_told_how_the_agent_plans(
+    scheduler: SimulatedScheduler, offpeak: Offpeak, tmp_path: Path
+) -> None:
+    with only_one(tmp_path):
+        said = offpeak("--apply")
+    assert said.returncode == 1
+    assert 'queue = "plan" below [agent]' in said.stderr
+    assert scheduler.view().jobs[1].priority == 999
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--day", "yesterday"), "--day yesterday: is neither today nor tomorrow"),
+        (("--plan-facility", "airy"), "'airy' is no facility"),
+        (("--events", "/no/such/file"), "/no/such/file"),
+        (("--report", "/no/such/folder/plan.html"), "/no/such/folder/plan.html"),
+        (("--outside", "-100"), "out of range"),
+    ],
+)
+@pytest.mark.usefixtures("scheduler")
+def test_bad_input_is_one_line(offpeak: Offpeak, words: tuple[str, ...], said: str) -> None:
+    done = offpeak(*words)
+    assert done.returncode == 2
+    assert said in done.stderr.splitlines()[0]
+    assert done.stderr.splitlines()[1].startswith("  hint: ")

@@ -1,0 +1,1 @@
+"""What is asked of the agent: its state, why a job waits, the planned queue, its past."""

@@ -1,0 +1,106 @@
+"""What `offpeak status`, `queue` and `why` answer: what the agent says; without one, what it has written last."""
+
+import json
+import time
+from typing import Any
+
+import typer
+
+from offpeak.errors import OffpeakError
+from offpeak.settings import Settings
+from offpeak.zones import machine_zone
+from power.agent.ask_agent import AgentSilent, ask_agent
+from power.agent.published import published_json
+from ui.agent.text import Clock, counts_text, queue_table, status_lines, why_lines
+from ui.ledger.rows import iso, rows_json, with_times
+from ui.ledger.text import print_table
+
+RELATED = ("price", "mode", "cluster", "scheduler", "at_unix_s")
+
+
+def print_status(settings: Settings, *, as_json: bool) -> None:
+    """Print what the agent does; AgentSilent if there is none, after what it has written last."""
+    try:
+        said = ask_agent(settings.agent.socket, ask="status")
+    except AgentSilent as silent:
+        _print_recorded_nodes(settings, silent, as_json=as_json)
+        raise _since(settings, silent) from None
+    if as_json:
+        typer.echo(json.dumps(published_json(said), indent=2))
+        return
+    for line in status_lines(said, _clock()):
+        typer.echo(line)
+
+
+def print_queue(settings: Settings, *, user: str | None, partition: str | None, as_json: bool) -> None:
+    """Print the jobs that the asker may see; AgentSilent if no agent answers."""
+    try:
+        said = ask_agent(settings.agent.socket, ask="queue")
+    except AgentSilent as silent:
+        raise _since(settings, silent) from None
+    jobs = [job for job in said.jobs if user in (None, job.user) and partition in (None, *job.partition.split(","))]
+    if as_json:
+        typer.echo(rows_json([with_times(vars(job), machine_zone()) for job in jobs]), nl=False)
+    elif jobs:
+        print_table(queue_table(jobs, _clock()))
+    else:
+        typer.echo("no pending job that you may see" if said.jobs == () else "no such job")
+
+
+def print_why(settings: Settings, job_id: str, *, as_json: bool) -> None:
+    """Print why the job waits; AgentSilent if no agent answers, after what was decided of it last."""
+    try:
+        said = ask_agent(settings.agent.socket, ask="why", job=job_id)
+    except AgentSilent as silent:
+        _print_decided(settings, job_id, silent, as_json=as_json)
+        raise _since(settings, silent) from None
+    if as_json:
+        around: dict[str, Any] = {key: value for key, value in published_json(said).items() if key in RELATED}
+        typer.echo(json.dumps(with_times(vars(said.jobs[0]), machine_zone()) | around, indent=2))
+        return
+    for line in why_lines(said, _clock()):
+        typer.echo(line)
+
+
+def _print_recorded_nodes(settings: Settings, silent: AgentSilent, *, as_json: bool) -> None:
+    # SQLAlchemy is slow to import, and an agent that answers needs none of it.
+    from ui.agent.silent_agent import node_counts
+
+    counts = _if_readable(lambda: node_counts(settings.ledger), silent)
+    if as_json:
+        typer.echo(json.dumps({"nodes": counts, "trouble": str(silent)}, indent=2))
+    elif counts:
+        typer.echo(f"nodes, as last written: {counts_text(counts)}")
+
+
+def _print_decided(settings: Settings, job_id: str, silent: AgentSilent, *, as_json: bool) -> None:
+    from ui.agent.silent_agent import decided_of
+
+    zone = machine_zone()
+    found = _if_readable(lambda: decided_of(settings.ledger, f"job {job_id}"), silent)
+    if as_json:
+        typer.echo(rows_json([with_times(each, zone) for each in found]), nl=False)
+        return
+    for each in found[:1]:
+        typer.echo(f"job {job_id}, as last written {iso(each['at_unix_s'], zone)}: {each['decided']}: {each['reason']}")
+
+
+def _since(settings: Settings, silent: AgentSilent) -> AgentSilent:
+    """Return the error with since when the agent is silent, where the asker may read that."""
+    from ui.agent.silent_agent import silent_since
+
+    since = _if_readable(lambda: silent_since(settings.ledger), silent)
+    text = f"; the last that it wrote is of {iso(since, machine_zone())}" if since else ""
+    return AgentSilent(f"{silent}{text}", hint=silent.hint)
+
+
+def _if_readable(read: Any, silent: AgentSilent) -> Any:
+    """Return what was read; the agent's silence is what is said where the ledger is not for the asker's eyes."""
+    try:
+        return read()
+    except (OffpeakError, OSError):
+        raise silent from None
+
+
+def _clock() -> Clock:
+    return Clock(time.time(), machine_zone())

@@ -1,0 +1,75 @@
+"""`offpeak agent` runs the agent; `offpeak status` says what it does."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from offpeak.settings import Settings
+from offpeak.settings_file import read_values, settings_path
+from ui.options import CONFIG, option
+
+SOCKET = Annotated[str | None, option("agent.socket")]
+LEDGER = Annotated[str | None, option("ledger.url")]
+JSON = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def agent(
+    context: typer.Context,
+    mode: Annotated[str | None, option("agent.mode")] = None,
+    nodes: Annotated[str | None, option("agent.nodes")] = None,
+    queue: Annotated[str | None, option("agent.queue")] = None,
+    capacity: Annotated[str | None, option("agent.capacity")] = None,
+    cycle: Annotated[str | None, option("agent.cycle")] = None,
+    inventory: Annotated[str | None, option("hardware.inventory")] = None,
+    state_folder: Annotated[str | None, option("agent.state_folder")] = None,
+    socket: SOCKET = None,
+    url: LEDGER = None,
+    restore: Annotated[
+        bool, typer.Option("--restore", help="Undo what was changed in the scheduler's queue and nodes, and end.")
+    ] = False,
+    config: CONFIG = None,
+) -> None:
+    """Look at queue, nodes and prices each cycle, decide, and do what the mode lets through."""
+    options = {
+        "agent.mode": mode,
+        "agent.nodes": nodes,
+        "agent.queue": queue,
+        "agent.capacity": capacity,
+        "agent.cycle": cycle,
+        "hardware.inventory": inventory,
+        "agent.state_folder": state_folder,
+        "agent.socket": socket,
+        "ledger.url": url,
+    }
+    settings = settings_of(config, options)
+    # The loops load numba, pyghmi and SQLAlchemy, which `offpeak --version` must not wait for.
+    from power.agent.run import run_agent, run_restore
+
+    if not restore:
+        context.exit(run_agent(settings, lambda: settings_of(config, options)))
+    left = run_restore(settings)
+    for what in left:
+        typer.echo(f"not given back: {what}", err=True)
+    typer.echo("not all was given back" if left else "the queue stands as the scheduler puts it")
+    context.exit(1 if left else 0)
+
+
+def status(socket: SOCKET = None, url: LEDGER = None, as_json: JSON = False, config: CONFIG = None) -> None:
+    """Say whether the agent runs, in which mode, at which price, and what nodes do."""
+    settings = asked_settings(config, socket, url)
+    from ui.agent.answer import print_status
+
+    print_status(settings, as_json=as_json)
+
+
+def asked_settings(config: Path | None, socket: str | None, url: str | None) -> Settings:
+    """Return the settings with where the agent and its ledger are."""
+    return settings_of(config, {"agent.socket": socket, "ledger.url": url})
+
+
+def settings_of(config: Path | None, options: Mapping[str, object]) -> Settings:
+    """Return the settings of the file as it is now, with the options that were given."""
+    return Settings.of(read_values(settings_path(config, os.environ), options=options))

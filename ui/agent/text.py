@@ -1,0 +1,120 @@
+"""What the agent says, on a terminal: a few lines of its state or of one job, and the queue as a table."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+
+from rich.table import Table
+
+from offpeak.plural import counted
+from offpeak.printable import printable
+from power.agent.published import JobSaid, PriceSaid, Published
+from ui.clock_text import clock_text
+from ui.watts_text import power_text
+
+J_PER_KWH = 3.6e6
+LATE_CYCLES = 3
+NOT_KNOWN = "not known"
+
+HEADERS = ("job", "user", "partition", "nodes", "state", "place", "moved", "W/node", "starts", "latest", "why")
+RIGHT = ("nodes", "place", "W/node", "starts", "latest")
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The present, and the zone on whose clock times are shown."""
+
+    now_unix_s: float
+    zone: tzinfo
+
+    def text(self, unix_s: float | None) -> str:
+        """Return "21:00", with its date where that is another day than today."""
+        if unix_s is None:
+            return NOT_KNOWN
+        then, now = (datetime.fromtimestamp(each, self.zone) for each in (unix_s, self.now_unix_s))
+        return f"{then:%H:%M}" if then.date() == now.date() else f"{then:%Y-%m-%d %H:%M}"
+
+
+def status_lines(said: Published, clock: Clock) -> list[str]:
+    """Return the agent's state, a line for each part of it."""
+    saved = said.saved_today
+    energy = NOT_KNOWN if saved.energy_j is None else f"{saved.energy_j / J_PER_KWH:,.2f} kWh"
+    cost = "" if saved.cost is None else f", {saved.cost:,.2f} {saved.currency}"
+    drawn = "" if said.nodes.watts is None else f"; {power_text(said.nodes.watts)} drawn"
+    return [
+        f"{said.cluster} ({said.scheduler}): mode {said.mode}, {_looked(said, clock)}",
+        f"price        {price_text(said.price, clock)}",
+        f"nodes        {counts_text(said.nodes.counts) or 'none'}{drawn}",
+        f"saved today  {energy}{cost}",
+        *(f"- {printable(each)}" for each in said.troubles),
+    ]
+
+
+def why_lines(said: Published, clock: Clock) -> list[str]:
+    """Return what holds of the one job that was asked for."""
+    (job,) = said.jobs
+    whose = f"job {job.job_id} of {job.user}, {job.partition}, {counted(job.nodes, 'node')}: {job.state}"
+    lines = [
+        printable(whose),
+        f"place      {_place(job)}",
+        f"why        {printable(job.why)}",
+        f"price      {price_text(said.price, clock)}",
+        f"starts     {clock.text(job.would_start_unix_s)}, as it looks now",
+        f"latest     {clock.text(job.latest_start_unix_s)}" + (", guaranteed" if job.latest_start_unix_s else ""),
+        f"saving     {_saving(job)}",
+        f"opt out    {_opt_out(job, said.scheduler)}",
+    ]
+    return lines if said.mode == "active" else [*lines, f"mode       {said.mode}: it is only said, not done"]
+
+
+def queue_table(jobs: Iterable[JobSaid], clock: Clock) -> Table:
+    """Return a line a job, in the order in which they were given."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for header in HEADERS:
+        table.add_column(header, justify="right" if header in RIGHT else "left")
+    for job in jobs:
+        watts = "" if job.watts_per_node is None else f"{job.watts_per_node:,.0f}"
+        times = [clock.text(each) if each else "" for each in (job.would_start_unix_s, job.latest_start_unix_s)]
+        place = "" if job.place is None else f"{job.place}/{job.of}"
+        moved = "opted out" if job.opted_out else job.moved
+        words = (job.job_id, job.user, job.partition, str(job.nodes), job.state, place, moved, watts, *times, job.why)
+        table.add_row(*map(printable, words))
+    return table
+
+
+def counts_text(counts: Sequence[tuple[str, int]]) -> str:
+    """Return "2 off, 14 on"."""
+    return ", ".join(f"{count} {state}" for state, count in counts)
+
+
+def price_text(price: PriceSaid, clock: Clock) -> str:
+    """Return what electricity costs now, until when that is so, and who says so."""
+    if price.now is None:
+        return NOT_KNOWN
+    peak = {True: ", on-peak", False: ", off-peak", None: ""}[price.on_peak]
+    until = "" if price.until_unix_s is None else f" until {clock.text(price.until_unix_s)}"
+    return printable(f"{price.now:,.2f} {price.unit}{peak}{until} ({price.basis})")
+
+
+def _looked(said: Published, clock: Clock) -> str:
+    age_s = max(0.0, clock.now_unix_s - said.at_unix_s)
+    late = ": IT HANGS" if age_s > LATE_CYCLES * said.cycle_s else ""
+    return f"looked {clock_text(age_s)} ago, every {clock_text(said.cycle_s)}{late}"
+
+
+def _place(job: JobSaid) -> str:
+    if job.place is None:
+        return "as the scheduler has it"
+    return f"{job.place} of {job.of}" + (f", {job.moved} from where the scheduler had it" if job.moved else "")
+
+
+def _saving(job: JobSaid) -> str:
+    return NOT_KNOWN if job.expected_saving is None else f"{job.expected_saving:,.2f} {job.currency} expected"
+
+
+def _opt_out(job: JobSaid, scheduler: str) -> str:
+    if job.opted_out:
+        return "done: offpeak leaves it alone"
+    if scheduler.startswith("slurm"):
+        return f"scontrol update jobid={job.job_id} comment=offpeak:now"
+    return "submit it with -v OFFPEAK=now"

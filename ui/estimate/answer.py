@@ -1,0 +1,50 @@
+"""What `offpeak estimate` does: finds the accounting, replays it often, and says what came of it."""
+
+from dataclasses import replace
+
+import typer
+
+from offpeak.errors import BadInput
+from offpeak.settings import Settings
+from power.worth import LEVERS, REPLAYS, Lever, levers
+from sim_backend.estimate.savings import MOST_REPLAYS, Estimate, estimate_savings
+from sim_backend.policy import Policy, parse_policy
+from ui.estimate.accounting_source import Accounting, accounting_of
+from ui.estimate.as_json import estimate_json
+from ui.estimate.command import DAYS, Request
+from ui.estimate.text import print_estimate
+from ui.progress import repeat_progress
+
+
+def answer(settings: Settings, request: Request) -> None:
+    """Print the estimate of the accounting that is asked for; BadInput with fewer than two policies."""
+    policies = tuple(parse_policy(name, settings.scheduling) for name in settings.scheduling.policies)
+    if len(policies) < 2:
+        raise BadInput("an estimate needs a baseline and another policy", hint="--policy easy,greedy")
+    accounting = accounting_of(request.log, request.days or DAYS, settings.log, lenient=request.lenient)
+    with repeat_progress(request.replays or MOST_REPLAYS) as progress:
+        estimate = estimate_savings(
+            accounting.trace,
+            _with_nodes(settings, accounting),
+            policies,
+            days=request.days,
+            replays=request.replays,
+            progress=progress,
+        )
+    measured = _levers(estimate, settings, policies[0]) if request.levers else ()
+    if request.as_json:
+        typer.echo(estimate_json(estimate, measured))
+    else:
+        print_estimate(estimate, measured)
+
+
+def _levers(estimate: Estimate, settings: Settings, baseline: Policy) -> tuple[Lever, ...]:
+    with repeat_progress(len(LEVERS) * REPLAYS) as progress:
+        return levers(estimate, settings, baseline, progress=progress)
+
+
+def _with_nodes(settings: Settings, accounting: Accounting) -> Settings:
+    """Return the settings with the size of the machine that the scheduler told, unless one is set."""
+    if settings.machine.nodes is not None or accounting.nodes is None:
+        return settings
+    return replace(settings, machine=replace(settings.machine, nodes=accounting.nodes))

@@ -1,0 +1,32 @@
+"""An estimate as JSON: the text's figures and more, with the units in the keys."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from power.worth import Lever
+from sim_backend.estimate.reasons import reasons
+from sim_backend.estimate.savings import Estimate
+from ui.replay.comparison_table import remarks
+
+
+def estimate_json(estimate: Estimate, levers: Sequence[Lever]) -> str:
+    """Return the estimate as a JSON object; `levers` is empty where they are not measured."""
+    laid = estimate.comparison.case.prices.laid
+    document = {
+        "log": estimate.trace.name,
+        "jobs": len(estimate.prepared.case.jobs),
+        "machine_size": estimate.comparison.case.machine.size,
+        "units_per_node": estimate.prepared.units_per_node,
+        "prices": laid.series.source,
+        "unix_offset_s": laid.offset_s,
+        "used": asdict(estimate.used),
+        "power_assumed": estimate.prepared.power.assumed,
+        "savings": [asdict(saving) for saving in estimate.savings],
+        "levers": [asdict(lever) for lever in levers],
+        "hardly_pays": estimate.hardly_pays,
+        "policies": [asdict(spread) for spread in estimate.spreads],
+        "reasons": reasons(estimate),
+        "notes": remarks(estimate.trace, estimate.prepared, estimate.comparison),
+    }
+    return json.dumps(document, indent=2)

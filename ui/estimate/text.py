@@ -1,0 +1,170 @@
+"""An estimate on one screen: what was used and paid, what would have been saved, why, and what it rests on."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from offpeak.plural import counted
+from offpeak.zones import date_text, zone_text
+from power.worth import Lever
+from sim_backend.estimate.logged_use import Bounds, LoggedUse
+from sim_backend.estimate.reasons import reasons
+from sim_backend.estimate.savings import FIRST_REPLAYS, SETTLED_PCT, Estimate, Saving
+from ui.clock_text import clock_text
+from ui.replay.comparison_table import NOT_WRAPPED, figure, length_text, remarks
+from ui.replay.spread_table import NOISE
+
+A_MWH_KWH = 1000
+HARDLY_LONGER_S = 600
+CAPABILITIES = {"order": "queue order", "sleep": "sleeping nodes", "time": "dear hours", "place": "other sites"}
+
+
+def print_estimate(estimate: Estimate, levers: Sequence[Lever]) -> None:
+    """Print the estimate; `levers` is empty where they are not measured."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = NOT_WRAPPED
+    console.print(headline(estimate))
+    console.print()
+    for line in use_lines(estimate.used):
+        console.print(line)
+    console.print()
+    savings = [lever.saving for lever in levers if lever.saving is not None] or estimate.savings
+    console.print(savings_table(savings, estimate.used.currency))
+    console.print()
+    console.print(levers_verdict(estimate, savings) if levers else verdict(estimate), style="bold")
+    console.print()
+    for line in (*reasons(estimate), *lever_lines(levers), *assumptions(estimate)):
+        console.print(f"- {line}")
+
+
+def headline(estimate: Estimate) -> str:
+    """Say in a line what the estimate is about."""
+    used, laid = estimate.used, estimate.comparison.case.prices.laid
+    first, last = (date_text(second + laid.offset_s, laid.zone) for second in (used.begin_s, used.until_s))
+    nodes = estimate.comparison.case.machine.size // estimate.prepared.units_per_node
+    jobs = counted(len(estimate.prepared.case.jobs), "job")
+    length = length_text(used.until_s - used.begin_s)
+    return f"{estimate.trace.name}, {first} to {last} ({length}): {jobs} on {counted(nodes, 'node')}"
+
+
+def use_lines(used: LoggedUse) -> list[str]:
+    """Return energy, money and load of the period as they were."""
+    per, unit = (1000, "MWh") if used.energy_kwh.middle >= A_MWH_KWH else (1, "kWh")
+    energy = Bounds(used.energy_kwh.low / per, used.energy_kwh.middle / per, used.energy_kwh.high / per)
+    price = f"{figure(used.mean_price)} {used.currency}/MWh; the period's mean is {figure(used.plain_mean_price)}"
+    emitted = () if used.co2_kg is None else (f"emitted  {figure(used.co2_kg / 1000)} t of CO2",)
+    waiting = f"{100 * used.waiting_share:.0f} % of the time, {clock_text(used.mean_wait_s)} on average"
+    return [
+        f"used     {bounds_text(energy)} {unit}, of that {figure(used.idle_energy_kwh / per)} by idle nodes",
+        f"paid     {bounds_text(used.cost)} {used.currency}, at {price}",
+        *emitted,
+        f"load     {100 * used.utilization:.1f} % of the machine; jobs were waiting {waiting}",
+    ]
+
+
+def bounds_text(bounds: Bounds) -> str:
+    """Return a figure, with its range unless nothing about it is assumed."""
+    if bounds.low == bounds.high:
+        return figure(bounds.middle)
+    return f"{figure(bounds.middle)} ({figure(bounds.low)} to {figure(bounds.high)})"
+
+
+def savings_table(savings: Sequence[Saving], currency: str) -> Table:
+    """Return a row a capability and policy."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("what would have been saved")
+    for header in ("share of the bill", f"{currency} a year", "mean wait"):
+        table.add_column(header, justify="right")
+    for saving in savings:
+        table.add_row(
+            f"{CAPABILITIES[saving.capability]}: {saving.policy}",
+            share_text(saving),
+            NOISE if saving.is_noise else bounds_text(saving.a_year),
+            wait_text(saving),
+        )
+    return table
+
+
+def lever_lines(levers: Sequence[Lever]) -> list[str]:
+    """Return what the levers were measured on, and why some were not, or how they can be."""
+    if not levers:
+        return ["sleeping nodes and dear hours: --levers measures what they would have saved"]
+    notes: dict[str, list[str]] = {}
+    for lever in levers:
+        if lever.note:
+            names = notes.setdefault(lever.note, [])
+            names += [CAPABILITIES[lever.name]] if CAPABILITIES[lever.name] not in names else []
+    return [f"{', '.join(names)}: {note}" for note, names in notes.items()]
+
+
+def share_text(saving: Saving) -> str:
+    """Return the share of the bill with its range."""
+    share = saving.share_pct
+    return f"{share.middle:z.2f} ({share.low:z.2f} to {share.high:z.2f}) %"
+
+
+def wait_text(saving: Saving) -> str:
+    """Return how much longer or shorter jobs would have waited."""
+    if saving.wait_is_noise:
+        return NOISE
+    return f"{clock_text(abs(saving.wait_change_s))} {'longer' if saving.wait_change_s > 0 else 'shorter'}"
+
+
+def verdict(estimate: Estimate) -> str:
+    """Say in a sentence whether it pays."""
+    best = max(estimate.savings, key=lambda saving: (not saving.is_noise, saving.share_pct.middle))
+    if best.is_noise:
+        return "Reordering the queue would have saved nothing that can be told from chance."
+    share = f"{share_text(best)} of the bill"
+    if estimate.hardly_pays:
+        return f"Reordering the queue hardly pays here: the best policy, {best.policy}, saves {share}."
+    return f"{best.policy} would have saved {share}: {bounds_text(best.a_year)} {estimate.used.currency} a year."
+
+
+def levers_verdict(estimate: Estimate, savings: Sequence[Saving]) -> str:
+    """Say in a sentence which of all levers saves most where jobs wait hardly longer."""
+    hardly = clock_text(HARDLY_LONGER_S)
+    quick = [
+        each for each in savings if not each.is_noise and (each.wait_is_noise or each.wait_change_s <= HARDLY_LONGER_S)
+    ]
+    best = max(quick, key=lambda saving: saving.share_pct.middle, default=None)
+    if best is None or best.share_pct.middle <= 0:
+        return f"Nothing saves here unless jobs wait more than {hardly} longer on average."
+    money = f"{bounds_text(best.a_year)} {estimate.used.currency} a year"
+    share = f"{share_text(best)} of the bill, {money}"
+    return f"Of what makes jobs wait at most {hardly} longer on average, {best.policy} saves most: {share}."
+
+
+def assumptions(estimate: Estimate) -> list[str]:
+    """Return what the figures rest on, in sentences."""
+    first = estimate.spreads[0]
+    wait = first.figures["mean_wait_s"]
+    few = f"they differ by less than {SETTLED_PCT} points of the saving, so no more were needed"
+    replay = (
+        f"each figure of a policy is from {first.replays} replays with submit times shifted by up to a minute; "
+        + (few if first.replays == FIRST_REPLAYS else "ranges hold 19 of 20 of them")
+    )
+    likeness = (
+        f"{first.policy} replayed lets jobs wait {clock_text(wait.mean)} on average, the log "
+        f"{clock_text(estimate.used.mean_wait_s)}: the nearer, the better the replay stands for the cluster"
+    )
+    zone = zone_text(estimate.comparison.case.prices.laid.zone) or "this machine"
+    clock = f"hours and days are those of the clock of {zone}; --time-zone names another"
+    return [
+        replay,
+        likeness,
+        clock,
+        *_power_lines(estimate),
+        *remarks(estimate.trace, estimate.prepared, estimate.comparison),
+    ]
+
+
+def _power_lines(estimate: Estimate) -> list[str]:
+    if not estimate.prepared.power.assumed:
+        return []
+    return [
+        "the ranges of energy and money are those of 100 and of 300 W per busy node; a saving of 0 is what jobs give "
+        "that all draw the same; --power and --idle-power narrow them"
+    ]

@@ -1,0 +1,1 @@
+"""Many clusters: `offpeak choose`, `submit`, `snapshot` and `broker`."""

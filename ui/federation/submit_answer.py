@@ -1,0 +1,84 @@
+"""What `offpeak submit` does and says."""
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from getpass import getuser
+from typing import Any
+
+import typer
+
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.rows import Submission
+from offpeak.settings import Settings
+from power.broker.federation import Federation, federation_unasked
+from power.broker.follow import cancel, standing_of, submission_json
+from power.broker.open import broker_of
+from power.broker.parcel import Wishes, checked_key
+from power.broker.states import TAKEN, TRIED
+from power.broker.submit import Broker
+from ui.book import book_to_write
+from ui.federation.choose_answer import Script, federation_of, figures_text, parcel_in
+
+
+def print_submitted(settings: Settings, script: Script, wishes: Wishes, key: str | None, *, as_json: bool) -> None:
+    """Choose, submit and print as what; exit 1 if the job was cancelled meanwhile."""
+    federation = federation_of(settings)
+    parcel = parcel_in(script, wishes, federation)
+    keys = parcel.keys(getuser(), time.time())
+    with _broker(settings, federation) as broker:
+        began_s = time.time()
+        row = asyncio.run(broker.submit(parcel, checked_key(key) if key else _begun(broker.ledger, keys)))
+    _say(submission_json(row), submitted_text(row, again=row.tried_unix_s < began_s), as_json=as_json)
+    if row.state != TAKEN:
+        raise typer.Exit(1)
+
+
+def print_standing(settings: Settings, key: str, *, as_json: bool) -> None:
+    """Print how the job of that key stands."""
+    with _broker(settings, federation_unasked(settings.broker)) as broker:
+        said = asyncio.run(standing_of(broker, checked_key(key)))
+    _say(said, standing_text(said), as_json=as_json)
+
+
+def print_cancelled(settings: Settings, key: str, *, as_json: bool) -> None:
+    """Cancel the job of that key."""
+    with _broker(settings, federation_unasked(settings.broker)) as broker:
+        said = submission_json(asyncio.run(cancel(broker, checked_key(key))))
+    _say(said, standing_text(said), as_json=as_json)
+
+
+def submitted_text(row: Submission, *, again: bool) -> str:
+    """Return as what a job was submitted, and how it is followed."""
+    lines = [f"{'already submitted' if again else 'submitted'}: job {row.job} at {row.site}, key {row.key}"]
+    if row.state != TAKEN:
+        return f"key {row.key}: {row.state}: {row.said}"
+    lines.append(f"  {row.answer['reason']}")
+    if second := row.answer["second"]:
+        lines.append(f"  second best {second['site']}: {figures_text(second)}")
+    return "\n".join([*lines, f"  offpeak submit --status {row.key}"])
+
+
+def standing_text(said: dict[str, Any]) -> str:
+    """Return how a job stands in one line."""
+    place = f"job {said['job']} at {said['site']}" if said["job"] else f"key {said['key']}"
+    return f"{place}: {said['at_site'] or said['state'] + ': ' + said['said']}"
+
+
+@contextmanager
+def _broker(settings: Settings, federation: Federation) -> Iterator[Broker]:
+    with book_to_write(settings.ledger) as ledger:
+        yield broker_of(settings.broker, federation, ledger, by=getuser())
+
+
+def _begun(ledger: Ledger, keys: tuple[str, str]) -> str:
+    """Return the key of this slot of time, or the one before if its attempt was not seen to its end."""
+    now, before = keys
+    row = ledger.submission(before)
+    return before if row is not None and row.state == TRIED else now
+
+
+def _say(said: dict[str, Any], text: str, *, as_json: bool) -> None:
+    typer.echo(json.dumps(said, indent=2) if as_json else text)

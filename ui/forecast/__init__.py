@@ -1,0 +1,1 @@
+"""`offpeak forecast` and `score`."""

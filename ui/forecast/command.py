@@ -1,0 +1,187 @@
+"""`offpeak forecast`: what will be: prices, and of one job its wait, its run time and its power."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from offpeak.settings import Settings
+from offpeak.settings_file import settings_path
+from ui.options import CONFIG, chosen_settings, option
+
+forecast = typer.Typer(
+    add_completion=False, rich_markup_mode=None, help="Say what will be, how sure that is, and what it rests on."
+)
+
+LOG = Annotated[
+    str | None,
+    typer.Argument(
+        help="Job log to learn from: `sacct -P` output, jobcomp log, PBS accounting file or folder, SWF, GWF; - reads"
+        " stdin. Without one Slurm's or PBS's own is read.",
+        show_default=False,
+    ),
+]
+SIZE = Annotated[
+    int, typer.Option("--size", min=1, help="Nodes that the job asks for, or processors if the log counts these.")
+]
+ESTIMATE = Annotated[str, typer.Option("--estimate", help="Its wall-time limit, such as 2h.", show_default=False)]
+USER = Annotated[str | None, typer.Option("--user", help="Whose job it is.", show_default=False)]
+GROUP = Annotated[str | None, typer.Option("--group", help="Group or account of the job.", show_default=False)]
+QUEUE = Annotated[str | None, typer.Option("--queue", help="Queue or partition of the job.", show_default=False)]
+NAME = Annotated[str | None, typer.Option("--name", help="Name of the job or of its program.", show_default=False)]
+DAYS = Annotated[
+    int | None,
+    typer.Option(min=1, help="Learn from the last DAYS only. [default: 90 of a live cluster, all of a file]"),
+]
+MODELS = Annotated[
+    Path | None,
+    typer.Option(
+        "--models", help="Folder that keeps what was learned: next time only what is new is.", show_default=False
+    ),
+]
+STATE = Annotated[
+    Path | None,
+    typer.Option("--state", help="State file of the queue now [default: the log's end].", show_default=False),
+]
+JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")]
+LENIENT = Annotated[bool, typer.Option("--lenient", help="Skip malformed lines and count them.")]
+NODES = Annotated[int | None, option("machine.nodes")]
+TIME_ZONE = Annotated[str | None, option("log.time_zone")]
+
+
+@dataclass(frozen=True)
+class PriceRequest:
+    """What is asked for of prices besides the settings."""
+
+    from_text: str | None
+    hours: int
+    as_json: bool
+
+
+@dataclass(frozen=True)
+class AskedJob:
+    """The job that is asked about; None where nothing is said of it."""
+
+    size: int
+    estimate: str
+    user: str | None
+    group: str | None
+    queue: str | None
+    name: str | None
+
+
+@dataclass(frozen=True)
+class JobRequest:
+    """Which job is asked about, and what to learn from."""
+
+    job: AskedJob
+    log: str | None
+    days: int | None
+    models: Path | None
+    lenient: bool
+    as_json: bool
+    state: Path | None = None
+
+
+@forecast.command("price")
+def price(
+    zone: Annotated[str | None, option("feeds.zone")] = None,
+    hours: Annotated[int, typer.Option(min=1, max=168, help="How many hours are asked for.")] = 36,
+    from_: Annotated[
+        str | None,
+        typer.Option("--from", help="First date, or date and time. [default: this hour]", show_default=False),
+    ] = None,
+    sources: Annotated[list[str] | None, option("feeds.prices")] = None,
+    currency: Annotated[str | None, option("feeds.currency")] = None,
+    key_file: Annotated[str | None, option("feeds.key_file")] = None,
+    cache: Annotated[str | None, option("feeds.cache")] = None,
+    timeout: Annotated[str | None, option("feeds.timeout")] = None,
+    file: Annotated[str | None, option("prices.file")] = None,
+    layout: Annotated[str | None, option("prices.layout")] = None,
+    tariff: Annotated[str | None, option("prices.tariff")] = None,
+    as_json: JSON = False,
+    config: CONFIG = None,
+) -> None:
+    """Say what electricity will cost: as published where it is, else as forecast with a range, else by the tariff."""
+    settings = chosen_settings(
+        settings_path(config, os.environ),
+        options={
+            "feeds.zone": zone,
+            "feeds.prices": ",".join(sources) if sources else None,
+            "feeds.currency": currency,
+            "feeds.key_file": key_file,
+            "feeds.cache": cache,
+            "feeds.timeout": timeout,
+            "prices.file": file,
+            "prices.layout": layout,
+            "prices.tariff": tariff,
+        },
+    )
+    # What answers loads requests and numba, which `offpeak --version` must not wait for.
+    from ui.forecast.price_answer import answer
+
+    answer(settings, PriceRequest(from_, hours, as_json))
+
+
+def _about_a_job(quantity: str, meaning: str) -> None:
+    """Add the command that asks for that quantity of a job from its request alone."""
+
+    @forecast.command(quantity, help=meaning)
+    def ask(
+        size: SIZE,
+        estimate: ESTIMATE,
+        log: LOG = None,
+        user: USER = None,
+        group: GROUP = None,
+        queue: QUEUE = None,
+        name: NAME = None,
+        days: DAYS = None,
+        models: MODELS = None,
+        nodes: NODES = None,
+        time_zone: TIME_ZONE = None,
+        lenient: LENIENT = False,
+        as_json: JSON = False,
+        config: CONFIG = None,
+    ) -> None:
+        job = AskedJob(size, estimate, user, group, queue, name)
+        settings = _settings(nodes, time_zone, config)
+        from ui.forecast.job_answer import BY_COMMAND
+
+        BY_COMMAND[quantity](settings, JobRequest(job, log, days, models, lenient, as_json))
+
+
+_about_a_job("runtime", "Say how long a job will run, from how long jobs like it ran.")
+_about_a_job("power", "Say what a job will draw, from what jobs like it drew.")
+
+
+@forecast.command("wait")
+def wait(
+    size: SIZE,
+    estimate: ESTIMATE,
+    log: LOG = None,
+    user: USER = None,
+    group: GROUP = None,
+    queue: QUEUE = None,
+    name: NAME = None,
+    state: STATE = None,
+    days: DAYS = None,
+    models: MODELS = None,
+    nodes: NODES = None,
+    time_zone: TIME_ZONE = None,
+    lenient: LENIENT = False,
+    as_json: JSON = False,
+    config: CONFIG = None,
+) -> None:
+    """Say how long a job would wait if it were submitted now."""
+    job = AskedJob(size, estimate, user, group, queue, name)
+    settings = _settings(nodes, time_zone, config)
+    from ui.forecast.job_answer import answer_wait
+
+    answer_wait(settings, JobRequest(job, log, days, models, lenient, as_json, state))
+
+
+def _settings(nodes: int | None, time_zone: str | None, config: Path | None) -> Settings:
+    options = {"machine.nodes": nodes, "log.time_zone": time_zone, "prices.file": None, "prices.tariff": None}
+    return chosen_settings(settings_path(config, os.environ), options=options)

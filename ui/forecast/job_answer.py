@@ -1,0 +1,166 @@
+"""What `offpeak forecast` answers about a job: what each predictor says, and how wrong it was before."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from offpeak.errors import BadInput
+from offpeak.jobs import Int64, Jobs
+from offpeak.settings import Settings
+from offpeak.snapshot import Snapshot
+from offpeak.units import parse_duration_s
+from power.queue_wait import planned_waits_s
+from power.snapshot_file import read_snapshot
+from predictors.job_power.boosted import boosted_power
+from predictors.job_power.flat import Flat
+from predictors.job_power.history import PowerHistory
+from predictors.model_file import Origin, load_model, save_model
+from predictors.port import Predictor
+from predictors.run_times.boosted import boosted_run_time
+from predictors.run_times.last_two import LastTwo
+from predictors.run_times.user_estimate import UserEstimate
+from predictors.scores.exam import Exam
+from predictors.scores.teach import teach
+from predictors.stable_codes import by_name, code_of
+from predictors.submitted import as_submitted
+from predictors.trees.history import SELDOM
+from predictors.waits.features import if_submitted_now
+from predictors.waits.log_states import LogStates
+from predictors.waits.registry import arbiter
+from sim_backend.traces.period import last_days
+from studies.scores.log_exams import (
+    DECLARED_W,
+    POWER,
+    RUN_TIME,
+    WAIT,
+    expected_run_s,
+    powers_of,
+    run_times_of,
+    waits_of,
+)
+from studies.scores.log_file import LogFile, log_file_of
+from studies.write import folder_for
+from ui.estimate.accounting_source import accounting_of
+from ui.forecast.command import AskedJob, JobRequest
+from ui.forecast.job_text import Answer, Forecast, say
+from ui.progress import task_progress
+
+DAYS = 90
+NO_JOB = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """What predictors are taught about a quantity: the exam, when the outcome of each question is known, and who.
+
+    `members` are those among whom the only predictor chooses.
+    """
+
+    quantity: str
+    exam: Exam[Any, Any]
+    answered_s: Int64
+    predictors: tuple[Predictor[Any, Any], ...]
+    members: tuple[Predictor[Any, Any], ...] = ()
+
+
+def answer_run_time(settings: Settings, request: JobRequest) -> None:
+    """Print how long the job will run."""
+    log = _log(settings, request)
+    exam = run_times_of(log)
+    predictors = (UserEstimate(), LastTwo(), boosted_run_time(SELDOM))
+    _answer(Subject(RUN_TIME, exam, log.end_s, predictors), request, log, _as_jobs(request.job, log))
+
+
+def answer_power(settings: Settings, request: JobRequest) -> None:
+    """Print what the job will draw."""
+    log = _log(settings, request)
+    exam = powers_of(log)
+    predictors = (Flat(DECLARED_W), PowerHistory(DECLARED_W), boosted_power(DECLARED_W, SELDOM))
+    _answer(Subject(POWER, exam, log.end_s, predictors), request, log, _as_jobs(request.job, log))
+
+
+BY_COMMAND = {"runtime": answer_run_time, "power": answer_power}
+
+
+def answer_wait(settings: Settings, request: JobRequest) -> None:
+    """Print how long the job would wait."""
+    log = _log(settings, request)
+    told, job = read_snapshot(request.state) if request.state else None, request.job
+    usable = told.usable_units if told else log.units
+    if job.size > usable:
+        raise BadInput(f"a job of {job.size:,} cannot run on the {usable:,} that are usable", hint="a smaller --size")
+    expected_s = expected_run_s(log, SELDOM)
+    snapshot = told or _state_at_the_end(log, expected_s)
+    exam = waits_of(log, expected_s)
+    asked = if_submitted_now(
+        snapshot, size=job.size, estimate_s=_estimate_s(job), user=code_of(job.user), queue=code_of(job.queue)
+    )
+    judge = arbiter(planned_waits_s, SELDOM)
+    _answer(Subject(WAIT, exam, log.start_s, (judge,), judge.members), request, log, asked)
+
+
+def _log(settings: Settings, request: JobRequest) -> LogFile:
+    accounting = accounting_of(request.log, request.days or DAYS, settings.log, lenient=request.lenient)
+    machine = settings.machine
+    if machine.nodes is None and accounting.nodes is not None:
+        machine = replace(machine, nodes=accounting.nodes)
+    trace = last_days(accounting.trace, request.days) if request.days else accounting.trace
+    log = log_file_of(trace, machine)
+    # A log that is read again later may begin on another day: only the calendar's seconds stay what they are.
+    ahead_s = trace.unix_start_s or 0
+    jobs = by_name(log.jobs, trace.names)
+    jobs = replace(jobs, submit_s=jobs.submit_s + ahead_s)
+    return replace(log, jobs=jobs, start_s=log.start_s + ahead_s, end_s=log.end_s + ahead_s)
+
+
+def _as_jobs(job: AskedJob, log: LogFile) -> Jobs:
+    """Return the job as one that is submitted when the log ends."""
+    now_s = int(log.jobs.submit_s[-1])
+    numbers = {
+        "job_id": NO_JOB,
+        "submit_s": now_s,
+        "estimate_s": _estimate_s(job),
+        "size": job.size,
+        "user": code_of(job.user),
+        "group": code_of(job.group),
+        "queue": code_of(job.queue),
+        "application": code_of(job.name),
+    }
+    any_job = log.jobs.take(np.array([0]))
+    return as_submitted(replace(any_job, **{name: np.array([number]) for name, number in numbers.items()}))
+
+
+def _estimate_s(job: AskedJob) -> int:
+    return parse_duration_s(job.estimate)
+
+
+def _state_at_the_end(log: LogFile, expected_s: Int64) -> Snapshot:
+    now_s = int(log.jobs.submit_s[-1]) + 1
+    return LogStates(log.jobs, log.start_s, log.end_s, expected_s, log.units).at(now_s)
+
+
+def _answer(subject: Subject, request: JobRequest, log: LogFile, asked: Any) -> None:
+    if request.models:
+        folder_for(request.models)
+    now_s = int(log.end_s.max())
+    answers: list[Answer] = []
+    with task_progress("learning (the first run compiles the kernels)") as progress:
+        for number, predictor in enumerate(subject.predictors, start=1):
+            origin = _taught(subject, predictor, request.models)
+            answers.append(Answer(predictor.name, predictor.predict(asked, now_s), origin))
+            progress(number, len(subject.predictors))
+    answers += [Answer(member.name, member.predict(asked, now_s)) for member in subject.members]
+    say(Forecast(subject.quantity, log, request.job, tuple(answers)), as_json=request.as_json)
+
+
+def _taught(subject: Subject, predictor: Predictor[Any, Any], models: Path | None) -> Origin:
+    """Return what the predictor has learned from, once it has learned all of the exam that it did not know before."""
+    if models is None:
+        return teach(predictor, subject.exam, subject.answered_s, None)
+    file = models / f"{subject.quantity} {predictor.name}.npz".replace(" ", "-")
+    before = load_model(file, predictor) if file.exists() else None
+    origin = teach(predictor, subject.exam, subject.answered_s, before)
+    save_model(file, predictor, origin)
+    return origin

@@ -1,0 +1,103 @@
+"""What `offpeak forecast price` answers: every step's price with its range, and what each rests on."""
+
+import json
+import time
+from datetime import UTC, datetime, tzinfo
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from offpeak.feed_settings import FeedSettings
+from offpeak.settings import Settings
+from offpeak.zones import date_text, zone_text
+from predictors.feeds.port import Window
+from predictors.price_forecast import PriceForecast, forecast_prices
+from predictors.price_source import source_of
+from ui.forecast.command import PriceRequest
+from ui.prices.answer import instant_of
+from ui.prices.text import course
+from ui.replay.comparison_table import NOT_WRAPPED, figure
+
+HOUR_S = 3600
+
+
+def answer(settings: Settings, request: PriceRequest) -> None:
+    """Print the prices of the hours that are asked for."""
+    source, zone = source_of(settings.feeds, settings.prices)
+    now_s = int(time.time())
+    from_s = (instant_of(request.from_text, zone) if request.from_text else now_s) // HOUR_S * HOUR_S
+    forecast = forecast_prices(source, Window(from_s, from_s + request.hours * HOUR_S), now_s)
+    if request.as_json:
+        typer.echo(forecast_json(forecast, settings.feeds))
+    else:
+        print_forecast(forecast, settings.feeds, zone)
+
+
+def print_forecast(forecast: PriceForecast, feeds: FeedSettings, zone: tzinfo) -> None:
+    """Print a step a line, with what it rests on where that changes, and what was wrong with the sources."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = NOT_WRAPPED
+    clock = zone_text(zone) or "this machine"
+    console.print(f"{feeds.zone or 'prices'}: {forecast.unit}, clock of {clock}; four of five within the range")
+    console.print()
+    console.print(_table(forecast, zone))
+    console.print()
+    console.print(f"course: {course(forecast.prediction.mean, forecast.prediction.mean)}")
+    if forecast.origin:
+        console.print(_origin_text(forecast))
+    for trouble in forecast.troubles:
+        console.print(f"- {trouble}; {trouble.hint}")
+
+
+def _table(forecast: PriceForecast, zone: tzinfo) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("from")
+    for header in ("price", "lowest", "highest"):
+        table.add_column(header, justify="right")
+    table.add_column("rests on")
+    said = ""
+    rows = zip(_start_s(forecast), forecast.prediction.mean, forecast.prediction.quantiles, strict=True)
+    for (start_s, mean, quantile), basis in zip(rows, forecast.prediction.basis, strict=True):
+        at = datetime.fromtimestamp(start_s, UTC).astimezone(zone)
+        figures = [figure(float(each)) for each in (mean, quantile[0], quantile[-1])]
+        table.add_row(f"{at:%a %Y-%m-%d %H:%M}", *figures, basis if basis != said else "")
+        said = basis
+    return table
+
+
+def _origin_text(forecast: PriceForecast) -> str:
+    origin = forecast.origin
+    assert origin is not None
+    days = f"learned from {date_text(origin.first_s, UTC)} to {date_text(origin.last_s, UTC)}"
+    if np.isnan(origin.mae):
+        return days
+    return f"{days}; of late wrong by {origin.mae:.2f} {forecast.unit} in the mean a day ahead"
+
+
+def forecast_json(forecast: PriceForecast, feeds: FeedSettings) -> str:
+    """Return the forecast as a JSON object, the levels of the quantiles in the keys."""
+    prediction = forecast.prediction
+    steps = zip(_start_s(forecast), prediction.mean, prediction.quantiles, prediction.basis, strict=True)
+    document = {
+        "zone": feeds.zone,
+        "unit": forecast.unit,
+        "step_s": forecast.steps.step_s,
+        "prices": [
+            {"from_s": start_s, "price": float(mean), "p10": float(low), "p50": float(middle), "p90": float(high),
+             "basis": basis}
+            for start_s, mean, (low, middle, high), basis in steps
+        ],
+        "troubles": [
+            {"source": each.source, "condition": each.condition, "detail": each.detail, "hint": each.hint}
+            for each in forecast.troubles
+        ],
+    }  # fmt: skip
+    return json.dumps(document, indent=2)
+
+
+def _start_s(forecast: PriceForecast) -> list[int]:
+    steps = forecast.steps
+    return list(range(steps.start_s, steps.end_s, steps.step_s))

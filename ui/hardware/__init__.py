@@ -1,0 +1,1 @@
+"""Devices: `offpeak power`, `enroll`, `check` and the virtual ones."""

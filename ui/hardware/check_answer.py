@@ -1,0 +1,95 @@
+"""What `offpeak check` answers: a line for all that is alike, what failed with what to do."""
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from offpeak.errors import BadInventory
+from offpeak.machines.inventory_file import read_inventory
+from offpeak.machines.node_sets import expand, fold
+from offpeak.plural import counted
+from offpeak.settings import Settings
+from plugin.scheduler.registry import scheduler_of
+from power.check.feeds import check_feeds
+from power.check.finding import Alike, Finding, Verdict, alike
+from power.check.pbs import check_pbs
+from power.check.permissions import check_scheduler
+from power.check.site import check_site
+from power.drivers.wire import Wire
+from power.meters.registry import feeding
+from predictors.feeds.registry import carbon_feed, price_feed, temperature_feed
+from ui.replay.comparison_table import NOT_WRAPPED
+
+PARTS = ("scheduler", "login", "feed", "bmc", "ssh", "pdu")
+
+
+def answer(settings: Settings, nodes: str | None, *, as_json: bool) -> None:
+    """Print what was found; exit 1 if anything failed. BadInventory if there is nothing to check."""
+    found = _found(settings, nodes)
+    if as_json:
+        typer.echo(json.dumps([asdict(each) for each in found], indent=2))
+    else:
+        print_check(found)
+    if any(each.verdict is Verdict.BAD for each in found):
+        raise typer.Exit(1)
+
+
+def _found(settings: Settings, nodes: str | None) -> list[Finding]:
+    inventory = read_inventory(settings.hardware.inventory)
+    machines = inventory.chosen(expand(nodes)) if nodes else inventory.machines
+    pdus = feeding(inventory, [each.node for each in machines]) if nodes else inventory.pdus
+    if not machines and not pdus:
+        hint = "docs/reference/inventory.md shows how they are written; offpeak enroll --from-netbox takes them over"
+        raise BadInventory(f"{inventory.path}: names no node and no PDU", hint=hint)
+    wire = Wire(timeout_s=settings.hardware.timeout_s)
+    scheduler = check_scheduler if settings.agent.scheduler == "slurm" else partial(check_pbs, scheduler_of(settings))
+    found = asyncio.run(check_site(inventory, machines, pdus, wire, scheduler))
+    feeds = (
+        ("prices", price_feed(settings.feeds, settings.prices)),
+        ("carbon", carbon_feed(settings.feeds, settings.carbon)),
+        ("temperature", temperature_feed(settings.feeds)),
+    )
+    found += check_feeds(feeds, now_s=int(time.time()))
+    return sorted(found, key=lambda each: PARTS.index(each.part))
+
+
+def print_check(found: Sequence[Finding]) -> None:
+    """Print a row for all that is alike, its hint below it, and how much is how."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = NOT_WRAPPED
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for header in ("", "what", "which", "says"):
+        table.add_column(header)
+    for each in alike(found):
+        table.add_row(each.verdict, each.part, names(each), each.said)
+        if each.hint:
+            table.add_row("", "", "", f"-> {each.hint}")
+    console.print(table)
+    console.print()
+    console.print(summary(found))
+
+
+def names(each: Alike) -> str:
+    """Return the subjects of findings that are alike, folded where they are nodes or PDUs."""
+    return fold(each.subjects) if each.part in ("bmc", "ssh", "pdu") else ", ".join(each.subjects)
+
+
+def summary(found: Sequence[Finding]) -> str:
+    """Return how many things work, are to be looked at, failed."""
+    by_verdict = {
+        verdict: len({(each.part, each.subject) for each in found if each.verdict is verdict}) for verdict in Verdict
+    }
+    said = [f"{by_verdict[Verdict.GOOD]} ok"]
+    if by_verdict[Verdict.DOUBTFUL]:
+        said.append(f"{by_verdict[Verdict.DOUBTFUL]} to look at")
+    if by_verdict[Verdict.BAD]:
+        said.append(f"{by_verdict[Verdict.BAD]} failed")
+    return f"{counted(len({(each.part, each.subject) for each in found}), 'thing')} asked: {', '.join(said)}"

@@ -1,0 +1,1 @@
+"""What the ledger has written down, and its care: `offpeak ledger`."""

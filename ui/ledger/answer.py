@@ -1,0 +1,62 @@
+"""What `offpeak ledger` answers: records of a time, and energy and cost in groups."""
+
+import sys
+import time
+from datetime import tzinfo
+
+from offpeak.ledger.job_costs import job_costs
+from offpeak.ledger.node_energy import node_energy
+from offpeak.ledger.opened import opened
+from offpeak.ledger.records import actions_in, decisions_in, savings_in, states_in
+from offpeak.ledger.used import check_groups, is_of_jobs
+from offpeak.ledger_settings import LedgerSettings
+from offpeak.machines.node_sets import expand
+from offpeak.time_range import TimeRange, parse_range
+from offpeak.zones import machine_zone
+from ui.ledger.command import Asked
+from ui.ledger.rows import rows_csv, rows_json, used_row, with_times
+from ui.ledger.text import print_nothing, print_table, records_table, used_table
+
+QUESTIONS = {"decisions": decisions_in, "actions": actions_in, "states": states_in}
+
+
+def print_records(kind: str, nodes: str | None, asked: Asked, settings: LedgerSettings) -> None:
+    """Print decisions, actions, states or savings of a time."""
+    zone = machine_zone()
+    span = _span(asked, zone)
+    with opened(settings.url) as connection:
+        if kind == "savings":
+            found = savings_in(connection, span)
+        else:
+            found = QUESTIONS[kind](connection, span, expand(nodes) if nodes else ())
+    if asked.form != "text":
+        _write(asked.form, [with_times(record, zone) for record in found])
+    elif found:
+        print_table(records_table(kind, found, zone))
+    else:
+        print_nothing(span, zone)
+
+
+def print_used(kind: str, by: str, asked: Asked, settings: LedgerSettings) -> None:
+    """Print the energy, or the cost, of a time in groups; BadInput for groups that nobody measures together."""
+    groups = tuple(word.strip() for word in by.split(",") if word.strip())
+    check_groups(groups)
+    zone = machine_zone()
+    span = _span(asked, zone)
+    with opened(settings.url) as connection:
+        question = job_costs if is_of_jobs(groups) else node_energy
+        found = question(connection, span, groups, zone)
+    if asked.form != "text":
+        _write(asked.form, [used_row(groups, each) for each in found])
+    elif found:
+        print_table(used_table(kind, groups, found))
+    else:
+        print_nothing(span, zone)
+
+
+def _span(asked: Asked, zone: tzinfo) -> TimeRange:
+    return parse_range(asked.start, asked.end, now_unix_s=time.time(), zone=zone)
+
+
+def _write(form: str, rows: list[dict[str, object]]) -> None:
+    sys.stdout.write(rows_json(rows) if form == "json" else rows_csv(rows))

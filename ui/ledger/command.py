@@ -1,0 +1,184 @@
+"""`offpeak ledger`: what was decided and done, what nodes were and used, and what that cost."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from offpeak.errors import BadInput
+from offpeak.ledger_settings import LedgerSettings
+from offpeak.settings import Settings
+from offpeak.settings_file import read_values, settings_path
+from ui.options import CONFIG, option
+
+ledger = typer.Typer(no_args_is_help=False, rich_markup_mode=None, help="Read the ledger, shorten it, copy it.")
+
+NODES = Annotated[
+    str | None,
+    typer.Argument(metavar="[NODES]", help="Node set, such as n[001-064]. [default: all]", show_default=False),
+]
+START = Annotated[
+    str | None,
+    typer.Option(
+        "-S",
+        "--starttime",
+        help="Start: 2026-11-01, 2026-11-01T08:00, yesterday, now-7days. [default: today]",
+        show_default=False,
+    ),
+]
+END = Annotated[
+    str | None, typer.Option("-E", "--endtime", help="End, no more in it. [default: now]", show_default=False)
+]
+URL = Annotated[str | None, option("ledger.url")]
+JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")]
+CSV = Annotated[bool, typer.Option("--csv", help="Print CSV instead of the table.")]
+BY = Annotated[
+    str, typer.Option("--by", help="Groups: day and node as meters say, or day, user, account, partition of jobs.")
+]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What every question has: the time in words, and how the answer is printed: "text", "json" or "csv"."""
+
+    start: str | None
+    end: str | None
+    form: str
+
+
+@ledger.command("decisions")
+def decisions(
+    nodes: NODES = None,
+    start: START = None,
+    end: END = None,
+    as_json: JSON = False,
+    as_csv: CSV = False,
+    url: URL = None,
+    config: CONFIG = None,
+) -> None:
+    """Say what was decided of which node, why, and on which numbers that rests."""
+    _print_records("decisions", nodes, _asked(start, end, as_json, as_csv), _settings(config, url))
+
+
+@ledger.command("actions")
+def actions(
+    nodes: NODES = None,
+    start: START = None,
+    end: END = None,
+    as_json: JSON = False,
+    as_csv: CSV = False,
+    url: URL = None,
+    config: CONFIG = None,
+) -> None:
+    """Say what was sent to which node and what became of it, and what was refused, by which rule."""
+    _print_records("actions", nodes, _asked(start, end, as_json, as_csv), _settings(config, url))
+
+
+@ledger.command("states")
+def states(
+    nodes: NODES = None,
+    start: START = None,
+    end: END = None,
+    as_json: JSON = False,
+    as_csv: CSV = False,
+    url: URL = None,
+    config: CONFIG = None,
+) -> None:
+    """Say what nodes were seen to be and wanted to be, since when, by whom and why."""
+    _print_records("states", nodes, _asked(start, end, as_json, as_csv), _settings(config, url))
+
+
+@ledger.command("savings")
+def savings(
+    start: START = None,
+    end: END = None,
+    as_json: JSON = False,
+    as_csv: CSV = False,
+    url: URL = None,
+    config: CONFIG = None,
+) -> None:
+    """Say what was saved, against what it would have been."""
+    _print_records("savings", None, _asked(start, end, as_json, as_csv), _settings(config, url))
+
+
+@ledger.command("energy")
+def energy(
+    by: BY = "day",
+    start: START = None,
+    end: END = None,
+    as_json: JSON = False,
+    as_csv: CSV = False,
+    url: URL = None,
+    config: CONFIG = None,
+) -> None:
+    """Say how much energy was used, and how much of the time it is known for."""
+    _print_used("energy", by, _asked(start, end, as_json, as_csv), _settings(config, url))
+
+
+@ledger.command("cost")
+def cost(
+    by: BY = "day",
+    start: START = None,
+    end: END = None,
+    as_json: JSON = False,
+    as_csv: CSV = False,
+    url: URL = None,
+    config: CONFIG = None,
+) -> None:
+    """Say what energy cost at the prices that applied, and how much CO2 it stood for."""
+    _print_used("cost", by, _asked(start, end, as_json, as_csv), _settings(config, url))
+
+
+@ledger.command("prune")
+def prune(
+    keep_readings: Annotated[str | None, option("ledger.keep_readings")] = None,
+    keep_minutes: Annotated[str | None, option("ledger.keep_minutes")] = None,
+    url: URL = None,
+    config: CONFIG = None,
+) -> None:
+    """Delete readings and means of minutes that are older than is kept; energy stays the same."""
+    settings = _settings(config, url, keep_readings, keep_minutes)
+    from ui.ledger.care import prune_ledger
+
+    prune_ledger(settings)
+
+
+@ledger.command("backup")
+def backup(
+    file: Annotated[Path, typer.Argument(help="New file for a copy of a SQLite ledger.")],
+    url: URL = None,
+    config: CONFIG = None,
+) -> None:
+    """Write a whole copy while the agent goes on."""
+    settings = _settings(config, url)
+    from ui.ledger.care import back_up
+
+    back_up(settings, file)
+
+
+def _print_records(kind: str, nodes: str | None, asked: Asked, settings: LedgerSettings) -> None:
+    # What answers loads SQLAlchemy, which `offpeak --version` must not wait for.
+    from ui.ledger.answer import print_records
+
+    print_records(kind, nodes, asked, settings)
+
+
+def _print_used(kind: str, by: str, asked: Asked, settings: LedgerSettings) -> None:
+    from ui.ledger.answer import print_used
+
+    print_used(kind, by, asked, settings)
+
+
+def _asked(start: str | None, end: str | None, as_json: bool, as_csv: bool) -> Asked:
+    if as_json and as_csv:
+        raise BadInput("--json and --csv exclude each other", hint="give one of them")
+    return Asked(start, end, "json" if as_json else "csv" if as_csv else "text")
+
+
+def _settings(
+    config: Path | None, url: str | None, keep_readings: str | None = None, keep_minutes: str | None = None
+) -> LedgerSettings:
+    options = {"ledger.url": url, "ledger.keep_readings": keep_readings, "ledger.keep_minutes": keep_minutes}
+    return Settings.of(read_values(settings_path(config, os.environ), options=options)).ledger

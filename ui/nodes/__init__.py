@@ -1,0 +1,1 @@
+"""Nodes and what is ordered of them: `offpeak nodes` and `offpeak node`."""

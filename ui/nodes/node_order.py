@@ -1,0 +1,92 @@
+"""`offpeak node NAME wake` and `sleep`: through the door, and back when the node is seen there, or given up."""
+
+import asyncio
+import time
+from getpass import getuser
+
+import typer
+
+from offpeak.door.effect import ADMIN
+from offpeak.errors import BadAnswer, BadInventory
+from offpeak.machines.inventory import Inventory, Machine
+from offpeak.machines.inventory_file import read_inventory
+from offpeak.only_one import AlreadyRunning, only_one
+from offpeak.settings import Settings
+from plugin.scheduler.registry import scheduler_of
+from power.agent.answer import order_text
+from power.agent.ask_agent import AgentSilent, tell_agent
+from power.drivers.port import Order
+from power.drivers.wire import Wire
+from power.lifecycle.due import stands_in_the_way
+from power.lifecycle.errand import Errand, run_errand
+from power.lifecycle.life import NodeLife, is_goal
+from power.lifecycle.look_once import now_of
+from power.standby_trial import NotLetThrough
+from ui.book import book_to_write
+
+
+def order(settings: Settings, name: str, wanted: str, reason: str | None) -> None:
+    """Bring the node there and say how long that took; where an agent runs, have that bring it there.
+
+    BadInventory if its hardware has no such rung; NotLetThrough, and nothing is sent, where a rule refuses; BadAnswer
+    if it does not get there.
+    """
+    inventory, to = read_inventory(settings.hardware.inventory), Order(wanted)
+    (machine,) = inventory.chosen((name,))
+    _check_rung(machine, to)
+    try:
+        with only_one(settings.agent.state_folder):
+            _bring(settings, inventory, machine, to, reason or "by hand")
+    except AlreadyRunning as problem:
+        _tell(settings, name, to, reason or "by hand", problem)
+
+
+def _tell(settings: Settings, name: str, to: Order, reason: str, other: AlreadyRunning) -> None:
+    try:
+        tell_agent(settings.agent.socket, "order", name, order_text(to, by=_admin(), reason=reason))
+    except AgentSilent:
+        # It is not an agent, but a command like this one.
+        raise other from None
+    typer.echo(f"{name}: the agent is told; `offpeak node {name}` shows how it goes on")
+
+
+def _bring(settings: Settings, inventory: Inventory, machine: Machine, to: Order, reason: str) -> None:
+    name, wire, began_s = machine.node, Wire(timeout_s=settings.hardware.timeout_s), time.monotonic()
+    with book_to_write(settings.ledger) as book:
+        errand = Errand(inventory, settings.agent, book, wire, scheduler_of(settings).in_use)
+        life = asyncio.run(_run(errand, machine, to, reason))
+    trouble = trouble_of(life, to, wire)
+    if trouble is not None:
+        raise trouble
+    took = f"after {time.monotonic() - began_s:.0f} s" if life.took else "already"
+    typer.echo(f"{name}: {life.seen.state} {took}")
+
+
+def trouble_of(life: NodeLife, to: Order, wire: Wire) -> NotLetThrough | BadAnswer | None:
+    """Return why the node is not there, None if it is."""
+    refusal, fault = life.effort.refusal, life.fault
+    if is_goal(to, life.seen.state):
+        return None
+    if refusal is not None:
+        return NotLetThrough(refusal.said, hint=refusal.hint)
+    if fault is not None:
+        return BadAnswer(f"{life.node}: {fault.what}: {fault.reason}", hint=fault.hint)
+    why = stands_in_the_way(life, now_of(wire))
+    return BadAnswer(f"{life.node}: is {life.seen.state}: {why or 'on its way'}", hint=f"offpeak node {life.node} show")
+
+
+def _check_rung(machine: Machine, to: Order) -> None:
+    if to is not Order.ON and machine.hardware.rung(to) is None:
+        hint = f"add a table [hardware.{machine.hardware.name}.{to}], or choose another --depth"
+        raise BadInventory(f"{machine.node}: its hardware has no {to}", hint=hint)
+
+
+def _admin() -> str:
+    return f"{ADMIN}{getuser()}"
+
+
+async def _run(errand: Errand, machine: Machine, to: Order, reason: str) -> NodeLife:
+    try:
+        return await run_errand(errand, machine, to, by=_admin(), reason=reason)
+    finally:
+        await errand.wire.close()

@@ -1,0 +1,68 @@
+"""What `offpeak plan` answers: the plan as a table, JSON or a page, and with --apply what was done."""
+
+import json
+
+import typer
+
+from offpeak.errors import BadSetting
+from offpeak.only_one import AlreadyRunning
+from offpeak.plural import counted
+from offpeak.settings import Settings
+from offpeak.zones import machine_zone
+from power.plan_once import Applied, apply_once, plan_once
+from predictors.demand_response.caps import Caps, asked_caps
+from ui.plan.as_json import plan_json
+from ui.plan.command import Request
+from ui.plan.text import print_plan
+from ui.report.write import check_report_path
+
+
+def answer(settings: Settings, request: Request) -> None:
+    """Print the plan, write its page, carry it out: as was asked; errors as power.plan_once."""
+    if request.report:
+        check_report_path(request.report)
+    _check_events(settings)
+    applied = _applied(settings) if request.apply else None
+    plan, troubles = (applied.plan, applied.troubles) if applied else plan_once(settings)
+    zone = machine_zone()
+    if request.report:
+        from ui.plan.page import write_page
+
+        write_page(request.report, plan, zone)
+    if request.as_json:
+        typer.echo(json.dumps(plan_json(plan, zone) | {"troubles": troubles} | _done(applied), indent=2))
+        return
+    print_plan(plan, zone, day=request.day, troubles=troubles)
+    if applied:
+        typer.echo(_applied_text(applied))
+
+
+def _applied(settings: Settings) -> Applied:
+    try:
+        return apply_once(settings)
+    except AlreadyRunning as problem:
+        hint = 'the agent carries plans out itself: queue = "plan" below [agent], then have it read that by SIGHUP'
+        raise AlreadyRunning(str(problem), hint=hint) from None
+
+
+def _check_events(settings: Settings) -> None:
+    """Refuse what the agent would say in its log and go on without: here somebody waits for the plan."""
+    troubles = asked_caps(settings.plan, machine_zone(), Caps()).troubles
+    if troubles:
+        what, _, hint = troubles[0].rpartition("; ")
+        raise BadSetting(what, hint=hint)
+
+
+def _done(applied: Applied | None) -> dict[str, object]:
+    if applied is None:
+        return {}
+    written = applied.written
+    return {"mode": str(applied.mode), "reordered": dict(written.rank), "begin_s": dict(written.begin_s)}
+
+
+def _applied_text(applied: Applied) -> str:
+    written = applied.written
+    what = f"{counted(len(written.rank), 'job')} in another order, {counted(len(written.begin_s), 'begin time')}"
+    if applied.mode == "shadow":
+        return f"mode shadow: recorded, not done: {what}"
+    return f"done: {what}; `offpeak agent --restore` undoes it"

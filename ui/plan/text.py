@@ -1,0 +1,78 @@
+"""The plan on a terminal: a job a line in the order of starts, then what it costs and what was left out."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta, tzinfo
+
+import typer
+from rich.table import Table
+
+from offpeak.plural import counted
+from offpeak.power_cap import PowerCap
+from offpeak.printable import printable
+from plugin.day_plan.day_plan import DayPlan, PlannedJob
+from ui.agent.text import Clock
+from ui.ledger.text import print_table
+from ui.watts_text import power_text
+
+HEADERS = ("job", "user", "partition", "nodes", "power", "starts", "ends", "latest", "why not before")
+RIGHT = ("nodes", "power", "starts", "ends", "latest")
+
+
+def print_plan(plan: DayPlan, zone: tzinfo, *, day: str | None, troubles: Sequence[str]) -> None:
+    """Print the plan, `day` being today, tomorrow or None for all of it."""
+    clock = Clock(float(plan.at_s), zone)
+    jobs = jobs_of(plan, zone, day)
+    if jobs:
+        print_table(plan_table(jobs, clock))
+    else:
+        typer.echo(f"no job is to start {day}" if day else "no job waits that can be planned")
+    typer.echo("")
+    for name, text in sums(plan, clock):
+        typer.echo(f"{name:<7}{text}")
+    for sentence in (*plan.remarks, *plan.violations, *troubles):
+        typer.echo(f"- {printable(sentence)}")
+
+
+def jobs_of(plan: DayPlan, zone: tzinfo, day: str | None) -> list[PlannedJob]:
+    """Return the jobs that start on that day, the first first; of all days also those without a start, last."""
+    started = sorted((job for job in plan.jobs if job.start_s is not None), key=lambda job: job.start_s or 0)
+    if day is None:
+        return [*started, *(job for job in plan.jobs if job.start_s is None)]
+    date = datetime.fromtimestamp(plan.at_s, zone).date() + timedelta(days=day == "tomorrow")
+    return [job for job in started if datetime.fromtimestamp(job.start_s or 0, zone).date() == date]
+
+
+def plan_table(jobs: Sequence[PlannedJob], clock: Clock) -> Table:
+    """Return a line a job, in the order in which they were given."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for header in HEADERS:
+        table.add_column(header, justify="right" if header in RIGHT else "left")
+    for job in jobs:
+        times = (job.start_s, None if job.start_s is None else job.start_s + job.run_s, job.latest_start_s)
+        shown = [clock.text(at_s) if at_s else "" for at_s in times]
+        words = (
+            job.job_id,
+            job.user,
+            ",".join(job.partitions),
+            str(job.nodes),
+            power_text(job.power_w),
+            *shown,
+            job.why,
+        )
+        table.add_row(*map(printable, words))
+    return table
+
+
+def sums(plan: DayPlan, clock: Clock) -> list[tuple[str, str]]:
+    """Return what the plan comes to, each part with its name."""
+    course, placed = plan.course, sum(job.start_s is not None for job in plan.jobs)
+    counts = f"{counted(placed, 'job')} to start, {len(plan.loads)} running, {len(plan.left_out)} left as they are"
+    ahead = f"{(plan.until_s - plan.at_s) / 3600:.0f} h ahead, to {clock.text(plan.until_s)}"
+    power = f"{power_text(float(course.power_w[0]))} now, {power_text(float(course.power_w.max()))} at most"
+    cost = f"{course.cost():,.2f} {plan.currency} for energy and cooling, PUE {float(course.pue[0]):.2f} now"
+    return [("plan", f"{counts}; {ahead}"), ("power", power), ("cost", cost), *(_cap(cap, clock) for cap in plan.caps)]
+
+
+def _cap(cap: PowerCap, clock: Clock) -> tuple[str, str]:
+    begin, end = clock.text(cap.from_s), clock.text(cap.until_s)
+    return "cap", printable(f"{power_text(cap.cap_w)} from {begin} to {end}: {cap.reason} ({cap.source})")

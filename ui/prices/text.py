@@ -1,0 +1,80 @@
+"""Known prices on a terminal: a day a line, its course drawn in block characters."""
+
+from dataclasses import dataclass
+from datetime import tzinfo
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from offpeak.jobs import Float64, Int64
+from offpeak.prices.series import Series, value_at
+from offpeak.zones import DAY_S, date_text, to_local_s, zone_text
+from predictors.feeds.port import Known, Window
+from ui.replay.comparison_table import NOT_WRAPPED, figure
+
+HOUR_S = 3600
+BLOCKS = "▁▂▃▄▅▆▇█"
+UNKNOWN = "·"
+
+
+@dataclass(frozen=True, eq=False)
+class KnownPrices:
+    """What is known of a window, on the clock of `zone_clock`; `zone` is the market's name, None for one's own."""
+
+    zone: str | None
+    window: Window
+    clock: tzinfo
+    known: Known
+    series: Series
+
+    def hours(self) -> tuple[Int64, Float64]:
+        """Return the begin of each hour of the window [Unix s] and its mean price, NaN where a part is unknown."""
+        start_s = np.arange(self.window.from_s, self.window.until_s, HOUR_S, dtype=np.int64)
+        within = start_s[:, None] + np.arange(0, HOUR_S, HOUR_S // 12)
+        return start_s, value_at(self.series, within.ravel()).reshape(within.shape).mean(axis=1)
+
+
+def print_prices(prices: KnownPrices) -> None:
+    """Print a day a line, and what was wrong with the sources."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = NOT_WRAPPED
+    known = prices.known
+    name = prices.zone or known.source
+    said = known.basis if prices.zone is None else f"{known.source}, {known.basis}"
+    console.print(f"{name}: {prices.series.unit}, {said}; days of {zone_text(prices.clock) or 'this machine'}")
+    console.print()
+    console.print(day_table(prices))
+    if known.troubles:
+        console.print()
+    for trouble in known.troubles:
+        console.print(f"- {trouble}; {trouble.hint}")
+
+
+def day_table(prices: KnownPrices) -> Table:
+    """Return a row a local day: its hours as a course from the window's lowest to its highest, and its figures."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("day")
+    table.add_column("its hours", no_wrap=True)
+    for header in ("lowest", "mean", "highest"):
+        table.add_column(header, justify="right")
+    start_s, hourly = prices.hours()
+    day = to_local_s(start_s, prices.clock) // DAY_S
+    for each in np.unique(day):
+        value = hourly[day == each]
+        known = value[~np.isnan(value)]
+        date = date_text(int(start_s[day == each][0]), prices.clock)
+        figures = [figure(float(number)) for number in (known.min(), known.mean(), known.max())] if len(known) else []
+        table.add_row(date, course(value, hourly), *figures)
+    return table
+
+
+def course(value: Float64, among: Float64) -> str:
+    """Return a block character an hour, on the scale of all that are known `among` them."""
+    known = among[~np.isnan(among)]
+    if not len(known):
+        return UNKNOWN * len(value)
+    low, span = known.min(), max(float(np.ptp(known)), 1e-9)
+    step = np.nan_to_num((value - low) / span * (len(BLOCKS) - 1)).round().astype(int)
+    return "".join(UNKNOWN if np.isnan(each) else BLOCKS[at] for each, at in zip(value, step, strict=True))

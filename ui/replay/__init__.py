@@ -1,0 +1,1 @@
+"""What is replayed: `offpeak simulate`, `whatif`, `study` and `generate`."""

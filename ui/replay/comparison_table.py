@@ -1,0 +1,183 @@
+"""A comparison as a table for the terminal: what was replayed, a row a policy, and what a reader must know of it."""
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from offpeak.jobs import Rejected, Trace
+from offpeak.plural import counted
+from sim_backend.breakdown import Row
+from sim_backend.case import Prepared
+from sim_backend.compare import Comparison
+from sim_backend.outcome import Outcome
+from sim_backend.spread import Spread
+from ui.clock_text import clock_text
+from ui.replay.sleep_table import sleep_remark, sleep_table
+from ui.replay.spread_table import spread_remark, spread_table
+
+SHOWN_JOBS = 5
+SHOWN_ROWS = 20
+NOT_WRAPPED = 1000
+"""Width of what goes into a pipe: lines of any length stay whole."""
+
+HEADERS = (
+    "policy",
+    "cost\n{currency}",
+    "saving",
+    "energy\nMWh",
+    "utili-\nzation",
+    "mean\nwait",
+    "bounded\nslowdown",
+    "worst post-\nponement",
+    "CO2\nt",
+)
+"""The columns of the table of policies, and where a header is broken on a narrow terminal."""
+
+NO_BASELINE = "-"
+WITH_CENTS_BELOW = 10_000
+HOURS_BELOW_S = 2 * 86_400
+MINUTES_BELOW_S = 3600
+
+
+def print_comparison(
+    trace: Trace,
+    prepared: Prepared,
+    comparison: Comparison,
+    spreads: Sequence[Spread],
+    groups: Mapping[str, Sequence[Sequence[Row]]],
+) -> None:
+    """Print the comparison, what many replays make of it if there are any, and for each kind of group the rows."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = NOT_WRAPPED
+    console.print(headline(trace, prepared, comparison))
+    console.print()
+    console.print(fitting_table(console, comparison.outcomes))
+    console.print()
+    if prepared.case.nodes is not None:
+        console.print(sleep_table(comparison.outcomes))
+        console.print()
+    if spreads:
+        console.print(spread_table(spreads))
+        console.print()
+        console.print(f"- {spread_remark(spreads)}")
+    if prepared.case.nodes is not None:
+        console.print(f"- {sleep_remark(prepared.case.sla)}")
+    for line in remarks(trace, prepared, comparison):
+        console.print(f"- {line}")
+    for kind, of_policies in groups.items():
+        for outcome, rows in zip(comparison.outcomes, of_policies, strict=True):
+            print_groups(console, outcome, kind, rows)
+
+
+def headline(trace: Trace, prepared: Prepared, comparison: Comparison) -> str:
+    """Say in a line what was replayed."""
+    case = comparison.case
+    length = length_text(comparison.until_s - comparison.begin_s)
+    nodes = counted(case.machine.size // prepared.units_per_node, "node")
+    what = f"{counted(len(case.jobs), 'job')} on {nodes}, {length}"
+    return f"{trace.name}: {what}, priced by {case.prices.laid.series.source}"
+
+
+def length_text(length_s: int) -> str:
+    """Return a period in whole days, a short one in hours, a very short one in minutes."""
+    if length_s < MINUTES_BELOW_S:
+        return counted(round(length_s / 60), "minute")
+    return counted(round(length_s / 3600), "hour") if length_s < HOURS_BELOW_S else f"{length_s / 86_400:,.0f} days"
+
+
+def fitting_table(console: Console, outcomes: Sequence[Outcome]) -> Table:
+    """Return the table of policies, its headers broken if the console is too narrow for them."""
+    table = policy_table(outcomes, narrow=False)
+    unlimited = console.options.update(max_width=NOT_WRAPPED)
+    is_wide = console.measure(table, options=unlimited).maximum > console.width
+    return policy_table(outcomes, narrow=True) if is_wide else table
+
+
+def policy_table(outcomes: Sequence[Outcome], *, narrow: bool) -> Table:
+    """Return a row a policy; savings and postponements are against the first one. `narrow` is for 80 columns."""
+    first = outcomes[0]
+    table = Table(box=None, pad_edge=False, collapse_padding=narrow, header_style="bold")
+    for header in HEADERS if first.co2_kg is not None else HEADERS[:-1]:
+        text = header.format(currency=first.currency)
+        table.add_column(
+            text if narrow else text.replace("-\n", "").replace("\n", " "),
+            justify="left" if header == "policy" else "right",
+            overflow="fold",
+            vertical="bottom",
+        )
+    for outcome in outcomes:
+        table.add_row(*policy_row(outcome, is_first=outcome is first), *co2_cell(outcome))
+    return table
+
+
+def policy_row(outcome: Outcome, *, is_first: bool) -> tuple[str, ...]:
+    """Return the cells of a policy."""
+    return (
+        outcome.policy,
+        figure(outcome.cost),
+        NO_BASELINE if is_first or outcome.never_started else f"{outcome.saving_pct:z.2f} %",
+        figure(outcome.energy_kwh / 1000),
+        f"{100 * outcome.utilization:.1f} %",
+        clock_text(outcome.mean_wait_s),
+        f"{outcome.mean_bounded_slowdown:,.2f}",
+        NO_BASELINE if is_first else clock_text(max(0, outcome.worst_postponement_s)),
+    )
+
+
+def figure(value: float) -> str:
+    """Return money or energy with cents, a large one without."""
+    return f"{value:z,.2f}" if abs(value) < WITH_CENTS_BELOW else f"{value:,.0f}"
+
+
+def co2_cell(outcome: Outcome) -> tuple[str, ...]:
+    """Return the cell of the emissions, or none."""
+    return () if outcome.co2_kg is None else (figure(outcome.co2_kg / 1000),)
+
+
+def remarks(trace: Trace, prepared: Prepared, comparison: Comparison) -> list[str]:
+    """Return what the figures rest on, in sentences."""
+    lines = [*prepared.case.notes_until(comparison.until_s), *prepared.notes, *gap_remark(comparison)]
+    lines += [never_started_remark(outcome) for outcome in comparison.outcomes if outcome.never_started]
+    if trace.skipped_lines:
+        lines.append(f"malformed lines skipped: {trace.skipped_lines:,}")
+    return lines + [rejected_remark(rejected) for rejected in prepared.rejected]
+
+
+def gap_remark(comparison: Comparison) -> tuple[str, ...]:
+    """Say how much energy was used while no price was known."""
+    unpriced_kwh = comparison.outcomes[0].unpriced_kwh
+    if not unpriced_kwh:
+        return ()
+    share = 100 * unpriced_kwh / comparison.outcomes[0].energy_kwh
+    return (f"{share:.2f} % of the energy fell into gaps of the prices and is not in the cost; --fill-gaps fills them",)
+
+
+def never_started_remark(outcome: Outcome) -> str:
+    """Say how many jobs found too few nodes that had not failed."""
+    return f"{outcome.policy}: {counted(outcome.never_started, 'job')} never started, as too many nodes had failed"
+
+
+def rejected_remark(rejected: Rejected) -> str:
+    """Say which jobs were left out and why."""
+    shown = ", ".join(str(job_id) for job_id in rejected.job_ids[:SHOWN_JOBS])
+    more = ", ..." if len(rejected.job_ids) > SHOWN_JOBS else ""
+    noun = "job" if len(rejected.job_ids) == 1 else "jobs"
+    return f"left out: {counted(len(rejected.job_ids), 'job')}, {rejected.reason} ({noun} {shown}{more})"
+
+
+def print_groups(console: Console, outcome: Outcome, kind: str, rows: Sequence[Row]) -> None:
+    """Print a policy's rows by class, user or day: days in order, the others by cost."""
+    ordered = rows if kind == "day" else sorted(rows, key=lambda row: -row.cost)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for header in (kind, "jobs", "mean wait", "energy kWh", f"cost {outcome.currency}"):
+        table.add_column(header, justify="left" if header == kind else "right")
+    for row in ordered[:SHOWN_ROWS]:
+        cells = (f"{row.jobs:,}", clock_text(row.mean_wait_s), f"{row.energy_kwh:z,.0f}", figure(row.cost))
+        table.add_row(row.group, *cells)
+    console.print()
+    console.print(f"{outcome.policy} by {kind}", style="bold")
+    console.print(table)
+    if len(rows) > SHOWN_ROWS:
+        console.print(f"... and {len(rows) - SHOWN_ROWS:,} more: --json has them all")

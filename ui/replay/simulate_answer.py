@@ -1,0 +1,77 @@
+"""What `offpeak simulate` does: reads, replays, and writes what is asked for."""
+
+import shlex
+import sys
+
+import typer
+
+from offpeak.capacity_settings import CapacitySettings
+from offpeak.settings import Settings
+from power.capacities import capacity_named, check_name, spelt_out
+from sim_backend.breakdown import breakdown
+from sim_backend.case import Prepared, fleet_of, prepare
+from sim_backend.compare import compare
+from sim_backend.policy import Policy, parse_policy
+from sim_backend.replays import replay_often
+from sim_backend.spread import Spread
+from sim_backend.traces.schedule_csv import check_schedule_path, write_schedules
+from ui.estimate.accounting_source import log_of
+from ui.progress import repeat_progress, replay_progress
+from ui.replay.comparison_json import comparison_json
+from ui.replay.comparison_table import print_comparison
+from ui.replay.simulate_command import Request
+from ui.report.foundations import Origin
+from ui.report.write import check_report_path, write_report
+
+
+def answer(source: str, settings: Settings, request: Request) -> None:
+    """Replay the log under the policies of the settings, write schedules and report, and print table or JSON."""
+    disciplines = tuple(parse_policy(name, settings.scheduling) for name in settings.scheduling.policies)
+    for name in spelt_out(settings.capacity.policies):
+        check_name(name)
+    _check_paths(settings, request)
+    trace = log_of(source, settings.log, lenient=request.lenient)
+    prepared = prepare(trace, settings, start=request.start)
+    policies = _policies(disciplines, prepared, settings.capacity)
+    with replay_progress(len(prepared.case.jobs)) as progress:
+        comparison = compare(prepared.case, policies, progress)
+    spreads = _spreads(prepared, policies, request.replays, settings.power.seed)
+    if request.schedule is not None:
+        write_schedules(comparison, request.schedule)
+    if request.report is not None:
+        command = shlex.join(["offpeak", *sys.argv[1:]])
+        origin = Origin(command, str(request.settings_file or ""), settings.power.seed)
+        write_report(request.report, trace, prepared, comparison, spreads, origin=origin)
+    groups = {
+        kind: tuple(breakdown(comparison, run, kind, trace.names) for run in comparison.runs) for kind in request.kinds
+    }
+    if request.as_json:
+        typer.echo(comparison_json(trace, prepared, comparison, spreads, groups))
+    else:
+        print_comparison(trace, prepared, comparison, spreads, groups)
+
+
+def _policies(disciplines: tuple[Policy, ...], prepared: Prepared, settings: CapacitySettings) -> tuple[Policy, ...]:
+    """Return each scheduling policy with each capacity policy."""
+    if prepared.case.nodes is None:
+        return disciplines
+    fleet = fleet_of(prepared.case)
+    capacities = [capacity_named(name, fleet, settings) for name in spelt_out(settings.policies)]
+    return tuple(policy.on(capacity) for capacity in capacities for policy in disciplines)
+
+
+def _check_paths(settings: Settings, request: Request) -> None:
+    """Raise BadInput for a file that cannot be written: better known before a long replay than after it."""
+    if request.schedule is not None:
+        check_schedule_path(
+            request.schedule, len(settings.scheduling.policies) * len(spelt_out(settings.capacity.policies))
+        )
+    if request.report is not None:
+        check_report_path(request.report)
+
+
+def _spreads(prepared: Prepared, policies: tuple[Policy, ...], replays: int | None, seed: int) -> tuple[Spread, ...]:
+    if replays is None:
+        return ()
+    with repeat_progress(replays) as progress:
+        return replay_often(prepared.case, policies, replays=replays, seed=seed, progress=progress)
