@@ -21,6 +21,7 @@ MAY_STILL_FOLLOW_S = 600.0
 
 CAME_UP_LATE = "it came up too late for the scheduler, and is well now"
 NOT_UP = "it did not come up in time: look at its console; as soon as it is up it is tried again"
+NOT_HEARD = "it did not come up in time: look at its console, and switch it off if it is up, for it has to boot anew"
 
 
 class Want(StrEnum):
@@ -65,8 +66,8 @@ def _failed(node: Node, life: NodeLife) -> Step:
     if node.power is NodePower.UP:
         return Step(why=f"the scheduler counts it as failed: {node.reason or node.state_word}")
     # That it has power does not say that it has come up: one that hangs in its boot has power too.
-    if life.seen.state is NodeState.ON and node.responds:
-        return Step(change=NodeChange.RESUME, why=CAME_UP_LATE)
+    if life.seen.state is NodeState.ON:
+        return Step(change=NodeChange.RESUME, why=CAME_UP_LATE) if node.responds else Step(why=NOT_HEARD)
     return Step(why=NOT_UP)
 
 

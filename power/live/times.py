@@ -12,6 +12,8 @@ WAKING = {STANDBY: "resume", OFF: "boot"}
 GOING = {STANDBY: "suspend", OFF: "shutdown"}
 SPARE = 1.2
 """Nodes are woken ahead by this much more than they take."""
+HANDED_ON_S = 10
+"""By then a scheduler has handed a wake on to its resume program: it looks at power saving every so often only."""
 
 
 def wake_s(site: PowerSite, sight: Sight, node: str, depth: int) -> int:
@@ -36,11 +38,12 @@ def enter_s(site: PowerSite, sight: Sight, node: str, depth: int) -> int:
 def lead_s(site: PowerSite, sight: Sight, node: str) -> int:
     """Return how long before it is needed a sleeping node has to be told to wake, a cycle of the agent included.
 
-    What comes up just after a look is seen at the next, and carried out by the end of that cycle.
+    What comes up just after a look is seen at the next, and carried out by the end of that cycle; the scheduler hands
+    it on in its own time.
     """
     longest_s = max(wake_s(site, sight, node, depth) for depth in WAKING)
     cycle_s = max(site.agent.cycle_s, sight.cycle_took_s) + sight.cycle_took_s
-    return math.ceil(SPARE * longest_s + cycle_s)
+    return math.ceil(SPARE * longest_s + cycle_s) + HANDED_ON_S
 
 
 def waking_s(site: PowerSite, sight: Sight, node: str) -> tuple[int, ...]:

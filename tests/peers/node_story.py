@@ -44,9 +44,10 @@ def taken(cluster: PoweredCluster, *nodes: str, since_s: float = 0.0) -> list[st
     ]
 
 
-def came_up_s(cluster: PoweredCluster, node: str, since_s: float) -> float:
-    """Return when it came up last since then; IndexError if it did not."""
-    return [each.at_s for each in cluster.log.events(node=node, since_s=since_s) if each.what == "up"][-1]
+def came_up_s(cluster: PoweredCluster, node: str, since_s: float, until_s: float) -> float:
+    """Return when it came up last between these two; IndexError if it did not."""
+    ups = [each.at_s for each in cluster.log.events(node=node, since_s=since_s) if each.what == "up"]
+    return [at_s for at_s in ups if at_s < until_s][-1]
 
 
 def by_hand(cluster: PoweredCluster, node: str, order: str) -> None:

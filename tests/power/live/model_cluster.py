@@ -51,12 +51,16 @@ class ModelMachine:
             self.machine, self.boot_s = "on", self.until_s
 
     def told(self, order: Order, now_s: int) -> None:
-        if order is Order.ON and self.machine == "off":
-            self.machine, self.until_s = "boots", now_s + BOOT_S
         if order is Order.SOFT_OFF and self.machine == "on":
             self.asked_off_s.append(now_s)
-            if not self.ignores_shutdown:
-                self.machine, self.until_s = "shuts down", now_s + SHUTDOWN_S
+        self.switched(order, now_s)
+
+    def switched(self, order: Order, now_s: int) -> None:
+        """It follows, whoever it was: only what the agent asks for counts as asked."""
+        if order is Order.ON and self.machine == "off":
+            self.machine, self.until_s = "boots", now_s + BOOT_S
+        if order is Order.SOFT_OFF and self.machine == "on" and not self.ignores_shutdown:
+            self.machine, self.until_s = "shuts down", now_s + SHUTDOWN_S
 
 
 class ModelCluster:

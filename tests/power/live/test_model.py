@@ -100,8 +100,7 @@ class AnyCluster(RuleBasedStateMachine):
     def somebody_presses_the_button(self, node: str) -> None:
         if not self.cluster.has_job(node):
             machine = self.cluster.nodes[node]
-            machine.told(Order.ON if machine.machine == "off" else Order.SOFT_OFF, self.cluster.now_s)
-            machine.asked_off_s.clear()
+            machine.switched(Order.ON if machine.machine == "off" else Order.SOFT_OFF, self.cluster.now_s)
 
     @invariant()
     def a_cycle_is_made(self) -> None:
@@ -200,8 +199,8 @@ class AnyCluster(RuleBasedStateMachine):
         for name, node in self.cluster.nodes.items():
             if node.failed and not node.reason:
                 node.failed = False
-                if node.power is NodePower.UP:
-                    node.told(Order.ON, self.cluster.now_s)
+                # What the scheduler counts as powered down is taken back only after a boot that it asked for.
+                node.switched(Order.ON if node.power is NodePower.UP else Order.SOFT_OFF, self.cluster.now_s)
             if self.lives.nodes[name].fault is not None:
                 self.happens(name, Released())
 
