@@ -8,55 +8,9 @@ from typing import Annotated
 import typer
 
 from offpeak.errors import OffpeakError
-from ui.agent.command import agent, status
-from ui.agent.why_command import history, queue, why
-from ui.estimate.command import estimate
-from ui.federation.broker_command import broker
-from ui.federation.choose_command import choose, snapshot, submit
-from ui.forecast.command import forecast
-from ui.forecast.score_command import score
-from ui.hardware.check_command import check
-from ui.hardware.enroll_command import enroll
-from ui.hardware.power_command import power
-from ui.hardware.virtual_command import virtual
-from ui.ledger.command import ledger
-from ui.nodes.node_command import node
-from ui.nodes.nodes_command import nodes
-from ui.plan.command import plan
-from ui.prices.command import prices
-from ui.replay.generate_command import generate
-from ui.replay.simulate_command import simulate
-from ui.replay.study_command import study
-from ui.replay.whatif_command import whatif
-from ui.show_config_command import show_config
+from ui.commands import OffpeakCommands
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-app.command("simulate")(simulate)
-app.command("study")(study)
-app.command("estimate")(estimate)
-app.command("generate")(generate)
-app.command("whatif")(whatif)
-app.command("prices")(prices)
-app.add_typer(forecast, name="forecast")
-app.command("score")(score)
-app.add_typer(power, name="power")
-app.command("nodes")(nodes)
-app.command("node")(node)
-app.add_typer(ledger, name="ledger")
-app.command("agent")(agent)
-app.command("status")(status)
-app.command("queue")(queue)
-app.command("plan")(plan)
-app.command("why")(why)
-app.command("history")(history)
-app.command("choose")(choose)
-app.command("submit")(submit)
-app.command("broker")(broker)
-app.command("snapshot")(snapshot)
-app.command("check")(check)
-app.command("enroll")(enroll)
-app.command("virtual")(virtual)
-app.command("show-config")(show_config)
+app = typer.Typer(cls=OffpeakCommands, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
 def main() -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 PARTS = (
     "ui.command",
+    "ui.agent.command",
     "ui.agent.answer",
     "power.agent.agent",
     "power.agent.parts",

@@ -43,6 +43,15 @@ def test_starts_without_the_heavy_libraries() -> None:
     assert started([sys.executable, "-c", program]).stdout.splitlines()[1] == "0 set()"
 
 
+def test_a_subcommand_starts_without_the_others() -> None:
+    program = (
+        "import sys, ui.command as c\n"
+        "code = c.run(['status', '--help'])\n"
+        "print(sorted(name for name in sys.modules if name.startswith('ui.') and name.endswith('command')))\n"
+    )
+    assert started([sys.executable, "-c", program]).stdout.splitlines()[-1] == "['ui.agent.command', 'ui.command']"
+
+
 def test_help_lists_the_subcommands() -> None:
     done = offpeak("--help")
     assert done.returncode == 0

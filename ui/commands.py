@@ -1,0 +1,70 @@
+"""The subcommands of `offpeak`, each made when it is named: who asks for one does not wait for the others."""
+
+from collections import UserDict
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+MODULES = {
+    "simulate": "ui.replay.simulate_command",
+    "study": "ui.replay.study_command",
+    "estimate": "ui.estimate.command",
+    "generate": "ui.replay.generate_command",
+    "whatif": "ui.replay.whatif_command",
+    "prices": "ui.prices.command",
+    "score": "ui.forecast.score_command",
+    "nodes": "ui.nodes.nodes_command",
+    "node": "ui.nodes.node_command",
+    "agent": "ui.agent.command",
+    "status": "ui.agent.command",
+    "queue": "ui.agent.why_command",
+    "plan": "ui.plan.command",
+    "why": "ui.agent.why_command",
+    "history": "ui.agent.why_command",
+    "choose": "ui.federation.choose_command",
+    "submit": "ui.federation.choose_command",
+    "broker": "ui.federation.broker_command",
+    "snapshot": "ui.federation.choose_command",
+    "check": "ui.hardware.check_command",
+    "enroll": "ui.hardware.enroll_command",
+    "virtual": "ui.hardware.virtual_command",
+    "show-config": "ui.show_config_command",
+    "forecast": "ui.forecast.command",
+    "power": "ui.hardware.power_command",
+    "ledger": "ui.ledger.command",
+}
+"""Where each stands, in the order of --help: a function, or a Typer of functions, of that name."""
+
+
+class Commands(UserDict[str, Any]):
+    """Subcommands by name, imported and built at the first look."""
+
+    def __getitem__(self, name: str) -> Any:
+        """Return the subcommand; KeyError if there is none."""
+        found = self.data[name]
+        if isinstance(found, str):
+            found = self.data[name] = _built(name, found)
+        return found
+
+
+class OffpeakCommands(TyperGroup):
+    """The group of all subcommands."""
+
+    def __init__(self, **attributes: Any) -> None:
+        """Take those that were registered besides."""
+        super().__init__(**attributes)
+        self.commands = Commands(MODULES | dict(self.commands))
+
+
+def _built(name: str, module: str) -> Any:
+    command = getattr(import_module(module), name.replace("-", "_"))
+    if isinstance(command, typer.Typer):
+        built = get_command(command)
+        built.name = name
+        return built
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.command(name)(command)
+    return get_command(app)
