@@ -5,8 +5,9 @@ from importlib import import_module
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
 from typer.main import get_command
+
+from ui.parameters import PlainCommand, PlainGroup
 
 MODULES = {
     "simulate": "ui.replay.simulate_command",
@@ -50,7 +51,7 @@ class Commands(UserDict[str, Any]):
         return found
 
 
-class OffpeakCommands(TyperGroup):
+class OffpeakCommands(PlainGroup):
     """The group of all subcommands."""
 
     def __init__(self, **attributes: Any) -> None:
@@ -66,5 +67,5 @@ def _built(name: str, module: str) -> Any:
         built.name = name
         return built
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.command(name)(command)
+    app.command(name, cls=PlainCommand)(command)
     return get_command(app)

@@ -10,9 +10,13 @@ import typer
 from offpeak.settings import Settings
 from offpeak.settings_file import settings_path
 from ui.options import CONFIG, chosen_settings, option
+from ui.parameters import PlainCommand, PlainGroup
 
 forecast = typer.Typer(
-    add_completion=False, rich_markup_mode=None, help="Say what will be, how sure that is, and what it rests on."
+    cls=PlainGroup,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Say what will be, how sure that is, and what it rests on.",
 )
 
 LOG = Annotated[
@@ -85,7 +89,7 @@ class JobRequest:
     state: Path | None = None
 
 
-@forecast.command("price")
+@forecast.command("price", cls=PlainCommand)
 def price(
     zone: Annotated[str | None, option("feeds.zone")] = None,
     hours: Annotated[int, typer.Option(min=1, max=168, help="How many hours are asked for.")] = 36,
@@ -128,7 +132,7 @@ def price(
 def _about_a_job(quantity: str, meaning: str) -> None:
     """Add the command that asks for that quantity of a job from its request alone."""
 
-    @forecast.command(quantity, help=meaning)
+    @forecast.command(quantity, help=meaning, cls=PlainCommand)
     def ask(
         size: SIZE,
         estimate: ESTIMATE,
@@ -156,7 +160,7 @@ _about_a_job("runtime", "Say how long a job will run, from how long jobs like it
 _about_a_job("power", "Say what a job will draw, from what jobs like it drew.")
 
 
-@forecast.command("wait")
+@forecast.command("wait", cls=PlainCommand)
 def wait(
     size: SIZE,
     estimate: ESTIMATE,

@@ -9,9 +9,13 @@ import typer
 from offpeak.settings import Settings
 from offpeak.settings_file import read_values, settings_path
 from ui.options import CONFIG, option
+from ui.parameters import PlainCommand, PlainGroup
 
 power = typer.Typer(
-    no_args_is_help=False, rich_markup_mode=None, help="Read the power meters of nodes and PDUs; nothing is changed."
+    cls=PlainGroup,
+    no_args_is_help=False,
+    rich_markup_mode=None,
+    help="Read the power meters of nodes and PDUs; nothing is changed.",
 )
 
 NODES = Annotated[
@@ -22,7 +26,7 @@ INVENTORY = Annotated[str | None, option("hardware.inventory")]
 TIMEOUT = Annotated[str | None, option("hardware.timeout")]
 
 
-@power.command("now")
+@power.command("now", cls=PlainCommand)
 def now(
     nodes: NODES = None,
     inventory: INVENTORY = None,
@@ -38,7 +42,7 @@ def now(
     print_now(settings.hardware, nodes, as_json=as_json)
 
 
-@power.command("watch")
+@power.command("watch", cls=PlainCommand)
 def watch(
     nodes: NODES = None,
     every: Annotated[str, typer.Option(help="Time between two readings.")] = "10s",

@@ -12,8 +12,11 @@ from offpeak.ledger_settings import LedgerSettings
 from offpeak.settings import Settings
 from offpeak.settings_file import read_values, settings_path
 from ui.options import CONFIG, option
+from ui.parameters import PlainCommand, PlainGroup
 
-ledger = typer.Typer(no_args_is_help=False, rich_markup_mode=None, help="Read the ledger, shorten it, copy it.")
+ledger = typer.Typer(
+    cls=PlainGroup, no_args_is_help=False, rich_markup_mode=None, help="Read the ledger, shorten it, copy it."
+)
 
 NODES = Annotated[
     str | None,
@@ -48,7 +51,7 @@ class Asked:
     form: str
 
 
-@ledger.command("decisions")
+@ledger.command("decisions", cls=PlainCommand)
 def decisions(
     nodes: NODES = None,
     start: START = None,
@@ -62,7 +65,7 @@ def decisions(
     _print_records("decisions", nodes, _asked(start, end, as_json, as_csv), _settings(config, url))
 
 
-@ledger.command("actions")
+@ledger.command("actions", cls=PlainCommand)
 def actions(
     nodes: NODES = None,
     start: START = None,
@@ -76,7 +79,7 @@ def actions(
     _print_records("actions", nodes, _asked(start, end, as_json, as_csv), _settings(config, url))
 
 
-@ledger.command("states")
+@ledger.command("states", cls=PlainCommand)
 def states(
     nodes: NODES = None,
     start: START = None,
@@ -90,7 +93,7 @@ def states(
     _print_records("states", nodes, _asked(start, end, as_json, as_csv), _settings(config, url))
 
 
-@ledger.command("savings")
+@ledger.command("savings", cls=PlainCommand)
 def savings(
     start: START = None,
     end: END = None,
@@ -103,7 +106,7 @@ def savings(
     _print_records("savings", None, _asked(start, end, as_json, as_csv), _settings(config, url))
 
 
-@ledger.command("energy")
+@ledger.command("energy", cls=PlainCommand)
 def energy(
     by: BY = "day",
     start: START = None,
@@ -117,7 +120,7 @@ def energy(
     _print_used("energy", by, _asked(start, end, as_json, as_csv), _settings(config, url))
 
 
-@ledger.command("cost")
+@ledger.command("cost", cls=PlainCommand)
 def cost(
     by: BY = "day",
     start: START = None,
@@ -131,7 +134,7 @@ def cost(
     _print_used("cost", by, _asked(start, end, as_json, as_csv), _settings(config, url))
 
 
-@ledger.command("prune")
+@ledger.command("prune", cls=PlainCommand)
 def prune(
     keep_readings: Annotated[str | None, option("ledger.keep_readings")] = None,
     keep_minutes: Annotated[str | None, option("ledger.keep_minutes")] = None,
@@ -145,7 +148,7 @@ def prune(
     prune_ledger(settings)
 
 
-@ledger.command("backup")
+@ledger.command("backup", cls=PlainCommand)
 def backup(
     file: Annotated[Path, typer.Argument(help="New file for a copy of a SQLite ledger.")],
     url: URL = None,

@@ -1,0 +1,74 @@
+"""Parameters that are taken as they are come out as typer's own checks would give them."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+import typer
+from typer.core import TyperCommand
+from typer.main import get_command
+
+from ui.parameters import PlainCommand
+
+LINES: tuple[list[str], ...] = (
+    [],
+    ["a.sh"],
+    ["", "--text", ""],
+    ["a//b", "x", "-", "--", "--more"],
+    [".", "--text", "-5", "--number", "7", "--ratio", "0.5", "--on", "--many", "a", "--many", "b"],
+    ["--number", "x"],
+    ["--number", "0"],
+    ["--text"],
+)
+
+
+def taken(kind: type[TyperCommand], words: list[str]) -> Any:
+    """Return what a command is given for these words, or what is said against them."""
+    seen: list[Any] = []
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+    @app.command(cls=kind)
+    def asked(
+        script: Annotated[Path | None, typer.Argument()] = None,
+        words: Annotated[list[str] | None, typer.Argument()] = None,
+        text: str | None = None,
+        number: Annotated[int, typer.Option(min=1)] = 3,
+        ratio: float = 0.25,
+        many: list[str] | None = None,
+        on: bool | None = None,
+    ) -> None:
+        seen.append((script, words, text, number, ratio, many, on))
+
+    try:
+        get_command(app)(list(words), standalone_mode=False)
+    except typer.TyperException as problem:
+        return problem.format_message()
+    return seen
+
+
+@pytest.mark.parametrize("words", LINES)
+def test_they_are_what_typer_makes_of_them(words: list[str]) -> None:
+    assert repr(taken(PlainCommand, words)) == repr(taken(TyperCommand, words))
+
+
+def test_what_is_required_is_missed() -> None:
+    app = typer.Typer(add_completion=False)
+
+    @app.command(cls=PlainCommand)
+    def named(name: str) -> None:
+        raise AssertionError(name)
+
+    with pytest.raises(typer.TyperException, match="name"):
+        get_command(app)([], standalone_mode=False)
+
+
+def test_a_command_of_texts_and_paths_starts_without_pydantic(tmp_path: Path) -> None:
+    program = (
+        "import sys, ui.command as c\n"
+        f"c.run(['show-config', '--config', {str(tmp_path)!r} + '/absent'])\n"
+        "print('pydantic' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.stdout, "absent: cannot read" in done.stderr) == ("False\n", True)
