@@ -36,6 +36,7 @@ MODULES = {
     "forecast": "ui.forecast.command",
     "power": "ui.hardware.power_command",
     "ledger": "ui.ledger.command",
+    "report": "ui.month.command",
 }
 """Where each stands, in the order of --help: a function, or a Typer of functions, of that name."""
 

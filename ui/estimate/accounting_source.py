@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, tzinfo
 
 from offpeak.errors import BadTrace
 from offpeak.jobs import Trace
-from offpeak.settings import LogSettings
+from offpeak.settings import LogSettings, Settings
 from offpeak.zones import machine_zone, parse_zone
 from plugin.pbs.history import accounting_text, default_accounting_folder
 from plugin.slurm.history import sacct_text
@@ -46,6 +46,13 @@ def accounting_of(source: str | None, days: int, log: LogSettings, *, lenient: b
     zone = zone_of(log)
     text = accounting_text(folder, datetime.now(zone).date() - timedelta(days=days))
     return Accounting(_as_set(trace_of_text(text, str(folder), lenient=lenient, zone=zone), log))
+
+
+def with_nodes(settings: Settings, accounting: Accounting) -> Settings:
+    """Return the settings with the size of the machine that the scheduler told, unless one is set."""
+    if settings.machine.nodes is not None or accounting.nodes is None:
+        return settings
+    return replace(settings, machine=replace(settings.machine, nodes=accounting.nodes))
 
 
 def _of_slurm(days: int, log: LogSettings, *, lenient: bool) -> Accounting:

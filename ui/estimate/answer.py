@@ -1,7 +1,5 @@
 """What `offpeak estimate` does: finds the accounting, replays it often, and says what came of it."""
 
-from dataclasses import replace
-
 import typer
 
 from offpeak.errors import BadInput
@@ -9,7 +7,7 @@ from offpeak.settings import Settings
 from power.worth import LEVERS, REPLAYS, Lever, levers
 from sim_backend.estimate.savings import MOST_REPLAYS, Estimate, estimate_savings
 from sim_backend.policy import Policy, parse_policy
-from ui.estimate.accounting_source import Accounting, accounting_of
+from ui.estimate.accounting_source import accounting_of, with_nodes
 from ui.estimate.as_json import estimate_json
 from ui.estimate.command import DAYS, Request
 from ui.estimate.text import print_estimate
@@ -25,7 +23,7 @@ def answer(settings: Settings, request: Request) -> None:
     with repeat_progress(request.replays or MOST_REPLAYS) as progress:
         estimate = estimate_savings(
             accounting.trace,
-            _with_nodes(settings, accounting),
+            with_nodes(settings, accounting),
             policies,
             days=request.days,
             replays=request.replays,
@@ -41,10 +39,3 @@ def answer(settings: Settings, request: Request) -> None:
 def _levers(estimate: Estimate, settings: Settings, baseline: Policy) -> tuple[Lever, ...]:
     with repeat_progress(len(LEVERS) * REPLAYS) as progress:
         return levers(estimate, settings, baseline, progress=progress)
-
-
-def _with_nodes(settings: Settings, accounting: Accounting) -> Settings:
-    """Return the settings with the size of the machine that the scheduler told, unless one is set."""
-    if settings.machine.nodes is not None or accounting.nodes is None:
-        return settings
-    return replace(settings, machine=replace(settings.machine, nodes=accounting.nodes))

@@ -24,9 +24,16 @@ def page(subject: Subject, sections: list[str]) -> str:
 
 
 def html_page(title: str, head: str, sections: list[str]) -> str:
-    """Return a page with this title, the sections below its head."""
+    """Return a page with this title, the sections below its head, and the scripts that draw their figures."""
     from plotly.offline import get_plotlyjs
 
+    return still_page(
+        title, head, sections, f"<script>{get_plotlyjs()}</script>\n<script>\n{_source('page.js')}</script>"
+    )
+
+
+def still_page(title: str, head: str, sections: list[str], scripts: str = "") -> str:
+    """Return a page without figures that a script draws, unless there are `scripts`."""
     return "\n".join(
         [
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
@@ -37,7 +44,7 @@ def html_page(title: str, head: str, sections: list[str]) -> str:
             f"<style>\n{_source('page.css')}</style>\n</head>\n<body>\n<main>",
             head,
             *sections,
-            f"</main>\n<script>{get_plotlyjs()}</script>\n<script>\n{_source('page.js')}</script>\n</body>\n</html>\n",
+            f"</main>\n{scripts}\n</body>\n</html>\n",
         ]
     )
 

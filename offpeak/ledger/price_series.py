@@ -1,0 +1,51 @@
+"""The prices of a time as they stand in the ledger, and the carbon intensity beside them, as series with gaps."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sqlalchemy import Connection, select
+
+from offpeak.errors import BadInput
+from offpeak.jobs import Float64
+from offpeak.ledger.slot_prices import LONGEST_PRICE_S
+from offpeak.ledger.tables import prices
+from offpeak.prices.series import Series, merge
+from offpeak.time_range import TimeRange
+
+SOURCE = "ledger"
+TARIFF = "tariff"
+
+
+@dataclass(frozen=True)
+class BookedPrices:
+    """Prices per MWh, carbon intensity [g/kWh] or None where none is known, and whether all were those of a tariff."""
+
+    price: Series
+    carbon: Series | None
+    by_tariff: bool
+
+
+def booked_prices(connection: Connection, span: TimeRange) -> BookedPrices | None:
+    """Return what held in that time; None where no price is known, BadInput where they are in two currencies."""
+    after = prices.c.from_unix_s >= span.from_unix_s - LONGEST_PRICE_S
+    of_time = (prices.c.until_unix_s > span.from_unix_s) & (prices.c.from_unix_s < span.until_unix_s) & after
+    rows = connection.execute(select(prices).where(of_time).order_by(prices.c.from_unix_s)).all()
+    if not rows:
+        return None
+    currencies = sorted({row.currency for row in rows})
+    if len(currencies) > 1:
+        raise BadInput(f"prices of that time are in {' and '.join(currencies)}", hint="a replay is paid in one of them")
+    starts_s = np.array([row.from_unix_s for row in rows])
+    # A price holds until its end, or until the next one begins before that.
+    ends_s = np.minimum([row.until_unix_s for row in rows], np.append(starts_s[1:], np.inf))
+    price = _series(starts_s, ends_s, np.array([row.price_per_mwh for row in rows]), f"{currencies[0]}/MWh")
+    grams = np.array([np.nan if row.carbon_g_per_kwh is None else row.carbon_g_per_kwh for row in rows])
+    carbon = None if np.isnan(grams).all() else _series(starts_s, ends_s, grams, "g/kWh")
+    return BookedPrices(price, carbon, all(row.source == TARIFF for row in rows))
+
+
+def _series(starts_s: Float64, ends_s: Float64, value: Float64, unit: str) -> Series:
+    """Return the series; where one interval does not end at the next one's start, a gap stands between them."""
+    gaps = np.flatnonzero(ends_s[:-1] < starts_s[1:])
+    at_s = np.insert(starts_s, gaps + 1, ends_s[gaps]).astype(np.int64)
+    return merge(Series(at_s, int(ends_s[-1]), np.insert(value, gaps + 1, np.nan), unit, SOURCE))

@@ -1,0 +1,160 @@
+"""`offpeak report` as an operator runs it, and its page as people open it."""
+
+import csv
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from month_site import MonthSite, booked, month_site, sacct_text
+from playwright.sync_api import Browser, Page
+
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.rows import JobUse
+from offpeak.ledger_settings import LedgerSettings
+
+Offpeak = Callable[..., subprocess.CompletedProcess[str]]
+MONTH = ("--month", "2023-05", "--nodes", "128")
+
+
+@pytest.fixture
+def environment(environment: dict[str, str]) -> dict[str, str]:
+    return environment | {"TZ": "Europe/Berlin"}
+
+
+@pytest.fixture(scope="module")
+def site() -> MonthSite:
+    return month_site()
+
+
+@pytest.fixture(scope="module")
+def folder(site: MonthSite, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the accounting and the ledger of the month are."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "sacct.txt").write_text(sacct_text(site))
+    booked(site, folder / "ledger.sqlite")
+    return folder
+
+
+@pytest.fixture
+def url(folder: Path) -> str:
+    return f"sqlite:///{folder / 'ledger.sqlite'}"
+
+
+def without_accounting(tmp_path: Path) -> str:
+    """Return an empty ledger with one job: nothing that could be replayed."""
+    url = f"sqlite:///{tmp_path / 'small.sqlite'}"
+    ledger = Ledger(LedgerSettings(url=url))
+    start = 1_683_000_000.0
+    ledger.write_jobs([JobUse("7", start, start + 60, "ann", "<b>a", "b", "n1", 3.6e6, None, "", None, "modelled: x")])
+    assert ledger.close() == 0
+    return url
+
+
+def test_the_month_in_words(
+    url: str, folder: Path, offpeak: Offpeak, golden: Callable[[str, str], None], tmp_path: Path
+) -> None:
+    done = offpeak("report", *MONTH, "--ledger", url, "--log", folder / "sacct.txt", "--csv", "out.csv")
+    assert (done.returncode, done.stderr) == (0, "")
+    golden("month.txt", "\n".join(line.rstrip() for line in done.stdout.splitlines()) + "\n")
+    with (tmp_path / "out.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["kind"] for row in rows] == ["account"] * 3 + ["jobs", "nodes", "saved", "saved"]
+    accounts, total, order = rows[:3], rows[3], rows[-1]
+    for column in ("jobs", "energy_kwh", "cost", "co2_kg"):
+        assert sum(float(row[column]) for row in accounts) == pytest.approx(float(total[column]))
+    parts = ("measured_kwh", "partly_kwh", "modelled_kwh")
+    assert sum(float(total[part]) for part in parts) == pytest.approx(float(total["energy_kwh"]))
+    assert float(order["low"]) <= float(order["cost"]) <= float(order["high"])
+    assert all(row["basis"].startswith(("measured", "partly", "modelled")) for row in rows)
+
+
+def test_a_queue_that_was_left_alone(site: MonthSite, tmp_path: Path, offpeak: Offpeak) -> None:
+    (tmp_path / "sacct.txt").write_text(sacct_text(site))
+    url = booked(site, tmp_path / "ledger.sqlite", ordered_days=0)
+    done = offpeak("report", *MONTH, "--ledger", url, "--log", "sacct.txt", "--queue", "off")
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("order of the queue")]
+    assert line.split()[4:9] == ["0.00", "0.00", "EUR", "0.00", "to"]
+
+
+def test_without_accounting_it_says_what_is_missing(tmp_path: Path, offpeak: Offpeak) -> None:
+    done = offpeak("report", *MONTH, "--ledger", without_accounting(tmp_path), "--html", "r.html")
+    assert (done.returncode, done.stderr) == (0, "")
+    (account,) = [line.split() for line in done.stdout.splitlines() if line.startswith("<b>a")]
+    assert account == ["<b>a", "1", "1.00", "0", "%", "0", "%", "100", "%", "not", "known", "not", "known"]
+    assert "Order of the queue: not known, the ledger has no prices of that time." in done.stdout
+    assert "1.00 kWh of jobs had no price" in done.stdout
+    assert "<b>a" not in (tmp_path / "r.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--month", "May"), "--month May: is no month"),
+        (("--month", "2300-01"), "--month 2300-01: has not begun"),
+        (("--month", "2023-05", "--log", "none.txt"), "none.txt: no such file"),
+        (("--month", "2023-05", "--html", "no/r.html"), "no/r.html: cannot be written"),
+        (("--ledger", "sqlite:////none/ledger.sqlite"), "/none/ledger.sqlite: there is no ledger"),
+    ],
+)
+def test_bad_input_is_one_line_and_a_hint(url: str, offpeak: Offpeak, arguments: tuple[str, ...], said: str) -> None:
+    done = offpeak("report", *([] if "--ledger" in arguments else ["--ledger", url]), *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 2
+
+
+def test_a_month_of_which_nothing_is_known(url: str, offpeak: Offpeak) -> None:
+    done = offpeak("report", "--month", "2024-02", "--ledger", url)
+    assert done.stdout.splitlines() == [
+        "February 2024: 2024-02-01 to 2024-02-29, Europe/Berlin",
+        "",
+        "nothing from 2024-02-01 00:00:00 to 2024-03-01 00:00:00",
+    ]
+
+
+@pytest.fixture
+def opened(
+    url: str, folder: Path, offpeak: Offpeak, tmp_path: Path, chromium: Browser
+) -> Iterator[Callable[[int, str], Page]]:
+    """Opens the page at a width in a colour scheme; it complains of nothing and asks for nothing."""
+    done = offpeak("report", *MONTH, "--ledger", url, "--log", folder / "sacct.txt", "--html", "r.html")
+    assert done.returncode == 0, done.stderr
+    complaints: list[str] = []
+    contexts = []
+
+    def open_page(width: int, scheme: str) -> Page:
+        context = chromium.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("request", lambda request: request.url.startswith("file:") or complaints.append(request.url))
+        page.goto((tmp_path / "r.html").as_uri())
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def test_the_page_on_a_screen_and_a_phone(opened: Callable[[int, str], Page]) -> None:
+    page = opened(1200, "light")
+    assert page.title() == "May 2023: energy and cost"
+    assert page.locator("h2").all_inner_texts() == [
+        "Who used what",
+        "What was saved",
+        "Day by day",
+        "How these figures came about",
+    ]
+    assert page.locator("figure > svg g > rect").count() == 31
+    heights = page.locator("figure > svg g > rect").evaluate_all("all => all.map((bar) => bar.getBBox().height)")
+    assert min(heights) > 0
+    boxes = page.locator("figure > svg text").evaluate_all(
+        "all => all.map((each) => { const box = each.getBoundingClientRect(); return [box.left, box.right]; })"
+    )
+    assert all(0 <= left < right <= 1200 for left, right in boxes)
+    assert page.locator("tbody em").all_inner_texts()[-1] == "modelled"
+    for scheme in ("light", "dark"):
+        narrow = opened(390, scheme)
+        assert narrow.evaluate("document.documentElement.scrollWidth") <= 390

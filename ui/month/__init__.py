@@ -1,0 +1,1 @@
+"""What a month used, cost and saved, by account: `offpeak report`."""

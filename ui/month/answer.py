@@ -1,0 +1,97 @@
+"""What `offpeak report` does: reads the ledger, replays the accounting of the month, prints and writes the result."""
+
+import math
+import time
+
+import typer
+
+from offpeak.errors import BadTrace, SchedulerError
+from offpeak.files import check_writable, replacing
+from offpeak.ledger.opened import opened
+from offpeak.printable import printable
+from offpeak.settings import Settings
+from offpeak.zones import DAY_S, machine_zone
+from power.accounts.counterfactual import Counterfactual, counterfactual
+from power.accounts.month_account import MonthAccount, month_account
+from sim_backend.policy import DISCIPLINES, Policy, parse_policy
+from ui.estimate.accounting_source import accounting_of, with_nodes
+from ui.ledger.rows import rows_csv
+from ui.ledger.text import print_nothing, print_table
+from ui.month.command import Wanted
+from ui.month.lines import lines_of
+from ui.month.method import method
+from ui.month.month import Month, month_of
+from ui.month.page import month_page
+from ui.month.subject import MonthSubject
+from ui.month.text import footnotes, has_savings, headline, is_empty, saved_table, used_table
+
+SITES_OWN = "easy"
+Replayed = tuple[Counterfactual | None, str]
+
+
+def answer(settings: Settings, wanted: Wanted) -> None:
+    """Print the report of a month, and write page and CSV where they are asked for."""
+    for path, example in ((wanted.html, "report.html"), (wanted.csv, "report.csv")):
+        if path:
+            check_writable(path, example=example)
+    subject = month_subject(settings, wanted)
+    _print(subject)
+    if wanted.html:
+        with replacing(wanted.html) as file:
+            file.write(month_page(subject).encode())
+    if wanted.csv:
+        with replacing(wanted.csv) as file:
+            file.write(rows_csv([dict(vars(line)) for line in subject.lines]).encode())
+
+
+def month_subject(settings: Settings, wanted: Wanted) -> MonthSubject:
+    """Return all that the report tells; BadLedger without a ledger, BadTrace for a log that is named and no log."""
+    zone = machine_zone()
+    month = month_of(wanted.month, now_unix_s=time.time(), zone=zone)
+    with opened(settings.ledger.url) as connection:
+        account = month_account(connection, month.span, zone, settings.prices)
+    without, why_not = _replayed(settings, wanted, month, account)
+    return MonthSubject(month, zone, account, without, why_not, lines_of(account, without))
+
+
+def _replayed(settings: Settings, wanted: Wanted, month: Month, account: MonthAccount) -> Replayed:
+    """Return what the site's own order would have cost, or why that is not known."""
+    if account.told is None:
+        return None, "not known, the ledger has no prices of that time"
+    if settings.agent.queue == "plan" and account.told.ordered.any():
+        return None, "not known, no replay can follow a plan that was made anew each cycle"
+    if settings.agent.queue == "off" and account.told.ordered.any():
+        return None, "not known, jobs were moved and the settings no longer say by which policy; --queue names it"
+    days = math.ceil((time.time() - month.span.from_unix_s) / DAY_S) + 1
+    try:
+        accounting = accounting_of(wanted.log, days, settings.log, lenient=wanted.lenient)
+        of_site = with_nodes(settings, accounting)
+        return counterfactual(accounting.trace, account.told, of_site, *_policies(settings)), ""
+    except (BadTrace, SchedulerError) as problem:
+        if wanted.log is not None:
+            raise
+        return None, f"not known, {printable(str(problem))}; --log names an accounting"
+
+
+def _policies(settings: Settings) -> tuple[Policy, Policy]:
+    """Return the site's own scheduling, the first policy of the settings that is one, and that of the agent."""
+    names = [name for name in settings.scheduling.policies if name in DISCIPLINES]
+    site = parse_policy(names[0] if names else SITES_OWN, settings.scheduling)
+    queue = settings.agent.queue
+    ordering = site if queue in ("off", "plan") else parse_policy(queue, settings.scheduling)
+    return site, ordering
+
+
+def _print(subject: MonthSubject) -> None:
+    typer.echo(headline(subject))
+    typer.echo()
+    if is_empty(subject):
+        print_nothing(subject.month.span, subject.zone)
+        return
+    print_table(used_table(subject))
+    typer.echo()
+    if has_savings(subject):
+        print_table(saved_table(subject))
+        typer.echo()
+    for line in footnotes(method(subject)):
+        typer.echo(line)

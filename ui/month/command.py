@@ -1,0 +1,55 @@
+"""`offpeak report`: what a month used, cost and saved, by account, for those who pay it and those who audit it."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from offpeak.settings import Settings
+from offpeak.settings_file import read_values, settings_path
+from ui.options import CONFIG, option
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The month in words, the log of jobs where one is named, and the files to be written."""
+
+    month: str | None
+    log: str | None
+    html: Path | None
+    csv: Path | None
+    lenient: bool
+
+
+def report(
+    month: Annotated[
+        str | None,
+        typer.Option("--month", help="Such as 2026-11. [default: the last one that is over]", show_default=False),
+    ] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a page to look at, print and pass on.")] = None,
+    csv: Annotated[Path | None, typer.Option("--csv", help="Write the figures for a spreadsheet.")] = None,
+    log: Annotated[
+        str | None,
+        typer.Option(
+            "--log",
+            help="Accounting of the month, as `offpeak estimate` takes it, for what the site's own order would have"
+            " cost. [default: Slurm's or PBS's own]",
+            show_default=False,
+        ),
+    ] = None,
+    lenient: Annotated[bool, typer.Option("--lenient", help="Skip malformed lines of the log and count them.")] = False,
+    nodes: Annotated[int | None, option("machine.nodes")] = None,
+    idle_power: Annotated[str | None, option("power.idle")] = None,
+    queue: Annotated[str | None, option("agent.queue")] = None,
+    url: Annotated[str | None, option("ledger.url")] = None,
+    config: CONFIG = None,
+) -> None:
+    """Say what a month used, cost and saved, by account: which figures are measured, which modelled, and how."""
+    options = {"machine.nodes": nodes, "power.idle": idle_power, "agent.queue": queue, "ledger.url": url}
+    settings = Settings.of(read_values(settings_path(config, os.environ), options=options))
+    # What answers loads numba and SQLAlchemy, which `offpeak --version` must not wait for.
+    from ui.month.answer import answer
+
+    answer(settings, Wanted(month, log, html, csv, lenient))

@@ -1,0 +1,121 @@
+"""The figures of a month, a line each, from which text, page and CSV are made: each says what it rests on."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from offpeak.ledger.account_uses import AccountUse
+from offpeak.ledger.used import Used
+from offpeak.ledger.way_sums import J_PER_KWH
+from power.accounts.counterfactual import Counterfactual
+from power.accounts.month_account import MonthAccount, Rested
+
+ACCOUNT, TOTAL, NODES, SAVED = "account", "jobs", "nodes", "saved"
+MEASURED, PARTLY, MODELLED = "measured", "partly measured", "modelled"
+CHANCE = "chance alone could do it"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line: of an account, of all jobs, of the nodes, or of what was saved; None is what nobody knows.
+
+    `low` and `high` are the range of a cost that chance has a part in.
+    """
+
+    kind: str
+    name: str
+    jobs: int | None
+    energy_kwh: float | None
+    measured_kwh: float | None
+    partly_kwh: float | None
+    modelled_kwh: float | None
+    cost: float | None
+    low: float | None
+    high: float | None
+    currency: str
+    co2_kg: float | None
+    basis: str
+
+
+def lines_of(account: MonthAccount, without: Counterfactual | None) -> tuple[Line, ...]:
+    """Return the lines of a month, the savings last."""
+    return (
+        *(account_line(each) for each in account.accounts),
+        *_totals(account.accounts),
+        *([nodes_line(account.nodes)] if account.nodes else []),
+        *([rested_line(account.rested)] if account.rested else []),
+        *([ordered_line(without)] if without else []),
+    )
+
+
+def account_line(use: AccountUse) -> Line:
+    """Return the line of an account."""
+    parts = (use.measured_j, use.partly_j, use.modelled_j)
+    measured, partly, modelled = (joules / J_PER_KWH for joules in parts)
+    energy = (use.energy_j / J_PER_KWH, measured, partly, modelled)
+    cost = (use.cost, None, None, use.currency)
+    return Line(ACCOUNT, use.account, use.jobs, *energy, *cost, _kg(use.carbon_g), _basis(parts))
+
+
+def nodes_line(nodes: Sequence[Used]) -> Line:
+    """Return the line of the nodes, as far as meters know them."""
+    kwh = sum(each.energy_j for each in nodes) / J_PER_KWH
+    cost = _known_sum(each.cost for each in nodes)
+    covered = sum(each.covered or 0.0 for each in nodes) / len(nodes)
+    basis = f"{MEASURED}, {covered:.1%} of the time of {len(nodes)} nodes"
+    kg = _kg(_known_sum(each.carbon_g for each in nodes))
+    return Line(NODES, "nodes with meters", None, kwh, kwh, 0.0, 0.0, cost, None, None, nodes[0].currency, kg, basis)
+
+
+def rested_line(rested: Rested) -> Line:
+    """Return the line of what resting nodes saved."""
+    kwh = rested.saved_j / J_PER_KWH
+    basis = f"{MODELLED}: the same nodes idle by their node class, less what they drew; {rested.days} days booked"
+    figures = (None, kwh, None, None, kwh, rested.cost, None, None, rested.currency, _kg(rested.carbon_g))
+    return Line(SAVED, "nodes at rest", *figures, basis)
+
+
+def ordered_line(without: Counterfactual) -> Line:
+    """Return the line of what another order of the queue saved: money and CO2, no energy."""
+    saved, kg = without.saved, without.saved_kg
+    chance = f"; {CHANCE}" if without.is_noise and saved.low != saved.high else ""
+    basis = f"{MODELLED}: replay under {without.site}, set right by the replay's own error{chance}"
+    money = (saved.mean, saved.low, saved.high, without.currency)
+    return Line(
+        SAVED, "order of the queue", None, 0.0, None, None, 0.0, *money, round(kg.mean, 3) + 0.0 if kg else None, basis
+    )
+
+
+def _totals(accounts: Sequence[AccountUse]) -> Iterator[Line]:
+    """Yield the sum of all accounts of each currency."""
+    for currency in sorted({each.currency for each in accounts}):
+        of_it = [each for each in accounts if each.currency == currency]
+        name = (
+            "all accounts" if len({each.currency for each in accounts}) == 1 else f"all in {currency or 'no currency'}"
+        )
+        total = AccountUse(
+            name,
+            currency,
+            sum(each.jobs for each in of_it),
+            sum(each.unknown for each in of_it),
+            sum(each.measured_j for each in of_it),
+            sum(each.partly_j for each in of_it),
+            sum(each.modelled_j for each in of_it),
+            _known_sum(each.cost for each in of_it),
+            sum(each.unpriced_j for each in of_it),
+            _known_sum(each.carbon_g for each in of_it),
+        )
+        yield replace(account_line(total), kind=TOTAL)
+
+
+def _basis(parts: Iterable[float]) -> str:
+    names = [name for name, joules in zip((MEASURED, PARTLY, MODELLED), parts, strict=True) if joules]
+    return " and ".join(names) or "nothing used"
+
+
+def _known_sum(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _kg(grams: float | None) -> float | None:
+    return None if grams is None else grams / 1000
