@@ -1,5 +1,6 @@
 """Finding and reading the settings file, and which value wins: command line, then file, then default."""
 
+import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -25,6 +26,19 @@ def settings_path(
     if environment.get("OFFPEAK_CONFIG"):
         return Path(environment["OFFPEAK_CONFIG"])
     return system_file if system_file.exists() else None
+
+
+def users_settings_path(
+    config: Path | None, environment: Mapping[str, str], *, system_file: Path = SYSTEM_FILE
+) -> Path | None:
+    """Return the same for a user who only asks the agent: the system's file counts if that user may read it.
+
+    It may hold the address of a database with its password; where the agent answers is mostly the default.
+    """
+    named = config or environment.get("OFFPEAK_CONFIG")
+    if not named and not os.access(system_file, os.R_OK):
+        return None
+    return settings_path(config, environment, system_file=system_file)
 
 
 def read_values(path: Path | None, *, options: Mapping[str, object] | None = None) -> dict[str, Value]:

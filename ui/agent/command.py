@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from offpeak.settings import Settings
-from offpeak.settings_file import read_values, settings_path
+from offpeak.settings_file import read_values, settings_path, users_settings_path
 from ui.options import CONFIG, option
 
 SOCKET = Annotated[str | None, option("agent.socket")]
@@ -66,8 +66,9 @@ def status(socket: SOCKET = None, url: LEDGER = None, as_json: JSON = False, con
 
 
 def asked_settings(config: Path | None, socket: str | None, url: str | None) -> Settings:
-    """Return the settings with where the agent and its ledger are."""
-    return settings_of(config, {"agent.socket": socket, "ledger.url": url})
+    """Return the settings with where the agent and its ledger are, also for users who may not read the site's."""
+    options = {"agent.socket": socket, "ledger.url": url}
+    return Settings.of(read_values(users_settings_path(config, os.environ), options=options))
 
 
 def settings_of(config: Path | None, options: Mapping[str, object]) -> Settings:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ import pytest
 from agent_socket import PUBLISHED, AgentSocket, agent_socket
 from open_folder import open_folder
 
+from offpeak import settings_file
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import Decision, Recorded
@@ -156,6 +158,41 @@ def test_other_peoples_jobs() -> None:
 
         assert as_nobody(ask="why", job="1841")["error"] == "job 1841 is another user's"
         assert [job["user"] for job in as_nobody(ask="queue")["published"]["jobs"]] == ["nobody"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user: needs root")
+def test_a_user_without_any_rights_asks_of_the_own_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OFFPEAK_CONFIG", raising=False)
+    with open_folder() as folder, agent_socket(folder / "agent.sock") as agent:
+        (folder / "etc").mkdir(mode=0o700)
+        (folder / "etc" / "offpeak.toml").write_text("no settings")
+        system_file = folder / "etc" / "offpeak.toml"
+        monkeypatch.setattr(settings_file.users_settings_path, "__kwdefaults__", {"system_file": system_file})
+        said = folder / "said"
+        said.touch()
+        said.chmod(0o666)
+        codes = [as_user("nobody", said, "why", job, "--socket", str(agent.path)) for job in ("1850", "1841")]
+        text = said.read_text()
+    assert codes == [0, 2]
+    assert text.startswith("job 1850 of nobody, long, 1 node: PENDING\n")
+    assert "\noffpeak: error: job 1841 is another user's\n" in text
+
+
+def as_user(name: str, said: Path, *words: str) -> int:
+    """Run the command in a child that is that user, both its outputs behind what is in the file; its exit code."""
+    import ui.agent.answer  # noqa: F401  # the user may not be able to read this folder
+
+    child = os.fork()
+    if child == 0:
+        user = pwd.getpwnam(name)
+        os.setgroups([])
+        os.setgid(user.pw_gid)
+        os.setuid(user.pw_uid)
+        sys.stdout = sys.stderr = said.open("a")
+        code = run(list(words))
+        sys.stdout.flush()
+        os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 @pytest.mark.usefixtures("book")
