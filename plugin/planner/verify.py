@@ -4,9 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from offpeak.jobs import Float64, Int64
 from plugin.planner.plan import TOMORROW, Plan
 from plugin.planner.problem import Problem
+
+SAME = 1e-6
+"""Sums of watts that differ by less than this share are equal."""
 
 
 @dataclass(frozen=True)
@@ -19,98 +24,122 @@ class Verdict:
 
 def verify(problem: Problem, plan: Plan) -> Verdict:
     """Return the verdict; a plan without violations is one that the machine can carry out."""
-    pieces = list(_pieces(problem, plan))
-    return Verdict((*_broken_jobs(problem, plan), *_overfull(problem, pieces)), _profit(problem, pieces))
+    pieces = _pieces(problem, plan)
+    wrong = (*_broken_jobs(problem, plan), *_overfull(problem, pieces), *_above_cap(problem, pieces))
+    return Verdict(wrong, _profit(problem, pieces))
 
 
-@dataclass(frozen=True)
-class _Piece:
-    """A unit on its node."""
+@dataclass(frozen=True, eq=False)
+class _Pieces:
+    """Units on their nodes, as columns; `asks` are cores, MB and GPUs, int64[pieces, 3]."""
 
-    node: int
-    start_s: int
-    end_s: int
-    asks: tuple[int, int, int]
-    power_w: float
-    revenue_per_s: float
+    node: Int64
+    start_s: Int64
+    end_s: Int64
+    asks: Int64
+    power_w: Float64
+    revenue_per_s: Float64
 
 
-def _pieces(problem: Problem, plan: Plan) -> Iterator[_Piece]:
+def _pieces(problem: Problem, plan: Plan) -> _Pieces:
     running, work = problem.running, problem.work
-    for row in range(len(running)):
-        asks = (int(running.cores[row]), int(running.memory_mb[row]), int(running.gpus[row]))
-        figures = float(running.power_w[row]), float(running.revenue_per_s[row])
-        yield _Piece(int(running.node[row]), 0, int(running.until_s[row]), asks, *figures)
-    unit = 0
-    for job in range(len(work)):
-        units, start_s = int(work.units[job]), int(plan.start_s[job])
-        asks = (int(work.cores[job]), int(work.memory_mb[job]), int(work.gpus[job]))
-        figures = float(work.power_w[job]) / units, float(work.revenue_per_s[job]) / units
-        for node in plan.node[unit : unit + units]:
-            if start_s != TOMORROW:
-                yield _Piece(int(node), start_s, start_s + int(work.duration_s[job]), asks, *figures)
-        unit += units
+    unit = np.flatnonzero(np.repeat(plan.start_s, work.units) != TOMORROW)
+    job = np.repeat(np.arange(len(work)), work.units)[unit]
+    before = np.stack([running.cores, running.memory_mb, running.gpus], axis=1)
+    planned = np.stack([work.cores, work.memory_mb, work.gpus], axis=1)[job]
+    return _Pieces(
+        np.concatenate([running.node, plan.node[unit]]),
+        np.concatenate([np.zeros_like(running.until_s), plan.start_s[job]]),
+        np.concatenate([running.until_s, plan.start_s[job] + work.duration_s[job]]),
+        np.concatenate([before, planned]),
+        np.concatenate([running.power_w, (work.power_w / work.units)[job]]),
+        np.concatenate([running.revenue_per_s, (work.revenue_per_s / work.units)[job]]),
+    )
 
 
 def _broken_jobs(problem: Problem, plan: Plan) -> Iterator[str]:
-    work, unit = problem.work, 0
-    for job in range(len(work)):
-        name, start_s = f"job {work.job_id[job]}", int(plan.start_s[job])
-        nodes = [int(node) for node in plan.node[unit : unit + int(work.units[job])]]
-        unit += len(nodes)
-        if start_s == TOMORROW:
-            if any(node != TOMORROW for node in nodes):
-                yield f"{name} has nodes but no start"
-            continue
-        if not 0 <= start_s < problem.rates.horizon_s:
-            yield f"{name} starts in second {start_s}, outside the plan"
-        if start_s < work.release_s[job]:
-            yield f"{name} starts in second {start_s}, before it is there in second {work.release_s[job]}"
-        if start_s + work.duration_s[job] > work.latest_end_s[job]:
-            yield f"{name} ends after its latest end in second {work.latest_end_s[job]}"
-        if len(set(nodes)) < len(nodes) or not all(0 <= node < len(problem.machine) for node in nodes):
+    work, start_s = problem.work, plan.start_s
+    placed = start_s != TOMORROW
+    outside = placed & ((start_s < 0) | (start_s >= problem.rates.horizon_s))
+    early = placed & (start_s < work.release_s)
+    late = placed & (start_s + work.duration_s > work.latest_end_s)
+    job = np.repeat(np.arange(len(work)), work.units)
+    homeless = _any_of(job, plan.node != TOMORROW, len(work)) & ~placed
+    wrong = _any_of(job, _no_node_of_its_own(problem, plan, job), len(work)) & placed
+    first = np.cumsum(work.units) - work.units
+    for at in np.flatnonzero(outside | early | late | homeless | wrong).tolist():
+        name = f"job {work.job_id[at]}"
+        if homeless[at]:
+            yield f"{name} has nodes but no start"
+        if outside[at]:
+            yield f"{name} starts in second {start_s[at]}, outside the plan"
+        if early[at]:
+            yield f"{name} starts in second {start_s[at]}, before it is there in second {work.release_s[at]}"
+        if late[at]:
+            yield f"{name} ends after its latest end in second {work.latest_end_s[at]}"
+        if wrong[at]:
+            nodes = plan.node[first[at] : first[at] + work.units[at]].tolist()
             yield f"{name} does not have {len(nodes)} nodes of the machine, each once: {nodes}"
 
 
-def _overfull(problem: Problem, pieces: list[_Piece]) -> Iterator[str]:
+def _any_of(job: Int64, unit: NDArray[np.bool_], jobs: int) -> NDArray[np.bool_]:
+    """Return of which jobs it holds for some unit."""
+    return np.bincount(job[unit], minlength=jobs) > 0
+
+
+def _no_node_of_its_own(problem: Problem, plan: Plan, job: Int64) -> NDArray[np.bool_]:
+    """Return which units are on no node of the machine, or on that of another unit of their job."""
+    found = (plan.node < 0) | (plan.node >= len(problem.machine))
+    order = np.lexsort([plan.node, job])
+    twice = (np.diff(job[order]) == 0) & (np.diff(plan.node[order]) == 0)
+    found[order[1:][twice]] = True
+    return found
+
+
+def _overfull(problem: Problem, pieces: _Pieces) -> Iterator[str]:
+    """Add up, node by node, what comes and goes; what one instant brings and takes is one change."""
     machine = problem.machine
     has = np.stack([machine.cores, machine.memory_mb, machine.gpus], axis=1)
-    used = np.zeros_like(has)
-    drawn_w = 0.0
-    changes = [(piece.start_s, 1, piece) for piece in pieces] + [(piece.end_s, -1, piece) for piece in pieces]
-    caps = list(zip(problem.rates.edge_s.tolist(), problem.rates.cap_w.tolist(), strict=False))
-    instants = sorted({at_s for at_s, _, _ in changes} | {at_s for at_s, _ in caps})
-    changes.sort(key=lambda change: change[:2])
-    at = 0
-    for now_s in instants:
-        touched = set()
-        while at < len(changes) and changes[at][0] == now_s:
-            _, sign, piece = changes[at]
-            at += 1
-            if not 0 <= piece.node < len(machine):
-                continue
-            used[piece.node] += sign * np.array(piece.asks)
-            drawn_w += sign * piece.power_w
-            touched.add(piece.node)
-        yield from (
-            f"node {node} is overfull in second {now_s}" for node in sorted(touched) if (used[node] > has[node]).any()
-        )
-        cap_w = next((cap for edge_s, cap in reversed(caps) if edge_s <= now_s), None)
-        if now_s < problem.rates.horizon_s and cap_w is not None and drawn_w > cap_w + 1e-6 * max(cap_w, 1):
-            yield f"{drawn_w:.0f} W are drawn in second {now_s}, above the cap of {cap_w} W"
+    here = np.flatnonzero((pieces.node >= 0) & (pieces.node < len(machine)))
+    node = np.concatenate([pieces.node[here], pieces.node[here]])
+    at_s = np.concatenate([pieces.start_s[here], pieces.end_s[here]])
+    change = np.concatenate([pieces.asks[here], -pieces.asks[here]])
+    order = np.lexsort([at_s, node])
+    node, at_s = node[order], at_s[order]
+    # On each node as much goes as comes, so nothing is carried over to the next.
+    used = np.cumsum(change[order], axis=0)
+    settled = np.ones(len(node), np.bool_)
+    settled[:-1] = (np.diff(node) != 0) | (np.diff(at_s) != 0)
+    full = np.flatnonzero(settled & (used > has[node]).any(axis=1))
+    for each in full[np.lexsort([node[full], at_s[full]])].tolist():
+        yield f"node {node[each]} is overfull in second {at_s[each]}"
 
 
-def _profit(problem: Problem, pieces: list[_Piece]) -> float:
-    """Sum up, step by step of the rates, each piece's seconds in it."""
-    rates, total = problem.rates, 0.0
-    for step, (from_s, until_s) in enumerate(zip(rates.edge_s[:-1], rates.edge_s[1:], strict=True)):
-        revenue = energy_j = 0.0
-        for piece in pieces:
-            seconds = min(piece.end_s, int(until_s)) - max(piece.start_s, int(from_s))
-            if seconds > 0:
-                revenue += seconds * piece.revenue_per_s
-                energy_j += seconds * piece.power_w
-        mean_w = energy_j / float(until_s - from_s)
-        pue = float(problem.facility.pue_at(np.array(mean_w), np.array(rates.temperature_c[step])))
-        total += revenue - energy_j * pue * float(rates.price_per_kwh[step]) / 3.6e6
-    return total
+def _above_cap(problem: Problem, pieces: _Pieces) -> Iterator[str]:
+    rates = problem.rates
+    begin_s, drawn_w = _over_time(problem, pieces, pieces.power_w)
+    cap_w = rates.cap_w[np.searchsorted(rates.edge_s, begin_s, side="right") - 1]
+    for at in np.flatnonzero(drawn_w > cap_w + SAME * np.maximum(cap_w, 1)).tolist():
+        yield f"{drawn_w[at]:.0f} W are drawn in second {begin_s[at]}, above the cap of {cap_w[at]} W"
+
+
+def _over_time(problem: Problem, pieces: _Pieces, each: Float64) -> tuple[Int64, Float64]:
+    """Return the instants within the plan at which anything may change, and the sum over what then runs."""
+    edge_s = problem.rates.edge_s[:-1]
+    instants, at = np.unique(np.concatenate([edge_s, pieces.start_s, pieces.end_s]), return_inverse=True)
+    change = np.zeros(len(instants))
+    np.add.at(change, at, np.concatenate([np.zeros(len(edge_s)), each, -each]))
+    inside = (instants >= 0) & (instants < problem.rates.horizon_s)
+    return instants[inside], np.cumsum(change)[inside]
+
+
+def _profit(problem: Problem, pieces: _Pieces) -> float:
+    """Sum up, from instant to instant, what runs; PUE is that of each step's mean draw."""
+    rates = problem.rates
+    begin_s, drawn_w = _over_time(problem, pieces, pieces.power_w)
+    _, earned_per_s = _over_time(problem, pieces, pieces.revenue_per_s)
+    seconds = np.diff(np.append(begin_s, rates.horizon_s))
+    step = np.searchsorted(rates.edge_s, begin_s, side="right") - 1
+    energy_j = np.bincount(step, weights=drawn_w * seconds, minlength=len(rates.cap_w))
+    pue = problem.facility.pue_at(energy_j / np.diff(rates.edge_s), rates.temperature_c)
+    return float(earned_per_s @ seconds - energy_j * pue @ rates.price_per_kwh / 3.6e6)
