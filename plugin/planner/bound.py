@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from offpeak.compiled import kernel
 from offpeak.jobs import Float64, Int64
-from plugin.planner.net_rates import earned, least_pue, net_per_s
+from plugin.planner.net_rates import least_pue, net_per_s
 from plugin.planner.plan import empty_plan
 from plugin.planner.problem import Problem, Rates
 from plugin.planner.profit import overlap_s, profit_of
@@ -77,8 +78,8 @@ def _capacity(problem: Problem) -> Float64:
 def _least(rates: Rates, per_s: Float64, starts_s: Int64, duration_s: Int64, asked: Float64, has: Float64) -> float:
     """Return the least bound that the subgradient steps come by; each of them is one."""
     length_s = np.diff(rates.edge_s)
-    ends_s = starts_s + duration_s[:, None]
-    jobs = np.arange(len(per_s))
+    ends_s = np.minimum(starts_s + duration_s[:, None], rates.horizon_s)
+    begin, end = _step_at(rates, starts_s), _step_at(rates, ends_s)
     price = np.zeros_like(has)
     # Where the machine is full its cores are worth what the median job earns with one.
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -86,20 +87,58 @@ def _least(rates: Rates, per_s: Float64, starts_s: Int64, duration_s: Int64, ask
     price[0] = np.maximum(worth, 0) if _is_full(asked, duration_s, has) else 0
     best, step_size = np.inf, 0.1 * float(np.abs(worth).max())
     for number in range(ROUNDS):
-        reduced = per_s - asked @ price
-        value = earned(rates, reduced, ends_s) - earned(rates, reduced, starts_s)
-        chosen = value.argmax(axis=1)
-        taken = np.maximum(value[jobs, chosen], 0)
-        best = min(best, float(taken.sum() + (price * has).sum()))
-        begun = taken > 0
-        start_s, end_s = starts_s[jobs, chosen][begun], ends_s[jobs, chosen][begun]
-        used = asked[begun].T @ overlap_s(rates, start_s, end_s)
+        used = np.zeros_like(has)
+        earned = _best_starts(per_s, asked, price, rates.edge_s, starts_s, ends_s, begin, end, used)
+        best = min(best, earned + float((price * has).sum()))
         slack = (has - used) / length_s
         norm = float(np.abs(slack).max())
         if norm == 0:
             break
         price = np.maximum(price - step_size / (1 + number / 4) * slack / norm, 0)
     return best
+
+
+def _step_at(rates: Rates, at_s: Int64) -> Int64:
+    return np.clip(np.searchsorted(rates.edge_s, at_s, side="right") - 1, 0, len(rates.edge_s) - 2)
+
+
+@kernel
+def _best_starts(
+    per_s: Float64,
+    asked: Float64,
+    price: Float64,
+    edge_s: Int64,
+    starts_s: Int64,
+    ends_s: Int64,
+    begin: Int64,
+    end: Int64,
+    used: Float64,
+) -> float:
+    """Return what all jobs earn at these prices, each from its best start on; add what they take then to `used`.
+
+    `begin` and `end` are the steps in which the starts and ends lie.
+    """
+    steps = len(edge_s) - 1
+    total, net, whole = 0.0, np.empty(steps), np.zeros(steps + 1)
+    for job in range(len(per_s)):
+        for step in range(steps):
+            net[step] = per_s[job, step] - asked[job, 0] * price[0, step] - asked[job, 1] * price[1, step]
+            whole[step + 1] = whole[step] + net[step] * (edge_s[step + 1] - edge_s[step])
+        most, best = 0.0, -1
+        for each in range(starts_s.shape[1]):
+            first, last = begin[job, each], end[job, each]
+            value = whole[last] + net[last] * (ends_s[job, each] - edge_s[last])
+            value -= whole[first] + net[first] * (starts_s[job, each] - edge_s[first])
+            if value > most:
+                most, best = value, each
+        if best < 0:
+            continue
+        total += most
+        for step in range(begin[job, best], end[job, best] + 1):
+            inside_s = min(ends_s[job, best], edge_s[step + 1]) - max(starts_s[job, best], edge_s[step])
+            used[0, step] += asked[job, 0] * inside_s
+            used[1, step] += asked[job, 1] * inside_s
+    return total
 
 
 def _is_full(asked: Float64, duration_s: Int64, has: Float64) -> bool:

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from offpeak.jobs import Float64, Int64
+from offpeak.jobs import Float64
 from plugin.planner.plan import Plan
-from plugin.planner.problem import Problem, Rates
+from plugin.planner.problem import Problem
 from plugin.planner.profit import J_PER_KWH, overlap_s
 
 
@@ -29,16 +29,3 @@ def least_pue(problem: Problem) -> Float64:
     """Return the PUE of each step at which energy costs least, whatever the power: a bound."""
     low, high = problem.facility.pue_range(problem.rates.temperature_c)
     return np.where(problem.rates.price_per_kwh >= 0, low, high)
-
-
-def earned(rates: Rates, per_s: Float64, at_s: Int64) -> Float64:
-    """Return what each job would have earned had it run from second 0 to each instant, the horizon at the latest.
-
-    `per_s` float64[jobs, steps], `at_s` int64[jobs, instants].
-    """
-    edges = rates.edge_s
-    step = np.clip(np.searchsorted(edges, at_s, side="right") - 1, 0, len(edges) - 2)
-    whole = np.concatenate([np.zeros((len(per_s), 1)), np.cumsum(per_s * np.diff(edges), axis=1)], axis=1)
-    rows = np.arange(len(per_s))[:, None]
-    inside = np.clip(at_s, 0, rates.horizon_s) - edges[step]
-    return np.asarray(whole[rows, step] + per_s[rows, step] * inside)
