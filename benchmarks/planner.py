@@ -9,7 +9,6 @@ import numpy as np
 from benchmarks.bars import Measured
 from benchmarks.logs import trace_file
 from offpeak.errors import OffpeakError
-from offpeak.facility_file import facility_named
 from offpeak.jobs import Jobs
 from offpeak.zones import DAY_S
 from plugin.planner.bound import upper_bound
@@ -19,7 +18,7 @@ from plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, Problem, Rates
 from plugin.planner.verify import verify
 from sim_backend.workloads.lublin import lublin_jobs
 from studies.profit_cooling.jobs import curie_jobs, work_of
-from studies.profit_cooling.scenario import FULL_W, NODES, machine
+from studies.profit_cooling.scenario import NODES, SCENARIOS, facility_of, machine
 
 JOBS = 1500
 BAR_S = 5.0
@@ -54,4 +53,4 @@ def _problem(jobs: Jobs) -> Problem:
     work = work_of(jobs, seed=1)
     work = replace(work, release_s=(work.release_s - work.release_s.min()) % DAY_S)
     rates = Rates(np.array([0, DAY_S]), np.array([0.15]), np.array([26.0]), np.array([NO_LIMIT]))
-    return Problem(work, machine(NODES), NOTHING_RUNS, rates, facility_named("air", full_power_w=FULL_W))
+    return Problem(work, machine(NODES), NOTHING_RUNS, rates, facility_of(SCENARIOS["air summer"], machine(NODES)))

@@ -18,6 +18,11 @@ from plugin.planner.profit import profit_of
 
 def multi_search(problem: Problem, budget: Budget) -> Plan:
     """Return the best plan of the orders that were begun within the budget, of the first one at least."""
+    return best_of(problem, in_all_orders(problem, budget))
+
+
+def in_all_orders(problem: Problem, budget: Budget) -> list[Plan]:
+    """Return a plan for each different order that was begun within the budget; no price decides about any of them."""
     orders = _different(orders_of(problem.work, problem.machine))
 
     def tried(name: str, order: Int64) -> Plan | None:
@@ -28,7 +33,7 @@ def multi_search(problem: Problem, budget: Budget) -> Plan:
         first, *others = orders.items()
         plans = [pool.submit(one_by_one, problem, first[1], f"multi-search, {first[0]}")]
         plans += [pool.submit(tried, *other) for other in others]  # type: ignore[arg-type]
-        return best_of(problem, [plan for plan in (each.result() for each in plans) if plan is not None])
+        return [plan for plan in (each.result() for each in plans) if plan is not None]
 
 
 def _different(orders: Mapping[str, Int64]) -> Mapping[str, Int64]:

@@ -1,6 +1,7 @@
 """All solvers behind one port: a problem and a budget in, the best plan so far out."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -36,13 +37,29 @@ def _by_rule(problem: Problem, _: Budget, *, rule: str, strict: bool) -> Plan:
     return rule_based(problem, RULES[rule](problem.work), name, strict=strict)
 
 
-def _improved(problem: Problem, budget: Budget, *, improver: Improver) -> Plan:
-    return improver(problem, multi_search(problem, budget), budget)
+def earliest_start(problem: Problem, _: Budget) -> Plan:
+    """Return the job-based heuristic's plan in the order of release."""
+    return one_by_one(problem, RULES["EST"](problem.work), "earliest start up")
 
 
-def _default(problem: Problem, budget: Budget) -> Plan:
-    return default_search(problem, one_by_one(problem, RULES["EST"](problem.work), "earliest start up"), budget)
+@dataclass(frozen=True)
+class Search:
+    """A search, and what makes the plan that it begins with, or that holds where it finds none."""
 
+    begin: Solver
+    improver: Improver
+
+    def __call__(self, problem: Problem, budget: Budget) -> Plan:
+        """Return the better plan that was found within what the first one leaves of the budget."""
+        return self.improver(problem, self.begin(problem, budget), budget)
+
+
+SEARCHES: Mapping[str, Search] = {
+    "default": Search(earliest_start, default_search),
+    "relaxation": Search(multi_search, relaxation_search),
+    "delay": Search(multi_search, delay_search),
+    "neighbourhood": Search(multi_search, neighbourhood_search),
+}
 
 RULE_BASED: Mapping[str, Solver] = {
     f"{'strict' if strict else 'non-strict'} {rule}": partial(_by_rule, rule=rule, strict=strict)
@@ -50,14 +67,7 @@ RULE_BASED: Mapping[str, Solver] = {
     for rule in RULES
 }
 
-SOLVERS: Mapping[str, Solver] = {
-    **RULE_BASED,
-    "multi": multi_search,
-    "default": _default,
-    "relaxation": partial(_improved, improver=relaxation_search),
-    "delay": partial(_improved, improver=delay_search),
-    "neighbourhood": partial(_improved, improver=neighbourhood_search),
-}
+SOLVERS: Mapping[str, Solver] = {**RULE_BASED, "multi": multi_search, **SEARCHES}
 
 
 def solver_named(name: str) -> Solver:

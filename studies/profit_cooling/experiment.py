@@ -10,7 +10,7 @@ from offpeak.zones import DAY_S
 
 @dataclass(frozen=True)
 class Experiment:
-    """A solver, by name, in a scenario, with so many seconds a plan."""
+    """A solver, by name, in a scenario; a search has so many seconds a plan."""
 
     scenario: str
     solver: str
@@ -22,7 +22,8 @@ class Experiment:
 class Result:
     """Profits of the days up to the last submission, and what the whole came to.
 
-    `gap` has a share for each of these days, empty for rule-based schedulers. `seconds` is what all plans took.
+    `gap` has a share for each of these days, empty for rule-based schedulers. `seconds` is what all plans took,
+    of which `search_s` after the plans that a search began with; `own` plans are others than those.
     """
 
     profit: tuple[float, ...]
@@ -30,6 +31,8 @@ class Result:
     makespan_s: int
     pue: float
     seconds: float
+    search_s: float
+    own: int
     plans: int
     violations: int
 

@@ -5,17 +5,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from offpeak.facility import Facility
 from offpeak.zones import DAY_S
 from plugin.planner.bound import gap_of, upper_bound
-from plugin.planner.budget import budget_of
-from plugin.planner.plan import Plan
-from plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, Machine, Problem, Rates, Work
+from plugin.planner.problem import NOTHING_RUNS, Machine, Problem, Work
 from plugin.planner.profit import profit_of
-from plugin.planner.solvers import RULE_BASED, solver_named
+from plugin.planner.solvers import RULE_BASED
 from plugin.planner.tomorrow import running_on, waiting_on
 from plugin.planner.verify import verify
-from studies.profit_cooling.scenario import PRICE_PER_KWH, Scenario
+from studies.profit_cooling.planned import Planned, planned
+from studies.profit_cooling.scenario import Scenario, facility_of, rates_of
 
 SAME = 1e-6
 """Two sums of a plan's profit agree if they differ by less, relatively."""
@@ -26,7 +24,6 @@ class Place:
     """Where it runs."""
 
     machine: Machine
-    facility: Facility
     scenario: Scenario
 
 
@@ -40,7 +37,7 @@ class Day:
     it_j: float
     cooling_j: float
     last_end_s: int
-    seconds: float
+    planned: Planned
     gap: float | None
     violations: tuple[str, ...]
 
@@ -48,20 +45,19 @@ class Day:
 def rolled(work: Work, place: Place, solver: str, search_s: float, days: int) -> Iterator[Day]:
     """Yield each day's plan, and behind the last submission plans of many days until nothing is left to run.
 
-    A solver may take `search_s` a plan.
+    A search may take `search_s` a plan beyond the one that it begins with.
     """
+    facility = facility_of(place.scenario, place.machine)
     now_s, running, behind = 0, NOTHING_RUNS, work.take(np.zeros(len(work), np.bool_))
     while now_s < days * DAY_S or len(behind):
         whole = now_s < days * DAY_S
         horizon_s = DAY_S if whole else _time_for(behind, place.machine)
         new = work.take((work.release_s >= now_s) & (work.release_s < now_s + horizon_s))
         today = _joined(behind, replace(new, release_s=new.release_s - now_s))
-        problem = Problem(today, place.machine, running, _rates(place.scenario, horizon_s), place.facility)
-        budget = budget_of(search_s)
-        plan = solver_named(solver)(problem, budget)
-        took_s = search_s - budget.until_s + budget.clock()
-        yield _day(problem, plan, now_s, took_s, bounded=whole and solver not in RULE_BASED)
-        running, behind = running_on(problem, plan), waiting_on(problem, plan)
+        problem = Problem(today, place.machine, running, rates_of(place.scenario, horizon_s), facility)
+        answer = planned(problem, solver, search_s)
+        yield _day(problem, answer, now_s, bounded=whole and solver not in RULE_BASED)
+        running, behind = running_on(problem, answer.plan), waiting_on(problem, answer.plan)
         now_s += horizon_s
 
 
@@ -75,16 +71,8 @@ def _joined(behind: Work, new: Work) -> Work:
     return Work(**{name: np.concatenate([getattr(behind, name), getattr(new, name)]) for name in vars(new)})
 
 
-def _rates(scenario: Scenario, horizon_s: int) -> Rates:
-    """Return the segments of the scenario's day, one day after the other."""
-    segments, days = scenario.segments, horizon_s // DAY_S
-    edges = (segments.edge_s[:-1] + DAY_S * np.arange(days)[:, None]).reshape(-1)
-    count = len(edges)
-    temperature_c = np.tile(segments.temperature_c, days)
-    return Rates(np.append(edges, horizon_s), np.full(count, PRICE_PER_KWH), temperature_c, np.full(count, NO_LIMIT))
-
-
-def _day(problem: Problem, plan: Plan, now_s: int, took_s: float, *, bounded: bool) -> Day:
+def _day(problem: Problem, answer: Planned, now_s: int, *, bounded: bool) -> Day:
+    plan = answer.plan
     profit, verdict = profit_of(problem, plan), verify(problem, plan)
     wrong = verdict.violations
     if abs(verdict.profit - profit.total) > SAME * max(abs(profit.total), 1):
@@ -93,4 +81,4 @@ def _day(problem: Problem, plan: Plan, now_s: int, took_s: float, *, bounded: bo
     last_s = max(int(ends_s.max(initial=0)), int(problem.running.until_s.max(initial=0)))
     gap = gap_of(problem, profit.total, upper_bound(problem)) if bounded else None
     until_s = now_s + problem.rates.horizon_s
-    return Day(now_s, until_s, profit.total, profit.it_j, profit.cooling_j, now_s + last_s, took_s, gap, wrong)
+    return Day(now_s, until_s, profit.total, profit.it_j, profit.cooling_j, now_s + last_s, answer, gap, wrong)

@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-from offpeak.facility_file import facility_named
 from offpeak.jobs import Jobs
 from studies.profit_cooling.experiment import Experiment, Result
 from studies.profit_cooling.jobs import DAYS, curie_jobs, work_of
 from studies.profit_cooling.roll import Place, rolled
-from studies.profit_cooling.scenario import MOST_W, NODE_CORES, NODES, SCENARIOS, machine
+from studies.profit_cooling.scenario import NODES, SCENARIOS, machine
 
 
 def run_on_log(experiment: Experiment, log: Path) -> Result:
@@ -17,9 +16,7 @@ def run_on_log(experiment: Experiment, log: Path) -> Result:
 
 def run(experiment: Experiment, jobs: Jobs, *, nodes: int, days: int) -> Result:
     """Return what the experiment comes to with jobs that are submitted on so many days."""
-    scenario = SCENARIOS[experiment.scenario]
-    facility = facility_named(scenario.facility, full_power_w=nodes * NODE_CORES * MOST_W)
-    place = Place(machine(nodes), facility, scenario)
+    place = Place(machine(nodes), SCENARIOS[experiment.scenario])
     plans = list(rolled(work_of(jobs, experiment.seed), place, experiment.solver, experiment.search_s, days))
     it_j = sum(plan.it_j for plan in plans)
     return Result(
@@ -27,7 +24,9 @@ def run(experiment: Experiment, jobs: Jobs, *, nodes: int, days: int) -> Result:
         gap=tuple(plan.gap for plan in plans[:days] if plan.gap is not None),
         makespan_s=max(plan.last_end_s for plan in plans),
         pue=1 + sum(plan.cooling_j for plan in plans) / it_j if it_j else 1.0,
-        seconds=sum(plan.seconds for plan in plans),
+        seconds=sum(plan.planned.seconds for plan in plans),
+        search_s=sum(plan.planned.search_s for plan in plans),
+        own=sum(plan.planned.is_own for plan in plans),
         plans=len(plans),
         violations=sum(len(plan.violations) for plan in plans),
     )

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from offpeak.facility import Facility
 from offpeak.facility_file import facility_named
 from offpeak.temperature import Segments, day_model, segments_of
-from plugin.planner.problem import Machine
+from offpeak.zones import DAY_S
+from plugin.planner.problem import NO_LIMIT, Machine, Rates
 
 NODES, NODE_CORES, NODE_MEMORY_MB = 300, 32, 128 * 1024
 LEAST_W, MOST_W = 7.8, 11.11
-FULL_W = NODES * NODE_CORES * MOST_W
 REVENUE_PER_CORE_H = 1.2
 """EUR. The paper's table 2 over its table 1 is a daily profit of about 262,000 EUR, of 9,600 cores kept busy."""
 PRICE_PER_KWH = 0.15
@@ -45,7 +46,20 @@ def machine(nodes: int) -> Machine:
     return Machine(np.full(nodes, NODE_CORES), np.full(nodes, NODE_MEMORY_MB), np.zeros(nodes, np.int64))
 
 
-def least_pue(scenario: Scenario, full_power_w: float) -> float:
-    """Return the best PUE of any hour: no plan cools for less."""
-    facility = facility_named(scenario.facility, full_power_w=full_power_w)
-    return float(facility.pue_range(scenario.segments.temperature_c)[0].min())
+def facility_of(scenario: Scenario, machine: Machine) -> Facility:
+    """Return the scenario's cooling of such a machine."""
+    return facility_named(scenario.facility, full_power_w=float(machine.cores.sum()) * MOST_W)
+
+
+def rates_of(scenario: Scenario, horizon_s: int) -> Rates:
+    """Return the segments of the scenario's day, one day after the other."""
+    segments, days = scenario.segments, horizon_s // DAY_S
+    edges = (segments.edge_s[:-1] + DAY_S * np.arange(days)[:, None]).reshape(-1)
+    count = len(edges)
+    temperature_c = np.tile(segments.temperature_c, days)
+    return Rates(np.append(edges, horizon_s), np.full(count, PRICE_PER_KWH), temperature_c, np.full(count, NO_LIMIT))
+
+
+def least_pue(scenario: Scenario) -> float:
+    """Return the best PUE of any hour on the paper's machine: no plan cools for less."""
+    return float(facility_of(scenario, machine(NODES)).pue_range(scenario.segments.temperature_c)[0].min())

@@ -8,7 +8,6 @@ from studies.profit_cooling.experiment import Experiment, Result
 from studies.profit_cooling.jobs import DAYS
 from studies.profit_cooling.paper import PAPER
 from studies.profit_cooling.scenario import (
-    FULL_W,
     LEAST_W,
     NODE_CORES,
     NODES,
@@ -42,7 +41,7 @@ def best(results: Results, scenario: str, solvers: tuple[str, ...]) -> str:
 
 def always_full(scenario: str) -> float:
     """Return the profit of a machine that is full at all times of all days with the most frugal jobs."""
-    per_core_h = REVENUE_PER_CORE_H - LEAST_W / 1000 * least_pue(SCENARIOS[scenario], FULL_W) * PRICE_PER_KWH
+    per_core_h = REVENUE_PER_CORE_H - LEAST_W / 1000 * least_pue(SCENARIOS[scenario]) * PRICE_PER_KWH
     return NODES * NODE_CORES * 24 * DAYS * per_core_h
 
 

@@ -1,0 +1,47 @@
+"""What one scenario finds serves the others, and nothing else does."""
+
+from dataclasses import replace
+
+import pytest
+
+from plugin.planner.budget import budget_of
+from plugin.planner.problem import NOTHING_RUNS, Problem
+from plugin.planner.profit import profit_of
+from plugin.planner.solvers import SOLVERS
+from sim_backend.workloads.lublin import lublin_jobs
+from studies.profit_cooling.jobs import work_of
+from studies.profit_cooling.planned import planned
+from studies.profit_cooling.scenario import SCENARIOS, facility_of, machine, rates_of
+
+
+def day_of(scenario: str, seed: int = 1) -> Problem:
+    jobs = lublin_jobs(80, machine_size=256, seed=1, load=1.5)
+    work = work_of(replace(jobs, submit_s=jobs.submit_s - jobs.submit_s[0]), seed)
+    place = SCENARIOS[scenario]
+    return Problem(work, machine(8), NOTHING_RUNS, rates_of(place, 86_400), facility_of(place, machine(8)))
+
+
+@pytest.mark.parametrize("solver", ["multi", "strict WT"])
+def test_each_scenario_has_the_plan_that_the_solver_alone_finds(solver: str) -> None:
+    for scenario in SCENARIOS:
+        problem = day_of(scenario)
+        alone = SOLVERS[solver](problem, budget_of(60.0))
+        found = planned(problem, solver, 0.0)
+        assert profit_of(problem, found.plan).total == profit_of(problem, alone).total
+        assert (found.is_own, found.search_s) == (True, 0.0)
+
+
+def test_other_jobs_have_another_plan() -> None:
+    first = planned(day_of("air winter"), "multi", 0.0)
+    other = planned(day_of("air winter", seed=2), "multi", 0.0)
+    assert other.plan is not first.plan
+
+
+def test_a_search_begins_with_the_first_plan_and_says_whether_it_has_found_another() -> None:
+    problem = day_of("air summer")
+    first = planned(problem, "multi", 0.0).plan
+    searched = planned(problem, "delay", 0.5)
+    gain = profit_of(problem, searched.plan).total - profit_of(problem, first).total
+    assert gain >= 0
+    assert searched.is_own == (gain > 0)
+    assert 0 < searched.search_s < searched.seconds
