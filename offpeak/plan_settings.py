@@ -13,7 +13,7 @@ class PlanSettings:
 
     facility: str | None = row(
         TEXT,
-        "--plan-facility",
+        "--facility",
         "The machine room's cooling: air, hybrid, or a CSV file of PUE by load and outside temperature; when not set:"
         " energy for cooling is not counted.",
         example="air",

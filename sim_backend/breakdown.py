@@ -8,10 +8,9 @@ from offpeak.accounting import J_PER_KWH, J_PER_MWH, Meter, charge_by_job, const
 from offpeak.job_power import POWER_CLASSES, power_class
 from offpeak.jobs import NUMBERS_ONLY, Float64, Int64, Names
 from offpeak.zones import DAY_S, date_text, local_days, to_unix_s
-from sim_backend.compare import Case, Comparison, usage_of
+from sim_backend.compare import Case, Comparison, draw_of, usage_of
 from sim_backend.engine.state import NOT_YET
-from sim_backend.nodes.node_log import StateCounts
-from sim_backend.nodes.standing_draw import StandingDraw, standing_charge, standing_draw
+from sim_backend.nodes.standing_draw import StandingDraw, standing_charge
 from sim_backend.outcome import Run
 from sim_backend.replay import Schedule
 
@@ -86,13 +85,6 @@ def day_edges_s(comparison: Comparison) -> Int64:
     midnights, _ = to_unix_s(local_days(begin, until, laid.zone) * DAY_S, laid.zone)
     inner = midnights[(midnights > begin) & (midnights < until)]
     return np.concatenate([[begin], inner, [until]]) - laid.offset_s
-
-
-def draw_of(case: Case, counts: StateCounts | None) -> StandingDraw | None:
-    """Return what the case's nodes draw besides their jobs if so many are in each state; None where they have none."""
-    if counts is None or case.nodes is None:
-        return None
-    return standing_draw(counts, case.nodes.node_class, units_per_node=case.nodes.units_per_node)
 
 
 def used_by_day(case: Case, run: Run, edges_s: Int64, meter: Meter, *, draw: StandingDraw | None) -> Float64:

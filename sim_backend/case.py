@@ -14,6 +14,7 @@ from offpeak.settings import Settings
 from offpeak.zones import parse_zone
 from plugin.capacity.fleet import Fleet
 from sim_backend.compare import Case, guessed_end_s
+from sim_backend.cooling import room_of
 from sim_backend.electricity import carbon_of, prices_of
 from sim_backend.machine_size import units_of
 from sim_backend.outcome import Machine
@@ -47,8 +48,11 @@ def prepare(trace: Trace, settings: Settings, *, start: str | None, whole: Trace
     machine = Machine(units.size, idle_w / units.per_node)
     nodes = PoweredMachine(units.size, units.per_node, node_class, settings.power.seed) if node_class else None
     carbon = carbon_of(log, settings.carbon, prices.laid)
-    case = Case(jobs, power.draw_w(settings.power.seed), machine, prices, carbon, nodes, settings.capacity.sla)
-    return Prepared(case, rejected, (*trace.notes, *units.notes, *class_notes, *power.notes), power, units.per_node)
+    draw_w = power.draw_w(settings.power.seed)
+    room = room_of(settings.plan, full_power_w=machine.size * max(machine.idle_w, float(draw_w.max())))
+    case = Case(jobs, draw_w, machine, prices, carbon, nodes, settings.capacity.sla, room)
+    notes = (*trace.notes, *units.notes, *class_notes, *power.notes, *([room.note] if room else []))
+    return Prepared(case, rejected, notes, power, units.per_node)
 
 
 ASSUMED_CLASS = "server"

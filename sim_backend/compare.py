@@ -12,10 +12,14 @@ from offpeak.jobs import Float64, Jobs
 from offpeak.plural import counted
 from offpeak.prices.lay import REPEATED_WEEKS
 from offpeak.zones import WEEK_S
+from sim_backend.cooling import Cooling, Room, cooling_of
 from sim_backend.electricity import LaidSeries, Prices, peak_times
 from sim_backend.engine.state import NOT_YET, PeakTimes
+from sim_backend.figures.power_curve import PowerCurve, power_curve, powered_curve
 from sim_backend.nodes.bounds import lowest_for_schedule
+from sim_backend.nodes.node_log import StateCounts
 from sim_backend.nodes.sleep_figures import sleep_figures
+from sim_backend.nodes.standing_draw import StandingDraw, standing_draw
 from sim_backend.outcome import Machine, Meters, Outcome, Run, Sleep, charges_of, outcome_of, price_meters
 from sim_backend.policy import Policy
 from sim_backend.powered_charges import failed_nodes, powered_charges_of, powered_usage, sleep_delay_s
@@ -30,7 +34,7 @@ class Case:
     """What is compared on: jobs that can all run, their draw per unit [W], the machine and its electricity.
 
     `carbon` is a laid series or a constant [g/kWh], or None. `nodes` is the machine as nodes that can sleep, None where
-    none does; `sla` the slowdown above which a job counts as delayed too long.
+    none does; `sla` the slowdown above which a job counts as delayed too long. Without a `room` cooling is not counted.
     """
 
     jobs: Jobs
@@ -40,6 +44,7 @@ class Case:
     carbon: LaidSeries | float | None
     nodes: PoweredMachine | None = None
     sla: float = DEFAULT_SLA
+    room: Room | None = None
 
     def notes_until(self, trace_s: int) -> tuple[str, ...]:
         """Return how prices and carbon intensity lie on the log up to that second of the trace, in sentences."""
@@ -80,7 +85,8 @@ def compare(case: Case, policies: tuple[Policy, ...], progress: Callable[[str, i
 
 def _run(case: Case, policy: Policy, schedule: Schedule, usage: Usage, meters: Meters) -> Run:
     if case.nodes is None:
-        return Run(policy.name, schedule, charges_of(usage, meters))
+        cooling = _cooling(case, usage, meters, None)
+        return Run(policy.name, schedule, charges_of(usage, meters), cooling=cooling)
     powered = powered_usage(schedule, usage, case.nodes)
     figures = sleep_figures(powered, case.jobs.submit_s, sleep_delay_s(schedule), slowdown_bound=case.sla)
     least_energy, least_cost = (
@@ -88,7 +94,30 @@ def _run(case: Case, policy: Policy, schedule: Schedule, usage: Usage, meters: M
         for meter in (constant_meter(1.0), meters.price)
     )
     sleep = Sleep(powered.node_log, figures, least_energy, least_cost)
-    return Run(policy.name, schedule, powered_charges_of(powered, meters), sleep)
+    cooling = _cooling(case, usage, meters, sleep)
+    return Run(policy.name, schedule, powered_charges_of(powered, meters), sleep, cooling)
+
+
+def _cooling(case: Case, usage: Usage, meters: Meters, sleep: Sleep | None) -> Cooling | None:
+    if case.room is None:
+        return None
+    counts = sleep.node_log.counts(usage.begin_s) if sleep else None
+    return cooling_of(case.room, curve_of(usage, draw_of(case, counts)), meters.price, meters.carbon)
+
+
+def draw_of(case: Case, counts: StateCounts | None) -> StandingDraw | None:
+    """Return what the case's nodes draw besides their jobs if so many are in each state; None where they have none."""
+    if counts is None or case.nodes is None:
+        return None
+    return standing_draw(counts, case.nodes.node_class, units_per_node=case.nodes.units_per_node)
+
+
+def curve_of(usage: Usage, draw: StandingDraw | None) -> PowerCurve:
+    """Return the machine's power over the period of `usage`, jobs that never start left out."""
+    ran = usage.start_s != NOT_YET
+    columns = ("size", "node_power_w", "start_s", "end_s")
+    some = usage if ran.all() else replace(usage, **{name: getattr(usage, name)[ran] for name in columns})
+    return power_curve(some) if draw is None else powered_curve(some, draw)
 
 
 def _replay_all(

@@ -27,6 +27,7 @@ from offpeak.metrics import (
     utilization,
 )
 from offpeak.prices.series import Series
+from sim_backend.cooling import Cooling
 from sim_backend.engine.state import NOT_YET
 from sim_backend.nodes.bounds import captured_share
 from sim_backend.nodes.node_log import NodeLog
@@ -68,6 +69,9 @@ class Outcome:
     nodes are not active, `utilization_of_active` the jobs' share of the rest. The sleep delay of a job is how long
     nothing but sleeping nodes keeps it from running; `delayed_share` that of the jobs that have one. `above_sla_share`
     is that of the jobs whose slowdown is above the SLA.
+
+    Cooling comes on top of energy, cost and CO2, None where no machine room is known; `pue` is the energy of both over
+    that of the computers, `cooled_saving_pct` what is saved of the cost of both.
     """
 
     policy: str
@@ -100,6 +104,11 @@ class Outcome:
     delayed_share: float | None = None
     worst_sleep_delay_s: int | None = None
     above_sla_share: float | None = None
+    cooling_kwh: float | None = None
+    cooling_cost: float | None = None
+    cooling_co2_kg: float | None = None
+    pue: float | None = None
+    cooled_saving_pct: float | None = None
 
 
 @dataclass(frozen=True)
@@ -125,6 +134,7 @@ class Run:
     schedule: Schedule
     charges: Charges
     sleep: "Sleep | None" = None
+    cooling: Cooling | None = None
 
 
 @dataclass(frozen=True)
@@ -197,6 +207,7 @@ def outcome_of(run: Run, baseline: Run, jobs: Jobs, machine: Machine, currency: 
         simulate_s=schedule.simulate_s,
         never_started=never_started,
         **(_sleep_fields(run.sleep, used) if run.sleep else {}),
+        **(_cooling_fields(run, baseline) if run.cooling and baseline.cooling else {}),
     )
 
 
@@ -220,6 +231,23 @@ def _sleep_fields(sleep: Sleep, used: Charges) -> dict[str, Any]:
         "worst_sleep_delay_s": figures.largest_boot_delay_s,
         "above_sla_share": figures.above_bound_share,
     }
+
+
+def _cooling_fields(run: Run, baseline: Run) -> dict[str, Any]:
+    """Return the fields of an Outcome that only a machine room has."""
+    assert run.cooling is not None
+    cost, before = (_cooled_cost(each) for each in (run, baseline))
+    return {
+        "cooling_kwh": run.cooling.kwh,
+        "cooling_cost": run.cooling.cost,
+        "cooling_co2_kg": run.cooling.co2_kg,
+        "pue": run.cooling.pue,
+        "cooled_saving_pct": saving_pct(cost, before),
+    }
+
+
+def _cooled_cost(run: Run) -> float:
+    return run.charges.cost.total / J_PER_MWH + (run.cooling.cost if run.cooling else 0.0)
 
 
 def saving_pct(cost: float, baseline: float) -> float:

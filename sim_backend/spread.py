@@ -31,6 +31,10 @@ FIGURES = (
     "delayed_share",
     "mean_sleep_delay_s",
     "above_sla_share",
+    "cooling_kwh",
+    "cooling_cost",
+    "pue",
+    "cooled_saving_pct",
 )
 """The fields of an Outcome that are given with their interval, where they have a value."""
 

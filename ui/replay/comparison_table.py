@@ -13,6 +13,7 @@ from sim_backend.compare import Comparison
 from sim_backend.outcome import Outcome
 from sim_backend.spread import Spread
 from ui.clock_text import clock_text
+from ui.replay.cooling_table import REMARK, cooling_table
 from ui.replay.sleep_table import sleep_remark, sleep_table
 from ui.replay.spread_table import spread_remark, spread_table
 
@@ -58,12 +59,17 @@ def print_comparison(
     if prepared.case.nodes is not None:
         console.print(sleep_table(comparison.outcomes))
         console.print()
+    if prepared.case.room is not None:
+        console.print(cooling_table(comparison.outcomes))
+        console.print()
     if spreads:
         console.print(spread_table(spreads))
         console.print()
         console.print(f"- {spread_remark(spreads)}")
     if prepared.case.nodes is not None:
         console.print(f"- {sleep_remark(prepared.case.sla)}")
+    if prepared.case.room is not None:
+        console.print(f"- {REMARK}")
     for line in remarks(trace, prepared, comparison):
         console.print(f"- {line}")
     for kind, of_policies in groups.items():

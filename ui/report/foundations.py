@@ -37,6 +37,15 @@ SLEEP_DEFINITIONS = (
 )
 
 
+COOLING_DEFINITIONS = (
+    (
+        "cooling",
+        "what the machine room draws beside the computers, by its table at their draw and the temperature outside",
+    ),
+    ("PUE", "energy of computers and cooling over that of the computers"),
+)
+
+
 @dataclass(frozen=True)
 class Origin:
     """How the report came to be: the command line as it was typed, its settings file or "", and the random seed."""
@@ -50,6 +59,8 @@ def foundations_section(subject: Subject, origin: Origin | None) -> str:
     """Return the section."""
     has_co2 = subject.comparison.outcomes[0].co2_kg is not None
     terms = DEFINITIONS if has_co2 else DEFINITIONS[:-1]
+    if subject.prepared.case.room is not None:
+        terms = (*terms, *COOLING_DEFINITIONS)
     return section(
         "What this rests on",
         bullets(remarks(subject.trace, subject.prepared, subject.comparison)),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from sim_backend.outcome import Outcome
 from sim_backend.spread import Spread
 from ui.replay.comparison_table import HEADERS, co2_cell, policy_row
+from ui.replay.cooling_table import cooling_headers, cooling_row
 from ui.replay.sleep_table import SLEEP_HEADERS, sleep_remark, sleep_row
 from ui.replay.spread_table import NOISE, spread_remark
 from ui.report.html_text import Cell, paragraph, section, table
@@ -39,7 +40,17 @@ SLEEP_FIGURES = (
 )
 """The same of the table of sleep."""
 
-WITH_RANGE = {"saving_pct", "mean_wait_s", "mean_bounded_slowdown", "worst_postponement_s", *SLEEP_FIGURES[1:]}
+COOLING_FIGURES = ("", "energy_kwh", "cooling_kwh", "pue", "cooling_cost", "", "cooled_saving_pct")
+"""The same of the table of the machine room; what both cost has no field."""
+
+WITH_RANGE = {
+    "saving_pct",
+    "mean_wait_s",
+    "mean_bounded_slowdown",
+    "worst_postponement_s",
+    "cooled_saving_pct",
+    *SLEEP_FIGURES[1:],
+}
 """The figures that policies are chosen by. The range of the cost says little beside that of the saving."""
 
 ONE_REPLAY = "One replay cannot tell chance from effect where differences are small; --replays 20 does."
@@ -52,6 +63,9 @@ def savings_section(subject: Subject) -> str:
     names = [header.format(currency=baseline.currency) for header in headers]
     caption = f"Savings and postponements are against {baseline.policy}"
     tables = [_table(subject, caption, names, FIGURES, _texts)]
+    if subject.prepared.case.room is not None:
+        names = cooling_headers(subject.comparison.outcomes)
+        tables += [_table(subject, "The machine room", names, COOLING_FIGURES, _cooling_texts)]
     if subject.can_sleep:
         tables += [_table(subject, "Nodes that sleep", SLEEP_HEADERS, SLEEP_FIGURES, _sleep_texts)]
         words = sleep_remark(subject.comparison.case.sla)
@@ -76,6 +90,10 @@ def _row(subject: Subject, outcome: Outcome, fields: Sequence[str], texts: Texts
 
 def _texts(outcome: Outcome, is_first: bool) -> tuple[str, ...]:
     return (*policy_row(outcome, is_first=is_first), *co2_cell(outcome))
+
+
+def _cooling_texts(outcome: Outcome, is_first: bool) -> tuple[str, ...]:
+    return cooling_row(outcome, is_first=is_first)
 
 
 def _sleep_texts(outcome: Outcome, _is_first: bool) -> tuple[str, ...]:

@@ -1,15 +1,12 @@
 """What a report is about: everything that its sections are made from, worked out once."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from offpeak.accounting import Usage
 from offpeak.jobs import Trace
-from sim_backend.breakdown import draw_of
 from sim_backend.case import Prepared
-from sim_backend.compare import Comparison, usage_of
-from sim_backend.engine.state import NOT_YET
-from sim_backend.figures.power_curve import PowerCurve, power_curve, powered_curve
+from sim_backend.compare import Comparison, curve_of, draw_of, usage_of
+from sim_backend.figures.power_curve import PowerCurve
 from sim_backend.nodes.node_log import StateCounts
 from sim_backend.nodes.standing_draw import StandingDraw
 from sim_backend.outcome import Outcome, Run, Sleep
@@ -103,14 +100,7 @@ def subject_of(trace: Trace, prepared: Prepared, comparison: Comparison, spreads
 
 def _policies(comparison: Comparison) -> Iterator[Policy]:
     for number, (run, outcome) in enumerate(zip(comparison.runs, comparison.outcomes, strict=True)):
-        usage = _of_those_that_ran(usage_of(comparison.case, run.schedule, comparison.begin_s, comparison.until_s))
+        usage = usage_of(comparison.case, run.schedule, comparison.begin_s, comparison.until_s)
         counts = run.sleep.node_log.counts(comparison.begin_s) if run.sleep else None
         draw = draw_of(comparison.case, counts)
-        curve = power_curve(usage) if draw is None else powered_curve(usage, draw)
-        yield Policy(number, run, outcome, curve, counts, draw)
-
-
-def _of_those_that_ran(usage: Usage) -> Usage:
-    ran = usage.start_s != NOT_YET
-    columns = ("size", "node_power_w", "start_s", "end_s")
-    return usage if ran.all() else replace(usage, **{name: getattr(usage, name)[ran] for name in columns})
+        yield Policy(number, run, outcome, curve_of(usage, draw), counts, draw)

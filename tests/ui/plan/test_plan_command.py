@@ -88,7 +88,7 @@ def test_the_table_says_who_starts_when_and_what_it_costs(scheduler: SimulatedSc
 
 def test_as_json_with_cooling_and_a_cap(scheduler: SimulatedScheduler, offpeak: Offpeak, tmp_path: Path) -> None:
     now_s = scheduler.view().at_s
-    options = ("--json", "--plan-facility", "air", "--outside", "25", "--events", event_file(tmp_path, now_s))
+    options = ("--json", "--facility", "air", "--outside", "25", "--events", event_file(tmp_path, now_s))
     said = json.loads(offpeak(*options).stdout)
     starts = {job["job_id"]: (job["start_s"] - now_s) / HOUR_S for job in said["jobs"]}
     assert starts["3"] == 1
@@ -157,7 +157,7 @@ def test_while_an_agent_runs_it_is_told_how_the_agent_plans(
     ("words", "said"),
     [
         (("--day", "yesterday"), "--day yesterday: is neither today nor tomorrow"),
-        (("--plan-facility", "airy"), "'airy' is no facility"),
+        (("--facility", "airy"), "'airy' is no facility"),
         (("--events", "/no/such/file"), "/no/such/file"),
         (("--report", "/no/such/folder/plan.html"), "/no/such/folder/plan.html"),
         (("--outside", "-100"), "out of range"),

@@ -1,0 +1,52 @@
+"""What the machine room adds, as a table for the terminal: energy of computers and cooling, PUE, and money."""
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from sim_backend.outcome import Outcome
+
+COOLING_HEADERS = (
+    "policy",
+    "computers\nMWh",
+    "cooling\nMWh",
+    "PUE",
+    "cooling\n{currency}",
+    "both\n{currency}",
+    "saving\nof both",
+)
+WITH_CENTS_BELOW = 10_000
+REMARK = "cooling is beside cost, energy and CO2 of the first table, not in them; PUE: energy of both over computers'"
+
+
+def cooling_headers(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return the headers with the currency in them."""
+    return [header.format(currency=outcomes[0].currency) for header in COOLING_HEADERS]
+
+
+def cooling_table(outcomes: Sequence[Outcome]) -> Table:
+    """Return a row a policy; savings are against the first."""
+    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
+    for header in cooling_headers(outcomes):
+        table.add_column(header, justify="left" if header == "policy" else "right", overflow="fold", vertical="bottom")
+    for outcome in outcomes:
+        table.add_row(*cooling_row(outcome, is_first=outcome is outcomes[0]))
+    return table
+
+
+def cooling_row(outcome: Outcome, *, is_first: bool) -> tuple[str, ...]:
+    """Return the cells of a policy."""
+    cooling_cost = outcome.cooling_cost or 0.0
+    return (
+        outcome.policy,
+        _figure(outcome.energy_kwh / 1000),
+        _figure((outcome.cooling_kwh or 0.0) / 1000),
+        f"{outcome.pue:.3f}",
+        _figure(cooling_cost),
+        _figure(outcome.cost + cooling_cost),
+        "-" if is_first or outcome.never_started else f"{outcome.cooled_saving_pct:z.2f} %",
+    )
+
+
+def _figure(value: float) -> str:
+    return f"{value:z,.2f}" if abs(value) < WITH_CENTS_BELOW else f"{value:,.0f}"
