@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from offpeak.revenues import REVENUES, Revenue
 from offpeak.setting_kinds import PATH, TEXT, number
 from offpeak.setting_row import row
 
@@ -28,9 +29,16 @@ class PlanSettings:
     revenue_per_core_h: float = row(
         number(0.0),
         "--revenue-per-core-hour",
-        "What a core-hour earns, in the currency of the prices.",
+        "What a core-hour earns, in the currency of the prices, unless `revenues` says otherwise.",
         default=0.05,
         unit="per core-hour",
+    )
+    revenues: tuple[Revenue, ...] | None = row(
+        REVENUES,
+        "--revenues",
+        "What a core-hour of other jobs earns, by account and QOS: ACCOUNT, ACCOUNT/QOS or /QOS; what names both counts"
+        " first, then the QOS.",
+        example=["physics=0.08", "physics/urgent=0.2", "/urgent=0.1"],
     )
     events: Path | None = row(
         PATH,

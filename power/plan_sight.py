@@ -30,7 +30,7 @@ def plan_sight(
     full_power_w = max([settings.power.idle_w, *facts.node_power_w.values()]) * max(len(nodes), 1)
     plan = settings.plan
     facility = facility_named(plan.facility, full_power_w=full_power_w) if plan.facility else uncooled()
-    room = Room(facility, settings.power.idle_w, plan.revenue_per_core_h, plan.outside_c)
+    room = Room(facility, settings.power.idle_w, plan.revenue_per_core_h, plan.outside_c, plan.revenues or ())
     rules = replace(rules, policy=PLAN)
     return Sight(replace(facts, planned=None), rules, tuple(nodes), shared_nodes, room, caps, weather)
 

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from offpeak.jobs import Float64
+from offpeak.revenues import revenue_per_core_h
 from plugin.day_plan.day_plan import Load
 from plugin.day_plan.holds import Hold
 from plugin.day_plan.pools import Pool, hosts_of, run_s_of
-from plugin.day_plan.sight import Sight
+from plugin.day_plan.sight import Room, Sight
 from plugin.planner.problem import NO_LIMIT, Machine, Problem, Rates, Running, Work
 from plugin.scheduler.job import Job
 
@@ -61,9 +63,15 @@ def _work(sight: Sight, jobs: Sequence[Job], holds: Mapping[str, Hold], *, least
     power_w = np.array([facts.node_power_w[job.job_id] for job in jobs], np.float64) * units
     cpus = np.array([max(job.cpus, job.nodes, 1) for job in jobs], np.float64)
     zeros = np.zeros(len(jobs), np.int64)
-    revenue_per_s = cpus * sight.room.revenue_per_core_h / 3600
+    revenue_per_s = cpus * _per_core_h(sight.room, jobs) / 3600
     numbers = np.arange(len(jobs))
     return Work(numbers, units, cores, zeros, zeros, run_s, release_s, latest_end_s, power_w, revenue_per_s)
+
+
+def _per_core_h(room: Room, jobs: Sequence[Job]) -> Float64:
+    usual = room.revenue_per_core_h
+    each = (revenue_per_core_h(room.revenues, job.account, job.qos, usual=usual) for job in jobs)
+    return np.fromiter(each, np.float64, len(jobs))
 
 
 def _row(sight: Sight, job: Job, hold: Hold, cores: int) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from offpeak.facility import Facility
 from offpeak.power_cap import PowerCap
 from offpeak.prices.series import Series
+from offpeak.revenues import Revenue
 from plugin.queue_hook.facts import QueueFacts, QueueRules
 from plugin.scheduler.node import Node
 
@@ -13,13 +14,15 @@ from plugin.scheduler.node import Node
 class Room:
     """The machine room: its cooling, what an idle node draws, and what a core-hour earns, in the prices' currency.
 
-    `outside_c` stands for the temperature where no weather is known.
+    `revenues` are those of accounts and QOS that earn more or less. `outside_c` stands for the temperature where no
+    weather is known.
     """
 
     facility: Facility
     idle_w: float
     revenue_per_core_h: float
     outside_c: float
+    revenues: tuple[Revenue, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,8 @@ from offpeak.errors import BadInput
 from plugin.planner.problem import Problem
 
 NAMED = 5
+NEGATIVE_PRICES = "some prices are negative: in those hours energy earns money, and so does cooling"
+NOTHING_EARNS = "no job earns anything: the plan that starts nothing may be the cheapest, and jobs still run"
 
 
 def check_problem(problem: Problem) -> tuple[str, ...]:
@@ -48,9 +50,9 @@ def _remarks(problem: Problem) -> Iterator[str]:
     if said:
         yield said
     if np.any(problem.rates.price_per_kwh < 0):
-        yield "some prices are negative: in those hours energy earns money, and so does cooling"
+        yield NEGATIVE_PRICES
     if len(problem.work) and not np.any(problem.work.revenue_per_s > 0):
-        yield "no job earns anything: the plan that starts nothing may be the cheapest, and jobs still run"
+        yield NOTHING_EARNS
 
 
 def _nodes_for(problem: Problem, job: int) -> int:

@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 from planned_site import HOUR_S, NOW_S, RULES, a_job, a_node, a_running, a_sight, prices
 
 from offpeak.power_cap import PowerCap
+from offpeak.prices.series import Series
+from offpeak.revenues import Revenue
 from plugin.day_plan.day_plan import DayPlan
 from plugin.day_plan.for_hook import planned_of
 from plugin.day_plan.make import plan_day
 from plugin.day_plan.sight import Sight
 from plugin.planner.budget import budget_of
+from plugin.planner.check_problem import NEGATIVE_PRICES, NOTHING_EARNS
 from plugin.scheduler.job import JobState
 
 
@@ -179,6 +182,41 @@ def test_another_order_is_taken_within_the_window_only():
     assert starts(narrow) == {"1": 0, "2": 4, "3": 8}
     wide = planned(a_sight(jobs, nodes=1, node_power_w=draws, rules=replace(RULES, window=2)))
     assert starts(wide) == {"1": 4, "2": 0, "3": 8}
+
+
+def test_who_earns_more_goes_first_within_the_window():
+    # A day is planned, and what runs behind its end earns nothing yet.
+    jobs = tuple(a_job(number, limit_s=20 * HOUR_S, account="physics", qos=f"q{number}") for number in (1, 2))
+    flat = Series(np.array([NOW_S]), NOW_S + HOUR_S, np.array([100.0]), "EUR/MWh", "model")
+    sight = a_sight(jobs, nodes=1, prices=flat)
+    assert starts(planned(sight)) == {"1": 0, "2": 20}
+    revenues = (Revenue("physics", "", 0.05), Revenue("physics", "q2", 0.5))
+    assert starts(planned(replace(sight, room=replace(sight.room, revenues=revenues)))) == {"1": 20, "2": 0}
+
+
+def test_odd_prices_and_revenues_are_said_once():
+    sight = a_sight((a_job(1), a_job(2)))
+    below = replace(sight.queue, prices=replace(sight.queue.prices, value=sight.queue.prices.value - 500))
+    said = planned(replace(sight, queue=below, room=replace(sight.room, revenue_per_core_h=0.0))).remarks
+    assert [each for each in said if each.startswith(("some prices", "no job earns"))] == [
+        NEGATIVE_PRICES,
+        NOTHING_EARNS,
+    ]
+    assert not any(each in (NEGATIVE_PRICES, NOTHING_EARNS) for each in planned(sight).remarks)
+
+
+def test_jobs_that_no_cap_lets_run_are_named():
+    cap = PowerCap(NOW_S, NOW_S + 3 * HOUR_S, 700, "the grid asks", "events.toml")
+    plan = planned(a_sight((a_job(1, nodes=2), a_job(2)), caps=(cap,)))
+    said = "1 job by itself above the cap of 700 W (the grid asks), and not to run before 21:00: 1 (800 W)"
+    assert said in plan.remarks
+    assert starts(plan)["1"] == 3
+
+
+def test_a_temperature_that_the_table_does_not_have_is_said_once():
+    sight = a_sight((a_job(1),))
+    plan = planned(replace(sight, room=replace(sight.room, outside_c=77.0)))
+    assert sum("lie outside its table" in each for each in plan.remarks) == 1
 
 
 @pytest.mark.parametrize("seed", range(3))
