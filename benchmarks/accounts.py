@@ -25,7 +25,7 @@ from power.meters.port import Reading
 from power.meters.taken import Taken
 
 NODES, RUNNING, ENDED, PENDING = 1000, 2000, 100, 10_000
-CYCLE_S, HOURS = 30, 3
+CYCLE_S, METERS_S, HOURS = 30, 10, 3
 ROUNDS = 10
 NODE = Node(
     name="n0",
@@ -69,9 +69,10 @@ def accounts_benchmarks() -> Iterator[Measured]:
 def _ledger(folder: Path) -> Ledger:
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{folder / 'ledger.sqlite'}"))
     ledger.ready()
-    for at_s in range(0, HOURS * 3600, 60):
+    for at_s in range(0, HOURS * 3600, METERS_S):
+        until_s = at_s + METERS_S
         ledger.write_readings(
-            [Metered(f"n{node}", "dcmi", "total", at_s, at_s + 60, 300.0, node=f"n{node}") for node in range(NODES)]
+            [Metered(f"n{node}", "dcmi", "total", at_s, until_s, 300.0, node=f"n{node}") for node in range(NODES)]
         )
         ledger.settle(60)
     ledger.write_prices([Price(at, at + 900, 80.0, "EUR", "x", 400.0) for at in range(0, HOURS * 3600, 900)])

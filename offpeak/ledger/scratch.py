@@ -13,12 +13,13 @@ TYPES: Mapping[type, BigInteger | Text] = {int: BigInteger(), str: Text()}
 def scratch(
     connection: Connection, rows: Sequence[Mapping[str, object]], *, name: str = "offpeak_scratch"
 ) -> Iterator[Table]:
-    """Give a table of these rows, one at least; what is neither text nor a whole number in the first is a number."""
+    """Give a table of these rows, one at least; what is neither text nor a whole number in the first is a number.
+
+    A question that fails takes its transaction with it, and so the table.
+    """
     columns: list[Column[Any]] = [Column(key, TYPES.get(type(value), Float(53))) for key, value in rows[0].items()]
     table = Table(name, MetaData(), *columns, prefixes=["TEMPORARY"])
     table.create(connection)
-    try:
-        connection.execute(insert(table), rows)
-        yield table
-    finally:
-        table.drop(connection)
+    connection.execute(insert(table), rows)
+    yield table
+    table.drop(connection)

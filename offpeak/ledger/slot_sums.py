@@ -1,4 +1,4 @@
-"""The energy of periods, and what it cost, summed over the buckets of means: by period, node and way of measuring."""
+"""The energy of periods, and what it cost, summed over means and readings: by period, node and way of measuring."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from sqlalchemy import Connection, Select, Table, case, func, select
 
-from offpeak.ledger.buckets import MINUTE_S, QUARTER_S
+from offpeak.ledger.rungs import Rung
 from offpeak.ledger.scratch import scratch
 from offpeak.ledger.slot_prices import nan_to_none, slot_prices
 from offpeak.ledger.slots import Slot, slots_of
-from offpeak.ledger.tables import minutes, quarters, series
+from offpeak.ledger.tables import series
 from offpeak.ledger.used import Period
 from offpeak.ledger.way_sums import J_PER_KWH, J_PER_MWH, WAYS, Sums
 
@@ -33,22 +33,20 @@ def measured(
     wanted = None if nodes is None else _wanted(parts, nodes)
     found: dict[tuple[int, str], dict[str, Sums]] = defaultdict(lambda: defaultdict(Sums))
     currency = ""
-    for table, length_s, slots in zip(
-        (quarters, minutes), (QUARTER_S, MINUTE_S), slots_of(connection, periods), strict=True
-    ):
+    for rung, slots in slots_of(connection, periods).items():
         if slots and parts:
-            rows, currency_there = _priced(connection, slots, length_s)
+            rows, currency_there = _priced(connection, slots, rung.length_s)
             currency = currency or currency_there
-            _collect(connection, _Question(rows, wanted, table), parts, found)
+            _collect(connection, _Question(rows, wanted, rung), parts, found)
     return found, currency
 
 
 class _Question(NamedTuple):
-    """Slots with their prices, the series that are wanted of each period, None for all, and the table to look in."""
+    """Slots with their prices, the series that are wanted of each period, None for all, and where to look."""
 
     slots: Sequence[Mapping[str, object]]
     wanted: Sequence[Mapping[str, object]] | None
-    table: Table
+    rung: Rung
 
 
 def _parts(connection: Connection, nodes: Collection[str] | None) -> Parts:
@@ -81,12 +79,12 @@ def _priced(connection: Connection, slots: Sequence[Slot], length_s: int) -> tup
 def _collect(
     connection: Connection, question: _Question, parts: Parts, found: dict[tuple[int, str], dict[str, Sums]]
 ) -> None:
-    """Add what the table says to what was found so far."""
+    """Add what the rung says to what was found so far."""
     if question.wanted is not None and not question.wanted:
         return
     few = nullcontext() if question.wanted is None else scratch(connection, question.wanted, name="offpeak_wanted")
     with scratch(connection, question.slots) as slot, few as wanted:
-        sums_of = _sums(slot, question.table, wanted)
+        sums_of = _sums(slot, question.rung, wanted)
         for period, number, energy_j, price_j, unpriced_j, carbon_j, covered_s in connection.execute(sums_of):
             if number in parts:
                 node, way = parts[number]
@@ -95,15 +93,10 @@ def _collect(
                 found[period, node][way].add(sums)
 
 
-def _sums(slot: Table, table: Table, wanted: Table | None) -> Select[Any]:
-    energy_j = table.c.energy_j * slot.c.share
+def _sums(slot: Table, rung: Rung, wanted: Table | None) -> Select[Any]:
+    inside = rung.inside(slot, wanted)
+    energy_j, groups = inside.energy_j, (slot.c.period, inside.series)
     unpriced_j = case((slot.c.price_per_mwh.is_(None), energy_j), else_=0.0)
     values = (energy_j, energy_j * slot.c.price_per_mwh, unpriced_j, energy_j * slot.c.carbon_g_per_kwh)
-    sums = [func.sum(value) for value in (*values, table.c.covered_s * slot.c.share)]
-    groups = (slot.c.period, table.c.series)
-    if wanted is None:
-        joined = slot.join(table, table.c.at_unix_s == slot.c.at_unix_s)
-    else:
-        same = (table.c.at_unix_s == slot.c.at_unix_s) & (table.c.series == wanted.c.series)
-        joined = slot.join(wanted, wanted.c.period == slot.c.period).join(table, same)
-    return select(*groups, *sums).select_from(joined).group_by(*groups)
+    sums = [func.sum(value) for value in (*values, inside.covered_s)]
+    return select(*groups, *sums).select_from(inside.joined).group_by(*groups)

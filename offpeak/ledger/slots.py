@@ -1,52 +1,73 @@
-"""The buckets of means that make up a time: quarter-hours, and at ragged ends the minutes, as far as they are kept."""
+"""The slots that make up a time: quarter-hours, at ragged ends minutes, and at theirs readings, as far as kept."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import ColumnElement, Connection, select
 
 from offpeak.ledger.buckets import MINUTE_S, QUARTER_S
-from offpeak.ledger.tables import minutes
+from offpeak.ledger.rungs import MINUTES, QUARTERS, READINGS, Rung, minutes_of, readings_of
+from offpeak.ledger.scratch import scratch
 from offpeak.ledger.used import Period
+
+Span = tuple[int, float, float]
+"""The number of a period, and from when until when."""
 
 
 @dataclass(frozen=True)
 class Slot:
-    """A bucket, the number of the period that it lies in, and how much of it does."""
+    """A stretch of time that begins at a full minute, the number of the period, and which share of it lies in there."""
 
     at_unix_s: int
     period: int
+    from_unix_s: float
+    until_unix_s: float
     share: float
 
 
-def slots_of(connection: Connection, periods: Sequence[Period]) -> tuple[list[Slot], list[Slot]]:
-    """Return the quarter-hours and the minutes of the periods.
+Slots = list[Slot]
 
-    A quarter-hour that lies partly in a period is taken by its minutes, or where they were pruned in that part.
+
+def slots_of(connection: Connection, periods: Sequence[Period]) -> Mapping[Rung, Slots]:
+    """Return the slots of the periods, by the table to look in.
+
+    What lies partly in a period is taken by what is finer, or where that was pruned in that part.
     """
-    quarters = [slot for number, period in enumerate(periods) for slot in _slots(number, period, QUARTER_S)]
-    by_minutes = [slot for slot in quarters if slot.share < 1 and _has_minutes(connection, slot.at_unix_s)]
-    whole = set(quarters) - set(by_minutes)
-    return [slot for slot in quarters if slot in whole], list(_minutes(by_minutes, periods))
+    spans = [(number, period.from_unix_s, period.until_unix_s) for number, period in enumerate(periods)]
+    quarters, ragged = _split(connection, _slots(spans, QUARTER_S), minutes_of)
+    minutes, rest = _split(connection, _slots(map(_span, ragged), MINUTE_S), readings_of)
+    return {QUARTERS: quarters, MINUTES: minutes, READINGS: rest}
 
 
-def _slots(number: int, period: Period, length_s: int) -> Iterator[Slot]:
-    first = math.floor(period.from_unix_s / length_s) * length_s
-    for at_unix_s in range(first, math.ceil(period.until_unix_s), length_s):
-        inside_s = min(period.until_unix_s, at_unix_s + length_s) - max(period.from_unix_s, at_unix_s)
-        yield Slot(at_unix_s, number, inside_s / length_s)
+def _span(slot: Slot) -> Span:
+    return slot.period, slot.from_unix_s, slot.until_unix_s
 
 
-def _minutes(quarters: Iterable[Slot], periods: Sequence[Period]) -> Iterator[Slot]:
-    for quarter in quarters:
-        period = periods[quarter.period]
-        from_unix_s = max(period.from_unix_s, quarter.at_unix_s)
-        until_unix_s = min(period.until_unix_s, quarter.at_unix_s + QUARTER_S)
-        yield from _slots(quarter.period, Period(period.name, from_unix_s, until_unix_s), MINUTE_S)
+def _slots(spans: Iterable[Span], length_s: int) -> Slots:
+    return [slot for span in spans for slot in _of(*span, length_s)]
 
 
-def _has_minutes(connection: Connection, quarter_unix_s: int) -> bool:
-    at = minutes.c.at_unix_s
-    found = select(at).where(at >= quarter_unix_s, at < quarter_unix_s + QUARTER_S).limit(1)
-    return connection.execute(found).first() is not None
+def _of(number: int, from_unix_s: float, until_unix_s: float, length_s: int) -> Iterator[Slot]:
+    first = math.floor(from_unix_s / length_s) * length_s
+    for at_unix_s in range(first, math.ceil(until_unix_s), length_s):
+        start, end = max(from_unix_s, at_unix_s), min(until_unix_s, at_unix_s + length_s)
+        yield Slot(at_unix_s, number, float(start), float(end), (end - start) / length_s)
+
+
+def _split(
+    connection: Connection, slots: Slots, finer: Callable[[ColumnElement[Any]], ColumnElement[bool]]
+) -> tuple[Slots, Slots]:
+    """Return the slots that are to be taken as they are, and those of which what is finer is kept."""
+    ragged = sorted({slot.at_unix_s for slot in slots if slot.share < 1})
+    if not ragged:
+        return slots, []
+    with scratch(connection, [{"at_unix_s": at_unix_s} for at_unix_s in ragged]) as slot:
+        at = slot.c.at_unix_s
+        kept = set(connection.execute(select(at).where(select(1).where(finer(at)).exists())).scalars())
+    fine = [slot.share < 1 and slot.at_unix_s in kept for slot in slots]
+    return (
+        [slot for slot, is_fine in zip(slots, fine, strict=True) if not is_fine],
+        [slot for slot, is_fine in zip(slots, fine, strict=True) if is_fine],
+    )

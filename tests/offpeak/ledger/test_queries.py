@@ -1,6 +1,7 @@
 """What the ledger answers: records of a time, and energy and cost by day, node, user and account."""
 
 import itertools
+import secrets
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -19,6 +20,7 @@ from offpeak.ledger.opened import opened
 from offpeak.ledger.records import actions_in, decisions_in, decisions_of, savings_in, states_in
 from offpeak.ledger.rows import Decision, JobUse, Metered, Price, Recorded, Saving
 from offpeak.ledger.used import Used, check_groups
+from offpeak.ledger.way_sums import J_PER_MWH
 from offpeak.time_range import TimeRange
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -85,6 +87,67 @@ def test_a_time_within_a_quarter_hour_is_measured_by_its_minutes(ledger: Ledger)
     assert ask(ledger, TimeRange(0, 900))[0].energy_j == pytest.approx(600 * 100 + 300 * 400)
     # Nothing finer is known any more than the mean of the quarter-hour, 200 W.
     assert ask(ledger, TimeRange(0, 450))[0].energy_j == pytest.approx(450 * 200)
+
+
+def test_a_time_within_a_minute_is_measured_by_its_readings(ledger: Ledger) -> None:
+    watts = (100.0, 380.0, 50.0, None)
+    ledger.write_readings([reading(10.0 * number, 10.0 * number + 10, each) for number, each in enumerate(watts)])
+    ledger.write_prices([Price(0, 900, 90.0, "EUR", "x")])
+    assert ledger.settle()
+    (ten,) = ask(ledger, TimeRange(10, 20))
+    assert (ten.energy_j, ten.covered) == (pytest.approx(3800.0), 1.0)
+    assert ten.cost == pytest.approx(3800.0 / J_PER_MWH * 90)
+    (both,) = ask(ledger, TimeRange(5, 25))
+    assert (both.energy_j, both.covered) == (pytest.approx(5 * 100 + 3800 + 5 * 50), 1.0)
+    (end,) = ask(ledger, TimeRange(25, 35))
+    assert (end.energy_j, end.covered) == (pytest.approx(5 * 50), pytest.approx(0.5))
+    assert ask(ledger, TimeRange(31, 39)) == []
+    ledger.prune(7 * DAY_S + 60)
+    assert count(ledger.settings.url, tables.readings) == 0
+    # Nothing finer is known any more than 5,300 J in half of the minute.
+    (ten,) = ask(ledger, TimeRange(10, 20))
+    assert (ten.energy_j, ten.covered) == (pytest.approx(5300 / 6), pytest.approx(0.5))
+
+
+def reading(from_s: float, until_s: float, power_w: float | None, node: str = "n1") -> Metered:
+    return Metered(node, "dcmi", "total", from_s, until_s, power_w, node=node)
+
+
+Held = tuple[float, float, int | None]
+CHANGES = st.tuples(st.floats(0.5, 70), st.floats(0, 9), st.one_of(st.none(), st.integers(0, 5000)))
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(CHANGES, max_size=12), st.lists(st.tuples(st.floats(0, 400), st.floats(0.5, 300)), max_size=3))
+def test_any_time_has_the_energy_of_the_readings_that_lie_in_it(
+    priced: Ledger, held: list[Held], asked: list[tuple[float, float]]
+) -> None:
+    readings, at_s = list[Metered](), 600.0
+    node = secrets.token_hex(8)
+    for length_s, gap_s, power_w in held:
+        readings.append(reading(at_s, at_s + length_s, power_w, node))
+        at_s += length_s + gap_s
+    priced.write_readings(readings)
+    assert priced.settle()
+    for from_s, length_s in asked:
+        span = TimeRange(600 + from_s, 600 + from_s + length_s)
+        overlaps = [(overlap_s(each, span), each.power_w) for each in readings if each.power_w is not None]
+        known_s, energy_j = sum(s for s, _ in overlaps), sum(s * power_w for s, power_w in overlaps)
+        used = [each for each in ask(priced, span, "node") if each.of == (node,)]
+        assert sum(each.energy_j for each in used) == pytest.approx(energy_j, abs=1e-3)
+        assert sum(each.covered or 0.0 for each in used) == pytest.approx(known_s / length_s, abs=1e-6)
+        assert sum(each.cost or 0.0 for each in used) == pytest.approx(energy_j / J_PER_MWH * 90, abs=1e-6)
+
+
+def overlap_s(reading: Metered, span: TimeRange) -> float:
+    return max(0.0, min(reading.until_unix_s, span.until_unix_s) - max(reading.from_unix_s, span.from_unix_s))
+
+
+@pytest.fixture
+def priced(ledger: Ledger) -> Ledger:
+    """Two hours at one price."""
+    ledger.write_prices([Price(0, 7200, 90.0, "EUR", "x")])
+    return ledger
 
 
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -95,10 +95,11 @@ def test_minutes_and_quarters_are_kept_when_readings_are_pruned(ledger: Ledger) 
     ledger.write_readings(every_10_s(7 * day_s, 7 * day_s + 300))
     assert ledger.settle()
     coarse, fine = sums(ledger, quarters, QUARTER_S), sums(ledger, minutes, MINUTE_S)
-    assert ledger.prune(7 * day_s + 600) == sum(1 for each in every_10_s(0, 600) for _ in pieces(each, 1))
+    # With the piece that ends with the last of their minutes.
+    assert ledger.prune(7 * day_s + 600) == sum(1 for each in every_10_s(0, 600) for _ in pieces(each, 1)) + 3
     assert sums(ledger, minutes, MINUTE_S) == fine
     left = [float(str(row[0])) for row in rows_of(ledger, readings)]
-    assert min(left) == 600.0
+    assert min(left) == 603.0
     # The minutes of a quarter-hour stay until all of them go.
     assert ledger.prune(97 * day_s + 400) > 0
     assert sums(ledger, minutes, MINUTE_S).keys() == {key for key in fine if key[0] >= 7 * day_s}
@@ -115,7 +116,7 @@ def test_pruning_goes_in_slices_of_whole_minutes(ledger: Ledger, monkeypatch: py
     deleted = ledger.prune(7 * 86_400 + 300)
     assert len(seen) == 5
     assert deleted + seen[-1] == sum(1 for each in every_10_s(0, 1200) for _ in pieces(each, 1))
-    assert min(float(str(row[0])) for row in rows_of(ledger, readings)) == 300.0
+    assert min(float(str(row[0])) for row in rows_of(ledger, readings)) == 303.0
 
 
 def test_a_late_reading_is_added_to_its_minute_even_after_pruning(ledger: Ledger) -> None:

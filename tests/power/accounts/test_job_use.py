@@ -68,6 +68,16 @@ def test_a_job_on_measured_nodes_pays_for_each_quarter_hour_at_its_price(ledger:
     )
 
 
+def test_a_short_job_has_the_readings_of_its_seconds_though_its_minute_is_not_over(ledger: Ledger) -> None:
+    readings = [(at, 380.0 if at == 20 else 100.0) for at in range(0, 40, 10)]
+    ledger.write_readings([Metered("n1", "dcmi", "total", at, at + 10, power_w, node="n1") for at, power_w in readings])
+    price(ledger, 0, 900, 90.0)
+    short, over_two = book(ledger, ran("1", 20, 30), ran("2", 15, 25))
+    assert (short.use.energy_j, short.use.basis) == (pytest.approx(3800.0), "measured")
+    assert short.use.cost == pytest.approx(3800.0 * 90 / J_PER_MWH)
+    assert over_two.use.energy_j == pytest.approx(5 * 100 + 5 * 380)
+
+
 def test_a_job_on_a_shared_node_has_what_its_processors_are_of_it(ledger: Ledger) -> None:
     measure(ledger, "n1", 0, HOUR_S, 400.0)
     two, four = (ran(str(cpus), 0, HOUR_S, whole_nodes=False, cpus=cpus) for cpus in (2, 4))
