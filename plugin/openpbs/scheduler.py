@@ -19,6 +19,7 @@ from plugin.pbs.demand import with_demand
 from plugin.pbs.holding import holders, with_holders
 from plugin.pbs.job_comments import tell_owners
 from plugin.pbs.queues_text import Texts, execution_queues, texts_of
+from plugin.pbs.sight import Asker, blindness, this_process
 from plugin.pbs.told_job import ToldJob
 from plugin.pbs.words import number
 from plugin.scheduler.node import Node
@@ -26,10 +27,15 @@ from plugin.scheduler.port import NodeChange, Ranking, SchedulerTraits, Schedule
 
 
 class OpenPbsScheduler:
-    """OpenPBS, read as JSON; `clock` tells Unix seconds. Nothing is ever started by us: that goes past all checks."""
+    """OpenPBS, read as JSON; `clock` tells Unix seconds. Nothing is ever started by us: that goes past all checks.
 
-    def __init__(self, settings: PbsSettings, *, clock: Callable[[], float] = time.time) -> None:
-        self._settings, self._clock = settings, clock
+    `asker` is whom the server takes us for, if not this process's user.
+    """
+
+    def __init__(
+        self, settings: PbsSettings, *, clock: Callable[[], float] = time.time, asker: Asker | None = None
+    ) -> None:
+        self._settings, self._clock, self._asker = settings, clock, asker or this_process()
         self._commands = PbsCommands(settings.command or (), timeout_s=float(settings.timeout_s))
 
     def traits(self) -> SchedulerTraits:
@@ -40,7 +46,8 @@ class OpenPbsScheduler:
             names_of(self._commands.ask("qmgr", "-c", f"list {what}").decode(errors="replace"))
             for what in ("resource", "hook")
         )
-        troubles = troubles_of(formula, resources, hooks)
+        blind = blindness(name, told, self._asker)
+        troubles = [*([blind] if blind else []), *troubles_of(formula, resources, hooks)]
         if told.get("scheduling", "True") != "True":
             troubles.append(("scheduling = False: nothing is started", "qmgr -c 'set server scheduling = true'"))
         return SchedulerTraits(
@@ -58,7 +65,7 @@ class OpenPbsScheduler:
     def view(self) -> SchedulerView:
         """Return all jobs, also those that ended within job_history_duration, and all nodes."""
         at_s, queues = int(self._clock()), self._queues()
-        told, nodes = self._jobs(self._formula(), queues), self._nodes(queues, at_s)
+        told, nodes = self._jobs(queues), self._nodes(queues, at_s)
         nodes = with_holders(nodes, told)
         return SchedulerView(at_s, with_demand(told, nodes, at_s), nodes, ())
 
@@ -68,7 +75,7 @@ class OpenPbsScheduler:
         found = [each for each in self._nodes(queues, int(self._clock())) if each.name == node]
         if len(found) != 1:
             raise CannotAskPbs(f"pbsnodes: no node {node}", hint="`pbsnodes -a` shows them all")
-        if jobs := holders(self._jobs(formula_of(""), queues)).get(node):
+        if jobs := holders(self._jobs(queues)).get(node):
             return f"runs {', '.join(jobs)}"
         if found[0].cpus_used:
             return f"has jobs on {found[0].cpus_used} of its processors"
@@ -108,7 +115,12 @@ class OpenPbsScheduler:
     def _queues(self) -> Texts:
         return texts_of(self._commands.ask("qstat", "-Q", "-f"))
 
-    def _jobs(self, formula: Formula, queues: Texts) -> tuple[ToldJob, ...]:
+    def _jobs(self, queues: Texts) -> tuple[ToldJob, ...]:
+        """Return all jobs; CannotAskPbs where the server does not show us those of others."""
+        name, server = self._server()
+        if blind := blindness(name, server, self._asker):
+            raise CannotAskPbs(f"qstat: {blind[0]}", hint=blind[1])
+        formula = formula_of(server.get("job_sort_formula", ""))
         priorities = {name: number(told.get("Priority")) for name, told in queues.items()}
         site_value: Callable[[Record], float] = partial(formula.site_value, queue_priority=priorities)
         return jobs_of_json(self._commands.ask("qstat", *jobs_json.ARGUMENTS), site_value)

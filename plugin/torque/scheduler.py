@@ -10,6 +10,7 @@ from plugin.pbs.demand import with_demand
 from plugin.pbs.holding import holders, with_holders
 from plugin.pbs.job_comments import tell_owners
 from plugin.pbs.queues_text import execution_queues, texts_of
+from plugin.pbs.sight import Asker, blindness, this_process
 from plugin.pbs.told_job import ToldJob
 from plugin.scheduler.node import Node
 from plugin.scheduler.port import NodeChange, Ranking, SchedulerTraits, SchedulerView
@@ -22,18 +23,23 @@ from plugin.torque.order import Route, route_of
 
 
 class TorqueScheduler:
-    """Torque, read as XML; `clock` tells Unix seconds. Nothing is ever started by us: that goes past all checks."""
+    """Torque, read as XML; `clock` tells Unix seconds. Nothing is ever started by us: that goes past all checks.
 
-    def __init__(self, settings: PbsSettings, *, clock: Callable[[], float] = time.time) -> None:
-        self._settings, self._clock = settings, clock
+    `asker` is whom the server takes us for, if not this process's user.
+    """
+
+    def __init__(
+        self, settings: PbsSettings, *, clock: Callable[[], float] = time.time, asker: Asker | None = None
+    ) -> None:
+        self._settings, self._clock, self._asker = settings, clock, asker or this_process()
         self._commands = PbsCommands(settings.command or (), timeout_s=float(settings.timeout_s))
 
     def traits(self) -> SchedulerTraits:
         """Return what the server and its scheduler's configuration say."""
-        servers = texts_of(self._commands.ask("qstat", "-B", "-f"))
-        name, told = next(iter(servers.items()), ("", {}))
-        found = route_of(self._settings)
-        troubles = [(found.why, found.hint)] if found.hint else []
+        name, told = self._server()
+        found, blind = route_of(self._settings), blindness(name, told, self._asker)
+        troubles = [blind] if blind else []
+        troubles += [(found.why, found.hint)] if found.hint else []
         if told.get("scheduling", "True") != "True":
             troubles.append(("scheduling = False: nothing is started", "qmgr -c 'set server scheduling = true'"))
         return SchedulerTraits(
@@ -93,7 +99,13 @@ class TorqueScheduler:
 
         return change_nodes(nodes, change, reason=reason, known=known, commands=self._commands, now_s=now_s)
 
+    def _server(self) -> tuple[str, dict[str, str]]:
+        return next(iter(texts_of(self._commands.ask("qstat", "-B", "-f")).items()), ("", {}))
+
     def _jobs(self) -> tuple[ToldJob, ...]:
+        """Return all jobs; CannotAskPbs where the server does not show us those of others."""
+        if blind := blindness(*self._server(), self._asker):
+            raise CannotAskPbs(f"qstat: {blind[0]}", hint=blind[1])
         told = jobs_of_xml(self._commands.ask("qstat", *jobs_xml.ARGUMENTS))
         if route_of(self._settings).route is not Route.SWAP:
             return told

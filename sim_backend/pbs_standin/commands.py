@@ -55,6 +55,7 @@ def _qstat(pbs: Pbs, call: Call) -> Answer:
     if "B" in told.values or "Q" in told.values:
         return Answer((server_text if "B" in told.values else queues_text)(pbs, call.now_s))
     jobs = _chosen(pbs, told.rest) if told.rest else list(pbs.cluster.jobs.values())
+    jobs = [job for job in jobs if pbs.shows(job, call.user)]
     if pbs.kind == TORQUE:
         return Answer(qstat_xml(pbs, jobs, call.now_s) if "x" in told.values else jobs_text(pbs, jobs, call.now_s))
     if "x" not in told.values:

@@ -1,6 +1,8 @@
 """A PBS server that is not there: its jobs and nodes, and what an admin has set."""
 
 import math
+import os
+import pwd
 from dataclasses import dataclass, field
 
 from plugin.openpbs.formula import formula_of
@@ -46,6 +48,11 @@ class Pbs:
             return [job for job in self.cluster.jobs.values() if f"{job.number}[]" == number and job.index is not None]
         return [job for job in self.cluster.jobs.values() if job.job_id == number]
 
+    def shows(self, job: SimJob, user: str) -> bool:
+        """Whether somebody is shown a job."""
+        everybody = self.attributes.get("query_other_jobs") == "True"
+        return everybody or user in self.managers or user == job.user
+
     def value(self, job: SimJob) -> float:
         """Return what jobs are sorted by: in OpenPBS nothing but the site's formula counts."""
         if self.kind == TORQUE:
@@ -67,8 +74,12 @@ class Pbs:
 
 
 def new_pbs(kind: str, nodes: dict[str, SimNode]) -> Pbs:
-    """Return a server as it is after its installation."""
-    pbs = Pbs(kind, Cluster(nodes, queues=(QUEUES[kind],)), attributes={"scheduling": "True"})
+    """Return a server as it is after its installation; who runs it is a manager."""
+    managers = frozenset({"root", pwd.getpwuid(os.geteuid()).pw_name})
+    attributes = {"scheduling": "True", "managers": ",".join(f"{name}@*" for name in sorted(managers))}
+    if kind == OPENPBS:
+        attributes["query_other_jobs"] = "True"
+    pbs = Pbs(kind, Cluster(nodes, queues=(QUEUES[kind],)), managers=managers, attributes=attributes)
     pbs.cluster.value, pbs.cluster.begin = pbs.value, pbs.begin_of
     return pbs
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from offpeak.pbs_settings import PbsSettings
 from plugin.openpbs.scheduler import OpenPbsScheduler
+from plugin.pbs.sight import Asker
 from plugin.scheduler.port import Scheduler
 from plugin.torque.scheduler import TorqueScheduler
 
@@ -44,7 +45,7 @@ class Recording:
             program.write_text(PROGRAM.format(answer=answer, **told))
             program.chmod(0o755)
         made = TorqueScheduler if self.kind == "torque" else OpenPbsScheduler
-        return made(SETTINGS, clock=lambda: RECORDED_S)
+        return made(SETTINGS, clock=lambda: RECORDED_S, asker=Asker("root", "head"))
 
 
 def recordings(captures: Path) -> Iterator[tuple[str, Recording]]:
