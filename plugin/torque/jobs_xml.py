@@ -8,12 +8,13 @@ from plugin.pbs.told_job import ToldJob
 from plugin.pbs.words import CONSENT, consent_comment, hangs, hosts_of, limit_s, number
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.torque.job_states import job_state
+from plugin.torque.tasks import TaskRequest, fewest_nodes, tasks_of
 from plugin.torque.xml_text import fields, records
 
 ARGUMENTS = ("-x", "-t")
 
-# They say nothing of which nodes a job can use.
-_OF_TIME = frozenset({"walltime", "cput", "neednodes", "nodect"})
+_NO_NEEDS = frozenset({"walltime", "cput", "neednodes", "nodect", "hostlist", "task_usage"})
+_COUNTED = frozenset({"nodes", "procs", "ncpus"})
 _WHOLE = frozenset({"singlejob", "singletask"})
 _OURS = re.compile(rf"(?:^|(?<!\\),){CONSENT}=((?:[^,\\]|\\.)*)", re.DOTALL)
 
@@ -23,21 +24,23 @@ def jobs_of_xml(answer: bytes) -> tuple[ToldJob, ...]:
     return tuple(_job(element) for element in records(answer, "Job", source="qstat -x"))
 
 
-def request_of(wants: dict[str, str]) -> str:
-    """Return what a job's Resource_List asks for, in the words of plugin.pbs.request."""
+def request_of(wants: dict[str, str], told: dict[str, str]) -> TaskRequest:
+    """Return what a job asks for by its Resource_List, else by its req_information."""
+    whole = wants.get("naccesspolicy", "").lower() in _WHOLE
+    if not _COUNTED & wants.keys() and (asked := tasks_of(told)):
+        return asked
     if "nodes" in wants and not wants["nodes"].startswith("ALL"):
-        return wants["nodes"]
+        return TaskRequest(wants["nodes"], apart=True, whole=whole)
     if "procs" in wants:
-        return f"{number(wants['procs']) or 1}:ppn=1"
-    return f"1:ppn={number(wants.get('ncpus')) or 1}"
+        return TaskRequest(f"{number(wants['procs']) or 1}:ppn=1", apart=False, whole=whole)
+    return TaskRequest(f"1:ppn={number(wants.get('ncpus')) or 1}", apart=True, whole=whole)
 
 
 def _job(element: ElementTree.Element) -> ToldJob:
     told = fields(element)
-    listed = element.find("Resource_List")
-    wants = {} if listed is None else fields(listed)
+    wants, tasks = _below(element, "Resource_List"), _below(element, "req_information")
     state = job_state(told.get("job_state", ""))
-    request = request_of(wants)
+    asked = request_of(wants, tasks)
     hosts = hosts_of(told.get("exec_host", ""))
     limit = limit_s(wants.get("walltime"))
     start_s = number(told.get("start_time")) if state in HOLDING or state is JobState.ENDED else 0
@@ -53,14 +56,14 @@ def _job(element: ElementTree.Element) -> ToldJob:
         name=told.get("Job_Name", ""),
         comment=_comment(told.get("Variable_List", "")),
         partitions=(told["queue"],) if told.get("queue") else (),
-        needs="\x1f".join(f"{name}={value}" for name, value in sorted(wants.items()) if name not in _OF_TIME),
+        needs="\x1f".join([*_needs(wants), *([] if _COUNTED & wants.keys() else _needs(tasks))]),
         reservation="",
         qos=wants.get("qos", ""),
         priority=number(told.get("Priority")),
         offset=0,
-        nodes=len(hosts) or number(wants.get("nodect")) or 1,
-        cpus=cpu_count(chunks_of(request)),
-        whole_nodes=wants.get("naccesspolicy", "").lower() in _WHOLE,
+        nodes=len(hosts) or number(wants.get("nodect")) or fewest_nodes(asked),
+        cpus=cpu_count(chunks_of(asked.request)),
+        whole_nodes=asked.whole,
         limit_s=limit,
         submit_s=number(told.get("ctime")),
         begin_s=number(told.get("Execution_Time")) or None,
@@ -69,7 +72,17 @@ def _job(element: ElementTree.Element) -> ToldJob:
         hosts=",".join(hosts),
         plain=not (hangs(depend) or "[" in told.get("Job_Id", "")),
     )
-    return ToldJob(job, request, "procs" not in wants, number(told.get("queue_rank")))
+    return ToldJob(job, asked.request, asked.apart, number(told.get("queue_rank")))
+
+
+def _below(element: ElementTree.Element, name: str) -> dict[str, str]:
+    found = element.find(name)
+    return {} if found is None else fields(found)
+
+
+def _needs(wants: dict[str, str]) -> list[str]:
+    """Return what decides on which nodes the job can run: not for how long it does, and where it is placed by now."""
+    return [f"{name}={value}" for name, value in sorted(wants.items()) if name.partition(".")[0] not in _NO_NEEDS]
 
 
 def _reason(told: dict[str, str], state: JobState, depend: str) -> str:

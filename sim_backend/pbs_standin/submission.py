@@ -7,7 +7,9 @@ from datetime import UTC, datetime
 
 from plugin.pbs.request import chunks_of
 from plugin.pbs.words import limit_s
+from plugin.torque.tasks import tasks_of
 from sim_backend.pbs_standin.pbs import OPENPBS, Pbs
+from sim_backend.pbs_standin.task_words import req_information
 from sim_backend.scheduler.sim_job import SimJob
 
 FLAGS = "hIVzXf"
@@ -19,12 +21,13 @@ _ARRAY = re.compile(r"(\d+)-(\d+)")
 
 @dataclass
 class Options:
-    """The options of a command: the last value of each letter, all of `-l` and `-v`, and what follows them."""
+    """The options of a command: the last value of each letter, all of `-l`, `-v` and `-L`, and what follows them."""
 
     values: dict[str, str] = field(default_factory=dict)
     wants: dict[str, str] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     extra: dict[str, str] = field(default_factory=dict)
+    tasks: list[str] = field(default_factory=list)
     rest: list[str] = field(default_factory=list)
 
 
@@ -49,6 +52,9 @@ def pairs(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _take(found: Options, letter: str, value: str) -> None:
+    if letter == "L":
+        found.tasks.append(value)
+        return
     named = {"l": found.wants, "v": found.variables, "W": found.extra}.get(letter)
     if named is None:
         found.values[letter] = value
@@ -78,7 +84,8 @@ def submitted(pbs: Pbs, words: Sequence[str], script: str, user: str, now_s: flo
 def _job(pbs: Pbs, told: Options, script: str, user: str, now_s: float, index: int | None) -> SimJob:
     wants = told.wants
     limit = limit_s(wants.get("walltime"))
-    request = wants.get("select") or wants.get("nodes") or _plain_request(wants)
+    asked = tasks_of(tasks) if (tasks := req_information(told.tasks)) else None
+    request = asked.request if asked else wants.get("select") or wants.get("nodes") or _plain_request(wants)
     naps = [float(each) for each in _SLEEP.findall(script)]
     place = wants.get("place", "free")
     after = told.extra.get("depend", "")
@@ -92,13 +99,14 @@ def _job(pbs: Pbs, told: Options, script: str, user: str, now_s: float, index: i
         run_s=sum(naps) if naps else float(limit or 60),
         submit_s=int(now_s),
         limit_s=limit,
-        apart="scatter" in place if pbs.kind == OPENPBS else "procs" not in wants,
-        whole_nodes="excl" in place,
+        apart=asked.apart if asked else "scatter" in place if pbs.kind == OPENPBS else "procs" not in wants,
+        whole_nodes=asked.whole if asked else "excl" in place,
         priority=int(told.values.get("p", "0")),
         begin_s=date_time_s(told.values["a"]) if "a" in told.values else 0,
         holds={"u"} if "h" in told.values else set(),
         after=tuple(int(each) for each in re.findall(r":(\d+)", after)),
         wants=dict(wants),
+        tasks=tasks,
         told={
             "request": request,
             "account": told.values.get("A", ""),

@@ -39,7 +39,8 @@ def _job(pbs: Pbs, job: SimJob, now_s: float) -> Fields:
     took_s = (job.end_s or now_s) - (job.start_s or now_s)
     used: Fields | None = {"cput": "00:00:00", "walltime": clock(took_s)} if ran else None
     name = job.name if job.index is None else f"{job.name}-{job.index}"
-    listed = {**job.wants, "nodect": str(job.nodes), "neednodes": job.wants.get("nodes")}
+    counted = {} if job.tasks else {"nodect": str(job.nodes), "neednodes": job.wants.get("nodes")}
+    listed = {**job.wants, **counted}
     return {
         "Job_Id": number,
         "Job_Name": name,
@@ -69,6 +70,7 @@ def _job(pbs: Pbs, job: SimJob, now_s: float) -> Fields:
         "comment": job.comment or (f"Job started on {comment_time(job.start_s)}" if job.start_s else None),
         "etime": None if holds_of(pbs, job) != "n" else str(job.submit_s),
         "exit_status": "0" if job.state is JobState.ENDED else None,
+        "req_information": job.tasks or None,
         "job_array_id": None if job.index is None else str(job.index),
         "start_time": str(int(job.start_s)) if job.start_s is not None else None,
         "comp_time": str(int(job.end_s)) if job.end_s is not None else None,

@@ -14,7 +14,8 @@ class SimJob:
 
     `holds` are letters of who holds it: u its owner, o an operator, s the system. `begin_s`: not before. `after` are
     jobs that have to have ended. `placed` are its nodes, with the processors that it has there. `wants` are
-    resources by name as they were asked for, `told` is what was told of the job besides.
+    resources by name as they were asked for, `tasks` the fields of Torque's requests of tasks, `told` is what was told
+    of the job besides.
     """
 
     number: int
@@ -41,6 +42,7 @@ class SimJob:
     lost: bool = False
     comment: str = ""
     wants: dict[str, str] = field(default_factory=dict)
+    tasks: dict[str, str] = field(default_factory=dict)
     told: dict[str, str] = field(default_factory=dict)
 
     @property

@@ -1,0 +1,81 @@
+"""Requests of tasks, `qsub -L`, as Torque 6.1 tells them of a job."""
+
+from pathlib import Path
+
+import pytest
+from pbs_standin import standin
+
+from offpeak.pbs_settings import PbsSettings
+from plugin.pbs.request import chunks_of
+from plugin.scheduler.port import NodeChange
+from plugin.torque.jobs_xml import jobs_of_xml
+from plugin.torque.scheduler import TorqueScheduler
+from plugin.torque.tasks import TaskRequest, tasks_of
+from sim_backend.pbs_standin.task_words import req_information
+
+PLACED = {
+    "thread_usage_policy.0": "allowthreads",
+    "hostlist.0": "n220:ppn=4",
+    "task_usage.0.task.0": '{"task":{"cpu_list":"1,3,5,7","mem_list":"1","cores":0,"threads":4,"host":"n220"}}',
+}
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        ("tasks=2:lprocs=4", TaskRequest("2:ppn=4", apart=False, whole=False)),
+        ("tasks=1", TaskRequest("1:ppn=1", apart=False, whole=False)),
+        ("tasks=2:lprocs=all", TaskRequest("2:ppn=1", apart=True, whole=True)),
+        ("tasks=3:lprocs=8:place=node", TaskRequest("3:ppn=8", apart=True, whole=True)),
+        ("tasks=2:lprocs=8:place=node=2", TaskRequest("4:ppn=8", apart=True, whole=True)),
+        ("tasks=2:lprocs=4:place=socket=1:memory=10gb", TaskRequest("2:ppn=4", apart=False, whole=False)),
+        ("tasks=5:lprocs=2:maxtpn=2:usecores", TaskRequest("3:ppn=4", apart=True, whole=False)),
+        ("tasks=2:lprocs=2:maxtpn=8", TaskRequest("1:ppn=4", apart=True, whole=False)),
+        ("tasks=2:lprocs=2:feature=fast&big", TaskRequest("2:ppn=2:fast:big", apart=False, whole=False)),
+        ("tasks=2:lprocs=2:feature=fast|big", TaskRequest("2:ppn=2:fast", apart=False, whole=False)),
+    ],
+)
+def test_one_request(option: str, expected: TaskRequest) -> None:
+    told = req_information([option])
+    assert tasks_of(told) == expected
+    assert tasks_of({**told, **PLACED}) == expected
+
+
+def test_several_requests_are_one_job() -> None:
+    told = req_information(["tasks=1:lprocs=8", *["tasks=2:lprocs=1"] * 10])
+    asked = tasks_of(dict(reversed(told.items())))
+    assert asked is not None
+    # By their numbers: the eleventh is not the third.
+    assert [chunk.cpus for chunk in chunks_of(asked.request)] == [8, *[1] * 10]
+    assert tasks_of({}) is None
+    assert tasks_of(PLACED) is None
+
+
+def test_what_was_asked_by_nodes_goes_before_what_the_server_made_of_it() -> None:
+    made = "<req_information><task_count.0>2</task_count.0><lprocs.0>4</lprocs.0></req_information>"
+    xml = "<Data><Job><Job_Id>1.h</Job_Id><Resource_List><nodes>2:ppn=4:fast</nodes></Resource_List>{}</Job></Data>"
+    with_made, without = (jobs_of_xml(xml.format(text).encode())[0] for text in (made, ""))
+    assert with_made == without
+    assert (with_made.request, with_made.apart) == ("2:ppn=4:fast", True)
+
+
+def test_nodes_are_woken_for_tasks_and_others_do_not_compete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with standin("torque", tmp_path) as running:
+        monkeypatch.setenv("PATH", running.path)
+        scheduler = TorqueScheduler(PbsSettings(timeout_s=20, torque_order="priority"))
+        for name in ("node1", "node2", "node3"):
+            for change in (NodeChange.CLOSE, NodeChange.POWER_DOWN):
+                assert scheduler.change_nodes([name], change, reason="offpeak: x") == {}
+
+        def submit(option: str) -> str:
+            return running.run("qsub", "-L", option, user="alice", stdin="sleep 100\n")
+
+        packed, too_wide, whole = (submit(f"tasks={tasks}") for tasks in ("2:lprocs=4", "9:lprocs=8", "2:place=node"))
+        jobs = {job.job_id: job for job in scheduler.view().jobs}
+        assert [jobs[job].hosts for job in (packed, too_wide, whole)] == ["node1", "", "node2,node3"]
+        assert [jobs[job].cpus for job in (packed, too_wide)] == [8, 72]
+        assert [jobs[job].nodes for job in (packed, too_wide, whole)] == [1, 1, 2]
+        assert [jobs[job].whole_nodes for job in (packed, whole)] == [False, True]
+        assert len({jobs[job].needs for job in (packed, too_wide, whole)}) == 3
+        again = submit("tasks=2:lprocs=4")
+        assert {job.job_id: job for job in scheduler.view().jobs}[again].needs == jobs[packed].needs
