@@ -1,11 +1,13 @@
 """The prices that the agent decides by: of today and the coming days, what each rests on, and which are dear."""
 
+import math
 from dataclasses import dataclass
 from datetime import tzinfo
 
 import numpy as np
 from numpy.typing import NDArray
 
+from offpeak.jobs import Float64
 from offpeak.prices.peak import Peak, PeakRule, classify
 from offpeak.prices.series import Series
 from offpeak.prices.tariff import Tariff, tariff_series
@@ -23,13 +25,25 @@ TARIFF = "tariff"
 class PriceCurve:
     """A series of prices without gaps from a midnight on, and of each interval its class (`Peak`) and its basis.
 
-    `basis` is "published", "tariff", "forecast ..." in words. `troubles` are those of the sources.
+    `basis` is "published", "tariff", "forecast ..." in words. `troubles` are those of the sources. `quantiles` are of
+    each interval the lowest and the highest of predictors.port.LEVELS, float64[n, 2]; None where nothing is forecast.
+    `mae` is how wrong forecasts of its kind were of late [unit], NaN if nobody knows, by so many `outcomes`.
     """
 
     series: Series
     peak: NDArray[np.int8]
     basis: tuple[str, ...]
     troubles: tuple[Trouble, ...] = ()
+    quantiles: Float64 | None = None
+    mae: float = math.nan
+    outcomes: int = 0
+
+    @property
+    def range_80(self) -> tuple[Float64, Float64]:
+        """Between which prices four of five forecasts come true, of each interval; what is published is both."""
+        if self.quantiles is None:
+            return self.series.value, self.series.value
+        return self.quantiles[:, 0], self.quantiles[:, 1]
 
     def at(self, unix_s: int) -> int:
         """Return the interval in which that second lies, -1 outside."""
@@ -74,7 +88,16 @@ def _of_forecast(forecast: PriceForecast, rule: PeakRule) -> PriceCurve:
     series, peak = classify(whole, rule)
     at = np.searchsorted(start_s, series.start_s, side="right") - 1
     basis = tuple(forecast.prediction.basis[each] for each in at)
-    return PriceCurve(series, peak, basis, forecast.troubles)
+    origin = forecast.origin
+    return PriceCurve(
+        series,
+        peak,
+        basis,
+        forecast.troubles,
+        quantiles=forecast.prediction.quantiles[at][:, [0, -1]],
+        mae=origin.mae if origin else math.nan,
+        outcomes=origin.outcomes if origin else 0,
+    )
 
 
 def _whole_days(from_s: int, until_s: int, zone: tzinfo) -> Window:

@@ -12,6 +12,7 @@ from power.accounts.job_columns import columns
 from power.accounts.job_use import Booked
 from power.accounts.kept_predictor import KeptPredictor
 from power.accounts.node_kinds import ASSUMED, NodeKind, draw_by_class
+from power.accounts.own_error import OwnError
 from predictors.job_power.history import KINDS, PowerHistory
 from predictors.submitted import as_submitted
 
@@ -21,11 +22,12 @@ KNOWN = frozenset(kind.basis for kind in KINDS)
 
 
 class JobPowers:
-    """Learns what jobs drew that were measured. Not for two threads at once."""
+    """Learns what jobs drew that were measured; `error` [W per node] is its own. Not for two threads at once."""
 
     def __init__(self, declared: Sequence[Declared] = (), *, path: Path | None = None) -> None:
         self._declared = tuple(declared)
         self._history = KeptPredictor(lambda: PowerHistory(ASSUMED.node_w), path)
+        self.error = OwnError()
 
     @property
     def trouble(self) -> str:
@@ -37,7 +39,10 @@ class JobPowers:
         measured = [(each.ended.job, each.node_w) for each in booked if each.node_w is not None]
         if measured:
             jobs, node_w = zip(*measured, strict=True)
-            self._history.learn(columns(jobs, np.array(node_w, np.float64)), at_s)
+            outcome = columns(jobs, np.array(node_w, np.float64))
+            said = self._history.predict(as_submitted(outcome), at_s)
+            self.error.add((said.mean - outcome.node_power_w).tolist())
+            self._history.learn(outcome, at_s)
 
     def of(self, jobs: Sequence[Job], kinds: Mapping[str, NodeKind], *, at_s: int) -> dict[str, Draw]:
         """Return the draw of each job by its number; `kinds` are the nodes of each partition."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from plugin.scheduler.job import Job
 from power.accounts.job_columns import columns
 from power.accounts.kept_predictor import KeptPredictor
+from power.accounts.own_error import OwnError
 from power.accounts.ran_jobs import Ended
 from predictors.run_times.last_two import LastTwo
 from predictors.submitted import as_submitted
@@ -15,10 +16,11 @@ FILE = "run_times.npz"
 
 
 class RunTimes:
-    """Learns how long jobs ran. Not for two threads at once."""
+    """Learns how long jobs ran; `error` [s] is its own. Not for two threads at once."""
 
     def __init__(self, *, path: Path | None = None) -> None:
         self._last_two = KeptPredictor(LastTwo, path)
+        self.error = OwnError()
 
     @property
     def trouble(self) -> str:
@@ -29,7 +31,10 @@ class RunTimes:
         """Take in jobs that have ended, the first first; of those that ended unseen nothing is learned."""
         seen = sorted((each.job for each in ended if not each.unseen), key=lambda job: job.end_s or 0)
         if seen:
-            self._last_two.learn(columns(seen), at_s)
+            jobs = columns(seen)
+            said = self._last_two.predict(as_submitted(jobs), at_s)
+            self.error.add((said.mean - jobs.runtime_s).tolist())
+            self._last_two.learn(jobs, at_s)
 
     def of(self, jobs: Sequence[Job], *, at_s: int) -> dict[str, int]:
         """Return the run time of each job [s] by its number, 1 s at the least."""

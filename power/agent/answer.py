@@ -12,6 +12,8 @@ from power.agent.callers import Rights
 from power.agent.published import Published, published_json
 
 ASKS = ("why", "queue", "status")
+PICTURE = "picture"
+"""The question of the status page and of metrics; `jobs_seen` is the instant whose jobs the asker has."""
 FOR_BROKERS = {"ask": "snapshot"}
 """The question of a broker of clusters, which everybody may ask: its answer has no names of users."""
 TELLS = ("resume", "suspend", "resume_fail", "order", "release", "look")
@@ -79,13 +81,24 @@ def answer(question: Question, published: Published | None, hear: Hear) -> dict[
         return _told(question, hear)
     asked = question.request.get("ask")
     if asked not in ASKS:
-        raise BadInput(f"{asked!r} cannot be asked", hint=f"ask: {', '.join((*ASKS, FOR_BROKERS['ask']))}")
+        raise BadInput(f"{asked!r} cannot be asked", hint=f"ask: {', '.join((*ASKS, PICTURE, FOR_BROKERS['ask']))}")
     if published is None:
         raise just_started()
     if asked == "why":
         return {"published": published_json(_why(str(question.request.get("job", "")), published, question.user))}
     seen = published.seen_by(question.user)
     return {"published": published_json(replace(seen, jobs=()) if asked == "status" else seen)}
+
+
+def jobs_seen(question: Question) -> float | None:
+    """Return the instant whose jobs the asker of a picture has [Unix s]; BadInput for who may not see everything."""
+    if not question.rights.sees_all:
+        hint = "the page runs as the agent's user; operators below [agent] names a group that sees it too"
+        raise BadInput("only operators may see everything at once", hint=hint)
+    try:
+        return float(question.request["jobs_seen"])
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def just_started() -> OffpeakError:

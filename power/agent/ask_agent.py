@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from offpeak.errors import BadInput, OffpeakError
+from power.agent.answer import PICTURE
 from power.agent.published import Published, published_of
 
 PATIENCE_S = 10.0
@@ -32,6 +33,18 @@ def tell_agent(path: Path, what: str, nodes: str, text: str = "") -> None:
     said = _exchange(path, json.dumps({"tell": what, "nodes": nodes, "text": text}).encode() + b"\n")
     if "error" in said:
         raise BadInput(str(said["error"]), hint=str(said.get("hint", "")))
+
+
+def ask_picture(path: Path, *, jobs_seen_unix_s: float | None = None) -> dict[str, Any]:
+    """Return the agent's picture as `picture_json` made it; errors as `ask_agent`."""
+    request = {"ask": PICTURE} if jobs_seen_unix_s is None else {"ask": PICTURE, "jobs_seen": repr(jobs_seen_unix_s)}
+    said = _exchange(path, json.dumps(request).encode() + b"\n")
+    if "error" in said:
+        raise BadInput(str(said["error"]), hint=str(said.get("hint", "")))
+    picture = said.get("picture")
+    if not isinstance(picture, dict):
+        raise _silent(path, "its answer makes no sense: is it of another version?")
+    return picture
 
 
 def _exchange(path: Path, line: bytes) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from power.accounts.node_kinds import kinds_of
 from power.accounts.run_times import RunTimes
 from power.agent.meter_loop import period_s
 from power.agent.parts import Parts
+from power.agent.picture import ErrorSaid
 from power.agent.voice import LOG, Voice
 
 
@@ -53,6 +54,12 @@ class JobAccounts:
             self._last = await account_round(self._accounts, self._last, view, kinds)
         if self._last.line:
             LOG.warning("jobs: %s", self._last.line)
+
+    @property
+    def errors(self) -> tuple[ErrorSaid, ...]:
+        """How wrong the forecasts of jobs were of late, those that have outcomes."""
+        each = (("run time", "s", self._accounts.times.error), ("job power", "W/node", self._accounts.powers.error))
+        return tuple(ErrorSaid(about, unit, own.mae, own.outcomes) for about, unit, own in each if own.mae is not None)
 
     def close(self) -> None:
         """Keep what was learned for the next start. It waits for the disk."""

@@ -2,9 +2,11 @@
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Callable
 
 from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.way_sums import WAYS
 from power.accounts.meter_round import Metering, Pace, meter_round
 from power.agent.parts import Parts
 from power.agent.voice import LOG
@@ -49,8 +51,17 @@ class MeterLoop:
     @property
     def watts(self) -> float | None:
         """The sum over the nodes of their latest powers."""
-        known = [each.power_w for each in self._metering.last.values() if each.node and each.power_w is not None]
+        known = self.node_watts.values()
         return sum(known) if known else None
+
+    @property
+    def node_watts(self) -> dict[str, float]:
+        """The latest power of each node that is measured; of two ways of measuring it the outermost."""
+        sums: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+        for each in self._metering.last.values():
+            if each.node and each.power_w is not None and each.way in WAYS:
+                sums[each.node][each.way] += each.power_w
+        return {node: by_way[min(by_way, key=WAYS.index)] for node, by_way in sums.items()}
 
     def _now(self) -> Now:
         return Now(time.monotonic(), self._clock())

@@ -12,7 +12,7 @@ from power.agent.published import NodesSaid, PriceSaid, Published, SavedSaid
 from predictors.price_curve import PriceCurve
 
 
-def published(agent: Agent) -> Published | None:
+def published(agent: Agent, *, with_jobs: bool = True) -> Published | None:
     """Return what is known since the last round of the queue; before the first what is wrong, None if nothing is."""
     facts, traits, troubles = agent.facts, agent.observer.traits, agent.voice.troubles
     if facts is None and not troubles:
@@ -27,7 +27,7 @@ def published(agent: Agent) -> Published | None:
         price=price_said(agent.prices.curve, int(at_s)),
         nodes=_nodes(agent),
         saved_today=_saved(agent.savings.today),
-        jobs=jobs_said(facts, queue_rules(agent.parts), agent.queue.changed.latest) if facts else (),
+        jobs=jobs_said(facts, queue_rules(agent.parts), agent.queue.changed.latest) if facts and with_jobs else (),
         troubles=troubles,
     )
 
@@ -47,7 +47,7 @@ def _saved(saving: Saving | None) -> SavedSaid:
     if saving is None:
         return SavedSaid()
     cost = None if saving.cost is None or saving.baseline_cost is None else saving.baseline_cost - saving.cost
-    return SavedSaid(saving.baseline_energy_j - saving.energy_j, cost, saving.currency)
+    return SavedSaid(saving.baseline_energy_j - saving.energy_j, cost, saving.currency, saving.basis)
 
 
 def _nodes(agent: Agent) -> NodesSaid:

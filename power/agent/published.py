@@ -29,11 +29,12 @@ class NodesSaid:
 
 @dataclass(frozen=True)
 class SavedSaid:
-    """What was saved since midnight, against what it would have been without us."""
+    """What was saved since midnight, against what it would have been without us; `basis` says how that is known."""
 
     energy_j: float | None = None
     cost: float | None = None
     currency: str = ""
+    basis: str = ""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from offpeak.door.mode import Mode
 from offpeak.errors import OffpeakError
 from offpeak.settings import Settings
 from power.agent.agent import Agent
+from power.agent.make_picture import picture_of
 from power.agent.notify import ALIVE, READY, STOPPING, notify, reloading, status, watchdog_s
 from power.agent.parts import Parts, parts_of
 from power.agent.publish import published
@@ -42,7 +43,13 @@ class Service:
         loop.add_signal_handler(signal.SIGHUP, self._read_again.set)
         agent = self._agent
         words = SiteWords(agent)
-        server = SocketServer(lambda: published(agent), agent.hear, agent.parts.callers, site=words.said)
+        server = SocketServer(
+            lambda: published(agent),
+            agent.hear,
+            agent.parts.callers,
+            site=words.said,
+            picture=lambda seen: picture_of(agent, seen),
+        )
         async with AsyncExitStack() as end:
             await end.enter_async_context(answering(agent.parts.settings.agent.socket, server))
             self._write_wake_list(agent.parts)

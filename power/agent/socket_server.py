@@ -12,9 +12,20 @@ from typing import Any
 
 from offpeak.errors import OffpeakError
 from plugin.federation.site_said import SiteSaid, said_json
-from power.agent.answer import FOR_BROKERS, Hear, Question, answer, error_of, just_started, request_of
+from power.agent.answer import (
+    FOR_BROKERS,
+    PICTURE,
+    Hear,
+    Question,
+    answer,
+    error_of,
+    jobs_seen,
+    just_started,
+    request_of,
+)
 from power.agent.callers import Callers
 from power.agent.peer import Peer, peer_of
+from power.agent.picture import Picture, picture_json
 from power.agent.published import Published
 from power.agent.socket_file import bound_socket, remove_socket
 
@@ -27,10 +38,12 @@ MOST_CLIENTS, MOST_OF_ONE_USER = 64, 8
 
 AskSite = Callable[[], Awaitable[SiteSaid | None]]
 """Gives what brokers are told, None before there is anything. It may take a while."""
+Draw = Callable[[float | None], Picture | None]
+"""Gives the picture for who has seen the jobs of that instant, None before there is anything."""
 
 
 class SocketServer:
-    """Answers those who connect; `published` and `site` give the latest, None before the first."""
+    """Answers those who connect; `published`, `site` and `picture` give the latest, None before the first."""
 
     def __init__(
         self,
@@ -39,9 +52,11 @@ class SocketServer:
         callers: Callers,
         *,
         site: AskSite,
+        picture: Draw,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        self._published, self._hear, self._callers, self._site = published, hear, callers, site
+        self._published, self._hear, self._callers = published, hear, callers
+        self._site, self._picture = site, picture
         self._patience_s = patience_s
         self._clients: Counter[int] = Counter()
         # Names may come from a server that hangs: then only those wait who need a name.
@@ -88,7 +103,10 @@ class SocketServer:
             if request == FOR_BROKERS:
                 return await self._site_said()
             user = None if rights.sees_all else await self._name(peer.uid)
-            return answer(Question(request, rights, user), self._published(), self._hear)
+            question = Question(request, rights, user)
+            if request.get("ask") == PICTURE:
+                return self._drawn(question)
+            return answer(question, self._published(), self._hear)
         except OffpeakError as problem:
             return error_of(problem)
 
@@ -97,6 +115,12 @@ class SocketServer:
         if said is None:
             raise just_started()
         return {"snapshot": said_json(said)}
+
+    def _drawn(self, question: Question) -> dict[str, Any]:
+        picture = self._picture(jobs_seen(question))
+        if picture is None:
+            raise just_started()
+        return {"picture": picture_json(picture)}
 
     async def _name(self, uid: int) -> str:
         return await asyncio.get_running_loop().run_in_executor(self._names, _user_name, uid)

@@ -7,7 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from offpeak.errors import OffpeakError
 from plugin.federation.site_said import SiteSaid
 from power.agent.answer import Told
 from power.agent.callers import Callers
+from power.agent.picture import Picture
 from power.agent.published import JobSaid, NodesSaid, PriceSaid, Published, SavedSaid
 from power.agent.socket_server import SocketServer, answering
 
@@ -53,6 +54,7 @@ class AgentSocket:
     path: Path
     published: Published | None = PUBLISHED
     site: SiteSaid | None = None
+    picture: Picture | None = None
     told: list[Told] = field(default_factory=list)
     refuse: Exception | None = None
 
@@ -60,6 +62,11 @@ class AgentSocket:
         if self.refuse:
             raise self.refuse
         self.told.append(told)
+
+    def say_picture(self, jobs_seen_unix_s: float | None) -> Picture | None:
+        if self.picture is None or jobs_seen_unix_s != self.picture.published.at_unix_s:
+            return self.picture
+        return replace(self.picture, published=replace(self.picture.published, jobs=()), jobs_left_out=True)
 
     async def say_site(self) -> SiteSaid | None:
         return self.site
@@ -94,6 +101,7 @@ def agent_socket(path: Path, callers: Callers | None = None, *, patience_s: floa
             agent.hear,
             callers or Callers(os.geteuid()),
             site=agent.say_site,
+            picture=agent.say_picture,
             patience_s=patience_s,
         )
         try:

@@ -16,7 +16,9 @@ from open_folder import open_folder
 
 from offpeak.errors import BadInput, OffpeakError
 from power.agent.answer import Told
+from power.agent.ask_agent import ask_picture
 from power.agent.callers import Callers, callers
+from power.agent.picture import Picture
 from power.agent.published import published_of
 from power.agent.socket_file import AgentAnswers
 from power.agent.socket_server import MOST_BYTES_OF_OTHERS, MOST_CLIENTS, MOST_OF_ONE_USER
@@ -66,6 +68,21 @@ def test_root_hears_everything(agent: AgentSocket) -> None:
     assert jobs_of(agent.say({"ask": "why", "job": "1841"})) == ["1841"]
     said = published_of(agent.say({"ask": "status"})["published"])
     assert (said.jobs, said.troubles) == ((), PUBLISHED.troubles)
+
+
+def test_the_picture_comes_without_jobs_that_were_seen(agent: AgentSocket) -> None:
+    assert "just started" in str(agent.say({"ask": "picture"})["error"])
+    agent.picture = Picture(PUBLISHED, "Europe/Berlin", 0.0, 0.0)
+    seen = repr(PUBLISHED.at_unix_s)
+    all_of_it, rest = (ask_picture(agent.path, jobs_seen_unix_s=at_s) for at_s in (None, float(seen)))
+    assert (len(all_of_it["published"]["jobs"]), all_of_it["jobs_left_out"]) == (3, False)
+    assert (rest["published"]["jobs"], rest["jobs_left_out"]) == ([], True)
+
+
+@AS_ROOT
+def test_others_are_not_shown_the_picture(agent: AgentSocket) -> None:
+    agent.picture = Picture(PUBLISHED, "Europe/Berlin", 0.0, 0.0)
+    assert say_as(NOBODY, agent, {"ask": "picture"})["error"] == "only operators may see everything at once"
 
 
 @AS_ROOT
