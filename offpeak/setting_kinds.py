@@ -23,11 +23,12 @@ from offpeak.units import (
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of setting; `suffix` is the unit that ends the name of its parsed value."""
+    """One kind of setting; `suffix` ends the name of its parsed value, `typed` is what a command line takes."""
 
     name: str
     read: Callable[[object], Any]
     suffix: str = ""
+    typed: Any = str
 
 
 def _text(written: object) -> str:
@@ -62,8 +63,8 @@ def _period_s(written: object) -> int | None:
 
 TEXT = Kind("text", _text)
 PATH = Kind("path", _path)
-BOOL = Kind("true or false", _bool)
-NAMES = Kind("list of names", _names)
+BOOL = Kind("true or false", _bool, typed=bool)
+NAMES = Kind("list of names", _names, typed=list[str])
 POWER = Kind("power", lambda written: parse_power_w(_text(written)), suffix="_w")
 CARBON = Kind("carbon", lambda written: parse_carbon_g_per_kwh(_text(written)), suffix="_g_per_kwh")
 LATENCY = Kind("latency", lambda written: parse_latency_s(_text(written)), suffix="_s")
@@ -83,7 +84,7 @@ def whole_number(low: int, high: int | None = None) -> Kind:
             raise BadInput(f"{written} is out of range", hint=f"the range is {bounds}")
         return written
 
-    return Kind(f"whole number, {bounds}", read)
+    return Kind(f"whole number, {bounds}", read, typed=int)
 
 
 def number(low: float) -> Kind:
@@ -96,7 +97,7 @@ def number(low: float) -> Kind:
             raise BadInput(f"{written:g} is out of range", hint=f"the range is {low:g} or more")
         return float(written)
 
-    return Kind(f"number, {low:g} or more", read)
+    return Kind(f"number, {low:g} or more", read, typed=float)
 
 
 def choice(*words: str) -> Kind:

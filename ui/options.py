@@ -1,8 +1,10 @@
 """Command line options made from the table of settings: flag and help are written there, once."""
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -27,6 +29,50 @@ def option(name: str) -> Any:
     setting = BY_NAME[name]
     flag = f"{setting.flag}/--no-{setting.flag[2:]}" if setting.kind is BOOL else setting.flag
     return typer.Option(flag, help=help_text(setting), show_default=False)
+
+
+def settings_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return what puts the options of these settings in the place of a command's parameter `options`.
+
+    The command gets them by the settings' names, None where not given; a list as names with commas.
+    """
+
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        of_setting = {_parameter_name(name): name for name in names}
+        hints = get_type_hints(command, include_extras=True)
+        shown: dict[str, inspect.Parameter] = {}
+        for parameter in inspect.signature(command).parameters.values():
+            own = parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)
+            shown |= (
+                {each: _parameter(each, of_setting[each]) for each in of_setting}
+                if own.name == "options"
+                else {own.name: own}
+            )
+
+        @wraps(command)
+        def called(**given: Any) -> None:
+            options = {name: _joined(given.pop(parameter)) for parameter, name in of_setting.items()}
+            command(**given, options=options)
+
+        called.__dict__["__signature__"] = inspect.Signature(list(shown.values()))
+        called.__annotations__ = {name: parameter.annotation for name, parameter in shown.items()}
+        return called
+
+    return decorated
+
+
+def _parameter_name(setting: str) -> str:
+    return setting.replace(".", "_")
+
+
+def _parameter(parameter: str, setting: str) -> inspect.Parameter:
+    typed: Any = BY_NAME[setting].kind.typed
+    annotation: Any = Annotated[typed | None, option(setting)]
+    return inspect.Parameter(parameter, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _joined(given: object) -> object:
+    return (",".join(given) or None) if isinstance(given, list | tuple) else given
 
 
 def chosen_settings(file: Path | None, *, options: Mapping[str, object]) -> Settings:

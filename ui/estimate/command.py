@@ -7,12 +7,30 @@ from typing import Annotated
 import typer
 
 from offpeak.settings_file import settings_path
-from ui.options import CONFIG, FEWEST_REPLAYS, chosen_settings, option
+from ui.options import CONFIG, FEWEST_REPLAYS, chosen_settings, settings_options
 
 DAYS = 30
 
 
+@settings_options(
+    "prices.file",
+    "prices.layout",
+    "prices.tariff",
+    "prices.peak_rule",
+    "prices.fill_gaps",
+    "carbon.source",
+    "scheduling.policies",
+    "machine.nodes",
+    "machine.processors_per_node",
+    "power.job",
+    "power.node_class",
+    "power.idle",
+    "power.seed",
+    "log.time_zone",
+    "log.anonymise",
+)
 def estimate(
+    *,
     log: Annotated[
         str | None,
         typer.Argument(
@@ -25,21 +43,7 @@ def estimate(
         int | None,
         typer.Option(min=1, help=f"The last DAYS only. [default: {DAYS} of a live cluster, all of a file]"),
     ] = None,
-    prices: Annotated[str | None, option("prices.file")] = None,
-    price_layout: Annotated[str | None, option("prices.layout")] = None,
-    tariff: Annotated[str | None, option("prices.tariff")] = None,
-    peak_rule: Annotated[str | None, option("prices.peak_rule")] = None,
-    fill_gaps: Annotated[bool | None, option("prices.fill_gaps")] = None,
-    carbon: Annotated[str | None, option("carbon.source")] = None,
-    policy: Annotated[list[str] | None, option("scheduling.policies")] = None,
-    nodes: Annotated[int | None, option("machine.nodes")] = None,
-    processors_per_node: Annotated[int | None, option("machine.processors_per_node")] = None,
-    power: Annotated[str | None, option("power.job")] = None,
-    node_class: Annotated[str | None, option("power.node_class")] = None,
-    idle_power: Annotated[str | None, option("power.idle")] = None,
-    seed: Annotated[int | None, option("power.seed")] = None,
-    time_zone: Annotated[str | None, option("log.time_zone")] = None,
-    anonymise: Annotated[bool | None, option("log.anonymise")] = None,
+    options: dict[str, object],
     replays: Annotated[
         int | None,
         typer.Option(
@@ -56,26 +60,7 @@ def estimate(
     config: CONFIG = None,
 ) -> None:
     """Say what the cluster used and paid lately, and what reordering its queue would have saved."""
-    settings = chosen_settings(
-        settings_path(config, os.environ),
-        options={
-            "prices.file": prices,
-            "prices.layout": price_layout,
-            "prices.tariff": tariff,
-            "prices.peak_rule": peak_rule,
-            "prices.fill_gaps": fill_gaps,
-            "carbon.source": carbon,
-            "scheduling.policies": ",".join(policy) if policy else None,
-            "machine.nodes": nodes,
-            "machine.processors_per_node": processors_per_node,
-            "power.job": power,
-            "power.node_class": node_class,
-            "power.idle": idle_power,
-            "power.seed": seed,
-            "log.time_zone": time_zone,
-            "log.anonymise": anonymise,
-        },
-    )
+    settings = chosen_settings(settings_path(config, os.environ), options=options)
     # What answers loads numba and pyarrow, which `offpeak --version` must not wait for.
     from ui.estimate.answer import answer
 

@@ -9,7 +9,7 @@ import typer
 
 from offpeak.settings import Settings
 from offpeak.settings_file import settings_path
-from ui.options import CONFIG, chosen_settings, option
+from ui.options import CONFIG, chosen_settings, option, settings_options
 from ui.parameters import PlainCommand, PlainGroup
 
 forecast = typer.Typer(
@@ -90,39 +90,30 @@ class JobRequest:
 
 
 @forecast.command("price", cls=PlainCommand)
+@settings_options(
+    "feeds.zone",
+    "feeds.prices",
+    "feeds.currency",
+    "feeds.key_file",
+    "feeds.cache",
+    "feeds.timeout",
+    "prices.file",
+    "prices.layout",
+    "prices.tariff",
+)
 def price(
-    zone: Annotated[str | None, option("feeds.zone")] = None,
+    *,
+    options: dict[str, object],
     hours: Annotated[int, typer.Option(min=1, max=168, help="How many hours are asked for.")] = 36,
     from_: Annotated[
         str | None,
         typer.Option("--from", help="First date, or date and time. [default: this hour]", show_default=False),
     ] = None,
-    sources: Annotated[list[str] | None, option("feeds.prices")] = None,
-    currency: Annotated[str | None, option("feeds.currency")] = None,
-    key_file: Annotated[str | None, option("feeds.key_file")] = None,
-    cache: Annotated[str | None, option("feeds.cache")] = None,
-    timeout: Annotated[str | None, option("feeds.timeout")] = None,
-    file: Annotated[str | None, option("prices.file")] = None,
-    layout: Annotated[str | None, option("prices.layout")] = None,
-    tariff: Annotated[str | None, option("prices.tariff")] = None,
     as_json: JSON = False,
     config: CONFIG = None,
 ) -> None:
     """Say what electricity will cost: as published where it is, else as forecast with a range, else by the tariff."""
-    settings = chosen_settings(
-        settings_path(config, os.environ),
-        options={
-            "feeds.zone": zone,
-            "feeds.prices": ",".join(sources) if sources else None,
-            "feeds.currency": currency,
-            "feeds.key_file": key_file,
-            "feeds.cache": cache,
-            "feeds.timeout": timeout,
-            "prices.file": file,
-            "prices.layout": layout,
-            "prices.tariff": tariff,
-        },
-    )
+    settings = chosen_settings(settings_path(config, os.environ), options=options)
     # What answers loads requests and numba, which `offpeak --version` must not wait for.
     from ui.forecast.price_answer import answer
 

@@ -51,46 +51,41 @@ class Asked:
     form: str
 
 
-@ledger.command("decisions", cls=PlainCommand)
-def decisions(
-    nodes: NODES = None,
-    start: START = None,
-    end: END = None,
-    as_json: JSON = False,
-    as_csv: CSV = False,
-    url: URL = None,
-    config: CONFIG = None,
-) -> None:
-    """Say what was decided of which node, why, and on which numbers that rests."""
-    _print_records("decisions", nodes, _asked(start, end, as_json, as_csv), _settings(config, url))
+def _of_nodes(records: str, about: str) -> None:
+    """Add the command that says what the ledger has of such records of nodes."""
+
+    @ledger.command(records, help=about, cls=PlainCommand)
+    def ask(
+        nodes: NODES = None,
+        start: START = None,
+        end: END = None,
+        as_json: JSON = False,
+        as_csv: CSV = False,
+        url: URL = None,
+        config: CONFIG = None,
+    ) -> None:
+        _print_records(records, nodes, _asked(start, end, as_json, as_csv), _settings(config, url))
 
 
-@ledger.command("actions", cls=PlainCommand)
-def actions(
-    nodes: NODES = None,
-    start: START = None,
-    end: END = None,
-    as_json: JSON = False,
-    as_csv: CSV = False,
-    url: URL = None,
-    config: CONFIG = None,
-) -> None:
-    """Say what was sent to which node and what became of it, and what was refused, by which rule."""
-    _print_records("actions", nodes, _asked(start, end, as_json, as_csv), _settings(config, url))
+def _of_use(quantity: str, about: str) -> None:
+    """Add the command that sums that quantity up by groups."""
+
+    @ledger.command(quantity, help=about, cls=PlainCommand)
+    def ask(
+        by: BY = "day",
+        start: START = None,
+        end: END = None,
+        as_json: JSON = False,
+        as_csv: CSV = False,
+        url: URL = None,
+        config: CONFIG = None,
+    ) -> None:
+        _print_used(quantity, by, _asked(start, end, as_json, as_csv), _settings(config, url))
 
 
-@ledger.command("states", cls=PlainCommand)
-def states(
-    nodes: NODES = None,
-    start: START = None,
-    end: END = None,
-    as_json: JSON = False,
-    as_csv: CSV = False,
-    url: URL = None,
-    config: CONFIG = None,
-) -> None:
-    """Say what nodes were seen to be and wanted to be, since when, by whom and why."""
-    _print_records("states", nodes, _asked(start, end, as_json, as_csv), _settings(config, url))
+_of_nodes("decisions", "Say what was decided of which node, why, and on which numbers that rests.")
+_of_nodes("actions", "Say what was sent to which node and what became of it, and what was refused, by which rule.")
+_of_nodes("states", "Say what nodes were seen to be and wanted to be, since when, by whom and why.")
 
 
 @ledger.command("savings", cls=PlainCommand)
@@ -106,32 +101,8 @@ def savings(
     _print_records("savings", None, _asked(start, end, as_json, as_csv), _settings(config, url))
 
 
-@ledger.command("energy", cls=PlainCommand)
-def energy(
-    by: BY = "day",
-    start: START = None,
-    end: END = None,
-    as_json: JSON = False,
-    as_csv: CSV = False,
-    url: URL = None,
-    config: CONFIG = None,
-) -> None:
-    """Say how much energy was used, and how much of the time it is known for."""
-    _print_used("energy", by, _asked(start, end, as_json, as_csv), _settings(config, url))
-
-
-@ledger.command("cost", cls=PlainCommand)
-def cost(
-    by: BY = "day",
-    start: START = None,
-    end: END = None,
-    as_json: JSON = False,
-    as_csv: CSV = False,
-    url: URL = None,
-    config: CONFIG = None,
-) -> None:
-    """Say what energy cost at the prices that applied, and how much CO2 it stood for."""
-    _print_used("cost", by, _asked(start, end, as_json, as_csv), _settings(config, url))
+_of_use("energy", "Say how much energy was used, and how much of the time it is known for.")
+_of_use("cost", "Say what energy cost at the prices that applied, and how much CO2 it stood for.")
 
 
 @ledger.command("prune", cls=PlainCommand)
