@@ -2,7 +2,6 @@
 
 import gzip
 import os
-import secrets
 import sys
 import zlib
 from collections.abc import Iterator
@@ -94,7 +93,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 @contextmanager
 def _renamed_when_done(path: Path) -> Iterator[BinaryIO]:
     # Beside the target, because a rename is atomic only within one file system.
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
     try:
         with temporary.open("xb") as file:
             yield file

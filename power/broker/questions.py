@@ -1,7 +1,6 @@
 """What portals ask the broker, each as a function of JSON: choose, submit, follow, cancel, and how the sites are."""
 
 import asyncio
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +13,11 @@ from offpeak.broker_settings import BrokerSettings
 from offpeak.errors import BadInput
 from offpeak.ledger.ledger import Ledger
 from offpeak.units import parse_duration_s
-from plugin.federation.choice_json import choice_json, time_text
+from plugin.federation.choice_json import time_text
 from plugin.federation.job_script import MOST_BYTES
 from plugin.federation.request import goal_named
+from power.broker.chosen import choice_of
+from power.broker.federation import Federation
 from power.broker.follow import cancel, standing_of, submission_json
 from power.broker.open import broker_of
 from power.broker.over_socket import over_socket
@@ -57,9 +58,11 @@ class Questions:
     def choose(self, body: object) -> dict[str, Any]:
         """Say where a job would go."""
         asked = asked_of(body)
-        federation, parcel = with_sent(self.poller.federation, self.ledger.given), self._parcel(asked)
-        choice = federation.choose(parcel.request, without=parcel.not_at(federation.grid))
-        return choice_json(choice, now_s=int(time.time()), currency=federation.currency)
+        return choice_of(self.federation(), self._parcel(asked))
+
+    def federation(self) -> Federation:
+        """Return the federation as the poller saw it last, with the jobs that its sites were given until now."""
+        return with_sent(self.poller.federation, self.ledger.given)
 
     def submit(self, body: object) -> dict[str, Any]:
         """Submit a job, once for each key; a portal names its key, so that it may ask again."""

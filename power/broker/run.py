@@ -5,11 +5,15 @@ import logging
 import signal
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from offpeak.errors import BadInput, BadSetting, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.secret import Secret, read_secret
 from offpeak.settings import Settings
+from power.broker.choosing import ChoosingServer
 from power.broker.poller import LOG, Poller
 from power.broker.questions import Questions
 from power.broker.web import WebServer
@@ -28,7 +32,8 @@ def run_broker(settings: Settings, listen: str) -> int:
     try:
         poller = Poller(broker, ledger, socket=settings.agent.socket, state_folder=settings.agent.state_folder)
         ledger.ready()
-        with _bound(place, Questions(poller, broker, ledger, settings.agent.socket), (token, secret)) as server:
+        questions = Questions(poller, broker, ledger, settings.agent.socket)
+        with _bound(place, questions, (token, secret)) as server, _choosing(questions, settings.agent.state_folder):
             threading.Thread(target=server.serve_forever, name="web", daemon=True).start()
             LOG.info("listens at %s:%d in mode %s", *server.server_address[:2], broker.mode)
             asyncio.run(_polls(poller))
@@ -52,6 +57,21 @@ def _bound(place: tuple[str, int], questions: Questions, secrets: tuple[Secret, 
     except OSError as problem:
         hint = "--listen names another place; is a broker running already?"
         raise OffpeakError(f"{place[0]}:{place[1]}: {problem.strerror}", hint=hint) from None
+
+
+@contextmanager
+def _choosing(questions: Questions, state_folder: Path) -> Iterator[None]:
+    """Answer `offpeak choose` meanwhile; where that cannot be, each looks at what is kept of the sites itself."""
+    try:
+        server = ChoosingServer(state_folder, questions.settings, questions.federation)
+    except OffpeakError as problem:
+        LOG.warning("offpeak choose is not answered: %s", problem)
+        yield
+        return
+    with server:
+        threading.Thread(target=server.serve_forever, name="choosing", daemon=True).start()
+        yield
+        server.shutdown()
 
 
 async def _polls(poller: Poller) -> None:

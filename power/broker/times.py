@@ -1,9 +1,11 @@
-"""Instants as owners of jobs write them."""
+"""Instants and spans as owners of jobs write them."""
 
 import time
 from datetime import datetime
 
+from offpeak.errors import BadInput
 from offpeak.time_range import parse_time
+from offpeak.units import parse_duration_s
 
 
 def instant(text: str) -> float:
@@ -17,3 +19,11 @@ def instant(text: str) -> float:
     if written is not None and written.tzinfo is not None:
         return written.timestamp()
     return parse_time(text, now_unix_s=time.time(), zone=here)
+
+
+def limit_s_of(text: str) -> int:
+    """Return the time that a job is given [s], written like 30min; BadInput."""
+    limit_s = parse_duration_s(text)
+    if limit_s < 1:
+        raise BadInput(f"--time {text}: is no time", hint="write it like 30min or 2h")
+    return limit_s

@@ -2,23 +2,22 @@
 
 import hmac
 import json
-import threading
 import time
 from collections.abc import Callable
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.machines.secret import Secret
 from power.broker.ask_sites import PAGE
 from power.broker.errors import NoSite, NotKnown, SiteRefused, UnknownKey
+from power.broker.few_threads import FewThreads
 from power.broker.questions import Questions
 from power.broker.signed import SIGNATURE, TIME, check_signed, sign
 
 MOST_BYTES = 2 * 1024 * 1024
 PATIENCE_S = 10.0
-MOST_CLIENTS = 32
 STATUS = (
     (UnknownKey, HTTPStatus.NOT_FOUND),
     (NoSite, HTTPStatus.CONFLICT),
@@ -28,32 +27,12 @@ STATUS = (
 )
 
 
-class WebServer(ThreadingHTTPServer):
+class WebServer(FewThreads, HTTPServer):
     """Answers `questions` to who shows the token, and signed snapshots to who has the secret, if there is one."""
-
-    daemon_threads = True
 
     def __init__(self, place: tuple[str, int], questions: Questions, token: Secret, secret: Secret | None) -> None:
         self.questions, self.token, self.secret = questions, token, secret
-        self._places = threading.BoundedSemaphore(MOST_CLIENTS)
         super().__init__(place, Answering)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread of its own, or hang up where there are too many."""
-        if self._places.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer, and give the place to the next."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._places.release()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of clients that hang up."""
 
 
 class Answering(BaseHTTPRequestHandler):

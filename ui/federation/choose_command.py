@@ -39,11 +39,11 @@ def choose(
     if script is None:
         raise BadInput("no job is named", hint="offpeak choose job.sh")
     settings = settings_of(config, {"broker.sites": sites, "agent.socket": socket})
-    # What answers loads numpy and pydantic, which `offpeak --version` must not wait for.
-    from ui.federation.choose_answer import print_choice, wishes_of
+    from ui.federation.choose_answer import print_choice
+    from ui.federation.job import Said, job_in
 
-    wishes = wishes_of(goal, latest_finish=latest_finish, limit=time, cores=cores, application=application)
-    print_choice(settings, (script, tuple(arguments or ())), wishes, as_json=as_json)
+    job = job_in(script, tuple(arguments or ()), Said(goal, latest_finish, time, cores, application))
+    print_choice(settings, job, as_json=as_json)
 
 
 def submit(
@@ -72,12 +72,13 @@ def submit(
     settings = settings_of(
         config, {"broker.sites": sites, "broker.mode": mode, "agent.socket": socket, "ledger.url": url}
     )
-    from ui.federation.choose_answer import wishes_of
+    # What answers loads numpy, pydantic and SQLAlchemy, which --help must not wait for.
+    from ui.federation.job import Said, job_in
     from ui.federation.submit_answer import print_cancelled, print_standing, print_submitted
 
     if script is not None:
-        wishes = wishes_of(goal, latest_finish=latest_finish, limit=time, cores=cores, application=application)
-        print_submitted(settings, (script, tuple(arguments or ())), wishes, key, as_json=as_json)
+        job = job_in(script, tuple(arguments or ()), Said(goal, latest_finish, time, cores, application))
+        print_submitted(settings, job, key, as_json=as_json)
     elif status is not None:
         print_standing(settings, status, as_json=as_json)
     else:

@@ -16,17 +16,19 @@ from offpeak.settings import Settings
 from power.broker.federation import Federation, federation_unasked
 from power.broker.follow import cancel, standing_of, submission_json
 from power.broker.open import broker_of
-from power.broker.parcel import Wishes, checked_key
+from power.broker.parcel import checked_key
 from power.broker.states import TAKEN, TRIED
 from power.broker.submit import Broker
 from ui.book import book_to_write
-from ui.federation.choose_answer import Script, federation_of, figures_text, parcel_in
+from ui.federation.choose_answer import figures_text
+from ui.federation.job import Job
+from ui.federation.own_choice import federation_of, parcel_in
 
 
-def print_submitted(settings: Settings, script: Script, wishes: Wishes, key: str | None, *, as_json: bool) -> None:
+def print_submitted(settings: Settings, job: Job, key: str | None, *, as_json: bool) -> None:
     """Choose, submit and print as what; exit 1 if the job was cancelled meanwhile."""
     federation = federation_of(settings)
-    parcel = parcel_in(script, wishes, federation)
+    parcel = parcel_in(job, federation)
     keys = parcel.keys(getuser(), time.time())
     with _broker(settings, federation) as broker:
         began_s = time.time()

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -49,6 +50,10 @@ OFFPEAK = (sys.executable, "-P", "-c", "from ui.command import main; main()")
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "sites.toml").write_text(SITES)
     (tmp_path / "offpeak.toml").write_text(SETTINGS.format(folder=tmp_path))
+    alone = SETTINGS.replace('state_folder = "{folder}"', 'state_folder = "{folder}/elsewhere"')
+    (tmp_path / "alone.toml").write_text(alone.format(folder=tmp_path))
+    (tmp_path / "others.toml").write_text(SITES)
+    (tmp_path / "job.sh").write_text("#!/bin/bash\n#SBATCH --ntasks=4 --time=60\nhostname\n")
     (tmp_path / "token").touch(0o600)
     (tmp_path / "token").write_text("open sesame\n")
     return tmp_path
@@ -65,9 +70,49 @@ def test_it_answers_keeps_and_ends(folder: Path, repository: Path) -> None:
             kept = read_snapshots(folder, not_before_unix_s=time.time() - 60)
             assert kept is not None
             assert (kept.heard["north"].said, kept.sent) == (agent.site, ())
+            _chooses(folder)
         finally:
             process.terminate()
         assert process.wait(20) == 0
+
+
+def _chooses(folder: Path) -> None:
+    """`offpeak choose` says what it would say without a broker, and loads nothing that chooses."""
+    for words in (
+        ["job.sh"],
+        ["--goal", "time", "--time", "2h", "job.sh"],
+        ["--cores", "64", "job.sh"],
+        ["--goal", "fame", "job.sh"],
+        ["--application", "gromacs", "job.sh"],
+        ["--latest-finish", "2020-01-01T00:00Z", "job.sh"],
+        ["sites.toml"],
+    ):
+        assert _without_times(_chosen(folder, "offpeak.toml", words)) == (*_told_alone(folder, words), False)
+    assert _chosen(folder, "offpeak.toml", ["--sites", "others.toml", "job.sh"])[2]
+
+
+def _told_alone(folder: Path, words: list[str]) -> tuple[int, str]:
+    code, text, by_itself = _without_times(_chosen(folder, "alone.toml", words))
+    assert by_itself
+    return code, text
+
+
+def _chosen(folder: Path, config: str, words: list[str]) -> tuple[int, str, bool]:
+    """Return exit code and text of `offpeak choose`, and whether it loaded numpy."""
+    program = "import sys, ui.command as c; code = c.run(sys.argv[1:]); print('numpy' in sys.modules); sys.exit(code)"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "choose", "--config", config, *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    *said, loaded = done.stdout.splitlines()
+    return done.returncode, "\n".join(said) + done.stderr, loaded == "True"
+
+
+def _without_times(told: tuple[int, str, bool]) -> tuple[int, str, bool]:
+    return told[0], re.sub(r"\d{4}-\d\d-\d\dT[\d:]+Z", "T", told[1]), told[2]
 
 
 def _asked(port: int) -> Any:

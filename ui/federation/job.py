@@ -1,0 +1,45 @@
+"""The job that `offpeak choose` and `submit` are given: its script, and what its owner says beside it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from offpeak.errors import BadInput
+from offpeak.files import read_bytes
+from plugin.federation.job_script import MOST_BYTES
+from power.broker.times import instant, limit_s_of
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the owner says, as it was typed; None leaves it to the script."""
+
+    goal: str
+    latest_finish: str | None
+    limit: str | None
+    cores: int | None
+    application: str | None
+
+
+@dataclass(frozen=True)
+class Job:
+    """A script with its `name` and arguments, and what the owner says, times in numbers."""
+
+    script: str
+    name: str
+    arguments: tuple[str, ...]
+    goal: str
+    latest_end_s: int | None
+    cores: int | None
+    limit_s: int | None
+    application: str | None
+
+
+def job_in(path: Path, arguments: tuple[str, ...], said: Said) -> Job:
+    """Return the job of a file; BadInput if it cannot be read or is too long, or for times that are none."""
+    latest_end_s = None if said.latest_finish is None else int(instant(said.latest_finish))
+    limit_s = None if said.limit is None else limit_s_of(said.limit)
+    text = read_bytes(path, BadInput)
+    if len(text) > MOST_BYTES:
+        raise BadInput(f"{path}: is longer than a mebibyte", hint="a script calls programs, it does not hold them")
+    script = text.decode(errors="surrogateescape")
+    return Job(script, path.name, arguments, said.goal, latest_end_s, said.cores, limit_s, said.application)

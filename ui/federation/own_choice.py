@@ -1,0 +1,54 @@
+"""The choice that `offpeak choose` makes itself where no broker runs, by what is kept of the sites or what they say."""
+
+from functools import partial
+from typing import Any
+
+import typer
+
+from offpeak.errors import OffpeakError
+from offpeak.ledger_settings import LedgerSettings
+from offpeak.settings import Settings
+from plugin.federation.request import goal_named
+from power.broker.chosen import choice_of
+from power.broker.federation import Federation, federation_now
+from power.broker.parcel import Parcel, Wishes, parcel_of
+from ui.federation.job import Job
+
+
+def own_choice(settings: Settings, job: Job) -> dict[str, Any]:
+    """Return where the job would go, as `choice_json` has it."""
+    federation = _with_sent(federation_of(settings), settings.ledger)
+    return choice_of(federation, parcel_in(job, federation))
+
+
+def federation_of(settings: Settings) -> Federation:
+    """Return the federation as it is now."""
+    return federation_now(settings.broker, socket=settings.agent.socket, state_folder=settings.agent.state_folder)
+
+
+def parcel_in(job: Job, federation: Federation) -> Parcel:
+    """Return the job as it is handed over; BadInput for what makes no sense."""
+    wishes = Wishes(goal_named(job.goal), job.latest_end_s, job.cores, job.limit_s, job.application)
+    return parcel_of(job.script, job.name, job.arguments, wishes=wishes, grid=federation.grid)
+
+
+def _with_sent(federation: Federation, settings: LedgerSettings) -> Federation:
+    """Return the federation with the jobs that its sites were given, as far as who asks may read the ledger."""
+    if federation.sent is not None:
+        return federation
+    # Slow to import: who chooses by what a poller has kept does without.
+    from offpeak.ledger.opened import opened
+    from offpeak.ledger.place import sqlite_file
+    from offpeak.ledger.submissions import given
+    from power.broker.sent_jobs import with_sent
+
+    try:
+        file = sqlite_file(settings.url)
+        if file and not file.exists():
+            return federation
+        with opened(settings.url) as connection:
+            return with_sent(federation, partial(given, connection))
+    except (OffpeakError, OSError) as problem:
+        why = problem.strerror if isinstance(problem, OSError) else problem
+        typer.echo(f"offpeak: jobs that were submitted before are not counted: {why}", err=True)
+        return federation
