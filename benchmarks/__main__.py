@@ -10,6 +10,7 @@ from benchmarks.accounts import accounts_benchmarks
 from benchmarks.agent_at_rest import agent_at_rest_benchmarks
 from benchmarks.bars import Measured, machine
 from benchmarks.capacity import capacity_benchmarks
+from benchmarks.choose import choose_benchmarks
 from benchmarks.command import command_benchmarks
 from benchmarks.day_plan import day_plan_benchmarks
 from benchmarks.engine import engine_benchmarks
@@ -55,6 +56,7 @@ GROUPS = (
     pbs_benchmarks,
     power_loop_benchmarks,
     federation_benchmarks,
+    choose_benchmarks,
     grid_replay_benchmarks,
     power_cycle_benchmarks,
     queue_cycle_benchmarks,
