@@ -9,6 +9,9 @@ from plugin.queue_hook.planned import PLAN
 from plugin.queue_hook.words import clock, peak_text
 from plugin.scheduler.job import Job
 
+BACK, FORWARD = "moved back", "moved forward"
+MOVES = frozenset({BACK, FORWARD})
+
 
 def told_of(
     arranged: Iterable[Arranged], written: Collection[str], *, facts: QueueFacts, rules: QueueRules
@@ -50,7 +53,7 @@ def _moved(
         until_s = arranged.since_s.get(job.job_id, facts.now_s) + rules.max_postponement_s
         reason += f"; nobody is put before it after {clock(until_s, facts.now_s, rules.zone)}"
         inputs += (("keeps_place_from_s", float(until_s)),)
-    return Decision(facts.now_s, f"job {job.job_id}", "moved back" if back else "moved forward", reason, inputs)
+    return Decision(facts.now_s, f"job {job.job_id}", BACK if back else FORWARD, reason, inputs)
 
 
 def _compared(job: Job, other: Job, why: str, *, facts: QueueFacts, rules: QueueRules) -> tuple[str, Inputs]:

@@ -10,14 +10,14 @@ from queue_site import NOW_S, RULES, a_job
 from offpeak.door.mode import Mode
 from offpeak.errors import CannotWrite
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import Mark
+from offpeak.ledger.rows import Decision, Mark
 from offpeak.ledger_settings import LedgerSettings
 from offpeak.prices.peak import Peak
 from plugin.queue_hook.facts import QueueFacts
 from plugin.queue_hook.queue_plan import QueuePlan
 from plugin.scheduler.port import Ranking
 from power.agent.modes import Modes
-from power.agent.queue_groups import grouped
+from power.agent.queue_groups import advice, grouped
 from power.agent.queue_loop import QueueLoop
 from power.agent.voice import Voice
 from power.scheduler_effects import SchedulerOrders, scheduler_door
@@ -110,6 +110,16 @@ def test_each_group_has_what_is_planned_for_its_partitions() -> None:
     groups = {group.name: group for group in grouped(plan, jobs)}
     assert {name: dict(group.rank) for name, group in groups.items()} == {"a": {"0": 5}, "b": {}, "a,b": {"2": 7}}
     assert (groups["b"].begin_s, groups["b"].tell) == ({"1": 9}, {"1": "waits"})
+
+
+def test_owners_are_told_of_jobs_that_are_passed_and_of_which_nothing_is_written() -> None:
+    """Of two equal priorities one is raised, and both jobs change places."""
+    jobs = {str(at): a_job(at) for at in range(3)}
+    said = ("moved back", "moved forward", "keeps its place")
+    decisions = [Decision(0.0, f"job {at}", what, "why") for at, what in enumerate(said)]
+    (group,) = grouped(QueuePlan({"1": 1}, decisions=tuple(decisions)), jobs)
+    texts = advice(group, {each.subject: each for each in decisions}, {})
+    assert texts == {"0": "would be moved back: why", "1": "would be moved forward: why"}
 
 
 def test_partitions_of_one_mode_are_one_group() -> None:
