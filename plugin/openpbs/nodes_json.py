@@ -23,9 +23,14 @@ _NO_FEATURES = OURS | {"arch", "host", "vnode", "mem", "vmem", "ncpus"}
 
 
 def nodes_of_json(answer: bytes, *, queues: Sequence[str], now_s: int, boot_s: int) -> tuple[Node, ...]:
-    """Return the nodes of pbsnodes' answer; CannotAskPbs where it is no JSON. A node without a queue is in all."""
+    """Return the nodes of pbsnodes' answer; CannotAskPbs where it is no JSON.
+
+    A node without a queue is in all that have no nodes of their own.
+    """
     found = records(answer_of(answer, source="pbsnodes -a -F json"), "nodes")
-    return tuple(_node(name, told, tuple(queues), now_s, boot_s) for name, told in found.items())
+    own = {text(told.get("queue")) for told in found.values()}
+    others = tuple(queue for queue in queues if queue not in own)
+    return tuple(_node(name, told, others, now_s, boot_s) for name, told in found.items())
 
 
 def _node(name: str, told: Record, queues: tuple[str, ...], now_s: int, boot_s: int) -> Node:

@@ -128,6 +128,7 @@ def _node(pbs: Pbs, node: SimNode) -> dict[str, Any]:
         "ntype": "PBS",
         "state": ",".join(words) or "free",
         "pcpus": node.cpus,
+        "queue": node.queue or None,
         "jobs": [f"{job}.{pbs.host}" for job in node.used] or None,
         "resources_available": has | ({"offpeak_node": node.mark} if node.mark else {}),
         "resources_assigned": {"ncpus": node.cpus_used} if node.used else {},

@@ -129,9 +129,13 @@ class Cluster:
 
     def _fits(self, name: str, left: int, chunk: Chunk, job: SimJob, placed: dict[str, int], apart: bool) -> bool:
         node = self.nodes[name]
-        if (apart and name in placed) or (chunk.host and chunk.host != name):
+        if (apart and name in placed) or (chunk.host and chunk.host != name) or not self._serves(node, job):
             return False
         return left >= (node.cpus if job.whole_nodes else chunk.cpus) and set(chunk.features) <= set(node.features)
+
+    def _serves(self, node: SimNode, job: SimJob) -> bool:
+        """Whether the node runs jobs of that queue: one that has nodes of its own has no others."""
+        return node.queue == (job.queue if any(each.queue == job.queue for each in self.nodes.values()) else "")
 
     def _give(self, job: SimJob, placed: dict[str, int], now_s: float) -> None:
         job.placed, job.state = placed, JobState.STARTS

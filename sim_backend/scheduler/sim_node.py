@@ -10,13 +10,14 @@ class SimNode:
     """`alive`: its daemon answers, since or until `changed_s`. `shut` are words for why it gets no new job.
 
     `power` is what the scheduler thinks of it. `note` and `mark` are what was written at it. `told` is what its daemon
-    was told to do with its power, "" for nothing.
+    was told to do with its power, "" for nothing. A node with a `queue` runs the jobs of that one only.
     """
 
     name: str
     cpus: int
     memory_mib: int = 32_768
     features: tuple[str, ...] = ()
+    queue: str = ""
     alive: bool = True
     changed_s: int = 0
     shut: set[str] = field(default_factory=set)

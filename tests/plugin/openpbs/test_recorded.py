@@ -147,3 +147,9 @@ def test_our_marks() -> None:
 def test_owners_words() -> None:
     told = {"Jobs": {"1.h": {"Variable_List": {"OFFPEAK": "delay=12h;deadline=2026-11-22T08:00"}}}}
     assert jobs(json.dumps(told).encode())["1.h"].comment == "offpeak:delay=12h offpeak:deadline=2026-11-22T08:00"
+
+
+def test_a_queue_with_nodes_of_its_own_has_no_others() -> None:
+    told = {"nodes": {"n1": {"state": "free"}, "n2": {"state": "free", "queue": "debug"}}}
+    found = nodes_of_json(json.dumps(told).encode(), queues=("workq", "debug", "long"), now_s=1000, boot_s=900)
+    assert [node.partitions for node in found] == [("workq", "long"), ("debug",)]
