@@ -9,29 +9,40 @@ from sim_backend.pbs_standin.commands import PROGRAMS
 USER_VARIABLE = "PBS_STANDIN_USER"
 """Whom root submits for."""
 
+# What is imported here is all that a call takes besides the server: the modules that json and socket bring along would
+# make it more than twice as long.
 SCRIPT = """\
 #!{python} -IS
-import json, os, socket, sys
+import _socket, sys
+from posix import environ
 
-name, words = os.path.basename(sys.argv[0]), sys.argv[1:]
-text = ""
-if name == "qsub" and words and os.path.isfile(words[-1]):
-    text = open(words.pop(), errors="replace").read()
-elif (name == "qsub" or (name == "qmgr" and "-c" not in words)) and not sys.stdin.isatty():
-    text = sys.stdin.read()
+name, words, text = sys.argv[0].rpartition("/")[2], sys.argv[1:], ""
 try:
-    server = socket.socket(socket.AF_UNIX)
+    script = open(words[-1], errors="replace") if name == "qsub" and words else None
+except OSError:
+    script = None
+if script:
+    words.pop()
+elif (name == "qsub" or (name == "qmgr" and "-c" not in words)) and not sys.stdin.isatty():
+    script = sys.stdin
+if script:
+    text = script.read()
+answer = b""
+try:
+    server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     server.connect({socket!r})
-    asked = {{"program": name, "words": words, "text": text, "user": os.environ.get("{user}", "")}}
-    server.sendall(json.dumps(asked).encode() + b"\\n")
-    answer = b"".join(iter(lambda: server.recv(65536), b""))
+    told = "\\0".join((name, text, *words)).encode(errors="surrogateescape")
+    server.sendall(environ.get(b"{user}", b"") + b"\\0" + told)
+    server.shutdown(_socket.SHUT_WR)
+    while part := server.recv(65536):
+        answer += part
 except OSError as problem:
     sys.stderr.write(f"{{name}}: cannot connect to server head (errno={{problem.errno}}) {{problem.strerror}}\\n")
     sys.exit(problem.errno)
-said = json.loads(answer)
-sys.stdout.write(said["out"])
-sys.stderr.write(said["err"])
-sys.exit(said["code"])
+code, complaint, said = answer.split(b"\\0", 2)
+sys.stdout.buffer.write(said)
+sys.stderr.buffer.write(complaint)
+sys.exit(int(code))
 """
 
 

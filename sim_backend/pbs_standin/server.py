@@ -1,7 +1,6 @@
-"""The stand-in's server: takes a call of a program in a line of JSON, and answers in one. Time goes on meanwhile."""
+"""The stand-in's server: takes a call of a program as texts between zeros, and answers so. Time goes on meanwhile."""
 
 import asyncio
-import json
 import pwd
 import socket
 import struct
@@ -10,13 +9,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from sim_backend.pbs_standin.commands import PROGRAMS, Call, answer
 from sim_backend.pbs_standin.pbs import Pbs
 
 TICK_S = 0.1
-LONGEST_LINE = 64 * 2**20
+ZERO = b"\0"
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -24,7 +22,7 @@ _CREDENTIALS = struct.Struct("3i")
 async def served(pbs: Pbs, path: Path, clock: Callable[[], float] = time.time) -> AsyncIterator[None]:
     """Answer at a Unix socket until the block ends. `clock` tells Unix seconds."""
     path.unlink(missing_ok=True)
-    server = await asyncio.start_unix_server(partial(_hear, pbs, clock), path, limit=LONGEST_LINE)
+    server = await asyncio.start_unix_server(partial(_hear, pbs, clock), path)
     path.chmod(0o666)
     ticking = asyncio.create_task(_tick(pbs, clock))
     try:
@@ -47,19 +45,17 @@ async def _hear(
     pbs: Pbs, clock: Callable[[], float], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
     try:
-        asked = json.loads(await reader.readline())
-        said = answer(pbs, _call(asked, _peer(writer), clock()))
-        told = {"out": said.out.decode(errors="replace"), "err": said.err, "code": said.code}
-        writer.write(json.dumps(told).encode())
+        said = answer(pbs, _call(await reader.read(), _peer(writer), clock()))
+        writer.write(ZERO.join((str(said.code).encode(), said.err.encode(errors="replace"), said.out)))
         await writer.drain()
     finally:
         writer.close()
 
 
-def _call(asked: dict[str, Any], user: str, now_s: float) -> Call:
-    program = asked["program"] if asked["program"] in PROGRAMS else "qstat"
-    claimed = asked["user"] if user == "root" and asked["user"] else user
-    return Call(program, tuple(asked["words"]), claimed, asked["text"], now_s)
+def _call(told: bytes, user: str, now_s: float) -> Call:
+    claims, program, text, *words = (part.decode(errors="replace") for part in told.split(ZERO))
+    named = program if program in PROGRAMS else "qstat"
+    return Call(named, tuple(words), claims if user == "root" and claims else user, text, now_s)
 
 
 def _peer(writer: asyncio.StreamWriter) -> str:
