@@ -16,6 +16,7 @@ from offpeak.capacity_settings import CapacitySettings
 from offpeak.feed_settings import FeedSettings
 from offpeak.hardware_settings import HardwareSettings
 from offpeak.ledger_settings import LedgerSettings
+from offpeak.page_settings import PageSettings
 from offpeak.pbs_settings import PbsSettings
 from offpeak.plan_settings import PlanSettings
 from offpeak.setting_kinds import BOOL, DURATION, NAMES, PATH, PERIOD, POWER, TEXT, choice, whole_number
@@ -217,6 +218,7 @@ class Settings:
     broker: BrokerSettings = BrokerSettings()
     pbs: PbsSettings = PbsSettings()
     plan: PlanSettings = PlanSettings()
+    page: PageSettings = PageSettings()
 
     @classmethod
     def of(cls, values: Mapping[str, Value]) -> "Settings":

@@ -40,7 +40,8 @@ def test_ships_every_module_and_sample(repository: Path, shipped: list[str]) -> 
     node_classes = [*(repository / "offpeak" / "node_classes").glob("*.toml")]
     families = [*(repository / "power" / "meters" / "snmp" / "families").glob("*.toml")]
     sites = repository / "plugin" / "federation" / "sites.example.toml"
-    page = [file for file in (repository / "ui" / "report").iterdir() if file.suffix in {".css", ".js"}]
+    kinds, folders = {".css", ".js", ".html", ".svg"}, ("report", "page")
+    page = [file for name in folders for file in (repository / "ui" / name).iterdir() if file.suffix in kinds]
     assert samples
     assert node_classes
     assert families

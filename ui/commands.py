@@ -20,6 +20,7 @@ MODULES = {
     "nodes": "ui.nodes.nodes_command",
     "node": "ui.nodes.node_command",
     "agent": "ui.agent.command",
+    "page": "ui.page.command",
     "status": "ui.agent.command",
     "queue": "ui.agent.why_command",
     "plan": "ui.plan.command",

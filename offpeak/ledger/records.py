@@ -36,6 +36,19 @@ def actions_in(connection: Connection, span: TimeRange, nodes: Sequence[str] = (
     return _records(connection, both.order_by(*(both.selected_columns[name] for name in ("at_unix_s", "intent"))))
 
 
+def latest_decisions(connection: Connection, *, most: int) -> list[Record]:
+    """Return the latest decisions of all, the newest first."""
+    columns = [column for column in decisions.columns if column.name != "number"]
+    return _records(connection, select(*columns).order_by(decisions.c.number.desc()).limit(most))
+
+
+def latest_actions(connection: Connection, *, most: int) -> list[Record]:
+    """Return what was let through or refused last, as `actions_in`, the newest first."""
+    done = _records(connection, _done().order_by(intents.c.number.desc()).limit(most))
+    refused = _records(connection, _refused().order_by(refusals.c.number.desc()).limit(most))
+    return sorted((*done, *refused), key=lambda each: float(each["at_unix_s"]), reverse=True)[:most]
+
+
 def states_in(connection: Connection, span: TimeRange, nodes: Sequence[str] = ()) -> list[Record]:
     """Return what nodes came to be, and before that what each was when the time began."""
     latest = select(states.c.node, func.max(states.c.at_unix_s).label("at_unix_s"))

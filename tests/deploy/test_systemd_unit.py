@@ -1,4 +1,4 @@
-"""The units of agent and broker and what belongs to them, as systemd and sudo judge them."""
+"""The units of agent, broker and page and what belongs to them, as systemd and sudo judge them."""
 
 import re
 import subprocess
@@ -11,6 +11,7 @@ WORST = 2.5
 UNITS = {
     "offpeak-agent": {"MemoryDenyWriteExecute=", "PrivateNetwork=", "PrivateUsers=", "ProcSubset="},
     "offpeak-broker": {"PrivateNetwork=", "PrivateUsers="},
+    "offpeak-page": {"PrivateNetwork=", "PrivateUsers="},
 }
 """What each unit gives reasons for."""
 

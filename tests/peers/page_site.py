@@ -1,0 +1,207 @@
+"""A site to look at: an agent that answers with a day of nodes, jobs and prices, its ledger, and the page of both."""
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from agent_socket import AgentSocket, agent_socket
+from local_server import listens, reserved_ports, running
+from sqlalchemy import insert
+
+from offpeak.door.effect import Effect, Outcome, Refusal
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.place import writing_engine
+from offpeak.ledger.rows import Decision, Recorded, Saving
+from offpeak.ledger.tables import quarters, series
+from offpeak.ledger_settings import LedgerSettings
+from power.agent.picture import ErrorSaid, NodeSaid, Picture, SlotSaid
+from power.agent.published import JobSaid, NodesSaid, PriceSaid, Published, SavedSaid
+
+AT_S = 1_794_490_200
+"""2026-11-12 14:30 in Berlin."""
+DAY_S, HOUR_S, QUARTER_S = 86_400, 3600, 900
+DAY_BEGAN_S, MONTH_BEGAN_S = AT_S - 14.5 * HOUR_S, AT_S - (11 * 24 + 14.5) * HOUR_S
+DRAWS = {"on": 145.0, "busy": 312.0, "off": 6.0, "booting": 160.0, "going down": 140.0, "standby": 14.0}
+SHAPE = (52, 48, 45, 44, 47, 58, 79, 98, 104, 92, 74, 60, 51, 46, 52, 71, 96, 121, 138, 127, 104, 86, 71, 60)
+"""What a megawatt-hour costs hour by hour."""
+REPOSITORY = Path(__file__).resolve().parents[2]
+OFFPEAK = (sys.executable, "-c", "from ui.command import main; main()")
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+
+
+def picture(nodes: int = 64, jobs: int = 40, *, seed: int = 1) -> Picture:
+    """Return a working afternoon of a site of so many nodes."""
+    chance = random.Random(seed)
+    each = tuple(_node(at, chance) for at in range(nodes))
+    states = sorted({node.state for node in each})
+    counts = tuple((state, sum(node.state == state for node in each)) for state in states)
+    watts = sum(node.watts or 0.0 for node in each)
+    published = Published(
+        at_unix_s=AT_S,
+        mode="active",
+        cluster="elbe",
+        scheduler="slurm 22.05.8",
+        cycle_s=30,
+        price=PriceSaid(52.0, "EUR/MWh", "published", on_peak=False, until_unix_s=AT_S + 90 * 60),
+        nodes=NodesSaid(counts, watts),
+        saved_today=SavedSaid(30.4 * 3.6e6, 2.71, "EUR", "96.0 h of rest of 20 nodes; 100% measured"),
+        jobs=tuple(_job(at, jobs, chance) for at in range(jobs)),
+    )
+    return Picture(
+        published,
+        "Europe/Berlin",
+        DAY_BEGAN_S,
+        MONTH_BEGAN_S,
+        job_counts=(("pending", sum(job.place is not None for job in published.jobs)), ("running", 31)),
+        slots=tuple(_slot(hour) for hour in range(-15, 57)),
+        prices_until_unix_s=_slot(57).from_unix_s,
+        nodes=each,
+        errors=(
+            ErrorSaid("price", "EUR/MWh", 11.3, 5376),
+            ErrorSaid("run time", "s", 1860.0, 200),
+            ErrorSaid("job power", "W/node", 14.2, 186),
+        ),
+    )
+
+
+def _node(at: int, chance: random.Random) -> NodeSaid:
+    kinds = ("busy",) * 30 + ("on",) * 6 + ("off",) * 20 + ("booting", "going down", "standby", "unknown")
+    kind = chance.choice(kinds)
+    state, word = ("on", "busy") if kind == "busy" else (kind, "up" if kind == "on" else "down")
+    asleep = kind in ("off", "going down")
+    why = {
+        "off": "offpeak: idle for 22 min, and no job of the next 6 h needs it",
+        "going down": "offpeak: idle for 22 min, and no job of the next 6 h needs it",
+        "booting": "scheduler: job 18412 needs it",
+        "unknown": "no answer in 5 s",
+    }.get(kind, "")
+    watts = DRAWS.get(kind)
+    return NodeSaid(
+        f"n{at + 1:03}",
+        state,
+        word,
+        "soft_off" if asleep else "on" if kind == "booting" else "",
+        None if watts is None else round(watts + chance.gauss(0, watts / 20), 1),
+        kind != "standby",
+        145.0,
+        AT_S - chance.randint(60, 6 * HOUR_S),
+        "offpeak" if kind in ("off", "booting", "going down") else "unknown",
+        why,
+        at == 5,
+    )
+
+
+def _job(at: int, of: int, chance: random.Random) -> JobSaid:
+    watts = float(chance.choice((180, 240, 305, 412)))
+    runs = at >= of * 3 // 4
+    why = "runs" if runs else f"{watts:.0f} W a node; on-peak from 16:00: cooler jobs go first until 21:00"
+    return JobSaid(
+        str(18_400 + at),
+        chance.choice(("ann", "bob", "chidi", "dora")),
+        chance.choice(("batch", "long")),
+        "RUNNING" if runs else "PENDING",
+        chance.choice((1, 1, 2, 4, 8)),
+        None if runs else at + 1,
+        0 if runs else of * 3 // 4,
+        watts,
+        "" if runs else why,
+        None if runs else AT_S + 600 * (at + 1),
+        None if runs else AT_S + DAY_S,
+        None,
+        "EUR",
+        "" if runs or at % 3 else chance.choice(("up 2", "down 1", "up 4")),
+    )
+
+
+def _slot(hour: int) -> SlotSaid:
+    at_s = int(DAY_BEGAN_S) + 15 * HOUR_S + hour * HOUR_S
+    price = float(SHAPE[(hour + 15) % 24])
+    forecast = hour >= 33
+    spread = 0.08 * price + 0.6 * (hour - 32) if forecast else 0.0
+    return SlotSaid(
+        at_s, price, price - spread, price + spread, price > 75, "forecast: arbiter" if forecast else "published"
+    )
+
+
+def write_ledger(url: str, shown: Picture, *, hours: float = 24) -> None:
+    """Write a day of states and readings, and what was decided and done of late."""
+    ledger, chance = Ledger(LedgerSettings(url=url)), random.Random(2)
+    ledger.ready()
+    ledger.write_states([_was(node, AT_S - DAY_S - HOUR_S, "on") for node in shown.nodes])
+    ledger.write_states([_was(node, node.since_unix_s, node.state) for node in shown.nodes])
+    for at, node in enumerate(shown.nodes[:24]):
+        what = "sleep: soft_off" if node.desired == "soft_off" else "keep on"
+        ledger.write_decisions([Decision(AT_S - 97 * at, node.node, what, node.why or "a job may start within 20 min")])
+        if node.desired == "soft_off":
+            effect = Effect(node.node, "soft_off", "offpeak", node.why)
+            ledger.write_outcome(
+                ledger.write_intent(effect, AT_S - 97 * at + 1), Outcome("done", "accepted", ""), AT_S - 97 * at + 2
+            )
+    refused = Effect("n006", "soft_off", "offpeak", "idle for 31 min")
+    ledger.write_refusal(refused, Refusal("held", "held by ann: new fan", "offpeak node n006 release"), AT_S - 40)
+    days = (AT_S - DAY_S * day for day in range(1, 4))
+    ledger.write_savings(
+        [Saving(day, day + 1, "all nodes on", 9e8, 22.0, 8e8, 19.5, "EUR", "100% measured") for day in days]
+    )
+    ledger.close()
+    _write_means(url, shown, hours, chance)
+
+
+def _was(node: NodeSaid, at_s: float, state: str) -> Recorded:
+    return Recorded(node.node, at_s, state, node.desired, node.by, node.why)
+
+
+def _write_means(url: str, shown: Picture, hours: float, chance: random.Random) -> None:
+    engine = writing_engine(url)
+    numbers = {node.node: at for at, node in enumerate(shown.nodes, 1)}
+    first = int(AT_S - hours * HOUR_S) // QUARTER_S * QUARTER_S
+    rows: list[dict[str, Any]] = []
+    for at_s in range(first, AT_S, QUARTER_S):
+        for node in shown.nodes:
+            kind = node.state if at_s >= node.since_unix_s else chance.choice(("busy", "busy", "on"))
+            watts = DRAWS.get("busy" if node.word == "busy" else kind, DRAWS["on"]) * chance.uniform(0.93, 1.07)
+            mean = {"covered_s": 900.0, "energy_j": 900 * watts, "min_w": watts, "max_w": watts, "without_value": 0}
+            rows.append({"at_unix_s": at_s, "series": numbers[node.node], **mean})
+    with engine.begin() as connection:
+        of = [{"number": at, "meter": "rack1", "way": "snmp", "part": str(at), "node": n} for n, at in numbers.items()]
+        connection.execute(insert(series), of)
+        connection.execute(insert(quarters), rows)
+    engine.dispose()
+
+
+@dataclass
+class PageSite:
+    """The running page at `url`, and the agent that it asks."""
+
+    url: str
+    agent: AgentSocket
+    process: "subprocess.Popen[bytes]"
+    log: Path
+
+    def change(self, *, seconds: int = 30) -> None:
+        """Let a cycle pass: some nodes and jobs change."""
+        shown = self.agent.picture
+        assert shown is not None
+        at_s = shown.published.at_unix_s + seconds
+        again = picture(len(shown.nodes), len(shown.published.jobs), seed=int(at_s))
+        self.agent.picture = replace(again, published=replace(again.published, at_unix_s=at_s))
+
+
+@contextmanager
+def page_site(folder: Path, shown: Picture, *words: str, hours: float = 24) -> Iterator[PageSite]:
+    """Run all of it until the block ends; `words` are further options of `offpeak page`."""
+    url = f"sqlite:///{folder}/ledger.sqlite"
+    write_ledger(url, shown, hours=hours)
+    with agent_socket(folder / "run" / "agent.sock") as agent, reserved_ports(1) as (port,):
+        agent.picture = shown
+        place = f"127.0.0.1:{port}"
+        options = ("--listen", place, "--socket", str(agent.path), "--ledger", url, *words)
+        log = folder / "page.log"
+        with running(*OFFPEAK, "page", *options, log=log, ready=lambda: listens(port), environment=ENVIRONMENT) as page:
+            yield PageSite(f"http://{place}/", agent, page, log)

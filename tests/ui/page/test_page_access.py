@@ -1,0 +1,123 @@
+"""Who may see the page and the metrics, and what browsers are told."""
+
+import http.client
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from page_site import ENVIRONMENT, OFFPEAK, PageSite, page_site, picture
+
+from offpeak.errors import BadInput, BadSetting
+from offpeak.machines.secret import Secret
+from ui.page.access import check_place, is_loopback, may_see, place_of
+
+TOKEN = "0123456789abcdef"
+
+
+def answer(site: PageSite, path: str = "/", **headers: str) -> tuple[int, dict[str, str], str]:
+    """Return status, headers and body of one request."""
+    connection = http.client.HTTPConnection(site.url.removeprefix("http://").rstrip("/"), timeout=30)
+    connection.request("GET", path, headers=headers)
+    said = connection.getresponse()
+    body = said.read().decode()
+    connection.close()
+    return said.status, {name.lower(): value for name, value in said.getheaders()}, body
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSite]:
+    with page_site(tmp_path_factory.mktemp("open"), picture(4, 3), hours=1) as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSite]:
+    folder = tmp_path_factory.mktemp("guarded")
+    file = folder / "page.token"
+    file.touch(0o600)
+    file.write_text(f"{TOKEN}\n")
+    with page_site(folder, picture(4, 3), "--page-token-file", str(file), hours=1) as site:
+        yield site
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics", "/static/page.css", "/static/nothing.js", "/static/app.py"])
+def test_browsers_are_told_to_run_nothing_else(site: PageSite, path: str) -> None:
+    status, headers, _ = answer(site, path)
+    assert status == (404 if path.endswith(("nothing.js", "app.py")) else 200)
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert headers["x-content-type-options"] == "nosniff"
+    assert "server" not in headers
+
+
+def test_it_only_reads(site: PageSite) -> None:
+    connection = http.client.HTTPConnection(site.url.removeprefix("http://").rstrip("/"), timeout=30)
+    for method in ("POST", "PUT", "DELETE", "PATCH"):
+        connection.request(method, "/")
+        said = connection.getresponse()
+        said.read()
+        assert said.status == 405
+    connection.close()
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8017", "192.0.2.7", "localhost.evil.example", ""])
+def test_a_name_that_only_leads_here_is_refused(site: PageSite, host: str) -> None:
+    status, headers, body = answer(site, Host=host)
+    assert status == 403
+    assert "this machine only" in body
+    assert "content-security-policy" in headers
+
+
+def test_with_a_token_nobody_sees_anything_without_it(guarded: PageSite) -> None:
+    for path in ("/", "/metrics", "/events", "/static/page.js", "/?token=wrong"):
+        assert answer(guarded, path)[0] == 401
+    assert answer(guarded, Authorization="Bearer wrong")[0] == 401
+    assert answer(guarded, "/metrics", Authorization=f"Bearer {TOKEN}")[0] == 200
+    assert answer(guarded, Cookie='offpeak_page="')[0] == 401
+
+
+def test_the_token_does_not_stay_in_the_address(guarded: PageSite) -> None:
+    status, headers, _ = answer(guarded, f"/?token={TOKEN}")
+    assert (status, headers["location"]) == (303, "/")
+    cookie = headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert answer(guarded, Cookie=cookie.partition(";")[0], Host="head.example")[0] == 200
+
+
+def test_the_token_is_nowhere_in_the_log(guarded: PageSite) -> None:
+    answer(guarded, f"/?token={TOKEN}")
+    assert TOKEN not in guarded.log.read_text()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "head.example"])
+def test_others_than_this_machine_need_a_token(host: str) -> None:
+    with pytest.raises(BadInput, match="needs a token"):
+        check_place(host, None)
+    check_place(host, Secret(b"x"))
+
+
+def test_places() -> None:
+    assert place_of("127.0.0.1:8017") == ("127.0.0.1", 8017)
+    assert place_of("[::1]:80") == ("::1", 80)
+    for wrong in ("8017", ":8017", "localhost:", "localhost:x", "localhost:70000"):
+        with pytest.raises(BadSetting, match="is no address with a port"):
+            place_of(wrong)
+
+
+def test_what_this_machine_is_called() -> None:
+    assert all(map(is_loopback, ("localhost", "127.0.0.1", "127.9.9.9", "::1")))
+    assert not any(map(is_loopback, ("", "head", "10.0.0.1", "localhost.example")))
+    assert may_see({"host": "[::1]:8017"}, None)
+
+
+def test_bad_settings_are_one_line(tmp_path: Path) -> None:
+
+    done = subprocess.run(
+        (*OFFPEAK, "page", "--listen", "0.0.0.0:8017"), env=ENVIRONMENT, capture_output=True, cwd=tmp_path
+    )
+    assert done.returncode == 2
+    assert b"can be reached from other machines" in done.stderr

@@ -1,0 +1,166 @@
+"""The status page as people meet it: in a browser, on a phone, in the dark, by keyboard, while things change."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from contrast import low_contrasts
+from page_site import PageSite, page_site, picture
+from playwright.sync_api import Browser, Page, Route, expect
+
+PATIENCE_MS = 60_000
+DRAWN = "html[data-status][data-nodes][data-jobs][data-events][data-saved][data-prices][data-power]"
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+@dataclass
+class Opened:
+    """A page, what it complained of, and what it asked others for."""
+
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSite]:
+    with page_site(tmp_path_factory.mktemp("site"), picture()) as site:
+        yield site
+
+
+@pytest.fixture
+def opened(chromium: Browser, site: PageSite, request: pytest.FixtureRequest) -> Iterator[Opened]:
+    """The page until it is drawn; in the end it has not complained and has reached nobody but its own service."""
+    width, scheme = getattr(request, "param", (1366, "light"))
+    context = chromium.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
+    seen = Opened(context.new_page())
+
+    def refuse(route: Route) -> None:
+        seen.requests.append(route.request.url)
+        route.abort()
+
+    seen.page.route(lambda url: not url.startswith((site.url, "data:")), refuse)
+    seen.page.on("console", lambda message: seen.complaints.append(message.text))
+    seen.page.on("pageerror", lambda error: seen.complaints.append(str(error)))
+    seen.page.goto(site.url)
+    seen.page.wait_for_selector(DRAWN, state="attached", timeout=PATIENCE_MS)
+    yield seen
+    context.close()
+    assert (seen.complaints, seen.requests) == ([], [])
+
+
+WIDTHS = [(390, "light"), (390, "dark"), (820, "light"), (1366, "light"), (1366, "dark"), (2560, "dark")]
+
+
+@pytest.mark.parametrize("opened", WIDTHS, indirect=True, ids=lambda each: f"{each[0]}-{each[1]}")
+def test_it_fits_and_is_legible(opened: Opened) -> None:
+    page = opened.page
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert low_contrasts(page, "body *:not(script)") == []
+    for plot in ("#prices", "#power"):
+        box = page.locator(f"{plot} .main-svg").first.bounding_box()
+        assert box
+        assert box["width"] >= page.locator(plot).bounding_box()["width"] * 0.8  # type: ignore[index]
+
+
+def test_what_is_known_now_stands_at_the_top(opened: Opened) -> None:
+    tiles = opened.page.locator("#tiles dl")
+    expect(tiles).to_contain_text("52.0 EUR/MWh")
+    expect(tiles).to_contain_text("off-peak until 16:00")
+    expect(opened.page.locator("#tile-today")).to_contain_text("2.71 EUR30.4 kWh measured")
+    expect(opened.page.locator("#tile-month")).to_contain_text("10.2 EUR")
+    expect(opened.page.locator("header")).to_contain_text("elbe · slurm 22.05.8")
+    expect(opened.page.locator("#errors tbody")).to_contain_text("run time31.0 min200")
+
+
+def test_the_figures_say_what_they_show_to_who_cannot_see(opened: Opened) -> None:
+    label = opened.page.locator("#prices .plot").get_attribute("aria-label") or ""
+    assert re.search(r"52\.0 now, from 44\.0 to 138 between", label)
+    power = opened.page.locator("#power .plot").get_attribute("aria-label") or ""
+    drawn, without = map(float, re.findall(r"([\d.]+) kW", power))
+    assert 5 < drawn < without < 25
+    assert opened.page.locator("#prices .shapelayer path").count() >= 3
+
+
+def test_a_node_says_all_of_itself_by_mouse_and_by_keys(opened: Opened) -> None:
+    page = opened.page
+    expect(page.locator("#grid .node")).to_have_count(64)
+    page.locator('#grid .node[data-kind="off"]').first.hover()
+    told = page.locator("#node")
+    expect(told).to_contain_text("off for")
+    expect(told).to_contain_text("wanted: soft off")
+    expect(told).to_contain_text("idle for 22 min, and no job of the next 6 h needs it")
+    page.locator("#grid").focus()
+    page.keyboard.press("Home")
+    expect(told.locator("b")).to_have_text("n001")
+    page.keyboard.press("ArrowRight")
+    expect(told.locator("b")).to_have_text("n002")
+    page.keyboard.press("End")
+    expect(told.locator("b")).to_have_text("n064")
+    assert page.locator("#grid").get_attribute("aria-activedescendant") == "node-63"
+
+
+def test_the_queue_stands_in_its_order_and_can_be_searched(opened: Opened) -> None:
+    rows = opened.page.locator("#queue tbody tr")
+    expect(rows).to_have_count(40)
+    expect(rows.nth(0)).to_contain_text("on-peak from 16:00")
+    assert [rows.nth(at).locator("td").nth(1).inner_text() for at in range(3)] == ["18400", "18401", "18402"]
+    opened.page.locator("#find").fill("18417")
+    expect(rows).to_have_count(1)
+    opened.page.locator("#find").fill("nobody of that name")
+    expect(opened.page.locator("#more")).to_have_text("no such job")
+
+
+def test_what_was_decided_done_and_refused_stands_in_the_order_of_time(opened: Opened) -> None:
+    events = opened.page.locator("#events li")
+    expect(opened.page.locator('#events li[data-result="refused"]')).to_contain_text("held by ann: new fan")
+    times = [each.get_attribute("datetime") or "" for each in events.locator("time").all()]
+    assert times == sorted(times, reverse=True)
+    assert len(times) > 20
+
+
+def test_everything_is_reached_by_the_tab_key(opened: Opened) -> None:
+    page, reached = opened.page, []
+    for _ in range(8):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("(e => e.id || e.className || e.tagName)(document.activeElement)"))
+    assert reached[:5] == ["skip", "grid", "scroll", "find", "scroll"]
+
+
+def test_what_changes_is_shown_without_asking(opened: Opened, site: PageSite) -> None:
+    kinds = "[...document.querySelectorAll('#grid .node')].map(node => node.dataset.kind).join()"
+    before = opened.page.evaluate(kinds)
+    count = opened.page.locator("html").get_attribute("data-nodes") or ""
+    site.change()
+    expect(opened.page.locator("html")).not_to_have_attribute("data-nodes", count, timeout=PATIENCE_MS)
+    assert opened.page.evaluate(kinds) != before
+    site.agent.picture = picture()
+
+
+def test_no_name_becomes_markup(chromium: Browser, tmp_path: Path) -> None:
+    shown = picture(4, 3)
+    job = replace(shown.published.jobs[0], user=HOSTILE, why=HOSTILE)
+    evil = replace(shown, published=replace(shown.published, jobs=(job,), cluster=HOSTILE))
+    with page_site(tmp_path, evil, hours=1) as site:
+        page = chromium.new_page()
+        page.on("dialog", lambda dialog: pytest.fail(dialog.message))
+        page.goto(site.url)
+        page.wait_for_selector("html[data-jobs]", state="attached", timeout=PATIENCE_MS)
+        expect(page.locator("#queue tbody")).to_contain_text(HOSTILE)
+        assert page.locator("img[src=x]").count() == 0
+        page.close()
+
+
+def test_an_agent_that_is_silent_is_said_to_be(chromium: Browser, tmp_path: Path) -> None:
+    with page_site(tmp_path, picture(4, 3), hours=1) as site:
+        site.agent.picture = None
+        page = chromium.new_page()
+        page.goto(site.url)
+        expect(page.locator("#trouble")).to_contain_text("has just started", timeout=PATIENCE_MS)
+        expect(page.locator("#looked")).to_have_text("no agent answers")
+        site.agent.picture = picture(4, 3)
+        expect(page.locator("#tile-price")).to_contain_text("52.0", timeout=PATIENCE_MS)
+        expect(page.locator("#trouble")).to_be_hidden()
+        page.close()

@@ -1,0 +1,49 @@
+"""Power by node state over the last day, from the ledger."""
+
+from pathlib import Path
+
+import pytest
+from page_site import AT_S, picture, write_ledger
+
+from offpeak.ledger.node_means import NodeMean
+from offpeak.ledger.opened import opened
+from ui.page.power_history import PowerHistory, power_slots
+
+IDLE_W = {"n1": 100.0, "n2": 100.0}
+
+
+def was(node: str, at_s: float, state: str) -> dict[str, object]:
+    return {"node": node, "at_unix_s": at_s, "observed": state}
+
+
+def test_each_node_counts_as_what_it_was_in_the_middle() -> None:
+    means = [NodeMean(0, "n1", 300.0), NodeMean(0, "n2", 8.0), NodeMean(900, "n1", 20.0)]
+    states = [was("n1", 0, "on"), was("n2", 0, "off"), was("n1", 1300, "off")]
+    slots = power_slots(means, states, IDLE_W)
+    assert slots[0].by_state == {"on": 300.0, "off": 8.0}
+    assert slots[0].without_w == 400.0
+    assert slots[900].by_state == {"off": 20.0}
+    assert (slots[900].without_w, slots[900].nodes) == (100.0, 1)
+
+
+def test_without_offpeak_nothing_draws_less_than_it_does() -> None:
+    (slot,) = power_slots([NodeMean(0, "n1", 160.0)], [was("n1", 0, "booting")], IDLE_W).values()
+    assert slot.without_w == 160.0
+    (unknown,) = power_slots([NodeMean(0, "n3", 60.0)], [], {}).values()
+    assert (unknown.by_state, unknown.without_w) == ({"unknown": 60.0}, 60.0)
+
+
+def test_it_is_read_on_from_where_it_ended(tmp_path: Path) -> None:
+    url, shown = f"sqlite:///{tmp_path}/ledger.sqlite", picture(6, 1)
+    write_ledger(url, shown, hours=5)
+    idle_w = {node.node: 145.0 for node in shown.nodes}
+    at_once, by_and_by = PowerHistory(), PowerHistory()
+    with opened(url) as connection:
+        at_once.read(connection, AT_S, idle_w)
+        for ago_s in (7200, 3600, 0):
+            by_and_by.read(connection, AT_S - ago_s, idle_w)
+    assert by_and_by.slots == at_once.slots
+    assert len(at_once.slots) == 20
+    assert all(sum(slot.by_state.values()) <= slot.without_w + 1e-6 for slot in at_once.slots.values())
+    drawn_w = sum(at_once.slots[max(at_once.slots)].by_state.values())
+    assert drawn_w == pytest.approx(sum(node.watts or 0 for node in shown.nodes), rel=0.2)

@@ -1,0 +1,50 @@
+"""What stands in the tiles of savings."""
+
+from offpeak.ledger.slot_prices import MeanPrice
+from offpeak.time_range import TimeRange
+from power.accounts.rests import Rest
+from power.accounts.savings import RestUse, saving_of
+from power.lifecycle.life import NodeState
+from ui.page.saved import known_by, month_of, saved_said
+
+HOUR_S = 3600.0
+TODAY = {"energy_j": 3.6e6, "cost": 0.1, "currency": "EUR", "known": "measured"}
+DAY = {
+    "baseline_energy_j": 10.0,
+    "baseline_cost": 3.0,
+    "energy_j": 4.0,
+    "cost": 1.0,
+    "currency": "EUR",
+    "basis": "1.0 h of rest of 1 node; 100% measured, else by node class",
+}
+
+
+def basis(*measured: bool) -> str:
+    rest = Rest("n1", 0.0, HOUR_S, {NodeState.OFF: HOUR_S})
+    uses = [RestUse(rest, 1.0, 2.0, each, MeanPrice(90.0, 400.0, "EUR", 1.0)) for each in measured]
+    saving = saving_of(TimeRange(0.0, HOUR_S), uses)
+    assert saving
+    return saving.basis
+
+
+def test_what_the_accounts_say_is_understood() -> None:
+    assert known_by(basis(True, True)) == "measured"
+    assert known_by(basis(True, False)) == "partly measured"
+    assert known_by(basis(False)) == "modelled"
+    assert known_by("") == known_by(None) == ""
+
+
+def test_a_month_is_its_days_and_today() -> None:
+    month = month_of([DAY, DAY], TODAY)
+    assert (month["energy_j"], month["cost"], month["days"]) == (3.6e6 + 12, 4.1, 3)
+    assert (month["currency"], month["known"]) == ("EUR", "measured")
+
+
+def test_money_is_not_said_where_a_day_has_none_or_another_currency() -> None:
+    assert month_of([DAY | {"cost": None}], TODAY)["cost"] is None
+    assert month_of([DAY | {"currency": "USD"}], TODAY)["cost"] is None
+    assert month_of([DAY | {"basis": "0% measured"}], TODAY)["known"] == "partly measured"
+
+
+def test_nothing_slept() -> None:
+    assert month_of([], saved_said({"energy_j": None}))["energy_j"] is None

@@ -1,0 +1,33 @@
+"""`offpeak page`: the status page and the metrics, as a service of its own."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from offpeak.errors import BadInput
+from ui.agent.command import LEDGER, SOCKET, settings_of
+from ui.options import CONFIG, option
+
+NEEDED = ("starlette", "uvicorn", "prometheus_client")
+
+
+def page(
+    context: typer.Context,
+    listen: Annotated[str | None, option("page.listen")] = None,
+    token_file: Annotated[Path | None, option("page.token_file")] = None,
+    socket: SOCKET = None,
+    url: LEDGER = None,
+    config: CONFIG = None,
+) -> None:
+    """Show what the agent does in a browser, and its metrics to Prometheus at /metrics; it only reads."""
+    if missing := [name for name in NEEDED if find_spec(name) is None]:
+        raise BadInput(f"the page needs {', '.join(missing)}", hint="pip install 'offpeak[page]'")
+    options = {"page.listen": listen, "page.token_file": token_file, "agent.socket": socket, "ledger.url": url}
+    settings = settings_of(config, options)
+    # What serves it loads Starlette and SQLAlchemy, which `offpeak --version` must not wait for.
+    from ui.page.run import run_page
+
+    typer.echo(f"http://{settings.page.listen}/  (metrics: http://{settings.page.listen}/metrics)")
+    context.exit(run_page(settings))

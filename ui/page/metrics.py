@@ -1,0 +1,138 @@
+"""The metrics for Prometheus, made anew for each scrape from what agent and ledger say.
+
+Names and units are by its conventions: base units at the end of the name, counters end in _total.
+"""
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
+
+from offpeak.errors import OffpeakError
+from offpeak.ledger.action_counts import ActionCounts
+from offpeak.settings import Settings
+from power.agent.ask_agent import ask_picture
+
+MODES = ("shadow", "advise", "active")
+
+Picture = Mapping[str, Any]
+
+
+class Metrics:
+    """Gives the metrics as text. What it remembers keeps the agent from telling the same jobs again."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings, self._jobs_unix_s = settings, None
+        self._counts = ActionCounts()
+        self._turn = threading.Lock()
+
+    def text(self) -> tuple[bytes, str]:
+        """Return the metrics and their content type. It waits for agent and disk; never raises."""
+        with self._turn:
+            registry = CollectorRegistry()
+            registry.register(_Said(tuple(self._families())))
+            return generate_latest(registry), CONTENT_TYPE_LATEST
+
+    def _families(self) -> Iterator[Metric]:
+        picture = self._picture()
+        yield _gauge("offpeak_agent_up", "Whether the agent answers.", float(picture is not None))
+        if picture is not None:
+            yield from families_of(picture)
+        yield from self._actions()
+
+    def _picture(self) -> Picture | None:
+        try:
+            picture = ask_picture(self._settings.agent.socket, jobs_seen_unix_s=self._jobs_unix_s)
+        except OffpeakError:
+            return None
+        self._jobs_unix_s = picture["published"]["at_unix_s"]
+        return picture
+
+    def _actions(self) -> Iterator[Metric]:
+        try:
+            found = self._counts.read(self._settings.ledger.url)
+        except OffpeakError:
+            yield _gauge("offpeak_ledger_up", "Whether the ledger can be read.", 0.0)
+            return
+        yield _gauge("offpeak_ledger_up", "Whether the ledger can be read.", 1.0)
+        text = "Orders to nodes and the scheduler by what became of them, since the page began."
+        family = CounterMetricFamily("offpeak_actions", text, labels=("order", "result"))
+        for (order, result), count in sorted(found.items()):
+            family.add_metric((order, result), count)
+        yield family
+
+
+class _Said(Collector):
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+def families_of(picture: Picture) -> Iterator[Metric]:
+    """Return what the agent's picture comes to."""
+    said = picture["published"]
+    yield _gauge("offpeak_agent_last_look_timestamp_seconds", "When the agent looked last.", said["at_unix_s"])
+    yield _gauge("offpeak_agent_cycle_seconds", "How often the agent looks.", said["cycle_s"])
+    yield _gauge("offpeak_agent_troubles", "How many things trouble the agent.", len(said["troubles"]))
+    modes = ((mode, float(mode == said["mode"])) for mode in MODES)
+    yield _by("offpeak_agent_mode", "The mode that is 1 is the agent's.", "mode", modes)
+    yield _by("offpeak_jobs", "Jobs that the scheduler shows, by state.", "state", picture["job_counts"])
+    yield from _of_nodes(picture, said)
+    yield from _of_price(said["price"])
+    yield from _of_savings(said["saved_today"])
+    yield from _of_forecasts(picture)
+
+
+def _of_nodes(picture: Picture, said: Picture) -> Iterator[Metric]:
+    yield _by("offpeak_nodes", "Nodes that may be switched, by state.", "state", said["nodes"]["counts"])
+    fields = picture["node_fields"]
+    name, watts, measured = (fields.index(each) for each in ("node", "watts", "measured"))
+    text = "What a node draws; measured is 0 where its class says so."
+    family = GaugeMetricFamily("offpeak_node_power_watts", text, labels=("node", "measured"))
+    for row in picture["nodes"]:
+        if row[watts] is not None:
+            family.add_metric((row[name], str(int(row[measured]))), row[watts])
+    yield family
+
+
+def _of_price(price: Picture) -> Iterator[Metric]:
+    if price["now"] is not None:
+        text = "What a megawatt-hour costs now."
+        currency = price["unit"].partition("/")[0]
+        yield _by("offpeak_electricity_price_per_megawatthour", text, "currency", [(currency, price["now"])])
+    if price["on_peak"] is not None:
+        yield _gauge("offpeak_electricity_on_peak", "Whether electricity is dear now.", float(price["on_peak"]))
+
+
+def _of_savings(saved: Picture) -> Iterator[Metric]:
+    if saved["energy_j"] is not None:
+        text = "Saved since midnight by sleeping nodes, beside all nodes on."
+        yield _gauge("offpeak_saved_today_joules", text, saved["energy_j"])
+    if saved["cost"] is not None:
+        text = "Saved since midnight, in money."
+        yield _by("offpeak_saved_today_cost", text, "currency", [(saved["currency"], saved["cost"])])
+
+
+def _of_forecasts(picture: Picture) -> Iterator[Metric]:
+    text = "How wrong forecasts were of late, in the unit of what they forecast."
+    family = GaugeMetricFamily("offpeak_forecast_mean_absolute_error", text, labels=("about", "unit"))
+    for about, unit, mae, _ in picture["errors"]:
+        family.add_metric((about, unit), mae)
+    yield family
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, text, value=value)
+
+
+def _by(name: str, text: str, label: str, values: Iterable[tuple[str, float]]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=(label,))
+    for value in values:
+        family.add_metric((value[0],), value[1])
+    return family

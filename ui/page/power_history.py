@@ -1,0 +1,71 @@
+"""What nodes drew in the last day by what they were, and what they would have drawn had all stayed on."""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection
+
+from offpeak.ledger.buckets import QUARTER_S
+from offpeak.ledger.node_means import NodeMean, node_means
+from offpeak.ledger.records import Record, states_in
+from offpeak.time_range import TimeRange
+
+SHOWN_S = 24 * 3600
+STILL_CHANGES_S = 2 * QUARTER_S
+"""Readings of a quarter-hour reach the ledger until some time after its end."""
+AWAKE = ("on", "unknown")
+"""States in which a node draws what it would without us."""
+
+
+@dataclass(frozen=True)
+class PowerSlot:
+    """A quarter-hour: draw by state [W], and without offpeak, of so many measured nodes."""
+
+    by_state: Mapping[str, float]
+    without_w: float
+    nodes: int
+
+
+@dataclass
+class PowerHistory:
+    """The quarter-hours of the last day by their first second; what cannot change any more is not read again."""
+
+    slots: dict[int, PowerSlot] = field(default_factory=dict)
+    _settled_unix_s: float = 0.0
+
+    def read(self, connection: Connection, now_unix_s: float, idle_w: Mapping[str, float]) -> None:
+        """Take in what the ledger says by now; `idle_w` is what each node draws when it is on and idle."""
+        first = (now_unix_s - SHOWN_S) // QUARTER_S * QUARTER_S
+        span = TimeRange(max(first, self._settled_unix_s), now_unix_s)
+        new = power_slots(node_means(connection, span), states_in(connection, span), idle_w)
+        self.slots = {at: slot for at, slot in (self.slots | new).items() if at >= first}
+        self._settled_unix_s = (now_unix_s - STILL_CHANGES_S) // QUARTER_S * QUARTER_S
+
+
+def power_slots(
+    means: Iterable[NodeMean], states: Sequence[Record], idle_w: Mapping[str, float]
+) -> dict[int, PowerSlot]:
+    """Return the quarter-hours; a node is taken to be in each what it was in its middle."""
+    changes: dict[str, tuple[list[float], list[str]]] = defaultdict(lambda: ([], []))
+    for record in states:
+        at_s, observed = changes[record["node"]]
+        at_s.append(record["at_unix_s"])
+        observed.append(record["observed"])
+    watts: dict[int, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    without: dict[int, float] = defaultdict(float)
+    nodes: dict[int, int] = defaultdict(int)
+    for at, node, power_w in means:
+        state = _state_at(changes.get(node), at + QUARTER_S / 2)
+        watts[at][state] += power_w
+        without[at] += power_w if state in AWAKE else max(power_w, idle_w.get(node, power_w))
+        nodes[at] += 1
+    return {at: PowerSlot(dict(by_state), without[at], nodes[at]) for at, by_state in watts.items()}
+
+
+def _state_at(changes: tuple[list[float], list[str]] | None, unix_s: float) -> str:
+    if changes is None:
+        return "unknown"
+    at_s, observed = changes
+    return observed[max(0, bisect_right(at_s, unix_s) - 1)]

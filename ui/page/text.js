@@ -1,0 +1,74 @@
+// Numbers, times and elements as the page writes them. Text never becomes markup.
+const OPTIONS = {
+  hourCycle: "h23", year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit",
+};
+const MONTHS = ["", "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const numbers = new Map();
+let calendar = new Intl.DateTimeFormat("en-GB", OPTIONS);
+
+/** Sets the clock on which times are shown; the browser's own where the site's is none that it knows. */
+export function setZone(name) {
+  try {
+    calendar = new Intl.DateTimeFormat("en-GB", { ...OPTIONS, timeZone: name });
+  } catch {
+    calendar = new Intl.DateTimeFormat("en-GB", OPTIONS);
+  }
+}
+
+export function number(value, digits = 0) {
+  if (!numbers.has(digits)) {
+    numbers.set(digits, new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
+  }
+  return numbers.get(digits).format(value);
+}
+
+/** Three digits that count, so that a price of 0.09 and one of 92 are both readable. */
+export function figure(value) {
+  const size = Math.abs(value);
+  return number(value, size >= 100 ? 0 : size >= 10 ? 1 : 2);
+}
+
+export function power(watts) {
+  if (watts === null || watts === undefined) return ["not known", ""];
+  return watts >= 10000 ? [number(watts / 1000, watts >= 1e5 ? 0 : 1), "kW"] : [number(watts), "W"];
+}
+
+function parts(unixS) {
+  return Object.fromEntries(calendar.formatToParts(1000 * unixS).map(({ type, value }) => [type, value]));
+}
+
+/** "21:00", with its date where that is another day than that of now. */
+export function clock(unixS, nowS) {
+  if (unixS === null || unixS === undefined) return "";
+  const [then, now] = [parts(unixS), parts(nowS)];
+  const time = `${then.hour}:${then.minute}`;
+  return then.day === now.day && then.month === now.month ? time : `${Number(then.day)} ${MONTHS[Number(then.month)]} ${time}`;
+}
+
+/** A local date and time without zone, as plotly's axes take it. */
+export function local(unixS) {
+  const of = parts(unixS);
+  return `${of.year}-${of.month}-${of.day} ${of.hour}:${of.minute}`;
+}
+
+export function ago(seconds) {
+  const whole = Math.max(0, Math.round(seconds));
+  if (whole < 90) return `${whole} s`;
+  if (whole < 5400) return `${Math.round(whole / 60)} min`;
+  return whole < 172800 ? `${Math.round(whole / 3600)} h` : `${Math.round(whole / 86400)} days`;
+}
+
+export function counted(count, what) {
+  return `${number(count)} ${what}${count === 1 ? "" : "s"}`;
+}
+
+export function element(name, properties = {}, ...children) {
+  const made = Object.assign(document.createElement(name), properties);
+  made.append(...children);
+  return made;
+}
+
+/** Sets a text only where it has changed, so that nothing is drawn or read aloud twice. */
+export function say(target, text) {
+  if (target.textContent !== text) target.textContent = text;
+}

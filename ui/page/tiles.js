@@ -1,0 +1,79 @@
+// The head of the page: who says it, how fresh it is, and the six figures.
+import { ago, clock, counted, element, figure, number, power, say } from "./text.js";
+
+const J_PER_KWH = 3.6e6;
+const AWAKE = ["on", "booting", "going down"];
+const at = (id) => document.getElementById(id);
+
+function tile(name, value, unit, note, tag = "") {
+  const [first, second] = at(`tile-${name}`).querySelectorAll("dd");
+  first.replaceChildren(value, unit ? element("small", {}, ` ${unit}`) : "");
+  second.replaceChildren(note, tag ? " " : "", tag ? element("span", { className: "tag" }, tag) : "");
+}
+
+export function showStatus(status) {
+  if (status.silent) {
+    at("looked").dataset.is = "late";
+    say(at("looked"), "no agent answers");
+    showTrouble([`${status.silent}\n${status.hint}`]);
+    return;
+  }
+  say(at("cluster"), `${status.cluster} · ${status.scheduler}`);
+  document.title = status.cluster ? `${status.cluster} · offpeak` : "offpeak";
+  const mode = at("mode");
+  mode.hidden = false;
+  mode.dataset.mode = status.mode;
+  say(mode, status.mode === "active" ? "active" : `${status.mode}: nothing is done${status.mode === "advise" ? " by itself" : ""}`);
+  showTrouble(status.troubles);
+  showPrice(status);
+  const counts = new Map(status.nodes.counts);
+  const all = [...counts.values()].reduce((sum, count) => sum + count, 0);
+  const awake = AWAKE.reduce((sum, state) => sum + (counts.get(state) ?? 0), 0);
+  const rest = [...counts].filter(([state]) => state !== "on").map(([state, count]) => `${count} ${state}`);
+  tile("nodes", number(awake), `of ${number(all)}`, rest.join(", ") || (all ? "all on" : "none may be switched"));
+  const jobs = new Map(status.job_counts);
+  tile("jobs", number(jobs.get("pending") ?? 0), "", `${number(jobs.get("running") ?? 0)} running`);
+}
+
+function showPrice({ price, at_unix_s: nowS }) {
+  say(at("prices-unit"), price.unit);
+  if (price.now === null) return tile("price", "not known", "", price.basis);
+  const peak = price.on_peak === null ? "" : price.on_peak ? "on-peak" : "off-peak";
+  const until = price.until_unix_s ? ` until ${clock(price.until_unix_s, nowS)}` : "";
+  tile("price", figure(price.now), price.unit, `${peak}${until}`);
+}
+
+function showTrouble(lines) {
+  const text = lines.join("\n");
+  say(at("trouble"), text);
+  at("trouble").hidden = !text;
+}
+
+export function showPower(nodes) {
+  const known = nodes.filter((node) => node.watts !== null);
+  const measured = known.filter((node) => node.measured).length;
+  const [value, unit] = power(known.length ? known.reduce((sum, node) => sum + node.watts, 0) : null);
+  const tag = !known.length ? "" : measured === known.length ? "measured" : measured ? "partly measured" : "modelled";
+  tile("power", value, unit, known.length === nodes.length ? "" : `${known.length} of ${counted(nodes.length, "node")}`, tag);
+}
+
+export function showSaved({ today, month }) {
+  for (const [name, saved] of [["today", today], ["month", month]]) {
+    if (saved.energy_j === null || saved.energy_j === undefined) {
+      tile(name, "–", "", name === "today" ? "no node has slept" : "");
+      continue;
+    }
+    const cost = saved.cost === null ? "" : `${figure(saved.cost)} ${saved.currency}`;
+    const energy = `${figure(saved.energy_j / J_PER_KWH)} kWh`;
+    tile(name, cost || energy, "", cost ? energy : "no price is known", saved.known);
+  }
+}
+
+/** How long ago the agent looked, by how much time has passed here since it said so. */
+export function showAge(status, heardMs) {
+  if (!status || status.silent) return;
+  const lateS = (Date.now() - heardMs) / 1000;
+  const late = lateS > Math.max(30, 3 * status.cycle_s);
+  at("looked").dataset.is = late ? "late" : "well";
+  say(at("looked"), late ? `the agent has said nothing new for ${ago(lateS)}` : `looks every ${ago(status.cycle_s)}, last at ${clock(status.at_unix_s, status.at_unix_s)}`);
+}
