@@ -13,6 +13,10 @@ from ui.commands import OffpeakCommands
 app = typer.Typer(cls=OffpeakCommands, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
+COMPLETE = "_OFFPEAK_COMPLETE"
+"""The variable by which a shell's completion script asks."""
+
+
 def main() -> None:
     """Run the command line and exit: 0 done, 1 failed, 2 bad input, 130 interrupted."""
     sys.exit(run(sys.argv[1:]))
@@ -21,6 +25,11 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command line, say in one line what went wrong, and return the exit code."""
     debug = "--debug" in arguments
+    if COMPLETE in os.environ:
+        # The shell asks what could come next. Otherwise nobody waits for what answers it.
+        from typer._completion_classes import completion_init
+
+        completion_init()
     try:
         code = app([word for word in arguments if word != "--debug"], prog_name="offpeak", standalone_mode=False)
         sys.stdout.flush()

@@ -1,0 +1,109 @@
+"""Writes what a shell and `man` read, from the commands themselves: `python -m ui.manual FOLDER`.
+
+Below that folder come `man1/offpeak-simulate.1`, a page for each command, and `completions/bash`, `zsh` and `fish`.
+"""
+
+import sys
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer._completion_shared import get_completion_script
+
+from ui.command import COMPLETE, app
+
+SHELLS = ("bash", "zsh", "fish")
+STATUS = (("0", "done"), ("1", "failed"), ("2", "bad input"), ("130", "interrupted"))
+FILES = (
+    ("/etc/offpeak/offpeak.toml", "settings of the site; --config or $OFFPEAK_CONFIG names another file"),
+    ("/etc/offpeak/inventory.toml", "nodes, BMCs, PDUs and logins"),
+    ("/var/lib/offpeak", "the ledger, and what the agent has learned"),
+    ("/run/offpeak/agent.sock", "where the agent answers"),
+)
+
+Command = Any
+"""A command of typer, whose own classes are not for others to name."""
+
+
+def manual_pages() -> dict[str, str]:
+    """Return each command's page by its file name, such as "offpeak-ledger-energy.1"."""
+    root = typer.main.get_command(app)
+    commands = dict(_commands(root, ("offpeak",)))
+    names = [_name(words) for words in commands]
+    return {f"{_name(words)}.1": _page(command, words, names) for words, command in commands.items()}
+
+
+def completions() -> dict[str, str]:
+    """Return the script of each shell."""
+    return {
+        shell: get_completion_script(prog_name="offpeak", complete_var=COMPLETE, shell=shell) + "\n" for shell in SHELLS
+    }
+
+
+def write_manual(folder: Path) -> None:
+    """Write all of it."""
+    for name, files in (("man1", manual_pages()), ("completions", completions())):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for file, text in files.items():
+            (folder / name / file).write_text(text, encoding="utf-8")
+
+
+def roff(text: str) -> str:
+    """Return text that no character of is a request or an escape of roff's."""
+    escaped = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("`", "\\(ga")
+    return "\n".join(f"\\&{line}" if line.startswith(".") else line for line in escaped.splitlines())
+
+
+def _commands(command: Command, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Command]]:
+    yield words, command
+    for name, below in getattr(command, "commands", {}).items():
+        if not below.hidden:
+            yield from _commands(below, (*words, name))
+
+
+def _page(command: Command, words: tuple[str, ...], names: list[str]) -> str:
+    context = command.make_context(" ".join(words), [], resilient_parsing=True)
+    summary = " ".join((command.help or "").split())
+    title = _name(words)
+    below = getattr(command, "commands", {})
+    sections = [
+        f'.TH "{roff(title.upper())}" 1 "" "offpeak {roff(version("offpeak"))}" "offpeak"',
+        f".SH NAME\n{roff(title)} \\- {roff(summary)}",
+        f".SH SYNOPSIS\n.B {roff(' '.join(words))}\n{roff(' '.join(command.collect_usage_pieces(context)))}",
+        f".SH DESCRIPTION\n{roff(summary)}",
+        _listed("COMMANDS", [(name, " ".join((each.help or "").split())) for name, each in below.items()]),
+        _listed("OPTIONS", _options(command, context)),
+        _listed("EXIT STATUS", STATUS),
+        _listed("FILES", FILES),
+        f".SH SEE ALSO\n{roff(', '.join(f'{name}(1)' for name in _related(title, names)))}",
+    ]
+    return "\n".join(section for section in sections if section) + "\n"
+
+
+def _options(command: Command, context: Any) -> list[tuple[str, str]]:
+    records = [each.get_help_record(context) for each in command.get_params(context)]
+    return [(term, " ".join(said.split())) for term, said in filter(None, records)]
+
+
+def _listed(heading: str, terms: Any) -> str:
+    listed = "".join(f"\n.TP\n.B {roff(term)}\n{roff(said)}" for term, said in terms)
+    return f".SH {heading}{listed}" if listed else ""
+
+
+def _related(title: str, names: list[str]) -> list[str]:
+    """Return the pages above, below and beside it; of the first one all that stand below it directly."""
+    parent = title.rpartition("-")[0]
+    beside = [
+        name for name in names if name.startswith(f"{title}-") or (parent != "offpeak" and name.startswith(parent))
+    ]
+    return sorted({"offpeak", *beside} - {title})
+
+
+def _name(words: tuple[str, ...]) -> str:
+    return "-".join(words)
+
+
+if __name__ == "__main__":
+    write_manual(Path(sys.argv[1]))
