@@ -6,6 +6,9 @@
 # make bench     the benchmarks
 # make soak      an hour of reading BMCs and PDUs, 10,000 cycles of sleep and wake, 200 kills of the agent, with random faults
 # make reference the generated pages of docs/reference and the pictures of the README
+# make docs     the documentation as a site, in build/site
+# make package  a DEB and an RPM, in dist
+# make package-trial  both tried: the DEB in a clean Debian root, as root, in some minutes
 # make clean     removes .venv and everything that was made
 
 PYTHON ?= python3
@@ -14,7 +17,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 SAMPLE := sim_backend/sample
 
-.PHONY: install dev demo demo-slurm test check bench soak reference clean
+.PHONY: install dev demo demo-slurm test check bench soak reference docs package package-trial clean
 
 install: $(VENV)/.installed
 	@echo "offpeak is installed: $(BIN)/offpeak --help"
@@ -67,6 +70,20 @@ reference: dev
 	@$(BIN)/python -m ui.reference
 	@$(BIN)/python docs/picture.py
 	@$(BIN)/python docs/report_picture.py
+
+docs: dev
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@echo "build/site/index.html"
+
+package: dev
+	@$(PIP) install --editable '.[package]'
+	@deploy/package/build dist
+
+# The second one stands for the next version: what it brings is the same.
+package-trial: package
+	@VERSION=99.0.0 deploy/package/build build/newer
+	@deploy/package/try dist/offpeak_*.deb build/newer/offpeak_*.deb build/trial
+	@deploy/package/try-rpm dist/offpeak-*.rpm build/trial-rpm
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

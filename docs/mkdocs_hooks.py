@@ -1,0 +1,63 @@
+"""Hooks of mkdocs: the order of pages is that of the index, and files outside the documentation come along.
+
+Run by `make docs`.
+"""
+
+import re
+from pathlib import Path
+from posixpath import dirname, normpath, relpath
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[1]
+SECTION = re.compile(r"^## (.+?)(?::.*)?$")
+PAGE = re.compile(r"^- \[(.+?)\]\((\S+?\.md)\)")
+LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")
+OUTSIDE = "repository"
+
+
+def on_config(config: Any) -> Any:
+    """Return the settings with the sections and pages of docs/README.md as navigation."""
+    nav: list[dict[str, Any]] = [{"offpeak": ["README.md"]}]
+    for line in (ROOT / "docs" / "README.md").read_text(encoding="utf-8").splitlines():
+        if section := SECTION.match(line):
+            nav.append({section[1]: []})
+        elif page := PAGE.match(line):
+            next(iter(nav[-1].values())).append({page[1]: page[2]})
+    config.nav = nav
+    return config
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Return the files of the site with those outside docs/ that pages link to."""
+    for page in files.documentation_pages():
+        for target in LINK.findall(page.content_string):
+            path = _outside(page.src_uri, target)
+            if path and (ROOT / path).is_file() and not files.get_file_from_path(f"{OUTSIDE}/{path}"):
+                content = (ROOT / path).read_text(encoding="utf-8")
+                files.append(File.generated(config, f"{OUTSIDE}/{path}{_as_text(path)}", content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Return the page with its links to the outside as links to the copies."""
+
+    def link(found: re.Match[str]) -> str:
+        path = _outside(page.file.src_uri, found[1])
+        if not path:
+            return found[1]
+        return relpath(f"{OUTSIDE}/{path}{_as_text(path)}", dirname(page.file.src_uri) or ".")
+
+    return LINK.sub(link, markdown)
+
+
+def _outside(page: str, target: str) -> str:
+    """Return the path in the repository of what lies outside docs/, "" of what does not."""
+    path = normpath(f"docs/{dirname(page)}/{target}")
+    return "" if path.startswith("docs/") else path
+
+
+def _as_text(path: str) -> str:
+    # A browser shows what it knows, and a page of ours must not become one of the site.
+    return ".txt" if path.endswith(".md") or "." not in Path(path).name else ""

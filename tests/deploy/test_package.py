@@ -1,0 +1,76 @@
+"""What the packages are made of. `make package-trial` installs them; that takes minutes."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from needed_programs import SEARCH_PATH, need
+
+SCRIPTS = ("build", "try", "try-rpm", "postinstall", "preremove", "postremove")
+
+
+def entries(repository: Path) -> list[dict[str, object]]:
+    described = yaml.safe_load((repository / "deploy" / "package" / "nfpm.yaml").read_text())
+    return list(described["contents"])
+
+
+def ran(script: Path, *words: str, path: str = SEARCH_PATH) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": path, "LC_ALL": "C.UTF-8"}
+    return subprocess.run(["sh", script, *words], env=environment, capture_output=True, text=True, check=False)
+
+
+def test_everything_that_is_named_is_there(repository: Path) -> None:
+    sources = [str(each["src"]) for each in entries(repository) if each.get("type") != "symlink"]
+    own = [source for source in sources if "${STAGE}" not in source]
+    assert len(own) > 10
+    for source in own:
+        assert list(repository.glob(source.rstrip("/"))), source
+
+
+def test_every_folder_for_admins_is_in_it(repository: Path) -> None:
+    sources = " ".join(str(each["src"]) for each in entries(repository))
+    for folder in (repository / "deploy").iterdir():
+        if folder.is_dir() and folder.name != "package":
+            assert f"deploy/{folder.name}/" in sources, folder
+
+
+@pytest.mark.parametrize("script", [f"package/{name}" for name in SCRIPTS] + ["install", "uninstall"])
+def test_a_shell_understands_it(repository: Path, script: str) -> None:
+    file = repository / "deploy" / script
+    assert os.access(file, os.X_OK)
+    done = subprocess.run(["sh", "-n", file], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_folders_are_made_for_the_agent_alone(repository: Path, tmp_path: Path) -> None:
+    need(["systemd-sysusers", "systemd-tmpfiles"], packages="systemd")
+    if os.geteuid() != 0:
+        pytest.skip("gives folders to another user: needs root")
+    (tmp_path / "etc").mkdir()
+    systemd = repository / "deploy" / "systemd"
+    for command in (["systemd-sysusers"], ["systemd-tmpfiles", "--create"]):
+        of = systemd / ("offpeak.sysusers" if command[0] == "systemd-sysusers" else "offpeak.tmpfiles")
+        done = subprocess.run([*command, f"--root={tmp_path}", of], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr.count("rror")) == (0, 0), done.stderr
+    modes = {name: (tmp_path / name).stat().st_mode & 0o777 for name in ("etc/offpeak", "var/lib/offpeak")}
+    assert modes == {"etc/offpeak": 0o755, "var/lib/offpeak": 0o700}
+    owner = int((tmp_path / "etc" / "passwd").read_text().split("offpeak:x:")[1].split(":")[0])
+    assert (tmp_path / "var" / "lib" / "offpeak").stat().st_uid == owner
+
+
+def test_removing_is_refused_while_slurm_has_our_programs(repository: Path, tmp_path: Path) -> None:
+    # What `scontrol show config` of 22.05 prints of it.
+    answer = "ResumeProgram           = /usr/lib/offpeak/offpeak-resume\n"
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text(f"#!/bin/sh\nprintf '%s' '{answer}'\n")
+    scontrol.chmod(0o755)
+    script = repository / "deploy" / "package" / "preremove"
+    path = f"{tmp_path}:{SEARCH_PATH}"
+    for word in ("remove", "0"):
+        done = ran(script, word, path=path)
+        assert done.returncode == 1
+        assert done.stderr.startswith("offpeak: error: slurm.conf still names the programs")
+    for word in ("upgrade", "1"):
+        assert ran(script, word, path=path).returncode == 0
