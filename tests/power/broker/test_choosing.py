@@ -1,0 +1,114 @@
+"""The broker's socket: what is answered there, and what is left to who asks."""
+
+import json
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offpeak.broker_settings import BrokerSettings
+from offpeak.errors import BadInput, OffpeakError
+from power.broker.ask_broker import MOST_BYTES, NAME, choice_of_broker
+from power.broker.choosing import ChoosingServer
+from power.broker.federation import Federation
+
+sys.path.append(str(Path(__file__).parent))
+from three_sites import GRID, SCRIPT, heard
+
+
+class Asked:
+    """A server that runs here, and a question that it has an answer to."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.federation = Federation(GRID, heard(), 120.0)
+        settings = BrokerSettings(sites=folder / "sites.toml")
+        self.server = ChoosingServer(folder, settings, lambda: self.federation)
+        self.question: dict[str, Any] = {
+            "sites": str(folder / "sites.toml"),
+            "stale_s": settings.stale_s,
+            "script": SCRIPT,
+            "arguments": (),
+            "goal": "co2",
+            "latest_end_s": None,
+            "cores": None,
+            "limit_s": None,
+            "application": None,
+        }
+
+    def choice(self, **other: object) -> dict[str, Any] | None:
+        return choice_of_broker(self.folder, self.question | other)
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Iterator[Asked]:
+    asked = Asked(tmp_path)
+    thread = threading.Thread(target=asked.server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield asked
+    finally:
+        asked.server.shutdown()
+        thread.join()
+        asked.server.server_close()
+
+
+def test_it_chooses_by_what_the_poller_heard_last(asked: Asked) -> None:
+    choice = asked.choice()
+    assert choice is not None
+    assert (choice["site"], choice["second"]["site"]) == ("north", "east")
+    asked.federation = replace(asked.federation, heard=heard(north="it is mute"))
+    choice = asked.choice()
+    assert choice is not None
+    assert (choice["site"], choice["misses"]) == ("east", {"north": "it is mute"})
+
+
+@pytest.mark.parametrize(
+    "other", [{"sites": "/etc/elsewhere.toml"}, {"stale_s": 1}, {"cores": 0}, {"limit_s": 0}, {"more": 1}]
+)
+def test_for_other_sites_and_settings_it_has_no_answer(asked: Asked, other: dict[str, object]) -> None:
+    assert asked.choice(**other) is None
+
+
+def test_before_the_sites_have_answered_it_has_none(asked: Asked) -> None:
+    asked.federation = replace(asked.federation, heard={})
+    assert asked.choice() is None
+
+
+@pytest.mark.parametrize(
+    ("other", "said"), [({"goal": "fame"}, "is no goal"), ({"script": "x"}, "does not begin with #!")]
+)
+def test_what_is_wrong_in_the_question_is_said(asked: Asked, other: dict[str, object], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        asked.choice(**other)
+
+
+@pytest.mark.parametrize("line", [b"\n", b"{\n", b"[]\n", b"\xff\n", b"x" * (MOST_BYTES + 2)])
+def test_nonsense_is_answered_with_nothing(asked: Asked, line: bytes) -> None:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(10)
+        connection.connect(str(asked.folder / NAME))
+        connection.sendall(line)
+        assert json.loads(connection.makefile().readline()) == {}
+    assert asked.choice() is not None
+
+
+def test_a_script_that_is_too_long_is_not_sent(asked: Asked) -> None:
+    assert asked.choice(script=SCRIPT + "#" * MOST_BYTES) is None
+
+
+def test_one_broker_a_folder_and_none_is_no_answer(asked: Asked, tmp_path_factory: pytest.TempPathFactory) -> None:
+    with pytest.raises(OffpeakError, match="answers there"):
+        Asked(asked.folder)
+    assert choice_of_broker(tmp_path_factory.mktemp("alone"), asked.question) is None
+
+
+def test_the_socket_goes_with_the_broker(tmp_path: Path) -> None:
+    with Asked(tmp_path).server:
+        assert (tmp_path / NAME).is_socket()
+    assert not (tmp_path / NAME).exists()
