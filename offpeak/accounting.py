@@ -49,6 +49,22 @@ def _meter(series: Series, value: Float64, offset_s: int) -> Meter:
     return Meter(series.start_s - offset_s, value, total)
 
 
+def meter_of(at_s: Int64, value: Float64) -> Meter:
+    """Return the meter of what is `value[i]` from `at_s[i]` on, the times rising."""
+    return Meter(at_s, value, np.concatenate([[0.0], np.cumsum(value[:-1] * np.diff(at_s))]))
+
+
+def product(one: Meter, other: Meter) -> Meter:
+    """Return the meter of the product of two series."""
+    if len(one.at_s) == 1:
+        return Meter(other.at_s, one.value[0] * other.value, one.value[0] * other.total)
+    at_s = np.union1d(one.at_s, other.at_s)
+    first, second = (
+        each.value[np.maximum(np.searchsorted(each.at_s, at_s, side="right") - 1, 0)] for each in (one, other)
+    )
+    return meter_of(at_s, first * second)
+
+
 @part
 def interval_at(at_s: Int64, hint: int, second: int) -> int:
     """Return the interval that holds `second`, looked for from `hint` on: neighbours lie close in time."""

@@ -83,3 +83,9 @@ class Cycle:
     wait_s: Float64
     rules: Rules = Rules()
     turn: int = 0
+
+    @property
+    def pue(self) -> Float64:
+        """The PUE of each site at its present load, float64[m]."""
+        busy = np.clip(self.grid.units - self.states.idle_units, 0, self.grid.units)
+        return np.array([float(site.pue_at(units)) for site, units in zip(self.grid.sites, busy, strict=True)])

@@ -94,11 +94,6 @@ class Grid:
         return np.array([site.core_gflops for site in self.sites], np.float64)
 
     @cached_property
-    def pue(self) -> Float64:
-        """Power usage effectiveness, float64[m]."""
-        return np.array([site.pue for site in self.sites], np.float64)
-
-    @cached_property
     def largest_cores(self) -> Int64:
         """Cores that one job may have, int64[m]."""
         return np.array([min(site.largest_job_cores or site.cores, site.cores) for site in self.sites], np.int64)

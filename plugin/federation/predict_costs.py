@@ -33,7 +33,7 @@ class CostModel:
     """
 
     def __init__(self, cycle: Cycle) -> None:
-        self._now_s, self._pue = cycle.now_s, cycle.grid.pue
+        self._now_s, self._pue = cycle.now_s, cycle.pue
         self._units = units_of(cycle.jobs, cycle.grid)
         self._runtime_s = runtime_s(cycle.jobs, cycle.grid)
         self._data_s = transfer_s(cycle.jobs, cycle.grid)

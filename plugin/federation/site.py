@@ -4,9 +4,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 
+import numpy as np
+
+from offpeak.facility import Facility
+from offpeak.jobs import Float64, Int64
 from offpeak.node_class import NodeClass
 from offpeak.prices.tariff import Tariff
 from plugin.federation.reach import Reach
+
+
+@dataclass(frozen=True, eq=False)
+class SiteRoom:
+    """A site's machine room: its cooling, the outside temperature [degrees C], and what an idle unit draws [W]."""
+
+    facility: Facility
+    outside_c: float
+    idle_w: float
 
 
 @dataclass(frozen=True)
@@ -18,7 +31,8 @@ class Site:
     run here, higher is faster. `max_per_cycle` is how many jobs it takes in one scheduling cycle, and `allocations` the
     core-hours that projects may use since `allocations_since_s` [Unix s], None for ever; None in the former two is no
     bound, and a site with allocations runs only their projects.
-    A site without `reach` is known to simulations only.
+    A site without `reach` is known to simulations only. Of one with a `room` the PUE is that at its load, and `pue`
+    that of all units in use.
     """
 
     name: str
@@ -27,6 +41,7 @@ class Site:
     cores_per_unit: int = 1
     core_gflops: float = 1.0
     pue: float = 1.0
+    room: SiteRoom | None = None
     zone: tzinfo = UTC
     node_class: NodeClass | None = None
     largest_job_cores: int | None = None
@@ -46,6 +61,13 @@ class Site:
     def cores(self) -> int:
         """All of its cores."""
         return self.units * self.cores_per_unit
+
+    def pue_at(self, busy_units: Float64 | Int64) -> Float64:
+        """Return the PUE while so many units are in use."""
+        if self.room is None:
+            return np.full(np.shape(busy_units), self.pue)
+        it_w = self.unit_w * busy_units + self.room.idle_w * (self.units - busy_units)
+        return self.room.facility.pue_at(it_w, np.full(np.shape(busy_units), self.room.outside_c))
 
     @property
     def cue_g_per_kwh(self) -> float | None:

@@ -5,7 +5,11 @@ from datetime import datetime, time
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
+
 from offpeak.errors import BadInput, BadSites
+from offpeak.facility import Facility
+from offpeak.facility_file import facility_named
 from offpeak.node_class import NodeClass
 from offpeak.node_class_file import bundled_names, bundled_node_class, read_node_class
 from offpeak.prices.tariff import Tariff, parse_tariff
@@ -14,7 +18,7 @@ from offpeak.zones import parse_zone
 from plugin.federation.energy_mix import esc_g_per_kwh
 from plugin.federation.reach import Reach
 from plugin.federation.reach_reader import BadKey, reach_of
-from plugin.federation.site import Site
+from plugin.federation.site import Site, SiteRoom
 from plugin.federation.sites_shape import SiteTable
 from predictors.feeds.markets import MARKETS, market_of
 
@@ -32,13 +36,17 @@ class SiteReader:
         """Return the site; BadSites with the key and a hint for what is wrong."""
         table, node_class = self._table, self._node_class()
         self._check()
+        units = table.nodes or table.cores or 0
+        unit_w = node_class.running_w(1.0) if node_class else (table.core_power or 0.0) * table.cores_per_node
+        room = self._room(units * unit_w, node_class.idle_w if node_class else 0.0)
         return Site(
             name=self._name,
-            units=table.nodes or table.cores or 0,
-            unit_w=node_class.running_w(1.0) if node_class else (table.core_power or 0.0) * table.cores_per_node,
+            units=units,
+            unit_w=unit_w,
             cores_per_unit=table.cores_per_node,
             core_gflops=table.gflops_per_core,
-            pue=table.pue,
+            pue=_full_pue(room, units * unit_w) if room else table.pue or 1.0,
+            room=room,
             zone=self._read("time_zone", table.time_zone, parse_zone),
             node_class=node_class,
             largest_job_cores=table.largest_job,
@@ -59,7 +67,7 @@ class SiteReader:
         table = self._table
         if self._one_of("nodes", "cores") == "cores" and table.cores_per_node != 1:
             raise self._wrong("cores_per_node", "goes with nodes, but cores are given", hint="give nodes instead")
-        if table.pue < 1:
+        if self._one_of("pue", "facility") == "pue" and (table.pue or 0.0) < 1:
             hint = "it is the facility's power over that of the computers, so 1 at least"
             raise self._wrong("pue", f"{table.pue:g} is below 1", hint=hint)
         cores = (table.nodes or table.cores or 0) * table.cores_per_node
@@ -69,6 +77,16 @@ class SiteReader:
             self._read("price_zone", table.price_zone, _known_market)
         if self._one_of("energy_mix", "esc", "carbon_zone") == "carbon_zone":
             self._read("carbon_zone", table.carbon_zone, _known_carbon_zone)
+
+    def _room(self, full_power_w: float, idle_w: float) -> SiteRoom | None:
+        if self._table.facility is None:
+            return None
+
+        def named(text: str) -> Facility:
+            beside = self._path.parent / text
+            return facility_named(str(beside) if text.endswith(".csv") else text, full_power_w=full_power_w)
+
+        return SiteRoom(self._read("facility", self._table.facility, named), self._table.outside, idle_w)
 
     def _node_class(self) -> NodeClass | None:
         if self._one_of("node_class", "core_power") == "core_power":
@@ -127,6 +145,10 @@ class SiteReader:
     def _wrong(self, key: str, what: str, *, hint: str) -> BadSites:
         place = f"sites.{self._name}" + (f".{key}" if key else "")
         return BadSites(f"{self._path}: {place}: {what}", hint=hint)
+
+
+def _full_pue(room: SiteRoom, full_power_w: float) -> float:
+    return float(room.facility.pue_at(np.array(full_power_w), np.array(room.outside_c)))
 
 
 def _known_market(zone: str) -> str:

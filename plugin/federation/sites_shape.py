@@ -23,7 +23,9 @@ class SiteTable(Table):
     node_class: Name | None = None
     core_power: Power | None = None
     gflops_per_core: Positive
-    pue: Number
+    pue: Number | None = None
+    facility: Name | None = None
+    outside: Number = 15.0
     time_zone: Name
     largest_job: AtLeastOne | None = None
     longest_job: Duration | None = None

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.accounting import J_PER_KWH, J_PER_MWH, integrals
+from offpeak.accounting import J_PER_KWH, J_PER_MWH, Meter, constant_meter, integrals, meter_of, product
 from offpeak.jobs import Float64, Int64
 from offpeak.metrics import response_ratio
+from plugin.federation.site import Site
 from sim_backend.grid.grid import SimulatedGrid
 from sim_backend.grid.running import GridSchedule
 
@@ -18,8 +19,8 @@ HOUR_S = 3600
 class GridOutcome:
     """Of each job of the grid, by index: `response_s` from its submission by the user, and what its run took.
 
-    Energy is at the site's meter (PUE included) while the job runs; `power_w` is that draw. Cost is in the currency of
-    the prices.
+    Energy is at the site's meter (PUE included, at the load of each moment) while the job runs; `power_w` is its mean
+    draw there. Cost is in the currency of the prices.
     """
 
     response_s: Int64
@@ -32,15 +33,26 @@ class GridOutcome:
 def outcome_of(grid: SimulatedGrid, schedule: GridSchedule) -> GridOutcome:
     """Return what each job took where and when it ran."""
     count = len(grid.log)
-    power_w, cost, co2_g = np.zeros((3, count))
+    energy_j, cost, co2_g = np.zeros((3, count))
     for number, each in enumerate(grid.sites):
         job = np.flatnonzero(schedule.site == number)
-        power_w[job] = grid.units(job, number) * each.site.unit_w * each.site.pue * grid.log.power_factor[job]
-        run = schedule.start_s[job], schedule.end_s[job]
-        cost[job] = power_w[job] * integrals(each.price, *run) / J_PER_MWH
-        co2_g[job] = power_w[job] * integrals(each.carbon, *run) / J_PER_KWH
-    energy_j = power_w * (schedule.end_s - schedule.start_s)
+        units, run = grid.units(job, number), (schedule.start_s[job], schedule.end_s[job])
+        it_w = units * each.site.unit_w * grid.log.power_factor[job]
+        pue = pue_over_time(each.site, units, *run)
+        energy_j[job] = it_w * integrals(pue, *run)
+        cost[job] = it_w * integrals(product(pue, each.price), *run) / J_PER_MWH
+        co2_g[job] = it_w * integrals(product(pue, each.carbon), *run) / J_PER_KWH
+    power_w = energy_j / np.maximum(schedule.end_s - schedule.start_s, 1)
     return GridOutcome(schedule.end_s - grid.log.jobs.submit_s, power_w, energy_j, cost, co2_g)
+
+
+def pue_over_time(site: Site, units: Int64, start_s: Int64, end_s: Int64) -> Meter:
+    """Return the meter of the site's PUE while these jobs run there."""
+    if site.room is None or not len(units):
+        return constant_meter(site.pue)
+    at_s, at = np.unique(np.concatenate([start_s, end_s]), return_inverse=True)
+    busy = np.cumsum(np.bincount(at, weights=np.concatenate([units, -units]), minlength=len(at_s)))
+    return meter_of(at_s, site.pue_at(busy))
 
 
 def fairness(home: Int64, response_s: Int64, baseline_s: Int64, sites: int) -> Float64:

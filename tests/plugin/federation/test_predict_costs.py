@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadPrices
+from offpeak.facility import Facility
+from offpeak.facility_file import facility_named
 from offpeak.prices.series import Series
 from plugin.federation.cycle import Cycle
 from plugin.federation.grid import Grid
 from plugin.federation.jobs import grid_jobs
+from plugin.federation.policies import grid_policy
 from plugin.federation.predict_costs import predict_costs
-from plugin.federation.site import Link, Site
+from plugin.federation.site import Link, Site, SiteRoom
 
 Make = Callable[..., Cycle]
 # Murali and Vadhiyar, Table 1: W/core and Gflops/core.
@@ -33,6 +36,30 @@ def test_the_pue_and_the_job_s_own_draw_count(make: Make) -> None:
     grid = Grid((Site("a", 10, 100.0, pue=1.5),))
     found = predict_costs(make(grid, grid_jobs(job_id=[1], cores=2, estimate_s=3600, power_factor=0.6)))
     assert found.energy_j.tolist() == [[pytest.approx(2 * 100.0 * 0.6 * 1.5 * 3600)]]
+
+
+def test_the_pue_is_that_of_the_site_s_load_and_temperature(make: Make) -> None:
+    """By hand: 10 units of 100 W, idle ones 20 W. With 4 in use the site draws 520 W, a PUE of 1.4, and full 1.2."""
+    pue = np.array([[1.6], [1.4], [1.2]]) * [1.0, 1.1]
+    table = Facility("table", np.array([0.0, 500.0, 1000.0]), np.array([0.0, 20.0]), pue)
+    rooms = [SiteRoom(table, outside_c, idle_w=20.0) for outside_c in (0.0, 20.0)]
+    cold, warm = (Site(f"at {room.outside_c:g} C", 10, 100.0, room=room) for room in rooms)
+    jobs = grid_jobs(job_id=[1], cores=2, estimate_s=3600)
+    idle = predict_costs(make(Grid((cold, warm)), jobs, idle_units=[6, 6]))
+    full = predict_costs(make(Grid((cold, warm)), jobs, idle_units=[0, 0]))
+    it_j = 2 * 100.0 * 3600
+    assert (idle.energy_j / it_j).tolist() == [pytest.approx([1.4, 1.4 * 1.1])]
+    assert (full.energy_j / it_j).tolist() == [pytest.approx([1.2, 1.2 * 1.1])]
+    assert (full.co2_g / idle.co2_g).tolist() == [pytest.approx([1.2 / 1.4, 1.2 / 1.4])]
+
+
+def test_the_energy_and_co2_aware_choice_follows_the_load(make: Make) -> None:
+    """An idle room's fans make the fuller of two equal sites the cleaner one."""
+    room = SiteRoom(facility_named("air", full_power_w=10_000.0), outside_c=10.0, idle_w=0.0)
+    grid = Grid((Site("empty", 100, 100.0, room=room), Site("busy", 100, 100.0, room=room)))
+    jobs = grid_jobs(job_id=[1], cores=2, estimate_s=3600)
+    chosen = grid_policy("eca-queue").decide(make(grid, jobs, idle_units=[100, 20]))
+    assert chosen.site.tolist() == [1]
 
 
 def test_nodes_are_given_whole(make: Make) -> None:

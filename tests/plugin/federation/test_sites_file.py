@@ -71,7 +71,11 @@ def changed(key: str, line: str) -> str:
 WRONG = [
     (changed("pue", "pue = 0.9"), "sites.north.pue: 0.9 is below 1", "1 at least"),
     (changed("pue", "pue = nan"), "sites.north.pue: nan: input should be a finite number", "sites.md"),
-    (changed("pue", ""), "sites.north.pue: is missing", "add pue = ..."),
+    (changed("pue", ""), "sites.north: has none of pue, facility", "give one of them"),
+    (changed("pue", 'pue = 1.2\nfacility = "air"'), "sites.north.facility: stands beside pue", "leave one"),
+    (changed("pue", 'facility = "airy"'), "sites.north.facility: 'airy' is no facility", "did you mean air"),
+    (changed("pue", 'facility = "mine.csv"'), "sites.north.facility: ", ""),
+    (changed("pue", 'facility = "air"\noutside = nan'), "sites.north.outside: nan", "sites.md"),
     (
         changed("energy_mix", "energy_mix = { coal = 50, hydro = 20 }"),
         "sites.north.energy_mix: the shares add up to 70 %",

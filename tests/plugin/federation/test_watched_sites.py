@@ -19,12 +19,12 @@ def test_a_change_takes_effect_and_a_mistake_does_not(tmp_path: Path) -> None:
     first = watched.grid()
     assert watched.grid() is first
     file.write_text(text.replace("pue = 1.5", "pue = 1.45"))
-    assert watched.grid().pue.tolist() == [1.45, 1.8, 1.08]
+    assert [site.pue for site in watched.grid().sites] == [1.45, 1.8, 1.08]
     file.write_text(text.replace("pue = 1.5", "pue = 0.45"))
-    assert watched.grid().pue.tolist() == [1.45, 1.8, 1.08]
+    assert [site.pue for site in watched.grid().sites] == [1.45, 1.8, 1.08]
     assert "pue: 0.45 is below 1" in str(watched.problem)
     file.unlink()
-    assert watched.grid().pue.tolist() == [1.45, 1.8, 1.08]
+    assert [site.pue for site in watched.grid().sites] == [1.45, 1.8, 1.08]
     assert "there is no file" in str(watched.problem)
     file.write_text(text)
     assert watched.grid() == first

@@ -1,9 +1,13 @@
 """What a grid's schedule comes to, by hand and by adding up."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from small_grids import jobs_of, log_of, site_of
 
+from offpeak.facility_file import facility_named
+from plugin.federation.site import SiteRoom
 from sim_backend.grid.broker import StayHome, run_grid
 from sim_backend.grid.grid import SimulatedGrid
 from sim_backend.grid.outcome import fairness, load_at, mean_power_w, outcome_of, utilizations
@@ -26,6 +30,28 @@ def test_energy_cost_and_co2_of_each_job() -> None:
     assert out.cost.tolist() == pytest.approx([0.06, 0.06, 0.27])
     assert out.co2_g.tolist() == pytest.approx([300, 300, 9])
     assert out.response_s.tolist() == [HOUR_S, 2 * HOUR_S, 2 * HOUR_S]
+
+
+def test_the_machine_room_counts_at_the_load_of_each_moment() -> None:
+    """Summed up second by second: draw times the PUE at what runs then."""
+    rng = np.random.default_rng(2)
+    jobs = jobs_of(
+        [(int(rng.integers(0, 900)), int(rng.integers(1, 900)), 9, int(rng.integers(1, 5))) for _ in range(20)]
+    )
+    plain = site_of(price=100.0, carbon=500.0)
+    room = SiteRoom(facility_named("air", full_power_w=1000.0), outside_c=28.0, idle_w=30.0)
+    grid = SimulatedGrid((replace(plain, site=replace(plain.site, room=room)),), log_of(jobs))
+    schedule = run_grid(grid, StayHome())
+    out = outcome_of(grid, schedule)
+    second = np.arange(int(schedule.end_s.max()))[:, None]
+    runs = (schedule.start_s <= second) & (second < schedule.end_s)
+    units = grid.units(np.arange(20), 0)
+    pue = grid.sites[0].site.pue_at(runs @ units)
+    energy_j = pue @ (runs * units * plain.site.unit_w * grid.log.power_factor)
+    assert pue.max() > pue.min() > 1
+    assert out.energy_j.tolist() == pytest.approx(energy_j.tolist())
+    assert out.cost.tolist() == pytest.approx((energy_j / KWH_J * 0.1).tolist())
+    assert out.co2_g.tolist() == pytest.approx((energy_j / KWH_J * 500).tolist())
 
 
 def test_load_and_draw_by_the_hour_and_utilization() -> None:
