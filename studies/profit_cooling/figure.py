@@ -3,14 +3,18 @@
 from collections.abc import Sequence
 from itertools import accumulate
 
-from plugin.planner.solvers import RULE_BASED
 from studies.energy_carbon.svg import WIDTH, keys, svg, text
 from studies.profit_cooling.jobs import DAYS
 from studies.profit_cooling.scenario import SCENARIOS
-from studies.profit_cooling.tables import STRICT, Results, always_full, best
+from studies.profit_cooling.tables import RULES, STRICT, Results, always_full, best
 
 LEFT, RIGHT, HEAD, PANEL, GAP, FOOT = 90, 20, 40, 130, 44, 10
-COLOURS = {"best search": "#c4570b", "best rule": "#1f62a8", "best strict rule": "#6aa84f"}
+COLOURS = {
+    "best search": "#c4570b",
+    "default search": "#8e44ad",
+    "best rule": "#1f62a8",
+    "best strict rule": "#6aa84f",
+}
 
 
 def behind_svg(results: Results, searches: tuple[str, ...]) -> str:
@@ -21,12 +25,12 @@ def behind_svg(results: Results, searches: tuple[str, ...]) -> str:
     ]
     height = HEAD + (PANEL + GAP) * len(SCENARIOS) + FOOT
     return svg(
-        height, [text("Behind a machine that is always full, thousand EUR", 10, 22), keys(COLOURS, 420, 22), *panels]
+        height, [text("Behind a machine that is always full, thousand EUR", 10, 22), keys(COLOURS, 330, 22), *panels]
     )
 
 
 def _panel(results: Results, scenario: str, searches: tuple[str, ...]) -> str:
-    solvers = (searches, tuple(RULE_BASED), STRICT)
+    solvers = (searches, ("default",), RULES, STRICT)
     chosen = [best(results, scenario, each) for each in solvers]
     lines = [_behind(results[scenario, solver].profit, always_full(scenario)) for solver in chosen]
     most = max(max(line) for line in lines)

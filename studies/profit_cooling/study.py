@@ -16,7 +16,9 @@ from studies.profit_cooling.figure import behind_svg
 from studies.profit_cooling.jobs import WIDEST, curie_jobs, find_log
 from studies.profit_cooling.run import run, run_on_log
 from studies.profit_cooling.scenario import PRICE_PER_KWH, REVENUE_PER_CORE_H, SCENARIOS
-from studies.profit_cooling.tables import SEARCHES, by_case, gains_table, searches_table, solvers_table
+from studies.profit_cooling.search_tables import efficiency_table, gaps_table, searches_table
+from studies.profit_cooling.searches_figure import searches_svg
+from studies.profit_cooling.tables import SEARCHES, by_case, gains_table, solvers_table
 from studies.report import Report
 from studies.resumable import Runner, results_of
 
@@ -36,8 +38,11 @@ def profit_cooling(order: Order, progress: Progress) -> Report:
     few = jobs.take(jobs.submit_s < 3600)
     runner = Runner(answer, parse_result, lambda: run(Experiment("air winter", "multi", 0.0, 1), few, nodes=64, days=1))
     results = by_case(results_of(runner, keys, order, progress))
-    tables = (gains_table(results), searches_table(results), solvers_table(results))
-    return Report(TITLE, _notes(len(jobs), results), tables, {"behind.svg": behind_svg(results, SEARCHES)})
+    tables = tuple(
+        table(results) for table in (gains_table, efficiency_table, searches_table, gaps_table, solvers_table)
+    )
+    figures = {"behind.svg": behind_svg(results, SEARCHES), "searches.svg": searches_svg(results, SEARCHES)}
+    return Report(TITLE, _notes(len(jobs), results), tables, figures)
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ def always_full(scenario: str) -> float:
     return NODES * NODE_CORES * 24 * DAYS * per_core_h
 
 
+RULES = tuple(RULE_BASED)
 STRICT = tuple(solver for solver in RULE_BASED if solver.startswith("strict"))
 
 
@@ -66,7 +67,7 @@ def gains_table(results: Results) -> Table:
 
 def _gains_row(results: Results, scenario: str) -> tuple[Cell, ...]:
     paper, search = PAPER[scenario], best(results, scenario, SEARCHES)
-    rule, strict = best(results, scenario, tuple(RULE_BASED)), best(results, scenario, STRICT)
+    rule, strict = best(results, scenario, RULES), best(results, scenario, STRICT)
     ours, theirs, strictly = (results[scenario, each] for each in (search, rule, strict))
     full = always_full(scenario)
     shortest = min(results[scenario, each].makespan_s for each in RULE_BASED)
@@ -117,24 +118,3 @@ def _solver_row(results: Results, scenario: str, solver: str) -> tuple[Cell, ...
         str(result.plans),
         str(result.violations),
     )
-
-
-def searches_table(results: Results) -> Table:
-    """Return table 3 and figures 5 to 8: gains over the default search, and by time."""
-    return Table(
-        "searches",
-        "Table 3 and figures 5 to 8: what the searches gain over the default search",
-        "Profit at the last submission in per cent above the default search's, and MultiSearch's gain over the best "
-        "rule-based scheduler by second of all its plans. The paper's default search is another solver's.",
-        ("scenario", *SEARCHES, "paper's best", "paper", "multi, per s", "paper"),
-        tuple(_searches_row(results, scenario) for scenario in SCENARIOS),
-    )
-
-
-def _searches_row(results: Results, scenario: str) -> tuple[Cell, ...]:
-    paper, default = PAPER[scenario], results[scenario, "default"].profit_then
-    gains = (gain_pct(results[scenario, search].profit_then, default) for search in SEARCHES)
-    multi = results[scenario, "multi"]
-    rule = results[scenario, best(results, scenario, tuple(RULE_BASED))]
-    per_s = gain_pct(multi.profit_then, rule.profit_then) / multi.seconds
-    return (scenario, *gains, paper.best_search, paper.over_default_pct, f"{per_s:.4f}", f"{paper.multi_pct_per_s:.4f}")

@@ -14,8 +14,10 @@ from studies.profit_cooling.figure import behind_svg
 from studies.profit_cooling.jobs import DAYS, curie_jobs, find_log, work_of
 from studies.profit_cooling.run import run
 from studies.profit_cooling.scenario import SCENARIOS
+from studies.profit_cooling.search_tables import efficiency_table, gaps_table, searches_table
+from studies.profit_cooling.searches_figure import searches_svg
 from studies.profit_cooling.study import SOLVERS, profit_cooling
-from studies.profit_cooling.tables import SEARCHES, gains_table, searches_table, solvers_table
+from studies.profit_cooling.tables import SEARCHES, gains_table, solvers_table
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +82,17 @@ def test_tables_put_our_gains_beside_the_papers() -> None:
     assert row[9] == pytest.approx(100 / 54)
     assert len(solvers_table(results()).rows) == 4 * len(SOLVERS)
     assert searches_table(results()).rows[3][1] == pytest.approx(0.0)
-    assert behind_svg(results(), SEARCHES).count("<polyline") == 12
+    assert behind_svg(results(), SEARCHES).count("<polyline") == 16
+    assert searches_svg(results(), SEARCHES).count("<rect") == 1 + 4 * len(SEARCHES)
+
+
+def test_gains_are_told_by_second_and_gaps_by_day() -> None:
+    row = efficiency_table(results()).rows[1]
+    assert row == ("air summer", "0.0200", "0.0031", "0.0000000", "-0.0000003", "0.0000000", "0.0000005", "0.0000000")
+    assert searches_table(results()).rows[0][-4:] == ("13 of 26",) * 4
+    gaps = gaps_table(results())
+    assert len(gaps.rows) == DAYS
+    assert gaps.rows[DAYS - 1] == (str(DAYS), 1.0, 1.0, 1.0, 1.0)
 
 
 def test_a_result_is_read_from_what_was_kept() -> None:
