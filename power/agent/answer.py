@@ -14,6 +14,7 @@ from power.agent.published import Published, published_json
 ASKS = ("why", "queue", "status")
 PICTURE = "picture"
 """The question of the status page and of metrics; `jobs_seen` is the instant whose jobs the asker has."""
+FOR_ADMINS = {"ask": "plan"}
 FOR_BROKERS = {"ask": "snapshot"}
 """The question of a broker of clusters, which everybody may ask: its answer has no names of users."""
 TELLS = ("resume", "suspend", "resume_fail", "order", "release", "look")
@@ -81,7 +82,8 @@ def answer(question: Question, published: Published | None, hear: Hear) -> dict[
         return _told(question, hear)
     asked = question.request.get("ask")
     if asked not in ASKS:
-        raise BadInput(f"{asked!r} cannot be asked", hint=f"ask: {', '.join((*ASKS, PICTURE, FOR_BROKERS['ask']))}")
+        known = (*ASKS, PICTURE, FOR_ADMINS["ask"], FOR_BROKERS["ask"])
+        raise BadInput(f"{asked!r} cannot be asked", hint=f"ask: {', '.join(known)}")
     if published is None:
         raise just_started()
     if asked == "why":

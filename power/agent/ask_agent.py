@@ -19,18 +19,18 @@ class AgentSilent(OffpeakError):
 
 def ask_agent(path: Path, **request: str) -> Published:
     """Return what the agent says; AgentSilent if none answers, BadInput with what it says against the question."""
-    said = _exchange(path, json.dumps(request).encode() + b"\n")
+    said = exchange(path, json.dumps(request).encode() + b"\n")
     if "error" in said:
         raise BadInput(str(said["error"]), hint=str(said.get("hint", "")))
     try:
         return published_of(said.get("published"))
     except ValueError:
-        raise _silent(path, "its answer makes no sense: is it of another version?") from None
+        raise silent(path, "its answer makes no sense: is it of another version?") from None
 
 
 def tell_agent(path: Path, what: str, nodes: str, text: str = "") -> None:
     """Tell the agent of nodes; AgentSilent if none answers, BadInput with what it says against it."""
-    said = _exchange(path, json.dumps({"tell": what, "nodes": nodes, "text": text}).encode() + b"\n")
+    said = exchange(path, json.dumps({"tell": what, "nodes": nodes, "text": text}).encode() + b"\n")
     if "error" in said:
         raise BadInput(str(said["error"]), hint=str(said.get("hint", "")))
 
@@ -38,16 +38,17 @@ def tell_agent(path: Path, what: str, nodes: str, text: str = "") -> None:
 def ask_picture(path: Path, *, jobs_seen_unix_s: float | None = None) -> dict[str, Any]:
     """Return the agent's picture as `picture_json` made it; errors as `ask_agent`."""
     request = {"ask": PICTURE} if jobs_seen_unix_s is None else {"ask": PICTURE, "jobs_seen": repr(jobs_seen_unix_s)}
-    said = _exchange(path, json.dumps(request).encode() + b"\n")
+    said = exchange(path, json.dumps(request).encode() + b"\n")
     if "error" in said:
         raise BadInput(str(said["error"]), hint=str(said.get("hint", "")))
     picture = said.get("picture")
     if not isinstance(picture, dict):
-        raise _silent(path, "its answer makes no sense: is it of another version?")
+        raise silent(path, "its answer makes no sense: is it of another version?")
     return picture
 
 
-def _exchange(path: Path, line: bytes) -> dict[str, Any]:
+def exchange(path: Path, line: bytes) -> dict[str, Any]:
+    """Return what the agent answers to a line, {} for what is no object; AgentSilent if none answers."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(PATIENCE_S)
         try:
@@ -56,12 +57,13 @@ def _exchange(path: Path, line: bytes) -> dict[str, Any]:
             read = b"".join(iter(lambda: connection.recv(65_536), b""))
             said = json.loads(read)
         except OSError as problem:
-            raise _silent(path, problem.strerror or "no answer in time") from None
+            raise silent(path, problem.strerror or "no answer in time") from None
         except ValueError:
-            raise _silent(path, "it said nothing") from None
+            raise silent(path, "it said nothing") from None
     return said if isinstance(said, dict) else {}
 
 
-def _silent(path: Path, why: str) -> AgentSilent:
+def silent(path: Path, why: str) -> AgentSilent:
+    """Return the error of an agent that does not answer, or nothing that can be understood."""
     hint = "is it running? `systemctl status offpeak-agent`; --socket names another"
     return AgentSilent(f"no agent answers at {path}: {why}", hint=hint)

@@ -12,6 +12,7 @@ from offpeak.door.effect import US
 from offpeak.door.mode import Mode
 from offpeak.errors import OffpeakError
 from offpeak.settings import Settings
+from plugin.queue_hook.planned import PLAN
 from power.agent.agent import Agent
 from power.agent.make_picture import picture_of
 from power.agent.notify import ALIVE, READY, STOPPING, notify, reloading, status, watchdog_s
@@ -49,6 +50,7 @@ class Service:
             agent.parts.callers,
             site=words.said,
             picture=lambda seen: picture_of(agent, seen),
+            plan=lambda: agent.plan.standing if agent.parts.settings.agent.queue == PLAN else None,
         )
         async with AsyncExitStack() as end:
             await end.enter_async_context(answering(agent.parts.settings.agent.socket, server))

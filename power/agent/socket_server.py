@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from offpeak.errors import OffpeakError
+from plugin.day_plan.day_plan import DayPlan
 from plugin.federation.site_said import SiteSaid, said_json
 from power.agent.answer import (
+    FOR_ADMINS,
     FOR_BROKERS,
     PICTURE,
     Hear,
@@ -26,6 +28,7 @@ from power.agent.answer import (
 from power.agent.callers import Callers
 from power.agent.peer import Peer, peer_of
 from power.agent.picture import Picture, picture_json
+from power.agent.plan_told import plan_answer
 from power.agent.published import Published
 from power.agent.socket_file import bound_socket, remove_socket
 
@@ -43,7 +46,7 @@ Draw = Callable[[float | None], Picture | None]
 
 
 class SocketServer:
-    """Answers those who connect; `published`, `site` and `picture` give the latest, None before the first."""
+    """Answers those who connect; `published`, `site`, `picture` and `plan` give the latest, None before the first."""
 
     def __init__(
         self,
@@ -53,10 +56,11 @@ class SocketServer:
         *,
         site: AskSite,
         picture: Draw,
+        plan: Callable[[], DayPlan | None],
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._published, self._hear, self._callers = published, hear, callers
-        self._site, self._picture = site, picture
+        self._site, self._picture, self._plan = site, picture, plan
         self._patience_s = patience_s
         self._clients: Counter[int] = Counter()
         # Names may come from a server that hangs: then only those wait who need a name.
@@ -102,6 +106,8 @@ class SocketServer:
             request, rights = request_of(line), self._callers.rights_of(peer)
             if request == FOR_BROKERS:
                 return await self._site_said()
+            if request == FOR_ADMINS:
+                return plan_answer(self._plan(), rights)
             user = None if rights.sees_all else await self._name(peer.uid)
             question = Question(request, rights, user)
             if request.get("ask") == PICTURE:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from offpeak.errors import OffpeakError
+from plugin.day_plan.day_plan import DayPlan
 from plugin.federation.site_said import SiteSaid
 from power.agent.answer import Told
 from power.agent.callers import Callers
@@ -55,6 +56,7 @@ class AgentSocket:
     published: Published | None = PUBLISHED
     site: SiteSaid | None = None
     picture: Picture | None = None
+    plan: DayPlan | None = None
     told: list[Told] = field(default_factory=list)
     refuse: Exception | None = None
 
@@ -102,6 +104,7 @@ def agent_socket(path: Path, callers: Callers | None = None, *, patience_s: floa
             callers or Callers(os.geteuid()),
             site=agent.say_site,
             picture=agent.say_picture,
+            plan=lambda: agent.plan,
             patience_s=patience_s,
         )
         try:

@@ -1,14 +1,18 @@
 """What `offpeak plan` answers: the plan as a table, JSON or a page, and with --apply what was done."""
 
 import json
+from datetime import datetime
 
 import typer
 
-from offpeak.errors import BadSetting
+from offpeak.errors import BadInput, BadSetting
 from offpeak.only_one import AlreadyRunning
 from offpeak.plural import counted
 from offpeak.settings import Settings
 from offpeak.zones import machine_zone
+from plugin.day_plan.day_plan import DayPlan
+from power.agent.ask_agent import AgentSilent
+from power.agent.plan_told import asked_plan
 from power.plan_once import Applied, apply_once, plan_once
 from predictors.demand_response.caps import Caps, asked_caps
 from ui.plan.as_json import plan_json
@@ -23,7 +27,7 @@ def answer(settings: Settings, request: Request) -> None:
         check_report_path(request.report)
     _check_events(settings)
     applied = _applied(settings) if request.apply else None
-    plan, troubles = (applied.plan, applied.troubles) if applied else plan_once(settings)
+    plan, troubles = (applied.plan, applied.troubles) if applied else _planned(settings, request)
     zone = machine_zone()
     if request.report:
         from ui.plan.page import write_page
@@ -35,6 +39,19 @@ def answer(settings: Settings, request: Request) -> None:
     print_plan(plan, zone, day=request.day, troubles=troubles)
     if applied:
         typer.echo(_applied_text(applied))
+
+
+def _planned(settings: Settings, request: Request) -> tuple[DayPlan, tuple[str, ...]]:
+    """Return the plan that a running agent carries out, else one that is made here."""
+    if not request.is_as_set:
+        return plan_once(settings)
+    try:
+        plan = asked_plan(settings.agent.socket)
+    except (AgentSilent, BadInput):
+        # No agent, one with another policy, or one that does not tell us: anybody may plan for themselves.
+        return plan_once(settings)
+    made = datetime.fromtimestamp(plan.at_s, machine_zone())
+    return plan, (f"this is the plan that the agent carries out, made at {made:%H:%M:%S}",)
 
 
 def _applied(settings: Settings) -> Applied:

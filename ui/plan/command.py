@@ -41,33 +41,33 @@ def plan(
     """Say when each waiting job is to start, by price, cooling and caps on power; with --apply see to it."""
     if day is not None and day not in DAYS:
         raise BadInput(f"--day {day}: is neither today nor tomorrow", hint=did_you_mean(day, DAYS))
-    settings = chosen_settings(
-        settings_path(config, os.environ),
-        options={
-            "agent.scheduler": scheduler,
-            "agent.mode": mode,
-            "scheduling.window": window,
-            "prices.file": file,
-            "prices.tariff": tariff,
-            "plan.facility": facility,
-            "plan.outside_c": outside,
-            "plan.revenue_per_core_h": revenue,
-            "plan.revenues": revenues,
-            "plan.events": events,
-            "plan.openadr": openadr,
-        },
-    )
+    options = {
+        "agent.scheduler": scheduler,
+        "agent.mode": mode,
+        "scheduling.window": window,
+        "prices.file": file,
+        "prices.tariff": tariff,
+        "plan.facility": facility,
+        "plan.outside_c": outside,
+        "plan.revenue_per_core_h": revenue,
+        "plan.revenues": revenues,
+        "plan.events": events,
+        "plan.openadr": openadr,
+    }
+    settings = chosen_settings(settings_path(config, os.environ), options=options)
+    is_as_set = all(value is None for value in options.values())
     # The planner loads numba, which `offpeak --version` must not wait for.
     from ui.plan.answer import answer
 
-    answer(settings, Request(day, report, apply, as_json))
+    answer(settings, Request(day, report, apply, as_json, is_as_set))
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for besides the settings."""
+    """What is asked for besides the settings; `is_as_set` where no option says otherwise than these."""
 
     day: str | None
     report: Path | None
     apply: bool
     as_json: bool
+    is_as_set: bool

@@ -1,0 +1,32 @@
+"""The standing plan over the agent's socket: what is answered, and how it is asked."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from offpeak.errors import BadInput
+from plugin.day_plan.as_text import plan_of, told_of
+from plugin.day_plan.day_plan import DayPlan
+from power.agent.answer import FOR_ADMINS
+from power.agent.ask_agent import exchange, silent
+from power.agent.callers import Rights
+
+
+def plan_answer(plan: DayPlan | None, rights: Rights) -> dict[str, Any]:
+    """Return the standing plan; BadInput where there is none, and for who may not see all jobs."""
+    if not rights.sees_all:
+        raise BadInput("the plan names other users' jobs", hint="`offpeak queue` shows the jobs that are yours")
+    if plan is None:
+        raise BadInput("the agent makes no plan", hint='queue = "plan" below [agent], and a price that is known')
+    return {"plan": told_of(plan)}
+
+
+def asked_plan(path: Path) -> DayPlan:
+    """Return the plan that the agent carries out; AgentSilent if none answers, BadInput with what it has against it."""
+    said = exchange(path, json.dumps(FOR_ADMINS).encode() + b"\n")
+    if "error" in said:
+        raise BadInput(str(said["error"]), hint=str(said.get("hint", "")))
+    try:
+        return plan_of(said.get("plan"))
+    except ValueError:
+        raise silent(path, "its answer makes no sense: is it of another version?") from None

@@ -1,0 +1,77 @@
+"""The standing plan over the agent's socket: the same on the other side, for who may see it."""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from agent_socket import AgentSocket, agent_socket
+from open_folder import open_folder
+from planned_site import HOUR_S, NOW_S, a_job, a_running, a_sight
+
+from offpeak.errors import BadInput
+from offpeak.power_cap import PowerCap
+from plugin.day_plan.as_text import plan_of, told_of
+from plugin.day_plan.day_plan import DayPlan
+from plugin.day_plan.make import plan_day
+from plugin.planner.budget import budget_of
+from power.agent.ask_agent import AgentSilent
+from power.agent.callers import Callers, Rights
+from power.agent.plan_told import asked_plan, plan_answer
+
+
+@pytest.fixture(scope="module")
+def plan() -> DayPlan:
+    """A plan with a cap, a running job, one left out, one that waits for a cheap hour, and starts that moved."""
+    cap = PowerCap(NOW_S, NOW_S + 3 * HOUR_S, 1300, "the grid asks", "events.toml")
+    jobs = (a_running(1, "n1"), a_job(2), a_job(3, nodes=9), a_job(4, comment="offpeak:delay=8h"), a_job(5, nodes=2))
+    first = plan_day(a_sight(jobs), None, budget_of(5.0))
+    found = plan_day(a_sight(jobs, caps=(cap,)), first, budget_of(5.0))
+    assert found is not None
+    return found
+
+
+def same(one: DayPlan, other: DayPlan) -> bool:
+    courses = zip(vars(one.course).values(), vars(other.course).values(), strict=True)
+    told = [{**asdict(plan), "course": None} for plan in (one, other)]
+    return told[0] == told[1] and all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in courses)
+
+
+@pytest.fixture
+def agent() -> Iterator[AgentSocket]:
+    with open_folder() as folder, agent_socket(folder / "run" / "agent.sock", Callers(os.geteuid())) as agent:
+        yield agent
+
+
+def test_a_plan_survives_json(plan: DayPlan) -> None:
+    assert plan.moves
+    assert plan.left_out
+    assert same(plan_of(json.loads(json.dumps(told_of(plan)))), plan)
+
+
+@pytest.mark.parametrize("told", [None, [], "plan", {}, {"course": {}}, {"course": {"edge_s": []}, "jobs": [1]}])
+def test_what_is_no_plan_is_refused(told: object) -> None:
+    with pytest.raises(ValueError, match="no plan"):
+        plan_of(told)
+
+
+def test_who_asks_gets_the_plan_that_stands(agent: AgentSocket, plan: DayPlan) -> None:
+    with pytest.raises(BadInput, match="the agent makes no plan"):
+        asked_plan(agent.path)
+    agent.plan = plan
+    assert same(asked_plan(agent.path), plan)
+    agent.plan = replace(plan, jobs=())
+    assert asked_plan(agent.path).jobs == ()
+
+
+def test_who_may_not_see_all_jobs_is_not_told(plan: DayPlan) -> None:
+    with pytest.raises(BadInput, match="other users' jobs"):
+        plan_answer(plan, Rights(sees_all=False, may_tell=False))
+
+
+def test_without_an_agent_nothing_answers(tmp_path: Path) -> None:
+    with pytest.raises(AgentSilent):
+        asked_plan(tmp_path / "agent.sock")
