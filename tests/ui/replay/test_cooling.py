@@ -31,3 +31,19 @@ def test_simulate_says_what_cooling_adds_and_leaves_the_rest(offpeak) -> None:
     assert sleeping["cooling_kwh"] < with_room[0]["cooling_kwh"]
     both = [policy["cost"] + policy["cooling_cost"] for policy in with_room]
     assert sleeping["cooled_saving_pct"] == pytest.approx(100 * (1 - both[2] / both[0]))
+
+
+def test_table_and_report_say_it_too(offpeak, tmp_path) -> None:
+    done = offpeak(*SIMULATE, "--facility", "air", "--outside", "99", "--report", tmp_path / "report.html")
+    assert "cooling" in done.stdout
+    assert "lie outside its table" in done.stdout
+    page = (tmp_path / "report.html").read_text()
+    assert "<caption>The machine room</caption>" in page
+    row = next(line for line in done.stdout.splitlines() if line.startswith("greedy") and line.count("%") == 1)
+    assert all(cell in page for cell in row.split())
+
+
+def test_a_facility_that_is_none_is_one_clear_line(offpeak) -> None:
+    done = offpeak(*SIMULATE, "--facility", "airy")
+    assert done.returncode == 2
+    assert "'airy' is no facility" in done.stderr
