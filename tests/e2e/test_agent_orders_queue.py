@@ -82,12 +82,16 @@ def test_jobs_start_as_was_decided_across_the_edge_of_the_price(cluster: Powered
     assert not cluster.jobs.lost()
 
 
+def hours_that_are_dear() -> str:
+    """Return a tariff that is dear now, and cheap from in four hours on."""
+    edge = datetime.fromtimestamp(time.time() + 4 * 3600, UTC)
+    return f"on=90EUR/MWh,off=30EUR/MWh,hours={(edge.hour - 8) % 24:02}:00-{edge:%H:%M},zone=UTC"
+
+
 def planned_by_hand(cluster: PoweredCluster) -> None:
     """An admin has the plan carried out: Slurm's order is the planned one, and is given back."""
     as_submitted = order(cluster)
-    edge = datetime.fromtimestamp(time.time() + 4 * 3600, UTC)
-    tariff = f"on=90EUR/MWh,off=30EUR/MWh,hours={(edge.hour - 8) % 24:02}:00-{edge:%H:%M},zone=UTC"
-    site(cluster, "advise", tariff, queue="plan")
+    site(cluster, "advise", hours_that_are_dear(), queue="plan")
     applied = json.loads(asked_offpeak(cluster, "plan", "--apply", "--json").stdout)
     starts = {job["job_id"]: job["start_s"] for job in applied["jobs"]}
     assert set(starts) == set(as_submitted)
@@ -96,6 +100,23 @@ def planned_by_hand(cluster: PoweredCluster) -> None:
     assert order(cluster) != as_submitted
     assert asked_offpeak(cluster, "agent", "--restore").returncode == 0
     assert order(cluster) == as_submitted
+
+
+def test_the_agent_carries_its_plan_out_and_tells_it(cluster: PoweredCluster) -> None:
+    _, _, blocker = submitted(cluster)
+    as_submitted = order(cluster)
+    with agent(cluster, site(cluster, "active", hours_that_are_dear(), queue="plan")):
+        cluster.wait(lambda: order(cluster) != as_submitted, what="the plan to be carried out", seconds=90)
+        said = json.loads(asked_offpeak(cluster, "plan", "--json").stdout)
+        assert said["violations"] == []
+        assert any(each.startswith("this is the plan that the agent carries out") for each in said["troubles"])
+        starts = {job["job_id"]: job["start_s"] for job in said["jobs"]}
+        planned = sorted(as_submitted, key=lambda job: starts[job])
+        cluster.wait(lambda: order(cluster) == planned, what="the order of the plan")
+        assert planned != as_submitted
+        cluster.jobs.cancel([blocker])
+        cluster.wait(lambda: len(cluster.jobs.started()) == 1 + 2 * OF_EACH, what="all jobs", seconds=120)
+    assert not cluster.jobs.lost()
 
 
 def test_in_shadow_mode_no_byte_of_the_queue_changes_and_a_plan_is_carried_out_by_hand(cluster: PoweredCluster) -> None:
