@@ -3,9 +3,9 @@
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
+from open_folder import open_folder
 from pbs_standin import standin
 from scheduler_stages import PbsStage, SimulatedStage, SlurmStage, Stage, ended
 from slurm_cluster import Cluster as SlurmCluster
@@ -28,25 +28,25 @@ KINDS = ("slurm", "simulated", "torque", "openpbs")
 
 
 @pytest.fixture(params=KINDS)
-def stage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+def stage(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     """A scheduler of three nodes without jobs."""
     with ExitStack() as end:
         if request.param == "slurm":
             made: Stage = slurm(request.getfixturevalue("basic_slurm"), monkeypatch)
         else:
-            made = other(request.param, tmp_path, monkeypatch, end)
+            made = other(request.param, monkeypatch, end)
         yield made
         ended(made)
 
 
 @pytest.fixture(params=KINDS)
-def sleepy(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+def sleepy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     """The same, of its own: its nodes may be left as they are."""
     with ExitStack() as end:
         if request.param == "slurm":
             yield slurm(end.enter_context(sleeping_slurm("priority/basic", nodes=1)), monkeypatch)
         else:
-            yield other(request.param, tmp_path, monkeypatch, end)
+            yield other(request.param, monkeypatch, end)
 
 
 def slurm(cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> SlurmStage:
@@ -54,11 +54,11 @@ def slurm(cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> SlurmStage:
     return SlurmStage(cluster, SlurmScheduler(SlurmSettings(timeout_s=30)))
 
 
-def other(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch, end: ExitStack) -> Stage:
+def other(kind: str, monkeypatch: pytest.MonkeyPatch, end: ExitStack) -> Stage:
     if kind == "simulated":
         nodes = {f"node{number}": SimNode(f"node{number}", 8) for number in (1, 2, 3)}
         simulated = SimulatedScheduler(Cluster(nodes, wakes=True), clock=time.time, ranking=Ranking.VALUE)
         return SimulatedStage(simulated)
-    running = end.enter_context(standin(kind, folder))
+    running = end.enter_context(standin(kind, end.enter_context(open_folder())))
     monkeypatch.setenv("PATH", running.path)
     return PbsStage(running, TorqueScheduler(PBS) if kind == "torque" else OpenPbsScheduler(PBS))

@@ -2,14 +2,17 @@
 
 import time
 
+import pytest
 from local_server import wait_until
 from reading_promises import keeps_its_promises
 from scheduler_stages import Stage, Wanted
 
+from offpeak.errors import SchedulerError
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
 from plugin.scheduler.port import NodeChange, Ranking
 
+LONG = 420
 WHY = "offpeak: sleeps, as nobody needs it"
 
 
@@ -51,14 +54,13 @@ def test_a_running_job_and_its_nodes(stage: Stage) -> None:
     assert before - 1 <= view.at_s <= time.time() + 1
     assert (job.nodes, job.limit_s, job.plain) == (3, 3600, True)
     assert before - 1 <= job.submit_s <= (job.start_s or 0) <= view.at_s + 1
-    assert job.name == "filler"
-    assert job.user
+    assert (job.name, job.user) == ("filler", stage.user)
     assert job.partitions
     assert {each.use for each in view.nodes} == {NodeUse.USED}
     assert {each.name for each in view.nodes} == {"node1", "node2", "node3"}
     assert all(set(job.partitions) <= set(each.partitions) for each in view.nodes)
     assert all(each.cpus_used == each.cpus > 0 for each in view.nodes)
-    assert all(each.memory_mib > 100 for each in view.nodes)
+    assert {each.memory_mib for each in view.nodes} == {stage.memory_mib}
     stage.cancel(filler)
     wait_until(lambda: node(stage, "node2").use is NodeUse.FREE, what="the nodes to be free")
     gone = jobs(stage).get(filler)
@@ -91,6 +93,59 @@ def test_a_walltime_that_is_missing(stage: Stage) -> None:
     full(stage)
     job = stage.submit(Wanted(limit_min=None))
     assert jobs(stage)[job].limit_s in (None, 86_400)
+
+
+def test_jobs_share_a_node_or_have_it_whole(stage: Stage) -> None:
+    shared = [stage.submit(Wanted(cpus=1)) for _ in range(2)]
+    wait_until(lambda: {jobs(stage)[job].state for job in shared} == {JobState.RUNNING}, what="both to run")
+    found, nodes = jobs(stage), stage.scheduler.view().nodes
+    assert [(found[job].cpus, found[job].nodes, found[job].whole_nodes) for job in shared] == [(1, 1, False)] * 2
+    assert sorted(each.cpus_used for each in nodes) == [0, 0, 2]
+    (host,) = {found[job].hosts for job in shared}
+    assert stage.scheduler.in_use(host) != ""
+    whole = stage.submit(Wanted(nodes=2))
+    wait_until(lambda: jobs(stage)[whole].state is JobState.RUNNING, what="a job to have the others")
+    assert host not in jobs(stage)[whole].hosts.split(",")
+    assert sorted(each.cpus - each.cpus_used for each in stage.scheduler.view().nodes)[:2] == [0, 0]
+
+
+def test_who_may_not_is_told_why_and_nothing_changes(stage: Stage) -> None:
+    other = stage.of_nobody()
+    if other is None:
+        pytest.skip("the scheduler in memory lets everybody change everything")
+    full(stage)
+    job = stage.submit(Wanted())
+    before = jobs(stage)[job]
+    for said in (other.rank({job: before.priority + 5}), other.defer({job: int(time.time()) + 600})):
+        assert list(said) == [job]
+        assert said[job]
+    assert other.change_nodes(["node2"], NodeChange.CLOSE, reason=WHY)["node2"]
+    after = jobs(stage)[job]
+    assert (after.priority, after.offset, after.begin_s) == (before.priority, before.offset, before.begin_s)
+    assert not node(stage, "node2").closed
+
+
+def test_without_its_server_nobody_is_told_anything(stage: Stage) -> None:
+    with stage.unreachable() as scheduler:
+        if scheduler is None:
+            pytest.skip("the scheduler in memory has no server")
+        for ask in (scheduler.view, lambda: scheduler.in_use("node1")):
+            with pytest.raises(SchedulerError):
+                ask()
+
+
+def test_a_long_queue(stage: Stage) -> None:
+    """More jobs than one command takes."""
+    full(stage)
+    many = stage.submit_many(LONG)
+    found = jobs(stage)
+    assert set(many) <= found.keys()
+    top = max(found[job].priority for job in many) + 5
+    value = top if stage.scheduler.traits().ranking is Ranking.VALUE else 5000
+    assert stage.scheduler.rank(dict.fromkeys(many[LONG // 2 :], value)) == {}
+    found = jobs(stage)
+    assert {found[job].priority for job in many[LONG // 2 :]} == {value}
+    assert all(found[job].priority < value for job in many[: LONG // 2])
 
 
 def test_strange_names(stage: Stage) -> None:
