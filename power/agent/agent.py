@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
 import numpy as np
@@ -138,11 +138,13 @@ class Agent:
                 self.power.hear(node, Released(), self.parts)
         self._power_rounds.hurry()
 
-    async def exchange(self, parts: Parts) -> None:
-        """Work with other parts from now on."""
+    async def exchange(self, parts: Parts, *, before: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Work with other parts from now on; what is done `before` with the old ones, no round undoes any more."""
         async with AsyncExitStack() as still:
             for rounds in self.rounds:
                 await still.enter_async_context(rounds.turn)
+            if before is not None:
+                await before()
             await self.meters.close()
             await asyncio.to_thread(self.accounts.close)
             old, self.parts, self._orders = self.parts, parts, None

@@ -91,9 +91,8 @@ class Service:
         parts = parts_of(settings)
         for what in _fixed_changes(agent.parts.settings, settings):
             LOG.warning("settings: %s is another: that holds after a restart", what)
-        if parts.modes != agent.parts.modes and parts.modes.most_open is not Mode.ACTIVE:
-            await self._give_back()
-        await agent.exchange(parts)
+        ends = parts.modes != agent.parts.modes and parts.modes.most_open is not Mode.ACTIVE
+        await agent.exchange(parts, before=self._give_back if ends else None)
         self._write_wake_list(parts)
         LOG.info("settings are read again: mode %s", parts.modes.usual)
 
