@@ -37,9 +37,9 @@ class Faults:
 
     def kill_controller(self) -> None:
         """Kill Slurm's controller, and start it again. What it did in the last seconds it has forgotten then."""
-        self.cluster.kill9_slurmctld()
+        self.cluster.kill9_server()
         time.sleep(self.chance.uniform(*CONTROLLER_DEAD_S))
-        self.cluster.start_slurmctld()
+        self.cluster.start_server()
         self.counts["controller killed"] += 1
 
     def _freeze(self, name: str) -> None:

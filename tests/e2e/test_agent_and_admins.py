@@ -1,4 +1,4 @@
-"""What admins do to nodes by hand, at Slurm, at a BMC or by `offpeak node`, the agent respects."""
+"""What admins do to nodes by hand, at the scheduler, at a BMC or by `offpeak node`, the agent respects."""
 
 from collections.abc import Iterator
 
@@ -11,14 +11,13 @@ from node_story import (
     is_up,
     offpeak,
     orders,
-    scontrol,
     wait_for_line,
     wait_for_sleep,
 )
-from powered_cluster import PoweredCluster
-from powered_fixtures import StartPowered
+from powered_fixtures import StartStage
 from powered_node import NodeState
 from powered_plan import PoweredPlan
+from powered_stage import PoweredStage, Standing
 from running_agent import RunningAgent
 from site_files import write_site
 
@@ -26,16 +25,16 @@ pytestmark = pytest.mark.usefixtures("nobody_suffers")
 
 
 @pytest.fixture(scope="module")
-def cluster(start_powered: StartPowered) -> PoweredCluster:
-    return start_powered(PoweredPlan(nodes=8))
+def cluster(start_stage: StartStage) -> PoweredStage:
+    return start_stage(PoweredPlan(nodes=8))
 
 
-def site(cluster: PoweredCluster, capacity: str) -> str:
+def site(cluster: PoweredStage, capacity: str) -> str:
     return str(write_site(cluster, {"agent": {"capacity": capacity, "hands_off": "10min"}, **FLAT}))
 
 
 @pytest.fixture(scope="module", autouse=True)
-def running(cluster: PoweredCluster, zygote: AgentZygote) -> Iterator[RunningAgent]:
+def running(cluster: PoweredStage, zygote: AgentZygote) -> Iterator[RunningAgent]:
     made = RunningAgent(cluster, ("agent", "--config", site(cluster, "always-on")), zygote.start)
     made.start()
     wait_for_line(made, "started")
@@ -43,30 +42,31 @@ def running(cluster: PoweredCluster, zygote: AgentZygote) -> Iterator[RunningAge
     made.stop()
 
 
-def test_hands_on_nodes_that_stay_up(cluster: PoweredCluster) -> None:
-    scontrol(cluster, "node1", "drain", "reason=new DIMM")
+def test_hands_on_nodes_that_stay_up(cluster: PoweredStage) -> None:
+    cluster.admin.close("node1", "new DIMM")
     offpeak(cluster, "node", "node1", "sleep", "--reason", "new DIMM")
-    scontrol(cluster, "node2", "power_down")
+    told = ["node2"] if cluster.admin.power_down("node2") else []
     by_hand(cluster, "node3", "soft_off")
-    cluster.wait(lambda: off(cluster) == {"node1", "node2", "node3"}, what="three nodes to be off")
-    wait_for_sleep(cluster, "node2")
+    cluster.wait(lambda: off(cluster) == {"node1", "node3", *told}, what="these nodes to be off")
+    wait_for_sleep(cluster, *told)
     # The agent keeps away from a node that somebody else has switched off, and from one that is drained.
     for_a_while()
-    assert cluster.state("node1") == "IDLE+DRAIN"
-    assert (cluster.state("node3"), orders(cluster, "node3")) == ("IDLE", ["soft_off"])
+    assert cluster.admin.standing("node1") is Standing.CLOSED
+    assert (cluster.admin.standing("node3"), orders(cluster, "node3")) == (cluster.silent, ["soft_off"])
     offpeak(cluster, "node", "node1", "wake", "--reason", "it has its DIMM")
     by_hand(cluster, "node3", "on")
-    scontrol(cluster, "node2", "power_up")
+    for node in told:
+        cluster.admin.power_up(node)
     cluster.wait(lambda: not off(cluster), what="all to be up again")
-    scontrol(cluster, "node1", "resume")
+    cluster.admin.open("node1")
     cluster.wait(lambda: all(is_up(cluster, node) for node in cluster.nodes), what="all to be idle")
-    assert [orders(cluster, node) for node in ("node1", "node2", "node3")] == [["soft_off", "on"]] * 3
+    assert [orders(cluster, node) for node in ("node1", "node3", *told)] == [["soft_off", "on"]] * (2 + len(told))
 
 
-def test_hands_on_nodes_that_may_sleep(cluster: PoweredCluster, running: RunningAgent) -> None:
-    scontrol(cluster, "node4", "drain", "reason=broken fan")
+def test_hands_on_nodes_that_may_sleep(cluster: PoweredStage, running: RunningAgent) -> None:
+    cluster.admin.close("node4", "broken fan")
     offpeak(cluster, "node", "node5", "hold", "--reason", "a benchmark")
-    (job,) = cluster.jobs.submit("--nodelist=node6", seconds=120)
+    (job,) = cluster.jobs.submit(on="node6", seconds=120)
     site(cluster, "timeout:2s")
     running.reread()
     wait_for_sleep(cluster, "node7", "node8")
@@ -79,10 +79,10 @@ def test_hands_on_nodes_that_may_sleep(cluster: PoweredCluster, running: Running
     # A node that somebody else has switched on is left alone for a while; what nobody may switch stays as it is.
     assert orders(cluster, "node7") == ["soft_off", "on"]
     assert [orders(cluster, node) for node in ("node4", "node6")] == [[], []]
-    assert cluster.state("node4") == "IDLE+DRAIN"
+    assert cluster.admin.standing("node4") is Standing.CLOSED
     cluster.jobs.cancel([job])
 
 
-def off(cluster: PoweredCluster) -> set[str]:
+def off(cluster: PoweredStage) -> set[str]:
     """Return the nodes that are off."""
     return {name for name, node in cluster.nodes.items() if node.state is NodeState.OFF}

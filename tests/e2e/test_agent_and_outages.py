@@ -1,4 +1,4 @@
-"""Slurm's controller, the ledger or the meters fail under the agent: it says so and goes on."""
+"""The scheduler, the ledger or the meters fail under the agent: it says so and goes on."""
 
 import sqlite3
 import time
@@ -8,9 +8,9 @@ import pytest
 from agent_zygote import AgentZygote
 from node_story import FLAT, for_a_while, orders, wait_for_line, wait_for_sleep
 from power_meter import metered_racks
-from powered_cluster import PoweredCluster
-from powered_fixtures import StartPowered
+from powered_fixtures import StartStage
 from powered_plan import PoweredPlan
+from powered_stage import PoweredStage, Standing
 from running_agent import RunningAgent
 from site_files import write_site
 
@@ -18,13 +18,13 @@ pytestmark = pytest.mark.usefixtures("nobody_suffers")
 
 
 @pytest.fixture(scope="module")
-def cluster(start_powered: StartPowered) -> PoweredCluster:
+def cluster(start_stage: StartStage) -> PoweredStage:
     # A slurmctld that is killed while nodes go down forgets them, until it has missed them for so long.
-    return start_powered(PoweredPlan(nodes=4, slurmd_timeout_s=10))
+    return start_stage(PoweredPlan(nodes=4, slurmd_timeout_s=10))
 
 
 @pytest.fixture(scope="module")
-def running(cluster: PoweredCluster, zygote: AgentZygote) -> Iterator[RunningAgent]:
+def running(cluster: PoweredStage, zygote: AgentZygote) -> Iterator[RunningAgent]:
     with metered_racks(cluster) as racks:
         changes = {**FLAT, "slurm": {"timeout": "3s"}, "hardware": {"timeout": "1s"}}
         made = RunningAgent(
@@ -39,20 +39,20 @@ def running(cluster: PoweredCluster, zygote: AgentZygote) -> Iterator[RunningAge
     made.stop()
 
 
-def test_slurms_controller_is_killed_and_stopped(cluster: PoweredCluster, running: RunningAgent) -> None:
+def test_the_scheduler_is_killed_and_stopped(cluster: PoweredStage, running: RunningAgent) -> None:
     wait_for_line(running, "meters: rack1")
-    cluster.kill9_slurmctld()
+    cluster.kill9_server()
     wait_for_line(running, "WARNING scheduler:")
-    cluster.start_slurmctld()
+    cluster.start_server()
     wait_for_line(running, "scheduler: well again")
-    cluster.stop_slurmctld()
-    cluster.start_slurmctld()
+    cluster.stop_server()
+    cluster.start_server()
     wait_for_sleep(cluster, *cluster.nodes, seconds=90)
     assert said(running, "meters: rack1 (snmp): rack1: silent") == 1
     assert said(running, "WARNING scheduler:") <= 3
 
 
-def test_nodes_are_woken_without_a_ledger(cluster: PoweredCluster, running: RunningAgent) -> None:
+def test_nodes_are_woken_without_a_ledger(cluster: PoweredStage, running: RunningAgent) -> None:
     ledger = cluster.folder / "ledger.sqlite"
     jobs: list[str] = []
     with sqlite3.connect(ledger, timeout=10) as lock:
@@ -75,20 +75,15 @@ def test_nodes_are_woken_without_a_ledger(cluster: PoweredCluster, running: Runn
     assert running.runs
 
 
-def is_woken(cluster: PoweredCluster, node: str, jobs: list[str]) -> None:
+def is_woken(cluster: PoweredStage, node: str, jobs: list[str]) -> None:
     """See to it that a job wakes the node, and keep the job with the others."""
-    jobs += cluster.jobs.submit(f"--nodelist={node}", seconds=60)
-    cluster.wait(lambda: cluster.state(node) == "ALLOCATED", what=f"{node} to be woken")
+    jobs += cluster.jobs.submit(on=node, seconds=60)
+    cluster.wait(lambda: cluster.admin.standing(node) is Standing.BUSY, what=f"{node} to be woken")
 
 
-def wait_until_free(cluster: PoweredCluster, *nodes: str) -> None:
+def wait_until_free(cluster: PoweredStage, *nodes: str) -> None:
     """Return once no job is there."""
-    cluster.wait(lambda: not {"ALLOCATED", "COMPLETING"} & flags(cluster, *nodes), what="the jobs to end")
-
-
-def flags(cluster: PoweredCluster, *nodes: str) -> set[str]:
-    """Return all that Slurm says of these nodes."""
-    return {flag for node in nodes for flag in cluster.state(node).split("+")}
+    cluster.wait(lambda: not any(map(cluster.admin.has_jobs, nodes)), what="the jobs to end")
 
 
 def said(running: RunningAgent, text: str) -> int:

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 from agent_zygote import AgentZygote
-from node_story import FLAT, by_hand, offpeak, orders, scontrol, taken, wait_for_sleep
-from powered_cluster import PoweredCluster
-from powered_fixtures import StartPowered
+from node_story import FLAT, by_hand, offpeak, orders, taken, wait_for_sleep
+from powered_fixtures import StartStage
 from powered_plan import PoweredPlan
+from powered_stage import PoweredStage, Standing
 from running_agent import RunningAgent, asked_offpeak
 from site_files import write_site
 
@@ -17,24 +17,24 @@ RESUME_S = 6
 
 
 @pytest.fixture(scope="module")
-def cluster(start_powered: StartPowered) -> PoweredCluster:
-    return start_powered(PoweredPlan(nodes=7, resume_timeout_s=RESUME_S))
+def cluster(start_stage: StartStage) -> PoweredStage:
+    return start_stage(PoweredPlan(nodes=7, resume_timeout_s=RESUME_S))
 
 
 @pytest.fixture
-def running(cluster: PoweredCluster, zygote: AgentZygote) -> Iterator[RunningAgent]:
+def running(cluster: PoweredStage, zygote: AgentZygote) -> Iterator[RunningAgent]:
     made = RunningAgent(cluster, ("agent", "--config", str(write_site(cluster, ONE_TRY))), zygote.start)
     yield made
     made.stop()
 
 
-def why(cluster: PoweredCluster, node: str) -> str:
+def why(cluster: PoweredStage, node: str) -> str:
     """Return what an admin is shown of the node."""
     return offpeak(cluster, "node", node, "show")
 
 
-def test_bmcs_that_lie_die_and_hang_take_no_power_from_jobs(cluster: PoweredCluster, running: RunningAgent) -> None:
-    (job,) = cluster.jobs.submit("--nodelist=node[1-3]", nodes=3, seconds=30)
+def test_bmcs_that_lie_die_and_hang_take_no_power_from_jobs(cluster: PoweredStage, running: RunningAgent) -> None:
+    (job,) = cluster.jobs.submit(on="node[1-3]", nodes=3, seconds=30)
     cluster.wait(lambda: job in cluster.jobs.started(), what="the job to start")
     nodes = cluster.nodes
     nodes["node1"].bmc_lies_off = True
@@ -56,7 +56,7 @@ def test_bmcs_that_lie_die_and_hang_take_no_power_from_jobs(cluster: PoweredClus
     assert cluster.log.sins == ()
 
 
-def test_a_node_that_does_not_boot_is_handed_over(cluster: PoweredCluster, running: RunningAgent) -> None:
+def test_a_node_that_does_not_boot_is_handed_over(cluster: PoweredStage, running: RunningAgent) -> None:
     running.start()
     wait_for_sleep(cluster, *cluster.nodes)
     cluster.wait(lambda: asked_offpeak(cluster, "status").returncode == 0, what="the agent to be there")
@@ -64,30 +64,35 @@ def test_a_node_that_does_not_boot_is_handed_over(cluster: PoweredCluster, runni
         node.hangs_in_boot = True
     begin_s = time.time()
     (job,) = cluster.jobs.submit(seconds=1)
-    cluster.wait(lambda: len(cluster.calls("Resume")) > 0, what="a node to be woken")
-    broken = cluster.calls("Resume")[-1][1]
+    cluster.wait(lambda: bool(woken(cluster, begin_s)), what="a node to be woken")
+    broken = woken(cluster, begin_s)[-1]
     for node in cluster.nodes.values():
         node.hangs_in_boot = node.name == broken
     cluster.wait(lambda: "does not come up" in offpeak(cluster, "nodes"), what="the fault")
     assert f"offpeak node {broken} release" in why(cluster, broken)
-    cluster.wait(lambda: cluster.jobs.states()[job] == "PENDING", what="the job to be put back")
-    # Slurm lets it wait for two minutes.
-    cluster.run("scontrol", "update", f"jobid={job}", "starttime=now")
+    if cluster.gives_sleepers:
+        cluster.wait(lambda: cluster.jobs.states()[job] == "PENDING", what="the job to be put back")
+        cluster.admin.let_go(job)
     cluster.wait(lambda: cluster.jobs.states()[job] == "COMPLETED", what="it to run elsewhere", seconds=60)
     assert [each.nodes for each in cluster.jobs.trace() if each.job == job] != [broken] * 2
     assert orders(cluster, broken, begin_s) == ["on"]
     mend(cluster, broken)
-    (again,) = cluster.jobs.submit(f"--nodelist={broken}", seconds=60)
-    cluster.wait(lambda: cluster.state(broken) == "ALLOCATED", what="the mended node to serve")
+    (again,) = cluster.jobs.submit(on=broken, seconds=60)
+    cluster.wait(lambda: cluster.admin.standing(broken) is Standing.BUSY, what="the mended node to serve")
     cluster.jobs.cancel([again])
-    assert cluster.jobs.lost() == [job]
+    assert cluster.jobs.lost() == ([job] if cluster.gives_sleepers else [])
     assert cluster.log.sins == ()
 
 
-def mend(cluster: PoweredCluster, node: str) -> None:
+def woken(cluster: PoweredStage, since_s: float) -> list[str]:
+    """Return the nodes that were told to come up."""
+    return [each.node for each in cluster.log.events(since_s=since_s) if each.what == "on"]
+
+
+def mend(cluster: PoweredStage, node: str) -> None:
     """Let an admin find out what was wrong, and give the node back."""
     cluster.nodes[node].hangs_in_boot = False
     by_hand(cluster, node, "hard_off")
     offpeak(cluster, "node", node, "release")
-    scontrol(cluster, node, "resume")
+    cluster.admin.mended(node)
     wait_for_sleep(cluster, node)

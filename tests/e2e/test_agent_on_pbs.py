@@ -1,90 +1,106 @@
-"""The agent on Torque and OpenPBS: idle nodes go to sleep, jobs wake them, and the queue stands as the price says."""
+"""What the agent does on Torque and OpenPBS besides what it does under every scheduler, which the files beside show."""
 
-import asyncio
-import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pbs_site import PbsSite, pbs_site
+from agent_zygote import AgentZygote
+from node_story import FLAT, came_up_s, for_a_while, orders, wait_for_line, wait_for_sleep
+from powered_node import NodeState
+from powered_pbs import PoweredPbs, powered_pbs
+from powered_plan import PoweredPlan
+from running_agent import RunningAgent, agent
+from site_files import write_site
 
-from power.broker.over_socket import over_socket
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
+from sim_backend.pbs_standin.program import USER_VARIABLE
 
-DEAR = {"tariff": "on=90EUR/MWh,off=30EUR/MWh,hours=00:00-23:59"}
-OF_EACH = 3
+ALL = ("node1", "node2", "node3")
+PUT_OFF_S = 25
 
-
-@pytest.fixture(params=[TORQUE, OPENPBS])
-def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PbsSite]:
-    with pbs_site(request.param, tmp_path) as running:
-        yield running
+pytestmark = pytest.mark.usefixtures("nobody_suffers")
 
 
-def test_idle_nodes_sleep_and_jobs_wake_them_whatever_happens_meanwhile(site: PbsSite) -> None:
-    settings = site.write_settings({"agent": {"queue": "off"}})
-    site.close_by_hand("n3")
-    with site.agent(settings) as first:
-        site.wait(lambda: site.powered() == ["n3"], what="all nodes to be off but the admin's", seconds=90)
-        # In the middle: they are off, and the server has not been told yet.
-        first.kill()
-        first.wait()
-    with site.agent(settings):
-        site.wait(lambda: len(site.asleep()) == 2, what="the next agent to go on", seconds=60)
-        with site.without_server():
-            time.sleep(2.5)
-            assert site.powered() == ["n3"]
-        one = site.submit(nodes=1, seconds=3)
-        site.wait(lambda: one in site.started(), what="a node to be woken for a job", seconds=60)
+@pytest.fixture(scope="module", params=[TORQUE, OPENPBS])
+def cluster(request: pytest.FixtureRequest, bmc_commands: Path) -> Iterator[PoweredPbs]:
+    with powered_pbs(request.param, PoweredPlan(nodes=len(ALL)), bmc_commands) as made:
+        yield made
+
+
+def test_who_is_shown_his_own_jobs_only_touches_nothing(cluster: PoweredPbs, zygote: AgentZygote) -> None:
+    server = cluster.server
+    server.run("qmgr", "-c", "set server query_other_jobs = False")
+    server.run("qmgr", "-c", "set server managers -= root@*")
+    (job,) = cluster.jobs.submit(nodes=2, seconds=600)
+    cluster.wait(lambda: job in cluster.jobs.started(), what="the job of somebody else")
+    settings = str(write_site(cluster, FLAT))
+    running = RunningAgent(cluster, ("agent", "--config", settings), zygote.start)
+    running.environment[USER_VARIABLE] = "ann"
+    running.start()
+    try:
+        wait_for_line(running, "WARNING scheduler: qstat: root is no manager")
+        for_a_while()
+        assert running.runs
+        assert [orders(cluster, node) for node in ALL] == [[], [], []]
+        assert not any(map(cluster.admin.is_shut, ALL))
+        # Now it may: of what is free the nodes sleep, and no other.
+        server.run("qmgr", "-c", "set server managers += root@*")
+        server.run("qmgr", "-c", "set server managers += ann@*")
+        wait_for_sleep(cluster, "node3")
+        assert [orders(cluster, node) for node in ALL] == [[], [], ["soft_off"]]
+    finally:
+        running.stop()
+        cluster.jobs.cancel([job])
+
+
+def test_killed_before_the_server_was_told_and_without_a_server(cluster: PoweredPbs, zygote: AgentZygote) -> None:
+    with agent(cluster, write_site(cluster, {"agent": {"queue": "off"}, **FLAT}), by=zygote.start) as running:
+        wait_for_sleep(cluster, "node3")
+        cluster.wait(lambda: "off" in {cluster.nodes[node].state for node in ALL[:2]}, what="one to be off")
+        # In the middle: the server may not have been told yet.
+        running.kill9()
+        running.start()
+        wait_for_sleep(cluster, *ALL)
+        cluster.stop_server()
+        for_a_while(3)
+        assert {node.state for node in cluster.nodes.values()} == {NodeState.OFF}
+        cluster.start_server()
+        (one,) = cluster.jobs.submit(seconds=2)
+        cluster.wait(lambda: one in cluster.jobs.started(), what="a node to be woken for a job", seconds=60)
         # None that it did not need.
-        assert len(site.powered()) == 2
-        wide = site.submit(nodes=3, seconds=1)
-        site.open_by_hand("n3")
-        site.wait(lambda: wide in site.started(), what="all nodes to be woken for a wide one", seconds=60)
-    assert not site.lost()
+        assert [node.state for node in cluster.nodes.values()].count(NodeState.OFF) == 2
+        (wide,) = cluster.jobs.submit(nodes=3)
+        cluster.wait(lambda: wide in cluster.jobs.started(), what="all to be woken for a wide one", seconds=60)
 
 
-def test_the_queue_stands_as_the_price_says_and_in_the_end_as_it_did(site: PbsSite) -> None:
-    draws = {"classes": ["hot=400W", "cool=150W"]}
-    blocker = site.submit(nodes=3, seconds=600)
-    hot, cool = [], []
-    for _ in range(OF_EACH):
-        hot.append(site.submit(nodes=3, seconds=0.2, name="hot"))
-        cool.append(site.submit(nodes=3, seconds=0.2, name="cool"))
-    by_site = [job for pair in zip(hot, cool, strict=True) for job in pair]
-
-    def order() -> list[str]:
-        return site.standin.do(lambda pbs: [pbs.job_id(job) for job in pbs.cluster.pending(2**40)])
-
-    assert order() == by_site
-    changes = {"agent": {"capacity": "always-on"}, "prices": DEAR, "power": draws, "scheduling": {"window": 100}}
-    with site.agent(site.write_settings(changes)):
-        site.wait(lambda: order() == cool + hot, what="the frugal ones to be first")
-    # Who ends politely gives the site its own order again.
-    assert order() == by_site
-    with site.agent(site.write_settings(changes)):
-        site.wait(lambda: order() == cool + hot, what="the frugal ones to be first once more")
-        site.standin.run("qdel", blocker)
-        site.wait(lambda: len(site.started()) == 1 + 2 * OF_EACH, what="all jobs to start")
-    assert site.started() == [blocker, *cool, *hot]
+def test_the_node_of_a_job_put_off_is_up_by_its_hour(cluster: PoweredPbs, zygote: AgentZygote) -> None:
+    changes: dict[str, Mapping[str, Any]] = {"agent": {"longest_delay": "1h"}}
+    with agent(cluster, write_site(cluster, {**changes, **FLAT}), by=zygote.start) as running:
+        wait_for_sleep(cluster, *ALL)
+        begin_s = time.time()
+        edge_s = int(begin_s) + PUT_OFF_S
+        write_site(cluster, {**changes, "prices": dear_until(cluster.folder, edge_s)})
+        running.reread()
+        wait_for_line(running, "settings are read again")
+        with cluster.admin.nothing_starts():
+            (job,) = cluster.jobs.submit(consent="delay=20min", limit_min=2)
+            cluster.wait(lambda: cluster.jobs.begin_s(job) == edge_s, what="the job to be put off")
+        # It was about to be woken for the job at once.
+        wait_for_sleep(cluster, *ALL)
+        asleep_s = time.time()
+        cluster.wait(lambda: job in cluster.jobs.started(), what="the job to start", seconds=60)
+    start = next(each for each in cluster.jobs.trace() if each.job == job)
+    assert came_up_s(cluster, start.nodes, asleep_s) < edge_s <= start.at_s, cluster.picture()
+    assert [cluster.nodes[node].state for node in ALL].count(NodeState.OFF) == 2
 
 
-def test_in_shadow_mode_nothing_changes(site: PbsSite) -> None:
-    site.submit(nodes=3, seconds=600)
-    site.submit(nodes=1, seconds=1, name="hot", variables="OFFPEAK=delay=12h")
-
-    def kept() -> str:
-        return site.standin.do(lambda pbs: repr((pbs.cluster.jobs, pbs.attributes, pbs.cluster.nodes)))
-
-    before = kept()
-    with site.agent(site.write_settings({"agent": {"mode": "shadow"}, "prices": DEAR})):
-        site.wait(lambda: "started in mode shadow" in site.log.read_text(), what="the agent")
-        site.wait(lambda: (site.folder / "ledger.sqlite").exists(), what="its ledger")
-        time.sleep(4)
-        assert "Traceback" not in site.log.read_text()
-        said = json.loads(asyncio.run(over_socket(site.folder / "agent.sock")))
-        assert said["scheduler"].startswith(site.kind)
-        assert [said[each] for each in ("cores", "idle_cores", "running", "queued")] == [24, 0, 1, 1]
-    assert kept() == before
-    assert len(site.powered()) == 3
+def dear_until(folder: Path, edge_s: int) -> Mapping[str, Any]:
+    """Return prices that fall at that second."""
+    file = folder / "prices_eur_per_mwh.csv"
+    rows = [(edge_s - 43_200, 90), (edge_s, 30), (edge_s + 43_200, 30)]
+    lines = [f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%dT%H:%M:%SZ},{price}" for at_s, price in rows]
+    file.write_text("\n".join(["utc,price", *lines, ""]))
+    return {"file": str(file), "peak_rule": "day-mean"}

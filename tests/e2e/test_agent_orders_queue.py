@@ -1,4 +1,4 @@
-"""The agent on a real Slurm orders the queue as the price, or a plan, says, and in shadow mode touches nothing."""
+"""The agent orders the queue as the price, or a plan, says, and in shadow mode touches nothing."""
 
 import json
 import time
@@ -8,24 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from powered_cluster import PoweredCluster
-from powered_fixtures import StartPowered
+from powered_fixtures import StartStage
 from powered_plan import PoweredPlan
+from powered_stage import PoweredStage
 from running_agent import agent, asked_offpeak
 from site_files import write_site
 
-HOT, COOL = "--job-name=hot", "--job-name=cool"
+HOT, COOL = "hot", "cool"
 OF_EACH = 20
 DRAWS = {"classes": ["hot=400W", "cool=150W"]}
 ALL_NODES = 2
 
 
 @pytest.fixture(params=["basic", "multifactor"])
-def cluster(start_powered: StartPowered, request: pytest.FixtureRequest) -> PoweredCluster:
-    return start_powered(PoweredPlan(nodes=ALL_NODES, priority=request.param))
+def cluster(start_stage: StartStage, request: pytest.FixtureRequest) -> PoweredStage:
+    return start_stage(PoweredPlan(nodes=ALL_NODES, priority=request.param))
 
 
-def site(cluster: PoweredCluster, mode: str, tariff: str, **agent_settings: Any) -> Path:
+def site(cluster: PoweredStage, mode: str, tariff: str, **agent_settings: Any) -> Path:
     changes: Mapping[str, Mapping[str, Any]] = {
         "agent": {"mode": mode, "capacity": "always-on", **agent_settings},
         "prices": {"tariff": tariff},
@@ -41,32 +41,26 @@ def tariff_with_edge(edge_unix_s: float) -> str:
     return f"on=90EUR/MWh,off=30EUR/MWh,hours={(edge.hour - 1) % 24:02}:59-{edge:%H:%M},zone=UTC"
 
 
-def submitted(cluster: PoweredCluster) -> tuple[list[str], list[str], str]:
+def submitted(cluster: PoweredStage) -> tuple[list[str], list[str], str]:
     """Return hot and cool jobs, submitted by turns behind one that holds all nodes, which is returned last."""
     (blocker,) = cluster.jobs.submit(seconds=600, nodes=ALL_NODES)
     cluster.wait(lambda: cluster.jobs.states()[blocker] == "RUNNING", what="the first job to run")
     hot, cool = [], []
     for _ in range(OF_EACH):
-        hot += cluster.jobs.submit(HOT, seconds=0.2, nodes=ALL_NODES)
-        cool += cluster.jobs.submit(COOL, seconds=0.2, nodes=ALL_NODES)
+        hot += cluster.jobs.submit(name=HOT, seconds=0.2, nodes=ALL_NODES)
+        cool += cluster.jobs.submit(name=COOL, seconds=0.2, nodes=ALL_NODES)
     return hot, cool, blocker
 
 
-def order(cluster: PoweredCluster) -> list[str]:
-    """Return the pending jobs, the first to start first."""
-    shown = cluster.run("squeue", "--noheader", "--states=PD", "--sort=-p,i", "--format=%i")
-    return shown.split()
-
-
-def test_jobs_start_as_was_decided_across_the_edge_of_the_price(cluster: PoweredCluster) -> None:
+def test_jobs_start_as_was_decided_across_the_edge_of_the_price(cluster: PoweredStage) -> None:
     hot, cool, blocker = submitted(cluster)
     edge_s = (time.time() + 15) // 60 * 60 + 60
     with agent(cluster, site(cluster, "active", tariff_with_edge(edge_s))):
-        cluster.wait(lambda: order(cluster) == cool + hot, what="the frugal ones to be first")
+        cluster.wait(lambda: cluster.jobs.order() == cool + hot, what="the frugal ones to be first")
         cluster.wait(lambda: time.time() > edge_s - 3, what="the edge to be near", seconds=90)
         cluster.jobs.cancel([blocker])
         cluster.wait(lambda: time.time() > edge_s + 5, what="the edge to be over", seconds=90)
-        left = order(cluster)
+        left = cluster.jobs.order()
         assert left == [job for job in hot + cool if job in left]
         cluster.wait(lambda: len(cluster.jobs.started()) == 1 + 2 * OF_EACH, what="all jobs", seconds=120)
     started = [job for job in cluster.jobs.started() if job != blocker]
@@ -88,55 +82,47 @@ def hours_that_are_dear() -> str:
     return f"on=90EUR/MWh,off=30EUR/MWh,hours={(edge.hour - 8) % 24:02}:00-{edge:%H:%M},zone=UTC"
 
 
-def planned_by_hand(cluster: PoweredCluster) -> None:
-    """An admin has the plan carried out: Slurm's order is the planned one, and is given back."""
-    as_submitted = order(cluster)
+def planned_by_hand(cluster: PoweredStage) -> None:
+    """An admin has the plan carried out: the order is the planned one, and is given back."""
+    as_submitted = cluster.jobs.order()
     site(cluster, "advise", hours_that_are_dear(), queue="plan")
     applied = json.loads(asked_offpeak(cluster, "plan", "--apply", "--json").stdout)
     starts = {job["job_id"]: job["start_s"] for job in applied["jobs"]}
     assert set(starts) == set(as_submitted)
     assert applied["violations"] == []
-    assert order(cluster) == sorted(as_submitted, key=lambda job: starts[job])
-    assert order(cluster) != as_submitted
+    assert cluster.jobs.order() == sorted(as_submitted, key=lambda job: starts[job])
+    assert cluster.jobs.order() != as_submitted
     assert asked_offpeak(cluster, "agent", "--restore").returncode == 0
-    assert order(cluster) == as_submitted
+    assert cluster.jobs.order() == as_submitted
 
 
-def test_the_agent_carries_its_plan_out_and_tells_it(cluster: PoweredCluster) -> None:
+def test_the_agent_carries_its_plan_out_and_tells_it(cluster: PoweredStage) -> None:
     _, _, blocker = submitted(cluster)
-    as_submitted = order(cluster)
+    as_submitted = cluster.jobs.order()
     with agent(cluster, site(cluster, "active", hours_that_are_dear(), queue="plan")):
-        cluster.wait(lambda: order(cluster) != as_submitted, what="the plan to be carried out", seconds=90)
+        cluster.wait(lambda: cluster.jobs.order() != as_submitted, what="the plan to be carried out", seconds=90)
         said = json.loads(asked_offpeak(cluster, "plan", "--json").stdout)
         assert said["violations"] == []
         assert any(each.startswith("this is the plan that the agent carries out") for each in said["troubles"])
         starts = {job["job_id"]: job["start_s"] for job in said["jobs"]}
         planned = sorted(as_submitted, key=lambda job: starts[job])
-        cluster.wait(lambda: order(cluster) == planned, what="the order of the plan")
+        cluster.wait(lambda: cluster.jobs.order() == planned, what="the order of the plan")
         assert planned != as_submitted
         cluster.jobs.cancel([blocker])
         cluster.wait(lambda: len(cluster.jobs.started()) == 1 + 2 * OF_EACH, what="all jobs", seconds=120)
     assert not cluster.jobs.lost()
 
 
-def test_in_shadow_mode_no_byte_of_the_queue_changes_and_a_plan_is_carried_out_by_hand(cluster: PoweredCluster) -> None:
+def test_in_shadow_mode_no_byte_of_the_queue_changes_and_a_plan_is_carried_out_by_hand(cluster: PoweredStage) -> None:
     _, _, blocker = submitted(cluster)
-    # No reasons and planned starts: Slurm itself changes these.
-    shown = ("squeue", "--noheader", "--states=all", "--format=%i %Q %y %T %k %u %l", "--sort=i")
-    nodes = ("scontrol", "--oneliner", "show", "nodes")
-    before, nodes_before = cluster.run(*shown), static(cluster.run(*nodes))
+    before, nodes_before = cluster.jobs.shown(), cluster.admin.shown()
     with agent(cluster, site(cluster, "shadow", "on=90EUR/MWh,off=30EUR/MWh,hours=00:00-23:59")) as running:
         cluster.wait(lambda: "started" in running.log.read_text(), what="the agent")
         time.sleep(8)
         assert running.runs
-        assert cluster.run(*shown) == before
-        assert static(cluster.run(*nodes)) == nodes_before
-    assert cluster.run(*shown) == before
+        assert cluster.jobs.shown() == before
+        assert cluster.admin.shown() == nodes_before
+    assert cluster.jobs.shown() == before
     if cluster.plan.priority == "basic":
         planned_by_hand(cluster)
     cluster.jobs.cancel([blocker])
-
-
-def static(shown: str) -> list[str]:
-    """Return what is shown of nodes without what changes by itself: the load."""
-    return [word for word in shown.split() if not word.startswith(("CPULoad=", "FreeMem=", "LastBusyTime="))]

@@ -1,4 +1,4 @@
-"""The agent puts idle nodes of a real Slurm to sleep by IPMI, and a job wakes them; what it used is in the ledger."""
+"""The agent puts idle nodes to sleep by IPMI, and a job wakes them; what it used is in the ledger."""
 
 import json
 from collections.abc import Iterator
@@ -7,10 +7,10 @@ import pytest
 from agent_zygote import AgentZygote
 from node_story import FLAT, offpeak, orders, sleeping, wait_for_sleep
 from power_meter import MeteredRacks, metered_racks
-from powered_cluster import PoweredCluster
-from powered_fixtures import StartPowered
+from powered_fixtures import StartStage
 from powered_node import BUSY_W
 from powered_plan import PoweredPlan
+from powered_stage import PoweredStage
 from running_agent import RunningAgent, agent
 from site_files import write_site
 
@@ -21,28 +21,28 @@ pytestmark = pytest.mark.usefixtures("nobody_suffers")
 
 
 @pytest.fixture(scope="module")
-def cluster(start_powered: StartPowered) -> PoweredCluster:
-    return start_powered(PoweredPlan(nodes=len(ALL)))
+def cluster(start_stage: StartStage) -> PoweredStage:
+    return start_stage(PoweredPlan(nodes=len(ALL)))
 
 
 @pytest.fixture(scope="module")
-def racks(cluster: PoweredCluster) -> Iterator[MeteredRacks]:
+def racks(cluster: PoweredStage) -> Iterator[MeteredRacks]:
     with metered_racks(cluster) as made:
         yield made
 
 
 @pytest.fixture
-def running(cluster: PoweredCluster, racks: MeteredRacks, zygote: AgentZygote) -> Iterator[RunningAgent]:
+def running(cluster: PoweredStage, racks: MeteredRacks, zygote: AgentZygote) -> Iterator[RunningAgent]:
     settings = write_site(cluster, FLAT, racks=racks)
     with agent(cluster, settings, by=zygote.start) as made:
         yield made
 
 
-def test_idle_nodes_sleep_and_a_job_wakes_them_and_is_accounted(cluster: PoweredCluster, running: RunningAgent) -> None:
+def test_idle_nodes_sleep_and_a_job_wakes_them_and_is_accounted(cluster: PoweredStage, running: RunningAgent) -> None:
     wait_for_sleep(cluster, *ALL)
     assert [orders(cluster, node) for node in ALL] == [["soft_off"]] * len(ALL)
     assert all(node.bmc.lines("power") == ["off"] for node in cluster.nodes.values())
-    (job,) = cluster.jobs.submit("--nodelist=node[1-2]", nodes=2, seconds=10, watts=WATTS)
+    (job,) = cluster.jobs.submit(on="node[1-2]", nodes=2, seconds=10, watts=WATTS)
     cluster.wait(lambda: cluster.jobs.states()[job] == "COMPLETED", what="the job to end", seconds=60)
     assert [orders(cluster, node) for node in ALL] == [["soft_off", "on"]] * 2 + [["soft_off"]] * 2
     assert [each.what for each in cluster.jobs.trace()] == ["start", "end"]
@@ -56,7 +56,7 @@ def test_idle_nodes_sleep_and_a_job_wakes_them_and_is_accounted(cluster: Powered
     assert sleeping(cluster) >= {"node3", "node4"}
 
 
-def used(cluster: PoweredCluster) -> float | None:
+def used(cluster: PoweredStage) -> float | None:
     """Return what the only job has used [J] as the ledger tells, None while it knows of none."""
     told = json.loads(offpeak(cluster, "ledger", "energy", "--by", "user", "--json"))
     return float(told[0]["energy_j"]) if told else None

@@ -4,64 +4,56 @@ import time
 
 from local_server import wait_until
 from power_log import TAKES_POWER
-from powered_cluster import PoweredCluster
 from powered_node import NodeState
+from powered_stage import PoweredStage, Standing
 from running_agent import RunningAgent, asked_offpeak
 
 FLAT = {"prices": {"tariff": "on=90EUR/MWh,off=30EUR/MWh,hours=00:00-23:59,zone=UTC"}}
 """One price, so that nothing is put off for another."""
-SLEEPS, BESIDE = {"IDLE", "POWERED_DOWN"}, {"NOT_RESPONDING", "PLANNED"}
-"""What a sleeping node is, and what Slurm may say besides: that slurmd is silent, or that a job is to start there."""
-
 ORDERS = frozenset({"soft_off", "hard_off", "on"})
 
 
-def sleeping(cluster: PoweredCluster) -> set[str]:
-    """Return the nodes that are off, and that Slurm may give to a job all the same."""
+def sleeping(cluster: PoweredStage) -> set[str]:
+    """Return the nodes that are off, and are woken when a job needs them."""
     off = [name for name, node in cluster.nodes.items() if node.state is NodeState.OFF]
-    return {name for name in off if set(cluster.state(name).split("+")) - BESIDE == SLEEPS}
+    return {name for name in off if cluster.admin.sleeps(name)}
 
 
-def wait_for_sleep(cluster: PoweredCluster, *nodes: str, seconds: float = 60.0) -> None:
+def wait_for_sleep(cluster: PoweredStage, *nodes: str, seconds: float = 60.0) -> None:
     """Return once all of them sleep; Slurm takes up to 10 s longer than its SuspendTimeout to count one as down."""
     cluster.wait(lambda: sleeping(cluster) >= set(nodes), what=f"{', '.join(nodes)} to sleep", seconds=seconds)
 
 
-def is_up(cluster: PoweredCluster, node: str) -> bool:
-    """Whether it has power and Slurm counts it as idle and up."""
-    return cluster.nodes[node].state is NodeState.UP and cluster.state(node) == "IDLE"
+def is_up(cluster: PoweredStage, node: str) -> bool:
+    """Whether it has power and counts as idle and up."""
+    return cluster.nodes[node].state is NodeState.UP and cluster.admin.standing(node) is Standing.IDLE
 
 
-def orders(cluster: PoweredCluster, node: str, since_s: float = 0.0) -> list[str]:
+def orders(cluster: PoweredStage, node: str, since_s: float = 0.0) -> list[str]:
     """Return what its BMC was told."""
     return [each.what for each in cluster.log.events(node=node, since_s=since_s) if each.what in ORDERS]
 
 
-def taken(cluster: PoweredCluster, *nodes: str, since_s: float = 0.0) -> list[str]:
+def taken(cluster: PoweredStage, *nodes: str, since_s: float = 0.0) -> list[str]:
     """Return those of the nodes whose power was taken, or ordered to be taken."""
     return [
         each.node for each in cluster.log.events(since_s=since_s) if each.node in nodes and each.what in TAKES_POWER
     ]
 
 
-def came_up_s(cluster: PoweredCluster, node: str, since_s: float, until_s: float) -> float:
+def came_up_s(cluster: PoweredStage, node: str, since_s: float, until_s: float) -> float:
     """Return when it came up last between these two; IndexError if it did not."""
     ups = [each.at_s for each in cluster.log.events(node=node, since_s=since_s) if each.what == "up"]
     return [at_s for at_s in ups if at_s < until_s][-1]
 
 
-def by_hand(cluster: PoweredCluster, node: str, order: str) -> None:
+def by_hand(cluster: PoweredStage, node: str, order: str) -> None:
     """Let somebody at its BMC tell it "on", "soft_off" or "hard_off"."""
     with (cluster.nodes[node].bmc.folder / "orders").open("a") as file:
         file.write(f"{order}\n")
 
 
-def scontrol(cluster: PoweredCluster, node: str, state: str, *words: str) -> None:
-    """Let an admin tell Slurm of a node."""
-    cluster.run("scontrol", "update", f"nodename={node}", f"state={state}", *words)
-
-
-def offpeak(cluster: PoweredCluster, *words: str) -> str:
+def offpeak(cluster: PoweredStage, *words: str) -> str:
     """Return what `offpeak` says to an admin; AssertionError if it fails."""
     answer = asked_offpeak(cluster, *words)
     assert answer.returncode == 0, answer.stderr

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from powered_cluster import PoweredCluster
 from powered_node import PoweredNode
+from powered_stage import PoweredStage
 from snmp_agents import free_udp_port
 
 from sim_backend.virtual.logins import PduLogins
@@ -42,7 +42,7 @@ class MeteredNode:
 
 
 @contextmanager
-def metered_racks(cluster: PoweredCluster) -> Iterator[MeteredRacks]:
+def metered_racks(cluster: PoweredStage) -> Iterator[MeteredRacks]:
     """Run the PDUs until the block ends, beside the BMCs."""
     nodes = list(cluster.nodes.values())
     begin_s, network = time.monotonic(), nodes[0].bmc.host.rpartition(".")[0]

@@ -2,36 +2,39 @@
 
 import subprocess
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ipmi_sim import SimulatedBmc, bmcs, compiled_commands, restarted
 from local_server import end_processes_with, start_server, wait_until
 from node_processes import NodeProcesses
 from power_log import PowerLog
-from powered_node import PoweredNode
+from powered_node import PoweredNode, followed
 from powered_plan import PoweredPlan
 from powered_slurm import configured_slurm
+from powered_stage import Standing
+from slurm_admin import SlurmAdmin
 from slurm_cluster import Cluster, slurmctld, wait_for_nodes
 from slurm_jobs import SlurmJobs
 
 NEEDED = ("slurmctld", "slurmd", "sinfo", "munged", "setpriv", "ipmi_sim", "gcc")
-LOOK_S = 0.05
 
 
 @dataclass
 class PoweredCluster:
-    """A running cluster; `nodes` by their names. What is wrong with a node is set there."""
+    """As powered_stage.PoweredStage. A slurmctld notices a node's silence after its SlurmdTimeout."""
 
     plan: PoweredPlan
     slurm: Cluster
     nodes: dict[str, PoweredNode]
     log: PowerLog
     jobs: SlurmJobs
+    kind: str = "slurm"
+    silent: Standing = Standing.IDLE
+    gives_sleepers: bool = True
     _controller: ExitStack = field(default_factory=ExitStack)
     _bmcs: ExitStack = field(default_factory=ExitStack)
 
@@ -40,19 +43,37 @@ class PoweredCluster:
         """Where all its files are."""
         return self.slurm.folder
 
+    @property
+    def admin(self) -> SlurmAdmin:
+        """What an admin does and sees."""
+        return SlurmAdmin(self.slurm)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What an agent is started with."""
+        return self.slurm.environment
+
+    @property
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """What an agent is told of it."""
+        return {"slurm": {"timeout": "10s"}}
+
+    def without_agent(self) -> None:
+        """Slurm itself calls a program for each job that needs a sleeping node."""
+
     def run(self, *command: str, stdin: str = "") -> str:
         """Return what a command of Slurm prints; CalledProcessError if it fails."""
         return self.slurm.run(*command, stdin=stdin)
 
-    def start_slurmctld(self) -> None:
+    def start_server(self) -> None:
         """Start the controller."""
         self._process = self._controller.enter_context(slurmctld(self.slurm))
 
-    def stop_slurmctld(self) -> None:
+    def stop_server(self) -> None:
         """End the controller politely: it saves its state."""
         self._controller.close()
 
-    def kill9_slurmctld(self) -> None:
+    def kill9_server(self) -> None:
         """End the controller as it stands."""
         self._process.kill()
         self._controller.close()
@@ -78,8 +99,7 @@ class PoweredCluster:
 
     def state(self, node: str) -> str:
         """Return Slurm's word for a node, such as IDLE+POWERED_DOWN."""
-        shown = self.run("scontrol", "--oneliner", "show", "node", node)
-        return next(word.removeprefix("State=") for word in shown.split() if word.startswith("State="))
+        return self.admin.state(node)
 
     def wait(self, condition: Callable[[], bool], *, what: str, seconds: float = 30.0) -> None:
         """Return once it holds; RuntimeError that shows nodes and jobs when it has not for so long."""
@@ -95,12 +115,6 @@ class PoweredCluster:
         log = self.folder / "agent.log"
         said = "\n".join(log.read_text().splitlines()[-40:]) if log.exists() else "no agent was started"
         return f"{nodes}\n{jobs}\n{changes}\n{said}"
-
-    def watch(self, ended: threading.Event) -> None:
-        """Let every node follow its BMC until the event is set."""
-        while not ended.wait(LOOK_S):
-            for node in self.nodes.values():
-                node.follow(time.monotonic())
 
 
 @contextmanager
@@ -126,11 +140,11 @@ def powered_cluster(plan: PoweredPlan, commands: Path | None = None) -> Iterator
 
 @contextmanager
 def _running(cluster: PoweredCluster) -> Iterator[None]:
-    cluster.start_slurmctld()
+    cluster.start_server()
     try:
         for node in cluster.nodes.values():
             node.begin()
-        with _watched(cluster):
+        with followed(cluster.nodes):
             yield
     finally:
         for node in cluster.nodes.values():
@@ -150,15 +164,3 @@ def _node(number: int, bmc: SimulatedBmc, slurm: Cluster, log: PowerLog, plan: P
         return start_server(command, slurm.folder / f"{name}.log", processes.environment)
 
     return PoweredNode(name, bmc, processes, log, start, plan.boot_s, plan.shutdown_s)
-
-
-@contextmanager
-def _watched(cluster: PoweredCluster) -> Iterator[None]:
-    ended = threading.Event()
-    watcher = threading.Thread(target=cluster.watch, args=(ended,), name="power of nodes")
-    watcher.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        watcher.join()

@@ -8,10 +8,16 @@ import pytest
 from agent_zygote import AgentZygote, agent_zygote
 from needed_programs import need
 from powered_cluster import NEEDED, PoweredCluster, powered_cluster
+from powered_pbs import powered_pbs
 from powered_plan import PoweredPlan
+from powered_stage import PoweredStage
 from slurm_fixtures import PACKAGES
 
+from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
+
 StartPowered = Callable[[PoweredPlan], PoweredCluster]
+StartStage = Callable[[PoweredPlan], PoweredStage]
+KINDS = ("slurm", TORQUE, OPENPBS)
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +28,21 @@ def start_powered(bmc_commands: Path) -> Iterator[StartPowered]:
         yield lambda plan: clusters.enter_context(powered_cluster(plan, bmc_commands))
 
 
+@pytest.fixture(scope="module", params=KINDS)
+def start_stage(request: pytest.FixtureRequest, bmc_commands: Path) -> Iterator[StartStage]:
+    """Starts a cluster of that plan under one scheduler after the other."""
+    if request.param == "slurm":
+        need(NEEDED, packages=PACKAGES)
+    with ExitStack() as stages:
+
+        def start(plan: PoweredPlan) -> PoweredStage:
+            if request.param == "slurm":
+                return stages.enter_context(powered_cluster(plan, bmc_commands))
+            return stages.enter_context(powered_pbs(request.param, plan, bmc_commands))
+
+        yield start
+
+
 @pytest.fixture(scope="session")
 def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentZygote]:
     """Starts agents quickly."""
@@ -30,7 +51,7 @@ def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentZygote]:
 
 
 @pytest.fixture
-def nobody_suffers(cluster: PoweredCluster) -> Iterator[None]:
+def nobody_suffers(cluster: PoweredStage) -> Iterator[None]:
     """Sees to it that the test's `cluster` has lost no job, and that no power was taken from one."""
     yield
     assert cluster.jobs.lost() == []

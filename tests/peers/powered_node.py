@@ -1,22 +1,41 @@
-"""A node with power: what its BMC is told starts and ends its slurmd, and with the power go the jobs."""
+"""A node with power: what its BMC is told starts and ends its daemon, a slurmd; with the power go the jobs."""
 
-import os
-import signal
-import subprocess
+import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Protocol
 
 from ipmi_sim import SimulatedBmc
-from node_processes import NodeProcesses
 from power_log import PowerLog
 
 FOLLOWS_NOTHING = 1_000_000
 """The BMC changes no power by itself: the node does, in its own time."""
 
 OFF_W, BOOT_W, IDLE_W, BUSY_W = 5.0, 120.0, 100.0, 200.0
+LOOK_S = 0.05
+
+
+class Daemon(Protocol):
+    """A node's daemon, such as a slurmd: subprocess.Popen has all of this."""
+
+    def kill(self) -> None: ...
+    def wait(self) -> object: ...
+
+
+class OnNode(Protocol):
+    """What lives on a node, and goes with its power."""
+
+    def jobs(self) -> tuple[str, ...]:
+        """Return the jobs that are there."""
+
+    def draw_w(self, *, idle_w: float, busy_w: float) -> float:
+        """Return what the node draws: `busy_w` while a job is there, if the job says nothing else."""
+
+    def kill(self) -> None:
+        """End all of it at once."""
 
 
 class NodeState(StrEnum):
@@ -36,9 +55,9 @@ class PoweredNode:
 
     name: str
     bmc: SimulatedBmc
-    processes: NodeProcesses
+    processes: OnNode
     log: PowerLog
-    start: Callable[[], subprocess.Popen[bytes]]
+    start: Callable[[], Daemon]
     boot_s: float
     shutdown_s: float
     hangs_in_boot: bool = False
@@ -48,7 +67,7 @@ class PoweredNode:
     joules: float = 0.0
     asleep_s: float = 0.0
     watts: float = OFF_W
-    slurmd: subprocess.Popen[bytes] | None = None
+    slurmd: Daemon | None = None
     _due_s: float = 0.0
     _read: int = 0
     _metered_s: float = field(default_factory=time.monotonic)
@@ -109,8 +128,7 @@ class PoweredNode:
     def end_slurmd(self) -> None:
         """Kill its slurmd, without a word in the log."""
         if self.slurmd is not None:
-            with suppress(ProcessLookupError):
-                os.kill(self.slurmd.pid, signal.SIGKILL)
+            self.slurmd.kill()
             self.slurmd.wait()
             self.slurmd = None
 
@@ -142,3 +160,22 @@ class PoweredNode:
             if old != new:
                 self.bmc.write(name, new)
         self._shown = shown
+
+
+@contextmanager
+def followed(nodes: Mapping[str, PoweredNode]) -> Iterator[None]:
+    """Let every node follow its BMC until the block ends."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(LOOK_S):
+            for node in nodes.values():
+                node.follow(time.monotonic())
+
+    watcher = threading.Thread(target=watch, name="power of nodes")
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()

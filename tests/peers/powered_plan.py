@@ -51,6 +51,7 @@ class PoweredPlan:
 
     Slurm counts whole seconds: a boot of less than one may lie before the second in which it was asked for, and then
     never counts. `partitions` are lines of slurm.conf in the place of the usual one, `settings` further lines.
+    `debug` are nodes that are in a partition, or queue, of that name too.
     `programs` are what Slurm calls to Suspend, to Resume and on ResumeFail: those of the repository where it has them,
     else nothing happens. `wakes_by_itself`: the ResumeProgram tells the BMCs, without an agent. `accounting`: sacct has
     a slurmdbd and a database, which take seconds to start. `files` are written beside slurm.conf, by their names.
@@ -66,6 +67,7 @@ class PoweredPlan:
     priority: str = "basic"
     exclusive: bool = True
     partitions: str = ""
+    debug: str = ""
     settings: str = ""
     programs: Mapping[str, Path] = field(
         default_factory=lambda: {name: SCRIPTS / file for name, file in PROGRAMS.items() if (SCRIPTS / file).exists()}
@@ -78,7 +80,10 @@ class PoweredPlan:
         """Return what is special in its slurm.conf."""
         share = "EXCLUSIVE" if self.exclusive else "NO"
         usual = f"PartitionName=batch Nodes=ALL Default=YES MaxTime=1-0 State=UP OverSubscribe={share}"
-        words = vars(self) | {"folder": folder, "year_s": YEAR_S, "partitions": self.partitions or usual}
+        lines = [self.partitions or usual]
+        if self.debug:
+            lines.append(f"PartitionName=debug Nodes={self.debug} MaxTime=1-0 State=UP OverSubscribe={share}")
+        words = vars(self) | {"folder": folder, "year_s": YEAR_S, "partitions": "\n".join(lines)}
         return CONF.format_map(words)
 
     def write_files(self, folder: Path) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Protocol
 
 from local_server import start_server
-from powered_cluster import PoweredCluster
 from powered_plan import REPOSITORY
+from powered_stage import PoweredStage
 
 STOP_S = 10.0
 OFFPEAK = (sys.executable, "-c", "from ui.command import main; main()")
@@ -38,10 +38,10 @@ def start_offpeak(words: Sequence[str], log: Path, environment: Mapping[str, str
     return start_server((*OFFPEAK, *words), log, environment)
 
 
-def asked_offpeak(cluster: PoweredCluster, *words: str) -> subprocess.CompletedProcess[str]:
+def asked_offpeak(cluster: PoweredStage, *words: str) -> subprocess.CompletedProcess[str]:
     """Return what `offpeak` says to these words, with the settings that `write_site` has written."""
     settings = cluster.folder / "offpeak.toml"
-    environment = {**cluster.slurm.environment, "PYTHONPATH": str(REPOSITORY), "OFFPEAK_CONFIG": str(settings)}
+    environment = {**cluster.environment, "PYTHONPATH": str(REPOSITORY), "OFFPEAK_CONFIG": str(settings)}
     return subprocess.run((*OFFPEAK, *words), env=environment, capture_output=True, text=True, check=False)
 
 
@@ -49,7 +49,7 @@ def asked_offpeak(cluster: PoweredCluster, *words: str) -> subprocess.CompletedP
 class RunningAgent:
     """One agent, now running or not. `starts` counts how often it was started."""
 
-    cluster: PoweredCluster
+    cluster: PoweredStage
     words: tuple[str, ...]
     start_process: Start = start_offpeak
     process: Process | None = None
@@ -70,7 +70,7 @@ class RunningAgent:
         """Start it; RuntimeError if it runs."""
         if self.runs:
             raise RuntimeError("the agent runs")
-        words = {**self.cluster.slurm.environment, "PYTHONPATH": str(REPOSITORY), **self.environment}
+        words = {**self.cluster.environment, "PYTHONPATH": str(REPOSITORY), **self.environment}
         self.process = self.start_process(self.words, self.log, words)
         self.starts += 1
 
@@ -101,7 +101,7 @@ class RunningAgent:
 
 
 @contextmanager
-def agent(cluster: PoweredCluster, settings: Path, *words: str, by: Start = start_offpeak) -> Iterator[RunningAgent]:
+def agent(cluster: PoweredStage, settings: Path, *words: str, by: Start = start_offpeak) -> Iterator[RunningAgent]:
     """Run `offpeak agent --config SETTINGS` and further words until the block ends."""
     made = RunningAgent(cluster, ("agent", "--config", str(settings), *words), by)
     made.start()

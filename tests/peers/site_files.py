@@ -6,8 +6,8 @@ from typing import Any
 
 import tomlkit
 from power_meter import OUTLETS, MeteredRacks
-from powered_cluster import PoweredCluster
 from powered_node import BOOT_W, BUSY_W, IDLE_W, OFF_W
+from powered_stage import PoweredStage, as_table
 
 from offpeak.machines.inventory import Enrolled
 from offpeak.machines.inventory_text import write_enrolled
@@ -25,7 +25,7 @@ leave = {{ duration = "{boot_s}s", power = "{boot_w}W", failure_probability = 0.
 Tables = Mapping[str, Mapping[str, Any]]
 
 
-def write_site(cluster: PoweredCluster, changes: Tables | None = None, *, racks: MeteredRacks | None = None) -> Path:
+def write_site(cluster: PoweredStage, changes: Tables | None = None, *, racks: MeteredRacks | None = None) -> Path:
     """Write all and return the settings file; `changes` are settings by table and key, `racks` the meters."""
     folder = cluster.folder
     (folder / "agent").mkdir(exist_ok=True)
@@ -38,15 +38,13 @@ def write_site(cluster: PoweredCluster, changes: Tables | None = None, *, racks:
     inventory.write_text(tomlkit.dumps(_inventory(cluster, racks)))
     known = {name: Enrolled(node.bmc.guid, (), "2026-11-21") for name, node in cluster.nodes.items()}
     write_enrolled(inventory, known)
-    settings = _settings(cluster)
-    for table, keys in (changes or {}).items():
-        settings[table] = {**settings.get(table, {}), **keys}
+    settings = as_table((_settings(cluster), cluster.settings, changes or {}))
     file = folder / "offpeak.toml"
     file.write_text(tomlkit.dumps(settings))
     return file
 
 
-def _inventory(cluster: PoweredCluster, racks: MeteredRacks | None) -> dict[str, Any]:
+def _inventory(cluster: PoweredStage, racks: MeteredRacks | None) -> dict[str, Any]:
     nodes = tuple(cluster.nodes)
     bmcs = [node.bmc for node in cluster.nodes.values()]
     way_down = {"wake": ["bmc"], "enter_patience": "10s", "wake_patience": f"{cluster.plan.resume_timeout_s}s"}
@@ -71,7 +69,7 @@ def _pdu(racks: MeteredRacks, name: str, nodes: Sequence[str]) -> dict[str, Any]
     return {**place, "outlets": {f"1-{len(here)}": ",".join(here)}}
 
 
-def _settings(cluster: PoweredCluster) -> dict[str, Any]:
+def _settings(cluster: PoweredStage) -> dict[str, Any]:
     """An agent that is quick and may do everything."""
     folder, many = cluster.folder, 100_000
     agent = {
@@ -92,7 +90,6 @@ def _settings(cluster: PoweredCluster) -> dict[str, Any]:
     }
     return {
         "agent": agent,
-        "slurm": {"timeout": "10s"},
         "hardware": {"inventory": str(folder / "inventory.toml"), "timeout": "3s"},
         "ledger": {"url": f"sqlite:///{folder / 'ledger.sqlite'}"},
         "power": {"idle": f"{IDLE_W:g}W", "node_class": str(folder / "node_class.toml")},

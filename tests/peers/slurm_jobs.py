@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,15 +43,28 @@ class SlurmJobs:
         return self.slurm.folder / "jobs.log"
 
     def submit(
-        self, *options: str, seconds: float = 1.0, nodes: int = 1, count: int = 1, watts: float | None = None
+        self,
+        *options: str,
+        seconds: float = 1.0,
+        nodes: int = 1,
+        count: int = 1,
+        watts: float | None = None,
+        on: str = "",
+        name: str = "",
+        limit_min: int = 10,
+        consent: str = "",
     ) -> list[str]:
         """Submit so many jobs alike, with sbatch's `options` such as --comment=...; return their ids.
 
-        `watts` is what the node draws on which they begin, if not as much as a busy one usually does.
+        `watts` is what the node draws on which they begin, if not as much as a busy one usually does. `on` are the
+        nodes that they need, if not any; `consent` is what their owner allows, such as delay=20min.
         """
         draws = "" if watts is None else f'echo {watts:g} >"{self.slurm.folder}/$SLURMD_NODENAME/watts"'
         script = SCRIPT.format(trace=self.trace_file, seconds=seconds, draws=draws)
-        command = ("sbatch", "--parsable", f"--nodes={nodes}", "--output=/dev/null", "--time=10", *options)
+        said = {"nodelist": on, "job-name": name, "comment": f"offpeak:{consent}" if consent else ""}
+        words = [f"--{option}={value}" for option, value in said.items() if value]
+        usual = (f"--nodes={nodes}", "--output=/dev/null", f"--time={limit_min}")
+        command = ("sbatch", "--parsable", *usual, *words, *options)
         return [self.slurm.run(*command, stdin=script).strip() for _ in range(count)]
 
     def states(self) -> dict[str, str]:
@@ -61,6 +75,24 @@ class SlurmJobs:
         """Return a job's id and squeue's fields, such as "%S|%N", of all jobs."""
         shown = self.slurm.run("squeue", "--noheader", "--array", "--states=all", f"--format=%i|{fields}")
         return [line.split("|") for line in shown.splitlines()]
+
+    def order(self) -> list[str]:
+        """Return the pending jobs, the first to start first."""
+        return self.slurm.run("squeue", "--noheader", "--states=PD", "--sort=-p,i", "--format=%i").split()
+
+    def begin_s(self, job: str) -> float:
+        """Return when the job may start at the earliest [Unix s], 0 for at once."""
+        (text,) = [word.partition("=")[2] for word in self._shown_of(job).split() if word.startswith("EligibleTime=")]
+        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S")) if text != "Unknown" else 0
+
+    def told(self, job: str) -> str:
+        """Return what the job's owner is told by us."""
+        return self._shown_of(job).partition("AdminComment=")[2].partition(" Partition=")[0]
+
+    def shown(self) -> str:
+        """Return all that is shown of jobs, but the reasons and planned starts, which Slurm itself changes."""
+        words = ("squeue", "--noheader", "--states=all", "--format=%i %Q %y %T %k %u %l", "--sort=i")
+        return self.slurm.run(*words)
 
     def trace(self) -> tuple[Traced, ...]:
         """Return what the jobs have written."""
@@ -79,6 +111,9 @@ class SlurmJobs:
     def cancel(self, jobs: Sequence[str]) -> None:
         """Cancel jobs; those that have ended are left out."""
         subprocess.run(("scancel", *jobs), env=self.slurm.environment, check=False, capture_output=True)
+
+    def _shown_of(self, job: str) -> str:
+        return self.slurm.run("scontrol", "--oneliner", "show", "job", job)
 
     def _lines(self) -> list[str]:
         return self.trace_file.read_text().splitlines() if self.trace_file.exists() else []

@@ -69,9 +69,9 @@ def test_a_node_of_several_that_a_job_has_is_seen_too(cluster: PoweredCluster) -
 def test_a_bmc_and_the_controller_are_killed_and_come_back(cluster: PoweredCluster) -> None:
     node = cluster.nodes["node3"]
     cluster.kill_bmc("node3")
-    cluster.kill9_slurmctld()
+    cluster.kill9_server()
     cluster.restart_bmc("node3")
-    cluster.start_slurmctld()
+    cluster.start_server()
     node.bmc_lies_off = True
     cluster.wait(lambda: node.bmc.lines("power") == ["off"], what="the lie")
     assert node.state == "up"

@@ -1,0 +1,178 @@
+"""A cluster whose nodes have power, whatever scheduler it has: what a test of the agent does to it and asks of it."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol
+
+from power_log import PowerLog
+from powered_node import PoweredNode
+from powered_plan import PoweredPlan
+from slurm_jobs import Traced
+
+
+class Standing(StrEnum):
+    """What a scheduler says of a node.
+
+    BUSY: a job has it, and it is up. IDLE: up and free. CLOSED: free, and gets no job. DOWN: open, and its daemon does
+    not answer. OTHER: whatever else, such as one that sleeps or wakes.
+    """
+
+    BUSY = "busy"
+    IDLE = "idle"
+    CLOSED = "closed"
+    DOWN = "down"
+    MAINTENANCE = "maintenance"
+    OTHER = "other"
+
+
+class StageJobs(Protocol):
+    """The jobs of a stage; each is known by what the scheduler calls it."""
+
+    def submit(
+        self,
+        *,
+        seconds: float = 1.0,
+        nodes: int = 1,
+        count: int = 1,
+        watts: float | None = None,
+        on: str = "",
+        name: str = "job",
+        limit_min: int = 10,
+        consent: str = "",
+    ) -> list[str]:
+        """Submit so many jobs alike that take whole nodes, those of `on` where it is given; return their ids.
+
+        `watts` is what a node draws on which they begin, `consent` what their owner allows, such as delay=20min.
+        """
+
+    def states(self) -> dict[str, str]:
+        """Return PENDING, RUNNING, COMPLETED or another word for every job."""
+
+    def order(self) -> list[str]:
+        """Return the pending jobs, the first to start first."""
+
+    def begin_s(self, job: str) -> float:
+        """Return when the job may start at the earliest [Unix s], 0 for at once."""
+
+    def told(self, job: str) -> str:
+        """Return what the job's owner is told by us."""
+
+    def shown(self) -> str:
+        """Return all that the scheduler shows of jobs, but what it changes by itself."""
+
+    def trace(self) -> tuple[Traced, ...]:
+        """Return the starts and ends of jobs in their order."""
+
+    def started(self) -> list[str]:
+        """Return the jobs in the order of their starts; one that was started twice stands there twice."""
+
+    def lost(self) -> list[str]:
+        """Return the jobs that were given up, or put back into the queue, when their nodes failed them."""
+
+    def cancel(self, jobs: Sequence[str]) -> None:
+        """Cancel jobs; those that have ended are left out."""
+
+
+class Admin(Protocol):
+    """What an admin does by hand, and what he is shown."""
+
+    def close(self, node: str, reason: str) -> None:
+        """Take a node from jobs."""
+
+    def open(self, node: str) -> None:
+        """Undo that."""
+
+    def power_down(self, node: str) -> bool:
+        """Have the scheduler itself switch a node off; False, and nothing done, where none can."""
+
+    def power_up(self, node: str) -> None:
+        """Undo that."""
+
+    def mended(self, node: str) -> None:
+        """Give a node back that was broken, and is off."""
+
+    def maintain(self, node: str) -> None:
+        """Begin the maintenance of a node."""
+
+    def nothing_starts(self) -> AbstractContextManager[None]:
+        """Let no job start until the block ends."""
+
+    def let_go(self, job: str) -> None:
+        """Have a job that was put back tried again at once."""
+
+    def standing(self, node: str) -> Standing:
+        """Return how a node stands."""
+
+    def is_shut(self, node: str) -> bool:
+        """Whether a node gets no jobs, and not for a maintenance."""
+
+    def has_jobs(self, node: str) -> bool:
+        """Whether jobs have the node, or leave it just now."""
+
+    def sleeps(self, node: str) -> bool:
+        """Whether the node counts as off, and as one that is woken when a job needs it."""
+
+    def shown(self) -> str:
+        """Return all that is shown of nodes, but what changes by itself."""
+
+
+class PoweredStage(Protocol):
+    """A running cluster; `nodes` by their names. What is wrong with a node is set there.
+
+    `environment` is what an agent is started with, `settings` what it is told of this scheduler. `silent`: how a node
+    stands that somebody else has just switched off. `gives_sleepers`: a job may be given a node that sleeps, and is put
+    back into the queue when that does not come up; else it waits in the queue until the node is up.
+    """
+
+    kind: str
+    plan: PoweredPlan
+    nodes: dict[str, PoweredNode]
+    log: PowerLog
+    silent: Standing
+    gives_sleepers: bool
+
+    @property
+    def jobs(self) -> StageJobs: ...
+    @property
+    def admin(self) -> Admin: ...
+    @property
+    def folder(self) -> Path: ...
+    @property
+    def environment(self) -> Mapping[str, str]: ...
+    @property
+    def settings(self) -> Mapping[str, Mapping[str, Any]]: ...
+
+    def wait(self, condition: Callable[[], bool], *, what: str, seconds: float = 30.0) -> None:
+        """Return once it holds; RuntimeError that shows nodes and jobs when it has not for so long."""
+
+    def picture(self) -> str:
+        """Return what the scheduler shows, the last changes of power, and the agent's last words."""
+
+    def kill_bmc(self, node: str) -> None:
+        """Let a BMC be dead until it is started again."""
+
+    def restart_bmc(self, node: str) -> None:
+        """Start a BMC again that was killed."""
+
+    def start_server(self) -> None:
+        """Start the scheduler."""
+
+    def stop_server(self) -> None:
+        """End the scheduler politely."""
+
+    def kill9_server(self) -> None:
+        """End the scheduler as it stands."""
+
+    def without_agent(self) -> None:
+        """Do once what the site does by itself while no agent runs, where no job's need does that."""
+
+
+def as_table(settings: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """Return settings of several sources by table and key; a later one goes before."""
+    merged: dict[str, dict[str, Any]] = {}
+    for each in settings:
+        for table, keys in each.items():
+            merged[table] = {**merged.get(table, {}), **keys}
+    return merged
