@@ -2,13 +2,12 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agent_zygote import AgentZygote
-from node_story import FLAT, came_up_s, for_a_while, orders, wait_for_line, wait_for_sleep
+from node_story import FLAT, came_up_s, dear_until, for_a_while, orders, wait_for_line, wait_for_sleep
 from powered_node import NodeState
 from powered_pbs import PoweredPbs, powered_pbs
 from powered_plan import PoweredPlan
@@ -19,7 +18,8 @@ from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 from sim_backend.pbs_standin.program import USER_VARIABLE
 
 ALL = ("node1", "node2", "node3")
-PUT_OFF_S = 25
+PUT_OFF_S = 20
+"""By then it has been put off, and the nodes are asleep; the price falls at the next full minute."""
 
 pytestmark = pytest.mark.usefixtures("nobody_suffers")
 
@@ -81,8 +81,8 @@ def test_the_node_of_a_job_put_off_is_up_by_its_hour(cluster: PoweredPbs, zygote
     with agent(cluster, write_site(cluster, {**changes, **FLAT}), by=zygote.start) as running:
         wait_for_sleep(cluster, *ALL)
         begin_s = time.time()
-        edge_s = int(begin_s) + PUT_OFF_S
-        write_site(cluster, {**changes, "prices": dear_until(cluster.folder, edge_s)})
+        edge_s = int(begin_s + PUT_OFF_S + 59) // 60 * 60
+        write_site(cluster, {**changes, "prices": {"tariff": dear_until(edge_s)}})
         running.reread()
         wait_for_line(running, "settings are read again")
         with cluster.admin.nothing_starts():
@@ -91,16 +91,7 @@ def test_the_node_of_a_job_put_off_is_up_by_its_hour(cluster: PoweredPbs, zygote
         # It was about to be woken for the job at once.
         wait_for_sleep(cluster, *ALL)
         asleep_s = time.time()
-        cluster.wait(lambda: job in cluster.jobs.started(), what="the job to start", seconds=60)
+        cluster.wait(lambda: job in cluster.jobs.started(), what="the job to start", seconds=90)
     start = next(each for each in cluster.jobs.trace() if each.job == job)
     assert came_up_s(cluster, start.nodes, asleep_s) < edge_s <= start.at_s, cluster.picture()
     assert [cluster.nodes[node].state for node in ALL].count(NodeState.OFF) == 2
-
-
-def dear_until(folder: Path, edge_s: int) -> Mapping[str, Any]:
-    """Return prices that fall at that second."""
-    file = folder / "prices_eur_per_mwh.csv"
-    rows = [(edge_s - 43_200, 90), (edge_s, 30), (edge_s + 43_200, 30)]
-    lines = [f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%dT%H:%M:%SZ},{price}" for at_s, price in rows]
-    file.write_text("\n".join(["utc,price", *lines, ""]))
-    return {"file": str(file), "peak_rule": "day-mean"}

@@ -1,6 +1,7 @@
 """What is asked over and over of nodes of a powered cluster: whether they sleep, are up, and what was ordered."""
 
 import time
+from datetime import UTC, datetime
 
 from local_server import wait_until
 from power_log import TAKES_POWER
@@ -11,6 +12,12 @@ from running_agent import RunningAgent, asked_offpeak
 FLAT = {"prices": {"tariff": "on=90EUR/MWh,off=30EUR/MWh,hours=00:00-23:59,zone=UTC"}}
 """One price, so that nothing is put off for another."""
 ORDERS = frozenset({"soft_off", "hard_off", "on"})
+
+
+def dear_until(edge_unix_s: float) -> str:
+    """Return a tariff that is dear until the edge, a whole minute, and cheap for the rest of the day."""
+    edge = datetime.fromtimestamp(edge_unix_s, UTC)
+    return f"on=90EUR/MWh,off=30EUR/MWh,hours={(edge.hour - 1) % 24:02}:59-{edge:%H:%M},zone=UTC"
 
 
 def sleeping(cluster: PoweredStage) -> set[str]:

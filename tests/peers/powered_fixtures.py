@@ -29,16 +29,22 @@ def start_powered(bmc_commands: Path) -> Iterator[StartPowered]:
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def start_stage(request: pytest.FixtureRequest, bmc_commands: Path) -> Iterator[StartStage]:
-    """Starts a cluster of that plan under one scheduler after the other."""
-    if request.param == "slurm":
+def kind(request: pytest.FixtureRequest) -> str:
+    """One scheduler after the other."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def start_stage(kind: str, bmc_commands: Path) -> Iterator[StartStage]:
+    """Starts a cluster of that plan under that scheduler."""
+    if kind == "slurm":
         need(NEEDED, packages=PACKAGES)
     with ExitStack() as stages:
 
         def start(plan: PoweredPlan) -> PoweredStage:
-            if request.param == "slurm":
+            if kind == "slurm":
                 return stages.enter_context(powered_cluster(plan, bmc_commands))
-            return stages.enter_context(powered_pbs(request.param, plan, bmc_commands))
+            return stages.enter_context(powered_pbs(kind, plan, bmc_commands))
 
         yield start
 
