@@ -18,6 +18,7 @@ from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 from sim_backend.pbs_standin.program import USER_VARIABLE
 
 ALL = ("node1", "node2", "node3")
+BOOT_S = 5.0
 PUT_OFF_S = 20
 """By then it has been put off, and the nodes are asleep; the price falls at the next full minute."""
 
@@ -26,7 +27,10 @@ pytestmark = pytest.mark.usefixtures("nobody_suffers")
 
 @pytest.fixture(scope="module", params=[TORQUE, OPENPBS])
 def cluster(request: pytest.FixtureRequest, bmc_commands: Path) -> Iterator[PoweredPbs]:
-    with powered_pbs(request.param, PoweredPlan(nodes=len(ALL)), bmc_commands) as made:
+    with powered_pbs(request.param, PoweredPlan(nodes=len(ALL), boot_s=BOOT_S), bmc_commands) as made:
+        for node in made.nodes.values():
+            # Sooner than the agent is told, so that a machine with much to do is not late.
+            node.boot_s = 0.5
         yield made
 
 
