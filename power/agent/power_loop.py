@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from offpeak.door.hold import Hold
 from offpeak.errors import OffpeakError
@@ -18,7 +18,7 @@ from power.agent.voice import Voice
 from power.interlocks.sighting import Sighting
 from power.lifecycle.decide import Lives, Rules, after_look
 from power.lifecycle.events import Event, Held, Wished
-from power.lifecycle.life import NodeLife, Now, Word
+from power.lifecycle.life import Now, Word
 from power.lifecycle.state_book import recorded_of
 from power.lifecycle.step import step
 from power.lifecycle.sweep import Means, face, look, sweep
@@ -39,7 +39,7 @@ class PowerLoop:
         self._memory, self._chance = PowerMemory(), random.Random()
         self._changes = NodeChanges()
         self._holds: Mapping[str, Hold] = {}
-        self.lives, self._is_seen = Lives(), False
+        self.lives, self._is_seen, self._kept = Lives(), False, Lives()
         self.changed = Changed()
 
     @property
@@ -56,18 +56,17 @@ class PowerLoop:
         """Take up the lives of the nodes as a run before has left them; CannotWrite or BadLedger. It waits."""
         kept = remembered_lives(self._ledger, parts.machines, unix_s=self._clock(), monotonic_s=time.monotonic())
         nodes = {node: self.lives.nodes.get(node, life) for node, life in kept.nodes.items()}
-        self.lives = Lives(nodes, {**kept.times, **self.lives.times})
+        self.lives = self._kept = Lives(nodes, {**kept.times, **self.lives.times})
         self._is_seen = False
 
     async def look_first(self, parts: Parts, words: Mapping[str, Word]) -> None:
         """Look at all nodes once after they were taken up: by what a run before has left nothing is decided."""
         if not self._is_seen:
-            before, timeout_s = self.lives, LONGEST_LOOKS * parts.wire.timeout_s
-            looks = await look(parts.lookout, before, clock=lambda: self.now, timeout_s=timeout_s)
+            timeout_s = LONGEST_LOOKS * parts.wire.timeout_s
+            looks = await look(parts.lookout, self.lives, clock=lambda: self.now, timeout_s=timeout_s)
             rules = Rules(parts.machines, self._terms(parts))
             self.lives = after_look(self.lives, looks, words, self.now, rules)
-            changed = [life for node, life in self.lives.nodes.items() if face(life) != face(before.nodes.get(node))]
-            self._keep(before, changed)
+            self._keep()
             self._is_seen = True
 
     async def read_holds(self, parts: Parts) -> None:
@@ -102,24 +101,25 @@ class PowerLoop:
 
     async def look(self, parts: Parts, orders: Orders, words: Mapping[str, Word]) -> None:
         """Look at all nodes and give the orders that are due; `words` are the scheduler's, none where it is silent."""
-        before, timeout_s = self.lives, LONGEST_LOOKS * parts.wire.timeout_s
+        timeout_s = LONGEST_LOOKS * parts.wire.timeout_s
         means = Means(parts.lookout, orders.nodes.order, self._terms(parts), lambda: self.now, timeout_s, self._publish)
         orders.nodes.door.history.begin_sweep()
-        swept = await sweep(means, self.lives, words)
-        self.lives, self._is_seen = swept.lives, True
-        self._keep(before, swept.changed)
+        self.lives, self._is_seen = (await sweep(means, self.lives, words)).lives, True
+        self._keep()
 
     def hear(self, node: str, event: Event, parts: Parts) -> None:
         """Take in what somebody has told of a node."""
         self._happens(node, event, parts)
-        if node in self.lives.nodes:
-            self._ledger.write_states([recorded_of(self.lives.nodes[node], self.now)])
+        self._keep()
 
     def ask_anew(self) -> None:
         """Ask the door again for all that it has refused: it has been made anew."""
         self._changes = NodeChanges()
 
-    def _keep(self, before: Lives, changed: Sequence[NodeLife]) -> None:
+    def _keep(self) -> None:
+        """Write what has changed since it was written last, whatever changed it."""
+        before, self._kept = self._kept, self.lives
+        changed = [life for node, life in self.lives.nodes.items() if face(life) != face(before.nodes.get(node))]
         self._ledger.write_states([recorded_of(life, self.now) for life in changed])
         remember_lives(self._ledger, before, self.lives, monotonic_s=time.monotonic())
 

@@ -30,10 +30,11 @@ class StateBook(Journal, Protocol):
 
 def recorded_of(life: NodeLife, now: Now) -> Recorded:
     """Return what of a life is written, when its face has changed."""
-    wish, fault, hold = life.wish, life.fault, life.hold
+    wish, fault, hold, refusal = life.wish, life.fault, life.hold, life.effort.refusal
     whys = [
         f"{fault.what}: {fault.reason}; {fault.hint}" if fault else "",
         f"held by {hold.owner}: {hold.reason}" if hold and hold.lasts(now.unix_s) else "",
+        f"refused ({refusal.rule}): {refusal.said}" if refusal else "",
         f"{wish.by}: {wish.why}" if wish else "",
     ]
     desired = str(wish.order) if wish else ""

@@ -71,7 +71,10 @@ async def look(lookout: Lookout, lives: Lives, *, clock: Callable[[], Now], time
 
 def face(life: NodeLife | None) -> tuple[object, ...]:
     """Return what of a life is worth a line in the ledger when it changes."""
-    return () if life is None else (life.seen.state, life.seen.by, life.wish, life.hold, life.fault)
+    if life is None:
+        return ()
+    refusal = life.effort.refusal
+    return life.seen.state, life.seen.by, life.wish, life.hold, life.fault, refusal and refusal.rule
 
 
 class _Round:

@@ -47,7 +47,8 @@ def _tell(settings: Settings, name: str, to: Order, reason: str, other: AlreadyR
     except AgentSilent:
         # It is not an agent, but a command like this one.
         raise other from None
-    typer.echo(f"{name}: the agent is told; `offpeak node {name}` shows how it goes on")
+    how = "" if to is Order.ON else ", closes it to jobs in the scheduler, and orders it when it has none"
+    typer.echo(f"{name}: the agent is told{how}; `offpeak node {name}` shows how it goes on")
 
 
 def _bring(settings: Settings, inventory: Inventory, machine: Machine, to: Order, reason: str) -> None:
@@ -68,7 +69,7 @@ def trouble_of(life: NodeLife, to: Order, wire: Wire) -> NotLetThrough | BadAnsw
     if is_goal(to, life.seen.state):
         return None
     if refusal is not None:
-        return NotLetThrough(refusal.said, hint=refusal.hint)
+        return NotLetThrough(f"{refusal.said} (rule {refusal.rule})", hint=refusal.hint)
     if fault is not None:
         return BadAnswer(f"{life.node}: {fault.what}: {fault.reason}", hint=fault.hint)
     why = stands_in_the_way(life, now_of(wire))

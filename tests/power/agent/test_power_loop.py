@@ -9,13 +9,43 @@ from model_room import ModelNode, model_lookout
 from scheduler_words import life_of
 
 from offpeak.agent_settings import AgentSettings
+from offpeak.door.effect import Effect, Refusal
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger_settings import LedgerSettings
 from power.agent.memory import remember_lives
 from power.agent.power_loop import PowerLoop
 from power.agent.voice import Voice
+from power.drivers.port import Order
 from power.lifecycle.decide import Lives
-from power.lifecycle.life import NodeState, Word
+from power.lifecycle.life import NodeState, Wish, Word
+from power.live.memory import PowerMemory
+from power.live.plan import PowerPlan
+
+
+def test_a_wish_of_the_plan_is_in_the_ledger_though_nothing_else_has_changed(tmp_path: Path) -> None:
+    lookout = model_lookout({"n1": ModelNode("n1")})
+    settings = SimpleNamespace(agent=AgentSettings())
+    parts = SimpleNamespace(
+        lookout=lookout, machines=lookout.machines, wire=SimpleNamespace(timeout_s=1.0), settings=settings
+    )
+    refused = Refusal("no_job_now", "n1: is not drained: a job may start there", "close it")
+
+    async def refuse(_effect: Effect) -> Refusal:
+        return refused
+
+    nodes = SimpleNamespace(order=refuse, door=SimpleNamespace(history=SimpleNamespace(begin_sweep=lambda: None)))
+    orders = SimpleNamespace(nodes=nodes, scheduler=None)
+    ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger'}"))
+    loop = PowerLoop(ledger, Voice(), time.time)
+    loop.take_up(parts)
+    asyncio.run(loop.look_first(parts, {}))
+    for wish, desired in ((Wish(Order.SOFT_OFF, "offpeak", 0.0, "idle"), "soft_off"), (None, "")):
+        plan = PowerPlan({"n1": wish}, {}, (), (), PowerMemory())
+        asyncio.run(loop.carry_out(plan, parts, orders))
+        said = ledger.latest()["n1"]
+        assert (said.observed, said.desired) == ("on", desired)
+        assert ("refused (no_job_now): n1: is not drained" in said.why) is (wish is not None)
+    ledger.close()
 
 
 def test_nodes_are_looked_at_before_anything_is_decided_by_what_a_run_before_has_left(tmp_path: Path) -> None:

@@ -121,6 +121,28 @@ def test_the_next_step(given, state, want, order, change) -> None:
     assert order is not Order.ON or step.by == SCHEDULER
 
 
+@pytest.mark.parametrize(
+    ("given", "state", "change"),
+    [
+        ({}, ON, NodeChange.CLOSE),
+        ({"use": NodeUse.USED}, ON, NodeChange.CLOSE),
+        (OURS, ON, None),
+        (OURS | {"use": NodeUse.USED}, ON, None),
+        (THEIRS, ON, None),
+        ({"reserved": True}, ON, None),
+        ({"failed": True}, ON, None),
+        ({"power": DOWN}, ON, None),
+        ({}, NodeState.BOOTING, None),
+        # It is there: from now on it is as if we had wanted it.
+        (OURS, OFF, NodeChange.POWER_DOWN),
+    ],
+)
+def test_a_node_that_an_admin_orders_to_sleep_is_closed_and_stays_so(given, state, change) -> None:
+    life = life_of(state=state, wish=Wish(Order.SOFT_OFF, "admin jo", float(NOW_S), "a quiet night"))
+    step = next_step(node_of(**given), life, Want.UP, now=NOW)
+    assert (step.change, step.order) == (change, Order.SOFT_OFF if state is OFF else None), step.why
+
+
 def test_no_job_is_let_in_while_an_order_to_sleep_may_still_be_followed() -> None:
     sent = Sent(Order.SOFT_OFF, "offpeak", NOW.monotonic_s - 20, ON, clear=False)
     node = node_of(**OURS)

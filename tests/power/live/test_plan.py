@@ -53,6 +53,17 @@ def test_one_that_is_closed_and_free_is_wished_off_and_then_powered_down_and_ope
     assert told(fifth) == {}
 
 
+def test_an_admins_order_to_sleep_stands_while_the_node_is_closed_for_it() -> None:
+    wish = Wish(Order.SOFT_OFF, "admin jo", float(NOW_S), "a quiet night")
+    lives = {"n01": life_of("n01", wish=wish)}
+    first = planned(sight_of([node_of("n01", idle_since_s=NOW_S)], lives=lives), site_of(1))
+    assert (told(first), first.wishes) == ({"n01": "close"}, {})
+    assert first.changes[0].reason == "offpeak: admin jo has ordered soft_off"
+    closed = node_of("n01", closed=True, reason=first.changes[0].reason, idle_since_s=NOW_S)
+    second = planned(sight_of([closed], lives=lives), site_of(1), first.memory)
+    assert (told(second), second.wishes) == ({}, {})
+
+
 def test_who_is_busy_held_closed_by_others_or_not_opted_in_is_left_alone() -> None:
     nodes = [
         node_of("n01", use=NodeUse.USED),

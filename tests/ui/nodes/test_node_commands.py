@@ -148,7 +148,7 @@ def test_shadow_refuses_in_one_line_that_names_the_setting(
     done = offpeak("node", "n1", "wake", "--config", settings_file(site, "shadow"))
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines() == [
-        "offpeak: error: n1: on is only recorded in mode shadow",
+        "offpeak: error: n1: on is only recorded in mode shadow (rule mode)",
         '  hint: set mode = "advise" below [agent], and what an admin orders is done',
     ]
     assert orders(room, "n1") == []
