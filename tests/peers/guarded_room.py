@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from memory_journal import MemoryJournal
 from served_room import ServedRoom, planned, served_room
 
 from offpeak.agent_settings import AgentSettings
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.hold import Hold
 from offpeak.door.journal import Journal
-from offpeak.door.memory_journal import MemoryJournal
 from offpeak.machines.inventory import Inventory
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.inventory_text import write_enrolled

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
+from memory_journal import MemoryJournal
+
 from offpeak.door.hold import Hold
-from offpeak.door.memory_journal import MemoryJournal
 from offpeak.errors import BadInput
 from offpeak.ledger.rows import Recorded
 

@@ -1,4 +1,4 @@
-"""A journal that is forgotten when the program ends: for tests."""
+"""A journal that is forgotten when the program ends."""
 
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.journal import Done, Intent

@@ -12,12 +12,12 @@ from guarded_room import ALL_OPEN, OFF, ON, GuardedRoom, guarded_room
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from local_server import wait_until
+from memory_journal import MemoryJournal
 
 from offpeak.agent_settings import AgentSettings
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.hold import Hold
 from offpeak.door.journal import Intent
-from offpeak.door.memory_journal import MemoryJournal
 from offpeak.errors import BadInventory, NoAnswer
 from power.interlocks.ramp import swing_of_class
 from power.interlocks.sighting import Sighting

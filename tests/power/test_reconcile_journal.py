@@ -11,9 +11,9 @@ import pytest
 from file_journal import FileJournal
 from guarded_room import ALL_OPEN, OFF, GuardedRoom, guarded_room
 from local_server import wait_until
+from memory_journal import MemoryJournal
 
 from offpeak.door.effect import Outcome, Refusal
-from offpeak.door.memory_journal import MemoryJournal
 from power.interlocks.sighting import Sighting
 from power.reconcile_journal import found, reconcile
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from guarded_room import ALL_OPEN
+from memory_journal import MemoryJournal
 
-from offpeak.door.memory_journal import MemoryJournal
 from offpeak.machines.inventory import Hardware, Inventory, Machine
 from power.drivers.wire import Wire
 from power.effects import Site, node_orders

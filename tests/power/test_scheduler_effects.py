@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 from heard_scheduler import Heard
+from memory_journal import MemoryJournal
 
 from offpeak.door.effect import Outcome, Refusal
 from offpeak.door.hold import Hold
-from offpeak.door.memory_journal import MemoryJournal
 from offpeak.door.mode import Mode
 from plugin.scheduler.port import NodeChange
 from power.scheduler_effects import Answer, SchedulerOrders, scheduler_door

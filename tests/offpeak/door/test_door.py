@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
+from memory_journal import MemoryJournal
 
 from offpeak.door.door import Act, Door, Rule
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.history import History
-from offpeak.door.memory_journal import MemoryJournal
 from offpeak.door.mode import Mode
 from offpeak.errors import AccessRefused, CannotWrite, NoAnswer
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_journal import MemoryJournal
 
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.history import KEPT_S, History
-from offpeak.door.memory_journal import MemoryJournal
 
 OFF = Effect("n1", "soft_off", "offpeak", "idle")
 DONE, FAILED = Outcome("done", ""), Outcome("failed", "no")

@@ -3,8 +3,8 @@
 import asyncio
 
 from heard_scheduler import Heard
+from memory_journal import MemoryJournal
 
-from offpeak.door.memory_journal import MemoryJournal
 from offpeak.door.mode import Mode
 from plugin.scheduler.port import NodeChange
 from power.agent.node_changes import FAILED_S, RECORDED_S, NodeChanges

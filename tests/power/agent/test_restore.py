@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 from heard_scheduler import Heard
+from memory_journal import MemoryJournal
 from scheduler_words import NOW, NOW_S, life_of, node_of
 
 from offpeak.door.door import Door
 from offpeak.door.effect import US, Effect, Outcome
-from offpeak.door.memory_journal import MemoryJournal
 from offpeak.door.mode import Mode
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger_settings import LedgerSettings

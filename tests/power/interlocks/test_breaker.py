@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_journal import MemoryJournal
 
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.history import History
-from offpeak.door.memory_journal import MemoryJournal
 from offpeak.errors import BadSetting
 from power.interlocks.breaker import Breaker, BreakerTerms, Needed
 

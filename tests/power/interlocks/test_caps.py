@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_journal import MemoryJournal
 
 from offpeak.door.door import Door, Limit
 from offpeak.door.effect import Effect, Outcome
 from offpeak.door.history import History
 from offpeak.door.hold import Hold
-from offpeak.door.memory_journal import MemoryJournal
 from offpeak.door.mode import Mode
 from offpeak.machines.credential import Credential
 from offpeak.machines.inventory import Hardware, Inventory, Machine, Pdu

@@ -10,13 +10,13 @@ from functools import partial
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from memory_journal import MemoryJournal
 from model_room import FAULTS, HARDWARE, ModelNode, model_lookout
 
 from offpeak.door.door import Door
 from offpeak.door.effect import US, Effect, Outcome, Refusal
 from offpeak.door.history import History
 from offpeak.door.hold import Hold
-from offpeak.door.memory_journal import MemoryJournal
 from offpeak.door.mode import Mode
 from power.drivers.port import Order
 from power.interlocks.counts import per_sweep

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from ipmi_fixtures import MachineOf
 from ipmi_sim import SimulatedBmc
+from memory_journal import MemoryJournal
 from served_room import ServedRoom, planned, served_room
 
 from offpeak.agent_settings import AgentSettings
 from offpeak.door.effect import US
-from offpeak.door.memory_journal import MemoryJournal
 from offpeak.machines.credential import Credential
 from offpeak.machines.inventory import Enrolled, Hardware, Inventory, Machine, Rung
 from power.drivers.port import Order
