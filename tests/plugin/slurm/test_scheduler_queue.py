@@ -138,6 +138,22 @@ def test_offsets_are_added_and_taken_away(multifactor: Cluster, slurm: SlurmSche
         assert jobs_of(slurm)[jobs[0]].priority == before[jobs[0]].priority
 
 
+def test_jobs_are_ranked_as_the_traits_told_last_though_slurm_has_changed_meanwhile(
+    basic: Cluster, multifactor: Cluster, slurm: SlurmScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", str(basic.conf))
+    assert slurm.traits().ranking is Ranking.VALUE
+    monkeypatch.setenv("SLURM_CONF", str(multifactor.conf))
+    with full(multifactor):
+        stale, fresh = submit(multifactor), submit(multifactor)
+        # The values are priorities, and are no nice values by now.
+        assert slurm.rank({stale: 700}) == {}
+        assert (jobs_of(slurm)[stale].priority, jobs_of(slurm)[stale].offset) == (700, 0)
+        assert slurm.traits().ranking is Ranking.OFFSET
+        assert slurm.rank({fresh: 300}) == {}
+        assert jobs_of(slurm)[fresh].offset == 300
+
+
 def test_defaults_that_somebody_exported_hide_nothing(
     basic: Cluster, slurm: SlurmScheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:

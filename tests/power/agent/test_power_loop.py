@@ -1,15 +1,19 @@
 """What the power loop takes up after a restart."""
 
 import asyncio
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
+from local_server import wait_until
 from model_room import ModelNode, model_lookout
 from scheduler_words import life_of
 
 from offpeak.agent_settings import AgentSettings
 from offpeak.door.effect import Effect, Refusal
+from offpeak.door.hold import Hold
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger_settings import LedgerSettings
 from power.agent.memory import remember_lives
@@ -45,6 +49,30 @@ def test_a_wish_of_the_plan_is_in_the_ledger_though_nothing_else_has_changed(tmp
         said = ledger.latest()["n1"]
         assert (said.observed, said.desired) == ("on", desired)
         assert ("refused (no_job_now): n1: is not drained" in said.why) is (wish is not None)
+    ledger.close()
+
+
+def test_the_trouble_of_a_ledger_is_cleared_when_it_is_back(tmp_path: Path) -> None:
+    file = tmp_path / "ledger"
+    ledger, voice = Ledger(LedgerSettings(url=f"sqlite:///{file}")), Voice()
+    ledger.ready()
+    ledger.hold("n1", Hold("jo", "new DIMM"), time.time())
+    loop, parts = PowerLoop(ledger, voice, time.time), SimpleNamespace(machines={})
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        asyncio.run(loop.read_holds(parts))
+        (trouble,) = voice.troubles
+        assert trouble.startswith("ledger: ")
+        assert loop.known.hold_of("n1") is None
+        other.execute("ROLLBACK")
+
+    def is_back() -> bool:
+        asyncio.run(loop.read_holds(parts))
+        return voice.troubles == ()
+
+    # The ledger tries again every few seconds.
+    wait_until(is_back, what="the ledger to be well again")
+    assert loop.known.hold_of("n1") == Hold("jo", "new DIMM")
     ledger.close()
 
 

@@ -1,0 +1,125 @@
+"""The agent as a service: what a signal brings about at once."""
+
+import asyncio
+import os
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from local_server import reserved_ports
+from scheduler_words import life_of
+
+from offpeak.agent_settings import AgentSettings
+from offpeak.door.hold import Hold
+from offpeak.hardware_settings import HardwareSettings
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger_settings import LedgerSettings
+from offpeak.settings import PriceSettings, Settings
+from power.agent import parts
+from power.agent.agent import Agent
+from power.agent.memory import remember_lives
+from power.agent.service import Service
+from power.agent.voice import Voice
+from power.lifecycle.decide import Lives
+from power.live.plan import PowerPlan
+from power.live.site import PowerSite, Sight
+from sim_backend.scheduler.cluster import Cluster
+from sim_backend.scheduler.sim_node import SimNode
+from sim_backend.scheduler.simulated import SimulatedScheduler
+
+INVENTORY = """
+[credentials.bmc]
+user = "admin"
+password_file = "bmc.password"
+
+[hardware.compute]
+driver = "ipmi"
+credential = "bmc"
+port = {port}
+
+[[machines]]
+nodes = "n1"
+hardware = "compute"
+bmc = "127.0.0.1"
+"""
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """An agent of a simulated scheduler with one node."""
+    scheduler = SimulatedScheduler(Cluster({"n1": SimNode("n1", 8)}), clock=time.time)
+    monkeypatch.setattr(parts, "scheduler_of", lambda _settings: scheduler)
+    agent = AgentSettings(state_folder=tmp_path, socket=tmp_path / "agent.sock", capacity="always-on")
+    return Settings(
+        agent=agent, prices=PriceSettings(tariff=flat(30)), ledger=LedgerSettings(url=f"sqlite:///{tmp_path}/ledger")
+    )
+
+
+@pytest.fixture
+def ledger(settings: Settings) -> Ledger:
+    made = Ledger(settings.ledger)
+    made.ready()
+    return made
+
+
+def flat(price: int) -> str:
+    return f"on={price}EUR/MWh,off={price}EUR/MWh,hours=00:00-12:00,zone=UTC"
+
+
+def test_a_hangup_has_the_prices_read_at_once(settings: Settings, ledger: Ledger) -> None:
+    other = replace(settings, prices=PriceSettings(tariff=flat(90)))
+    agent = Agent(parts.parts_of(settings), ledger, Voice())
+
+    async def costs(price: float) -> None:
+        # A round of the prices comes each quarter of an hour.
+        async with asyncio.timeout(60):
+            while agent.prices.curve is None or set(agent.prices.curve.series.value) != {price}:
+                await asyncio.sleep(0.05)
+
+    async def serve() -> None:
+        running = asyncio.create_task(Service(agent, lambda: other).run())
+        await costs(30.0)
+        os.kill(os.getpid(), signal.SIGHUP)
+        await costs(90.0)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+        assert await agent.close() == 0
+
+    asyncio.run(serve())
+
+
+def test_holds_are_read_before_the_first_plan(
+    settings: Settings, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # An admin held it while no agent ran: what the one before remembers of the node knows of no hold.
+    remember_lives(ledger, Lives(), Lives({"n1": life_of()}), monotonic_s=time.monotonic())
+    hold = Hold("jo", "new DIMM")
+    ledger.hold("n1", hold, time.time())
+    password = tmp_path / "bmc.password"
+    password.touch(mode=0o600)
+    password.write_text("secret\n")
+    with reserved_ports(1) as (port,):
+        inventory = tmp_path / "inventory.toml"
+        inventory.write_text(INVENTORY.format(port=port))
+        with_node = replace(
+            settings,
+            agent=replace(settings.agent, nodes="n1"),
+            hardware=replace(HardwareSettings(), inventory=inventory, timeout_s=1),
+        )
+        agent = Agent(parts.parts_of(with_node), ledger, Voice())
+        planned_by, held = agent.power.plan, []
+
+        async def plan(sight: Sight, site: PowerSite) -> PowerPlan:
+            held.append(sight.lives.nodes["n1"].hold)
+            return await planned_by(sight, site)
+
+        monkeypatch.setattr(agent.power, "plan", plan)
+
+        async def first_round() -> None:
+            await agent.power_round()
+            await agent.close()
+
+        asyncio.run(first_round())
+    assert held == [hold]
