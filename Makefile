@@ -1,5 +1,5 @@
 # make install   the offpeak command in .venv
-# make demo      a comparison of policies on the bundled log
+# make demo      all of offpeak in a minute: virtual nodes, a simulated scheduler, the agent, and its page in your browser
 # make demo-slurm  the agent on a real Slurm of this machine, whose nodes sleep and wake, in two minutes
 # make check     style, types, layers, content of the wheel
 # make test      the tests
@@ -29,18 +29,22 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	@$(PIP) install --editable .
 	@touch $@
 
+$(VENV)/.installed-page: pyproject.toml | $(BIN)/python
+	@$(PIP) install --editable '.[page]'
+	@touch $(VENV)/.installed $@
+
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	@$(PIP) install --editable '.[dev]'
-	@touch $(VENV)/.installed $@
+	@touch $(VENV)/.installed $(VENV)/.installed-page $@
 
 $(BIN)/python:
 	@PYTHON="$(PYTHON)" .ci/prepare
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
-demo: install
-	@$(BIN)/offpeak simulate $(SAMPLE)/sample.swf.gz --prices $(SAMPLE)/sample_prices_eur_per_mwh.csv.gz
+demo: $(VENV)/.installed-page
+	@$(BIN)/offpeak demo
 	@echo
-	@echo "That was a bundled log. With your own: $(BIN)/offpeak simulate LOG --prices PRICES.csv --report report.html"
+	@echo "That was a day that is not there. With your own log: $(BIN)/offpeak simulate LOG --prices PRICES.csv --report report.html"
 	@echo "On a cluster's head node: $(BIN)/offpeak estimate --prices PRICES.csv"
 
 demo-slurm: dev

@@ -1,4 +1,4 @@
-"""Draws docs/images/simulate.svg: what `make demo` prints, as a picture of the terminal. Run by `make reference`."""
+"""Draws docs/images/simulate.svg: what `offpeak simulate` prints of the bundled log. Run by `make reference`."""
 
 import io
 import subprocess

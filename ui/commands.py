@@ -33,6 +33,7 @@ MODULES = {
     "check": "ui.hardware.check_command",
     "enroll": "ui.hardware.enroll_command",
     "virtual": "ui.hardware.virtual_command",
+    "demo": "ui.demo.command",
     "show-config": "ui.show_config_command",
     "forecast": "ui.forecast.command",
     "power": "ui.hardware.power_command",

@@ -1,7 +1,6 @@
 """The agent's rounds, put together: what is observed, what is decided from it, and the doors that it goes through."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
@@ -40,34 +39,39 @@ SAME_MOMENT_S = 1.0
 ON_THEIR_WAY_S = 5.0
 """While nodes are on their way the next look follows so soon."""
 PRUNE_EVERY_S = 6 * 3600.0
+SLOW_S = 3.0
+"""Real seconds between two rounds of what takes long, where the clock runs faster."""
 
 
 class Agent:
     """A site's agent: `rounds` are what it does. `parts` may be exchanged between them."""
 
-    def __init__(self, parts: Parts, ledger: Ledger, voice: Voice, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, parts: Parts, ledger: Ledger, voice: Voice, clock: Callable[[], float] | None = None) -> None:
+        clock, steady = clock or parts.clock.unix_s, parts.clock.steady_s
         self.parts, self.ledger, self.voice, self._clock = parts, ledger, voice, clock
-        self.observer = Observer(parts.scheduler, voice)
+        self.observer = Observer(parts.scheduler, voice, steady)
         self.prices = PriceLoop(ledger, voice, clock)
         self.accounts = JobAccounts(parts, ledger, voice)
         self.queue = QueueLoop(ledger, voice)
         self.outside = OutsideLoop(voice, clock)
         self.plan = PlanLoop(ledger, voice, self.outside)
-        self.power = PowerLoop(ledger, voice, clock)
-        self.meters = MeterLoop(ledger, clock)
+        self.power = PowerLoop(ledger, voice, clock, steady)
+        self.meters = MeterLoop(ledger, clock, steady)
         self.savings = SavingsLoop(ledger, clock)
         self.facts: QueueFacts | None = None
         self._orders: Orders | None = None
         self._taking_up, self._on_their_way = asyncio.Lock(), False
-        self._power_rounds = Rounds("power", self.power_round, self._power_every_s, voice)
+        self._power_rounds = self._rounds("power", self.power_round, self._power_every_s)
         self.rounds = (
-            Rounds("prices", lambda: self.prices.round(self.parts), lambda: EVERY_S, voice),
-            Rounds("outside", self._outside_round, lambda: OUTSIDE_EVERY_S, voice),
-            Rounds("queue", self.queue_round, lambda: self.parts.settings.agent.cycle_s, voice),
+            self._rounds("prices", lambda: self.prices.round(self.parts), lambda: EVERY_S, least_s=SLOW_S),
+            self._rounds("outside", self._outside_round, lambda: OUTSIDE_EVERY_S, least_s=SLOW_S),
+            self._rounds("queue", self.queue_round, lambda: self.parts.settings.agent.cycle_s),
             self._power_rounds,
-            Rounds("meters", lambda: self.meters.round(self.parts), lambda: period_s(self.parts), voice),
-            Rounds("savings", lambda: self.savings.round(self.parts), lambda: every_s(self.parts), voice),
-            Rounds("ledger's age", self._prune, lambda: PRUNE_EVERY_S, voice),
+            self._rounds("meters", lambda: self.meters.round(self.parts), lambda: period_s(self.parts)),
+            self._rounds(
+                "savings", lambda: self.savings.round(self.parts), lambda: every_s(self.parts), least_s=SLOW_S
+            ),
+            self._rounds("ledger's age", self._prune, lambda: PRUNE_EVERY_S),
         )
 
     async def queue_round(self) -> None:
@@ -109,7 +113,7 @@ class Agent:
         site = PowerSite(parts.inventory, settings.agent, settings.capacity, parts.class_of, traits.shared_nodes)
         curve = self.prices.curve
         at_s, per_mwh = (curve.series.start_s, curve.series.value) if curve else (np.empty(0, np.int64), np.empty(0))
-        run_s, took_s = await self.accounts.run_s(view), self._power_rounds.took_s
+        run_s, took_s = await self.accounts.run_s(view), self._power_rounds.took_s * parts.clock.factor
         sight = Sight(self.power.now, view, self.power.lives, run_s, at_s, per_mwh, took_s)
         plan = await self.power.plan(sight, site)
         self._on_their_way = await self.power.carry_out(plan, parts, orders)
@@ -148,7 +152,7 @@ class Agent:
             await self.meters.close()
             await asyncio.to_thread(self.accounts.close)
             old, self.parts, self._orders = self.parts, parts, None
-            self.observer = Observer(parts.scheduler, self.voice)
+            self.observer = Observer(parts.scheduler, self.voice, parts.clock.steady_s)
             self.accounts = JobAccounts(parts, self.ledger, self.voice)
             await old.close()
         for rounds in self.rounds:
@@ -168,6 +172,14 @@ class Agent:
                 raise BadInput(f"{node}: is not ours to touch", hint="add it to nodes below [agent]")
             self.power.hear(node, Wished(Wish(Order(order), by, self._clock(), reason)), self.parts)
 
+    def _rounds(
+        self, name: str, round_: Callable[[], Awaitable[None]], every_s: Callable[[], float], *, least_s: float = 0.0
+    ) -> Rounds:
+        def real_s() -> float:
+            return max(least_s, every_s() / self.parts.clock.factor)
+
+        return Rounds(name, round_, real_s, self.voice)
+
     def _power_every_s(self) -> float:
         cycle_s = self.parts.settings.agent.cycle_s
         return min(cycle_s, ON_THEIR_WAY_S) if self._on_their_way else cycle_s
@@ -184,6 +196,9 @@ class Agent:
     async def _outside_round(self) -> None:
         if self.parts.settings.agent.queue == PLAN:
             await self.outside.round(self.parts)
+
+    async def _savings_round(self) -> None:
+        await self.savings.round(self.parts)
 
     async def _prune(self) -> None:
         await asyncio.to_thread(self.ledger.prune, self._clock())

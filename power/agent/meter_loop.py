@@ -15,18 +15,22 @@ from power.meters.port import Meter
 from power.meters.site_meters import site_meters
 
 PERIOD_S = 10.0
+LEAST_S = 1.0
+"""Of real time: a meter is not asked again sooner."""
 
 
 def period_s(parts: Parts) -> float:
-    """Return how often meters are read: at least once a cycle."""
-    return min(PERIOD_S, parts.settings.agent.cycle_s)
+    """Return how often meters are read: at least once a cycle, but not faster than they answer."""
+    return max(min(PERIOD_S, parts.settings.agent.cycle_s), LEAST_S * parts.clock.factor)
 
 
 class MeterLoop:
     """Reads. `watts` is what the nodes drew together at the last round, None where nothing is measured."""
 
-    def __init__(self, ledger: Ledger, clock: Callable[[], float]) -> None:
-        self._ledger, self._clock = ledger, clock
+    def __init__(
+        self, ledger: Ledger, clock: Callable[[], float], steady: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._ledger, self._clock, self._steady = ledger, clock, steady
         self._meters: tuple[Meter, ...] = ()
         self._of: Parts | None = None
         self._metering = Metering()
@@ -64,4 +68,4 @@ class MeterLoop:
         return {node: by_way[min(by_way, key=WAYS.index)] for node, by_way in sums.items()}
 
     def _now(self) -> Now:
-        return Now(time.monotonic(), self._clock())
+        return Now(self._steady(), self._clock())

@@ -1,7 +1,7 @@
 """The doors of a running agent, and what their rules ask: made anew with its parts, never without them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from offpeak.door.effect import Effect
 from offpeak.door.hold import Hold
@@ -35,6 +35,7 @@ def orders_of(parts: Parts, ledger: Ledger, observer: Observer, known: Known) ->
     """Return both ways through a door; CannotWrite or BadLedger where the limits cannot be counted from the ledger."""
     mode_of = _mode_of(parts.modes, observer)
     site = Site(parts.inventory, parts.ways, known.sighting_of, parts.wire.clock, known.hold_of, parts.scheduler.in_use)
+    site = replace(site, steady=parts.clock.steady_s)
     door = scheduler_door(ledger, mode_of, parts.wire.clock, nodes=parts.machines, hold_of=known.hold_of)
     nodes = node_orders(parts.settings.agent, site, ledger, mode_of)
     return Orders(nodes, SchedulerOrders(door, parts.scheduler))

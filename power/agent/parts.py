@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
 
+from offpeak.clock import Clock
 from offpeak.facility_file import facility_named
 from offpeak.machines.inventory import Inventory, Machine
 from offpeak.machines.inventory_file import read_inventory
@@ -25,12 +26,15 @@ from predictors.feeds.feed import Feed
 from predictors.price_forecast import PriceSource
 from predictors.price_source import source_of
 
+CLOCK = Clock()
+
 
 @dataclass(frozen=True)
 class Parts:
     """The site: `by_name` are all machines, `machines` those that may be switched, by name.
 
-    `zone` is the clock of its prices; `class_of` are node classes by the names of hardware.
+    `zone` is the clock of its prices; `class_of` are node classes by the names of hardware. Cycles and
+    waits go by `clock`.
     """
 
     settings: Settings
@@ -48,6 +52,7 @@ class Parts:
     zone: tzinfo
     callers: Callers
     class_of: Mapping[str, NodeClass]
+    clock: Clock = CLOCK
 
     def node_class(self, node: str) -> NodeClass | None:
         """Return the class of a node, None where nobody has said it."""
@@ -60,7 +65,7 @@ class Parts:
         await self.wire.close()
 
 
-def parts_of(settings: Settings) -> Parts:
+def parts_of(settings: Settings, clock: Clock = CLOCK) -> Parts:
     """Return the parts; BadInput, with what to mend, where the settings or the inventory cannot be used."""
     check_name(settings.agent.capacity)
     if settings.plan.facility:
@@ -69,7 +74,7 @@ def parts_of(settings: Settings) -> Parts:
     inventory = _inventory(settings)
     chosen = inventory.chosen(expand(settings.agent.nodes)) if settings.agent.nodes else ()
     by_name = {machine.node: machine for machine in inventory.machines}
-    wire = Wire(timeout_s=settings.hardware.timeout_s)
+    wire = Wire(timeout_s=settings.hardware.timeout_s, clock=clock.unix_s)
     prices, zone = source_of(settings.feeds, settings.prices)
     return Parts(
         settings=settings,
@@ -87,6 +92,7 @@ def parts_of(settings: Settings) -> Parts:
         zone=zone,
         callers=callers(settings.slurm.user, settings.agent.operators),
         class_of=_classes(inventory),
+        clock=clock,
     )
 
 

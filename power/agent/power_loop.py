@@ -34,10 +34,12 @@ LONGEST_LOOKS = 4
 class PowerLoop:
     """`lives` are the nodes' by the last look, `changed` knows what was decided last of each."""
 
-    def __init__(self, ledger: Ledger, voice: Voice, clock: Callable[[], float]) -> None:
-        self._ledger, self._voice, self._clock = ledger, voice, clock
+    def __init__(
+        self, ledger: Ledger, voice: Voice, clock: Callable[[], float], steady: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._ledger, self._voice, self._clock, self._steady = ledger, voice, clock, steady
         self._memory, self._chance = PowerMemory(), random.Random()
-        self._changes = NodeChanges()
+        self._changes = NodeChanges(self._steady)
         self._holds: Mapping[str, Hold] = {}
         self.lives, self._is_seen, self._kept = Lives(), False, Lives()
         self.changed = Changed()
@@ -50,11 +52,11 @@ class PowerLoop:
     @property
     def now(self) -> Now:
         """The present instant."""
-        return Now(time.monotonic(), self._clock())
+        return Now(self._steady(), self._clock())
 
     def take_up(self, parts: Parts) -> None:
         """Take up the lives of the nodes as a run before has left them; CannotWrite or BadLedger. It waits."""
-        kept = remembered_lives(self._ledger, parts.machines, unix_s=self._clock(), monotonic_s=time.monotonic())
+        kept = remembered_lives(self._ledger, parts.machines, unix_s=self._clock(), monotonic_s=self._steady())
         nodes = {node: self.lives.nodes.get(node, life) for node, life in kept.nodes.items()}
         self.lives = self._kept = Lives(nodes, {**kept.times, **self.lives.times})
         self._is_seen = False
@@ -114,14 +116,14 @@ class PowerLoop:
 
     def ask_anew(self) -> None:
         """Ask the door again for all that it has refused: it has been made anew."""
-        self._changes = NodeChanges()
+        self._changes = NodeChanges(self._steady)
 
     def _keep(self) -> None:
         """Write what has changed since it was written last, whatever changed it."""
         before, self._kept = self._kept, self.lives
         changed = [life for node, life in self.lives.nodes.items() if face(life) != face(before.nodes.get(node))]
         self._ledger.write_states([recorded_of(life, self.now) for life in changed])
-        remember_lives(self._ledger, before, self.lives, monotonic_s=time.monotonic())
+        remember_lives(self._ledger, before, self.lives, monotonic_s=self._steady())
 
     def _happens(self, node: str, event: Event, parts: Parts) -> None:
         if node in self.lives.nodes:

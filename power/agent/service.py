@@ -67,6 +67,10 @@ class Service:
             await self._give_back()
         LOG.info("ended")
 
+    def end(self) -> None:
+        """End it as SIGTERM does."""
+        self._ended.set()
+
     async def _give_back(self) -> None:
         """Give the site its own order, and the nodes that are up; begin times end by themselves and stay."""
         try:

@@ -1,0 +1,94 @@
+"""`offpeak demo`: a short one, from the first line to the report, and what it compares itself with."""
+
+import http.client
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from local_server import listens, reserved_ports, wait_until
+from page_site import ENVIRONMENT, OFFPEAK
+
+from offpeak.clock import FastClock
+from offpeak.errors import BadInput
+from offpeak.ledger.opened import opened
+from offpeak.ledger.records import actions_in
+from offpeak.node_class_file import node_class_named
+from offpeak.time_range import TimeRange
+from ui.demo.outcome import without_offpeak
+from ui.demo.scenario import BEGIN_S, DAY_S, KINDS, Coming, jobs_to_come, price_at
+from ui.demo.site import MARK, DemoPlan, write_site
+
+PATIENCE_S = 600.0
+"""On a machine where the engine was never compiled, and others compile too."""
+
+
+def test_from_the_first_line_to_the_report(tmp_path: Path) -> None:
+    with reserved_ports(2) as (page_port, hardware_port):
+        place = f"127.0.0.1:{page_port}"
+    options = ("--seconds", "8", "--nodes", "6", "--clock-factor", "900", "--listen", place)
+    command = (*OFFPEAK, "demo", *options, "--hardware-port", str(hardware_port), "--folder", str(tmp_path / "demo"))
+    with (tmp_path / "out").open("wb") as out:
+        running = subprocess.Popen(command, env=ENVIRONMENT, cwd=tmp_path, stdout=out, stderr=subprocess.STDOUT)
+    try:
+        wait_until(lambda: listens(page_port), what="the page", log=tmp_path / "out", seconds=PATIENCE_S)
+        asked = http.client.HTTPConnection(place, timeout=30)
+        asked.request("GET", "/")
+        assert b"<title>offpeak</title>" in asked.getresponse().read()
+        asked.close()
+        assert running.wait(PATIENCE_S) == 0, (tmp_path / "out").read_text()
+    finally:
+        running.terminate()
+        running.wait()
+    said = (tmp_path / "out").read_text()
+    assert said.startswith(f"the page: http://{place}/\n6 virtual nodes, ")
+    assert re.search(r"^jobs lost +0 +0$", said, re.MULTILINE)
+    assert re.search(r"^saved: -?[\d.]+ EUR of [\d.]+, -?\d+% of the bill$", said, re.MULTILINE)
+    report = tmp_path / "demo" / "report.html"
+    assert said.endswith(f"the report on the same log: {report}\n")
+    assert "plotly" in report.read_text()
+    with opened(f"sqlite:///{tmp_path}/demo/ledger.sqlite") as connection:
+        done = actions_in(connection, TimeRange(BEGIN_S, BEGIN_S + DAY_S))
+    assert {"close"} <= {each["order"] for each in done if each["result"] == "done"}
+    assert not [each for each in done if each["result"] == "failed"]
+
+
+def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(BadInput, match="holds something else"):
+        write_site(DemoPlan(tmp_path), ())
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_what_an_earlier_demo_left_is_taken_away(tmp_path: Path) -> None:
+    (tmp_path / MARK).touch()
+    (tmp_path / "old").touch()
+    settings = write_site(DemoPlan(tmp_path, nodes=4), jobs_to_come(4, 3600))
+    assert not (tmp_path / "old").exists()
+    assert (settings.agent.mode, settings.agent.nodes) == ("active", "n01,n02,n03,n04")
+
+
+def test_the_same_jobs_come_each_time() -> None:
+    jobs = jobs_to_come(16, 36_000)
+    assert jobs == jobs_to_come(16, 36_000)
+    assert list(jobs) == sorted(jobs, key=lambda job: job.at_s)
+    assert all(job.run_s <= job.limit_s and 0 <= job.at_s <= 36_000 and job.nodes <= 8 for job in jobs)
+
+
+def test_without_offpeak_by_hand() -> None:
+    server = node_class_named("server")
+    job = Coming(1, 0, 1, 1800, 3600, "ann", KINDS[0])
+    found = without_offpeak([job], ("n1", "n2"), server, 3600)
+    expected_j = 1800 * (700 + 200) + 1800 * 400
+    assert found.energy_j == pytest.approx(expected_j)
+    assert found.cost == pytest.approx(expected_j / 3.6e9 * price_at(BEGIN_S))
+    assert (found.started, found.lost, found.wait_s, found.work_s) == (1, 0, 0.0, 1800.0)
+
+
+def test_a_clock_stands_until_it_is_started() -> None:
+    clock = FastClock(1e6, 1000.0)
+    assert (clock.unix_s(), clock.steady_s()) == (1000.0, 0.0)
+    clock.start()
+    wait_until(lambda: clock.steady_s() > 1000, what="a millisecond to pass")
+    assert clock.unix_s() > 2000
+    assert clock.clock.factor == 1e6

@@ -1,0 +1,24 @@
+"""`offpeak demo`: the whole of it in a minute, on this machine, with nothing but Python."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+FOLDER = Path("demo")
+
+
+def demo(
+    seconds: Annotated[float, typer.Option(min=5, help="How long it lasts.")] = 60.0,
+    nodes: Annotated[int, typer.Option(min=4, max=200, help="How many virtual nodes there are.")] = 16,
+    clock_factor: Annotated[float, typer.Option(min=60, help="How many times as fast as real time it runs.")] = 600.0,
+    listen: Annotated[str, typer.Option(help="Address and port of the page, on loopback.")] = "127.0.0.1:8017",
+    hardware_port: Annotated[int, typer.Option(min=1024, max=65535, help="Port of its BMCs and PDUs.")] = 6230,
+    folder: Annotated[Path, typer.Option(help="Where all that it writes goes; emptied first.")] = FOLDER,
+) -> None:
+    """Run virtual nodes and a simulated scheduler, let the agent save power and money there, and show its page."""
+    # What it runs loads numpy, pyghmi and SQLAlchemy, which `offpeak --version` must not wait for.
+    from ui.demo.run import run_demo
+    from ui.demo.site import DemoPlan
+
+    run_demo(DemoPlan(folder.resolve(), nodes, seconds, clock_factor, listen, hardware_port), typer.echo)
