@@ -21,6 +21,7 @@ from benchmarks.growth import growth_benchmarks
 from benchmarks.ipmi import ipmi_benchmarks
 from benchmarks.ledger import ledger_benchmarks
 from benchmarks.lifecycle import lifecycle_benchmarks
+from benchmarks.page import page_benchmarks
 from benchmarks.pbs import pbs_benchmarks
 from benchmarks.pdus import pdu_benchmarks
 from benchmarks.planner import planner_benchmarks
@@ -61,6 +62,7 @@ GROUPS = (
     power_cycle_benchmarks,
     queue_cycle_benchmarks,
     agent_at_rest_benchmarks,
+    page_benchmarks,
     planner_benchmarks,
     day_plan_benchmarks,
 )
