@@ -29,8 +29,7 @@ Command = Any
 
 def manual_pages() -> dict[str, str]:
     """Return each command's page by its file name, such as "offpeak-ledger-energy.1"."""
-    root = typer.main.get_command(app)
-    commands = dict(_commands(root, ("offpeak",)))
+    commands = command_tree()
     names = [_name(words) for words in commands]
     return {f"{_name(words)}.1": _page(command, words, names) for words, command in commands.items()}
 
@@ -40,6 +39,17 @@ def completions() -> dict[str, str]:
     return {
         shell: get_completion_script(prog_name="offpeak", complete_var=COMPLETE, shell=shell) + "\n" for shell in SHELLS
     }
+
+
+def command_tree() -> dict[tuple[str, ...], Command]:
+    """Return every command by its words, ("offpeak",) first."""
+    return dict(_commands(typer.main.get_command(app), ("offpeak",)))
+
+
+def option_records(command: Command, context: Any) -> list[tuple[str, str]]:
+    """Return what a command takes, each with what it is for."""
+    records = [each.get_help_record(context) for each in command.get_params(context)]
+    return [(term, " ".join(said.split())) for term, said in filter(None, records)]
 
 
 def write_manual(folder: Path) -> None:
@@ -74,17 +84,12 @@ def _page(command: Command, words: tuple[str, ...], names: list[str]) -> str:
         f".SH SYNOPSIS\n.B {roff(' '.join(words))}\n{roff(' '.join(command.collect_usage_pieces(context)))}",
         f".SH DESCRIPTION\n{roff(summary)}",
         _listed("COMMANDS", [(name, " ".join((each.help or "").split())) for name, each in below.items()]),
-        _listed("OPTIONS", _options(command, context)),
+        _listed("OPTIONS", option_records(command, context)),
         _listed("EXIT STATUS", STATUS),
         _listed("FILES", FILES),
         f".SH SEE ALSO\n{roff(', '.join(f'{name}(1)' for name in _related(title, names)))}",
     ]
     return "\n".join(section for section in sections if section) + "\n"
-
-
-def _options(command: Command, context: Any) -> list[tuple[str, str]]:
-    records = [each.get_help_record(context) for each in command.get_params(context)]
-    return [(term, " ".join(said.split())) for term, said in filter(None, records)]
 
 
 def _listed(heading: str, terms: Any) -> str:

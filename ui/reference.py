@@ -1,10 +1,11 @@
-"""Writes the reference pages that come from tables: settings, and families of PDUs: `make reference`."""
+"""Writes the reference pages that come from tables: commands, settings, and families of PDUs: `make reference`."""
 
 from pathlib import Path
 
 from offpeak.setting_row import Setting
 from offpeak.settings import SECTIONS, SETTINGS
 from offpeak.settings_text import example_toml, toml
+from ui.commands_page import commands_page
 from ui.hardware.pdu_families_page import pdu_families_page
 
 _HEAD = """\
@@ -25,7 +26,12 @@ def settings_page() -> str:
 
 def pages() -> dict[str, str]:
     """Return the generated pages of docs/reference by file name."""
-    return {"offpeak.toml": example_toml(), "settings.md": settings_page(), "pdu-families.md": pdu_families_page()}
+    return {
+        "offpeak.toml": example_toml(),
+        "settings.md": settings_page(),
+        "commands.md": commands_page(),
+        "pdu-families.md": pdu_families_page(),
+    }
 
 
 def main() -> None:
