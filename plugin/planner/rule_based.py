@@ -64,40 +64,21 @@ def _play(
     node: Int64,
 ) -> None:
     """Move from event to event until the horizon and write starts and nodes."""
-    jobs, ran = len(order), len(ran_node)
-    end_s = np.full(jobs, NO_LIMIT)
-    ran_end_s = ran_until_s.copy()
-    waiting = order.copy()
-    count = jobs
-    active = np.empty(jobs, np.int64)
-    active_count = 0
+    jobs = len(order)
+    end_s, ran_end_s = np.full(jobs, NO_LIMIT), ran_until_s.copy()
+    waiting, count = order.copy(), jobs
+    active, active_count = np.empty(jobs, np.int64), 0
     drawn_w = ran_power_w.sum()
     full = np.zeros(kind.max() + 1 if jobs else 1, np.bool_)
     now_s = 0
     while now_s < horizon_s:
-        freed = False
-        for unit in range(ran):
-            if ran_end_s[unit] <= now_s:
-                free[ran_node[unit]] += ran_asked[unit]
-                drawn_w -= ran_power_w[unit]
-                ran_end_s[unit] = NO_LIMIT
-                freed = True
-        kept = 0
-        for place in range(active_count):
-            job = active[place]
-            if end_s[job] <= now_s:
-                for unit in range(first[job], first[job + 1]):
-                    free[node[unit]] += asked[job]
-                drawn_w -= power_w[job]
-                freed = True
-            else:
-                active[kept] = job
-                kept += 1
-        active_count = kept
-        if freed:
+        ended, ended_w = _end_units(now_s, ran_end_s, ran_node, ran_asked, ran_power_w, free)
+        still_active, left_w = _end_jobs(now_s, end_s, active, active_count, first, node, asked, power_w, free)
+        drawn_w -= ended_w + left_w
+        if ended > 0 or still_active < active_count:
             full[:] = False
-        kept = 0
-        stopped = False
+        active_count = still_active
+        kept, stopped = 0, False
         for place in range(count):
             job = waiting[place]
             started = False
@@ -119,18 +100,62 @@ def _play(
                 waiting[kept] = job
                 kept += 1
         count = kept
-        soon_s = horizon_s
+        soon_s = min(_soonest_s(now_s, horizon_s, edge_s), _soonest_s(now_s, horizon_s, ran_end_s))
         for place in range(count):
-            if now_s < release_s[waiting[place]] < soon_s:
-                soon_s = release_s[waiting[place]]
+            if release_s[waiting[place]] > now_s:
+                soon_s = min(soon_s, release_s[waiting[place]])
         for place in range(active_count):
             soon_s = min(soon_s, end_s[active[place]])
-        for unit in range(ran):
-            soon_s = min(soon_s, ran_end_s[unit])
-        for edge in edge_s:
-            if now_s < edge < soon_s:
-                soon_s = edge
         now_s = soon_s
+
+
+@kernel
+def _end_units(now_s: int, end_s: Int64, on_node: Int64, asked: Int64, power_w: Int64, free: Int64) -> tuple[int, int]:
+    """Free what units that ran before have ended by now; return how many, and what they drew."""
+    ended, ended_w = 0, 0
+    for unit in range(len(end_s)):
+        if end_s[unit] <= now_s:
+            free[on_node[unit]] += asked[unit]
+            ended_w += power_w[unit]
+            end_s[unit] = NO_LIMIT
+            ended += 1
+    return ended, ended_w
+
+
+@kernel
+def _end_jobs(
+    now_s: int,
+    end_s: Int64,
+    active: Int64,
+    count: int,
+    first: Int64,
+    node: Int64,
+    asked: Int64,
+    power_w: Int64,
+    free: Int64,
+) -> tuple[int, int]:
+    """Free the nodes of jobs that have ended by now; return how many of `active` go on, and what the others drew."""
+    kept, ended_w = 0, 0
+    for place in range(count):
+        job = active[place]
+        if end_s[job] <= now_s:
+            for unit in range(first[job], first[job + 1]):
+                free[node[unit]] += asked[job]
+            ended_w += power_w[job]
+        else:
+            active[kept] = job
+            kept += 1
+    return kept, ended_w
+
+
+@kernel
+def _soonest_s(now_s: int, horizon_s: int, times_s: Int64) -> int:
+    """Return the first of the times after now, the horizon where there is none."""
+    soon_s = horizon_s
+    for time_s in times_s:
+        if now_s < time_s < soon_s:
+            soon_s = time_s
+    return soon_s
 
 
 @kernel

@@ -1,11 +1,10 @@
 """Sleeping nodes are up before they are needed: by a reservation, a job put off for a cheap hour, a planned start."""
 
 import time
-from datetime import UTC, datetime
 
 import pytest
 from agent_zygote import AgentZygote
-from node_story import came_up_s, is_up, local, wait_for_sleep
+from node_story import came_up_s, dear_until, is_up, local, wait_for_sleep
 from powered_cluster import PoweredCluster
 from powered_fixtures import StartPowered
 from powered_plan import PoweredPlan
@@ -35,11 +34,11 @@ def test_nodes_are_up_before_they_are_needed(cluster: PoweredCluster, zygote: Ag
         put_off = submit_to_be_put_off(cluster, edge_s)
         # Busy until after the edge, by a job that outlives its limit: the wide one is planned before it can start.
         limit_min = int(edge_s - time.time()) // 60 + 1
-        cluster.jobs.submit("--nodelist=node1", f"--time={limit_min}", seconds=60 * limit_min + 40)
+        cluster.jobs.submit(on="node1", limit_min=limit_min, seconds=60 * limit_min + 40)
         wait_for_sleep(cluster, "node2", "node3", "node4", "node5", "node6")
         reserved_s = int(time.time()) + RESERVED_AFTER_S
         reserve(cluster, "node6", reserved_s)
-        (wide,) = cluster.jobs.submit("--nodelist=node[1-3]", "--time=1", nodes=3, seconds=1)
+        (wide,) = cluster.jobs.submit(on="node[1-3]", limit_min=1, nodes=3, seconds=1)
         cluster.wait(lambda: is_up(cluster, "node6"), what="node6 to be up", seconds=60)
         assert came_up_s(cluster, "node6", begin_s, time.time()) < reserved_s, cluster.picture()
         both_s = 60 * limit_min + 100
@@ -52,12 +51,6 @@ def test_nodes_are_up_before_they_are_needed(cluster: PoweredCluster, zygote: Ag
         assert came_up_s(cluster, node, begin_s, second.at_s) < second.at_s - 1
 
 
-def dear_until(edge_s: int) -> str:
-    """Return a tariff that is dear until then, and cheap for the rest of the day."""
-    edge = datetime.fromtimestamp(edge_s, UTC)
-    return f"on=90EUR/MWh,off=30EUR/MWh,hours={(edge.hour - 1) % 24:02}:59-{edge:%H:%M},zone=UTC"
-
-
 def reserve(cluster: PoweredCluster, node: str, begin_s: int) -> None:
     words = ("reservationname=course", f"nodes={node}", f"starttime={local(begin_s)}", "duration=10", "users=root")
     cluster.run("scontrol", "create", "reservation", *words)
@@ -66,7 +59,7 @@ def reserve(cluster: PoweredCluster, node: str, begin_s: int) -> None:
 def submit_to_be_put_off(cluster: PoweredCluster, edge_s: int) -> str:
     """Return a job that is put off to the edge; Slurm would start it before the agent has seen it."""
     cluster.run("scontrol", "update", "partitionname=batch", "state=down")
-    (job,) = cluster.jobs.submit("--comment=offpeak:delay=20min", "--time=2", seconds=1)
+    (job,) = cluster.jobs.submit(consent="delay=20min", limit_min=2, seconds=1)
     cluster.wait(lambda: begin_of(cluster, job) == edge_s, what="the job to be put off")
     cluster.run("scontrol", "update", "partitionname=batch", "state=up")
     return job
