@@ -11,6 +11,9 @@
 # make package-trial  both tried: the DEB in a clean Debian root, as root, in some minutes
 # make clean     removes .venv and everything that was made
 
+# Commands are started thousands of times by the tests: they are not to be compiled each time.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

@@ -69,7 +69,7 @@ def ahead_of(pool: PoolState, site: PowerSite, sight: Sight) -> Ahead:
     idle_now = sum(pool.nodes_of(job) for begin_s, job in deferred if begin_s - lead <= sight.now_s)
     kept_s = pool.pays_s + lead
     idle_kept = sum(pool.nodes_of(job) for begin_s, job in deferred if begin_s - sight.now_s <= kept_s)
-    fresh = sum(pool.nodes_of(job) for job in pool.waiting if _is_fresh(job, sight.now_s))
+    fresh = sum(pool.nodes_of(job) for job in pool.waiting if _is_fresh(job, sight.now_s) and _can_start(job, pool))
     spoken_for = frozenset(name for name, needed in soonest.items() if needed.at_s - sight.now_s <= kept_s)
     return Ahead(soonest, idle_now, idle_kept + fresh, _why(deferred, sight.now_s), spoken_for)
 
@@ -99,6 +99,11 @@ def _names(hosts: str) -> tuple[str, ...]:
 def _is_fresh(job: Job, now_s: int) -> bool:
     since_s = max(job.submit_s, job.begin_s or 0)
     return job.start_s is None and now_s - since_s <= JUST_SUBMITTED_S
+
+
+def _can_start(job: Job, pool: PoolState) -> bool:
+    """Whether nodes without a job are enough for it, awake or asleep: for another, none that is idle is of use now."""
+    return pool.nodes_of(job) <= pool.free_nodes
 
 
 def _why(deferred: list[tuple[int, Job]], now_s: int) -> str:

@@ -48,6 +48,11 @@ class PoolState:
         return int((self.state != FAILED).sum())
 
     @cached_property
+    def free_nodes(self) -> int:
+        """Of these, the nodes without a job."""
+        return int(((self.state != FAILED) & (self.busy == 0)).sum())
+
+    @cached_property
     def is_idle(self) -> NDArray[np.bool_]:
         """Which nodes are up without a job."""
         idle: NDArray[np.bool_] = (self.state == ACTIVE) & (self.busy == 0)

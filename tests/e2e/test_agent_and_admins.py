@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("nobody_suffers")
 
 @pytest.fixture(scope="module")
 def cluster(start_stage: StartStage) -> PoweredStage:
-    return start_stage(PoweredPlan(nodes=8))
+    return start_stage(PoweredPlan(nodes=10))
 
 
 def site(cluster: PoweredStage, capacity: str) -> str:
@@ -66,22 +66,22 @@ def test_hands_on_nodes_that_stay_up(cluster: PoweredStage) -> None:
 
 def test_an_open_node_that_an_admin_sends_to_sleep_is_closed_first_and_its_job_ends(cluster: PoweredStage) -> None:
     since_s = time.time()
-    (job,) = cluster.jobs.submit(on="node1", seconds=300)
-    cluster.wait(lambda: cluster.admin.standing("node1") is Standing.BUSY, what="the job to run")
-    for node in ("node1", "node2"):
+    (job,) = cluster.jobs.submit(on="node9", seconds=300)
+    cluster.wait(lambda: cluster.admin.standing("node9") is Standing.BUSY, what="the job to run")
+    for node in ("node9", "node10"):
         said = offpeak(cluster, "node", node, "sleep", "--reason", "a quiet night")
         assert f"{node}: the agent is told, closes it to jobs in the scheduler, and orders it when it has none" in said
-    cluster.wait(lambda: off(cluster) == {"node2"}, what="the idle node to be off")
-    assert cluster.admin.is_shut("node1")
+    cluster.wait(lambda: off(cluster) == {"node10"}, what="the idle node to be off")
+    assert cluster.admin.is_shut("node9")
     for_a_while()
-    assert cluster.admin.has_jobs("node1")
-    assert orders(cluster, "node1", since_s) == []
+    assert cluster.admin.has_jobs("node9")
+    assert orders(cluster, "node9", since_s) == []
     cluster.jobs.cancel([job])
-    cluster.wait(lambda: off(cluster) == {"node1", "node2"}, what="the other one to be off")
-    assert [orders(cluster, node, since_s) for node in ("node1", "node2")] == [["soft_off"]] * 2
+    cluster.wait(lambda: off(cluster) == {"node9", "node10"}, what="the other one to be off")
+    assert [orders(cluster, node, since_s) for node in ("node9", "node10")] == [["soft_off"]] * 2
     assert "no_job_now" not in offpeak(cluster, "ledger", "actions")
-    wait_for_sleep(cluster, "node1", "node2")
-    for node in ("node1", "node2"):
+    wait_for_sleep(cluster, "node9", "node10")
+    for node in ("node9", "node10"):
         offpeak(cluster, "node", node, "wake", "--reason", "morning")
     cluster.wait(lambda: all(is_up(cluster, node) for node in cluster.nodes), what="all to be idle", seconds=60)
 

@@ -97,5 +97,5 @@ def test_the_node_of_a_job_put_off_is_up_by_its_hour(cluster: PoweredPbs, zygote
         asleep_s = time.time()
         cluster.wait(lambda: job in cluster.jobs.started(), what="the job to start", seconds=90)
     start = next(each for each in cluster.jobs.trace() if each.job == job)
-    assert came_up_s(cluster, start.nodes, asleep_s) < edge_s <= start.at_s, cluster.picture()
+    assert came_up_s(cluster, start.nodes, asleep_s, start.at_s) < edge_s <= start.at_s, cluster.picture()
     assert [cluster.nodes[node].state for node in ALL].count(NodeState.OFF) == 2

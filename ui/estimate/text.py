@@ -12,7 +12,8 @@ from sim_backend.estimate.logged_use import Bounds, LoggedUse
 from sim_backend.estimate.reasons import reasons
 from sim_backend.estimate.savings import FIRST_REPLAYS, SETTLED_PCT, Estimate, Saving
 from ui.clock_text import clock_text
-from ui.replay.comparison_table import NOT_WRAPPED, figure, length_text, remarks
+from ui.figures_text import NOT_WRAPPED, figure, length_text
+from ui.replay.comparison_table import remarks
 from ui.replay.spread_table import NOISE
 
 A_MWH_KWH = 1000

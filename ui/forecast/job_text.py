@@ -13,8 +13,8 @@ from predictors.port import Prediction
 from studies.scores.log_exams import POWER
 from studies.scores.log_file import LogFile
 from ui.clock_text import clock_text
+from ui.figures_text import NOT_WRAPPED
 from ui.forecast.command import AskedJob
-from ui.replay.comparison_table import NOT_WRAPPED
 
 NOT_JUDGED = Origin(0, 0, 0, float("nan"))
 

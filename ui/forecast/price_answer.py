@@ -15,10 +15,10 @@ from offpeak.zones import date_text, zone_text
 from predictors.feeds.port import Window
 from predictors.price_forecast import PriceForecast, forecast_prices
 from predictors.price_source import source_of
+from ui.figures_text import NOT_WRAPPED, figure
 from ui.forecast.command import PriceRequest
 from ui.prices.answer import instant_of
 from ui.prices.text import course
-from ui.replay.comparison_table import NOT_WRAPPED, figure
 
 HOUR_S = 3600
 

@@ -25,7 +25,7 @@ from power.check.site import check_site
 from power.drivers.wire import Wire
 from power.meters.registry import feeding
 from predictors.feeds.registry import carbon_feed, price_feed, temperature_feed
-from ui.replay.comparison_table import NOT_WRAPPED
+from ui.figures_text import NOT_WRAPPED
 
 PARTS = ("scheduler", "login", "feed", "bmc", "ssh", "pdu")
 

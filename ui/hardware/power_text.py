@@ -12,7 +12,7 @@ from power.meters.head_node import HeadNode
 from power.meters.port import Reading
 from power.meters.reconcile import Between
 from power.meters.taken import Taken
-from ui.replay.comparison_table import NOT_WRAPPED
+from ui.figures_text import NOT_WRAPPED
 from ui.watts_text import power_text
 
 OUTLETS, BMC = "at its outlets", "by its BMC"

@@ -10,7 +10,7 @@ from rich.table import Table
 from offpeak.machines.node_sets import fold
 from offpeak.plural import counted
 from ui.clock_text import clock_text
-from ui.replay.comparison_table import NOT_WRAPPED
+from ui.figures_text import NOT_WRAPPED
 from ui.watts_text import power_text
 
 HEADERS = ("nodes", "state", "wanted", "draws", "since", "by", "why")

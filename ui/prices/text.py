@@ -11,7 +11,7 @@ from offpeak.jobs import Float64, Int64
 from offpeak.prices.series import Series, value_at
 from offpeak.zones import DAY_S, date_text, to_local_s, zone_text
 from predictors.feeds.port import Known, Window
-from ui.replay.comparison_table import NOT_WRAPPED, figure
+from ui.figures_text import NOT_WRAPPED, figure
 
 HOUR_S = 3600
 BLOCKS = "▁▂▃▄▅▆▇█"

@@ -13,15 +13,13 @@ from sim_backend.compare import Comparison
 from sim_backend.outcome import Outcome
 from sim_backend.spread import Spread
 from ui.clock_text import clock_text
+from ui.figures_text import NOT_WRAPPED, figure, length_text
 from ui.replay.cooling_table import REMARK, cooling_table
 from ui.replay.sleep_table import sleep_remark, sleep_table
 from ui.replay.spread_table import spread_remark, spread_table
 
 SHOWN_JOBS = 5
 SHOWN_ROWS = 20
-NOT_WRAPPED = 1000
-"""Width of what goes into a pipe: lines of any length stay whole."""
-
 HEADERS = (
     "policy",
     "cost\n{currency}",
@@ -36,9 +34,6 @@ HEADERS = (
 """The columns of the table of policies, and where a header is broken on a narrow terminal."""
 
 NO_BASELINE = "-"
-WITH_CENTS_BELOW = 10_000
-HOURS_BELOW_S = 2 * 86_400
-MINUTES_BELOW_S = 3600
 
 
 def print_comparison(
@@ -86,13 +81,6 @@ def headline(trace: Trace, prepared: Prepared, comparison: Comparison) -> str:
     return f"{trace.name}: {what}, priced by {case.prices.laid.series.source}"
 
 
-def length_text(length_s: int) -> str:
-    """Return a period in whole days, a short one in hours, a very short one in minutes."""
-    if length_s < MINUTES_BELOW_S:
-        return counted(round(length_s / 60), "minute")
-    return counted(round(length_s / 3600), "hour") if length_s < HOURS_BELOW_S else f"{length_s / 86_400:,.0f} days"
-
-
 def fitting_table(console: Console, outcomes: Sequence[Outcome]) -> Table:
     """Return the table of policies, its headers broken if the console is too narrow for them."""
     table = policy_table(outcomes, narrow=False)
@@ -130,11 +118,6 @@ def policy_row(outcome: Outcome, *, is_first: bool) -> tuple[str, ...]:
         f"{outcome.mean_bounded_slowdown:,.2f}",
         NO_BASELINE if is_first else clock_text(max(0, outcome.worst_postponement_s)),
     )
-
-
-def figure(value: float) -> str:
-    """Return money or energy with cents, a large one without."""
-    return f"{value:z,.2f}" if abs(value) < WITH_CENTS_BELOW else f"{value:,.0f}"
 
 
 def co2_cell(outcome: Outcome) -> tuple[str, ...]:

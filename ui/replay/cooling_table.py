@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from sim_backend.outcome import Outcome
+from ui.figures_text import figure
 
 COOLING_HEADERS = (
     "policy",
@@ -15,7 +16,6 @@ COOLING_HEADERS = (
     "both\n{currency}",
     "saving\nof both",
 )
-WITH_CENTS_BELOW = 10_000
 REMARK = "cooling is beside cost, energy and CO2 of the first table, not in them; PUE: energy of both over computers'"
 
 
@@ -39,14 +39,10 @@ def cooling_row(outcome: Outcome, *, is_first: bool) -> tuple[str, ...]:
     cooling_cost = outcome.cooling_cost or 0.0
     return (
         outcome.policy,
-        _figure(outcome.energy_kwh / 1000),
-        _figure((outcome.cooling_kwh or 0.0) / 1000),
+        figure(outcome.energy_kwh / 1000),
+        figure((outcome.cooling_kwh or 0.0) / 1000),
         f"{outcome.pue:.3f}",
-        _figure(cooling_cost),
-        _figure(outcome.cost + cooling_cost),
+        figure(cooling_cost),
+        figure(outcome.cost + cooling_cost),
         "-" if is_first or outcome.never_started else f"{outcome.cooled_saving_pct:z.2f} %",
     )
-
-
-def _figure(value: float) -> str:
-    return f"{value:z,.2f}" if abs(value) < WITH_CENTS_BELOW else f"{value:,.0f}"

@@ -13,7 +13,7 @@ from power.online_simulation import Decision
 from power.sleep_times import SleepTime, sleep_times
 from power.what_if import Plan
 from ui.clock_text import clock_text
-from ui.replay.comparison_table import NOT_WRAPPED
+from ui.figures_text import NOT_WRAPPED
 
 HEADERS = ("", "nodes on offer", "mean slowdown", "mean wait", "last job ends in")
 DECIDED = "->"

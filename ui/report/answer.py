@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sim_backend.outcome import Outcome
 from sim_backend.spread import Spread
 from ui.clock_text import clock_text
-from ui.replay.comparison_table import figure, length_text
+from ui.figures_text import figure, length_text
 from ui.report.subject import Subject
 
 HARDLY_PCT = 0.05

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from html import escape
 from importlib.resources import files
 
-from ui.replay.comparison_table import length_text
+from ui.figures_text import length_text
 from ui.report.answer import answer
 from ui.report.figure import Figure, Json, Key
 from ui.report.html_text import definitions, paragraph

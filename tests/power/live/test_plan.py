@@ -198,6 +198,14 @@ def test_a_job_that_the_scheduler_has_not_looked_at_keeps_idle_nodes() -> None:
     assert len(planned(sight_of(four(), jobs=[job]), site_of()).changes) == 1
 
 
+def test_a_fresh_job_that_cannot_start_now_keeps_no_idle_nodes() -> None:
+    nodes = [node_of("n01", use=NodeUse.USED), *four()[1:]]
+    jobs = [running(hosts="n01"), job_of("9", submit_s=NOW_S - 5, nodes=4)]
+    assert set(told(planned(sight_of(nodes, jobs=jobs), site_of()))) == {"n02", "n03", "n04"}
+    narrower = [running(hosts="n01"), job_of("9", submit_s=NOW_S - 5, nodes=3)]
+    assert told(planned(sight_of(nodes, jobs=narrower), site_of())) == {}
+
+
 def test_nodes_with_a_feature_that_a_job_waits_for_stay_awake() -> None:
     nodes = [node_of("n01", features=("gpu",)), node_of("n02"), node_of("n03", features=("gpu",))]
     plan = planned(sight_of(nodes, jobs=[job_of(needs="batch gpu", nodes=1)]), site_of(3))

@@ -4,7 +4,8 @@ import pytest
 
 from offpeak.jobs import Rejected
 from ui.clock_text import clock_text
-from ui.replay.comparison_table import figure, length_text, rejected_remark
+from ui.figures_text import figure, length_text
+from ui.replay.comparison_table import rejected_remark
 
 
 @pytest.mark.parametrize(
