@@ -1,9 +1,11 @@
 """The next step of one node between scheduler and BMC, decided anew from what both of them say.
 
 To sleep: CLOSE, then the BMC's order once no job can be there, then POWER_DOWN, then OPEN: from now on a job that is
-given the node has it woken. A node that an admin orders to sleep is closed with a job on it, too, and the order waits
-for that job's end. To wake: POWER_UP, the scheduler has it come up, and so the life cycle wants it on. Nothing is
-remembered between the steps, so a kill between any two of them leaves a state that is gone on from.
+given the node has it woken. To wake: POWER_UP, the scheduler has it come up, and so the life cycle wants it on. Nothing
+is remembered between the steps, so a kill between any two of them leaves a state that is gone on from.
+
+A node that an admin orders to sleep is closed with a job on it, too, and the order waits for that job's end; of one
+that he wakes the scheduler is told before it boots.
 """
 
 from dataclasses import dataclass
@@ -53,7 +55,7 @@ def next_step(node: Node, life: NodeLife | None, want: Want, *, now: Now, order:
         return Step(Order.ON, opened, "the scheduler has it come up", SCHEDULER)
     why = in_other_hands(node, life, now)
     if why:
-        return Step(change=NodeChange.CLOSE if _to_be_closed(node, life) else None, why=why)
+        return Step(change=_for_an_admin(node, life), why=why)
     if node.failed and not node.closed_by_us and not _is_forgotten(node, life):
         return _failed(node, life)
     want = Want.UP if node.reserved else want
@@ -63,11 +65,13 @@ def next_step(node: Node, life: NodeLife | None, want: Want, *, now: Now, order:
     return _closed_and_up(node, life, want, sleeps, now) if node.closed else _open_and_up(node, life, want)
 
 
-def _to_be_closed(node: Node, life: NodeLife) -> bool:
-    """Whether an admin has ordered it to sleep, and a job could still be given it: the order waits for that."""
-    up_and_open = node.power is NodePower.UP and not (node.closed or node.failed or node.reserved)
-    ordered = life.wish is not None and life.wish.by.startswith(ADMIN) and life.wish.order is not Order.ON
-    return ordered and up_and_open and life.seen.state is NodeState.ON
+def _for_an_admin(node: Node, life: NodeLife) -> NodeChange | None:
+    """Return what the scheduler is told so that an admin's order can be followed: before it, none comes too late."""
+    if life.wish is None or not life.wish.by.startswith(ADMIN) or node.closed or node.failed or node.reserved:
+        return None
+    if life.wish.order is Order.ON:
+        return NodeChange.POWER_UP if node.power is NodePower.DOWN and life.seen.state in ASLEEP else None
+    return NodeChange.CLOSE if node.power is NodePower.UP and life.seen.state is NodeState.ON else None
 
 
 def _failed(node: Node, life: NodeLife) -> Step:

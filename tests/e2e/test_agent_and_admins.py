@@ -90,6 +90,7 @@ def test_hands_on_nodes_that_may_sleep(cluster: PoweredStage, running: RunningAg
     cluster.admin.close("node4", "broken fan")
     offpeak(cluster, "node", "node5", "hold", "--reason", "a benchmark")
     (job,) = cluster.jobs.submit(on="node6", seconds=120)
+    cluster.wait(lambda: cluster.admin.standing("node6") is Standing.BUSY, what="the job to run")
     site(cluster, "timeout:2s")
     running.reread()
     wait_for_sleep(cluster, "node7", "node8")

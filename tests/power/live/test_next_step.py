@@ -152,6 +152,21 @@ def test_no_job_is_let_in_while_an_order_to_sleep_may_still_be_followed() -> Non
 
 
 @pytest.mark.parametrize(
+    ("power", "state", "change"),
+    [
+        (NodePower.DOWN, OFF, NodeChange.POWER_UP),
+        # The boot has begun: a scheduler that waits for a fresh one would wait in vain.
+        (NodePower.DOWN, NodeState.BOOTING, None),
+        (NodePower.GOING_DOWN, OFF, None),
+        (NodePower.UP, OFF, None),
+    ],
+)
+def test_the_scheduler_is_told_of_a_node_that_an_admin_wakes(power, state, change) -> None:
+    life = life_of(state=state, wish=Wish(Order.ON, "admin jo", float(NOW_S), "morning"))
+    assert next_step(node_of(power=power), life, Want.ASLEEP, now=NOW).change is change
+
+
+@pytest.mark.parametrize(
     "given",
     [
         {"hold": Hold("jo", "new DIMM")},
