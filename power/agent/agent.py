@@ -10,6 +10,7 @@ from offpeak.errors import BadInput, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from plugin.queue_hook.facts import QueueFacts
 from plugin.queue_hook.planned import PLAN
+from plugin.scheduler.port import SchedulerView
 from power.agent.answer import Told, order_of
 from power.agent.facts import queue_facts, queue_rules
 from power.agent.job_accounts import JobAccounts
@@ -31,6 +32,7 @@ from power.interlocks.sighting import UNKNOWN, Sighting
 from power.lifecycle.events import Released, Wished
 from power.lifecycle.life import Wish
 from power.live.site import PowerSite, Sight
+from power.live.undecided import undecided, without
 from power.live.words import words_of
 from power.reconcile_journal import reconcile
 
@@ -59,6 +61,7 @@ class Agent:
         self.meters = MeterLoop(ledger, clock, steady)
         self.savings = SavingsLoop(ledger, clock)
         self.facts: QueueFacts | None = None
+        self._decided: frozenset[str] = frozenset()
         self._orders: Orders | None = None
         self._taking_up, self._on_their_way = asyncio.Lock(), False
         self._power_rounds = self._rounds("power", self.power_round, self._power_every_s)
@@ -94,6 +97,7 @@ class Agent:
         if self.parts.settings.agent.queue == PLAN:
             self.facts = await self.plan.with_plan(self.facts, view, traits, self.parts)
         await self.queue.round(self.facts, queue_rules(self.parts), orders.scheduler, self.parts.modes)
+        self._has_decided(view)
         await self.accounts.book(view, self.parts)
 
     async def power_round(self) -> None:
@@ -102,6 +106,7 @@ class Agent:
             return
         orders = await self.orders()
         await self.power.read_holds(self.parts)
+        decided = self._decided
         view = await self.observer.view(at_most_s=SAME_MOMENT_S)
         traits = self.observer.traits
         if view is None or traits is None or not traits.power_saving:
@@ -114,6 +119,7 @@ class Agent:
         curve = self.prices.curve
         at_s, per_mwh = (curve.series.start_s, curve.series.value) if curve else (np.empty(0, np.int64), np.empty(0))
         run_s, took_s = await self.accounts.run_s(view), self._power_rounds.took_s * parts.clock.factor
+        view = without(view, undecided(view, decided, parts.zone))
         sight = Sight(self.power.now, view, self.power.lives, run_s, at_s, per_mwh, took_s)
         plan = await self.power.plan(sight, site)
         self._on_their_way = await self.power.carry_out(plan, parts, orders)
@@ -131,6 +137,13 @@ class Agent:
                 self._orders = await asyncio.to_thread(orders_of, parts, self.ledger, self.observer, self.power.known)
                 self.power.ask_anew()
             return self._orders
+
+    def _has_decided(self, view: SchedulerView) -> None:
+        """Have the power loop look anew, at once, where it has waited for what becomes of new jobs."""
+        if undecided(view, self._decided, self.parts.zone):
+            self.observer.forget()
+            self._power_rounds.hurry()
+        self._decided = frozenset(job.job_id for job in view.jobs)
 
     def hear(self, told: Told) -> None:
         """Take in what is told of nodes, and look at once what the scheduler says; BadInput for an order to others."""

@@ -4,6 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from offpeak.door.hold import Hold
 from offpeak.errors import OffpeakError
@@ -41,6 +42,7 @@ class PowerLoop:
         self._memory, self._chance = PowerMemory(), random.Random()
         self._changes = NodeChanges(self._steady)
         self._holds: Mapping[str, Hold] = {}
+        self._heard: list[tuple[str, Event]] = []
         self.lives, self._is_seen, self._kept = Lives(), False, Lives()
         self.changed = Changed()
 
@@ -85,6 +87,7 @@ class PowerLoop:
 
     async def plan(self, sight: Sight, site: PowerSite) -> PowerPlan:
         """Decide, and book what is new."""
+        self._heard.clear()
         plan = await asyncio.to_thread(plan_power, sight, site=site, memory=self._memory)
         self._memory = plan.memory
         self._voice.trouble("capacity", "; ".join(f"{what}; {hint}" for what, hint in plan.troubles) or None)
@@ -93,24 +96,32 @@ class PowerLoop:
         return plan
 
     async def carry_out(self, plan: PowerPlan, parts: Parts, orders: Orders) -> bool:
-        """Have the next step of each node done, and look what became of the last; returns whether one is under way."""
+        """Have the next step of each node done, and look what became of the last; returns whether one is under way.
+
+        What was told of a node since the plan was begun comes first: the plan did not know of it.
+        """
+        heard = {node for node, _ in self._heard}
         for node, wish in plan.wishes.items():
-            self._happens(node, Wished(wish), parts)
-        told = await self._changes.tell(plan.changes, orders.scheduler)
+            if node not in heard:
+                self._happens(node, Wished(wish), parts)
+        told = await self._changes.tell([each for each in plan.changes if each.node not in heard], orders.scheduler)
         await self.look(parts, orders, plan.words)
         courses = any(life.effort.course is not None for life in self.lives.nodes.values())
         return told or courses
 
     async def look(self, parts: Parts, orders: Orders, words: Mapping[str, Word]) -> None:
         """Look at all nodes and give the orders that are due; `words` are the scheduler's, none where it is silent."""
-        timeout_s = LONGEST_LOOKS * parts.wire.timeout_s
-        means = Means(parts.lookout, orders.nodes.order, self._terms(parts), lambda: self.now, timeout_s, self._publish)
+        self._heard.clear()
+        timeout_s, publish = LONGEST_LOOKS * parts.wire.timeout_s, partial(self._publish, parts)
+        means = Means(parts.lookout, orders.nodes.order, self._terms(parts), lambda: self.now, timeout_s, publish)
         orders.nodes.door.history.begin_sweep()
-        self.lives, self._is_seen = (await sweep(means, self.lives, words)).lives, True
+        publish((await sweep(means, self.lives, words)).lives)
+        self._is_seen = True
         self._keep()
 
     def hear(self, node: str, event: Event, parts: Parts) -> None:
-        """Take in what somebody has told of a node."""
+        """Take in what somebody has told of a node, at any time: also in the middle of a round."""
+        self._heard.append((node, event))
         self._happens(node, event, parts)
         self._keep()
 
@@ -136,8 +147,10 @@ class PowerLoop:
         any_hardware = next(iter(parts.machines.values())).hardware
         return Terms(any_hardware, self._chance, conduct=conduct_of(parts.settings.agent))
 
-    def _publish(self, lives: Lives) -> None:
+    def _publish(self, parts: Parts, lives: Lives) -> None:
         self.lives = lives
+        for node, event in self._heard:
+            self._happens(node, event, parts)
 
     def _sighting_of(self, node: str) -> Sighting | None:
         life = self.lives.nodes.get(node)

@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 
+from offpeak.door.effect import US
 from offpeak.node_states import ACTIVE, FAILED
 from plugin.capacity.choose import DAY_S
-from plugin.scheduler.node import Node, NodeUse
+from plugin.scheduler.node import OURS, Node, NodeUse
+from power.drivers.port import Order
 from power.interlocks.counts import PAUSE_S
 from power.lifecycle.life import ASLEEP, NodeLife
-from power.live.memory import NodeMemory
+from power.live.memory import Leaving, NodeMemory
 
 LONGEST_LEAVE_S = 1800
 """A node that is not asleep so long after it was closed is let in again."""
@@ -23,7 +25,7 @@ def remembered(node: Node, life: NodeLife | None, before: NodeMemory | None, sta
     """Return what is known of the node now; `state` is how it stands in its pool."""
     up = state == ACTIVE
     if before is None:
-        before = NodeMemory(up, _idle_since_s(node, now_s), node.boot_s or 0)
+        before = NodeMemory(up, _idle_since_s(node, now_s), node.boot_s or 0, leaving=_was_leaving(node, life, now_s))
     woken_s = now_s if up and not before.up else max(before.woken_s, node.boot_s or 0)
     was_up = before.up if state == FAILED else up
     # Earlier the door lets nobody switch it off, and a node that waits for that is closed to jobs in vain.
@@ -40,6 +42,14 @@ def remembered(node: Node, life: NodeLife | None, before: NodeMemory | None, sta
 
 def _idle_since_s(node: Node, now_s: int) -> int:
     return now_s if node.idle_since_s is None else node.idle_since_s
+
+
+def _was_leaving(node: Node, life: NodeLife | None, now_s: int) -> Leaving | None:
+    """Return the leave of a node that an agent has closed and told to sleep, and was killed before that was seen."""
+    sent = None if life is None else life.sent
+    if sent is None or sent.order is Order.ON or sent.by != US or not node.closed_by_us:
+        return None
+    return Leaving(now_s, sent.order, node.reason.removeprefix(f"{OURS}: "))
 
 
 def _of_a_day(slept_s: tuple[int, ...], now_s: int) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from plugin.capacity.fleet import no_prices, no_times
 from plugin.scheduler.port import SchedulerView
 from power.drivers.port import Order
 from power.lifecycle.decide import Lives
-from power.lifecycle.life import NodeLife, Now
+from power.lifecycle.life import ASLEEP, NodeLife, NodeState, Now
 
 ORDER_OF = {STANDBY: Order.STANDBY, OFF: Order.SOFT_OFF}
 """The order that leads to a depth. A slower clock is no business of ours: the node does that by itself."""
@@ -83,5 +83,17 @@ class Sight:
         return self.view.at_s
 
     def life(self, node: str) -> NodeLife | None:
-        """Return the life of a node, None where nobody has looked at it."""
-        return self.lives.nodes.get(node)
+        """Return the life of a node, None where nobody has looked at it; one that follows an order to wake boots.
+
+        The view is newer than the look: where the scheduler has the node again, that look's "off" is of before.
+        """
+        life = self.lives.nodes.get(node)
+        return life if life is None else _as_ordered(life, self.now)
+
+
+def _as_ordered(life: NodeLife, now: Now) -> NodeLife:
+    course = life.effort.course
+    if course is None or course.order is not Order.ON or life.seen.state not in ASLEEP:
+        return life
+    since_unix_s = now.unix_s - (now.monotonic_s - course.sent_s)
+    return replace(life, seen=replace(life.seen, state=NodeState.BOOTING, since_unix_s=since_unix_s))

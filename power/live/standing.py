@@ -3,6 +3,8 @@
 from offpeak.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep, coming_up, going_down
 from plugin.scheduler.node import Node, NodePower, NodeUse
 from power.lifecycle.life import ASLEEP, NodeLife, NodeState, Now
+from power.live.hands_off import in_other_hands
+from power.live.next_step import may_still_go_down
 from power.live.words import is_awaited
 
 RISING = frozenset({coming_up(STANDBY), coming_up(OFF)})
@@ -26,6 +28,8 @@ def standing(node: Node, life: NodeLife | None, now: Now) -> int:
         return coming_up(STANDBY if seen is NodeState.STANDBY else OFF)
     if node.use is NodeUse.USED:
         return ACTIVE
+    if life is not None and _is_let_in_again(node, life, now):
+        return ACTIVE
     return SEEN_AS.get(seen) or _said(node, seen)
 
 
@@ -40,6 +44,12 @@ def _is_lost(node: Node, life: NodeLife | None, now: Now) -> bool:
     # Off and counted as up is somebody else's doing; what does not answer is about to count as failed.
     is_off = life is not None and life.seen.state in ASLEEP
     return node.failed or is_off or not node.responds
+
+
+def _is_let_in_again(node: Node, life: NodeLife, now: Now) -> bool:
+    """Whether it is up and closed by us, and nothing but our own wish may keep it closed."""
+    is_up = life.seen.state is NodeState.ON and node.power is NodePower.UP and node.responds and not node.failed
+    return is_up and node.closed_by_us and not may_still_go_down(life, now) and not in_other_hands(node, life, now)
 
 
 def _said(node: Node, seen: NodeState) -> int:

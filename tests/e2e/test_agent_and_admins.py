@@ -83,7 +83,7 @@ def test_an_open_node_that_an_admin_sends_to_sleep_is_closed_first_and_its_job_e
     wait_for_sleep(cluster, "node9", "node10")
     for node in ("node9", "node10"):
         offpeak(cluster, "node", node, "wake", "--reason", "morning")
-    cluster.wait(lambda: all(is_up(cluster, node) for node in cluster.nodes), what="all to be idle", seconds=60)
+    cluster.wait(lambda: all(is_up(cluster, node) for node in cluster.nodes), what="all to be idle")
 
 
 def test_hands_on_nodes_that_may_sleep(cluster: PoweredStage, running: RunningAgent) -> None:

@@ -47,7 +47,7 @@ def test_the_scheduler_is_killed_and_stopped(cluster: PoweredStage, running: Run
     wait_for_line(running, "scheduler: well again")
     cluster.stop_server()
     cluster.start_server()
-    wait_for_sleep(cluster, *cluster.nodes, seconds=90)
+    wait_for_sleep(cluster, *cluster.nodes)
     assert said(running, "meters: rack1 (snmp): rack1: silent") == 1
     assert said(running, "WARNING scheduler:") <= 3
 

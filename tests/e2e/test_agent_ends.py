@@ -74,7 +74,7 @@ def test_killed_its_nodes_are_woken_without_it_and_all_is_given_back(
 def test_who_was_closed_and_not_told_to_go_is_opened(
     cluster: PoweredStage, settings: Path, zygote: AgentZygote
 ) -> None:
-    cluster.wait(lambda: standings(cluster) == {Standing.IDLE}, what="idle nodes", seconds=60)
+    cluster.wait(lambda: standings(cluster) == {Standing.IDLE}, what="idle nodes")
     for node in cluster.nodes.values():
         # Told to go down they may follow yet: they stay closed, however the agent ends.
         node.ignores_shutdown = True
@@ -87,7 +87,7 @@ def test_who_was_closed_and_not_told_to_go_is_opened(
         assert all(f"{node}: closed still" in answer.stderr for node in closed(cluster))
         running.start()
         # A node that was on its way and came back rests for half a minute.
-        cluster.wait(lambda: bool(closed(cluster)), what="nodes to be closed", seconds=90)
+        cluster.wait(lambda: bool(closed(cluster)), what="nodes to be closed")
         running.stop()
         assert closed(cluster) == told_to_go(cluster, begin_s)
 

@@ -73,7 +73,7 @@ def test_a_node_that_does_not_boot_is_handed_over(cluster: PoweredStage, running
     if cluster.gives_sleepers:
         cluster.wait(lambda: cluster.jobs.states()[job] == "PENDING", what="the job to be put back")
         cluster.admin.let_go(job)
-    cluster.wait(lambda: cluster.jobs.states()[job] == "COMPLETED", what="it to run elsewhere", seconds=60)
+    cluster.wait(lambda: cluster.jobs.states()[job] == "COMPLETED", what="it to run elsewhere")
     assert [each.nodes for each in cluster.jobs.trace() if each.job == job] != [broken] * 2
     assert orders(cluster, broken, begin_s) == ["on"]
     mend(cluster, broken)

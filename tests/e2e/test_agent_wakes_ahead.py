@@ -39,7 +39,7 @@ def test_nodes_are_up_before_they_are_needed(cluster: PoweredCluster, zygote: Ag
         reserved_s = int(time.time()) + RESERVED_AFTER_S
         reserve(cluster, "node6", reserved_s)
         (wide,) = cluster.jobs.submit(on="node[1-3]", limit_min=1, nodes=3, seconds=1)
-        cluster.wait(lambda: is_up(cluster, "node6"), what="node6 to be up", seconds=60)
+        cluster.wait(lambda: is_up(cluster, "node6"), what="node6 to be up")
         assert came_up_s(cluster, "node6", begin_s, time.time()) < reserved_s, cluster.picture()
         both_s = 60 * limit_min + 100
         cluster.wait(lambda: {put_off, wide} <= set(cluster.jobs.started()), what="both to start", seconds=both_s)

@@ -47,13 +47,20 @@ def run_once(*command: str | Path, log: Path, environment: Mapping[str, str] | N
         raise RuntimeError(f"{command[0]} ended with {program.returncode}: {_end_of(log)}")
 
 
-def wait_until(condition: Callable[[], bool], *, what: str, log: Path | None = None, seconds: float = START_S) -> None:
-    """Return once the condition holds; RuntimeError when it has not for so long."""
+def wait_until(
+    condition: Callable[[], bool],
+    *,
+    what: str,
+    log: Path | None = None,
+    seconds: float = START_S,
+    every_s: float = 0.02,
+) -> None:
+    """Return once the condition holds, looked at so often; RuntimeError when it has not for so long."""
     give_up = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > give_up:
             raise RuntimeError(f"waited {seconds:g} s for {what}: {_end_of(log) if log else ''}")
-        time.sleep(0.02)
+        time.sleep(every_s)
 
 
 def listens(port: int) -> bool:

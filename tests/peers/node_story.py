@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from local_server import wait_until
 from power_log import TAKES_POWER
 from powered_node import NodeState
-from powered_stage import PoweredStage, Standing
+from powered_stage import PATIENCE_S, PoweredStage, Standing
 from running_agent import RunningAgent, asked_offpeak
 
 FLAT = {"prices": {"tariff": "on=90EUR/MWh,off=30EUR/MWh,hours=00:00-23:59,zone=UTC"}}
@@ -26,9 +26,9 @@ def sleeping(cluster: PoweredStage) -> set[str]:
     return {name for name in off if cluster.admin.sleeps(name)}
 
 
-def wait_for_sleep(cluster: PoweredStage, *nodes: str, seconds: float = 60.0) -> None:
+def wait_for_sleep(cluster: PoweredStage, *nodes: str) -> None:
     """Return once all of them sleep; Slurm takes up to 10 s longer than its SuspendTimeout to count one as down."""
-    cluster.wait(lambda: sleeping(cluster) >= set(nodes), what=f"{', '.join(nodes)} to sleep", seconds=seconds)
+    cluster.wait(lambda: sleeping(cluster) >= set(nodes), what=f"{', '.join(nodes)} to sleep")
 
 
 def is_up(cluster: PoweredStage, node: str) -> bool:
@@ -67,10 +67,10 @@ def offpeak(cluster: PoweredStage, *words: str) -> str:
     return answer.stdout
 
 
-def wait_for_line(running: RunningAgent, text: str, *, seconds: float = 30.0) -> None:
+def wait_for_line(running: RunningAgent, text: str) -> None:
     """Return once the agent has written that into its log."""
     log = running.log
-    wait_until(lambda: log.exists() and text in log.read_text(), what=f"the line {text!r}", log=log, seconds=seconds)
+    wait_until(lambda: log.exists() and text in log.read_text(), what=f"the line {text!r}", log=log, seconds=PATIENCE_S)
 
 
 def for_a_while(seconds: float = 5.0) -> float:

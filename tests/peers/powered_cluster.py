@@ -15,7 +15,7 @@ from power_log import PowerLog
 from powered_node import PoweredNode, followed
 from powered_plan import PoweredPlan
 from powered_slurm import configured_slurm
-from powered_stage import Standing
+from powered_stage import LOOK_EVERY_S, PATIENCE_S, Standing
 from slurm_admin import SlurmAdmin
 from slurm_cluster import Cluster, slurmctld, wait_for_nodes
 from slurm_jobs import SlurmJobs
@@ -101,10 +101,10 @@ class PoweredCluster:
         """Return Slurm's word for a node, such as IDLE+POWERED_DOWN."""
         return self.admin.state(node)
 
-    def wait(self, condition: Callable[[], bool], *, what: str, seconds: float = 30.0) -> None:
+    def wait(self, condition: Callable[[], bool], *, what: str, seconds: float = PATIENCE_S) -> None:
         """Return once it holds; RuntimeError that shows nodes and jobs when it has not for so long."""
         try:
-            wait_until(condition, what=what, seconds=seconds)
+            wait_until(condition, what=what, seconds=seconds, every_s=LOOK_EVERY_S)
         except RuntimeError as late:
             raise RuntimeError(f"{late}\n{self.picture()}") from None
 

@@ -20,8 +20,9 @@ from pbs_standin import StandIn, standin
 from power_log import PowerLog
 from powered_node import PoweredNode, followed
 from powered_plan import REPOSITORY, PoweredPlan
-from powered_stage import Standing
+from powered_stage import LOOK_EVERY_S, PATIENCE_S, Standing
 
+from offpeak.compiled import cache_folder
 from offpeak.machines.node_sets import expand
 from sim_backend.pbs_standin.pbs import OPENPBS, Pbs
 
@@ -83,16 +84,17 @@ class PoweredPbs:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {"PATH": self.server.path, "LC_ALL": "C", "HOME": str(self.folder)}
+        kernels = {"NUMBA_CACHE_DIR": str(cache_folder().parent)}
+        return {"PATH": self.server.path, "LC_ALL": "C", "HOME": str(self.folder), **kernels}
 
     @property
     def settings(self) -> dict[str, dict[str, Any]]:
         pbs = {"timeout": "10s", "torque_order": "priority", "boot": f"{self.plan.resume_timeout_s}s"}
         return {"agent": {"scheduler": self.kind}, "pbs": pbs}
 
-    def wait(self, condition: Callable[[], bool], *, what: str, seconds: float = 30.0) -> None:
+    def wait(self, condition: Callable[[], bool], *, what: str, seconds: float = PATIENCE_S) -> None:
         try:
-            wait_until(condition, what=what, seconds=seconds)
+            wait_until(condition, what=what, seconds=seconds, every_s=LOOK_EVERY_S)
         except RuntimeError as late:
             raise RuntimeError(f"{late}\n{self.picture()}") from None
 

@@ -11,6 +11,11 @@ from powered_node import PoweredNode
 from powered_plan import PoweredPlan
 from slurm_jobs import Traced
 
+PATIENCE_S = 120.0
+"""How long a test waits for what is sure to come, on a machine with much else to do."""
+LOOK_EVERY_S = 0.2
+"""Each look runs a command of the scheduler's."""
+
 
 class Standing(StrEnum):
     """What a scheduler says of a node.
@@ -144,7 +149,7 @@ class PoweredStage(Protocol):
     @property
     def settings(self) -> Mapping[str, Mapping[str, Any]]: ...
 
-    def wait(self, condition: Callable[[], bool], *, what: str, seconds: float = 30.0) -> None:
+    def wait(self, condition: Callable[[], bool], *, what: str, seconds: float = PATIENCE_S) -> None:
         """Return once it holds; RuntimeError that shows nodes and jobs when it has not for so long."""
 
     def picture(self) -> str:

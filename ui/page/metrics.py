@@ -42,7 +42,7 @@ class Metrics:
         yield _gauge("offpeak_agent_up", "Whether the agent answers.", float(picture is not None))
         if picture is not None:
             yield from families_of(picture)
-        yield from self._actions()
+        yield from self._orders()
 
     def _picture(self) -> Picture | None:
         try:
@@ -52,7 +52,7 @@ class Metrics:
         self._jobs_unix_s = picture["published"]["at_unix_s"]
         return picture
 
-    def _actions(self) -> Iterator[Metric]:
+    def _orders(self) -> Iterator[Metric]:
         try:
             found = self._counts.read(self._settings.ledger.url)
         except OffpeakError:

@@ -12,7 +12,7 @@ from model_room import ModelNode, model_lookout
 from scheduler_words import life_of
 
 from offpeak.agent_settings import AgentSettings
-from offpeak.door.effect import Effect, Refusal
+from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.hold import Hold
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger_settings import LedgerSettings
@@ -21,6 +21,7 @@ from power.agent.power_loop import PowerLoop
 from power.agent.voice import Voice
 from power.drivers.port import Order
 from power.lifecycle.decide import Lives
+from power.lifecycle.events import Wished
 from power.lifecycle.life import NodeState, Wish, Word
 from power.live.memory import PowerMemory
 from power.live.plan import PowerPlan
@@ -49,6 +50,49 @@ def test_a_wish_of_the_plan_is_in_the_ledger_though_nothing_else_has_changed(tmp
         said = ledger.latest()["n1"]
         assert (said.observed, said.desired) == ("on", desired)
         assert ("refused (no_job_now): n1: is not drained" in said.why) is (wish is not None)
+    ledger.close()
+
+
+def test_what_an_admin_orders_in_the_middle_of_a_round_outlasts_it(tmp_path: Path) -> None:
+    node = ModelNode("n1", state="off")
+    lookout = model_lookout({"n1": node})
+    parts = SimpleNamespace(
+        lookout=lookout,
+        machines=lookout.machines,
+        wire=SimpleNamespace(timeout_s=1.0),
+        settings=SimpleNamespace(agent=AgentSettings()),
+    )
+    ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger'}"))
+    loop = PowerLoop(ledger, Voice(), time.time)
+    loop.take_up(parts)
+    morning = Wish(Order.ON, "admin jo", 0.0, "morning")
+    given: list[tuple[str, str]] = []
+
+    async def give(effect: Effect) -> Outcome:
+        given.append((effect.order, effect.by))
+        return Outcome("done", "accepted")
+
+    nodes = SimpleNamespace(order=give, door=SimpleNamespace(history=SimpleNamespace(begin_sweep=lambda: None)))
+    orders = SimpleNamespace(nodes=nodes, scheduler=None)
+    ours = PowerPlan({"n1": Wish(Order.SOFT_OFF, "offpeak", 0.0, "idle")}, {}, (), (), PowerMemory())
+
+    async def between_plan_and_orders() -> None:
+        await loop.look_first(parts, {})
+        loop.hear("n1", Wished(morning), parts)
+        await loop.carry_out(ours, parts, orders)
+
+    asyncio.run(between_plan_and_orders())
+    assert (loop.lives.nodes["n1"].wish, given) == (morning, [("on", "admin jo")])
+
+    async def during_the_look() -> None:
+        loop.hear("n1", Wished(None), parts)
+        looking = asyncio.create_task(loop.look(parts, orders, {}))
+        await asyncio.sleep(0)
+        loop.hear("n1", Wished(morning), parts)
+        await looking
+
+    asyncio.run(during_the_look())
+    assert loop.lives.nodes["n1"].wish == morning
     ledger.close()
 
 

@@ -172,6 +172,25 @@ def test_as_many_nodes_wake_as_a_deferred_job_asks_for() -> None:
     assert "job 9 may start in" in plan.decisions[0].reason
 
 
+@pytest.mark.parametrize("shut", [{}, {"closed": True, "reason": "offpeak: asleep since 1"}])
+def test_one_that_came_up_since_it_was_ordered_to_is_up_though_it_was_off_at_the_last_look(shut) -> None:
+    wish = Wish(Order.ON, "scheduler", float(NOW_S), "the scheduler has it come up")
+    course = Course(Order.ON, "ipmi", "scheduler", NOW.monotonic_s - 2, 1, OFF)
+    lives = off_lives(*NAMES) | {"n01": life_of("n01", OFF, wish=wish, effort=Effort(course))}
+    nodes = [node_of("n01", **shut), *map(down, NAMES[1:])]
+    job = job_of("9", begin_s=NOW_S + 20)
+    plan = planned(sight_of(nodes, lives=lives, jobs=[job]), site_of(), slept_long_ago(NAMES))
+    assert told(plan) == {}
+    assert plan.wishes.get("n01") in (None, wish)
+
+
+def test_one_that_is_about_to_be_opened_is_there_for_the_job_that_it_was_woken_for() -> None:
+    nodes = [node_of("n01", closed=True, reason="offpeak: asleep since 1"), *map(down, NAMES[1:])]
+    plan = planned(sight_of(nodes, lives=off_lives(*NAMES[1:]), jobs=[job_of("9", begin_s=NOW_S + 20)]), site_of(),
+                   slept_long_ago(NAMES))  # fmt: skip
+    assert told(plan) == {"n01": "open"}
+
+
 def test_nodes_that_wait_for_a_planned_start_are_not_there_for_a_deferred_job() -> None:
     nodes = [node_of("n01"), node_of("n02"), down("n03"), down("n04")]
     lives, memory = off_lives("n03", "n04"), slept_long_ago(("n03", "n04"))

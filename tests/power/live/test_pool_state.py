@@ -3,15 +3,17 @@
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scheduler_words import NOW_S, job_of, life_of, node_of, running
+from scheduler_words import NOW, NOW_S, job_of, life_of, node_of, running
 from small_site import SERVER, sight_of, site_of
 
 from offpeak.capacity_settings import CapacitySettings
+from offpeak.door.effect import US
 from offpeak.node_states import ACTIVE, FAILED, OFF, asleep, coming_up, going_down
 from plugin.capacity.fleet import Fleet
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import NodePower, NodeUse
-from power.lifecycle.life import NodeState
+from power.drivers.port import Order
+from power.lifecycle.life import NodeState, Sent, Wish
 from power.live.pool_state import pool_state
 from power.live.pools import pools_of
 from power.live.queue import is_waiting
@@ -94,7 +96,9 @@ def test_nodes_stand_as_scheduler_and_bmc_together_say() -> None:
         (down, NodeState.UNKNOWN, asleep(OFF)),
         (down | used, NodeState.OFF, coming_up(OFF)),
         ({"power": NodePower.COMING_UP}, NodeState.BOOTING, coming_up(OFF)),
-        ({"closed": True, "reason": "offpeak: idle"}, NodeState.ON, going_down(OFF)),
+        ({"closed": True, "reason": "offpeak: idle"}, NodeState.ON, ACTIVE),
+        ({"closed": True, "reason": "offpeak: idle", "responds": False}, NodeState.ON, going_down(OFF)),
+        ({"closed": True, "reason": "offpeak: idle"}, NodeState.GOING_DOWN, going_down(OFF)),
         ({"closed": True, "reason": "repair"}, NodeState.ON, FAILED),
         ({"failed": True}, NodeState.ON, FAILED),
         ({}, NodeState.OFF, FAILED),
@@ -104,6 +108,12 @@ def test_nodes_stand_as_scheduler_and_bmc_together_say() -> None:
     sight = sight_of(nodes, lives={f"n{n}": life_of(f"n{n}", state) for n, (_, state, _) in enumerate(cases)})
     found = [standing(node, sight.life(node.name), sight.now) for node in nodes]
     assert found == [state for _, _, state in cases]
+    ours, sent = (
+        node_of(closed=True, reason="offpeak: idle"),
+        Sent(Order.SOFT_OFF, US, NOW.monotonic_s - 5, NodeState.ON, clear=True),
+    )
+    assert standing(ours, life_of(sent=sent), NOW) == going_down(OFF)
+    assert standing(ours, life_of(wish=Wish(Order.SOFT_OFF, "admin jo", 0.0, "")), NOW) == going_down(OFF)
 
 
 def test_pools_are_connected_by_partitions_and_by_jobs() -> None:

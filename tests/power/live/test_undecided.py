@@ -1,0 +1,25 @@
+"""Which jobs the power loop waits for: what the queue loop may still put off is no reason to wake anybody."""
+
+from datetime import UTC
+
+from scheduler_words import NOW_S, job_of, running
+
+from plugin.scheduler.port import SchedulerView
+from power.live.undecided import LONGEST_S, undecided, without
+
+
+def test_new_jobs_whose_owners_consent_and_no_others() -> None:
+    new = {"submit_s": NOW_S - LONGEST_S + 1, "comment": "offpeak:delay=12h"}
+    jobs = (
+        job_of("new", **new),
+        job_of("decided", **new),
+        job_of("old", **(new | {"submit_s": NOW_S - LONGEST_S})),
+        job_of("at once", **(new | {"comment": "offpeak:delay=12h,now"})),
+        job_of("no word", **(new | {"comment": "offpeak is fine"})),
+        running("runs", **new),
+    )
+    view = SchedulerView(NOW_S, jobs, (), ())
+    assert undecided(view, {"decided"}, UTC) == {"new"}
+    left = without(view, {"new", "who?"})
+    assert [job.job_id for job in left.jobs] == ["decided", "old", "at once", "no word", "runs"]
+    assert left.at_s == NOW_S
