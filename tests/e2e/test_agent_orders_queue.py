@@ -17,7 +17,7 @@ from running_agent import agent, asked_offpeak
 from site_files import write_site
 
 HOT, COOL = "hot", "cool"
-AT_THE_EDGE, PLANNED = 16, 6
+AT_THE_EDGE, PLANNED = 12, 6
 """So many jobs of each kind."""
 DEAR = "on=90EUR/MWh,off=30EUR/MWh,hours=00:00-23:59"
 DRAWS = {"classes": ["hot=400W", "cool=150W"]}
@@ -48,7 +48,7 @@ def submitted(cluster: PoweredStage, of_each: int) -> tuple[list[str], list[str]
     hot, cool = [], []
     for _ in range(of_each):
         hot += cluster.jobs.submit(name=HOT, seconds=0.2, nodes=ALL_NODES)
-        cool += cluster.jobs.submit(name=COOL, seconds=0.2, nodes=ALL_NODES)
+        cool += cluster.jobs.submit(name=COOL, seconds=1.0, nodes=ALL_NODES)
     return hot, cool, blocker
 
 

@@ -4,7 +4,7 @@ import sqlite3
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -22,13 +22,16 @@ from offpeak.ledger.rows import Decision, Metered
 
 Open = Callable[..., Ledger]
 SLEEP = Effect("n1", "soft_off", "offpeak", "idle")
-QUICK = {"patience_s": 0.1}
+QUICK = {"patience_s": 0.3}
 
 
 @pytest.fixture
 def small(tmp_path_factory: pytest.TempPathFactory, opened: Open) -> Ledger:
     """A ledger in a file that gives up soon."""
-    made = opened(f"sqlite:///{tmp_path_factory.mktemp('small') / 'ledger.sqlite'}", **QUICK)
+    url = f"sqlite:///{tmp_path_factory.mktemp('small') / 'ledger.sqlite'}"
+    # Its tables are laid out by one that is patient: on a machine with much to do that takes a second.
+    opened(url).ready()
+    made = opened(url, **QUICK)
     made.ready()
     return made
 
@@ -46,8 +49,25 @@ def decision(number: int) -> Decision:
     return Decision(float(number), "n1", "sleep", "idle")
 
 
-def has_trouble(ledger: Ledger, said: str) -> None:
-    wait_until(lambda: said in (getattr(ledger.trouble(), "said", "")), what=f"{said!r}, not {ledger.trouble()}")
+def said(ledger: Ledger) -> str:
+    return getattr(ledger.trouble(), "said", "")
+
+
+def has_trouble(ledger: Ledger, what: str) -> None:
+    wait_until(lambda: what in said(ledger), what=f"{what!r}, not {ledger.trouble()}")
+
+
+def is_full(ledger: Ledger) -> bool:
+    full = "database or disk is full"
+    wait_until(lambda: ledger.settle(0.1) or full in said(ledger), what="rows to be written, or no room")
+    return full in said(ledger)
+
+
+def answers(ledger: Ledger) -> bool:
+    with suppress(CannotWrite):
+        ledger.unfinished()
+        return True
+    return False
 
 
 def test_a_locked_file_keeps_rows_waiting_and_refuses_intents(small: Ledger) -> None:
@@ -81,8 +101,8 @@ def test_many_intents_in_a_row_wait_for_one_vain_attempt(opened: Open, tmp_path:
         for _ in range(10):
             with pytest.raises(CannotWrite, match="database is locked"):
                 ledger.write_intent(SLEEP, 1.0)
-        assert time.perf_counter() - began < 1.2
-    time.sleep(0.5)
+        assert time.perf_counter() - began < 10 * QUICK["patience_s"]
+    wait_until(lambda: answers(ledger), what="the ledger to answer again")
     assert ledger.write_intent(SLEEP, 2.0)
 
 
@@ -90,10 +110,10 @@ def test_a_full_disk_keeps_the_newest_readings_and_every_decision(
     tmp_path: Path, opened: Open, room: dict[str, int]
 ) -> None:
     room["pages"] = 60
-    ledger = opened(f"sqlite:///{tmp_path / 'ledger.sqlite'}", most_waiting=150, **QUICK)
-    ledger.ready()
-    filled = next(number for number in range(1, 999) if ledger.write_readings(sweep(number)) or not ledger.settle(0.3))
-    has_trouble(ledger, "database or disk is full")
+    url = f"sqlite:///{tmp_path / 'ledger.sqlite'}"
+    opened(url).ready()
+    ledger = opened(url, most_waiting=150, **QUICK)
+    filled = next(number for number in range(1, 999) if ledger.write_readings(sweep(number)) or is_full(ledger))
     for number in range(filled + 1, filled + 100):
         ledger.write_readings(sweep(number))
         ledger.write_decisions([decision(number)])
@@ -172,9 +192,9 @@ def test_an_intent_that_cannot_be_written_in_time_is_not_written_later(small: Le
         began = time.perf_counter()
         with pytest.raises(CannotWrite):
             small.write_intent(SLEEP, 1.0)
-        assert time.perf_counter() - began < 1.0
+        assert time.perf_counter() - began < 2.0
         other.execute("ROLLBACK")
-    time.sleep(0.2)
+    wait_until(lambda: answers(small), what="the ledger to answer again")
     assert small.unfinished() == ()
 
 

@@ -23,7 +23,7 @@ def learned(*, grows_itself):
 
 
 def tend_until(background, is_so):
-    until = time.monotonic() + 240
+    until = time.monotonic() + 900
     while not is_so() and time.monotonic() < until:
         background.tend()
         time.sleep(0.01)

@@ -15,7 +15,7 @@ from power.drivers.sweep import as_they_come, sweep
 from power.drivers.wire import Wire
 
 DEAD = 8
-TIMEOUT_S = 0.5
+TIMEOUT_S = 1.5
 
 
 def test_the_dead_do_not_delay_the_live(many_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
