@@ -20,6 +20,18 @@ CONFIG = Annotated[
     typer.Option("--config", help="Settings file [default: $OFFPEAK_CONFIG, else /etc/offpeak/offpeak.toml]."),
 ]
 
+KNOWN_PRICES = (
+    "feeds.zone",
+    "feeds.prices",
+    "feeds.currency",
+    "feeds.key_file",
+    "feeds.cache",
+    "feeds.timeout",
+    "prices.file",
+    "prices.layout",
+    "prices.tariff",
+)
+"""The settings that say where known prices come from."""
 FEWEST_REPLAYS = 10
 """Replays below this number give no range to speak of."""
 

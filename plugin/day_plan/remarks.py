@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from offpeak.plural import counted
 from plugin.day_plan.day_plan import DayPlan, Load, PlannedJob
 from plugin.day_plan.sight import Sight
-from plugin.planner.check_problem import NEGATIVE_PRICES, NOTHING_EARNS
 from plugin.queue_hook.words import clock
 
 NAMED = 5
+NEGATIVE_PRICES = "some prices are negative: in those hours energy earns money, and so does cooling"
+NOTHING_EARNS = "no job earns anything: the plan that starts nothing may be the cheapest, and jobs still run"
 
 
 def remarks_of(sight: Sight, plan: DayPlan) -> tuple[str, ...]:

@@ -210,8 +210,5 @@ class Agent:
         if self.parts.settings.agent.queue == PLAN:
             await self.outside.round(self.parts)
 
-    async def _savings_round(self) -> None:
-        await self.savings.round(self.parts)
-
     async def _prune(self) -> None:
         await asyncio.to_thread(self.ledger.prune, self._clock())

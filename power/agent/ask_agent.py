@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,7 @@ class AgentSilent(OffpeakError):
 
 def ask_agent(path: Path, **request: str) -> Published:
     """Return what the agent says; AgentSilent if none answers, BadInput with what it says against the question."""
-    said = exchange(path, json.dumps(request).encode() + b"\n")
-    if "error" in said:
-        raise BadInput(str(said["error"]), hint=str(said.get("hint", "")))
+    said = asked(path, request)
     try:
         return published_of(said.get("published"))
     except ValueError:
@@ -30,37 +29,36 @@ def ask_agent(path: Path, **request: str) -> Published:
 
 def tell_agent(path: Path, what: str, nodes: str, text: str = "") -> None:
     """Tell the agent of nodes; AgentSilent if none answers, BadInput with what it says against it."""
-    said = exchange(path, json.dumps({"tell": what, "nodes": nodes, "text": text}).encode() + b"\n")
-    if "error" in said:
-        raise BadInput(str(said["error"]), hint=str(said.get("hint", "")))
+    asked(path, {"tell": what, "nodes": nodes, "text": text})
 
 
 def ask_picture(path: Path, *, jobs_seen_unix_s: float | None = None) -> dict[str, Any]:
     """Return the agent's picture as `picture_json` made it; errors as `ask_agent`."""
     request = {"ask": PICTURE} if jobs_seen_unix_s is None else {"ask": PICTURE, "jobs_seen": repr(jobs_seen_unix_s)}
-    said = exchange(path, json.dumps(request).encode() + b"\n")
-    if "error" in said:
-        raise BadInput(str(said["error"]), hint=str(said.get("hint", "")))
-    picture = said.get("picture")
+    picture = asked(path, request).get("picture")
     if not isinstance(picture, dict):
         raise silent(path, "its answer makes no sense: is it of another version?")
     return picture
 
 
-def exchange(path: Path, line: bytes) -> dict[str, Any]:
-    """Return what the agent answers to a line, {} for what is no object; AgentSilent if none answers."""
+def asked(path: Path, request: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the agent answers, {} for what is no object; errors as `ask_agent`."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(PATIENCE_S)
         try:
             connection.connect(os.fspath(path))
-            connection.sendall(line)
+            connection.sendall(json.dumps(request).encode() + b"\n")
             read = b"".join(iter(lambda: connection.recv(65_536), b""))
             said = json.loads(read)
         except OSError as problem:
             raise silent(path, problem.strerror or "no answer in time") from None
         except ValueError:
             raise silent(path, "it said nothing") from None
-    return said if isinstance(said, dict) else {}
+    if not isinstance(said, dict):
+        return {}
+    if "error" in said:
+        raise BadInput(str(said["error"]), hint=str(said.get("hint", "")))
+    return said
 
 
 def silent(path: Path, why: str) -> AgentSilent:

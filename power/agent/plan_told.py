@@ -1,6 +1,5 @@
 """The standing plan over the agent's socket: what is answered, and how it is asked."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ from offpeak.errors import BadInput
 from plugin.day_plan.as_text import plan_of, told_of
 from plugin.day_plan.day_plan import DayPlan
 from power.agent.answer import FOR_ADMINS
-from power.agent.ask_agent import exchange, silent
+from power.agent.ask_agent import asked, silent
 from power.agent.callers import Rights
 
 
@@ -23,9 +22,7 @@ def plan_answer(plan: DayPlan | None, rights: Rights) -> dict[str, Any]:
 
 def asked_plan(path: Path) -> DayPlan:
     """Return the plan that the agent carries out; AgentSilent if none answers, BadInput with what it has against it."""
-    said = exchange(path, json.dumps(FOR_ADMINS).encode() + b"\n")
-    if "error" in said:
-        raise BadInput(str(said["error"]), hint=str(said.get("hint", "")))
+    said = asked(path, FOR_ADMINS)
     try:
         return plan_of(said.get("plan"))
     except ValueError:

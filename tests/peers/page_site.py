@@ -17,8 +17,8 @@ from sqlalchemy import insert
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.place import writing_engine
-from offpeak.ledger.rows import Decision, Recorded, Saving
-from offpeak.ledger.tables import quarters, series
+from offpeak.ledger.rows import Decision, JobUse, Recorded, Saving
+from offpeak.ledger.tables import jobs, quarters, series
 from offpeak.ledger_settings import LedgerSettings
 from power.agent.picture import ErrorSaid, NodeSaid, Picture, SlotSaid
 from power.agent.published import JobSaid, NodesSaid, PriceSaid, Published, SavedSaid
@@ -162,17 +162,26 @@ def _write_means(url: str, shown: Picture, hours: float, chance: random.Random) 
     numbers = {node.node: at for at, node in enumerate(shown.nodes, 1)}
     first = int(AT_S - hours * HOUR_S) // QUARTER_S * QUARTER_S
     rows: list[dict[str, Any]] = []
+    runs: list[JobUse] = []
     for at_s in range(first, AT_S, QUARTER_S):
         for node in shown.nodes:
             kind = node.state if at_s >= node.since_unix_s else chance.choice(("busy", "busy", "on"))
-            watts = DRAWS.get("busy" if node.word == "busy" else kind, DRAWS["on"]) * chance.uniform(0.93, 1.07)
+            kind = "busy" if node.word == "busy" else kind
+            watts = DRAWS.get(kind, DRAWS["on"]) * chance.uniform(0.93, 1.07)
             mean = {"covered_s": 900.0, "energy_j": 900 * watts, "min_w": watts, "max_w": watts, "without_value": 0}
             rows.append({"at_unix_s": at_s, "series": numbers[node.node], **mean})
+            if kind == "busy":
+                runs.append(_ran(len(runs), node.node, at_s))
     with engine.begin() as connection:
         of = [{"number": at, "meter": "rack1", "way": "snmp", "part": str(at), "node": n} for n, at in numbers.items()]
         connection.execute(insert(series), of)
         connection.execute(insert(quarters), rows)
+        connection.execute(insert(jobs), [vars(run) for run in runs])
     engine.dispose()
+
+
+def _ran(number: int, node: str, at_s: int) -> JobUse:
+    return JobUse(str(number), at_s, at_s + QUARTER_S, "ann", "physics", "batch", node, None, None, "EUR")
 
 
 @dataclass

@@ -9,7 +9,7 @@ import typer
 
 from offpeak.settings import Settings
 from offpeak.settings_file import settings_path
-from ui.options import CONFIG, chosen_settings, option, settings_options
+from ui.options import CONFIG, KNOWN_PRICES, chosen_settings, option, settings_options
 from ui.parameters import PlainCommand, PlainGroup
 
 forecast = typer.Typer(
@@ -90,17 +90,7 @@ class JobRequest:
 
 
 @forecast.command("price", cls=PlainCommand)
-@settings_options(
-    "feeds.zone",
-    "feeds.prices",
-    "feeds.currency",
-    "feeds.key_file",
-    "feeds.cache",
-    "feeds.timeout",
-    "prices.file",
-    "prices.layout",
-    "prices.tariff",
-)
+@settings_options(*KNOWN_PRICES)
 def price(
     *,
     options: dict[str, object],

@@ -3,7 +3,7 @@ import { clock, element, figure, local, number } from "./text.js";
 
 const BEFORE_S = 12 * 3600, AFTER_S = 36 * 3600;
 const BANDS = [
-  ["on", ["on"], "--awake"], ["booting or going down", ["booting", "going down"], "--booting"], ["standby", ["standby"], "--standby"],
+  ["with jobs", ["busy"], "--busy"], ["idle", ["on"], "--on"], ["booting or going down", ["booting", "going down"], "--booting"], ["standby", ["standby"], "--standby"],
   ["off", ["off"], "--off"], ["unknown", ["unknown"], "--unknown"],
 ];
 const pricePlot = document.querySelector("#prices .plot");

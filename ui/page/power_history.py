@@ -11,12 +11,14 @@ from offpeak.ledger.buckets import QUARTER_S
 from offpeak.ledger.node_means import NodeMean, node_means
 from offpeak.ledger.records import Record, states_in
 from offpeak.time_range import TimeRange
+from power.accounts.node_runs import Run, node_runs
 
 SHOWN_S = 24 * 3600
 STILL_CHANGES_S = 2 * QUARTER_S
 """Readings of a quarter-hour reach the ledger until some time after its end."""
-AWAKE = ("on", "unknown")
-"""States in which a node draws what it would without us."""
+ON, BUSY = "on", "busy"
+AWAKE = (BUSY, ON, "unknown")
+"""States in which a node draws what it would without us; BUSY is on, with a job."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +41,14 @@ class PowerHistory:
         """Take in what the ledger says by now; `idle_w` is what each node draws when it is on and idle."""
         first = (now_unix_s - SHOWN_S) // QUARTER_S * QUARTER_S
         span = TimeRange(max(first, self._settled_unix_s), now_unix_s)
-        new = power_slots(node_means(connection, span), states_in(connection, span), idle_w)
+        means, states, runs = node_means(connection, span), states_in(connection, span), node_runs(connection, span)
+        new = power_slots(means, states, runs, idle_w)
         self.slots = {at: slot for at, slot in (self.slots | new).items() if at >= first}
         self._settled_unix_s = (now_unix_s - STILL_CHANGES_S) // QUARTER_S * QUARTER_S
 
 
 def power_slots(
-    means: Iterable[NodeMean], states: Sequence[Record], idle_w: Mapping[str, float]
+    means: Iterable[NodeMean], states: Sequence[Record], runs: Mapping[str, Sequence[Run]], idle_w: Mapping[str, float]
 ) -> dict[int, PowerSlot]:
     """Return the quarter-hours; a node is taken to be in each what it was in its middle."""
     changes: dict[str, tuple[list[float], list[str]]] = defaultdict(lambda: ([], []))
@@ -57,7 +60,10 @@ def power_slots(
     without: dict[int, float] = defaultdict(float)
     nodes: dict[int, int] = defaultdict(int)
     for at, node, power_w in means:
-        state = _state_at(changes.get(node), at + QUARTER_S / 2)
+        middle_s = at + QUARTER_S / 2
+        state = _state_at(changes.get(node), middle_s)
+        if state == ON and any(from_s <= middle_s < until_s for from_s, until_s in runs.get(node, ())):
+            state = BUSY
         watts[at][state] += power_w
         without[at] += power_w if state in AWAKE else max(power_w, idle_w.get(node, power_w))
         nodes[at] += 1

@@ -8,20 +8,10 @@ from typing import Annotated
 import typer
 
 from offpeak.settings_file import settings_path
-from ui.options import CONFIG, chosen_settings, settings_options
+from ui.options import CONFIG, KNOWN_PRICES, chosen_settings, settings_options
 
 
-@settings_options(
-    "feeds.zone",
-    "feeds.prices",
-    "feeds.currency",
-    "feeds.key_file",
-    "feeds.cache",
-    "feeds.timeout",
-    "prices.file",
-    "prices.layout",
-    "prices.tariff",
-)
+@settings_options(*KNOWN_PRICES)
 def prices(
     *,
     options: dict[str, object],

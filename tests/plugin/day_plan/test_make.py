@@ -14,9 +14,9 @@ from offpeak.revenues import Revenue
 from plugin.day_plan.day_plan import DayPlan
 from plugin.day_plan.for_hook import planned_of
 from plugin.day_plan.make import plan_day
+from plugin.day_plan.remarks import NEGATIVE_PRICES, NOTHING_EARNS
 from plugin.day_plan.sight import Sight
 from plugin.planner.budget import budget_of
-from plugin.planner.check_problem import NEGATIVE_PRICES, NOTHING_EARNS
 from plugin.scheduler.job import JobState
 
 

@@ -1,5 +1,6 @@
 """Power by node state over the last day, from the ledger."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -19,17 +20,31 @@ def was(node: str, at_s: float, state: str) -> dict[str, object]:
 def test_each_node_counts_as_what_it_was_in_the_middle() -> None:
     means = [NodeMean(0, "n1", 300.0), NodeMean(0, "n2", 8.0), NodeMean(900, "n1", 20.0)]
     states = [was("n1", 0, "on"), was("n2", 0, "off"), was("n1", 1300, "off")]
-    slots = power_slots(means, states, IDLE_W)
+    slots = power_slots(means, states, {}, IDLE_W)
     assert slots[0].by_state == {"on": 300.0, "off": 8.0}
     assert slots[0].without_w == 400.0
     assert slots[900].by_state == {"off": 20.0}
     assert (slots[900].without_w, slots[900].nodes) == (100.0, 1)
 
 
+def test_a_node_that_is_on_has_a_job_or_idles() -> None:
+    means = [
+        NodeMean(0, "n1", 300.0),
+        NodeMean(900, "n1", 100.0),
+        NodeMean(1800, "n1", 310.0),
+        NodeMean(1800, "n2", 7.0),
+    ]
+    states = [was("n1", 0, "on"), was("n2", 0, "off")]
+    runs = {"n1": [(-50.0, 600.0), (2000.0, math.inf)], "n2": [(0.0, math.inf)]}
+    slots = power_slots(means, states, runs, IDLE_W)
+    assert [slot.by_state for slot in slots.values()] == [{"busy": 300.0}, {"on": 100.0}, {"busy": 310.0, "off": 7.0}]
+    assert [slot.without_w for slot in slots.values()] == [300.0, 100.0, 410.0]
+
+
 def test_without_offpeak_nothing_draws_less_than_it_does() -> None:
-    (slot,) = power_slots([NodeMean(0, "n1", 160.0)], [was("n1", 0, "booting")], IDLE_W).values()
+    (slot,) = power_slots([NodeMean(0, "n1", 160.0)], [was("n1", 0, "booting")], {}, IDLE_W).values()
     assert slot.without_w == 160.0
-    (unknown,) = power_slots([NodeMean(0, "n3", 60.0)], [], {}).values()
+    (unknown,) = power_slots([NodeMean(0, "n3", 60.0)], [], {}, {}).values()
     assert (unknown.by_state, unknown.without_w) == ({"unknown": 60.0}, 60.0)
 
 

@@ -1,0 +1,35 @@
+"""When which node had a job, by the ledger."""
+
+import math
+
+from account_jobs import job, view
+
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.opened import opened
+from offpeak.ledger.rows import JobUse
+from offpeak.time_range import TimeRange
+from plugin.scheduler.job import JobState
+from power.accounts.kept import NAME, ran_json
+from power.accounts.node_runs import node_runs
+from power.accounts.ran_jobs import after_view
+
+
+def booked(number: str, from_s: float, until_s: float, nodes: str) -> JobUse:
+    return JobUse(number, from_s, until_s, "ann", "physics", "batch", nodes, None, None, "")
+
+
+def test_booked_running_and_unbooked_jobs_that_touch_the_time_are_told_by_node(ledger: Ledger) -> None:
+    ledger.write_jobs([booked("1", 0, 100, "n1"), booked("2", 50, 300, "n[1-2]"), booked("3", 900, 950, "n3")])
+    runs = job("4", start_s=250, hosts="n[2,4]")
+    ended = job("5", JobState.ENDED, start_s=150, end_s=240, hosts="n5")
+    odd = job("6", start_s=10, hosts="")
+    ledger.remember(NAME, ran_json(after_view(None, view(290, [runs, ended, odd]))))
+    assert ledger.settle()
+    with opened(ledger.settings.url) as connection:
+        found = node_runs(connection, TimeRange(100, 900))
+    assert found == {"n1": [(50, 300)], "n2": [(50, 300), (250, math.inf)], "n4": [(250, math.inf)], "n5": [(150, 240)]}
+
+
+def test_a_ledger_that_knows_of_no_job_says_so(ledger: Ledger) -> None:
+    with opened(ledger.settings.url) as connection:
+        assert node_runs(connection, TimeRange(0, 900)) == {}
