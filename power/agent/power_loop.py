@@ -19,7 +19,7 @@ from power.agent.voice import Voice
 from power.interlocks.sighting import Sighting
 from power.lifecycle.decide import Lives, Rules, after_look
 from power.lifecycle.events import Event, Held, Wished
-from power.lifecycle.life import Now, Word
+from power.lifecycle.life import NodeLife, Now, Word
 from power.lifecycle.state_book import recorded_of
 from power.lifecycle.step import step
 from power.lifecycle.sweep import Means, face, look, sweep
@@ -43,6 +43,7 @@ class PowerLoop:
         self._changes = NodeChanges(self._steady)
         self._holds: Mapping[str, Hold] = {}
         self._heard: list[tuple[str, Event]] = []
+        self._unplanned: dict[str, NodeLife] = {}
         self.lives, self._is_seen, self._kept = Lives(), False, Lives()
         self.changed = Changed()
 
@@ -87,7 +88,7 @@ class PowerLoop:
 
     async def plan(self, sight: Sight, site: PowerSite) -> PowerPlan:
         """Decide, and book what is new."""
-        self._heard.clear()
+        self._begin_round()
         plan = await asyncio.to_thread(plan_power, sight, site=site, memory=self._memory)
         self._memory = plan.memory
         self._voice.trouble("capacity", "; ".join(f"{what}; {hint}" for what, hint in plan.troubles) or None)
@@ -98,36 +99,47 @@ class PowerLoop:
     async def carry_out(self, plan: PowerPlan, parts: Parts, orders: Orders) -> bool:
         """Have the next step of each node done, and look what became of the last; returns whether one is under way.
 
-        What was told of a node since the plan was begun comes first: the plan did not know of it.
+        The plan does not know what was told of a node since it was begun: that node waits for the next one, which tells
+        the scheduler first what is going to happen.
         """
         heard = {node for node, _ in self._heard}
         for node, wish in plan.wishes.items():
             if node not in heard:
                 self._happens(node, Wished(wish), parts)
         told = await self._changes.tell([each for each in plan.changes if each.node not in heard], orders.scheduler)
-        await self.look(parts, orders, plan.words)
+        await self._look(parts, orders, plan.words)
         courses = any(life.effort.course is not None for life in self.lives.nodes.values())
         return told or courses
 
     async def look(self, parts: Parts, orders: Orders, words: Mapping[str, Word]) -> None:
         """Look at all nodes and give the orders that are due; `words` are the scheduler's, none where it is silent."""
-        self._heard.clear()
+        self._begin_round()
+        await self._look(parts, orders, words)
+
+    async def _look(self, parts: Parts, orders: Orders, words: Mapping[str, Word]) -> None:
         timeout_s, publish = LONGEST_LOOKS * parts.wire.timeout_s, partial(self._publish, parts)
         means = Means(parts.lookout, orders.nodes.order, self._terms(parts), lambda: self.now, timeout_s, publish)
         orders.nodes.door.history.begin_sweep()
-        publish((await sweep(means, self.lives, words)).lives)
+        lives = Lives({**self.lives.nodes, **self._unplanned}, self.lives.times)
+        publish((await sweep(means, lives, words)).lives)
         self._is_seen = True
         self._keep()
 
     def hear(self, node: str, event: Event, parts: Parts) -> None:
         """Take in what somebody has told of a node, at any time: also in the middle of a round."""
         self._heard.append((node, event))
+        if node in self.lives.nodes:
+            self._unplanned.setdefault(node, self.lives.nodes[node])
         self._happens(node, event, parts)
         self._keep()
 
     def ask_anew(self) -> None:
         """Ask the door again for all that it has refused: it has been made anew."""
         self._changes = NodeChanges(self._steady)
+
+    def _begin_round(self) -> None:
+        self._heard.clear()
+        self._unplanned.clear()
 
     def _keep(self) -> None:
         """Write what has changed since it was written last, whatever changed it."""

@@ -82,6 +82,9 @@ def test_what_an_admin_orders_in_the_middle_of_a_round_outlasts_it(tmp_path: Pat
         await loop.carry_out(ours, parts, orders)
 
     asyncio.run(between_plan_and_orders())
+    # The scheduler has to be told before the node boots: that is the next plan's.
+    assert (loop.lives.nodes["n1"].wish, given) == (morning, [])
+    asyncio.run(loop.look(parts, orders, {}))
     assert (loop.lives.nodes["n1"].wish, given) == (morning, [("on", "admin jo")])
 
     async def during_the_look() -> None:
