@@ -62,7 +62,7 @@ function layout(own, plot) {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", dragmode: false, hovermode: "x unified",
     font: { family: "system-ui, sans-serif", size: 12, color: colour("--muted") },
     hoverlabel: { bgcolor: colour("--card"), bordercolor: colour("--axis"), font: { color: colour("--text") } },
-    xaxis: { ...axis, type: "date", showgrid: false, showline: true, tickformat: "%H:%M\n%a %d %b", nticks: plot.clientWidth < 450 ? 5 : 9, ...xaxis },
+    xaxis: { ...axis, type: "date", showgrid: false, showline: true, tickformat: "%H:%M", tickangle: 0, nticks: plot.clientWidth < 450 ? 5 : 9, ...xaxis },
     yaxis: { ...axis, nticks: 5, ...yaxis }, ...rest,
   };
 }
