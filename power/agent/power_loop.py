@@ -4,6 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from offpeak.door.hold import Hold
@@ -19,7 +20,7 @@ from power.agent.voice import Voice
 from power.interlocks.sighting import Sighting
 from power.lifecycle.decide import Lives, Rules, after_look
 from power.lifecycle.events import Event, Held, Wished
-from power.lifecycle.life import NodeLife, Now, Word
+from power.lifecycle.life import Now, Word
 from power.lifecycle.state_book import recorded_of
 from power.lifecycle.step import step
 from power.lifecycle.sweep import Means, face, look, sweep
@@ -43,7 +44,6 @@ class PowerLoop:
         self._changes = NodeChanges(self._steady)
         self._holds: Mapping[str, Hold] = {}
         self._heard: list[tuple[str, Event]] = []
-        self._unplanned: dict[str, NodeLife] = {}
         self.lives, self._is_seen, self._kept = Lives(), False, Lives()
         self.changed = Changed()
 
@@ -88,7 +88,7 @@ class PowerLoop:
 
     async def plan(self, sight: Sight, site: PowerSite) -> PowerPlan:
         """Decide, and book what is new."""
-        self._begin_round()
+        self._heard.clear()
         plan = await asyncio.to_thread(plan_power, sight, site=site, memory=self._memory)
         self._memory = plan.memory
         self._voice.trouble("capacity", "; ".join(f"{what}; {hint}" for what, hint in plan.troubles) or None)
@@ -113,23 +113,20 @@ class PowerLoop:
 
     async def look(self, parts: Parts, orders: Orders, words: Mapping[str, Word]) -> None:
         """Look at all nodes and give the orders that are due; `words` are the scheduler's, none where it is silent."""
-        self._begin_round()
+        self._heard.clear()
         await self._look(parts, orders, words)
 
     async def _look(self, parts: Parts, orders: Orders, words: Mapping[str, Word]) -> None:
         timeout_s, publish = LONGEST_LOOKS * parts.wire.timeout_s, partial(self._publish, parts)
         means = Means(parts.lookout, orders.nodes.order, self._terms(parts), lambda: self.now, timeout_s, publish)
         orders.nodes.door.history.begin_sweep()
-        lives = Lives({**self.lives.nodes, **self._unplanned}, self.lives.times)
-        publish((await sweep(means, lives, words)).lives)
+        publish((await sweep(means, self._without_new_wishes(), words)).lives)
         self._is_seen = True
         self._keep()
 
     def hear(self, node: str, event: Event, parts: Parts) -> None:
         """Take in what somebody has told of a node, at any time: also in the middle of a round."""
         self._heard.append((node, event))
-        if node in self.lives.nodes:
-            self._unplanned.setdefault(node, self.lives.nodes[node])
         self._happens(node, event, parts)
         self._keep()
 
@@ -137,9 +134,11 @@ class PowerLoop:
         """Ask the door again for all that it has refused: it has been made anew."""
         self._changes = NodeChanges(self._steady)
 
-    def _begin_round(self) -> None:
-        self._heard.clear()
-        self._unplanned.clear()
+    def _without_new_wishes(self) -> Lives:
+        """Return the lives in which nothing is wanted of nodes that were told to be something else in this round."""
+        told = {node for node, event in self._heard if isinstance(event, Wished)} & self.lives.nodes.keys()
+        free = {node: replace(self.lives.nodes[node], wish=None) for node in told}
+        return Lives({**self.lives.nodes, **free}, self.lives.times)
 
     def _keep(self) -> None:
         """Write what has changed since it was written last, whatever changed it."""

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 
 from local_server import wait_until
 from model_room import ModelNode, model_lookout
-from scheduler_words import life_of
+from scheduler_words import life_of, node_of
+from small_site import sight_of, site_of
 
 from offpeak.agent_settings import AgentSettings
 from offpeak.door.effect import Effect, Outcome, Refusal
@@ -96,6 +97,17 @@ def test_what_an_admin_orders_in_the_middle_of_a_round_outlasts_it(tmp_path: Pat
 
     asyncio.run(during_the_look())
     assert loop.lives.nodes["n1"].wish == morning
+
+    async def against_what_was_due() -> None:
+        node.state = "on"
+        loop.hear("n1", Wished(ours.wishes["n1"]), parts)
+        await loop.plan(sight_of([node_of("n1")]), site_of(1))
+        loop.hear("n1", Wished(morning), parts)
+        given.clear()
+        await loop.carry_out(PowerPlan({}, {}, (), (), PowerMemory()), parts, orders)
+
+    asyncio.run(against_what_was_due())
+    assert (loop.lives.nodes["n1"].wish, given) == (morning, [])
     ledger.close()
 
 
