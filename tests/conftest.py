@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+SCENES_BEGUN_AT = 0.6
+"""When this share of the other files is begun, all files of scenes are."""
 
 # The real servers that tests talk to; they import each other from that folder.
 sys.path.append(str(REPOSITORY / "tests" / "peers"))
@@ -18,6 +21,16 @@ pytest_plugins = ["chromium_fixture", "ipmi_fixtures", "postgres_server", "slurm
 # The first example of a test may have to load or compile a kernel. What CI says of a commit must not depend on chance.
 settings.register_profile("offpeak", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("offpeak")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spread the files of scenes, which mostly wait, among those that keep a processor busy; the longest come first."""
+    tests = Counter(item.path for item in items)
+    scenes = [path for path, _ in tests.most_common() if path.parent.name == "e2e"]
+    others = [path for path in tests if path not in scenes]
+    place: dict[Path, float] = {path: at for at, path in enumerate(others)}
+    place |= {path: at * SCENES_BEGUN_AT * len(others) / len(scenes) for at, path in enumerate(scenes)}
+    items.sort(key=lambda item: place[item.path])
 
 
 @pytest.fixture(scope="session")

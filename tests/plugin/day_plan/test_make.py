@@ -213,6 +213,15 @@ def test_jobs_that_no_cap_lets_run_are_named():
     assert starts(plan)["1"] == 3
 
 
+def test_jobs_that_the_plan_ends_before_are_counted():
+    held = a_running(1, "n1,n2,n3,n4", nodes=4, limit_s=100 * HOUR_S)
+    plan = planned(a_sight((held, a_job(2), a_job(3))))
+    assert starts(plan) == {"2": None, "3": None}
+    assert [each for each in plan.remarks if "without a place" in each] == [
+        "2 jobs without a place before Mon 00:00, when the plan ends"
+    ]
+
+
 def test_a_temperature_that_the_table_does_not_have_is_said_once():
     sight = a_sight((a_job(1),))
     plan = planned(replace(sight, room=replace(sight.room, outside_c=77.0)))

@@ -210,14 +210,14 @@ def test_who_may_read_but_not_switch_does_not_try_again(
         ({"Systems": {"@odata.id": "@elsewhere.example/x"}}, BadAnswer, "leads us elsewhere"),
         ({"Systems": {"@odata.id": "https://elsewhere.example/x"}}, BadAnswer, "leads us elsewhere"),
         ({"Systems": {"@odata.id": "//elsewhere.example/x"}}, BadAnswer, "leads us elsewhere"),
-        (None, NoAnswer, "no answer within 0.5 s"),
+        (None, NoAnswer, "no answer within 2 s"),
     ],
 )
 def test_faults_have_names(
     peer: RedfishPeer, machine: Callable[..., Machine], answer: object, kind: type[DeviceError], message: str
 ) -> None:
     peer.resources["/redfish/v1/"] = answer
-    trouble = trouble_of(machine(peer.url), timeout_s=0.5)
+    trouble = trouble_of(machine(peer.url), timeout_s=2)
     assert type(trouble) is kind
     assert message in str(trouble)
     assert trouble.hint
@@ -237,12 +237,12 @@ def test_bmcs_that_hang_do_not_hold_the_others(peer: RedfishPeer, machine: Calla
         logins = Logins()
         with redfish_peer() as good:
             await driver_of(machine(good.url), logins).query()
-            hanging = [RedfishDriver(machine(peer.url), logins=logins, timeout_s=2) for _ in range(20)]
+            hanging = [RedfishDriver(machine(peer.url), logins=logins, timeout_s=5) for _ in range(20)]
             asked = [asyncio.ensure_future(driver.query()) for driver in hanging]
             await asyncio.sleep(0.1)
             started = time.monotonic()
             assert (await driver_of(machine(good.url), logins).query()).state is PowerState.ON
-            assert time.monotonic() - started < 1.5
+            assert time.monotonic() - started < 4
             return [(await each).state for each in asked]
 
     assert set(asyncio.run(together())) == {PowerState.UNKNOWN}

@@ -21,7 +21,7 @@ DCMI_NEEDS = "admin"
 
 def read(machine: Machine) -> tuple[Reading, ...]:
     async def run() -> tuple[Reading, ...]:
-        wire = Wire(timeout_s=0.5, clock=lambda: 7.0)
+        wire = Wire(timeout_s=2.0, clock=lambda: 7.0)
         try:
             return await dcmi_meter(machine, wire).read()
         finally:

@@ -93,11 +93,11 @@ def test_a_bmc_that_freezes_costs_the_timeout_and_is_found_again(
         begin_s = time.monotonic()
         for _ in range(2):
             assert isinstance((await driver.query()).trouble, NoAnswer)
-        assert 0.6 <= time.monotonic() - begin_s < 1.5
+        assert 1.2 <= time.monotonic() - begin_s < 3
         few_bmcs[0].thaw()
         assert (await driver.query()).state is PowerState.ON
 
-    on_a_wire(use, timeout_s=0.3)
+    on_a_wire(use, timeout_s=0.6)
 
 
 def test_many_that_ask_a_dead_bmc_wait_once(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
@@ -109,10 +109,10 @@ def test_many_that_ask_a_dead_bmc_wait_once(few_bmcs: list[SimulatedBmc], machin
             begin_s = time.monotonic()
             seen = await asyncio.gather(*(driver.query() for _ in range(10)))
             assert all(isinstance(each.trouble, NoAnswer) for each in seen)
-            assert time.monotonic() - begin_s < 0.6
+            assert time.monotonic() - begin_s < 3
             few_bmcs[0].thaw()
 
-    on_a_wire(use, timeout_s=0.3)
+    on_a_wire(use, timeout_s=0.6)
 
 
 def test_a_bmc_that_dies_during_the_login_holds_nobody_up(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
@@ -128,16 +128,16 @@ def test_a_bmc_that_dies_during_the_login_holds_nobody_up(few_bmcs: list[Simulat
                     await asyncio.sleep(0.01)
             begin_s = time.monotonic()
             assert (await live.query()).state is PowerState.ON
-            assert time.monotonic() - begin_s < 0.3
+            assert time.monotonic() - begin_s < 1
             trouble = (await dying).trouble
             assert isinstance(trouble, NoAnswer)
-            assert str(trouble).endswith("is there, but finished no login within 0.6 s")
+            assert str(trouble).endswith("is there, but finished no login within 2 s")
             assert "cipher_suite = 3" in trouble.hint
             tapped.swallowed.clear()
             assert (await driver.query()).state is PowerState.ON
             await driver.close()
 
-    on_a_wire(use, timeout_s=0.6)
+    on_a_wire(use, timeout_s=2)
 
 
 def test_a_late_answer_does_not_pass_for_a_wrong_password(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
@@ -240,4 +240,4 @@ def test_nonsense_of_one_bmc_disturbs_no_other(rest: str, few_bmcs: list[Simulat
         assert isinstance((await babble).trouble, NoAnswer)
         transport.close()
 
-    on_a_wire(use, timeout_s=0.3)
+    on_a_wire(use, timeout_s=1)
