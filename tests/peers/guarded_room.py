@@ -43,7 +43,7 @@ class GuardedRoom:
     served: ServedRoom
     inventory: Inventory
     runner: asyncio.Runner
-    wire: Wire = field(default_factory=lambda: Wire(timeout_s=1.0))
+    wire: Wire = field(default_factory=lambda: Wire(timeout_s=4.0))
     journal: Journal = field(default_factory=MemoryJournal)
     seen: dict[str, Sighting] = field(default_factory=dict)
     holds: dict[str, Hold] = field(default_factory=dict)
@@ -107,7 +107,7 @@ def guarded_room(folder: Path, nodes: str = "n[1-6]") -> Iterator[GuardedRoom]:
     path = write_inventory(folder, plan, node_class="server", made_by="a test")
     with served_room(plan, room_logins(folder)) as served, asyncio.Runner() as runner:
         machines = read_inventory(path).machines
-        probed = runner.run(probe_all(machines, Wire(timeout_s=2.0), date="2026-11-21", replace=False))
+        probed = runner.run(probe_all(machines, Wire(timeout_s=10.0), date="2026-11-21", replace=False))
         write_enrolled(path, {each.node: each.enrolled for each in probed if each.enrolled})
         room = GuardedRoom(served, read_inventory(path), runner)
         try:

@@ -38,7 +38,7 @@ class KillingWays(Ways):
 
 
 async def main() -> None:
-    folder, wire = Path(sys.argv[1]), Wire(timeout_s=2.0)
+    folder, wire = Path(sys.argv[1]), Wire(timeout_s=10.0)
     inventory = read_inventory(folder / "inventory.toml")
     ways = KillingWays({each.node: each for each in inventory.machines}, wire)
     seen = {machine.node: Sighting("on", wire.clock()) for machine in inventory.machines}

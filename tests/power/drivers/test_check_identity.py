@@ -22,7 +22,7 @@ def test_a_node_is_not_switched_by_the_bmc_of_another(few_bmcs: list[SimulatedBm
         await driver.send(Order.SOFT_OFF)
 
     async def run(host: SimulatedBmc) -> None:
-        wire = Wire(timeout_s=1)
+        wire = Wire(timeout_s=10)
         driver = driver_of(machine_of(host), wire)
         try:
             await checked_off(driver, Enrolled(mine.guid, (), "2026-11-21"))

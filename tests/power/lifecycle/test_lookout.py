@@ -40,7 +40,7 @@ def test_a_node_answers_draws_and_falls_silent(port: int, tmp_path: Path) -> Non
         machine = Machine("n1", kind, bmc=room.plan.bmc_hosts[0], ssh="127.0.0.1")
 
         async def told() -> list[tuple[bool | None, float | None]]:
-            wire = Wire(timeout_s=2.0)
+            wire = Wire(timeout_s=10.0)
             async with fake_node(tmp_path, port) as node:
                 lookout = lookout_of([machine], wire)
                 up = await lookout.evidence("n1")

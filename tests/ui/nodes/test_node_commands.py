@@ -199,7 +199,7 @@ def errand(site: Path, node: str, order: Order, book: MemoryBook, *, used: str =
     inventory = read_inventory(site)
 
     async def made() -> NodeLife:
-        wire = Wire(timeout_s=1.0)
+        wire = Wire(timeout_s=10.0)
         agent = AgentSettings(**{"mode": "active", "nodes": "n[1-4]", "min_on": 1} | settings)  # type: ignore[arg-type]
         made = Errand(inventory, agent, book, wire, lambda _node: used, poll_s=0.05)
         try:

@@ -32,7 +32,7 @@ def by(way: str, machine: Machine, wire: Wire) -> PowerDriver:
 
 
 def with_driver(
-    way: str, machine: Machine, use: Callable[[PowerDriver], Awaitable[Result]], *, timeout_s: float = 2.0
+    way: str, machine: Machine, use: Callable[[PowerDriver], Awaitable[Result]], *, timeout_s: float = 10.0
 ) -> Result:
     """Return what `use` returns of the machine's driver, which is closed afterwards."""
 
@@ -131,7 +131,7 @@ def test_a_refused_login_reaches_the_bmc_once(
     way: str, user: str, password: str, few_bmcs: list[SimulatedBmc], machine_of: MachineOf
 ) -> None:
     async def try_everything(machine: Machine) -> None:
-        wire = Wire(timeout_s=2)
+        wire = Wire(timeout_s=10)
         drivers = [by(each, machine, wire) for each in (way, *WAYS)]
         for driver in drivers:
             observed = await driver.query()

@@ -60,7 +60,7 @@ def test_a_program_that_hangs_is_killed(
     stand_in(f"echo $$ >{tmp_path}/pid; exec sleep 60")
     begin_s = time.monotonic()
     observed = asyncio.run(driver_of(machine_of(few_bmcs[0], driver=program), Wire(timeout_s=0.3)).query())
-    assert time.monotonic() - begin_s < 2
+    assert time.monotonic() - begin_s < 20
     assert isinstance(observed.trouble, NoAnswer)
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
@@ -87,7 +87,7 @@ def test_a_password_may_hold_quotes_and_signs(
     program: str, few_bmcs: list[SimulatedBmc], machine_of: MachineOf
 ) -> None:
     async def state() -> PowerState:
-        wire = Wire(timeout_s=2)
+        wire = Wire(timeout_s=10)
         machine = machine_of(few_bmcs[0], user="quoted", password=QUOTED, driver=program)
         observed = await driver_of(machine, wire).query()
         await wire.close()

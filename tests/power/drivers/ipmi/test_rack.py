@@ -15,14 +15,15 @@ from power.drivers.sweep import as_they_come, sweep
 from power.drivers.wire import Wire
 
 DEAD = 8
-TIMEOUT_S = 1.5
+TIMEOUT_S = 5.0
+ROUND_S = 60
 
 
 def test_the_dead_do_not_delay_the_live(many_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
     async def run() -> None:
         wire = Wire(timeout_s=TIMEOUT_S)
         drivers = {f"n{i}": driver_of(machine_of(bmc, node=f"n{i}"), wire) for i, bmc in enumerate(many_bmcs)}
-        seen = await sweep(drivers, timeout_s=20, clock=time.time)
+        seen = await sweep(drivers, timeout_s=ROUND_S, clock=time.time)
         assert [node for node, each in seen.items() if each.state is not PowerState.ON] == []
         for bmc in many_bmcs[:DEAD:2]:
             bmc.kill()
@@ -33,7 +34,8 @@ def test_the_dead_do_not_delay_the_live(many_bmcs: list[SimulatedBmc], machine_o
             if at_the_first_login:
                 await wire.close()
             begin_s, came_s = time.monotonic(), {}
-            async for node, _ in as_they_come({node: each.query() for node, each in drivers.items()}, timeout_s=20):
+            asked = {node: each.query() for node, each in drivers.items()}
+            async for node, _ in as_they_come(asked, timeout_s=ROUND_S):
                 came_s[node] = time.monotonic() - begin_s
             assert max(sorted(came_s.values())[:-DEAD]) < TIMEOUT_S
             assert max(came_s.values()) < 4 * TIMEOUT_S
@@ -41,7 +43,7 @@ def test_the_dead_do_not_delay_the_live(many_bmcs: list[SimulatedBmc], machine_o
         said: dict[str, Said | None] = dict.fromkeys(drivers)
         lines = Counter[str]()
         for round_ in range(3):
-            for node, observed in (await sweep(drivers, timeout_s=20, clock=time.time)).items():
+            for node, observed in (await sweep(drivers, timeout_s=ROUND_S, clock=time.time)).items():
                 said[node], line = worth_saying(said[node], _words(observed), at_unix_s=10.0 * round_)
                 lines.update([node] if line else [])
         assert lines == Counter(f"n{i}" for i in range(DEAD))

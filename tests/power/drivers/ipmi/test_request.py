@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 def asked(machine: Machine, question: Callable[[Ask], Awaitable[Result]]) -> Result:
     async def run() -> Result:
-        wire = Wire(timeout_s=2)
+        wire = Wire(timeout_s=10)
         try:
             return await question(partial(wire.sessions.ask, address_of(machine)))
         finally:

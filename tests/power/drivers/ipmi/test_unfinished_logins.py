@@ -67,7 +67,9 @@ def test_a_login_that_is_given_up_leaves_no_session(lost: int, password: Path) -
             tapped.lost.append(lost)
             assert isinstance((await driver.query()).trouble, NoAnswer)
             assert await settled(sessions, count=0) == 0
-            assert (await driver.query()).state is PowerState.ON
+            async with asyncio.timeout(30):
+                while (await driver.query()).state is not PowerState.ON:
+                    pass
             assert await settled(sessions, count=1) == 1
 
     asyncio.run(use())
