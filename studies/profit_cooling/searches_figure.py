@@ -1,6 +1,6 @@
 """The study's second figure, after the paper's figures 5 to 8: what each search gains over the default search."""
 
-from studies.energy_carbon.svg import WIDTH, keys, svg, text
+from studies.energy_carbon.svg import WIDTH, svg, text
 from studies.profit_cooling.paper import PAPER
 from studies.profit_cooling.scenario import SCENARIOS
 from studies.profit_cooling.tables import Results, gain_pct
@@ -21,8 +21,7 @@ def searches_svg(results: Results, searches: tuple[str, ...]) -> str:
         for row, (search, gain) in enumerate(each.items()):
             parts.append(_bar(search, gain, most, height + PANEL + ROW * row))
         height += PANEL + ROW * len(each) + 12
-    colours = {search: COLOURS[search] for search in searches}
-    return svg(height, [*parts, keys(colours, WIDTH - 150 * len(searches), 22)])
+    return svg(height, parts)
 
 
 def _gains(results: Results, scenario: str, searches: tuple[str, ...]) -> dict[str, float]:
