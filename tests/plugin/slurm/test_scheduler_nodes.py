@@ -1,8 +1,9 @@
 """Nodes of a running slurmctld: closed, opened and reserved; and what admins and jobs' owners read of us."""
 
+import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 from local_server import wait_until
@@ -62,8 +63,10 @@ def test_what_somebody_else_closed_or_took_down_stays(basic: Cluster, slurm: Slu
         # Each time anew: with ReturnToService=2 a node that registers is up again, whoever has taken it down.
         basic.run("scontrol", "update", "nodename=node3", "state=down", "reason=dead psu")
         assert change(slurm, "node3", what) == {"node3": "was taken down by root: dead psu"}
-    if node_of(slurm, "node3").failed:
+    # It may be up again by itself by now, and then cannot be resumed.
+    with suppress(subprocess.CalledProcessError):
         basic.run("scontrol", "update", "nodename=node3", "state=resume")
+    wait_until(lambda: not node_of(slurm, "node3").failed, what="node3 to be up again")
 
 
 def test_reservations_and_maintenance(basic: Cluster, slurm: SlurmScheduler) -> None:

@@ -90,7 +90,7 @@ def test_what_is_wrong_is_refused_at_once(
     began = time.monotonic()
     (said,) = asyncio.run(read_each([pdu(tmp_path, agent, credential_of(tmp_path, user, **wrong))], Logins()))
     assert isinstance(said, AccessRefused), said
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < 3
     assert not any(word in f"{said} {said.hint}" for word in (KEY, PRIVACY_KEY, "not-the-key"))
 
 
