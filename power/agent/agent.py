@@ -1,8 +1,8 @@
 """The agent's rounds, put together: what is observed, what is decided from it, and the doors that it goes through."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import numpy as np
 
@@ -155,11 +155,17 @@ class Agent:
                 self.power.hear(node, Released(), self.parts)
         self._power_rounds.hurry()
 
-    async def exchange(self, parts: Parts, *, before: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Work with other parts from now on; what is done `before` with the old ones, no round undoes any more."""
+    @asynccontextmanager
+    async def between_rounds(self) -> AsyncIterator[None]:
+        """Wait for the rounds under way, and let none begin until the block ends."""
         async with AsyncExitStack() as still:
             for rounds in self.rounds:
                 await still.enter_async_context(rounds.turn)
+            yield
+
+    async def exchange(self, parts: Parts, *, before: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Work with other parts from now on; what is done `before` with the old ones, no round undoes any more."""
+        async with self.between_rounds():
             if before is not None:
                 await before()
             await self.meters.close()

@@ -26,6 +26,7 @@ from power.agent.wake_list import wake_list, write_wake_list
 
 STUCK_S = 600.0
 """A round that takes longer than this, and ten cycles, hangs: systemd starts a program anew that says so no more."""
+LAST_ROUNDS_S = 10.0
 GIVE_BACK_S = 30.0
 
 
@@ -61,6 +62,7 @@ class Service:
             LOG.info("started in mode %s", agent.parts.modes.usual)
             await self._ended.wait()
             notify(STOPPING)
+            await self._last_rounds()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -70,6 +72,14 @@ class Service:
     def end(self) -> None:
         """End it as SIGTERM does."""
         self._ended.set()
+
+    async def _last_rounds(self) -> None:
+        """Let what is under way come to its end: what is told to a scheduler goes on, whoever waits for it."""
+        try:
+            async with asyncio.timeout(LAST_ROUNDS_S), self._agent.between_rounds():
+                return
+        except TimeoutError:
+            LOG.warning("a round under way is cut off after %g s", LAST_ROUNDS_S)
 
     async def _give_back(self) -> None:
         """Give the site its own order, and the nodes that are up; begin times end by themselves and stay."""

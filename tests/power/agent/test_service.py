@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from offpeak.hardware_settings import HardwareSettings
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger_settings import LedgerSettings
 from offpeak.settings import PriceSettings, Settings
+from plugin.scheduler.port import NodeChange
 from power.agent import parts
 from power.agent.agent import Agent
 from power.agent.memory import remember_lives
@@ -85,6 +87,37 @@ def test_a_hangup_has_the_prices_read_at_once(settings: Settings, ledger: Ledger
         await costs(90.0)
         os.kill(os.getpid(), signal.SIGTERM)
         await running
+        assert await agent.close() == 0
+
+    asyncio.run(serve())
+
+
+def test_a_node_that_is_just_being_closed_is_given_back_too(
+    settings: Settings, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    async def round_(agent: Agent) -> None:
+        def close() -> None:
+            begun.set()
+            time.sleep(1.0)
+            agent.parts.scheduler.change_nodes(["n1"], NodeChange.CLOSE, reason="offpeak: sleeps")
+            ended.set()
+
+        if not begun.is_set():
+            await asyncio.to_thread(close)
+
+    monkeypatch.setattr(Agent, "queue_round", round_)
+    active = replace(settings, agent=replace(settings.agent, mode="active"))
+    agent = Agent(parts.parts_of(active), ledger, Voice())
+
+    async def serve() -> None:
+        running = asyncio.create_task(Service(agent, lambda: active).run())
+        assert await asyncio.to_thread(begun.wait, 60)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+        assert await asyncio.to_thread(ended.wait, 60)
+        assert [node.closed for node in agent.parts.scheduler.view().nodes] == [False]
         assert await agent.close() == 0
 
     asyncio.run(serve())
