@@ -93,7 +93,7 @@ def test_many_that_list_their_rows_at_once_do_not_time_out(recorded: Agents, tmp
 
     async def run() -> None:
         engines = Engines()
-        readers = [meter(pdu, engines, patience=Patience(timeout_s=3.0, retries=0)) for _ in range(12)]
+        readers = [meter(pdu, engines, patience=Patience(timeout_s=1.0, retries=0)) for _ in range(12)]
         said = await asyncio.gather(*(reader.read() for reader in readers))
         assert {readings[0].power_w for readings in said} == {2160}
         for reader in readers:
