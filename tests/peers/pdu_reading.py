@@ -18,7 +18,8 @@ from power.meters.snmp.pdu import SnmpPdu
 AT_UNIX_S = 1_700_000_000.0
 J_PER_KWH = 3.6e6
 Said = dict[str, dict[str, Reading]]
-SHORT = Patience(timeout_s=0.4, retries=0)
+PATIENT = Patience(timeout_s=20.0, retries=0)
+SHORT = Patience(timeout_s=1.0, retries=0)
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def login(folder: Path, community: str) -> Credential:
     return Credential("pdu", password_file=file)
 
 
-def meter(pdu: Pdu, engines: Engines, *, logins: Logins | None = None, patience: Patience = SHORT) -> SnmpPdu:
+def meter(pdu: Pdu, engines: Engines, *, logins: Logins | None = None, patience: Patience = PATIENT) -> SnmpPdu:
     """Return the meter of a PDU, whose clock stands still."""
     return SnmpPdu(pdu, engines=engines, logins=logins or Logins(), patience=patience, clock=lambda: AT_UNIX_S)
 

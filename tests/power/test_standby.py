@@ -61,7 +61,7 @@ class Bench:
                 spoil(node)
                 self._wire(node, bmc_wakes)
                 machine = self._machine(node)
-                by_ssh = NodeSsh(machine, logins=Logins(), timeout_s=1.0)
+                by_ssh = NodeSsh(machine, logins=Logins(), timeout_s=10.0)
                 parts = Parts(by_ssh, rung, self._orders(machine, rung), watts(node))
                 return await prove_standby(
                     parts, clock=lambda: time.monotonic() * SPEED, sleep=lambda s: asyncio.sleep(s / SPEED)
@@ -88,12 +88,12 @@ class Bench:
 
     def _driver(self, machine: Machine, way: str, alarm_s: int) -> PowerDriver:
         if way == "bmc":
-            return RedfishDriver(machine, logins=Logins(), timeout_s=1.0)
+            return RedfishDriver(machine, logins=Logins(), timeout_s=10.0)
         if way == "wol":
             return WakeOnLan(machine)
         if way:
             raise BadInventory("it has none")
-        return SshDriver(machine, logins=Logins(), timeout_s=1.0, dead_man_s=alarm_s)
+        return SshDriver(machine, logins=Logins(), timeout_s=10.0, dead_man_s=alarm_s)
 
 
 @pytest.fixture

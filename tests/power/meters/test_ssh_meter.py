@@ -32,7 +32,7 @@ def on_node(tmp_path: Path) -> Iterator[OnNode]:
         def run(act: Callable[[FakeNode, SshMeter], Awaitable[Any]]) -> Any:
             async def there() -> Any:
                 async with fake_node(tmp_path, port) as node:
-                    return await act(node, SshMeter(machine, logins=Logins(), timeout_s=3.0, now=lambda: NOON))
+                    return await act(node, SshMeter(machine, logins=Logins(), timeout_s=20.0, now=lambda: NOON))
 
             return asyncio.run(there())
 

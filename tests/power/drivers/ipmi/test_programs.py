@@ -60,7 +60,7 @@ def test_a_program_that_hangs_is_killed(
     stand_in(f"echo $$ >{tmp_path}/pid; exec sleep 60")
     begin_s = time.monotonic()
     observed = asyncio.run(driver_of(machine_of(few_bmcs[0], driver=program), Wire(timeout_s=0.3)).query())
-    assert time.monotonic() - begin_s < 2
+    assert time.monotonic() - begin_s < 20
     assert isinstance(observed.trouble, NoAnswer)
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)

@@ -93,11 +93,11 @@ def test_a_bmc_that_freezes_costs_the_timeout_and_is_found_again(
         begin_s = time.monotonic()
         for _ in range(2):
             assert isinstance((await driver.query()).trouble, NoAnswer)
-        assert 1.2 <= time.monotonic() - begin_s < 3
+        assert 4 <= time.monotonic() - begin_s < 12
         few_bmcs[0].thaw()
         assert (await driver.query()).state is PowerState.ON
 
-    on_a_wire(use, timeout_s=0.6)
+    on_a_wire(use, timeout_s=2)
 
 
 def test_many_that_ask_a_dead_bmc_wait_once(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
@@ -123,21 +123,21 @@ def test_a_bmc_that_dies_during_the_login_holds_nobody_up(few_bmcs: list[Simulat
             tapped.swallowed.add(MESSAGE)
             driver = ipmi_driver(through(tapped, machine_of(few_bmcs[0])), wire)
             dying = asyncio.ensure_future(driver.query())
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(20):
                 while MESSAGE not in tapped.seen:
                     await asyncio.sleep(0.01)
             begin_s = time.monotonic()
             assert (await live.query()).state is PowerState.ON
-            assert time.monotonic() - begin_s < 1
+            assert time.monotonic() - begin_s < 3
             trouble = (await dying).trouble
             assert isinstance(trouble, NoAnswer)
-            assert str(trouble).endswith("is there, but finished no login within 2 s")
+            assert str(trouble).endswith("is there, but finished no login within 4 s")
             assert "cipher_suite = 3" in trouble.hint
             tapped.swallowed.clear()
             assert (await driver.query()).state is PowerState.ON
             await driver.close()
 
-    on_a_wire(use, timeout_s=2)
+    on_a_wire(use, timeout_s=4)
 
 
 def test_a_late_answer_does_not_pass_for_a_wrong_password(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
@@ -168,7 +168,7 @@ def test_a_lost_answer_is_asked_for_again_without_a_login(few_bmcs: list[Simulat
             assert tapped.seen.count(RAKP_1) == 1
             await driver.close()
 
-    on_a_wire(use, timeout_s=3)
+    on_a_wire(use)
 
 
 def test_idle_sessions_are_kept_alive(
@@ -242,4 +242,4 @@ def test_nonsense_of_one_bmc_disturbs_no_other(rest: str, few_bmcs: list[Simulat
         assert isinstance((await babble).trouble, NoAnswer)
         transport.close()
 
-    on_a_wire(use, timeout_s=1)
+    on_a_wire(use, timeout_s=3)

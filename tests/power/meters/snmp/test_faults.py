@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from own_agent import OwnAgent, own_agent
-from pdu_reading import login, meter
+from pdu_reading import PATIENT, SHORT, login, meter
 
 from offpeak.errors import BadInput, BadInventory, NoAnswer, NotSupported
 from offpeak.machines.credential import Credential
@@ -40,12 +40,14 @@ def serve(
     folder: Path,
     values: dict[str, int | str],
     scenario: Callable[[OwnAgent, SnmpPdu], Awaitable[None]],
+    *,
+    patience: Patience = PATIENT,
     **others: object,
 ) -> None:
     async def run() -> None:
         async with own_agent(values) as (agent, port):
             words = {"family": "apc", "credential": login(folder, "public"), "port": port} | others
-            reader = meter(Pdu("pdu1", "127.0.0.1", **words), Engines())  # type: ignore[arg-type]
+            reader = meter(Pdu("pdu1", "127.0.0.1", **words), Engines(), patience=patience)  # type: ignore[arg-type]
             try:
                 await scenario(agent, reader)
             finally:
@@ -80,7 +82,7 @@ def test_a_silent_pdu_is_told_and_found_again(tmp_path: Path) -> None:
         agent.silent = False
         assert (await total(reader)).power_w == 1200
 
-    serve(tmp_path, apc(), scenario)
+    serve(tmp_path, apc(), scenario, patience=SHORT)
 
 
 def test_after_a_restart_rows_are_looked_up_again(tmp_path: Path) -> None:
@@ -117,7 +119,7 @@ def test_rows_are_looked_up_of_a_few_pdus_at_a_time(tmp_path: Path) -> None:
         async with own_agent(apc()) as (agent, port):
             engines, words = Engines(), {"family": "apc", "credential": login(tmp_path, "public"), "port": port}
             known, new = (meter(Pdu(name, "127.0.0.1", **words), engines) for name in ("known", "new"))  # type: ignore[arg-type]
-            dead = meter(Pdu("dead", "127.0.0.2", **words), engines)  # type: ignore[arg-type]
+            dead = meter(Pdu("dead", "127.0.0.2", **words), engines, patience=SHORT)  # type: ignore[arg-type]
             await known.read()
             walks = agent.walks
             for _ in range(LISTED_AT_ONCE):
@@ -268,13 +270,11 @@ def test_dead_pdus_hold_nobody(tmp_path: Path) -> None:
             deaf.bind(("127.0.0.1", 0))
             credential = login(tmp_path, "public")
             engines = Engines()
-            dead = [
-                meter(Pdu(f"dead{i}", "127.0.0.1", "apc", credential, deaf.getsockname()[1]), engines)
-                for i in range(10)
-            ]
+            pdus = [Pdu(f"dead{i}", "127.0.0.1", "apc", credential, deaf.getsockname()[1]) for i in range(10)]
+            dead = [meter(pdu, engines, patience=SHORT) for pdu in pdus]
             began = time.monotonic()
             *silent, read = await asyncio.gather(*(each.read() for each in [*dead, reader]), return_exceptions=True)
-            assert time.monotonic() - began < 3
+            assert time.monotonic() - began < 6
             assert all(isinstance(each, NoAnswer) for each in silent)
             assert isinstance(read, tuple)
             for each in dead:
@@ -301,7 +301,7 @@ def test_a_community_is_never_shown(tmp_path: Path) -> None:
             await reader.read()
         assert "s3cret" not in f"{told.value} {told.value.hint} {told.value!r}"
 
-    serve(tmp_path, apc(), scenario, credential=login(tmp_path, "s3cret"))
+    serve(tmp_path, apc(), scenario, patience=SHORT, credential=login(tmp_path, "s3cret"))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from needed_programs import need
-from pdu_reading import login, meter
+from pdu_reading import PATIENT, SHORT, login, meter
 from snmp_agents import User, snmpd
 
 from offpeak.errors import AccessRefused, DeviceError, NoAnswer
@@ -15,6 +15,7 @@ from offpeak.machines.credential import Credential
 from offpeak.machines.inventory import Pdu
 from power.drivers.logins import Logins
 from power.meters.port import Reading
+from power.meters.snmp.agent import Patience
 from power.meters.snmp.engines import Engines
 
 KEY, PRIVACY_KEY = "auth-key-12", "privacy-key-12"
@@ -53,11 +54,13 @@ def credential_of(folder: Path, user: User, *, key: str | None = None, privacy_k
     return Credential("pdu", user.name, key_file, privacy_file, user.authentication or "SHA", user.privacy or "AES")
 
 
-async def read_each(pdus: Sequence[Pdu], logins: Logins) -> list[Reading | DeviceError]:
+async def read_each(
+    pdus: Sequence[Pdu], logins: Logins, *, patience: Patience = PATIENT
+) -> list[Reading | DeviceError]:
     """Return the totals of PDUs that are read one after the other."""
     engines = Engines()
     said: list[Reading | DeviceError] = []
-    meters = [meter(each, engines, logins=logins) for each in pdus]
+    meters = [meter(each, engines, logins=logins, patience=patience) for each in pdus]
     for each in meters:
         try:
             said.append((await each.read())[0])
@@ -90,13 +93,13 @@ def test_what_is_wrong_is_refused_at_once(
     began = time.monotonic()
     (said,) = asyncio.run(read_each([pdu(tmp_path, agent, credential_of(tmp_path, user, **wrong))], Logins()))
     assert isinstance(said, AccessRefused), said
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 10
     assert not any(word in f"{said} {said.hint}" for word in (KEY, PRIVACY_KEY, "not-the-key"))
 
 
 def test_a_wrong_privacy_key_is_silence_and_the_hint_says_so(tmp_path: Path, agent: tuple[str, int]) -> None:
     credential = credential_of(tmp_path, USERS[3], privacy_key="not-the-key-1")
-    (said,) = asyncio.run(read_each([pdu(tmp_path, agent, credential)], Logins()))
+    (said,) = asyncio.run(read_each([pdu(tmp_path, agent, credential)], Logins(), patience=SHORT))
     assert isinstance(said, NoAnswer)
     assert "privacy key" in said.hint
 

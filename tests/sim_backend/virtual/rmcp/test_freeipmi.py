@@ -71,4 +71,4 @@ def test_sixty_four_in_one_process_answer_at_once(run: Run) -> None:
         done = run("ipmipower", *LOGIN, "-h", hosts, "--stat")
         took_s = time.monotonic() - start_s
     assert done.stdout.count(": on\n") == 64
-    assert took_s < 2
+    assert took_s < 5
