@@ -16,7 +16,14 @@ SCENES_BEGUN_AT = 0.6
 
 # The real servers that tests talk to; they import each other from that folder.
 sys.path.append(str(REPOSITORY / "tests" / "peers"))
-pytest_plugins = ["chromium_fixture", "ipmi_fixtures", "postgres_server", "slurm_fixtures", "powered_fixtures"]
+pytest_plugins = [
+    "chromium_fixture",
+    "ipmi_fixtures",
+    "postgres_server",
+    "slurm_fixtures",
+    "powered_fixtures",
+    "zygote_fixture",
+]
 
 # The first example of a test may have to load or compile a kernel. What CI says of a commit must not depend on chance.
 settings.register_profile("offpeak", deadline=None, derandomize="CI" in os.environ)

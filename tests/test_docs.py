@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from zygote import Zygote
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -37,10 +38,10 @@ def with_pages(language: str) -> list[Path]:
 
 
 @pytest.mark.parametrize("page", with_pages("console"), ids=lambda page: page.name)
-def test_commands_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
+def test_commands_print_what_the_page_shows(page: Path, tmp_path: Path, zygote: Zygote) -> None:
     for folder in ("sim_backend", "docs"):
         (tmp_path / folder).symlink_to(ROOT / folder)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    path = os.pathsep.join([str(zygote.command.parent), str(Path(sys.executable).parent), os.environ["PATH"]])
     for block in blocks(page, "console"):
         for command, shown in commands(block):
             done = subprocess.run(

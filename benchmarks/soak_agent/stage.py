@@ -104,7 +104,7 @@ def stage(plan: KillsPlan) -> Iterator[Stage]:
     )
     with (
         peer("powered_cluster").powered_cluster(powered) as cluster,
-        peer("agent_zygote").agent_zygote(cluster.folder) as zygote,
+        peer("zygote").zygote_in(cluster.folder) as zygote,
     ):
         words = ("agent", "--config", str(cluster.folder / "offpeak.toml"))
         agent = peer("running_agent").RunningAgent(cluster, words, zygote.start)

@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from agent_zygote import AgentZygote
 from node_story import (
     FLAT,
     by_hand,
@@ -19,8 +18,9 @@ from powered_fixtures import StartStage
 from powered_node import NodeState
 from powered_plan import PoweredPlan
 from powered_stage import PoweredStage, Standing
-from running_agent import RunningAgent
+from running_agent import RunningAgent, asked_offpeak
 from site_files import write_site
+from zygote import Zygote
 
 pytestmark = pytest.mark.usefixtures("nobody_suffers")
 
@@ -35,7 +35,7 @@ def site(cluster: PoweredStage, capacity: str) -> str:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def running(cluster: PoweredStage, zygote: AgentZygote) -> Iterator[RunningAgent]:
+def running(cluster: PoweredStage, zygote: Zygote) -> Iterator[RunningAgent]:
     made = RunningAgent(cluster, ("agent", "--config", site(cluster, "always-on")), zygote.start)
     made.start()
     wait_for_line(made, "started")
@@ -45,7 +45,9 @@ def running(cluster: PoweredStage, zygote: AgentZygote) -> Iterator[RunningAgent
 
 def test_hands_on_nodes_that_stay_up(cluster: PoweredStage) -> None:
     cluster.admin.close("node1", "new DIMM")
-    offpeak(cluster, "node", "node1", "sleep", "--reason", "new DIMM")
+    # Until the agent has looked at its nodes, it asks for the order once more.
+    new_dimm = ("node", "node1", "sleep", "--reason", "new DIMM")
+    cluster.wait(lambda: asked_offpeak(cluster, *new_dimm).returncode == 0, what="the order to be taken")
     told = ["node2"] if cluster.admin.power_down("node2") else []
     by_hand(cluster, "node3", "soft_off")
     cluster.wait(lambda: off(cluster) == {"node1", "node3", *told}, what="these nodes to be off")

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from agent_zygote import AgentZygote
 from node_story import FLAT, orders, wait_for_line, wait_for_sleep
 from powered_fixtures import StartStage
 from powered_plan import PoweredPlan
 from powered_stage import PoweredStage, Standing
 from running_agent import RunningAgent
 from site_files import write_site
+from zygote import Zygote
 
 from sim_backend.pbs_standin.pbs import TORQUE
 
@@ -30,7 +30,7 @@ def site(cluster: PoweredStage, **agent: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def running(cluster: PoweredStage, zygote: AgentZygote) -> Iterator[RunningAgent]:
+def running(cluster: PoweredStage, zygote: Zygote) -> Iterator[RunningAgent]:
     made = RunningAgent(cluster, ("agent", "--config", site(cluster, mode="advise")), zygote.start)
     made.start()
     wait_for_line(made, "started in mode advise")

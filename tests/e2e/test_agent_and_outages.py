@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from agent_zygote import AgentZygote
 from node_story import FLAT, for_a_while, orders, wait_for_line, wait_for_sleep
 from power_meter import metered_racks
 from powered_fixtures import StartStage
@@ -13,6 +12,7 @@ from powered_plan import PoweredPlan
 from powered_stage import PoweredStage, Standing
 from running_agent import RunningAgent
 from site_files import write_site
+from zygote import Zygote
 
 pytestmark = pytest.mark.usefixtures("nobody_suffers")
 
@@ -24,7 +24,7 @@ def cluster(start_stage: StartStage) -> PoweredStage:
 
 
 @pytest.fixture(scope="module")
-def running(cluster: PoweredStage, zygote: AgentZygote) -> Iterator[RunningAgent]:
+def running(cluster: PoweredStage, zygote: Zygote) -> Iterator[RunningAgent]:
     with metered_racks(cluster) as racks:
         changes = {**FLAT, "slurm": {"timeout": "3s"}, "hardware": {"timeout": "1s"}}
         made = RunningAgent(

@@ -4,13 +4,13 @@ import time
 from pathlib import Path
 
 import pytest
-from agent_zygote import AgentZygote
 from node_story import FLAT, offpeak, orders, wait_for_sleep
 from powered_fixtures import StartStage
 from powered_plan import PoweredPlan
 from powered_stage import PoweredStage, Standing
 from running_agent import agent, asked_offpeak
 from site_files import write_site
+from zygote import Zygote
 
 ALL = ("node1", "node2", "node3", "node4")
 HOT, COOL = "hot", "cool"
@@ -45,7 +45,7 @@ def closed(cluster: PoweredStage) -> list[str]:
 
 
 def test_killed_its_nodes_are_woken_without_it_and_all_is_given_back(
-    cluster: PoweredStage, settings: Path, zygote: AgentZygote
+    cluster: PoweredStage, settings: Path, zygote: Zygote
 ) -> None:
     with agent(cluster, settings, by=zygote.start) as running:
         wait_for_sleep(cluster, "node3", "node4")
@@ -71,9 +71,7 @@ def test_killed_its_nodes_are_woken_without_it_and_all_is_given_back(
         cluster.jobs.cancel([blocker, hot, cool])
 
 
-def test_who_was_closed_and_not_told_to_go_is_opened(
-    cluster: PoweredStage, settings: Path, zygote: AgentZygote
-) -> None:
+def test_who_was_closed_and_not_told_to_go_is_opened(cluster: PoweredStage, settings: Path, zygote: Zygote) -> None:
     cluster.wait(lambda: standings(cluster) == {Standing.IDLE}, what="idle nodes")
     for node in cluster.nodes.values():
         # Told to go down they may follow yet: they stay closed, however the agent ends.

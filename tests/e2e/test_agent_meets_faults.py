@@ -4,13 +4,13 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from agent_zygote import AgentZygote
 from node_story import FLAT, by_hand, offpeak, orders, taken, wait_for_sleep
 from powered_fixtures import StartStage
 from powered_plan import PoweredPlan
 from powered_stage import PoweredStage, Standing
 from running_agent import RunningAgent, asked_offpeak
 from site_files import write_site
+from zygote import Zygote
 
 ONE_TRY = {"agent": {"tries": 1, "unknown_percent": 100}, "hardware": {"timeout": "1s"}, **FLAT}
 RESUME_S = 6
@@ -22,7 +22,7 @@ def cluster(start_stage: StartStage) -> PoweredStage:
 
 
 @pytest.fixture
-def running(cluster: PoweredStage, zygote: AgentZygote) -> Iterator[RunningAgent]:
+def running(cluster: PoweredStage, zygote: Zygote) -> Iterator[RunningAgent]:
     made = RunningAgent(cluster, ("agent", "--config", str(write_site(cluster, ONE_TRY))), zygote.start)
     yield made
     made.stop()

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_zygote import AgentZygote
 from node_story import FLAT, came_up_s, dear_until, for_a_while, orders, wait_for_line, wait_for_sleep
 from powered_node import NodeState
 from powered_pbs import PoweredPbs, powered_pbs
 from powered_plan import PoweredPlan
 from running_agent import RunningAgent, agent
 from site_files import write_site
+from zygote import Zygote
 
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 from sim_backend.pbs_standin.program import USER_VARIABLE
@@ -34,7 +34,7 @@ def cluster(request: pytest.FixtureRequest, bmc_commands: Path) -> Iterator[Powe
         yield made
 
 
-def test_who_is_shown_his_own_jobs_only_touches_nothing(cluster: PoweredPbs, zygote: AgentZygote) -> None:
+def test_who_is_shown_his_own_jobs_only_touches_nothing(cluster: PoweredPbs, zygote: Zygote) -> None:
     server = cluster.server
     server.run("qmgr", "-c", "set server query_other_jobs = False")
     server.run("qmgr", "-c", "set server managers -= root@*")
@@ -60,7 +60,7 @@ def test_who_is_shown_his_own_jobs_only_touches_nothing(cluster: PoweredPbs, zyg
         cluster.jobs.cancel([job])
 
 
-def test_killed_before_the_server_was_told_and_without_a_server(cluster: PoweredPbs, zygote: AgentZygote) -> None:
+def test_killed_before_the_server_was_told_and_without_a_server(cluster: PoweredPbs, zygote: Zygote) -> None:
     with agent(cluster, write_site(cluster, {"agent": {"queue": "off"}, **FLAT}), by=zygote.start) as running:
         wait_for_sleep(cluster, "node3")
         cluster.wait(lambda: "off" in {cluster.nodes[node].state for node in ALL[:2]}, what="one to be off")
@@ -80,7 +80,7 @@ def test_killed_before_the_server_was_told_and_without_a_server(cluster: Powered
         cluster.wait(lambda: wide in cluster.jobs.started(), what="all to be woken for a wide one")
 
 
-def test_the_node_of_a_job_put_off_is_up_by_its_hour(cluster: PoweredPbs, zygote: AgentZygote) -> None:
+def test_the_node_of_a_job_put_off_is_up_by_its_hour(cluster: PoweredPbs, zygote: Zygote) -> None:
     changes: dict[str, Mapping[str, Any]] = {"agent": {"longest_delay": "1h"}}
     with agent(cluster, write_site(cluster, {**changes, **FLAT}), by=zygote.start) as running:
         wait_for_sleep(cluster, *ALL)

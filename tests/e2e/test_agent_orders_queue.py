@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_zygote import AgentZygote
 from node_story import dear_until, wait_for_line
 from powered_fixtures import StartStage
 from powered_plan import PoweredPlan
 from powered_stage import PoweredStage
 from running_agent import agent, asked_offpeak
 from site_files import write_site
+from zygote import Zygote
 
 HOT, COOL = "hot", "cool"
 AT_THE_EDGE, PLANNED = 12, 6
@@ -52,7 +52,7 @@ def submitted(cluster: PoweredStage, of_each: int) -> tuple[list[str], list[str]
     return hot, cool, blocker
 
 
-def test_jobs_start_as_was_decided_across_the_edge_of_the_price(cluster: PoweredStage, zygote: AgentZygote) -> None:
+def test_jobs_start_as_was_decided_across_the_edge_of_the_price(cluster: PoweredStage, zygote: Zygote) -> None:
     hot, cool, blocker = submitted(cluster, AT_THE_EDGE)
     with agent(cluster, site(cluster, "active", DEAR), by=zygote.start) as running:
         cluster.wait(lambda: cluster.jobs.order() == cool + hot, what="the frugal ones to be first")
@@ -101,7 +101,7 @@ def planned_by_hand(cluster: PoweredStage) -> None:
     assert cluster.jobs.order() == as_submitted
 
 
-def test_the_agent_carries_its_plan_out_and_tells_it(cluster: PoweredStage, zygote: AgentZygote) -> None:
+def test_the_agent_carries_its_plan_out_and_tells_it(cluster: PoweredStage, zygote: Zygote) -> None:
     _, _, blocker = submitted(cluster, PLANNED)
     as_submitted = cluster.jobs.order()
     with agent(cluster, site(cluster, "active", hours_that_are_dear(), queue="plan"), by=zygote.start):
@@ -119,7 +119,7 @@ def test_the_agent_carries_its_plan_out_and_tells_it(cluster: PoweredStage, zygo
 
 
 def test_in_shadow_mode_no_byte_of_the_queue_changes_and_a_plan_is_carried_out_by_hand(
-    cluster: PoweredStage, zygote: AgentZygote
+    cluster: PoweredStage, zygote: Zygote
 ) -> None:
     _, _, blocker = submitted(cluster, PLANNED)
     before, nodes_before = cluster.jobs.shown(), cluster.admin.shown()

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from agent_zygote import AgentZygote
 from node_story import FLAT, offpeak, orders, sleeping, wait_for_sleep
 from power_meter import MeteredRacks, metered_racks
 from powered_fixtures import StartStage
@@ -13,6 +12,7 @@ from powered_plan import PoweredPlan
 from powered_stage import PoweredStage
 from running_agent import RunningAgent, agent
 from site_files import write_site
+from zygote import Zygote
 
 ALL = ("node1", "node2", "node3", "node4")
 WATTS = 180.0
@@ -32,7 +32,7 @@ def racks(cluster: PoweredStage) -> Iterator[MeteredRacks]:
 
 
 @pytest.fixture
-def running(cluster: PoweredStage, racks: MeteredRacks, zygote: AgentZygote) -> Iterator[RunningAgent]:
+def running(cluster: PoweredStage, racks: MeteredRacks, zygote: Zygote) -> Iterator[RunningAgent]:
     settings = write_site(cluster, FLAT, racks=racks)
     with agent(cluster, settings, by=zygote.start) as made:
         yield made

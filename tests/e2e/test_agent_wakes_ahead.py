@@ -3,13 +3,13 @@
 import time
 
 import pytest
-from agent_zygote import AgentZygote
 from node_story import came_up_s, dear_until, is_up, local, wait_for_sleep
 from powered_cluster import PoweredCluster
 from powered_fixtures import StartPowered
 from powered_plan import PoweredPlan
 from running_agent import agent
 from site_files import write_site
+from zygote import Zygote
 
 BOOT_S, ASLEEP_S, RESERVED_AFTER_S = 3.0, 60, 25
 """A boot, the time by which all are asleep, and a reservation's begin after that."""
@@ -24,7 +24,7 @@ def cluster(start_powered: StartPowered) -> PoweredCluster:
     return start_powered(PoweredPlan(nodes=len(ALL), boot_s=BOOT_S))
 
 
-def test_nodes_are_up_before_they_are_needed(cluster: PoweredCluster, zygote: AgentZygote) -> None:
+def test_nodes_are_up_before_they_are_needed(cluster: PoweredCluster, zygote: Zygote) -> None:
     begin_s = time.time()
     edge_s = int(begin_s + ASLEEP_S + 59) // 60 * 60
     settings = write_site(

@@ -15,7 +15,7 @@ from power_log import PowerLog
 from powered_node import PoweredNode, followed
 from powered_plan import PoweredPlan
 from powered_slurm import configured_slurm
-from powered_stage import LOOK_EVERY_S, PATIENCE_S, Standing
+from powered_stage import LOOK_EVERY_S, OFFPEAK, PATIENCE_S, Standing
 from slurm_admin import SlurmAdmin
 from slurm_cluster import Cluster, slurmctld, wait_for_nodes
 from slurm_jobs import SlurmJobs
@@ -35,6 +35,7 @@ class PoweredCluster:
     kind: str = "slurm"
     silent: Standing = Standing.IDLE
     gives_sleepers: bool = True
+    offpeak: tuple[str, ...] = OFFPEAK
     _controller: ExitStack = field(default_factory=ExitStack)
     _bmcs: ExitStack = field(default_factory=ExitStack)
 

@@ -5,13 +5,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from agent_zygote import AgentZygote, agent_zygote
 from needed_programs import need
 from powered_cluster import NEEDED, PoweredCluster, powered_cluster
 from powered_pbs import powered_pbs
 from powered_plan import PoweredPlan
 from powered_stage import PoweredStage
 from slurm_fixtures import PACKAGES
+from zygote import Zygote
 
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
@@ -21,11 +21,17 @@ KINDS = ("slurm", TORQUE, OPENPBS)
 
 
 @pytest.fixture(scope="module")
-def start_powered(bmc_commands: Path) -> Iterator[StartPowered]:
+def start_powered(bmc_commands: Path, zygote: Zygote) -> Iterator[StartPowered]:
     """Starts a cluster of that plan, which lives until the tests of the file are done."""
     need(NEEDED, packages=PACKAGES)
     with ExitStack() as clusters:
-        yield lambda plan: clusters.enter_context(powered_cluster(plan, bmc_commands))
+
+        def start(plan: PoweredPlan) -> PoweredCluster:
+            made = clusters.enter_context(powered_cluster(plan, bmc_commands))
+            made.offpeak = (str(zygote.command),)
+            return made
+
+        yield start
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -35,25 +41,19 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def start_stage(kind: str, bmc_commands: Path) -> Iterator[StartStage]:
+def start_stage(kind: str, bmc_commands: Path, zygote: Zygote) -> Iterator[StartStage]:
     """Starts a cluster of that plan under that scheduler."""
     if kind == "slurm":
         need(NEEDED, packages=PACKAGES)
     with ExitStack() as stages:
 
         def start(plan: PoweredPlan) -> PoweredStage:
-            if kind == "slurm":
-                return stages.enter_context(powered_cluster(plan, bmc_commands))
-            return stages.enter_context(powered_pbs(kind, plan, bmc_commands))
+            running = powered_cluster(plan, bmc_commands) if kind == "slurm" else powered_pbs(kind, plan, bmc_commands)
+            made = stages.enter_context(running)
+            made.offpeak = (str(zygote.command),)
+            return made
 
         yield start
-
-
-@pytest.fixture(scope="session")
-def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentZygote]:
-    """Starts agents quickly."""
-    with agent_zygote(tmp_path_factory.mktemp("zygote")) as made:
-        yield made
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from pbs_standin import StandIn, standin
 from power_log import PowerLog
 from powered_node import PoweredNode, followed
 from powered_plan import REPOSITORY, PoweredPlan
-from powered_stage import LOOK_EVERY_S, PATIENCE_S, Standing
+from powered_stage import LOOK_EVERY_S, OFFPEAK, PATIENCE_S, Standing
 
 from offpeak.compiled import cache_folder
 from offpeak.machines.node_sets import expand
@@ -72,6 +72,7 @@ class PoweredPbs:
     log: PowerLog
     silent: Standing = Standing.DOWN
     gives_sleepers: bool = False
+    offpeak: tuple[str, ...] = OFFPEAK
     _bmcs: ExitStack = field(default_factory=ExitStack)
 
     @property

@@ -1,5 +1,6 @@
 """A cluster whose nodes have power, whatever scheduler it has: what a test of the agent does to it and asks of it."""
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
@@ -11,6 +12,7 @@ from powered_node import PoweredNode
 from powered_plan import PoweredPlan
 from slurm_jobs import Traced
 
+OFFPEAK = (sys.executable, "-c", "from ui.command import main; main()")
 PATIENCE_S = 120.0
 """How long a test waits for what is sure to come, on a machine with much else to do."""
 LOOK_EVERY_S = 0.2
@@ -128,7 +130,8 @@ class PoweredStage(Protocol):
 
     `environment` is what an agent is started with, `settings` what it is told of this scheduler. `silent`: how a node
     stands that somebody else has just switched off. `gives_sleepers`: a job may be given a node that sleeps, and is put
-    back into the queue when that does not come up; else it waits in the queue until the node is up.
+    back into the queue when that does not come up; else it waits in the queue until the node is up. `offpeak` is typed
+    for that command.
     """
 
     kind: str
@@ -137,6 +140,7 @@ class PoweredStage(Protocol):
     log: PowerLog
     silent: Standing
     gives_sleepers: bool
+    offpeak: tuple[str, ...]
 
     @property
     def jobs(self) -> StageJobs: ...

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,10 +11,9 @@ from typing import Protocol
 
 from local_server import start_server
 from powered_plan import REPOSITORY
-from powered_stage import PoweredStage
+from powered_stage import OFFPEAK, PoweredStage
 
 STOP_S = 10.0
-OFFPEAK = (sys.executable, "-c", "from ui.command import main; main()")
 
 
 class Process(Protocol):
@@ -42,7 +40,7 @@ def asked_offpeak(cluster: PoweredStage, *words: str) -> subprocess.CompletedPro
     """Return what `offpeak` says to these words, with the settings that `write_site` has written."""
     settings = cluster.folder / "offpeak.toml"
     environment = {**cluster.environment, "PYTHONPATH": str(REPOSITORY), "OFFPEAK_CONFIG": str(settings)}
-    return subprocess.run((*OFFPEAK, *words), env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run((*cluster.offpeak, *words), env=environment, capture_output=True, text=True, check=False)
 
 
 @dataclass

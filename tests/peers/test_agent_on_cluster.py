@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from agent_zygote import agent_zygote
 from power_meter import metered_racks
 from powered_cluster import PoweredCluster
 from powered_fixtures import StartPowered
 from powered_plan import PoweredPlan
 from running_agent import RunningAgent, Start, asked_offpeak, start_offpeak
 from site_files import write_site
+from zygote import zygote_in
 
 CHANGES = {"agent": {"mode": "shadow"}, "prices": {"tariff": "on=90EUR/MWh,off=30EUR/MWh,hours=09:00-23:00"}}
 
@@ -47,7 +47,7 @@ def waits_for_ever(cluster: PoweredCluster, by: Start) -> RunningAgent:
 
 @pytest.mark.usefixtures("settings")
 def test_an_agent_is_killed_and_started_again(cluster: PoweredCluster, tmp_path: Path) -> None:
-    with agent_zygote(tmp_path) as zygote:
+    with zygote_in(tmp_path) as zygote:
         for by in (start_offpeak, zygote.start):
             made = waits_for_ever(cluster, by)
             made.start()
@@ -63,5 +63,6 @@ def test_an_agent_is_killed_and_started_again(cluster: PoweredCluster, tmp_path:
         assert short.process.wait(10) == 0
         left = waits_for_ever(cluster, zygote.start)
         left.start()
-    assert not left.runs
+    assert left.process is not None
+    assert left.process.wait(10) == 0
     assert "offpeak 0." in left.log.read_text()

@@ -15,7 +15,7 @@ from munge_server import munge
 from needed_programs import need
 from pbs_standin import StandIn, standin
 from powered_plan import REPOSITORY
-from running_agent import OFFPEAK
+from powered_stage import OFFPEAK
 from slurm_cluster import Cluster, slurmctld, slurmd, wait_for_nodes
 from slurm_fixtures import PACKAGES, PROGRAMS
 
@@ -81,12 +81,13 @@ timeout = "10s"
 
 @dataclass(frozen=True)
 class TwoSites:
-    """The clusters `here` and `there`, the head node of the latter, and the stand-in `barn`."""
+    """The clusters `here` and `there`, the head node of the latter, the stand-in `barn`, and what `offpeak` runs."""
 
     here: Cluster
     there: Cluster
     head: HeadNode
     barn: StandIn
+    offpeak: Path
 
     @property
     def settings(self) -> Path:
@@ -138,7 +139,7 @@ def tells_brokers(socket: Path) -> bool:
 
 
 @contextmanager
-def two_sites() -> Iterator[TwoSites]:
+def two_sites(offpeak: Path) -> Iterator[TwoSites]:
     """Run the clusters, their agents and the ways to the second and the third."""
     need(PROGRAMS, packages=PACKAGES)
     with tempfile.TemporaryDirectory(prefix="offpeak-sites-", ignore_cleanup_errors=True) as name, ExitStack() as parts:
@@ -155,7 +156,7 @@ def two_sites() -> Iterator[TwoSites]:
         head = parts.enter_context(_head(there.folder, there.environment))
         door = parts.enter_context(_head(folder / "barn", of_barn))
         (here.folder / "sites.toml").write_text(SITES.format(there=head.reach, barn=door.reach))
-        yield TwoSites(here, there, head, barn)
+        yield TwoSites(here, there, head, barn, offpeak)
 
 
 @contextmanager

@@ -1,16 +1,14 @@
-"""The installed `offpeak` command, run as an operator runs it."""
+"""The `offpeak` command, run as an operator runs it."""
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from zygote import Zygote
 
 Done = subprocess.CompletedProcess[str]
-
-COMMAND = Path(sys.executable).with_name("offpeak")
 
 
 @pytest.fixture(scope="session")
@@ -21,11 +19,11 @@ def environment() -> dict[str, str]:
 
 
 @pytest.fixture
-def offpeak(environment: dict[str, str], tmp_path: Path) -> Callable[..., Done]:
+def offpeak(environment: dict[str, str], tmp_path: Path, zygote: Zygote) -> Callable[..., Done]:
     """Runs the command in an empty folder; `stdin` is piped in."""
 
     def run(*arguments: str | Path, stdin: bytes = b"") -> Done:
-        command = [COMMAND, *arguments]
+        command = [zygote.command, *arguments]
         done = subprocess.run(command, cwd=tmp_path, env=environment, input=stdin, capture_output=True, check=False)
         return Done(command, done.returncode, done.stdout.decode(), done.stderr.decode())
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 from local_server import wait_until
-from running_agent import OFFPEAK
 from slurm_cluster import Cluster
 from two_sites import TwoSites, two_sites
+from zygote import Zygote
 
 SCRIPT = '#!/bin/bash\n#SBATCH --ntasks=2 --time=10 --output=/dev/null --comment="mine"\necho "$@" >>{folder}/ran\n'
 
 
 @pytest.fixture(scope="module")
-def sites() -> Iterator[TwoSites]:
-    with two_sites() as sites:
+def sites(zygote: Zygote) -> Iterator[TwoSites]:
+    with two_sites(zygote.command) as sites:
         yield sites
 
 
@@ -31,7 +31,7 @@ def script(sites: TwoSites) -> Path:
 
 def offpeak(sites: TwoSites, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        (*OFFPEAK, *words), env=sites.environment, capture_output=True, text=True, check=False, timeout=60
+        (sites.offpeak, *words), env=sites.environment, capture_output=True, text=True, check=False, timeout=60
     )
 
 

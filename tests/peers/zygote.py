@@ -1,0 +1,190 @@
+"""Starts `offpeak` in a tenth of a second: a process that has imported it once forks for every start.
+
+As a program: python zygote.py SOCKET
+"""
+
+import importlib
+import json
+import os
+import pkgutil
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+IMPORTED_LATE = ("power.agent.agent", "power.agent.parts", "sqlalchemy.dialects.sqlite.pysqlite")
+"""What commands import while they run. A part that is not known here is imported at each start, which takes longer."""
+LONGEST_REQUEST = 1024 * 1024
+TYPED = Path(__file__).with_name("zygote_typed.py")
+
+
+@dataclass
+class Forked:
+    """A process that somebody else has forked; it is known by its pidfd, so it is never another one."""
+
+    pid: int
+    _fd: int = field(init=False)
+    _ended: bool = False
+
+    def __post_init__(self) -> None:
+        self._fd = os.pidfd_open(self.pid)
+
+    def poll(self) -> int | None:
+        """Return 0 when it has ended, whatever it ended with, else None."""
+        return 0 if self._has_ended(0.0) else None
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        self._signal(signal.SIGTERM)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return 0 when it has ended; subprocess.TimeoutExpired."""
+        if not self._has_ended(timeout):
+            raise subprocess.TimeoutExpired("offpeak", timeout or 0.0)
+        return 0
+
+    def _signal(self, number: int) -> None:
+        if not self._ended:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._fd, number)
+
+    def _has_ended(self, timeout_s: float | None) -> bool:
+        if not self._ended and select.select([self._fd], [], [], timeout_s)[0]:
+            self._ended = True
+            os.close(self._fd)
+        return self._ended
+
+
+@dataclass(frozen=True)
+class Zygote:
+    """Where it listens."""
+
+    address: Path
+
+    @property
+    def command(self) -> Path:
+        """A program that does what the installed `offpeak` does, with its own files, folder and environment."""
+        return self.address.with_name("offpeak")
+
+    def start(self, words: Sequence[str], log: Path, environment: Mapping[str, str]) -> Forked:
+        """Start `offpeak` with these words, as running_agent.Start."""
+        request = {"words": list(words), "folder": str(Path.cwd()), "environment": dict(environment)}
+        with socket.socket(socket.AF_UNIX) as line, log.open("ab") as said, Path(os.devnull).open() as nothing:
+            line.connect(str(self.address))
+            files = [nothing.fileno(), said.fileno(), said.fileno()]
+            socket.send_fds(line, [json.dumps(request).encode() + b"\n"], files)
+            # It waits for our word, so that the process is there still when its pidfd is opened.
+            forked = Forked(int(line.recv(100)))
+            line.sendall(b"\n")
+        return forked
+
+
+@contextmanager
+def zygote_in(folder: Path) -> Iterator[Zygote]:
+    """Run one until the block ends. What it has forked and nobody has ended ends with it."""
+    from local_server import end_processes_with, running
+    from powered_plan import REPOSITORY
+
+    from offpeak.compiled import cache_folder
+
+    made = Zygote(folder / "zygote.sock")
+    made.command.write_text(f'#!/bin/sh\nexec {sys.executable} -IS {TYPED} {made.address} "$@"\n')
+    made.command.chmod(0o755)
+    # What it forks has this environment too, for whoever looks from outside.
+    words = {
+        "ZYGOTE": str(made.address),
+        "PYTHONPATH": str(REPOSITORY),
+        "OPENBLAS_NUM_THREADS": "1",
+        "NUMBA_CACHE_DIR": str(cache_folder().parent),
+    }
+    command = (sys.executable, __file__, made.address)
+    with running(*command, log=folder / "zygote.log", ready=made.address.is_socket, environment=words):
+        yield made
+    end_processes_with("ZYGOTE", made.address)
+
+
+def _serve(address: str) -> None:
+    _import_all()
+    if threading.active_count() > 1:
+        raise RuntimeError(f"a thread would be missing after the fork: {threading.enumerate()}")
+    # Nobody asks what became of those that were forked.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(f"{address}.new")
+        door.listen()
+        Path(f"{address}.new").rename(address)
+        while True:
+            line, _ = door.accept()
+            with line:
+                request, files = _heard(line)
+                if (pid := os.fork()) == 0:
+                    door.close()
+                    _become(request, files, line)
+                for file in files:
+                    os.close(file)
+                line.sendall(str(pid).encode())
+                line.recv(1)
+
+
+def _import_all() -> None:
+    import ui
+
+    for module in pkgutil.walk_packages(ui.__path__, "ui."):
+        importlib.import_module(module.name)
+    for name in IMPORTED_LATE:
+        importlib.import_module(name)
+    # What numba does when the first kernel is loaded, half a second.
+    from numba.core.registry import cpu_target
+
+    cpu_target.typing_context.refresh()
+    cpu_target.target_context.refresh()
+
+
+def _heard(line: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    text, files, _, _ = socket.recv_fds(line, LONGEST_REQUEST, 3)
+    while not text.endswith(b"\n"):
+        text += line.recv(LONGEST_REQUEST)
+    return json.loads(text), list(files)
+
+
+def _become(request: dict[str, Any], files: Sequence[int], line: socket.socket) -> None:
+    """Be `offpeak`, say its exit code on the line if anybody is there still, and end with it."""
+    os.setsid()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    time.tzset()
+    sys.stdout.reconfigure(line_buffering=os.isatty(1))  # type: ignore[union-attr]
+    sys.argv = ["offpeak", *request["words"]]
+    from ui.command import main
+
+    code = 1
+    try:
+        main()
+    except SystemExit as end:
+        code = int(end.code or 0)
+    finally:
+        with suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        with suppress(OSError):
+            line.send(str(code).encode(), socket.MSG_NOSIGNAL)
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1])
