@@ -153,6 +153,7 @@ class Agent:
         if told.what == "release":
             for node in told.nodes:
                 self.power.hear(node, Released(), self.parts)
+        self.observer.forget()
         self._power_rounds.hurry()
 
     @asynccontextmanager
@@ -187,8 +188,11 @@ class Agent:
     def _order(self, told: Told) -> None:
         order, by, reason = order_of(told.text)
         for node in told.nodes:
-            if node not in self.power.lives.nodes:
+            if node not in self.parts.machines:
                 raise BadInput(f"{node}: is not ours to touch", hint="add it to nodes below [agent]")
+            if node not in self.power.lives.nodes:
+                hint = "it has just started, or has just heard of the node: try again in a minute"
+                raise OffpeakError(f"{node}: the agent has not looked at it yet", hint=hint)
             self.power.hear(node, Wished(Wish(Order(order), by, self._clock(), reason)), self.parts)
 
     def _rounds(

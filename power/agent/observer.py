@@ -18,7 +18,7 @@ class Observer:
     def __init__(self, scheduler: Scheduler, voice: Voice, clock: Callable[[], float] = time.monotonic) -> None:
         self._scheduler, self._voice, self._clock = scheduler, voice, clock
         self._turn = asyncio.Lock()
-        self._asked_s = float("-inf")
+        self._asked_s = self._changed_s = float("-inf")
         self._partitions: dict[str, tuple[str, ...]] = {}
         self._traits_asked_s = float("-inf")
         self.latest: SchedulerView | None = None
@@ -27,7 +27,8 @@ class Observer:
     async def view(self, *, at_most_s: float) -> SchedulerView | None:
         """Return an answer that was begun at most so long ago, None if there is none: said in the log on change."""
         async with self._turn:
-            if self.latest is not None and self._clock() - self._asked_s <= at_most_s:
+            fresh = self._clock() - self._asked_s <= at_most_s and self._asked_s > self._changed_s
+            if self.latest is not None and fresh:
                 return self.latest
             asked_s = self._clock()
             try:
@@ -42,8 +43,8 @@ class Observer:
             return self.latest
 
     def forget(self) -> None:
-        """Ask anew the next time, however soon: something was changed there."""
-        self._asked_s = float("-inf")
+        """Ask anew the next time, however soon: something was changed there. An answer on its way is too old."""
+        self._changed_s = self._clock()
 
     async def _ask_traits(self) -> None:
         if self._clock() - self._traits_asked_s > TRAITS_LAST_S:

@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
+import threading
 
 import pytest
 from heard_scheduler import Heard
 
 from offpeak.errors import CannotWrite, SchedulerError
 from offpeak.ledger.rows import Decision
+from plugin.scheduler.port import SchedulerView
 from power.agent.changed import Changed
 from power.agent.observer import Observer
 from power.agent.repeat import Rounds
@@ -89,6 +91,30 @@ def test_those_who_ask_at_the_same_time_get_one_answer_unless_something_was_chan
 
     asyncio.run(ask())
     assert scheduler.asked == 3
+
+
+def test_an_answer_that_was_on_its_way_when_something_was_changed_is_too_old() -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    class Slow(Heard):
+        def view(self) -> SchedulerView:
+            begun.set()
+            assert may_end.wait(60)
+            return super().view()
+
+    scheduler = Slow()
+    observer = Observer(scheduler, Voice())
+
+    async def ask() -> None:
+        asked = asyncio.create_task(observer.view(at_most_s=5.0))
+        await asyncio.to_thread(begun.wait, 60)
+        observer.forget()
+        may_end.set()
+        await asked
+        await observer.view(at_most_s=5.0)
+
+    asyncio.run(ask())
+    assert scheduler.asked == 2
 
 
 def test_a_scheduler_that_is_away_has_no_view_and_one_line(caplog: pytest.LogCaptureFixture) -> None:

@@ -14,6 +14,7 @@ from scheduler_words import life_of
 
 from offpeak.agent_settings import AgentSettings
 from offpeak.door.hold import Hold
+from offpeak.errors import BadInput, OffpeakError
 from offpeak.hardware_settings import HardwareSettings
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger_settings import LedgerSettings
@@ -21,9 +22,11 @@ from offpeak.settings import PriceSettings, Settings
 from plugin.scheduler.port import NodeChange
 from power.agent import parts
 from power.agent.agent import Agent
+from power.agent.answer import Told, order_text
 from power.agent.memory import remember_lives
 from power.agent.service import Service
 from power.agent.voice import Voice
+from power.drivers.port import Order
 from power.lifecycle.decide import Lives
 from power.live.plan import PowerPlan
 from power.live.site import PowerSite, Sight
@@ -123,6 +126,39 @@ def test_a_node_that_is_just_being_closed_is_given_back_too(
     asyncio.run(serve())
 
 
+def with_node(settings: Settings, folder: Path, port: int) -> Settings:
+    """Return the settings with the machine n1, at whose BMC nobody answers."""
+    password, inventory = folder / "bmc.password", folder / "inventory.toml"
+    password.touch(mode=0o600)
+    password.write_text("secret\n")
+    inventory.write_text(INVENTORY.format(port=port))
+    hardware = replace(HardwareSettings(), inventory=inventory, timeout_s=1)
+    return replace(settings, agent=replace(settings.agent, nodes="n1"), hardware=hardware)
+
+
+def test_an_order_that_comes_before_the_first_look_is_to_be_given_again(
+    settings: Settings, ledger: Ledger, tmp_path: Path
+) -> None:
+    def order(node: str) -> Told:
+        return Told("order", (node,), order_text("soft_off", by="admin jo", reason="new DIMM"))
+
+    async def rounds(agent: Agent) -> None:
+        with pytest.raises(BadInput, match="n2: is not ours to touch"):
+            agent.hear(order("n2"))
+        with pytest.raises(OffpeakError, match="n1: the agent has not looked at it yet") as told:
+            agent.hear(order("n1"))
+        assert "try again" in told.value.hint
+        await agent.power_round()
+        agent.hear(order("n1"))
+        wish = agent.power.lives.nodes["n1"].wish
+        assert wish is not None
+        assert (wish.order, wish.by) == (Order.SOFT_OFF, "admin jo")
+        await agent.close()
+
+    with reserved_ports(1) as (port,):
+        asyncio.run(rounds(Agent(parts.parts_of(with_node(settings, tmp_path, port)), ledger, Voice())))
+
+
 def test_holds_are_read_before_the_first_plan(
     settings: Settings, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,18 +166,8 @@ def test_holds_are_read_before_the_first_plan(
     remember_lives(ledger, Lives(), Lives({"n1": life_of()}), monotonic_s=time.monotonic())
     hold = Hold("jo", "new DIMM")
     ledger.hold("n1", hold, time.time())
-    password = tmp_path / "bmc.password"
-    password.touch(mode=0o600)
-    password.write_text("secret\n")
     with reserved_ports(1) as (port,):
-        inventory = tmp_path / "inventory.toml"
-        inventory.write_text(INVENTORY.format(port=port))
-        with_node = replace(
-            settings,
-            agent=replace(settings.agent, nodes="n1"),
-            hardware=replace(HardwareSettings(), inventory=inventory, timeout_s=1),
-        )
-        agent = Agent(parts.parts_of(with_node), ledger, Voice())
+        agent = Agent(parts.parts_of(with_node(settings, tmp_path, port)), ledger, Voice())
         planned_by, held = agent.power.plan, []
 
         async def plan(sight: Sight, site: PowerSite) -> PowerPlan:

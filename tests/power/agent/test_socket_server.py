@@ -149,7 +149,7 @@ def test_before_the_first_cycle(agent: AgentSocket) -> None:
 
 
 def test_who_hangs_hinders_nobody_and_is_let_go(path: Path) -> None:
-    with agent_socket(path, patience_s=0.3) as agent, agent.connected() as silent, agent.connected() as deaf:
+    with agent_socket(path, patience_s=2.0) as agent, agent.connected() as silent, agent.connected() as deaf:
         silent.sendall(b'{"ask"')
         deaf.sendall(b'{"ask": "queue"}\n')
         assert "published" in agent.say({"ask": "status"})
