@@ -79,6 +79,8 @@ async def cycles(folder: Path, rounds: int = ROUNDS) -> list[Cycle]:
         agent.parts = both[number % 2]
         await agent.prices.round(agent.parts)
         ledger.settle()
+        # Cycles that follow each other within a second would share one look at the scheduler.
+        agent.observer.forget()
         taken.append(await _cycle(agent))
     await agent.close()
     return taken[1:]

@@ -5,6 +5,8 @@ hides the latter; with it the former is many lines that are alike, of which one 
 last, and each record ends with a word that nobody can guess.
 """
 
+from functools import lru_cache
+
 from plugin.scheduler.job import Job
 from plugin.slurm.job_states import job_state
 from plugin.slurm.words import NOTHING, count, limit_s, memory_mib, parts, plain, unix_s
@@ -46,6 +48,9 @@ COLUMNS = (
 )
 SEPARATOR = "\x1f"
 
+MOST_RECORDS = 1 << 15
+"""So many are remembered: most jobs that wait are told of in the same words again."""
+
 # Every version has them: --array-unique, which would print the records as they are, went after 22.05. --noconvert, as
 # 2048 nodes would be 2K.
 OPTIONS = ("--all", "--local", "--noheader", "--noconvert", "--array", "--states=all")
@@ -63,14 +68,19 @@ def jobs_of_text(text: bytes, end: str) -> tuple[Job, ...]:
     # What follows the last end was cut off.
     records = text.decode(errors="replace").split(f"{end}\n")[:-1]
     one_of_each = {record.partition(SEPARATOR)[0]: record for record in records}
-    last = len(COLUMNS) - 1
-    rows = (record.split(SEPARATOR, last) for record in one_of_each.values())
-    return tuple(_job(*row) for row in rows if len(row) > last)
+    return tuple(filter(None, map(job_of, one_of_each.values())))
 
 
 def needs_text(*what: str) -> str:
     """Return one text of what decides which nodes a job can use; those of jobs from the same source compare."""
     return SEPARATOR.join(what)
+
+
+@lru_cache(maxsize=MOST_RECORDS)
+def job_of(record: str) -> Job | None:
+    """Return the job of one record, None if it is cut off."""
+    row = record.split(SEPARATOR, len(COLUMNS) - 1)
+    return _job(*row) if len(row) == len(COLUMNS) else None
 
 
 def _job(

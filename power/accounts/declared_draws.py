@@ -13,6 +13,7 @@ from offpeak.settings import PowerSettings
 from offpeak.suggest import did_you_mean
 from offpeak.units import parse_power_w
 from plugin.scheduler.job import Job
+from power.accounts.draw import Draw
 
 OF: Mapping[str, Callable[[Job], Sequence[str]]] = {
     "name": lambda job: (job.name,),
@@ -35,6 +36,11 @@ class Declared:
     def fits(self, job: Job) -> bool:
         """Whether it speaks of this job."""
         return any(map(self._fits, OF[self.column](job)))
+
+    @cached_property
+    def draw(self) -> Draw:
+        """What those jobs draw."""
+        return Draw(self.node_w, f"declared: {self.text}")
 
     @cached_property
     def _fits(self) -> Callable[[str], object]:
@@ -70,9 +76,9 @@ def _parsed(text: str) -> Declared:
     return Declared(column, pattern.strip(), node_w, text)
 
 
-def declared_of(job: Job, declared: Sequence[Declared]) -> Declared | None:
-    """Return the first that speaks of the job, None if none does."""
+def declared_draw(job: Job, declared: Sequence[Declared]) -> Draw | None:
+    """Return what the first says that speaks of the job, None if none does."""
     for each in declared:
         if each.fits(job):
-            return each
+            return each.draw
     return None

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from plugin.scheduler.job import Job
-from power.accounts.declared_draws import Declared, declared_of
+from power.accounts.declared_draws import Declared, declared_draw
 from power.accounts.draw import Draw
 from power.accounts.job_columns import columns
 from power.accounts.job_use import Booked
@@ -46,18 +46,19 @@ class JobPowers:
 
     def of(self, jobs: Sequence[Job], kinds: Mapping[str, NodeKind], *, at_s: int) -> dict[str, Draw]:
         """Return the draw of each job by its number; `kinds` are the nodes of each partition."""
-        if not jobs:
-            return {}
-        said = self._history.predict(as_submitted(columns(jobs)), at_s)
-        each = zip(jobs, said.mean.tolist(), said.basis, strict=True)
-        return {job.job_id: self._chosen(job, Draw(node_w, basis), kinds) for job, node_w, basis in each}
+        declared = {job.job_id: draw for job in jobs if (draw := declared_draw(job, self._declared)) is not None}
+        return declared | self._learned([job for job in jobs if job.job_id not in declared], kinds, at_s)
 
     def keep(self) -> None:
         """Write what was learned, for the next start: it takes the disk's time, so in a thread. CannotWrite."""
         self._history.keep()
 
-    def _chosen(self, job: Job, learned: Draw, kinds: Mapping[str, NodeKind]) -> Draw:
-        declared = declared_of(job, self._declared)
-        if declared is not None:
-            return Draw(declared.node_w, f"declared: {declared.text}")
-        return learned if learned.basis in KNOWN else draw_by_class(job, kinds)
+    def _learned(self, jobs: Sequence[Job], kinds: Mapping[str, NodeKind], at_s: int) -> dict[str, Draw]:
+        if not jobs:
+            return {}
+        said = self._history.predict(as_submitted(columns(jobs)), at_s)
+        each = zip(jobs, said.mean.tolist(), said.basis, strict=True)
+        return {
+            job.job_id: Draw(node_w, basis) if basis in KNOWN else draw_by_class(job, kinds)
+            for job, node_w, basis in each
+        }

@@ -14,7 +14,7 @@ from needed_programs import SEARCH_PATH
 
 ME = pwd.getpwuid(os.getuid()).pw_name
 
-START_S = 30.0
+START_S = 120.0
 STOP_S = 10.0
 
 

@@ -13,7 +13,7 @@ from offpeak.settings import PowerSettings
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
 from power.accounts import kept_predictor
-from power.accounts.declared_draws import declared_by, declared_of, parse_declared
+from power.accounts.declared_draws import declared_by, declared_draw, parse_declared
 from power.accounts.draw import Draw
 from power.accounts.job_columns import columns
 from power.accounts.job_powers import JobPowers
@@ -95,7 +95,7 @@ def test_what_a_site_declares_goes_before_what_was_learned() -> None:
         Draw(350.0, "declared: account:chem*=350W"),
         Draw(120.0, "declared: user:ann = 120W"),
     ]
-    assert declared_of(pending("6", user="bob"), declared) is None
+    assert declared_draw(pending("6", user="bob"), declared) is None
 
 
 def test_a_constant_draw_is_that_of_all_jobs_that_no_class_names() -> None:
