@@ -165,8 +165,10 @@ def _become(request: dict[str, Any], files: Sequence[int], line: socket.socket) 
         os.dup2(file, number)
         os.close(file)
     os.chdir(request["folder"])
+    # numba would begin anew, without our cache, if what it is told by its own variables changed.
+    of_numba = {name: value for name, value in os.environ.items() if name.startswith("NUMBA_")}
     os.environ.clear()
-    os.environ.update(request["environment"])
+    os.environ.update(request["environment"] | of_numba)
     time.tzset()
     sys.stdout.reconfigure(line_buffering=os.isatty(1))  # type: ignore[union-attr]
     sys.argv = ["offpeak", *request["words"]]
