@@ -56,7 +56,7 @@ demo-slurm: dev
 
 test: dev
 	@.ci/prepare-peers
-	@$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 check: dev
 	$(BIN)/ruff check

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-SCENES_BEGUN_AT = 0.6
+SCENES_BEGUN_AT = 0.8
 """When this share of the other files is begun, all files of scenes are."""
 
 # The real servers that tests talk to; they import each other from that folder.
