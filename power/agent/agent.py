@@ -188,12 +188,16 @@ class Agent:
     def _order(self, told: Told) -> None:
         order, by, reason = order_of(told.text)
         for node in told.nodes:
-            if node not in self.parts.machines:
-                raise BadInput(f"{node}: is not ours to touch", hint="add it to nodes below [agent]")
-            if node not in self.power.lives.nodes:
-                hint = "it has just started, or has just heard of the node: try again in a minute"
-                raise OffpeakError(f"{node}: the agent has not looked at it yet", hint=hint)
+            self._can_be_ordered(node)
+        for node in told.nodes:
             self.power.hear(node, Wished(Wish(Order(order), by, self._clock(), reason)), self.parts)
+
+    def _can_be_ordered(self, node: str) -> None:
+        if node not in self.parts.machines:
+            raise BadInput(f"{node}: is not ours to touch", hint="add it to nodes below [agent]")
+        if node not in self.power.lives.nodes:
+            hint = "it has just started, or has just heard of the node: try again in a minute"
+            raise OffpeakError(f"{node}: the agent has not looked at it yet", hint=hint)
 
     def _rounds(
         self, name: str, round_: Callable[[], Awaitable[None]], every_s: Callable[[], float], *, least_s: float = 0.0

@@ -139,8 +139,8 @@ def with_node(settings: Settings, folder: Path, port: int) -> Settings:
 def test_an_order_that_comes_before_the_first_look_is_to_be_given_again(
     settings: Settings, ledger: Ledger, tmp_path: Path
 ) -> None:
-    def order(node: str) -> Told:
-        return Told("order", (node,), order_text("soft_off", by="admin jo", reason="new DIMM"))
+    def order(*nodes: str) -> Told:
+        return Told("order", nodes, order_text("soft_off", by="admin jo", reason="new DIMM"))
 
     async def rounds(agent: Agent) -> None:
         with pytest.raises(BadInput, match="n2: is not ours to touch"):
@@ -149,6 +149,9 @@ def test_an_order_that_comes_before_the_first_look_is_to_be_given_again(
             agent.hear(order("n1"))
         assert "try again" in told.value.hint
         await agent.power_round()
+        with pytest.raises(BadInput, match="n2: is not ours to touch"):
+            agent.hear(order("n1", "n2"))
+        assert agent.power.lives.nodes["n1"].wish is None
         agent.hear(order("n1"))
         wish = agent.power.lives.nodes["n1"].wish
         assert wish is not None
