@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -28,6 +28,7 @@ STUCK_S = 600.0
 """A round that takes longer than this, and ten cycles, hangs: systemd starts a program anew that says so no more."""
 LAST_ROUNDS_S = 10.0
 GIVE_BACK_S = 30.0
+"""What an end may take at most, before and after no round runs any more; systemd kills after a minute."""
 
 
 class Service:
@@ -62,10 +63,7 @@ class Service:
             LOG.info("started in mode %s", agent.parts.modes.usual)
             await self._ended.wait()
             notify(STOPPING)
-            await self._last_rounds()
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._end(tasks)
             await self._give_back()
         LOG.info("ended")
 
@@ -73,13 +71,17 @@ class Service:
         """End it as SIGTERM does."""
         self._ended.set()
 
-    async def _last_rounds(self) -> None:
-        """Let what is under way come to its end: what is told to a scheduler goes on, whoever waits for it."""
-        try:
-            async with asyncio.timeout(LAST_ROUNDS_S), self._agent.between_rounds():
-                return
-        except TimeoutError:
-            LOG.warning("a round under way is cut off after %g s", LAST_ROUNDS_S)
+    async def _end(self, tasks: Sequence[asyncio.Task[None]]) -> None:
+        """Let what is under way come to its end first: what is told to a scheduler goes on, whoever waits for it."""
+        async with AsyncExitStack() as still:
+            try:
+                async with asyncio.timeout(LAST_ROUNDS_S):
+                    await still.enter_async_context(self._agent.between_rounds())
+            except TimeoutError:
+                LOG.warning("a round under way is cut off after %g s", LAST_ROUNDS_S)
+            for task in tasks:
+                task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _give_back(self) -> None:
         """Give the site its own order, and the nodes that are up; begin times end by themselves and stay."""

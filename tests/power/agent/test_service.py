@@ -1,6 +1,7 @@
 """The agent as a service: what a signal brings about at once."""
 
 import asyncio
+import logging
 import os
 import signal
 import threading
@@ -20,7 +21,7 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger_settings import LedgerSettings
 from offpeak.settings import PriceSettings, Settings
 from plugin.scheduler.port import NodeChange
-from power.agent import parts
+from power.agent import parts, service
 from power.agent.agent import Agent
 from power.agent.answer import Told, order_text
 from power.agent.memory import remember_lives
@@ -126,6 +127,35 @@ def test_a_node_that_is_just_being_closed_is_given_back_too(
     asyncio.run(serve())
 
 
+def test_a_round_that_does_not_end_is_cut_off_and_said(
+    settings: Settings, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun, cut_off = threading.Event(), threading.Event()
+
+    async def round_(_agent: Agent) -> None:
+        begun.set()
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            cut_off.set()
+
+    monkeypatch.setattr(Agent, "queue_round", round_)
+    monkeypatch.setattr(service, "LAST_ROUNDS_S", 0.1)
+    agent = Agent(parts.parts_of(settings), ledger, Voice())
+
+    async def serve() -> None:
+        running = asyncio.create_task(Service(agent, lambda: settings).run())
+        assert await asyncio.to_thread(begun.wait, 60)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.wait_for(running, 60)
+        assert await agent.close() == 0
+
+    with caplog.at_level(logging.WARNING, "offpeak"):
+        asyncio.run(serve())
+    assert cut_off.is_set()
+    assert "a round under way is cut off after 0.1 s" in caplog.messages
+
+
 def with_node(settings: Settings, folder: Path, port: int) -> Settings:
     """Return the settings with the machine n1, at whose BMC nobody answers."""
     password, inventory = folder / "bmc.password", folder / "inventory.toml"
@@ -156,6 +186,19 @@ def test_an_order_that_comes_before_the_first_look_is_to_be_given_again(
         wish = agent.power.lives.nodes["n1"].wish
         assert wish is not None
         assert (wish.order, wish.by) == (Order.SOFT_OFF, "admin jo")
+        await agent.close()
+
+    with reserved_ports(1) as (port,):
+        asyncio.run(rounds(Agent(parts.parts_of(with_node(settings, tmp_path, port)), ledger, Voice())))
+
+
+def test_an_order_has_the_scheduler_asked_anew(settings: Settings, ledger: Ledger, tmp_path: Path) -> None:
+    async def rounds(agent: Agent) -> None:
+        await agent.power_round()
+        before = await agent.observer.view(at_most_s=3600)
+        assert await agent.observer.view(at_most_s=3600) is before
+        agent.hear(Told("order", ("n1",), order_text("soft_off", by="admin jo", reason="new DIMM")))
+        assert await agent.observer.view(at_most_s=3600) is not before
         await agent.close()
 
     with reserved_ports(1) as (port,):
