@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from shown_output import pattern
 from zygote import Zygote
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,14 +24,6 @@ def commands(block: str) -> list[tuple[str, str]]:
     """Return each command of a block with the output that the page shows for it."""
     parts = re.split(r"^\$ (.*)\n", block, flags=re.MULTILINE)[1:]
     return list(zip(parts[::2], parts[1::2], strict=True))
-
-
-def pattern(shown: str) -> str:
-    """Return the regular expression of an output in which "..." stands for anything."""
-    lines = shown.splitlines()
-    return "".join(
-        r"(?:.*\n)*?" if line == "..." else re.escape(line).replace(r"\.\.\.", ".*") + r"\n" for line in lines
-    )
 
 
 def with_pages(language: str) -> list[Path]:

@@ -8,18 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from shown_output import pattern
 
 STEP = re.compile(r"^```sh\n(.*?)^```$(?:\n+^```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 LONGEST_S = 300.0
 MARK = "=== end of a step ==="
-
-
-def pattern(shown: str) -> str:
-    """Return the regular expression of an output in which "..." stands for anything."""
-    lines = shown.splitlines()
-    return "".join(
-        r"(?:.*\n)*?" if line == "..." else re.escape(line).replace(r"\.\.\.", ".*") + r"\n" for line in lines
-    )
 
 
 @pytest.fixture
