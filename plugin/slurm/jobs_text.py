@@ -80,44 +80,14 @@ def needs_text(*what: str) -> str:
 def job_of(record: str) -> Job | None:
     """Return the job of one record, None if it is cut off."""
     row = record.split(SEPARATOR, len(COLUMNS) - 1)
-    return _job(*row) if len(row) == len(COLUMNS) else None
+    return _job(row) if len(row) == len(COLUMNS) else None
 
 
-def _job(
-    job_id: str,
-    array_id: str,
-    het_id: str,
-    state: str,
-    reason: str,
-    user: str,
-    account: str,
-    partition: str,
-    priority: str,
-    nice: str,
-    nodes: str,
-    cpus: str,
-    share: str,
-    limit: str,
-    submit: str,
-    eligible: str,
-    start: str,
-    end: str,
-    hosts: str,
-    planned: str,
-    dependency: str,
-    reservation: str,
-    qos: str,
-    cpus_per_node: str,
-    memory: str,
-    feature: str,
-    required: str,
-    per_job: str,
-    per_node: str,
-    per_socket: str,
-    per_task: str,
-    comment: str,
-    name: str,
-) -> Job:
+def _job(row: list[str]) -> Job:
+    job_id, array_id, het_id, state, reason, user, account, partition = row[:8]
+    priority, nice, nodes, cpus, share, limit, submit, eligible = row[8:16]
+    start, end, hosts, planned, dependency, reservation, qos, cpus_per_node = row[16:24]
+    memory, feature, required, per_job, per_node, per_socket, per_task, comment, name = row[24:]
     number = count(priority)
     wants = needs_text(
         partition,
