@@ -42,9 +42,9 @@ class SlurmAccounting:
     settings: str
 
 
-@pytest.fixture(scope="session")
-def slurm_accounting() -> Iterator[SlurmAccounting]:
-    """A cluster of four nodes with slurmdbd and MariaDB, private to this test run."""
+@contextmanager
+def accounting_slurm() -> Iterator[SlurmAccounting]:
+    """Run a cluster of four nodes with slurmdbd and MariaDB."""
     need([*PROGRAMS, *ACCOUNTING_PROGRAMS], packages=f"{PACKAGES} {ACCOUNTING_PACKAGES}")
     # Not below pytest's folder, which is closed to the other users that some tests run Slurm's commands as. What cannot
     # be removed must not hide why a start failed.
@@ -67,6 +67,13 @@ def slurm_accounting() -> Iterator[SlurmAccounting]:
             servers.enter_context(slurmd(cluster, number))
         wait_for_nodes(cluster)
         yield SlurmAccounting(cluster, database, settings)
+
+
+@pytest.fixture(scope="session")
+def slurm_accounting() -> Iterator[SlurmAccounting]:
+    """The cluster with accounting that the tests of a process share."""
+    with accounting_slurm() as accounting:
+        yield accounting
 
 
 @contextmanager

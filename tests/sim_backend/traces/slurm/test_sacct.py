@@ -161,10 +161,11 @@ def test_jobs_that_never_ran_are_set_aside_with_the_reason() -> None:
             *(job(1, **WAITS), job(2, **never), job(3, **(never | {"Start": ""}))),
             *(job(4, Start="Unknown"), job(5, AllocCPUS="0"), job(6, AllocNodes="0"), job(7)),
             job(8, **(RUNS | {"ElapsedRaw": ""})),
+            job(9, **(never | {"AllocCPUS": "1", "AllocNodes": "1"})),
         )
     )
     assert trace.rejected == (
-        Rejected("never started", (1, 2, 3)),
+        Rejected("never started", (1, 2, 3, 9)),
         Rejected("start unknown", (4,)),
         Rejected("run time unknown", (8,)),
         Rejected("no processors or nodes", (5, 6)),
