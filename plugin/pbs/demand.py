@@ -1,19 +1,24 @@
 """For which waiting jobs sleeping nodes have to be woken: PBS itself gives no job a node that sleeps.
 
 What is found is written where other schedulers write their plans: a job that could start if some sleeping nodes were
-up has these nodes as its planned hosts, now. OpenPBS's own estimate, where there is one, goes first.
+up has these nodes as its planned hosts, now. Where OpenPBS has estimated a start, it is on the nodes of the estimate,
+but not at its time: a node that sleeps counts there as up ten minutes after each of the server's cycles, a time that
+never comes.
 """
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from plugin.pbs.request import Chunk, chunks_of
 from plugin.pbs.told_job import ToldJob
-from plugin.scheduler.job import Job, JobState
+from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
 
 MOST_LOOKED_AT = 500
 """So many jobs in front of a queue decide; nodes are woken for what can start next."""
+NOBODY_KNOWS_S = sys.maxsize
+"""When a job without a limit will have ended."""
 NO_NODE_HELPS = ("limit", "hold", "license", "dependency", "fairshare")
 
 
@@ -27,20 +32,38 @@ class Room:
 
 
 def with_demand(jobs: Sequence[ToldJob], nodes: Sequence[Node], now_s: int) -> tuple[Job, ...]:
-    """Return the jobs, those with planned hosts for which nodes are to be woken now."""
+    """Return the jobs, those with planned hosts for which nodes are to be woken."""
     rooms = [room for room in map(_room, nodes) if room is not None]
     if not any(room.sleeps for room in rooms):
         return tuple(each.job for each in jobs)
+    held_until_s = _held_until_s(each.job for each in jobs)
     waiting = sorted((each for each in jobs if _could_start(each.job, now_s)), key=_place)
-    planned: dict[str, str] = {}
-    for told in waiting[:MOST_LOOKED_AT]:
+    planned = {told.job.job_id: _planned(told, rooms, held_until_s, now_s) for told in waiting[:MOST_LOOKED_AT]}
+    return tuple(planned.get(each.job.job_id, each.job) for each in jobs)
+
+
+def _planned(told: ToldJob, rooms: Sequence[Room], held_until_s: Mapping[str, int], now_s: int) -> Job:
+    """Return the job with the sleeping nodes that it needs, and when; as it is if it needs none."""
+    job = told.job
+    if job.start_s is None:
         found = _placed(told, rooms)
-        if any(room.sleeps for room in found) and told.job.start_s is None:
-            planned[told.job.job_id] = ",".join(dict.fromkeys(room.node.name for room in found))
-    return tuple(
-        each.job._replace(start_s=now_s, hosts=planned[each.job.job_id]) if each.job.job_id in planned else each.job
-        for each in jobs
-    )
+        hosts = ",".join(dict.fromkeys(room.node.name for room in found))
+        return job._replace(start_s=now_s, hosts=hosts) if any(room.sleeps for room in found) else job
+    named = [room for room in rooms if room.node.name in job.hosts.split(",")]
+    if not any(room.sleeps for room in named):
+        return job
+    free_s = now_s if _placed(told, named) else max(held_until_s.get(room.node.name, now_s) for room in named)
+    return job._replace(start_s=min(job.start_s, max(free_s, now_s)))
+
+
+def _held_until_s(jobs: Iterable[Job]) -> dict[str, int]:
+    """Return when the last job on each node will have reached its limit [Unix s]."""
+    found: dict[str, int] = {}
+    for job in jobs:
+        if job.state in HOLDING:
+            end_s = NOBODY_KNOWS_S if job.end_s is None else job.end_s
+            found |= {host: max(end_s, found.get(host, 0)) for host in job.hosts.split(",")}
+    return found
 
 
 def _room(node: Node) -> Room | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from plugin.scheduler.job import JobState
+from sim_backend.pbs_standin.estimate import Estimate, estimate_of
 from sim_backend.pbs_standin.letters import holds_of, letter_of
 from sim_backend.pbs_standin.pbs import VERSIONS, Pbs
 from sim_backend.pbs_standin.times import clock, comment_time, ctime
@@ -37,7 +38,8 @@ def answer_json(pbs: Pbs, now_s: float, key: str, records: Mapping[str, Any]) ->
 
 def qstat_json(pbs: Pbs, jobs: Iterable[SimJob], now_s: float) -> bytes:
     """Return what `qstat -f -F json` prints of these jobs."""
-    return answer_json(pbs, now_s, "Jobs", {pbs.job_id(job): job_record(pbs, job, now_s) for job in jobs})
+    estimate = estimate_of(pbs, now_s)
+    return answer_json(pbs, now_s, "Jobs", {pbs.job_id(job): job_record(pbs, job, now_s, estimate) for job in jobs})
 
 
 def pbsnodes_json(pbs: Pbs, nodes: Iterable[SimNode], now_s: float) -> bytes:
@@ -49,9 +51,10 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def job_record(pbs: Pbs, job: SimJob, now_s: float) -> dict[str, Any]:
+def job_record(pbs: Pbs, job: SimJob, now_s: float, estimate: Estimate | None) -> dict[str, Any]:
     """Return all that a server tells of a job, without what it does not have."""
-    ran, vnodes = job.start_s is not None, "+".join(f"({node}:ncpus={cpus})" for node, cpus in job.placed.items())
+    ran, vnodes = job.start_s is not None, _vnodes(job.placed)
+    planned = estimate if estimate is not None and estimate.job is job else None
     took_s = (job.end_s or now_s) - (job.start_s or now_s)
     listed = {name: _plain(name, value) for name, value in job.wants.items()}
     listed |= {"ncpus": job.cpus, "nodect": job.nodes, "place": job.wants.get("place", "free")}
@@ -91,10 +94,16 @@ def job_record(pbs: Pbs, job: SimJob, now_s: float) -> dict[str, Any]:
         "Exit_status": 0 if job.state is JobState.ENDED else None,
         "array_id": None if job.index is None else f"{job.number}[].{pbs.host}",
         "array_index": job.index,
+        "estimated": {"exec_vnode": _vnodes(planned.placed), "start_time": ctime(planned.start_s)} if planned else None,
         "project": "_pbs_project_default",
+        "topjob": "True" if planned else None,
         "Submit_Host": pbs.host,
     }
     return {name: value for name, value in told.items() if value is not None}
+
+
+def _vnodes(placed: Mapping[str, int]) -> str:
+    return "+".join(f"({node}:ncpus={cpus})" for node, cpus in placed.items())
 
 
 def _plain(name: str, value: str) -> Any:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from sim_backend.pbs_standin.estimate import estimate_of
 from sim_backend.pbs_standin.openpbs_json import job_record
 from sim_backend.pbs_standin.pbs import Pbs
 from sim_backend.scheduler.sim_job import SimJob
@@ -12,7 +13,8 @@ WIDTH = 79
 
 def qstat_text(pbs: Pbs, jobs: Iterable[SimJob], now_s: float) -> bytes:
     """Return what `qstat -f` prints of these jobs."""
-    return "".join(_section(pbs.job_id(job), job_record(pbs, job, now_s)) for job in jobs).encode()
+    estimate = estimate_of(pbs, now_s)
+    return "".join(_section(pbs.job_id(job), job_record(pbs, job, now_s, estimate)) for job in jobs).encode()
 
 
 def _section(number: str, record: Mapping[str, Any]) -> str:

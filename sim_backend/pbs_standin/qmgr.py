@@ -6,12 +6,14 @@ from pathlib import Path
 
 from plugin.openpbs.resources import NODE
 from sim_backend.pbs_standin.answer import NO_ATTRIBUTE, REFUSED, UNKNOWN_NODE, Refused
+from sim_backend.pbs_standin.estimate import POWER
 from sim_backend.pbs_standin.pbs import Pbs
 
 _ORDER = re.compile(r"\s*(\w+)\s+(\w+)(?:\s+([^\s=]+))?\s*(.*)", re.DOTALL)
 _PAIR = re.compile(r'\s*([\w.]+)\s*(\+=|-=|=)\s*("[^"]*"|[^,]*?)\s*(?:,|$)')
 SHORT = {"s": "set", "l": "list", "p": "print", "c": "create", "d": "delete", "u": "unset", "i": "import"}
 OBJECTS = {"s": "server", "n": "node", "q": "queue", "r": "resource", "h": "hook"}
+POWER_HOOK = "PBS_power"
 STATES = frozenset({"sleep", "offline"})
 
 
@@ -27,6 +29,8 @@ def qmgr(pbs: Pbs, order: str, manager: bool) -> str:
         return _server(pbs, verb, f"{name} {rest}")
     if what == "node" and verb in ("set", "unset"):
         return _node(pbs, verb, name, rest)
+    if (verb, what, name) == ("set", "pbshook", POWER_HOOK):
+        return _server(pbs, verb, f"{POWER} = {rest.partition('=')[2].strip()}")
     return _made(pbs.resources if what == "resource" else pbs.hooks, verb, what.capitalize(), name, rest)
 
 

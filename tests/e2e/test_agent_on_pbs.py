@@ -97,3 +97,21 @@ def test_the_node_of_a_job_put_off_is_up_by_its_hour(cluster: PoweredPbs, zygote
     start = next(each for each in cluster.jobs.trace() if each.job == job)
     assert came_up_s(cluster, start.nodes, asleep_s, start.at_s) < edge_s <= start.at_s, cluster.picture()
     assert [cluster.nodes[node].state for node in ALL].count(NodeState.OFF) == 2, cluster.picture()
+
+
+def test_nodes_that_the_server_counts_on_are_up_when_the_others_are_free(cluster: PoweredPbs, zygote: Zygote) -> None:
+    if cluster.server.pbs.kind == TORQUE:
+        pytest.skip("Torque estimates no start")
+    # From now on the server estimates the first start, ten minutes from each of its looks while a node of it sleeps.
+    cluster.server.run("qmgr", "-c", "set pbshook PBS_power enabled = True")
+    with agent(cluster, write_site(cluster, {"agent": {"queue": "off"}, **FLAT}), by=zygote.start):
+        wait_for_sleep(cluster, *ALL)
+        (narrow,) = cluster.jobs.submit(on="node1", limit_min=1, seconds=60)
+        cluster.wait(lambda: narrow in cluster.jobs.started(), what="a node to be woken for a job")
+        (wide,) = cluster.jobs.submit(nodes=3)
+        submitted_s = for_a_while()
+        assert not any(orders(cluster, node, submitted_s) for node in ("node2", "node3")), cluster.picture()
+        cluster.wait(lambda: wide in cluster.jobs.started(), what="the wide one to start")
+    times = {(each.job, each.what): each.at_s for each in cluster.jobs.trace()}
+    for node in ("node2", "node3"):
+        assert came_up_s(cluster, node, submitted_s, times[wide, "start"]) < times[narrow, "end"], cluster.picture()

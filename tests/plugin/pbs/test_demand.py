@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from queue_site import a_job
 
 from plugin.pbs.demand import with_demand
@@ -75,9 +76,39 @@ def test_for_whom_no_node_helps() -> None:
         assert planned([told(1, "1:ppn=8")], [node]) == {}
 
 
-def test_the_servers_own_estimate_stays() -> None:
-    (job,) = with_demand([told(1, "1:ppn=8", start_s=NOW_S + 600, hosts="n2")], [a_node("n1", DOWN)], NOW_S)
-    assert (job.start_s, job.hosts) == (NOW_S + 600, "n2")
+ESTIMATED_S = NOW_S + 600
+"""What OpenPBS reckons with for a node that sleeps, however soon the node could be up."""
+
+
+def estimate_of(*jobs: ToldJob, nodes: list[Node]) -> tuple[int | None, str]:
+    first = next(job for job in with_demand(jobs, nodes, NOW_S) if job.state is JobState.PENDING)
+    return first.start_s, first.hosts
+
+
+def test_an_estimate_that_names_no_sleeping_node_stays() -> None:
+    job = told(1, "1:ppn=8", start_s=ESTIMATED_S, hosts="n2")
+    assert estimate_of(job, nodes=[a_node("n1", DOWN)]) == (ESTIMATED_S, "n2")
+    assert estimate_of(job, nodes=[a_node("n1", DOWN), a_node("n2", used=8)]) == (ESTIMATED_S, "n2")
+
+
+def test_the_nodes_of_an_estimate_are_woken_when_they_are_what_the_job_waits_for() -> None:
+    job = told(1, "2:ncpus=8", start_s=ESTIMATED_S, hosts="n2,n3")
+    nodes = [a_node("n1"), a_node("n2"), a_node("n3", DOWN)]
+    assert estimate_of(job, nodes=nodes) == (NOW_S, "n2,n3")
+    # Nobody else has them meanwhile.
+    assert planned([job, told(2, "1:ncpus=8")], [a_node("n1", used=8), *nodes[1:]]) == {"1": "n2,n3"}
+    assert estimate_of(job, nodes=[*nodes[:2], a_node("n3", NodePower.COMING_UP)]) == (ESTIMATED_S, "n2,n3")
+
+
+@pytest.mark.parametrize(
+    ("end_s", "start_s"),
+    [(NOW_S + 90, NOW_S + 90), (NOW_S - 5, NOW_S), (ESTIMATED_S + 9, ESTIMATED_S), (None, ESTIMATED_S)],
+)
+def test_or_when_the_limits_of_the_jobs_there_are_reached(end_s: int | None, start_s: int) -> None:
+    runs = told(2, "1:ncpus=8", state=JobState.RUNNING, start_s=NOW_S - 60, end_s=end_s, hosts="n2")
+    shorter = told(3, "1:ncpus=8", state=JobState.RUNNING, start_s=NOW_S - 60, end_s=NOW_S - 9, hosts="n2")
+    job = told(1, "2:ncpus=8", start_s=ESTIMATED_S, hosts="n2,n3")
+    assert estimate_of(runs, shorter, job, nodes=[a_node("n2", used=8), a_node("n3", DOWN)]) == (start_s, "n2,n3")
 
 
 def test_requests_of_both() -> None:

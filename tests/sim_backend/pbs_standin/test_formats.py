@@ -3,11 +3,14 @@
 import json
 import re
 import subprocess
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pbs_standin import StandIn, standin
 
+from plugin.pbs.words import ctime_s
 from sim_backend.pbs_standin.openpbs_json import json_text
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
@@ -61,6 +64,39 @@ def test_keys_of_json_stand_in_the_order_of_a_real_server(tmp_path: Path, shared
         told = json.loads(running.run("qstat", "-f", "-F", "json"))["Jobs"][job]
     assert is_in_order(list(told), list(real))
     assert (told["exec_vnode"], told["job_state"]) == ("(node1:ncpus=2)", "R")
+
+
+def test_the_first_job_that_waits_has_an_estimate_where_the_server_counts_on_sleeping_nodes(
+    tmp_path: Path, shared: Path
+) -> None:
+    recorded = shared / "data" / "captures" / "openpbs" / "D2_sleep_strict_qstat_f.json"
+    real = json.loads(recorded.read_text())["Jobs"]["80.head"]
+    with standin(OPENPBS, tmp_path) as running:
+        filler = with_job(running, "-l", "select=1:ncpus=8", "-l", "walltime=00:05:00")
+        running.run("qmgr", "-c", "set node node2 state = sleep")
+        running.run("qmgr", "-c", "set node node3 state = sleep")
+        wide, next_one = (with_job(running, "-l", f"select={size}:ncpus=8", "-l", "place=scatter") for size in (3, 2))
+        assert "estimated" not in jobs_of(running)[wide]
+        running.run("qmgr", "-c", "set pbshook PBS_power enabled = True")
+        asked_s, told = time.time(), jobs_of(running)
+        assert is_in_order(list(told[wide]), list(real))
+        assert told[wide]["topjob"] == "True"
+        estimated = told[wide]["estimated"]
+        assert list(estimated) == list(real["estimated"])
+        assert sorted(estimated["exec_vnode"].split("+")) == [f"(node{number}:ncpus=8)" for number in (1, 2, 3)]
+        assert ctime_s(estimated["start_time"]) == pytest.approx(asked_s + 600, abs=5)
+        assert "estimated" not in told[next_one]
+        # A node that is up is had as soon as the limits of its jobs are reached.
+        running.run("qdel", wide)
+        running.run("qmgr", "-c", "set node node2 state -= sleep")
+        told = jobs_of(running)
+    begun_s = ctime_s(told[filler]["stime"])
+    assert begun_s is not None
+    assert ctime_s(told[next_one]["estimated"]["start_time"]) == begun_s + 300
+
+
+def jobs_of(running: StandIn) -> dict[str, Any]:
+    return json.loads(running.run("qstat", "-f", "-F", "json"))["Jobs"]
 
 
 @pytest.mark.parametrize(
