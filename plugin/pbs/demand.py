@@ -49,8 +49,9 @@ def _planned(told: ToldJob, rooms: Sequence[Room], held_until_s: Mapping[str, in
         found = _placed(told, rooms)
         hosts = ",".join(dict.fromkeys(room.node.name for room in found))
         return job._replace(start_s=now_s, hosts=hosts) if any(room.sleeps for room in found) else job
-    named = [room for room in rooms if room.node.name in job.hosts.split(",")]
-    if not any(room.sleeps for room in named):
+    estimated = job.hosts.split(",")
+    named = [room for room in rooms if room.node.name in estimated]
+    if len(named) < len(estimated) or not any(room.sleeps for room in named):
         return job
     free_s = now_s if _placed(told, named) else max(held_until_s.get(room.node.name, now_s) for room in named)
     return job._replace(start_s=min(job.start_s, max(free_s, now_s)))

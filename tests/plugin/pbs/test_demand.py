@@ -91,6 +91,13 @@ def test_an_estimate_that_names_no_sleeping_node_stays() -> None:
     assert estimate_of(job, nodes=[a_node("n1", DOWN), a_node("n2", used=8)]) == (ESTIMATED_S, "n2")
 
 
+def test_nothing_is_woken_for_an_estimate_with_a_node_that_nobody_gets() -> None:
+    job = told(1, "2:ncpus=8", start_s=ESTIMATED_S, hosts="n2,n3")
+    asleep = a_node("n3", DOWN)
+    for kept in (a_node("n2", DOWN, closed=True), a_node("n2", failed=True), a_node("n4")):
+        assert estimate_of(job, nodes=[kept, asleep]) == (ESTIMATED_S, "n2,n3")
+
+
 def test_the_nodes_of_an_estimate_are_woken_when_they_are_what_the_job_waits_for() -> None:
     job = told(1, "2:ncpus=8", start_s=ESTIMATED_S, hosts="n2,n3")
     nodes = [a_node("n1"), a_node("n2"), a_node("n3", DOWN)]

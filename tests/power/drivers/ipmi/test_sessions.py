@@ -239,6 +239,7 @@ def test_nonsense_of_one_bmc_disturbs_no_other(rest: str, few_bmcs: list[Simulat
         live = ipmi_driver(machine, wire)
         while not babble.done():
             assert (await live.query()).state is PowerState.ON
+            await asyncio.sleep(0.05)
         assert isinstance((await babble).trouble, NoAnswer)
         transport.close()
 
