@@ -32,12 +32,12 @@ class Room:
 
 
 def with_demand(jobs: Sequence[ToldJob], nodes: Sequence[Node], now_s: int) -> tuple[Job, ...]:
-    """Return the jobs, those with planned hosts for which nodes are to be woken."""
+    """Return the jobs, those with planned hosts for which nodes are to be woken, or are to stay awake."""
     rooms = [room for room in map(_room, nodes) if room is not None]
-    if not any(room.sleeps for room in rooms):
+    waiting = sorted((each for each in jobs if _could_start(each.job, now_s)), key=_place)
+    if not any(room.sleeps for room in rooms) and all(each.job.start_s is None for each in waiting):
         return tuple(each.job for each in jobs)
     held_until_s = _held_until_s(each.job for each in jobs)
-    waiting = sorted((each for each in jobs if _could_start(each.job, now_s)), key=_place)
     planned = {told.job.job_id: _planned(told, rooms, held_until_s, now_s) for told in waiting[:MOST_LOOKED_AT]}
     return tuple(planned.get(each.job.job_id, each.job) for each in jobs)
 
@@ -45,16 +45,22 @@ def with_demand(jobs: Sequence[ToldJob], nodes: Sequence[Node], now_s: int) -> t
 def _planned(told: ToldJob, rooms: Sequence[Room], held_until_s: Mapping[str, int], now_s: int) -> Job:
     """Return the job with the sleeping nodes that it needs, and when; as it is if it needs none."""
     job = told.job
-    if job.start_s is None:
-        found = _placed(told, rooms)
-        hosts = ",".join(dict.fromkeys(room.node.name for room in found))
-        return job._replace(start_s=now_s, hosts=hosts) if any(room.sleeps for room in found) else job
-    estimated = job.hosts.split(",")
-    named = [room for room in rooms if room.node.name in estimated]
-    if len(named) < len(estimated) or not any(room.sleeps for room in named):
-        return job
-    free_s = now_s if _placed(told, named) else max(held_until_s.get(room.node.name, now_s) for room in named)
-    return job._replace(start_s=min(job.start_s, max(free_s, now_s)))
+    if job.start_s is not None:
+        return job._replace(start_s=_free_s(told, job.start_s, rooms, held_until_s, now_s))
+    found = _placed(told, rooms)
+    hosts = ",".join(dict.fromkeys(room.node.name for room in found))
+    return job._replace(start_s=now_s, hosts=hosts) if any(room.sleeps for room in found) else job
+
+
+def _free_s(told: ToldJob, estimated_s: int, rooms: Sequence[Room], held_until_s: Mapping[str, int], now_s: int) -> int:
+    """Return from when nobody else has the nodes of an estimate, awake or not [Unix s]; never later than estimated."""
+    hosts = told.job.hosts.split(",")
+    named = [room for room in rooms if room.node.name in hosts]
+    if len(named) == len(hosts) and _placed(told, named):
+        return min(estimated_s, now_s)
+    if len(named) < len(hosts) or all(room.node.power is NodePower.UP for room in named):
+        return estimated_s
+    return min(estimated_s, max(now_s, *(held_until_s.get(room.node.name, now_s) for room in named)))
 
 
 def _held_until_s(jobs: Iterable[Job]) -> dict[str, int]:

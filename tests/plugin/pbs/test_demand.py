@@ -85,10 +85,11 @@ def estimate_of(*jobs: ToldJob, nodes: list[Node]) -> tuple[int | None, str]:
     return first.start_s, first.hosts
 
 
-def test_an_estimate_that_names_no_sleeping_node_stays() -> None:
+def test_an_estimate_stays_where_waking_would_not_help() -> None:
     job = told(1, "1:ppn=8", start_s=ESTIMATED_S, hosts="n2")
     assert estimate_of(job, nodes=[a_node("n1", DOWN)]) == (ESTIMATED_S, "n2")
-    assert estimate_of(job, nodes=[a_node("n1", DOWN), a_node("n2", used=8)]) == (ESTIMATED_S, "n2")
+    for other in (DOWN, NodePower.UP):
+        assert estimate_of(job, nodes=[a_node("n1", other), a_node("n2", used=8)]) == (ESTIMATED_S, "n2")
 
 
 def test_nothing_is_woken_for_an_estimate_with_a_node_that_nobody_gets() -> None:
@@ -104,7 +105,9 @@ def test_the_nodes_of_an_estimate_are_woken_when_they_are_what_the_job_waits_for
     assert estimate_of(job, nodes=nodes) == (NOW_S, "n2,n3")
     # Nobody else has them meanwhile.
     assert planned([job, told(2, "1:ncpus=8")], [a_node("n1", used=8), *nodes[1:]]) == {"1": "n2,n3"}
-    assert estimate_of(job, nodes=[*nodes[:2], a_node("n3", NodePower.COMING_UP)]) == (ESTIMATED_S, "n2,n3")
+    # Nor are they sent to sleep again before the server has looked.
+    for power in (NodePower.COMING_UP, NodePower.UP):
+        assert estimate_of(job, nodes=[*nodes[:2], a_node("n3", power)]) == (NOW_S, "n2,n3")
 
 
 @pytest.mark.parametrize(
