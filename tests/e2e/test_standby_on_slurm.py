@@ -98,7 +98,7 @@ def test_only_a_drained_node_without_a_job_is_suspended(
     cluster: Cluster, node: FakeNode, room: ServedRoom, site: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = site.with_name("offpeak.toml")
-    command = ["enroll", "node2", "--standby-test", "--inventory", str(site), "--device-timeout", "2s"]
+    command = ["enroll", "node2", "--standby-test", "--inventory", str(site), "--device-timeout", "10s"]
     command += ["--config", str(config)]
 
     def refused_with(reason: str) -> None:

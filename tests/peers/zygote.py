@@ -83,7 +83,7 @@ class Zygote:
             line.connect(str(self.address))
             files = [nothing.fileno(), said.fileno(), said.fileno()]
             socket.send_fds(line, [json.dumps(request).encode() + b"\n"], files)
-            # It waits for our word, so that the process is there still when its pidfd is opened.
+            # The process waits for our word, so that it is there still when its pidfd is opened.
             forked = Forked(int(line.recv(100)))
             line.sendall(b"\n")
         return forked
@@ -127,13 +127,19 @@ def _serve(address: str) -> None:
             line, _ = door.accept()
             with line:
                 request, files = _heard(line)
+                begins, held_back = os.pipe()
                 if (pid := os.fork()) == 0:
                     door.close()
+                    os.close(held_back)
+                    os.read(begins, 1)
+                    os.close(begins)
                     _become(request, files, line)
-                for file in files:
+                for file in (*files, begins):
                     os.close(file)
                 line.sendall(str(pid).encode())
                 line.recv(1)
+                # Not before: of one that has ended there is no pidfd, and its exit code would be taken for its pid.
+                os.close(held_back)
 
 
 def _import_all() -> None:

@@ -32,7 +32,7 @@ def meter(peer: RedfishPeer, tmp_path: Path) -> RedfishMeter:
     file.chmod(0o600)
     hardware = Hardware("compute", "redfish", Credential("bmc", "admin", file))
     machine = Machine("n001", hardware, bmc=peer.url)
-    return RedfishMeter(machine, logins=Logins(), timeout_s=2.0, now=lambda: NOON)
+    return RedfishMeter(machine, logins=Logins(), timeout_s=5.0, now=lambda: NOON)
 
 
 def read(meter: RedfishMeter) -> tuple[Reading, ...]:

@@ -51,7 +51,7 @@ def player() -> Iterator[Player]:
             stage.asked.append((split.path, query, dict(self.headers)))
             reply = stage.reply(split.path, query)
             if reply.hangs:
-                stage.closing.wait(10)
+                stage.closing.wait(60)
                 return
             with suppress(BrokenPipeError, ConnectionResetError):
                 self.send_response_only(reply.status)

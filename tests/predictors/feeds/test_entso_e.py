@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 def source(player, key_file, monkeypatch) -> EntsoE:
     pytest.importorskip("entsoe")
     monkeypatch.delenv("ENTSOE_API_KEY", raising=False)
-    return EntsoE("DE_LU", "EUR", KeyPlace("ENTSOE_API_KEY", key_file), player.url, timeout_s=2.0)
+    return EntsoE("DE_LU", "EUR", KeyPlace("ENTSOE_API_KEY", key_file), player.url, timeout_s=5.0)
 
 
 @pytest.fixture

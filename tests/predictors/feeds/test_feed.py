@@ -64,7 +64,7 @@ def test_the_first_good_source_is_taken_and_no_other_asked(tmp_path, player):
 
 def test_a_second_source_when_the_first_fails(tmp_path, player, answer, closed_url):
     good = answer("energy_charts")
-    first = NordPool("GER", "EUR", closed_url, timeout_s=2.0)
+    first = NordPool("GER", "EUR", closed_url, timeout_s=5.0)
     player.plays_json(good)
     known = feed(tmp_path, first, EnergyCharts("DE-LU", player.url)).known(WINDOW, NOW)
     assert (known.source, known.basis, conditions(known)) == ("energy-charts", "published", [Condition.REFUSED])
@@ -73,7 +73,7 @@ def test_a_second_source_when_the_first_fails(tmp_path, player, answer, closed_u
 
 def test_pulling_the_cable_changes_the_basis_and_never_stops_the_caller(tmp_path, player, faults, answer, closed_url):
     player.plays_json(answer("energy_charts"))
-    source = EnergyCharts("DE-LU", player.url, timeout_s=2.0)
+    source = EnergyCharts("DE-LU", player.url, timeout_s=5.0)
     today = feed(tmp_path, source)
     published = today.known(WINDOW, NOW)
     for condition, fault in faults.items():
@@ -96,7 +96,7 @@ def test_without_anything_the_stated_fallback_holds(tmp_path, closed_url):
 
 def test_a_server_that_hangs_is_left_behind(tmp_path, player, reply):
     player.plays(reply(hangs=True))
-    known = feed(tmp_path, EnergyCharts("DE-LU", player.url, timeout_s=2.0), limit_s=0.1).known(WINDOW, NOW)
+    known = feed(tmp_path, EnergyCharts("DE-LU", player.url, timeout_s=5.0), limit_s=0.1).known(WINDOW, NOW)
     assert conditions(known) == [Condition.HANGING]
 
 

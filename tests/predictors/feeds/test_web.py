@@ -16,7 +16,7 @@ class Prices(Shape):
 
 
 def ask(url: str) -> Ask:
-    return Ask("test", url, {"key": "the-secret-key"}, {"auth-token": "the-secret-key"}, timeout_s=2.0)
+    return Ask("test", url, {"key": "the-secret-key"}, {"auth-token": "the-secret-key"}, timeout_s=5.0)
 
 
 def test_a_body(player, reply):
