@@ -43,7 +43,7 @@ class GuardedRoom:
     served: ServedRoom
     inventory: Inventory
     runner: asyncio.Runner
-    wire: Wire = field(default_factory=lambda: Wire(timeout_s=4.0))
+    wire: Wire = field(default_factory=lambda: Wire(timeout_s=8.0))
     journal: Journal = field(default_factory=MemoryJournal)
     seen: dict[str, Sighting] = field(default_factory=dict)
     holds: dict[str, Hold] = field(default_factory=dict)

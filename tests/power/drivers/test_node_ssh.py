@@ -268,7 +268,7 @@ def test_keys_and_known_hosts_are_needed_and_private(machine: Machine, tmp_path:
 
 def test_the_driver_offers_standby_to_nodes_that_can(on_node: Callable[..., Any], machine: Machine) -> None:
     async def act(node: FakeNode, _ssh: NodeSsh) -> None:
-        driver = SshDriver(machine, logins=Logins(), timeout_s=3.0, dead_man_s=700)
+        driver = SshDriver(machine, logins=Logins(), timeout_s=10.0, dead_man_s=700)
         assert driver.orders == frozenset()
         node.write("sys/power/mem_sleep", "[s2idle]\n")
         assert (await driver.query()).state is PowerState.ON
