@@ -1,9 +1,9 @@
 """For which waiting jobs sleeping nodes have to be woken: PBS itself gives no job a node that sleeps.
 
 What is found is written where other schedulers write their plans: a job that could start if some sleeping nodes were
-up has these nodes as its planned hosts, now. Where OpenPBS has estimated a start, it is on the nodes of the estimate,
-but not at its time: a node that sleeps counts there as up ten minutes after each of the server's cycles, a time that
-never comes.
+up has these nodes as its planned hosts, now. Where OpenPBS has estimated a start, its estimate stays, but for one of
+the next ten minutes: a node that sleeps counts there as up ten minutes after each of the server's looks, and that may
+never come.
 """
 
 import sys
@@ -17,6 +17,9 @@ from plugin.scheduler.node import Node, NodePower, NodeUse
 
 MOST_LOOKED_AT = 500
 """So many jobs in front of a queue decide; nodes are woken for what can start next."""
+COUNTS_AS_UP_IN_S = 660
+"""OpenPBS counts a sleeping node as up ten minutes after its look; one minute for clocks. What is later is not so for
+want of an awake node."""
 NOBODY_KNOWS_S = sys.maxsize
 """When a job without a limit will have ended."""
 NO_NODE_HELPS = ("limit", "hold", "license", "dependency", "fairshare")
@@ -56,9 +59,11 @@ def _free_s(told: ToldJob, estimated_s: int, rooms: Sequence[Room], held_until_s
     """Return from when nobody else has the nodes of an estimate, awake or not [Unix s]; never later than estimated."""
     hosts = told.job.hosts.split(",")
     named = [room for room in rooms if room.node.name in hosts]
-    if len(named) == len(hosts) and _placed(told, named):
+    if len(named) < len(hosts) or estimated_s > now_s + COUNTS_AS_UP_IN_S:
+        return estimated_s
+    if _placed(told, named):
         return min(estimated_s, now_s)
-    if len(named) < len(hosts) or all(room.node.power is NodePower.UP for room in named):
+    if all(room.node.power is NodePower.UP for room in named):
         return estimated_s
     return min(estimated_s, max(now_s, *(held_until_s.get(room.node.name, now_s) for room in named)))
 

@@ -92,6 +92,12 @@ def test_an_estimate_stays_where_waking_would_not_help() -> None:
         assert estimate_of(job, nodes=[a_node("n1", other), a_node("n2", used=8)]) == (ESTIMATED_S, "n2")
 
 
+def test_an_estimate_of_more_than_ten_minutes_has_another_reason() -> None:
+    nodes = [a_node("n2"), a_node("n3", DOWN)]
+    job = told(1, "2:ncpus=8", start_s=NOW_S + 3600, hosts="n2,n3")
+    assert estimate_of(job, nodes=nodes) == (NOW_S + 3600, "n2,n3")
+
+
 def test_nothing_is_woken_for_an_estimate_with_a_node_that_nobody_gets() -> None:
     job = told(1, "2:ncpus=8", start_s=ESTIMATED_S, hosts="n2,n3")
     asleep = a_node("n3", DOWN)
