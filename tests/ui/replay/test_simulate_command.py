@@ -293,6 +293,8 @@ def test_ctrl_c_leaves_one_line_and_no_file(environment: dict[str, str], offpeak
     write_swf(jobs, tmp_path / "big.swf", processors=128, unix_start_s=None, zone=None)
     (tmp_path / "s.csv").write_text("what was there before", encoding="utf-8")
     command = [offpeak("--version").args[0], "simulate", "big.swf", "--policy", "knapsack", "--schedule", "s.csv"]
+    # A minute of work, so that it is not done when it is interrupted, however fast the machine is.
+    command += ["--replays", "50"]
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=-1, stderr=-1, text=True) as running:
         time.sleep(4)
         running.send_signal(signal.SIGINT)
