@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from offpeak.agent_settings import AgentSettings
@@ -15,7 +15,6 @@ from offpeak.door.mode import Mode, ModeOf
 from offpeak.machines.inventory import Inventory
 from offpeak.machines.node_sets import expand
 from offpeak.node_class_file import node_class_named
-from plugin.slurm.node_in_use import node_in_use
 from power.drivers.port import Order
 from power.interlocks.breaker import Breaker, BreakerTerms
 from power.interlocks.counts import cycles_per_day, groups_of, just_ordered, per_hour, per_rack, per_sweep
@@ -30,11 +29,6 @@ from power.interlocks.sighting import SightingOf
 from power.ways import Ways
 
 
-def nobody_holds(_node: str) -> Hold | None:
-    """Return None: no admin holds any node."""
-    return None
-
-
 @dataclass(frozen=True)
 class Site:
     """What the rules ask of the world: machines, the latest sightings, holds, the scheduler.
@@ -46,8 +40,8 @@ class Site:
     ways: Ways
     sighting_of: SightingOf
     clock: Callable[[], float]
-    hold_of: Callable[[str], Hold | None] = nobody_holds
-    in_use: InUse = field(default=node_in_use)
+    hold_of: Callable[[str], Hold | None]
+    in_use: InUse
     steady: Callable[[], float] = time.monotonic
 
 

@@ -1,16 +1,17 @@
 """A node's standby, tested on request: through the door, so only where the scheduler says that the node is free."""
 
 import asyncio
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from offpeak.agent_settings import AgentSettings
 from offpeak.door.effect import Effect, Refusal
+from offpeak.door.hold import Hold
 from offpeak.door.journal import Journal
 from offpeak.errors import BadAnswer, BadInventory, OffpeakError
 from offpeak.machines.inventory import Inventory, Machine, Rung
 from offpeak.machines.node_sets import expand
-from plugin.slurm.node_in_use import node_in_use
 from power.drivers.node_ssh import NodeSsh
 from power.drivers.port import Order
 from power.drivers.wire import Wire
@@ -29,14 +30,15 @@ class NotLetThrough(OffpeakError):
 
 @dataclass(frozen=True)
 class Trial:
-    """What a test goes by: whose hands it is in ("admin NAME"), the settings of the door, and where it is written."""
+    """The settings of the door, the ledger, who ordered the test ("admin NAME"), and whom the rules ask."""
 
     inventory: Inventory
     wire: Wire
     settings: AgentSettings
     journal: Journal
     by: str
-    in_use: InUse = field(default=node_in_use)
+    in_use: InUse
+    hold_of: Callable[[str], Hold | None]
 
 
 async def try_standby(machine: Machine, trial: Trial) -> StandbyProof:
@@ -55,7 +57,7 @@ async def try_standby(machine: Machine, trial: Trial) -> StandbyProof:
     ways = Ways(machines, wire, dead_man_s=dead_man_s(rung))
     try:
         seen = await _look_at(trial, ways)
-        site = Site(trial.inventory, ways, seen.get, wire.clock, in_use=trial.in_use)
+        site = Site(trial.inventory, ways, seen.get, wire.clock, trial.hold_of, trial.in_use)
         orders = node_orders(trial.settings, site, trial.journal)
 
         async def order(order: Order, way: str) -> None:

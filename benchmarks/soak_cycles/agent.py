@@ -66,7 +66,7 @@ class Agent:
         latest = self.ledger.latest()
         self.lives = Lives({node: life_of(node, latest.get(node), None) for node in around.plan.nodes})
         inventory = Inventory(Path("inventory.toml"), around.machines)
-        site = Site(inventory, self._ways, self._sighting, clock.unix_s, in_use=around.in_use, steady=clock.steady)
+        site = Site(inventory, self._ways, self._sighting, clock.unix_s, lambda _: None, around.in_use, clock.steady)
         self._orders = node_orders(around.plan.settings(self._mode), site, self.journal)
         self._terms = Terms(around.machines[0].hardware, random.Random(around.plan.seed))
         lookout, longest_s = lookout_of(around.machines, self.wire), 4 * self.wire.timeout_s

@@ -1,10 +1,12 @@
 """The nodes that OpenPBS's `pbsnodes -a -F json` tells, one record each."""
 
+import re
 from collections.abc import Sequence
 
 from plugin.openpbs.answer_json import Record, answer_of, part, records
 from plugin.openpbs.node_marks import mark_of
 from plugin.openpbs.resources import NODE, OURS
+from plugin.pbs.ask import CannotAskPbs
 from plugin.pbs.marks import standing
 from plugin.pbs.words import memory_mib, number, text
 from plugin.scheduler.node import OURS as OUR_REASON
@@ -31,6 +33,27 @@ def nodes_of_json(answer: bytes, *, queues: Sequence[str], now_s: int, boot_s: i
     own = {text(told.get("queue")) for told in found.values()}
     others = tuple(queue for queue in queues if queue not in own)
     return tuple(_node(name, told, others, now_s, boot_s) for name, told in found.items())
+
+
+def given_of_json(answer: bytes, node: str) -> list[str]:
+    """Return what the node's own record says that jobs have of it, [] for nothing.
+
+    CannotAskPbs where the record lacks what says so, or its state is not known.
+    """
+    told = records(answer_of(answer, source="pbsnodes -a -F json"), "nodes").get(node, {})
+    words = frozenset(text(told.get("state")).split(","))
+    given = told.get("resources_assigned")
+    if not words <= KNOWN or not isinstance(given, dict):
+        what = f"in the state {text(told.get('state'))!r}, with resources_assigned {given!r}"
+        raise CannotAskPbs(f"pbsnodes: shows {node} {what}", hint=f"look at it: pbsnodes {node}")
+    jobs = told.get("jobs")
+    found = [f"state {word}" for word in sorted(words & (USED | RESERVED))]
+    found += [f"jobs {jobs}"] if jobs else []
+    return found + [f"resources_assigned.{name} {value}" for name, value in given.items() if not _is_nothing(value)]
+
+
+def _is_nothing(value: object) -> bool:
+    return re.fullmatch(r"0+(\.0*)?([kmgtp]?[bw])?", text(value), re.IGNORECASE) is not None
 
 
 def _node(name: str, told: Record, queues: tuple[str, ...], now_s: int, boot_s: int) -> Node:

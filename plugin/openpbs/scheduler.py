@@ -11,7 +11,7 @@ from plugin.openpbs.change_jobs import defer_jobs, rank_jobs
 from plugin.openpbs.change_nodes import change_nodes
 from plugin.openpbs.formula import Formula, formula_of
 from plugin.openpbs.jobs_json import jobs_of_json
-from plugin.openpbs.nodes_json import OFFLINE, SLEEP, nodes_of_json
+from plugin.openpbs.nodes_json import OFFLINE, SLEEP, given_of_json, nodes_of_json
 from plugin.openpbs.resources import PRIO
 from plugin.openpbs.traits import names_of, troubles_of
 from plugin.pbs.ask import CannotAskPbs, PbsCommands
@@ -19,7 +19,7 @@ from plugin.pbs.demand import with_demand
 from plugin.pbs.holding import holders, with_holders
 from plugin.pbs.job_comments import tell_owners
 from plugin.pbs.queues_text import Texts, execution_queues, texts_of
-from plugin.pbs.sight import Asker, blindness, this_process
+from plugin.pbs.sight import Asker, blindness, contradiction, this_process
 from plugin.pbs.told_job import ToldJob
 from plugin.pbs.words import number
 from plugin.scheduler.node import Node
@@ -70,17 +70,23 @@ class OpenPbsScheduler:
         return SchedulerView(at_s, with_demand(told, nodes, at_s), nodes, ())
 
     def in_use(self, node: str) -> str:
-        """Return why the node is not free, "" if it is: closed, and no job holds it, not even a suspended one."""
-        queues = self._queues()
-        found = [each for each in self._nodes(queues, int(self._clock())) if each.name == node]
+        """Return why the node is not free, "" if it is: closed, no job holds it, not even a suspended one, and its
+        own record says that nothing of it is assigned. CannotAskPbs where jobs and record contradict each other.
+        """
+        jobs = holders(self._jobs(self._queues())).get(node)
+        # The record comes last: that the node is closed and free holds for one instant.
+        answer = self._commands.ask("pbsnodes", *nodes_json.ARGUMENTS)
+        found = [each for each in self._nodes_of((), answer, int(self._clock())) if each.name == node]
         if len(found) != 1:
             raise CannotAskPbs(f"pbsnodes: no node {node}", hint="`pbsnodes -a` shows them all")
-        if jobs := holders(self._jobs(queues)).get(node):
+        if jobs:
             return f"runs {', '.join(jobs)}"
-        if found[0].cpus_used:
-            return f"has jobs on {found[0].cpus_used} of its processors"
         words = found[0].state_word.split(",")
-        return "" if SLEEP in words or OFFLINE in words else "is neither asleep nor offline: a job may start there"
+        if SLEEP not in words and OFFLINE not in words:
+            return "is neither asleep nor offline: a job may start there"
+        if given := given_of_json(answer, node):
+            raise contradiction(node, given, self._asker)
+        return ""
 
     def rank(self, values: Mapping[str, int]) -> dict[str, str]:
         """Set what is added to the site's formula; return why not, by job."""
@@ -126,5 +132,7 @@ class OpenPbsScheduler:
         return jobs_of_json(self._commands.ask("qstat", *jobs_json.ARGUMENTS), site_value)
 
     def _nodes(self, queues: Texts, now_s: int) -> tuple[Node, ...]:
-        answer = self._commands.ask("pbsnodes", *nodes_json.ARGUMENTS)
-        return nodes_of_json(answer, queues=execution_queues(queues), now_s=now_s, boot_s=self._settings.boot_s)
+        return self._nodes_of(execution_queues(queues), self._commands.ask("pbsnodes", *nodes_json.ARGUMENTS), now_s)
+
+    def _nodes_of(self, queues: Sequence[str], answer: bytes, now_s: int) -> tuple[Node, ...]:
+        return nodes_of_json(answer, queues=queues, now_s=now_s, boot_s=self._settings.boot_s)

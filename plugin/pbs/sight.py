@@ -7,9 +7,11 @@ server's own host is always a manager.
 import os
 import pwd
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
 from typing import NamedTuple
+
+from plugin.pbs.ask import CannotAskPbs
 
 ALWAYS = "root"
 HINT = "make {user} a manager: qmgr -c 'set server managers += {user}@{host}', or set query_other_jobs = True"
@@ -38,6 +40,13 @@ def blindness(server: str, told: Mapping[str, str], asker: Asker) -> tuple[str, 
         return None
     short = f"{asker.user} is no manager, and query_other_jobs is not set: {asker.user} is shown no jobs of others"
     return short, HINT.format(user=asker.user, host=asker.host)
+
+
+def contradiction(node: str, given: Sequence[str], asker: Asker) -> CannotAskPbs:
+    """Return the error for a node whose record shows use while no job is shown there."""
+    what = f"pbsnodes: {node} has {'; '.join(given)}, but qstat shows no job there"
+    hint = f"has {asker.user} lost its right to see all jobs, or does somebody reserve it? " + HINT
+    return CannotAskPbs(what, hint=hint.format(user=asker.user, host=asker.host))
 
 
 def _is(asker: Asker, listed: str) -> bool:

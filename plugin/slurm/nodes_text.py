@@ -22,9 +22,19 @@ def nodes_of_text(text: bytes) -> tuple[Node, ...]:
     return tuple({node.name: node for node in map(_node, records)}.values())
 
 
+def node_fields(text: bytes) -> dict[str, str]:
+    """Return the fields of the first node of scontrol's answer as they are, without those that admins write freely."""
+    record = text.decode(errors="replace").rstrip()
+    return dict(_FIELD.findall(record[: _free_at(record)]))
+
+
+def _free_at(record: str) -> int:
+    return match.start() if (match := _FIXED.search(record)) else len(record)
+
+
 def _node(record: str) -> Node:
     name, _, rest = record.rstrip().partition(" ")
-    free_at = match.start() if (match := _FIXED.search(rest)) else len(rest)
+    free_at = _free_at(rest)
     fields = dict(_FIELD.findall(rest[:free_at]))
     reason, by, at, comment = _free(rest[free_at:])
     cpus_used = count(fields.get("CPUAlloc", ""))

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from offpeak.slurm_settings import SlurmSettings
 from plugin.scheduler.port import NodeChange, SchedulerTraits, SchedulerView
@@ -15,6 +16,7 @@ from plugin.slurm.read_pyslurm import read_pyslurm
 from plugin.slurm.read_text import read_text
 from plugin.slurm.reading import Reading
 from plugin.slurm.rest import SlurmRest
+from plugin.slurm.rights import cached_rights
 from plugin.slurm.traits import traits_of_text
 
 
@@ -27,12 +29,14 @@ class SlurmScheduler:
         self._read = _reader(settings)
         self._telling = Telling(settings.command or (), self._timeout_s)
         self._told: SchedulerTraits | None = None
+        self._rights = cached_rights(self._timeout_s)
 
     def traits(self) -> SchedulerTraits:
         """Return what slurm.conf says, as slurmctld has read it."""
         config = ask("scontrol", "show", "config", timeout_s=self._timeout_s)
         partitions = ask("scontrol", "--all", "--oneliner", "show", "partitions", timeout_s=self._timeout_s)
-        self._told = traits_of_text(config, partitions)
+        traits = traits_of_text(config, partitions)
+        self._told = replace(traits, troubles=(*self._rights().troubles, *traits.troubles))
         return self._told
 
     def view(self) -> SchedulerView:
@@ -42,7 +46,7 @@ class SlurmScheduler:
 
     def in_use(self, node: str) -> str:
         """Return why the node is not free, "" if it is."""
-        return node_in_use(node, timeout_s=self._timeout_s)
+        return node_in_use(node, self._rights(), timeout_s=self._timeout_s)
 
     def rank(self, values: Mapping[str, int]) -> dict[str, str]:
         """Set priorities under priority/basic, nice values elsewhere, as the traits told last; return why not."""

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from plugin.pbs.ask import CannotAskPbs
 from plugin.pbs.marks import Kind, standing
 from plugin.pbs.words import memory_mib, number
 from plugin.scheduler.node import Node, NodePower, NodeUse
@@ -13,7 +14,8 @@ ARGUMENTS = ("-x",)
 
 DOWN, OFFLINE = "down", "offline"
 USED = frozenset({"job-exclusive", "job-sharing", "busy"})
-KNOWN = USED | {DOWN, OFFLINE, "free", "reserve", "time-shared"}
+RESERVED = "reserve"
+KNOWN = USED | {DOWN, OFFLINE, RESERVED, "free", "time-shared"}
 RUNNING = "Running"
 
 # 0-3/31.head,4/32[1].head, and one slot each before 6.0: 0/31.head, 1/31.head
@@ -25,6 +27,21 @@ def nodes_of_xml(answer: bytes, *, queues: Sequence[str], now_s: int, boot_s: in
     """Return the nodes of pbsnodes' answer, which belong to all queues; CannotAskPbs where it is no XML."""
     found = records(answer, "Node", source="pbsnodes -x")
     return tuple(_node(fields(each), tuple(queues), now_s, boot_s) for each in found)
+
+
+def given_of_xml(answer: bytes, node: str) -> list[str]:
+    """Return what the node's own record says that jobs have of it, [] for nothing.
+
+    CannotAskPbs where the record has no state that is known.
+    """
+    found_nodes = {each.get("name"): each for each in map(fields, records(answer, "Node", source="pbsnodes -x"))}
+    told = found_nodes.get(node, {})
+    words = frozenset(told.get("state", "").split(","))
+    if not words <= KNOWN:
+        what = f"in the state {told.get('state', '')!r}"
+        raise CannotAskPbs(f"pbsnodes: shows {node} {what}", hint=f"look at it: pbsnodes {node}")
+    found = [f"state {word}" for word in sorted(words & (USED | {RESERVED}))]
+    return found + ([f"jobs {told['jobs']}"] if told.get("jobs") else [])
 
 
 def jobs_on(told: str) -> dict[str, int]:
@@ -61,7 +78,7 @@ def _node(told: dict[str, str], queues: tuple[str, ...], now_s: int, boot_s: int
     if power is NodePower.UP and mark is None and told.get("power_state", RUNNING) != RUNNING:
         # Sent to sleep by somebody else's `pbsnodes -m`: Torque shows it as free and gives it no job.
         power = NodePower.DOWN
-    use = NodeUse.USED if slots or words & USED else NodeUse.FREE
+    use = NodeUse.USED if told.get("jobs") or words & USED else NodeUse.FREE
     return Node(
         name=told.get("name", ""),
         state_word=told.get("state", ""),
@@ -70,7 +87,7 @@ def _node(told: dict[str, str], queues: tuple[str, ...], now_s: int, boot_s: int
         closed=stands.closed,
         failed=stands.failed,
         responds=DOWN not in words,
-        reserved="reserve" in words,
+        reserved=RESERVED in words,
         # It was woken for something, has registered, and is only to be opened.
         planned=stands.closed and mark is not None and mark.kind is Kind.WAKES,
         reason=note or _own_reason(words),

@@ -10,7 +10,7 @@ from plugin.pbs.demand import with_demand
 from plugin.pbs.holding import holders, with_holders
 from plugin.pbs.job_comments import tell_owners
 from plugin.pbs.queues_text import execution_queues, texts_of
-from plugin.pbs.sight import Asker, blindness, this_process
+from plugin.pbs.sight import Asker, blindness, contradiction, this_process
 from plugin.pbs.told_job import ToldJob
 from plugin.scheduler.node import Node
 from plugin.scheduler.port import NodeChange, Ranking, SchedulerTraits, SchedulerView
@@ -18,7 +18,7 @@ from plugin.torque import jobs_xml, nodes_xml
 from plugin.torque.change_jobs import NO_ROUTE, as_value, by_priority, by_swaps
 from plugin.torque.change_nodes import change_nodes
 from plugin.torque.jobs_xml import jobs_of_xml
-from plugin.torque.nodes_xml import OFFLINE, nodes_of_xml
+from plugin.torque.nodes_xml import OFFLINE, given_of_xml, nodes_of_xml
 from plugin.torque.order import Route, route_of
 
 
@@ -62,15 +62,22 @@ class TorqueScheduler:
         return SchedulerView(at_s, with_demand(told, nodes, at_s), nodes, ())
 
     def in_use(self, node: str) -> str:
-        """Return why the node is not free, "" if it is: offline, and no job holds it, not even a suspended one."""
-        found = [each for each in self._nodes(int(self._clock())) if each.name == node]
+        """Return why the node is not free, "" if it is: offline, no job holds it, not even a suspended one, and its
+        own record shows no job. CannotAskPbs where jobs and record contradict each other.
+        """
+        jobs = holders(self._jobs()).get(node)
+        # The record comes last: that the node is closed and free holds for one instant.
+        answer = self._commands.ask("pbsnodes", *nodes_xml.ARGUMENTS)
+        found = [each for each in self._nodes_of((), answer, int(self._clock())) if each.name == node]
         if len(found) != 1:
             raise CannotAskPbs(f"pbsnodes: no node {node}", hint="`pbsnodes -a` shows them all")
-        if jobs := holders(self._jobs()).get(node):
+        if jobs:
             return f"runs {', '.join(jobs)}"
-        if found[0].cpus_used:
-            return f"has jobs on {found[0].cpus_used} of its processors"
-        return "" if OFFLINE in found[0].state_word.split(",") else "is not offline: a job may start there"
+        if OFFLINE not in found[0].state_word.split(","):
+            return "is not offline: a job may start there"
+        if given := given_of_xml(answer, node):
+            raise contradiction(node, given, self._asker)
+        return ""
 
     def rank(self, values: Mapping[str, int]) -> dict[str, str]:
         """Set priorities, or exchange places, as the scheduler sorts; return why not, by job."""
@@ -113,5 +120,7 @@ class TorqueScheduler:
 
     def _nodes(self, now_s: int) -> tuple[Node, ...]:
         queues = execution_queues(texts_of(self._commands.ask("qstat", "-Q", "-f")))
-        answer = self._commands.ask("pbsnodes", *nodes_xml.ARGUMENTS)
+        return self._nodes_of(queues, self._commands.ask("pbsnodes", *nodes_xml.ARGUMENTS), now_s)
+
+    def _nodes_of(self, queues: Sequence[str], answer: bytes, now_s: int) -> tuple[Node, ...]:
         return nodes_of_xml(answer, queues=queues, now_s=now_s, boot_s=self._settings.boot_s)

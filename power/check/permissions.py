@@ -1,8 +1,6 @@
 """Whether this user may read the logins, and may ask and order the scheduler."""
 
 import os
-import pwd
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -10,11 +8,12 @@ from offpeak.errors import BadInput, OffpeakError
 from offpeak.machines.credential import Credential
 from offpeak.machines.secret import read_secret
 from plugin.slurm.ask import CannotAskSlurm, ask
+from plugin.slurm.rights import AdminLevel, SlurmRights, read_rights
 from power.check.finding import Finding, Verdict, failed
 
 TIMEOUT_S = 10.0
 
-_SLURM_USER = re.compile(r"^SlurmUser\s*=\s*([^\s(]+)", re.MULTILINE)
+PART, SLURM = "scheduler", "Slurm"
 
 
 def check_credentials(credentials: Iterable[Credential]) -> Iterator[Finding]:
@@ -39,20 +38,25 @@ def _read_all(credential: Credential) -> str:
 
 
 def check_scheduler() -> Finding:
-    """Return whether Slurm answers, and whether this user may drain nodes and set priorities."""
+    """Return whether Slurm answers, shows this user all jobs, and lets it drain nodes and set priorities."""
     try:
         ask("scontrol", "ping", timeout_s=TIMEOUT_S)
-        config = ask("scontrol", "show", "config", timeout_s=TIMEOUT_S).decode(errors="replace")
+        rights = read_rights(timeout_s=TIMEOUT_S)
     except CannotAskSlurm as problem:
         return _without_slurm(problem)
-    found = _SLURM_USER.search(config)
-    me = pwd.getpwuid(os.geteuid()).pw_name
-    if me in ("root", found[1] if found else "root"):
-        return Finding("scheduler", "Slurm", Verdict.GOOD, f"answers; {me} may order nodes and jobs")
-    hint = (
-        "run offpeak as SlurmUser or root, or make its user an operator: sacctmgr modify user NAME set admin=operator"
-    )
-    return Finding("scheduler", "Slurm", Verdict.DOUBTFUL, f"answers; {me} is neither root nor SlurmUser", hint)
+    return finding_of(rights)
+
+
+def finding_of(rights: SlurmRights) -> Finding:
+    """Return what a user's rights in Slurm allow: to see what others have, to change jobs, to change nodes."""
+    level = f"{rights.user}'s AdminLevel is {rights.level}"
+    if rights.troubles:
+        ((said, hint),) = rights.troubles
+        return Finding(PART, SLURM, Verdict.BAD, f"{said}: nothing is switched off; {level}", hint)
+    if rights.level is AdminLevel.ADMINISTRATOR:
+        return Finding(PART, SLURM, Verdict.GOOD, f"answers; {rights.user} may order nodes and jobs")
+    may = "it may order jobs, not nodes" if rights.level is AdminLevel.OPERATOR else "it may order neither"
+    return Finding(PART, SLURM, Verdict.DOUBTFUL, f"answers; {level}: {may}", rights.hint)
 
 
 def _without_slurm(problem: OffpeakError) -> Finding:

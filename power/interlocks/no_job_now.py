@@ -5,13 +5,12 @@ from collections.abc import Callable
 
 from offpeak.door.door import Rule
 from offpeak.door.effect import Effect, Refusal
-from plugin.slurm.node_in_use import node_in_use
 
 InUse = Callable[[str], str]
 """Why a node is not free, "" if it is; raises where nobody can tell. It blocks while the scheduler thinks."""
 
 
-def no_job_now(in_use: InUse = node_in_use) -> Rule:
+def no_job_now(in_use: InUse) -> Rule:
     """Refuse what takes power away unless the node is free; what `in_use` raises is the door's refusal."""
 
     async def refuse(effect: Effect) -> Refusal | None:

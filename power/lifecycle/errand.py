@@ -1,12 +1,11 @@
 """An order by hand: one node brought where an admin wants it, through the door with all its rules."""
 
 import random
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from offpeak.agent_settings import AgentSettings
 from offpeak.machines.inventory import Inventory, Machine
 from offpeak.machines.node_sets import expand
-from plugin.slurm.node_in_use import node_in_use
 from power.drivers.port import Order
 from power.drivers.wire import Wire
 from power.effects import Site, node_orders
@@ -34,7 +33,7 @@ class Errand:
     settings: AgentSettings
     book: StateBook
     wire: Wire
-    in_use: InUse = field(default=node_in_use)
+    in_use: InUse
     poll_s: float = POLL_S
 
 

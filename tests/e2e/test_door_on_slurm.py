@@ -10,7 +10,8 @@ from slurm_cluster import Cluster
 from slurm_fixtures import SlurmAccounting
 
 from offpeak.door.effect import Outcome, Refusal
-from plugin.slurm.node_in_use import node_in_use
+from offpeak.slurm_settings import SlurmSettings
+from plugin.slurm.scheduler import SlurmScheduler
 
 OPEN = replace(ALL_OPEN, nodes="node[2-3]")
 OFF_3 = replace(OFF, subject="node3")
@@ -28,7 +29,7 @@ def test_power_is_taken_from_a_drained_node_without_a_job_only(
     cluster: Cluster = slurm_accounting.cluster
     monkeypatch.setenv("SLURM_CONF", str(cluster.conf))
     with guarded_room(tmp_path, "node[2-3]") as room:
-        room.in_use = node_in_use
+        room.in_use = SlurmScheduler(SlurmSettings()).in_use
         assert refused(room) == ("no_job_now", "node3: is not drained: a job may start there")
         job = cluster.run("sbatch", "--parsable", "--exclusive", "--nodelist=node3", "--wrap=sleep 300").strip()
         try:
@@ -39,7 +40,7 @@ def test_power_is_taken_from_a_drained_node_without_a_job_only(
                 assert refused(room, order) == ("no_job_now", f"node3: runs {job}")
             with monkeypatch.context() as nobody_answers:
                 nobody_answers.setenv("PATH", str(tmp_path))
-                said = "node3: cannot tell: scontrol: not found on PATH"
+                said = "node3: cannot tell: squeue: not found on PATH"
                 assert refused(room) == ("no_job_now", said)
             assert room.told() == {}
             cluster.run("scancel", job)

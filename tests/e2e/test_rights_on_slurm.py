@@ -2,9 +2,12 @@
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
+from local_server import wait_until
 from needed_programs import SEARCH_PATH
 from slurm_cluster import Cluster
 from slurm_fixtures import SlurmAccounting
@@ -22,6 +25,71 @@ def cluster(slurm_accounting: SlurmAccounting) -> Iterator[Cluster]:
     cluster.run("sacctmgr", "--immediate", "delete", "account", "daemons")
 
 
+@pytest.fixture
+def private(cluster: Cluster) -> Iterator[Cluster]:
+    """Hides jobs from those without a level."""
+    replace(cluster, settings=f"{cluster.settings}\nPrivateData=jobs").write_conf()
+    cluster.run("scontrol", "reconfigure")
+    yield cluster
+    cluster.write_conf()
+    cluster.run("scontrol", "reconfigure")
+
+
+ASKS = """
+from offpeak.errors import SchedulerError
+from offpeak.slurm_settings import SlurmSettings
+from plugin.slurm.node_in_use import node_in_use
+from plugin.slurm.rights import AdminLevel, SlurmRights
+from plugin.slurm.scheduler import SlurmScheduler
+from power.check.permissions import check_scheduler
+
+def said(ask):
+    try:
+        return ask()
+    except SchedulerError as problem:
+        return f"{type(problem).__name__}: {problem}"
+
+print(said(lambda: SlurmScheduler(SlurmSettings()).in_use("node3")))
+# As if the level had been lost a moment ago, or had been read wrongly.
+print(said(lambda: node_in_use("node3", SlurmRights("nobody", AdminLevel.ADMINISTRATOR))))
+print(check_scheduler().verdict)
+"""
+
+
+def asked_by_nobody(cluster: Cluster) -> list[str]:
+    """Return what the last rule and `offpeak check` say to a user without rights of its own."""
+    words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c", ASKS]
+    done = subprocess.run(words, env=cluster.environment, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def level(cluster: Cluster, name: str) -> None:
+    cluster.run("sacctmgr", "--immediate", "modify", "user", "nobody", "set", f"adminlevel={name}")
+
+
+def test_a_node_whose_jobs_are_hidden_is_not_free(private: Cluster) -> None:
+    job = private.run("sbatch", "--parsable", "--exclusive", "--nodelist=node3", "--wrap=sleep 300").strip()
+    try:
+        show = ("squeue", "--noheader", "--format=%t", f"--jobs={job}")
+        wait_until(lambda: private.run(*show).strip() == "R", what="the job to start")
+        private.run("scontrol", "update", "nodename=node3", "state=drain", "reason=offpeak: test")
+        level(private, "None")
+        hidden = "CannotAskSlurm: squeue: PrivateData=jobs in slurm.conf hides the jobs of others from nobody"
+        allocated = (
+            "CannotAskSlurm: scontrol: node3 is ALLOCATED+DRAIN CPUAlloc=4 AllocTRES=cpu=4, "
+            "but squeue shows no job there"
+        )
+        assert asked_by_nobody(private) == [hidden, allocated, "failed"]
+        # A suspended job has no processors of its node: only squeue shows that it is there.
+        private.run("scontrol", "suspend", job)
+        assert asked_by_nobody(private)[0] == hidden
+        level(private, "Administrator")
+        assert asked_by_nobody(private) == [f"runs {job}", f"runs {job}", "ok"]
+    finally:
+        private.run("scancel", job)
+        private.run("scontrol", "update", "nodename=node3", "state=resume")
+
+
 def may(cluster: Cluster, *update: str) -> bool:
     done = subprocess.run(
         ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "scontrol", "update", *update],
@@ -37,15 +105,15 @@ def test_jobs_need_an_operator_and_nodes_an_administrator(cluster: Cluster) -> N
     job = cluster.run("sbatch", "--parsable", "--begin=now+1hour", "--wrap=true", "--output=/dev/null").strip()
     seen = {}
     try:
-        for level in ("None", "Operator", "Administrator"):
-            cluster.run("sacctmgr", "--immediate", "modify", "user", "nobody", "set", f"adminlevel={level}")
+        for name in ("None", "Operator", "Administrator"):
+            level(cluster, name)
             rights = (
                 may(cluster, f"jobid={job}", "priority=4000"),
                 may(cluster, f"jobid={job}", "starttime=now+2hours"),
                 may(cluster, "nodename=node4", "state=drain", "reason=offpeak: test"),
                 may(cluster, "nodename=node4", "state=undrain"),
             )
-            seen[level] = rights
+            seen[name] = rights
     finally:
         cluster.run("scancel", job)
     assert seen == {

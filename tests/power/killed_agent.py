@@ -42,7 +42,7 @@ async def main() -> None:
     inventory = read_inventory(folder / "inventory.toml")
     ways = KillingWays({each.node: each for each in inventory.machines}, wire)
     seen = {machine.node: Sighting("on", wire.clock()) for machine in inventory.machines}
-    site = Site(inventory, ways, seen.get, wire.clock, in_use=lambda _: "")
+    site = Site(inventory, ways, seen.get, wire.clock, {}.get, lambda _: "")
     settings = AgentSettings(mode="active", nodes="n[1-6]", min_on=0)
     raise SystemExit(str(await node_orders(settings, site, FileJournal(folder / "journal")).order(OFF)))
 

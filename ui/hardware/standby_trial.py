@@ -1,6 +1,7 @@
 """Tests the standby of nodes for `offpeak enroll`, one after the other, and writes what was proven."""
 
 import asyncio
+import time
 from dataclasses import replace
 from getpass import getuser
 from pathlib import Path
@@ -8,7 +9,6 @@ from pathlib import Path
 import typer
 
 from offpeak.door.effect import ADMIN
-from offpeak.door.journal import Journal
 from offpeak.errors import OffpeakError
 from offpeak.machines.inventory import Inventory, Machine
 from offpeak.machines.inventory_file import read_inventory
@@ -19,6 +19,7 @@ from offpeak.settings import Settings
 from plugin.scheduler.registry import scheduler_of
 from power.drivers.port import Order
 from power.drivers.wire import Wire
+from power.lifecycle.state_book import StateBook
 from power.standby import StandbyProof
 from power.standby_trial import Trial, try_standby
 from ui.book import book_to_write
@@ -35,10 +36,10 @@ def all_stand_by(settings: Settings, nodes: str) -> bool:
         return all(_stands_by(machine, inventory, settings, book) for machine in machines)
 
 
-def _stands_by(machine: Machine, inventory: Inventory, settings: Settings, journal: Journal) -> bool:
+def _stands_by(machine: Machine, inventory: Inventory, settings: Settings, book: StateBook) -> bool:
     wire = Wire(timeout_s=settings.hardware.timeout_s)
-    in_use = scheduler_of(settings).in_use
-    trial = Trial(inventory, wire, settings.agent, journal, f"{ADMIN}{getuser()}", in_use)
+    by, hold_of = f"{ADMIN}{getuser()}", book.holds(time.time()).get
+    trial = Trial(inventory, wire, settings.agent, book, by, scheduler_of(settings).in_use, hold_of)
     try:
         proof = asyncio.run(_tried(machine, trial))
     except OffpeakError as problem:

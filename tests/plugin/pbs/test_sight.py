@@ -1,5 +1,6 @@
 """Who is not shown everybody's jobs is told so, and decides nothing on what he sees."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -7,10 +8,12 @@ from pbs_standin import StandIn, standin
 from recorded_pbs import recordings
 
 from offpeak.pbs_settings import PbsSettings
+from plugin.openpbs.nodes_json import given_of_json
 from plugin.openpbs.scheduler import OpenPbsScheduler
 from plugin.pbs.ask import CannotAskPbs
 from plugin.pbs.sight import Asker, blindness, this_process
-from plugin.scheduler.port import Scheduler
+from plugin.scheduler.port import NodeChange, Scheduler
+from plugin.torque.nodes_xml import given_of_xml
 from plugin.torque.scheduler import TorqueScheduler
 from power.check.finding import Verdict
 from power.check.pbs import check_pbs
@@ -93,3 +96,69 @@ def submit(running: StandIn, user: str) -> str:
 
 def scheduler(kind: str, asker: Asker) -> Scheduler:
     return TorqueScheduler(SETTINGS, asker=asker) if kind == TORQUE else OpenPbsScheduler(SETTINGS, asker=asker)
+
+
+@pytest.mark.parametrize("kind", [TORQUE, OPENPBS])
+def test_a_node_whose_record_shows_a_job_that_is_not_listed_is_not_free(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What qstat leaves out, since a right was lost in between or by a fault of the server, the node's record shows."""
+    with standin(kind, tmp_path) as running:
+        monkeypatch.setenv("PATH", running.path)
+        made = scheduler(kind, Asker("root", "head"))
+        job = submit(running, "bob")
+        assert made.change_nodes(["node1"], NodeChange.CLOSE, reason="offpeak: x") == {}
+        assert made.in_use("node1") == f"runs {job}"
+        running.do(lambda pbs: pbs.cluster.jobs.clear())
+        with pytest.raises(CannotAskPbs, match="but qstat shows no job there") as refused:
+            made.in_use("node1")
+        assert str(job) in str(refused.value)
+        assert "lost its right to see all jobs" in refused.value.hint
+        running.do(lambda pbs: pbs.cluster.nodes["node1"].used.clear())
+        assert made.in_use("node1") == ""
+
+
+FREE = {"state": "sleep", "resources_assigned": {"ncpus": 0, "mem": "0kb"}}
+
+
+@pytest.mark.parametrize(
+    ("record", "given"),
+    [
+        (FREE, []),
+        (FREE | {"resources_assigned": {}}, []),
+        (FREE | {"resources_assigned": {"ncpus": 0, "mem": "4kb"}}, ["resources_assigned.mem 4kb"]),
+        (FREE | {"resources_assigned": {"ngpus": 1}}, ["resources_assigned.ngpus 1"]),
+        (FREE | {"state": "job-busy,sleep"}, ["state job-busy"]),
+        (FREE | {"state": "resv-exclusive,sleep"}, ["state resv-exclusive"]),
+        (FREE | {"jobs": ["7.head"]}, ["jobs ['7.head']"]),
+    ],
+)
+def test_what_an_openpbs_node_says_of_itself(record: dict[str, object], given: list[str]) -> None:
+    assert given_of_json(json.dumps({"nodes": {"n1": record}}).encode(), "n1") == given
+
+
+@pytest.mark.parametrize("record", [{"state": "sleep"}, {"state": "odd", "resources_assigned": {}}, {}])
+def test_an_openpbs_record_that_does_not_tell_is_no_free_node(record: dict[str, object]) -> None:
+    with pytest.raises(CannotAskPbs, match="pbsnodes: shows n1"):
+        given_of_json(json.dumps({"nodes": {"n1": record}}).encode(), "n1")
+
+
+@pytest.mark.parametrize(
+    ("fields", "given"),
+    [
+        ("<state>offline</state>", []),
+        ("<state>down,offline</state><jobs></jobs>", []),
+        ("<state>offline</state><jobs>0-3/31.head</jobs>", ["jobs 0-3/31.head"]),
+        ("<state>offline</state><jobs>31.head</jobs>", ["jobs 31.head"]),
+        ("<state>job-exclusive,offline</state>", ["state job-exclusive"]),
+        ("<state>offline,reserve</state>", ["state reserve"]),
+    ],
+)
+def test_what_a_torque_node_says_of_itself(fields: str, given: list[str]) -> None:
+    assert given_of_xml(f"<Data><Node><name>n1</name>{fields}</Node></Data>".encode(), "n1") == given
+
+
+@pytest.mark.parametrize("fields", ["", "<state></state>", "<state>offline,odd</state>"])
+def test_a_torque_record_that_does_not_tell_is_no_free_node(fields: str) -> None:
+    with pytest.raises(CannotAskPbs, match="pbsnodes: shows n1 in the state"):
+        given_of_xml(f"<Data><Node><name>n1</name>{fields}</Node></Data>".encode(), "n1")

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from offpeak.machines.credential import Credential
+from plugin.slurm.rights import AdminLevel, SlurmRights
 from power.check.finding import Verdict
-from power.check.permissions import check_credentials, check_scheduler
+from power.check.permissions import check_credentials, check_scheduler, finding_of
 
 
 def test_logins(tmp_path: Path) -> None:
@@ -42,3 +43,20 @@ def test_no_scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         Verdict.BAD,
         "scontrol: slurm_load_ctl_conf error: Unable to contact slurm controller",
     )
+
+
+def test_what_a_level_in_slurm_allows() -> None:
+    good, operator, nobody = (finding_of(SlurmRights("offpeak", level)) for level in reversed(AdminLevel))
+    assert (good.verdict, good.said) == (Verdict.GOOD, "answers; offpeak may order nodes and jobs")
+    assert operator.verdict is nobody.verdict is Verdict.DOUBTFUL
+    assert operator.said == "answers; offpeak's AdminLevel is Operator: it may order jobs, not nodes"
+    assert nobody.said == "answers; offpeak's AdminLevel is None: it may order neither"
+    assert nobody.hint.startswith("sacctmgr modify user offpeak set adminlevel=Administrator")
+
+
+def test_a_user_from_whom_slurm_hides_jobs() -> None:
+    hidden = finding_of(SlurmRights("offpeak", AdminLevel.NONE, ("cloud", "jobs", "nodes")))
+    assert hidden.verdict is Verdict.BAD
+    assert hidden.said.startswith("PrivateData=jobs,nodes in slurm.conf hides what belongs to others from offpeak")
+    # What hides no jobs and no nodes is no trouble.
+    assert finding_of(SlurmRights("offpeak", AdminLevel.NONE, ("usage",))).verdict is Verdict.DOUBTFUL

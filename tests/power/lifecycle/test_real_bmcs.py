@@ -78,7 +78,8 @@ class Agent:
             self.ways,
             self.sighting_of,
             self.wire.clock,
-            in_use=lambda node: "runs 7" if node in self.jobs else "",
+            {}.get,
+            lambda node: "runs 7" if node in self.jobs else "",
         )
         settings = replace(SETTINGS, mode=self.mode, nodes=",".join(self.names), min_on=self.least_on)
         self.orders = node_orders(settings, site, self.journal)

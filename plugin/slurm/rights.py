@@ -1,0 +1,96 @@
+"""What slurmctld lets this user see and change: its AdminLevel, and what PrivateData hides from it.
+
+slurmctld itself is asked for the level, by `scontrol show assoc_mgr`: what counts is what it knows now, not what is
+written in slurmdbd. Without slurmdbd only root and SlurmUser have a level.
+"""
+
+import os
+import pwd
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from plugin.slurm.ask import CannotAskSlurm, ask
+from plugin.slurm.config_text import config_of_text
+
+RECHECK_S = 60.0
+NEEDED = ("jobs", "nodes", "partitions", "reservations")
+"""What PrivateData may hide that the agent decides by."""
+
+_LEVEL = re.compile(r"^UserName=(\S+?)\(\d*\) .*AdminLevel=(\S+)", re.MULTILINE)
+
+
+class AdminLevel(StrEnum):
+    """An Operator may change jobs, an Administrator nodes too. Both see what PrivateData hides from others."""
+
+    NONE = "None"
+    OPERATOR = "Operator"
+    ADMINISTRATOR = "Administrator"
+
+
+@dataclass(frozen=True)
+class SlurmRights:
+    """The user's level, and the words of PrivateData that hide something from it."""
+
+    user: str
+    level: AdminLevel
+    hidden: tuple[str, ...] = ()
+
+    @property
+    def hint(self) -> str:
+        """What to type so that the user may see and change everything."""
+        command = f"sacctmgr modify user {self.user} set adminlevel=Administrator"
+        return f"{command}; without slurmdbd run offpeak as SlurmUser"
+
+    @property
+    def troubles(self) -> tuple[tuple[str, str], ...]:
+        """What is hidden that decisions need, as message and hint."""
+        hidden = [word for word in self.hidden if word in NEEDED]
+        told = f"PrivateData={','.join(hidden)} in slurm.conf hides what belongs to others from {self.user}"
+        return ((told, self.hint),) if hidden else ()
+
+    def require_all_jobs(self) -> None:
+        """Raise CannotAskSlurm if slurmctld hides jobs from the user: a node with a hidden job looks free."""
+        if "jobs" in self.hidden:
+            what = f"squeue: PrivateData=jobs in slurm.conf hides the jobs of others from {self.user}"
+            raise CannotAskSlurm(what, hint=self.hint)
+
+
+def read_rights(*, timeout_s: float) -> SlurmRights:
+    """Return what slurmctld says of the user of this process; CannotAskSlurm if it does not answer."""
+    config = config_of_text(ask("scontrol", "show", "config", timeout_s=timeout_s))
+    try:
+        user = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        user = str(os.geteuid())
+    if user in ("root", config.get("SlurmUser", "").partition("(")[0]):
+        return SlurmRights(user, AdminLevel.ADMINISTRATOR)
+    level = _read_level(user, timeout_s)
+    private = tuple(word for word in config.get("PrivateData", "").lower().split(",") if word)
+    return SlurmRights(user, level, private if level is AdminLevel.NONE else ())
+
+
+def cached_rights(timeout_s: float, clock: Callable[[], float] = time.monotonic) -> Callable[[], SlurmRights]:
+    """Return a function that gives the rights and reads them again after RECHECK_S."""
+    known: list[tuple[float, SlurmRights]] = []
+
+    def rights() -> SlurmRights:
+        now_s = clock()
+        if not known or now_s - known[-1][0] > RECHECK_S:
+            known[:] = [(now_s, read_rights(timeout_s=timeout_s))]
+        return known[-1][1]
+
+    return rights
+
+
+def _read_level(user: str, timeout_s: float) -> AdminLevel:
+    try:
+        answer = ask("scontrol", "show", "assoc_mgr", f"users={user}", "flags=users", timeout_s=timeout_s)
+    except CannotAskSlurm:
+        # PrivateData may refuse even this; who is refused has no level.
+        return AdminLevel.NONE
+    found = dict(_LEVEL.findall(answer.decode(errors="replace")))
+    level = found.get(user, "")
+    return AdminLevel(level) if level in tuple(AdminLevel) else AdminLevel.NONE
