@@ -2,9 +2,11 @@
 
 import os
 import sqlite3
+import stat
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 
@@ -32,7 +34,14 @@ def writing_engine(url: str, *, patience_s: float = PATIENCE_S) -> Engine:
 
 
 def reading_engine(url: str, *, patience_s: float = 30.0) -> Engine:
-    """Return an engine that keeps no writer waiting; a query may take its time."""
+    """Return an engine that keeps no writer waiting; a query may take its time.
+
+    A reader that may not write beside a SQLite file reads it without its log of writes while no process writes it:
+    SQLite would make that log.
+    """
+    file = sqlite_file(url)
+    if file and not Path(f"{file}-wal").exists() and not os.access(file.parent, os.W_OK):
+        url = f"sqlite:///file:{quote(str(file))}?immutable=1&uri=true"
     return _engine(url, "BEGIN", patience_s)
 
 
@@ -71,5 +80,17 @@ def _begin(connection: Connection, statement: str) -> None:
 
 
 def make_file(file: Path) -> None:
-    """Make an empty file that nobody else reads, if there is none: the ledger names users and their jobs."""
-    os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
+    """Make an empty file if there is none: the ledger names users and their jobs, so that only its owner reads it.
+
+    In a folder that the group may enter and no other user, as the agent's is, the group reads it too.
+    """
+    of_folder = stat.S_IMODE(file.parent.stat().st_mode)
+    group = stat.S_IRGRP if of_folder & 0o077 == stat.S_IRGRP | stat.S_IXGRP else 0
+    try:
+        descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+    except FileExistsError:
+        return
+    try:
+        os.fchmod(descriptor, 0o600 | group)
+    finally:
+        os.close(descriptor)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
 
 from plugin.scheduler.batch import SUBMIT_S, Errand, Ran, Standing
 
@@ -14,11 +15,27 @@ _JOB = re.compile(r"\d+(?:\[\])?(?:\.[\w.-]+)?")
 _OF_TEXT = re.compile(r"^Job Id: (\S+)$(.*?)(?=^Job Id: |\Z)", re.MULTILINE | re.DOTALL)
 _OF_XML = re.compile(r"<Job>.*?<Job_Id>([^<]+)</Job_Id>(.*?)</Job>", re.DOTALL)
 _STATE = re.compile(r"job_state(?: = |>)(\w)")
+_RIGHTS = re.compile(r"^\s*(manager|operator)s = (.*)$", re.MULTILINE)
 _FOLD = re.compile(r"\n\t")
 
 
 class PbsBatch:
     """The commands that Torque and OpenPBS have in common; the full list of either is understood, text or XML."""
+
+    def rights_words(self, user: str) -> Sequence[Sequence[str]]:
+        """Return qstat for the server, which lists its managers and operators, whoever the user is."""
+        del user
+        return (("qstat", "-Bf"),)
+
+    def admin_right(self, user: str, answers: Sequence[str]) -> str:
+        """Return the list of the server that names the user, from whatever host."""
+        server = _FOLD.sub("", answers[0])
+        if "server_state" not in server:
+            return "unknown to us (qstat -Bf shows no server)"
+        for role, listed in _RIGHTS.findall(server):
+            if any(fnmatch(user, entry.strip().partition("@")[0]) for entry in listed.split(",")):
+                return f"PBS {role}"
+        return ""
 
     def submit_words(self, errand: Errand) -> Sequence[str]:
         """Return qsub, its script on standard input."""

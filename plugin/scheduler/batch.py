@@ -51,6 +51,12 @@ class Standing:
 class Batch(Protocol):
     """The commands of one kind of scheduler. Words are for a shell that is not there: each is one argument."""
 
+    def rights_words(self, user: str) -> Sequence[Sequence[str]]:
+        """Return the commands whose answers show which rights a user has."""
+
+    def admin_right(self, user: str, answers: Sequence[str]) -> str:
+        """Return the user's right to administer the scheduler by the answers of `rights_words`, "" for none."""
+
     def submit_words(self, errand: Errand) -> Sequence[str]:
         """Return the command that submits what it reads from its standard input."""
 

@@ -10,6 +10,8 @@ MAYBE_TAKEN = ("timed out", "zero bytes", "unexpected message", "communication c
 
 KEY = re.compile(r"offpeak:key=([\w.-]+)")
 _JOB = re.compile(r"\d+")
+_SLURM_USER = re.compile(r"^SlurmUser\s*=\s*([^\s(]+)", re.MULTILINE)
+_ADMIN_LEVEL = re.compile(r"^\s*UserName=([^\s(]+).*?AdminLevel=(Not Set|\S+)", re.MULTILINE)
 
 
 class SlurmBatch:
@@ -17,6 +19,20 @@ class SlurmBatch:
 
     def __init__(self, cluster: str = "") -> None:
         self._there = ("-M", cluster) if cluster else ()
+
+    def rights_words(self, user: str) -> Sequence[Sequence[str]]:
+        """Return scontrol for SlurmUser, and for the admin level that slurmctld has of the user from slurmdbd."""
+        show = ("scontrol", *self._there, "show")
+        return ((*show, "config"), (*show, "assoc_mgr", f"users={user}", "flags=users"))
+
+    def admin_right(self, user: str, answers: Sequence[str]) -> str:
+        """Return SlurmUser or the admin level; a user that slurmdbd does not know has none."""
+        config, known = answers
+        owner = _SLURM_USER.search(config)
+        if owner is None or owner[1] == user:
+            return "SlurmUser" if owner else "unknown to us (scontrol show config names no SlurmUser)"
+        level = next((level for name, level in _ADMIN_LEVEL.findall(known) if name == user), "None")
+        return "" if level in ("None", "Not Set") else f"Slurm {level}"
 
     def submit_words(self, errand: Errand) -> Sequence[str]:
         """Return sbatch, its script on standard input."""

@@ -95,7 +95,7 @@ def answer(question: Question, published: Published | None, hear: Hear) -> dict[
 def jobs_seen(question: Question) -> float | None:
     """Return the instant whose jobs the asker of a picture has [Unix s]; BadInput for who may not see everything."""
     if not question.rights.sees_all:
-        hint = "the page runs as the agent's user; operators below [agent] names a group that sees it too"
+        hint = "operators below [agent] names the group of those who may, such as offpeak-operators, the status page's"
         raise BadInput("only operators may see everything at once", hint=hint)
     try:
         return float(question.request["jobs_seen"])

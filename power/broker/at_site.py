@@ -1,27 +1,66 @@
-"""A site's scheduler, told and asked: submit, find by key, follow, cancel. Whoever tells it goes through the door."""
+"""A site's scheduler, told and asked: submit, find by key, follow, cancel. Whoever tells it goes through the door.
 
+No job is submitted by an account with admin rights: the job's script has the rights of the account that submits it.
+"""
+
+import os
+import pwd
 from dataclasses import dataclass
+from pathlib import Path
 
+from plugin.federation.reach import LOCAL, SLURM
 from plugin.federation.site import Site
 from plugin.scheduler.batch import SUBMIT_S, Batch, Errand, Ran, Standing
 from power.broker.errors import NotKnown, SiteRefused
-from power.broker.routes import Route, batch_of, route_of
+from power.broker.routes import Route, batch_of, reach_of, route_of
 
 ANSWER_S = 30.0
 """How long a list of jobs or a cancellation may take."""
 ON_THE_WAY_S = 10.0
+RIGHTS_S = 5.0
+"""How long the scheduler may take to show which rights the submitting account has."""
+
+
+@dataclass(frozen=True)
+class Submitter:
+    """The account of this machine that submits jobs, and its right over the machine or the agent, "" for none."""
+
+    user: str
+    right: str
+
+
+def this_account(agent_socket: Path) -> Submitter:
+    """Return the account of this process; `agent_socket` belongs to the agent's user."""
+    uid = os.geteuid()
+    try:
+        user = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        user = str(uid)
+    try:
+        agent_uid = agent_socket.stat().st_uid
+    except OSError:
+        agent_uid = None
+    return Submitter(user, "root" if uid == 0 else "the agent's user" if uid == agent_uid else "")
 
 
 @dataclass(frozen=True)
 class AtSite:
-    """The commands of one site and the way to where they are run."""
+    """The commands of one site and the way to where they are run.
+
+    `submitter` is the account that they are run as, None where another machine is logged in to: offpeak-site checks the
+    account there.
+    """
 
     name: str
     batch: Batch
     route: Route
+    submitter: Submitter | None
 
     async def submit(self, errand: Errand) -> str:
         """Return the job that the site has taken; SiteRefused if it certainly has not, NotKnown otherwise."""
+        if self.submitter is not None and (right := await self._admin_right(self.submitter)):
+            hint = "submit as an account without admin rights, such as offpeak-broker"
+            raise SiteRefused(f"{self.name}: jobs are not submitted as {self.submitter.user}, which is {right}: {hint}")
         words = self.batch.submit_words(errand)
         ran = await self.route.run(words, stdin=errand.script, timeout_s=SUBMIT_S + ON_THE_WAY_S)
         if job := self.batch.submitted(ran):
@@ -29,6 +68,19 @@ class AtSite:
         if refused := self.batch.refused(ran):
             raise SiteRefused(f"{self.name}: {refused}")
         raise NotKnown(f"{self.name}: {_said(ran)}")
+
+    async def _admin_right(self, submitter: Submitter) -> str:
+        """Return the right by which the account administers machine, agent or scheduler, "" for none."""
+        if submitter.right:
+            return submitter.right
+        answers = []
+        commands = self.batch.rights_words(submitter.user)
+        for words in commands:
+            ran = await self.route.run(words, timeout_s=RIGHTS_S / len(commands))
+            if ran.code != 0:
+                return f"unknown to us ({_said(ran)})"
+            answers.append(ran.output)
+        return self.batch.admin_right(submitter.user, answers)
 
     async def find(self, key: str) -> Standing | None:
         """Return the job of that key, None if the site says that it has none; NotKnown if it does not say."""
@@ -52,9 +104,10 @@ class AtSite:
         return ran.output
 
 
-def at_site(site: Site) -> AtSite:
-    """Return how that site is told and asked."""
-    return AtSite(site.name, batch_of(site), route_of(site))
+def at_site(site: Site, *, agent_socket: Path) -> AtSite:
+    """Return how that site is told and asked; `agent_socket` is that of this machine's agent."""
+    own_account = reach_of(site).way in (LOCAL, SLURM)
+    return AtSite(site.name, batch_of(site), route_of(site), this_account(agent_socket) if own_account else None)
 
 
 def _said(ran: Ran) -> str:

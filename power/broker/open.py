@@ -1,6 +1,7 @@
 """Puts a broker together from the settings: its federation, the ways to its sites, the ledger and the door."""
 
 import time
+from pathlib import Path
 
 from offpeak.broker_settings import BrokerSettings
 from offpeak.door.door import Door
@@ -11,8 +12,12 @@ from power.broker.federation import Federation
 from power.broker.submit import Broker
 
 
-def broker_of(settings: BrokerSettings, federation: Federation, ledger: Ledger, *, by: str) -> Broker:
-    """Return a broker that acts for `by`, as far as the mode lets it."""
-    sites = {site.name: at_site(site) for site in federation.grid.sites if site.reach is not None}
+def broker_of(
+    settings: BrokerSettings, federation: Federation, ledger: Ledger, *, by: str, agent_socket: Path
+) -> Broker:
+    """Return a broker that acts for `by`, as far as the mode lets it; the socket is that of this machine's agent."""
+    sites = {
+        site.name: at_site(site, agent_socket=agent_socket) for site in federation.grid.sites if site.reach is not None
+    }
     door = Door(lambda _: Mode(settings.mode), journal=ledger, clock=time.time)
     return Broker(federation, sites, ledger, door, by)

@@ -97,7 +97,7 @@ class Questions:
         return parcel_of(asked.script, asked.name, asked.arguments, wishes=wishes, grid=grid)
 
     def _broker(self, by: str) -> Broker:
-        return broker_of(self.settings, self.poller.federation, self.ledger, by=by)
+        return broker_of(self.settings, self.poller.federation, self.ledger, by=by, agent_socket=self.socket)
 
 
 def asked_of(body: object) -> Asked:

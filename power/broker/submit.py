@@ -13,19 +13,19 @@ from offpeak.ledger.rows import Submission
 from plugin.federation.choice import Choice
 from plugin.federation.choice_json import choice_json
 from plugin.scheduler.batch import SUBMIT_S
-from power.broker.at_site import AtSite
+from power.broker.at_site import RIGHTS_S, AtSite
 from power.broker.errors import NoSite, NotKnown, SiteRefused
 from power.broker.federation import Federation
 from power.broker.parcel import Parcel
 from power.broker.sent_jobs import with_sent
 from power.broker.states import CANCELLED, FAILED, TAKEN, TRIED
 
-SETTLED_S = SUBMIT_S + 5.0
+AT_ONCE_S = 5.0
+SETTLED_S = AT_ONCE_S + RIGHTS_S + SUBMIT_S
 """So long after an attempt began its command has ended, whoever has died: only then a job that is not there was not
 taken."""
 REMEMBERED_S = 240.0
 """So long a job that has ended is known to its scheduler at least; MinJobAge of Slurm is 300 s."""
-AT_ONCE_S = 5.0
 LOOK_EVERY_S = 1.0
 MODE_HINT = 'set mode = "active" below [broker] once its records have convinced you'
 

@@ -54,10 +54,21 @@ def test_folders_are_made_for_the_agent_alone(repository: Path, tmp_path: Path) 
         of = systemd / ("offpeak.sysusers" if command[0] == "systemd-sysusers" else "offpeak.tmpfiles")
         done = subprocess.run([*command, f"--root={tmp_path}", of], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr.count("rror")) == (0, 0), done.stderr
-    modes = {name: (tmp_path / name).stat().st_mode & 0o777 for name in ("etc/offpeak", "var/lib/offpeak")}
-    assert modes == {"etc/offpeak": 0o755, "var/lib/offpeak": 0o700}
+    modes = {
+        name: (tmp_path / name).stat().st_mode & 0o777
+        for name in ("etc/offpeak", "var/lib/offpeak", "var/lib/offpeak-broker")
+    }
+    assert modes == {"etc/offpeak": 0o755, "var/lib/offpeak": 0o750, "var/lib/offpeak-broker": 0o700}
     owner = int((tmp_path / "etc" / "passwd").read_text().split("offpeak:x:")[1].split(":")[0])
     assert (tmp_path / "var" / "lib" / "offpeak").stat().st_uid == owner
+    broker = (tmp_path / "var" / "lib" / "offpeak-broker").stat()
+    assert broker.st_uid not in (0, owner)
+    groups = {
+        line.split(":")[0]: line.rstrip().split(":")[3].split(",")
+        for line in (tmp_path / "etc" / "group").read_text().splitlines()
+    }
+    assert groups["offpeak-operators"] == groups["offpeak"] == ["offpeak-page"]
+    assert groups["offpeak-broker"] == groups["offpeak-page"] == [""]
 
 
 def test_removing_is_refused_while_slurm_has_our_programs(repository: Path, tmp_path: Path) -> None:

@@ -23,6 +23,11 @@ if name == "qsub":
     if os.path.exists(os.path.join(folder, "silent")):
         sys.exit("qsub: End of File")
     print("%d.head" % number)
+elif name == "qstat" and words == ["-Bf"]:
+    managers = os.path.join(folder, "managers")
+    print("Server: head\\n    server_state = Active\\n    managers = root@head,\\n\\toffpeak@*")
+    if os.path.exists(managers):
+        print("    operators = " + open(managers).read())
 elif os.path.exists(os.path.join(folder, "down")):
     sys.exit("Connection refused\\nqstat: cannot connect to server head (errno=111)")
 elif name == "qstat" and not os.path.exists(os.path.join(folder, "forgets")):

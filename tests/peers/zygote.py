@@ -7,6 +7,7 @@ import importlib
 import json
 import os
 import pkgutil
+import pwd
 import select
 import signal
 import socket
@@ -164,7 +165,10 @@ def _heard(line: socket.socket) -> tuple[dict[str, Any], list[int]]:
 
 
 def _become(request: dict[str, Any], files: Sequence[int], line: socket.socket) -> None:
-    """Be `offpeak`, say its exit code on the line if anybody is there still, and end with it."""
+    """Be `offpeak`, say its exit code on the line if anybody is there still, and end with it.
+
+    ZYGOTE_USER in the environment names the user to run as.
+    """
     os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for number, file in enumerate(files):
@@ -176,6 +180,11 @@ def _become(request: dict[str, Any], files: Sequence[int], line: socket.socket) 
     os.environ.clear()
     os.environ.update(request["environment"] | of_numba)
     time.tzset()
+    if user := request["environment"].get("ZYGOTE_USER"):
+        known = pwd.getpwnam(user)
+        os.setgroups([])
+        os.setgid(known.pw_gid)
+        os.setuid(known.pw_uid)
     sys.stdout.reconfigure(line_buffering=os.isatty(1))  # type: ignore[union-attr]
     sys.argv = ["offpeak", *request["words"]]
     from ui.command import main

@@ -72,7 +72,7 @@ def standing_text(said: dict[str, Any]) -> str:
 @contextmanager
 def _broker(settings: Settings, federation: Federation) -> Iterator[Broker]:
     with book_to_write(settings.ledger) as ledger:
-        yield broker_of(settings.broker, federation, ledger, by=getuser())
+        yield broker_of(settings.broker, federation, ledger, by=getuser(), agent_socket=settings.agent.socket)
 
 
 def _begun(ledger: Ledger, keys: tuple[str, str]) -> str:

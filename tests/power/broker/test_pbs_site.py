@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ from pbs_standin import StandIn, standin
 
 from plugin.pbs.batch import PbsBatch
 from plugin.scheduler.batch import Errand, Ran, Standing
-from power.broker.at_site import AtSite
+from power.broker.at_site import AtSite, Submitter
 from power.broker.errors import SiteRefused
 from power.broker.routes import LocalRoute
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
@@ -33,7 +33,7 @@ class ToStandIn:
 @pytest.fixture(params=[TORQUE, OPENPBS])
 def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AtSite]:
     with standin(request.param, tmp_path) as running:
-        yield AtSite("barn", PbsBatch(), ToStandIn(running))
+        yield AtSite("barn", PbsBatch(), ToStandIn(running), Submitter("ann", right=""))
 
 
 def errand(key: str, *, seconds: float = 60.0) -> Errand:
@@ -49,6 +49,14 @@ def test_a_job_is_submitted_found_by_its_key_followed_and_cancelled(site: AtSite
     assert asyncio.run(site.cancel(job)) == "cancelled"
     wait_until(lambda: _state(site, waits) == "R", what="the next job to start", seconds=10)
     assert _state(site, job) not in ("R", "Q")
+
+
+def test_a_manager_of_the_server_submits_nothing(site: AtSite) -> None:
+    # The stand-in's managers are root and the user that runs it.
+    as_root = replace(site, submitter=Submitter("root", right=""))
+    with pytest.raises(SiteRefused, match="barn: jobs are not submitted as root, which is PBS manager: submit as"):
+        asyncio.run(as_root.submit(errand("night-19")))
+    assert asyncio.run(site.find("night-19")) is None
 
 
 def test_what_the_site_refuses_is_said(site: AtSite) -> None:

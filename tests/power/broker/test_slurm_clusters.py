@@ -2,16 +2,18 @@
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from local_server import reserved_ports, wait_until
+from local_server import ME, reserved_ports, wait_until
 from slurm_cluster import Cluster, slurmctld, slurmd, wait_for_nodes
 from slurm_fixtures import SlurmAccounting
 
 from plugin.federation.reach import parse_reach
 from plugin.federation.site import Site
 from plugin.scheduler.batch import Errand
-from power.broker.at_site import AtSite, at_site
+from power.broker.at_site import AtSite, Submitter, at_site, this_account
 from power.broker.errors import NotKnown, SiteRefused
 
 SCRIPT = "#!/bin/bash\n#SBATCH --ntasks=1 --output=/dev/null --chdir=/\necho $SLURM_CLUSTER_NAME $1 >>{ran}\nsleep 60\n"
@@ -41,7 +43,14 @@ def _is_known(here: Cluster, other: Cluster) -> bool:
 def route(slurm_accounting: SlurmAccounting, monkeypatch: pytest.MonkeyPatch) -> AtSite:
     for name, value in slurm_accounting.cluster.environment.items():
         monkeypatch.setenv(name, value)
-    return at_site(Site("fjord", 1, 100.0, cores_per_unit=4, reach=parse_reach("slurm -M other")))
+    return as_user("nobody", "other")
+
+
+def as_user(user: str, cluster: str) -> AtSite:
+    """Return the site, whose jobs this process submits with the rights that this user has in slurmdbd."""
+    site = Site("fjord", 1, 100.0, cores_per_unit=4, reach=parse_reach(f"slurm -M {cluster}"))
+    made = at_site(site, agent_socket=Path("/nonexistent"))
+    return replace(made, submitter=Submitter(user, right=""))
 
 
 def test_a_job_runs_at_the_other_cluster_and_is_found_followed_and_cancelled(
@@ -67,8 +76,43 @@ def _ended(route: AtSite, job: str) -> bool:
 
 @pytest.mark.usefixtures("route")
 def test_a_cluster_that_slurmdbd_does_not_know_has_no_job() -> None:
-    unknown = at_site(Site("x", 1, 100.0, reach=parse_reach("slurm -M nobody")))
-    with pytest.raises(SiteRefused, match="nobody"):
+    unknown = as_user("nobody", "unheard")
+    with pytest.raises(SiteRefused, match="unheard"):
         asyncio.run(unknown.submit(Errand("m-3", SCRIPT, "job.sh", (), 600, None, 4)))
     with pytest.raises(NotKnown):
         asyncio.run(unknown.find("m-3"))
+
+
+@pytest.mark.parametrize(("level", "right"), [("None", ""), ("Operator", "Slurm Operator"), ("Admin", "Administrator")])
+def test_an_account_with_an_admin_level_submits_nothing(
+    slurm_accounting: SlurmAccounting, route: AtSite, other: Cluster, level: str, right: str
+) -> None:
+    here = slurm_accounting.cluster
+    here.run("sacctmgr", "--immediate", "add", "account", "portals")
+    here.run("sacctmgr", "--immediate", "add", "user", "games", "account=portals", f"adminlevel={level}")
+    try:
+        games = as_user("games", "other")
+        wait_until(lambda: "games" in _as_games(other), what="slurmctld to know the user")
+        if right:
+            with pytest.raises(SiteRefused, match=f"not submitted as games, which is .*{right}"):
+                asyncio.run(games.submit(Errand(f"level-{level}", SCRIPT, "job.sh", (), 600, None, 4)))
+        else:
+            job = asyncio.run(games.submit(Errand(f"level-{level}", SCRIPT, "job.sh", (), 600, None, 4)))
+            assert asyncio.run(route.cancel(job)) == "cancelled"
+        assert (asyncio.run(route.find(f"level-{level}")) is None) == bool(right)
+    finally:
+        here.run("sacctmgr", "--immediate", "delete", "user", "games")
+        here.run("sacctmgr", "--immediate", "delete", "account", "portals")
+
+
+def _as_games(cluster: Cluster) -> str:
+    """Return what slurmctld shows of that user to the user itself, where this process may act as another user."""
+    words = ("scontrol", "show", "assoc_mgr", "users=games", "flags=users")
+    return cluster.run(*(("setpriv", "--reuid=games", "--regid=60", "--clear-groups") if ME == "root" else ()), *words)
+
+
+@pytest.mark.usefixtures("other", "route")
+def test_slurm_user_and_root_submit_nothing(tmp_path: Path) -> None:
+    for account in (Submitter(ME, right=""), this_account(tmp_path)):
+        with pytest.raises(SiteRefused, match=f"not submitted as {ME}, which is (SlurmUser|root|the agent's user)"):
+            asyncio.run(replace(as_user(ME, "other"), submitter=account).submit(Errand("s", SCRIPT, "j", (), 60, 1, 4)))

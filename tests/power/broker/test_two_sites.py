@@ -1,6 +1,8 @@
 """Jobs run on the chosen one of two real clusters and a site of Torque, once, whoever dies in between."""
 
 import json
+import os
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -98,11 +100,46 @@ def test_a_site_of_torque_takes_a_job_that_only_it_can_run(sites: TwoSites, scri
 
 
 def test_a_latest_finish_is_passed_on_and_a_job_can_be_cancelled(sites: TwoSites, script: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("submits here as an account without rights: needs root")
     script.write_text("#!/bin/bash\n#SBATCH --time=5 --begin=now+1hour\nsleep 60\n")
     ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 7200))
     words = ("--goal", "cost", "--latest-finish", ends, "--key", "sla-1")
-    assert said(offpeak(sites, "submit", *words, "--json", str(script)))["site"] == "here"
+    assert said(as_nobody(sites, *words, "--json", str(script)))["site"] == "here"
     assert jobs_of(sites.here)[-1][3] == f"offpeak:key=sla-1,deadline={ends}"
-    assert "at here: cancelled: cancelled by " in offpeak(sites, "submit", "--cancel", "sla-1").stdout
-    assert _at_site(sites, "sla-1") == "None"
+    assert "at here: cancelled: cancelled by " in as_nobody(sites, "--cancel", "sla-1").stdout
+    assert said(as_nobody(sites, "--status", "sla-1", "--json"))["at_site"] is None
     wait_until(lambda: not sites.here.run("squeue", "--noheader").strip(), what="the job to be gone")
+
+
+def test_root_submits_nothing_at_its_own_site(sites: TwoSites, script: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    script.write_text("#!/bin/bash\n#SBATCH --time=5\n")
+    words = ("--goal", "cost", "--sites", str(_only_here(sites)), "--key", "root-1")
+    done = offpeak(sites, "submit", *words, str(script))
+    assert done.returncode == 1
+    assert "refused it: jobs are not submitted as root, which is root: submit as an account" in done.stderr
+    assert not [job for job in jobs_of(sites.here) if "root-1" in job[3]]
+
+
+def _only_here(sites: TwoSites) -> Path:
+    file = sites.here.folder / "here.toml"
+    file.write_text((sites.here.folder / "sites.toml").read_text().partition("[sites.there]")[0])
+    return file
+
+
+def as_nobody(sites: TwoSites, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run `offpeak submit` as an account without rights, with a ledger of its own."""
+    folder = sites.here.folder / "nobody"
+    folder.mkdir(exist_ok=True)
+    shutil.chown(folder, "nobody")
+    return subprocess.run(
+        (sites.offpeak, "submit", "--ledger", f"sqlite:///{folder}/ledger.sqlite", *words),
+        env={**sites.environment, "ZYGOTE_USER": "nobody", "LOGNAME": "nobody"},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )

@@ -22,7 +22,7 @@ from plugin.federation.site import Site
 from plugin.federation.site_said import SiteSaid, Waits
 from plugin.pbs.batch import PbsBatch
 from plugin.scheduler.batch import Ran
-from power.broker.at_site import AtSite
+from power.broker.at_site import AtSite, Submitter
 from power.broker.federation import Federation
 from power.broker.open import broker_of
 from power.broker.parcel import Parcel, Wishes, parcel_of
@@ -36,6 +36,7 @@ from offpeak.prices.tariff import parse_tariff
 GRAMS = {"north": 50.0, "east": 300.0, "south": 300.0}
 SCRIPT = "#!/bin/sh\n#PBS -l nodes=1:ppn=4 -l walltime=01:00:00\nhostname\n"
 REACH = Reach("local", submit="qsub")
+ANN = Submitter("ann", right="")
 
 
 def site(name: str) -> Site:
@@ -70,7 +71,9 @@ class Dying:
     moment: str
 
     async def run(self, words: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> Ran:
-        """Die before or after the command."""
+        """Die before or after a job is submitted."""
+        if "qsub" not in words:
+            return await self.site.run(words, stdin=stdin, timeout_s=timeout_s)
         if self.moment == "after":
             await self.site.run(words, stdin=stdin, timeout_s=timeout_s)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -80,10 +83,10 @@ class Dying:
 def broker(folder: Path, ledger: Ledger, *, mode: str = "active", moment: str = "", **words: object) -> Broker:
     """Return a broker whose sites are below `folder`."""
     federation = Federation(GRID, words.pop("heard", None) or heard(), 60.0)  # type: ignore[arg-type]
-    made = broker_of(BrokerSettings(mode=mode), federation, ledger, by="ann")
+    made = broker_of(BrokerSettings(mode=mode), federation, ledger, by="ann", agent_socket=folder / "agent.sock")
     ways = {name: pbs_stand_in(folder / name) for name in GRID.names}
     sites: Mapping[str, AtSite] = {
-        name: AtSite(name, PbsBatch(), Dying(way, moment) if moment else way) for name, way in ways.items()
+        name: AtSite(name, PbsBatch(), Dying(way, moment) if moment else way, ANN) for name, way in ways.items()
     }
     return replace(made, sites=sites, **{"settled_s": 0.3, **words})  # type: ignore[arg-type]
 
