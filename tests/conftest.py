@@ -23,6 +23,7 @@ pytest_plugins = [
     "slurm_fixtures",
     "powered_fixtures",
     "zygote_fixture",
+    "booted_head",
 ]
 
 # The first example of a test may have to load or compile a kernel. What CI says of a commit must not depend on chance.

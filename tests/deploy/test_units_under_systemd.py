@@ -1,0 +1,115 @@
+"""What a program may do in the sandbox of each unit and drop-in, under a systemd that is pid 1."""
+
+import json
+import re
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from booted_head import BootedHead
+from needed_programs import need
+
+PROBE = "/usr/local/lib/offpeak-probe"
+TORQUE, MUNGE = "/tmp/trqauthd-unix", "/run/munge/munge.socket.2"
+OWN_FOLDERS = {"StateDirectory": "/var/lib", "CacheDirectory": "/var/cache", "RuntimeDirectory": "/run"}
+ANYBODYS = {"/dev/shm"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A unit with its drop-ins; what its scheduler's commands need, and how exposed it may be to systemd's mind."""
+
+    unit: str
+    drop_ins: tuple[str, ...] = ()
+    becomes_root: bool = False
+    torque: bool = False
+    worst: float = 2.5
+
+
+CASES = {
+    "agent on Slurm": Case("offpeak-agent"),
+    "agent with credentials": Case("offpeak-agent", ("systemd/credentials.conf",)),
+    "agent on OpenPBS": Case("offpeak-agent", ("openpbs/offpeak-agent.conf",), becomes_root=True, worst=5.6),
+    "agent on Torque": Case("offpeak-agent", ("torque/offpeak-agent.conf",), torque=True, worst=2.9),
+    "broker": Case("offpeak-broker"),
+    "page": Case("offpeak-page"),
+}
+
+
+@pytest.fixture(scope="module")
+def prepared(head: BootedHead, repository: Path) -> Iterator[BootedHead]:
+    """The head node with users and folders as installing makes them, the probe, and sockets of daemons that listen."""
+    need(["/usr/bin/python3"], packages="python3")
+    for kind, folder in (("sysusers", "sysusers.d"), ("tmpfiles", "tmpfiles.d")):
+        head.write(f"/usr/lib/{folder}/offpeak.conf", (repository / f"deploy/systemd/offpeak.{kind}").read_text())
+    head.run("systemd-sysusers && systemd-tmpfiles --create /usr/lib/tmpfiles.d/offpeak.conf")
+    head.write("/etc/offpeak/bmc.password", "secret\n", mode=0o600)
+    head.write("/home/somebody/diary", "private\n")
+    head.write(f"{PROBE}/probe.py", (repository / "tests/peers/unit_probe.py").read_text())
+    head.run(f"cp -L /usr/bin/python3 {PROBE}/helper && chmod 4755 {PROBE}/helper")
+    listeners = [listening(head.path(path)) for path in (TORQUE, MUNGE)]
+    yield head
+    for listener in listeners:
+        listener.close()
+
+
+def listening(path: Path) -> socket.socket:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    path.chmod(0o777)
+    listener.listen(20)
+    return listener
+
+
+def probed(head: BootedHead, case: Case, repository: Path) -> dict[str, object]:
+    """Run the probe by the unit as it is: its program alone is another."""
+    unit = f"{case.unit}.service"
+    file = next(repository.glob(f"deploy/*/{unit}"))
+    head.write(f"/etc/systemd/system/{unit}", file.read_text())
+    drop_ins = f"/etc/systemd/system/{unit}.d"
+    head.run(f"rm -rf {drop_ins}")
+    for number, file in enumerate(case.drop_ins):
+        head.write(f"{drop_ins}/{number}.conf", (repository / "deploy" / file).read_text())
+    program = (
+        "[Service]\nType=oneshot\nRestart=no\nWatchdogSec=0\nExecReload=\nExecStart=\n"
+        f"ExecStart=/usr/bin/python3 -I {PROBE}/probe.py {PROBE}/helper {TORQUE} {MUNGE}\n"
+        "StandardOutput=truncate:/run/offpeak-probe.json\n"
+    )
+    head.write(f"{drop_ins}/zz-probe.conf", program)
+    head.run(f"systemctl daemon-reload && systemctl start {unit} || (journalctl -n 30 -u {unit} && false)")
+    found: dict[str, object] = json.loads(head.read("/run/offpeak-probe.json"))
+    return found
+
+
+def folders(head: BootedHead, unit: str) -> set[str]:
+    """Return the folders that the unit has of its own."""
+    shown = head.run(f"systemctl show {unit} --property={','.join(OWN_FOLDERS)}").stdout
+    pairs = (line.partition("=")[::2] for line in shown.splitlines())
+    return {f"{OWN_FOLDERS[key]}/{name}" for key, value in pairs for name in value.split()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_a_unit_may_do(name: str, prepared: BootedHead, repository: Path) -> None:
+    case = CASES[name]
+    found = probed(prepared, case, repository)
+    private_tmp = set() if case.torque else {"/tmp", "/var/tmp"}
+    assert found["user"] != 0
+    assert found["setuid_user"] == ("0" if case.becomes_root else str(found["user"]))
+    assert found["setuid_reserved_port"] == ("1023" if case.becomes_root else "")
+    assert found["sockets"] == ([TORQUE, MUNGE] if case.torque else [MUNGE])
+    assert set(found["writable"]) - ANYBODYS == folders(prepared, case.unit) | private_tmp  # type: ignore[call-overload]
+    assert found["homes"] == []
+    assert found["temporary"]
+    said = prepared.run(f"systemd-analyze --no-pager security {case.unit}.service", check=False).stdout
+    exposure = re.search(r"Overall exposure level for \S+: (\S+)", said)
+    assert exposure
+    assert float(exposure[1]) <= case.worst
+
+
+def test_what_wakes_sleepers_may_ask_pbs(prepared: BootedHead, repository: Path) -> None:
+    found = probed(prepared, Case("offpeak-wake-sleepers"), repository)
+    assert found["sockets"] == [TORQUE, MUNGE]
+    assert found["setuid_reserved_port"] == "1023"
