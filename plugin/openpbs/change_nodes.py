@@ -2,11 +2,15 @@
 
 A closed node is in the state `sleep` already: it gets no new job, and those that run there go on. When it is off and
 its daemon registers again, the server itself ends that state.
+
+The word `sleep` is added and removed, and only where that changes something. `state = sleep` and `state = free` write
+over all words of the state: over the server's own `down` too, which it does not notice a second time.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 
 from plugin.openpbs.node_marks import mark_text
+from plugin.openpbs.nodes_json import SLEEP
 from plugin.openpbs.resources import NODE
 from plugin.pbs.ask import PbsCommands, failure
 from plugin.pbs.marks import Kind, Mark
@@ -30,22 +34,28 @@ def change_nodes(
     troubles = {node: refusal(node, present, change) for node in nodes}
     for node in nodes:
         if not troubles[node] and not is_done(present[node], change):
-            troubles[node] = _tell(directives(node, change, reason, now_s), commands)
+            sleeps = SLEEP in present[node].state_word.split(",")
+            troubles[node] = _tell(directives(node, change, reason, now_s, sleeps=sleeps), commands)
     return {node: trouble for node, trouble in troubles.items() if trouble}
 
 
-def directives(node: str, change: NodeChange, reason: str, now_s: int) -> tuple[str, ...]:
-    """Return what qmgr is told, in this order; each is done as a whole or not at all."""
+def directives(node: str, change: NodeChange, reason: str, now_s: int, *, sleeps: bool) -> tuple[str, ...]:
+    """Return what qmgr is told, in this order; each is done as a whole or not at all.
+
+    `sleeps`: the node is in the state `sleep`, perhaps among others.
+    """
     comment = f'comment = "{one_line(reason)}"'
+    shut = "" if sleeps else f", state += {SLEEP}"
     match change:
         case NodeChange.CLOSE:
-            return (f"set node {node} {_mark(Kind.CLOSED, now_s)}, {comment}, state = sleep",)
+            return (f"set node {node} {_mark(Kind.CLOSED, now_s)}, {comment}{shut}",)
         case NodeChange.POWER_DOWN:
-            return (f"set node {node} {_mark(Kind.ASLEEP, now_s)}, {comment}, state = sleep",)
+            return (f"set node {node} {_mark(Kind.ASLEEP, now_s)}, {comment}{shut}",)
         case NodeChange.POWER_UP:
             return (f"set node {node} {_mark(Kind.WAKES, now_s)}, {comment}",)
         case NodeChange.OPEN | NodeChange.RESUME:
-            return (f"set node {node} state = free", f"unset node {node} resources_available.{NODE}, comment")
+            opens = (f"set node {node} state -= {SLEEP}",) if sleeps else ()
+            return (*opens, f"unset node {node} resources_available.{NODE}, comment")
 
 
 def _mark(kind: Kind, now_s: int) -> str:

@@ -1,4 +1,4 @@
-"""The jobs that OpenPBS's `qstat -x -t -f -F json` tells, one record each; an array's tasks are jobs of their own."""
+"""The jobs that OpenPBS's `qstat -t -f -F json` tells, one record each; an array's tasks are jobs of their own."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,10 @@ from plugin.pbs.told_job import ToldJob
 from plugin.pbs.words import CONSENT, consent_comment, ctime_s, hangs, hosts_of, limit_s, number, text
 from plugin.scheduler.job import HOLDING, Job, JobState
 
-ARGUMENTS = ("-x", "-t", "-f", "-F", "json")
+ARGUMENTS = ("-t", "-f", "-F", "json")
+ENDED_TOO = "-x"
+"""Adds the jobs that have ended. A server that keeps no history shows no job at all with it, not even one that runs."""
+HISTORY = "job_history_enable"
 
 SiteValue = Callable[[Record], float]
 """What the site's own formula says of a job's record, without us."""

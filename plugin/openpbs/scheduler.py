@@ -13,13 +13,21 @@ from plugin.openpbs.formula import Formula, formula_of
 from plugin.openpbs.jobs_json import jobs_of_json
 from plugin.openpbs.nodes_json import OFFLINE, SLEEP, given_of_json, nodes_of_json
 from plugin.openpbs.resources import PRIO
-from plugin.openpbs.traits import names_of, troubles_of
-from plugin.pbs.ask import CannotAskPbs, PbsCommands
+from plugin.openpbs.traits import hook_failures, hooks_of, resources_of, troubles_of
+from plugin.pbs.ask import CannotAskPbs, PbsCommands, PbsIsSilent
 from plugin.pbs.demand import with_demand
 from plugin.pbs.holding import holders, with_holders
 from plugin.pbs.job_comments import tell_owners
 from plugin.pbs.queues_text import Texts, execution_queues, texts_of
-from plugin.pbs.sight import Asker, blindness, contradiction, this_process
+from plugin.pbs.sight import (
+    ALWAYS,
+    Asker,
+    blindness,
+    checked_jobs,
+    contradiction,
+    counted_jobs,
+    this_process,
+)
 from plugin.pbs.told_job import ToldJob
 from plugin.pbs.words import number
 from plugin.scheduler.node import Node
@@ -42,12 +50,9 @@ class OpenPbsScheduler:
         """Return what the server is set to."""
         name, told = self._server()
         formula = formula_of(told.get("job_sort_formula", ""))
-        resources, hooks = (
-            names_of(self._commands.ask("qmgr", "-c", f"list {what}").decode(errors="replace"))
-            for what in ("resource", "hook")
-        )
+        resources = resources_of(self._commands.ask("qmgr", "-c", "list resource"))
         blind = blindness(name, told, self._asker)
-        troubles = [*([blind] if blind else []), *troubles_of(formula, resources, hooks)]
+        troubles = [*([blind] if blind else []), *troubles_of(formula, resources, self._hooks()), *hook_failures()]
         if told.get("scheduling", "True") != "True":
             troubles.append(("scheduling = False: nothing is started", "qmgr -c 'set server scheduling = true'"))
         return SchedulerTraits(
@@ -63,7 +68,7 @@ class OpenPbsScheduler:
         )
 
     def view(self) -> SchedulerView:
-        """Return all jobs, also those that ended within job_history_duration, and all nodes."""
+        """Return all jobs and nodes; jobs that ended within job_history_duration too, if the server keeps them."""
         at_s, queues = int(self._clock()), self._queues()
         told, nodes = self._jobs(queues), self._nodes(queues, at_s)
         nodes = with_holders(nodes, told)
@@ -115,6 +120,20 @@ class OpenPbsScheduler:
     def _server(self) -> tuple[str, dict[str, str]]:
         return next(iter(texts_of(self._commands.ask("qstat", "-B", "-f")).items()), ("", {}))
 
+    def _hooks(self) -> frozenset[str] | None:
+        """Return the enabled hooks; None where the server does not show them, which it does to root at its host only.
+
+        The resource that a hook uses is the evidence then that the hook is there: one command makes both.
+        """
+        if self._asker.user != ALWAYS:
+            return None
+        try:
+            return hooks_of(self._commands.ask("qmgr", "-c", "list hook"))
+        except PbsIsSilent:
+            raise
+        except CannotAskPbs:
+            return None
+
     def _formula(self) -> Formula:
         return formula_of(self._server()[1].get("job_sort_formula", ""))
 
@@ -122,14 +141,20 @@ class OpenPbsScheduler:
         return texts_of(self._commands.ask("qstat", "-Q", "-f"))
 
     def _jobs(self, queues: Texts) -> tuple[ToldJob, ...]:
-        """Return all jobs; CannotAskPbs where the server does not show us those of others."""
+        """Return all jobs; CannotAskPbs where the server does not show them, or not those of others."""
         name, server = self._server()
         if blind := blindness(name, server, self._asker):
             raise CannotAskPbs(f"qstat: {blind[0]}", hint=blind[1])
         formula = formula_of(server.get("job_sort_formula", ""))
         priorities = {name: number(told.get("Priority")) for name, told in queues.items()}
         site_value: Callable[[Record], float] = partial(formula.site_value, queue_priority=priorities)
-        return jobs_of_json(self._commands.ask("qstat", *jobs_json.ARGUMENTS), site_value)
+        # Asked in each cycle: an admin may switch the history on and off while the agent runs.
+        history = (jobs_json.ENDED_TOO,) if server.get(jobs_json.HISTORY) == "True" else ()
+
+        def read() -> tuple[ToldJob, ...]:
+            return jobs_of_json(self._commands.ask("qstat", *history, *jobs_json.ARGUMENTS), site_value)
+
+        return checked_jobs(read, lambda: self._server()[1], counted_jobs(server))
 
     def _nodes(self, queues: Texts, now_s: int) -> tuple[Node, ...]:
         return self._nodes_of(execution_queues(queues), self._commands.ask("pbsnodes", *nodes_json.ARGUMENTS), now_s)

@@ -49,9 +49,12 @@ class PbsCommands:
         self._silent_until_s = float("-inf")
 
     def ask(self, program: str, *arguments: str) -> bytes:
-        """Return what the command prints; CannotAskPbs if it fails, PbsIsSilent if nobody answers in time."""
+        """Return what the command prints; CannotAskPbs if it fails, PbsIsSilent if nobody answers in time.
+
+        It fails also where it complains and ends with 0: PBS prints an empty answer then, not what was asked for.
+        """
         said = self._run(program, (program, *arguments), "")
-        if said.code:
+        if said.code or said.complaints:
             raise failure(program, said)
         return said.out
 

@@ -8,6 +8,8 @@ from plugin.scheduler.batch import SUBMIT_S, Errand, Ran, Standing
 
 KEY, DEADLINE = "OFFPEAK_KEY", "OFFPEAK_DEADLINE"
 LONGEST_NAME = 15
+NO_HISTORY = "not configured to maintain job history"
+"""What OpenPBS's qstat says, with an empty answer and 0, where job_history_enable is not set, as it is by default."""
 MAYBE_TAKEN = ("timed out", "timeout", "end of file", "premature end", "protocol", "batch protocol")
 """What qsub says where its question may have arrived: all other complaints are refusals."""
 
@@ -63,6 +65,10 @@ class PbsBatch:
     def find_words(self) -> Sequence[str]:
         """Return qstat in full: OpenPBS adds jobs that have ended as long as it keeps them, Torque answers as XML."""
         return ("qstat", "-fx")
+
+    def find_fallback(self, ran: Ran) -> Sequence[str]:
+        """Return qstat for the jobs that have not ended: with -x an OpenPBS without a job history shows none at all."""
+        return ("qstat", "-f") if NO_HISTORY in ran.complaint else ()
 
     def found(self, output: str, *, key: str) -> Standing | None:
         """Return the job whose variables have the key."""

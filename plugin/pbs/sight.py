@@ -1,4 +1,4 @@
-"""Whether the server shows us everybody's jobs: else others' nodes would look free, and their waiting jobs be unknown.
+"""Whether the server shows us all jobs: else others' nodes would look free, and their waiting jobs be unknown.
 
 A server shows all jobs to its managers and operators, and to others where query_other_jobs says so. Root at the
 server's own host is always a manager.
@@ -6,15 +6,22 @@ server's own host is always a manager.
 
 import os
 import pwd
+import re
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatch
 from typing import NamedTuple
 
 from plugin.pbs.ask import CannotAskPbs
+from plugin.pbs.told_job import ToldJob
+from plugin.scheduler.job import JobState
 
 ALWAYS = "root"
 HINT = "make {user} a manager: qmgr -c 'set server managers += {user}@{host}', or set query_other_jobs = True"
+
+
+ENDED = frozenset({"Complete", "Completed", "Finished"})
+_COUNT = re.compile(r"(\w+):(\d+)")
 
 
 class Asker(NamedTuple):
@@ -47,6 +54,32 @@ def contradiction(node: str, given: Sequence[str], asker: Asker) -> CannotAskPbs
     what = f"pbsnodes: {node} has {'; '.join(given)}, but qstat shows no job there"
     hint = f"has {asker.user} lost its right to see all jobs, or does somebody reserve it? " + HINT
     return CannotAskPbs(what, hint=hint.format(user=asker.user, host=asker.host))
+
+
+def counted_jobs(told: Mapping[str, str]) -> int:
+    """Return how many jobs the server counts that have not ended, by its attribute state_count."""
+    return sum(int(count) for state, count in _COUNT.findall(told.get("state_count", "")) if state not in ENDED)
+
+
+def checked_jobs(
+    read: Callable[[], tuple[ToldJob, ...]], server: Callable[[], Mapping[str, str]], counted: int
+) -> tuple[ToldJob, ...]:
+    """Return the jobs that are read; CannotAskPbs where none is shown, twice, while the server counts some.
+
+    `counted` is what the server counted just before.
+    """
+    jobs = read()
+    if counted and not _any_active(jobs) and (still := counted_jobs(server())):
+        # The last job may have ended between the two answers.
+        jobs = read()
+        if not _any_active(jobs):
+            message = f"qstat: shows no job, and the server counts {still}"
+            raise CannotAskPbs(message, hint="compare `qstat` with `qstat -B`; nothing is done until both agree")
+    return jobs
+
+
+def _any_active(jobs: tuple[ToldJob, ...]) -> bool:
+    return any(each.job.state is not JobState.ENDED for each in jobs)
 
 
 def _is(asker: Asker, listed: str) -> bool:

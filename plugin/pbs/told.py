@@ -40,8 +40,8 @@ def tell_by_value(commands: PbsCommands, program: str, flag: str, values: Mappin
 
 
 def complaints_of(program: str, said: Said, jobs: Sequence[str]) -> dict[str, str]:
-    """Return what a command said of each of the jobs; CannotAskPbs where it failed and named none."""
-    if not said.code:
+    """Return what a command said of each of the jobs; CannotAskPbs where it complained, or failed, and named none."""
+    if not said.code and not said.complaints:
         return {}
     found: dict[str, str] = {}
     for line in said.complaints:

@@ -69,6 +69,9 @@ class Batch(Protocol):
     def find_words(self) -> Sequence[str]:
         """Return the command that lists jobs, also those that have just ended."""
 
+    def find_fallback(self, ran: Ran) -> Sequence[str]:
+        """Return the command that lists jobs where the first one has answered that it cannot, () if it has not."""
+
     def found(self, output: str, *, key: str) -> Standing | None:
         """Return the job of that key in the list, None if it is not there."""
 

@@ -1,7 +1,9 @@
 """One question to one of Slurm's commands: its answer as bytes, or one line that says why there is none."""
 
+import logging
 import os
 import subprocess
+from functools import lru_cache
 
 from offpeak.errors import SchedulerError
 
@@ -9,6 +11,10 @@ from offpeak.errors import SchedulerError
 PLAIN = {"LC_ALL": "C", "SLURM_TIME_FORMAT": "%s", "TZ": "UTC"}
 # Defaults that somebody may have exported for himself: one such as SQUEUE_PARTITION would hide jobs.
 DEFAULTS = ("SQUEUE_", "SINFO_", "SACCT_", "SCONTROL_", "SLURM_CLUSTERS", "SLURM_JSON", "SLURM_YAML")
+
+LOG = logging.getLogger("offpeak")
+SLOWED_DOWN = "RPC rate limited"
+"""What a command says that slurmctld made wait, and that has its answer all the same."""
 
 TRY_LATER = "a service of Slurm may be down or busy: `scontrol ping` and `sacctmgr ping` ask for them; then try again"
 
@@ -54,9 +60,20 @@ def ask(program: str, *arguments: str, timeout_s: float) -> bytes:
         raise SlurmIsSilent(f"{program}: no answer within {timeout_s:g} s", hint=TRY_LATER) from None
     except OSError as problem:
         raise _cannot_start(program, problem) from None
-    if done.returncode:
-        raise _failure(program, done.stderr.decode(errors="replace"))
+    complaint = done.stderr.decode(errors="replace").strip()
+    # Slurm ends with an error where it could not answer; what else it complains of is for the log. An empty answer with
+    # a complaint is trusted less: it would say that there is no job, or no node.
+    if done.returncode or (complaint and not done.stdout.strip() and SLOWED_DOWN not in complaint):
+        raise _failure(program, complaint)
+    if complaint:
+        _report(program, complaint)
     return done.stdout
+
+
+@lru_cache(maxsize=256)
+def _report(program: str, complaint: str) -> None:
+    """Log once what a command complained of although it answered."""
+    LOG.warning("%s answered, and complained: %s", program, " | ".join(complaint.splitlines()))
 
 
 def plain_environment() -> dict[str, str]:

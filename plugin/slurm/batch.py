@@ -60,6 +60,10 @@ class SlurmBatch:
         """Return squeue for all jobs that slurmctld remembers, which is MinJobAge, 5 min unless set."""
         return ("squeue", *self._there, "--all", "--noheader", "--states=all", "--format=%A|%T|%k")
 
+    def find_fallback(self, ran: Ran) -> Sequence[str]:  # noqa: ARG002
+        """Return (): there is no other command."""
+        return ()
+
     def found(self, output: str, *, key: str) -> Standing | None:
         """Return the job whose comment has the key."""
         return next((job for job, comment in _jobs(output) if key in KEY.findall(comment)), None)

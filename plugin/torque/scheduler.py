@@ -10,7 +10,7 @@ from plugin.pbs.demand import with_demand
 from plugin.pbs.holding import holders, with_holders
 from plugin.pbs.job_comments import tell_owners
 from plugin.pbs.queues_text import execution_queues, texts_of
-from plugin.pbs.sight import Asker, blindness, contradiction, this_process
+from plugin.pbs.sight import Asker, blindness, checked_jobs, contradiction, counted_jobs, this_process
 from plugin.pbs.told_job import ToldJob
 from plugin.scheduler.node import Node
 from plugin.scheduler.port import NodeChange, Ranking, SchedulerTraits, SchedulerView
@@ -110,10 +110,15 @@ class TorqueScheduler:
         return next(iter(texts_of(self._commands.ask("qstat", "-B", "-f")).items()), ("", {}))
 
     def _jobs(self) -> tuple[ToldJob, ...]:
-        """Return all jobs; CannotAskPbs where the server does not show us those of others."""
-        if blind := blindness(*self._server(), self._asker):
+        """Return all jobs; CannotAskPbs where the server does not show them, or not those of others."""
+        name, server = self._server()
+        if blind := blindness(name, server, self._asker):
             raise CannotAskPbs(f"qstat: {blind[0]}", hint=blind[1])
-        told = jobs_of_xml(self._commands.ask("qstat", *jobs_xml.ARGUMENTS))
+
+        def read() -> tuple[ToldJob, ...]:
+            return jobs_of_xml(self._commands.ask("qstat", *jobs_xml.ARGUMENTS))
+
+        told = checked_jobs(read, lambda: self._server()[1], counted_jobs(server))
         if route_of(self._settings).route is not Route.SWAP:
             return told
         return tuple(each._replace(job=each.job._replace(priority=as_value(each.rank))) for each in told)

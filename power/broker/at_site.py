@@ -98,8 +98,13 @@ class AtSite:
         return "cancelled"
 
     async def _listed(self) -> str:
-        ran = await self.route.run(self.batch.find_words(), timeout_s=ANSWER_S)
-        if ran.code != 0:
+        words = self.batch.find_words()
+        ran = await self.route.run(words, timeout_s=ANSWER_S)
+        if fallback := self.batch.find_fallback(ran):
+            ran = await self.route.run(fallback, timeout_s=ANSWER_S)
+        # An empty list is none where the command complains, whatever its code. A banner of ssh is no complaint.
+        complains = any(line.startswith(f"{words[0]}: ") for line in ran.complaint.splitlines())
+        if ran.code != 0 or (complains and not ran.output.strip()):
             raise NotKnown(f"{self.name}: {_said(ran)}", hint="ask again when it answers: the same key finds out")
         return ran.output
 

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from sim_backend.pbs_standin.pbs import TORQUE, VERSIONS
+
 UNKNOWN_JOB, REFUSED, BAD_STATE, UNKNOWN_NODE, BUSY_NODE, NO_ATTRIBUTE = 15001, 15007, 15018, 15062, 15150, 15002
 
 
@@ -11,6 +13,13 @@ class Answer(NamedTuple):
     out: bytes = b""
     err: str = ""
     code: int = 0
+
+
+def version_of(kind: str) -> Answer:
+    """Return what the commands of Torque or OpenPBS print of their version."""
+    if kind == TORQUE:
+        return Answer(f"Version: {VERSIONS[kind]}\nCommit: 0000000000000000000000000000000000000000\n".encode())
+    return Answer(f"pbs_version = {VERSIONS[kind]}\n".encode())
 
 
 class Refused(Exception):

@@ -14,10 +14,11 @@ from sim_backend.pbs_standin.answer import (
     Answer,
     Refused,
     all_of,
+    version_of,
 )
 from sim_backend.pbs_standin.openpbs_json import pbsnodes_json, qstat_json
 from sim_backend.pbs_standin.openpbs_text import qstat_text
-from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE, VERSIONS, Pbs
+from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE, Pbs
 from sim_backend.pbs_standin.power_told import power_told
 from sim_backend.pbs_standin.qmgr import qmgr
 from sim_backend.pbs_standin.submission import Options, date_time_s, options_of, submitted
@@ -26,6 +27,8 @@ from sim_backend.pbs_standin.torque_xml import pbsnodes_xml, qstat_xml
 from sim_backend.scheduler.sim_job import SimJob
 
 READ_ONLY = frozenset({PRIO, BEGIN})
+HISTORY = "job_history_enable"
+NO_HISTORY = "qstat: PBS is not configured to maintain job history \n"
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ def answer(pbs: Pbs, call: Call) -> Answer:
 
 def _qstat(pbs: Pbs, call: Call) -> Answer:
     if "--version" in call.words:
-        return Answer(f"pbs_version = {VERSIONS[pbs.kind]}\n".encode())
+        return version_of(pbs.kind)
     told = options_of(call.words, flags="xtfBQan1")
     if "B" in told.values or "Q" in told.values:
         return Answer((server_text if "B" in told.values else queues_text)(pbs, call.now_s))
@@ -58,10 +61,16 @@ def _qstat(pbs: Pbs, call: Call) -> Answer:
     jobs = [job for job in jobs if pbs.shows(job, call.user)]
     if pbs.kind == TORQUE:
         return Answer(qstat_xml(pbs, jobs, call.now_s) if "x" in told.values else jobs_text(pbs, jobs, call.now_s))
+    complaint = ""
     if "x" not in told.values:
         jobs = [job for job in jobs if job.state is not JobState.ENDED]
+    elif pbs.attributes.get(HISTORY) != "True":
+        # A server shows no job at all then, not even those that wait, and exits with 0.
+        jobs, complaint = [], NO_HISTORY
     if told.values.get("F") == "json":
-        return Answer(qstat_json(pbs, jobs, call.now_s))
+        return Answer(qstat_json(pbs, jobs, call.now_s), complaint)
+    if complaint:
+        return Answer(err=complaint)
     return Answer((qstat_text if "f" in told.values else jobs_text)(pbs, jobs, call.now_s))
 
 
@@ -160,6 +169,12 @@ def _qorder(pbs: Pbs, call: Call) -> Answer:
 
 
 def _pbsnodes(pbs: Pbs, call: Call) -> Answer:
+    if "--version" in call.words:
+        return version_of(pbs.kind)
+    if pbs.kind == OPENPBS and "-x" in call.words:
+        return Answer(err="pbsnodes: invalid option -- 'x'\nusage:\tpbsnodes [-{o|r}][-C comment] ...\n", code=1)
+    if pbs.kind == TORQUE and "-F" in call.words:
+        return Answer(err="pbsnodes: invalid option -- 'F'\n", code=1)
     told = options_of(call.words, flags="axcorld")
     names = told.rest or list(pbs.cluster.nodes)
     if unknown := [name for name in names if name not in pbs.cluster.nodes]:
@@ -181,7 +196,8 @@ def _pbsnodes(pbs: Pbs, call: Call) -> Answer:
 
 def _qmgr(pbs: Pbs, call: Call) -> Answer:
     orders = [call.words[1]] if call.words[:1] == ("-c",) else call.text.splitlines()
-    return Answer("".join(qmgr(pbs, order, call.user in pbs.managers) for order in orders if order.strip()).encode())
+    answers = [qmgr(pbs, order, call.user) for order in orders if order.strip()]
+    return Answer(b"".join(each.out for each in answers), "".join(each.err for each in answers), answers[-1].code)
 
 
 PROGRAMS: Mapping[str, Callable[[Pbs, Call], Answer]] = {

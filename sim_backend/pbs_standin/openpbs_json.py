@@ -125,7 +125,7 @@ def _comment(pbs: Pbs, job: SimJob, vnodes: str, now_s: float) -> str | None:
 
 
 def _node(pbs: Pbs, node: SimNode) -> dict[str, Any]:
-    words = ([] if node.alive else ["down"]) + sorted(node.shut)
+    words = ([] if node.alive or node.shown_up else ["down"]) + sorted(node.shut)
     if not words and node.cpus_used >= node.cpus:
         words = ["job-busy"]
     has: dict[str, Any] = {"arch": "linux", "host": node.name, "mem": f"{node.memory_mib // 1024}gb"}

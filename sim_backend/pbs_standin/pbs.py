@@ -21,13 +21,14 @@ RUNJOB = "offpeak_runjob"
 class Pbs:
     """`kind` is TORQUE or OPENPBS. `attributes` are the server's attributes, `resources` and `hooks` those of the site.
 
-    Whoever is in `managers` may change everything.
+    Whoever is in `managers` may change everything but hooks, which only `roots` may see and change.
     """
 
     kind: str
     cluster: Cluster
     host: str = "head"
     managers: frozenset[str] = frozenset({"root"})
+    roots: frozenset[str] = frozenset({"root"})
     attributes: dict[str, str] = field(default_factory=dict)
     resources: dict[str, str] = field(default_factory=dict)
     hooks: dict[str, str] = field(default_factory=dict)
@@ -74,12 +75,13 @@ class Pbs:
 
 
 def new_pbs(kind: str, nodes: dict[str, SimNode]) -> Pbs:
-    """Return a server as it is after its installation; who runs it is a manager."""
+    """Return a server as it is after its installation; whoever runs it counts as root."""
     managers = frozenset({"root", pwd.getpwuid(os.geteuid()).pw_name})
     attributes = {"scheduling": "True", "managers": ",".join(f"{name}@*" for name in sorted(managers))}
     if kind == OPENPBS:
         attributes["query_other_jobs"] = "True"
-    pbs = Pbs(kind, Cluster(nodes, queues=(QUEUES[kind],)), managers=managers, attributes=attributes)
+    cluster = Cluster(nodes, queues=(QUEUES[kind],))
+    pbs = Pbs(kind, cluster, managers=managers, roots=managers, attributes=attributes)
     pbs.cluster.value, pbs.cluster.begin = pbs.value, pbs.begin_of
     return pbs
 

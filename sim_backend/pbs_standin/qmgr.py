@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from plugin.openpbs.resources import NODE
-from sim_backend.pbs_standin.answer import NO_ATTRIBUTE, REFUSED, UNKNOWN_NODE, Refused
+from sim_backend.pbs_standin.answer import NO_ATTRIBUTE, REFUSED, UNKNOWN_NODE, Answer, Refused
 from sim_backend.pbs_standin.estimate import POWER
 from sim_backend.pbs_standin.pbs import Pbs
 
@@ -15,16 +15,27 @@ SHORT = {"s": "set", "l": "list", "p": "print", "c": "create", "d": "delete", "u
 OBJECTS = {"s": "server", "n": "node", "q": "queue", "r": "resource", "h": "hook"}
 POWER_HOOK = "PBS_power"
 STATES = frozenset({"sleep", "offline"})
+HOOK_ERROR = 15136 % 256
 
 
-def qmgr(pbs: Pbs, order: str, manager: bool) -> str:
-    """Do what qmgr is told and return what it prints; Refused if it may not or cannot."""
+def qmgr(pbs: Pbs, order: str, user: str) -> Answer:
+    """Do what qmgr is told and return its answer; Refused if it may not or cannot."""
     match = _ORDER.match(order)
     verb, what = (match[1], match[2]) if match else ("", "")
     verb, what = SHORT.get(verb, verb), OBJECTS.get(what, what)
-    if verb not in ("list", "print") and not manager:
+    if what == "hook" and user not in pbs.roots:
+        # A list ends with 0 all the same; managers are no exception.
+        refused = f"{user}@{pbs.host} is unauthorized to access hooks data from server {pbs.host}\n"
+        return Answer(err=refused, code=0 if verb in ("list", "print") else HOOK_ERROR)
+    if verb not in ("list", "print") and user not in pbs.managers:
         raise Refused(REFUSED, "Unauthorized Request")
     name, rest = (match[3] or "", match[4]) if match else ("", "")
+    if (verb, what) == ("import", "hook") and pbs.hooks.get(name):
+        return Answer(_made(pbs.hooks, verb, "Hook", name, rest).encode(), f"hook '{name}' contents overwritten\n")
+    return Answer(_done(pbs, verb, what, name, rest).encode())
+
+
+def _done(pbs: Pbs, verb: str, what: str, name: str, rest: str) -> str:
     if what == "server" and verb in ("set", "unset", "list"):
         return _server(pbs, verb, f"{name} {rest}")
     if what == "node" and verb in ("set", "unset"):
@@ -87,6 +98,9 @@ def _write(pbs: Pbs, name: str, key: str, sign: str, value: str) -> None:
         node.mark = value
     elif key == "state":
         wanted = set(value.split(",")) & STATES
+        if sign == "=":
+            # What the server has noticed itself is written over, too: a node that is down is down no more.
+            node.shown_up = not node.alive
         changes: Mapping[str, Callable[[], set[str]]] = {
             "=": lambda: wanted,
             "+=": lambda: node.shut | wanted,

@@ -116,12 +116,13 @@ class Cluster:
         """A node's daemon registers."""
         node = self.nodes[name]
         node.alive, node.changed_s, node.power = True, int(now_s), NodePower.UP
+        node.shown_up = False
         node.shut.discard(SLEEP)
 
     def goes_down(self, name: str, now_s: float) -> None:
         """A node's daemon is gone, and what ran there is lost."""
         node = self.nodes[name]
-        node.alive, node.changed_s = False, int(now_s)
+        node.alive, node.shown_up, node.changed_s = False, False, int(now_s)
         for job in self.jobs.values():
             if name in job.placed and job.state in {JobState.RUNNING, JobState.SUSPENDED}:
                 job.lost = True

@@ -1,5 +1,6 @@
 """OpenPBS, as the stand-in plays it: what differs from other schedulers behind the same port."""
 
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +12,14 @@ from pbs_standin import StandIn, installed, standin
 from offpeak.pbs_settings import PbsSettings
 from plugin.openpbs.formula import formula_of, with_ours
 from plugin.openpbs.scheduler import OpenPbsScheduler
+from plugin.openpbs.traits import HOOK_FAILURES
+from plugin.pbs.ask import CannotAskPbs
+from plugin.pbs.sight import Asker
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower
 from plugin.scheduler.port import NodeChange
 from sim_backend.pbs_standin.pbs import Pbs
+from sim_backend.pbs_standin.program import USER_VARIABLE
 
 SETTINGS = PbsSettings(timeout_s=20, boot_s=300)
 
@@ -41,11 +46,12 @@ def node(scheduler: OpenPbsScheduler) -> Node:
 def test_the_sites_own_formula_stays_and_comes_back(openpbs: StandIn, tmp_path: Path) -> None:
     assert installed(openpbs, tmp_path, "uninstall") == "uninstalled: the order of jobs is ''\n"
     openpbs.run("qmgr", "-c", 'set server job_sort_formula = "2*job_priority"')
-    scheduler = OpenPbsScheduler(SETTINGS)
+    scheduler = OpenPbsScheduler(SETTINGS, asker=Asker("root", "head"))
     assert [what for what, _ in scheduler.traits().troubles] == [
         "the server has no resource offpeak_prio, offpeak_begin, offpeak_node",
         "job_sort_formula has no offpeak_prio: jobs do not change places",
-        "the server has no hook offpeak_runjob: no job is kept back",
+        "the server has no enabled hook offpeak_runjob: no job is kept back",
+        "the server has no enabled hook offpeak_modifyjob: users raise their own jobs' priority",
     ]
     assert installed(openpbs, tmp_path) == "installed: the order of jobs is '2*job_priority + offpeak_prio'\n"
     assert installed(openpbs, tmp_path) == "installed: the order of jobs is '2*job_priority + offpeak_prio'\n"
@@ -57,6 +63,72 @@ def test_the_sites_own_formula_stays_and_comes_back(openpbs: StandIn, tmp_path: 
     assert (jobs(scheduler)[two].priority, jobs(scheduler)[two].offset) == (10_001, 10_001)
     assert openpbs.do(lambda pbs: [pbs.job_id(job) for job in pbs.cluster.pending(2**40)]) == [two, one]
     assert "2*job_priority'" in installed(openpbs, tmp_path, "uninstall")
+
+
+def test_a_server_without_a_job_history_shows_its_jobs(openpbs: StandIn) -> None:
+    scheduler = OpenPbsScheduler(SETTINGS)
+    running, waiting = submit(openpbs), submit(openpbs)
+    # As a server is after its installation: with -x it shows nothing, says why, and ends with 0.
+    assert set(jobs(scheduler)) == {running, waiting}
+    assert scheduler.in_use("node1") == f"runs {running}"
+    openpbs.run("qdel", running)
+    assert set(jobs(scheduler)) == {waiting}
+    openpbs.run("qmgr", "-c", "set server job_history_enable = True")
+    assert jobs(scheduler)[running].state is JobState.ENDED
+    openpbs.run("qmgr", "-c", "unset server job_history_enable")
+    assert set(jobs(scheduler)) == {waiting}
+
+
+def test_a_complaint_that_ends_with_0_is_an_error(
+    openpbs: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(openpbs)
+    real, wrapper = openpbs.programs / "qstat", tmp_path / "first"
+    wrapper.mkdir()
+    (wrapper / "qstat").write_text(f'#!/bin/sh\necho "qstat: something is not right" >&2\nexec {real} "$@"\n')
+    (wrapper / "qstat").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{wrapper}:{openpbs.path}")
+    with pytest.raises(CannotAskPbs, match="qstat: something is not right"):
+        OpenPbsScheduler(SETTINGS).view()
+
+
+def test_an_empty_queue_where_the_server_counts_jobs_is_an_error(
+    openpbs: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(openpbs)
+    real, wrapper = openpbs.programs / "qstat", tmp_path / "first"
+    wrapper.mkdir()
+    (wrapper / "qstat").write_text(f'#!/bin/sh\ncase "$*" in *json*) echo {{}};; *) exec {real} "$@";; esac\n')
+    (wrapper / "qstat").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{wrapper}:{openpbs.path}")
+    scheduler = OpenPbsScheduler(SETTINGS)
+    for ask in (scheduler.view, lambda: scheduler.in_use("node1")):
+        with pytest.raises(CannotAskPbs, match="shows no job, and the server counts 1"):
+            ask()
+    openpbs.run("qdel", "1.head")
+    assert scheduler.view().jobs == ()
+
+
+def test_hooks_are_shown_to_root_only(openpbs: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    openpbs.run("qmgr", "-c", "set server managers += offpeak@head")
+    monkeypatch.setenv(USER_VARIABLE, "offpeak")
+    asked = subprocess.run(("qmgr", "-c", "list hook"), capture_output=True, text=True, check=True)
+    assert asked.stdout == ""
+    assert asked.stderr == "offpeak@head is unauthorized to access hooks data from server head\n"
+    # The resource that the hook uses is evidence enough; a root of another host learns no more.
+    for user in ("offpeak", "root"):
+        assert OpenPbsScheduler(SETTINGS, asker=Asker(user, "head")).traits().troubles == ()
+
+
+def test_a_hook_that_failed_is_reported(openpbs: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert openpbs.pbs.hooks
+    monkeypatch.setenv(HOOK_FAILURES, str(tmp_path))
+    failure = tmp_path / "offpeak_modifyjob"
+    failure.write_text("2026-11-22T08:00:00 TypeError: no priority\n")
+    said = [what for what, _ in OpenPbsScheduler(SETTINGS).traits().troubles]
+    assert said == ["the hook offpeak_modifyjob failed: 2026-11-22T08:00:00 TypeError: no priority"]
+    os.utime(failure, (1, 1))
+    assert OpenPbsScheduler(SETTINGS).traits().troubles == ()
 
 
 def test_formulas() -> None:
@@ -135,6 +207,24 @@ def test_a_node_that_sleeps_and_wakes(openpbs: StandIn) -> None:
     openpbs.do(lambda pbs: pbs.cluster.comes_up("node1", now_s[0]))
     # The server itself has ended the state.
     assert (node(scheduler).power, node(scheduler).closed) == (NodePower.UP, False)
+
+
+def test_what_the_server_has_noticed_of_a_node_is_not_written_over(openpbs: StandIn) -> None:
+    scheduler = OpenPbsScheduler(SETTINGS)
+
+    def change(what: NodeChange) -> str:
+        assert scheduler.change_nodes(["node1"], what, reason="offpeak: x") == {}
+        return node(scheduler).state_word
+
+    assert change(NodeChange.CLOSE) == "sleep"
+    openpbs.do(lambda pbs: pbs.cluster.goes_down("node1", 5))
+    assert [change(each) for each in (NodeChange.POWER_DOWN, NodeChange.POWER_UP)] == ["down,sleep", "down,sleep"]
+    # A node that is off and opened stays down: the scheduler gives it no job.
+    openpbs.run("qmgr", "-c", "set node node1 resources_available.offpeak_node = closed.5")
+    assert change(NodeChange.OPEN) == "down"
+    # What a real server makes of the words that are not used any more.
+    openpbs.run("qmgr", "-c", "set node node1 state = sleep")
+    assert node(scheduler).state_word == "sleep"
 
 
 def test_a_suspended_job_still_has_its_node(openpbs: StandIn) -> None:

@@ -50,6 +50,9 @@ def test_what_commands_are_told_of_their_environment(programs: Path, monkeypatch
         ),
         ("echo 'qstat: Unauthorized Request' >&2; exit 159", CannotAskPbs, "qstat: Unauthorized Request"),
         ("exit 7", CannotAskPbs, "failed with 7 and did not say why"),
+        # An answer that is empty, or not all, with 0: the complaint alone says so.
+        ("echo 'qstat: PBS is not configured to maintain job history ' >&2", CannotAskPbs, "maintain job history"),
+        ("echo 1; echo 'qstat: End of File' >&2", PbsIsSilent, "qstat: End of File"),
     ],
 )
 def test_failures(text: str, kind: type[CannotAskPbs], said: str, programs: Path) -> None:
@@ -82,6 +85,10 @@ def test_complaints_by_job_in_the_words_of_both(programs: Path) -> None:
     with pytest.raises(CannotAskPbs, match="invalid option") as caught:
         complaints_of("qalter", Said(b"", ("qalter: invalid option -- 'Z'",), 2), ["1.head"])
     assert caught.value.hint
+    # So is a complaint that ends with 0.
+    with pytest.raises(CannotAskPbs, match="cannot resolve"):
+        complaints_of("qalter", Said(b"", ("qalter: cannot resolve default server host",), 0), ["1.head"])
+    assert complaints_of("qalter", Said(b"", ("qalter: Unauthorized Request  8.head",), 0), ["8.head"])
     program(programs, "qalter", "\n".join(f"echo '{line}' >&2" for line in lines) + "\nexit 153")
     told = tell_jobs(PbsCommands(timeout_s=5), "qalter", ("-p", "5"), ["9.head", "8.head", "7.head", "6.head"])
     # Who has gone is no complaint.

@@ -23,6 +23,17 @@ def test_words_that_stand_in_no_program_of_ours(word: str, repository: Path) -> 
 @pytest.mark.parametrize("change", NodeChange)
 def test_nodes_of_openpbs_are_set_by_qmgr_and_never_offline(change: NodeChange) -> None:
     # Its pbsnodes -o was seen to fail, and what is offline the server does not open by itself.
-    for order in directives("n1", change, "offpeak: x", 5):
-        assert order.startswith(("set node n1 ", "unset node n1 "))
-        assert "offline" not in order
+    for sleeps in (True, False):
+        for order in directives("n1", change, "offpeak: x", 5, sleeps=sleeps):
+            assert order.startswith(("set node n1 ", "unset node n1 "))
+            assert "offline" not in order
+
+
+@pytest.mark.parametrize("change", NodeChange)
+def test_the_state_of_an_openpbs_node_is_never_written_over(change: NodeChange) -> None:
+    # "state = sleep" and "state = free" would erase what the server has noticed itself, such as down.
+    for sleeps in (True, False):
+        said = " ".join(directives("n1", change, "offpeak: x", 5, sleeps=sleeps))
+        assert "state =" not in said
+        assert not (sleeps and "state +=" in said)
+        assert sleeps or "state -=" not in said

@@ -47,6 +47,26 @@ def test_a_command_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         sacct_text(1)
 
 
+def test_a_complaint_of_a_command_that_ends_with_0(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    program = tmp_path / "squeue"
+    program.touch(mode=0o755)
+    # Nothing but a complaint is no empty queue.
+    program.write_text("#!/bin/sh\necho 'squeue: error: some jobs are not shown' >&2\n")
+    with pytest.raises(CannotAskSlurm, match=r"^squeue: some jobs are not shown$"):
+        ask("squeue", timeout_s=20)
+    # One that comes with an answer is logged, once.
+    program.write_text("#!/bin/sh\necho 'squeue: warning: an old option' >&2\necho 17\n")
+    assert [ask("squeue", timeout_s=20) for _ in range(2)] == [b"17\n", b"17\n"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "squeue answered, and complained: squeue: warning: an old option"
+    ]
+    program.write_text("#!/bin/sh\necho 'squeue: error: RPC rate limited 1 time(s). Sleeping then trying again.' >&2\n")
+    assert ask("squeue", timeout_s=20) == b""
+
+
 def test_accounting_that_is_switched_off(use_settings: Callable[[str], Cluster]) -> None:
     use_settings("AccountingStorageType=accounting_storage/none")
     with pytest.raises(CannotAskSlurm, match=r"^sacct: Slurm keeps no accounting here") as caught:

@@ -171,6 +171,21 @@ def test_a_node_that_sleeps_and_wakes(torque: StandIn) -> None:
     assert torque.do(lambda pbs: pbs.cluster.nodes["node1"].note) == ""
 
 
+def test_an_empty_queue_where_the_server_counts_jobs_is_an_error(
+    torque: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(torque)
+    real, wrapper = torque.programs / "qstat", tmp_path / "first"
+    wrapper.mkdir()
+    (wrapper / "qstat").write_text(f'#!/bin/sh\ncase "$1" in -x) ;; *) exec {real} "$@";; esac\n')
+    (wrapper / "qstat").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{wrapper}:{torque.path}")
+    with pytest.raises(CannotAskPbs, match="shows no job, and the server counts 1"):
+        TorqueScheduler(BY_PRIORITY).view()
+    torque.run("qdel", "1.head")
+    assert TorqueScheduler(BY_PRIORITY).view().jobs == ()
+
+
 def test_a_begin_time_ends_by_itself(torque: StandIn) -> None:
     scheduler = TorqueScheduler(BY_PRIORITY)
     filler = submit(torque)

@@ -12,7 +12,7 @@ from pbs_standin import StandIn, standin
 from plugin.pbs.batch import PbsBatch
 from plugin.scheduler.batch import Errand, Ran, Standing
 from power.broker.at_site import AtSite, Submitter
-from power.broker.errors import SiteRefused
+from power.broker.errors import NotKnown, SiteRefused
 from power.broker.routes import LocalRoute
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
@@ -57,6 +57,25 @@ def test_a_manager_of_the_server_submits_nothing(site: AtSite) -> None:
     with pytest.raises(SiteRefused, match="barn: jobs are not submitted as root, which is PBS manager: submit as"):
         asyncio.run(as_root.submit(errand("night-19")))
     assert asyncio.run(site.find("night-19")) is None
+
+
+def test_a_list_that_only_complains_is_no_empty_list(site: AtSite, tmp_path: Path) -> None:
+    (tmp_path / "first").mkdir()
+    qstat = tmp_path / "first" / "qstat"
+    qstat.write_text("#!/bin/sh\necho 'qstat: End of File' >&2\n")
+    qstat.chmod(0o755)
+
+    @dataclass(frozen=True)
+    class Complaining:
+        async def run(self, words: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> Ran:
+            return await LocalRoute().run(
+                ("env", f"PATH={qstat.parent}:/usr/bin", *words), stdin=stdin, timeout_s=timeout_s
+            )
+
+    with pytest.raises(NotKnown, match="qstat: End of File"):
+        asyncio.run(replace(site, route=Complaining()).find("night-17"))
+    qstat.write_text("#!/bin/sh\necho 'Authorized use only' >&2\n")
+    assert asyncio.run(replace(site, route=Complaining()).find("night-17")) is None
 
 
 def test_what_the_site_refuses_is_said(site: AtSite) -> None:

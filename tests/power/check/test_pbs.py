@@ -8,6 +8,7 @@ from pbs_standin import installed, standin
 
 from offpeak.pbs_settings import PbsSettings
 from plugin.openpbs.scheduler import OpenPbsScheduler
+from plugin.pbs.sight import Asker
 from plugin.torque.scheduler import TorqueScheduler
 from power.check.finding import Verdict
 from power.check.pbs import check_pbs
@@ -42,7 +43,7 @@ def test_openpbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert found.verdict is Verdict.GOOD
         assert found.said.startswith("answers; orders by qalter -l offpeak_prio, a term of job_sort_formula; ")
         installed(running, tmp_path, "uninstall")
-        found = check_pbs(OpenPbsScheduler(SETTINGS))
+        found = check_pbs(OpenPbsScheduler(SETTINGS, asker=Asker("root", "head")))
         assert found.verdict is Verdict.DOUBTFUL
-        assert "the server has no hook offpeak_runjob: no job is kept back" in found.said
+        assert "the server has no enabled hook offpeak_runjob: no job is kept back" in found.said
         assert found.hint == "run `deploy/openpbs/setup install` as root on the server's host"
