@@ -100,6 +100,14 @@ class AgentSettings:
         default=60,
         unit="nodes",
     )
+    wakes_per_min: int = row(
+        whole_number(1),
+        "--wakes-per-min",
+        "Nodes that may be told to wake within a minute, a sixth of them within ten seconds; `offpeak-resume`"
+        " keeps to it while no agent runs.",
+        default=120,
+        unit="nodes per minute",
+    )
     rack_nodes_per_min: int = row(
         whole_number(1),
         "--rack-nodes-per-min",

@@ -17,7 +17,7 @@ from offpeak.machines.node_sets import expand
 from offpeak.node_class_file import node_class_named
 from power.drivers.port import Order
 from power.interlocks.breaker import Breaker, BreakerTerms
-from power.interlocks.counts import cycles_per_day, groups_of, just_ordered, per_hour, per_rack, per_sweep
+from power.interlocks.counts import cycles_per_day, groups_of, just_ordered, per_hour, per_rack, per_sweep, wakes
 from power.interlocks.enough_on import EnoughOn
 from power.interlocks.held import held
 from power.interlocks.identity import identity
@@ -94,7 +94,7 @@ def _limits(settings: AgentSettings, site: Site, history: History) -> tuple[tupl
     enough = EnoughOn(nodes, site.sighting_of, site.hold_of, site.clock, settings.fresh_s)
     terms = BreakerTerms(settings.breaker_failures, settings.breaker_orders, settings.breaker_pause_s)
     breaker = Breaker(history, terms, site.ways.needed)
-    ramp = ramps(history, _swings(site.inventory).get, sleep_w=settings.sleep_ramp_w, wake_w=settings.wake_ramp_w)
+    ramp = ramps(history, swings_of(site.inventory).get, sleep_w=settings.sleep_ramp_w, wake_w=settings.wake_ramp_w)
     return (
         ("opted_in", opted_in(nodes)),
         ("held", held(site.hold_of, site.clock)),
@@ -107,12 +107,14 @@ def _limits(settings: AgentSettings, site: Site, history: History) -> tuple[tupl
         ("cycles_per_day", cycles_per_day(history, settings.cycles_per_day)),
         ("per_sweep", per_sweep(history, settings.nodes_per_sweep)),
         ("per_hour", per_hour(history, settings.nodes_per_hour)),
+        ("wakes", wakes(history, settings.wakes_per_min)),
         ("per_rack", per_rack(history, groups_of(site.inventory), settings.rack_nodes_per_min)),
         ("ramp", ramp),
     )
 
 
-def _swings(inventory: Inventory) -> Mapping[str, Swing]:
+def swings_of(inventory: Inventory) -> Mapping[str, Swing]:
+    """Return how much each node's waking and going down change the draw, of those whose class is known."""
     kinds = {machine.hardware.node_class for machine in inventory.machines}
     swings = {kind: swing_of_class(node_class_named(kind)) for kind in kinds if kind}
     return {

@@ -47,6 +47,7 @@ class CyclesPlan:
             nodes=",".join(self.nodes),
             nodes_per_sweep=max(2, self.bmcs * 3 // 16),
             nodes_per_hour=max(4, self.bmcs * 3 // 2),
+            wakes_per_min=max(12, 2 * self.bmcs),
             rack_nodes_per_min=max(2, self.bmcs // 10),
             sleep_ramp_w=200.0 * max(2, self.bmcs // 4),
             wake_ramp_w=300.0 * max(2, self.bmcs // 4),

@@ -22,7 +22,7 @@ from power.agent.restore import on_their_way, open_nodes, restore_queue
 from power.agent.site_words import SiteWords
 from power.agent.socket_server import SocketServer, answering
 from power.agent.voice import LOG
-from power.agent.wake_list import wake_list, write_wake_list
+from power.agent.wake_list import wake_list, wake_pace, write_wake_list
 
 STUCK_S = 600.0
 """A round that takes longer than this, and ten cycles, hangs: systemd starts a program anew that says so no more."""
@@ -127,7 +127,8 @@ class Service:
         try:
             handed_over = os.environ.get("CREDENTIALS_DIRECTORY")
             credentials = Path(handed_over) if handed_over else None
-            write_wake_list(parts.settings.agent.state_folder, wake_list(parts.inventory, credentials=credentials))
+            ways, settings = wake_list(parts.inventory, credentials=credentials), parts.settings.agent
+            write_wake_list(settings.state_folder, ways, wake_pace(settings, parts.inventory))
         except (OffpeakError, OSError) as problem:
             self._agent.voice.trouble("wake list", str(problem))
 

@@ -1,6 +1,6 @@
-"""What a script needs to wake nodes while the agent is dead: the way to each, and where its password is, never which.
+"""What a script needs to wake nodes while the agent is dead: the way to each, where its password is, and how fast.
 
-`deploy/slurm/offpeak-resume` reads the file; its keys are the words below.
+`deploy/slurm/offpeak-resume` reads the file; its keys are the words below. No password is ever in it.
 """
 
 import json
@@ -9,12 +9,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from offpeak.agent_settings import AgentSettings
 from offpeak.files import replacing
 from offpeak.machines.credential import Credential
 from offpeak.machines.inventory import Inventory, Machine
 from power.drivers.ipmi.address import PORT
+from power.effects import swings_of
+from power.interlocks.counts import MINUTE_S, burst_of, groups_of
 
 FILE = "wake.json"
+PACE = "[pace]"
+"""The key of the pace among those of nodes: no node has such a name."""
 IPMI = ("ipmi", "ipmitool", "ipmipower")
 
 Way = dict[str, Any]
@@ -30,11 +35,33 @@ def wake_list(inventory: Inventory, *, credentials: Path | None = None) -> dict[
     return {node: _lasting(way, inventory, credentials) for node, way in ways.items() if way}
 
 
-def write_wake_list(state_folder: Path, ways: Mapping[str, Way]) -> None:
+def wake_pace(settings: AgentSettings, inventory: Inventory) -> Way:
+    """Return the door's limits of wakes as the script keeps to them: nodes at once, and seconds between nodes.
+
+    `every_s` is between any two, `group_every_s` between two of one rack or on one PDU, `rise_s` of a node what its
+    rising draw takes of the ramp. No minute has more wakes than the door allows.
+    """
+    at_once, ramp_w = burst_of(settings.wakes_per_min), settings.wake_ramp_w
+    members: dict[str, list[str]] = {}
+    for node, groups in groups_of(inventory).items():
+        for group in sorted(groups):
+            members.setdefault(group, []).append(node)
+    swings = swings_of(inventory) if ramp_w else {}
+    return {
+        "at_once": at_once,
+        "every_s": MINUTE_S / max(1, settings.wakes_per_min - at_once),
+        "groups": members,
+        "group_every_s": MINUTE_S / settings.rack_nodes_per_min,
+        "rise_s": {node: MINUTE_S * swing.rise_w / ramp_w for node, swing in swings.items()} if ramp_w else {},
+    }
+
+
+def write_wake_list(state_folder: Path, ways: Mapping[str, Way], pace: Way | None = None) -> None:
     """Write wake.json, as a whole or not at all, for its owner only; CannotWrite otherwise."""
     with replacing(state_folder / FILE) as file:
         os.fchmod(file.fileno(), 0o600)
-        file.write(json.dumps(ways, indent=1).encode() + b"\n")
+        listed = {**ways, PACE: pace} if pace else ways
+        file.write(json.dumps(listed, indent=1).encode() + b"\n")
 
 
 def _way(machine: Machine) -> Way:

@@ -1,5 +1,6 @@
 """How many nodes may be told something at once: per sweep, per hour, per rack and PDU, per node and day."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 
 from offpeak.door.door import Limit
@@ -7,7 +8,7 @@ from offpeak.door.effect import Effect, Refusal
 from offpeak.door.history import Entry, History
 from offpeak.machines.inventory import Inventory
 
-MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86_400.0
+BURST_S, MINUTE_S, HOUR_S, DAY_S = 10.0, 60.0, 3600.0, 86_400.0
 PAUSE_S = 30.0
 """So long after any order to a node none follows that takes power away: two of them at once are one too many."""
 
@@ -23,6 +24,26 @@ def per_sweep(history: History, most: int) -> Limit:
 def per_hour(history: History, most: int) -> Limit:
     """Refuse what takes power away from more than so many nodes within an hour."""
     return _counted("per_hour", lambda: history.within(HOUR_S), most, "within an hour", "nodes_per_hour")
+
+
+def burst_of(per_minute: int) -> int:
+    """Return how many of the nodes that may wake within a minute may do so within ten seconds."""
+    return math.ceil(per_minute * BURST_S / MINUTE_S)
+
+
+def wakes(history: History, per_minute: int) -> Limit:
+    """Refuse to wake more than so many nodes within a minute, or a sixth of that within ten seconds."""
+
+    def refuse(effect: Effect) -> Refusal | None:
+        if effect.takes_power_away:
+            return None
+        for window_s, most in ((BURST_S, burst_of(per_minute)), (MINUTE_S, per_minute)):
+            if sum(not entry.effect.takes_power_away for entry in history.within(window_s)) >= most:
+                said = f"{effect.subject}: {most} nodes were told to wake within {window_s:.0f} s"
+                return Refusal("wakes", said, "it is asked again later; wakes_per_min below [agent] is the bound")
+        return None
+
+    return refuse
 
 
 def cycles_per_day(history: History, most: int) -> Limit:

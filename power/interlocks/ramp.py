@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from offpeak.door.door import Limit
 from offpeak.door.effect import Effect, Refusal
 from offpeak.door.history import History
+from offpeak.errors import BadSetting
 from offpeak.node_class import NodeClass
 from power.interlocks.counts import MINUTE_S
 
@@ -33,7 +34,10 @@ def swing_of_class(node_class: NodeClass) -> Swing:
 
 
 def ramps(history: History, swing_of: SwingOf, *, sleep_w: float | None, wake_w: float | None) -> Limit:
-    """Refuse an order with which the draw would fall, or rise, by more [W] within a minute; None is no bound."""
+    """Refuse an order with which the draw would fall, or rise, by more [W] within a minute; None is no bound.
+
+    An order that never passes is a trouble of the settings.
+    """
 
     def refuse(effect: Effect) -> Refusal | None:
         bound_w, key = (sleep_w, "sleep_ramp") if effect.takes_power_away else (wake_w, "wake_ramp")
@@ -42,14 +46,16 @@ def ramps(history: History, swing_of: SwingOf, *, sleep_w: float | None, wake_w:
         swing = swing_of(effect.subject)
         if swing is None:
             said = f"{effect.subject}: nobody has said what it draws, and {key} bounds that"
-            return Refusal(key, said, "add node_class to its [hardware]")
+            return Refusal(key, said, "add node_class to its [hardware]", BadSetting.__name__)
         before_w = _so_far_w(history, swing_of, effect)
         if before_w + swing.of(effect) <= bound_w:
             return None
         word = "fall" if effect.takes_power_away else "rise"
         said = f"{effect.subject}: the draw would {word} by more than {bound_w:,.0f} W within a minute"
-        hint = "it is asked again later" if swing.of(effect) <= bound_w else f"one such node alone: raise {key}"
-        return Refusal(key, said, f"{hint}; {key} below [agent] is the bound")
+        passes_later = swing.of(effect) <= bound_w
+        hint = "it is asked again later" if passes_later else f"one such node alone: raise {key}"
+        trouble = "" if passes_later else BadSetting.__name__
+        return Refusal(key, said, f"{hint}; {key} below [agent] is the bound", trouble)
 
     return refuse
 

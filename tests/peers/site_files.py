@@ -82,6 +82,7 @@ def _settings(cluster: PoweredStage) -> dict[str, Any]:
         "fresh": "20s",
         "nodes_per_sweep": many,
         "nodes_per_hour": many,
+        "wakes_per_min": many,
         "rack_nodes_per_min": many,
         "cycles_per_day": many,
         "min_on": 0,

@@ -45,6 +45,11 @@ class SlurmPrograms:
         given = self.environment | {"PATH": "/usr/bin:/bin"} | environment
         return subprocess.run([DEPLOYED / name, *arguments], env=given, capture_output=True, timeout=30, check=False)
 
+    def started(self, name: str, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
+        """Start one and return at once."""
+        given = self.environment | {"PATH": "/usr/bin:/bin"} | environment
+        return subprocess.Popen([DEPLOYED / name, *arguments], env=given, stdin=subprocess.DEVNULL)
+
     def wrapped(self, name: str) -> Path:
         """Return a script that runs it with the environment above."""
         script = self.folder / name

@@ -257,6 +257,19 @@ def test_wakes_are_staggered_by_their_draw(room: GuardedRoom) -> None:
     assert len(room.told()) == 700 // swing_of_class(room.served.plan.node_class).rise_w
 
 
+def test_wakes_are_bounded_without_racks_and_watts(room: GuardedRoom) -> None:
+    asleep(room, *(f"n{at}" for at in range(1, 7)))
+    room.look()
+    orders = room.orders(replace(ALL_OPEN, wakes_per_min=12, min_on=6))
+
+    async def all_at_once() -> list[Outcome | Refusal]:
+        return await asyncio.gather(*(orders.order(replace(ON, subject=f"n{at}")) for at in range(1, 7)))
+
+    answers = room.run(all_at_once())
+    assert [answer.rule for answer in answers if isinstance(answer, Refusal)] == ["wakes"] * 4
+    assert len(room.told()) == 2
+
+
 def test_many_failures_open_the_breaker(room: GuardedRoom) -> None:
     """BMCs that fall silent after they said who they are: the order itself fails."""
     room.look()

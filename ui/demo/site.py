@@ -115,6 +115,7 @@ def _settings(plan: DemoPlan) -> Mapping[str, Mapping[str, object]]:
             "fresh": "1h",
             "nodes_per_sweep": many,
             "nodes_per_hour": many,
+            "wakes_per_min": many,
             "rack_nodes_per_min": many,
             "cycles_per_day": 24,
             "hands_off": "0s",

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from offpeak.agent_settings import AgentSettings
 from offpeak.errors import CannotWrite
 from offpeak.machines.credential import Credential
-from offpeak.machines.inventory import Enrolled, Hardware, Inventory, Machine, Rung
-from power.agent.wake_list import wake_list, write_wake_list
+from offpeak.machines.inventory import Enrolled, Hardware, Inventory, Machine, Pdu, Rung
+from power.agent.wake_list import wake_list, wake_pace, write_wake_list
 
 LOGIN = Credential("bmc", "admin", Path("/etc/offpeak/bmc.password"))
 IPMI = Hardware("compute", driver="ipmi", credential=LOGIN, cipher_suite=3)
@@ -53,6 +54,25 @@ def test_what_systemd_hands_over_goes_with_the_agent_so_the_file_beside_the_inve
     way = told["n1"]
     assert isinstance(way, dict)
     assert way["password_file"] == "/etc/offpeak/bmc.password"
+
+
+def test_the_pace_is_that_of_the_doors_limits() -> None:
+    server = Hardware("compute", node_class="server")
+    machines = (Machine("n1", server, rack="A"), Machine("n2", Hardware("old"), rack="A"), Machine("n3", server))
+    pdu = Pdu("pdu1", "10.1.0.9", "apc", LOGIN, outlets=(("1", "n3"),))
+    inventory = Inventory(Path("/etc/offpeak/inventory.toml"), machines, pdus=(pdu,))
+    usual = wake_pace(AgentSettings(), inventory)
+    assert usual == {
+        "at_once": 20,
+        "every_s": 0.6,
+        "groups": {"rack A": ["n1", "n2"], "PDU pdu1": ["n3"]},
+        "group_every_s": 15.0,
+        "rise_s": {},
+    }
+    slow = wake_pace(AgentSettings(wakes_per_min=1, wake_ramp_w=12_000.0, rack_nodes_per_min=1), inventory)
+    assert (slow["at_once"], slow["every_s"], slow["group_every_s"]) == (1, 60.0, 60.0)
+    assert set(slow["rise_s"]) == {"n1", "n3"}
+    assert 0 < slow["rise_s"]["n1"] < 60
 
 
 def test_written_for_its_owner_only_and_without_a_password(tmp_path: Path) -> None:

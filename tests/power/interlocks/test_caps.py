@@ -17,7 +17,7 @@ from offpeak.door.mode import Mode
 from offpeak.machines.credential import Credential
 from offpeak.machines.inventory import Hardware, Inventory, Machine, Pdu
 from offpeak.node_class_file import bundled_node_class
-from power.interlocks.counts import cycles_per_day, groups_of, just_ordered, per_hour, per_rack, per_sweep
+from power.interlocks.counts import cycles_per_day, groups_of, just_ordered, per_hour, per_rack, per_sweep, wakes
 from power.interlocks.enough_on import EnoughOn
 from power.interlocks.ramp import Swing, ramps, swing_of_class
 from power.interlocks.sighting import Sighting
@@ -65,6 +65,24 @@ def test_a_sweep_and_an_hour_have_room_for_so_many() -> None:
     assert per_hour(history, 2)(off("n4")) is not None
     time.now_s = 3600.0
     assert per_hour(history, 2)(off("n4")) is None
+
+
+def test_so_many_nodes_wake_within_a_minute_and_a_sixth_of_them_at_once() -> None:
+    time = Time()
+    history = History(time)
+    limit = wakes(history, 12)
+    woken = 0
+    for second in range(60):
+        time.now_s = float(second)
+        while limit(on(f"n{woken}")) is None:
+            went(history, on(f"n{woken}"))
+            woken += 1
+        assert woken == 2 + 2 * (second // 10)
+    refusal = limit(on("n99"))
+    assert refusal is not None
+    assert (refusal.rule, refusal.said) == ("wakes", "n99: 2 nodes were told to wake within 10 s")
+    assert limit(off("n1")) is None
+    assert wakes(history, 6)(on("n99")) is not None
 
 
 def test_a_node_goes_down_so_often_a_day() -> None:
@@ -222,7 +240,8 @@ class World:
             ("cycles", cycles_per_day(self.history, 2)),
             ("just", just_ordered(self.history)),
             ("rack", per_rack(self.history, groups_of(SITE), 2)),
-            ("ramp", ramps(self.history, lambda _: Swing(300, 100), sleep_w=250, wake_w=700)),
+            ("wakes", wakes(self.history, 9)),
+            ("ramp", ramps(self.history, lambda _: Swing(300, 100), sleep_w=250, wake_w=1300)),
         ]
         self.door = Door(
             lambda _: Mode.ACTIVE,
@@ -260,7 +279,7 @@ def test_no_cap_is_ever_exceeded(steps: list[tuple[str, object]]) -> None:
     async def run() -> None:
         for kind, what in steps:
             if kind == "orders":
-                effects = [on(node) if wakes else off(node) for node, wakes in what]  # type: ignore[attr-defined]
+                effects = [on(node) if up else off(node) for node, up in what]  # type: ignore[attr-defined]
                 await asyncio.gather(*map(world.order, effects))
             elif kind == "wait":
                 world.steady.now_s += what  # type: ignore[operator]
@@ -274,7 +293,9 @@ def test_no_cap_is_ever_exceeded(steps: list[tuple[str, object]]) -> None:
     downs = [(at_s, node) for at_s, node, order in world.told if order != "on"]
     _at_most(4, downs, 3600)
     _at_most(2, downs, 60)
-    _at_most(2, [each for each in world.told if each[2] == "on"], 60)
+    ups = [each for each in world.told if each[2] == "on"]
+    _at_most(4, ups, 60)
+    _at_most(2, ups, 10)
     for node in NODES:
         _at_most(2, [each for each in downs if each[1] == node], 86_400)
     for group in ("rack A", "PDU pdu1"):

@@ -50,6 +50,7 @@ HASTY = Conduct(
 SETTINGS = AgentSettings(
     nodes_per_sweep=CAP,
     nodes_per_hour=10_000,
+    wakes_per_min=100_000,
     rack_nodes_per_min=10_000,
     cycles_per_day=10_000,
     breaker_failures=10_000,

@@ -1,0 +1,138 @@
+"""How fast Slurm's resume program wakes nodes: all of its processes together keep to one pace."""
+
+import resource
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from local_server import end_processes_with
+from slurm_programs import DEPLOYED, SlurmPrograms, slurm_programs
+from wake_listener import WakeListener, wake_listener
+
+from offpeak.machines.inventory import Hardware, Inventory, Machine
+from power.agent.wake_list import Way, wake_list, write_wake_list
+
+EVERY_S, AT_ONCE = 0.6, 20
+"""The pace where wake.json has none."""
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Iterator[SlurmPrograms]:
+    made = slurm_programs(tmp_path)
+    yield made
+    end_processes_with("OFFPEAK_SLURM_LOG", made.log)
+
+
+@pytest.fixture
+def cards() -> Iterator[WakeListener]:
+    with wake_listener() as listener:
+        yield listener
+
+
+def know(programs: SlurmPrograms, cards: WakeListener, count: int, pace: Way | None = None) -> None:
+    """Leave a list of so many nodes that are woken by packets, n1 the first of them."""
+    nodes = [
+        Machine(f"n{at}", Hardware("old"), mac=f"02:00:00:00:{at >> 8:02x}:{at & 255:02x}", wol_via=cards.via)
+        for at in range(1, count + 1)
+    ]
+    write_wake_list(programs.state, wake_list(Inventory(programs.state / "inventory.toml", tuple(nodes))), pace)
+
+
+def woken(cards: WakeListener, count: int, *, above: int = 0) -> list[tuple[float, int]]:
+    """Return when each of the next so many nodes with a number above that was woken, and its number, in their order."""
+    found: dict[int, float] = {}
+    while len(found) < count:
+        if (node := int.from_bytes(cards.packet()[10:12], "big")) > above:
+            found.setdefault(node, time.monotonic())
+    return [(at_s, node) for node, at_s in found.items()]
+
+
+def scaled(scale: float, **environment: str) -> dict[str, str]:
+    return {"OFFPEAK_TIME_SCALE": str(scale), **environment}
+
+
+def test_a_thousand_nodes_are_not_woken_at_once(programs: SlurmPrograms, cards: WakeListener) -> None:
+    know(programs, cards, 1000)
+    assert programs.run("offpeak-resume", "n[1-1000]").returncode == 0
+    first_s = woken(cards, 1)[0][0]
+    time.sleep(1.0)
+    cards.socket.setblocking(False)
+    more = set[bytes]()
+    with suppress(BlockingIOError):
+        while True:
+            more.add(cards.socket.recv(65_536))
+    assert AT_ONCE - 1 <= len(more) <= AT_ONCE + (time.monotonic() - first_s) / EVERY_S
+
+
+def test_all_processes_share_the_pace(programs: SlurmPrograms, cards: WakeListener) -> None:
+    know(programs, cards, 50)
+    sets = [f"n[{at}-{at + 9}]" for at in range(1, 51, 10)]
+    begun = [programs.started("offpeak-resume", "--wake", each, **scaled(0.05)) for each in sets]
+    times = [at_s for at_s, _ in woken(cards, 50)]
+    assert times[-1] - times[0] >= 0.05 * EVERY_S * (50 - AT_ONCE) * 0.8
+    assert [process.wait(20) for process in begun] == [0] * 5
+
+
+def test_a_killed_process_leaves_the_pace_as_it_is(programs: SlurmPrograms, cards: WakeListener) -> None:
+    know(programs, cards, 60)
+    killed = programs.started("offpeak-resume", "--wake", "n[1-30]", **scaled(0.2))
+    before = woken(cards, 25)
+    killed.kill()
+    killed.wait(20)
+    last = programs.started("offpeak-resume", "--wake", "n[31-34]", **scaled(0.2))
+    after = woken(cards, 4, above=30)
+    # Nothing of a new burst: the one before has used it up, and nobody waits for what the dead one did not do.
+    assert after[3][0] - before[-1][0] >= 0.2 * EVERY_S * 2
+    assert last.wait(20) == 0
+
+
+def test_racks_and_watts_have_a_pace_of_their_own(programs: SlurmPrograms, cards: WakeListener) -> None:
+    pace: dict[str, Any] = {"at_once": 100, "every_s": 0.01, "groups": {"rack A": ["n1", "n2", "n3"]}}
+    know(programs, cards, 8, pace | {"group_every_s": 0.5, "rise_s": {"n7": 0.5, "n8": 0.5}})
+    running = programs.started("offpeak-resume", "--wake", "n[1-8]")
+    at_s = {node: at_s for at_s, node in woken(cards, 8)}
+    assert running.wait(20) == 0
+    assert max(at_s[node] for node in (2, 3)) - at_s[1] >= 0.9
+    assert abs(at_s[8] - at_s[7]) >= 0.4
+    # A rack that waits keeps no other node waiting.
+    assert max(at_s[node] for node in (4, 5, 6)) < max(at_s[node] for node in (2, 3))
+
+
+def test_a_full_disk_neither_stops_nor_hurries_it(programs: SlurmPrograms, cards: WakeListener) -> None:
+    know(programs, cards, 44)
+    environment = programs.environment | {"PATH": "/usr/bin:/bin"} | scaled(0.05)
+    processes = [
+        subprocess.Popen(
+            [DEPLOYED / "offpeak-resume", "--wake", f"n[{at}-{at + 21}]"],
+            env=environment,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
+        )
+        for at in (1, 23)
+    ]
+    times = [at_s for at_s, _ in woken(cards, 44)]
+    assert times[-1] - times[0] >= 0.05 * EVERY_S * (44 - AT_ONCE) * 0.8
+    assert [process.wait(20) for process in processes] == [0, 0]
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"": 1e18, "rack A": "soon"}', '{"": 1e999}'])
+def test_a_damaged_file_of_the_pace_is_written_anew(programs: SlurmPrograms, cards: WakeListener, damage: str) -> None:
+    know(programs, cards, 2)
+    (programs.state / "wake.pace").write_text(damage)
+    assert programs.run("offpeak-resume", "--wake", "n[1-2]").returncode == 0
+    assert [node for _, node in woken(cards, 2)] == [1, 2]
+
+
+def test_where_no_file_can_be_each_process_keeps_to_the_pace_alone(
+    programs: SlurmPrograms, cards: WakeListener
+) -> None:
+    know(programs, cards, 30)
+    (programs.state / "wake.pace").mkdir()
+    running = programs.started("offpeak-resume", "--wake", "n[1-30]", **scaled(0.1))
+    times = [at_s for at_s, _ in woken(cards, 30)]
+    assert running.wait(20) == 0
+    assert times[-1] - times[0] >= 0.1 * EVERY_S * 10 * 0.8
+    assert sum("the pace is not shared" in line for line in programs.lines()) == 1
