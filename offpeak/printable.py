@@ -3,7 +3,7 @@
 ENOUGH = 200
 
 
-def printable(text: str) -> str:
+def printable(text: str, *, enough: int = ENOUGH) -> str:
     """Return the text as one line without control characters, "?" for each, and not longer than an operator reads."""
     line = " ".join(text.split())
-    return "".join(letter if letter.isprintable() else "?" for letter in line[:ENOUGH])
+    return "".join(letter if letter.isprintable() else "?" for letter in line[:enough])

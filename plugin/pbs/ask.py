@@ -20,6 +20,12 @@ PAUSE_S = 30.0
 
 TRY_LATER = "the PBS server may be down or busy: `qstat -B` asks for it; then try again"
 
+NOT_PROVED = (
+    "PBS's command could not prove its user's name. As root run `offpeak check`, which asks as the agent does; "
+    "its unit needs the drop-in of deploy/openpbs or deploy/torque, OpenPBS a setuid pbs_iff, Torque a running trqauthd"
+)
+
+_UNPROVED = ("errno=-1)", "errno=15137", "errno=-15137", "could not connect to trqauthd", "cannot connect to trqauthd")
 _SILENT = ("cannot connect", "Connection refused", "timed out", "End of File", "Premature end of message")
 
 
@@ -96,6 +102,8 @@ def failure(program: str, said: Said) -> CannotAskPbs:
     """Return the error for a command that failed as a whole."""
     last = said.complaints[-1] if said.complaints else f"failed with {said.code} and did not say why"
     told = f"{program}: {last.removeprefix(f'{program}: ')}"
+    if any(sign in line for line in said.complaints for sign in _UNPROVED):
+        return PbsIsSilent(told, hint=NOT_PROVED)
     if _is_silent(said.complaints):
         return PbsIsSilent(told, hint=TRY_LATER)
     return CannotAskPbs(told, hint=f"run `{program}` by hand to see more")

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 from offpeak.printable import printable
 
+STATUS_LETTERS = 1000
+"""Room for a problem and its remedy."""
 READY, STOPPING, ALIVE = "READY=1", "STOPPING=1", "WATCHDOG=1"
 
 
@@ -27,7 +29,7 @@ def notify(*states: str, environment: Mapping[str, str] = os.environ) -> bool:
 
 def status(text: str) -> str:
     """Return the state that `systemctl status` shows as one line."""
-    return f"STATUS={printable(text)}"
+    return f"STATUS={printable(text, enough=STATUS_LETTERS)}"
 
 
 def reloading(monotonic_s: float | None = None) -> str:

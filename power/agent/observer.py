@@ -10,10 +10,15 @@ from power.agent.voice import Voice
 
 TRAITS_LAST_S = 600.0
 """How a scheduler is configured changes rarely."""
+SCHEDULER = "scheduler"
+"""What the log calls it."""
 
 
 class Observer:
-    """Asks a scheduler. `latest` is its last answer, None before there was one; `traits` are known with it."""
+    """Asks a scheduler. `latest` is its last answer, None before there was one; `traits` are known with it.
+
+    `problem` says why it could not be read the last time, and what to do; None where it could.
+    """
 
     def __init__(self, scheduler: Scheduler, voice: Voice, clock: Callable[[], float] = time.monotonic) -> None:
         self._scheduler, self._voice, self._clock = scheduler, voice, clock
@@ -23,6 +28,7 @@ class Observer:
         self._traits_asked_s = float("-inf")
         self.latest: SchedulerView | None = None
         self.traits: SchedulerTraits | None = None
+        self.problem: str | None = None
 
     async def view(self, *, at_most_s: float) -> SchedulerView | None:
         """Return an answer that was begun at most so long ago, None if there is none: said in the log on change."""
@@ -35,9 +41,11 @@ class Observer:
                 await self._ask_traits()
                 self.latest = await asyncio.to_thread(self._scheduler.view)
             except SchedulerError as problem:
-                self._voice.trouble("scheduler", f"{problem}; {problem.hint}")
+                self.problem = f"{problem}; {problem.hint}"
+                self._voice.trouble(SCHEDULER, self.problem)
                 return None
-            self._voice.trouble("scheduler", None)
+            self.problem = None
+            self._voice.trouble(SCHEDULER, None)
             self._asked_s = asked_s
             self._partitions = {node.name: node.partitions for node in self.latest.nodes}
             return self.latest
@@ -52,6 +60,16 @@ class Observer:
             self._traits_asked_s = self._clock()
             troubles = "; ".join(f"{what}; {hint}" for what, hint in self.traits.troubles)
             self._voice.trouble("scheduler's settings", troubles or None)
+
+    @property
+    def status(self) -> str:
+        """How the agent is, in one line: nothing is well before the scheduler has been read."""
+        others = [each for each in self._voice.troubles if not each.startswith(f"{SCHEDULER}: ")]
+        if self.problem is not None:
+            return "; ".join([f"cannot read the scheduler: {self.problem}", *others])
+        if self.latest is None:
+            return "; ".join(["starting: nothing read yet", *others])
+        return self._voice.summary
 
     def partitions_of_node(self, node: str) -> tuple[str, ...]:
         """Return the partitions of a node by the latest answer; none of one that is not known."""

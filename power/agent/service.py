@@ -26,6 +26,7 @@ from power.agent.wake_list import wake_list, wake_pace, write_wake_list
 
 STUCK_S = 600.0
 """A round that takes longer than this, and ten cycles, hangs: systemd starts a program anew that says so no more."""
+STATUS_EVERY_S = 1.0
 LAST_ROUNDS_S = 10.0
 GIVE_BACK_S = 30.0
 """What an end may take at most, before and after no round runs any more; systemd kills after a minute."""
@@ -58,8 +59,8 @@ class Service:
             await end.enter_async_context(answering(agent.parts.settings.agent.socket, server))
             self._write_wake_list(agent.parts)
             tasks = [asyncio.create_task(rounds.run(), name=rounds.name) for rounds in agent.rounds]
-            tasks += [asyncio.create_task(self._reload()), asyncio.create_task(self._watchdog())]
-            notify(READY, status(agent.voice.summary))
+            tasks += [asyncio.create_task(self._reload()), asyncio.create_task(self._report_to_systemd())]
+            notify(READY)
             LOG.info("started in mode %s", agent.parts.modes.usual)
             await self._ended.wait()
             notify(STOPPING)
@@ -112,12 +113,18 @@ class Service:
         self._write_wake_list(parts)
         LOG.info("settings are read again: mode %s", parts.modes.usual)
 
-    async def _watchdog(self) -> None:
-        limit_s = watchdog_s()
-        while limit_s is not None:
-            if not self._stuck():
-                notify(ALIVE, status(self._agent.voice.summary))
-            await asyncio.sleep(limit_s / 3)
+    async def _report_to_systemd(self) -> None:
+        limit_s, alive_s, shown = watchdog_s(), float("-inf"), ""
+        while True:
+            text = self._agent.observer.status
+            if text != shown:
+                notify(status(text))
+                shown = text
+            now_s = time.monotonic()
+            if limit_s is not None and now_s - alive_s >= limit_s / 3 and not self._stuck():
+                notify(ALIVE)
+                alive_s = now_s
+            await asyncio.sleep(min(STATUS_EVERY_S, (limit_s or STATUS_EVERY_S) / 3))
 
     def _stuck(self) -> list[str]:
         now_s = time.monotonic()

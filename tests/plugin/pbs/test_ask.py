@@ -110,3 +110,18 @@ def test_many_jobs_are_a_few_commands(programs: Path) -> None:
 
 def test_texts_that_lists_of_attributes_can_carry() -> None:
     assert one_line('two\nlines, "quoted"') == "two lines; 'quoted'"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "qstat: cannot connect to server head (errno=-1)",
+        "qstat: cannot connect to server head (errno=15137) could not connect to trqauthd",
+    ],
+)
+def test_a_user_whose_name_is_not_proved_is_told_what_the_unit_needs(line: str, programs: Path) -> None:
+    program(programs, "qstat", f"echo '{line}' >&2; exit 1")
+    with pytest.raises(PbsIsSilent) as caught:
+        PbsCommands(timeout_s=5).ask("qstat")
+    assert "offpeak check" in caught.value.hint
+    assert "drop-in" in caught.value.hint

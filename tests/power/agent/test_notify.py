@@ -1,12 +1,29 @@
 """What systemd hears, at a socket as it makes them."""
 
+import asyncio
 import os
+import signal
 import socket
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from offpeak.agent_settings import AgentSettings
+from offpeak.errors import SchedulerError
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger_settings import LedgerSettings
+from offpeak.settings import PriceSettings, Settings
+from plugin.scheduler.port import SchedulerView
+from power.agent import parts
+from power.agent.agent import Agent
 from power.agent.notify import ALIVE, READY, notify, reloading, status, watchdog_s
+from power.agent.service import Service
+from power.agent.voice import Voice
+from sim_backend.scheduler.cluster import Cluster
+from sim_backend.scheduler.sim_node import SimNode
+from sim_backend.scheduler.simulated import SimulatedScheduler
 
 
 @pytest.mark.parametrize("kind", ["file", "abstract"])
@@ -40,3 +57,60 @@ def test_how_often_it_must_be_told() -> None:
     assert watchdog_s({"WATCHDOG_USEC": "0"}) is None
     assert watchdog_s({"WATCHDOG_USEC": "soon"}) is None
     assert watchdog_s({}) is None
+
+
+class GatedScheduler(SimulatedScheduler):
+    """Answers when it may, and fails while `problem` is one."""
+
+    def __init__(self) -> None:
+        super().__init__(Cluster({"n1": SimNode("n1", 8)}), clock=time.time)
+        self.may_answer, self.problem = threading.Event(), SchedulerError("squeue: refused", hint="try squeue")
+
+    def view(self) -> SchedulerView:
+        assert self.may_answer.wait(60)
+        if self.problem is not None:
+            raise self.problem
+        return super().view()
+
+
+def test_nothing_is_well_before_the_scheduler_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduler = GatedScheduler()
+    monkeypatch.setattr(parts, "scheduler_of", lambda _settings: scheduler)
+    settings = Settings(
+        agent=AgentSettings(state_folder=tmp_path, socket=tmp_path / "agent.sock", cycle_s=1, capacity="always-on"),
+        prices=PriceSettings(tariff="on=30EUR/MWh,off=30EUR/MWh,hours=00:00-12:00,zone=UTC"),
+        ledger=LedgerSettings(url=f"sqlite:///{tmp_path}/ledger"),
+    )
+    ledger = Ledger(settings.ledger)
+    ledger.ready()
+    agent = Agent(parts.parts_of(settings), ledger, Voice())
+
+    async def serve(systemd: socket.socket) -> list[str]:
+        shown: list[str] = []
+
+        async def until(text: str) -> None:
+            async with asyncio.timeout(60):
+                while not any(each.startswith(text) for each in shown[-1:]):
+                    datagram = await asyncio.get_running_loop().sock_recv(systemd, 65536)
+                    lines = datagram.decode().splitlines()
+                    shown.extend(line.removeprefix("STATUS=") for line in lines if line.startswith("STATUS="))
+
+        running = asyncio.create_task(Service(agent, lambda: settings).run())
+        await until("starting: nothing read yet")
+        scheduler.may_answer.set()
+        await until("cannot read the scheduler: squeue: refused; try squeue")
+        seen = len(shown)
+        scheduler.problem = None
+        agent.observer.forget()
+        await until("all is well")
+        assert "all is well" not in shown[:seen]
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+        await agent.close()
+        return shown
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.setblocking(False)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        asyncio.run(serve(systemd))
