@@ -10,6 +10,8 @@ from pathlib import Path
 from sqlalchemy import insert
 
 from benchmarks.bars import Measured
+from benchmarks.peers import peer
+from offpeak.door.mode import Mode
 from offpeak.ledger.job_costs import job_costs
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.node_energy import node_energy
@@ -23,6 +25,7 @@ from offpeak.time_range import TimeRange
 NODES, EVERY_S = 1000, 10
 SWEEPS = 180
 JOBS, MONTH_S = 300_000, 30 * 86_400
+DELAYED, CYCLES = 500, 240
 DATA = f"{NODES:,} nodes, SQLite"
 
 
@@ -36,11 +39,25 @@ def ledger_benchmarks() -> Iterator[Measured]:
         _fill(ledger, url)
         ledger.close()
         yield Measured("a month's cost by account", _ask_jobs(url), "s", 2.0, False, f"{JOBS:,} jobs, SQLite")
+        yield _delayed(Path(name))
         yield Measured("a month's energy and cost by day and node", _ask_nodes(url), "s", float("inf"), False, DATA)
 
 
 def _share(what: str, share: float) -> Measured:
     return Measured(f"ledger: {what}: share of a core", 100 * share, "%", 10.0, False, DATA)
+
+
+def _delayed(folder: Path) -> Measured:
+    """Return how much a day of a queue adds in which all jobs are delayed: two hours of it, after the first cycle."""
+    quiet, sizes = peer("quiet_queue"), []
+    for cycles in (1, 1 + CYCLES):
+        file = folder / f"delayed{cycles}.sqlite"
+        quiet.write_quiet_cycles(f"sqlite:///{file}", DELAYED, cycles, Mode.SHADOW)
+        sizes.append(quiet.size_of(file))
+    a_day_mb = (sizes[1] - sizes[0]) / 1e6 * 86_400 / (CYCLES * quiet.CYCLE_S)
+    return Measured(
+        "ledger: a day of delayed jobs", a_day_mb, "MB", 20.0, False, f"{DELAYED} jobs, mode shadow, SQLite"
+    )
 
 
 def _keep_up(ledger: Ledger, first: int, *, prune: bool = False) -> float:

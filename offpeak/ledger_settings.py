@@ -44,6 +44,6 @@ class LedgerSettings:
     keep_minutes_s: int = row(
         DURATION,
         "--keep-minutes",
-        "How long the means of minutes are kept; those of quarter-hours are kept for ever.",
+        "How long the means of minutes are kept; those of quarter-hours are kept for 1,100 days.",
         default="90d",
     )

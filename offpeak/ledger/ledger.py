@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sqlalchemy import Connection
 
-from offpeak.door.effect import Effect, Outcome, Refusal
+from offpeak.door.effect import US, Effect, Outcome, Refusal
 from offpeak.door.hold import Hold
 from offpeak.door.journal import Done, Intent
 from offpeak.ledger import held, intents, marks, submissions
@@ -13,7 +13,7 @@ from offpeak.ledger.backlog import Kind
 from offpeak.ledger.call import Answer
 from offpeak.ledger.memory import all_remembered, remembered
 from offpeak.ledger.place import PATIENCE_S
-from offpeak.ledger.prune import OLD_MINUTES, OLD_READINGS, prune_slice
+from offpeak.ledger.prune import AGES, give_pages_back, keep_s, prune_slice
 from offpeak.ledger.records import latest_states
 from offpeak.ledger.rows import Decision, JobUse, Mark, Memory, Metered, Price, Recorded, Saving, Submission
 from offpeak.ledger.store import Store
@@ -25,6 +25,8 @@ from offpeak.ledger_settings import LedgerSettings
 BOUND_S = 5.0
 """The longest that an intent, a hold or a question waits; twice that where the disk hangs in the very act."""
 
+REFUSED_AGAIN_S = 3600.0
+"""A node that would sleep in shadow mode is refused every ten minutes: of the same refusals one in so long is kept."""
 OTHERS_TURN_S = 0.01
 """Pause between two slices: SQLite gives the next turn to whoever asks first."""
 
@@ -48,6 +50,7 @@ class Ledger:
     ) -> None:
         self.settings = settings
         self._clock = clock
+        self._refused: dict[tuple[str, str], tuple[str, float]] = {}
         self._bound_s = BOUND_S / PATIENCE_S * patience_s
         self._writer = Writer(Store(settings.url, patience_s=patience_s), clock=clock, most_waiting=most_waiting)
 
@@ -64,7 +67,12 @@ class Ledger:
         self._writer.add(Kind.OUTCOMES, [{"intent": intent, "at_unix_s": at_unix_s} | vars(outcome)])
 
     def write_refusal(self, effect: Effect, refusal: Refusal, at_unix_s: float) -> None:
-        """Write which rule refused an effect."""
+        """Write which rule refused an effect; of one that we ask for again and again, once an hour."""
+        key, refused = (effect.subject, effect.order), (refusal.rule, at_unix_s)
+        rule, before_unix_s = self._refused.get(key, ("", 0.0))
+        if effect.by == US and rule == refusal.rule and 0 <= at_unix_s - before_unix_s < REFUSED_AGAIN_S:
+            return
+        self._refused[key] = refused
         self._writer.add(Kind.REFUSALS, [intents.effect_columns(effect, at_unix_s) | vars(refusal)])
 
     def unfinished(self) -> tuple[Intent, ...]:
@@ -159,19 +167,23 @@ class Ledger:
         return self._ask(lambda connection: submissions.change(connection, was, now))
 
     def prune(self, now_unix_s: float) -> int:
-        """Delete readings and minutes that are older than the settings keep; returns how many.
+        """Delete what is older than its table keeps; returns how many rows.
 
         Slice by slice, each a transaction of its own: what others write goes in between. Takes a while: for a thread
         that has time.
         """
-        limits = (now_unix_s - self.settings.keep_readings_s, now_unix_s - self.settings.keep_minutes_s)
         deleted = 0
-        for old, limit_unix_s in zip((OLD_READINGS, OLD_MINUTES), limits, strict=True):
-            work = prune_slice(old, limit_unix_s)
-            while (count := self._ask(work)) is not None:
-                deleted += count
-                time.sleep(OTHERS_TURN_S)
+        for age in AGES:
+            deleted += self._repeat(prune_slice(age, now_unix_s - keep_s(age, self.settings)))
+        self._repeat(give_pages_back)
         return deleted
+
+    def _repeat(self, work: Callable[[Connection], int | None]) -> int:
+        done = 0
+        while (count := self._ask(work)) is not None:
+            done += count
+            time.sleep(OTHERS_TURN_S)
+        return done
 
     def settle(self, bound_s: float = BOUND_S) -> bool:
         """Wait until everything is written, at most so long; returns whether it is."""

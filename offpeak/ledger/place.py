@@ -30,7 +30,11 @@ def place_text(url: str) -> str:
 
 def writing_engine(url: str, *, patience_s: float = PATIENCE_S) -> Engine:
     """Return an engine whose transactions are those of a writer from their first word on."""
-    return _engine(url, "BEGIN IMMEDIATE", patience_s)
+    engine = _engine(url, "BEGIN IMMEDIATE", patience_s)
+    if sqlite_file(url):
+        # It counts before the first table is made, and has to come before the log of writes.
+        event.listen(engine, "connect", _let_shrink, insert=True)
+    return engine
 
 
 def reading_engine(url: str, *, patience_s: float = 30.0) -> Engine:
@@ -73,6 +77,10 @@ def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
     connection.isolation_level = None
     for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _let_shrink(connection: sqlite3.Connection, _: object) -> None:
+    connection.execute("PRAGMA auto_vacuum = INCREMENTAL").close()
 
 
 def _begin(connection: Connection, statement: str) -> None:

@@ -1,47 +1,176 @@
-"""Deletes old readings, a slice at a time, so that nobody waits long for his turn to write."""
+"""Deletes what is older than its table keeps, a slice at a time, so that no writer waits long for its turn.
+
+`AGES` names every table that grows with time, `BOUNDED` says of each of the others why it does not grow.
+"""
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Column, Connection, delete, func, select
+from sqlalchemy import Column, ColumnElement, Connection, and_, delete, exists, func, or_, select, true, tuple_
+from sqlalchemy.dialects import sqlite
 
 from offpeak.ledger.buckets import MINUTE_S, QUARTER_S
-from offpeak.ledger.tables import minutes, readings
+from offpeak.ledger.tables import (
+    decisions,
+    holds,
+    intents,
+    jobs,
+    minutes,
+    outcomes,
+    prices,
+    quarters,
+    readings,
+    refusals,
+    savings,
+    states,
+    submissions,
+)
+from offpeak.ledger_settings import LedgerSettings
 
 ROWS = 15_000
 """A slice: two minutes of 1,000 nodes that are read every 10 s, deleted in less than 100 ms."""
+PAGES = 2_000
+"""Pages of a SQLite file that are given back at once, 8 MB."""
+SPARE_SHARE = 0.2
+"""Free pages that a SQLite file keeps, as a share of all: what is written next needs them."""
+
+DAY_S = 86_400
+LOG_S, RECORD_S, ACCOUNT_S = 90 * DAY_S, 400 * DAY_S, 1_100 * DAY_S
+"""Why something was decided; what was done, for a year's report; what was used and paid, for three years' accounts."""
+
+Work = Callable[[Connection], int | None]
+"""Deletes one slice: how many rows that were, None where nothing is left."""
 
 
 @dataclass(frozen=True)
-class Old:
-    """Rows that are deleted when they are old: what lies in one bucket of the coarser table goes as a whole.
+class Age:
+    """How long rows are kept, by which column, and which of them stay nevertheless.
 
-    `before(at, limit)` is true of what lies before the start of a bucket.
+    `keep_s` None: the settings say it. `bucket_s`: what lies in one bucket of the coarser table goes as a whole;
+    `before(at, limit)` is then true of what lies before the start of a bucket.
     """
 
     at: Column[float] | Column[int]
-    bucket_s: int
-    before: Callable[[Any, Any], Any]
+    keep_s: int | None
+    bucket_s: int = 0
+    before: Callable[[Any, Any], Any] = operator.lt
+    may_go: Callable[[float], ColumnElement[bool]] = lambda _: true()
+    indexed: bool = True
+
+    @property
+    def table_name(self) -> str:
+        """The table's name."""
+        return str(self.at.table.name)
+
+
+def _is_followed(limit_unix_s: float) -> ColumnElement[bool]:
+    """Of each node the last state before the limit stays: it says what the node was at the limit."""
+    later = states.alias()
+    same_node = and_(later.c.node == states.c.node, later.c.at_unix_s > states.c.at_unix_s)
+    return exists(select(1).where(same_node, later.c.at_unix_s < limit_unix_s))
+
+
+def _is_finished(_limit_unix_s: float) -> ColumnElement[bool]:
+    """Return whether an intent has its outcome: one without is looked into by the next start."""
+    return exists(select(1).where(outcomes.c.intent == intents.c.number))
+
+
+def _has_ended(limit_unix_s: float) -> ColumnElement[bool]:
+    """Return whether a hold was released or over by the limit."""
+    return or_(holds.c.released_unix_s < limit_unix_s, holds.c.until_unix_s < limit_unix_s)
+
+
+def _is_settled(_limit_unix_s: float) -> ColumnElement[bool]:
+    """Return whether it is known what became of a job that a site was given."""
+    return submissions.c.state != "tried"
 
 
 # A reading stands at its end, a minute at its start.
-OLD_READINGS = Old(readings.c.until_unix_s, MINUTE_S, operator.le)
-OLD_MINUTES = Old(minutes.c.at_unix_s, QUARTER_S, operator.lt)
+AGES = (
+    Age(readings.c.until_unix_s, None, MINUTE_S, operator.le),
+    Age(minutes.c.at_unix_s, None, QUARTER_S),
+    Age(quarters.c.at_unix_s, ACCOUNT_S, QUARTER_S),
+    Age(decisions.c.at_unix_s, LOG_S),
+    Age(refusals.c.at_unix_s, LOG_S),
+    Age(states.c.at_unix_s, RECORD_S, may_go=_is_followed),
+    # With its outcome.
+    Age(intents.c.at_unix_s, RECORD_S, may_go=_is_finished),
+    # Admins make them by hand: they are few.
+    Age(holds.c.since_unix_s, RECORD_S, may_go=_has_ended, indexed=False),
+    Age(submissions.c.at_unix_s, RECORD_S, may_go=_is_settled),
+    Age(jobs.c.ended_unix_s, ACCOUNT_S),
+    Age(prices.c.from_unix_s, ACCOUNT_S),
+    Age(savings.c.from_unix_s, ACCOUNT_S),
+)
+
+BOUNDED: Mapping[str, str] = {
+    "series": "one row for each part of a meter",
+    "outcomes": "one row for each intent, deleted with it",
+    "marks": "rows of jobs that have not ended: the queue loop forgets those of a job that has",
+    "memory": "one row a name, replaced by the next text of that name",
+}
 
 
-def prune_slice(old: Old, limit_unix_s: float) -> Callable[[Connection], int | None]:
-    """Return what deletes the oldest slice before the limit: how many rows that were, None where nothing is left."""
-    limit_unix_s = limit_unix_s // old.bucket_s * old.bucket_s
+def keep_s(age: Age, settings: LedgerSettings) -> int:
+    """Return how long rows of that table are kept."""
+    kept = {readings.name: settings.keep_readings_s, minutes.name: settings.keep_minutes_s}
+    return kept[age.table_name] if age.keep_s is None else age.keep_s
+
+
+def prune_slice(age: Age, limit_unix_s: float) -> Work:
+    """Return what deletes the oldest slice before the limit."""
+    return _buckets_slice(age, limit_unix_s) if age.bucket_s else _rows_slice(age, limit_unix_s)
+
+
+def _buckets_slice(age: Age, limit_unix_s: float) -> Work:
+    limit_unix_s = limit_unix_s // age.bucket_s * age.bucket_s
 
     def work(connection: Connection) -> int | None:
-        oldest = connection.execute(select(func.min(old.at))).scalar()
-        if oldest is None or not old.before(oldest, limit_unix_s):
+        oldest = connection.execute(select(func.min(age.at))).scalar()
+        if oldest is None or not age.before(oldest, limit_unix_s):
             return None
-        last = connection.execute(select(old.at).order_by(old.at).offset(ROWS).limit(1)).scalar()
+        last = connection.execute(select(age.at).order_by(age.at).offset(ROWS).limit(1)).scalar()
         # One bucket at least, however many rows it has.
-        full = max(last // old.bucket_s, oldest // old.bucket_s + 1) * old.bucket_s if last else limit_unix_s
-        return connection.execute(delete(old.at.table).where(old.before(old.at, min(limit_unix_s, full)))).rowcount
+        full = max(last // age.bucket_s, oldest // age.bucket_s + 1) * age.bucket_s if last else limit_unix_s
+        return connection.execute(delete(age.at.table).where(age.before(age.at, min(limit_unix_s, full)))).rowcount
 
     return work
+
+
+def _rows_slice(age: Age, limit_unix_s: float) -> Work:
+    keys = tuple(age.at.table.primary_key)
+    oldest = select(*keys).where(age.at < limit_unix_s, age.may_go(limit_unix_s)).order_by(age.at).limit(ROWS)
+
+    def work(connection: Connection) -> int | None:
+        found = [tuple(row) for row in connection.execute(oldest)]
+        if not found:
+            return None
+        tables = {intents.name: ((outcomes, tuple(outcomes.primary_key)), (intents, keys))}
+        for table, columns in tables.get(age.table_name, ((age.at.table, keys),)):
+            for first in range(0, len(found), 500):
+                connection.execute(delete(table).where(tuple_(*columns).in_(found[first : first + 500])))
+        return len(found)
+
+    return work
+
+
+def give_pages_back(connection: Connection) -> int | None:
+    """Shrink a SQLite file by a slice of its free pages: how many those were, None where nothing is to be done.
+
+    PostgreSQL's autovacuum takes care of its files, and so does reuse of those SQLite files that were made without
+    auto_vacuum.
+    """
+    if connection.dialect.name != sqlite.dialect.name:
+        return None
+
+    def pragma(name: str) -> int:
+        return int(connection.exec_driver_sql(f"PRAGMA {name}").scalar() or 0)
+
+    free, pages = pragma("freelist_count"), pragma("page_count")
+    spare = int(pages * SPARE_SHARE)
+    if pragma("auto_vacuum") != 2 or free <= max(spare, PAGES):
+        return None
+    connection.exec_driver_sql(f"PRAGMA incremental_vacuum({min(PAGES, free - spare)})")
+    return (free - pragma("freelist_count")) or None

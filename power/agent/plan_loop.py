@@ -9,6 +9,7 @@ from plugin.day_plan.day_plan import DayPlan, Move
 from plugin.queue_hook.facts import QueueFacts
 from plugin.queue_hook.words import clock
 from plugin.scheduler.port import SchedulerTraits, SchedulerView
+from power.agent.changed import Changed
 from power.agent.facts import queue_rules
 from power.agent.outside_loop import OutsideLoop
 from power.agent.parts import Parts
@@ -19,12 +20,17 @@ SEARCH_S = 1.0
 """So long other orders are tried each cycle; the repair itself is not bounded by it."""
 
 
+MOVES_S = 3600.0
+"""Of each job that is planned anew in every cycle one move in so long is recorded."""
+
+
 class PlanLoop:
     """`standing` is the latest plan, None before the first."""
 
     def __init__(self, ledger: Ledger, voice: Voice, outside: OutsideLoop) -> None:
         self._ledger, self._voice, self._outside = ledger, voice, outside
         self.standing: DayPlan | None = None
+        self._changed = Changed(again_after_s=MOVES_S)
 
     async def with_plan(
         self, facts: QueueFacts, view: SchedulerView, traits: SchedulerTraits, parts: Parts
@@ -48,7 +54,8 @@ class PlanLoop:
         self._voice.trouble("plan", "no price is known" if plan is None else _trouble(plan))
         if plan is None:
             return facts
-        self._ledger.write_decisions([_moved(move, facts, parts) for move in plan.moves])
+        moves = [_moved(move, facts, parts) for move in plan.moves]
+        self._ledger.write_decisions(self._changed.of(moves, {f"job {job.job_id}" for job in facts.jobs}))
         self.standing = plan
         return replace(facts, planned=planned_of(plan))
 

@@ -15,6 +15,8 @@ from power.broker.federation import Federation
 from power.broker.sent_jobs import with_sent
 from power.broker.snapshots_file import Kept, write_snapshots
 
+PRUNE_EVERY_S = 6 * 3600.0
+
 LOG = logging.getLogger("offpeak.broker")
 
 
@@ -33,6 +35,16 @@ class Poller:
             began_s = time.monotonic()
             await self.round()
             await asyncio.sleep(max(0.0, self._settings.poll_s - (time.monotonic() - began_s)))
+
+    async def prune(self) -> None:
+        """Delete what is older than the ledger keeps, for ever; the first time at once."""
+        while True:
+            try:
+                await asyncio.to_thread(self._ledger.prune, time.time())
+                self._say("the ledger's age", "")
+            except OffpeakError as problem:
+                self._say("the ledger's age", str(problem))
+            await asyncio.sleep(PRUNE_EVERY_S)
 
     async def round(self) -> None:
         """Ask all sites once."""

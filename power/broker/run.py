@@ -78,8 +78,9 @@ async def _polls(poller: Poller) -> None:
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
-    polling = asyncio.create_task(poller.run())
+    polling, pruning = asyncio.create_task(poller.run()), asyncio.create_task(poller.prune())
     await asyncio.wait({polling, asyncio.create_task(ended.wait())}, return_when=asyncio.FIRST_COMPLETED)
     polling.cancel()
+    pruning.cancel()
     if not ended.is_set():
         await polling

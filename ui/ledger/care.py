@@ -22,7 +22,7 @@ def prune_ledger(settings: LedgerSettings) -> None:
         deleted = ledger.prune(time.time())
     finally:
         ledger.close()
-    typer.echo(f"{place_text(settings.url)}: {counted(deleted, 'row')} deleted; the means of quarter-hours are kept")
+    typer.echo(f"{place_text(settings.url)}: {counted(deleted, 'row')} deleted")
 
 
 def back_up(settings: LedgerSettings, file: Path) -> None:

@@ -112,7 +112,7 @@ def prune(
     url: URL = None,
     config: CONFIG = None,
 ) -> None:
-    """Delete readings and means of minutes that are older than is kept; energy stays the same."""
+    """Delete rows that are older than their table keeps; the energy of nodes stays the same."""
     settings = _settings(config, url, keep_readings, keep_minutes)
     from ui.ledger.care import prune_ledger
 

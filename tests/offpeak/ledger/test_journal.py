@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable
 
 import pytest
-from ledger_sums import count
+from ledger_sums import count, rows_of
 from local_server import wait_until
 
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.hold import Hold
 from offpeak.door.journal import Intent, Journal
 from offpeak.errors import BadInput
+from offpeak.ledger import tables
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import Decision, Recorded
 from offpeak.ledger.tables import decisions
@@ -118,3 +119,14 @@ def test_the_latest_state_of_every_node(ledger: Ledger) -> None:
     latest = ledger.latest()
     assert latest["n1"] == Recorded("n1", 70.0, "off", "soft_off", "offpeak", "idle")
     assert latest["n2"].observed == "off"
+
+
+def test_of_the_same_refusals_one_an_hour_is_kept(ledger: Ledger) -> None:
+    for minute in range(0, 121, 10):
+        ledger.write_refusal(Effect("n1", "soft_off", "offpeak", "idle"), Refusal("mode", "shadow"), 60.0 * minute)
+    ledger.write_refusal(Effect("n1", "soft_off", "offpeak", "idle"), Refusal("held", "ann holds it"), 7210.0)
+    for second in (7211.0, 7212.0):
+        ledger.write_refusal(Effect("n1", "soft_off", "admin:ann", "disk"), Refusal("held", "ann holds it"), second)
+    assert ledger.settle()
+    at_s = [row[1] for row in rows_of(ledger, tables.refusals)]
+    assert at_s == [0.0, 3600.0, 7200.0, 7210.0, 7211.0, 7212.0]

@@ -1,0 +1,51 @@
+"""A queue of delayed jobs in which nothing happens but that prices move, and what the queue loop writes of it."""
+
+import asyncio
+from pathlib import Path
+
+from heard_scheduler import Heard
+from queue_site import NOW_S, RULES, a_job, prices
+
+from offpeak.door.mode import Mode
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger_settings import LedgerSettings
+from offpeak.prices.peak import Peak
+from plugin.queue_hook.facts import QueueFacts
+from plugin.scheduler.port import Ranking
+from power.agent.modes import Modes
+from power.agent.queue_loop import QueueLoop
+from power.agent.voice import Voice
+from power.scheduler_effects import SchedulerOrders, scheduler_door
+
+CYCLE_S = 30
+HOURLY = prices(*(40.0 + 25 * ((hour + 4) % 24 > 8) + 3 * (hour * 7 % 11) for hour in range(72)))
+
+
+def write_quiet_cycles(url: str, jobs: int, cycles: int, mode: Mode) -> None:
+    """Run so many cycles over jobs that may wait for 20 hours. In shadow and advise each decides anew."""
+    ledger, scheduler = Ledger(LedgerSettings(url=url)), Heard()
+    door = scheduler_door(ledger, lambda _: mode, lambda: 1000.0, nodes=(), hold_of=lambda _: None)
+    loop, orders = QueueLoop(ledger, Voice()), SchedulerOrders(door, scheduler)
+    queue = tuple(a_job(at, comment="offpeak:delay=20h", limit_s=3600 + 60 * (at % 97)) for at in range(1, jobs + 1))
+
+    async def rounds() -> None:
+        for cycle in range(cycles):
+            facts = QueueFacts(
+                NOW_S + CYCLE_S * cycle,
+                queue,
+                Ranking.VALUE,
+                prices=HOURLY,
+                peak=Peak.ON_PEAK,
+                node_power_w={job.job_id: 300.0 for job in queue},
+                marks=await loop.marks(),
+                told=loop.told,
+            )
+            await loop.round(facts, RULES, orders, Modes(mode, {}))
+
+    asyncio.run(rounds())
+    ledger.close()
+
+
+def size_of(file: Path) -> int:
+    """Return how large the ledger is, with its log of writes [bytes]."""
+    return sum(each.stat().st_size for each in file.parent.glob(f"{file.name}*"))
