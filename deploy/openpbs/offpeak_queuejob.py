@@ -5,15 +5,19 @@
     qsub -v OFFPEAK=now                          leave it alone
 
 Several words are separated by semicolons. A new job begins without an offset in the order. Whatever goes wrong in here
-lets the job pass.
+lets the job pass, and is told to the agent.
 """
 
 import datetime
+import os
 import re
+import time
+from pathlib import Path
 
 import pbs
 
-VARIABLE, PRIO = "OFFPEAK", "offpeak_prio"
+NAME, VARIABLE, PRIO = "offpeak_queuejob", "OFFPEAK", "offpeak_prio"
+FAILURES = Path(os.environ.get("OFFPEAK_HOOK_FAILURES", "/run/offpeak-hooks"))
 UNIT_S = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 
 
@@ -57,6 +61,17 @@ def deadline_trouble(text):
     return ""
 
 
+def failed(problem):
+    """Say what went wrong: in the server's log, and in a file where only root writes, for the agent."""
+    said = f"{type(problem).__name__}: {problem}"
+    pbs.logmsg(pbs.LOG_WARNING, f"{NAME}: let the job pass, as it failed: {said}")
+    try:
+        FAILURES.mkdir(mode=0o755, parents=True, exist_ok=True)
+        (FAILURES / NAME).write_text("{} {}\n".format(time.strftime("%Y-%m-%dT%H:%M:%S"), said))
+    except OSError as trouble:
+        pbs.logmsg(pbs.LOG_WARNING, f"{NAME}: cannot tell the agent: {trouble}")
+
+
 event = pbs.event()
 try:
     job = event.job
@@ -64,7 +79,7 @@ try:
     said = trouble_of(str(variables[VARIABLE])) if VARIABLE in variables else ""
     job.Resource_List[PRIO] = 0.0
 except Exception as problem:
-    pbs.logmsg(pbs.LOG_WARNING, f"offpeak_queuejob: let pass: {type(problem).__name__}: {problem}")
+    failed(problem)
     said = ""
 if said:
     event.reject(said)

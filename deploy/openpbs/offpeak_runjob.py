@@ -2,19 +2,24 @@
 
 What counts is the job's own resource offpeak_begin, a Unix second, which the agent has set and nobody else may. So a
 job is let go by the clock, whether the agent runs or not. Its owner sees why in the job's comment. Whatever goes wrong
-in here lets the job start. It is called for each candidate in each cycle of the scheduler, and asks nobody.
+in here lets the job start, and is reported to the agent. It is called for each candidate in each cycle of the
+scheduler, and asks nobody.
 """
 
+import os
 import time
+from pathlib import Path
 
 import pbs
 
-BEGIN = "offpeak_begin"
+NAME, BEGIN = "offpeak_runjob", "offpeak_begin"
+FAILURES = Path(os.environ.get("OFFPEAK_HOOK_FAILURES", "/run/offpeak-hooks"))
 
 
 def refusal(job, now_s):
     """Return why the job is not to start, "" if it may."""
-    begin_s = int(job.Resource_List[BEGIN] or 0)
+    begin = job.Resource_List[BEGIN]
+    begin_s = 0 if begin is None else int(str(begin))
     if begin_s <= now_s:
         return ""
     return "offpeak: deferred until {}, when electricity is cheaper".format(
@@ -22,11 +27,22 @@ def refusal(job, now_s):
     )
 
 
+def failed(problem):
+    """Say what went wrong: in the server's log, and in a file where only root writes, for the agent."""
+    said = f"{type(problem).__name__}: {problem}"
+    pbs.logmsg(pbs.LOG_WARNING, f"{NAME}: let the job go, as it failed: {said}")
+    try:
+        FAILURES.mkdir(mode=0o755, parents=True, exist_ok=True)
+        (FAILURES / NAME).write_text("{} {}\n".format(time.strftime("%Y-%m-%dT%H:%M:%S"), said))
+    except OSError as trouble:
+        pbs.logmsg(pbs.LOG_WARNING, f"{NAME}: cannot tell the agent: {trouble}")
+
+
 event = pbs.event()
 try:
     said = refusal(event.job, time.time())
 except Exception as problem:
-    pbs.logmsg(pbs.LOG_WARNING, f"offpeak_runjob: let go: {type(problem).__name__}: {problem}")
+    failed(problem)
     said = ""
 if said:
     event.reject(said)

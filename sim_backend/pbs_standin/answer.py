@@ -5,6 +5,7 @@ from typing import NamedTuple
 from sim_backend.pbs_standin.pbs import TORQUE, VERSIONS
 
 UNKNOWN_JOB, REFUSED, BAD_STATE, UNKNOWN_NODE, BUSY_NODE, NO_ATTRIBUTE = 15001, 15007, 15018, 15062, 15150, 15002
+HOOK_ERROR = 15136
 
 
 class Answer(NamedTuple):

@@ -16,6 +16,7 @@ from sim_backend.pbs_standin.answer import (
     all_of,
     version_of,
 )
+from sim_backend.pbs_standin.hooks import check_change, check_submission
 from sim_backend.pbs_standin.openpbs_json import pbsnodes_json, qstat_json
 from sim_backend.pbs_standin.openpbs_text import qstat_text
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE, Pbs
@@ -87,6 +88,7 @@ def _named(pbs: Pbs, name: str) -> list[SimJob]:
 
 
 def _qsub(pbs: Pbs, call: Call) -> Answer:
+    check_submission(pbs, options_of(call.words).variables, call.user)
     jobs = submitted(pbs, call.words, call.text, call.user, call.now_s)
     pbs.step(call.now_s)
     number = f"{jobs[0].number}[].{pbs.host}" if jobs[0].index is not None else pbs.job_id(jobs[0])
@@ -125,6 +127,7 @@ def _qalter(pbs: Pbs, call: Call) -> Answer:
             raise Refused(15015, f"Cannot modify attribute while job running {pbs.job_id(job)}")
         for name in told.wants:
             _check_resource(pbs, name, call.user)
+        check_change(pbs, job, call.user, told.values)
         job.wants |= told.wants
         job.priority = int(told.values.get("p", job.priority))
         if "a" in told.values:

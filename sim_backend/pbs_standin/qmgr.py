@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from plugin.openpbs.resources import NODE
-from sim_backend.pbs_standin.answer import NO_ATTRIBUTE, REFUSED, UNKNOWN_NODE, Answer, Refused
+from sim_backend.pbs_standin.answer import HOOK_ERROR, NO_ATTRIBUTE, REFUSED, UNKNOWN_NODE, Answer, Refused
 from sim_backend.pbs_standin.estimate import POWER
 from sim_backend.pbs_standin.pbs import Pbs
 
@@ -15,7 +15,6 @@ SHORT = {"s": "set", "l": "list", "p": "print", "c": "create", "d": "delete", "u
 OBJECTS = {"s": "server", "n": "node", "q": "queue", "r": "resource", "h": "hook"}
 POWER_HOOK = "PBS_power"
 STATES = frozenset({"sleep", "offline"})
-HOOK_ERROR = 15136 % 256
 
 
 def qmgr(pbs: Pbs, order: str, user: str) -> Answer:
@@ -26,7 +25,7 @@ def qmgr(pbs: Pbs, order: str, user: str) -> Answer:
     if what == "hook" and user not in pbs.roots:
         # A list ends with 0 all the same; managers are no exception.
         refused = f"{user}@{pbs.host} is unauthorized to access hooks data from server {pbs.host}\n"
-        return Answer(err=refused, code=0 if verb in ("list", "print") else HOOK_ERROR)
+        return Answer(err=refused, code=0 if verb in ("list", "print") else HOOK_ERROR % 256)
     if verb not in ("list", "print") and user not in pbs.managers:
         raise Refused(REFUSED, "Unauthorized Request")
     name, rest = (match[3] or "", match[4]) if match else ("", "")

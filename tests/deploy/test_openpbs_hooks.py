@@ -1,57 +1,45 @@
-"""OpenPBS's hooks: no real server is at hand, so a module `pbs` with what its documentation names stands in for it."""
+"""OpenPBS's hooks, run as the stand-in's server runs them: with values of the server's own types."""
 
-import runpy
-import sys
+import subprocess
 import time
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pbs_standin import standin
+
+from plugin.openpbs.traits import HOOK_FAILURES
+from sim_backend.pbs_standin.hooks import HookEvent, Resources, priority, run_hook
 
 BROKEN = object()
 
 
-class Said(SystemExit):
-    """What an event ends with: accepted, or rejected with a message."""
+@pytest.fixture(autouse=True)
+def failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return where hooks leave word of their failures."""
+    monkeypatch.setenv(HOOK_FAILURES, str(tmp_path / "failures"))
+    return tmp_path / "failures"
 
 
-class Resources(dict[str, Any]):
-    """A resource that was never set is None."""
-
-    def __missing__(self, key: str) -> None:
-        return None
-
-
-def run(hook: str, repository: Path, monkeypatch: pytest.MonkeyPatch, **event: Any) -> str:
+def run(hook: str, repository: Path, *, managers: str = "ops@head", **event: Any) -> str:
     """Return why the hook rejects the event, "" if it accepts it."""
-
-    def accept() -> None:
-        raise Said("")
-
-    def reject(message: str) -> None:
-        raise Said(message)
-
-    module = ModuleType("pbs")
-    usual = {"accept": accept, "reject": reject, "requestor": "alice", "requestor_host": "head"}
-    told = SimpleNamespace(**usual | event)
-    server = SimpleNamespace(managers="ops@head", operators=None)
-    vars(module).update(event=lambda: told, server=lambda: server, logmsg=lambda *_: None, LOG_WARNING=1)
-    monkeypatch.setitem(sys.modules, "pbs", module)
-    with pytest.raises(Said) as caught:
-        runpy.run_path(str(repository / "deploy" / "openpbs" / f"{hook}.py"))
-    return str(caught.value)
+    source = (repository / "deploy" / "openpbs" / f"{hook}.py").read_text()
+    return run_hook(source, HookEvent(managers=managers, **event))
 
 
-def test_a_job_waits_for_its_time(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_waits_for_its_time(repository: Path, failures: Path) -> None:
     def said(value: object) -> str:
         job = SimpleNamespace(Resource_List=Resources(offpeak_begin=value))
-        return run("offpeak_runjob", repository, monkeypatch, job=job)
+        return run("offpeak_runjob", repository, job=job)
 
     assert said(int(time.time()) + 3600).startswith("offpeak: deferred until ")
     assert said(int(time.time()) - 1) == ""
-    assert said(None) == said(0) == said("no number") == ""
-    assert run("offpeak_runjob", repository, monkeypatch, job=BROKEN) == ""
+    assert said(None) == said(0) == ""
+    assert not failures.exists()
+    # Whatever goes wrong lets the job start, and says so.
+    assert said("no number") == run("offpeak_runjob", repository, job=BROKEN) == ""
+    assert "AttributeError" in (failures / "offpeak_runjob").read_text()
 
 
 @pytest.mark.parametrize(
@@ -70,27 +58,67 @@ def test_a_job_waits_for_its_time(repository: Path, monkeypatch: pytest.MonkeyPa
         ("dealy=12h", "OFFPEAK=dealy=12h: not a word of offpeak"),
     ],
 )
-def test_words_are_judged_at_submission(
-    value: str, trouble: str, repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_words_are_judged_at_submission(value: str, trouble: str, repository: Path) -> None:
     job = SimpleNamespace(Variable_List={"OFFPEAK": value}, Resource_List=Resources())
-    said = run("offpeak_queuejob", repository, monkeypatch, job=job)
+    said = run("offpeak_queuejob", repository, job=job)
     assert said.startswith(trouble)
     assert bool(said) == bool(trouble)
     assert job.Resource_List["offpeak_prio"] == 0.0
 
 
-def test_what_cannot_be_judged_passes(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run("offpeak_queuejob", repository, monkeypatch, job=BROKEN) == ""
-    assert run("offpeak_modifyjob", repository, monkeypatch, job=BROKEN, job_o=BROKEN) == ""
+def test_a_submission_that_cannot_be_judged_passes(repository: Path, failures: Path) -> None:
+    assert run("offpeak_queuejob", repository, job=BROKEN) == ""
+    assert "AttributeError" in (failures / "offpeak_queuejob").read_text()
+
+
+def test_a_change_that_cannot_be_judged_is_refused(repository: Path, failures: Path) -> None:
+    said = run("offpeak_modifyjob", repository, job=BROKEN, job_o=BROKEN)
+    assert said == "offpeak: whether this raises the job's priority is not known, as a hook failed: ask an admin"
+    assert "AttributeError" in (failures / "offpeak_modifyjob").read_text()
+    # Of no concern to it: what sets no priority, and what the server itself changes.
+    assert run("offpeak_modifyjob", repository, job=SimpleNamespace(Priority=None), job_o=BROKEN) == ""
+    changed = SimpleNamespace(Priority=priority(5))
+    assert run("offpeak_modifyjob", repository, job=changed, job_o=BROKEN, requestor="Scheduler") == ""
 
 
 @pytest.mark.parametrize(
-    ("who", "new", "refused"), [("alice", 5, True), ("alice", -5, False), ("alice", None, False), ("ops", 5, False)]
+    ("who", "managers", "refused"),
+    [
+        ("alice", "ops@head", True),
+        ("ops", "ops@head", False),
+        ("ops", "bob@head,ops@head.site.org", False),
+        ("ops", "ops@*", False),
+        ("ops", "ops@login", True),
+        ("alice", "", True),
+        ("root", "", False),
+    ],
 )
-def test_only_managers_raise_priorities(
-    who: str, new: int | None, refused: bool, repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    job, old = SimpleNamespace(Priority=new), SimpleNamespace(Priority=None)
-    said = run("offpeak_modifyjob", repository, monkeypatch, requestor=who, job=job, job_o=old)
-    assert bool(said) == refused
+def test_only_managers_raise_priorities(who: str, managers: str, refused: bool, repository: Path) -> None:
+    def said(new: int | None, old: int | None = None) -> str:
+        job = SimpleNamespace(Priority=None if new is None else priority(new))
+        job_o = SimpleNamespace(Priority=None if old is None else priority(old))
+        return run("offpeak_modifyjob", repository, requestor=who, managers=managers, job=job, job_o=job_o)
+
+    assert bool(said(5)) == bool(said(5, 4)) == refused
+    assert said(-5) == said(None) == said(5, 5) == said(3, 5) == ""
+
+
+def test_a_user_raises_no_priority_at_the_server(tmp_path: Path, failures: Path) -> None:
+    with standin("openpbs", tmp_path) as running:
+        running.run("qmgr", "-c", "set server scheduling = False")
+        job = running.run("qsub", user="alice", stdin="sleep 100\n")
+
+        def altered(user: str, value: str) -> tuple[int, str]:
+            words = (running.programs / "qalter", "-p", value, job)
+            environment = {"PATH": running.path, "PBS_STANDIN_USER": user}
+            done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+            return done.returncode, done.stderr
+
+        refused = f"qalter: offpeak: a job's priority is raised by managers only {job}\n"
+        assert altered("alice", "1000") == (32, refused)
+        assert altered("alice", "-10") == altered("root", "1000") == (0, "")
+        assert running.do(lambda pbs: [each.priority for each in pbs.cluster.jobs.values()]) == [1000]
+        assert not failures.exists()
+        with pytest.raises(subprocess.CalledProcessError) as caught:
+            running.run("qsub", "-v", "OFFPEAK=dealy=3", user="alice", stdin="sleep 1\n")
+        assert caught.value.stderr.startswith("qsub: OFFPEAK=dealy=3: not a word of offpeak")
