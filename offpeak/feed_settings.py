@@ -63,6 +63,6 @@ class FeedSettings:
     timeout_s: int = row(
         DURATION,
         "--feed-timeout",
-        "How long a source may take to connect, and between two parts of its answer.",
+        "How long a source may take for one whole answer.",
         default="20s",
     )

@@ -51,12 +51,16 @@ class NodeOrders:
     def __init__(self, door: Door, ways: Ways) -> None:
         self.door, self._ways = door, ways
 
-    async def order(self, effect: Effect) -> Outcome | Refusal:
-        """Return what became of an order, which the effect names; nothing was sent if a rule has refused it."""
-        return await self.door.let_through(effect, partial(self._act, effect))
+    async def order(self, effect: Effect, before_sending: Callable[[], None] = lambda: None) -> Outcome | Refusal:
+        """Return what became of an order, which the effect names; nothing was sent if a rule has refused it.
 
-    async def _act(self, effect: Effect) -> str:
+        `before_sending` is called once nothing refuses it any more.
+        """
+        return await self.door.let_through(effect, partial(self._act, effect, before_sending))
+
+    async def _act(self, effect: Effect, before_sending: Callable[[], None]) -> str:
         driver = self._ways.for_effect(effect)
+        before_sending()
         await driver.send(Order(effect.order))
         return f"accepted by {driver.name}"
 

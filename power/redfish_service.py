@@ -7,7 +7,7 @@ import asyncio
 import json
 import warnings
 from base64 import b64encode
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, 
 from offpeak.machines.credential import Credential
 from offpeak.machines.inventory import Machine
 from offpeak.machines.secret import Secret
+from offpeak.web_session import WebSession, read_body
 from power.drivers.logins import Logins
 from power.redfish_json import Resource, message_of
 
@@ -33,7 +34,10 @@ class _Answer:
 
 
 class RedfishService:
-    """Sends every request with user and password, which are nowhere kept; a request takes at most `timeout_s`."""
+    """Sends every request with user and password, which are nowhere kept.
+
+    A request takes at most `timeout_s`, and is broken off then: what a BMC drips holds up nothing that comes after it.
+    """
 
     def __init__(self, machine: Machine, *, logins: Logins, timeout_s: float) -> None:
         self._url = base_url(machine)
@@ -41,7 +45,7 @@ class RedfishService:
         self._kind, self._verify = machine.hardware.name, machine.hardware.verify
         self._credential = _credential(machine)
         self._logins, self._timeout_s = logins, timeout_s
-        self._session: requests.Session | None = None
+        self._session: WebSession | None = None
         self._thread = ThreadPoolExecutor(1)
 
     async def get(self, path: str) -> Resource:
@@ -88,20 +92,31 @@ class RedfishService:
         return answer
 
     async def _exchange(self, method: str, path: str, body: Resource | None, secret: Secret) -> _Answer:
-        loop = asyncio.get_running_loop()
+        exchange = self._thread.submit(self._blocking, method, path, body, secret)
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await loop.run_in_executor(self._thread, self._blocking, method, path, body, secret)
+                return await self._within_task(exchange)
         except (TimeoutError, requests.Timeout):
             hint = f"is it up? try: curl -k {self._url}{ROOT}"
             raise NoAnswer(f"{self.who}: no answer within {self._timeout_s:g} s", hint=hint) from None
         except requests.RequestException as problem:
             raise self._trouble(problem) from None
 
+    async def _within_task(self, exchange: "Future[_Answer]") -> _Answer:
+        try:
+            return await asyncio.wrap_future(exchange)
+        except asyncio.CancelledError:
+            # One that has not begun yet is cancelled by that.
+            session = self._session
+            if session is not None and not exchange.cancelled():
+                self._session = None
+                session.break_off()
+                session.close()
+            raise
+
     def _blocking(self, method: str, path: str, body: Resource | None, secret: Secret) -> _Answer:
-        if self._session is None:
-            self._session = self._new_session()
-        with self._session.request(
+        session = self._session = self._session or self._new_session()
+        with session.request(
             method,
             self._url + path,
             json=body,
@@ -110,15 +125,18 @@ class RedfishService:
             allow_redirects=False,
             stream=True,
         ) as response:
-            return _Answer(response.status_code, _bounded(response))
+            content = read_body(response, most_bytes=ENOUGH_BYTES)
+            if content is None:
+                raise requests.RequestException("endless")
+            return _Answer(response.status_code, content)
 
-    def _new_session(self) -> requests.Session:
+    def _new_session(self) -> WebSession:
         if isinstance(self._verify, Path) and not self._verify.exists():
             hint = f"mend verify below [hardware.{self._kind}]"
             raise BadInventory(f"{self._verify}: no such file of certificates", hint=hint)
         if self._verify is False:
             warnings.simplefilter("ignore", InsecureRequestWarning)
-        session = requests.Session()
+        session = WebSession()
         # Neither ~/.netrc nor a proxy of the environment may come between.
         session.trust_env = False
         session.verify = str(self._verify) if isinstance(self._verify, Path) else self._verify
@@ -165,12 +183,3 @@ def _credential(machine: Machine) -> Credential:
         hint = f"set credential = ... below [hardware.{kind}]"
         raise BadInventory(f"hardware.{kind}: has no credential for its BMCs", hint=hint)
     return machine.hardware.credential
-
-
-def _bounded(response: requests.Response) -> bytes:
-    body = bytearray()
-    for chunk in response.iter_content(16_384):
-        body += chunk
-        if len(body) > ENOUGH_BYTES:
-            raise requests.RequestException("endless")
-    return bytes(body)

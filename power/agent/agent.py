@@ -15,8 +15,9 @@ from power.agent.answer import Told, order_of
 from power.agent.facts import queue_facts, queue_rules
 from power.agent.job_accounts import JobAccounts
 from power.agent.meter_loop import MeterLoop, period_s
+from power.agent.modes import Modes
 from power.agent.observer import Observer
-from power.agent.orders import Orders, orders_of
+from power.agent.orders import Orders, orders_of, scheduler_orders_of
 from power.agent.outside_loop import EVERY_S as OUTSIDE_EVERY_S
 from power.agent.outside_loop import OutsideLoop
 from power.agent.parts import Parts
@@ -35,6 +36,7 @@ from power.live.site import PowerSite, Sight
 from power.live.undecided import undecided, without
 from power.live.words import words_of
 from power.reconcile_journal import reconcile
+from power.scheduler_effects import SchedulerOrders
 
 SAME_MOMENT_S = 1.0
 """Loops that ask within so long get the same answer of the scheduler."""
@@ -46,7 +48,10 @@ SLOW_S = 3.0
 
 
 class Agent:
-    """A site's agent: `rounds` are what it does. `parts` may be exchanged between them."""
+    """A site's agent: `rounds` are what it does. `parts` may be exchanged between them.
+
+    `next_modes` are those of settings that were read and whose parts still wait for the rounds under way.
+    """
 
     def __init__(self, parts: Parts, ledger: Ledger, voice: Voice, clock: Callable[[], float] | None = None) -> None:
         clock, steady = clock or parts.clock.unix_s, parts.clock.steady_s
@@ -63,11 +68,14 @@ class Agent:
         self.facts: QueueFacts | None = None
         self._decided: frozenset[str] = frozenset()
         self._orders: Orders | None = None
+        self.next_modes: Modes | None = None
         self._taking_up, self._on_their_way = asyncio.Lock(), False
         self._power_rounds = self._rounds("power", self.power_round, self._power_every_s)
         self.rounds = (
-            self._rounds("prices", lambda: self.prices.round(self.parts), lambda: EVERY_S, least_s=SLOW_S),
-            self._rounds("outside", self._outside_round, lambda: OUTSIDE_EVERY_S, least_s=SLOW_S),
+            self._rounds(
+                "prices", lambda: self.prices.round(self.parts), lambda: EVERY_S, least_s=SLOW_S, fetches=True
+            ),
+            self._rounds("outside", self._outside_round, lambda: OUTSIDE_EVERY_S, least_s=SLOW_S, fetches=True),
             self._rounds("queue", self.queue_round, lambda: self.parts.settings.agent.cycle_s),
             self._power_rounds,
             self._rounds("meters", lambda: self.meters.round(self.parts), lambda: period_s(self.parts)),
@@ -96,7 +104,7 @@ class Agent:
         )
         if self.parts.settings.agent.queue == PLAN:
             self.facts = await self.plan.with_plan(self.facts, view, traits, self.parts)
-        await self.queue.round(self.facts, queue_rules(self.parts), orders.scheduler, self.parts.modes)
+        await self.queue.round(self.facts, queue_rules(self.parts), orders.scheduler, self.modes)
         self._has_decided(view)
         await self.accounts.book(view, self.parts)
 
@@ -134,7 +142,9 @@ class Agent:
                 await reconcile(self.ledger, self._look_at, self._clock)
                 await asyncio.to_thread(self.power.take_up, parts)
                 await asyncio.to_thread(self.accounts.take_up)
-                self._orders = await asyncio.to_thread(orders_of, parts, self.ledger, self.observer, self.power.known)
+                self._orders = await asyncio.to_thread(
+                    orders_of, parts, self.ledger, self.observer, self.power.known, lambda: self.modes
+                )
                 self.power.ask_anew()
             return self._orders
 
@@ -156,25 +166,35 @@ class Agent:
         self.observer.forget()
         self._power_rounds.hurry()
 
+    @property
+    def modes(self) -> Modes:
+        """The modes in force: settings that were just read close a door at once, and open none before their parts."""
+        return self.parts.modes if self.next_modes is None else self.parts.modes.narrowed(self.next_modes)
+
+    def undoing(self, modes: Modes) -> SchedulerOrders:
+        """Return the way to undo what was done in these modes, whatever modes hold by now."""
+        return scheduler_orders_of(self.parts, self.ledger, self.observer, self.power.known, lambda: modes)
+
     @asynccontextmanager
     async def between_rounds(self) -> AsyncIterator[None]:
-        """Wait for the rounds under way, and let none begin until the block ends."""
+        """Wait for the rounds under way, and let none begin until the block ends. What only fetches is broken off."""
         async with AsyncExitStack() as still:
             for rounds in self.rounds:
+                if rounds.fetches:
+                    rounds.break_off()
                 await still.enter_async_context(rounds.turn)
             yield
 
-    async def exchange(self, parts: Parts, *, before: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Work with other parts from now on; what is done `before` with the old ones, no round undoes any more."""
-        async with self.between_rounds():
-            if before is not None:
-                await before()
-            await self.meters.close()
-            await asyncio.to_thread(self.accounts.close)
-            old, self.parts, self._orders = self.parts, parts, None
-            self.observer = Observer(parts.scheduler, self.voice, parts.clock.steady_s)
-            self.accounts = JobAccounts(parts, self.ledger, self.voice)
-            await old.close()
+    async def exchange(self, parts: Parts) -> None:
+        """Work with other parts from now on; whoever calls it is between rounds."""
+        await self.meters.close()
+        await asyncio.to_thread(self.accounts.close)
+        old, self.parts, self._orders = self.parts, parts, None
+        if self.next_modes is parts.modes:
+            self.next_modes = None
+        self.observer = Observer(parts.scheduler, self.voice, parts.clock.steady_s)
+        self.accounts = JobAccounts(parts, self.ledger, self.voice)
+        await old.close()
         for rounds in self.rounds:
             rounds.hurry()
 
@@ -200,12 +220,18 @@ class Agent:
             raise OffpeakError(f"{node}: the agent has not looked at it yet", hint=hint)
 
     def _rounds(
-        self, name: str, round_: Callable[[], Awaitable[None]], every_s: Callable[[], float], *, least_s: float = 0.0
+        self,
+        name: str,
+        round_: Callable[[], Awaitable[None]],
+        every_s: Callable[[], float],
+        *,
+        least_s: float = 0.0,
+        fetches: bool = False,
     ) -> Rounds:
         def real_s() -> float:
             return max(least_s, every_s() / self.parts.clock.factor)
 
-        return Rounds(name, round_, real_s, self.voice)
+        return Rounds(name, round_, real_s, self.voice, fetches=fetches)
 
     def _power_every_s(self) -> float:
         cycle_s = self.parts.settings.agent.cycle_s

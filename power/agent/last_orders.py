@@ -8,12 +8,23 @@ from offpeak.ledger.ledger import Ledger
 from power.drivers.port import Order
 from power.lifecycle.life import NodeLife, Now, Sent
 from power.lifecycle.terms import Conduct
+from power.live.next_step import MAY_STILL_FOLLOW_S
 
 
 def last_orders(ledger: Ledger, unix_s: float) -> Mapping[str, Intent]:
     """Return the last order to each node's hardware that may still have its effect; CannotWrite or BadLedger."""
     actions = sorted(ledger.recent(unix_s - Conduct.late_s), key=lambda each: each.intent.number)
     return {each.intent.effect.subject: each.intent for each in actions if each.intent.effect.is_to_node}
+
+
+def last_sleep_orders(ledger: Ledger, unix_s: float) -> Mapping[str, Intent]:
+    """Return the last order to sleep that each node may still follow, whatever was ordered after it; errors as above.
+
+    What is written may have been sent, also by a program that was killed.
+    """
+    actions = sorted(ledger.recent(unix_s - MAY_STILL_FOLLOW_S), key=lambda each: each.intent.number)
+    taken = (each.intent for each in actions if each.intent.effect.is_to_node)
+    return {each.effect.subject: each for each in taken if each.effect.takes_power_away}
 
 
 def with_last_order(life: NodeLife, intent: Intent | None, now: Now) -> NodeLife:

@@ -1,6 +1,6 @@
 """How far the door is open for what concerns a partition: the setting's mode, or one of the partition's own."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from offpeak.agent_settings import AgentSettings
@@ -27,6 +27,18 @@ class Modes:
     def most_open(self) -> Mode:
         """The most open mode of any partition."""
         return max((self.usual, *self.own.values()), key=OPENNESS.index)
+
+    def narrowed(self, other: "Modes") -> "Modes":
+        """Return of each partition the less open mode of both."""
+        return self._merged(other, lambda *modes: min(modes, key=OPENNESS.index))
+
+    def widened(self, other: "Modes") -> "Modes":
+        """Return of each partition the more open mode of both."""
+        return self._merged(other, lambda *modes: max(modes, key=OPENNESS.index))
+
+    def _merged(self, other: "Modes", choose: Callable[[Mode, Mode], Mode]) -> "Modes":
+        own = {each: choose(self.of((each,)), other.of((each,))) for each in (*self.own, *other.own)}
+        return Modes(choose(self.usual, other.usual), own)
 
 
 def modes_of(settings: AgentSettings) -> Modes:

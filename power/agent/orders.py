@@ -31,19 +31,30 @@ class Known:
     hold_of: Callable[[str], Hold | None]
 
 
-def orders_of(parts: Parts, ledger: Ledger, observer: Observer, known: Known) -> Orders:
-    """Return both ways through a door; CannotWrite or BadLedger where the limits cannot be counted from the ledger."""
-    mode_of = _mode_of(parts.modes, observer)
+def orders_of(parts: Parts, ledger: Ledger, observer: Observer, known: Known, modes: Callable[[], Modes]) -> Orders:
+    """Return both ways through a door; CannotWrite or BadLedger where the limits cannot be counted from the ledger.
+
+    Each order asks for the `modes` in force directly before it is sent.
+    """
+    mode_of = _mode_of(modes, observer)
     site = Site(parts.inventory, parts.ways, known.sighting_of, parts.wire.clock, known.hold_of, parts.scheduler.in_use)
     site = replace(site, steady=parts.clock.steady_s)
-    door = scheduler_door(ledger, mode_of, parts.wire.clock, nodes=parts.machines, hold_of=known.hold_of)
     nodes = node_orders(parts.settings.agent, site, ledger, mode_of)
-    return Orders(nodes, SchedulerOrders(door, parts.scheduler))
+    return Orders(nodes, scheduler_orders_of(parts, ledger, observer, known, modes))
 
 
-def _mode_of(modes: Modes, observer: Observer) -> Callable[[Effect], Mode]:
+def scheduler_orders_of(
+    parts: Parts, ledger: Ledger, observer: Observer, known: Known, modes: Callable[[], Modes]
+) -> SchedulerOrders:
+    """Return the way to the scheduler alone, through a door of its own."""
+    mode_of = _mode_of(modes, observer)
+    door = scheduler_door(ledger, mode_of, parts.wire.clock, nodes=parts.machines, hold_of=known.hold_of)
+    return SchedulerOrders(door, parts.scheduler)
+
+
+def _mode_of(modes: Callable[[], Modes], observer: Observer) -> Callable[[Effect], Mode]:
     def mode_of(effect: Effect) -> Mode:
         partitions = partitions_of(effect)
-        return modes.of(observer.partitions_of_node(effect.subject) if partitions is None else partitions)
+        return modes().of(observer.partitions_of_node(effect.subject) if partitions is None else partitions)
 
     return mode_of

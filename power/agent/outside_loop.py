@@ -1,6 +1,5 @@
 """Keeps at hand what comes from outside besides prices, for the policy plan: caps on power, and the weather."""
 
-import asyncio
 from collections.abc import Callable
 
 from offpeak.power_cap import PowerCap
@@ -9,6 +8,7 @@ from power.agent.parts import Parts
 from power.agent.price_loop import AHEAD_S
 from power.agent.voice import Voice
 from predictors.demand_response.caps import Caps, asked_caps
+from predictors.feeds.bounded import fetched
 from predictors.feeds.port import Window
 from predictors.feeds.registry import temperature_feed
 
@@ -33,17 +33,17 @@ class OutsideLoop:
         """Ask anew."""
         settings = parts.settings
         timeout_s = settings.feeds.timeout_s
-        self._caps = await asyncio.to_thread(asked_caps, settings.plan, parts.zone, self._caps, timeout_s=timeout_s)
+        self._caps = await fetched(lambda: asked_caps(settings.plan, parts.zone, self._caps, timeout_s=timeout_s))
         self._voice.trouble("caps on power", "; ".join(self._caps.troubles) or None)
         if settings.feeds.temperature and self._clock() - self._weather_s > WEATHER_S:
-            self._weather_s = self._clock()
             await self._ask_weather(parts, int(self._clock()))
+            self._weather_s = self._clock()
 
     async def _ask_weather(self, parts: Parts, now_s: int) -> None:
         feed = temperature_feed(parts.settings.feeds)
         if feed is None:
             return
-        known = await asyncio.to_thread(feed.known, Window(now_s - 3600, now_s + int(AHEAD_S)), now_s)
+        known = await fetched(lambda: feed.known(Window(now_s - 3600, now_s + int(AHEAD_S)), now_s))
         self.weather = known.series or self.weather
         said = "; ".join(f"{each}; {each.hint}" for each in known.troubles) if known.series is None else None
         self._voice.trouble("weather", said)

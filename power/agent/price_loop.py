@@ -1,6 +1,5 @@
 """Keeps the prices of the coming days at hand, and books those that apply."""
 
-import asyncio
 from collections.abc import Callable, Iterable
 
 from offpeak.ledger.ledger import Ledger
@@ -10,6 +9,7 @@ from power.accounts.price_rows import Written, price_rows
 from power.agent.parts import Parts
 from power.agent.voice import Voice
 from predictors.carbon_source import carbon_series
+from predictors.feeds.bounded import fetched
 from predictors.feeds.condition import INCOMPLETE, Trouble
 from predictors.feeds.port import Window
 from predictors.price_curve import PriceCurve, price_curve
@@ -35,11 +35,11 @@ class PriceLoop:
         """Ask anew."""
         ahead_s = max(AHEAD_S, parts.settings.agent.longest_delay_s + DAY_S)
         now_s = int(self._clock())
-        curve = await asyncio.to_thread(
-            price_curve, parts.prices, parts.peak_rule, parts.zone, now_s=now_s, ahead_s=ahead_s
+        curve = await fetched(
+            lambda: price_curve(parts.prices, parts.peak_rule, parts.zone, now_s=now_s, ahead_s=ahead_s)
         )
         window = Window(int(curve.series.start_s[0]), curve.series.end_s)
-        carbon, carbon_troubles = await asyncio.to_thread(carbon_series, parts.carbon, window, now_s)
+        carbon, carbon_troubles = await fetched(lambda: carbon_series(parts.carbon, window, now_s))
         self._say("prices", curve.troubles)
         self._say("carbon", carbon_troubles)
         self.curve, self.carbon = curve, carbon

@@ -20,7 +20,7 @@ def published(agent: Agent, *, with_jobs: bool = True) -> Published | None:
     at_s = time.time() if facts is None else facts.now_s
     return Published(
         at_unix_s=at_s,
-        mode=str(agent.parts.modes.usual),
+        mode=str(agent.modes.usual),
         cluster=traits.cluster if traits else "",
         scheduler=f"{traits.name} {traits.version}" if traits else "no scheduler yet",
         cycle_s=agent.parts.settings.agent.cycle_s,

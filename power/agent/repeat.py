@@ -14,16 +14,24 @@ LEAST_PAUSE_S = 0.05
 class Rounds:
     """Makes rounds every `every_s()` seconds, and sooner when `hurry` is called.
 
-    `ended_s` is when the last one ended, `took_s` how long it took.
+    `ended_s` is when the last one ended, `took_s` how long it took. A round that `fetches` only reads from elsewhere,
+    so that it may be broken off at any time.
 
     Who holds `turn` keeps the next round from beginning.
     """
 
     def __init__(
-        self, name: str, round_: Callable[[], Awaitable[None]], every_s: Callable[[], float], voice: Voice
+        self,
+        name: str,
+        round_: Callable[[], Awaitable[None]],
+        every_s: Callable[[], float],
+        voice: Voice,
+        *,
+        fetches: bool = False,
     ) -> None:
-        self.name, self._round, self.every_s, self._voice = name, round_, every_s, voice
+        self.name, self._round, self.every_s, self._voice, self.fetches = name, round_, every_s, voice, fetches
         self._hurry = asyncio.Event()
+        self._under_way: asyncio.Task[None] | None = None
         self.turn = asyncio.Lock()
         self.ended_s, self.took_s = time.monotonic(), 0.0
 
@@ -42,7 +50,20 @@ class Rounds:
     async def once(self) -> None:
         """Make one round; no error leaves it."""
         async with self.turn:
-            await self._once()
+            self._under_way = asyncio.create_task(self._once(), name=self.name)
+            try:
+                await self._under_way
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    raise
+                # Only the round was broken off.
+                self.ended_s = time.monotonic()
+
+    def break_off(self) -> None:
+        """End the round under way, if there is one; what it fetches is not waited for."""
+        if self._under_way is not None:
+            self._under_way.cancel()
 
     async def _once(self) -> None:
         begun_s = time.monotonic()

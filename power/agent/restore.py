@@ -1,8 +1,9 @@
 """Gives back what is the site's own: the order of its queue, the begin of its jobs, and the nodes that we closed."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from offpeak.door.journal import Intent
 from offpeak.ledger.rows import Mark
 from plugin.queue_hook.restore import restore_plan
 from plugin.scheduler.job import Job
@@ -39,15 +40,29 @@ async def open_nodes(
     return [node.name for node in closed if node.name not in opened]
 
 
-def on_their_way(nodes: Iterable[Node], lives: Lives, now: Now) -> frozenset[str]:
-    """Return the nodes that may be about to go down, or are off and the scheduler has not noticed."""
-    known = ((node, lives.nodes.get(node.name)) for node in nodes)
-    return frozenset(node.name for node, life in known if life is not None and _is_on_its_way(node, life, now))
+def on_their_way(nodes: Iterable[Node], lives: Lives, sleep_orders: Mapping[str, Intent], now: Now) -> frozenset[str]:
+    """Return the nodes that may be about to go down, or are off and the scheduler has not noticed.
+
+    `sleep_orders` are the last ones of the ledger, which has also those that no life knows of.
+    """
+    known = ((node, lives.nodes.get(node.name, NodeLife(node.name))) for node in nodes)
+    return frozenset(
+        node.name
+        for node, life in known
+        if _is_on_its_way(node, life, now) or _may_follow(node, life, sleep_orders.get(node.name))
+    )
 
 
 def is_usable(node: Node) -> bool:
     """Whether a job that is given the node can run: it answers, or it counts as powered down and is woken for it."""
     return node.power is NodePower.DOWN or (node.power is NodePower.UP and node.responds and not node.failed)
+
+
+def _may_follow(node: Node, life: NodeLife, order: Intent | None) -> bool:
+    """Whether the node was not seen to be off, or to come up again, since it was ordered to sleep."""
+    if order is None or (node.boot_s or 0) > order.at_unix_s:
+        return False
+    return life.seen.state is NodeState.UNKNOWN or life.seen.since_unix_s <= order.at_unix_s
 
 
 def _is_on_its_way(node: Node, life: NodeLife, now: Now) -> bool:

@@ -17,6 +17,7 @@ from offpeak.only_one import only_one
 from offpeak.plural import counted
 from offpeak.settings import Settings
 from power.agent.agent import Agent
+from power.agent.last_orders import last_sleep_orders
 from power.agent.memory import remembered_lives
 from power.agent.parts import Parts, parts_of
 from power.agent.restore import on_their_way, open_nodes, restore_queue
@@ -77,12 +78,13 @@ async def _restore(parts: Parts, ledger: Ledger) -> tuple[str, ...]:
     orders = SchedulerOrders(door, scheduler)
     view, marks, now = scheduler.view(), ledger.marks(), Now(time.monotonic(), time.time())
     lives = remembered_lives(ledger, parts.machines, unix_s=now.unix_s, monotonic_s=now.monotonic_s)
+    sleep_orders = last_sleep_orders(ledger, now.unix_s)
     answers = await restore_queue(view.jobs, marks, scheduler.traits().ranking, orders, by=by)
     refused = [each.answer.said for each in answers if not each.done]
     failed = [f"job {job}: {why}" for each in answers for job, why in each.failed.items()]
     if not refused and not failed:
         ledger.forget_marks(marks)
-    closed = await open_nodes(view.nodes, orders, by=by, but=on_their_way(view.nodes, lives, now))
+    closed = await open_nodes(view.nodes, orders, by=by, but=on_their_way(view.nodes, lives, sleep_orders, now))
     on_way = [f"{node}: closed still, on its way down or up: try again in some minutes" for node in closed]
     return (*refused, *failed, *on_way)
 

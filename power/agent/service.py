@@ -6,15 +6,19 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from offpeak.door.effect import US
 from offpeak.door.mode import Mode
-from offpeak.errors import OffpeakError
+from offpeak.errors import OffpeakError, SchedulerError
 from offpeak.settings import Settings
 from plugin.queue_hook.planned import PLAN
 from power.agent.agent import Agent
+from power.agent.answer import Told
+from power.agent.last_orders import last_sleep_orders
 from power.agent.make_picture import picture_of
+from power.agent.modes import Modes, modes_of
 from power.agent.notify import ALIVE, READY, STOPPING, notify, reloading, status, watchdog_s
 from power.agent.parts import Parts, parts_of
 from power.agent.publish import published
@@ -30,6 +34,9 @@ STATUS_EVERY_S = 1.0
 LAST_ROUNDS_S = 10.0
 GIVE_BACK_S = 30.0
 """What an end may take at most, before and after no round runs any more; systemd kills after a minute."""
+GIVE_BACK_EVERY_S = 60.0
+NOTHING = Modes(Mode.SHADOW, {})
+"""What stays of the agent when it ends."""
 
 
 class Service:
@@ -37,7 +44,11 @@ class Service:
 
     def __init__(self, agent: Agent, reread: Callable[[], Settings]) -> None:
         self._agent, self._reread = agent, reread
-        self._ended, self._read_again = asyncio.Event(), asyncio.Event()
+        self._ended, self._read_again, self._has_next = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._next: Parts | None = None
+        self._exchanging = asyncio.Lock()
+        # The modes in which something was done that is not given back yet.
+        self._acted, self._left = agent.parts.modes, list[str]()
 
     async def run(self) -> None:
         """Run until a signal ends it, and leave a safe state."""
@@ -49,7 +60,7 @@ class Service:
         words = SiteWords(agent)
         server = SocketServer(
             lambda: published(agent),
-            agent.hear,
+            self._hear,
             agent.parts.callers,
             site=words.said,
             picture=lambda seen: picture_of(agent, seen),
@@ -59,14 +70,22 @@ class Service:
             await end.enter_async_context(answering(agent.parts.settings.agent.socket, server))
             self._write_wake_list(agent.parts)
             tasks = [asyncio.create_task(rounds.run(), name=rounds.name) for rounds in agent.rounds]
-            tasks += [asyncio.create_task(self._reload()), asyncio.create_task(self._report_to_systemd())]
+            others = (self._reload, self._exchange, self._give_back_the_rest, self._report_to_systemd)
+            tasks += [asyncio.create_task(each()) for each in others]
             notify(READY)
             LOG.info("started in mode %s", agent.parts.modes.usual)
             await self._ended.wait()
             notify(STOPPING)
             await self._end(tasks)
-            await self._give_back()
+            self._acted = self._acted.widened(agent.parts.modes)
+            await self._give_back(NOTHING)
         LOG.info("ended")
+
+    def _hear(self, told: Told) -> None:
+        if self._ended.is_set():
+            hint = "Slurm's own program wakes nodes; `systemctl status offpeak-agent`"
+            raise OffpeakError("the agent is ending", hint=hint)
+        self._agent.hear(told)
 
     def end(self) -> None:
         """End it as SIGTERM does."""
@@ -84,34 +103,71 @@ class Service:
                 task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _give_back(self) -> None:
+    async def _give_back(self, stays: Modes) -> None:
         """Give the site its own order, and the nodes that are up; begin times end by themselves and stay."""
         try:
             async with asyncio.timeout(GIVE_BACK_S):
-                await give_back(self._agent)
+                left = await give_back(self._agent, self._acted, stays)
         except (TimeoutError, OffpeakError) as problem:
-            LOG.warning("not all was given back: %s; `offpeak agent --restore` tries again", problem)
+            LOG.warning("not all was given back: %s; it is tried again, at the end by `agent --restore`", problem)
+            return
+        if not left:
+            self._acted = stays
+        elif left != self._left:
+            LOG.warning("closed still: %s: they go down or come up; `offpeak agent --restore` opens them then", left)
+        self._left = left
+
+    async def _give_back_the_rest(self) -> None:
+        """Give back, once it can be, what could not be when a mode closed the door."""
+        while True:
+            await asyncio.sleep(GIVE_BACK_EVERY_S)
+            async with self._exchanging:
+                modes = self._agent.parts.modes
+                if self._acted.widened(modes) != modes:
+                    await self._give_back(modes)
 
     async def _reload(self) -> None:
+        """Read the settings at each SIGHUP, and put a mode that closes the door in force at once."""
         while True:
             await self._read_again.wait()
             self._read_again.clear()
             notify(reloading())
+            before = self._agent.modes
             try:
-                await self._exchange(self._reread())
+                settings = self._reread()
+                # Also where something else in there cannot be used: who closes the door means it.
+                modes = self._agent.next_modes = modes_of(settings.agent)
+                self._next = replace(parts_of(settings), modes=modes)
+                self._has_next.set()
             except OffpeakError as problem:
                 LOG.error("settings: the old ones stay: %s; %s", problem, problem.hint)
-            notify(READY)
+                notify(READY)
+            if self._agent.modes != before:
+                usual = self._agent.modes.usual
+                LOG.info("settings: mode=%s holds at once; the others follow the rounds under way", usual)
 
-    async def _exchange(self, settings: Settings) -> None:
+    async def _exchange(self) -> None:
+        """Have the agent work with the settings that were read last, once the rounds under way have ended."""
         agent = self._agent
-        parts = parts_of(settings)
-        for what in _fixed_changes(agent.parts.settings, settings):
+        while True:
+            await self._has_next.wait()
+            async with self._exchanging, agent.between_rounds():
+                self._has_next.clear()
+                parts, self._next = self._next, None
+                if parts is not None:
+                    await self._exchange_for(parts)
+
+    async def _exchange_for(self, parts: Parts) -> None:
+        agent = self._agent
+        for what in _fixed_changes(agent.parts.settings, parts.settings):
             LOG.warning("settings: %s is another: that holds after a restart", what)
-        ends = parts.modes != agent.parts.modes and parts.modes.most_open is not Mode.ACTIVE
-        await agent.exchange(parts, before=self._give_back if ends else None)
+        self._acted = self._acted.widened(agent.parts.modes)
+        if self._acted.widened(parts.modes) != parts.modes:
+            await self._give_back(parts.modes)
+        await agent.exchange(parts)
         self._write_wake_list(parts)
         LOG.info("settings are read again: mode %s", parts.modes.usual)
+        notify(READY)
 
     async def _report_to_systemd(self) -> None:
         limit_s, alive_s, shown = watchdog_s(), float("-inf"), ""
@@ -140,18 +196,27 @@ class Service:
             self._agent.voice.trouble("wake list", str(problem))
 
 
-async def give_back(agent: Agent) -> None:
-    """Undo what holds jobs back without us: the order that we wrote, and nodes that we closed and that are up."""
+async def give_back(agent: Agent, acted: Modes, stays: Modes) -> list[str]:
+    """Undo what holds jobs back without us: the order that we wrote, and nodes that we closed and that are up.
+
+    It may do what was allowed in the modes in which the agent has `acted`; what `stays` active is left as it is. A node
+    that was ordered to sleep of late stays closed unless it was seen since to come up again. Returns the nodes that are
+    closed still; SchedulerError where nobody can tell.
+    """
     view, traits = await agent.observer.view(at_most_s=0.0), agent.observer.traits
     if view is None or traits is None:
-        return
-    orders = (await agent.orders()).scheduler
+        raise SchedulerError("the scheduler does not answer", hint="`offpeak check` says why")
+    # They bring what is known of nodes, which tells those that go down.
+    await agent.orders()
+    orders = agent.undoing(acted)
+    jobs = [job for job in view.jobs if stays.of(job.partitions) is not Mode.ACTIVE]
+    nodes = [node for node in view.nodes if stays.of(node.partitions) is not Mode.ACTIVE]
     ranks = [mark for mark in await agent.queue.marks() if mark.kind.startswith("rank")]
-    await restore_queue(view.jobs, ranks, traits.ranking, orders, by=US)
-    but = on_their_way(view.nodes, agent.power.lives, agent.power.now)
-    left = await open_nodes(view.nodes, orders, by=US, but=but)
-    if left:
-        LOG.warning("closed still: %s: they go down or come up; `offpeak agent --restore` opens them then", left)
+    await restore_queue(jobs, ranks, traits.ranking, orders, by=US)
+    now = agent.power.now
+    sleep_orders = await asyncio.to_thread(last_sleep_orders, agent.ledger, now.unix_s)
+    but = on_their_way(nodes, agent.power.lives, sleep_orders, now)
+    return await open_nodes(nodes, orders, by=US, but=but)
 
 
 def _fixed_changes(old: Settings, new: Settings) -> list[str]:

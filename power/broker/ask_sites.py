@@ -3,12 +3,12 @@
 import asyncio
 import json
 import time
-import urllib.request
 from collections.abc import Iterable
 from pathlib import Path
 
 from offpeak.errors import NoAnswer, OffpeakError
 from offpeak.machines.secret import read_secret
+from offpeak.web_session import WebSession, read_body
 from plugin.federation.live_cycle import Heard
 from plugin.federation.reach import SSH, Reach
 from plugin.federation.site import Site
@@ -42,7 +42,17 @@ async def _heard(site: Site, socket: Path, timeout_s: float) -> Heard:
     except OffpeakError as problem:
         return Heard(trouble=f"its agent does not answer: {problem}")
     except OSError as problem:
-        return Heard(trouble=f"its agent does not answer: {problem.strerror or problem}")
+        return Heard(trouble=f"its agent does not answer: {_cause(problem)}")
+
+
+def _cause(problem: BaseException) -> str:
+    """Return what the system said, which requests wraps in words of its own."""
+    cause: BaseException | None = problem
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror
+        cause = cause.__cause__ or cause.__context__
+    return type(problem).__name__
 
 
 async def _text(site: Site, socket: Path, timeout_s: float) -> bytes:
@@ -62,9 +72,17 @@ def _over_http(reach: Reach, timeout_s: float) -> bytes:
     secret, now_s = read_secret(reach.secret_file), int(time.time())
     question = f"GET {PAGE}".encode()
     headers = {TIME: str(now_s), SIGNATURE: sign(secret, now_s, question)}
-    request = urllib.request.Request(reach.agent.rstrip("/") + PAGE, headers=headers)
-    with urllib.request.urlopen(request, timeout=timeout_s) as answer:
-        body = bytes(answer.read(MOST_BYTES))
+    address = reach.agent.rstrip("/") + PAGE
+    with (
+        WebSession() as session,
+        session.within(timeout_s),
+        session.get(address, headers=headers, timeout=timeout_s, stream=True, allow_redirects=False) as answer,
+    ):
+        if answer.status_code != 200:
+            raise NoAnswer(f"HTTP {answer.status_code} from {address}")
+        body = read_body(answer, most_bytes=MOST_BYTES)
         at, signature = (answer.headers.get(name, "") for name in (TIME, SIGNATURE))
+    if body is None:
+        raise NoAnswer(f"more than {MOST_BYTES} bytes from {address}")
     check_signed(secret, at, signature, body, now_unix_s=time.time())
     return body

@@ -15,6 +15,12 @@ FINAL = (AccessRefused.__name__, WrongDevice.__name__)
 """Troubles that trying again cannot mend, and may make worse."""
 
 
+def with_sending(life: NodeLife, order: Order, by: str, now: Now) -> NodeLife:
+    """Return the life with an order that is just being sent: from now on the node may follow it."""
+    was = life.effort.course.was if life.effort.course is not None else life.seen.state
+    return replace(life, sent=Sent(order, by, now.monotonic_s, was, clear=False))
+
+
 def with_answer(life: NodeLife, answered: Ordered, now: Now, terms: Terms) -> NodeLife:
     """Return the life after the answer. What failed may have been done all the same: only its answer was lost."""
     answer, before = answered.answer, life.effort.course

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from offpeak.door.effect import Effect, Outcome, Refusal
 from power.drivers.sweep import as_they_come
 from power.drivers.sweep import sweep as asked
+from power.lifecycle.answered import with_sending
 from power.lifecycle.decide import Lives, Rules, after_look, all_due, effect_of, silent_first
 from power.lifecycle.due import Due
 from power.lifecycle.events import Looked, Ordered
@@ -19,13 +20,14 @@ from power.lifecycle.terms import Terms
 AT_ONCE = 16
 """Orders that are under way at the same time."""
 
-Door = Callable[[Effect], Awaitable[Outcome | Refusal]]
-"""Gives the order through the door, or is refused."""
+Door = Callable[[Effect, Callable[[], None]], Awaitable[Outcome | Refusal]]
+"""Gives the order through the door, or is refused; calls the function directly before anything is sent."""
 
 
 @dataclass(frozen=True)
 class Means:
-    """What rounds are made with. `publish` is told what was seen before the first order: the door's rules look it up.
+    """What rounds are made with. `publish` gets what was seen before the first order, for the door's rules look it up,
+    and then every order directly before it is sent, and its answer: a round may be cut off at any time.
 
     The look takes at most `timeout_s`; who has not answered by then is unknown.
     """
@@ -78,11 +80,11 @@ def face(life: NodeLife | None) -> tuple[object, ...]:
 
 
 class _Round:
-    """Gives what is due, several at once, and keeps the lives after each answer."""
+    """Gives what is due, several at once, and publishes the lives before each order and after each answer."""
 
     def __init__(self, seen: Lives, rules: Rules, means: Means) -> None:
         self.nodes, self.answers = dict(seen.nodes), list[tuple[Effect, Outcome | Refusal]]()
-        self._due = all_due(seen, means.clock(), rules)
+        self._times, self._due = seen.times, all_due(seen, means.clock(), rules)
         self._terms = {life.node: rules.of(life.node, seen.times) for life, _ in self._due}
         self._means, self._turn = means, asyncio.Semaphore(AT_ONCE)
 
@@ -94,10 +96,16 @@ class _Round:
     async def _give(self, life: NodeLife, due: Due) -> None:
         async with self._turn:
             effect = effect_of(life, due, self._means.clock())
-            answer = await self._means.door(effect)
+            answer = await self._means.door(
+                effect, lambda: self._publish(with_sending(life, due.order, due.by, self._means.clock()))
+            )
         self.answers.append((effect, answer))
         ordered = Ordered(due.order, due.way, due.by, answer)
-        self.nodes[life.node] = step(life, ordered, self._means.clock(), self._terms[life.node])
+        self._publish(step(life, ordered, self._means.clock(), self._terms[life.node]))
+
+    def _publish(self, life: NodeLife) -> None:
+        self.nodes[life.node] = life
+        self._means.publish(Lives(dict(self.nodes), self._times))
 
 
 async def _collected(

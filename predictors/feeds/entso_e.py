@@ -12,6 +12,7 @@ from typing import Any
 
 import requests
 
+from offpeak.web_session import WebSession
 from predictors.feeds.condition import Condition, Trouble
 from predictors.feeds.key import KeyPlace, read_key
 from predictors.feeds.port import Answer, Window
@@ -45,7 +46,7 @@ class EntsoE:
             entsoe, pandas = import_module("entsoe"), import_module("pandas")
         except ImportError:
             return Trouble(Condition.NOT_INSTALLED, self.name, "`pip install offpeak[feeds-entsoe]`")
-        session = _Listening(self.url)
+        session = _Listening(self.url, self.timeout_s)
         client = entsoe.EntsoePandasClient(
             api_key=key, session=session, retry_count=1, retry_delay=0, timeout=self.timeout_s
         )
@@ -87,17 +88,19 @@ class EntsoE:
 
 
 @dataclass
-class _Listening(requests.Session):
-    """A session that asks one address and remembers the tags of what it heard."""
+class _Listening(WebSession):
+    """A session that asks one address and remembers the tags of what it heard; an answer takes `timeout_s` at most."""
 
     address: str
+    timeout_s: float
     tags: set[tuple[str, str]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         super().__init__()
 
     def get(self, url: str | bytes, **rest: Any) -> requests.Response:  # noqa: ARG002
-        response = super().get(self.address, allow_redirects=False, **rest)
+        with self.within(self.timeout_s):
+            response = super().get(self.address, allow_redirects=False, **rest)
         self.tags.update(_TAG.findall(response.text))
         return response
 

@@ -1,4 +1,4 @@
-"""One HTTP GET, and what is wrong when it brings nothing: never an exception."""
+"""One HTTP GET, bounded as a whole, and what is wrong when it brings nothing: never an exception."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import requests
 from urllib3.exceptions import ReadTimeoutError
 
+from offpeak.web_session import WebSession, read_body
 from predictors.feeds.condition import Condition, Trouble
 
 ENOUGH_BYTES = 16 * 1024 * 1024
@@ -38,7 +39,10 @@ STATUSES: Mapping[int, Condition] = {
 
 @dataclass(frozen=True)
 class Ask:
-    """What is asked for, and on behalf of which source; headers may hold a key and are not shown."""
+    """What is asked for, and on behalf of which source; headers may hold a key and are not shown.
+
+    The whole answer is to be there within `timeout_s`.
+    """
 
     source: str
     url: str
@@ -50,21 +54,28 @@ class Ask:
 def get(ask: Ask) -> bytes | Trouble:
     """Return the body of an answer of status 200. Redirections are not followed: they would take the key along."""
     try:
-        with requests.get(
-            ask.url, ask.query, headers=ask.headers, timeout=ask.timeout_s, stream=True, allow_redirects=False
-        ) as response:
+        with (
+            WebSession() as session,
+            session.within(ask.timeout_s),
+            session.get(
+                ask.url,
+                params=ask.query,
+                headers=ask.headers,
+                timeout=ask.timeout_s,
+                stream=True,
+                allow_redirects=False,
+            ) as response,
+        ):
             return trouble_of_status(ask.source, response) or _body(ask, response)
     except requests.RequestException as error:
         return trouble_of_error(ask.source, ask.url, error)
 
 
 def _body(ask: Ask, response: requests.Response) -> bytes | Trouble:
-    body = bytearray()
-    for chunk in response.iter_content(65_536):
-        body += chunk
-        if len(body) > ENOUGH_BYTES:
-            return Trouble(Condition.GARBAGE, ask.source, f"more than {ENOUGH_BYTES} bytes")
-    return bytes(body)
+    body = read_body(response, most_bytes=ENOUGH_BYTES)
+    if body is None:
+        return Trouble(Condition.GARBAGE, ask.source, f"more than {ENOUGH_BYTES} bytes")
+    return body
 
 
 def trouble_of_status(source: str, response: requests.Response) -> Trouble | None:

@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,7 +37,7 @@ def test_a_wish_of_the_plan_is_in_the_ledger_though_nothing_else_has_changed(tmp
     )
     refused = Refusal("no_job_now", "n1: is not drained: a job may start there", "close it")
 
-    async def refuse(_effect: Effect) -> Refusal:
+    async def refuse(_effect: Effect, _before_sending: Callable[[], None]) -> Refusal:
         return refused
 
     nodes = SimpleNamespace(order=refuse, door=SimpleNamespace(history=SimpleNamespace(begin_sweep=lambda: None)))
@@ -69,7 +70,7 @@ def test_what_an_admin_orders_in_the_middle_of_a_round_outlasts_it(tmp_path: Pat
     morning = Wish(Order.ON, "admin jo", 0.0, "morning")
     given: list[tuple[str, str]] = []
 
-    async def give(effect: Effect) -> Outcome:
+    async def give(effect: Effect, _before_sending: Callable[[], None]) -> Outcome:
         given.append((effect.order, effect.by))
         return Outcome("done", "accepted")
 

@@ -1,6 +1,7 @@
 """Nodes are given back to jobs only where a job can run: never those that go down, or that are off unnoticed."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,12 @@ from offpeak.door.mode import Mode
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger_settings import LedgerSettings
 from plugin.scheduler.node import NodePower
+from power.agent.last_orders import last_sleep_orders
 from power.agent.memory import remember_lives, remembered_lives
 from power.agent.restore import on_their_way, open_nodes
 from power.drivers.port import Order
 from power.lifecycle.decide import Lives
-from power.lifecycle.life import NodeState, Now, Sent
+from power.lifecycle.life import NodeLife, NodeState, Now, Seen, Sent
 from power.scheduler_effects import SchedulerOrders
 
 CLOSED = {"closed": True, "reason": "offpeak: idle"}
@@ -42,7 +44,7 @@ TOLD = Sent(Order.SOFT_OFF, US, NOW.monotonic_s - 20, NodeState.ON, clear=False)
 def test_only_nodes_that_jobs_can_use_are_opened(given, life, opened) -> None:
     scheduler, nodes = Heard(), [node_of(**CLOSED, **given)]
     orders = SchedulerOrders(Door(lambda _: Mode.ACTIVE, journal=MemoryJournal(), clock=lambda: 0.0), scheduler)
-    but = on_their_way(nodes, Lives({"n1": life}), NOW)
+    but = on_their_way(nodes, Lives({"n1": life}), {}, NOW)
     left = asyncio.run(open_nodes(nodes, orders, by=US, but=but))
     assert (len(scheduler.told), left) == ((1, []) if opened else (0, ["n1"]))
 
@@ -67,4 +69,36 @@ def test_an_order_of_a_run_that_was_killed_is_ours_still(tmp_path: Path, order_s
     assert (life.sent.order if life.sent else None) == sent
     if sent is not None:
         assert (life.sent.by, life.sent.at_s) == (US, 96.0)
-        assert on_their_way([node_of(**CLOSED)], Lives({"n1": life}), later) == {"n1"}
+        assert on_their_way([node_of(**CLOSED)], Lives({"n1": life}), {}, later) == {"n1"}
+
+
+SEEN_UP = Seen(NodeState.ON, NOW_S, 0.0, NOW_S - 5.0, US, NodeState.ON)
+
+
+@pytest.mark.parametrize(
+    ("given", "life", "orders", "stays"),
+    [
+        # The life knows of no order: it was sent by a program that was killed, or is just being sent.
+        ({}, life_of(), [("soft_off", 20.0)], True),
+        # The node has left the settings, so that nobody looks at it.
+        ({}, None, [("soft_off", 20.0)], True),
+        ({}, None, [("on", 20.0)], False),
+        ({}, None, [("soft_off", 601.0)], False),
+        # An order to wake that finds the node up does not take the one before it back.
+        ({}, life_of(), [("hard_off", 20.0), ("on", 10.0)], True),
+        ({}, NodeLife("n1", seen=replace(SEEN_UP, state=NodeState.UNKNOWN)), [("soft_off", 20.0)], True),
+        # It was seen to come up since, or the scheduler says so.
+        ({}, NodeLife("n1", seen=SEEN_UP), [("soft_off", 20.0)], False),
+        ({"boot_s": NOW_S - 10}, None, [("soft_off", 20.0)], False),
+    ],
+)
+def test_what_the_ledger_says_was_ordered_lately_keeps_a_node_closed(
+    tmp_path: Path, given, life, orders, stays
+) -> None:
+    ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger'}"))
+    for order, ago_s in orders:
+        ledger.write_intent(Effect("n1", order, US, "idle"), NOW_S - ago_s)
+    sleep_orders = last_sleep_orders(ledger, float(NOW_S))
+    ledger.close()
+    lives = Lives({} if life is None else {"n1": life})
+    assert bool(on_their_way([node_of(**CLOSED, **given)], lives, sleep_orders, NOW)) is stays

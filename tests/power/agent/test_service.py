@@ -6,16 +6,21 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from dripping_server import DrippingServer, dripping_server
 from local_server import reserved_ports
 from scheduler_words import life_of
 
 from offpeak.agent_settings import AgentSettings
+from offpeak.door.effect import Outcome, Refusal
 from offpeak.door.hold import Hold
+from offpeak.door.mode import Mode
 from offpeak.errors import BadInput, OffpeakError
+from offpeak.feed_settings import FeedSettings
 from offpeak.hardware_settings import HardwareSettings
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger_settings import LedgerSettings
@@ -31,9 +36,13 @@ from power.drivers.port import Order
 from power.lifecycle.decide import Lives
 from power.live.plan import PowerPlan
 from power.live.site import PowerSite, Sight
+from power.scheduler_effects import Answer
 from sim_backend.scheduler.cluster import Cluster
 from sim_backend.scheduler.sim_node import SimNode
 from sim_backend.scheduler.simulated import SimulatedScheduler
+
+AT_ONCE_S = 10.0
+"""At once, on a machine with much else to do; a feed that drips takes ten minutes here."""
 
 INVENTORY = """
 [credentials.bmc]
@@ -154,6 +163,116 @@ def test_a_round_that_does_not_end_is_cut_off_and_said(
         asyncio.run(serve())
     assert cut_off.is_set()
     assert "a round under way is cut off after 0.1 s" in caplog.messages
+
+
+def test_a_feed_that_drips_delays_neither_a_mode_nor_the_end(
+    settings: Settings,
+    ledger: Ledger,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    feeds = FeedSettings(zone="DE-LU", cache=tmp_path / "feeds", timeout_s=600)
+    active = replace(settings, agent=replace(settings.agent, mode="active"), feeds=feeds)
+    shadow = replace(active, agent=replace(active.agent, mode="shadow"))
+
+    async def serve(server: DrippingServer) -> None:
+        agent = Agent(parts.parts_of(active), ledger, Voice())
+        running = asyncio.create_task(Service(agent, lambda: shadow).run())
+        await asyncio.to_thread(server.wait_for_client)
+        os.kill(os.getpid(), signal.SIGHUP)
+        async with asyncio.timeout(AT_ONCE_S):
+            while agent.modes.usual is not Mode.SHADOW:
+                await asyncio.sleep(0.01)
+        async with asyncio.timeout(AT_ONCE_S):
+            while agent.parts.modes.usual is not Mode.SHADOW:
+                await asyncio.sleep(0.01)
+        assert server.open
+        os.kill(os.getpid(), signal.SIGTERM)
+        async with asyncio.timeout(AT_ONCE_S):
+            await running
+        assert await agent.close() == 0
+
+    with dripping_server("head") as server, caplog.at_level(logging.INFO, "offpeak"):
+        monkeypatch.setenv("https_proxy", server.url)
+        begin_s = time.monotonic()
+        asyncio.run(serve(server))
+        # That the loop has ended says that no thread was waited for.
+        assert server.open
+        assert time.monotonic() - begin_s < 60
+    assert "settings are read again: mode shadow" in caplog.messages
+
+
+def test_an_order_that_was_decided_in_another_mode_is_refused(
+    settings: Settings, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, may_end = threading.Event(), threading.Event()
+    answers: list[Answer] = []
+
+    async def round_(agent: Agent) -> None:
+        if answers:
+            return
+        orders, scheduler = (await agent.orders()).scheduler, agent.parts.scheduler
+        change_nodes = scheduler.change_nodes
+
+        def slowly(nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
+            told.set()
+            assert may_end.wait(60)
+            return change_nodes(nodes, change, reason=reason)
+
+        monkeypatch.setattr(scheduler, "change_nodes", slowly)
+        changes = (NodeChange.CLOSE, NodeChange.POWER_DOWN)
+        answers.extend(await asyncio.gather(*(orders.change_node("n1", each, why="offpeak: idle") for each in changes)))
+
+    monkeypatch.setattr(Agent, "power_round", round_)
+
+    async def serve(active: Settings, shadow: Settings) -> None:
+        agent = Agent(parts.parts_of(active), ledger, Voice())
+        running = asyncio.create_task(Service(agent, lambda: shadow).run())
+        assert await asyncio.to_thread(told.wait, 60)
+        os.kill(os.getpid(), signal.SIGHUP)
+        async with asyncio.timeout(AT_ONCE_S):
+            while agent.modes.usual is not Mode.SHADOW:
+                await asyncio.sleep(0.01)
+        may_end.set()
+        async with asyncio.timeout(60):
+            while agent.parts.modes.usual is not Mode.SHADOW:
+                await asyncio.sleep(0.01)
+        # What was done in the mode before is undone all the same.
+        assert [node.closed for node in agent.parts.scheduler.view().nodes] == [False]
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+        assert await agent.close() == 0
+
+    with reserved_ports(1) as (port,):
+        active = with_node(replace(settings, agent=replace(settings.agent, mode="active")), tmp_path, port)
+        asyncio.run(serve(active, replace(active, agent=replace(active.agent, mode="shadow"))))
+    closed, down = (each.answer for each in answers)
+    assert isinstance(closed, Outcome)
+    assert isinstance(down, Refusal)
+    assert down.rule == "mode"
+
+
+def test_a_mode_holds_though_the_other_settings_cannot_be_used(
+    settings: Settings, ledger: Ledger, caplog: pytest.LogCaptureFixture
+) -> None:
+    active = replace(settings, agent=replace(settings.agent, mode="active"))
+    broken = replace(active, agent=replace(active.agent, mode="shadow", capacity="perpetuum"))
+    agent = Agent(parts.parts_of(active), ledger, Voice())
+
+    async def serve() -> None:
+        running = asyncio.create_task(Service(agent, lambda: broken).run())
+        await asyncio.sleep(0)
+        os.kill(os.getpid(), signal.SIGHUP)
+        async with asyncio.timeout(60):
+            while agent.modes.usual is not Mode.SHADOW:
+                await asyncio.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+        assert await agent.close() == 0
+
+    asyncio.run(serve())
+    assert any("the old ones stay" in message for message in caplog.messages)
 
 
 def with_node(settings: Settings, folder: Path, port: int) -> Settings:

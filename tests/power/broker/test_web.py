@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from agent_socket import agent_socket
+from dripping_server import dripping_server
 
 from offpeak.broker_settings import BrokerSettings
 from offpeak.errors import BadInput
@@ -144,6 +145,17 @@ def test_snapshots_are_signed_both_ways(portal: Portal, tmp_path: Path) -> None:
     file.write_bytes(b"another")
     heard = asyncio.run(heard_of([there], socket=tmp_path / "nobody", timeout_s=5.0))["there"]
     assert (heard.said, "agent does not answer" in heard.trouble) == (None, True)
+
+
+def test_an_agent_whose_answer_drips_is_not_waited_for(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.touch(0o600)
+    file.write_bytes(SECRET.value)
+    with dripping_server() as server:
+        there = replace(GRID.sites[0], name="there", reach=Reach("local", agent=server.url, secret_file=file))
+        heard = asyncio.run(heard_of([there], socket=tmp_path / "nobody", timeout_s=0.5))["there"]
+        assert (heard.said, "does not answer" in heard.trouble or "did not answer" in heard.trouble) == (None, True)
+        server.wait_until_left()
 
 
 def test_old_and_altered_answers_are_refused() -> None:

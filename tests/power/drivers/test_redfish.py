@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dripping_server import dripping_server
 from local_server import reserved_ports
 from own_certificate import write_certificate
 from redfish_peer import RESET, SYSTEM, UUID, RedfishPeer, redfish_peer
@@ -16,7 +17,7 @@ from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, 
 from offpeak.machines.credential import Credential
 from offpeak.machines.inventory import Enrolled, Hardware, Machine
 from power.drivers.logins import Logins
-from power.drivers.port import Order, PowerState
+from power.drivers.port import Observed, Order, PowerState
 from power.drivers.redfish import RedfishDriver
 from power.redfish_service import base_url
 
@@ -228,6 +229,20 @@ def test_nobody_there(machine: Callable[..., Machine]) -> None:
         trouble = trouble_of(machine(f"http://127.0.0.1:{port}"))
     assert isinstance(trouble, NoAnswer)
     assert str(trouble) == f"n001: BMC 127.0.0.1:{port}: cannot be reached"
+
+
+@pytest.mark.parametrize("where", ["head", "body"])
+def test_a_bmc_that_drips_holds_nothing_up(machine: Callable[..., Machine], where: str) -> None:
+    with dripping_server(where) as server:
+
+        async def asked() -> list[Observed]:
+            driver = RedfishDriver(machine(server.url), logins=Logins(), timeout_s=1)
+            found = [await driver.query(), await driver.query()]
+            await driver.close()
+            return found
+
+        assert all(isinstance(each.trouble, NoAnswer) for each in asyncio.run(asked()))
+        server.wait_until_left()
 
 
 def test_bmcs_that_hang_do_not_hold_the_others(peer: RedfishPeer, machine: Callable[..., Machine]) -> None:

@@ -5,6 +5,7 @@ And when it all ends, every node is where it is wanted. The witness is what reac
 
 import asyncio
 import random
+from collections.abc import Callable
 from functools import partial
 
 from hypothesis import settings
@@ -204,10 +205,11 @@ class AnyLife(RuleBasedStateMachine):
             history=self.history,
         )
 
-    async def order(self, effect: Effect) -> Outcome | Refusal:
-        return await self.door.let_through(effect, partial(self.act, effect))
+    async def order(self, effect: Effect, before_sending: Callable[[], None]) -> Outcome | Refusal:
+        return await self.door.let_through(effect, partial(self.act, effect, before_sending))
 
-    async def act(self, effect: Effect) -> str:
+    async def act(self, effect: Effect, before_sending: Callable[[], None]) -> str:
+        before_sending()
         node, order = self.nodes[effect.subject], Order(effect.order)
         if effect.way == "wol" or order is Order.STANDBY:
             node.told(order, way=effect.way or "ssh")

@@ -2,14 +2,16 @@
 
 import asyncio
 import random
+from collections.abc import Callable
 
+import pytest
 from model_room import HARDWARE, ModelNode, model_lookout
 
 from offpeak.door.effect import US, Effect, Outcome, Refusal
 from power.drivers.port import Order
 from power.lifecycle.decide import Lives, silent_first
 from power.lifecycle.events import Wished
-from power.lifecycle.life import NodeLife, Now, Wish
+from power.lifecycle.life import NodeLife, Now, Sent, Wish
 from power.lifecycle.step import step
 from power.lifecycle.sweep import Means, Swept, sweep
 from power.lifecycle.terms import Terms
@@ -32,8 +34,9 @@ class Rounds:
         life = step(self.lives.nodes[node], Wished(Wish(order, US, 0.0, "idle")), self.now(), self.terms)
         self.lives = Lives({**self.lives.nodes, node: life}, self.lives.times)
 
-    async def door(self, effect: Effect) -> Outcome | Refusal:
+    async def door(self, effect: Effect, before_sending: Callable[[], None]) -> Outcome | Refusal:
         assert self.published, "the rules look at what was seen"
+        before_sending()
         self.asked.append(effect)
         self.nodes[effect.subject].told(Order(effect.order), way=effect.way)
         return Outcome("done", "")
@@ -83,6 +86,33 @@ def test_times_are_learned_for_the_kind_of_hardware() -> None:
     rounds.round(0.0)
     rounds.round(95.0)
     assert rounds.lives.times["model"].expected_s("shutdown") == 95.0
+
+
+def test_an_order_is_known_before_it_is_sent_and_whatever_cuts_the_round_off() -> None:
+    rounds = Rounds(n1="on", n2="on")
+    sent: dict[str, Sent | None] = {}
+
+    async def hangs(effect: Effect, before_sending: Callable[[], None]) -> Outcome:
+        if effect.subject == "n2":
+            # A rule that takes its time: nothing is sent.
+            await asyncio.sleep(3600)
+        before_sending()
+        sent.update({node: life.sent for node, life in rounds.published[-1].nodes.items()})
+        await asyncio.sleep(3600)
+        return Outcome("done", "")
+
+    async def cut_off() -> None:
+        means = Means(model_lookout(rounds.nodes), hangs, rounds.terms, rounds.now, 5.0, rounds.published.append)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await sweep(means, rounds.lives, {})
+
+    for node in rounds.nodes:
+        rounds.wants(node, Order.SOFT_OFF)
+    asyncio.run(cut_off())
+    assert sent["n1"] is not None
+    assert (sent["n1"].order, sent["n2"]) == (Order.SOFT_OFF, None)
+    assert rounds.published[-1].nodes["n1"].sent == sent["n1"]
 
 
 def test_into_standby_and_back_by_what_the_node_itself_shows() -> None:

@@ -1,0 +1,86 @@
+"""A server that answers without end: a byte now and then, so that no wait for a part of its answer is long."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from local_server import wait_until
+
+EVERY_S = 0.1
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+STARTS = {
+    "head": HEAD + b"X-Drip: ",
+    "body": HEAD + b"Content-Length: 1000000\r\n\r\n[",
+    "endless": HEAD + b"Connection: close\r\n\r\n[",
+}
+
+
+@dataclass
+class DrippingServer:
+    """Drips in the `where` of its answers: "head", "body", or the "endless" body of an answer without a length.
+
+    `begun` counts the connections, `open` those that are not closed by their clients.
+    """
+
+    port: int
+    where: str = "body"
+    begun: int = 0
+    open: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _ended: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def wait_for_client(self, log: Path | None = None) -> None:
+        """Return once a client waits for an answer."""
+        wait_until(lambda: self.open > 0, what="a client of the dripping server", log=log, seconds=60)
+
+    def wait_until_left(self) -> None:
+        """Return once no client is left."""
+        wait_until(lambda: self.open == 0, what="the clients of the dripping server to leave", seconds=60)
+
+    def _count(self, more: int) -> None:
+        with self._lock:
+            self.begun += max(0, more)
+            self.open += more
+
+    def _drip(self, client: socket.socket) -> None:
+        self._count(1)
+        with client, suppress(OSError):
+            client.recv(65_536)
+            client.sendall(STARTS[self.where])
+            while not self._ended.wait(EVERY_S):
+                client.sendall(b" ")
+        self._count(-1)
+
+
+@contextmanager
+def dripping_server(where: str = "body") -> Iterator[DrippingServer]:
+    """Run one until the block ends."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = DrippingServer(listener.getsockname()[1], where)
+        threads: list[threading.Thread] = []
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    client, _ = listener.accept()
+                    threads.append(threading.Thread(target=server._drip, args=(client,), daemon=True))
+                    threads[-1].start()
+
+        accepting = threading.Thread(target=accept, daemon=True)
+        accepting.start()
+        try:
+            yield server
+        finally:
+            server._ended.set()
+            listener.shutdown(socket.SHUT_RDWR)
+            accepting.join()
+            for each in threads:
+                each.join()
