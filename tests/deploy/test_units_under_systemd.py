@@ -2,14 +2,17 @@
 
 import json
 import re
+import shlex
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from booted_head import BootedHead
+from booted_head import BootedHead, make_accounts
 from needed_programs import need
+
+from power.check.as_agent import in_sandbox, unit_settings
 
 PROBE = "/usr/local/lib/offpeak-probe"
 TORQUE, MUNGE = "/tmp/trqauthd-unix", "/run/munge/munge.socket.2"
@@ -42,9 +45,7 @@ CASES = {
 def prepared(head: BootedHead, repository: Path) -> Iterator[BootedHead]:
     """The head node with users and folders as installing makes them, the probe, and sockets of daemons that listen."""
     need(["/usr/bin/python3"], packages="python3")
-    for kind, folder in (("sysusers", "sysusers.d"), ("tmpfiles", "tmpfiles.d")):
-        head.write(f"/usr/lib/{folder}/offpeak.conf", (repository / f"deploy/systemd/offpeak.{kind}").read_text())
-    head.run("systemd-sysusers && systemd-tmpfiles --create /usr/lib/tmpfiles.d/offpeak.conf")
+    make_accounts(head, repository / "deploy")
     head.write("/etc/offpeak/bmc.password", "secret\n", mode=0o600)
     head.write("/home/somebody/diary", "private\n")
     head.write(f"{PROBE}/probe.py", (repository / "tests/peers/unit_probe.py").read_text())
@@ -84,6 +85,13 @@ def probed(head: BootedHead, case: Case, repository: Path) -> dict[str, object]:
     return found
 
 
+def as_the_check_sees_it(head: BootedHead) -> dict[str, object]:
+    """Run the probe in the sandbox in which `offpeak check` asks."""
+    unit = unit_settings(head.run("systemctl cat offpeak-agent.service").stdout)
+    found: dict[str, object] = json.loads(head.run(shlex.join(in_sandbox(unit, unit.command, {}))).stdout)
+    return found
+
+
 def folders(head: BootedHead, unit: str) -> set[str]:
     """Return the folders that the unit has of its own."""
     shown = head.run(f"systemctl show {unit} --property={','.join(OWN_FOLDERS)}").stdout
@@ -104,6 +112,8 @@ def test_what_a_unit_may_do(name: str, prepared: BootedHead, repository: Path) -
     assert found["homes"] == []
     assert found["temporary"]
     said = prepared.run(f"systemd-analyze --no-pager security {case.unit}.service", check=False).stdout
+    if case.unit == "offpeak-agent":
+        assert as_the_check_sees_it(prepared) == found
     exposure = re.search(r"Overall exposure level for \S+: (\S+)", said)
     assert exposure
     assert float(exposure[1]) <= case.worst

@@ -1,6 +1,8 @@
 """A head node on this machine whose pid 1 is systemd: its units, sandboxes and timers are the real ones."""
 
+import itertools
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -51,6 +53,30 @@ class BootedHead:
     def path(self, file: str) -> Path:
         """Where this machine finds a file of it; an absolute symbolic link on the way leads to this machine's own."""
         return Path(f"/proc/{self.pid1}/root{file}")
+
+
+def make_accounts(head: BootedHead, deploy: Path) -> None:
+    """Make the users and folders there that installing makes."""
+    for kind, folder in (("sysusers", "sysusers.d"), ("tmpfiles", "tmpfiles.d")):
+        head.write(f"/usr/lib/{folder}/offpeak.conf", (deploy / f"systemd/offpeak.{kind}").read_text())
+    head.run("systemd-sysusers && systemd-tmpfiles --create /usr/lib/tmpfiles.d/offpeak.conf")
+
+
+def install_command(head: BootedHead, repository: Path) -> None:
+    """Put /opt/offpeak/bin/offpeak there: this checkout by this interpreter, wherever these are seen by any user."""
+    below = itertools.count()
+
+    def shown(folder: str | Path) -> str:
+        place = f"/opt/offpeak-test/{next(below)}"
+        head.run(f"mkdir -p {place} && mount --bind {shlex.quote(str(folder))} {place}")
+        return place
+
+    interpreter = Path(sys.executable).resolve().relative_to(Path(sys.base_prefix).resolve())
+    python = f"{shown(Path(sys.base_prefix).resolve())}/{interpreter}"
+    packages = [shown(repository), *(shown(each) for each in sys.path if each.endswith("-packages"))]
+    program = f"#!{python}\nimport sys\nsys.path[:0] = {packages}\nfrom ui.command import main\nmain()\n"
+    head.write("/opt/offpeak/bin/offpeak", program, mode=0o755)
+    head.run("ln -sfn /opt/offpeak/bin/offpeak /usr/local/bin/offpeak")
 
 
 def why_none() -> str | None:

@@ -1,0 +1,171 @@
+"""Runs a subcommand as the agent would: as its user, in the sandbox of its unit.
+
+What root can read and reach says little of what the agent can: another user, a private /tmp, a filter of system calls.
+"""
+
+import os
+import pwd
+import shlex
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from offpeak.errors import OffpeakError
+
+UNIT = "offpeak-agent.service"
+USER = "offpeak"
+MARK = "OFFPEAK_AS_AGENT"
+"""Set in the environment of what is run so: it does not try it once more."""
+BOOTED = Path("/run/systemd/system")
+TRIAL_S = 60.0
+EXEC_FAILED = range(200, 256)
+"""Exit codes by which systemd says at which step it failed to start a program (systemd.exec(5))."""
+
+_NOT_OF_A_SANDBOX = (
+    *("Exec", "Restart", "StartLimit", "Timeout", "Watchdog", "Standard", "TTY", "Syslog", "FileDescriptorStore"),
+    *("Type", "NotifyAccess", "PIDFile", "BusName", "RemainAfterExit", "GuessMainPID", "SuccessExitStatus", "Sockets"),
+    *("RootDirectoryStartOnly", "OOMPolicy", "USBFunction", "NonBlocking", "RemoveIPC", "RuntimeDirectoryPreserve"),
+)
+_EMPTY_IS_A_SET = ("CapabilityBoundingSet", "AmbientCapabilities")
+
+
+class UnitCannotRun(OffpeakError):
+    """The unit cannot start its program, so the agent does not run either."""
+
+
+@dataclass(frozen=True)
+class UnitSettings:
+    """What a unit runs, and its settings that make the sandbox, in their order."""
+
+    command: tuple[str, ...]
+    sandbox: tuple[str, ...]
+
+    @property
+    def program(self) -> tuple[str, ...]:
+        """The words before the subcommand."""
+        words = self.command
+        return words[: words.index("agent")] if "agent" in words else words[:1]
+
+    @property
+    def config(self) -> tuple[str, ...]:
+        """The option that names another file of settings, where the unit has one."""
+        for at, word in enumerate(self.command):
+            if word.startswith("--config="):
+                return (word,)
+            if word == "--config":
+                return self.command[at : at + 2]
+        return ()
+
+
+def run_as_agent(arguments: Sequence[str], remark: Callable[[str], None]) -> int | None:
+    """Run `offpeak ARGUMENTS` as the agent, and return its exit code; None where only this process can run it.
+
+    `remark` takes a line that says whom the answer stands for. UnitCannotRun if systemd cannot start the program.
+    """
+    if MARK in os.environ or "OFFPEAK_CONFIG" in os.environ:
+        return None
+    unit = installed_unit() if BOOTED.exists() else None
+    if unit is None and not _has_user(USER):
+        return None
+    me = pwd.getpwuid(os.geteuid()).pw_name
+    if me != "root":
+        remark(f"asked as {me}, outside the agent's unit: what the agent can do is shown by `sudo offpeak check`")
+        return None
+    if unit is None:
+        return _run_as_user(arguments, remark)
+    return _run_in_unit(unit, arguments, remark)
+
+
+def installed_unit() -> UnitSettings | None:
+    """Return the agent's unit with its drop-ins, None where there is none."""
+    done = _captured("systemctl", "cat", "--no-pager", UNIT)
+    return unit_settings(done.stdout) if done.returncode == 0 else None
+
+
+def unit_settings(text: str) -> UnitSettings:
+    """Return what `systemctl cat` shows: the file and its drop-ins, one after the other."""
+    section, command = "", ""
+    sandbox: list[str] = []
+    for line in text.replace("\\\n", " ").splitlines():
+        line = line.strip()
+        if line.startswith("["):
+            section = line
+        if section != "[Service]" or line.startswith(("#", ";", "[")) or "=" not in line:
+            continue
+        key, _, value = (part.strip() for part in line.partition("="))
+        if key == "ExecStart":
+            command = value or command
+        elif not key.startswith(_NOT_OF_A_SANDBOX):
+            if not value:
+                # In a file this forgets what was said before. systemd-run takes it for "none", where that is a value.
+                sandbox = [each for each in sandbox if not each.startswith(f"{key}=")]
+            if value or key in _EMPTY_IS_A_SET:
+                sandbox.append(f"{key}={value}")
+    return UnitSettings(tuple(shlex.split(command.lstrip("@-:+!|"))), tuple(sandbox))
+
+
+def in_sandbox(unit: UnitSettings, command: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """Return the command line that runs the command with the unit's settings, on this terminal."""
+    properties = [*unit.sandbox, "RuntimeDirectoryPreserve=yes"]
+    return [
+        *("systemd-run", "--quiet", "--wait", "--pipe", "--collect", "--service-type=exec"),
+        *(f"--property={each}" for each in properties),
+        *(f"--setenv={name}={value}" for name, value in environment.items()),
+        *("--", *command),
+    ]
+
+
+def _run_in_unit(unit: UnitSettings, arguments: Sequence[str], remark: Callable[[str], None]) -> int | None:
+    trial = _captured(*in_sandbox(unit, [*unit.program, "--version"], {}))
+    if trial.returncode in EXEC_FAILED:
+        said = f"{UNIT} cannot start {unit.program[0]}: systemd's exit code {trial.returncode}"
+        hint = (
+            f"systemctl status {UNIT}; 203: the program, or its Python (head -1 {unit.program[0]}), is in a folder "
+            "that the unit cannot enter, such as a home: PYTHON=/usr/bin/python3.11 deploy/install"
+        )
+        raise UnitCannotRun(said, hint=hint)
+    if trial.returncode:
+        why = " ".join(trial.stderr.split()) or f"exit code {trial.returncode}"
+        remark(f"asked as root, outside the sandbox of {UNIT}, which may forbid the agent more: {why}")
+        return None
+    remark(f"asked as the agent's user, in the sandbox of {UNIT}")
+    kept = {name: os.environ[name] for name in ("TERM", "COLUMNS", "NO_COLOR", "LANG", "LC_ALL") if name in os.environ}
+    command = [*unit.program, *arguments, *unit.config]
+    return subprocess.run(in_sandbox(unit, command, {**kept, MARK: "1"}), check=False).returncode
+
+
+def _run_as_user(arguments: Sequence[str], remark: Callable[[str], None]) -> int | None:
+    why = f"{UNIT} is not installed" if BOOTED.exists() else "systemd is not running here"
+    account = pwd.getpwnam(USER)
+    environment = {**os.environ, MARK: "1", "HOME": account.pw_dir, "USER": USER, "LOGNAME": USER}
+    run = partial(
+        subprocess.run,
+        user=account.pw_uid,
+        group=account.pw_gid,
+        extra_groups=os.getgrouplist(USER, account.pw_gid),
+        cwd="/",
+        env=environment,
+        check=False,
+    )
+    try:
+        runs = run(["offpeak", "--version"], capture_output=True).returncode == 0
+    except OSError:
+        runs = False
+    if not runs:
+        remark(f"asked as root: {why}, and the user {USER} cannot run the command offpeak")
+        return None
+    remark(f"asked as the user {USER}, outside a sandbox: {why}")
+    return run(["offpeak", *arguments]).returncode
+
+
+def _has_user(name: str) -> bool:
+    return any(each.pw_name == name for each in pwd.getpwall())
+
+
+def _captured(*words: str) -> "subprocess.CompletedProcess[str]":
+    try:
+        return subprocess.run(words, capture_output=True, text=True, timeout=TRIAL_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        return subprocess.CompletedProcess(words, 1, "", f"{words[0]}: {problem}")

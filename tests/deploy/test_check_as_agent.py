@@ -1,0 +1,96 @@
+"""`offpeak check` of root asks as the agent does: as its user, in the sandbox of its unit, under a real systemd."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from booted_head import BootedHead, install_command, make_accounts
+
+UNIT = "/etc/systemd/system/offpeak-agent.service"
+INVENTORY = """
+[credentials.home]
+user = "root"
+key_file = "/home/somebody/key"
+
+[credentials.root]
+user = "admin"
+password_file = "/etc/offpeak/bmc.password"
+
+[hardware.compute]
+driver = "ipmi"
+credential = "root"
+soft_off = { wake = ["bmc"] }
+
+[[machines]]
+nodes = "n1"
+hardware = "compute"
+bmc = "127.0.0.1"
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(head: BootedHead, repository: Path) -> BootedHead:
+    """A head node with the command and its accounts; of two logins one is root's, and one lies in a home."""
+    make_accounts(head, repository / "deploy")
+    install_command(head, repository)
+    head.write("/etc/offpeak/inventory.toml", INVENTORY)
+    head.write("/etc/offpeak/bmc.password", "secret\n", mode=0o600)
+    head.write("/home/somebody/key", "key\n", mode=0o600)
+    head.run("chown offpeak /home/somebody/key")
+    return head
+
+
+@pytest.fixture
+def with_unit(installed: BootedHead, repository: Path) -> Iterator[BootedHead]:
+    installed.write(UNIT, (repository / "deploy/systemd/offpeak-agent.service").read_text())
+    installed.run("systemctl daemon-reload")
+    yield installed
+    installed.run(f"rm -rf {UNIT} {UNIT}.d && systemctl daemon-reload")
+
+
+def checked(head: BootedHead, before: str = "") -> tuple[dict[str, str], str]:
+    """Return what is said of each login, and the remark on who asked."""
+    done = head.run(f"{before} offpeak check --json --device-timeout 1s", check=False)
+    assert done.returncode == 1, done.stderr
+    findings: list[dict[str, Any]] = json.loads(done.stdout)
+    return {each["subject"]: each["verdict"] for each in findings if each["part"] == "login"}, done.stderr
+
+
+def test_root_asks_in_the_sandbox_of_the_unit(with_unit: BootedHead) -> None:
+    with_unit.run("touch /run/offpeak/agent.sock")
+    logins, remark = checked(with_unit)
+    assert remark == "offpeak: asked as the agent's user, in the sandbox of offpeak-agent.service\n"
+    assert logins == {"root": "failed", "home": "failed"}
+    with_unit.run("test -e /run/offpeak/agent.sock && rm /run/offpeak/agent.sock")
+
+
+def test_another_user_is_told_who_can_ask_so(with_unit: BootedHead) -> None:
+    _, remark = checked(with_unit, "setpriv --reuid=daemon --clear-groups")
+    assert "asked as daemon, outside the agent's unit" in remark
+    assert "sudo offpeak check" in remark
+
+
+def test_files_of_ones_own_are_read_by_oneself(with_unit: BootedHead) -> None:
+    done = with_unit.run(
+        "offpeak check --json --inventory /etc/offpeak/inventory.toml --device-timeout 1s", check=False
+    )
+    logins = {each["subject"]: each["verdict"] for each in json.loads(done.stdout) if each["part"] == "login"}
+    assert (logins["root"], done.stderr) == ("ok", "")
+
+
+def test_a_unit_that_cannot_start_its_program_is_said(with_unit: BootedHead) -> None:
+    with_unit.write("/home/somebody/bin/offpeak", "#!/bin/sh\n", mode=0o755)
+    with_unit.write(f"{UNIT}.d/home.conf", "[Service]\nExecStart=\nExecStart=/home/somebody/bin/offpeak agent\n")
+    with_unit.run("systemctl daemon-reload")
+    done = with_unit.run("offpeak check", check=False)
+    assert done.returncode == 1
+    assert "offpeak-agent.service cannot start /home/somebody/bin/offpeak: systemd's exit code 203" in done.stderr
+    assert "deploy/install" in done.stderr
+
+
+def test_without_the_unit_root_asks_as_the_agents_user(installed: BootedHead) -> None:
+    logins, remark = checked(installed)
+    assert "asked as the user offpeak, outside a sandbox: offpeak-agent.service is not installed" in remark
+    assert logins == {"root": "failed", "home": "ok"}
