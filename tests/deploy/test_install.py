@@ -1,0 +1,67 @@
+"""deploy/install on a head node: which Python it takes, and what becomes of an earlier one."""
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from booted_head import BootedHead
+
+SITE = "/opt/offpeak-trial-packages"
+OFFLINE = f"PIP_NO_INDEX=1 PIP_NO_BUILD_ISOLATION=0 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONPATH={SITE}"
+"""pip finds what offpeak needs beside the new virtualenv: nothing is downloaded."""
+
+
+@pytest.fixture(scope="module")
+def interpreter(head: BootedHead) -> str:
+    """This interpreter below a folder {}, which is to be filled in: seen by every user as often as it is needed."""
+    base = Path(sys.base_prefix).resolve()
+    packages = next(each for each in sys.path if each.endswith("-packages") and (Path(each) / "typer").is_dir())
+    head.run(f"mkdir -p {SITE} && mount --bind {shlex.quote(packages)} {SITE}")
+    for name in ("/opt/first", "/opt/second", "/home/somebody/python"):
+        head.run(f"mkdir -p {name} && mount --bind {base} {name}")
+    return "{}/" + str(Path(sys.executable).resolve().relative_to(base))
+
+
+def installed(head: BootedHead, repository: Path, python: str, before: str = "") -> "subprocess.CompletedProcess[str]":
+    line = f"cd {shlex.quote(str(repository))} && {OFFLINE} {before} PYTHON={python} deploy/install"
+    return head.run(line, check=False)
+
+
+@pytest.mark.parametrize("through", ["folder", "link", "mode"])
+def test_a_python_that_the_unit_cannot_enter_is_refused(
+    head: BootedHead, repository: Path, interpreter: str, through: str
+) -> None:
+    head.run("rm -rf /opt/offpeak; chmod 755 /opt/first")
+    python, where = interpreter.format("/home/somebody/python"), "/home, which the unit hides"
+    if through == "link":
+        head.run(f"ln -sfn {python} /usr/local/bin/python-at-home")
+        python = "/usr/local/bin/python-at-home"
+    elif through == "mode":
+        head.run("mkdir -p /opt/closed/python && mount --bind /opt/first /opt/closed/python && chmod 700 /opt/closed")
+        python, where = interpreter.format("/opt/closed/python"), "/opt/closed, which the user offpeak may not enter"
+    done = installed(head, repository, python)
+    assert done.returncode == 2
+    assert done.stderr.startswith("offpeak: error: the agent could not run this Python: ")
+    assert where in done.stderr
+    assert "hint: name one for all users: PYTHON=/usr/bin/python3" in done.stderr
+    assert head.run("test -e /opt/offpeak", check=False).returncode == 1
+
+
+def test_another_python_takes_over_and_a_failure_changes_nothing(
+    head: BootedHead, repository: Path, interpreter: str
+) -> None:
+    first, second = interpreter.format("/opt/first"), interpreter.format("/opt/second")
+    head.run(f"rm -rf /opt/offpeak && {first} -m venv --without-pip /opt/offpeak && touch /opt/offpeak/earlier")
+    failed = installed(head, repository, second, before="PIP_CONSTRAINT=/nowhere")
+    assert failed.returncode != 0
+    assert failed.stderr.endswith("offpeak: error: not installed; what was there is there again\n")
+    assert head.run("ls -d /opt/offpeak* /opt/offpeak/earlier").stdout.split()[0] == "/opt/offpeak"
+    assert head.run("test -e /opt/offpeak/earlier && readlink -f /opt/offpeak/bin/python").stdout.strip() == first
+    done = installed(head, repository, second)
+    assert done.returncode == 0, done.stderr
+    assert head.run("readlink -f /opt/offpeak/bin/python").stdout.strip() == second
+    assert head.run("test -e /opt/offpeak.before", check=False).returncode == 1
+    version = "setpriv --reuid=offpeak --clear-groups env PYTHONPATH=" + SITE + " offpeak --version"
+    assert head.run(version).stdout.startswith("offpeak ")
