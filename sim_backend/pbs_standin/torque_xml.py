@@ -83,7 +83,7 @@ def _variables(job: SimJob) -> str:
 
 
 def _node(pbs: Pbs, node: SimNode, now_s: float) -> Fields:
-    words = [] if node.alive else ["down"]
+    words = [] if node.alive or node.shown_up else ["down"]
     words += sorted(node.shut)
     if node.cpus_used >= node.cpus:
         words.append("job-exclusive")
