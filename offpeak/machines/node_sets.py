@@ -1,29 +1,95 @@
-"""Node sets as admins write them, n[001-064] or @rack1, in the syntax of ClusterShell."""
+"""Node sets as admins write them, n[001-064] or @rack1, in the syntax of ClusterShell.
 
+What a set names is counted from its ranges before any name is made: n[1-99999999] costs neither memory nor time.
+"""
+
+import math
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from offpeak.errors import BadInput
 
-_OUTER_COMMA = re.compile(r",(?![^\[]*\])")
-_BRACKETS = re.compile(r"\[([^\]]*)\]")
+MOST_NODES = 100_000
+"""No node set names more."""
+LONGEST_NUMBER = 18
+"""Digits of a number in a range that is counted; longer ones count as too many."""
+
+LONGEST_SHOWN = 100
+
+_PIECE = re.compile(r"(?:[^,!&^\[\]\s]|\[[^\[\]]*\]?)+")
+_RANGE = re.compile(r"\s*(\d+)\s*-\s*(\d+)\s*(?:/\s*(\d+))?\s*", re.ASCII)
+_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _STARTS = re.compile(r"(?:^|,)(\d+)")
 _OTHER_OPERATORS = re.compile(r"[!&^@*]")
 
 
 def expand(text: str) -> tuple[str, ...]:
     """Return the names of a node set in ascending order, "n[1-3]" as n1, n2, n3; BadInput if it is none or empty."""
+    _check_count(most_names(text), text)
     # It reads its configuration when it is imported, which `offpeak --version` must not wait for.
-    from ClusterShell.NodeSet import NodeSet, NodeSetException
+    from ClusterShell.NodeSet import NodeSet, NodeSetException, std_group_resolver
 
     try:
-        names = tuple(NodeSet(text, autostep=None))
+        names = tuple(NodeSet(text, autostep=None, resolver=_BoundedGroups(std_group_resolver(), text)))
     except NodeSetException as problem:
         hint = "write node sets as n[001-064], n1,n3 or @group"
-        raise BadInput(f"{text!r} is no node set: {problem}", hint=hint) from None
+        raise BadInput(f"{_short(text)} is no node set: {_short(str(problem))}", hint=hint) from None
     if not names:
-        raise BadInput(f"{text!r} names no node", hint="write node sets as n[001-064], n1,n3 or @group")
+        raise BadInput(f"{_short(text)} names no node", hint="write node sets as n[001-064], n1,n3 or @group")
     return names
+
+
+def most_names(text: str) -> int:
+    """Return how many names a node set can have at most, without making any; a group counts as one."""
+    return sum(
+        math.prod(_count_numbers(ranges) for ranges in _BRACKETS.findall(piece)) for piece in _PIECE.findall(text)
+    )
+
+
+def _count_numbers(ranges: str) -> int:
+    count = 0
+    for piece in ranges.split(","):
+        numbers = _RANGE.fullmatch(piece)
+        if numbers is None:
+            count += 1
+        elif max(map(len, filter(None, numbers.groups()))) > LONGEST_NUMBER:
+            return MOST_NODES + 1
+        else:
+            first, last, step = (int(each or 1) for each in numbers.groups())
+            count += max(0, last - first) // max(1, step) + 1
+    return count
+
+
+def _check_count(count: int, text: str) -> None:
+    if count > MOST_NODES:
+        hint = "is a range too long, as in n[1-99999999]?"
+        raise BadInput(f"{_short(text)} names more than {MOST_NODES:,} nodes", hint=hint)
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}...")
+
+
+class _BoundedGroups:
+    """A group resolver of ClusterShell that counts what groups hold before that is expanded."""
+
+    def __init__(self, resolver: Any, text: str) -> None:
+        self._resolver, self._text, self._count = resolver, text, 0
+
+    def group_nodes(self, group: str, namespace: str | None = None) -> list[str]:
+        return self._counted(self._resolver.group_nodes(group, namespace))
+
+    def all_nodes(self, namespace: str | None = None) -> list[str]:
+        return self._counted(self._resolver.all_nodes(namespace))
+
+    def _counted(self, pieces: list[str]) -> list[str]:
+        self._count += sum(map(most_names, pieces))
+        _check_count(self._count, self._text)
+        return pieces
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._resolver, name)
 
 
 def expand_in_order(text: str) -> tuple[str, ...]:
@@ -31,7 +97,8 @@ def expand_in_order(text: str) -> tuple[str, ...]:
 
     BadInput as `expand`, and for what has no written order: ranges that go back, n[3,1], and operators but the comma.
     """
-    pieces = _OUTER_COMMA.split(text)
+    _check_count(most_names(text), text)
+    pieces = _split_at_commas(text)
     for piece in pieces:
         starts = [[int(start) for start in _STARTS.findall(ranges)] for ranges in _BRACKETS.findall(piece)]
         if any(each != sorted(each) for each in starts) or _OTHER_OPERATORS.search(piece):
@@ -41,6 +108,16 @@ def expand_in_order(text: str) -> tuple[str, ...]:
             raise BadInput(f"{text!r} has no order of its own", hint=hint)
     names = [name for piece in pieces for name in expand(piece)]
     return tuple(dict.fromkeys(names))
+
+
+def _split_at_commas(text: str) -> list[str]:
+    """Return what stands between commas, but for those within brackets."""
+    pieces = [""]
+    for part in re.split(r"(\[[^\[\]]*\])", text):
+        first, *rest = [part] if part.startswith("[") and part.endswith("]") else part.split(",")
+        pieces[-1] += first
+        pieces += rest
+    return pieces
 
 
 def fold(names: Iterable[str]) -> str:

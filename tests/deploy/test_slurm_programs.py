@@ -248,3 +248,17 @@ def test_who_may_not_read_the_list_asks_its_owner() -> None:
         wait_until(lambda: len(log.read_text().splitlines()) == 2, what="the log", log=log)
         assert "may not read" in log.read_text().splitlines()[1]
         assert "sudo" in log.read_text().splitlines()[1]
+
+
+@pytest.mark.parametrize(
+    "hostlist", ["n[1-99999999]", "a[1-9999]b[1-9999]", "n[1-60000],m[1-60000]", "n[1-" + "9" * 5000 + "]"]
+)
+def test_a_hostlist_of_too_many_nodes_costs_no_memory(programs: SlurmPrograms, hostlist: str) -> None:
+    know(programs)
+    # With 512 MiB of address space, and without Slurm's own command.
+    words = ["prlimit", "--as=536870912", DEPLOYED / "offpeak-resume", "--wake", hostlist]
+    environment = programs.environment | {"PATH": "/usr/bin:/bin", "SLURM_CONF": "/nonexistent"}
+    done = subprocess.run(words, env=environment, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 1
+    (line,) = said(programs, lines=1)
+    assert line == f"{hostlist:.80}: cannot be woken: names more than 100000 nodes"

@@ -135,6 +135,7 @@ def test_what_cannot_be_done_of_what_was_told_is_said(agent: AgentSocket) -> Non
         (b'{"tell": "explode", "nodes": "n1"}\n', "cannot be told"),
         (b'{"tell": "resume", "nodes": "n[1-"}\n', "no node set"),
         (b'{"tell": "resume", "nodes": ""}\n', "names no node"),
+        (b'{"tell": "resume", "nodes": "n[1-99999999]"}\n', "names more than 100,000 nodes"),
         (b"x" * (1024 * 1024 + 2), "not so long"),
     ],
 )
