@@ -23,29 +23,42 @@ class AlreadyRunning(OffpeakError):
 @contextmanager
 def only_one(state_folder: Path) -> Iterator[None]:
     """Hold the folder until the block ends; AlreadyRunning with the other's process id, BadInput without a folder."""
-    path = state_folder / LOCK
+    hint = f"`mkdir -p {state_folder}` makes the folder; its name is state_folder below [agent]"
+    with locked_file(
+        state_folder / LOCK, said="another offpeak switches nodes", hint="two would switch the same nodes", missing=hint
+    ):
+        yield
+
+
+@contextmanager
+def locked_file(path: Path, *, said: str, hint: str, missing: str = "") -> Iterator[None]:
+    """Hold a lock on the file until the block ends; AlreadyRunning, with the other's process id, where it is held.
+
+    `missing` is the hint of the BadInput where the file cannot be made.
+    """
     try:
-        # Nobody else can read or write it, and no program that is started inherits it.
+        # Nobody else can write it, and no program that is started inherits it.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as problem:
-        hint = f"`mkdir -p {state_folder}` makes the folder; its name is state_folder below [agent]"
-        raise BadInput(f"{path}: cannot be opened: {problem.strerror}", hint=hint) from None
+        missing = missing or f"let the user that offpeak runs as write to {path.parent}"
+        raise BadInput(f"{path}: cannot be opened: {problem.strerror}", hint=missing) from None
     with os.fdopen(descriptor, "r+") as file:
-        _lock(path, file.fileno())
+        _lock(path, file.fileno(), said=said, hint=hint)
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
         file.flush()
         yield
 
 
-def _lock(path: Path, descriptor: int) -> None:
+def _lock(path: Path, descriptor: int, *, said: str, hint: str) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         who = path.read_text().strip()
         running = f"process {who}" if who else "it has just started"
-        hint = f"`ps {who}` shows it; two would switch the same nodes" if who else "two would switch the same nodes"
-        raise AlreadyRunning(f"another offpeak switches nodes: {running}", hint=hint) from None
+        hint = f"`ps {who}` shows it; {hint}" if who else hint
+        raise AlreadyRunning(f"{said}: {running}", hint=hint) from None
     except OSError as problem:
-        hint = "name a folder on a local disk: state_folder below [agent]"
-        raise BadInput(f"{path}: cannot be locked: {problem.strerror}", hint=hint) from None
+        raise BadInput(
+            f"{path}: cannot be locked: {problem.strerror}", hint=f"{path.parent} has to be on a local disk"
+        ) from None

@@ -53,6 +53,7 @@ def apply_once(settings: Settings) -> Applied:
     with only_one(settings.agent.state_folder):
         ledger = Ledger(settings.ledger)
         try:
+            ledger.claim()
             ledger.ready()
             look = look_of(parts_of(settings), ledger.marks())
             plan = planned(look)

@@ -11,6 +11,7 @@ from offpeak.door.journal import Done, Intent
 from offpeak.ledger import held, intents, marks, submissions
 from offpeak.ledger.backlog import Kind
 from offpeak.ledger.call import Answer
+from offpeak.ledger.claim import Claim, claim_of
 from offpeak.ledger.memory import all_remembered, remembered
 from offpeak.ledger.place import PATIENCE_S
 from offpeak.ledger.prune import AGES, give_pages_back, keep_s, prune_slice
@@ -50,6 +51,7 @@ class Ledger:
     ) -> None:
         self.settings = settings
         self._clock = clock
+        self._claim: Claim | None = None
         self._refused: dict[tuple[str, str], tuple[str, float]] = {}
         self._bound_s = BOUND_S / PATIENCE_S * patience_s
         self._writer = Writer(Store(settings.url, patience_s=patience_s), clock=clock, most_waiting=most_waiting)
@@ -58,8 +60,22 @@ class Ledger:
         """Make or update the tables; BadLedger where they are not ours, CannotWrite where that may pass."""
         self._ask(lambda _: None)
 
+    def claim(self) -> None:
+        """Be the agent of this ledger, now and before every order; AlreadyRunning where another agent has it.
+
+        CannotWrite where that cannot be found out; it is tried again before the next order.
+        """
+        self._claim = self._claim or claim_of(self.settings.url)
+        self._claim.confirm()
+
+    def confirm_claim(self) -> None:
+        """Raise what `claim` raises where the claim is held no more, and cannot be had again; nothing if none is."""
+        if self._claim is not None:
+            self._claim.confirm()
+
     def write_intent(self, effect: Effect, at_unix_s: float) -> int:
         """Return the number of the intent, which is then on the disk; CannotWrite otherwise."""
+        self.confirm_claim()
         return self._ask(lambda connection: intents.add(connection, effect, at_unix_s))
 
     def write_outcome(self, intent: int, outcome: Outcome, at_unix_s: float) -> None:
@@ -130,6 +146,7 @@ class Ledger:
 
         Of a change that is remembered already `was` stays as it is, the rest is replaced.
         """
+        self.confirm_claim()
         self._ask(lambda connection: marks.remember(connection, changed))
 
     def forget_marks(self, undone: Sequence[Mark]) -> None:
@@ -195,7 +212,10 @@ class Ledger:
 
     def close(self, bound_s: float = 2 * BOUND_S) -> int:
         """Write what waits and close; returns how many rows could not be written any more."""
-        return self._writer.close(bound_s)
+        lost = self._writer.close(bound_s)
+        if self._claim is not None:
+            self._claim.close()
+        return lost
 
     def _ask(self, work: Callable[[Connection], Answer]) -> Answer:
         return self._writer.call(work, bound_s=self._bound_s)

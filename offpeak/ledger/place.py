@@ -49,6 +49,12 @@ def reading_engine(url: str, *, patience_s: float = 30.0) -> Engine:
     return _engine(url, "BEGIN", patience_s)
 
 
+def claiming_engine(url: str, name: str, *, patience_s: float = PATIENCE_S) -> Engine:
+    """Return an engine for one connection to PostgreSQL under that name, which stays open without a transaction."""
+    engine = _postgresql(make_url(url), patience_s, name=name)
+    return engine.execution_options(isolation_level="AUTOCOMMIT")
+
+
 def _engine(url: str, begin: str, patience_s: float) -> Engine:
     parsed = make_url(url)
     if sqlite_file(url) is None:
@@ -59,15 +65,17 @@ def _engine(url: str, begin: str, patience_s: float) -> Engine:
     return engine
 
 
-def _postgresql(url: URL, patience_s: float) -> Engine:
+def _postgresql(url: URL, patience_s: float, *, name: str = "offpeak") -> Engine:
     if find_spec("psycopg") is None:
         hint = "pip install 'psycopg[binary]' into the virtualenv of offpeak, or make the ledger a SQLite file"
         raise BadLedger("a ledger in PostgreSQL needs psycopg, which is not installed", hint=hint)
     arguments: dict[str, Any] = {
         "connect_timeout": max(2, round(patience_s)),
-        "options": f"-c lock_timeout={patience_s * 1000:.0f} -c statement_timeout={patience_s * 15_000:.0f}",
+        # A head node that is gone does not keep its locks for the server's two hours.
+        "options": f"-c lock_timeout={patience_s * 1000:.0f} -c statement_timeout={patience_s * 15_000:.0f}"
+        " -c tcp_keepalives_idle=20 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=4",
         "tcp_user_timeout": round(patience_s * 5000),
-        "application_name": "offpeak",
+        "application_name": name,
     }
     return create_engine(url.set(drivername="postgresql+psycopg"), connect_args=arguments, pool_size=2)
 

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import numpy as np
 
-from offpeak.errors import BadInput, OffpeakError
+from offpeak.errors import BadInput, CannotWrite, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from plugin.queue_hook.facts import QueueFacts
 from plugin.queue_hook.planned import PLAN
@@ -135,7 +135,16 @@ class Agent:
             self.observer.forget()
 
     async def orders(self) -> Orders:
-        """Return the ways through the doors, which know what was ordered before; CannotWrite or BadLedger if not."""
+        """Return the ways through the doors, which know what was ordered before; CannotWrite or BadLedger if not.
+
+        AlreadyRunning where another agent has taken the ledger: then nothing is done.
+        """
+        try:
+            await asyncio.to_thread(self.ledger.confirm_claim)
+        except CannotWrite:
+            # Without its record nothing is switched off, and nodes are woken all the same.
+            if self._orders is None:
+                raise
         async with self._taking_up:
             if self._orders is None:
                 parts = self.parts

@@ -13,7 +13,7 @@ from offpeak.door.effect import ADMIN
 from offpeak.door.mode import Mode
 from offpeak.errors import BadLedger, CannotWrite
 from offpeak.ledger.ledger import Ledger
-from offpeak.only_one import only_one
+from offpeak.only_one import AlreadyRunning, only_one
 from offpeak.plural import counted
 from offpeak.settings import Settings
 from power.agent.agent import Agent
@@ -33,10 +33,11 @@ def run_agent(settings: Settings, reread: Callable[[], Settings]) -> int:
     with only_one(settings.agent.state_folder):
         parts, ledger = parts_of(settings), Ledger(settings.ledger)
         try:
+            ledger.claim()
             ledger.ready()
         except CannotWrite as problem:
             LOG.warning("ledger: %s; %s: until it answers nothing is done", problem, problem.hint)
-        except BadLedger:
+        except (AlreadyRunning, BadLedger):
             ledger.close()
             raise
         lost = asyncio.run(_serve(parts, ledger, reread))
@@ -65,6 +66,7 @@ def run_restore(settings: Settings) -> tuple[str, ...]:
     with only_one(settings.agent.state_folder):
         parts, ledger = parts_of(settings), Ledger(settings.ledger)
         try:
+            ledger.claim()
             ledger.ready()
             return asyncio.run(_restore(parts, ledger))
         finally:

@@ -1,0 +1,149 @@
+"""One agent only acts by a ledger, whatever state folders and sockets agents have."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from local_server import wait_until
+from postgres_server import new_postgres
+from sqlalchemy import text
+
+from offpeak.door.effect import Effect
+from offpeak.errors import CannotWrite
+from offpeak.ledger.claim import HOLDER
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.place import writing_engine
+from offpeak.ledger.rows import Mark
+from offpeak.only_one import AlreadyRunning
+
+Open = Callable[..., Ledger]
+SLEEP = Effect("n1", "soft_off", "offpeak", "idle")
+MARK = Mark("1", 1.0, "rank", 1, 2, 1.0)
+
+AGENT = """\
+import sys, time
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger_settings import LedgerSettings
+ledger = Ledger(LedgerSettings(url=sys.argv[1]))
+ledger.claim()
+ledger.ready()
+print("claimed", flush=True)
+time.sleep(120)
+"""
+
+
+@contextmanager
+def other_agent(url: str, repository: Path) -> Iterator["subprocess.Popen[str]"]:
+    """Let another process claim the ledger; it is killed at the end."""
+    environment = os.environ | {"PYTHONPATH": str(repository)}
+    command = [sys.executable, "-c", AGENT, url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "claimed\n"
+            yield process
+        finally:
+            process.send_signal(signal.SIGKILL)
+
+
+def writes(ledger: Ledger) -> bool:
+    with suppress(CannotWrite):
+        return ledger.write_intent(SLEEP, 2.0) > 0
+    return False
+
+
+def execute(url: str, statement: str) -> None:
+    engine = writing_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text(statement))
+    engine.dispose()
+
+
+def test_a_second_agent_is_refused_until_the_first_is_killed(url: str, opened: Open, repository: Path) -> None:
+    second = opened(url)
+    with other_agent(url, repository) as first:
+        with pytest.raises(AlreadyRunning, match=rf"another agent has the ledger .*{first.pid}") as refused:
+            second.claim()
+        assert "url below [ledger]" in refused.value.hint
+        # Whoever only looks, or writes by hand, is not kept out.
+        assert opened(url).unfinished() == ()
+        with pytest.raises(AlreadyRunning):
+            second.write_intent(SLEEP, 1.0)
+        with pytest.raises(AlreadyRunning):
+            second.remember_marks([MARK])
+        assert (second.unfinished(), second.marks()) == ((), ())
+    second.claim()
+    assert second.write_intent(SLEEP, 1.0)
+
+
+def test_a_claim_can_be_confirmed_and_given_up(url: str, opened: Open) -> None:
+    first, second = opened(url), opened(url)
+    for _ in range(2):
+        first.claim()
+    first.close()
+    second.claim()
+    second.remember_marks([MARK])
+    assert second.marks() == (MARK,)
+
+
+def test_a_ledger_that_nobody_claimed_is_written_by_hand_beside_an_agent(
+    url: str, opened: Open, repository: Path
+) -> None:
+    with other_agent(url, repository):
+        assert opened(url).write_intent(SLEEP, 1.0)
+
+
+def test_a_folder_that_is_not_there_is_tried_again(tmp_path: Path, opened: Open) -> None:
+    ledger = opened(f"sqlite:///{tmp_path}/later/ledger.sqlite")
+    with pytest.raises(CannotWrite, match=r"ledger\.sqlite\.lock: cannot be opened"):
+        ledger.claim()
+    (tmp_path / "later").mkdir()
+    ledger.confirm_claim()
+    with pytest.raises(AlreadyRunning):
+        opened(ledger.settings.url).claim()
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+def test_a_connection_that_is_lost_is_claimed_anew(url: str, opened: Open) -> None:
+    first = opened(url)
+    first.claim()
+    execute(url, f"SELECT pg_terminate_backend(pid) FROM ({HOLDER.text}) AS holder")
+    assert first.write_intent(SLEEP, 1.0)
+    with pytest.raises(AlreadyRunning):
+        opened(url).claim()
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+def test_an_agent_whose_connection_was_lost_gives_no_order_once_another_has_the_ledger(
+    url: str, opened: Open, repository: Path
+) -> None:
+    first = opened(url)
+    first.claim()
+    execute(url, f"SELECT pg_terminate_backend(pid) FROM ({HOLDER.text}) AS holder")
+    with other_agent(url, repository):
+        with pytest.raises(AlreadyRunning, match="another agent has the ledger"):
+            first.write_intent(SLEEP, 1.0)
+        with pytest.raises(AlreadyRunning):
+            first.confirm_claim()
+    first.confirm_claim()
+    assert first.write_intent(SLEEP, 2.0)
+
+
+def test_a_database_that_is_away_refuses_orders_and_is_claimed_when_it_is_back(opened: Open) -> None:
+    with new_postgres() as server:
+        with server.up():
+            ledger = opened(server.create("away"), patience_s=1.0)
+            ledger.claim()
+            ledger.ready()
+        with pytest.raises(CannotWrite, match="away"):
+            ledger.write_intent(SLEEP, 1.0)
+        with server.up():
+            wait_until(lambda: writes(ledger), what="the ledger to answer again")
+            with pytest.raises(AlreadyRunning):
+                opened(ledger.settings.url).claim()
+            ledger.close()
