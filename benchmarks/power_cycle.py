@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.bars import Measured
 from benchmarks.power_loop import NAMES, NODES, PENDING, RUNNING, sight_of
 from offpeak.agent_settings import AgentSettings
+from offpeak.door.door import Confirm
 from offpeak.hardware_settings import HardwareSettings
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger_settings import LedgerSettings
@@ -19,7 +20,7 @@ from plugin.scheduler.port import NodeChange, Ranking, SchedulerTraits, Schedule
 from power.agent.agent import Agent
 from power.agent.parts import Parts, parts_of
 from power.agent.voice import Voice
-from power.drivers.port import Observed, Order, PowerDriver, PowerState
+from power.drivers.port import Observed, Order, PowerDriver, PowerState, at_once
 from power.lifecycle.lookout import Lookout
 
 ROUNDS = 5
@@ -51,8 +52,9 @@ class AnswersAtOnce:
         """Return the state."""
         return Observed(self.state, time.time())
 
-    async def send(self, order: Order) -> None:
-        """Do nothing."""
+    async def send(self, _order: Order, confirm: Confirm = at_once) -> None:
+        """Do nothing but ask."""
+        (await confirm())()
 
     async def identity(self) -> str | None:
         """Return nobody."""

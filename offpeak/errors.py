@@ -73,6 +73,10 @@ class NotSupported(DeviceError):
     may_retry = False
 
 
+class OrderTooLate(DeviceError):
+    """The order was not sent: what allowed it is too old by now, or the session is gone in which it was to be sent."""
+
+
 class SchedulerError(OffpeakError):
     """The scheduler did not say or do what it was asked: it is down, refuses, or its answer makes no sense."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from offpeak.agent_settings import AgentSettings
-from offpeak.door.door import Door, Limit, Rule
+from offpeak.door.door import Confirm, Door, Guard, LastRule, Limit, Rule
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.history import History
 from offpeak.door.hold import Hold
@@ -33,7 +33,8 @@ from power.ways import Ways
 class Site:
     """What the rules ask of the world: machines, the latest sightings, holds, the scheduler.
 
-    `clock` is Unix time; limits count by `steady`, seconds that only ever grow.
+    `clock` is Unix time; limits count by `steady`, seconds that only ever grow. The scheduler's answers age by
+    `answer_clock`, in real seconds.
     """
 
     inventory: Inventory
@@ -43,6 +44,7 @@ class Site:
     hold_of: Callable[[str], Hold | None]
     in_use: InUse
     steady: Callable[[], float] = time.monotonic
+    answer_clock: Callable[[], float] = time.monotonic
 
 
 class NodeOrders:
@@ -56,12 +58,17 @@ class NodeOrders:
 
         `before_sending` is called once nothing refuses it any more.
         """
-        return await self.door.let_through(effect, partial(self._act, effect, before_sending))
+        return await self.door.let_through_prepared(effect, partial(self._act, effect, before_sending))
 
-    async def _act(self, effect: Effect, before_sending: Callable[[], None]) -> str:
+    async def _act(self, effect: Effect, before_sending: Callable[[], None], confirm: Confirm) -> str:
         driver = self._ways.for_effect(effect)
-        before_sending()
-        await driver.send(Order(effect.order))
+
+        async def confirmed() -> Guard:
+            guard = await confirm()
+            before_sending()
+            return guard
+
+        await driver.send(Order(effect.order), confirmed)
         return f"accepted by {driver.name}"
 
 
@@ -78,19 +85,21 @@ def node_orders(settings: AgentSettings, site: Site, journal: Journal, mode_of: 
         journal=journal,
         clock=site.clock,
         rules=_rules(site),
+        last=_last_rules(site),
         limits=_limits(settings, site, history),
         history=history,
+        steady=site.answer_clock,
     )
     return NodeOrders(door, site.ways)
 
 
 def _rules(site: Site) -> tuple[tuple[str, Rule], ...]:
     machines = {machine.node: machine for machine in site.inventory.machines}
-    return (
-        ("identity", identity(machines.__getitem__, site.ways.bmc_of)),
-        # The last: between its answer and the order nothing is waited for.
-        ("no_job_now", no_job_now(site.in_use)),
-    )
+    return (("identity", identity(machines.__getitem__, site.ways.bmc_of)),)
+
+
+def _last_rules(site: Site) -> tuple[tuple[str, LastRule], ...]:
+    return (("no_job_now", no_job_now(site.in_use, site.answer_clock)),)
 
 
 def _limits(settings: AgentSettings, site: Site, history: History) -> tuple[tuple[str, Limit], ...]:

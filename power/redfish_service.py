@@ -14,6 +14,7 @@ from pathlib import Path
 import requests
 from urllib3.exceptions import InsecureRequestWarning
 
+from offpeak.door.door import Guard
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported, WrongDevice
 from offpeak.machines.credential import Credential
 from offpeak.machines.inventory import Machine
@@ -59,9 +60,9 @@ class RedfishService:
             raise BadAnswer(f"{self.who}: no JSON object at {path}", hint="is that the address of a Redfish service?")
         return resource
 
-    async def post(self, path: str, body: Resource) -> None:
-        """Send the body; errors as for `get`."""
-        await self._ask("POST", path, body)
+    async def post(self, path: str, body: Resource, guard: Guard) -> None:
+        """Send the body; errors as for `get`. `guard` is called directly before it goes out."""
+        await self._ask("POST", path, body, guard)
 
     async def close(self) -> None:
         """Close the connection. The service may be used again."""
@@ -71,14 +72,14 @@ class RedfishService:
             session.close()
         thread.shutdown(wait=False, cancel_futures=True)
 
-    async def _ask(self, method: str, path: str, body: Resource | None = None) -> _Answer:
+    async def _ask(self, method: str, path: str, body: Resource | None = None, guard: Guard | None = None) -> _Answer:
         if not path.startswith("/") or path.startswith("//"):
             # Elsewhere is where the password must not go.
             raise BadAnswer(f"{self.who}: leads us elsewhere: {path[:80]!r}", hint="its firmware may need an update")
         secret = self._credential.password()
 
         async def attempt() -> _Answer:
-            answer = await self._exchange(method, path, body, secret)
+            answer = await self._exchange(method, path, body, secret, guard)
             if answer.status in (401, 403):
                 hint = (
                     f"mend user and password_file below [credentials.{self._credential.name}]; it may need more rights"
@@ -91,8 +92,10 @@ class RedfishService:
             raise self._refusal(method, path, answer)
         return answer
 
-    async def _exchange(self, method: str, path: str, body: Resource | None, secret: Secret) -> _Answer:
-        exchange = self._thread.submit(self._blocking, method, path, body, secret)
+    async def _exchange(
+        self, method: str, path: str, body: Resource | None, secret: Secret, guard: Guard | None
+    ) -> _Answer:
+        exchange = self._thread.submit(self._blocking, method, path, body, secret, guard)
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await self._within_task(exchange)
@@ -114,8 +117,10 @@ class RedfishService:
                 session.close()
             raise
 
-    def _blocking(self, method: str, path: str, body: Resource | None, secret: Secret) -> _Answer:
+    def _blocking(self, method: str, path: str, body: Resource | None, secret: Secret, guard: Guard | None) -> _Answer:
         session = self._session = self._session or self._new_session()
+        if guard is not None:
+            guard()
         with session.request(
             method,
             self._url + path,

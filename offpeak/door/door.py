@@ -1,19 +1,24 @@
 """The door: asks the rules, writes what is about to happen, lets it happen, and writes what came of it."""
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
-from offpeak.door.effect import Effect, Outcome, Refusal
+from offpeak.door.effect import REFUSED, Effect, Outcome, Refusal
 from offpeak.door.history import History
 from offpeak.door.journal import Journal
 from offpeak.door.mode import ModeOf, refused_by_mode
-from offpeak.errors import OffpeakError
+from offpeak.errors import OffpeakError, OrderTooLate
 from offpeak.printable import printable
 
 Rule = Callable[[Effect], Awaitable[Refusal | None]]
 """Reads something and refuses, or does not. What it raises refuses too: who cannot tell keeps the hands off."""
+
+LastRule = Callable[[Effect], Awaitable[Refusal | float]]
+"""A rule that is asked when all else is ready. Returns when its question was begun, on the steady clock, or refuses."""
 
 Limit = Callable[[Effect], Refusal | None]
 """Refuses by what is known without waiting: counts, lists, the latest look."""
@@ -21,13 +26,42 @@ Limit = Callable[[Effect], Refusal | None]
 Act = Callable[[], Awaitable[str]]
 """Does it, and returns what the device said. An OffpeakError is an outcome."""
 
+Guard = Callable[[], None]
+"""Raises OrderTooLate if the last answer is too old by now. Called in the moment before the command goes out."""
+
+Confirm = Callable[[], Awaitable[Guard]]
+"""Asks the last rules and writes the intent. It raises where the order is refused: then nothing may be sent."""
+
+PreparedAct = Callable[[Confirm], Awaitable[str]]
+"""Prepares everything (login, state), awaits Confirm, calls its Guard and sends nothing but the one command."""
+
 PATIENCE_S = 60.0
+FRESH_S = 2.0
+"""An order that takes power away follows within so long after the last question was begun, or it is not given."""
+ATTEMPTS = 3
+"""So often the last rules are asked again where their answer came, or was used, too late."""
+
+
+class _Refused(Exception):
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.said)
+        self.refusal = refusal
+
+
+@dataclass
+class _Passage:
+    """An effect on its way: whether its intent was written, its number, and its entry in the history."""
+
+    written: bool = False
+    intent: int | None = None
+    entry: int | None = None
 
 
 class Door:
     """Lets effects through, one at a time for each subject; rules and limits are pairs of a name and what is asked.
 
-    `patience_s` bounds each rule. `history` is what the limits count; it should hold what the journal knows.
+    `patience_s` bounds each rule. `history` is what the limits count; it should hold what the journal knows. `last`
+    are the rules whose answers must be fresh on the clock `steady`.
     """
 
     def __init__(
@@ -37,62 +71,159 @@ class Door:
         journal: Journal,
         clock: Callable[[], float],
         rules: Sequence[tuple[str, Rule]] = (),
+        last: Sequence[tuple[str, LastRule]] = (),
         limits: Sequence[tuple[str, Limit]] = (),
         history: History | None = None,
         patience_s: float = PATIENCE_S,
+        steady: Callable[[], float] = time.monotonic,
     ) -> None:
         self._mode_of = mode_of
         self.history = history or History()
-        self._rules, self._limits = tuple(rules), tuple(limits)
-        self._journal, self._clock, self._patience_s = journal, clock, patience_s
+        self._rules, self._last, self._limits = tuple(rules), tuple(last), tuple(limits)
+        self._journal, self._clock, self._patience_s, self._steady = journal, clock, patience_s, steady
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def let_through(self, effect: Effect, act: Act) -> Outcome | Refusal:
+        """Return what became of an effect that needs no preparation, as `let_through_prepared`."""
+
+        async def at_once(confirm: Confirm) -> str:
+            (await confirm())()
+            return await act()
+
+        return await self.let_through_prepared(effect, at_once)
+
+    async def let_through_prepared(self, effect: Effect, act: PreparedAct) -> Outcome | Refusal:
         """Return what became of the effect; nothing is done where it is refused.
 
-        The limits are asked first, so that no device is asked in vain, then the rules, then the limits again and last
-        the mode: a record of the shadow mode says which other rule would have refused. What takes power away is refused
-        where its intent cannot be written; what gives power goes on. Cancelled, the outcome is "interrupted".
+        The limits are asked first, so that no device is asked in vain, then the rules. Then `act` prepares the order;
+        what it awaits asks the last rules, the limits again and the mode, and writes the intent. If more than FRESH_S
+        have passed since the last question was begun, it is asked again, ATTEMPTS times. What takes power away is
+        refused where its intent cannot be written; what gives power goes on. Cancelled, the outcome is "interrupted".
         """
         async with self._turns[effect.subject]:
-            begun = await self._asked(effect) or self._begun(effect)
-            if isinstance(begun, Refusal):
-                self._try_to_write(lambda: self._journal.write_refusal(effect, begun, self._clock()))
-                self.history.refused(effect, begun)
-                return begun
-            return await self._done(effect, begun[0], act)
-
-    async def _asked(self, effect: Effect) -> Refusal | None:
-        if refusal := self._over_limit(effect):
-            return refusal
-        for name, rule in self._rules:
             try:
-                async with asyncio.timeout(self._patience_s):
-                    refusal = await rule(effect)
-            except Exception as problem:
-                refusal = _cannot_tell(name, effect, problem)
-            if refusal:
-                return refusal
-        return None
+                await self._ask_rules(effect)
+                if refused_by_mode(self._mode_of(effect), effect):
+                    # Nothing is prepared, and the record says which other rule would have refused.
+                    await self._ask_last(effect)
+                    self._check_now(effect)
+            except _Refused as refused:
+                return self._refuse(effect, refused.refusal, _Passage())
+            return await self._carry_out(effect, act)
 
-    def _begun(self, effect: Effect) -> Refusal | tuple[int | None]:
-        """Refuse, or write the intent and return its number, None if a wake goes on without.
+    async def settle(self, subject: str) -> None:
+        """Wait until no effect of the subject is under way."""
+        async with self._turns[subject]:
+            return
 
-        Nothing here waits: two effects at once can not both take the last place below a limit.
-        """
+    async def _carry_out(self, effect: Effect, act: PreparedAct) -> Outcome | Refusal:
+        passage = _Passage()
+        try:
+            for _ in range(ATTEMPTS):
+                confirm = partial(self._confirm, effect, passage)
+                try:
+                    said = await act(confirm)
+                    if passage.entry is None:
+                        # There was nothing to send; whether that was allowed is asked and written all the same.
+                        await confirm()
+                    return self._end(passage, Outcome("done", printable(said)))
+                except OrderTooLate:
+                    self._forget(passage)
+            return self._refuse(effect, _too_late(effect), passage)
+        except _Refused as refused:
+            return self._refuse(effect, refused.refusal, passage)
+        except Exception as problem:
+            return self._failed(effect, passage, Outcome("failed", _said(problem), type(problem).__name__))
+        except BaseException:
+            if passage.written:
+                result = REFUSED if passage.entry is None else "interrupted"
+                self._end(passage, Outcome(result, "nobody waited for its end"))
+            raise
+
+    async def _ask_rules(self, effect: Effect) -> None:
+        if refusal := self._over_limit(effect):
+            raise _Refused(refusal)
+        for name, rule in self._rules:
+            await self._ask(name, rule, effect)
+
+    async def _ask_last(self, effect: Effect) -> float:
+        """Return when the oldest answer's question was begun."""
+        begun_s = [self._steady()]
+        for name, rule in self._last:
+            begun_s.append(await self._ask(name, rule, effect) or 0.0)
+        return min(begun_s[1:], default=begun_s[0])
+
+    async def _ask(
+        self, name: str, rule: Callable[[Effect], Awaitable[Refusal | float | None]], effect: Effect
+    ) -> float | None:
+        try:
+            async with asyncio.timeout(self._patience_s):
+                answer = await rule(effect)
+        except Exception as problem:
+            raise _Refused(_cannot_tell(name, effect, problem)) from None
+        if isinstance(answer, Refusal):
+            raise _Refused(answer)
+        return answer
+
+    async def _confirm(self, effect: Effect, passage: _Passage) -> Guard:
+        for _ in range(ATTEMPTS):
+            begun_s = await self._ask_last(effect)
+            self._begin(effect, passage)
+            if not effect.takes_power_away or self._steady() - begun_s <= FRESH_S:
+                # Since the limits were asked nothing has been waited for: two effects at once cannot both take the
+                # last place below a limit.
+                passage.entry = self.history.begun(effect)
+                return partial(self._guard, effect, begun_s)
+        raise _Refused(_too_late(effect))
+
+    def _guard(self, effect: Effect, begun_s: float) -> None:
+        age_s = self._steady() - begun_s
+        if effect.takes_power_away and age_s > FRESH_S:
+            raise OrderTooLate(f"{effect.subject}: not sent: the last answer is {age_s:.1f} s old")
+
+    def _check_now(self, effect: Effect) -> None:
         if refusal := self._over_limit(effect) or refused_by_mode(self._mode_of(effect), effect):
-            return refusal
-        number: int | None = None
+            raise _Refused(refusal)
+
+    def _begin(self, effect: Effect, passage: _Passage) -> None:
+        """Refuse, or write the intent once; a wake goes on without."""
+        self._check_now(effect)
+        if passage.written:
+            return
 
         def write() -> None:
-            nonlocal number
-            number = self._journal.write_intent(effect, self._clock())
+            passage.intent = self._journal.write_intent(effect, self._clock())
 
         trouble = self._try_to_write(write)
         if trouble and effect.takes_power_away:
             said = f"{effect.subject}: nothing is switched off that cannot be recorded: {trouble}"
-            return Refusal("ledger", said, "offpeak ledger actions; df -h")
-        return (number,)
+            raise _Refused(Refusal("ledger", said, "offpeak ledger actions; df -h"))
+        passage.written = True
+
+    def _refuse(self, effect: Effect, refusal: Refusal, passage: _Passage) -> Refusal:
+        self._forget(passage)
+        if passage.intent is not None:
+            number = passage.intent
+            outcome = Outcome(REFUSED, refusal.said, refusal.trouble)
+            self._try_to_write(lambda: self._journal.write_outcome(number, outcome, self._clock()))
+        self._try_to_write(lambda: self._journal.write_refusal(effect, refusal, self._clock()))
+        self.history.refused(effect, refusal)
+        return refusal
+
+    def _forget(self, passage: _Passage) -> None:
+        if passage.entry is not None:
+            self.history.cancelled(passage.entry)
+            passage.entry = None
+
+    def _failed(self, effect: Effect, passage: _Passage, outcome: Outcome) -> Outcome | Refusal:
+        """Write an order that failed, also one that failed while it was prepared."""
+        if passage.entry is None:
+            try:
+                self._begin(effect, passage)
+            except _Refused as refused:
+                return self._refuse(effect, refused.refusal, passage)
+            passage.entry = self.history.begun(effect)
+        return self._end(passage, outcome)
 
     def _over_limit(self, effect: Effect) -> Refusal | None:
         for name, limit in self._limits:
@@ -104,22 +235,12 @@ class Door:
                 return refusal
         return None
 
-    async def _done(self, effect: Effect, intent: int | None, act: Act) -> Outcome:
-        entry = self.history.begun(effect)
-        try:
-            outcome = Outcome("done", printable(await act()))
-        except Exception as problem:
-            outcome = Outcome("failed", _said(problem), type(problem).__name__)
-        except BaseException:
-            self._end(entry, intent, Outcome("interrupted", "nobody waited for its end"))
-            raise
-        return self._end(entry, intent, outcome)
-
-    def _end(self, entry: int, intent: int | None, outcome: Outcome) -> Outcome:
-        self.history.ended(entry, outcome)
+    def _end(self, passage: _Passage, outcome: Outcome) -> Outcome:
+        if passage.entry is not None:
+            self.history.ended(passage.entry, outcome)
         trouble = "its intent could not be written"
-        if intent is not None:
-            number = intent
+        if passage.intent is not None:
+            number = passage.intent
             trouble = self._try_to_write(lambda: self._journal.write_outcome(number, outcome, self._clock()))
         return replace(outcome, said=f"{outcome.said}; not in the ledger: {trouble}") if trouble else outcome
 
@@ -130,6 +251,12 @@ class Door:
         except Exception as problem:
             return _said(problem)
         return ""
+
+
+def _too_late(effect: Effect) -> Refusal:
+    said = f"{effect.subject}: no answer of the scheduler was younger than {FRESH_S:g} s when the order was to be sent"
+    hint = "is the scheduler, the ledger or the BMC slow? it is asked again later"
+    return Refusal("too_late", said, hint)
 
 
 def _cannot_tell(rule: str, effect: Effect, problem: Exception) -> Refusal:

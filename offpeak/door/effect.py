@@ -11,6 +11,9 @@ TO_NODES = frozenset({"on", "standby", "soft_off", "hard_off"})
 GIVES = frozenset({"on", "open", "power_up", "resume", "restore"})
 """Orders that can only help jobs to run: they are given also where they cannot be recorded."""
 
+REFUSED = "refused"
+"""The result of an intent whose order was never sent: it was refused after it had been written."""
+
 TELLS = "tell"
 """The order that only puts words where users see them."""
 
@@ -65,6 +68,7 @@ class Refusal:
 class Outcome:
     """What became of an act: "done", accepted by the device; "failed"; "interrupted", nobody knows.
 
+    "refused": its order was not sent, a rule forbade it after the intent had been written.
     `trouble` is the class of the error that made it fail, such as "AccessRefused".
     """
 

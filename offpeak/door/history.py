@@ -49,7 +49,7 @@ class History:
             return now_s - max(0.0, unix_now_s - at_unix_s)
 
         known = [(steady_time(done.intent.at_unix_s), done) for done in journal.recent(unix_now_s - KEPT_S)]
-        known = [(begun_s, done) for begun_s, done in known if done.intent.effect.is_to_node]
+        known = [(at_s, done) for at_s, done in known if done.intent.effect.is_to_node and done.may_have_been_sent]
         ends = []
         for begun_s, done in sorted(known, key=lambda each: each[0]):
             entry = history._add(done.intent.effect, begun_s)
@@ -79,6 +79,11 @@ class History:
         """Remember what became of it."""
         if entry := self._entries.get(number):
             self._end(replace(entry, answer=outcome, ended_s=self.now_s))
+
+    def cancelled(self, number: int) -> None:
+        """Forget an effect that was not carried out."""
+        if entry := self._entries.pop(number, None):
+            del self._by_subject[entry.effect.subject][number]
 
     def refused(self, effect: Effect, refusal: Refusal) -> None:
         """Remember a device's trouble that a rule met; it counts for no limit but the breaker."""
@@ -128,7 +133,7 @@ class History:
         while self._entries and (entry := next(iter(self._entries.values()))).begun_s <= oldest_s:
             del self._entries[entry.number]
             of_subject = self._by_subject[entry.effect.subject]
-            del of_subject[entry.number]
+            of_subject.pop(entry.number, None)
             if not of_subject:
                 del self._by_subject[entry.effect.subject]
         while self._ends and self._ends[0][1].ended_s <= oldest_s:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from offpeak.door.effect import Effect, Outcome, Refusal
+from offpeak.door.effect import REFUSED, Effect, Outcome, Refusal
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,11 @@ class Done:
     intent: Intent
     outcome: Outcome | None = None
     ended_unix_s: float | None = None
+
+    @property
+    def may_have_been_sent(self) -> bool:
+        """Whether the device may have got the order."""
+        return self.outcome is None or self.outcome.result != REFUSED
 
 
 class Journal(Protocol):

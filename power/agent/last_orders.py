@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from offpeak.door.journal import Intent
+from offpeak.door.journal import Done, Intent
 from offpeak.ledger.ledger import Ledger
 from power.drivers.port import Order
 from power.lifecycle.life import NodeLife, Now, Sent
@@ -14,7 +14,11 @@ from power.live.next_step import MAY_STILL_FOLLOW_S
 def last_orders(ledger: Ledger, unix_s: float) -> Mapping[str, Intent]:
     """Return the last order to each node's hardware that may still have its effect; CannotWrite or BadLedger."""
     actions = sorted(ledger.recent(unix_s - Conduct.late_s), key=lambda each: each.intent.number)
-    return {each.intent.effect.subject: each.intent for each in actions if each.intent.effect.is_to_node}
+    return {each.intent.effect.subject: each.intent for each in actions if _counts(each)}
+
+
+def _counts(done: Done) -> bool:
+    return done.intent.effect.is_to_node and done.may_have_been_sent
 
 
 def last_sleep_orders(ledger: Ledger, unix_s: float) -> Mapping[str, Intent]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import asyncssh
 
+from offpeak.door.door import Confirm
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported, WrongDevice
 from offpeak.machines.credential import Credential
 from offpeak.machines.inventory import Machine
@@ -12,6 +13,7 @@ from offpeak.machines.secret import Secret
 from offpeak.printable import printable
 from power.drivers.logins import Logins
 from power.drivers.node_answers import Governors, NodeProbe, governors_of, pairs_of, probe_of, strange
+from power.drivers.port import at_once
 from power.drivers.ssh_key import logged_in, read_key
 
 ENOUGH_CHARACTERS = 1_000_000
@@ -36,12 +38,13 @@ class NodeSsh:
         """Return what the node is and can do."""
         return probe_of(await self._ask("probe"), self.node)
 
-    async def standby(self, dead_man_s: int) -> bool:
+    async def standby(self, dead_man_s: int, confirm: Confirm = at_once) -> bool:
         """Let the node suspend to memory a second later; tells whether its own clock will wake it after `dead_man_s`.
 
-        BadAnswer while a job runs there.
+        BadAnswer while a job runs there. `confirm` is awaited after the login, its guard is called
+        before the command.
         """
-        text = await self._ask(f"standby {dead_man_s}")
+        text = await self._ask(f"standby {dead_man_s}", confirm)
         if not text.startswith("ok\n"):
             raise strange(self.node, text)
         return pairs_of(text).get("wake_clock") == "yes"
@@ -54,7 +57,7 @@ class NodeSsh:
         """Return the node's counters as its offpeak-node writes them."""
         return await self._ask("meters")
 
-    async def _ask(self, request: str) -> str:
+    async def _ask(self, request: str, confirm: Confirm = at_once) -> str:
         key = read_key(self._key_file)
         # Its public half tells a changed key, which may be tried, from the one that was refused.
         mark = Secret(key.public_data)
@@ -62,7 +65,9 @@ class NodeSsh:
             self._credential, f"{self._host}:{self._port}", lambda: self._connected(key), secret=mark
         )
         try:
+            guard = await confirm()
             async with asyncio.timeout(self._timeout_s):
+                guard()
                 return await self._answer(connection, request)
         except (TimeoutError, OSError, asyncssh.Error):
             hint = f"try: ssh -i {self._key_file} {self._credential.user}@{self._host} {request}"

@@ -8,15 +8,16 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from offpeak.door.door import Confirm
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported
 from offpeak.machines.inventory import Machine
-from plugin.pbs.ask import CannotAskPbs, PbsCommands, PbsIsSilent
+from plugin.pbs.ask import CannotAskPbs, PbsCommands, PbsIsSilent, Said
 from plugin.pbs.marks import Kind
 from plugin.pbs.told import RIGHTS
 from plugin.torque.nodes_xml import DOWN, RUNNING, status_of
 from plugin.torque.notes import mark_of
 from plugin.torque.xml_text import fields, records
-from power.drivers.port import Observed, Order, PowerState
+from power.drivers.port import Observed, Order, PowerState, at_once
 
 WORDS = {Order.ON: "running", Order.SOFT_OFF: "shutdown"}
 OFF = frozenset({"Shutdown", "Hibernate"})
@@ -48,7 +49,7 @@ class Pbsnodes:
         except DeviceError as trouble:
             return Observed(PowerState.UNKNOWN, self._now(), trouble)
 
-    async def send(self, order: Order) -> None:
+    async def send(self, order: Order, confirm: Confirm = at_once) -> None:
         """Give the order, unless the node is there already; the server refuses to shut down a node with jobs.
 
         NotSupported where pbsnodes has no -m. The error that 6.1 gives though the order was followed is none here: what
@@ -61,7 +62,13 @@ class Pbsnodes:
             raise seen.trouble
         if (seen.state is PowerState.ON) is (order is Order.ON):
             return
-        said = await self._asked(lambda: self._commands.tell("pbsnodes", "-m", WORDS[order], self._node))
+        guard = await confirm()
+
+        def tell() -> Said:
+            guard()
+            return self._commands.tell("pbsnodes", "-m", WORDS[order], self._node)
+
+        said = await self._asked(tell)
         refused = " ".join(line for line in said.complaints if FALSE_ERROR not in line)
         if refused:
             raise refusal(self._node, WORDS[order], refused)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from offpeak.door.door import Confirm, Guard
 from offpeak.errors import DeviceError
 
 
@@ -33,6 +34,11 @@ class Observed:
     trouble: DeviceError | None = None
 
 
+async def at_once() -> Guard:
+    """Confirm without a question: for the tests of devices. The door has its own."""
+    return lambda: None
+
+
 class PowerDriver(Protocol):
     """One way to one node. All calls are bounded in time by the driver itself and may be cancelled."""
 
@@ -42,9 +48,11 @@ class PowerDriver(Protocol):
     async def query(self) -> Observed:
         """Return the node's state, UNKNOWN with the trouble where it cannot be told; never raises a DeviceError."""
 
-    async def send(self, order: Order) -> None:
+    async def send(self, order: Order, confirm: Confirm = at_once) -> None:
         """Give the order, without waiting for its effect, unless the node is known to be there already.
 
+        The driver logs in and reads the state first, then awaits `confirm`, and sends only the one command after it;
+        directly before, it calls the guard that `confirm` has returned. It raises what these raise.
         Raises DeviceError where it was not accepted, NotSupported for an order that is not in `orders`.
         """
 

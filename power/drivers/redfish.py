@@ -3,10 +3,11 @@
 import time
 from collections.abc import Callable
 
+from offpeak.door.door import Confirm
 from offpeak.errors import BadAnswer, DeviceError, NotSupported
 from offpeak.machines.inventory import Machine
 from power.drivers.logins import Logins
-from power.drivers.port import Observed, Order, PowerState
+from power.drivers.port import Observed, Order, PowerState, at_once
 from power.redfish_json import Resource
 from power.redfish_service import RedfishService
 from power.redfish_system import RESETS, ResetAction, reset_action, system_path, uuid_of
@@ -40,7 +41,7 @@ class RedfishDriver:
         except DeviceError as trouble:
             return Observed(PowerState.UNKNOWN, self._now(), trouble)
 
-    async def send(self, order: Order) -> None:
+    async def send(self, order: Order, confirm: Confirm = at_once) -> None:
         """Give the order, unless the node is there already; BadAnswer, and nothing sent, where that is not known."""
         observed = self._observed(await self._system())
         if self._reset is None or order not in self.orders:
@@ -49,7 +50,7 @@ class RedfishDriver:
         if observed.trouble is not None:
             raise observed.trouble
         if observed.state is not GOALS[order]:
-            await self._service.post(self._reset.path, {"ResetType": RESETS[order]})
+            await self._service.post(self._reset.path, {"ResetType": RESETS[order]}, await confirm())
 
     async def identity(self) -> str | None:
         """Return the system's UUID."""

@@ -3,12 +3,13 @@
 import time
 from collections.abc import Callable
 
+from offpeak.door.door import Confirm
 from offpeak.errors import DeviceError, NotSupported
 from offpeak.machines.inventory import Machine
 from power.drivers.logins import Logins
 from power.drivers.node_answers import NodeProbe
 from power.drivers.node_ssh import NodeSsh
-from power.drivers.port import Observed, Order, PowerState
+from power.drivers.port import Observed, Order, PowerState, at_once
 
 DEAD_MAN_S = 12 * 3600
 """A node that nobody woke for so long wakes itself."""
@@ -42,14 +43,14 @@ class SshDriver:
             return Observed(PowerState.UNKNOWN, self._now(), trouble)
         return Observed(PowerState.ON, self._now())
 
-    async def send(self, order: Order) -> None:
+    async def send(self, order: Order, confirm: Confirm = at_once) -> None:
         """Suspend the node; NoAnswer where it does not answer, which it does not in standby either."""
         if order is Order.STANDBY and not self._asked:
             await self._probed()
         if order not in self.orders:
             hint = "what can it do? docs/how-to/standby.md tells what a node needs"
             raise NotSupported(f"{self._node.node}: cannot be told {order} by ssh", hint=hint)
-        await self._node.standby(self._dead_man_s)
+        await self._node.standby(self._dead_man_s, confirm)
 
     async def identity(self) -> None:
         """Return None: who answers is proven by the host key, each time."""

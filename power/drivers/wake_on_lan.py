@@ -6,9 +6,10 @@ import socket
 import time
 from collections.abc import Callable
 
+from offpeak.door.door import Confirm
 from offpeak.errors import BadInventory, NoAnswer, NotSupported
 from offpeak.machines.inventory import Machine
-from power.drivers.port import Observed, Order, PowerState
+from power.drivers.port import Observed, Order, PowerState, at_once
 
 DISCARD_PORT = 9
 _MAC = re.compile(r"([0-9a-f]{2})([:-]?)(?:[0-9a-f]{2}\2){4}[0-9a-f]{2}|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}", re.IGNORECASE)
@@ -48,11 +49,12 @@ class WakeOnLan:
         """Return UNKNOWN: a network card that listens for packets says nothing."""
         return Observed(PowerState.UNKNOWN, self._now(), NotSupported(f"{self._node}: wake-on-LAN tells no state"))
 
-    async def send(self, order: Order) -> None:
+    async def send(self, order: Order, confirm: Confirm = at_once) -> None:
         """Send the packet; NoAnswer where the network takes none, NotSupported for anything but ON."""
         if order not in self.orders:
             raise NotSupported(f"{self._node}: wake-on-LAN can only wake, not {order}")
         try:
+            (await confirm())()
             async with asyncio.timeout(self._timeout_s):
                 await self._send_packet()
         except (OSError, TimeoutError) as problem:

@@ -37,7 +37,8 @@ Answer = TypeVar("Answer")
 class GuardedRoom:
     """A room, and what the rules are told of it; `jobs` are the nodes that have one, by what the scheduler says.
 
-    `in_use` asks a scheduler that runs. `passed_s` is how much longer ago than really everything was for the limits.
+    `in_use` asks a scheduler that runs. `passed_s` is how much longer ago than really everything was for the limits;
+    `steady` is the clock by which answers age.
     """
 
     served: ServedRoom
@@ -51,6 +52,7 @@ class GuardedRoom:
     in_use: InUse | None = None
     late_s: float = 0.0
     passed_s: float = 0.0
+    steady: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
         self.ways = Ways({each.node: each for each in self.inventory.machines}, self.wire)
@@ -69,6 +71,7 @@ class GuardedRoom:
             self.holds.get,
             self.in_use or (lambda node: self.jobs.get(node, "")),
             lambda: time.monotonic() + self.passed_s,
+            lambda: self.steady(),
         )
         return node_orders(settings, site, journal or self.journal)
 

@@ -5,9 +5,10 @@ Each node's `log` is what reached it, and what was so at that moment: the witnes
 
 from dataclasses import dataclass, field
 
+from offpeak.door.door import Confirm
 from offpeak.errors import BadAnswer, DeviceError, NoAnswer
 from offpeak.machines.inventory import Hardware, Machine, Rung
-from power.drivers.port import Observed, Order, PowerState
+from power.drivers.port import Observed, Order, PowerState, at_once
 from power.lifecycle.life import Word
 from power.lifecycle.lookout import Lookout
 from power.meters.port import Reading
@@ -114,10 +115,11 @@ class ModelDriver:
         on = node.powered and "says off" not in node.faults
         return Observed(PowerState.ON if on else PowerState.OFF, 0.0)
 
-    async def send(self, order: Order) -> None:
+    async def send(self, order: Order, confirm: Confirm = at_once) -> None:
         if trouble := _trouble(self._node):
             raise trouble
         if (await self.query()).state is not (PowerState.ON if order is Order.ON else PowerState.OFF):
+            (await confirm())()
             self._node.told(order)
 
     async def identity(self) -> str | None:

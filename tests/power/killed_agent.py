@@ -9,6 +9,7 @@ from pathlib import Path
 from file_journal import FileJournal
 
 from offpeak.agent_settings import AgentSettings
+from offpeak.door.door import Confirm
 from offpeak.door.effect import Effect
 from offpeak.machines.inventory_file import read_inventory
 from power.drivers.port import Order, PowerDriver
@@ -24,9 +25,11 @@ class Killed:
     def __init__(self, driver: PowerDriver, moment: str) -> None:
         self._driver, self._moment = driver, moment
 
-    async def send(self, order: Order) -> None:
+    async def send(self, order: Order, confirm: Confirm) -> None:
         if self._moment == "after":
-            await self._driver.send(order)
+            await self._driver.send(order, confirm)
+        else:
+            await confirm()
         os.kill(os.getpid(), signal.SIGKILL)
 
 

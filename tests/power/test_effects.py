@@ -16,6 +16,7 @@ from local_server import wait_until
 from memory_journal import MemoryJournal
 
 from offpeak.agent_settings import AgentSettings
+from offpeak.door.door import FRESH_S
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.hold import Hold
 from offpeak.door.journal import Intent
@@ -165,6 +166,83 @@ def test_a_job_that_starts_while_the_rules_are_asked_is_seen(room: GuardedRoom) 
 
     assert refused(room.run(job_starts_meanwhile())) == ("no_job_now", "n1: runs 8")
     assert room.told() == {}
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    login_s=st.sampled_from([0.0, 0.01, 0.05]),
+    answers_s=st.lists(st.sampled_from([0.0, 0.01, 2.5]), max_size=3),
+    writes_s=st.lists(st.sampled_from([0.0, 6.0]), max_size=1),
+    starts=st.integers(0, 8),
+    closed=st.booleans(),
+)
+def test_a_job_that_starts_at_any_moment_keeps_its_node(
+    room: GuardedRoom, login_s: float, answers_s: list[float], writes_s: list[float], starts: int, closed: bool
+) -> None:
+    """A job may start at every point where something is waited for; on a closed node none can.
+
+    Slow answers and a locked ledger let the door's clock go on. A node may be told to go down only if no job had
+    started within the last question's age.
+    """
+    room.do(lambda each: [(node.on(), each.bmcs[name].orders.clear()) for name, node in each.nodes.items()])
+    room.look()
+    room.run(room.wire.close())
+    room.do(lambda each: setattr(each.bmcs["n1"], "faults", BmcFaults(delay_s=login_s)))
+    answers_s, writes_s, slow = list(answers_s), list(writes_s), any(each > FRESH_S for each in answers_s)
+    points, started_s, now_s = iter(range(100)), list[float](), [0.0]
+
+    def pass_point() -> None:
+        if next(points) == starts and not closed:
+            started_s.append(now_s[0])
+
+    def in_use(_node: str) -> str:
+        pass_point()
+        said = "runs 8" if started_s else ""
+        now_s[0] += answers_s.pop(0) if answers_s else 0.0
+        pass_point()
+        return said
+
+    class Locked(MemoryJournal):
+        def write_intent(self, effect: Effect, at_unix_s: float) -> int:
+            pass_point()
+            now_s[0] += writes_s.pop(0) if writes_s else 0.0
+            pass_point()
+            return super().write_intent(effect, at_unix_s)
+
+    journal = Locked()
+    room.in_use, steady = in_use, room.steady
+    room.steady = lambda: now_s[0]
+    try:
+        answer = room.run(room.orders(journal=journal).order(OFF))
+    finally:
+        room.in_use, room.steady = None, steady
+    told = room.told()
+    assert not told or (isinstance(answer, Outcome) and answer.result == "done")
+    assert not told or not started_s or now_s[0] - started_s[0] <= FRESH_S
+    assert journal.unfinished() == ()
+    if isinstance(answer, Refusal) and closed and not slow:
+        # The node may still follow the order of the example before.
+        assert answer.rule == "observed_fresh"
+
+
+def test_no_login_comes_between_the_answer_and_the_order(
+    room: GuardedRoom,
+) -> None:
+    """A session ends while the scheduler answers: nothing logs in after the answer, all is asked again."""
+    room.look()
+    times = []
+
+    def in_use(_node: str) -> str:
+        times.append(time.monotonic())
+        if len(times) == 1:
+            for held in room.wire.sessions._held.values():
+                held.session = None
+        return ""
+
+    room.in_use = in_use
+    answer = room.run(room.orders().order(OFF))
+    assert isinstance(answer, Outcome)
+    assert (len(times), room.told()) == (2, {"n1": [SOFT_OFF]})
 
 
 def test_a_hold_that_comes_while_the_rules_are_asked_holds(room: GuardedRoom) -> None:

@@ -1,6 +1,7 @@
 """Nothing in the program gives a device an order but one function, which hands it to the door: the source shows it."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,9 +51,10 @@ def test_that_function_hands_it_to_the_door(repository: Path) -> None:
     tree = ast.parse((repository / "power" / "effects.py").read_text(encoding="utf-8"))
     (orders,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "NodeOrders")
     methods = {node.name: ast.unparse(node) for node in orders.body if isinstance(node, ast.AsyncFunctionDef)}
+    assert ".send(Order(effect.order), confirmed)" in methods["_act"]
     assert [name for name, text in methods.items() if ".send(" in text] == ["_act"]
-    assert "self.door.let_through(effect, partial(self._act, effect))" in methods["order"]
-    users = [path for path in sources(repository) if "._act" in path.read_text(encoding="utf-8")]
+    assert "self.door.let_through_prepared(effect, partial(self._act, effect, before_sending))" in methods["order"]
+    users = [path for path in sources(repository) if re.search(r"\._act\b", path.read_text(encoding="utf-8"))]
     assert [path.name for path in users] == ["effects.py"]
 
 

@@ -36,5 +36,5 @@ def test_every_rule_of_the_door_is_on_the_page(repository: Path, monkeypatch: py
     inventory = Inventory(Path("none"), tuple(Machine(f"n{at}", Hardware("compute")) for at in range(1, 7)))
     site = Site(inventory, Ways({}, Wire()), {}.get, lambda: 0.0, {}.get, lambda _: "")
     node_orders(ALL_OPEN, site, MemoryJournal())
-    names = {name for kind in ("limits", "rules") for name, _ in asked[kind]}
-    assert names | {"mode", "ledger"} == told
+    names = {name for kind in ("limits", "rules", "last") for name, _ in asked[kind]}
+    assert names | {"mode", "ledger", "too_late"} == told

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from offpeak.door.door import Confirm, Guard
 from offpeak.errors import BadInventory, DeviceError, NotSupported
 from offpeak.machines.inventory import Machine
 from power.drivers.ipmi.address import address_of
-from power.drivers.ipmi.request import CONTROL, Ask, is_on, system_guid
-from power.drivers.port import Observed, Order, PowerState
+from power.drivers.ipmi.request import CONTROL, Ask, Command, is_on, system_guid
+from power.drivers.port import Observed, Order, PowerState, at_once
 from power.drivers.wire import Wire
 
 
@@ -19,8 +20,8 @@ class Bmc(Protocol):
     async def is_on(self) -> bool:
         """Return whether the chassis has power."""
 
-    async def control(self, order: Order) -> None:
-        """Give the order, an order of CONTROL, without looking first."""
+    async def control(self, order: Order, guard: Guard) -> None:
+        """Give the order, an order of CONTROL, without looking first; `guard` is called before it goes out."""
 
     async def guid(self) -> str | None:
         """Return who it is, as `system_guid`."""
@@ -46,12 +47,12 @@ class BmcDriver:
             return Observed(PowerState.UNKNOWN, self._clock(), trouble)
         return Observed(PowerState.ON if on else PowerState.OFF, self._clock())
 
-    async def send(self, order: Order) -> None:
+    async def send(self, order: Order, confirm: Confirm = at_once) -> None:
         """Give the order unless the chassis is so already; DeviceError, and nothing given, if it does not tell."""
         if order not in self.orders:
             raise NotSupported(f"{self.name}: IPMI has no order {order}")
         if await self._bmc.is_on() is not (order is Order.ON):
-            await self._bmc.control(order)
+            await self._bmc.control(order, await confirm())
 
     async def identity(self) -> str | None:
         """Return the system's GUID, else the BMC's, as `ipmitool mc guid` prints it; None if it has none."""
@@ -64,18 +65,19 @@ class BmcDriver:
 
 @dataclass(frozen=True)
 class AskedBmc:
-    """A BMC of which raw requests can be made."""
+    """A BMC of which raw requests can be made; `command` calls a guard directly before its request."""
 
     ask: Ask
+    command: Command
     close: Callable[[], Awaitable[None]]
 
     async def is_on(self) -> bool:
         """Return whether the chassis has power."""
         return await is_on(self.ask)
 
-    async def control(self, order: Order) -> None:
+    async def control(self, order: Order, guard: Guard) -> None:
         """Give the order."""
-        await self.ask(CONTROL[order])
+        await self.command(CONTROL[order], guard)
 
     async def guid(self) -> str | None:
         """Return who it is."""
@@ -94,5 +96,5 @@ def ipmi_driver(machine: Machine, wire: Wire) -> BmcDriver:
         what = f"hardware.{machine.hardware.name}.cipher_suite: the driver ipmi speaks 3 and 17, not {bmc.cipher_suite}"
         raise BadInventory(what, hint='set driver = "ipmitool"')
     sessions = wire.sessions
-    asked = AskedBmc(partial(sessions.ask, bmc), partial(sessions.close, bmc))
+    asked = AskedBmc(partial(sessions.ask, bmc), partial(sessions.command, bmc), partial(sessions.close, bmc))
     return BmcDriver(f"{bmc} by ipmi", asked, wire.clock)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from offpeak.door.door import Guard
 from offpeak.errors import BadAnswer
 from offpeak.machines.inventory import Machine
 from offpeak.machines.secret import Secret
@@ -35,9 +36,9 @@ class Ipmipower:
             raise BadAnswer(f"{self.bmc}: ipmipower says {said!r} instead of on or off")
         return STATES[said]
 
-    async def control(self, order: Order) -> None:
+    async def control(self, order: Order, guard: Guard) -> None:
         """Give the order."""
-        await self._power(OPTIONS[order])
+        await self._power(OPTIONS[order], guard)
 
     async def guid(self) -> str | None:
         """Return who it is."""
@@ -46,8 +47,8 @@ class Ipmipower:
     async def close(self) -> None:
         """Nothing is held."""
 
-    async def _power(self, option: str) -> str:
-        return await self.runs.run(self._call("ipmipower", [option]), self._power_meaning)
+    async def _power(self, option: str, guard: Guard | None = None) -> str:
+        return await self.runs.run(self._call("ipmipower", [option]), self._power_meaning, guard)
 
     async def _raw(self, request: Request) -> bytes:
         numbers = [f"0x{byte:02x}" for byte in (0, request.netfn, request.command, *request.data)]

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import partial
 
+from offpeak.door.door import Guard
 from offpeak.machines.inventory import Machine
 from offpeak.machines.secret import Secret
 from power.drivers.ipmi.address import BmcAddress, address_of
@@ -28,8 +29,12 @@ class Ipmitool:
 
     async def ask(self, request: Request) -> bytes:
         """Return the data of the answer; DeviceError as `troubles` tells."""
+        return await self.command(request, None)
+
+    async def command(self, request: Request, guard: Guard | None) -> bytes:
+        """As `ask`; `guard` is called directly before the program starts."""
         call = Call("ipmitool", "ipmitool", partial(self._arguments, request), _first_line)
-        code, data = await self.runs.run(call, self._meaning)
+        code, data = await self.runs.run(call, self._meaning, guard)
         if code:
             raise trouble_of_code(self.bmc, request.name, code)
         return data
@@ -56,7 +61,7 @@ def ipmitool_driver(machine: Machine, wire: Wire) -> BmcDriver:
     """Return the driver; of the inventory it takes cipher_suite and privilege as they are, and no workarounds."""
     bmc = address_of(machine)
     tool = Ipmitool(bmc, Runs(bmc, wire))
-    return BmcDriver(f"{bmc} by ipmitool", AskedBmc(tool.ask, tool.close), wire.clock)
+    return BmcDriver(f"{bmc} by ipmitool", AskedBmc(tool.ask, tool.command, tool.close), wire.clock)
 
 
 def _first_line(secret: Secret) -> bytes:

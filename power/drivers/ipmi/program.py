@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from offpeak.door.door import Guard
 from offpeak.errors import NotSupported
 from offpeak.machines.secret import Secret
 from power.drivers.ipmi.address import BmcAddress
@@ -50,9 +51,10 @@ class Runs:
     bmc: BmcAddress
     wire: Wire
 
-    async def run(self, call: Call, meaning: Callable[[Printed], Meaning]) -> Meaning:
+    async def run(self, call: Call, meaning: Callable[[Printed], Meaning], guard: Guard | None = None) -> Meaning:
         """Return what the program's output means; `meaning` raises DeviceError where the login has failed.
 
+        `guard` is called directly before the program starts; the program's own login belongs to the one command.
         NotSupported if the program is not installed, NoAnswer if there is no BMC or the program is not done in time;
         then it is killed.
         """
@@ -67,6 +69,8 @@ class Runs:
         async def attempt() -> Meaning:
             try:
                 async with wire.forks, asyncio.timeout(wire.timeout_s):
+                    if guard is not None:
+                        guard()
                     return meaning(await _printed(path, call, address, secret))
             except TimeoutError:
                 raise silent(self.bmc, wire.timeout_s) from None

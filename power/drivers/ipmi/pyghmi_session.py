@@ -95,8 +95,13 @@ def usable(session: Session) -> bool:
     return bool(session.logged) and not session.broken
 
 
-def send(session: Session, request: Request, settle: Callable[[object], None]) -> bool:
-    """Send a request, which settles with pyghmi's answer; False if another is under way, such as a sign of life."""
+def send(
+    session: Session, request: Request, settle: Callable[[object], None], guard: Callable[[], None] | None
+) -> bool:
+    """Send a request, which settles with pyghmi's answer; False if another is under way, such as a sign of life.
+
+    `guard` is called directly before; what it raises is raised, and nothing is sent.
+    """
     if not usable(session):
         settle({"error": "session no longer connected"})
         return True
@@ -107,6 +112,8 @@ def send(session: Session, request: Request, settle: Callable[[object], None]) -
         release(session)
         settle(response)
 
+    if guard is not None:
+        guard()
     session.raw_command(netfn=request.netfn, command=request.command, data=request.data, callback=ended)
     return True
 

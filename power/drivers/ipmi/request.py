@@ -6,6 +6,7 @@ Numbers are those of the IPMI v2.0 specification, revision 1.1, appendix G; layo
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from offpeak.door.door import Guard
 from offpeak.errors import BadAnswer, NotSupported
 from power.drivers.ipmi.guid import guid_text
 from power.drivers.port import Order
@@ -23,6 +24,9 @@ class Request:
 
 Ask = Callable[[Request], Awaitable[bytes]]
 """Returns the data behind a completion code of 0; DeviceError for every other, and for no answer."""
+
+Command = Callable[[Request, Guard], Awaitable[bytes]]
+"""The same without a login, and with a guard that is called directly before the request goes out."""
 
 CHASSIS_STATUS = Request("Get Chassis Status", 0x00, 0x01)
 DEVICE_GUID = Request("Get Device GUID", 0x06, 0x08)

@@ -8,7 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from offpeak.errors import BadAnswer, DeviceError, NoAnswer
+from offpeak.door.door import Guard
+from offpeak.errors import BadAnswer, DeviceError, NoAnswer, OrderTooLate
 from offpeak.machines.secret import Secret
 from power.drivers.ipmi.address import PRIVILEGES, BmcAddress
 from power.drivers.ipmi.presence import present
@@ -44,6 +45,13 @@ class Sessions:
 
     async def ask(self, bmc: BmcAddress, request: Request) -> bytes:
         """Return the data of the answer; DeviceError as `troubles` tells. It is never sent twice by this."""
+        return await self._ask(bmc, request, None)
+
+    async def command(self, bmc: BmcAddress, request: Request, guard: Guard) -> bytes:
+        """As `ask`, in the session that is held: OrderTooLate where there is none any more, or `guard` says so."""
+        return await self._ask(bmc, request, guard)
+
+    async def _ask(self, bmc: BmcAddress, request: Request, guard: Guard | None) -> bytes:
         held, clock = self._held[bmc], asyncio.get_running_loop().time
         asked_s = clock()
         async with held.turn:
@@ -51,7 +59,7 @@ class Sessions:
                 # Whoever waited for the turn meanwhile need not find out again.
                 raise silent(bmc, self._timeout_s)
             try:
-                return await self._answer(bmc, held, request)
+                return await self._answer(bmc, held, request, guard)
             except NoAnswer:
                 held.silent_s = clock()
                 raise
@@ -70,10 +78,18 @@ class Sessions:
         """Log out everywhere."""
         await asyncio.gather(*(self.close(bmc) for bmc in tuple(self._held)))
 
-    async def _answer(self, bmc: BmcAddress, held: _Held, request: Request) -> bytes:
+    async def _answer(self, bmc: BmcAddress, held: _Held, request: Request, guard: Guard | None) -> bytes:
+        if guard is not None and (held.session is None or not usable(held.session)):
+            raise OrderTooLate(f"{bmc}: its session has ended")
         session = await self._session(bmc, held)
+
+        def guarded(settle: Settle) -> bool:
+            return send(session, request, settle, guard)
+
         try:
-            answer = await self._in_time(bmc, lambda settle: send(session, request, settle))
+            answer = await self._in_time(bmc, guarded)
+        except OrderTooLate:
+            raise
         except BaseException:
             _forget(held)
             raise

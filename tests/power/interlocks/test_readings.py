@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from offpeak.door.door import Rule
+from offpeak.door.door import LastRule, Rule
 from offpeak.door.effect import Effect, Refusal
 from offpeak.errors import WrongDevice
 from offpeak.machines.inventory import Enrolled, Hardware, Machine
@@ -18,11 +18,12 @@ ON = replace(OFF, order="on")
 DOWN = ("standby", "soft_off", "hard_off")
 
 
-def asked(rule: Rule, effect: Effect) -> Refusal | None:
-    return asyncio.run(_asked(rule, effect))
+def asked(rule: Rule | LastRule, effect: Effect) -> Refusal | None:
+    answer = asyncio.run(_asked(rule, effect))
+    return answer if isinstance(answer, Refusal) else None
 
 
-async def _asked(rule: Rule, effect: Effect) -> Refusal | None:
+async def _asked(rule: Rule | LastRule, effect: Effect) -> Refusal | float | None:
     return await rule(effect)
 
 
@@ -33,6 +34,16 @@ def test_a_node_with_a_job_keeps_its_power(order: str) -> None:
     assert (refusal.rule, refusal.said) == ("no_job_now", "n1: runs 7 on n1")
     assert "scontrol update nodename=n1 state=drain" in refusal.hint
     assert asked(no_job_now(lambda _: ""), replace(OFF, order=order)) is None
+
+
+def test_the_age_of_an_answer_counts_from_when_its_question_was_begun() -> None:
+    now_s = [100.0]
+
+    def slow(_node: str) -> str:
+        now_s[0] += 5.0
+        return ""
+
+    assert asyncio.run(_asked(no_job_now(slow, lambda: now_s[0]), OFF)) == 100.0
 
 
 def test_a_wake_needs_no_word_of_the_scheduler() -> None:
