@@ -116,13 +116,21 @@ class Cluster:
         """A node's daemon registers."""
         node = self.nodes[name]
         node.alive, node.changed_s, node.power = True, int(now_s), NodePower.UP
-        node.shown_up = False
+        node.shown_up = node.dead = False
         node.shut.discard(SLEEP)
 
     def goes_down(self, name: str, now_s: float) -> None:
         """A node's daemon is gone, and what ran there is lost."""
         node = self.nodes[name]
-        node.alive, node.shown_up, node.changed_s = False, False, int(now_s)
+        node.alive, node.shown_up, node.changed_s, node.dead = False, False, int(now_s), False
+        self._lose_jobs(name, now_s)
+
+    def loses_power(self, name: str, now_s: float) -> None:
+        """A node is dead at once. The server counts it as up until `goes_down`."""
+        self.nodes[name].dead = True
+        self._lose_jobs(name, now_s)
+
+    def _lose_jobs(self, name: str, now_s: float) -> None:
         for job in self.jobs.values():
             if name in job.placed and job.state in {JobState.RUNNING, JobState.SUSPENDED}:
                 job.lost = True
@@ -150,3 +158,6 @@ class Cluster:
         if all(self.nodes[name].power is NodePower.UP for name in job.placed):
             job.state, job.start_s = JobState.RUNNING, now_s
             self.started.append(job)
+            for name in job.placed:
+                if self.nodes[name].dead:
+                    self._lose_jobs(name, now_s)

@@ -10,6 +10,7 @@ class SimNode:
     """`alive`: its daemon answers, since or until `changed_s`. `shut` are words for why it gets no new job.
 
     `shown_up`: its daemon does not answer, and the server shows it as up all the same.
+    `dead`: it has lost its power, and the server has not noticed: a job that starts there is lost.
     `power` is what the scheduler thinks of it. `note` and `mark` are what was written at it. `told` is what its daemon
     was told to do with its power, "" for nothing. A node with a `queue` runs the jobs of that one only.
     """
@@ -21,6 +22,7 @@ class SimNode:
     queue: str = ""
     alive: bool = True
     shown_up: bool = False
+    dead: bool = False
     changed_s: int = 0
     shut: set[str] = field(default_factory=set)
     power: NodePower = NodePower.UP

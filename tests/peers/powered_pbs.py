@@ -32,10 +32,14 @@ SOCKET, DEBUG = "pbs.sock", "debug"
 
 @dataclass(frozen=True)
 class StandInNode:
-    """What is on a node of the stand-in: as powered_node.OnNode, and its daemon as powered_node.Daemon."""
+    """What is on a node of the stand-in: as powered_node.OnNode, and its daemon as powered_node.Daemon.
+
+    The server notices after `notice_s` that the node is dead.
+    """
 
     server: StandIn
     name: str
+    notice_s: float = 0.0
 
     def jobs(self) -> tuple[str, ...]:
         return tuple(self.server.pbs.cluster.nodes[self.name].used)
@@ -50,7 +54,19 @@ class StandInNode:
         return idle_w
 
     def kill(self) -> None:
-        self.server.do(lambda pbs: pbs.cluster.goes_down(self.name, time.time()))
+        if not self.notice_s:
+            self.server.do(lambda pbs: pbs.cluster.goes_down(self.name, time.time()))
+            return
+
+        def notice(pbs: Pbs) -> None:
+            if pbs.cluster.nodes[self.name].dead:
+                pbs.cluster.goes_down(self.name, time.time())
+
+        def die(pbs: Pbs) -> None:
+            pbs.cluster.loses_power(self.name, time.time())
+            self.server.loop.call_later(self.notice_s, notice, pbs)
+
+        self.server.do(die)
 
     def wait(self) -> None:
         """It has gone."""
@@ -173,7 +189,7 @@ def powered_pbs(kind: str, plan: PoweredPlan, commands: Path | None = None) -> I
 
 
 def _node(name: str, bmc: SimulatedBmc, server: StandIn, log: PowerLog, plan: PoweredPlan) -> PoweredNode:
-    here = StandInNode(server, name)
+    here = StandInNode(server, name, plan.notice_s)
     return PoweredNode(name, bmc, here, log, here.start, plan.boot_s, plan.shutdown_s)
 
 

@@ -50,7 +50,9 @@ class PoweredPlan:
     """`boot_s` and `shutdown_s` are the nodes'. `priority` is basic or multifactor. `exclusive`: one job a node.
 
     Slurm counts whole seconds: a boot of less than one may lie before the second in which it was asked for, and then
-    never counts. `partitions` are lines of slurm.conf in the place of the usual one, `settings` further lines.
+    never counts. So long after a node has lost its power a scheduler counts it as up: Slurm `slurmd_timeout_s`, the
+    stand-in of PBS `notice_s`. `partitions` are lines of slurm.conf in the place of the usual one, `settings` further
+    lines.
     `debug` are nodes that are in a partition, or queue, of that name too.
     `programs` are what Slurm calls to Suspend, to Resume and on ResumeFail: those of the repository where it has them,
     else nothing happens. `wakes_by_itself`: the ResumeProgram tells the BMCs, without an agent. `accounting`: sacct has
@@ -63,6 +65,7 @@ class PoweredPlan:
     suspend_timeout_s: int = 2
     resume_timeout_s: int = 20
     slurmd_timeout_s: int = 300
+    notice_s: float = 0.0
     cpus: int = 4
     priority: str = "basic"
     exclusive: bool = True

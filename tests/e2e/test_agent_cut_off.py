@@ -1,0 +1,101 @@
+"""A round that is cut off has ordered a node to sleep: no job is let in there, while its scheduler counts it as up."""
+
+import shutil
+import time
+from collections.abc import Iterator
+
+import pytest
+from node_story import FLAT, orders, wait_for_line
+from powered_fixtures import StartStage
+from powered_node import NodeState
+from powered_plan import PoweredPlan
+from powered_stage import PoweredStage, Standing
+from running_agent import RunningAgent, asked_offpeak
+from site_files import write_site
+from zygote import Zygote
+
+ALL = ("node1", "node2", "node3")
+WHILE_S = 3.0
+"""Longer than any of these schedulers needs to start a job."""
+
+SLOW = """\
+#!/bin/sh
+# The scheduler's program. What is asked of single nodes takes a second each, one after the other, so that an order
+# is given between two of them; and hangs once a node was ordered to sleep, while there is a file.
+case "$*" in {asked}) ;; *) exec "{program}" "$@" ;; esac
+exec 9>"{folder}/turn"
+flock 9
+sleep 1
+if [ -e "{folder}/slow" ] && grep -qs soft_off "{folder}"/bmcs/*/orders; then
+    flock -u 9
+    exec 9>&-
+    touch "{folder}/hangs"
+    while [ -e "{folder}/hangs" ]; do sleep 0.5; done
+fi
+exec 9>&-
+exec "{program}" "$@"
+"""
+
+pytestmark = pytest.mark.usefixtures("nobody_suffers")
+
+
+@pytest.fixture(scope="module")
+def cluster(start_stage: StartStage) -> PoweredStage:
+    return start_stage(PoweredPlan(nodes=len(ALL), notice_s=300.0))
+
+
+@pytest.fixture
+def running(cluster: PoweredStage, zygote: Zygote) -> Iterator[RunningAgent]:
+    """An agent in a round that has ordered one node to sleep, and that hangs at the question before the next order."""
+    slow = {"timeout": "2min"}
+    changes = {"slurm": slow, "pbs": {**cluster.settings.get("pbs", {}), **slow}, **FLAT}
+    made = RunningAgent(cluster, ("agent", "--config", str(write_site(cluster, changes))), zygote.start)
+    asked = ("scontrol", '*"show node node"*') if cluster.kind == "slurm" else ("pbsnodes", "*")
+    made.environment["PATH"] = slowed(cluster, *asked)
+    (cluster.folder / "slow").touch()
+    made.start()
+    cluster.wait((cluster.folder / "hangs").exists, what="an order to sleep, and a question that hangs")
+    yield made
+    made.kill9()
+
+
+def slowed(cluster: PoweredStage, program: str, asked: str) -> str:
+    """Return a PATH in which that program is slow, where its arguments match what is asked of nodes."""
+    usual = cluster.environment["PATH"]
+    found = shutil.which(program, path=usual)
+    assert found is not None
+    file = cluster.folder / "slowed" / program
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(SLOW.format(folder=cluster.folder, program=found, asked=asked))
+    file.chmod(0o755)
+    return f"{file.parent}:{usual}"
+
+
+def told_to_go(cluster: PoweredStage) -> list[str]:
+    """Return the nodes whose BMCs were told to switch them off."""
+    return [node for node in ALL if "soft_off" in orders(cluster, node)]
+
+
+def test_no_job_starts_on_a_node_that_was_just_ordered_to_sleep(cluster: PoweredStage, running: RunningAgent) -> None:
+    assert running.process is not None
+    running.process.terminate()
+    (cluster.folder / "slow").unlink()
+    wait_for_line(running, "a round under way is cut off")
+    wait_for_line(running, "INFO ended")
+    # It waits only for the program that hangs.
+    running.kill9()
+    asleep = told_to_go(cluster)
+    awake = [node for node in ALL if node not in asleep]
+    # To the scheduler they are up still.
+    assert {cluster.nodes[node].state for node in asleep} == {NodeState.OFF}
+    assert {cluster.admin.standing(node) for node in asleep} == {Standing.CLOSED}
+    cluster.wait(
+        lambda: {cluster.admin.standing(node) for node in awake} == {Standing.IDLE}, what="the other nodes to be open"
+    )
+    jobs = cluster.jobs.submit(count=len(ALL) + 1, seconds=60)
+    restored = asked_offpeak(cluster, "agent", "--restore")
+    assert all(f"{node}: closed still" in restored.stderr for node in asleep)
+    cluster.wait(lambda: len(cluster.jobs.started()) == len(awake), what="jobs on the other nodes")
+    time.sleep(WHILE_S)
+    assert len(cluster.jobs.started()) == len(awake)
+    cluster.jobs.cancel(jobs)
