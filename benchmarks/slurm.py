@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from benchmarks.bars import Measured
-from plugin.slurm.jobs_text import COLUMNS, SEPARATOR, job_of, jobs_of_text
+from plugin.slurm.jobs_text import COLUMNS, job_of, jobs_of_text, separator
 from plugin.slurm.nodes_text import nodes_of_text
 
 JOBS, NODES = 10_000, 1000
@@ -35,7 +35,7 @@ def slurm_benchmarks() -> Iterator[Measured]:
 def jobs_text(number: int) -> bytes:
     """Return what squeue prints of so many jobs."""
     chance = random.Random(1)
-    return "".join(f"{SEPARATOR.join(_job(i, chance))}{END}\n" for i in range(number)).encode()
+    return "".join(f"{separator(END).join(_job(i, chance))}{END}\n" for i in range(number)).encode()
 
 
 def nodes_text(number: int) -> bytes:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 
+from offpeak.errors import SchedulerError
 from plugin.scheduler.batch import SUBMIT_S, Errand, Ran, Standing
 
 KEY, DEADLINE = "OFFPEAK_KEY", "OFFPEAK_DEADLINE"
@@ -17,6 +18,7 @@ _JOB = re.compile(r"\d+(?:\[\])?(?:\.[\w.-]+)?")
 _OF_TEXT = re.compile(r"^Job Id: (\S+)$(.*?)(?=^Job Id: |\Z)", re.MULTILINE | re.DOTALL)
 _OF_XML = re.compile(r"<Job>.*?<Job_Id>([^<]+)</Job_Id>(.*?)</Job>", re.DOTALL)
 _STATE = re.compile(r"job_state(?: = |>)(\w)")
+_OF_KEY = re.compile(rf"\b{KEY}=([\w.-]+)")
 _RIGHTS = re.compile(r"^\s*(manager|operator)s = (.*)$", re.MULTILINE)
 _FOLD = re.compile(r"\n\t")
 
@@ -71,13 +73,12 @@ class PbsBatch:
         return ("qstat", "-f") if NO_HISTORY in ran.complaint else ()
 
     def found(self, output: str, *, key: str) -> Standing | None:
-        """Return the job whose variables have the key."""
-        sign = re.compile(rf"\b{KEY}={re.escape(key)}(?![\w.-])")
-        return next((job for job, text in _jobs(output) if sign.search(text)), None)
+        """Return the job whose variables have the key, the last where a user's own variables name one too."""
+        return _only([job for job, text in _jobs(output) if _OF_KEY.findall(text)[-1:] == [key]])
 
     def standing(self, output: str, *, job: str) -> Standing | None:
         """Return the job of that id."""
-        return next((each for each, _ in _jobs(output) if each.job == job), None)
+        return _only([each for each, _ in _jobs(output) if each.job == job])
 
     def cancel_words(self, job: str) -> Sequence[str]:
         """Return qdel."""
@@ -88,6 +89,14 @@ def variables_of(errand: Errand) -> str:
     """Return the owner's variables with the key and the latest finish."""
     ours = [f"{KEY}={errand.key}", *([f"{DEADLINE}={errand.latest_finish}"] if errand.latest_finish else [])]
     return ",".join([*([errand.variables] if errand.variables else []), *ours])
+
+
+def _only(found: list[Standing]) -> Standing | None:
+    """Return the one job; SchedulerError where several look like it: a line break in variables forges records."""
+    if len(found) > 1:
+        jobs = ", ".join(each.job for each in found)
+        raise SchedulerError(f"several jobs look like the one: {jobs}", hint="see `qstat -f` for a forged job record")
+    return found[0] if found else None
 
 
 def _jobs(output: str) -> Iterator[tuple[Standing, str]]:

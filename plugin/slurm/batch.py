@@ -1,6 +1,11 @@
-"""Jobs of Slurm: sbatch, squeue and scancel. A job's comment carries its key, beside what its owner wrote there."""
+"""Jobs of Slurm: sbatch, squeue and scancel. A job's comment carries its key, behind what its owner wrote there.
+
+Only jobs of the account that submits them are listed and cancelled. Comments may have line breaks and may name keys of
+other jobs: each record ends with a word that its owner cannot know, and the last key of a comment is the job's own.
+"""
 
 import re
+import secrets
 from collections.abc import Iterator, Sequence
 
 from plugin.scheduler.batch import SUBMIT_S, Errand, Ran, Standing
@@ -19,6 +24,7 @@ class SlurmBatch:
 
     def __init__(self, cluster: str = "") -> None:
         self._there = ("-M", cluster) if cluster else ()
+        self._end = f"#{secrets.token_hex(8)}"
 
     def rights_words(self, user: str) -> Sequence[Sequence[str]]:
         """Return scontrol for SlurmUser, and for the admin level that slurmctld has of the user from slurmdbd."""
@@ -58,7 +64,8 @@ class SlurmBatch:
 
     def find_words(self) -> Sequence[str]:
         """Return squeue for all jobs that slurmctld remembers, which is MinJobAge, 5 min unless set."""
-        return ("squeue", *self._there, "--all", "--noheader", "--states=all", "--format=%A|%T|%k")
+        options = ("--me", "--all", "--noheader", "--states=all", f"--format=%A|%T|%k{self._end}")
+        return ("squeue", *self._there, *options)
 
     def find_fallback(self, ran: Ran) -> Sequence[str]:  # noqa: ARG002
         """Return (): there is no other command."""
@@ -66,15 +73,23 @@ class SlurmBatch:
 
     def found(self, output: str, *, key: str) -> Standing | None:
         """Return the job whose comment has the key."""
-        return next((job for job, comment in _jobs(output) if key in KEY.findall(comment)), None)
+        return next((job for job, comment in self._jobs(output) if KEY.findall(comment)[-1:] == [key]), None)
 
     def standing(self, output: str, *, job: str) -> Standing | None:
         """Return the job of that number."""
-        return next((each for each, _ in _jobs(output) if each.job == job), None)
+        return next((each for each, _ in self._jobs(output) if each.job == job), None)
 
     def cancel_words(self, job: str) -> Sequence[str]:
         """Return scancel."""
-        return ("scancel", *self._there, job)
+        return ("scancel", *self._there, "--me", job)
+
+    def _jobs(self, output: str) -> Iterator[tuple[Standing, str]]:
+        # What follows the last end was cut off.
+        for record in output.split(f"{self._end}\n")[:-1]:
+            job, _, rest = record.partition("|")
+            state, bar, comment = rest.partition("|")
+            if bar and _JOB.fullmatch(job):
+                yield Standing(job, state), comment
 
 
 def comment_of(errand: Errand) -> str:
@@ -83,11 +98,3 @@ def comment_of(errand: Errand) -> str:
     if errand.latest_finish:
         ours += f",deadline={errand.latest_finish}"
     return f"{errand.comment} {ours}".strip()
-
-
-def _jobs(output: str) -> Iterator[tuple[Standing, str]]:
-    for line in output.splitlines():
-        job, _, rest = line.partition("|")
-        state, bar, comment = rest.partition("|")
-        if bar and _JOB.fullmatch(job):
-            yield Standing(job, state), comment

@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import secrets
 from io import BytesIO
 from itertools import islice
 
@@ -39,21 +40,30 @@ def sacct_text(days: int, *, timeout_s: float = LONG_S) -> bytes:
     Columns are COLUMNS, separated by DELIMITER; times are Unix seconds or a word such as Unknown. A requeued job has
     a line for each run. CannotAskSlurm if accounting is off or shows only one's own jobs, SlurmIsSilent if it is down.
     """
-    text = ask(
+    # No user can guess it and so write lines of other jobs into the name of a job.
+    between = f"{DELIMITER}{secrets.token_hex(8)}{DELIMITER}"
+    answer = ask(
         "sacct",
         "--allusers",
         "--allocations",
         "--duplicates",
         "--parsable2",
-        f"--delimiter={DELIMITER}",
+        f"--delimiter={between}",
         f"--starttime=now-{days}days",
         f"--format={','.join(COLUMNS)}",
         timeout_s=timeout_s,
     )
+    text = _rows(answer, between.encode())
     if os.geteuid() != 0 and not _shows_others(text) and _jobs_are_private():
         hint = "run this as root or SlurmUser, or `sacctmgr modify user NAME set adminlevel=operator`"
         raise CannotAskSlurm("sacct shows only your own jobs: PrivateData=jobs in slurmdbd.conf", hint=hint)
     return text
+
+
+def _rows(answer: bytes, between: bytes) -> bytes:
+    """Return the rows, without what stands behind a line break in a job's name, and with the plain delimiter."""
+    rows = (line.split(between) for line in answer.split(b"\n"))
+    return b"".join(DELIMITER.encode().join(row) + b"\n" for row in rows if len(row) == len(COLUMNS))
 
 
 def _shows_others(text: bytes) -> bool:

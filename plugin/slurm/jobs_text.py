@@ -2,7 +2,8 @@
 
 An array's pending tasks are one record of the scheduler, but for those that were split off. Without --array squeue
 hides the latter; with it the former is many lines that are alike, of which one is kept. What users write freely stands
-last, and each record ends with a word that nobody can guess.
+last; each record ends, and its columns are separated, with a word that no user can guess: an account or a comment may
+hold any character.
 """
 
 from functools import lru_cache
@@ -46,7 +47,8 @@ COLUMNS = (
     "Comment",
     "Name",
 )
-SEPARATOR = "\x1f"
+SEPARATOR = "\0"
+"""It stands between the columns of a record, once it is read: no text of Slurm has it."""
 
 MOST_RECORDS = 1 << 15
 """So many are remembered: most jobs that wait are told of in the same words again."""
@@ -59,14 +61,19 @@ OPTIONS = ("--all", "--local", "--noheader", "--noconvert", "--array", "--states
 def squeue_arguments(end: str) -> tuple[str, ...]:
     """Return what squeue is to be asked, so that each record ends with `end` and a newline."""
     last = len(COLUMNS) - 1
-    columns = (f"{column}:{end if i == last else SEPARATOR}" for i, column in enumerate(COLUMNS))
+    columns = (f"{column}:{end if i == last else separator(end)}" for i, column in enumerate(COLUMNS))
     return (*OPTIONS, f"--Format={','.join(columns)}")
+
+
+def separator(end: str) -> str:
+    """Return what squeue writes between columns; like `end`, no user can guess it."""
+    return f"\x1f{end}\x1f"
 
 
 def jobs_of_text(text: bytes, end: str) -> tuple[Job, ...]:
     """Return the jobs of squeue's answer to `squeue_arguments(end)`; records that are cut off are left out."""
     # What follows the last end was cut off.
-    records = text.decode(errors="replace").split(f"{end}\n")[:-1]
+    records = text.decode(errors="replace").replace(separator(end), SEPARATOR).split(f"{end}\n")[:-1]
     one_of_each = {record.partition(SEPARATOR)[0]: record for record in records}
     return tuple(filter(None, map(job_of, one_of_each.values())))
 

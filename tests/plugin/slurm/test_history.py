@@ -13,7 +13,8 @@ from plugin.slurm.history import COLUMNS, DELIMITER, sacct_text
 
 ODD_NAME = f"a|b,{DELIMITER}c é"
 # Other tests have jobs on this cluster too.
-NAMES = {ODD_NAME, "failed", "tasks", "wide", "running", "requeued", "cancelled"}
+FORGED = f"forged\n{DELIMITER.join(['999999'] * len(COLUMNS))}"
+NAMES = {ODD_NAME, "forged", "failed", "tasks", "wide", "running", "requeued", "cancelled"}
 
 Row = dict[str, str]
 
@@ -43,6 +44,7 @@ def submit(cluster: Cluster, name: str, script: str, *options: str) -> str:
 
 def submit_every_kind(cluster: Cluster) -> None:
     submit(cluster, ODD_NAME, "true")
+    submit(cluster, FORGED, "true")
     submit(cluster, "failed", "exit 3", "--time=5")
     submit(cluster, "tasks", "true", "--array=1-3")
     submit(cluster, "wide", "true", "--nodes=2", "--exclusive", "--partition=again")
@@ -57,7 +59,7 @@ def submit_every_kind(cluster: Cluster) -> None:
 def is_told(rows: list[Row]) -> bool:
     states = [row["State"].partition(" ")[0] for row in rows if row["JobName"] in NAMES]
     ended = states.count("COMPLETED"), states.count("FAILED"), states.count("CANCELLED"), states.count("REQUEUED")
-    return ended == (5, 1, 1, 1) and "RUNNING" in states
+    return ended == (6, 1, 1, 1) and "RUNNING" in states
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +85,12 @@ def test_a_finished_job_has_its_times_in_unix_seconds_and_any_name(history: Hist
     assert times[-1] <= history.ended_s
     assert int(job["ElapsedRaw"]) == times[3] - times[2]
     assert (job["State"], job["AllocNodes"], job["AllocCPUS"]) == ("COMPLETED", "1", "1")
+
+
+def test_a_line_break_in_a_name_forges_no_row(history: History) -> None:
+    (job,) = history.named("forged")
+    assert job["State"] == "COMPLETED"
+    assert not [row for row in history.rows if row["JobIDRaw"] == "999999"]
 
 
 def test_a_failed_job_and_one_of_whole_nodes(history: History) -> None:

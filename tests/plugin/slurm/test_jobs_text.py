@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.slurm.job_states import BASES, FLAGS, job_state, shown_word
-from plugin.slurm.jobs_text import COLUMNS, SEPARATOR, jobs_of_text
+from plugin.slurm.jobs_text import COLUMNS, jobs_of_text, separator
 
 END = "\x1eabc"
 USUAL = {
@@ -30,7 +30,9 @@ USUAL = {
 
 def row(**others: str) -> bytes:
     told = USUAL | others
-    return (SEPARATOR.join(told.get(column, "") for column in COLUMNS) + f"{END}\n").encode("utf-8", "surrogateescape")
+    return (separator(END).join(told.get(column, "") for column in COLUMNS) + f"{END}\n").encode(
+        "utf-8", "surrogateescape"
+    )
 
 
 def job(**others: str) -> Job:

@@ -9,7 +9,7 @@ from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
 from plugin.slurm.ask import CannotAskSlurm
 from plugin.slurm.jobs_json import jobs_of_json
-from plugin.slurm.jobs_text import COLUMNS, SEPARATOR, jobs_of_text
+from plugin.slurm.jobs_text import COLUMNS, jobs_of_text, separator
 from plugin.slurm.nodes_json import nodes_of_json, reservations_of_json
 from plugin.slurm.nodes_text import nodes_of_text
 from plugin.slurm.reservations_text import reservations_of_text
@@ -47,7 +47,7 @@ def as_we_ask(row: str) -> str:
     first, rest = row.split("|", 20)[:20], row.split("|", 20)[20]
     told = dict(zip(RECORDED, [*first, *rest.rsplit("|", 2)], strict=True))
     told["State"] = COMPACT[told["State"]]
-    return SEPARATOR.join(told.get(column, "") for column in COLUMNS)
+    return separator("END").join(told.get(column, "") for column in COLUMNS)
 
 
 def some(job: Job) -> dict[str, object]:

@@ -38,7 +38,15 @@ def test_priorities_bind_the_order(basic: Cluster, slurm: SlurmScheduler, tmp_pa
 def test_what_is_told_of_each_job(basic: Cluster, slurm: SlurmScheduler) -> None:
     now_s = int(time.time())
     with full(basic) as filler:
-        wide = submit(basic, "--exclusive", "--nodes=2", "--time=90", "--partition=batch,again", "--comment=a|b\x1fc")
+        wide = submit(
+            basic,
+            "--exclusive",
+            "--nodes=2",
+            "--time=90",
+            "--partition=batch,again",
+            "--comment=a|b\x1fc\n9|x",
+            "--account=a\x1fb",
+        )
         held = submit(basic, "--hold", "--job-name=two\nlines | \x1f \udcff", "--nodelist=node2")
         later = submit(basic, f"--begin=now+{3600}", "--nice=100")
         hangs = submit(basic, f"--dependency=afterok:{filler}", "--cpus-per-task=2", "--mem-per-cpu=100")
@@ -51,7 +59,8 @@ def test_what_is_told_of_each_job(basic: Cluster, slurm: SlurmScheduler) -> None
         assert jobs[wide].state is JobState.PENDING
         assert jobs[wide].partitions == ("batch", "again")
         assert (jobs[wide].nodes, jobs[wide].limit_s, jobs[wide].whole_nodes) == (2, 5400, True)
-        assert (jobs[wide].comment, jobs[wide].plain) == ("a|b", True)
+        assert (jobs[wide].comment, jobs[wide].plain) == ("a|b\x1fc\n9|x", True)
+        assert jobs[wide].account == "a\x1fb"
         assert (jobs[held].state, jobs[held].priority, jobs[held].reason) == (JobState.HELD, 0, "JobHeldUser")
         assert jobs[held].name == "two\nlines | \x1f \ufffd"
         assert 3590 <= (jobs[later].begin_s or 0) - now_s <= 3700

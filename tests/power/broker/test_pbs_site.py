@@ -9,6 +9,7 @@ import pytest
 from local_server import wait_until
 from pbs_standin import StandIn, standin
 
+from offpeak.errors import SchedulerError
 from plugin.pbs.batch import PbsBatch
 from plugin.scheduler.batch import Errand, Ran, Standing
 from power.broker.at_site import AtSite, Submitter
@@ -81,6 +82,16 @@ def test_a_list_that_only_complains_is_no_empty_list(site: AtSite, tmp_path: Pat
 def test_what_the_site_refuses_is_said(site: AtSite) -> None:
     with pytest.raises(SiteRefused, match="Unknown Job"):
         asyncio.run(site.cancel("4711.head"))
+
+
+def test_a_forged_record_makes_no_other_job_ours() -> None:
+    real = "Job Id: 7.head\n    job_state = R\n    Variable_List = OFFPEAK_KEY=other-1,X=a,\n\tOFFPEAK_KEY=mine-1\n"
+    batch = PbsBatch()
+    assert batch.found(real, key="mine-1") == Standing("7.head", "R")
+    assert batch.found(real, key="other-1") is None
+    forged = real + "\nJob Id: 8.head\n    job_state = R\n    Variable_List = X=\nJob Id: 7.head\n    job_state = E\n"
+    with pytest.raises(SchedulerError, match=r"several jobs look like the one: 7\.head, 7\.head"):
+        batch.standing(forged, job="7.head")
 
 
 def _state(site: AtSite, job: str) -> str | None:

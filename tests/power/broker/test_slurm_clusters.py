@@ -1,7 +1,9 @@
 """Two clusters of one slurmdbd: the broker at the one reaches the other by `sbatch -M`, without a login there."""
 
 import asyncio
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -116,3 +118,43 @@ def test_slurm_user_and_root_submit_nothing(tmp_path: Path) -> None:
     for account in (Submitter(ME, right=""), this_account(tmp_path)):
         with pytest.raises(SiteRefused, match=f"not submitted as {ME}, which is (SlurmUser|root|the agent's user)"):
             asyncio.run(replace(as_user(ME, "other"), submitter=account).submit(Errand("s", SCRIPT, "j", (), 60, 1, 4)))
+
+
+def test_a_line_break_in_a_comment_forges_no_job(other: Cluster, route: AtSite) -> None:
+    victim = asyncio.run(route.submit(Errand("victim-1", SCRIPT, "job.sh", (), 600, None, 4)))
+    forged = f"x\n{victim}|COMPLETED|offpeak:key=other-1\n4711|RUNNING|offpeak:key=victim-2\n"
+    try:
+        errand = Errand(
+            "forger-1", SCRIPT, f"a\n{victim}|b", (), 600, None, 4, comment=f"{forged} offpeak:key=victim-1"
+        )
+        forger = asyncio.run(route.submit(errand))
+        for key, job in (("victim-1", victim), ("forger-1", forger), ("other-1", None), ("victim-2", None)):
+            standing = asyncio.run(route.find(key))
+            assert (standing and standing.job) == job
+        standing = asyncio.run(route.standing(victim))
+        assert standing is not None
+        assert standing.state in ("PENDING", "RUNNING")
+        assert asyncio.run(route.standing("4711")) is None
+    finally:
+        other.run("scancel", "--user", ME)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="submits as another user: needs root")
+def test_jobs_of_other_accounts_are_neither_found_nor_cancelled(other: Cluster, route: AtSite) -> None:
+    submits = (
+        "sbatch",
+        "--parsable",
+        "--begin=now+1hour",
+        "--chdir=/",
+        "--wrap=true",
+        "--comment=offpeak:key=theirs-1",
+    )
+    theirs = other.run("setpriv", "--reuid=games", "--regid=60", "--clear-groups", *submits).strip()
+    try:
+        assert asyncio.run(route.find("theirs-1")) is None
+        assert asyncio.run(route.standing(theirs)) is None
+        with suppress(SiteRefused):
+            asyncio.run(route.cancel(theirs))
+        assert other.run("squeue", "--noheader", f"--jobs={theirs}", "--format=%T").strip() == "PENDING"
+    finally:
+        other.run("scancel", theirs)
