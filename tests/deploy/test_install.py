@@ -13,6 +13,9 @@ OFFLINE = f"PIP_NO_INDEX=1 PIP_NO_BUILD_ISOLATION=0 PIP_DISABLE_PIP_VERSION_CHEC
 """pip finds what offpeak needs beside the new virtualenv: nothing is downloaded."""
 
 
+PUT_THERE_BY_TESTS = ("/opt/offpeak-*", "/usr/local/lib/offpeak-*", "*/offpeak-test*", "/run/offpeak-probe*")
+
+
 @pytest.fixture(scope="module")
 def interpreter(head: BootedHead) -> str:
     """This interpreter below a folder {}, which is to be filled in: seen by every user as often as it is needed."""
@@ -49,9 +52,7 @@ def test_a_python_that_the_unit_cannot_enter_is_refused(
     assert head.run("test -e /opt/offpeak", check=False).returncode == 1
 
 
-def test_another_python_takes_over_and_a_failure_changes_nothing(
-    head: BootedHead, repository: Path, interpreter: str
-) -> None:
+def test_another_python_takes_over_and_all_goes_again(head: BootedHead, repository: Path, interpreter: str) -> None:
     first, second = interpreter.format("/opt/first"), interpreter.format("/opt/second")
     head.run(f"rm -rf /opt/offpeak && {first} -m venv --without-pip /opt/offpeak && touch /opt/offpeak/earlier")
     failed = installed(head, repository, second, before="PIP_CONSTRAINT=/nowhere")
@@ -65,3 +66,23 @@ def test_another_python_takes_over_and_a_failure_changes_nothing(
     assert head.run("test -e /opt/offpeak.before", check=False).returncode == 1
     version = "setpriv --reuid=offpeak --clear-groups env PYTHONPATH=" + SITE + " offpeak --version"
     assert head.run(version).stdout.startswith("offpeak ")
+    # Now all of it goes again, as soon as nothing of ours is left in the scheduler.
+    units = "/etc/systemd/system/offpeak-agent.service /etc/systemd/system/offpeak-wake-sleepers.timer"
+    head.write("/etc/systemd/system/offpeak-wake-sleepers.timer", "[Timer]\nOnBootSec=1h\n")
+    head.write("/usr/local/sbin/offpeak-wake-sleepers", "#!/bin/sh\n", mode=0o755)
+    # A slurmctld that does not answer; scontrol itself would try for ten seconds each time.
+    head.run("! test -e /usr/bin/scontrol || mount --bind /usr/bin/false /usr/bin/scontrol")
+    head.write("/etc/slurm/slurm.conf", "ClusterName=test\nInclude slurm.conf.offpeak\n")
+    head.write("/etc/slurm/slurm.conf.offpeak", (repository / "deploy/slurm/slurm.conf.offpeak").read_text())
+    uninstall = f"{shlex.quote(str(repository))}/deploy/uninstall --purge"
+    refused = head.run(uninstall, check=False)
+    assert refused.returncode == 1
+    assert "/etc/slurm/slurm.conf still includes slurm.conf.offpeak" in refused.stderr
+    head.run(f"ls {units} /opt/offpeak/bin/offpeak /etc/offpeak/offpeak.toml")
+    head.run("sed -i /Include/d /etc/slurm/slurm.conf")
+    assert "removed /etc/slurm/slurm.conf.offpeak" in head.run(uninstall).stdout
+    left = "find /etc /usr/lib /usr/local /usr/share /var/lib /var/cache /run /opt -xdev -name '*offpeak*'"
+    but = " ".join(f"! -path '{each}'" for each in PUT_THERE_BY_TESTS)
+    assert head.run(f"{left} {but}").stdout == ""
+    assert "offpeak" not in head.read("/etc/passwd") + head.read("/etc/group")
+    head.run("rm -rf /etc/slurm; umount /usr/bin/scontrol || true")
