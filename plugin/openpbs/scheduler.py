@@ -105,8 +105,8 @@ class OpenPbsScheduler:
         return defer_jobs(self._commands, begin_s)
 
     def tell(self, comments: Mapping[str, str]) -> dict[str, str]:
-        """Write each job's comment, "" takes it away; return why not, by job."""
-        return tell_owners(self._commands, comments)
+        """Write each job's comment, "" takes ours away; return why not, by job."""
+        return tell_owners(self._commands, comments, lambda: self._jobs(self._queues()))
 
     def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
         """Tell the server of these nodes; return why not, by node."""

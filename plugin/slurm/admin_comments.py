@@ -33,7 +33,9 @@ def admin_comments(shown: bytes) -> dict[str, str]:
 
 
 def with_ours(text: str, ours: str) -> str:
-    """Return the text with our part replaced; "" takes it away."""
+    """Return the text with our part replaced; "" takes it away, and leaves a text without our part as it is."""
+    if not ours and not _OURS.search(text):
+        return text
     theirs = _OURS.sub("", text).strip()
     # What ends our part, or a line, must not stand inside it.
     inside = " ".join(ours.replace("]", ")").split())

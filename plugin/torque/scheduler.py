@@ -94,8 +94,8 @@ class TorqueScheduler:
         return defer_jobs(self._commands, begin_s, int(self._clock()))
 
     def tell(self, comments: Mapping[str, str]) -> dict[str, str]:
-        """Write each job's comment, "" takes it away; return why not, by job."""
-        return tell_owners(self._commands, comments)
+        """Write each job's comment, "" takes ours away; return why not, by job."""
+        return tell_owners(self._commands, comments, self._jobs)
 
     def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
         """Tell Torque of these nodes; return why not, by node."""

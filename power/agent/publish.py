@@ -8,7 +8,7 @@ from offpeak.prices.peak import Peak
 from power.agent.agent import Agent
 from power.agent.facts import queue_rules
 from power.agent.jobs_said import jobs_said
-from power.agent.published import NodesSaid, PriceSaid, Published, SavedSaid
+from power.agent.published import NO_SCHEDULER, NodesSaid, PriceSaid, Published, SavedSaid
 from predictors.price_curve import PriceCurve
 
 
@@ -22,7 +22,7 @@ def published(agent: Agent, *, with_jobs: bool = True) -> Published | None:
         at_unix_s=at_s,
         mode=str(agent.modes.usual),
         cluster=traits.cluster if traits else "",
-        scheduler=f"{traits.name} {traits.version}" if traits else "no scheduler yet",
+        scheduler=f"{traits.name} {traits.version}" if traits else NO_SCHEDULER,
         cycle_s=agent.parts.settings.agent.cycle_s,
         price=price_said(agent.prices.curve, int(at_s)),
         nodes=_nodes(agent),

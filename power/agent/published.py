@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+NO_SCHEDULER = "the scheduler has not been read yet"
+
 
 @dataclass(frozen=True)
 class PriceSaid:

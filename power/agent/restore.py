@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from offpeak.door.journal import Intent
 from offpeak.ledger.rows import Mark
 from plugin.queue_hook.restore import restore_plan
-from plugin.scheduler.job import Job
+from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower
 from plugin.scheduler.port import NodeChange, Ranking
 from power.agent.queue_groups import grouped
@@ -26,6 +26,15 @@ async def restore_queue(
     plan = restore_plan(jobs, marks, ranking=ranking)
     groups = grouped(plan, {job.job_id: job for job in jobs})
     return [await orders.give_back(each.name, each.rank, each.begin_s, why=WHY, by=by) for each in groups]
+
+
+async def clear_comments(jobs: Iterable[Job], orders: SchedulerOrders, *, by: str) -> list[Answer]:
+    """Take away what owners see of us, of jobs that wait or run; comments of others stay. Returns what became of it."""
+    present = {job.job_id: job for job in jobs if job.state not in (JobState.ENDED, JobState.ENDS)}
+    if not present:
+        return []
+    partitions = ",".join(sorted({name for job in present.values() for name in job.partitions}))
+    return [await orders.tell(partitions, dict.fromkeys(present, ""), why="offpeak says nothing more of them", by=by)]
 
 
 async def open_nodes(

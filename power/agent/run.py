@@ -20,7 +20,7 @@ from power.agent.agent import Agent
 from power.agent.last_orders import last_sleep_orders
 from power.agent.memory import remembered_lives
 from power.agent.parts import Parts, parts_of
-from power.agent.restore import on_their_way, open_nodes, restore_queue
+from power.agent.restore import clear_comments, on_their_way, open_nodes, restore_queue
 from power.agent.service import Service
 from power.agent.voice import LOG, Voice
 from power.lifecycle.life import Now
@@ -82,6 +82,7 @@ async def _restore(parts: Parts, ledger: Ledger) -> tuple[str, ...]:
     lives = remembered_lives(ledger, parts.machines, unix_s=now.unix_s, monotonic_s=now.monotonic_s)
     sleep_orders = last_sleep_orders(ledger, now.unix_s)
     answers = await restore_queue(view.jobs, marks, scheduler.traits().ranking, orders, by=by)
+    answers += await clear_comments(view.jobs, orders, by=by)
     refused = [each.answer.said for each in answers if not each.done]
     failed = [f"job {job}: {why}" for each in answers for job, why in each.failed.items()]
     if not refused and not failed:

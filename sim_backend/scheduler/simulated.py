@@ -62,7 +62,9 @@ class SimulatedScheduler:
         return self._change(begin_s, set_begin)
 
     def tell(self, comments: Mapping[str, str]) -> dict[str, str]:
-        """Write what owners see; return why not, by job."""
+        """Write what owners see, "" takes it away where there is any; return why not, by job."""
+        has = {job.job_id for job in self.cluster.jobs.values() if job.told.get("offpeak")}
+        comments = {job: text for job, text in comments.items() if text or job in has}
 
         def say(job: SimJob, text: str) -> None:
             job.told["offpeak"] = text

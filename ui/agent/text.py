@@ -8,7 +8,7 @@ from rich.table import Table
 
 from offpeak.plural import counted
 from offpeak.printable import printable
-from power.agent.published import JobSaid, PriceSaid, Published
+from power.agent.published import NO_SCHEDULER, JobSaid, PriceSaid, Published
 from ui.clock_text import clock_text
 from ui.watts_text import power_text
 
@@ -41,8 +41,9 @@ def status_lines(said: Published, clock: Clock) -> list[str]:
     energy = NOT_KNOWN if saved.energy_j is None else f"{saved.energy_j / J_PER_KWH:,.2f} kWh"
     cost = "" if saved.cost is None else f", {saved.cost:,.2f} {saved.currency}"
     drawn = "" if said.nodes.watts is None else f"; {power_text(said.nodes.watts)} drawn"
+    site = f"{said.cluster} ({said.scheduler})" if said.cluster else said.scheduler
     return [
-        f"{said.cluster} ({said.scheduler}): mode {said.mode}, {_looked(said, clock)}",
+        f"{site}: mode {said.mode}, {_looked(said, clock)}",
         f"price        {price_text(said.price, clock)}",
         f"nodes        {counts_text(said.nodes.counts) or 'none'}{drawn}",
         f"saved today  {energy}{cost}",
@@ -97,6 +98,8 @@ def price_text(price: PriceSaid, clock: Clock) -> str:
 
 
 def _looked(said: Published, clock: Clock) -> str:
+    if said.scheduler == NO_SCHEDULER:
+        return f"looks every {clock_text(said.cycle_s)}"
     age_s = max(0.0, clock.now_unix_s - said.at_unix_s)
     late = ": IT HANGS" if age_s > LATE_CYCLES * said.cycle_s else ""
     return f"looked {clock_text(age_s)} ago, every {clock_text(said.cycle_s)}{late}"

@@ -5,27 +5,46 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from offpeak.ledger.used import Used
 from offpeak.printable import printable
 from offpeak.time_range import TimeRange
 
 J_PER_KWH = 3.6e6
-NOT_WRAPPED = 1000
-"""Width of what goes into a pipe: lines of any length stay whole."""
+MANY = 200
+"""Rows of a table that a terminal shows without wrapping its cells: laying them out would take seconds."""
 LEFT = ("day", "node", "user", "account", "partition")
 
 Record = Mapping[str, Any]
 
 
 def print_table(table: Table) -> None:
-    """Print a table, in lines of any length where it goes into a pipe."""
+    """Print a table of texts; where it goes into a pipe, or is long, in lines of any length."""
     console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = NOT_WRAPPED
-    console.print(table)
+    header, *lines = table_lines(table)
+    if console.is_terminal and len(lines) <= MANY:
+        console.print(table)
+        return
+    console.print(Text(header, style=str(table.header_style) if console.is_terminal else ""), soft_wrap=True)
+    console.file.write("".join(f"{line}\n" for line in lines))
+
+
+def table_lines(table: Table) -> list[str]:
+    """Return the table as lines, the header first: columns as wide as their widest cell, two spaces apart."""
+    columns = []
+    for column in table.columns:
+        cells = [str(column.header), *map(str, column.cells)]
+        lengths = [len(cell) if cell.isascii() else cell_len(cell) for cell in cells]
+        width, right = max(lengths), column.justify == "right"
+        fill = [" " * (width - length) for length in lengths]
+        columns.append(
+            [f"{space}{cell}" if right else f"{cell}{space}" for space, cell in zip(fill, cells, strict=True)]
+        )
+    return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
 
 
 def print_nothing(span: TimeRange, zone: tzinfo) -> None:

@@ -1,16 +1,22 @@
 """What the port promises, of every scheduler behind it."""
 
+import asyncio
 import time
 
 import pytest
 from local_server import wait_until
+from memory_journal import MemoryJournal
 from reading_promises import keeps_its_promises
-from scheduler_stages import Stage, Wanted
+from scheduler_stages import PbsStage, SimulatedStage, SlurmStage, Stage, Wanted
 
+from offpeak.door.door import Door
+from offpeak.door.mode import Mode
 from offpeak.errors import SchedulerError
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
 from plugin.scheduler.port import NodeChange, Ranking
+from power.agent.restore import clear_comments
+from power.scheduler_effects import SchedulerOrders
 
 LONG = 420
 WHY = "offpeak: sleeps, as nobody needs it"
@@ -207,6 +213,37 @@ def test_owners_are_told(stage: Stage) -> None:
     job = stage.submit(Wanted())
     assert stage.scheduler.tell({job: 'waits, until 06:00 "cheap"', "99999999": "nobody"}) == {}
     assert stage.scheduler.tell({job: ""}) == {}
+
+
+def shown_to_owner(stage: Stage, job: str) -> str:
+    """Return the comments that the scheduler shows beside the job."""
+    if isinstance(stage, SlurmStage):
+        shown = stage.cluster.run("scontrol", "show", "job", job)
+        return "\n".join(line for line in shown.splitlines() if "Comment" in line)
+    if isinstance(stage, PbsStage):
+        return jobs(stage)[job].reason
+    assert isinstance(stage, SimulatedStage)
+    return next(each.told.get("offpeak", "") for each in stage.scheduler.cluster.jobs.values() if each.job_id == job)
+
+
+def test_a_restore_takes_our_comments_away_and_no_others(stage: Stage) -> None:
+    full(stage)
+    ours, mixed, theirs = (stage.submit(Wanted()) for _ in range(3))
+    assert stage.scheduler.tell(dict.fromkeys((ours, mixed), "waits until 06:00")) == {}
+    if isinstance(stage, SlurmStage):
+        stage.cluster.run("scontrol", "update", f"jobid={mixed}", "admincomment=theirs  [offpeak: waits until 06:00]")
+        stage.cluster.run("scontrol", "update", f"jobid={theirs}", "admincomment=  theirs")
+    elif isinstance(stage, PbsStage):
+        stage.running.run("qalter", "-W", 'comment="theirs"', theirs)
+    assert "waits until 06:00" in shown_to_owner(stage, ours)
+    before = shown_to_owner(stage, theirs)
+    orders = SchedulerOrders(Door(lambda _: Mode.ADVISE, journal=MemoryJournal(), clock=time.time), stage.scheduler)
+    (answer,) = asyncio.run(clear_comments(stage.scheduler.view().jobs, orders, by="admin:ann"))
+    assert (answer.done, answer.failed) == (True, {})
+    assert not [job for job in (ours, mixed) if "waits until 06:00" in shown_to_owner(stage, job)]
+    assert "offpeak:" not in shown_to_owner(stage, ours)
+    assert shown_to_owner(stage, theirs) == before
+    assert not isinstance(stage, SlurmStage) or "AdminComment=theirs" in shown_to_owner(stage, mixed)
 
 
 def test_what_is_no_job(stage: Stage) -> None:

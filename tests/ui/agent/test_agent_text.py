@@ -8,8 +8,9 @@ from zoneinfo import ZoneInfo
 from agent_socket import AT_S, PRICE, PUBLISHED
 from rich.console import Console
 
-from power.agent.published import NodesSaid, PriceSaid, SavedSaid
+from power.agent.published import NO_SCHEDULER, NodesSaid, PriceSaid, SavedSaid
 from ui.agent.text import Clock, price_text, queue_table, status_lines, why_lines
+from ui.ledger.text import table_lines
 
 CLOCK = Clock(AT_S + 12, ZoneInfo("Europe/Berlin"))
 
@@ -22,6 +23,20 @@ def test_status(golden: Golden) -> None:
     golden(
         "status.txt", "\n\n".join("\n".join(status_lines(each, CLOCK)) for each in (PUBLISHED, little, hangs)) + "\n"
     )
+
+
+def test_status_before_the_first_look_and_of_a_cluster_without_a_name() -> None:
+    before = replace(PUBLISHED, cluster="", scheduler=NO_SCHEDULER)
+    assert status_lines(before, CLOCK)[0] == "the scheduler has not been read yet: mode active, looks every 0:00:30"
+    assert status_lines(replace(PUBLISHED, cluster=""), CLOCK)[0].startswith("slurm 22.05.8: mode active, looked ")
+
+
+def test_a_long_table_is_laid_out_as_a_short_one() -> None:
+    jobs = [replace(PUBLISHED.jobs[0], user="mü", why="節電"), *PUBLISHED.jobs]
+    console = Console(file=io.StringIO(), width=200, highlight=False, markup=False)
+    console.print(queue_table(jobs, CLOCK))
+    assert isinstance(console.file, io.StringIO)
+    assert table_lines(queue_table(jobs, CLOCK)) == list(map(str.rstrip, console.file.getvalue().splitlines()))
 
 
 def test_why(golden: Golden) -> None:
