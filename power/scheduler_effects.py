@@ -85,10 +85,14 @@ def scheduler_door(
     *,
     nodes: Collection[str],
     hold_of: Callable[[str], Hold | None],
+    put_to_sleep: Callable[[str], bool] | None = None,
 ) -> Door:
-    """Return a door that lets nodes be changed which were opted in and nobody holds, and queues by their mode."""
+    """Return a door that lets nodes be changed which were opted in and nobody holds, and queues by their mode.
+
+    `put_to_sleep` says of which nodes the door to the hardware has taken the power; of none if not given.
+    """
     limits = (("opted_in", _of_nodes(opted_in(frozenset(nodes)))), ("held", _of_nodes(held(hold_of, clock))))
-    return Door(mode_of, journal=journal, clock=clock, limits=limits)
+    return Door(mode_of, journal=journal, clock=clock, limits=limits, put_to_sleep=put_to_sleep)
 
 
 def partitions_of(effect: Effect) -> tuple[str, ...] | None:

@@ -47,6 +47,10 @@ class MortalJournal:
         """Return what the ledger has."""
         return self._ledger.unfinished()
 
+    def last_orders(self) -> tuple[Intent, ...]:
+        """Return what the ledger has."""
+        return self._ledger.last_orders()
+
     def recent(self, since_unix_s: float) -> tuple[Done, ...]:
         """Return what the ledger has."""
         return self._ledger.recent(since_unix_s)

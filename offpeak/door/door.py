@@ -61,7 +61,8 @@ class Door:
     """Lets effects through, one at a time for each subject; rules and limits are pairs of a name and what is asked.
 
     `patience_s` bounds each rule. `history` is what the limits count; it should hold what the journal knows. `last`
-    are the rules whose answers must be fresh on the clock `steady`.
+    are the rules whose answers must be fresh on the clock `steady`. `put_to_sleep` says whether a node was, where
+    another door than this one orders that.
     """
 
     def __init__(
@@ -76,11 +77,13 @@ class Door:
         history: History | None = None,
         patience_s: float = PATIENCE_S,
         steady: Callable[[], float] = time.monotonic,
+        put_to_sleep: Callable[[str], bool] | None = None,
     ) -> None:
         self._mode_of = mode_of
         self.history = history or History()
         self._rules, self._last, self._limits = tuple(rules), tuple(last), tuple(limits)
         self._journal, self._clock, self._patience_s, self._steady = journal, clock, patience_s, steady
+        self._put_to_sleep = put_to_sleep or self.history.was_put_to_sleep
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def let_through(self, effect: Effect, act: Act) -> Outcome | Refusal:
@@ -103,7 +106,7 @@ class Door:
         async with self._turns[effect.subject]:
             try:
                 await self._ask_rules(effect)
-                if refused_by_mode(self._mode_of(effect), effect):
+                if self._refused_by_mode(effect):
                     # Nothing is prepared, and the record says which other rule would have refused.
                     await self._ask_last(effect)
                     self._check_now(effect)
@@ -139,6 +142,13 @@ class Door:
                 result = REFUSED if passage.entry is None else "interrupted"
                 self._end(passage, Outcome(result, "nobody waited for its end"))
             raise
+
+    def foresee(self, effect: Effect) -> Refusal | None:
+        """Return why the effect would be refused by a limit or the mode, None if only a rule might. Nothing is done."""
+        return self._over_limit(effect) or self._refused_by_mode(effect)
+
+    def _refused_by_mode(self, effect: Effect) -> Refusal | None:
+        return refused_by_mode(self._mode_of(effect), effect, put_to_sleep=self._put_to_sleep(effect.subject))
 
     async def _ask_rules(self, effect: Effect) -> None:
         if refusal := self._over_limit(effect):
@@ -182,7 +192,7 @@ class Door:
             raise OrderTooLate(f"{effect.subject}: not sent: the last answer is {age_s:.1f} s old")
 
     def _check_now(self, effect: Effect) -> None:
-        if refusal := self._over_limit(effect) or refused_by_mode(self._mode_of(effect), effect):
+        if refusal := self.foresee(effect):
             raise _Refused(refusal)
 
     def _begin(self, effect: Effect, passage: _Passage) -> None:

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 US = "offpeak"
 ADMIN = "admin "
+SCHEDULER = "scheduler"
+"""Who orders that a node wakes which the scheduler waits for."""
 
 TO_NODES = frozenset({"on", "standby", "soft_off", "hard_off"})
 """Orders that a node's hardware gets."""
@@ -24,7 +26,7 @@ class Effect:
 
     The subject is a node's name, or "queue". `order` is one of TO_NODES, or what the scheduler is to be told: "close",
     "open", "power_down", "power_up" or "resume" of a node, "rank", "defer", "tell" or "restore" of the queue. `by` is
-    "offpeak" or "admin NAME".
+    "offpeak", "scheduler" or "admin NAME".
     """
 
     subject: str
@@ -42,6 +44,11 @@ class Effect:
     def is_to_node(self) -> bool:
         """Whether a node's hardware gets it, not the scheduler."""
         return self.order in TO_NODES
+
+    @property
+    def wakes_for_scheduler(self) -> bool:
+        """Whether it wakes a node that the scheduler waits for."""
+        return self.order == "on" and self.by == SCHEDULER
 
     @property
     def by_admin(self) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from offpeak.door.effect import Effect, Outcome, Refusal
-from offpeak.door.journal import Journal
+from offpeak.door.journal import Journal, counts_as_last_order
 
 KEPT_S = 86_400.0
 
@@ -37,12 +37,15 @@ class History:
         self._entries: dict[int, Entry] = {}
         self._by_subject: defaultdict[str, dict[int, Entry]] = defaultdict(dict)
         self._ends: deque[tuple[int, Entry]] = deque()
+        self._last: dict[str, Effect | None] = {}
+        self._before_last: dict[int, Effect | None] = {}
         self._numbers = self._end_numbers = self._sweep_mark = 0
 
     @classmethod
     def of(cls, journal: Journal, unix_now_s: float, steady: Callable[[], float] = time.monotonic) -> "History":
         """Return what the journal knows of the last day's orders to nodes; whatever error the journal raises."""
         history = cls(steady)
+        history._last = {each.effect.subject: each.effect for each in journal.last_orders()}
         now_s = steady()
 
         def steady_time(at_unix_s: float) -> float:
@@ -73,10 +76,21 @@ class History:
     def begun(self, effect: Effect) -> int:
         """Remember that an effect is about to happen; returns the number of its entry."""
         self._forget()
-        return self._add(effect, self.now_s).number
+        entry = self._add(effect, self.now_s)
+        if counts_as_last_order(effect):
+            self._before_last[entry.number] = self._last.get(effect.subject)
+            self._last[effect.subject] = effect
+        return entry.number
+
+    def was_put_to_sleep(self, subject: str) -> bool:
+        """Whether the last order to a node's hardware, however long ago, took power away; it may have been woken for
+        the scheduler since."""
+        last = self._last.get(subject)
+        return last is not None and last.takes_power_away
 
     def ended(self, number: int, outcome: Outcome) -> None:
         """Remember what became of it."""
+        self._before_last.pop(number, None)
         if entry := self._entries.get(number):
             self._end(replace(entry, answer=outcome, ended_s=self.now_s))
 
@@ -84,6 +98,8 @@ class History:
         """Forget an effect that was not carried out."""
         if entry := self._entries.pop(number, None):
             del self._by_subject[entry.effect.subject][number]
+            if number in self._before_last:
+                self._last[entry.effect.subject] = self._before_last.pop(number)
 
     def refused(self, effect: Effect, refusal: Refusal) -> None:
         """Remember a device's trouble that a rule met; it counts for no limit but the breaker."""

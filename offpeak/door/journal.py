@@ -29,6 +29,11 @@ class Done:
         return self.outcome is None or self.outcome.result != REFUSED
 
 
+def counts_as_last_order(effect: Effect) -> bool:
+    """Whether it decides if a node counts as put to sleep; a wake for the scheduler does not, it may be tried again."""
+    return effect.is_to_node and not effect.wakes_for_scheduler
+
+
 class Journal(Protocol):
     """Where effects are written. Calls are short and do not wait; all but `write_outcome` may raise CannotWrite."""
 
@@ -43,6 +48,9 @@ class Journal(Protocol):
 
     def unfinished(self) -> tuple[Intent, ...]:
         """Return the intents without an outcome, oldest first."""
+
+    def last_orders(self) -> tuple[Intent, ...]:
+        """Return the last order that was sent to each node, however long ago, but for wakes for the scheduler."""
 
     def recent(self, since_unix_s: float) -> tuple[Done, ...]:
         """Return the intents since then, later ones that a clock has left behind too, with what became of them."""

@@ -21,8 +21,18 @@ ModeOf = Callable[[Effect], Mode]
 """The mode that holds for an effect: partitions may have their own."""
 
 
-def refused_by_mode(mode: Mode, effect: Effect) -> Refusal | None:
-    """Return the mode's refusal, None if it lets the effect through."""
+FINISHES = frozenset({"power_down", "open", "resume"})
+"""What the scheduler is told of a node that is off, so that a job is given it and has it woken."""
+
+
+def refused_by_mode(mode: Mode, effect: Effect, *, put_to_sleep: bool) -> Refusal | None:
+    """Return the mode's refusal, None if it lets the effect through.
+
+    A node that was `put_to_sleep` by an order through a door is woken for the scheduler in every mode, and the
+    scheduler is told in every mode that it may ask for it: no mode leaves a node behind that a job cannot wake.
+    """
+    if put_to_sleep and (effect.wakes_for_scheduler or effect.order in FINISHES):
+        return None
     if mode is Mode.ACTIVE or (mode is Mode.ADVISE and (effect.by_admin or effect.order == TELLS)):
         return None
     asked = f"{effect.subject}: {effect.order} is only recorded in mode {mode}"

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, and_, func, insert, not_, select
 
-from offpeak.door.effect import Effect, Outcome
+from offpeak.door.effect import REFUSED, SCHEDULER, TO_NODES, Effect, Outcome
 from offpeak.door.journal import Done, Intent
 from offpeak.ledger.tables import intents, outcomes
 
@@ -25,6 +25,18 @@ def unfinished(connection: Connection) -> tuple[Intent, ...]:
     """Return the intents without an outcome, the oldest first."""
     without = select(intents).outerjoin(outcomes).where(outcomes.c.intent.is_(None)).order_by(intents.c.number)
     return tuple(_intent(row._asdict()) for row in connection.execute(without))
+
+
+def last_orders(connection: Connection) -> tuple[Intent, ...]:
+    """Return the last order that was sent to each node, but for wakes for the scheduler."""
+    wakes_for_scheduler = and_(intents.c.order == "on", intents.c.by == SCHEDULER)
+    counts = and_(intents.c.order.in_(sorted(TO_NODES)), not_(wakes_for_scheduler))
+    not_sent = select(outcomes.c.intent).where(outcomes.c.result == REFUSED)
+    sent = select(func.max(intents.c.number)).where(counts, intents.c.number.not_in(not_sent))
+    last = sent.group_by(intents.c.subject)
+    return tuple(
+        _intent(row._asdict()) for row in connection.execute(select(intents).where(intents.c.number.in_(last)))
+    )
 
 
 def recent(connection: Connection, since_unix_s: float) -> tuple[Done, ...]:

@@ -95,6 +95,10 @@ class Ledger:
         """Return the intents without an outcome, the oldest first; those of now may still wait for theirs."""
         return self._ask(intents.unfinished)
 
+    def last_orders(self) -> tuple[Intent, ...]:
+        """Return the last order that was sent to each node, however long ago, but for wakes for the scheduler."""
+        return self._ask(intents.last_orders)
+
     def recent(self, since_unix_s: float) -> tuple[Done, ...]:
         """Return the intents since then, with what became of them as far as it is written."""
         self.settle()

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from offpeak.door.effect import SCHEDULER
 from offpeak.ledger.rows import Recorded
 from offpeak.time_range import TimeRange
-from power.lifecycle.life import ASLEEP, SCHEDULER, NodeState
+from power.lifecycle.life import ASLEEP, NodeState
 
 AWAY = ASLEEP | {NodeState.GOING_DOWN, NodeState.BOOTING}
 OURS = frozenset({"offpeak", SCHEDULER})

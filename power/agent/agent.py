@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import numpy as np
 
+from offpeak.door.mode import Mode
 from offpeak.errors import BadInput, CannotWrite, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from plugin.queue_hook.facts import QueueFacts
@@ -28,6 +29,7 @@ from power.agent.queue_loop import QueueLoop
 from power.agent.repeat import Rounds
 from power.agent.savings_loop import SavingsLoop, every_s
 from power.agent.voice import LOG, Voice
+from power.agent.wake_reply import WakeOutlook, WakeReply, wake_reply
 from power.drivers.port import Order
 from power.interlocks.sighting import UNKNOWN, Sighting
 from power.lifecycle.events import Released, Wished
@@ -42,6 +44,10 @@ SAME_MOMENT_S = 1.0
 """Loops that ask within so long get the same answer of the scheduler."""
 ON_THEIR_WAY_S = 5.0
 """While nodes are on their way the next look follows so soon."""
+LATE_S = 60.0
+"""A round of nodes that ended longer ago than two cycles and this promises nothing of the next one."""
+NO_WAKES_S = 600.0
+"""After so long without a round that could wake nodes, the agent says that it wakes none."""
 PRUNE_EVERY_S = 6 * 3600.0
 SLOW_S = 3.0
 """Real seconds between two rounds of what takes long, where the clock runs faster."""
@@ -70,6 +76,8 @@ class Agent:
         self._orders: Orders | None = None
         self.next_modes: Modes | None = None
         self._taking_up, self._on_their_way = asyncio.Lock(), False
+        self._steady, self._could_wake_s = steady, steady()
+        self._wake_trouble = "no round of nodes has ended yet"
         self._power_rounds = self._rounds("power", self.power_round, self._power_every_s)
         self.rounds = (
             self._rounds(
@@ -110,8 +118,18 @@ class Agent:
 
     async def power_round(self) -> None:
         """Bring each node that may be switched a step further."""
+        try:
+            self._wake_trouble = await self._power_round()
+        except BaseException as problem:
+            self._wake_trouble = f"the last round of nodes failed: {type(problem).__name__}: {problem}"
+            raise
+        if not self._wake_trouble:
+            self._could_wake_s = self._steady()
+
+    async def _power_round(self) -> str:
+        """Return why no node could be woken for the scheduler, "" if it could."""
         if not self.parts.machines:
-            return
+            return "no node may be switched"
         orders = await self.orders()
         await self.power.read_holds(self.parts)
         decided = self._decided
@@ -120,7 +138,7 @@ class Agent:
         if view is None or traits is None or not traits.power_saving:
             # What is under way is followed; without the scheduler's word nothing more is wanted.
             await self.power.look(self.parts, orders, {})
-            return
+            return "the scheduler cannot be read" if view is None else "the scheduler's power saving is off"
         settings, parts = self.parts.settings, self.parts
         await self.power.look_first(parts, words_of(view.nodes))
         site = PowerSite(parts.inventory, settings.agent, settings.capacity, parts.class_of, traits.shared_nodes)
@@ -133,6 +151,7 @@ class Agent:
         self._on_their_way = await self.power.carry_out(plan, parts, orders)
         if self._on_their_way:
             self.observer.forget()
+        return ""
 
     async def orders(self) -> Orders:
         """Return the ways through the doors, which know what was ordered before; CannotWrite or BadLedger if not.
@@ -164,16 +183,45 @@ class Agent:
             self._power_rounds.hurry()
         self._decided = frozenset(job.job_id for job in view.jobs)
 
-    def hear(self, told: Told) -> None:
-        """Take in what is told of nodes, and look at once what the scheduler says; BadInput for an order to others."""
+    def hear(self, told: Told) -> WakeReply | None:
+        """Take in what is told of nodes, and look at once what the scheduler says; BadInput for an order to others.
+
+        Returns what is promised of nodes that the scheduler wants up.
+        """
         LOG.info("told of %s: %s", ",".join(told.nodes), told.what)
         if told.what == "order":
             self._order(told)
         if told.what == "release":
             for node in told.nodes:
                 self.power.hear(node, Released(), self.parts)
+        reply = wake_reply(told.nodes, self._wake_outlook(), told.asked_unix_s) if told.what == "resume" else None
         self.observer.forget()
         self._power_rounds.hurry()
+        return reply
+
+    def wakes(self) -> tuple[str, ...]:
+        """Return the nodes that the agent wakes by itself when jobs need them; none while it cannot for long."""
+        if self._steady() - self._could_wake_s > NO_WAKES_S:
+            return ()
+        modes, partitions_of = self.modes, self.observer.partitions_of_node
+        return tuple(node for node in self.parts.machines if modes.of(partitions_of(node)) is Mode.ACTIVE)
+
+    def _wake_outlook(self) -> WakeOutlook:
+        parts, view, orders = self.parts, self.observer.latest, self._orders
+        late = self._steady() - self._could_wake_s > 2 * parts.settings.agent.cycle_s + LATE_S
+        trouble = "the last round of nodes was too long ago" if late else ""
+        if orders is None:
+            trouble = "the ledger has not answered since the start, or since the settings were read"
+        return WakeOutlook(
+            trouble=self._wake_trouble or trouble,
+            now=self.power.now,
+            machines=parts.machines,
+            lives=self.power.lives.nodes,
+            nodes={node.name: node for node in view.nodes} if view else {},
+            view_unix_s=float(view.at_s) if view else 0.0,
+            terms_of=lambda node: self.power.terms_of(node, parts),
+            foresee=orders.nodes.door.foresee if orders else lambda _: None,
+        )
 
     @property
     def modes(self) -> Modes:
@@ -199,6 +247,7 @@ class Agent:
         await self.meters.close()
         await asyncio.to_thread(self.accounts.close)
         old, self.parts, self._orders = self.parts, parts, None
+        self._wake_trouble = "the settings were just read again"
         if self.next_modes is parts.modes:
             self.next_modes = None
         self.observer = Observer(parts.scheduler, self.voice, parts.clock.steady_s)

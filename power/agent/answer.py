@@ -1,7 +1,7 @@
 """What the agent answers to one question: a line of JSON in, a line of JSON out. Nothing here waits."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from offpeak.errors import BadInput, OffpeakError
 from offpeak.machines.node_sets import expand
 from power.agent.callers import Rights
 from power.agent.published import Published, published_json
+from power.agent.wake_reply import WakeReply
 
 ASKS = ("why", "queue", "status")
 PICTURE = "picture"
@@ -24,12 +25,14 @@ TELLS = ("resume", "suspend", "resume_fail", "order", "release", "look")
 class Told:
     """What the scheduler's programs or an admin's command say: which of TELLS, of which nodes.
 
-    `text` is the scheduler's file of jobs; with "order" what `order_text` makes.
+    `text` is the scheduler's file of jobs; with "order" what `order_text` makes. `asked_unix_s` is when the scheduler
+    asked for these nodes, where somebody looks again whether they are up.
     """
 
     what: str
     nodes: tuple[str, ...]
     text: str
+    asked_unix_s: float | None = None
 
 
 def order_text(order: str, *, by: str, reason: str) -> str:
@@ -46,9 +49,11 @@ def order_of(text: str) -> tuple[str, str, str]:
     return order, by, reason
 
 
-Hear = Callable[[Told], None]
-"""Takes what was told, and returns at once. An OffpeakError says that nothing will come of it, and Slurm's program then
-wakes the nodes itself: nodes that are to stay as they are, since an admin holds them, are heard of and left alone."""
+Hear = Callable[[Told], WakeReply | None]
+"""Takes what was told, and returns at once what is promised of nodes that are to wake, None for all else. An
+OffpeakError says that nothing will come of it."""
+Wakes = Callable[[], Iterable[str]]
+"""Gives the nodes that the agent wakes by itself when jobs need them."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,7 @@ def request_of(line: bytes) -> dict[str, Any]:
     return request
 
 
-def answer(question: Question, published: Published | None, hear: Hear) -> dict[str, Any]:
+def answer(question: Question, published: Published | None, hear: Hear, wakes: Wakes = tuple) -> dict[str, Any]:
     """Return the answer; OffpeakError where there is none. `published` is None before the first cycle."""
     if question.tells:
         return _told(question, hear)
@@ -89,7 +94,9 @@ def answer(question: Question, published: Published | None, hear: Hear) -> dict[
     if asked == "why":
         return {"published": published_json(_why(str(question.request.get("job", "")), published, question.user))}
     seen = published.seen_by(question.user)
-    return {"published": published_json(replace(seen, jobs=()) if asked == "status" else seen)}
+    if asked == "status":
+        return {"published": published_json(replace(seen, jobs=())), "wakes": sorted(wakes())}
+    return {"published": published_json(seen)}
 
 
 def jobs_seen(question: Question) -> float | None:
@@ -119,9 +126,10 @@ def _told(question: Question, hear: Hear) -> dict[str, Any]:
         raise BadInput("only the scheduler's user may tell the agent of nodes", hint="name it: user below [slurm]")
     if what not in TELLS or not isinstance(nodes, str) or not isinstance(text, str):
         raise BadInput(f"{what!r} cannot be told", hint=f"tell: {', '.join(TELLS)}, with nodes as a node set")
-    names = expand(nodes)
-    hear(Told(what, names, text))
-    return {"nodes": list(names)}
+    names, asked_unix_s = expand(nodes), question.request.get("asked_unix_s")
+    since = float(asked_unix_s) if isinstance(asked_unix_s, int | float) else None
+    reply = hear(Told(what, names, text, since))
+    return {"nodes": list(names)} if reply is None else reply.to_json()
 
 
 def _why(job_id: str, published: Published, user: str | None) -> Published:

@@ -40,15 +40,28 @@ def orders_of(parts: Parts, ledger: Ledger, observer: Observer, known: Known, mo
     site = Site(parts.inventory, parts.ways, known.sighting_of, parts.wire.clock, known.hold_of, parts.scheduler.in_use)
     site = replace(site, steady=parts.clock.steady_s)
     nodes = node_orders(parts.settings.agent, site, ledger, mode_of)
-    return Orders(nodes, scheduler_orders_of(parts, ledger, observer, known, modes))
+    put_to_sleep = nodes.door.history.was_put_to_sleep
+    return Orders(nodes, scheduler_orders_of(parts, ledger, observer, known, modes, put_to_sleep=put_to_sleep))
 
 
 def scheduler_orders_of(
-    parts: Parts, ledger: Ledger, observer: Observer, known: Known, modes: Callable[[], Modes]
+    parts: Parts,
+    ledger: Ledger,
+    observer: Observer,
+    known: Known,
+    modes: Callable[[], Modes],
+    *,
+    put_to_sleep: Callable[[str], bool] | None = None,
 ) -> SchedulerOrders:
     """Return the way to the scheduler alone, through a door of its own."""
-    mode_of = _mode_of(modes, observer)
-    door = scheduler_door(ledger, mode_of, parts.wire.clock, nodes=parts.machines, hold_of=known.hold_of)
+    door = scheduler_door(
+        ledger,
+        _mode_of(modes, observer),
+        parts.wire.clock,
+        nodes=parts.machines,
+        hold_of=known.hold_of,
+        put_to_sleep=put_to_sleep,
+    )
     return SchedulerOrders(door, parts.scheduler)
 
 

@@ -130,6 +130,10 @@ class PowerLoop:
         self._happens(node, event, parts)
         self._keep()
 
+    def terms_of(self, node: str, parts: Parts) -> Terms:
+        """Return what the life of a node that may be switched goes by."""
+        return Rules(parts.machines, self._terms(parts)).of(node, self.lives.times)
+
     def ask_anew(self) -> None:
         """Ask the door again for all that it has refused: it has been made anew."""
         self._changes = NodeChanges(self._steady)
@@ -149,8 +153,7 @@ class PowerLoop:
 
     def _happens(self, node: str, event: Event, parts: Parts) -> None:
         if node in self.lives.nodes:
-            terms = Rules(parts.machines, self._terms(parts)).of(node, self.lives.times)
-            life = step(self.lives.nodes[node], event, self.now, terms)
+            life = step(self.lives.nodes[node], event, self.now, self.terms_of(node, parts))
             self.lives = Lives({**self.lives.nodes, node: life}, self.lives.times)
 
     def _terms(self, parts: Parts) -> Terms:

@@ -27,6 +27,7 @@ from power.agent.site_words import SiteWords
 from power.agent.socket_server import SocketServer, answering
 from power.agent.voice import LOG
 from power.agent.wake_list import wake_list, wake_pace, write_wake_list
+from power.agent.wake_reply import WakeReply
 
 STUCK_S = 600.0
 """A round that takes longer than this, and ten cycles, hangs: systemd starts a program anew that says so no more."""
@@ -64,6 +65,7 @@ class Service:
             agent.parts.callers,
             site=words.said,
             picture=lambda seen: picture_of(agent, seen),
+            wakes=agent.wakes,
             plan=lambda: agent.plan.standing if agent.parts.settings.agent.queue == PLAN else None,
         )
         async with AsyncExitStack() as end:
@@ -81,11 +83,11 @@ class Service:
             await self._give_back(NOTHING)
         LOG.info("ended")
 
-    def _hear(self, told: Told) -> None:
+    def _hear(self, told: Told) -> WakeReply | None:
         if self._ended.is_set():
             hint = "Slurm's own program wakes nodes; `systemctl status offpeak-agent`"
             raise OffpeakError("the agent is ending", hint=hint)
-        self._agent.hear(told)
+        return self._agent.hear(told)
 
     def end(self) -> None:
         """End it as SIGTERM does."""

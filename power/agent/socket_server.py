@@ -19,6 +19,7 @@ from power.agent.answer import (
     PICTURE,
     Hear,
     Question,
+    Wakes,
     answer,
     error_of,
     jobs_seen,
@@ -57,10 +58,11 @@ class SocketServer:
         site: AskSite,
         picture: Draw,
         plan: Callable[[], DayPlan | None],
+        wakes: Wakes = tuple,
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._published, self._hear, self._callers = published, hear, callers
-        self._site, self._picture, self._plan = site, picture, plan
+        self._site, self._picture, self._plan, self._wakes = site, picture, plan, wakes
         self._patience_s = patience_s
         self._clients: Counter[int] = Counter()
         # Names may come from a server that hangs: then only those wait who need a name.
@@ -112,7 +114,7 @@ class SocketServer:
             question = Question(request, rights, user)
             if request.get("ask") == PICTURE:
                 return self._drawn(question)
-            return answer(question, self._published(), self._hear)
+            return answer(question, self._published(), self._hear, self._wakes)
         except OffpeakError as problem:
             return error_of(problem)
 

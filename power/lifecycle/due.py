@@ -43,12 +43,18 @@ def stands_in_the_way(life: NodeLife, now: Now) -> str:
     return _a_hand_on_it(life, wish, now) or _its_state(life, wish) or _a_pause(life, now)
 
 
+def fault_of(life: NodeLife) -> str:
+    """Return why the operator has the node, "" if nobody does, or if it is tried again since the fault was ours."""
+    fault = life.fault
+    return "" if fault is None or fault.ours else f"{fault.what}: {fault.reason}"
+
+
 def _a_hand_on_it(life: NodeLife, wish: Wish, now: Now) -> str:
     hold = life.hold
     if hold is not None and hold.lasts(now.unix_s) and wish.by != f"{ADMIN}{hold.owner}":
         return f"held by {hold.owner}: {hold.reason}"
-    if life.fault is not None and not life.fault.ours:
-        return f"{life.fault.what}: {life.fault.reason}"
+    if why := fault_of(life):
+        return why
     if wish.by == US and now.monotonic_s < life.hands_off_until_s:
         return "somebody else changed it: hands off for a while"
     return ""

@@ -12,7 +12,6 @@ from offpeak.door.hold import Hold
 from power.drivers.port import Order
 
 SOMEBODY = "unknown"
-SCHEDULER = "scheduler"
 
 
 class NodeState(StrEnum):

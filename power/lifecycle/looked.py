@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from offpeak.door.effect import US
+from offpeak.door.effect import SCHEDULER, US
 from offpeak.errors import AccessRefused, WrongDevice
 from power.drivers.port import Order
 from power.lifecycle.events import Looked
@@ -10,7 +10,6 @@ from power.lifecycle.failed import NOT_DOWN, NOT_UP
 from power.lifecycle.ladder import change_of
 from power.lifecycle.life import (
     ASLEEP,
-    SCHEDULER,
     SETTLED,
     SOMEBODY,
     Effort,

@@ -11,11 +11,11 @@ that he wakes the scheduler is told before it boots.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from offpeak.door.effect import ADMIN, US
+from offpeak.door.effect import ADMIN, SCHEDULER, US
 from plugin.scheduler.node import OURS, Node, NodePower, NodeUse
 from plugin.scheduler.port import NodeChange
 from power.drivers.port import Order
-from power.lifecycle.life import ASLEEP, SCHEDULER, NodeLife, NodeState, Now
+from power.lifecycle.life import ASLEEP, NodeLife, NodeState, Now
 from power.live.hands_off import in_other_hands, untouchable
 from power.live.words import is_awaited
 

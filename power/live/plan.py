@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from offpeak.door.effect import US
+from offpeak.door.effect import SCHEDULER, US
 from plugin.scheduler.node import OURS, Node
 from plugin.scheduler.port import NodeChange
 from power.drivers.port import Order
-from power.lifecycle.life import ASLEEP, SCHEDULER, NodeLife, NodeState, Wish, Word, is_goal
+from power.lifecycle.life import ASLEEP, NodeLife, NodeState, Wish, Word, is_goal
 from power.live.ahead import maintained
 from power.live.memory import Leaving, PowerMemory
 from power.live.next_step import Step, Want, next_step

@@ -26,6 +26,7 @@ from offpeak.machines.credential import Credential
 from offpeak.machines.inventory import Enrolled, Hardware, Inventory, Machine, Rung
 from power.agent.answer import Told
 from power.agent.wake_list import wake_list, write_wake_list
+from power.agent.wake_reply import WakeReply
 
 MAC = "aa:bb:cc:dd:ee:ff"
 PACKET = b"\xff" * 6 + bytes.fromhex(MAC.replace(":", "")) * 16
@@ -114,6 +115,56 @@ def test_an_agent_that_hangs_or_refuses_counts_as_none(programs: SlurmPrograms) 
             programs.run("offpeak-resume", "n1")
         assert card.packet() == PACKET
     assert any("n1 is not in the inventory" in line for line in said(programs, lines=4))
+
+
+FAST = {"OFFPEAK_TIME_SCALE": "0.005"}
+"""Looks again within 0.3 to 0.6 s."""
+
+
+def test_what_the_agent_does_not_promise_is_woken_at_once_and_the_rest_if_it_stays_off(
+    programs: SlurmPrograms, few_bmcs: list[SimulatedBmc], machine_of: MachineOf
+) -> None:
+    names = ("n1", "n2", "n3")
+    for bmc in few_bmcs[:2]:
+        bmc.write("power", "off")
+    know(programs, *(machine_of(bmc, node=name) for bmc, name in zip(few_bmcs, names, strict=True)))
+    with agent_socket(programs.socket) as agent:
+        agent.replies = [WakeReply(("n1", "n3"), refused={"n2": "its state is not known"})]
+        programs.run("offpeak-resume", "n[1-3]", **FAST)
+        wait_until(lambda: few_bmcs[0].lines("orders") == ["on"], what="the look again", log=programs.log)
+        wait_until(lambda: "n3: is on, left alone" in programs.lines(), what="the last line", log=programs.log)
+        assert (agent.told[0].asked_unix_s, agent.told[1].nodes) == (None, names)
+        assert agent.told[1].asked_unix_s == pytest.approx(time.time(), abs=60)
+    first, second, *_ = lines = programs.lines()
+    assert first == "n[1-3]: told the agent, waking those that it does not: n2: its state is not known"
+    assert second == f"n2: was off: its BMC {few_bmcs[1].host} was told to switch it on"
+    assert lines.index("n1,n2,n3: looking again whether they are on") == 2
+    assert [bmc.lines("orders") for bmc in few_bmcs] == [["on"], ["on"], []]
+
+
+def test_nodes_that_the_agent_holds_back_are_left_off_or_waited_for(programs: SlurmPrograms) -> None:
+    with wake_listener() as held, wake_listener() as paced:
+        cards = {"n1": held, "n2": paced}
+        know(programs, *(Machine(name, Hardware("old"), mac=MAC, wol_via=card.via) for name, card in cards.items()))
+        with agent_socket(programs.socket) as agent:
+            left, waiting = {"n1": "held by jo: new DIMM"}, {"n2": "120 nodes were told to wake within 60 s"}
+            agent.replies = [*[WakeReply(("n1", "n2"), left, waiting)] * 3, WakeReply(("n2",))]
+            programs.run("offpeak-resume", "n[1-2]", **FAST)
+            assert paced.packet() == PACKET
+            assert len(agent.told) == 4
+            assert [told.nodes for told in agent.told[1:]] == [("n2",)] * 3
+        held.socket.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            held.packet()
+    assert programs.lines()[0] == "n[1-2]: told the agent: resume"
+
+
+def test_an_agent_that_dies_after_its_promise_is_not_waited_for(programs: SlurmPrograms) -> None:
+    with wake_listener() as card:
+        know(programs, Machine("n1", Hardware("old"), mac=MAC, wol_via=card.via))
+        with agent_socket(programs.socket):
+            programs.run("offpeak-resume", "n1", **FAST)
+        assert card.packet() == PACKET
 
 
 def test_a_board_that_says_on_in_standby_gets_its_packets(
@@ -248,6 +299,7 @@ def test_who_may_not_read_the_list_asks_its_owner() -> None:
         wait_until(lambda: len(log.read_text().splitlines()) == 2, what="the log", log=log)
         assert "may not read" in log.read_text().splitlines()[1]
         assert "sudo" in log.read_text().splitlines()[1]
+        end_processes_with("OFFPEAK_SLURM_LOG", log)
 
 
 @pytest.mark.parametrize(

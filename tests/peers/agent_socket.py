@@ -19,6 +19,7 @@ from power.agent.callers import Callers
 from power.agent.picture import Picture
 from power.agent.published import JobSaid, NodesSaid, PriceSaid, Published, SavedSaid
 from power.agent.socket_server import SocketServer, answering
+from power.agent.wake_reply import WakeReply
 
 AT_S = 1_793_520_000
 """2026-11-01 09:00 in Berlin."""
@@ -59,11 +60,14 @@ class AgentSocket:
     plan: DayPlan | None = None
     told: list[Told] = field(default_factory=list)
     refuse: Exception | None = None
+    replies: list[WakeReply] = field(default_factory=list)
+    """What it promises, the last one again and again; all that it is asked for if there is none."""
 
-    def hear(self, told: Told) -> None:
+    def hear(self, told: Told) -> WakeReply | None:
         if self.refuse:
             raise self.refuse
         self.told.append(told)
+        return self.replies[min(len(self.told), len(self.replies)) - 1] if self.replies else None
 
     def say_picture(self, jobs_seen_unix_s: float | None) -> Picture | None:
         if self.picture is None or jobs_seen_unix_s != self.picture.published.at_unix_s:

@@ -1,7 +1,7 @@
 """A journal that is forgotten when the program ends."""
 
 from offpeak.door.effect import Effect, Outcome, Refusal
-from offpeak.door.journal import Done, Intent
+from offpeak.door.journal import Done, Intent, counts_as_last_order
 
 
 class MemoryJournal:
@@ -28,6 +28,12 @@ class MemoryJournal:
     def unfinished(self) -> tuple[Intent, ...]:
         """Return the intents without an outcome."""
         return tuple(done.intent for done in self._done.values() if done.outcome is None)
+
+    def last_orders(self) -> tuple[Intent, ...]:
+        """Return the last order to each node."""
+        sent = [done.intent for done in self._done.values() if done.may_have_been_sent]
+        last = {each.effect.subject: each for each in sent if counts_as_last_order(each.effect)}
+        return tuple(last.values())
 
     def recent(self, since_unix_s: float) -> tuple[Done, ...]:
         """Return the intents since then."""

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from offpeak.door.effect import Effect, Outcome, Refusal
-from offpeak.door.journal import Done, Intent
+from offpeak.door.journal import Done, Intent, counts_as_last_order
 
 
 class FileJournal:
@@ -29,6 +29,11 @@ class FileJournal:
 
     def unfinished(self) -> tuple[Intent, ...]:
         return tuple(done.intent for done in self.recent(0) if done.outcome is None)
+
+    def last_orders(self) -> tuple[Intent, ...]:
+        sent = [done.intent for done in self.recent(0) if done.may_have_been_sent]
+        last = {each.effect.subject: each for each in sent if counts_as_last_order(each.effect)}
+        return tuple(last.values())
 
     def recent(self, since_unix_s: float) -> tuple[Done, ...]:
         done: dict[int, Done] = {}

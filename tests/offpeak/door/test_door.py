@@ -8,7 +8,7 @@ import pytest
 from memory_journal import MemoryJournal
 
 from offpeak.door.door import Act, Door, Rule
-from offpeak.door.effect import Effect, Outcome, Refusal
+from offpeak.door.effect import SCHEDULER, Effect, Outcome, Refusal
 from offpeak.door.history import History
 from offpeak.door.mode import Mode
 from offpeak.errors import AccessRefused, CannotWrite, NoAnswer
@@ -241,3 +241,30 @@ def test_an_outcome_that_cannot_be_written_is_told_and_stays_unfinished() -> Non
     assert outcome == Outcome("done", "accepted; not in the ledger: ledger: the disk is full")
     assert [intent.effect for intent in journal.unfinished()] == [OFF]
     assert through(door(Mode.SHADOW, journal=journal), OFF, device.act) != outcome
+
+
+def test_a_node_that_we_put_to_sleep_is_woken_for_the_scheduler_in_every_mode() -> None:
+    wake = replace(ON, by=SCHEDULER)
+    journal, device = MemoryJournal(), Device()
+    for mode in (Mode.SHADOW, Mode.ADVISE):
+        assert through(door(mode), wake, Device().act).rule == "mode"  # type: ignore[union-attr]
+    assert through(door(journal=journal), OFF, device.act).result == "done"
+    for mode in (Mode.SHADOW, Mode.ADVISE):
+        # A new start knows it from the journal, and may try again what has not helped.
+        history = History.of(journal, 1e9)
+        for _ in range(2):
+            assert through(door(mode, journal=journal, history=history), wake, device.act).result == "done"
+        assert through(door(mode, journal=journal, history=history), ON, device.act).rule == "mode"
+        assert through(door(mode, journal=journal, history=history), OFF, device.act).rule == "mode"
+    assert through(door(journal=journal), ON, device.act).result == "done"
+    history = History.of(journal, 1e9)
+    assert through(door(Mode.SHADOW, journal=journal, history=history), wake, device.act).rule == "mode"
+
+
+def test_an_order_that_was_not_sent_puts_nothing_to_sleep() -> None:
+    history = History()
+    history.cancelled(history.begun(OFF))
+    assert not history.was_put_to_sleep(OFF.subject)
+    history.ended(history.begun(OFF), Outcome("done", ""))
+    history.cancelled(history.begun(ON))
+    assert history.was_put_to_sleep(OFF.subject)

@@ -6,11 +6,12 @@ from itertools import product
 import pytest
 from scheduler_words import NOW, NOW_S, life_of, node_of
 
+from offpeak.door.effect import SCHEDULER
 from offpeak.door.hold import Hold
 from plugin.scheduler.node import NodePower, NodeUse
 from plugin.scheduler.port import NodeChange
 from power.drivers.port import Order
-from power.lifecycle.life import SCHEDULER, NodeState, Sent, Wish, Word
+from power.lifecycle.life import NodeState, Sent, Wish, Word
 from power.live.next_step import Want, next_step
 from power.live.words import word_of, words_of
 

@@ -1,0 +1,424 @@
+"""The scheduler asks for a node that sleeps, and the agent cannot or may not act: the node is woken all the same.
+
+The agent runs as a service with a virtual room's BMCs; Slurm's real resume program asks it over its socket.
+"""
+
+import asyncio
+import json
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from guarded_room import GuardedRoom, guarded_room
+from heard_scheduler import Heard
+from local_server import end_processes_with
+from scheduler_words import life_of, node_of
+from slurm_programs import SlurmPrograms, slurm_programs
+
+from offpeak.agent_settings import AgentSettings
+from offpeak.door.effect import SCHEDULER, US, Effect, Outcome
+from offpeak.door.hold import Hold
+from offpeak.errors import AccessRefused, NoAnswer, OffpeakError, SchedulerError
+from offpeak.hardware_settings import HardwareSettings
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger_settings import LedgerSettings
+from offpeak.settings import PriceSettings, Settings
+from plugin.scheduler.node import Node, NodePower, NodeUse
+from plugin.scheduler.port import SchedulerView
+from power.agent import parts
+from power.agent.agent import Agent
+from power.agent.answer import Told
+from power.agent.service import Service
+from power.agent.voice import Voice
+from power.agent.wake_reply import WakeReply
+from power.lifecycle.decide import Lives
+from power.lifecycle.life import NodeState
+
+PATIENCE_S = 60.0
+TWO_DAYS_S = 2 * 86_400.0
+TARIFF = "on=30EUR/MWh,off=30EUR/MWh,hours=00:00-12:00,zone=UTC"
+
+
+class AnyMoment(Heard):
+    """A scheduler that shows its nodes as they are at this moment."""
+
+    def view(self) -> SchedulerView:
+        return replace(super().view(), at_s=int(time.time()))
+
+
+@dataclass
+class SleepingSite:
+    """Two nodes that are off; `n1` was put to sleep by our order two days ago, `n2` by nobody here."""
+
+    folder: Path
+    room: GuardedRoom
+    scheduler: AnyMoment
+    settings: Settings
+    ledger: Ledger
+    programs: SlurmPrograms
+
+    def agent(self) -> Agent:
+        return Agent(parts.parts_of(self.settings), self.ledger, Voice())
+
+    def change(self, **agent: Any) -> Settings:
+        """Have other settings below [agent] from the next time they are read."""
+        self.settings = replace(self.settings, agent=replace(self.settings.agent, **agent))
+        return self.settings
+
+    def wants(self, *names: str) -> None:
+        """Have the scheduler wait for these nodes to come up."""
+        self.scheduler.shows = shown(*names)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Agent]:
+        agent = self.agent()
+        service = Service(agent, lambda: self.settings)
+        task = asyncio.create_task(service.run())
+        self.reread = service._read_again.set
+        try:
+            yield agent
+        finally:
+            service.end()
+            await asyncio.wait_for(task, PATIENCE_S)
+            await agent.close()
+
+    async def resume(self, nodes: str, scale: float = 0.02) -> None:
+        """Ask for the nodes as slurmctld does."""
+        await asyncio.to_thread(self.programs.run, "offpeak-resume", nodes, OFFPEAK_TIME_SCALE=str(scale))
+
+    async def is_on(self, node: str) -> None:
+        """Return once the node has power."""
+        await until(lambda: self.room.do(lambda room: room.nodes[node].powered), self.programs)
+
+    def orders(self, node: str) -> list[tuple[str, str]]:
+        """Return what the agent has ordered of a node, as the ledger has it."""
+        ledger = Ledger(self.settings.ledger)
+        done = [each.intent.effect for each in ledger.recent(0.0)]
+        ledger.close()
+        return [(effect.order, effect.by) for effect in done if effect.subject == node and effect.is_to_node]
+
+
+async def until(condition: Callable[[], bool], programs: SlurmPrograms) -> None:
+    until_s = time.monotonic() + PATIENCE_S
+    while not await asyncio.to_thread(condition):
+        assert time.monotonic() < until_s, "\n".join(programs.lines())
+        await asyncio.sleep(0.05)
+
+
+def shown(*wanted: str) -> SchedulerView:
+    return SchedulerView(int(time.time()), (), tuple(node(name, name in wanted) for name in ("n1", "n2")), ())
+
+
+def node(name: str, wanted: bool) -> Node:
+    power, use = (NodePower.COMING_UP, NodeUse.USED) if wanted else (NodePower.DOWN, NodeUse.FREE)
+    return node_of(name, power=power, use=use, responds=False)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SleepingSite]:
+    programs, scheduler = slurm_programs(tmp_path), AnyMoment()
+    monkeypatch.setattr(parts, "scheduler_of", lambda _settings: scheduler)
+    with guarded_room(tmp_path, "n[1-2]") as room:
+        room.do(lambda each: [each.nodes[name].hard_off() for name in ("n1", "n2")])
+        agent = AgentSettings(
+            mode="active",
+            nodes="n[1-2]",
+            capacity="always-on",
+            cycle_s=1,
+            queue="off",
+            min_on=0,
+            socket=programs.socket,
+            state_folder=programs.state,
+        )
+        settings = Settings(
+            agent=agent,
+            prices=PriceSettings(tariff=TARIFF),
+            hardware=HardwareSettings(inventory=room.inventory.path, timeout_s=3),
+            ledger=LedgerSettings(url=f"sqlite:///{tmp_path}/ledger"),
+        )
+        ledger = Ledger(settings.ledger, patience_s=0.5)
+        ledger.ready()
+        number = ledger.write_intent(Effect("n1", "soft_off", US, "idle"), time.time() - TWO_DAYS_S)
+        ledger.write_outcome(number, Outcome("done", "accepted"), time.time() - TWO_DAYS_S)
+        made = SleepingSite(tmp_path, room, scheduler, settings, ledger, programs)
+        made.wants()
+        yield made
+        ledger.close()
+    end_processes_with("OFFPEAK_SLURM_LOG", programs.log)
+
+
+async def can_wake(agent: Agent, site: SleepingSite) -> None:
+    """Return once the agent has made a round in which it could wake nodes."""
+    await until(lambda: agent._wake_trouble == "", site.programs)
+
+
+async def has_read(agent: Agent, site: SleepingSite) -> None:
+    """Have the settings read again, and return once the agent works with them."""
+    site.reread()
+    await until(lambda: agent.parts.settings is site.settings, site.programs)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"mode": "shadow"}, {"mode": "advise"}, {"partition_modes": ("batch=shadow",)}],
+    ids=["shadow", "advise", "partition"],
+)
+def test_a_mode_that_closes_leaves_no_node_asleep_that_a_job_waits_for(
+    site: SleepingSite, change: dict[str, Any]
+) -> None:
+    async def scene() -> None:
+        async with site.running() as agent:
+            await can_wake(agent, site)
+            site.change(**change)
+            await has_read(agent, site)
+            await can_wake(agent, site)
+            site.wants("n1", "n2")
+            # The one that we put to sleep is the agent's, the other one nobody here may touch but Slurm's program.
+            await site.resume("n[1-2]", scale=1.0)
+            await site.is_on("n1")
+            await site.is_on("n2")
+
+    asyncio.run(scene())
+    assert site.orders("n1") == [("soft_off", US), ("on", SCHEDULER)]
+    assert site.orders("n2") == []
+    told = next(line for line in site.programs.lines() if "waking those that it does not" in line)
+    assert "n2: on is only recorded in mode" in told
+
+
+def test_a_node_that_is_named_no_more_is_woken_by_slurms_program(site: SleepingSite) -> None:
+    async def scene() -> None:
+        async with site.running() as agent:
+            await can_wake(agent, site)
+            site.change(nodes="n2")
+            await has_read(agent, site)
+            await can_wake(agent, site)
+            site.wants("n1")
+            await site.resume("n1", scale=1.0)
+            await site.is_on("n1")
+
+    asyncio.run(scene())
+    assert "n1: is not ours to touch" in site.programs.lines()[0]
+    assert site.orders("n1") == [("soft_off", US)]
+
+
+@pytest.mark.parametrize("reloads", [False, True], ids=["started", "reloaded"])
+def test_without_a_ledger_slurms_program_wakes(site: SleepingSite, reloads: bool) -> None:
+    async def scene() -> None:
+        with closing(sqlite3.connect(site.folder / "ledger", isolation_level=None, timeout=10)) as other:
+            if not reloads:
+                other.execute("BEGIN EXCLUSIVE")
+            async with site.running() as agent:
+                if reloads:
+                    await can_wake(agent, site)
+                    other.execute("BEGIN EXCLUSIVE")
+                    site.change(cycle_s=2)
+                    await has_read(agent, site)
+                site.wants("n1")
+                await site.resume("n1", scale=1.0)
+                await site.is_on("n1")
+                other.execute("ROLLBACK")
+
+    asyncio.run(scene())
+    assert site.programs.lines()[0].startswith("n1: not told to the agent, waking without it") or (
+        "waking those that it does not" in site.programs.lines()[0]
+    )
+    assert site.orders("n1") == [("soft_off", US)]
+
+
+def scheduler_is_silent(site: SleepingSite, _agent: Agent) -> None:
+    site.scheduler.trouble = SchedulerError("squeue: the token has expired", hint="scontrol token")
+
+
+def plan_is_broken(_site: SleepingSite, agent: Agent) -> None:
+    async def plan(*_: object) -> None:
+        raise RuntimeError("a fault of the program")
+
+    agent.power.plan = plan  # type: ignore[method-assign, assignment]
+
+
+@pytest.mark.parametrize("breaks", [scheduler_is_silent, plan_is_broken])
+def test_a_round_that_fails_promises_nothing(site: SleepingSite, breaks: Callable[[SleepingSite, Agent], None]) -> None:
+    async def scene() -> None:
+        async with site.running() as agent:
+            await can_wake(agent, site)
+            breaks(site, agent)
+            await until(lambda: agent._wake_trouble != "", site.programs)
+            site.wants("n1")
+            await site.resume("n1", scale=1.0)
+            await site.is_on("n1")
+
+    asyncio.run(scene())
+    assert "n1: the " in site.programs.lines()[0]
+    assert site.orders("n1") == [("soft_off", US)]
+
+
+def test_what_broke_since_the_last_round_is_found_when_the_program_looks_again(site: SleepingSite) -> None:
+    async def scene() -> None:
+        async with site.running() as agent:
+            await can_wake(agent, site)
+            site.wants("n1")
+            scheduler_is_silent(site, agent)
+            await site.resume("n1")
+            await site.is_on("n1")
+
+    site.change(cycle_s=3600)
+    asyncio.run(scene())
+    lines = site.programs.lines()
+    assert lines[0] == "n1: told the agent: resume"
+    assert "n1: looking again whether they are on" in lines
+
+
+def failed(agent: Agent, problem: type[OffpeakError], times: int) -> None:
+    assert agent._orders is not None
+    history = agent._orders.nodes.door.history
+    for _ in range(times):
+        history.ended(history.begun(Effect("n2", "on", US, "")), Outcome("failed", "no answer", problem.__name__))
+
+
+def breaker_opens(agent: Agent) -> None:
+    failed(agent, NoAnswer, 5)
+
+
+def login_is_refused(agent: Agent) -> None:
+    failed(agent, AccessRefused, 1)
+
+
+def state_is_unknown(agent: Agent) -> None:
+    power = agent.power
+    power.lives = Lives({**power.lives.nodes, "n1": life_of("n1", NodeState.UNKNOWN)}, power.lives.times)
+
+
+def bmc_is_not_enrolled(agent: Agent) -> None:
+    machines = {name: replace(machine, enrolled=None) for name, machine in agent.parts.machines.items()}
+    agent.parts = replace(agent.parts, machines=machines)
+
+
+def use_is_unknown(agent: Agent) -> None:
+    view = agent.observer.latest
+    assert view is not None
+    unknown = tuple(each._replace(use=NodeUse.UNKNOWN, state_word="REBOOT_ISSUED") for each in view.nodes)
+    agent.observer.latest = replace(view, nodes=unknown)
+
+
+@pytest.mark.parametrize(
+    ("breaks", "why"),
+    [
+        (breaker_opens, "too many orders failed"),
+        (login_is_refused, "was refused"),
+        (state_is_unknown, "its state is not known"),
+        (bmc_is_not_enrolled, "nobody has enrolled its BMC"),
+        (use_is_unknown, "the scheduler says REBOOT_ISSUED"),
+    ],
+)
+def test_what_the_door_would_refuse_is_not_promised(
+    site: SleepingSite, breaks: Callable[[Agent], None], why: str
+) -> None:
+    async def rounds() -> WakeReply | None:
+        agent = site.agent()
+        await agent.power_round()
+        promised = agent.hear(Told("resume", ("n1",), ""))
+        assert promised == WakeReply(("n1",))
+        breaks(agent)
+        reply = agent.hear(Told("resume", ("n1", "n3"), ""))
+        await agent.parts.close()
+        return reply
+
+    reply = asyncio.run(rounds())
+    assert reply is not None
+    assert (reply.accepted, reply.left, list(reply.refused)) == ((), {}, ["n1", "n3"])
+    assert why in reply.refused["n1"]
+    assert "is not ours to touch" in reply.refused["n3"]
+    said = reply.to_json()
+    assert said["error"].endswith("(and 1 more)")
+    assert "nodes" not in said
+
+
+def test_nodes_that_wait_for_the_pace_are_promised(site: SleepingSite) -> None:
+    site.change(wakes_per_min=1)
+
+    async def rounds() -> WakeReply | None:
+        agent = site.agent()
+        await agent.power_round()
+        orders = await agent.orders()
+        orders.nodes.door.history.begun(Effect("n2", "on", SCHEDULER, ""))
+        reply = agent.hear(Told("resume", ("n1",), ""))
+        await agent.parts.close()
+        return reply
+
+    reply = asyncio.run(rounds())
+    assert reply == WakeReply(("n1",), waiting={"n1": "n1: 1 nodes were told to wake within 10 s"})
+
+
+def test_a_held_node_is_left_alone_whoever_asks(site: SleepingSite) -> None:
+    site.ledger.hold("n1", Hold("jo", "new DIMM"), time.time())
+
+    async def scene() -> None:
+        async with site.running() as agent:
+            await can_wake(agent, site)
+            site.wants("n1", "n2")
+            await site.resume("n[1-2]")
+            await site.is_on("n2")
+            scheduler_is_silent(site, agent)
+            await until(lambda: agent._wake_trouble != "", site.programs)
+            await site.resume("n1")
+            await asyncio.sleep(3.0)
+
+    asyncio.run(scene())
+    assert site.orders("n1") == [("soft_off", US)]
+    assert not site.room.do(lambda room: room.nodes["n1"].powered)
+
+
+def test_what_the_scheduler_waits_for_no_more_is_not_woken_later(site: SleepingSite) -> None:
+    async def rounds() -> list[WakeReply | None]:
+        agent = site.agent()
+        await agent.power_round()
+        replies = [agent.hear(Told("resume", ("n1",), "", time.time() - 90))]
+        site.wants("n1")
+        await agent.power_round()
+        replies.append(agent.hear(Told("resume", ("n1",), "", time.time() - 90)))
+        await agent.parts.close()
+        return replies
+
+    gone, wanted = asyncio.run(rounds())
+    assert gone == WakeReply(("n1",), left={"n1": "the scheduler does not wait for it any more"})
+    assert wanted == WakeReply(("n1",))
+
+
+def test_a_watchdog_is_told_which_nodes_the_agent_wakes(site: SleepingSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PBS asks for no node: what wakes sleepers without an agent has to know which of them this one wakes."""
+
+    def asked() -> Any:
+        return json.loads(ask(site.programs.socket, {"ask": "status"}))
+
+    async def scene() -> None:
+        async with site.running() as agent:
+            await until(lambda: agent.facts is not None and agent._wake_trouble == "", site.programs)
+            assert (await asyncio.to_thread(asked))["wakes"] == ["n1", "n2"]
+            site.change(nodes="n2")
+            await has_read(agent, site)
+            assert (await asyncio.to_thread(asked))["wakes"] == ["n2"]
+            site.change(mode="shadow")
+            await has_read(agent, site)
+            assert (await asyncio.to_thread(asked))["wakes"] == []
+            site.change(mode="active")
+            await has_read(agent, site)
+            await can_wake(agent, site)
+            monkeypatch.setattr("power.agent.agent.NO_WAKES_S", -1.0)
+            assert (await asyncio.to_thread(asked))["wakes"] == []
+
+    asyncio.run(scene())
+
+
+def ask(path: Path, request: dict[str, str]) -> bytes:
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(10)
+        connection.connect(str(path))
+        connection.sendall(json.dumps(request).encode() + b"\n")
+        return b"".join(iter(lambda: connection.recv(65_536), b""))
