@@ -49,6 +49,7 @@ LATE_S = 60.0
 NO_WAKES_S = 600.0
 """After so long without a round that could wake nodes, the agent says that it wakes none."""
 PRUNE_EVERY_S = 6 * 3600.0
+LOG_OUT_S = 5.0
 SLOW_S = 3.0
 """Real seconds between two rounds of what takes long, where the clock runs faster."""
 
@@ -258,8 +259,12 @@ class Agent:
 
     async def close(self) -> int:
         """Keep what is worth it and log out; returns how many rows did not reach the ledger."""
-        await self.meters.close()
-        await self.parts.close()
+        try:
+            async with asyncio.timeout(LOG_OUT_S):
+                await self.meters.close()
+                await self.parts.close()
+        except TimeoutError:
+            LOG.warning("not logged out of all devices within %g s", LOG_OUT_S)
         await asyncio.to_thread(self.accounts.close)
         return await asyncio.to_thread(self.ledger.close)
 

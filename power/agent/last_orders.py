@@ -27,7 +27,7 @@ def last_sleep_orders(ledger: Ledger, unix_s: float) -> Mapping[str, Intent]:
     What is written may have been sent, also by a program that was killed.
     """
     actions = sorted(ledger.recent(unix_s - MAY_STILL_FOLLOW_S), key=lambda each: each.intent.number)
-    taken = (each.intent for each in actions if each.intent.effect.is_to_node)
+    taken = (each.intent for each in actions if _counts(each))
     return {each.effect.subject: each for each in taken if each.effect.takes_power_away}
 
 

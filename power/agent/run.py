@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from getpass import getuser
 
 from offpeak.door.effect import ADMIN
@@ -26,6 +27,28 @@ from power.agent.voice import LOG, Voice
 from power.lifecycle.life import Now
 from power.scheduler_effects import SchedulerOrders, scheduler_door
 
+MOST_CALLS = 64
+"""So many calls that block may be under way: each order of a round asks the scheduler, and some answers may hang."""
+LAST_CALLS_S = 1.0
+
+
+class CallThreads(ThreadPoolExecutor):
+    """Threads of calls that block, such as a program of the scheduler; an end waits for none of them."""
+
+    def __init__(self) -> None:
+        super().__init__(MOST_CALLS, thread_name_prefix="call")
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002
+        """Take no more calls."""
+        super().shutdown(wait=False, cancel_futures=True)
+
+    def are_done(self, within_s: float) -> bool:
+        """Return whether all calls have ended, or end within so long."""
+        until_s = time.monotonic() + within_s
+        for thread in tuple(self._threads):
+            thread.join(max(0.0, until_s - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
+
 
 def run_agent(settings: Settings, reread: Callable[[], Settings]) -> int:
     """Run until a signal ends it; returns the exit code. BadInput for what cannot be used."""
@@ -40,13 +63,20 @@ def run_agent(settings: Settings, reread: Callable[[], Settings]) -> int:
         except (AlreadyRunning, BadLedger):
             ledger.close()
             raise
-        lost = asyncio.run(_serve(parts, ledger, reread))
-    if lost:
-        LOG.error("%s did not reach the ledger", counted(lost, "row"))
+        calls = CallThreads()
+        lost = asyncio.run(_serve(parts, ledger, reread, calls))
+        if lost:
+            LOG.error("%s did not reach the ledger", counted(lost, "row"))
+        if not calls.are_done(LAST_CALLS_S):
+            LOG.warning("a call that hangs is left behind")
+            logging.shutdown()
+            # Python itself would wait for its thread.
+            os._exit(1 if lost else 0)
     return 1 if lost else 0
 
 
-async def _serve(parts: Parts, ledger: Ledger, reread: Callable[[], Settings]) -> int:
+async def _serve(parts: Parts, ledger: Ledger, reread: Callable[[], Settings], calls: CallThreads) -> int:
+    asyncio.get_running_loop().set_default_executor(calls)
     agent = Agent(parts, ledger, Voice())
     # What is loaded by now stays: looking through it for garbage takes longer than all else in a cycle of a long queue.
     gc.freeze()

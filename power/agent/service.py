@@ -34,7 +34,8 @@ STUCK_S = 600.0
 STATUS_EVERY_S = 1.0
 LAST_ROUNDS_S = 10.0
 GIVE_BACK_S = 30.0
-"""What an end may take at most, before and after no round runs any more; systemd kills after a minute."""
+"""What an end may take at most, before and after no round runs any more; then follow logging out and the ledger, and
+after a minute systemd kills."""
 GIVE_BACK_EVERY_S = 60.0
 NOTHING = Modes(Mode.SHADOW, {})
 """What stays of the agent when it ends."""
