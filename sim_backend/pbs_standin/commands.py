@@ -178,7 +178,7 @@ def _pbsnodes(pbs: Pbs, call: Call) -> Answer:
         return Answer(err="pbsnodes: invalid option -- 'x'\nusage:\tpbsnodes [-{o|r}][-C comment] ...\n", code=1)
     if pbs.kind == TORQUE and "-F" in call.words:
         return Answer(err="pbsnodes: invalid option -- 'F'\n", code=1)
-    told = options_of(call.words, flags="axcorld")
+    told = options_of(call.words, flags="axcorldv")
     names = told.rest or list(pbs.cluster.nodes)
     if unknown := [name for name in names if name not in pbs.cluster.nodes]:
         raise Refused(UNKNOWN_NODE, f"Unknown node  MSG=cannot locate specified node {unknown[0]}")
