@@ -54,6 +54,7 @@ def prepared(head: BootedHead, repository: Path) -> Iterator[BootedHead]:
     yield head
     for listener in listeners:
         listener.close()
+    head.run(f"rm -rf /etc/systemd/system/offpeak-*.service* {TORQUE} {MUNGE} && systemctl daemon-reload")
 
 
 def listening(path: Path) -> socket.socket:
