@@ -18,6 +18,9 @@ SLOWED_DOWN = "RPC rate limited"
 
 TRY_LATER = "a service of Slurm may be down or busy: `scontrol ping` and `sacctmgr ping` ask for them; then try again"
 
+RETRIES = "retrying in"
+NO_CONFIGURATION = "run this on a machine of the cluster, or `export SLURM_CONF=/path/to/slurm.conf`"
+
 _KNOWN = (
     (
         "accounting storage is disabled",
@@ -27,7 +30,7 @@ _KNOWN = (
     (
         "Could not establish a configuration source",
         "Slurm's configuration is not found",
-        "run this on a machine of the cluster, or `export SLURM_CONF=/path/to/slurm.conf`",
+        NO_CONFIGURATION,
     ),
     (
         "Too wide of a date range",
@@ -56,8 +59,8 @@ def ask(program: str, *arguments: str, timeout_s: float) -> bytes:
             timeout=timeout_s,
             check=False,
         )
-    except subprocess.TimeoutExpired:
-        raise SlurmIsSilent(f"{program}: no answer within {timeout_s:g} s", hint=TRY_LATER) from None
+    except subprocess.TimeoutExpired as problem:
+        raise _in_vain(program, problem.stderr or b"", timeout_s) from None
     except OSError as problem:
         raise _cannot_start(program, problem) from None
     complaint = done.stderr.decode(errors="replace").strip()
@@ -68,6 +71,16 @@ def ask(program: str, *arguments: str, timeout_s: float) -> bytes:
     if complaint:
         _report(program, complaint)
     return done.stdout
+
+
+def _in_vain(program: str, stderr: bytes, timeout_s: float) -> CannotAskSlurm:
+    """Return the error of a command that was ended: it may have said by then what it waits for."""
+    lines = [line for line in stderr.decode(errors="replace").splitlines() if RETRIES in line]
+    if lines:
+        # It reads its configuration again and again, for a minute.
+        said = lines[-1].partition("error: ")[2] or lines[-1]
+        return CannotAskSlurm(f"{program}: {said.partition(RETRIES)[0].strip(' ,')}", hint=NO_CONFIGURATION)
+    return SlurmIsSilent(f"{program}: no answer within {timeout_s:g} s", hint=TRY_LATER)
 
 
 @lru_cache(maxsize=256)

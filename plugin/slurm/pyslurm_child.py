@@ -23,10 +23,6 @@ JOB = {
     "qos": "qos",
     "required_nodes": "required_nodes",
     "excluded_nodes": "excluded_nodes",
-    "tres_per_job": "tres_per_job",
-    "tres_per_node": "tres_per_node",
-    "tres_per_socket": "tres_per_socket",
-    "tres_per_task": "tres_per_task",
     "memory_per_node": "memory_per_node",
     "memory_per_cpu": "memory_per_cpu",
     "minimum_cpus_per_node": "min_cpus_per_node",
@@ -64,17 +60,19 @@ def main() -> None:
     """Print all jobs and all nodes; ends with an error that pyslurm says if it cannot."""
     import pyslurm
 
-    jobs = [_job(job.to_dict()) for job in pyslurm.Jobs.load().values()]
-    nodes = [_renamed(node.to_dict(), NODE) for node in pyslurm.Nodes.load().values()]
+    jobs = [_job(job) for job in pyslurm.Jobs.load().values()]
+    nodes = [_record(node, NODE) for node in pyslurm.Nodes.load().values()]
     json.dump({"jobs": jobs, "nodes": nodes}, sys.stdout)
 
 
-def _job(told: dict[str, object]) -> dict[str, object]:
-    return _renamed(told, JOB) | {"shared": ["none"] if told.get("resource_sharing") == "NO" else []}
+def _job(job: object) -> dict[str, object]:
+    # What a job asks for per job, node, socket and task comes from squeue: pyslurm 25.11 shows no GRES there.
+    return _record(job, JOB) | {"shared": ["none"] if job.resource_sharing == "NO" else []}  # type: ignore[attr-defined]
 
 
-def _renamed(told: dict[str, object], names: dict[str, str]) -> dict[str, object]:
-    return {ours: _plain(told.get(theirs)) for ours, theirs in names.items()}
+def _record(told: object, names: dict[str, str]) -> dict[str, object]:
+    """Read one attribute after the other: to_dict() fails as a whole, at a job that was suspended as it started."""
+    return {ours: _plain(getattr(told, theirs)) for ours, theirs in names.items()}
 
 
 def _plain(value: object) -> object:

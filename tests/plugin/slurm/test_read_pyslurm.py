@@ -2,6 +2,7 @@
 
 import re
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,27 +14,63 @@ from plugin.scheduler.job import JobState
 from plugin.scheduler.node import NodePower
 from plugin.slurm.ask import CannotAskSlurm, SlurmIsSilent
 from plugin.slurm.pyslurm_child import JOB, NODE
-from plugin.slurm.read_pyslurm import read_pyslurm
+from plugin.slurm.read_pyslurm import read_pyslurm, tres_of_text
+from plugin.slurm.read_text import read_text
 from plugin.slurm.scheduler import SlurmScheduler
 
 STAND_IN = """\
+class TrackableResources: pass
 class Told:
-    def __init__(self, **told): self.told = told
-    def to_dict(self): return self.told
+    def __init__(self, **told): vars(self).update(told)
+    def to_dict(self): raise TypeError("unsupported operand type(s) for *: 'int' and 'NoneType'")
+ABSENT = dict.fromkeys((
+    "array_id", "heterogeneous_id", "account", "comment", "reservation", "qos", "required_nodes", "excluded_nodes",
+    "tres_per_job", "tres_per_node", "tres_per_socket", "tres_per_task", "memory_per_node", "memory_per_cpu",
+    "start_time", "end_time", "allocated_nodes", "scheduled_nodes", "dependencies"))
+WAITS = ABSENT | dict(
+    state="PENDING", state_reason="Priority", user_name="root", name="wrap", partition="batch", constraints=[],
+    min_cpus_per_node=1, priority=1, nice=0, num_nodes=1, cpus=1, time_limit=1440, submit_time=1795395483,
+    eligible_time=1795395483, resource_sharing="OK")
+SUSPENDED = WAITS | dict(state="SUSPENDED", state_reason="None", priority=0, start_time=1795395483,
+    end_time=1795481883, allocated_nodes="node1")
+JOBS = {
+    2: SUSPENDED,
+    3: WAITS | dict(num_nodes=2, cpus=4, min_cpus_per_node=2, tres_per_task=TrackableResources()),
+    5: WAITS | dict(resource_sharing="NO", time_limit=10),
+    7: WAITS | dict(array_id=7, state_reason="None", eligible_time=None),
+    8: WAITS | dict(state_reason="JobHeldUser", comment="offpeak:delay=2h|x", excluded_nodes="node1", priority=0,
+        memory_per_cpu=10, nice=50, num_nodes=2, cpus=2, eligible_time=None),
+    9: WAITS | dict(heterogeneous_id=9),
+    12: WAITS | dict(partition="batch,long", nice=-100, comment="flex", constraints=["gpu", "fast"]),
+    13: WAITS | dict(dependencies={"afterok": [53]}),
+}
 class Jobs:
     @staticmethod
-    def load():
-        plain = dict(state="PENDING", user_name="ann", account=None, partition="batch,long", time_limit=10, cpus=4,
-            num_nodes=2, submit_time=1795215172, eligible_time=1795215172, nice=-100, resource_sharing="NO",
-            dependencies={"all": {}, "satisfy": None}, qos=None, name="a", comment="flex", constraints=["gpu", "fast"])
-        hangs = plain | dict(dependencies={"afterok": [53]}, priority=0, state_reason="JobHeldAdmin")
-        return {53: Told(id=53, priority=200000, state_reason="None", **plain), 54: Told(id=54, array_id=9, **hangs)}
+    def load(): return {number: Told(id=number, **job) for number, job in JOBS.items()}
 class Nodes:
     @staticmethod
     def load():
-        return {"n1": Told(name="n1", state="IDLE+POWER_UP+POWERED_DOWN", total_cpus=8, partitions=["batch"],
-            available_features=["gpu"], reason=None, real_memory=1000, allocated_cpus=0, last_busy_time=1795215172)}
+        return {"node1": Told(name="node1", state="MIXED", allocated_cpus=1, total_cpus=4, real_memory=1,
+            boot_time=1795391757, last_busy_time=1795395460, reason=None, reason_user=None, reason_time=None,
+            partitions=["batch"], available_features=[], comment=None),
+          "n1": Told(name="n1", state="IDLE+POWER_UP+POWERED_DOWN", allocated_cpus=0, total_cpus=8, real_memory=1000,
+            boot_time=1795391757, last_busy_time=1795215172, reason=None, reason_user="root", reason_time=None,
+            partitions=["batch"], available_features=["gpu"], comment=None)}
 """
+"""What pyslurm 25.11.2 says of jobs and nodes of a Slurm 25.11.8, recorded; jobs 12 and 13 and node n1 are made up.
+
+Job 2 was suspended in the second of its start, 3 asked for -c 2 --gpus-per-task=1, 5 and 8 for GPUs of their nodes."""
+
+WANTS = b"""\
+2|N/A|N/A|N/A|N/A
+3|N/A|gres/gpu:1|N/A|cpu=2,gres/gpu=1
+5|N/A|gres/gpu:2|N/A|N/A
+7|N/A|N/A|N/A|N/A
+7|N/A|N/A|N/A|N/A
+8|N/A|gres/gpu:1|N/A|N/A
+9|N/A|N/A|N/A|N/A
+"""
+"""What squeue says of the same jobs."""
 
 
 @pytest.fixture
@@ -47,20 +84,69 @@ def installed(basic: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, m
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     mocker.patch("plugin.slurm.read_pyslurm.slurm_version", return_value=(25, 11))
+    wants = tres_of_text(WANTS)
+    mocker.patch("plugin.slurm.read_pyslurm.tres_of_text", return_value=wants)
     return tmp_path / "pyslurm.py"
 
 
 @pytest.mark.usefixtures("installed")
 def test_jobs_and_nodes_are_told() -> None:
     view = SlurmScheduler(SlurmSettings(read="pyslurm")).view()
-    job, held = view.jobs
-    assert (job.job_id, job.state, job.priority, job.offset, job.limit_s) == ("53", JobState.PENDING, 200_000, 100, 600)
-    assert (job.partitions, job.comment, job.whole_nodes, job.plain) == (("batch", "long"), "flex", True, True)
+    jobs = {job.job_id: job for job in view.jobs}
+    job, held = jobs["12"], jobs["8"]
+    assert (job.state, job.priority, job.offset, job.limit_s) == (JobState.PENDING, 1, 100, 86_400)
+    assert (job.partitions, job.comment, job.whole_nodes, job.plain) == (("batch", "long"), "flex", False, True)
     assert "gpu,fast" in job.needs
-    assert (held.state, held.plain) == (JobState.HELD, False)
-    (node,) = view.nodes
-    assert (node.name, node.power, node.cpus, node.idle_since_s) == ("n1", NodePower.ASKED_UP, 8, 1_795_215_172)
+    assert (held.state, held.offset, held.comment) == (JobState.HELD, -50, "offpeak:delay=2h|x")
+    assert (jobs["5"].whole_nodes, jobs["5"].limit_s) == (True, 600)
+    assert [jobs[job].plain for job in ("3", "7", "9", "13")] == [True, False, False, False]
+    nodes = {node.name: node for node in view.nodes}
+    node = nodes["n1"]
+    assert (node.power, node.cpus, node.idle_since_s) == (NodePower.ASKED_UP, 8, 1_795_215_172)
     assert (node.partitions, node.features) == (("batch",), ("gpu",))
+    assert nodes["node1"].cpus_used == 1
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_job_that_was_suspended_as_it_started_is_read() -> None:
+    (job,) = (job for job in read_pyslurm(20).jobs if job.job_id == "2")
+    assert (job.state, job.hosts) == (JobState.SUSPENDED, "node1")
+
+
+@pytest.mark.usefixtures("installed")
+def test_jobs_that_ask_for_gpus_are_not_alike() -> None:
+    needs = {job.job_id: job.needs for job in read_pyslurm(20).jobs}
+    assert "gres/gpu:1" in needs["3"]
+    assert "cpu=2,gres/gpu=1" in needs["3"]
+    assert "gres/gpu:2" in needs["5"]
+    assert "gres/gpu:1" in needs["8"]
+    assert "gres" not in needs["2"]
+    assert "N/A" not in "".join(needs.values())
+
+
+def test_a_controller_that_refuses_is_not_one_that_is_silent(installed: Path) -> None:
+    why = "Unable to contact slurm controller (connect failure)"
+    installed.write_text(f"class RPCError(Exception): pass\nraise RPCError({why!r})\n")
+    with pytest.raises(SlurmIsSilent, match=r"^pyslurm: .*Unable to contact slurm controller"):
+        read_pyslurm(20)
+
+
+def test_a_configuration_that_is_read_again_and_again_is_said(installed: Path) -> None:
+    said = "error: s_p_parse_file: cannot stat file /none.conf: No such file or directory, retrying in 1sec up to 60sec"
+    installed.write_text(f"import sys, time\nprint({said!r}, file=sys.stderr, flush=True)\ntime.sleep(60)\n")
+    with pytest.raises(CannotAskSlurm, match=r"^pyslurm: .*cannot stat file /none.conf: No such file") as caught:
+        read_pyslurm(2)
+    assert not isinstance(caught.value, SlurmIsSilent)
+
+
+@pytest.mark.skipif(find_spec("pyslurm") is None, reason="needs pyslurm, and a Slurm of its version")
+def test_pyslurm_and_the_text_of_the_same_slurm_agree(basic: Cluster) -> None:
+    wants = ((), ("-c2",), ("--exclusive",), ("--array=1-3",), ("--nice=50", "--comment=flex"), ("-N2", "-t10"))
+    for options in wants:
+        basic.run("sbatch", "--parsable", "--output=/dev/null", "--hold", *options, "--wrap=sleep 60")
+    by_pyslurm, by_text = read_pyslurm(30), read_text(30)
+    basic.run("scancel", "--state=PENDING", "--me")
+    assert {job.job_id: job for job in by_pyslurm.jobs} == {job.job_id: job for job in by_text.jobs}
 
 
 def test_an_import_that_fails_is_one_line(installed: Path) -> None:
@@ -88,7 +174,7 @@ def test_another_version_is_not_used(mocker: MockerFixture) -> None:
 def test_without_it_one_line_says_so() -> None:
     with pytest.raises(CannotAskSlurm, match=r"^pyslurm: is not installed$") as caught:
         read_pyslurm(20)
-    assert caught.value.hint.startswith("pip install 'pyslurm==22.5.*'")
+    assert "pip install 'pyslurm==22.5.*'" in caught.value.hint
 
 
 def test_the_names_are_those_that_pyslurm_has(shared: Path) -> None:
