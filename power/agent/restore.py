@@ -1,7 +1,7 @@
 """Gives back what is the site's own: the order of its queue, the begin of its jobs, and the nodes that we closed."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from offpeak.door.journal import Intent
 from offpeak.ledger.rows import Mark
@@ -47,6 +47,26 @@ async def open_nodes(
     answers = await asyncio.gather(*(orders.change_node(node, NodeChange.OPEN, why=why, by=by) for node in usable))
     opened = {node for node, answer in zip(usable, answers, strict=True) if answer.done}
     return [node.name for node in closed if node.name not in opened]
+
+
+async def hand_over_off_nodes(
+    off: Collection[str], nodes: Callable[[], Iterable[Node]], orders: SchedulerOrders, *, by: str
+) -> frozenset[str]:
+    """Tell the scheduler of closed nodes that are off that they are powered down, and open them: a job has them woken.
+
+    Their agent has ended between the order to sleep and its report to the scheduler. `nodes` asks for the nodes anew.
+    Returns those that are given back.
+    """
+    if not off:
+        return frozenset()
+    why = "offpeak: given back: it is off, and woken for a job"
+    await asyncio.gather(*(orders.change_node(node, NodeChange.POWER_DOWN, why=why, by=by) for node in off))
+    known = {node.name: node for node in await asyncio.to_thread(nodes) if node.name in off}
+    opens = {name: NodeChange.RESUME if node.failed else NodeChange.OPEN for name, node in known.items()}
+    answers = await asyncio.gather(
+        *(orders.change_node(name, change, why=why, by=by) for name, change in opens.items())
+    )
+    return frozenset(name for name, answer in zip(opens, answers, strict=True) if answer.done)
 
 
 def on_their_way(nodes: Iterable[Node], lives: Lives, sleep_orders: Mapping[str, Intent], now: Now) -> frozenset[str]:

@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from getpass import getuser
 
@@ -21,9 +21,12 @@ from power.agent.agent import Agent
 from power.agent.last_orders import last_sleep_orders
 from power.agent.memory import remembered_lives
 from power.agent.parts import Parts, parts_of
-from power.agent.restore import clear_comments, on_their_way, open_nodes, restore_queue
+from power.agent.power_loop import LONGEST_LOOKS
+from power.agent.restore import clear_comments, hand_over_off_nodes, on_their_way, open_nodes, restore_queue
 from power.agent.service import Service
 from power.agent.voice import LOG, Voice
+from power.drivers.port import PowerState
+from power.drivers.sweep import sweep
 from power.lifecycle.life import Now
 from power.scheduler_effects import SchedulerOrders, scheduler_door
 
@@ -118,8 +121,21 @@ async def _restore(parts: Parts, ledger: Ledger) -> tuple[str, ...]:
     if not refused and not failed:
         ledger.forget_marks(marks)
     closed = await open_nodes(view.nodes, orders, by=by, but=on_their_way(view.nodes, lives, sleep_orders, now))
-    on_way = [f"{node}: closed still, on its way down or up: try again in some minutes" for node in closed]
+    off = await _off(closed, parts)
+    back = await hand_over_off_nodes(off, lambda: scheduler.view().nodes, orders, by=by)
+    left = [node for node in closed if node not in back]
+    on_way = [f"{node}: closed still, on its way down or up: try again in some minutes" for node in left]
     return (*refused, *failed, *on_way)
+
+
+async def _off(nodes: Iterable[str], parts: Parts) -> frozenset[str]:
+    """Return those of the nodes that are off, as their BMCs say."""
+    drivers = {node: parts.lookout.drivers[node] for node in nodes if node in parts.lookout.drivers}
+    try:
+        seen = await sweep(drivers, timeout_s=LONGEST_LOOKS * parts.wire.timeout_s, clock=parts.wire.clock)
+    finally:
+        await parts.close()
+    return frozenset(node for node, each in seen.items() if each.state is PowerState.OFF)
 
 
 def _log_to_stderr() -> None:

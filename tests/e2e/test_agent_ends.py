@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from node_story import FLAT, offpeak, orders, wait_for_sleep
 from powered_fixtures import StartStage
+from powered_node import NodeState
 from powered_plan import PoweredPlan
 from powered_stage import PoweredStage, Standing
 from running_agent import agent, asked_offpeak
@@ -88,6 +89,39 @@ def test_who_was_closed_and_not_told_to_go_is_opened(cluster: PoweredStage, sett
         cluster.wait(lambda: bool(closed(cluster)), what="nodes to be closed")
         running.stop()
         assert closed(cluster) == told_to_go(cluster, begin_s)
+
+
+def test_ordered_down_just_before_it_was_killed(cluster: PoweredStage, settings: Path, zygote: Zygote) -> None:
+    for node in cluster.nodes.values():
+        node.ignores_shutdown = False
+    offpeak_until_open(cluster)
+    begin_s = time.time()
+    with agent(cluster, settings, by=zygote.start) as running:
+        cluster.wait(lambda: bool(told_to_go(cluster, begin_s)), what="a node to be ordered down")
+        # In the middle: of this node the scheduler knows only that it is closed.
+        running.kill9()
+    gone = told_to_go(cluster, begin_s)
+    cluster.wait(lambda: all(cluster.nodes[node].state is NodeState.OFF for node in gone), what="these to be off")
+    assert closed(cluster)
+    (job,) = cluster.jobs.submit(nodes=len(ALL), seconds=300)
+    cluster.wait(
+        lambda: restored_and_busy(cluster), what="a job on all nodes, though no agent runs any more", seconds=90
+    )
+    assert [orders(cluster, node, begin_s) for node in gone] == [["soft_off", "on"]] * len(gone)
+    cluster.jobs.cancel([job])
+
+
+def offpeak_until_open(cluster: PoweredStage) -> None:
+    """Give back what the scene before has left closed: nodes that do not follow an order any more."""
+    for node in closed(cluster):
+        cluster.admin.open(node)
+    cluster.wait(lambda: standings(cluster) == {Standing.IDLE}, what="idle nodes")
+
+
+def restored_and_busy(cluster: PoweredStage) -> bool:
+    """Whether a job has all nodes, after an admin gives back what the agent has left."""
+    asked_offpeak(cluster, "agent", "--restore")
+    return all_busy(cluster)
 
 
 def told_to_go(cluster: PoweredStage, since_s: float) -> list[str]:
