@@ -38,6 +38,7 @@ MOST_BYTES = 1024 * 1024
 """Of a request by who may tell: Slurm's file has a record for each job that is to start."""
 MOST_BYTES_OF_OTHERS = 4096
 MOST_CLIENTS, MOST_OF_ONE_USER = 64, 8
+"""Of one user with rights, and of all users without rights together; of one user without rights."""
 
 
 AskSite = Callable[[], Awaitable[SiteSaid | None]]
@@ -65,6 +66,7 @@ class SocketServer:
         self._site, self._picture, self._plan, self._wakes = site, picture, plan, wakes
         self._patience_s = patience_s
         self._clients: Counter[int] = Counter()
+        self._others: Counter[int] = Counter()
         # Names may come from a server that hangs: then only those wait who need a name.
         self._names = ThreadPoolExecutor(2, thread_name_prefix="user-names")
 
@@ -74,14 +76,17 @@ class SocketServer:
         if self._too_many(peer):
             writer.transport.abort()
             return
-        self._clients[peer.uid] += 1
+        clients = (self._clients, *(() if self._callers.rights_of(peer).sees_all else (self._others,)))
+        for each in clients:
+            each[peer.uid] += 1
         try:
             async with asyncio.timeout(self._patience_s):
                 await self._exchange(peer, reader, writer)
         except (TimeoutError, OSError, asyncio.CancelledError):
             writer.transport.abort()
         finally:
-            self._clients[peer.uid] -= 1
+            for each in clients:
+                each[peer.uid] -= 1
             writer.close()
 
     def close(self) -> None:
@@ -89,10 +94,10 @@ class SocketServer:
         self._names.shutdown(wait=False, cancel_futures=True)
 
     def _too_many(self, peer: Peer) -> bool:
-        # Users among themselves must not keep the scheduler out.
-        if self._callers.rights_of(peer).may_tell:
+        # Users among themselves must keep neither the scheduler nor an operator out.
+        if self._callers.rights_of(peer).sees_all:
             return self._clients[peer.uid] >= MOST_CLIENTS
-        return self._clients[peer.uid] >= MOST_OF_ONE_USER or self._clients.total() >= MOST_CLIENTS
+        return self._clients[peer.uid] >= MOST_OF_ONE_USER or self._others.total() >= MOST_CLIENTS
 
     async def _exchange(self, peer: Peer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         may_tell = self._callers.rights_of(peer).may_tell

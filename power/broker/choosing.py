@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from socketserver import StreamRequestHandler, UnixStreamServer
+from socketserver import UnixStreamServer
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -16,7 +16,7 @@ from power.agent.socket_file import bound_socket, remove_socket
 from power.broker.ask_broker import MOST_BYTES, NAME
 from power.broker.chosen import choice_of
 from power.broker.federation import Federation
-from power.broker.few_threads import FewThreads
+from power.broker.few_threads import FewThreads, PatientHandler
 from power.broker.parcel import Wishes, parcel_of
 
 PATIENCE_S = 10.0
@@ -54,7 +54,7 @@ class ChoosingServer(FewThreads, UnixStreamServer):
         remove_socket(self._path, self._number)
 
 
-class _Answering(StreamRequestHandler):
+class _Answering(PatientHandler):
     """One question. The answer is empty where who asks had better look at the sites itself."""
 
     server: ChoosingServer
@@ -62,6 +62,7 @@ class _Answering(StreamRequestHandler):
 
     def handle(self) -> None:
         line = self.rfile.readline(MOST_BYTES + 1)
+        self.request_has_arrived()
         try:
             said = self._said(TypeAdapter(Wanted).validate_json(line))
         except BadInput as problem:

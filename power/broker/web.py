@@ -12,7 +12,7 @@ from offpeak.errors import BadInput, OffpeakError
 from offpeak.machines.secret import Secret
 from power.broker.ask_sites import PAGE
 from power.broker.errors import NoSite, NotKnown, SiteRefused, UnknownKey
-from power.broker.few_threads import FewThreads
+from power.broker.few_threads import FewThreads, PatientHandler
 from power.broker.questions import Questions
 from power.broker.signed import SIGNATURE, TIME, check_signed, sign
 
@@ -35,7 +35,7 @@ class WebServer(FewThreads, HTTPServer):
         super().__init__(place, Answering)
 
 
-class Answering(BaseHTTPRequestHandler):
+class Answering(PatientHandler, BaseHTTPRequestHandler):
     """One question."""
 
     server: WebServer
@@ -44,6 +44,7 @@ class Answering(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer /v1/sites, /v1/jobs/KEY and, signed, /v1/snapshot."""
+        self.request_has_arrived()
         if self.path == PAGE:
             self._snapshot()
         elif self.path == "/v1/sites":
@@ -53,6 +54,7 @@ class Answering(BaseHTTPRequestHandler):
 
     def do_DELETE(self) -> None:
         """Cancel /v1/jobs/KEY."""
+        self.request_has_arrived()
         self._of_job(self.server.questions.cancel)
 
     def do_POST(self) -> None:
@@ -92,7 +94,9 @@ class Answering(BaseHTTPRequestHandler):
         if not length.isdecimal() or int(length) > MOST_BYTES:
             raise BadInput("the body is too long, or of unknown length", hint=f"{MOST_BYTES} bytes are the most")
         try:
-            return json.loads(self.rfile.read(int(length)))
+            body = self.rfile.read(int(length))
+            self.request_has_arrived()
+            return json.loads(body)
         except (ValueError, RecursionError):
             raise BadInput("the body is no JSON", hint="docs/reference/broker.md shows one") from None
 

@@ -6,10 +6,13 @@ from offpeak.machines.secret import read_secret
 from offpeak.settings import Settings
 from ui.page.access import check_place, place_of
 from ui.page.app import page_app
+from ui.page.bounded import BoundedProtocol
 from ui.page.follow import Followers
 from ui.page.look import Looker
 from ui.page.metrics import Metrics
 
+BACKLOG = 128
+KEEP_ALIVE_S = 5
 PATIENCE_S = 2
 """Who follows is hung up on when the page ends."""
 
@@ -30,7 +33,9 @@ def run_page(settings: Settings) -> int:
         lifespan="off",
         server_header=False,
         ws="none",
-        http="h11",
+        http=BoundedProtocol,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_S,
         loop="asyncio",
         timeout_graceful_shutdown=PATIENCE_S,
     )

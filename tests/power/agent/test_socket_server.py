@@ -176,6 +176,33 @@ def test_a_user_cannot_keep_the_scheduler_out(agent: AgentSocket) -> None:
 
 
 @AS_ROOT
+def test_users_together_keep_no_operator_out(path: Path) -> None:
+    hold = f"""
+import os, socket, sys, time
+held = []
+for uid in range(70001, {70001 + MOST_CLIENTS // MOST_OF_ONE_USER + 2}):
+    os.seteuid(uid)
+    for _ in range({MOST_OF_ONE_USER}):
+        held.append(socket.socket(socket.AF_UNIX))
+        held[-1].connect(sys.argv[1])
+    os.seteuid(0)
+print("held", flush=True)
+time.sleep(60)
+"""
+    with (
+        agent_socket(path, Callers(0, operators_gid=70100), patience_s=60.0) as agent,
+        subprocess.Popen(["/usr/bin/python3", "-c", hold, agent.path], stdout=subprocess.PIPE) as rude,
+    ):
+        try:
+            assert rude.stdout is not None
+            assert rude.stdout.readline() == b"held\n"
+            said = say_as(NOBODY, agent, {"ask": "status"}, groups="70100")
+            assert "published" in said
+        finally:
+            rude.kill()
+
+
+@AS_ROOT
 def test_others_have_short_lines(agent: AgentSocket) -> None:
     said = say_as(NOBODY, agent, {"ask": "status", "more": "x" * MOST_BYTES_OF_OTHERS})
     assert "not so long" in str(said["error"])

@@ -3,10 +3,13 @@
 import asyncio
 import http.client
 import json
+import select
+import socket
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,11 +23,12 @@ from offpeak.errors import BadInput
 from offpeak.machines.secret import Secret
 from plugin.federation.reach import Reach
 from power.broker.ask_sites import heard_of
+from power.broker.few_threads import MOST_CLIENTS
 from power.broker.poller import Poller
 from power.broker.questions import Questions
 from power.broker.signed import check_signed, sign
 from power.broker.snapshots_file import Kept, read_snapshots
-from power.broker.web import MOST_BYTES, WebServer
+from power.broker.web import MOST_BYTES, Answering, WebServer
 
 sys.path.append(str(Path(__file__).parent))
 from three_sites import GRID, IDLE, SCRIPT, ledger_in
@@ -182,3 +186,26 @@ def test_a_site_that_falls_silent_ages_and_a_wrong_file_changes_nothing(portal: 
     asyncio.run(portal.poller.round())
     assert portal.poller.federation.grid.names == ("north", "south")
     assert portal.ask("GET", "/v1/sites")[1]["south"]["trouble"].startswith("its agent does not answer")
+
+
+def test_dripping_requests_keep_no_portal_out(portal: Portal) -> None:
+    with ExitStack() as open_:
+        drips = [open_.enter_context(socket.create_connection(("127.0.0.1", portal.port))) for _ in range(MOST_CLIENTS)]
+        for each in drips:
+            each.sendall(b"GET /v1/sites HTTP/1.1\r\nX: ")
+        for _ in range(3):
+            assert portal.ask("GET", "/v1/sites")[0] == 200
+        # One makes room for each, the oldest first.
+        drips[0].settimeout(10)
+        assert drips[0].recv(1) == b""
+
+
+def test_a_request_has_to_arrive_in_time_as_a_whole(portal: Portal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Answering, "timeout", 1.0)
+    with socket.create_connection(("127.0.0.1", portal.port), timeout=20) as drips:
+        began_s = time.monotonic()
+        with suppress(OSError):
+            drips.sendall(b"GET /v1/sites HTTP/1.1\r\nX: ")
+            while time.monotonic() - began_s < 20 and not select.select([drips], [], [], 0.2)[0]:
+                drips.sendall(b"x")
+        assert time.monotonic() - began_s < 15

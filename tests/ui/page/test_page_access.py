@@ -1,8 +1,10 @@
 """Who may see the page and the metrics, and what browsers are told."""
 
 import http.client
+import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from page_site import ENVIRONMENT, OFFPEAK, PageSite, page_site, picture
 from offpeak.errors import BadInput, BadSetting
 from offpeak.machines.secret import Secret
 from ui.page.access import check_place, is_loopback, may_see, place_of
+from ui.page.bounded import MOST_CONNECTIONS
 
 TOKEN = "0123456789abcdef"
 
@@ -121,3 +124,15 @@ def test_bad_settings_are_one_line(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert b"can be reached from other machines" in done.stderr
+
+
+def test_idle_connections_keep_no_browser_out(site: PageSite) -> None:
+    host, _, port = site.url.removeprefix("http://").rstrip("/").partition(":")
+    with ExitStack() as open_:
+        idle = [open_.enter_context(socket.create_connection((host, int(port)))) for _ in range(MOST_CONNECTIONS + 60)]
+        idle[-1].sendall(b"GET / HTTP/1.1\r\n")
+        assert answer(site)[0] == 200
+        # The oldest made room.
+        idle[0].settimeout(20)
+        with suppress(ConnectionResetError):
+            assert idle[0].recv(1) == b""
