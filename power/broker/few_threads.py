@@ -66,13 +66,12 @@ class FewThreads(ThreadingMixIn):
 
 
 class PatientHandler(StreamRequestHandler):
-    """Reads a request that arrives within `timeout` seconds as a whole; TimeoutError otherwise."""
-
-    timeout: float
+    """Reads a request that arrives within `timeout` seconds as a whole; TimeoutError otherwise. A handler sets it."""
 
     def setup(self) -> None:
         """Begin to count."""
         super().setup()
+        assert self.timeout is not None
         self.rfile.close()
         self.rfile = io.BufferedReader(_UntilDeadline(self.connection, time.monotonic() + self.timeout))
 

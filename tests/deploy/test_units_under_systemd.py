@@ -124,3 +124,19 @@ def test_what_wakes_sleepers_may_ask_pbs(prepared: BootedHead, repository: Path)
     found = probed(prepared, Case("offpeak-wake-sleepers"), repository)
     assert found["sockets"] == [TORQUE, MUNGE]
     assert found["setuid_reserved_port"] == "1023"
+    said = prepared.run("systemd-analyze --no-pager security offpeak-wake-sleepers.service", check=False).stdout
+    exposure = re.search(r"Overall exposure level for \S+: (\S+)", said)
+    assert exposure
+    assert float(exposure[1]) < 3
+    assert found["homes"] == []
+    # It acts as the owner of the list that the agent leaves, and reads it as root.
+    owner = "os.setgid(65534); os.setuid(65534)"
+    prepared.run("install -d -m 750 -o offpeak -g offpeak /var/lib/offpeak")
+    prepared.run("install -m 600 -o offpeak -g offpeak /dev/null /var/lib/offpeak/wake.json")
+    program = f"import os; open('/var/lib/offpeak/wake.json').close(); {owner}"
+    prepared.write("/usr/local/lib/offpeak-probe/owner.py", program + "\n")
+    drop_in = "/etc/systemd/system/offpeak-wake-sleepers.service.d/zzz-owner.conf"
+    prepared.write(
+        drop_in, "[Service]\nExecStart=\nExecStart=/usr/bin/python3 -I /usr/local/lib/offpeak-probe/owner.py\n"
+    )
+    prepared.run("systemctl daemon-reload && systemctl start offpeak-wake-sleepers.service")
