@@ -1,6 +1,7 @@
 """`offpeak check` of root asks as the agent does: as its user, in the sandbox of its unit, under a real systemd."""
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,28 @@ def test_root_asks_in_the_sandbox_of_the_unit(with_unit: BootedHead) -> None:
     assert remark == "offpeak: asked as the agent's user, in the sandbox of offpeak-agent.service\n"
     assert logins == {"root": "failed", "home": "failed"}
     with_unit.run("test -e /run/offpeak/agent.sock && rm /run/offpeak/agent.sock")
+
+
+def test_the_unit_shows_why_nothing_is_read_and_never_that_all_is_well(with_unit: BootedHead) -> None:
+    with_unit.write("/usr/local/bin/scontrol", "#!/bin/sh\nsleep 2; echo refused >&2; exit 1\n", mode=0o755)
+    tariff = 'tariff = "on=30EUR/MWh,off=30EUR/MWh,hours=00:00-12:00"'
+    with_unit.write("/etc/offpeak/offpeak.toml", f'[agent]\ncycle = "1s"\n[prices]\n{tariff}\n')
+    with_unit.run("chown offpeak /etc/offpeak/bmc.password && mv /home/somebody/key /etc/offpeak/key")
+    shown = []
+    try:
+        with_unit.run("systemctl start offpeak-agent")
+        until = time.monotonic() + 60
+        while time.monotonic() < until and not (shown and shown[-1].startswith("cannot read the scheduler: ")):
+            shown.append(with_unit.run("systemctl show --value --property=StatusText offpeak-agent").stdout.strip())
+            time.sleep(0.2)
+    finally:
+        with_unit.run(
+            "systemctl stop offpeak-agent; mv /etc/offpeak/key /home/somebody/key; rm /usr/local/bin/scontrol"
+        )
+        with_unit.run("chown root /etc/offpeak/bmc.password; rm /etc/offpeak/offpeak.toml")
+    assert shown[-1].startswith("cannot read the scheduler: "), shown
+    assert "all is well" not in shown
+    assert {each for each in shown[:-1] if each} <= {"starting: nothing read yet"}
 
 
 def test_another_user_is_told_who_can_ask_so(with_unit: BootedHead) -> None:

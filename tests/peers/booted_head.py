@@ -15,6 +15,7 @@ from pathlib import Path
 import become_systemd
 import pytest
 from become_systemd import NAMESPACES, SEARCH_PATH, hierarchies
+from needed_programs import need
 
 BOOTED_WITHIN_S = 60.0
 ENDED_WITHIN_S = 20.0
@@ -79,20 +80,13 @@ def install_command(head: BootedHead, repository: Path) -> None:
     head.run("ln -sfn /opt/offpeak/bin/offpeak /usr/local/bin/offpeak")
 
 
+NEEDED = ("/lib/systemd/systemd", "/usr/bin/dbus-daemon", "/usr/bin/nsenter", "/usr/bin/unshare", "/sbin/pivot_root")
+
+
 def why_none() -> str | None:
     """Return why no head node can be booted here, None if one can."""
     if os.geteuid() != 0:
         return "a booted head node needs root"
-    needed = (
-        "/lib/systemd/systemd",
-        "/usr/bin/dbus-daemon",
-        "/usr/bin/nsenter",
-        "/usr/bin/unshare",
-        "/sbin/pivot_root",
-    )
-    missing = [file for file in needed if not Path(file).exists()]
-    if missing:
-        return f"a booted head node needs {', '.join(missing)}: sudo apt-get install systemd dbus util-linux"
     if not hierarchies():
         return "a booted head node needs control groups below /sys/fs/cgroup"
     tried = subprocess.run(["unshare", *NAMESPACES, "--fork", "true"], capture_output=True, text=True, check=False)
@@ -166,8 +160,8 @@ def _remove_groups(name: str) -> None:
 @pytest.fixture(scope="session")
 def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BootedHead]:
     """One for all tests of a session: it boots within a second, and each test puts there what it needs."""
-    reason = why_none()
-    if reason is not None:
-        (pytest.fail if "CI" in os.environ else pytest.skip)(reason)
+    need(NEEDED, packages="systemd dbus util-linux")
+    if (reason := why_none()) is not None:
+        pytest.skip(reason)
     with booted_head(tmp_path_factory.mktemp("head")) as booted:
         yield booted
