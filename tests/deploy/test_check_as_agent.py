@@ -83,7 +83,7 @@ def test_the_unit_shows_why_nothing_is_read_and_never_that_all_is_well(with_unit
         with_unit.run(
             "systemctl stop offpeak-agent; mv /etc/offpeak/key /home/somebody/key; rm /usr/local/bin/scontrol"
         )
-        with_unit.run("chown root /etc/offpeak/bmc.password; rm /etc/offpeak/offpeak.toml")
+        with_unit.run("chown root /etc/offpeak/bmc.password; rm -r /etc/offpeak/offpeak.toml /var/lib/offpeak/*")
     assert shown[-1].startswith("cannot read the scheduler: "), shown
     assert "all is well" not in shown
     assert {each for each in shown[:-1] if each} <= {"starting: nothing read yet"}

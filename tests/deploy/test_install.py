@@ -80,7 +80,12 @@ def test_another_python_takes_over_and_all_goes_again(head: BootedHead, reposito
     assert "/etc/slurm/slurm.conf still includes slurm.conf.offpeak" in refused.stderr
     head.run(f"ls {units} /opt/offpeak/bin/offpeak /etc/offpeak/offpeak.toml")
     head.run("sed -i /Include/d /etc/slurm/slurm.conf")
-    assert "removed /etc/slurm/slurm.conf.offpeak" in head.run(uninstall).stdout
+    head.write("/var/lib/offpeak/wake.json", '{"n1": {}}')
+    refused = head.run(uninstall, check=False)
+    assert "slurmctld does not answer" in refused.stderr
+    assert "removed /etc/slurm/slurm.conf.offpeak" in refused.stdout
+    head.run("rm /var/lib/offpeak/wake.json")
+    head.run(uninstall)
     left = "find /etc /usr/lib /usr/local /usr/share /var/lib /var/cache /run /opt -xdev -name '*offpeak*'"
     but = " ".join(f"! -path '{each}'" for each in PUT_THERE_BY_TESTS)
     assert head.run(f"{left} {but}").stdout == ""
