@@ -1,5 +1,6 @@
 """What slurm.conf says of this cluster, and what in there is wrong for nodes that sleep."""
 
+import os
 import re
 from collections.abc import Mapping
 
@@ -14,8 +15,12 @@ LONG_S = 30 * 86_400
 SHUTDOWN_S = 180
 PROGRAMS = ("SuspendProgram", "ResumeProgram", "ResumeFailProgram")
 
+ENOUGH_AT_ONCE = 500
+"""Questions: a cycle asks about ten, and changes up to 500 jobs with one each."""
+
 RESTART = "then restart slurmctld"
 
+_UID = re.compile(r"\((\d+)\)")
 _SHARE = re.compile(rb"\sOverSubscribe=(\S+)")
 _PARTITION_SUSPENDS = re.compile(rb"^PartitionName=(\S+).*?\sSuspendTime=(\d+)", re.MULTILINE)
 
@@ -31,7 +36,7 @@ def traits_of_text(config: bytes, partitions: bytes) -> SchedulerTraits:
         power_saving=_finite(said) and all(said.get(program) for program in PROGRAMS),
         boot_s=count(said.get("ResumeTimeout", "")),
         shared_nodes=_shared(said, partitions),
-        troubles=(*_power_troubles(said, suspends), *_node_troubles(said)),
+        troubles=(*_power_troubles(said, suspends), *_node_troubles(said), *rate_troubles(said)),
         cluster=said.get("ClusterName", ""),
     )
 
@@ -79,3 +84,20 @@ def _node_troubles(said: Mapping[str, str]) -> list[tuple[str, str]]:
         told = f"SlurmdTimeout={silent_s}: Slurm takes a node for dead before it has shut down"
         troubles.append((told, "write SlurmdTimeout=300 into slurm.conf, then `scontrol reconfigure`"))
     return troubles
+
+
+def rate_troubles(said: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return what slurmctld's limit of questions means for this user; it spares root and SlurmUser."""
+    words = said.get("SlurmctldParameters", "").split(",")
+    if "rl_enable" not in words or os.geteuid() in (0, _uid(said.get("SlurmUser", ""))):
+        return []
+    given = dict(word.partition("=")[::2] for word in words)
+    bucket, refill = count(given.get("rl_bucket_size", "")) or 30, count(given.get("rl_refill_rate", "")) or 2
+    told = f"rl_enable: slurmctld answers this user {bucket} questions, then {refill} a second: changes of jobs wait"
+    hint = f"write rl_bucket_size=1000,rl_refill_rate=100 behind rl_enable in SlurmctldParameters, {RESTART}"
+    return [] if bucket >= ENOUGH_AT_ONCE else [(told, hint)]
+
+
+def _uid(text: str) -> int | None:
+    match = _UID.search(text)
+    return int(match[1]) if match else None

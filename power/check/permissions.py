@@ -8,7 +8,9 @@ from offpeak.errors import BadInput, OffpeakError
 from offpeak.machines.credential import Credential
 from offpeak.machines.secret import read_secret
 from plugin.slurm.ask import CannotAskSlurm, ask
+from plugin.slurm.config_text import config_of_text
 from plugin.slurm.rights import AdminLevel, SlurmRights, read_rights
+from plugin.slurm.traits import rate_troubles
 from power.check.finding import Finding, Verdict, failed
 
 TIMEOUT_S = 10.0
@@ -42,9 +44,14 @@ def check_scheduler() -> Finding:
     try:
         ask("scontrol", "ping", timeout_s=TIMEOUT_S)
         rights = read_rights(timeout_s=TIMEOUT_S)
+        config = config_of_text(ask("scontrol", "show", "config", timeout_s=TIMEOUT_S))
     except CannotAskSlurm as problem:
         return _without_slurm(problem)
-    return finding_of(rights)
+    found = finding_of(rights)
+    if found.verdict is Verdict.GOOD and (limits := rate_troubles(config)):
+        ((said, hint),) = limits
+        return Finding(PART, SLURM, Verdict.DOUBTFUL, f"{found.said}; {said}", hint)
+    return found
 
 
 def finding_of(rights: SlurmRights) -> Finding:

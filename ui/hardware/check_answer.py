@@ -27,7 +27,7 @@ from power.meters.registry import feeding
 from predictors.feeds.registry import carbon_feed, price_feed, temperature_feed
 from ui.figures_text import NOT_WRAPPED
 
-PARTS = ("scheduler", "login", "feed", "bmc", "ssh", "pdu")
+PARTS = ("scheduler", "login", "feed", "wake", "bmc", "ssh", "pdu")
 
 
 def answer(settings: Settings, nodes: str | None, *, as_json: bool) -> None:
@@ -50,7 +50,9 @@ def _found(settings: Settings, nodes: str | None) -> list[Finding]:
         raise BadInventory(f"{inventory.path}: names no node and no PDU", hint=hint)
     wire = Wire(timeout_s=settings.hardware.timeout_s)
     scheduler = check_scheduler if settings.agent.scheduler == "slurm" else partial(check_pbs, scheduler_of(settings))
-    found = asyncio.run(check_site(inventory, machines, pdus, wire, scheduler))
+    found = asyncio.run(
+        check_site(inventory, machines, pdus, wire, scheduler, state_folder=settings.agent.state_folder)
+    )
     feeds = (
         ("prices", price_feed(settings.feeds, settings.prices)),
         ("carbon", carbon_feed(settings.feeds, settings.carbon)),
@@ -79,7 +81,7 @@ def print_check(found: Sequence[Finding]) -> None:
 
 def names(each: Alike) -> str:
     """Return the subjects of findings that are alike, folded where they are nodes or PDUs."""
-    return fold(each.subjects) if each.part in ("bmc", "ssh", "pdu") else ", ".join(each.subjects)
+    return fold(each.subjects) if each.part in ("bmc", "ssh", "pdu", "wake") else ", ".join(each.subjects)
 
 
 def summary(found: Sequence[Finding]) -> str:

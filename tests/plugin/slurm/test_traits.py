@@ -1,5 +1,7 @@
 """What slurm.conf says, and what in it is wrong for nodes that sleep."""
 
+import os
+
 import pytest
 
 from plugin.scheduler.port import Ranking
@@ -68,3 +70,17 @@ def test_a_partition_that_suspends_by_itself() -> None:
 
 def test_a_daemon_that_is_never_taken_for_dead() -> None:
     assert traits_of_text(config(SlurmdTimeout="0 sec"), PARTITIONS).troubles == ()
+
+
+def test_the_limit_of_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    limited = {"SlurmUser": "slurm(64030)", "SlurmctldParameters": "cloud_dns,rl_enable,rl_refill_rate=3"}
+    monkeypatch.setattr(os, "geteuid", lambda: 990)
+    ((message, hint),) = traits_of_text(config(**limited), PARTITIONS).troubles
+    assert "answers this user 30 questions, then 3 a second" in message
+    assert "rl_bucket_size=1000" in hint
+    enough = limited | {"SlurmctldParameters": "rl_enable,rl_bucket_size=1000"}
+    assert traits_of_text(config(**enough), PARTITIONS).troubles == ()
+    assert traits_of_text(config(**limited | {"SlurmctldParameters": "cloud_dns"}), PARTITIONS).troubles == ()
+    for spared in (0, 64030):
+        monkeypatch.setattr(os, "geteuid", lambda uid=spared: uid)
+        assert traits_of_text(config(**limited), PARTITIONS).troubles == ()
