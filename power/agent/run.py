@@ -8,15 +8,17 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from getpass import getuser
 
 from offpeak.door.effect import ADMIN
 from offpeak.door.mode import Mode
-from offpeak.errors import BadLedger, CannotWrite
+from offpeak.errors import BadInventory, BadLedger, CannotWrite
 from offpeak.ledger.ledger import Ledger
 from offpeak.only_one import AlreadyRunning, only_one
 from offpeak.plural import counted
 from offpeak.settings import Settings
+from plugin.scheduler.node import NodePower
 from power.agent.agent import Agent
 from power.agent.last_orders import last_sleep_orders
 from power.agent.memory import remembered_lives
@@ -25,7 +27,7 @@ from power.agent.power_loop import LONGEST_LOOKS
 from power.agent.restore import clear_comments, hand_over_off_nodes, on_their_way, open_nodes, restore_queue
 from power.agent.service import Service
 from power.agent.voice import LOG, Voice
-from power.drivers.port import PowerState
+from power.drivers.port import PowerDriver, PowerState
 from power.drivers.sweep import sweep
 from power.lifecycle.life import Now
 from power.scheduler_effects import SchedulerOrders, scheduler_door
@@ -120,8 +122,12 @@ async def _restore(parts: Parts, ledger: Ledger) -> tuple[str, ...]:
     failed = [f"job {job}: {why}" for each in answers for job, why in each.failed.items()]
     if not refused and not failed:
         ledger.forget_marks(marks)
-    closed = await open_nodes(view.nodes, orders, by=by, but=on_their_way(view.nodes, lives, sleep_orders, now))
-    off = await _off(closed, parts)
+    # One that its scheduler takes for up may be off since an order of long ago.
+    off = await _off(
+        [node.name for node in view.nodes if node.closed_by_us and node.power is not NodePower.DOWN], parts
+    )
+    but = on_their_way(view.nodes, lives, sleep_orders, now) | off
+    closed = await open_nodes(view.nodes, orders, by=by, but=but)
     back = await hand_over_off_nodes(off, lambda: scheduler.view().nodes, orders, by=by)
     left = [node for node in closed if node not in back]
     on_way = [f"{node}: closed still, on its way down or up: try again in some minutes" for node in left]
@@ -130,7 +136,11 @@ async def _restore(parts: Parts, ledger: Ledger) -> tuple[str, ...]:
 
 async def _off(nodes: Iterable[str], parts: Parts) -> frozenset[str]:
     """Return those of the nodes that are off, as their BMCs say."""
-    drivers = {node: parts.lookout.drivers[node] for node in nodes if node in parts.lookout.drivers}
+    drivers: dict[str, PowerDriver] = {}
+    for node in nodes:
+        # The inventory may not know it any more.
+        with suppress(BadInventory):
+            drivers[node] = parts.ways.bmc_of(node)
     try:
         seen = await sweep(drivers, timeout_s=LONGEST_LOOKS * parts.wire.timeout_s, clock=parts.wire.clock)
     finally:

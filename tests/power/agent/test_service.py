@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from dripping_server import DrippingServer, dripping_server
+from ipmi_sim import SimulatedBmc
 from local_server import reserved_ports
 from scheduler_words import life_of
 
@@ -25,11 +26,13 @@ from offpeak.hardware_settings import HardwareSettings
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger_settings import LedgerSettings
 from offpeak.settings import PriceSettings, Settings
+from plugin.scheduler.node import NodePower
 from plugin.scheduler.port import NodeChange
 from power.agent import parts, service
 from power.agent.agent import Agent
 from power.agent.answer import Told, order_text
 from power.agent.memory import remember_lives
+from power.agent.run import run_restore
 from power.agent.service import Service
 from power.agent.voice import Voice
 from power.drivers.port import Order
@@ -57,7 +60,7 @@ port = {port}
 [[machines]]
 nodes = "n1"
 hardware = "compute"
-bmc = "127.0.0.1"
+bmc = "{host}"
 """
 
 
@@ -275,12 +278,28 @@ def test_a_mode_holds_though_the_other_settings_cannot_be_used(
     assert any("the old ones stay" in message for message in caplog.messages)
 
 
-def with_node(settings: Settings, folder: Path, port: int) -> Settings:
-    """Return the settings with the machine n1, at whose BMC nobody answers."""
+@pytest.mark.parametrize("power", ["on", "off"])
+def test_restore_opens_a_node_that_is_off_only_as_powered_down(
+    settings: Settings, ledger: Ledger, tmp_path: Path, few_bmcs: list[SimulatedBmc], power: str
+) -> None:
+    ledger.close()
+    bmc = few_bmcs[0]
+    bmc.write("power", power)
+    with_bmc = with_node(settings, tmp_path, bmc.port, bmc.host)
+    scheduler = parts.parts_of(with_bmc).scheduler
+    scheduler.change_nodes(["n1"], NodeChange.CLOSE, reason="offpeak: idle")
+    # Its order to sleep is long ago, and no agent has looked since.
+    assert run_restore(with_bmc) == ()
+    counts_as = NodePower.DOWN if power == "off" else NodePower.UP
+    assert [(node.closed, node.power) for node in scheduler.view().nodes] == [(False, counts_as)]
+
+
+def with_node(settings: Settings, folder: Path, port: int, host: str = "127.0.0.1") -> Settings:
+    """Return the settings with the machine n1, at whose BMC nobody answers unless one is named."""
     password, inventory = folder / "bmc.password", folder / "inventory.toml"
     password.touch(mode=0o600)
     password.write_text("secret\n")
-    inventory.write_text(INVENTORY.format(port=port))
+    inventory.write_text(INVENTORY.format(port=port, host=host))
     hardware = replace(HardwareSettings(), inventory=inventory, timeout_s=1)
     return replace(settings, agent=replace(settings.agent, nodes="n1"), hardware=hardware)
 
