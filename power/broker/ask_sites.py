@@ -15,7 +15,7 @@ from plugin.federation.site import Site
 from plugin.federation.site_said import said_of
 from power.broker.over_socket import MOST_BYTES, over_socket
 from power.broker.routes import reach_of, route_of
-from power.broker.signed import SIGNATURE, TIME, check_signed, sign
+from power.broker.signed import ANSWER, REQUEST, check_answer, checked_stamp, new_stamp
 
 SNAPSHOT = ("offpeak", "snapshot")
 PAGE = "/v1/snapshot"
@@ -58,7 +58,7 @@ def _cause(problem: BaseException) -> str:
 async def _text(site: Site, socket: Path, timeout_s: float) -> bytes:
     reach = reach_of(site)
     if reach.by_http:
-        return await asyncio.to_thread(_over_http, reach, timeout_s)
+        return await asyncio.to_thread(_over_http, site.name, reach, timeout_s)
     if reach.way == SSH:
         ran = await route_of(site).run(SNAPSHOT, timeout_s=timeout_s)
         if ran.code != 0:
@@ -67,22 +67,28 @@ async def _text(site: Site, socket: Path, timeout_s: float) -> bytes:
     return await over_socket(Path(reach.agent) if reach.agent else socket)
 
 
-def _over_http(reach: Reach, timeout_s: float) -> bytes:
+def _over_http(site: str, reach: Reach, timeout_s: float) -> bytes:
     assert reach.secret_file is not None
-    secret, now_s = read_secret(reach.secret_file), int(time.time())
-    question = f"GET {PAGE}".encode()
-    headers = {TIME: str(now_s), SIGNATURE: sign(secret, now_s, question)}
+    secret, stamp = read_secret(reach.secret_file), new_stamp(site, time.time())
+    headers = stamp.headers(secret, REQUEST, f"GET {PAGE}".encode())
     address = reach.agent.rstrip("/") + PAGE
     with (
         WebSession() as session,
         session.within(timeout_s),
         session.get(address, headers=headers, timeout=timeout_s, stream=True, allow_redirects=False) as answer,
     ):
-        if answer.status_code != 200:
-            raise NoAnswer(f"HTTP {answer.status_code} from {address}")
         body = read_body(answer, most_bytes=MOST_BYTES)
-        at, signature = (answer.headers.get(name, "") for name in (TIME, SIGNATURE))
     if body is None:
         raise NoAnswer(f"more than {MOST_BYTES} bytes from {address}")
-    check_signed(secret, at, signature, body, now_unix_s=time.time())
+    if answer.status_code != 200:
+        raise NoAnswer(f"HTTP {answer.status_code} from {address}: {_why(body)}")
+    check_answer(checked_stamp(secret, ANSWER, answer.headers, body), stamp)
     return body
+
+
+def _why(body: bytes) -> str:
+    try:
+        said = json.loads(body)
+        return " ".join(f"{said['error']} ({said['hint']})"[:300].split())
+    except (ValueError, KeyError, TypeError):
+        return "it did not say why"

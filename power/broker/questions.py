@@ -15,6 +15,7 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.units import parse_duration_s
 from plugin.federation.choice_json import time_text
 from plugin.federation.job_script import MOST_BYTES
+from plugin.federation.reach import LOCAL
 from plugin.federation.request import goal_named
 from power.broker.chosen import choice_of
 from power.broker.federation import Federation
@@ -85,8 +86,14 @@ class Questions:
         heard = self.poller.federation.heard
         return {name: _site(heard, name) for name in self.poller.federation.grid.names}
 
-    def snapshot(self) -> bytes:
-        """Return what this site's agent tells brokers."""
+    def snapshot(self, site: str) -> bytes:
+        """Return what this site's agent tells brokers; BadInput where `site` is none of this machine."""
+        own = [each.name for each in self.poller.federation.grid.sites if each.reach and each.reach.way == LOCAL]
+        if site not in own:
+            hint = (
+                f"a site has the same name in both files of sites; here: {', '.join(own) or 'no site with reach local'}"
+            )
+            raise BadInput(f"{site}: is not a site of this broker", hint=hint)
         return asyncio.run(over_socket(self.socket))
 
     def _parcel(self, asked: Asked) -> Parcel:

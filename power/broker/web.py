@@ -14,7 +14,7 @@ from power.broker.ask_sites import PAGE
 from power.broker.errors import NoSite, NotKnown, SiteRefused, UnknownKey
 from power.broker.few_threads import FewThreads, PatientHandler
 from power.broker.questions import Questions
-from power.broker.signed import SIGNATURE, TIME, check_signed, sign
+from power.broker.signed import ANSWER, REQUEST, Requests, checked_stamp
 
 MOST_BYTES = 2 * 1024 * 1024
 PATIENCE_S = 10.0
@@ -32,6 +32,7 @@ class WebServer(FewThreads, HTTPServer):
 
     def __init__(self, place: tuple[str, int], questions: Questions, token: Secret, secret: Secret | None) -> None:
         self.questions, self.token, self.secret = questions, token, secret
+        self.snapshot_requests = Requests()
         super().__init__(place, Answering)
 
 
@@ -105,15 +106,14 @@ class Answering(PatientHandler, BaseHTTPRequestHandler):
         if secret is None:
             self._say(HTTPStatus.NOT_FOUND, {"error": "no snapshots here", "hint": "secret_file below [broker]"})
             return
-        at, signature = (self.headers.get(name, "") for name in (TIME, SIGNATURE))
         try:
-            check_signed(secret, at, signature, f"GET {PAGE}".encode(), now_unix_s=time.time())
-            body = self.server.questions.snapshot()
+            stamp = checked_stamp(secret, REQUEST, dict(self.headers), f"GET {PAGE}".encode())
+            self.server.snapshot_requests.check(stamp, time.time())
+            body = self.server.questions.snapshot(stamp.site)
         except (OffpeakError, OSError) as problem:
             self._say(HTTPStatus.FORBIDDEN, {"error": str(problem), "hint": getattr(problem, "hint", "")})
             return
-        now_s = int(time.time())
-        self._send(HTTPStatus.OK, body, {TIME: str(now_s), SIGNATURE: sign(secret, now_s, body)})
+        self._send(HTTPStatus.OK, body, stamp.headers(secret, ANSWER, body))
 
     def _say(self, status: HTTPStatus, said: dict[str, Any]) -> None:
         self._send(status, json.dumps(said).encode() + b"\n", {})

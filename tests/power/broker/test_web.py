@@ -26,7 +26,18 @@ from power.broker.ask_sites import heard_of
 from power.broker.few_threads import MOST_CLIENTS
 from power.broker.poller import Poller
 from power.broker.questions import Questions
-from power.broker.signed import check_signed, sign
+from power.broker.signed import (
+    ANSWER,
+    NONCE,
+    REQUEST,
+    SIGNATURE,
+    SITE,
+    TIME,
+    Requests,
+    check_answer,
+    checked_stamp,
+    new_stamp,
+)
 from power.broker.snapshots_file import Kept, read_snapshots
 from power.broker.web import MOST_BYTES, Answering, WebServer
 
@@ -143,11 +154,14 @@ def test_snapshots_are_signed_both_ways(portal: Portal, tmp_path: Path) -> None:
     file.touch(0o600)
     file.write_bytes(SECRET.value)
     reach = Reach("local", agent=f"http://127.0.0.1:{portal.port}", secret_file=file)
-    there = replace(GRID.sites[0], name="there", reach=reach)
-    heard = asyncio.run(heard_of([there], socket=tmp_path / "nobody", timeout_s=5.0))["there"]
+    there = replace(GRID.sites[0], name="north", reach=reach)
+    heard = asyncio.run(heard_of([there], socket=tmp_path / "nobody", timeout_s=5.0))["north"]
     assert heard.said == portal.poller.federation.heard["north"].said
+    other = replace(there, name="east")
+    heard = asyncio.run(heard_of([other], socket=tmp_path / "nobody", timeout_s=5.0))["east"]
+    assert "east: is not a site of this broker (a site has the same name in both" in heard.trouble
     file.write_bytes(b"another")
-    heard = asyncio.run(heard_of([there], socket=tmp_path / "nobody", timeout_s=5.0))["there"]
+    heard = asyncio.run(heard_of([there], socket=tmp_path / "nobody", timeout_s=5.0))["north"]
     assert (heard.said, "agent does not answer" in heard.trouble) == (None, True)
 
 
@@ -162,17 +176,48 @@ def test_an_agent_whose_answer_drips_is_not_waited_for(tmp_path: Path) -> None:
         server.wait_until_left()
 
 
-def test_old_and_altered_answers_are_refused() -> None:
-    signature = sign(SECRET, 1000, b"said")
-    check_signed(SECRET, "1000", signature, b"said", now_unix_s=1030.0)
-    for at, body, now_s in (
-        ("1000", b"said", 1061.0),
-        ("1001", b"said", 1030.0),
-        ("1000", b"sai", 1030.0),
-        ("x", b"", 0.0),
+def test_altered_answers_and_those_to_others_are_refused() -> None:
+    stamp = new_stamp("north", 1000.0)
+    headers = stamp.headers(SECRET, ANSWER, b"said")
+    assert checked_stamp(SECRET, ANSWER, headers, b"said") == stamp
+    # The answer to it counts whatever the clock of the other side says.
+    check_answer(replace(stamp, at_unix_s=5), stamp)
+    for altered, kind, body in (
+        ({}, ANSWER, b"sai"),
+        ({}, REQUEST, b"said"),
+        ({TIME: "1001"}, ANSWER, b"said"),
+        ({TIME: "x"}, ANSWER, b"said"),
+        ({TIME: "\u0661"}, ANSWER, b"said"),
+        ({SITE: "east"}, ANSWER, b"said"),
+        ({SITE: "north\n1000"}, ANSWER, b"said"),
+        ({NONCE: "0" * 32}, ANSWER, b"said"),
+        ({SIGNATURE: ""}, ANSWER, b"said"),
+        ({SIGNATURE: "\u0661"}, ANSWER, b"said"),
     ):
-        with pytest.raises(BadInput):
-            check_signed(SECRET, at, signature, body, now_unix_s=now_s)
+        with pytest.raises(BadInput, match="not signed with our key"):
+            checked_stamp(SECRET, kind, headers | altered, body)
+    with pytest.raises(BadInput, match="answers another request"):
+        check_answer(new_stamp("north", 1000.0), stamp)
+    with pytest.raises(BadInput, match="answers for the site east, not for north"):
+        check_answer(replace(stamp, site="east"), stamp)
+
+
+def test_a_request_is_answered_once_and_within_a_minute_of_either_clock(portal: Portal) -> None:
+    requests, stamp = Requests(), new_stamp("north", 1000.0)
+    for now_s in (939.0, 1061.0):
+        with pytest.raises(BadInput, match="differs from this clock by 61 s"):
+            requests.check(stamp, now_s)
+    requests.check(stamp, 1030.0)
+    with pytest.raises(BadInput, match="was answered before"):
+        requests.check(stamp, 1059.0)
+    headers = new_stamp("north", time.time()).headers(SECRET, REQUEST, b"GET /v1/snapshot")
+    statuses = []
+    for _ in range(2):
+        connection = http.client.HTTPConnection("127.0.0.1", portal.port, timeout=10)
+        connection.request("GET", "/v1/snapshot", headers=headers)
+        answer = connection.getresponse()
+        statuses.append((answer.status, b"was answered before" in answer.read()))
+    assert statuses == [(200, False), (403, True)]
 
 
 def test_a_site_that_falls_silent_ages_and_a_wrong_file_changes_nothing(portal: Portal) -> None:
