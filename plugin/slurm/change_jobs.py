@@ -22,10 +22,11 @@ _HELD_REASONS = frozenset({"JobHeldAdmin", "JobHeldUser"})
 
 
 class Telling(NamedTuple):
-    """How scontrol is told: what stands before it, and how long it may take."""
+    """How scontrol is told: what stands before it, how long it may take, and how long one order of many has to wait."""
 
     command: tuple[str, ...]
     timeout_s: float
+    order_s: float = 0.0
 
 
 def rank_jobs(values: Mapping[str, int], ranking: Ranking, telling: Telling) -> dict[str, str]:
@@ -57,7 +58,9 @@ def _update(changes: Mapping[str, str], refused: Mapping[str, str], telling: Tel
     # An array's number changes all its tasks: those that were split off have larger numbers and get their own after it.
     jobs = sorted(changes.keys() - refused.keys() - strange.keys(), key=int)
     orders = (f"update jobid={job} {changes[job]}" for job in jobs)
-    complaints = complaints_by_job(orders, command=telling.command, timeout_s=telling.timeout_s)
+    complaints = complaints_by_job(
+        orders, command=telling.command, timeout_s=telling.timeout_s, order_s=telling.order_s
+    )
     return strange | {job: why for job, why in complaints.items() if why not in GONE}
 
 

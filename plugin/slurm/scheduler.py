@@ -17,7 +17,7 @@ from plugin.slurm.read_text import read_text
 from plugin.slurm.reading import Reading
 from plugin.slurm.rest import SlurmRest
 from plugin.slurm.rights import cached_rights
-from plugin.slurm.traits import traits_of_text
+from plugin.slurm.traits import order_wait_s, traits_of_text
 
 
 class SlurmScheduler:
@@ -36,6 +36,7 @@ class SlurmScheduler:
         config = ask("scontrol", "show", "config", timeout_s=self._timeout_s)
         partitions = ask("scontrol", "--all", "--oneliner", "show", "partitions", timeout_s=self._timeout_s)
         traits = traits_of_text(config, partitions)
+        self._telling = self._telling._replace(order_s=order_wait_s(config))
         self._told = replace(traits, troubles=(*self._rights().troubles, *traits.troubles))
         return self._told
 

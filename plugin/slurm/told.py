@@ -13,21 +13,26 @@ from plugin.slurm.ask import TRY_LATER, CannotAskSlurm, SlurmIsSilent, plain_env
 
 # Of one process with 10,000 orders the scheduler hears longer than of twenty with 500.
 CHUNK = 500
+LIMITED_CHUNK = 40
+"""Where slurmctld limits how often a user may ask: so that one command ends within half a minute."""
 
 _OF_JOB = re.compile(r"(.*) for job (\S+)")
 _SILENT = re.compile("Unable to contact|Connection refused|timed out|Unexpected message received|Zero Bytes")
 _RIGHTS = "root, SlurmUser and Slurm's Administrators may: see `command` below [slurm], or `sacctmgr modify user`"
 
 
-def complaints_by_job(orders: Iterable[str], *, command: Sequence[str], timeout_s: float) -> dict[str, str]:
+def complaints_by_job(
+    orders: Iterable[str], *, command: Sequence[str], timeout_s: float, order_s: float = 0.0
+) -> dict[str, str]:
     """Give scontrol one order a line and return what it says of each job that it did not change.
 
+    `order_s` is how long slurmctld makes one order wait, where it limits how often a user may ask.
     CannotAskSlurm if it fails and names no job, SlurmIsSilent if slurmctld does not answer in time.
     """
     complaints: dict[str, str] = {}
     remaining = iter(orders)
-    while chunk := list(islice(remaining, CHUNK)):
-        lines = run_scontrol((), command=command, timeout_s=timeout_s, orders=chunk)
+    while chunk := list(islice(remaining, LIMITED_CHUNK if order_s else CHUNK)):
+        lines = run_scontrol((), command=command, timeout_s=timeout_s + order_s * len(chunk), orders=chunk)
         of_jobs = [match for match in map(_OF_JOB.fullmatch, lines) if match]
         if lines and (not of_jobs or any(_SILENT.search(line) for line in lines)):
             raise failure(lines)

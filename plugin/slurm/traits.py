@@ -87,15 +87,28 @@ def _node_troubles(said: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def rate_troubles(said: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return what slurmctld's limit of questions means for this user; it spares root and SlurmUser."""
+    """Return what slurmctld's limit of questions means for this user."""
+    limit = _rate_limit(said)
+    if limit is None or limit[0] >= ENOUGH_AT_ONCE:
+        return []
+    told = f"rl_enable: slurmctld answers this user {limit[0]} questions, then {limit[1]} a second: changes wait"
+    hint = f"write rl_bucket_size=1000,rl_refill_rate=100 behind rl_enable in SlurmctldParameters, {RESTART}"
+    return [(told, hint)]
+
+
+def order_wait_s(config: bytes) -> float:
+    """Return how long one order of many has to wait by that limit, 0 without one."""
+    limit = _rate_limit(config_of_text(config))
+    return 0.0 if limit is None else 1 / limit[1]
+
+
+def _rate_limit(said: Mapping[str, str]) -> tuple[int, int] | None:
+    """Return how many questions slurmctld answers at once, and a second; None where it does not limit this user."""
     words = said.get("SlurmctldParameters", "").split(",")
     if "rl_enable" not in words or os.geteuid() in (0, _uid(said.get("SlurmUser", ""))):
-        return []
+        return None
     given = dict(word.partition("=")[::2] for word in words)
-    bucket, refill = count(given.get("rl_bucket_size", "")) or 30, count(given.get("rl_refill_rate", "")) or 2
-    told = f"rl_enable: slurmctld answers this user {bucket} questions, then {refill} a second: changes of jobs wait"
-    hint = f"write rl_bucket_size=1000,rl_refill_rate=100 behind rl_enable in SlurmctldParameters, {RESTART}"
-    return [] if bucket >= ENOUGH_AT_ONCE else [(told, hint)]
+    return count(given.get("rl_bucket_size", "")) or 30, count(given.get("rl_refill_rate", "")) or 2
 
 
 def _uid(text: str) -> int | None:

@@ -13,6 +13,7 @@ from slurmdbd_server import slurmdbd
 
 from plugin.slurm.ask import CannotAskSlurm, SlurmIsSilent, ask
 from plugin.slurm.history import sacct_text
+from plugin.slurm.told import complaints_by_job
 
 NOBODY = 65534
 
@@ -113,3 +114,17 @@ def test_more_days_than_slurmdbd_answers_for() -> None:
 @pytest.mark.usefixtures("cluster", "as_nobody")
 def test_everybody_sees_all_jobs_of_a_usual_slurmdbd() -> None:
     assert sacct_text(1).startswith(b"JobIDRaw\x1f")
+
+
+def test_orders_that_slurmctld_makes_wait_are_not_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with rl_enable: after some orders each one takes its time."""
+    program = tmp_path / "scontrol"
+    program.write_text('#!/bin/sh\nwhile read -r order; do sleep 0.02; echo "$order" >> "$0.orders"; done\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    orders = [f"update jobid={job} priority=5" for job in range(100)]
+    with pytest.raises(SlurmIsSilent, match=r"no answer within 0\.5 s"):
+        complaints_by_job(orders, command=(), timeout_s=0.5)
+    (tmp_path / "scontrol.orders").unlink()
+    assert complaints_by_job(orders, command=(), timeout_s=0.5, order_s=0.5) == {}
+    assert (tmp_path / "scontrol.orders").read_text().splitlines() == orders

@@ -4,8 +4,12 @@ import os
 
 import pytest
 
+from offpeak.slurm_settings import SlurmSettings
 from plugin.scheduler.port import Ranking
-from plugin.slurm.traits import traits_of_text
+from plugin.slurm import scheduler
+from plugin.slurm.change_jobs import Telling
+from plugin.slurm.rights import AdminLevel, SlurmRights
+from plugin.slurm.traits import order_wait_s, traits_of_text
 
 GOOD = {
     "PriorityType": "priority/basic",
@@ -78,9 +82,24 @@ def test_the_limit_of_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     ((message, hint),) = traits_of_text(config(**limited), PARTITIONS).troubles
     assert "answers this user 30 questions, then 3 a second" in message
     assert "rl_bucket_size=1000" in hint
+    assert order_wait_s(config(**limited)) == pytest.approx(1 / 3)
+    assert order_wait_s(config()) == 0
     enough = limited | {"SlurmctldParameters": "rl_enable,rl_bucket_size=1000"}
     assert traits_of_text(config(**enough), PARTITIONS).troubles == ()
     assert traits_of_text(config(**limited | {"SlurmctldParameters": "cloud_dns"}), PARTITIONS).troubles == ()
     for spared in (0, 64030):
         monkeypatch.setattr(os, "geteuid", lambda uid=spared: uid)
         assert traits_of_text(config(**limited), PARTITIONS).troubles == ()
+
+
+def test_orders_get_the_time_that_the_limit_makes_them_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    limited = config(SlurmUser="slurm(64030)", SlurmctldParameters="rl_enable")
+    monkeypatch.setattr(os, "geteuid", lambda: 990)
+    monkeypatch.setattr(scheduler, "ask", lambda *words, **_: limited if "config" in words else PARTITIONS)
+    monkeypatch.setattr(scheduler, "cached_rights", lambda _: lambda: SlurmRights("offpeak", AdminLevel.ADMINISTRATOR))
+    given: list[Telling] = []
+    monkeypatch.setattr(scheduler, "defer_jobs", lambda _, telling: given.append(telling) or {})
+    slurm = scheduler.SlurmScheduler(SlurmSettings())
+    slurm.traits()
+    slurm.defer({"1": 0})
+    assert [telling.order_s for telling in given] == [0.5]
