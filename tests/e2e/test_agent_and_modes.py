@@ -89,12 +89,16 @@ def test_settings_are_read_again(cluster: PoweredStage, running: RunningAgent, j
     assert not any(cluster.admin.is_shut(node) for node in cluster.nodes)
 
 
-def test_a_job_wakes_a_node_that_slept_when_the_mode_closed(cluster: PoweredStage, running: RunningAgent) -> None:
-    if not cluster.gives_sleepers:
-        pytest.skip("here no job is given a node that sleeps: a watchdog wakes what the agent says it does not")
+def test_a_node_that_slept_when_the_mode_closed_is_woken(cluster: PoweredStage, running: RunningAgent) -> None:
+    """A job wakes it; where no job is given a node that sleeps, the watchdog does: the agent says it does not."""
     assert orders(cluster, "node5") == ["soft_off"]
     job = cluster.jobs.submit(on="node5", seconds=60)
-    cluster.wait(lambda: cluster.admin.standing("node5") is Standing.BUSY, what="node5 to be woken")
+
+    def is_there_for_jobs() -> bool:
+        cluster.without_agent()
+        return cluster.admin.standing("node5") in (Standing.BUSY, Standing.IDLE)
+
+    cluster.wait(is_there_for_jobs, what="node5 to be woken", seconds=60)
     assert (orders(cluster, "node5")[-1], orders(cluster, "node6")) == ("on", [])
     assert running.runs
     cluster.jobs.cancel(job)
