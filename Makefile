@@ -4,7 +4,7 @@
 # make check     style, types, layers, content of the wheel
 # make test      the tests
 # make bench     the benchmarks
-# make soak      an hour of reading BMCs and PDUs, 10,000 cycles of sleep and wake, 200 kills of the agent, with random faults
+# make soak      an hour of reading BMCs and PDUs, 10,000 cycles of sleep and wake, the same with stops and reloads, 200 kills of the agent, with random faults
 # make reference the generated pages of docs/reference and the pictures of the README
 # make docs     the documentation as a site, in build/site
 # make package  a DEB and an RPM, in dist
@@ -71,6 +71,7 @@ bench: dev
 soak: dev
 	@$(BIN)/python -m benchmarks.soak
 	@$(BIN)/python -m benchmarks.soak_cycles
+	@$(BIN)/python -m benchmarks.soak_stops
 	@$(BIN)/python -m benchmarks.soak_agent
 
 reference: dev

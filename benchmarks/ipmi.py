@@ -2,15 +2,14 @@
 
 import asyncio
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from benchmarks.bars import Measured
+from benchmarks.peers import peer
 from offpeak.errors import DeviceError
 from offpeak.machines.credential import Credential
 from offpeak.machines.inventory import Hardware, Machine
@@ -27,9 +26,7 @@ def ipmi_benchmarks() -> Iterator[Measured]:
     """Measure; nothing where ipmi_sim or a compiler is missing."""
     if not (shutil.which("ipmi_sim") and shutil.which("gcc")):
         return
-    peers = Path(__file__).resolve().parents[1] / "tests" / "peers"
-    sys.path.append(str(peers))
-    ipmi_sim = import_module("ipmi_sim")
+    ipmi_sim = peer("ipmi_sim")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         password = folder / "password"

@@ -2,22 +2,20 @@
 
 import random
 import shutil
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from benchmarks.peers import peer
 from benchmarks.soak_agent.plan import KillsPlan
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger_settings import LedgerSettings
 
 NEEDED = ("slurmctld", "slurmd", "sinfo", "munged", "setpriv", "ipmi_sim", "gcc", "ipmitool")
-PEERS = Path(__file__).resolve().parents[2] / "tests" / "peers"
 DEAR, CHEAP = "90EUR/MWh", "30EUR/MWh"
 LEVEL = f"on={CHEAP},off={CHEAP},hours=09:00-23:00"
 """A tariff by which no job waits for anything."""
@@ -112,10 +110,3 @@ def stage(plan: KillsPlan) -> Iterator[Stage]:
             yield Stage(cluster, agent, random.Random(plan.seed))
         finally:
             agent.kill9()
-
-
-def peer(name: str) -> Any:
-    """Return a module of the tests' peers."""
-    if str(PEERS) not in sys.path:
-        sys.path.append(str(PEERS))
-    return import_module(name)

@@ -1,13 +1,13 @@
 """The ipmi_sim of a soak, which can be frozen, killed, and started again as themselves or as others."""
 
 import shutil
-import sys
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from benchmarks.peers import peer
 
 STRANGER = uuid.UUID("6b9f3c52-0c7e-4e0b-9d55-7b8f2f4a9d10")
 NEEDED = ("ipmi_sim", "gcc", "setpriv")
@@ -45,12 +45,9 @@ class Bmcs:
 @contextmanager
 def running_bmcs(folder: Path, count: int) -> Iterator[Bmcs]:
     """Run so many."""
-    peers = Path(__file__).resolve().parents[2] / "tests" / "peers"
-    if str(peers) not in sys.path:
-        sys.path.append(str(peers))
-    peer = import_module("ipmi_sim")
-    with peer.bmcs(folder, count, peer.compiled_commands(folder)) as made:
-        bmcs = Bmcs(peer, made)
+    ipmi_sim = peer("ipmi_sim")
+    with ipmi_sim.bmcs(folder, count, ipmi_sim.compiled_commands(folder)) as made:
+        bmcs = Bmcs(ipmi_sim, made)
         try:
             yield bmcs
         finally:

@@ -36,7 +36,7 @@ class MachineRoom:
 @asynccontextmanager
 async def machine_room(plan: RoomPlan, logins: RoomLogins) -> AsyncIterator[MachineRoom]:
     """Run a room until the block ends; BadInput if an address cannot be had."""
-    room = _furnished(plan, logins.bmc)
+    room = furnished(plan, logins.bmc)
     async with AsyncExitStack() as open_ends:
         for host, bmc in zip(plan.bmc_hosts, room.bmcs.values(), strict=True):
             with _listening(host, plan.bmc_port):
@@ -49,7 +49,8 @@ async def machine_room(plan: RoomPlan, logins: RoomLogins) -> AsyncIterator[Mach
         yield room
 
 
-def _furnished(plan: RoomPlan, users: Mapping[bytes, BmcUser]) -> MachineRoom:
+def furnished(plan: RoomPlan, users: Mapping[bytes, BmcUser]) -> MachineRoom:
+    """Return a room that does not listen anywhere yet."""
     clock, chance = clock_of(plan.clock_factor), random.Random(plan.seed)
     nodes = {name: LiveNode(name, clock, chance, VirtualNode(plan.node_class)) for name in plan.nodes}
     bmcs = {name: VirtualBmc(node, users) for name, node in nodes.items()}

@@ -1,0 +1,88 @@
+"""What goes wrong in a soak of stops: BMCs, the scheduler and the ledger, each for a while."""
+
+import asyncio
+import random
+import sqlite3
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.soak_stops.site import SiteScheduler
+from sim_backend.virtual.bmc import BmcFaults
+
+LASTS_S = (0.3, 4.0)
+"""Real seconds."""
+BMC_FAULTS = {
+    "BMC silent": BmcFaults(silent=True),
+    "BMC slow": BmcFaults(delay_s=0.6),
+    "BMC garbage": BmcFaults(garbage=True),
+    "BMC drops orders": BmcFaults(drops_commands=True),
+}
+MOST_ILL = 8
+"""One BMC in so many is ill at a time."""
+
+
+@dataclass
+class Faults:
+    """`counts` are of those so far. Each is over by itself; `end` waits for the last one."""
+
+    scheduler: SiteScheduler
+    ledger: Path
+    chance: random.Random
+    counts: Counter[str] = field(default_factory=Counter)
+    _running: "set[asyncio.Task[None]]" = field(default_factory=set)
+
+    def begin_one(self) -> None:
+        """Let something go wrong for a while."""
+        kinds: dict[str, Callable[[], Awaitable[None]]] = {
+            "scheduler silent": self._scheduler_fails,
+            "scheduler slow": self._scheduler_is_slow,
+            "scheduler hides jobs": self._scheduler_hides_jobs,
+            "ledger locked": self._ledger_is_locked,
+        }
+        name = self.chance.choice((*kinds, *BMC_FAULTS))
+        self.counts[name] += 1
+        task = asyncio.ensure_future(kinds[name]() if name in kinds else self._bmcs_are_ill(BMC_FAULTS[name]))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def end(self) -> None:
+        """Return when nothing is wrong any more."""
+        await asyncio.gather(*self._running)
+
+    async def _scheduler_fails(self) -> None:
+        self.scheduler.error = "slurm_load_jobs error: Unable to contact slurm controller"
+        await self._pause()
+        self.scheduler.error = ""
+
+    async def _scheduler_is_slow(self) -> None:
+        self.scheduler.slow_s = self.chance.uniform(0.2, 2.0)
+        await self._pause()
+        self.scheduler.slow_s = 0.0
+
+    async def _scheduler_hides_jobs(self) -> None:
+        self.scheduler.hides_jobs = True
+        await self._pause()
+        self.scheduler.hides_jobs = False
+
+    async def _ledger_is_locked(self) -> None:
+        with closing(sqlite3.connect(self.ledger, isolation_level=None)) as other:
+            try:
+                other.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                return
+            await self._pause()
+
+    async def _bmcs_are_ill(self, fault: BmcFaults) -> None:
+        bmcs = self.scheduler.room.bmcs
+        ill = self.chance.sample(sorted(bmcs), max(1, len(bmcs) // MOST_ILL))
+        for name in ill:
+            bmcs[name].faults = fault
+        await self._pause()
+        for name in ill:
+            bmcs[name].faults = BmcFaults()
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(self.chance.uniform(*LASTS_S))
