@@ -3,7 +3,6 @@
 import asyncio
 import time
 from dataclasses import dataclass, replace
-from getpass import getuser
 
 from offpeak.door.effect import ADMIN
 from offpeak.door.mode import Mode
@@ -12,6 +11,7 @@ from offpeak.ledger.place import sqlite_file
 from offpeak.ledger.rows import Mark
 from offpeak.ledger_settings import LedgerSettings
 from offpeak.only_one import only_one
+from offpeak.person import this_person
 from offpeak.settings import Settings
 from plugin.day_plan.day_plan import DayPlan
 from plugin.day_plan.for_hook import planned_of
@@ -71,7 +71,7 @@ async def _carry_out(look: Look, plan: DayPlan, ledger: Ledger) -> QueuePlan:
     )
     # What an admin orders is done in mode advise, as in active.
     ordered = Modes(_done(modes.usual), {partition: _done(mode) for partition, mode in modes.own.items()})
-    loop = QueueLoop(ledger, look.voice, by=f"{ADMIN}{getuser()}")
+    loop = QueueLoop(ledger, look.voice, by=f"{ADMIN}{this_person()}")
     facts, rules = replace(look.facts, planned=planned_of(plan)), replace(queue_rules(parts), policy=PLAN)
     written = await loop.round(facts, rules, SchedulerOrders(door, parts.scheduler), ordered)
     await parts.close()

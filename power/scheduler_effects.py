@@ -39,6 +39,10 @@ class SchedulerOrders:
     def __init__(self, door: Door, scheduler: Scheduler) -> None:
         self._door, self._scheduler = door, scheduler
 
+    async def settle(self, node: str) -> None:
+        """Wait until no change of the node is under way."""
+        await self._door.settle(node)
+
     async def rank(self, partition: str, values: Mapping[str, int], *, why: str, by: str = US) -> Answer:
         """Put jobs of a partition, or of several with commas between, in another order."""
         return await self._let(_of_jobs(partition, RANK, values, why, by), lambda: self._scheduler.rank(values))

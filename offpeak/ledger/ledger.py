@@ -137,9 +137,11 @@ class Ledger:
         """Keep a node as it is; BadInput where another owner holds it, the own hold is replaced."""
         self._ask(lambda connection: held.add(connection, node, hold, at_unix_s))
 
-    def release(self, node: str, by: str, at_unix_s: float) -> Hold | None:
-        """End the hold of a node and return it, None if there was none."""
-        return self._ask(lambda connection: held.release(connection, node, by=by, at_unix_s=at_unix_s))
+    def release(self, node: str, by: str, at_unix_s: float, *, take_over: bool = False) -> Hold | None:
+        """End the hold of a node and return it, None if there was none; BadInput where only `take_over` ends it."""
+        return self._ask(
+            lambda connection: held.release(connection, node, by=by, at_unix_s=at_unix_s, take_over=take_over)
+        )
 
     def holds(self, at_unix_s: float) -> Mapping[str, Hold]:
         """Return the holds that are neither released nor over, by node."""

@@ -200,6 +200,16 @@ class Agent:
         self._power_rounds.hurry()
         return reply
 
+    @property
+    def orders_in_use(self) -> Orders | None:
+        """The ways through the doors, None before they were first needed."""
+        return self._orders
+
+    def look_soon(self) -> None:
+        """Begin the next round of nodes at once."""
+        self.observer.forget()
+        self._power_rounds.hurry()
+
     def wakes(self) -> tuple[str, ...]:
         """Return the nodes that the agent wakes by itself when jobs need them; none while it cannot for long."""
         if self._steady() - self._could_wake_s > NO_WAKES_S:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from offpeak.door.effect import TO_NODES
+from offpeak.door.effect import ADMIN, TO_NODES
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.machines.node_sets import expand
 from power.agent.callers import Rights
@@ -63,6 +63,7 @@ class Question:
     request: dict[str, Any]
     rights: Rights
     user: str | None
+    person: str = "root"
 
     @property
     def tells(self) -> bool:
@@ -128,6 +129,10 @@ def _told(question: Question, hear: Hear) -> dict[str, Any]:
         raise BadInput(f"{what!r} cannot be told", hint=f"tell: {', '.join(TELLS)}, with nodes as a node set")
     names, asked_unix_s = expand(nodes), question.request.get("asked_unix_s")
     since = float(asked_unix_s) if isinstance(asked_unix_s, int | float) else None
+    if what == "order":
+        order, _, reason = order_of(text)
+        # Who ordered is what the kernel says, not what the request says.
+        text = order_text(order, by=f"{ADMIN}{question.person}", reason=reason)
     reply = hear(Told(what, names, text, since))
     return {"nodes": list(names)} if reply is None else reply.to_json()
 

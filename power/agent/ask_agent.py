@@ -41,10 +41,10 @@ def ask_picture(path: Path, *, jobs_seen_unix_s: float | None = None) -> dict[st
     return picture
 
 
-def asked(path: Path, request: Mapping[str, str]) -> dict[str, Any]:
+def asked(path: Path, request: Mapping[str, str], *, patience_s: float = PATIENCE_S) -> dict[str, Any]:
     """Return what the agent answers, {} for what is no object; errors as `ask_agent`."""
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(PATIENCE_S)
+        connection.settimeout(patience_s)
         try:
             connection.connect(os.fspath(path))
             connection.sendall(json.dumps(request).encode() + b"\n")

@@ -13,7 +13,7 @@ ROOT = 0
 
 @dataclass(frozen=True)
 class Rights:
-    """`may_tell`: what it says of nodes counts. `sees_all`: other people's jobs too."""
+    """`may_tell`: what it says of nodes counts. `sees_all`: other people's jobs too. Who sees all may hold nodes."""
 
     may_tell: bool
     sees_all: bool

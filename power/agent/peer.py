@@ -4,6 +4,8 @@ import socket
 import struct
 from dataclasses import dataclass
 
+from offpeak.person import name_of_uid, person_uid
+
 SO_PEERGROUPS = 59
 """Linux 4.13; Python has no name for it."""
 
@@ -18,13 +20,19 @@ class Peer:
 
     uid: int
     groups: frozenset[int]
+    pid: int = 0
+
+    @property
+    def person(self) -> str:
+        """The name of the person for whom the process acts; it may take a while where a name server is slow."""
+        return name_of_uid(person_uid(self.uid, self.pid))
 
 
 def peer_of(connection: socket.socket) -> Peer:
     """Return who connected."""
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    _, uid, gid = _CREDENTIALS.unpack(raw)
-    return Peer(uid, frozenset({gid, *_more_groups(connection)}))
+    pid, uid, gid = _CREDENTIALS.unpack(raw)
+    return Peer(uid, frozenset({gid, *_more_groups(connection)}), pid)
 
 
 def _more_groups(connection: socket.socket) -> tuple[int, ...]:

@@ -43,6 +43,7 @@ class PowerLoop:
         self._memory, self._chance = PowerMemory(), random.Random()
         self._changes = NodeChanges(self._steady)
         self._holds: Mapping[str, Hold] = {}
+        self._hold_changes = 0
         self._heard: list[tuple[str, Event]] = []
         self.lives, self._is_seen, self._kept = Lives(), False, Lives()
         self.changed = Changed()
@@ -77,7 +78,12 @@ class PowerLoop:
     async def read_holds(self, parts: Parts) -> None:
         """Take in which nodes admins hold; while nobody can tell, the last answer counts."""
         try:
-            self._holds = await asyncio.to_thread(self._ledger.holds, self._clock())
+            changes = -1
+            while changes != self._hold_changes:
+                # A hold that was set while the ledger was read may be missing in what was read.
+                changes = self._hold_changes
+                holds = await asyncio.to_thread(self._ledger.holds, self._clock())
+            self._holds = holds
         except OffpeakError as problem:
             self._voice.trouble("ledger", f"{problem}; {problem.hint}")
             return
@@ -85,6 +91,12 @@ class PowerLoop:
         for node, life in self.lives.nodes.items():
             if life.hold != self._holds.get(node):
                 self._happens(node, Held(self._holds.get(node)), parts)
+
+    def set_hold(self, node: str, hold: Hold | None) -> None:
+        """Put a hold, or None, that the ledger has by now in force for the door's rules."""
+        self._hold_changes += 1
+        others = {name: each for name, each in self._holds.items() if name != node}
+        self._holds = others if hold is None else {**others, node: hold}
 
     async def plan(self, sight: Sight, site: PowerSite) -> PowerPlan:
         """Decide, and book what is new."""

@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from getpass import getuser
 
 from offpeak.door.effect import ADMIN
 from offpeak.door.mode import Mode
 from offpeak.errors import BadInventory, BadLedger, CannotWrite
 from offpeak.ledger.ledger import Ledger
 from offpeak.only_one import AlreadyRunning, only_one
+from offpeak.person import this_person
 from offpeak.plural import counted
 from offpeak.settings import Settings
 from plugin.scheduler.node import NodePower
@@ -109,7 +109,7 @@ def run_restore(settings: Settings) -> tuple[str, ...]:
 
 
 async def _restore(parts: Parts, ledger: Ledger) -> tuple[str, ...]:
-    by, scheduler = f"{ADMIN}{getuser()}", parts.scheduler
+    by, scheduler = f"{ADMIN}{this_person()}", parts.scheduler
     holds = ledger.holds(time.time())
     door = scheduler_door(ledger, lambda _: Mode.ADVISE, time.time, nodes=parts.machines, hold_of=holds.get)
     orders = SchedulerOrders(door, scheduler)

@@ -16,6 +16,7 @@ from offpeak.settings import Settings
 from plugin.queue_hook.planned import PLAN
 from power.agent.agent import Agent
 from power.agent.answer import Told
+from power.agent.holding import change_hold, hold_request
 from power.agent.last_orders import last_sleep_orders
 from power.agent.make_picture import picture_of
 from power.agent.modes import Modes, modes_of
@@ -67,6 +68,7 @@ class Service:
             site=words.said,
             picture=lambda seen: picture_of(agent, seen),
             wakes=agent.wakes,
+            change_hold=lambda request, person: change_hold(agent, hold_request(request, person)),
             plan=lambda: agent.plan.standing if agent.parts.settings.agent.queue == PLAN else None,
         )
         async with AsyncExitStack() as end:

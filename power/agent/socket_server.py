@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from offpeak.errors import OffpeakError
+from offpeak.errors import BadInput, OffpeakError
 from plugin.day_plan.day_plan import DayPlan
 from plugin.federation.site_said import SiteSaid, said_json
 from power.agent.answer import (
@@ -26,7 +26,7 @@ from power.agent.answer import (
     just_started,
     request_of,
 )
-from power.agent.callers import Callers
+from power.agent.callers import Callers, Rights
 from power.agent.peer import Peer, peer_of
 from power.agent.picture import Picture, picture_json
 from power.agent.plan_told import plan_answer
@@ -47,6 +47,18 @@ Draw = Callable[[float | None], Picture | None]
 """Gives the picture for who has seen the jobs of that instant, None before there is anything."""
 
 
+HOLDS = ("hold", "end_hold")
+HOLD_PATIENCE_S = 30.0
+"""An order under way has to end before a hold is confirmed."""
+ChangeHold = Callable[[dict[str, Any], str], Awaitable[dict[str, Any]]]
+"""Begins or ends a hold for a person, and returns once that is in force."""
+
+
+async def no_holds(_request: dict[str, Any], _person: str) -> dict[str, Any]:
+    """Refuse: there is no power loop."""
+    raise OffpeakError("this agent holds no nodes")
+
+
 class SocketServer:
     """Answers those who connect; `published`, `site`, `picture` and `plan` give the latest, None before the first."""
 
@@ -60,11 +72,12 @@ class SocketServer:
         picture: Draw,
         plan: Callable[[], DayPlan | None],
         wakes: Wakes = tuple,
+        change_hold: ChangeHold = no_holds,
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._published, self._hear, self._callers = published, hear, callers
         self._site, self._picture, self._plan, self._wakes = site, picture, plan, wakes
-        self._patience_s = patience_s
+        self._patience_s, self._change_hold = patience_s, change_hold
         self._clients: Counter[int] = Counter()
         self._others: Counter[int] = Counter()
         # Names may come from a server that hangs: then only those wait who need a name.
@@ -80,8 +93,8 @@ class SocketServer:
         for each in clients:
             each[peer.uid] += 1
         try:
-            async with asyncio.timeout(self._patience_s):
-                await self._exchange(peer, reader, writer)
+            async with asyncio.timeout(self._patience_s) as limit:
+                await self._exchange(peer, reader, writer, limit)
         except (TimeoutError, OSError, asyncio.CancelledError):
             writer.transport.abort()
         finally:
@@ -99,14 +112,16 @@ class SocketServer:
             return self._clients[peer.uid] >= MOST_CLIENTS
         return self._clients[peer.uid] >= MOST_OF_ONE_USER or self._others.total() >= MOST_CLIENTS
 
-    async def _exchange(self, peer: Peer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _exchange(
+        self, peer: Peer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limit: asyncio.Timeout
+    ) -> None:
         may_tell = self._callers.rights_of(peer).may_tell
         line = await _line(reader, MOST_BYTES if may_tell else MOST_BYTES_OF_OTHERS)
-        said = await self._answer(peer, line)
+        said = await self._answer(peer, line, limit)
         writer.write(json.dumps(said).encode() + b"\n")
         await writer.drain()
 
-    async def _answer(self, peer: Peer, line: bytes | None) -> dict[str, Any]:
+    async def _answer(self, peer: Peer, line: bytes | None, limit: asyncio.Timeout) -> dict[str, Any]:
         try:
             if line is None:
                 raise OffpeakError("a request is one line, and not so long")
@@ -115,8 +130,11 @@ class SocketServer:
                 return await self._site_said()
             if request == FOR_ADMINS:
                 return plan_answer(self._plan(), rights)
+            if request.get("tell") in HOLDS:
+                return await self._hold(peer, request, rights, limit)
             user = None if rights.sees_all else await self._name(peer.uid)
-            question = Question(request, rights, user)
+            person = await self._person(peer) if request.get("tell") == "order" else ""
+            question = Question(request, rights, user, person)
             if request.get("ask") == PICTURE:
                 return self._drawn(question)
             return answer(question, self._published(), self._hear, self._wakes)
@@ -134,6 +152,18 @@ class SocketServer:
         if picture is None:
             raise just_started()
         return {"picture": picture_json(picture)}
+
+    async def _hold(
+        self, peer: Peer, request: dict[str, Any], rights: Rights, limit: asyncio.Timeout
+    ) -> dict[str, Any]:
+        if not rights.sees_all:
+            hint = "be root, or in the group that operators below [agent] names"
+            raise BadInput("only operators may hold nodes and release them", hint=hint)
+        limit.reschedule(asyncio.get_running_loop().time() + HOLD_PATIENCE_S)
+        return await self._change_hold(request, await self._person(peer))
+
+    async def _person(self, peer: Peer) -> str:
+        return await asyncio.get_running_loop().run_in_executor(self._names, lambda: peer.person)
 
     async def _name(self, uid: int) -> str:
         return await asyncio.get_running_loop().run_in_executor(self._names, _user_name, uid)

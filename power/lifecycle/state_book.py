@@ -21,8 +21,8 @@ class StateBook(Journal, Protocol):
     def hold(self, node: str, hold: Hold, at_unix_s: float) -> None:
         """Keep a node as it is; BadInput where another owner holds it, the own hold is replaced."""
 
-    def release(self, node: str, by: str, at_unix_s: float) -> Hold | None:
-        """End the hold of a node and return it, None if there was none."""
+    def release(self, node: str, by: str, at_unix_s: float, *, take_over: bool = False) -> Hold | None:
+        """End the hold of a node and return it, None if there was none; BadInput where only `take_over` ends it."""
 
     def holds(self, at_unix_s: float) -> Mapping[str, Hold]:
         """Return the holds that are neither released nor over, by node."""

@@ -60,8 +60,13 @@ class AgentSocket:
     plan: DayPlan | None = None
     told: list[Told] = field(default_factory=list)
     refuse: Exception | None = None
+    held: list[tuple[str, str, str]] = field(default_factory=list)
     replies: list[WakeReply] = field(default_factory=list)
     """What it promises, the last one again and again; all that it is asked for if there is none."""
+
+    async def change_hold(self, request: dict[str, Any], person: str) -> dict[str, Any]:
+        self.held.append((request["tell"], request["nodes"], person))
+        return {"by": person, "note": "", "owner": None}
 
     def hear(self, told: Told) -> WakeReply | None:
         if self.refuse:
@@ -110,6 +115,7 @@ def agent_socket(path: Path, callers: Callers | None = None, *, patience_s: floa
             picture=agent.say_picture,
             plan=lambda: agent.plan,
             patience_s=patience_s,
+            change_hold=agent.change_hold,
         )
         try:
             async with answering(path, server):

@@ -29,11 +29,11 @@ class MemoryBook(MemoryJournal):
         """Keep it; BadInput where another owner holds the node."""
         other = self.holds(at_unix_s).get(node)
         if other is not None and other.owner != hold.owner:
-            hint = f"offpeak node {node} release ends it; ask {other.owner} first"
+            hint = f"ask {other.owner} first, then: offpeak node {node} release --take-over"
             raise BadInput(f"{node}: is held by {other.owner}: {other.reason}", hint=hint)
         self._holds[node] = hold
 
-    def release(self, node: str, _by: str, at_unix_s: float) -> Hold | None:
+    def release(self, node: str, by: str, at_unix_s: float, *, take_over: bool = False) -> Hold | None:  # noqa: ARG002
         """Forget it."""
         found = self.holds(at_unix_s).get(node)
         self._holds.pop(node, None)

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from dataclasses import replace
-from getpass import getuser
 from pathlib import Path
 
 import typer
@@ -15,6 +14,7 @@ from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.inventory_text import write_enrolled
 from offpeak.machines.node_sets import expand
 from offpeak.only_one import only_one
+from offpeak.person import this_person
 from offpeak.settings import Settings
 from plugin.scheduler.registry import scheduler_of
 from power.drivers.port import Order
@@ -38,7 +38,7 @@ def all_stand_by(settings: Settings, nodes: str) -> bool:
 
 def _stands_by(machine: Machine, inventory: Inventory, settings: Settings, book: StateBook) -> bool:
     wire = Wire(timeout_s=settings.hardware.timeout_s)
-    by, hold_of = f"{ADMIN}{getuser()}", book.holds(time.time()).get
+    by, hold_of = f"{ADMIN}{this_person()}", book.holds(time.time()).get
     trial = Trial(inventory, wire, settings.agent, book, by, scheduler_of(settings).in_use, hold_of)
     try:
         proof = asyncio.run(_tried(machine, trial))

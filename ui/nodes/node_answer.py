@@ -2,25 +2,32 @@
 
 import json
 import time
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import datetime
-from getpass import getuser
+from typing import Any
 
 import typer
 
 from offpeak.door.effect import ADMIN
 from offpeak.door.hold import Hold
-from offpeak.errors import BadInput
+from offpeak.errors import BadInput, OffpeakError
 from offpeak.machines.inventory import Machine
 from offpeak.machines.inventory_file import read_inventory
+from offpeak.only_one import AlreadyRunning, only_one
+from offpeak.person import this_person
 from offpeak.settings import Settings
 from offpeak.zones import machine_zone
-from power.agent.ask_agent import AgentSilent, tell_agent
+from power.agent.ask_agent import AgentSilent, asked
+from power.agent.holding import END_HOLD, HOLD, hold_text
 from ui.book import book_to_write
 from ui.nodes.hold_end import hold_end_unix_s
 from ui.nodes.node_lines import node_lines
 from ui.nodes.nodes_answer import rows_of
+
+CONFIRM_S = 40.0
+"""The agent confirms a hold when an order to the node that is under way has ended."""
 
 
 def print_node(settings: Settings, name: str, *, as_json: bool) -> None:
@@ -35,31 +42,72 @@ def print_node(settings: Settings, name: str, *, as_json: bool) -> None:
 
 
 def hold(settings: Settings, name: str, reason: str | None, until: str | None) -> None:
-    """Let nobody else switch the node; BadInput without a reason, and where somebody else holds it."""
-    _machine(settings, name)
+    """Let nobody else switch the node, from now on; BadInput without a reason, and where somebody else holds it.
+
+    OffpeakError where the hold is written and a program that switches nodes does not confirm it.
+    """
     if not reason:
         raise BadInput("a hold needs a reason", hint='such as --reason "new DIMM", for whoever finds it')
     now = datetime.now(machine_zone())
     end = None if until is None else hold_end_unix_s(until, now)
-    with book_to_write(settings.ledger) as book:
-        book.hold(name, Hold(getuser(), reason, end), now.timestamp())
-    _tell_agent(settings, "look", name)
-    typer.echo(f"{name}: held by {getuser()} {until_text(end)}")
+    said = _confirmed(settings, HOLD, name, hold_text(reason, end, take_over=False))
+    if said is None:
+        _machine(settings, name)
+
+        def write() -> None:
+            with book_to_write(settings.ledger) as book:
+                book.hold(name, Hold(this_person(), reason, end), now.timestamp())
+
+        _write_alone(settings, name, "held", write)
+        said = {"by": this_person()}
+    typer.echo(f"{name}: held by {said.get('by')} {until_text(end)}")
+    if said.get("note"):
+        typer.echo(f"  {said['note']}")
 
 
-def release(settings: Settings, name: str) -> None:
-    """Give the node back, whoever held it."""
-    _machine(settings, name)
-    with book_to_write(settings.ledger) as book:
-        found = book.release(name, f"{ADMIN}{getuser()}", time.time())
-    _tell_agent(settings, "release", name)
-    typer.echo(f"{name}: was not held" if found is None else f"{name}: no longer held by {found.owner}: {found.reason}")
+def release(settings: Settings, name: str, *, take_over: bool) -> None:
+    """Give the node back; BadInput where another admin holds it, unless the hold is taken over."""
+    said = _confirmed(settings, END_HOLD, name, hold_text("", None, take_over=take_over))
+    if said is None:
+        _machine(settings, name)
+        found: list[Hold | None] = []
+
+        def write() -> None:
+            with book_to_write(settings.ledger) as book:
+                by = f"{ADMIN}{this_person()}"
+                found.append(book.release(name, by, time.time(), take_over=take_over))
+
+        _write_alone(settings, name, "released", write)
+        said = {"owner": found[0].owner, "reason": found[0].reason} if found and found[0] else {}
+    owner = said.get("owner")
+    typer.echo(f"{name}: was not held" if owner is None else f"{name}: no longer held by {owner}: {said.get('reason')}")
 
 
-def _tell_agent(settings: Settings, what: str, name: str) -> None:
-    """Have an agent that runs look at the book at once; what nobody tells it, it sees there a cycle later."""
-    with suppress(AgentSilent, BadInput):
-        tell_agent(settings.agent.socket, what, name)
+def _confirmed(settings: Settings, what: str, name: str, text: str) -> dict[str, Any] | None:
+    """Return what the agent answers once it is in force there, None if no agent listens; BadInput if it refuses."""
+    socket = settings.agent.socket
+    try:
+        return asked(socket, {"tell": what, "nodes": name, "text": text}, patience_s=CONFIRM_S)
+    except AgentSilent:
+        return None
+
+
+def _write_alone(settings: Settings, name: str, what: str, write: Callable[[], None]) -> None:
+    """Write a hold or its end where no agent answers; OffpeakError if a program runs that may not know of it yet."""
+    problem: AlreadyRunning | None = None
+    with ExitStack() as alone:
+        try:
+            alone.enter_context(only_one(settings.agent.state_folder))
+        except AlreadyRunning as other:
+            problem = other
+        except BadInput:
+            # Without its folder no agent can run.
+            pass
+        write()
+    if problem is not None:
+        said = f"{name}: is written as {what}, but a running offpeak has not confirmed it: {problem}"
+        hint = "it may follow within a cycle; an order may still go out: `offpeak ledger actions` shows the last ones"
+        raise OffpeakError(said, hint=hint)
 
 
 def until_text(end_unix_s: float | None) -> str:

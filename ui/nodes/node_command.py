@@ -31,6 +31,7 @@ class Depth(StrEnum):
 GOES_WITH = {
     "--depth": (Action.SLEEP,),
     "--until": (Action.HOLD,),
+    "--take-over": (Action.RELEASE,),
     "--reason": (Action.HOLD, Action.WAKE, Action.SLEEP),
 }
 
@@ -41,13 +42,16 @@ def node(
     depth: Annotated[Depth | None, typer.Option(help="How deep it is to sleep. [default: soft_off]")] = None,
     reason: Annotated[str | None, typer.Option(help="Why, in words, for whoever asks later.")] = None,
     until: Annotated[str | None, typer.Option(help="End of a hold: 8h, 2d, 18:00 or 2026-12-01T08:00.")] = None,
+    take_over: Annotated[bool, typer.Option("--take-over", help="Release a node that another admin holds.")] = False,
     inventory: INVENTORY = None,
     timeout: TIMEOUT = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the node as JSON.")] = False,
     config: CONFIG = None,
 ) -> None:
     """Show a node; wake it or send it to sleep, through all the safety rules; hold it, or give it back."""
-    _refuse_idle_options(action, {"--depth": depth, "--until": until, "--reason": reason})
+    _refuse_idle_options(
+        action, {"--depth": depth, "--until": until, "--reason": reason, "--take-over": take_over or None}
+    )
     settings = hardware_settings(config, inventory, timeout)
     # What answers loads pyghmi, which `offpeak --version` must not wait for.
     from ui.nodes import node_answer, node_order
@@ -62,7 +66,7 @@ def node(
         case Action.HOLD:
             node_answer.hold(settings, name, reason, until)
         case Action.RELEASE:
-            node_answer.release(settings, name)
+            node_answer.release(settings, name, take_over=take_over)
 
 
 def _refuse_idle_options(action: Action, options: dict[str, object]) -> None:

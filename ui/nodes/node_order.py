@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from getpass import getuser
 
 import typer
 
@@ -11,6 +10,7 @@ from offpeak.errors import BadAnswer, BadInventory
 from offpeak.machines.inventory import Inventory, Machine
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.only_one import AlreadyRunning, only_one
+from offpeak.person import this_person
 from offpeak.settings import Settings
 from plugin.scheduler.registry import scheduler_of
 from power.agent.answer import order_text
@@ -83,7 +83,7 @@ def _check_rung(machine: Machine, to: Order) -> None:
 
 
 def _admin() -> str:
-    return f"{ADMIN}{getuser()}"
+    return f"{ADMIN}{this_person()}"
 
 
 async def _run(errand: Errand, machine: Machine, to: Order, reason: str) -> NodeLife:

@@ -1,0 +1,169 @@
+"""A hold is in force when its command returns, and it belongs to the person whom the kernel names."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from agent_socket import AgentSocket, agent_socket
+from memory_journal import MemoryJournal
+
+from offpeak.door.door import Door
+from offpeak.door.effect import Effect, Refusal
+from offpeak.door.hold import Hold
+from offpeak.door.mode import Mode
+from offpeak.errors import BadInput
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger_settings import LedgerSettings
+from offpeak.person import person_uid
+from power.agent.callers import Callers
+from power.agent.holding import HOLD, HoldRequest, change_hold, hold_request, hold_text
+from power.interlocks.held import held
+
+OFF = Effect("n1", "soft_off", "offpeak", "idle")
+NOBODY, GROUP = 65534, 65533
+ASK = """
+import sys
+from pathlib import Path
+from power.agent.ask_agent import asked, tell_agent
+from power.agent.answer import order_text
+from power.agent.holding import hold_text
+from offpeak.person import this_person
+
+what, path = sys.argv[1], Path(sys.argv[2])
+if what == "order":
+    tell_agent(path, "order", "n1", order_text("soft_off", by="admin mallory", reason="x"))
+else:
+    asked(path, {"tell": what, "nodes": "n1", "text": hold_text("new DIMM", None, take_over=False)})
+print(this_person())
+"""
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user: needs root")
+
+
+def ask_as(path: Path, what: str, *rights: str) -> subprocess.CompletedProcess[str]:
+    words = ["setpriv", *rights, sys.executable, "-c", ASK, what, str(path)]
+    names = {"LOGNAME": "mallory", "USER": "mallory", "SUDO_UID": "1", "PATH": "/usr/bin:/bin"}
+    return subprocess.run(words, env=names, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def agent() -> Iterator[AgentSocket]:
+    # Not below pytest's folder, which is closed to other users.
+    with tempfile.TemporaryDirectory(prefix="offpeak-hold-") as name:
+        Path(name).chmod(0o755)
+        callers = Callers(os.geteuid(), operators_gid=GROUP)
+        with agent_socket(Path(name) / "agent.sock", callers) as running:
+            yield running
+
+
+@needs_root
+def test_an_operator_holds_under_the_name_that_the_kernel_knows(agent: AgentSocket) -> None:
+    operator = (f"--reuid={NOBODY}", f"--regid={NOBODY}", f"--groups={GROUP}")
+    for what in ("hold", "end_hold"):
+        done = ask_as(agent.path, what, *operator)
+        assert (done.returncode, done.stdout) == (0, "nobody\n"), done.stderr
+    assert agent.held == [("hold", "n1", "nobody"), ("end_hold", "n1", "nobody")]
+    # An operator may hold nodes, and orders none.
+    assert "only the scheduler's user" in ask_as(agent.path, "order", *operator).stderr
+    assert agent.told == []
+
+
+@needs_root
+def test_a_user_holds_nothing(agent: AgentSocket) -> None:
+    done = ask_as(agent.path, "hold", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+    assert done.returncode != 0
+    assert "only operators may hold nodes" in done.stderr
+    assert agent.held == []
+
+
+@needs_root
+def test_who_orders_is_not_what_the_request_says(agent: AgentSocket) -> None:
+    done = ask_as(agent.path, "order", "--reuid=0")
+    assert done.returncode == 0, done.stderr
+    (told,) = agent.told
+    assert "mallory" not in told.text
+    assert json.loads(told.text)["by"].startswith("admin ")
+
+
+def test_only_root_stands_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "read_text", lambda _: "1234")
+    assert (person_uid(NOBODY, "self"), person_uid(0, "self")) == (NOBODY, 1234)
+    monkeypatch.setattr(Path, "read_text", lambda _: str(2**32 - 1))
+    assert person_uid(0, "self") == 0
+
+
+def test_a_hold_ends_by_its_owner_or_is_taken_over(tmp_path: Path) -> None:
+    ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path}/ledger.sqlite"))
+    try:
+        ledger.hold("n1", Hold("ada", "fan"), 1.0)
+        with pytest.raises(BadInput, match="n1: is held by ada: fan") as refused:
+            ledger.release("n1", "admin bob", 2.0)
+        assert refused.value.hint == "ask ada first, then: offpeak node n1 release --take-over"
+        assert ledger.holds(3.0).keys() == {"n1"}
+        assert ledger.release("n1", "admin bob", 4.0, take_over=True) == Hold("ada", "fan")
+        ledger.hold("n1", Hold("ada", "fan"), 5.0)
+        assert ledger.release("n1", "admin ada", 6.0) == Hold("ada", "fan")
+    finally:
+        ledger.close()
+
+
+class Agent:
+    """As much of an agent as a hold needs: a door whose rule is `held`, and a ledger."""
+
+    def __init__(self) -> None:
+        self.holds: dict[str, Hold] = {}
+        self.heard: list[str] = []
+        limit = held(self.holds.get, lambda: 0.0)
+        self.door = Door(lambda _: Mode.ACTIVE, journal=MemoryJournal(), clock=lambda: 0.0, limits=[("held", limit)])
+        self.power = SimpleNamespace(
+            now=SimpleNamespace(unix_s=0.0),
+            set_hold=self.holds.__setitem__,
+            hear=lambda node, _event, _parts: self.heard.append(node),
+        )
+        self.parts = SimpleNamespace(by_name={"n1": None})
+        self.ledger = SimpleNamespace(hold=lambda *_: None)
+        self.orders_in_use = SimpleNamespace(nodes=SimpleNamespace(door=self.door), scheduler=self.door)
+
+
+def test_a_hold_is_confirmed_when_the_order_under_way_has_ended_and_none_follows() -> None:
+    agent: Any = Agent()
+    request = HoldRequest(HOLD, "n1", "ada", "fan")
+
+    async def scene() -> tuple[dict[str, Any], bool, object]:
+        sent, ends = asyncio.Event(), asyncio.Event()
+
+        async def act() -> str:
+            sent.set()
+            await ends.wait()
+            return "accepted"
+
+        order = asyncio.ensure_future(agent.door.let_through(OFF, act))
+        await sent.wait()
+        confirmation = asyncio.ensure_future(change_hold(agent, request))
+        done, _ = await asyncio.wait([confirmation], timeout=0.2)
+        ends.set()
+        await order
+        return await confirmation, bool(done), await agent.door.let_through(OFF, act)
+
+    said, early, later = asyncio.run(scene())
+    assert not early
+    assert said == {"by": "ada", "note": "soft_off by offpeak was under way before: accepted"}
+    assert isinstance(later, Refusal)
+    assert later.rule == "held"
+    assert asyncio.run(change_hold(agent, request)) == {"by": "ada", "note": ""}
+
+
+def test_what_is_no_hold_is_refused() -> None:
+    text = hold_text("fan", 12.0, take_over=True)
+    said = hold_request({"tell": HOLD, "nodes": "n1", "text": text}, "ada")
+    assert said == HoldRequest(HOLD, "n1", "ada", "fan", 12.0, take_over=True)
+    for bad in ("{}", '{"reason": 1, "until_unix_s": null, "take_over": false}'):
+        with pytest.raises(BadInput, match="that is no hold"):
+            hold_request({"tell": HOLD, "nodes": "n1", "text": bad}, "ada")
