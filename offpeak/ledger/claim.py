@@ -29,9 +29,9 @@ HOLDER = text(
 )
 END = text("SELECT pg_terminate_backend(:pid)")
 ALIVE = text("SELECT 1")
+LET_GO_S = 1.0
+"""How long an end waits for a question that hangs; the server ends the claim when the process does."""
 HINT = "one agent only acts by a ledger: url below [ledger] names another, or stop that agent"
-
-
 VAIN_HINT = "no order is given until the database answers"
 
 
@@ -115,8 +115,11 @@ class DatabaseClaim:
 
     def close(self) -> None:
         """Let go of it."""
-        with self._turn:
-            self._let_go()
+        if self._turn.acquire(timeout=LET_GO_S):
+            try:
+                self._let_go()
+            finally:
+                self._turn.release()
 
     def _is_alive(self) -> bool:
         if self._connection is None:

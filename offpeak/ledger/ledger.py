@@ -70,8 +70,10 @@ class Ledger:
 
     def confirm_claim(self) -> None:
         """Raise what `claim` raises where the claim is held no more, and cannot be had again; nothing if none is."""
+        # In the writer's thread: a server that hangs keeps its caller no longer than a ledger that hangs.
         if self._claim is not None:
-            self._claim.confirm()
+            claim = self._claim
+            self._ask(lambda _: claim.confirm())
 
     def write_intent(self, effect: Effect, at_unix_s: float) -> int:
         """Return the number of the intent, which is then on the disk; CannotWrite otherwise."""

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -147,3 +148,31 @@ def test_a_database_that_is_away_refuses_orders_and_is_claimed_when_it_is_back(o
             with pytest.raises(AlreadyRunning):
                 opened(ledger.settings.url).claim()
             ledger.close()
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+def test_a_database_that_hangs_holds_up_neither_an_order_nor_the_end(url: str, opened: Open) -> None:
+    ledger = opened(url)
+    ledger.claim()
+    ledger.ready()
+    hanging = backend_of_claim(url)
+    os.kill(hanging, signal.SIGSTOP)
+    try:
+        with ThreadPoolExecutor() as threads:
+            try:
+                order = threads.submit(ledger.write_intent, SLEEP, 1.0)
+                with pytest.raises(CannotWrite, match="did not answer"):
+                    order.result(timeout=40)
+                threads.submit(ledger.close, 1.0).result(timeout=40)
+            finally:
+                os.kill(hanging, signal.SIGCONT)
+    finally:
+        ledger.close()
+
+
+def backend_of_claim(url: str) -> int:
+    engine = writing_engine(url)
+    with engine.begin() as connection:
+        pid = connection.execute(HOLDER).one().pid
+    engine.dispose()
+    return int(pid)
