@@ -48,10 +48,13 @@ def test_what_was_taken_what_refused_and_what_is_not_known(batch: object, ran: R
 
 
 def test_a_key_is_found_as_a_whole() -> None:
-    listed = "7|RUNNING|\n8|PENDING|a|b offpeak:key=k-1,deadline=x\n9|PENDING|offpeak:key=k-12\n"
-    assert SlurmBatch().found(listed, key="k-1") == Standing("8", "PENDING")
-    assert SlurmBatch().found(listed, key="k") is None
-    assert SlurmBatch().standing(listed, job="9") == Standing("9", "PENDING")
+    slurm = SlurmBatch()
+    end = slurm.find_words()[-1].partition("%k")[2]
+    records = ("7|RUNNING|", "8|PENDING|a|b offpeak:key=k-1,deadline=x", "9|PENDING|offpeak:key=k-12")
+    listed = "".join(f"{record}{end}\n" for record in records)
+    assert slurm.found(listed, key="k-1") == Standing("8", "PENDING")
+    assert slurm.found(listed, key="k") is None
+    assert slurm.standing(listed, job="9") == Standing("9", "PENDING")
     full = "Job Id: 1.h\n    job_state = Q\n    Variable_List = A=1,OFFPEAK_K\n\tEY=k-12\n\n"
     full += "Job Id: 2.h\n    job_state = R\n    Variable_List = OFFPEAK_KEY=k-1,B=2\n"
     assert PbsBatch().found(full, key="k-1") == Standing("2.h", "R")

@@ -109,8 +109,8 @@ def test_a_bmc_that_takes_a_sleeper_for_running_leaves_it_to_the_packet(bench: B
     assert proof.notes == ("bmc: did not wake it within 40 s",)
     assert proof.enter_s is not None
     assert proof.wake_s is not None
-    # It goes a second of the real clock after its answer.
-    assert 0.8 * SPEED < proof.enter_s < 100
+    # It goes a second of the real clock after its answer, which may come late.
+    assert 0.2 * SPEED < proof.enter_s < 100
     assert 0 <= proof.wake_s < 40
     assert bench.bmc.resets == []
 
