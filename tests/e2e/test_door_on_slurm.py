@@ -38,8 +38,8 @@ def test_power_is_taken_from_a_drained_node_without_a_job_only(
             cluster.run("scontrol", "update", "nodename=node3", "state=drain", "reason=offpeak")
             for order in ("soft_off", "hard_off"):
                 assert refused(room, order) == ("no_job_now", f"node3: runs {job}")
-            # The way to the node is prepared before the last question, and nodes of this room have no ssh.
-            standby = room.order(replace(OFF_3, order="standby"), OPEN)
+            # The way to a node is prepared before the last question, and nodes of this room have no ssh.
+            standby = room.order(replace(OFF_3, subject="node2", order="standby"), OPEN)
             assert isinstance(standby, Outcome)
             assert (standby.result, standby.said) == ("failed", "hardware.virtual: has no ssh")
             with monkeypatch.context() as nobody_answers:
