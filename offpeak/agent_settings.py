@@ -65,8 +65,15 @@ class AgentSettings:
     operators: str | None = row(
         TEXT,
         "--operators",
-        "Unix group whose members the agent tells of everybody's jobs; others, but for root, hear of their own.",
+        "Unix group whose members see everybody's jobs and may hold and release nodes.",
         example="wheel",
+    )
+    viewers: str | None = row(
+        TEXT,
+        "--viewers",
+        "Unix group whose members see everybody's jobs and order nothing; others, but for operators and root, see"
+        " their own.",
+        example="offpeak-viewers",
     )
     nodes: str | None = row(
         TEXT,

@@ -103,8 +103,8 @@ def answer(question: Question, published: Published | None, hear: Hear, wakes: W
 def jobs_seen(question: Question) -> float | None:
     """Return the instant whose jobs the asker of a picture has [Unix s]; BadInput for who may not see everything."""
     if not question.rights.sees_all:
-        hint = "operators below [agent] names the group of those who may, such as offpeak-operators, the status page's"
-        raise BadInput("only operators may see everything at once", hint=hint)
+        hint = "viewers below [agent] names the group of those who may, such as offpeak-viewers, the status page's"
+        raise BadInput("only operators and viewers may see everything at once", hint=hint)
     try:
         return float(question.request["jobs_seen"])
     except (KeyError, TypeError, ValueError):

@@ -90,7 +90,7 @@ def parts_of(settings: Settings, clock: Clock = CLOCK) -> Parts:
         carbon=carbon_of(settings.feeds, settings.carbon),
         peak_rule=parse_peak_rule(settings.prices.peak_rule, zone=zone),
         zone=zone,
-        callers=callers(settings.slurm.user, settings.agent.operators),
+        callers=callers(settings.slurm.user, settings.agent.operators, settings.agent.viewers),
         class_of=_classes(inventory),
         clock=clock,
     )

@@ -156,7 +156,7 @@ class SocketServer:
     async def _hold(
         self, peer: Peer, request: dict[str, Any], rights: Rights, limit: asyncio.Timeout
     ) -> dict[str, Any]:
-        if not rights.sees_all:
+        if not rights.may_hold:
             hint = "be root, or in the group that operators below [agent] names"
             raise BadInput("only operators may hold nodes and release them", hint=hint)
         limit.reschedule(asyncio.get_running_loop().time() + HOLD_PATIENCE_S)

@@ -5,13 +5,13 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from getpass import getuser
 from typing import Any
 
 import typer
 
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import Submission
+from offpeak.person import this_person
 from offpeak.settings import Settings
 from power.broker.federation import Federation, federation_unasked
 from power.broker.follow import cancel, standing_of, submission_json
@@ -29,7 +29,7 @@ def print_submitted(settings: Settings, job: Job, key: str | None, *, as_json: b
     """Choose, submit and print as what; exit 1 if the job was cancelled meanwhile."""
     federation = federation_of(settings)
     parcel = parcel_in(job, federation)
-    keys = parcel.keys(getuser(), time.time())
+    keys = parcel.keys(this_person(), time.time())
     with _broker(settings, federation) as broker:
         began_s = time.time()
         row = asyncio.run(broker.submit(parcel, checked_key(key) if key else _begun(broker.ledger, keys)))
@@ -72,7 +72,7 @@ def standing_text(said: dict[str, Any]) -> str:
 @contextmanager
 def _broker(settings: Settings, federation: Federation) -> Iterator[Broker]:
     with book_to_write(settings.ledger) as ledger:
-        yield broker_of(settings.broker, federation, ledger, by=getuser(), agent_socket=settings.agent.socket)
+        yield broker_of(settings.broker, federation, ledger, by=this_person(), agent_socket=settings.agent.socket)
 
 
 def _begun(ledger: Ledger, keys: tuple[str, str]) -> str:

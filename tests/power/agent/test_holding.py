@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from agent_socket import AgentSocket, agent_socket
+from agent_socket import PUBLISHED, AgentSocket, agent_socket
 from memory_journal import MemoryJournal
 
 from offpeak.door.door import Door
@@ -25,14 +25,15 @@ from offpeak.ledger_settings import LedgerSettings
 from offpeak.person import person_uid
 from power.agent.callers import Callers
 from power.agent.holding import HOLD, HoldRequest, change_hold, hold_request, hold_text
+from power.agent.picture import Picture
 from power.interlocks.held import held
 
 OFF = Effect("n1", "soft_off", "offpeak", "idle")
-NOBODY, GROUP = 65534, 65533
+NOBODY, GROUP, VIEWERS = 65534, 65533, 65532
 ASK = """
 import sys
 from pathlib import Path
-from power.agent.ask_agent import asked, tell_agent
+from power.agent.ask_agent import ask_picture, asked, tell_agent
 from power.agent.answer import order_text
 from power.agent.holding import hold_text
 from offpeak.person import this_person
@@ -40,6 +41,8 @@ from offpeak.person import this_person
 what, path = sys.argv[1], Path(sys.argv[2])
 if what == "order":
     tell_agent(path, "order", "n1", order_text("soft_off", by="admin mallory", reason="x"))
+elif what == "picture":
+    print(len(ask_picture(path)["published"]["jobs"]), "jobs")
 else:
     asked(path, {"tell": what, "nodes": "n1", "text": hold_text("new DIMM", None, take_over=False)})
 print(this_person())
@@ -58,7 +61,7 @@ def agent() -> Iterator[AgentSocket]:
     # Not below pytest's folder, which is closed to other users.
     with tempfile.TemporaryDirectory(prefix="offpeak-hold-") as name:
         Path(name).chmod(0o755)
-        callers = Callers(os.geteuid(), operators_gid=GROUP)
+        callers = Callers(os.geteuid(), operators_gid=GROUP, viewers_gid=VIEWERS)
         with agent_socket(Path(name) / "agent.sock", callers) as running:
             yield running
 
@@ -81,6 +84,21 @@ def test_a_user_holds_nothing(agent: AgentSocket) -> None:
     assert done.returncode != 0
     assert "only operators may hold nodes" in done.stderr
     assert agent.held == []
+
+
+@needs_root
+def test_who_only_looks_sees_all_jobs_and_holds_nothing(agent: AgentSocket) -> None:
+    """The account of the status page."""
+    agent.picture = Picture(PUBLISHED, "Europe/Berlin", 0.0, 0.0)
+    viewer = (f"--reuid={NOBODY}", f"--regid={NOBODY}", f"--groups={VIEWERS}")
+    seen = ask_as(agent.path, "picture", *viewer)
+    assert (seen.returncode, seen.stdout) == (0, "3 jobs\nnobody\n"), seen.stderr
+    for what in ("hold", "end_hold"):
+        done = ask_as(agent.path, what, *viewer)
+        assert done.returncode != 0
+        assert done.stderr.splitlines()[-1].endswith("BadInput: only operators may hold nodes and release them")
+    assert "only the scheduler's user" in ask_as(agent.path, "order", *viewer).stderr
+    assert (agent.held, agent.told) == ([], [])
 
 
 @needs_root

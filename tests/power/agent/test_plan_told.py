@@ -69,7 +69,7 @@ def test_who_asks_gets_the_plan_that_stands(agent: AgentSocket, plan: DayPlan) -
 
 def test_who_may_not_see_all_jobs_is_not_told(plan: DayPlan) -> None:
     with pytest.raises(BadInput, match="other users' jobs"):
-        plan_answer(plan, Rights(sees_all=False, may_tell=False))
+        plan_answer(plan, Rights(sees_all=False, may_hold=False, may_tell=False))
 
 
 def test_without_an_agent_nothing_answers(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_the_picture_comes_without_jobs_that_were_seen(agent: AgentSocket) -> No
 @AS_ROOT
 def test_others_are_not_shown_the_picture(agent: AgentSocket) -> None:
     agent.picture = Picture(PUBLISHED, "Europe/Berlin", 0.0, 0.0)
-    assert say_as(NOBODY, agent, {"ask": "picture"})["error"] == "only operators may see everything at once"
+    assert say_as(NOBODY, agent, {"ask": "picture"})["error"] == "only operators and viewers may see everything at once"
 
 
 @AS_ROOT
@@ -248,8 +248,13 @@ def test_a_path_too_long(tmp_path: Path) -> None:
 def test_groups_and_users_by_name() -> None:
     assert callers("root", "root") == Callers(os.geteuid(), 0, 0)
     assert callers("nobody-of-that-name", None) == Callers(os.geteuid())
-    with pytest.raises(BadInput, match="there is no group"):
+    assert callers("root", None, "root") == Callers(os.geteuid(), 0, viewers_gid=0)
+    with pytest.raises(BadInput, match=r"agent\.operators: there is no group"):
         callers("root", "nobody-of-that-name")
+    with pytest.raises(BadInput, match=r"agent\.viewers: there is no group"):
+        callers("root", None, "nobody-of-that-name")
+    with pytest.raises(BadInput, match=r"agent\.viewers: root is the group of operators too"):
+        callers("root", "root", "root")
 
 
 def test_importing_is_light() -> None:

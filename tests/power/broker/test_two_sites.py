@@ -107,7 +107,8 @@ def test_a_latest_finish_is_passed_on_and_a_job_can_be_cancelled(sites: TwoSites
     words = ("--goal", "cost", "--latest-finish", ends, "--key", "sla-1")
     assert said(as_nobody(sites, *words, "--json", str(script)))["site"] == "here"
     assert jobs_of(sites.here)[-1][3] == f"offpeak:key=sla-1,deadline={ends}"
-    assert "at here: cancelled: cancelled by " in as_nobody(sites, "--cancel", "sla-1").stdout
+    # Whom the kernel names, not whom the environment names.
+    assert "at here: cancelled: cancelled by nobody\n" in as_nobody(sites, "--cancel", "sla-1").stdout
     assert said(as_nobody(sites, "--status", "sla-1", "--json"))["at_site"] is None
     wait_until(lambda: not sites.here.run("squeue", "--noheader").strip(), what="the job to be gone")
 
@@ -136,7 +137,7 @@ def as_nobody(sites: TwoSites, *words: str) -> subprocess.CompletedProcess[str]:
     shutil.chown(folder, "nobody")
     return subprocess.run(
         (sites.offpeak, "submit", "--ledger", f"sqlite:///{folder}/ledger.sqlite", *words),
-        env={**sites.environment, "ZYGOTE_USER": "nobody", "LOGNAME": "nobody"},
+        env={**sites.environment, "ZYGOTE_USER": "nobody", "LOGNAME": "mallory"},
         cwd="/",
         capture_output=True,
         text=True,
