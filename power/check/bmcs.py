@@ -12,6 +12,10 @@ from power.meters.registry import bmc_meter
 
 ALWAYS_OFF_HINT = "nodes that start all at once after a power failure are a risk: ipmitool chassis policy always-off"
 
+IPMI = ("ipmi", "ipmitool", "ipmipower")
+SAFE_SUITE = 17
+SUITES = {0: "no login and no encryption", 1: "no encryption", 2: "no encryption", 3: "SHA-1"}
+
 
 async def check_bmc(machine: Machine, wire: Wire) -> list[Finding]:
     """Return what there is to say of the node's BMC; it is only asked."""
@@ -23,6 +27,7 @@ async def check_bmc(machine: Machine, wire: Wire) -> list[Finding]:
         found = [await _who(machine, driver)]
         found += await _measured(machine, wire)
         found += await _after_an_outage(machine, wire)
+        found += unsafe_transport(machine)
     except OffpeakError as problem:
         return [failed("bmc", machine.node, problem)]
     said = [each for each in found if each.verdict is not Verdict.GOOD]
@@ -71,3 +76,14 @@ async def _after_an_outage(machine: Machine, wire: Wire) -> list[Finding]:
     if policy in ("always-off", "unknown"):
         return []
     return [Finding("bmc", machine.node, Verdict.DOUBTFUL, f"after a power failure: {policy}", ALWAYS_OFF_HINT)]
+
+
+def unsafe_transport(machine: Machine) -> list[Finding]:
+    """Return what the inventory says against the way to the BMC: a password that anybody on the network can read."""
+    said = hint = ""
+    if (machine.bmc or "").startswith("http://"):
+        said, hint = "is asked by http: its password travels unencrypted", "give its address as https://"
+    elif machine.hardware.driver in IPMI and (suite := machine.hardware.cipher_suite) != SAFE_SUITE:
+        said = f"cipher_suite = {suite}, {SUITES.get(suite, 'weaker than SHA-256')}"
+        hint = f"set cipher_suite = {SAFE_SUITE} (SHA-256, AES) if the BMC takes it"
+    return [Finding("bmc", machine.node, Verdict.DOUBTFUL, said, hint)] if said else []

@@ -1,0 +1,27 @@
+"""What `offpeak check` says of a BMC whose password others on the network could read."""
+
+import pytest
+
+from offpeak.machines.inventory import Hardware, Machine
+from power.check.bmcs import unsafe_transport
+from power.check.finding import Verdict
+
+
+@pytest.mark.parametrize(
+    ("driver", "bmc", "suite", "said"),
+    [
+        ("redfish", "http://10.0.0.1", 17, "is asked by http: its password travels unencrypted"),
+        ("ipmi", "10.0.0.1", 3, "cipher_suite = 3, SHA-1"),
+        ("ipmitool", "10.0.0.1", 1, "cipher_suite = 1, no encryption"),
+        ("ipmipower", "10.0.0.1", 8, "cipher_suite = 8, weaker than SHA-256"),
+    ],
+)
+def test_an_unsafe_way_is_reported(driver: str, bmc: str, suite: int, said: str) -> None:
+    (found,) = unsafe_transport(Machine("n1", Hardware("h", driver=driver, cipher_suite=suite), bmc=bmc))
+    assert (found.subject, found.verdict, found.said) == ("n1", Verdict.DOUBTFUL, said)
+    assert found.hint
+
+
+@pytest.mark.parametrize(("driver", "bmc"), [("redfish", "https://10.0.0.1"), ("ipmi", "10.0.0.1"), ("redfish", None)])
+def test_a_safe_way_is_not(driver: str, bmc: str | None) -> None:
+    assert unsafe_transport(Machine("n1", Hardware("h", driver=driver), bmc=bmc)) == []
