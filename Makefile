@@ -8,6 +8,7 @@
 # make reference the generated pages of docs/reference and the pictures of the README
 # make docs     the documentation as a site, in build/site
 # make package  a DEB and an RPM, in dist
+# make lock     the versions and hashes of what packages and deploy/install bring, anew
 # make package-trial  both tried: the DEB in a clean Debian root, as root, in some minutes
 # make clean     removes .venv and everything that was made
 
@@ -20,7 +21,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 SAMPLE := sim_backend/sample
 
-.PHONY: install dev demo demo-slurm test check bench soak reference docs package package-trial clean
+.PHONY: install dev demo demo-slurm test check bench soak reference docs package lock package-trial clean
 
 install: $(VENV)/.installed
 	@echo "offpeak is installed: $(BIN)/offpeak --help"
@@ -86,6 +87,10 @@ docs: dev
 package: dev
 	@$(PIP) install --editable '.[package]'
 	@deploy/package/build dist
+
+lock: dev
+	@$(PIP) install --editable '.[package]'
+	@$(BIN)/python deploy/package/lock
 
 # The second one stands for the next version: what it brings is the same.
 package-trial: package

@@ -1,27 +1,41 @@
 """deploy/install on a head node: which Python it takes, and what becomes of an earlier one."""
 
+import re
 import shlex
 import subprocess
 import sys
+from importlib.metadata import distributions, version
 from pathlib import Path
 
 import pytest
 from booted_head import BootedHead
 
 SITE = "/opt/offpeak-trial-packages"
-OFFLINE = f"PIP_NO_INDEX=1 PIP_NO_BUILD_ISOLATION=0 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONPATH={SITE}"
+LOCKS = "/opt/offpeak-trial-locks"
+OFFLINE = f"PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONPATH={SITE}"
 """pip finds what offpeak needs beside the new virtualenv: nothing is downloaded."""
 
 
 PUT_THERE_BY_TESTS = ("/opt/offpeak-*", "/usr/local/lib/offpeak-*", "*/offpeak-test*", "/run/offpeak-probe*")
 
 
+def installed_here(package: str) -> bool:
+    return next(distributions(name=package), None) is not None
+
+
 @pytest.fixture(scope="module")
-def interpreter(head: BootedHead) -> str:
+def interpreter(head: BootedHead, repository: Path) -> str:
     """This interpreter below a folder {}, which is to be filled in: seen by every user as often as it is needed."""
     base = Path(sys.base_prefix).resolve()
     packages = next(each for each in sys.path if each.endswith("-packages") and (Path(each) / "typer").is_dir())
     head.run(f"mkdir -p {SITE} && mount --bind {shlex.quote(packages)} {SITE}")
+    # The versions of these tests instead of the locked ones; pip trusts what is installed, so the hashes do not matter.
+    locks = repository / "deploy" / "package" / "locks"
+    for name in ("build", "base"):
+        pins = re.findall(r"(?m)^([\w.-]+)==", (locks / f"{name}.txt").read_text())
+        here = [f"{pin}=={version(pin)} --hash=sha256:{0:064}\n" for pin in sorted(set(pins)) if installed_here(pin)]
+        head.write(f"{LOCKS}/{name}.txt", "".join(here))
+    head.run(f"mount --bind {LOCKS} {shlex.quote(str(locks))}")
     for name in ("/opt/first", "/opt/second", "/home/somebody/python"):
         head.run(f"mkdir -p {name} && mount --bind {base} {name}")
     return "{}/" + str(Path(sys.executable).resolve().relative_to(base))
@@ -64,8 +78,8 @@ def test_another_python_takes_over_and_all_goes_again(head: BootedHead, reposito
     assert done.returncode == 0, done.stderr
     assert head.run("readlink -f /opt/offpeak/bin/python").stdout.strip() == second
     assert head.run("test -e /opt/offpeak.before", check=False).returncode == 1
-    version = "setpriv --reuid=offpeak --clear-groups env PYTHONPATH=" + SITE + " offpeak --version"
-    assert head.run(version).stdout.startswith("offpeak ")
+    command = "setpriv --reuid=offpeak --clear-groups env PYTHONPATH=" + SITE + " offpeak --version"
+    assert head.run(command).stdout.startswith("offpeak ")
     # Now all of it goes again, as soon as nothing of ours is left in the scheduler.
     units = "/etc/systemd/system/offpeak-agent.service /etc/systemd/system/offpeak-wake-sleepers.timer"
     head.write("/etc/systemd/system/offpeak-wake-sleepers.timer", "[Timer]\nOnBootSec=1h\n")
