@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from offpeak.door.effect import REFUSED, Effect, Outcome, Refusal
+from offpeak.door.effect import DONE, REFUSED, Effect, Outcome, Refusal
 from offpeak.door.history import History
 from offpeak.door.journal import Journal
 from offpeak.door.mode import ModeOf, refused_by_mode
@@ -129,7 +129,7 @@ class Door:
                     if passage.entry is None:
                         # There was nothing to send; whether that was allowed is asked and written all the same.
                         await confirm()
-                    return self._end(passage, Outcome("done", printable(said)))
+                    return self._end(passage, Outcome(DONE, printable(said)))
                 except OrderTooLate:
                     self._forget(passage)
             return self._refuse(effect, _too_late(effect), passage)

@@ -7,11 +7,15 @@ ADMIN = "admin "
 SCHEDULER = "scheduler"
 """Who orders that a node wakes which the scheduler waits for."""
 
-TO_NODES = frozenset({"on", "standby", "soft_off", "hard_off"})
+ON = "on"
+TO_NODES = frozenset({ON, "standby", "soft_off", "hard_off"})
 """Orders that a node's hardware gets."""
 
-GIVES = frozenset({"on", "open", "power_up", "resume", "restore"})
+GIVES = frozenset({ON, "open", "power_up", "resume", "restore"})
 """Orders that can only help jobs to run: they are given also where they cannot be recorded."""
+
+DONE = "done"
+"""The result of an order that the device has accepted."""
 
 REFUSED = "refused"
 """The result of an intent whose order was never sent: it was refused after it had been written."""
@@ -48,7 +52,7 @@ class Effect:
     @property
     def wakes_for_scheduler(self) -> bool:
         """Whether it wakes a node that the scheduler waits for."""
-        return self.order == "on" and self.by == SCHEDULER
+        return self.order == ON and self.by == SCHEDULER
 
     @property
     def by_admin(self) -> bool:

@@ -9,7 +9,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from offpeak.door.effect import Effect, Outcome, Refusal
+from offpeak.door.effect import DONE, Effect, Outcome, Refusal
 from offpeak.door.journal import Journal, counts_as_last_order
 
 KEPT_S = 86_400.0
@@ -83,15 +83,22 @@ class History:
         return entry.number
 
     def was_put_to_sleep(self, subject: str) -> bool:
-        """Whether the last order to a node's hardware, however long ago, took power away; it may have been woken for
-        the scheduler since."""
+        """Whether the last order to a node's hardware, however long ago, took power away.
+
+        Wakes that failed do not count, nor those for the scheduler, which may be tried again.
+        """
         last = self._last.get(subject)
         return last is not None and last.takes_power_away
 
     def ended(self, number: int, outcome: Outcome) -> None:
         """Remember what became of it."""
-        self._before_last.pop(number, None)
-        if entry := self._entries.get(number):
+        entry = self._entries.get(number)
+        if number in self._before_last:
+            before = self._before_last.pop(number)
+            if entry and not entry.effect.takes_power_away and outcome.result != DONE:
+                # The node may be as it was.
+                self._last[entry.effect.subject] = before
+        if entry:
             self._end(replace(entry, answer=outcome, ended_s=self.now_s))
 
     def cancelled(self, number: int) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from offpeak.door.effect import REFUSED, Effect, Outcome, Refusal
+from offpeak.door.effect import DONE, REFUSED, Effect, Outcome, Refusal
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,13 @@ class Done:
         """Whether the device may have got the order."""
         return self.outcome is None or self.outcome.result != REFUSED
 
+    @property
+    def may_have_worked(self) -> bool:
+        """Whether the node may be as ordered; a wake counts only if the device has accepted it."""
+        if self.intent.effect.takes_power_away:
+            return self.may_have_been_sent
+        return self.outcome is not None and self.outcome.result == DONE
+
 
 def counts_as_last_order(effect: Effect) -> bool:
     """Whether it decides if a node counts as put to sleep; a wake for the scheduler does not, it may be tried again."""
@@ -50,7 +57,7 @@ class Journal(Protocol):
         """Return the intents without an outcome, oldest first."""
 
     def last_orders(self) -> tuple[Intent, ...]:
-        """Return the last order that was sent to each node, however long ago, but for wakes for the scheduler."""
+        """Return each node's last order that may have worked, however long ago, but for wakes for the scheduler."""
 
     def recent(self, since_unix_s: float) -> tuple[Done, ...]:
         """Return the intents since then, later ones that a clock has left behind too, with what became of them."""

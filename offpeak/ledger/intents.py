@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from sqlalchemy import Connection, and_, func, insert, not_, select
+from sqlalchemy import Connection, and_, func, insert, not_, or_, select
 
-from offpeak.door.effect import REFUSED, SCHEDULER, TO_NODES, Effect, Outcome
+from offpeak.door.effect import DONE, ON, REFUSED, SCHEDULER, TO_NODES, Effect, Outcome
 from offpeak.door.journal import Done, Intent
 from offpeak.ledger.tables import intents, outcomes
 
@@ -28,12 +28,15 @@ def unfinished(connection: Connection) -> tuple[Intent, ...]:
 
 
 def last_orders(connection: Connection) -> tuple[Intent, ...]:
-    """Return the last order that was sent to each node, but for wakes for the scheduler."""
-    wakes_for_scheduler = and_(intents.c.order == "on", intents.c.by == SCHEDULER)
-    counts = and_(intents.c.order.in_(sorted(TO_NODES)), not_(wakes_for_scheduler))
+    """Return the last order to each node that may have worked, but for wakes for the scheduler."""
+    counts = and_(intents.c.order.in_(sorted(TO_NODES)), not_(and_(intents.c.order == ON, intents.c.by == SCHEDULER)))
     not_sent = select(outcomes.c.intent).where(outcomes.c.result == REFUSED)
-    sent = select(func.max(intents.c.number)).where(counts, intents.c.number.not_in(not_sent))
-    last = sent.group_by(intents.c.subject)
+    accepted = select(outcomes.c.intent).where(outcomes.c.result == DONE)
+    worked = or_(
+        and_(intents.c.order != ON, intents.c.number.not_in(not_sent)),
+        and_(intents.c.order == ON, intents.c.number.in_(accepted)),
+    )
+    last = select(func.max(intents.c.number)).where(counts, worked).group_by(intents.c.subject)
     return tuple(
         _intent(row._asdict()) for row in connection.execute(select(intents).where(intents.c.number.in_(last)))
     )

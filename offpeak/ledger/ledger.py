@@ -98,7 +98,7 @@ class Ledger:
         return self._ask(intents.unfinished)
 
     def last_orders(self) -> tuple[Intent, ...]:
-        """Return the last order that was sent to each node, however long ago, but for wakes for the scheduler."""
+        """Return each node's last order that may have worked, however long ago, but for wakes for the scheduler."""
         return self._ask(intents.last_orders)
 
     def recent(self, since_unix_s: float) -> tuple[Done, ...]:

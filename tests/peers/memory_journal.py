@@ -31,7 +31,7 @@ class MemoryJournal:
 
     def last_orders(self) -> tuple[Intent, ...]:
         """Return the last order to each node."""
-        sent = [done.intent for done in self._done.values() if done.may_have_been_sent]
+        sent = [done.intent for done in self._done.values() if done.may_have_worked]
         last = {each.effect.subject: each for each in sent if counts_as_last_order(each.effect)}
         return tuple(last.values())
 

@@ -31,7 +31,7 @@ class FileJournal:
         return tuple(done.intent for done in self.recent(0) if done.outcome is None)
 
     def last_orders(self) -> tuple[Intent, ...]:
-        sent = [done.intent for done in self.recent(0) if done.may_have_been_sent]
+        sent = [done.intent for done in self.recent(0) if done.may_have_worked]
         last = {each.effect.subject: each for each in sent if counts_as_last_order(each.effect)}
         return tuple(last.values())
 

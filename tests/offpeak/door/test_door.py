@@ -268,3 +268,14 @@ def test_an_order_that_was_not_sent_puts_nothing_to_sleep() -> None:
     history.ended(history.begun(OFF), Outcome("done", ""))
     history.cancelled(history.begun(ON))
     assert history.was_put_to_sleep(OFF.subject)
+
+
+def test_a_wake_that_failed_leaves_the_node_to_be_woken_for_the_scheduler_in_every_mode() -> None:
+    journal, device, history = MemoryJournal(), Device(), History()
+    assert through(door(journal=journal, history=history), OFF, device.act).result == "done"
+    assert (
+        through(door(journal=journal, history=history), ON, Device(trouble=NoAnswer("silent")).act).result == "failed"
+    )
+    wake = replace(ON, by=SCHEDULER)
+    for known in (history, History.of(journal, 1e9)):
+        assert through(door(Mode.SHADOW, journal=journal, history=known), wake, device.act).result == "done"

@@ -83,7 +83,9 @@ def test_a_hold_belongs_to_its_owner(ledger: Ledger) -> None:
     ledger.hold("n1", Hold("ann", "longer", until_unix_s=900.0), 150.0)
     assert [(node, each.reason) for node, each in ledger.holds(150.0).items()] == [("n1", "longer"), ("n2", "tests")]
     assert list(ledger.holds(200.0)) == ["n1"]
-    ended = ledger.release("n1", by="bob", at_unix_s=300.0)
+    with pytest.raises(BadInput, match="n1: is held by ann: longer"):
+        ledger.release("n1", by="admin bob", at_unix_s=300.0)
+    ended = ledger.release("n1", by="admin bob", at_unix_s=300.0, take_over=True)
     assert ended == Hold("ann", "longer", 900.0)
     assert ledger.holds(301.0) == {}
     assert ledger.release("n1", by="bob", at_unix_s=301.0) is None
@@ -130,3 +132,17 @@ def test_of_the_same_refusals_one_an_hour_is_kept(ledger: Ledger) -> None:
     assert ledger.settle()
     at_s = [row[1] for row in rows_of(ledger, tables.refusals)]
     assert at_s == [0.0, 3600.0, 7200.0, 7210.0, 7211.0, 7212.0]
+
+
+def test_a_wake_that_was_not_accepted_is_no_last_order(ledger: Ledger) -> None:
+    for result in ("failed", "interrupted", ""):
+        sleep = ledger.write_intent(SLEEP, 100.0)
+        wake = ledger.write_intent(Effect("n1", "on", "offpeak", "needed"), 101.0)
+        ledger.write_outcome(sleep, Outcome("done", "accepted"), 100.5)
+        if result:
+            ledger.write_outcome(wake, Outcome(result, ""), 102.0)
+        assert ledger.settle()
+        assert ledger.last_orders() == (Intent(sleep, SLEEP, 100.0),)
+    ledger.write_outcome(wake, Outcome("done", "accepted"), 103.0)
+    assert ledger.settle()
+    assert [each.effect.order for each in ledger.last_orders()] == ["on"]
