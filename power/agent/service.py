@@ -35,8 +35,8 @@ STUCK_S = 600.0
 STATUS_EVERY_S = 1.0
 LAST_ROUNDS_S = 10.0
 GIVE_BACK_S = 30.0
-"""What an end may take at most, before and after no round runs any more; then follow logging out and the ledger, and
-after a minute systemd kills."""
+"""What an end may take at most, before and after no round runs any more. Logging out and a ledger that hangs may take
+half a minute more; TimeoutStopSec= of the unit allows for all of it."""
 GIVE_BACK_EVERY_S = 60.0
 NOTHING = Modes(Mode.SHADOW, {})
 """What stays of the agent when it ends."""
@@ -113,7 +113,7 @@ class Service:
         try:
             async with asyncio.timeout(GIVE_BACK_S):
                 left = await give_back(self._agent, self._acted, stays)
-        except (TimeoutError, OffpeakError) as problem:
+        except Exception as problem:
             LOG.warning("not all was given back: %s; it is tried again, at the end by `agent --restore`", problem)
             return
         if not left:
@@ -127,7 +127,8 @@ class Service:
         while True:
             await asyncio.sleep(GIVE_BACK_EVERY_S)
             async with self._exchanging:
-                modes = self._agent.parts.modes
+                # Also those of settings whose parts cannot be used: the door is closed by them.
+                modes = self._agent.modes
                 if self._acted.widened(modes) != modes:
                     await self._give_back(modes)
 
@@ -160,7 +161,12 @@ class Service:
                 self._has_next.clear()
                 parts, self._next = self._next, None
                 if parts is not None:
-                    await self._exchange_for(parts)
+                    try:
+                        await self._exchange_for(parts)
+                    except Exception as problem:
+                        # The next reload finds this task alive, and systemd does not wait for the end of this one.
+                        LOG.error("settings: not all are in force: %s: %s", type(problem).__name__, problem)
+                    notify(READY)
 
     async def _exchange_for(self, parts: Parts) -> None:
         agent = self._agent
@@ -172,7 +178,6 @@ class Service:
         await agent.exchange(parts)
         self._write_wake_list(parts)
         LOG.info("settings are read again: mode %s", parts.modes.usual)
-        notify(READY)
 
     async def _report_to_systemd(self) -> None:
         limit_s, alive_s, shown = watchdog_s(), float("-inf"), ""

@@ -20,7 +20,7 @@ from offpeak.agent_settings import AgentSettings
 from offpeak.door.effect import Outcome, Refusal
 from offpeak.door.hold import Hold
 from offpeak.door.mode import Mode
-from offpeak.errors import BadInput, OffpeakError
+from offpeak.errors import BadInput, BadLedger, OffpeakError
 from offpeak.feed_settings import FeedSettings
 from offpeak.hardware_settings import HardwareSettings
 from offpeak.ledger.ledger import Ledger
@@ -276,6 +276,64 @@ def test_a_mode_holds_though_the_other_settings_cannot_be_used(
 
     asyncio.run(serve())
     assert any("the old ones stay" in message for message in caplog.messages)
+
+
+def test_nodes_are_given_back_though_the_other_settings_cannot_be_used(
+    settings: Settings, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(service, "GIVE_BACK_EVERY_S", 0.1)
+    with reserved_ports(1) as ports:
+        active = with_node(settings, tmp_path, ports[0])
+    active = replace(active, agent=replace(active.agent, mode="active"))
+    broken = replace(active, agent=replace(active.agent, mode="shadow", capacity="perpetuum"))
+    agent = Agent(parts.parts_of(active), ledger, Voice())
+    agent.parts.scheduler.change_nodes(["n1"], NodeChange.CLOSE, reason="offpeak: sleeps")
+
+    def is_closed() -> bool:
+        return agent.parts.scheduler.view().nodes[0].closed
+
+    async def serve() -> None:
+        running = asyncio.create_task(Service(agent, lambda: broken).run())
+        await asyncio.sleep(0)
+        assert is_closed()
+        os.kill(os.getpid(), signal.SIGHUP)
+        async with asyncio.timeout(60):
+            while is_closed():
+                await asyncio.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+        assert await agent.close() == 0
+
+    asyncio.run(serve())
+
+
+def test_a_reload_that_fails_half_way_leaves_the_next_one_to_mend_it(
+    settings: Settings, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent, exchange, calls = Agent(parts.parts_of(settings), ledger, Voice()), Agent.exchange, list[parts.Parts]()
+
+    async def failing_once(self: Agent, new: parts.Parts) -> None:
+        calls.append(new)
+        if len(calls) == 1:
+            raise BadLedger("its tables are of another program")
+        await exchange(self, new)
+
+    monkeypatch.setattr(Agent, "exchange", failing_once)
+
+    async def serve() -> None:
+        running = asyncio.create_task(Service(agent, lambda: settings).run())
+        await asyncio.sleep(0)
+        for count in (1, 2):
+            os.kill(os.getpid(), signal.SIGHUP)
+            async with asyncio.timeout(60):
+                while len(calls) < count:
+                    await asyncio.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+        assert await agent.close() == 0
+
+    asyncio.run(serve())
+    assert any("not all are in force: BadLedger" in message for message in caplog.messages)
 
 
 @pytest.mark.parametrize("power", ["on", "off"])
