@@ -1,5 +1,6 @@
 """The jobs that OpenPBS's `qstat -t -f -F json` tells, one record each; an array's tasks are jobs of their own."""
 
+import re
 from collections.abc import Callable
 
 from plugin.openpbs.answer_json import Record, answer_of, part, records
@@ -14,6 +15,11 @@ ARGUMENTS = ("-t", "-f", "-F", "json")
 ENDED_TOO = "-x"
 """Adds the jobs that have ended. A server that keeps no history shows no job at all with it, not even one that runs."""
 HISTORY = "job_history_enable"
+ON_NODES = ("-T", "-s", "ERSTU")
+"""Selects the jobs that may have nodes, and of an array such subjobs. With -T the server takes no other operator."""
+
+_JOB_ID = re.compile(r"^Job Id: (.+)$", re.MULTILINE)
+_PLACE = re.compile(r"^    (job_state|exec_vnode|exec_host) = (.*)$", re.MULTILINE)
 
 SiteValue = Callable[[Record], float]
 """What the site's own formula says of a job's record, without us."""
@@ -27,6 +33,28 @@ def jobs_of_json(answer: bytes, site_value: SiteValue) -> tuple[ToldJob, ...]:
     split = {text(job.get("array_id")) for job in found.values() if "array_id" in job}
     # An array is told once more as a whole.
     return tuple(_job(name, job, site_value) for name, job in found.items() if name not in split)
+
+
+def placed_jobs_of_text(answer: bytes) -> tuple[ToldJob, ...]:
+    """Return the states and nodes of the jobs that `qstat -f JOB...` prints; with -F json it prints the first job only.
+
+    A user can put lines into the environment that look like those of another job. So what is said twice adds nodes,
+    and a job with two states may have nodes.
+    """
+    pieces = _JOB_ID.split(answer.decode(errors="replace").replace("\n\t", ""))[1:]
+    states: dict[str, set[str]] = {}
+    places: dict[str, list[str]] = {}
+    for name, rest in zip(pieces[::2], pieces[1::2], strict=True):
+        for field, value in _PLACE.findall(rest):
+            if field == "job_state":
+                states.setdefault(name, set()).add(value)
+            else:
+                places.setdefault(name, []).append(value)
+    found = {name: "".join(letters) if len(letters) == 1 else "" for name, letters in states.items()}
+    records = {
+        name: {"job_state": state, "exec_vnode": "+".join(places.get(name, []))} for name, state in found.items()
+    }
+    return tuple(_job(name, record, lambda _: 0.0) for name, record in records.items())
 
 
 def request_of(told: Record) -> str:

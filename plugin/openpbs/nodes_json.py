@@ -13,6 +13,8 @@ from plugin.scheduler.node import OURS as OUR_REASON
 from plugin.scheduler.node import Node, NodeUse
 
 ARGUMENTS = ("-a", "-F", "json")
+ONE = ("-F", "json")
+"""The same of the nodes that are named after it."""
 
 DOWN, OFFLINE, SLEEP = "down", "offline", "sleep"
 FAILED = frozenset({DOWN, "stale", "unresolvable"})

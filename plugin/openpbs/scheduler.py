@@ -10,22 +10,22 @@ from plugin.openpbs.answer_json import Record
 from plugin.openpbs.change_jobs import defer_jobs, rank_jobs
 from plugin.openpbs.change_nodes import change_nodes
 from plugin.openpbs.formula import Formula, formula_of
-from plugin.openpbs.jobs_json import jobs_of_json
+from plugin.openpbs.jobs_json import jobs_of_json, placed_jobs_of_text
 from plugin.openpbs.nodes_json import OFFLINE, SLEEP, given_of_json, nodes_of_json
 from plugin.openpbs.resources import PRIO
 from plugin.openpbs.traits import hook_failures, hooks_of, resources_of, troubles_of
 from plugin.pbs.ask import CannotAskPbs, PbsCommands, PbsIsSilent
 from plugin.pbs.demand import with_demand
-from plugin.pbs.holding import holders, with_holders
+from plugin.pbs.holding import holders, read_holding_jobs, with_holders
 from plugin.pbs.job_comments import tell_owners
 from plugin.pbs.queues_text import Texts, execution_queues, texts_of
 from plugin.pbs.sight import (
     ALWAYS,
+    NOT_ON_NODES,
     Asker,
     blindness,
     checked_jobs,
     contradiction,
-    counted_jobs,
     this_process,
 )
 from plugin.pbs.told_job import ToldJob
@@ -78,11 +78,12 @@ class OpenPbsScheduler:
         """Return why the node is not free, "" if it is: closed, no job holds it, not even a suspended one, and its
         own record says that nothing of it is assigned. CannotAskPbs where jobs and record contradict each other.
         """
-        jobs = holders(self._jobs(self._queues())).get(node)
+        jobs = holders(self._holding_jobs()).get(node)
         # The record comes last: that the node is closed and free holds for one instant.
-        answer = self._commands.ask("pbsnodes", *nodes_json.ARGUMENTS)
+        answer = self._commands.ask("pbsnodes", *nodes_json.ONE, node)
         found = [each for each in self._nodes_of((), answer, int(self._clock())) if each.name == node]
-        if len(found) != 1:
+        # Of a node that it does not know pbsnodes prints a record without a state, and ends with 0.
+        if len(found) != 1 or not found[0].state_word:
             raise CannotAskPbs(f"pbsnodes: no node {node}", hint="`pbsnodes -a` shows them all")
         if jobs:
             return f"runs {', '.join(jobs)}"
@@ -142,9 +143,7 @@ class OpenPbsScheduler:
 
     def _jobs(self, queues: Texts) -> tuple[ToldJob, ...]:
         """Return all jobs; CannotAskPbs where the server does not show them, or not those of others."""
-        name, server = self._server()
-        if blind := blindness(name, server, self._asker):
-            raise CannotAskPbs(f"qstat: {blind[0]}", hint=blind[1])
+        server = self._seeing_server()
         formula = formula_of(server.get("job_sort_formula", ""))
         priorities = {name: number(told.get("Priority")) for name, told in queues.items()}
         site_value: Callable[[Record], float] = partial(formula.site_value, queue_priority=priorities)
@@ -154,7 +153,28 @@ class OpenPbsScheduler:
         def read() -> tuple[ToldJob, ...]:
             return jobs_of_json(self._commands.ask("qstat", *history, *jobs_json.ARGUMENTS), site_value)
 
-        return checked_jobs(read, lambda: self._server()[1], counted_jobs(server))
+        return checked_jobs(read, lambda: self._server()[1], server)
+
+    def _holding_jobs(self) -> tuple[ToldJob, ...]:
+        """Return the jobs that may have nodes: the order on one node shall not wait for a long queue."""
+        server = self._seeing_server()
+
+        def select() -> list[str]:
+            return self._commands.ask("qselect", *jobs_json.ON_NODES).decode().split()
+
+        def read(names: Sequence[str]) -> tuple[ToldJob, ...]:
+            return placed_jobs_of_text(self._commands.ask("qstat", "-f", *names))
+
+        return checked_jobs(
+            lambda: read_holding_jobs(select, read), lambda: self._server()[1], server, without=NOT_ON_NODES
+        )
+
+    def _seeing_server(self) -> dict[str, str]:
+        """Return the server's attributes; CannotAskPbs where it does not show us the jobs of others."""
+        name, server = self._server()
+        if blind := blindness(name, server, self._asker):
+            raise CannotAskPbs(f"qstat: {blind[0]}", hint=blind[1])
+        return server
 
     def _nodes(self, queues: Texts, now_s: int) -> tuple[Node, ...]:
         return self._nodes_of(execution_queues(queues), self._commands.ask("pbsnodes", *nodes_json.ARGUMENTS), now_s)

@@ -21,6 +21,8 @@ HINT = "make {user} a manager: qmgr -c 'set server managers += {user}@{host}', o
 
 
 ENDED = frozenset({"Complete", "Completed", "Finished"})
+NOT_ON_NODES = ENDED | {"Transit", "Queued", "Held", "Waiting", "Begun"}
+"""Counts of jobs that have no nodes. The subjobs of an array that has begun are counted one by one."""
 _COUNT = re.compile(r"(\w+):(\d+)")
 
 
@@ -56,20 +58,24 @@ def contradiction(node: str, given: Sequence[str], asker: Asker) -> CannotAskPbs
     return CannotAskPbs(what, hint=hint.format(user=asker.user, host=asker.host))
 
 
-def counted_jobs(told: Mapping[str, str]) -> int:
-    """Return how many jobs the server counts that have not ended, by its attribute state_count."""
-    return sum(int(count) for state, count in _COUNT.findall(told.get("state_count", "")) if state not in ENDED)
+def counted_jobs(told: Mapping[str, str], without: frozenset[str] = ENDED) -> int:
+    """Return how many jobs the server counts in other states than these, by its attribute state_count."""
+    return sum(int(count) for state, count in _COUNT.findall(told.get("state_count", "")) if state not in without)
 
 
 def checked_jobs(
-    read: Callable[[], tuple[ToldJob, ...]], server: Callable[[], Mapping[str, str]], counted: int
+    read: Callable[[], tuple[ToldJob, ...]],
+    server: Callable[[], Mapping[str, str]],
+    before: Mapping[str, str],
+    without: frozenset[str] = ENDED,
 ) -> tuple[ToldJob, ...]:
     """Return the jobs that are read; CannotAskPbs where none is shown, twice, while the server counts some.
 
-    `counted` is what the server counted just before.
+    `before` are the server's attributes of just before; jobs in the states `without` do not count.
     """
     jobs = read()
-    if counted and not _any_active(jobs) and (still := counted_jobs(server())):
+    counted = counted_jobs(before, without)
+    if counted and not _any_active(jobs) and (still := counted_jobs(server(), without)):
         # The last job may have ended between the two answers.
         jobs = read()
         if not _any_active(jobs):

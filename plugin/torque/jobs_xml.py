@@ -12,6 +12,8 @@ from plugin.torque.tasks import TaskRequest, fewest_nodes, tasks_of
 from plugin.torque.xml_text import fields, records
 
 ARGUMENTS = ("-x", "-t")
+ON_NODES = ("-s", ".ne.CHQW")
+"""Selects the jobs that may have nodes: qselect does not take the letter S of suspended jobs."""
 
 _NO_NEEDS = frozenset({"walltime", "cput", "neednodes", "nodect", "hostlist", "task_usage"})
 _COUNTED = frozenset({"nodes", "procs", "ncpus"})

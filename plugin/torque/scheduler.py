@@ -7,10 +7,10 @@ from offpeak.pbs_settings import PbsSettings
 from plugin.pbs.ask import CannotAskPbs, PbsCommands
 from plugin.pbs.begin_time import defer_jobs
 from plugin.pbs.demand import with_demand
-from plugin.pbs.holding import holders, with_holders
+from plugin.pbs.holding import holders, read_holding_jobs, with_holders
 from plugin.pbs.job_comments import tell_owners
 from plugin.pbs.queues_text import execution_queues, texts_of
-from plugin.pbs.sight import Asker, blindness, checked_jobs, contradiction, counted_jobs, this_process
+from plugin.pbs.sight import NOT_ON_NODES, Asker, blindness, checked_jobs, contradiction, this_process
 from plugin.pbs.told_job import ToldJob
 from plugin.scheduler.node import Node
 from plugin.scheduler.port import NodeChange, Ranking, SchedulerTraits, SchedulerView
@@ -65,9 +65,9 @@ class TorqueScheduler:
         """Return why the node is not free, "" if it is: offline, no job holds it, not even a suspended one, and its
         own record shows no job. CannotAskPbs where jobs and record contradict each other.
         """
-        jobs = holders(self._jobs()).get(node)
+        jobs = holders(self._holding_jobs()).get(node)
         # The record comes last: that the node is closed and free holds for one instant.
-        answer = self._commands.ask("pbsnodes", *nodes_xml.ARGUMENTS)
+        answer = self._commands.ask("pbsnodes", *nodes_xml.ARGUMENTS, node)
         found = [each for each in self._nodes_of((), answer, int(self._clock())) if each.name == node]
         if len(found) != 1:
             raise CannotAskPbs(f"pbsnodes: no node {node}", hint="`pbsnodes -a` shows them all")
@@ -111,17 +111,36 @@ class TorqueScheduler:
 
     def _jobs(self) -> tuple[ToldJob, ...]:
         """Return all jobs; CannotAskPbs where the server does not show them, or not those of others."""
-        name, server = self._server()
-        if blind := blindness(name, server, self._asker):
-            raise CannotAskPbs(f"qstat: {blind[0]}", hint=blind[1])
+        server = self._seeing_server()
 
         def read() -> tuple[ToldJob, ...]:
             return jobs_of_xml(self._commands.ask("qstat", *jobs_xml.ARGUMENTS))
 
-        told = checked_jobs(read, lambda: self._server()[1], counted_jobs(server))
+        told = checked_jobs(read, lambda: self._server()[1], server)
         if route_of(self._settings).route is not Route.SWAP:
             return told
         return tuple(each._replace(job=each.job._replace(priority=as_value(each.rank))) for each in told)
+
+    def _holding_jobs(self) -> tuple[ToldJob, ...]:
+        """Return the jobs that may have nodes: the order on one node shall not wait for a long queue."""
+        server = self._seeing_server()
+
+        def select() -> list[str]:
+            return self._commands.ask("qselect", *jobs_xml.ON_NODES).decode().split()
+
+        def read(names: Sequence[str]) -> tuple[ToldJob, ...]:
+            return jobs_of_xml(self._commands.ask("qstat", *jobs_xml.ARGUMENTS, *names))
+
+        return checked_jobs(
+            lambda: read_holding_jobs(select, read), lambda: self._server()[1], server, without=NOT_ON_NODES
+        )
+
+    def _seeing_server(self) -> dict[str, str]:
+        """Return the server's attributes; CannotAskPbs where it does not show us the jobs of others."""
+        name, server = self._server()
+        if blind := blindness(name, server, self._asker):
+            raise CannotAskPbs(f"qstat: {blind[0]}", hint=blind[1])
+        return server
 
     def _nodes(self, now_s: int) -> tuple[Node, ...]:
         queues = execution_queues(texts_of(self._commands.ask("qstat", "-Q", "-f")))

@@ -17,7 +17,8 @@ from sim_backend.pbs_standin.answer import (
     version_of,
 )
 from sim_backend.pbs_standin.hooks import check_change, check_submission
-from sim_backend.pbs_standin.openpbs_json import pbsnodes_json, qstat_json
+from sim_backend.pbs_standin.letters import letter_of
+from sim_backend.pbs_standin.openpbs_json import answer_json, pbsnodes_json, qstat_json
 from sim_backend.pbs_standin.openpbs_text import qstat_text
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE, Pbs
 from sim_backend.pbs_standin.power_told import power_told
@@ -29,6 +30,8 @@ from sim_backend.scheduler.sim_job import SimJob
 
 READ_ONLY = frozenset({PRIO, BEGIN})
 HISTORY = "job_history_enable"
+SELECTED = {TORQUE: frozenset("CEHQRTW"), OPENPBS: frozenset("BEFHMQRSTUWX")}
+"""The states that qselect takes: that of Torque does not take S, though its server has suspended jobs."""
 NO_HISTORY = "qstat: PBS is not configured to maintain job history \n"
 
 
@@ -69,10 +72,27 @@ def _qstat(pbs: Pbs, call: Call) -> Answer:
         # A server shows no job at all then, not even those that wait, and exits with 0.
         jobs, complaint = [], NO_HISTORY
     if told.values.get("F") == "json":
+        # Of several jobs that are named a real server's qstat prints the first only.
+        jobs = jobs if len(told.rest) < 2 else jobs[:1]
         return Answer(qstat_json(pbs, jobs, call.now_s), complaint)
     if complaint:
         return Answer(err=complaint)
     return Answer((qstat_text if "f" in told.values else jobs_text)(pbs, jobs, call.now_s))
+
+
+def _qselect(pbs: Pbs, call: Call) -> Answer:
+    told = options_of(call.words, flags="TJxH")
+    wanted = told.values.get("s", "")
+    without, letters = wanted.startswith(".ne."), wanted.removeprefix(".ne.").removeprefix(".eq.")
+    if not letters or set(letters) - SELECTED[pbs.kind] or ("T" in told.values and pbs.kind == TORQUE):
+        return Answer(err="qselect: illegal -s value\nusage: qselect [-a [op]date_time] ...\n", code=2)
+    jobs = [job for job in pbs.cluster.jobs.values() if pbs.shows(job, call.user)]
+    if pbs.kind == OPENPBS:
+        jobs = [job for job in jobs if job.state is not JobState.ENDED]
+        # Without -T an array stands for its subjobs, and with it the server ignores the operator for them.
+        jobs = [job for job in jobs if job.index is None or "T" in told.values]
+    found = [job for job in jobs if (letter_of(pbs, job, call.now_s) in letters) is not without]
+    return Answer("".join(f"{pbs.job_id(job)}\n" for job in found).encode())
 
 
 def _chosen(pbs: Pbs, names: Sequence[str]) -> list[SimJob]:
@@ -180,6 +200,10 @@ def _pbsnodes(pbs: Pbs, call: Call) -> Answer:
         return Answer(err="pbsnodes: invalid option -- 'F'\n", code=1)
     told = options_of(call.words, flags="axcorldv")
     names = told.rest or list(pbs.cluster.nodes)
+    if pbs.kind == OPENPBS and told.values.get("F") == "json" and set(names) - pbs.cluster.nodes.keys():
+        # No error: a record that says so, and exit code 0.
+        unknown_nodes = {name: {name: "Unknown node "} for name in names if name not in pbs.cluster.nodes}
+        return Answer(answer_json(pbs, call.now_s, "nodes", unknown_nodes))
     if unknown := [name for name in names if name not in pbs.cluster.nodes]:
         raise Refused(UNKNOWN_NODE, f"Unknown node  MSG=cannot locate specified node {unknown[0]}")
     nodes = [pbs.cluster.nodes[name] for name in names]
@@ -205,6 +229,7 @@ def _qmgr(pbs: Pbs, call: Call) -> Answer:
 
 PROGRAMS: Mapping[str, Callable[[Pbs, Call], Answer]] = {
     "qstat": _qstat,
+    "qselect": _qselect,
     "qsub": _qsub,
     "qalter": _qalter,
     "qhold": _hold,

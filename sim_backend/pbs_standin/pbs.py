@@ -47,7 +47,11 @@ class Pbs:
         number = wanted.partition(".")[0]
         if number.endswith("[]"):
             return [job for job in self.cluster.jobs.values() if f"{job.number}[]" == number and job.index is not None]
-        return [job for job in self.cluster.jobs.values() if job.job_id == number]
+        first, _, index = number.removesuffix("]").partition("[")
+        if not (first.isdecimal() and (index.isdecimal() or "[" not in number)):
+            return []
+        found = self.cluster.jobs.get((int(first), int(index) if index else None))
+        return [found] if found and found.job_id == number else []
 
     def shows(self, job: SimJob, user: str) -> bool:
         """Whether somebody is shown a job."""

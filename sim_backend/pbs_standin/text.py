@@ -41,6 +41,7 @@ def _queue(pbs: Pbs, name: str, now_s: float) -> bytes:
 
 def _counts(pbs: Pbs, jobs: Iterable[SimJob], now_s: float) -> dict[str, str]:
     letters = Counter(letter_of(pbs, job, now_s) for job in jobs)
+    letters["R"] += letters.pop("S", 0)
     counts = " ".join(f"{name}:{letters[letter]}" for letter, name in NAMES.items())
     return {"total_jobs": str(letters.total()), "state_count": f"Transit:0 {counts} "}
 

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from offpeak.pbs_settings import PbsSettings
+from plugin.openpbs.jobs_json import jobs_of_json
 from plugin.openpbs.scheduler import OpenPbsScheduler
 from plugin.pbs.sight import Asker
+from plugin.scheduler.job import HOLDING
 from plugin.scheduler.port import Scheduler
+from plugin.torque.jobs_xml import jobs_of_xml
 from plugin.torque.scheduler import TorqueScheduler
 
 SETTINGS = PbsSettings(timeout_s=20, torque_order="priority")
@@ -18,6 +21,7 @@ RECORDED_S = 1_795_214_200
 PROGRAM = """\
 #!/bin/sh
 case "$1 $2" in
+"-f "[0-9]*) exec cat '{places}';;
 -B*) exec cat '{server}';;
 -Q*) exec cat '{queues}';;
 "-c list "*) exec cat '{resources}';;
@@ -40,7 +44,19 @@ class Recording:
         """Write programs that print it into a folder that is to be first in PATH, and return who asks them."""
         # Nobody recorded a server with our resources and hooks.
         told = {"server": self.server, "queues": self.queues, "resources": "/dev/null"}
-        for name, answer in (("qstat", self.jobs), ("pbsnodes", self.nodes), ("qmgr", "/dev/null")):
+        told_jobs = self.jobs.read_bytes()
+        jobs = jobs_of_xml(told_jobs) if self.kind == "torque" else jobs_of_json(told_jobs, lambda _: 0.0)
+        selected = folder / "selected"
+        selected.write_text("".join(f"{each.job.job_id}\n" for each in jobs if each.job.state in HOLDING))
+        places = folder / "places"
+        lines = (
+            f"Job Id: {j.job_id}\n    job_state = {j.state_word}\n    exec_host = {j.hosts.replace(',', '+')}\n"
+            for j, *_ in jobs
+        )
+        places.write_text("\n".join(lines))
+        told["places"] = str(places)
+        answers = {"qstat": self.jobs, "qselect": selected, "pbsnodes": self.nodes, "qmgr": "/dev/null"}
+        for name, answer in answers.items():
             program = folder / name
             program.write_text(PROGRAM.format(answer=answer, **told))
             program.chmod(0o755)

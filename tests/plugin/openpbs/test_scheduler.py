@@ -98,12 +98,16 @@ def test_an_empty_queue_where_the_server_counts_jobs_is_an_error(
     submit(openpbs)
     real, wrapper = openpbs.programs / "qstat", tmp_path / "first"
     wrapper.mkdir()
-    (wrapper / "qstat").write_text(f'#!/bin/sh\ncase "$*" in *json*) echo {{}};; *) exec {real} "$@";; esac\n')
+    (wrapper / "qstat").write_text(f'#!/bin/sh\ncase "$*" in *json*|"-f 1"*) echo {{}};; *) exec {real} "$@";; esac\n')
     (wrapper / "qstat").chmod(0o755)
     monkeypatch.setenv("PATH", f"{wrapper}:{openpbs.path}")
     scheduler = OpenPbsScheduler(SETTINGS)
-    for ask in (scheduler.view, lambda: scheduler.in_use("node1")):
-        with pytest.raises(CannotAskPbs, match="shows no job, and the server counts 1"):
+    unseen = "does not show 1.head, which qselect names"
+    for ask, what in (
+        (scheduler.view, "shows no job, and the server counts 1"),
+        (lambda: scheduler.in_use("node1"), unseen),
+    ):
+        with pytest.raises(CannotAskPbs, match=what):
             ask()
     openpbs.run("qdel", "1.head")
     assert scheduler.view().jobs == ()

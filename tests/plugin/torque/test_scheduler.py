@@ -214,7 +214,7 @@ def test_a_server_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_an_unknown_node(torque: StandIn) -> None:
     assert torque.pbs.kind == "torque"
-    with pytest.raises(CannotAskPbs, match="no node n9"):
+    with pytest.raises(CannotAskPbs, match="node n9"):
         TorqueScheduler(BY_PRIORITY).in_use("n9")
 
 

@@ -1,0 +1,134 @@
+"""The last question before an order is about one node: a long queue must not delay its answer."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pbs_standin import StandIn, standin
+
+from offpeak.pbs_settings import PbsSettings
+from plugin.openpbs.jobs_json import placed_jobs_of_text
+from plugin.openpbs.scheduler import OpenPbsScheduler
+from plugin.pbs.ask import CannotAskPbs
+from plugin.pbs.holding import holders
+from plugin.pbs.sight import Asker
+from plugin.scheduler.job import JobState
+from plugin.scheduler.port import NodeChange, Scheduler
+from plugin.torque.scheduler import TorqueScheduler
+from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
+
+SETTINGS = PbsSettings(timeout_s=60, torque_order="priority")
+MAKERS = {TORQUE: TorqueScheduler, OPENPBS: OpenPbsScheduler}
+PROGRAMS = ("qstat", "qselect", "pbsnodes")
+
+
+class Site:
+    """A server, whoever asks it, and what was asked."""
+
+    def __init__(self, kind: str, running: StandIn, folder: Path) -> None:
+        self.kind, self.running, self.folder, self.log = kind, running, folder / "first", folder / "log"
+        self.folder.mkdir()
+        self.scheduler: Scheduler = MAKERS[kind](SETTINGS, asker=Asker("root", "head"))
+        for name in PROGRAMS:
+            self.wrap(name, "")
+
+    @property
+    def path(self) -> str:
+        return f"{self.folder}:{self.running.path}"
+
+    def wrap(self, name: str, before: str) -> None:
+        """Have a program of the server do something else before."""
+        program = self.folder / name
+        real = self.running.programs / name
+        program.write_text(f'#!/bin/sh\necho "{name} $*" >>{self.log}\n{before}\nexec {real} "$@"\n')
+        program.chmod(0o755)
+
+    def submit(self, *options: str) -> str:
+        return self.running.run("qsub", *options, user="bob", stdin="sleep 1000\n")
+
+    def in_use(self, node: str = "node1") -> tuple[str, list[str]]:
+        """Return the answer and the questions."""
+        self.log.write_text("")
+        answer = self.scheduler.in_use(node)
+        return answer, self.log.read_text().splitlines()
+
+
+@pytest.fixture(params=[TORQUE, OPENPBS])
+def site(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    with standin(request.param, tmp_path, nodes=2) as running:
+        made = Site(request.param, running, tmp_path)
+        monkeypatch.setenv("PATH", made.path)
+        yield made
+
+
+def test_only_jobs_with_nodes_and_the_one_record_are_read(site: Site) -> None:
+    tasks = "-t" if site.kind == TORQUE else "-J"
+    array = site.submit(tasks, "1-3", "-l", "nodes=1:ppn=8" if site.kind == TORQUE else "select=1:ncpus=8")
+    first = array.replace("[]", "[1]")
+    waiting = site.submit("-l", "nodes=2:ppn=8" if site.kind == TORQUE else "select=2:ncpus=8")
+    answer, questions = site.in_use()
+    assert answer == f"runs {first}"
+    jobs, record = (next(each for each in questions[::-1] if each.startswith(name)) for name in ("qstat", "pbsnodes"))
+    # The record is the last question, and neither is about anything else.
+    assert questions[-2:] == [jobs, record]
+    assert jobs.split()[-2:] == [first, array.replace("[]", "[2]")]
+    assert record.split()[-1] == "node1"
+    assert "-a" not in record.split()
+    assert not any(waiting in each for each in questions)
+
+
+def test_a_suspended_job_has_its_node(site: Site) -> None:
+    job = site.submit("-l", "nodes=1:ppn=8" if site.kind == TORQUE else "select=1:ncpus=8")
+    assert site.scheduler.change_nodes(["node1"], NodeChange.CLOSE, reason="offpeak: x") == {}
+
+    def suspend(running: StandIn) -> None:
+        running.do(lambda pbs: next(iter(pbs.cluster.jobs.values())).__setattr__("state", JobState.SUSPENDED))
+        running.do(lambda pbs: pbs.cluster.nodes["node1"].used.clear())
+
+    suspend(site.running)
+    assert site.in_use()[0] == f"runs {job}"
+
+
+def test_a_job_that_ends_between_two_questions_is_no_error(site: Site) -> None:
+    job = site.submit("-l", "nodes=1:ppn=8" if site.kind == TORQUE else "select=1:ncpus=8")
+    once = site.folder / "once"
+    site.wrap("qselect", f"test -e {once} || {{ touch {once}; echo 99.head; }}")
+    answer, questions = site.in_use()
+    assert answer == f"runs {job}"
+    assert [each.split()[0] for each in questions].count("qselect") == 2
+    site.wrap("qselect", "echo 99.head")
+    with pytest.raises(CannotAskPbs, match=r"Unknown Job Id.* 99\.head"):
+        site.in_use()
+
+
+def test_no_selected_job_where_the_server_counts_one_is_an_error(site: Site) -> None:
+    site.submit("-l", "nodes=1:ppn=8" if site.kind == TORQUE else "select=1:ncpus=8")
+    site.wrap("qselect", "exit 0")
+    with pytest.raises(CannotAskPbs, match="shows no job, and the server counts 1"):
+        site.in_use()
+
+
+def test_waiting_jobs_alone_leave_a_node_free(site: Site) -> None:
+    site.submit("-h", "-l", "nodes=1:ppn=8" if site.kind == TORQUE else "select=1:ncpus=8")
+    assert site.scheduler.change_nodes(["node1"], NodeChange.CLOSE, reason="offpeak: x") == {}
+    assert site.in_use()[0] == ""
+
+
+def test_a_node_that_does_not_exist_is_an_error(site: Site) -> None:
+    with pytest.raises(CannotAskPbs, match="no-such-node"):
+        site.in_use("no-such-node")
+
+
+def test_lines_in_an_environment_hide_no_job() -> None:
+    real = "Job Id: 1.head\n    job_state = S\n    exec_vnode = (n1:ncpus=8)+\n\t(n2:ncpus=8)\n"
+    forged = "Job Id: 2[1].head\n    job_state = R\n    exec_vnode = (n3:ncpus=1)\n    Variable_List = A=1\n"
+    forged += "    exec_vnode = (n9:ncpus=1)\nJob Id: 1.head\n    job_state = F\n    exec_vnode = (n4:ncpus=1)\n"
+    for text in (real + forged, forged + real):
+        found = holders(placed_jobs_of_text(text.encode()))
+        assert {node: set(jobs) for node, jobs in found.items()} == {
+            "n1": {"1.head"},
+            "n2": {"1.head"},
+            "n3": {"2[1].head"},
+            "n4": {"1.head"},
+            "n9": {"2[1].head"},
+        }
