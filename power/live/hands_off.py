@@ -10,11 +10,16 @@ def untouchable(node: Node, life: NodeLife | None, now: Now) -> str:
     if life is None or life.seen.state is NodeState.UNKNOWN:
         trouble = "" if life is None else life.seen.trouble
         return f"its state is not known: {trouble}" if trouble else "its state is not known"
-    if life.hold is not None and life.hold.lasts(now.unix_s):
+    if life.hold is not None and is_held(life, now):
         return f"held by {life.hold.owner}: {life.hold.reason}"
     if node.use is NodeUse.UNKNOWN:
         return f"nobody knows whether a job is there: the scheduler says {node.state_word}"
     return ""
+
+
+def is_held(life: NodeLife, now: Now) -> bool:
+    """Whether an admin's hold is in force."""
+    return life.hold is not None and life.hold.lasts(now.unix_s)
 
 
 def in_other_hands(node: Node, life: NodeLife, now: Now) -> str:

@@ -16,7 +16,7 @@ from plugin.scheduler.node import OURS, Node, NodePower, NodeUse
 from plugin.scheduler.port import NodeChange
 from power.drivers.port import Order
 from power.lifecycle.life import ASLEEP, NodeLife, NodeState, Now
-from power.live.hands_off import in_other_hands, untouchable
+from power.live.hands_off import in_other_hands, is_held, untouchable
 from power.live.words import is_awaited
 
 MAY_STILL_FOLLOW_S = 600.0
@@ -48,8 +48,12 @@ def next_step(node: Node, life: NodeLife | None, want: Want, *, now: Now, order:
     """Return the next step towards what is wanted; `order` is how it goes to sleep. Nothing is wanted of what others
     have, but that the scheduler has it come up is followed."""
     why = untouchable(node, life, now)
-    if why or life is None:
+    if life is None:
         return Step(why=why)
+    if why:
+        # A hold keeps the node's power as it is, and not the node closed for a sleep that is called off.
+        opens = is_held(life, now) and node.use is not NodeUse.UNKNOWN and is_let_in_again(node, life, now)
+        return Step(change=NodeChange.OPEN if opens else None, why=why)
     if is_awaited(node):
         opened = NodeChange.OPEN if node.closed_by_us else None
         return Step(Order.ON, opened, "the scheduler has it come up", SCHEDULER)
@@ -146,6 +150,12 @@ def _open_and_up(node: Node, life: NodeLife, want: Want) -> Step:
     if state in ASLEEP and life.seen.by == US:
         return Step(change=NodeChange.CLOSE, why="it is off, and the scheduler counts on it")
     return Step(why="it stays as it is")
+
+
+def is_let_in_again(node: Node, life: NodeLife, now: Now) -> bool:
+    """Whether it is up and closed by us, and nothing but our own wish may keep it closed."""
+    is_up = life.seen.state is NodeState.ON and node.power is NodePower.UP and node.responds and not node.failed
+    return is_up and node.closed_by_us and not may_still_go_down(life, now) and not in_other_hands(node, life, now)
 
 
 def may_still_go_down(life: NodeLife, now: Now) -> bool:

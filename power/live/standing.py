@@ -3,8 +3,8 @@
 from offpeak.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep, coming_up, going_down
 from plugin.scheduler.node import Node, NodePower, NodeUse
 from power.lifecycle.life import ASLEEP, NodeLife, NodeState, Now
-from power.live.hands_off import in_other_hands
-from power.live.next_step import may_still_go_down
+from power.live.hands_off import is_held
+from power.live.next_step import is_let_in_again
 from power.live.words import is_awaited
 
 RISING = frozenset({coming_up(STANDBY), coming_up(OFF)})
@@ -28,7 +28,7 @@ def standing(node: Node, life: NodeLife | None, now: Now) -> int:
         return coming_up(STANDBY if seen is NodeState.STANDBY else OFF)
     if node.use is NodeUse.USED:
         return ACTIVE
-    if life is not None and _is_let_in_again(node, life, now):
+    if life is not None and is_let_in_again(node, life, now):
         return ACTIVE
     return SEEN_AS.get(seen) or _said(node, seen)
 
@@ -37,19 +37,13 @@ def _is_lost(node: Node, life: NodeLife | None, now: Now) -> bool:
     """Whether the pool has to do without it."""
     if node.use is NodeUse.UNKNOWN or node.reserved or (node.closed and not node.closed_by_us):
         return True
-    if life is not None and life.hold is not None and life.hold.lasts(now.unix_s):
+    if life is not None and is_held(life, now):
         return True
     if node.power is not NodePower.UP or node.closed:
         return node.failed and not node.closed
     # Off and counted as up is somebody else's doing; what does not answer is about to count as failed.
     is_off = life is not None and life.seen.state in ASLEEP
     return node.failed or is_off or not node.responds
-
-
-def _is_let_in_again(node: Node, life: NodeLife, now: Now) -> bool:
-    """Whether it is up and closed by us, and nothing but our own wish may keep it closed."""
-    is_up = life.seen.state is NodeState.ON and node.power is NodePower.UP and node.responds and not node.failed
-    return is_up and node.closed_by_us and not may_still_go_down(life, now) and not in_other_hands(node, life, now)
 
 
 def _said(node: Node, seen: NodeState) -> int:

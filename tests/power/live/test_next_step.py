@@ -181,3 +181,16 @@ def test_who_has_a_hand_on_it_keeps_it(given, want) -> None:
     for power in (NodePower.UP, NodePower.DOWN, NodePower.GOING_DOWN):
         step = next_step(node_of(power=power, **OURS), life, want, now=NOW)
         assert (step.order, step.change) == (None, None)
+
+
+def test_a_hold_keeps_no_node_closed_for_a_sleep_that_is_called_off() -> None:
+    held, sent = Hold("jo", "a benchmark"), Sent(Order.SOFT_OFF, "offpeak", NOW.monotonic_s - 60, ON, clear=False)
+    for want in Want:
+        step = next_step(node_of(**OURS), life_of(hold=held), want, now=NOW)
+        assert (step.order, step.change) == (None, NodeChange.OPEN)
+        # What it may still follow, or an admin has ordered, or others have closed, stays closed.
+        ordered = Wish(Order.SOFT_OFF, "admin jo", float(NOW_S), "by hand")
+        for life in (life_of(hold=held, sent=sent), life_of(hold=held, wish=ordered)):
+            assert next_step(node_of(**OURS), life, want, now=NOW).change is None
+        assert next_step(node_of(**THEIRS), life_of(hold=held), want, now=NOW).change is None
+        assert next_step(node_of(), life_of(hold=held), want, now=NOW).change is None
