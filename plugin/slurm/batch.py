@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 
 from plugin.scheduler.batch import SUBMIT_S, Errand, Ran, Standing
+from plugin.slurm.rights import level_word
 
 MAYBE_TAKEN = ("timed out", "zero bytes", "unexpected message", "communication connection failure")
 """What sbatch says where its question may have arrived: all other complaints are refusals."""
@@ -16,7 +17,6 @@ MAYBE_TAKEN = ("timed out", "zero bytes", "unexpected message", "communication c
 KEY = re.compile(r"offpeak:key=([\w.-]+)")
 _JOB = re.compile(r"\d+")
 _SLURM_USER = re.compile(r"^SlurmUser\s*=\s*([^\s(]+)", re.MULTILINE)
-_ADMIN_LEVEL = re.compile(r"^\s*UserName=([^\s(]+).*?AdminLevel=(Not Set|\S+)", re.MULTILINE)
 
 
 class SlurmBatch:
@@ -37,7 +37,7 @@ class SlurmBatch:
         owner = _SLURM_USER.search(config)
         if owner is None or owner[1] == user:
             return "SlurmUser" if owner else "unknown to us (scontrol show config names no SlurmUser)"
-        level = next((level for name, level in _ADMIN_LEVEL.findall(known) if name == user), "None")
+        level = level_word(known, user)
         return "" if level in ("None", "Not Set") else f"Slurm {level}"
 
     def submit_words(self, errand: Errand) -> Sequence[str]:

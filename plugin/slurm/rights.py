@@ -5,13 +5,13 @@ written in slurmdbd. Without slurmdbd only root and SlurmUser have a level.
 """
 
 import os
-import pwd
 import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from offpeak.person import name_of_uid
 from plugin.slurm.ask import CannotAskSlurm, ask
 from plugin.slurm.config_text import config_of_text
 
@@ -19,7 +19,7 @@ RECHECK_S = 60.0
 NEEDED = ("jobs", "nodes", "partitions", "reservations")
 """What PrivateData may hide that the agent decides by."""
 
-_LEVEL = re.compile(r"^UserName=(\S+?)\(\d*\) .*AdminLevel=(\S+)", re.MULTILINE)
+_LEVEL = re.compile(r"^\s*UserName=([^\s(]+).*?AdminLevel=(Not Set|\S+)", re.MULTILINE)
 
 
 class AdminLevel(StrEnum):
@@ -61,10 +61,7 @@ class SlurmRights:
 def read_rights(*, timeout_s: float) -> SlurmRights:
     """Return what slurmctld says of the user of this process; CannotAskSlurm if it does not answer."""
     config = config_of_text(ask("scontrol", "show", "config", timeout_s=timeout_s))
-    try:
-        user = pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        user = str(os.geteuid())
+    user = name_of_uid(os.geteuid())
     if user in ("root", config.get("SlurmUser", "").partition("(")[0]):
         return SlurmRights(user, AdminLevel.ADMINISTRATOR)
     level = _read_level(user, timeout_s)
@@ -85,12 +82,16 @@ def cached_rights(timeout_s: float, clock: Callable[[], float] = time.monotonic)
     return rights
 
 
+def level_word(shown: str, user: str) -> str:
+    """Return the user's AdminLevel in `scontrol show assoc_mgr`; "None" for a user that slurmdbd does not know."""
+    return next((level for name, level in _LEVEL.findall(shown) if name == user), "None")
+
+
 def _read_level(user: str, timeout_s: float) -> AdminLevel:
     try:
         answer = ask("scontrol", "show", "assoc_mgr", f"users={user}", "flags=users", timeout_s=timeout_s)
     except CannotAskSlurm:
         # PrivateData may refuse even this; who is refused has no level.
         return AdminLevel.NONE
-    found = dict(_LEVEL.findall(answer.decode(errors="replace")))
-    level = found.get(user, "")
+    level = level_word(answer.decode(errors="replace"), user)
     return AdminLevel(level) if level in tuple(AdminLevel) else AdminLevel.NONE

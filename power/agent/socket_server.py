@@ -2,15 +2,15 @@
 
 import asyncio
 import json
-import pwd
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from offpeak.errors import BadInput, OffpeakError
+from offpeak.person import name_of_uid
 from plugin.day_plan.day_plan import DayPlan
 from plugin.federation.site_said import SiteSaid, said_json
 from power.agent.answer import (
@@ -27,6 +27,7 @@ from power.agent.answer import (
     request_of,
 )
 from power.agent.callers import Callers, Rights
+from power.agent.holding import END_HOLD, HOLD
 from power.agent.peer import Peer, peer_of
 from power.agent.picture import Picture, picture_json
 from power.agent.plan_told import plan_answer
@@ -47,7 +48,7 @@ Draw = Callable[[float | None], Picture | None]
 """Gives the picture for who has seen the jobs of that instant, None before there is anything."""
 
 
-HOLDS = ("hold", "end_hold")
+HOLDS = (HOLD, END_HOLD)
 HOLD_PATIENCE_S = 30.0
 """An order under way has to end before a hold is confirmed."""
 ChangeHold = Callable[[dict[str, Any], str], Awaitable[dict[str, Any]]]
@@ -166,7 +167,7 @@ class SocketServer:
         return await asyncio.get_running_loop().run_in_executor(self._names, lambda: peer.person)
 
     async def _name(self, uid: int) -> str:
-        return await asyncio.get_running_loop().run_in_executor(self._names, _user_name, uid)
+        return await asyncio.get_running_loop().run_in_executor(self._names, name_of_uid, uid)
 
 
 @asynccontextmanager
@@ -192,9 +193,3 @@ async def _line(reader: asyncio.StreamReader, most: int) -> bytes | None:
             break
     line = bytes(read).partition(b"\n")[0]
     return line if len(line) <= most else None
-
-
-def _user_name(uid: int) -> str:
-    with suppress(KeyError):
-        return pwd.getpwuid(uid).pw_name
-    return str(uid)

@@ -4,10 +4,10 @@ No job is submitted by an account with admin rights: the job's script has the ri
 """
 
 import os
-import pwd
 from dataclasses import dataclass
 from pathlib import Path
 
+from offpeak.person import name_of_uid
 from plugin.federation.reach import LOCAL, SLURM
 from plugin.federation.site import Site
 from plugin.scheduler.batch import SUBMIT_S, Batch, Errand, Ran, Standing
@@ -33,14 +33,10 @@ def this_account(agent_socket: Path) -> Submitter:
     """Return the account of this process; `agent_socket` belongs to the agent's user."""
     uid = os.geteuid()
     try:
-        user = pwd.getpwuid(uid).pw_name
-    except KeyError:
-        user = str(uid)
-    try:
         agent_uid = agent_socket.stat().st_uid
     except OSError:
         agent_uid = None
-    return Submitter(user, "root" if uid == 0 else "the agent's user" if uid == agent_uid else "")
+    return Submitter(name_of_uid(uid), "root" if uid == 0 else "the agent's user" if uid == agent_uid else "")
 
 
 @dataclass(frozen=True)
