@@ -40,7 +40,8 @@ def locked_file(path: Path, *, said: str, hint: str, missing: str = "") -> Itera
         # Nobody else can write it, and no program that is started inherits it.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as problem:
-        missing = missing or f"let the user that offpeak runs as write to {path.parent}"
+        if isinstance(problem, PermissionError) or not missing:
+            missing = f"run it as root or as the agent's user, which may write to {path.parent}"
         raise BadInput(f"{path}: cannot be opened: {problem.strerror}", hint=missing) from None
     with os.fdopen(descriptor, "r+") as file:
         _lock(path, file.fileno(), said=said, hint=hint)

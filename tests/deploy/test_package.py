@@ -87,3 +87,16 @@ def test_removing_is_refused_while_slurm_has_our_programs(repository: Path, tmp_
         assert done.stderr.startswith("offpeak: error: slurm.conf still names the programs")
     for word in ("upgrade", "1"):
         assert ran(script, word, path=path).returncode == 0
+
+
+def test_what_the_page_needs_is_installed_with_its_unit(repository: Path, tmp_path: Path) -> None:
+    # Nothing can be added to a package later.
+    pip = tmp_path / "python"
+    pip.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\n')
+    pip.chmod(0o755)
+    for extras in ("", "page,postgresql"):
+        script = repository / "deploy/package/install-locked"
+        subprocess.run([script, pip], env={"EXTRAS": extras, "PATH": "/usr/bin:/bin"}, check=True)
+    calls = [line for line in (tmp_path / "calls").read_text().splitlines() if "--require-hashes" in line]
+    assert [call.count("locks/page.txt") for call in calls] == [1, 1]
+    assert [call.count("locks/postgresql.txt") for call in calls] == [0, 1]

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from open_folder import open_folder
 
 from offpeak.errors import BadInput
 from offpeak.only_one import AlreadyRunning, only_one
@@ -63,3 +64,13 @@ def test_a_program_that_was_started_does_not_keep_it(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="lock: cannot be opened: No such file or directory"), only_one(tmp_path / "no"):
         pass
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user: needs root")
+def test_a_user_who_may_not_switch_is_not_told_to_make_a_folder_that_is_there() -> None:
+    with open_folder() as folder:
+        program = "import os, sys\nfrom pathlib import Path\nfrom offpeak.errors import BadInput\n"
+        program += "from offpeak.only_one import only_one\nos.setgid(65534)\nos.setuid(65534)\n"
+        program += "try:\n    with only_one(Path(sys.argv[1])): pass\nexcept BadInput as problem: print(problem.hint)\n"
+        done = subprocess.run([sys.executable, "-c", program, folder], capture_output=True, text=True, check=False)
+    assert done.stdout == f"run it as root or as the agent's user, which may write to {folder}\n", done.stderr
