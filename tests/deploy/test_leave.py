@@ -145,11 +145,13 @@ def test_a_node_of_openpbs_that_has_woken_holds_up_no_removal(
         monkeypatch.setenv("PATH", running.path)
         scheduler = OpenPbsScheduler(PbsSettings(timeout_s=20))
         for change in (NodeChange.CLOSE, NodeChange.POWER_DOWN):
-            assert scheduler.change_nodes(["node1"], change, reason="offpeak: x") == {}
+            assert scheduler.change_nodes(["node1", "node2"], change, reason="offpeak: x") == {}
         # As the server does when the node's daemon registers; the mark stays.
-        subprocess.run(("qmgr", "-c", "set node node1 state -= sleep"), check=True, capture_output=True)
+        for words in ("node1 state -= sleep", "node2 state -= sleep", "node2 comment = 'fan replaced'"):
+            subprocess.run(("qmgr", "-c", f"set node {words}"), check=True, capture_output=True)
         done = leave(repository, wake_list, PATH=running.path)
         assert (done.returncode, done.stderr) == (0, "")
         assert "offpeak: node1: cleared its mark, which was ours" in done.stdout
         shown = subprocess.run(("pbsnodes", "-a", "-F", "json"), check=True, capture_output=True, text=True).stdout
         assert "offpeak" not in shown
+        assert "fan replaced" in shown
