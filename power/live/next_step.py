@@ -59,7 +59,7 @@ def next_step(node: Node, life: NodeLife | None, want: Want, *, now: Now, order:
         return Step(Order.ON, opened, "the scheduler has it come up", SCHEDULER)
     why = in_other_hands(node, life, now)
     if why:
-        return Step(change=_for_an_admin(node, life), why=why)
+        return Step(change=for_an_admin(node, life), why=why)
     if node.failed and not node.closed_by_us and not _is_forgotten(node, life):
         return _failed(node, life)
     want = Want.UP if node.reserved else want
@@ -69,7 +69,7 @@ def next_step(node: Node, life: NodeLife | None, want: Want, *, now: Now, order:
     return _closed_and_up(node, life, want, sleeps, now) if node.closed else _open_and_up(node, life, want)
 
 
-def _for_an_admin(node: Node, life: NodeLife) -> NodeChange | None:
+def for_an_admin(node: Node, life: NodeLife) -> NodeChange | None:
     """Return what the scheduler is told so that an admin's order can be followed: before it, none comes too late."""
     if life.wish is None or not life.wish.by.startswith(ADMIN) or node.closed or node.failed or node.reserved:
         return None

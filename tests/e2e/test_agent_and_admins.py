@@ -109,6 +109,26 @@ def test_hands_on_nodes_that_may_sleep(cluster: PoweredStage, running: RunningAg
     cluster.jobs.cancel([job])
 
 
+def test_a_hold_is_in_force_when_its_command_returns(cluster: PoweredStage, running: RunningAgent) -> None:
+    site(cluster, "always-on")
+    running.reread()
+    cluster.wait(lambda: is_up(cluster, "node10") or cluster.admin.sleeps("node10"), what="node10 to be settled")
+    offpeak(cluster, "node", "node10", "wake", "--reason", "a look")
+    cluster.wait(lambda: is_up(cluster, "node10"), what="node10 to be up")
+    # The agent is about to put it to sleep; at which moment the hold comes is left to chance.
+    since_s = time.time()
+    site(cluster, "timeout:2s")
+    running.reread()
+    cluster.wait(lambda: cluster.admin.is_shut("node10"), what="node10 to be closed")
+    said = offpeak(cluster, "node", "node10", "hold", "--reason", "a benchmark")
+    assert "node10: held by " in said
+    before = orders(cluster, "node10", since_s)
+    for_a_while()
+    assert orders(cluster, "node10", since_s) == before
+    offpeak(cluster, "node", "node10", "release")
+    wait_for_sleep(cluster, "node10")
+
+
 def off(cluster: PoweredStage) -> set[str]:
     """Return the nodes that are off."""
     return {name for name, node in cluster.nodes.items() if node.state is NodeState.OFF}

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from functools import partial
 
 import typer
 
@@ -15,11 +16,12 @@ from offpeak.settings import Settings
 from plugin.scheduler.registry import scheduler_of
 from power.agent.answer import order_text
 from power.agent.ask_agent import AgentSilent, tell_agent
+from power.agent.close_first import NodeCloser
 from power.drivers.port import Order
 from power.drivers.wire import Wire
 from power.lifecycle.due import stands_in_the_way
 from power.lifecycle.errand import Errand, run_errand
-from power.lifecycle.life import NodeLife, is_goal
+from power.lifecycle.life import NodeLife, Wish, is_goal
 from power.lifecycle.look_once import now_of
 from power.standby_trial import NotLetThrough
 from ui.book import book_to_write
@@ -53,14 +55,20 @@ def _tell(settings: Settings, name: str, to: Order, reason: str, other: AlreadyR
 
 def _bring(settings: Settings, inventory: Inventory, machine: Machine, to: Order, reason: str) -> None:
     name, wire, began_s = machine.node, Wire(timeout_s=settings.hardware.timeout_s), time.monotonic()
+    scheduler = scheduler_of(settings)
     with book_to_write(settings.ledger) as book:
-        errand = Errand(inventory, settings.agent, book, wire, scheduler_of(settings).in_use)
-        life = asyncio.run(_run(errand, machine, to, reason))
+        errand = Errand(inventory, settings.agent, book, wire, scheduler.in_use)
+        closer = NodeCloser(inventory, settings.agent, book, wire, scheduler)
+        life, note = asyncio.run(_run(errand, closer, machine, to, reason))
     trouble = trouble_of(life, to, wire)
     if trouble is not None:
+        if note:
+            typer.echo(f"{name}: {note}", err=True)
         raise trouble
     took = f"after {time.monotonic() - began_s:.0f} s" if life.took else "already"
     typer.echo(f"{name}: {life.seen.state} {took}")
+    if note:
+        typer.echo(f"  {note}")
 
 
 def trouble_of(life: NodeLife, to: Order, wire: Wire) -> NotLetThrough | BadAnswer | None:
@@ -86,8 +94,16 @@ def _admin() -> str:
     return f"{ADMIN}{this_person()}"
 
 
-async def _run(errand: Errand, machine: Machine, to: Order, reason: str) -> NodeLife:
+async def _run(errand: Errand, closer: NodeCloser, machine: Machine, to: Order, reason: str) -> tuple[NodeLife, str]:
+    """Return the node's life, and what the scheduler was told besides, in words."""
+    by = _admin()
+    send = partial(run_errand, errand, machine, to, by=by, reason=reason)
     try:
-        return await run_errand(errand, machine, to, by=_admin(), reason=reason)
+        if to is not Order.ON:
+            return await closer.close_first(machine, Wish(to, by, errand.wire.clock(), reason), send)
+        life = await send()
+        if not is_goal(to, life.seen.state):
+            return life, ""
+        return life, await closer.open_if_ours(machine.node, by, was_up=life.took is None)
     finally:
         await errand.wire.close()

@@ -1,7 +1,9 @@
 """`offpeak nodes` and `offpeak node` against BMCs that answer, and one that does not."""
 
 import asyncio
+import contextlib
 import json
+import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import Recorded
 from offpeak.ledger_settings import LedgerSettings
 from offpeak.machines.inventory_file import read_inventory
+from offpeak.only_one import only_one
 from power.drivers.port import Order
 from power.drivers.wire import Wire
 from power.lifecycle.errand import Errand, run_errand
@@ -26,6 +29,7 @@ from sim_backend.virtual.bmc import BmcFaults
 from sim_backend.virtual.machine_room import MachineRoom
 from sim_backend.virtual.node import VirtualNode
 from ui.command import run
+from ui.nodes import node_answer
 
 SITE = """\
 [credentials]
@@ -160,7 +164,29 @@ def test_wakes_by_hand(room: ServedRoom, site: Path, offpeak: Callable[..., Done
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("n1: on after ")
     assert orders(room, "n1") == [1]
-    assert offpeak("node", "n1", "wake", "--config", settings_file(site, "advise")).stdout == "n1: on already\n"
+    assert offpeak("node", "n1", "wake", "--config", settings_file(site, "advise")).stdout.startswith(
+        "n1: on already\n"
+    )
+
+
+@pytest.mark.parametrize(("action", "what"), [("hold", "held"), ("release", "released")])
+def test_a_hold_that_a_running_agent_does_not_confirm_fails(
+    action: str, what: str, site: Path, offpeak: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent hangs: it has its lock and its socket, and answers nothing."""
+    monkeypatch.setattr(node_answer, "CONFIRM_S", 0.2)
+    settings = settings_file(site, "active")
+    with socket.socket(socket.AF_UNIX) as hangs, only_one(site.parent), contextlib.chdir(site.parent):
+        hangs.bind("agent.sock")
+        hangs.listen()
+        reason = ("--reason", "fan") if action == "hold" else ()
+        settings.write_text(settings.read_text().replace("[agent]\n", '[agent]\nsocket = "agent.sock"\n', 1))
+        done = offpeak("node", "n1", action, *reason, "--config", settings)
+    assert (done.returncode, done.stdout) == (1, "")
+    error, hint = done.stderr.splitlines()
+    said = f"offpeak: error: n1: is written as {what}, but a running offpeak has not confirmed it: "
+    assert error.startswith(said)
+    assert hint.startswith("  hint: ")
 
 
 def test_without_a_scheduler_that_says_so_nothing_goes_down(

@@ -1,0 +1,118 @@
+"""An order to sleep where no agent runs: what the scheduler is told before it, and whatever comes of it after it."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from guarded_room import ALL_OPEN, GuardedRoom, guarded_room
+
+from offpeak.agent_settings import AgentSettings
+from offpeak.door.effect import Effect
+from offpeak.door.hold import Hold
+from offpeak.errors import BadInput, OffpeakError
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger_settings import LedgerSettings
+from power.agent.close_first import NodeCloser
+from power.drivers.port import Order
+from power.lifecycle.life import NodeLife, Wish
+from power.standby_trial import NotLetThrough
+from sim_backend.scheduler.cluster import Cluster
+from sim_backend.scheduler.sim_node import SimNode
+from sim_backend.scheduler.simulated import SimulatedScheduler
+
+BY = "admin ada"
+WISH = Wish(Order.SOFT_OFF, BY, 0.0, "fan")
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedRoom]:
+    with guarded_room(tmp_path_factory.mktemp("room"), "n[1-2]") as made:
+        yield made
+
+
+class Site:
+    """An open node and what closes it; `send` is what orders it."""
+
+    def __init__(self, room: GuardedRoom, folder: Path, settings: AgentSettings) -> None:
+        self.room = room
+        self.node = SimNode("n1", 8)
+        self.ledger = Ledger(LedgerSettings(url=f"sqlite:///{folder}/ledger.sqlite"))
+        scheduler = SimulatedScheduler(Cluster({"n1": self.node}), clock=time.time)
+        self.closer = NodeCloser(room.inventory, settings, self.ledger, room.wire, scheduler)
+        self.machine = next(each for each in room.inventory.machines if each.node == "n1")
+
+    def order(self, send: Callable[[], Awaitable[NodeLife]]) -> tuple[NodeLife, str]:
+        try:
+            return self.room.run(self.closer.close_first(self.machine, WISH, send))
+        finally:
+            self.room.run(self.room.wire.close())
+
+
+@pytest.fixture
+def made(room: GuardedRoom, tmp_path: Path) -> Iterator[Callable[[AgentSettings], Site]]:
+    sites: list[Site] = []
+
+    def make(settings: AgentSettings) -> Site:
+        sites.append(Site(room, tmp_path, settings))
+        return sites[-1]
+
+    yield make
+    for site in sites:
+        site.ledger.close()
+
+
+async def never() -> NodeLife:
+    raise AssertionError("was ordered")
+
+
+@pytest.mark.parametrize(
+    ("settings", "rule"),
+    [
+        (AgentSettings(mode="shadow", nodes="n1"), "mode"),
+        (AgentSettings(mode="active", nodes="n2"), "opted_in"),
+        (AgentSettings(mode="active", nodes="n1"), "held"),
+    ],
+)
+def test_a_node_that_may_not_be_closed_is_not_ordered(
+    made: Callable[[AgentSettings], Site], settings: AgentSettings, rule: str
+) -> None:
+    site = made(settings)
+    if rule == "held":
+        site.ledger.hold("n1", Hold("jo", "a benchmark"), time.time())
+    with pytest.raises(NotLetThrough, match=rf"\(rule {rule}\)"):
+        site.order(never)
+    assert site.node.shut == set()
+
+
+def test_nothing_was_sent_so_it_is_opened_again(made: Callable[[AgentSettings], Site]) -> None:
+    site = made(replace(ALL_OPEN, nodes="n1"))
+    closed: list[bool] = []
+
+    async def send() -> NodeLife:
+        closed.append(bool(site.node.shut))
+        raise BadInput("no such way")
+
+    with pytest.raises(BadInput, match="no such way"):
+        site.order(send)
+    assert (closed, site.node.shut) == ([True], set())
+
+
+def test_cut_off_after_the_order_it_stays_closed_and_that_is_said(made: Callable[[AgentSettings], Site]) -> None:
+    site = made(replace(ALL_OPEN, nodes="n1"))
+
+    async def send() -> NodeLife:
+        site.ledger.write_intent(Effect("n1", "soft_off", BY, "fan"), time.time())
+        raise asyncio.CancelledError
+
+    with pytest.raises(OffpeakError, match="n1: interrupted; it may still follow an order to sleep, and stays closed"):
+        site.order(send)
+    assert site.node.shut
+    # Nor does a wake of a node that is up all the time open it.
+    said = site.room.run(site.closer.open_if_ours("n1", BY, was_up=True))
+    assert "may still follow an order to sleep" in said
+    assert site.node.shut
+    assert site.room.run(site.closer.open_if_ours("n1", BY, was_up=False)) == "open to jobs again"
+    assert site.node.shut == set()
