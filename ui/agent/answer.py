@@ -40,7 +40,8 @@ def print_queue(settings: Settings, *, user: str | None, partition: str | None, 
         raise _since(settings, silent) from None
     jobs = [job for job in said.jobs if user in (None, job.user) and partition in (None, *job.partition.split(","))]
     if as_json:
-        typer.echo(rows_json([with_times(vars(job), machine_zone()) for job in jobs]), nl=False)
+        zone = machine_zone()
+        typer.echo(rows_json([with_times(vars(job), zone) for job in jobs]), nl=False)
     elif jobs:
         print_table(queue_table(jobs, _clock()))
     else:

@@ -14,7 +14,7 @@ from offpeak.plan_settings import PlanSettings
 from offpeak.settings import PowerSettings, PriceSettings, Settings
 from plugin.pbs.request import Chunk
 from plugin.scheduler.port import Ranking
-from power.agent import parts
+from power.agent import parts, plan_loop
 from power.agent.agent import Agent
 from power.agent.voice import Voice
 from sim_backend.scheduler.cluster import Cluster
@@ -65,6 +65,8 @@ class Stage:
 
 @pytest.fixture(params=["active", "shadow"])
 def stage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
+    # Compiling the kernels takes half a minute on a busy machine, and must not use up the time of the search.
+    monkeypatch.setattr(plan_loop, "SEARCH_S", 120.0)
     return Stage(tmp_path, monkeypatch, request.param)
 
 

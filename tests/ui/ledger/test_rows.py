@@ -1,0 +1,20 @@
+"""Rows for other programs."""
+
+import json
+
+import pytest
+
+from ui.ledger.rows import Row, rows_json
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        [{}],
+        [{"a": 1, "b": None, "c": 'line\n \u00e4 ", ', "d": 0.1, "e": True}],
+        [{"a": 1}, {"a": [1, {"b": []}], "c": {"d": "x\ny"}}, {}],
+    ],
+)
+def test_rows_are_printed_as_json_does_with_indent(rows: list[Row]) -> None:
+    assert rows_json(rows) == json.dumps(rows, indent=2) + "\n"
