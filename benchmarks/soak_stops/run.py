@@ -27,7 +27,7 @@ from benchmarks.soak_stops.witness import Rules, Witness
 from offpeak.clock import FastClock
 from offpeak.ledger.ledger import Ledger
 from offpeak.settings import Settings
-from power.agent import meter_loop, service
+from power.agent import agent, meter_loop, service
 from power.agent.agent import Agent
 from power.agent.parts import Parts, parts_of
 from power.agent.service import Service
@@ -41,8 +41,8 @@ PAUSE_S, DEAD_S = (0.5, 4.0), (0.0, 2.0)
 LAST_ROUNDS_S = 1.5
 """The service waits so long for rounds under way instead of ten seconds: many stops have to cut one off."""
 ENDS_S = 45.0
-METERS_S = 20.0
-"""Meters are read rarely: they are not what is soaked."""
+METERS_S, ON_THEIR_WAY_S = 20.0, 15.0
+"""Meters are read rarely, and nodes on their way looked at less often: so fast a clock leaves no time for more."""
 MODES = ("active", "active", "active", "shadow", "advise")
 CALM_S = 7200.0
 """Time of the site in which all comes to rest."""
@@ -75,6 +75,7 @@ def soaked(plan: StopsPlan) -> Found:
         mock.patch.dict(os.environ, {"https_proxy": source.url}),
         mock.patch.object(service, "LAST_ROUNDS_S", LAST_ROUNDS_S),
         mock.patch.object(meter_loop, "LEAST_S", METERS_S),
+        mock.patch.object(agent, "ON_THEIR_WAY_S", ON_THEIR_WAY_S),
     ):
         return asyncio.run(_soaked(plan, Path(name)))
 
@@ -195,8 +196,8 @@ class _Soak:
     @asynccontextmanager
     async def _serving(self) -> "AsyncIterator[asyncio.Task[None]]":
         ledger = Ledger(self._settings.ledger, clock=self._clock.unix_s, patience_s=1.0)
-        agent = Agent(self.parts_of(self._settings), ledger, Voice(self._clock.unix_s))
-        running = asyncio.create_task(Service(agent, lambda: self._settings).run())
+        served = Agent(self.parts_of(self._settings), ledger, Voice(self._clock.unix_s))
+        running = asyncio.create_task(Service(served, lambda: self._settings).run())
         try:
             await asyncio.sleep(0.1)
             yield running
@@ -206,7 +207,7 @@ class _Soak:
             await running
             took_s = time.monotonic() - begun_s
             self.found.slowest_stop_s = max(self.found.slowest_stop_s, took_s)
-            await agent.close()
+            await served.close()
 
     def _disturb(self) -> None:
         if self._chance.random() < 0.6:

@@ -38,7 +38,7 @@ QUEUE, CPUS = "batch", 4
 SHUTDOWN_S, BOOT_S = 20, 40
 NOTICES_S = 120.0
 """So long after a node has lost its power the scheduler counts it as up, as Slurm does within SlurmdTimeout."""
-BURST_S, RUN_S = (200.0, 320.0), (20.0, 60.0)
+BURST_S, RUN_S = (300.0, 420.0), (20.0, 60.0)
 
 
 @dataclass(frozen=True)
