@@ -113,7 +113,9 @@ def test_a_hold_is_in_force_when_its_command_returns(cluster: PoweredStage, runn
     site(cluster, "always-on")
     running.reread()
     cluster.wait(lambda: is_up(cluster, "node10") or cluster.admin.sleeps("node10"), what="node10 to be settled")
-    offpeak(cluster, "node", "node10", "wake", "--reason", "a look")
+    # Until the agent has looked at its nodes, it asks for the order once more.
+    wake = ("node", "node10", "wake", "--reason", "a look")
+    cluster.wait(lambda: asked_offpeak(cluster, *wake).returncode == 0, what="the order to be taken")
     cluster.wait(lambda: is_up(cluster, "node10"), what="node10 to be up")
     # The agent is about to put it to sleep; at which moment the hold comes is left to chance.
     since_s = time.time()
