@@ -12,6 +12,7 @@ from pathlib import Path
 from offpeak.door.effect import US
 from offpeak.door.mode import Mode
 from offpeak.errors import OffpeakError, SchedulerError
+from offpeak.machines.node_sets import fold
 from offpeak.settings import Settings
 from plugin.queue_hook.planned import PLAN
 from power.agent.agent import Agent
@@ -79,6 +80,7 @@ class Service:
             tasks += [asyncio.create_task(each()) for each in others]
             notify(READY)
             LOG.info("started in mode %s", agent.parts.modes.usual)
+            _log_http_bmcs(agent.parts)
             await self._ended.wait()
             notify(STOPPING)
             await self._end(tasks)
@@ -178,6 +180,7 @@ class Service:
         await agent.exchange(parts)
         self._write_wake_list(parts)
         LOG.info("settings are read again: mode %s", parts.modes.usual)
+        _log_http_bmcs(parts)
 
     async def _report_to_systemd(self) -> None:
         limit_s, alive_s, shown = watchdog_s(), float("-inf"), ""
@@ -236,3 +239,9 @@ def _fixed_changes(old: Settings, new: Settings) -> list[str]:
         ("[agent] socket", old.agent.socket, new.agent.socket),
     )
     return [name for name, before, after in pairs if before != after]
+
+
+def _log_http_bmcs(parts: Parts) -> None:
+    nodes = [name for name, machine in parts.by_name.items() if (machine.bmc or "").startswith("http://")]
+    if nodes:
+        LOG.warning("%s: their BMCs are asked by http, passwords travel unencrypted", fold(nodes))

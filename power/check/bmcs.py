@@ -27,7 +27,7 @@ async def check_bmc(machine: Machine, wire: Wire) -> list[Finding]:
         found = [await _who(machine, driver)]
         found += await _measured(machine, wire)
         found += await _after_an_outage(machine, wire)
-        found += unsafe_transport(machine)
+        found += unsafe_transport(machine) + _fallen_back(machine, wire)
     except OffpeakError as problem:
         return [failed("bmc", machine.node, problem)]
     said = [each for each in found if each.verdict is not Verdict.GOOD]
@@ -87,3 +87,16 @@ def unsafe_transport(machine: Machine) -> list[Finding]:
         said = f"cipher_suite = {suite}, {SUITES.get(suite, 'weaker than SHA-256')}"
         hint = f"set cipher_suite = {SAFE_SUITE} (SHA-256, AES) if the BMC takes it"
     return [Finding("bmc", machine.node, Verdict.DOUBTFUL, said, hint)] if said else []
+
+
+def _fallen_back(machine: Machine, wire: Wire) -> list[Finding]:
+    """Return a finding where pyghmi proposed suite 17 and the BMC took 3 only."""
+    if machine.hardware.driver != "ipmi":
+        return []
+    bmc = address_of(machine)
+    suite = wire.sessions.cipher_suite(bmc)
+    if suite is None or suite >= bmc.cipher_suite:
+        return []
+    said = f"refused cipher suite {bmc.cipher_suite}; its sessions use {suite}, {SUITES[suite]}"
+    hint = f"update its firmware, or accept that with cipher_suite = {suite}"
+    return [Finding("bmc", machine.node, Verdict.DOUBTFUL, said, hint)]

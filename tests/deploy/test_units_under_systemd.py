@@ -28,6 +28,7 @@ class Case:
     drop_ins: tuple[str, ...] = ()
     becomes_root: bool = False
     torque: bool = False
+    shared_tmp: frozenset[str] = frozenset()
     worst: float = 2.5
 
 
@@ -37,6 +38,10 @@ CASES = {
     "agent on OpenPBS": Case("offpeak-agent", ("openpbs/offpeak-agent.conf",), becomes_root=True, worst=5.6),
     "agent on Torque": Case("offpeak-agent", ("torque/offpeak-agent.conf",), torque=True, worst=2.9),
     "broker": Case("offpeak-broker"),
+    "broker on OpenPBS": Case("offpeak-broker", ("openpbs/offpeak-broker.conf",), becomes_root=True, worst=5.6),
+    "broker on Torque": Case(
+        "offpeak-broker", ("torque/offpeak-broker.conf",), torque=True, shared_tmp=frozenset({"/tmp"}), worst=2.9
+    ),
     "page": Case("offpeak-page"),
 }
 
@@ -104,12 +109,12 @@ def folders(head: BootedHead, unit: str) -> set[str]:
 def test_what_a_unit_may_do(name: str, prepared: BootedHead, repository: Path) -> None:
     case = CASES[name]
     found = probed(prepared, case, repository)
-    private_tmp = set() if case.torque else {"/tmp", "/var/tmp"}
+    temporary = case.shared_tmp if case.torque else {"/tmp", "/var/tmp"}
     assert found["user"] != 0
     assert found["setuid_user"] == ("0" if case.becomes_root else str(found["user"]))
     assert found["setuid_reserved_port"] == ("1023" if case.becomes_root else "")
     assert found["sockets"] == ([TORQUE, MUNGE] if case.torque else [MUNGE])
-    assert set(found["writable"]) - ANYBODYS == folders(prepared, case.unit) | private_tmp  # type: ignore[call-overload]
+    assert set(found["writable"]) - ANYBODYS == folders(prepared, case.unit) | temporary  # type: ignore[call-overload]
     assert found["homes"] == []
     assert found["temporary"]
     said = prepared.run(f"systemd-analyze --no-pager security {case.unit}.service", check=False).stdout

@@ -1,6 +1,7 @@
 """Sessions with BMCs, held open and shared by all that ask the same BMC: a login costs as much as ten requests."""
 
 import asyncio
+import logging
 import math
 from collections import defaultdict
 from collections.abc import Mapping
@@ -13,12 +14,14 @@ from offpeak.errors import BadAnswer, DeviceError, NoAnswer, OrderTooLate
 from offpeak.machines.secret import Secret
 from power.drivers.ipmi.address import PRIVILEGES, BmcAddress
 from power.drivers.ipmi.presence import present
-from power.drivers.ipmi.pyghmi_session import HeldSession, Sha1Session, give_up, send, usable
+from power.drivers.ipmi.pyghmi_session import SHA1, HeldSession, Sha1Session, give_up, send, usable
 from power.drivers.ipmi.request import Request
 from power.drivers.ipmi.secret import secret_of
 from power.drivers.ipmi.thread import Job, Settle, pyghmi_thread
 from power.drivers.ipmi.troubles import silent, silent_at_login, trouble_in_words, trouble_of_code
 from power.drivers.logins import Logins
+
+LOG = logging.getLogger("offpeak")
 
 SESSION_OF_SUITE = {17: HeldSession, 3: Sha1Session}
 """What pyghmi speaks: 17, and 3 if the BMC refuses that; or 3 only."""
@@ -42,6 +45,11 @@ class Sessions:
     def __init__(self, logins: Logins, *, timeout_s: float, searches: asyncio.Semaphore) -> None:
         self._logins, self._timeout_s, self._searches = logins, timeout_s, searches
         self._held: dict[BmcAddress, _Held] = defaultdict(_Held)
+        self._suites: dict[BmcAddress, int] = {}
+
+    def cipher_suite(self, bmc: BmcAddress) -> int | None:
+        """Return the cipher suite of the last login there, 17 or 3; None before the first one."""
+        return self._suites.get(bmc)
 
     async def ask(self, bmc: BmcAddress, request: Request) -> bytes:
         """Return the data of the answer; DeviceError as `troubles` tells. It is never sent twice by this."""
@@ -120,7 +128,16 @@ class Sessions:
         except BaseException:
             pyghmi_thread().soon(lambda: _give_up(begun))
             raise
+        self._keep_suite(bmc, 3 if begun[0].integrityalgo == SHA1 else 17)
         return begun[0]
+
+    def _keep_suite(self, bmc: BmcAddress, suite: int) -> None:
+        """Log a suite that is weaker than the one of the inventory, once."""
+        if suite < bmc.cipher_suite and self._suites.get(bmc) != suite:
+            LOG.warning(
+                "%s: the BMC refused cipher suite %d; its sessions use %d (SHA-1)", bmc, bmc.cipher_suite, suite
+            )
+        self._suites[bmc] = suite
 
     async def _in_time(self, bmc: BmcAddress, job: Job) -> Any:
         """Return what the job settles with, or raise its DeviceError; whatever else is wrong becomes one."""

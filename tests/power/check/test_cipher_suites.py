@@ -1,0 +1,49 @@
+"""A BMC that refuses cipher suite 17: pyghmi falls back to SHA-1, which is reported once."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+from served_room import planned, served_room
+
+from offpeak.machines.credential import Credential
+from offpeak.machines.inventory import Hardware, Machine
+from power.check.bmcs import check_bmc
+from power.drivers.ipmi.driver import ipmi_driver
+from power.drivers.wire import Wire
+from sim_backend.virtual.rmcp import login
+from sim_backend.virtual.rmcp.cipher_suites import SUITES
+
+FALLEN_BACK = "refused cipher suite 17; its sessions use 3, SHA-1"
+
+
+@pytest.mark.parametrize("offered", [(3,), (3, 17)])
+def test_a_fall_back_is_reported_once(
+    offered: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(login, "SUITES", tuple(each for each in SUITES if each.number in offered))
+    password = tmp_path / "password"
+    password.touch(mode=0o600)
+    password.write_text("secret\n")
+    plan = planned("n1")
+    hardware = Hardware("h", driver="ipmi", credential=Credential("bmc", "admin", password), port=plan.bmc_port)
+    machine = Machine("n1", hardware, bmc=plan.bmc_host)
+
+    async def use() -> list[str]:
+        wire = Wire(timeout_s=20)
+        try:
+            found = await check_bmc(machine, wire)
+            driver = ipmi_driver(machine, wire)
+            for _ in range(2):
+                await driver.close()
+                assert (await driver.query()).trouble is None
+            return [each.said for each in found]
+        finally:
+            await wire.close()
+
+    with served_room(plan), caplog.at_level(logging.WARNING, "offpeak"):
+        said = asyncio.run(use())
+    weak = offered == (3,)
+    assert (FALLEN_BACK in said) is weak, said
+    assert sum("the BMC refused cipher suite 17" in line for line in caplog.messages) == weak
