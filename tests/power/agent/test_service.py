@@ -424,3 +424,28 @@ def test_holds_are_read_before_the_first_plan(
 
         asyncio.run(first_round())
     assert held == [hold]
+
+
+def test_bmcs_that_are_asked_by_http_are_logged_at_the_start(
+    settings: Settings, ledger: Ledger, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    inventory = tmp_path / "inventory.toml"
+    text = INVENTORY.format(port=1, host="http://127.0.0.1").replace('"ipmi"', '"redfish"')
+    inventory.write_text(text.replace("port = 1\n", ""))
+    (tmp_path / "bmc.password").touch(mode=0o600)
+    (tmp_path / "bmc.password").write_text("secret\n")
+    settings = replace(settings, hardware=replace(settings.hardware, inventory=inventory))
+    agent = Agent(parts.parts_of(settings), ledger, Voice())
+
+    async def serve() -> None:
+        running = asyncio.create_task(Service(agent, lambda: settings).run())
+        async with asyncio.timeout(60):
+            while not any(message.startswith("started in mode") for message in caplog.messages):
+                await asyncio.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+        assert await agent.close() == 0
+
+    with caplog.at_level(logging.INFO, "offpeak"):
+        asyncio.run(serve())
+    assert caplog.messages.count("n1: their BMCs are asked by http, passwords travel unencrypted") == 1
