@@ -121,7 +121,9 @@ class Service:
         if not left:
             self._acted = stays
         elif left != self._left:
-            LOG.warning("closed still: %s: they go down or come up; `offpeak agent --restore` opens them then", left)
+            ends = self._ended.is_set()
+            then = "`offpeak agent --restore` gives them back then" if ends else "the agent gives them back then"
+            LOG.warning("closed still: %s: they go down or come up; %s", fold(left), then)
         self._left = left
 
     async def _give_back_the_rest(self) -> None:
