@@ -1,11 +1,14 @@
 """HTTP connections of the page, bounded in number and in time: idle and dripping ones keep no browser out."""
 
 import asyncio
+import resource
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MOST_CONNECTIONS = 256
+SHARE_OF_FILES = 4
+"""At most every fourth open file is a connection: those that wait to be accepted or to be closed are files too."""
 REQUEST_S = 10.0
 """So long a request may take to arrive, and the first one to begin."""
 
@@ -22,7 +25,7 @@ class BoundedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Count the connection."""
-        if len(self.connections) >= MOST_CONNECTIONS and not self._make_room():
+        if len(self.connections) >= most_connections() and not self._make_room():
             self._refused = True
             transport.abort()
             return
@@ -60,3 +63,9 @@ class BoundedProtocol(H11Protocol):
         self.connections.discard(oldest)
         oldest.transport.abort()
         return True
+
+
+def most_connections() -> int:
+    """Return how many connections there may be with the process's present limit of open files."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, soft // SHARE_OF_FILES)

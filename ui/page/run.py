@@ -11,7 +11,7 @@ from ui.page.follow import Followers
 from ui.page.look import Looker
 from ui.page.metrics import Metrics
 
-BACKLOG = 128
+BACKLOG = 64
 KEEP_ALIVE_S = 5
 PATIENCE_S = 2
 """Who follows is hung up on when the page ends."""

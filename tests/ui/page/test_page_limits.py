@@ -43,7 +43,7 @@ def many_files(count: int) -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-@pytest.mark.parametrize("files", [600])
+@pytest.mark.parametrize("files", [1024, 300])
 def test_idle_connections_neither_stop_it_nor_fill_its_log(site: PageSite, files: int) -> None:
     pid = site.process.pid
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE, (files, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
