@@ -31,7 +31,7 @@ def interpreter(head: BootedHead, repository: Path) -> str:
     head.run(f"mkdir -p {SITE} && mount --bind {shlex.quote(packages)} {SITE}")
     # The versions of these tests instead of the locked ones; pip trusts what is installed, so the hashes do not matter.
     locks = repository / "deploy" / "package" / "locks"
-    for name in ("build", "base"):
+    for name in ("build", "base", "page"):
         pins = re.findall(r"(?m)^([\w.-]+)==", (locks / f"{name}.txt").read_text())
         here = [f"{pin}=={version(pin)} --hash=sha256:{0:064}\n" for pin in sorted(set(pins)) if installed_here(pin)]
         head.write(f"{LOCKS}/{name}.txt", "".join(here))

@@ -126,7 +126,8 @@ def test_a_file_with_another_hash_is_refused(clone: Path, tampered: bool) -> Non
         archive.writestr("small-1.0.dist-info/RECORD", "")
     digest = hashlib.sha256(b"another" if tampered else wheel.read_bytes()).hexdigest()
     locks = clone / "deploy" / "package" / "locks"
-    (locks / "build.txt").write_text("")
+    for name in ("build", "page"):
+        (locks / f"{name}.txt").write_text("")
     (locks / "base.txt").write_text(f"small==1.0 \\\n    --hash=sha256:{digest}\n")
     environment = {"PATH": os.environ["PATH"], "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(clone), "PIP_DRY_RUN": "1"}
     done = subprocess.run(
