@@ -1,7 +1,6 @@
 """However the agent ends, jobs go on without it: nodes are open or are woken, and the queue can be given back."""
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -44,39 +43,6 @@ def standings(cluster: PoweredStage) -> set[Standing]:
 def closed(cluster: PoweredStage) -> list[str]:
     """Return the nodes that take no jobs."""
     return [node for node in ALL if cluster.admin.is_shut(node)]
-
-
-def test_an_order_to_sleep_without_an_agent_closes_the_node_first(cluster: PoweredStage) -> None:
-    cluster.wait(lambda: standings(cluster) == {Standing.IDLE}, what="idle nodes")
-    sleep = ("sleep", "--reason", "a quiet night")
-    # What a rule refuses is opened again.
-    write_site(cluster, {"agent": {"min_on": len(ALL)}, **FLAT})
-    refused = asked_offpeak(cluster, "node", "node3", *sleep)
-    assert (refused.returncode, "(rule min_on)" in refused.stderr) == (1, True), refused.stderr
-    assert closed(cluster) == []
-    write_site(cluster, FLAT)
-    (busy,) = cluster.jobs.submit(on="node2", seconds=300)
-    cluster.wait(lambda: cluster.admin.standing("node2") is Standing.BUSY, what="the job to run")
-    refused = asked_offpeak(cluster, "node", "node2", *sleep)
-    assert refused.returncode == 1
-    assert "nothing was sent to it, and it is closed to new jobs now" in refused.stderr
-    assert closed(cluster) == ["node2"]
-    assert "open to jobs again" in offpeak(cluster, "node", "node2", "wake")
-    assert (closed(cluster), cluster.admin.has_jobs("node2")) == ([], True)
-    with ThreadPoolExecutor(1) as other:
-        order = other.submit(asked_offpeak, cluster, "node", "node1", *sleep)
-        cluster.wait(lambda: "node1" in closed(cluster) or order.done(), what="the node to be closed")
-        # A job that wants the node while it is on its way.
-        (late,) = cluster.jobs.submit(on="node1", seconds=300)
-        done = order.result(timeout=60)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "closed to jobs; `offpeak node node1 wake` opens it again" in done.stdout
-    assert [orders(cluster, node) for node in ALL] == [["soft_off"], [], [], []]
-    assert not cluster.admin.has_jobs("node1")
-    # OpenPBS opens a node that boots by itself.
-    offpeak(cluster, "node", "node1", "wake")
-    cluster.wait(lambda: cluster.admin.standing("node1") is Standing.BUSY, what="the late job to run")
-    cluster.jobs.cancel([busy, late])
 
 
 def test_killed_its_nodes_are_woken_without_it_and_all_is_given_back(
