@@ -1,4 +1,4 @@
-"""What goes wrong in a soak of stops: BMCs, the scheduler and the ledger, each for a while."""
+"""What happens in a soak of stops, each for a while: ill BMCs, scheduler and ledger, and nodes that an admin holds."""
 
 import asyncio
 import random
@@ -10,9 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.soak_stops.site import SiteScheduler
+from benchmarks.soak_stops.witness import Rules
+from offpeak.errors import OffpeakError
+from power.agent.ask_agent import asked
+from power.agent.holding import END_HOLD, HOLD, hold_text
 from sim_backend.virtual.bmc import BmcFaults
 
-LASTS_S = (0.3, 4.0)
+LASTS_S, RETRY_S, PATIENCE_S = (0.3, 4.0), 0.5, 40.0
 """Real seconds."""
 BMC_FAULTS = {
     "BMC silent": BmcFaults(silent=True),
@@ -30,6 +34,8 @@ class Faults:
 
     scheduler: SiteScheduler
     ledger: Path
+    socket: Path
+    rules: Rules
     chance: random.Random
     counts: Counter[str] = field(default_factory=Counter)
     _running: "set[asyncio.Task[None]]" = field(default_factory=set)
@@ -41,6 +47,7 @@ class Faults:
             "scheduler slow": self._scheduler_is_slow,
             "scheduler hides jobs": self._scheduler_hides_jobs,
             "ledger locked": self._ledger_is_locked,
+            "node held": self._node_is_held,
         }
         name = self.chance.choice((*kinds, *BMC_FAULTS))
         self.counts[name] += 1
@@ -74,6 +81,29 @@ class Faults:
             except sqlite3.OperationalError:
                 return
             await self._pause()
+
+    async def _node_is_held(self) -> None:
+        """Hold a node, which counts once the agent confirms it, and release it as soon as an agent hears of that."""
+        node = self.chance.choice(sorted(self.scheduler.room.bmcs))
+        try:
+            await self._ask_agent(HOLD, node)
+        except OffpeakError:
+            # Written or not: it is released all the same.
+            pass
+        else:
+            self.rules.held.add(node)
+            await self._pause()
+            self.rules.held.discard(node)
+        while True:
+            try:
+                await self._ask_agent(END_HOLD, node)
+                return
+            except OffpeakError:
+                await asyncio.sleep(RETRY_S)
+
+    async def _ask_agent(self, what: str, node: str) -> None:
+        request = {"tell": what, "nodes": node, "text": hold_text("a soak", None, take_over=False)}
+        await asyncio.to_thread(asked, self.socket, request, patience_s=PATIENCE_S)
 
     async def _bmcs_are_ill(self, fault: BmcFaults) -> None:
         bmcs = self.scheduler.room.bmcs

@@ -115,7 +115,9 @@ class _Soak:
         self._rules = Rules()
         self.witness = Witness(self.scheduler, self._rules, clock.unix_s, time.monotonic)
         self.witness.watch(room)
-        self._faults = Faults(self.scheduler, folder / "ledger.sqlite", self._chance)
+        self._faults = Faults(
+            self.scheduler, folder / "ledger.sqlite", folder / "agent.sock", self._rules, self._chance
+        )
         self._bursts = JobBursts(plan, self.scheduler, random.Random(plan.seed))
         self._settings = settings_of(plan, folder)
         self._submits = True
@@ -152,10 +154,10 @@ class _Soak:
 
         A node that is on its way down when the agent ends for good stays closed until `agent --restore`.
         """
-        await self._faults.end()
         self._submits = False
         self._ask_mode("active")
         async with self._serving():
+            await self._faults.end()
             await self._wait(lambda: not self.scheduler.unstarted(), "jobs wait although no fault is left")
             await self._wait(self._rests, "nodes are closed although no fault is left")
         self.scheduler.submit(self._plan.nodes, 60.0)
