@@ -147,10 +147,14 @@ class Service:
                 settings = self._reread()
                 # Also where something else in there cannot be used: who closes the door means it.
                 modes = self._agent.next_modes = modes_of(settings.agent)
-                self._next = replace(parts_of(settings), modes=modes)
+                self._next = replace(parts_of(settings, self._agent.parts.clock), modes=modes)
                 self._has_next.set()
             except OffpeakError as problem:
                 LOG.error("settings: the old ones stay: %s; %s", problem, problem.hint)
+                notify(READY)
+            except Exception as problem:
+                # The next reload has to find this task alive: it may be the one that closes the door.
+                LOG.error("settings: the old ones stay: %s: %s", type(problem).__name__, problem, exc_info=problem)
                 notify(READY)
             if self._agent.modes != before:
                 usual = self._agent.modes.usual

@@ -256,6 +256,36 @@ def test_an_order_that_was_decided_in_another_mode_is_refused(
     assert down.rule == "mode"
 
 
+def test_a_reload_that_meets_a_fault_of_the_program_leaves_the_next_one_to_close_the_door(
+    settings: Settings, ledger: Ledger, caplog: pytest.LogCaptureFixture
+) -> None:
+    active = replace(settings, agent=replace(settings.agent, mode="active"))
+    answers: list[Settings | Exception] = [RuntimeError("out of luck"), settings]
+    agent = Agent(parts.parts_of(active), ledger, Voice())
+
+    def reread() -> Settings:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def serve() -> None:
+        running = asyncio.create_task(Service(agent, reread).run())
+        await asyncio.sleep(0)
+        async with asyncio.timeout(60):
+            os.kill(os.getpid(), signal.SIGHUP)
+            while len(answers) > 1 or "RuntimeError: out of luck" not in caplog.text:
+                await asyncio.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGHUP)
+            while agent.modes.usual is not Mode.SHADOW:
+                await asyncio.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+        assert await agent.close() == 0
+
+    asyncio.run(serve())
+
+
 def test_a_mode_holds_though_the_other_settings_cannot_be_used(
     settings: Settings, ledger: Ledger, caplog: pytest.LogCaptureFixture
 ) -> None:
