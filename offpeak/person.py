@@ -18,7 +18,7 @@ def name_of_uid(uid: int) -> str:
 
 
 def person_uid(uid: int, process: int | str) -> int:
-    """Return who acts as that user: of root the one who has logged in, which the kernel keeps through su and sudo."""
+    """Return the uid of the person behind a process: for root the login uid, which su and sudo do not change."""
     if uid != ROOT:
         return uid
     with suppress(OSError, ValueError):

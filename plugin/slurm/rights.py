@@ -91,7 +91,7 @@ def _read_level(user: str, timeout_s: float) -> AdminLevel:
     try:
         answer = ask("scontrol", "show", "assoc_mgr", f"users={user}", "flags=users", timeout_s=timeout_s)
     except CannotAskSlurm:
-        # PrivateData may refuse even this; who is refused has no level.
+        # PrivateData may refuse even this question; a user that it refuses has no level.
         return AdminLevel.NONE
     level = level_word(answer.decode(errors="replace"), user)
     return AdminLevel(level) if level in tuple(AdminLevel) else AdminLevel.NONE

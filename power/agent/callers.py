@@ -1,4 +1,4 @@
-"""Who may ask the agent what, who may tell it of nodes, and who may hold them: the kernel says who is there."""
+"""The rights of callers on the agent's socket: to ask, to report nodes, to hold nodes. The kernel names the caller."""
 
 import grp
 import os

@@ -145,7 +145,7 @@ class Service:
             before = self._agent.modes
             try:
                 settings = self._reread()
-                # Also where something else in there cannot be used: who closes the door means it.
+                # The mode counts even if another setting cannot be used: an admin who closes the door means it.
                 modes = self._agent.next_modes = modes_of(settings.agent)
                 self._next = replace(parts_of(settings, self._agent.parts.clock), modes=modes)
                 self._has_next.set()

@@ -43,7 +43,7 @@ class WakeReply:
             return {"nodes": list(self.accepted), **said}
         node, why = next(iter(self.refused.items()))
         more = f" (and {len(self.refused) - 1} more)" if len(self.refused) > 1 else ""
-        error = {"error": f"{node}: {why}{more}", "hint": "who asks has to wake it"}
+        error = {"error": f"{node}: {why}{more}", "hint": "the resume program has to wake it"}
         return {**error, "accepted": list(self.accepted), **said}
 
 
