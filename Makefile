@@ -28,16 +28,23 @@ install: $(VENV)/.installed
 
 dev: $(VENV)/.installed-dev
 
+# The distribution was once called `offpeak`, which is another project's name on the package index. Two distributions
+# would claim the same files: the old one goes first, because removing it later would take the new command away.
+FORGET_OLD_NAME = $(PIP) uninstall --yes offpeak && rm -rf offpeak.egg-info
+
 # A stamp is newer than pyproject.toml when what that file asks for is installed.
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
+	@$(FORGET_OLD_NAME)
 	@$(PIP) install --editable .
 	@touch $@
 
 $(VENV)/.installed-page: pyproject.toml | $(BIN)/python
+	@$(FORGET_OLD_NAME)
 	@$(PIP) install --editable '.[page]'
 	@touch $(VENV)/.installed $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	@$(FORGET_OLD_NAME)
 	@$(PIP) install --editable '.[dev]'
 	@touch $(VENV)/.installed $(VENV)/.installed-page $@
 

@@ -31,7 +31,7 @@ def shipped(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> list[
 def test_top_level(shipped: list[str]) -> None:
     top = {PurePosixPath(name).parts[0] for name in shipped}
     assert sorted(name for name in top if not name.endswith(".dist-info")) == PACKAGES
-    assert [name.split("-")[0] for name in top if name.endswith(".dist-info")] == ["offpeak"]
+    assert [name.split("-")[0] for name in top if name.endswith(".dist-info")] == ["offpeak_hpc"]
 
 
 def test_ships_every_module_and_sample(repository: Path, shipped: list[str]) -> None:
@@ -52,4 +52,4 @@ def test_ships_every_module_and_sample(repository: Path, shipped: list[str]) -> 
 
 def test_nobody_else_owns_our_names() -> None:
     owners = packages_distributions()
-    assert {package: set(owners[package]) for package in PACKAGES} == {package: {"offpeak"} for package in PACKAGES}
+    assert {package: set(owners[package]) for package in PACKAGES} == {package: {"offpeak-hpc"} for package in PACKAGES}

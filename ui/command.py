@@ -56,9 +56,9 @@ def offpeak(
 ) -> None:
     """Run HPC jobs when electricity is cheap and clean."""
     if version:
-        from importlib.metadata import version as installed
+        from offpeak.installation import installed_version
 
-        typer.echo(f"offpeak {installed('offpeak')}")
+        typer.echo(f"offpeak {installed_version()}")
     elif context.invoked_subcommand is None:
         context.fail("Missing command.")
 

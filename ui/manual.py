@@ -5,13 +5,13 @@ Below that folder come `man1/offpeak-simulate.1`, a page for each command, and `
 
 import sys
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import typer
 from typer._completion_shared import get_completion_script
 
+from offpeak.installation import installed_version
 from ui.command import COMPLETE, app
 
 SHELLS = ("bash", "zsh", "fish")
@@ -79,7 +79,7 @@ def _page(command: Command, words: tuple[str, ...], names: list[str]) -> str:
     title = _name(words)
     below = getattr(command, "commands", {})
     sections = [
-        f'.TH "{roff(title.upper())}" 1 "" "offpeak {roff(version("offpeak"))}" "offpeak"',
+        f'.TH "{roff(title.upper())}" 1 "" "offpeak {roff(installed_version())}" "offpeak"',
         f".SH NAME\n{roff(title)} \\- {roff(summary)}",
         f".SH SYNOPSIS\n.B {roff(' '.join(words))}\n{roff(' '.join(command.collect_usage_pieces(context)))}",
         f".SH DESCRIPTION\n{roff(summary)}",

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 
 from offpeak.errors import BadLedger
+from offpeak.installation import install_hint
 
 PATIENCE_S = 2.0
 """How long one write waits for whoever else writes; a database on the network gets as long to answer."""
@@ -67,7 +68,7 @@ def _engine(url: str, begin: str, patience_s: float) -> Engine:
 
 def _postgresql(url: URL, patience_s: float, *, name: str = "offpeak") -> Engine:
     if find_spec("psycopg") is None:
-        hint = "pip install 'psycopg[binary]' into the virtualenv of offpeak, or make the ledger a SQLite file"
+        hint = f"{install_hint('postgresql')}; or make the ledger a SQLite file"
         raise BadLedger("a ledger in PostgreSQL needs psycopg, which is not installed", hint=hint)
     arguments: dict[str, Any] = {
         "connect_timeout": max(2, round(patience_s)),

@@ -4,14 +4,22 @@ Source: Murali and Vadhiyar, "Metascheduling of HPC jobs in day-ahead electricit
 Each job sends one unit of flow over one of its arcs to a site, each site passes on as many as it takes in a cycle.
 """
 
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.errors import OffpeakError
+from offpeak.installation import missing_extra
 from offpeak.jobs import Int64
 from plugin.federation.decision import NOBODY
+
+
+def need_or_tools() -> None:
+    """Raise BadInput without OR-tools."""
+    if find_spec("ortools") is None:
+        raise missing_extra("a policy by minimum cost maximum flow", "OR-tools", "federation")
 
 
 def cheapest_flow(cost: Int64, allowed: NDArray[np.bool_], most: Int64) -> Int64:
@@ -19,8 +27,9 @@ def cheapest_flow(cost: Int64, allowed: NDArray[np.bool_], most: Int64) -> Int64
 
     `cost` int64[n, m] counts where `allowed`; site j takes at most `most[j]` jobs. As many jobs as possible get a site,
     at the least sum of costs. The same question has the same answer, and a number added to all costs changes nothing.
-    OffpeakError without OR-tools.
+    BadInput without OR-tools, whatever is asked.
     """
+    need_or_tools()
     site = np.full(len(cost), NOBODY, np.int64)
     job, to = np.nonzero(allowed)
     if len(job):
@@ -48,8 +57,6 @@ def _solved(job: Int64, to: Int64, cost: Int64, most: Int64) -> NDArray[np.bool_
 
 def _network() -> Any:
     # Imported here: it takes a third of a second, and only policies of this kind need it.
-    try:
-        from ortools.graph.python import min_cost_flow
-    except ImportError:
-        raise OffpeakError("this policy needs OR-tools", hint="pip install 'offpeak[federation]'") from None
+    from ortools.graph.python import min_cost_flow
+
     return min_cost_flow.SimpleMinCostFlow()

@@ -9,6 +9,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
 from offpeak.errors import OffpeakError
+from offpeak.installation import missing_extra
 from offpeak.jobs import Int64
 from plugin.planner.cp_question import Question
 from plugin.planner.cp_solve import solve, warm_up
@@ -41,14 +42,19 @@ class CpProcess:
         return answer
 
 
+def need_or_tools() -> None:
+    """Raise BadInput without OR-tools: what a search began with is not passed off as its answer."""
+    if find_spec("ortools") is None:
+        raise missing_extra("a search by constraint programming", "OR-tools", "planner")
+
+
 @contextmanager
 def cp_process(start_s: float) -> Iterator[CpProcess]:
     """Start the solver's process and end it afterwards. SolverGone if it is not ready within so many seconds.
 
-    OffpeakError without OR-tools.
+    BadInput without OR-tools.
     """
-    if find_spec("ortools") is None:
-        raise OffpeakError("this search needs OR-tools", hint="pip install 'offpeak[planner]'")
+    need_or_tools()
     # A fresh process: one that is forked may inherit a lock of numba's threads.
     context = get_context("spawn")
     ours, theirs = context.Pipe()

@@ -10,7 +10,7 @@ from numpy.random import Generator
 from offpeak.jobs import Int64
 from plugin.planner.budget import Budget
 from plugin.planner.cp_ask import kept_nodes, packed, question_of
-from plugin.planner.cp_process import CpProcess, SolverGone, cp_process
+from plugin.planner.cp_process import CpProcess, SolverGone, cp_process, need_or_tools
 from plugin.planner.plan import Plan, empty_plan
 from plugin.planner.problem import Problem
 from plugin.planner.profit import profit_of
@@ -41,6 +41,7 @@ def relaxation_search(problem: Problem, incumbent: Plan, budget: Budget) -> Plan
 
 
 def _whole(problem: Problem, incumbent: Plan, budget: Budget, *, hinted: bool) -> Plan | None:
+    need_or_tools()
     which = np.arange(len(problem.work))
     if budget.left_s < LEAST_S + len(which) / JOBS_PER_S:
         return None
@@ -57,6 +58,7 @@ def _whole(problem: Problem, incumbent: Plan, budget: Budget, *, hinted: bool) -
 
 def neighbourhood_search(problem: Problem, incumbent: Plan, budget: Budget) -> Plan:
     """Return the best plan found within the budget, the incumbent if none is better; it survives the solver's end."""
+    need_or_tools()
     if budget.left_s < LEAST_S or not incumbent.placed.any():
         return incumbent
     rng = np.random.default_rng(budget.seed)

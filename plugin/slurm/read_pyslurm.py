@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from offpeak.installation import install_hint
 from plugin.slurm import reservations_text
 from plugin.slurm.ask import CannotAskSlurm, ask
 from plugin.slurm.jobs_json import jobs_of_json
@@ -25,6 +26,9 @@ TRES_ARGUMENTS = (
 )
 
 INSTEAD = 'write read = "text" below [slurm]'
+
+ON_THE_INDEX = (25, 11)
+"""The oldest version of pyslurm on the package index."""
 
 _MAJOR = re.compile(r"(\d+)\.(\d+)")
 
@@ -74,5 +78,7 @@ def check_pyslurm(timeout_s: float) -> None:
 
 
 def _install(major: int, minor: int) -> str:
+    if (major, minor) < ON_THE_INDEX:
+        return f"pyslurm for Slurm {major}.{minor:02} is not on the package index: build it from its source"
     folders = "SLURM_INCLUDE_DIR=/usr/include SLURM_LIB_DIR=/usr/lib"
-    return f"{folders} pip install 'pyslurm=={major}.{minor}.*' (PyPI has 25.11 only)"
+    return install_hint("pyslurm", f"pyslurm=={major}.{minor}.*", environment=folders)

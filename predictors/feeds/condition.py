@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
+from offpeak.installation import install_hint
+
 
 class Condition(StrEnum):
     """The named conditions; the value is how people read them."""
@@ -36,7 +38,7 @@ HINTS: Mapping[Condition, str] = MappingProxyType(
     {
         Condition.NO_KEY: "put the key into the file that feeds.key_file names, and `chmod 600` it",
         Condition.KEY_REFUSED: "ask the service for a new key, or for this zone in your plan",
-        Condition.NOT_INSTALLED: "install the extra that the message names",
+        Condition.NOT_INSTALLED: "install what the message names",
         Condition.NO_NETWORK: "check the cable, the name server and https_proxy; try `curl -I` to the host",
         Condition.REFUSED: "check the firewall and the address; try `curl -I` to the host",
         Condition.UNTRUSTED: "set REQUESTS_CA_BUNDLE to the certificates of your proxy, and check this machine's date",
@@ -64,17 +66,21 @@ INCOMPLETE = frozenset({Condition.HALF_MISSING, Condition.NOT_YET_PUBLISHED})
 
 @dataclass(frozen=True)
 class Trouble:
-    """One condition of one source: `detail` says what and where, `retry_after_s` how long the service wants peace."""
+    """One condition of one source: `detail` says what and where, `retry_after_s` how long the service wants peace.
+
+    `extra` is what has to be installed, "" if nothing.
+    """
 
     condition: Condition
     source: str
     detail: str
     retry_after_s: int = 0
+    extra: str = ""
 
     @property
     def hint(self) -> str:
         """What to do about it."""
-        return HINTS[self.condition]
+        return install_hint(self.extra) if self.extra else HINTS[self.condition]
 
     def __str__(self) -> str:
         return f"{self.source}: {self.condition}: {self.detail}"

@@ -45,7 +45,7 @@ class EntsoE:
         try:
             entsoe, pandas = import_module("entsoe"), import_module("pandas")
         except ImportError:
-            return Trouble(Condition.NOT_INSTALLED, self.name, "`pip install offpeak[feeds-entsoe]`")
+            return Trouble(Condition.NOT_INSTALLED, self.name, "it needs entsoe-py", extra="feeds-entsoe")
         session = _Listening(self.url, self.timeout_s)
         client = entsoe.EntsoePandasClient(
             api_key=key, session=session, retry_count=1, retry_delay=0, timeout=self.timeout_s

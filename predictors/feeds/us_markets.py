@@ -32,7 +32,7 @@ class UsMarket:
         try:
             gridstatus, pandas = import_module("gridstatus"), import_module("pandas")
         except ImportError:
-            return Trouble(Condition.NOT_INSTALLED, self.name, "`pip install offpeak[feeds-us]`")
+            return Trouble(Condition.NOT_INSTALLED, self.name, "it needs gridstatus", extra="feeds-us")
         market = getattr(gridstatus, CLASSES[self.market])()
         ask = market.get_spp if self.market == "ERCOT" else market.get_lmp
         start, end = (

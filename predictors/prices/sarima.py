@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from offpeak.errors import BadInput
+from offpeak.installation import missing_extra
 from offpeak.jobs import Float64
 from predictors.prices.naive import yesterday
 from predictors.prices.one_thread import one_thread
@@ -55,9 +55,7 @@ def _load() -> None:
     try:
         import statsmodels.tsa.statespace.sarimax  # noqa: F401
     except ImportError:
-        raise BadInput(
-            "SARIMA needs statsmodels, which is not installed", hint="`pip install 'offpeak[predictors]'`"
-        ) from None
+        raise missing_extra("SARIMA", "statsmodels", "predictors") from None
 
 
 def _or_none(answer: Callable[[], Float64]) -> Float64 | None:

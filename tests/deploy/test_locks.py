@@ -15,6 +15,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from offpeak.installation import UNLOCKED
+
 
 @pytest.fixture(scope="module")
 def lock(repository: Path) -> ModuleType:
@@ -53,6 +55,7 @@ def extras_of(lock: ModuleType) -> list[str]:
 def test_every_extra_of_a_package_is_locked(lock: ModuleType) -> None:
     assert extras_of(lock) == sorted(set(lock.PYPROJECT["project"]["optional-dependencies"]) - lock.UNLOCKED)
     assert set(lock.PYPROJECT["project"]["optional-dependencies"]) >= lock.UNLOCKED
+    assert lock.UNLOCKED == UNLOCKED
 
 
 def test_what_pyproject_asks_for_is_locked(lock: ModuleType) -> None:

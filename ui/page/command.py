@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from offpeak.errors import BadInput
+from offpeak.installation import missing_extra
 from ui.agent.command import LEDGER, SOCKET, settings_of
 from ui.options import CONFIG, option
 
@@ -23,7 +23,7 @@ def page(
 ) -> None:
     """Show what the agent does in a browser, and its metrics to Prometheus at /metrics; it only reads."""
     if missing := [name for name in NEEDED if find_spec(name) is None]:
-        raise BadInput(f"the page needs {', '.join(missing)}", hint="pip install 'offpeak[page]'")
+        raise missing_extra("the page", " and ".join(missing), "page")
     options = {"page.listen": listen, "page.token_file": token_file, "agent.socket": socket, "ledger.url": url}
     settings = settings_of(config, options)
     # What serves it loads Starlette and SQLAlchemy, which `offpeak --version` must not wait for.

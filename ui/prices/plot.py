@@ -1,10 +1,12 @@
 """Known prices as a picture: one HTML file that needs no network, or a PNG."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
 from offpeak.errors import BadInput, CannotWrite
+from offpeak.installation import missing_extra
 from ui.prices.text import KnownPrices
 
 KINDS = (".html", ".png")
@@ -12,11 +14,13 @@ WIDTH_IN, HEIGHT_IN, DPI = 9.0, 3.5, 120
 
 
 def check_plot(path: Path) -> None:
-    """Raise BadInput unless the file's ending says how to draw."""
+    """Raise BadInput unless the file's ending says how to draw, and what draws it is installed."""
     if path.suffix.lower() not in KINDS:
         raise BadInput(
             f"--plot {path}: {path.suffix or 'no ending'} is no kind of picture", hint="end in .html or .png"
         )
+    if path.suffix.lower() == ".png" and find_spec("matplotlib") is None:
+        raise missing_extra(f"--plot {path}", "matplotlib", "png")
 
 
 def write_plot(prices: KnownPrices, path: Path) -> None:
@@ -51,10 +55,8 @@ def _html(prices: KnownPrices, path: Path) -> None:
 
 
 def _png(prices: KnownPrices, path: Path) -> None:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise BadInput(f"--plot {path}: matplotlib is not installed", hint="pip install 'offpeak[png]'") from None
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN), layout="constrained")
     axes = figure.add_subplot()
     at, value = _steps(prices)

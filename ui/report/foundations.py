@@ -1,8 +1,8 @@
 """What a report's figures rest on: remarks, definitions, and how to get the same again."""
 
 from dataclasses import dataclass
-from importlib.metadata import version
 
+from offpeak.installation import installed_version
 from offpeak.metrics import SHORTEST_S
 from ui.replay.comparison_table import remarks
 from ui.report.html_text import bullets, definitions, paragraph, section
@@ -69,7 +69,7 @@ def foundations_section(subject: Subject, origin: Origin | None) -> str:
         "<h3>The same again</h3>",
         *(_origin(origin) if origin else ()),
         paragraph(
-            f"Made by offpeak {version('offpeak')}. Replays are deterministic: the same input, the same figures."
+            f"Made by offpeak {installed_version()}. Replays are deterministic: the same input, the same figures."
         ),
     )
 

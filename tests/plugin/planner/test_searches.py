@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadInput
+from offpeak.installation import install_hint
 from plugin.planner.bound import gap_of, upper_bound
 from plugin.planner.budget import Budget, budget_of
 from plugin.planner.cp_ask import packed, question_of
@@ -98,3 +100,14 @@ def test_no_work_is_no_trouble(drawn) -> None:
 def test_an_unknown_solver_is_refused() -> None:
     with pytest.raises(BadInput, match="unknown solver 'mutli'"):
         solver_named("mutli")
+
+
+@pytest.mark.parametrize("budget_s", [0.0, 2.0])
+@pytest.mark.parametrize("name", ["default", "relaxation", "neighbourhood"])
+def test_without_or_tools_no_heuristic_passes_for_a_search(
+    drawn, monkeypatch: pytest.MonkeyPatch, name: str, budget_s: float
+) -> None:
+    monkeypatch.setitem(sys.modules, "ortools", None)
+    with pytest.raises(BadInput, match="needs OR-tools, which is not installed") as problem:
+        SOLVERS[name](drawn(5, seed=1), budget_of(budget_s))
+    assert problem.value.hint == install_hint("planner")

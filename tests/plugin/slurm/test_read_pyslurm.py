@@ -2,6 +2,7 @@
 
 import re
 import time
+from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -174,7 +175,16 @@ def test_another_version_is_not_used(mocker: MockerFixture) -> None:
 def test_without_it_one_line_says_so() -> None:
     with pytest.raises(CannotAskSlurm, match=r"^pyslurm: is not installed$") as caught:
         read_pyslurm(20)
-    assert "pip install 'pyslurm==22.5.*'" in caught.value.hint
+    assert caught.value.hint.startswith("pyslurm for Slurm 22.05 is not on the package index: ")
+
+
+def test_the_hint_installs_the_version_of_slurm(mocker: MockerFixture) -> None:
+    mocker.patch("plugin.slurm.read_pyslurm.slurm_version", return_value=(25, 11))
+    mocker.patch("plugin.slurm.read_pyslurm.version", side_effect=PackageNotFoundError)
+    with pytest.raises(CannotAskSlurm, match=r"^pyslurm: is not installed$") as caught:
+        read_pyslurm(20)
+    assert "env SLURM_INCLUDE_DIR=/usr/include SLURM_LIB_DIR=/usr/lib " in caught.value.hint
+    assert " -m pip install 'pyslurm==25.11.*', or write " in caught.value.hint
 
 
 def test_the_names_are_those_that_pyslurm_has(shared: Path) -> None:

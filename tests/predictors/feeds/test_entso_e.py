@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from offpeak.installation import install_hint
 from predictors.feeds.condition import Condition
 from predictors.feeds.entso_e import EntsoE
 from predictors.feeds.key import KeyPlace
@@ -86,4 +87,5 @@ def test_without_the_library_a_key_or_the_zone(source, monkeypatch):
     assert EntsoE("DE_LU", "EUR", KeyPlace("NOT_SET")).fetch(WINDOW).condition is Condition.NO_KEY
     assert EntsoE("", "EUR", KeyPlace("NOT_SET")).fetch(WINDOW).condition is Condition.WRONG_ZONE
     monkeypatch.setitem(sys.modules, "entsoe", None)
-    assert source.fetch(WINDOW).condition is Condition.NOT_INSTALLED
+    missing = source.fetch(WINDOW)
+    assert (missing.condition, missing.hint) == (Condition.NOT_INSTALLED, install_hint("feeds-entsoe"))

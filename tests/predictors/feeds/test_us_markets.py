@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from offpeak.installation import install_hint
 from predictors.feeds.condition import Condition
 from predictors.feeds.port import Window
 from predictors.feeds.us_markets import CLASSES, UsMarket
@@ -30,7 +31,7 @@ def test_without_the_library(monkeypatch):
     monkeypatch.setitem(sys.modules, "gridstatus", None)
     found = UsMarket("CAISO", "HUB").fetch(WINDOW)
     assert found.condition is Condition.NOT_INSTALLED
-    assert "feeds-us" in found.detail
+    assert found.hint == install_hint("feeds-us")
 
 
 def test_a_european_zone():
