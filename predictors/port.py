@@ -14,6 +14,7 @@ from predictors.state import Learned
 
 LEVELS = (0.1, 0.5, 0.9)
 """The shares of outcomes that are to lie below each quantile: the outer two enclose 80 %."""
+MEDIAN = LEVELS.index(0.5)
 
 Question = TypeVar("Question", contravariant=True)
 Outcome = TypeVar("Outcome", contravariant=True)
@@ -24,7 +25,7 @@ class Prediction:
     """What is expected of each of n things that were asked about.
 
     `mean` float64[n]; `quantiles` float64[n, len(LEVELS)], rising along each row; `basis` says in words what each rests
-    on, such as "the user's last two jobs".
+    on, such as "the user's last two jobs". Where a few outcomes are far off the mean may lie outside all quantiles.
     """
 
     mean: Float64
@@ -33,6 +34,11 @@ class Prediction:
 
     def __len__(self) -> int:
         return len(self.mean)
+
+    @property
+    def point(self) -> Float64:
+        """The figure that stands for each beside its range: the median, which always lies within it."""
+        return self.quantiles[:, MEDIAN]
 
 
 class Predictor(Learned, Protocol[Question, Outcome]):

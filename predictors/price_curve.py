@@ -84,7 +84,7 @@ def _of_tariff(tariff: Tariff, rule: PeakRule, window: Window) -> PriceCurve:
 def _of_forecast(forecast: PriceForecast, rule: PeakRule) -> PriceCurve:
     steps = forecast.steps
     start_s = np.arange(steps.start_s, steps.end_s, steps.step_s, dtype=np.int64)
-    whole = Series(start_s, steps.end_s, forecast.prediction.mean, forecast.unit, "forecast")
+    whole = Series(start_s, steps.end_s, forecast.prediction.point, forecast.unit, "forecast")
     series, peak = classify(whole, rule)
     at = np.searchsorted(start_s, series.start_s, side="right") - 1
     basis = tuple(forecast.prediction.basis[each] for each in at)

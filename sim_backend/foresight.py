@@ -6,13 +6,11 @@ from dataclasses import replace
 import numpy as np
 
 from offpeak.jobs import Int64, Jobs
-from predictors.port import LEVELS
 from predictors.run_times.boosted import boosted_run_time
 from predictors.submitted import as_submitted
 from sim_backend.engine.state import NEVER, NOT_YET, State, Workload
 
 HOUR_S = 3600
-MEDIAN = LEVELS.index(0.5)
 
 
 def foreseeing_steps(jobs: Jobs, workload: Workload, state: State) -> Iterator[tuple[int, int]]:
@@ -30,7 +28,7 @@ def foreseeing_steps(jobs: Jobs, workload: Workload, state: State) -> Iterator[t
         over, awaited = _over(awaited, state.start_s, workload.runtime_s, now_s)
         predictor.learn(ended.take(over), now_s)
         block = np.arange(begin, end)
-        median_s = predictor.predict(asked.take(block), now_s).quantiles[:, MEDIAN]
+        median_s = predictor.predict(asked.take(block), now_s).point
         workload.foreseen_s[block] = np.rint(median_s).astype(np.int64)
         awaited = np.append(awaited, block)
     yield NEVER - 1, len(jobs)

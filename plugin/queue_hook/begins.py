@@ -81,6 +81,6 @@ def _note(plan: Begins, job: Job, consent: Consent, marks: Marked, *, facts: Que
             said = f"not before {instant(begin_s, rules.zone)}: {bound.why}"
         elif room and (job.job_id in plan.begin_s or BEGIN in marks):
             said = f"not before {instant(begin_s, rules.zone)}, when electricity is cheaper;"
-            said += f" starts by {instant(room.start_s, rules.zone)} at the latest"
+            said += f" kept back until {instant(room.start_s, rules.zone)} at the latest"
     if said != facts.told.get(job.job_id, ""):
         plan.tell[job.job_id] = said

@@ -96,7 +96,7 @@ def _revised(
     if _gains_nothing(job, facts):
         return Choice(NOW, "let go", "by the plan it would come to start in no cheaper hour")
     if room.begin_s <= facts.now_s:
-        return Choice(NOW, "let go", f"it starts by {clock(room.start_s, facts.now_s, rules.zone)} at the latest")
+        return Choice(NOW, "let go", f"it may be kept back until {clock(room.start_s, facts.now_s, rules.zone)} only")
     starts = starts_of(room.run_s)
     best = starts.cheapest(facts.now_s, room.begin_s) if starts else None
     if starts is None or best is None:
@@ -122,7 +122,7 @@ def _waits(job: Job, best: Start, now: Start, room: Leeway, *, facts: QueueFacts
     unit = facts.prices.unit if facts.prices else ""
     reason = (
         f"not before {begin}: {mean:.2f} {unit} over its run{against}{_rests_on(best.at_s, facts)};"
-        f" starts by {latest} at the latest"
+        f" kept back until {latest} at the latest"
     )
     inputs: Inputs = (
         ("begin_s", float(best.at_s)),

@@ -21,9 +21,11 @@ class QueueFacts:
 
     `jobs` are all jobs, those that have just ended too. `peak` holds until `peak_until_s`. `prices` are per MWh, known
     and forecast; `basis` says for each interval what it rests on. By job: `node_power_w` [W per node], `expected_run_s`
-    and `expected_wait_s` as predicted, `told` what its owner was told last. `free_nodes` by competition, where known.
+    and `expected_wait_s` as predicted (the agent gives none), `told` what its owner was told last. `free_nodes` by
+    competition, where known.
     `planned` is the plan that the policy plan carries out, None before there is one.
-    `marks` is what we changed before; `set_by_hand` are jobs of which the scheduler says that an admin set them.
+    `marks` is what we changed before; `set_by_hand` are jobs of which the scheduler says that an admin set them, which
+    no adapter does yet.
     """
 
     now_s: int

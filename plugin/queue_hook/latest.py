@@ -9,7 +9,10 @@ from plugin.scheduler.job import Job
 
 @dataclass(frozen=True)
 class Leeway:
-    """A job's latest start, and the latest begin time that leaves room for the wait behind it [Unix s]."""
+    """The latest start that a job's owner allows, and the latest begin time: that less the expected wait [Unix s].
+
+    The agent expects no waits yet, so both are the same there, and the start may come later than `start_s`.
+    """
 
     start_s: int
     begin_s: int

@@ -43,8 +43,8 @@ class SavedSaid:
 class JobSaid:
     """One job: its place among the `of` jobs that compete with it, counted from 1, and what that rests on.
 
-    `state` is the scheduler's own word. `latest_start_unix_s` is what is guaranteed. `moved` is "up 3", "down 2", or ""
-    where it stands as the scheduler put it. `expected_saving` is of the whole job.
+    `state` is the scheduler's own word. `latest_start_unix_s` bounds the begin time that the agent sets, not the start.
+    `moved` is "up 3", "down 2", or "" where it stands as the scheduler put it. `expected_saving` is of the whole job.
     """
 
     job_id: str

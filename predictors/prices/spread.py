@@ -7,7 +7,7 @@ errors do. Source of the idea: Vovk, Gammerman, Shafer, "Algorithmic learning in
 import numpy as np
 
 from offpeak.jobs import Float64
-from predictors.port import LEVELS
+from predictors.port import LEVELS, MEDIAN
 
 # An hour's own mean error counts as much as that of all hours together while it rests on so many days.
 POOLED_DAYS = 7
@@ -15,7 +15,6 @@ POOLED_DAYS = 7
 GROWTH = 0.4
 # Of what the last errors lean to one side, so much goes on: the best share over the first years of five markets.
 LEAN = 0.5
-MEDIAN = LEVELS.index(0.5)
 
 
 def offsets(error: Float64, *, ahead: int) -> Float64:

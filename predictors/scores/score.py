@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.jobs import Float64
-from predictors.port import LEVELS, Prediction
+from predictors.port import LEVELS, MEDIAN, Prediction
 
 HOUR_S = 3600.0
-MEDIAN = LEVELS.index(0.5)
 
 
 @dataclass(frozen=True)

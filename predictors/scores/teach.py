@@ -6,14 +6,12 @@ import numpy as np
 
 from offpeak.jobs import Int64
 from predictors.model_file import Origin
-from predictors.port import LEVELS, Predictor
+from predictors.port import Predictor
 from predictors.scores.exam import Exam, Rows
 from predictors.scores.sit import sit
 
 Asked = TypeVar("Asked", bound=Rows)
 Known = TypeVar("Known", bound=Rows)
-
-MEDIAN = LEVELS.index(0.5)
 
 
 def teach(
@@ -27,7 +25,7 @@ def teach(
     new = _since(exam, answered_s, last_s)
     if len(new.outcomes) == 0:
         return before or Origin(0, 0, 0, float("nan"))
-    error = np.abs(new.actual - sit(predictor, new).quantiles[:, MEDIAN])
+    error = np.abs(new.actual - sit(predictor, new).point)
     known = error[np.isfinite(error)]
     first_s = before.first_s if before else int(new.known_s[0])
     outcomes = (before.outcomes if before else 0) + len(known)

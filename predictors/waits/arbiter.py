@@ -12,12 +12,11 @@ import numpy as np
 
 from offpeak.jobs import Float64, Int64
 from predictors.asked import AskedJobs
-from predictors.port import LEVELS, Prediction, Predictor
+from predictors.port import Prediction, Predictor
 from predictors.state import State, check, joined, part_of
 from predictors.waits.question import NO_JOB, WaitOutcomes, WaitQuestions
 from predictors.waits.state_row import FEATURES
 
-MEDIAN = LEVELS.index(0.5)
 MISSING, QUEUED = FEATURES.index("missing_units"), FEATURES.index("queued_jobs")
 KEPT_SHARE = 0.998
 """How much of its weight an error keeps with each further job of its class: after 346 jobs it weighs half."""
@@ -60,7 +59,7 @@ class Arbiter:
     def predict(self, question: WaitQuestions, at_s: int) -> Prediction:
         """Return for each job the answer of the member that is in the middle."""
         answers = [member.predict(question, at_s) for member in self.members]
-        said_s, case = np.stack([answer.quantiles[:, MEDIAN] for answer in answers], axis=1), _case(question)
+        said_s, case = np.stack([answer.point for answer in answers], axis=1), _case(question)
         real = question.job_id != NO_JOB
         self._said.remember(question.job_id[real].tolist(), map(Said, said_s[real], case[real].tolist()))
         return _picked(answers, self.members, _middle(said_s, 1 / (self._error_s[case] + LEAST_ERROR_S) ** 2))

@@ -6,7 +6,6 @@ import numpy as np
 
 from offpeak.jobs import Float64, Int64
 from offpeak.snapshot import Snapshot
-from predictors.port import LEVELS
 from predictors.waits.arbiter import WaitPredictor
 from predictors.waits.question import NO_JOB, WaitOutcomes, WaitQuestions
 from predictors.waits.state_row import Columns
@@ -15,7 +14,6 @@ from sim_backend.grid.broker import Moment
 from sim_backend.grid.open_site import OpenSite
 from sim_backend.grid.rows_kernel import rows_as_submitted, rows_asked_now
 
-MEDIAN = LEVELS.index(0.5)
 NO_STATES: Sequence[Snapshot] = ()
 
 
@@ -66,7 +64,7 @@ class _Learner:
         ended &= site.end_s(self._alive) <= now_s
         self._alive += int(np.argmin(np.append(ended, False)))
         rows = rows_asked_now(_columns(site, self._alive), 0, site.site.site.units, now_s, units, estimate_s)
-        return self._predictor.predict(_questions(rows), now_s).quantiles[:, MEDIAN]
+        return self._predictor.predict(_questions(rows), now_s).point
 
 
 def _questions(rows: Float64) -> WaitQuestions:

@@ -11,7 +11,7 @@ from offpeak.job_power import WITHOUT_READINGS
 from offpeak.jobs import Int64
 from power.queue_wait import planned_waits_s
 from predictors.job_power.registry import POWER_PREDICTORS
-from predictors.port import LEVELS, Predictor
+from predictors.port import Predictor
 from predictors.run_times.boosted import boosted_run_time
 from predictors.run_times.registry import RUN_TIME_PREDICTORS
 from predictors.scores.exam import Exam
@@ -24,7 +24,6 @@ from predictors.waits.registry import wait_predictors
 from studies.scores.log_file import LogFile, read_log_file
 
 RUN_TIME, POWER, WAIT = "run time", "power", "wait"
-MEDIAN = LEVELS.index(0.5)
 DECLARED_W = (WITHOUT_READINGS.low_w + WITHOUT_READINGS.high_w) / 2
 """What a site without readings would declare [W per allocated unit]."""
 
@@ -80,4 +79,4 @@ def _expected_run_s(path: Path) -> Int64:
 def expected_run_s(log: LogFile, schedule: Schedule = SCHEDULE) -> Int64:
     """Return how long each job was expected to run, int64[n]: the boosted trees' median at its submission."""
     answer = sit(boosted_run_time(schedule), run_times_of(log))
-    return np.rint(answer.quantiles[:, MEDIAN]).astype(np.int64)
+    return np.rint(answer.point).astype(np.int64)

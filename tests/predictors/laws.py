@@ -50,6 +50,12 @@ def answers_are_possible(subject: Subject, exam: Exam) -> None:
     possible(sit(subject.make(), exam), len(exam.questions), subject.lowest)
 
 
+def the_point_lies_within_its_range(subject: Subject, exam: Exam) -> None:
+    given = sit(subject.make(), exam)
+    assert (given.quantiles[:, 0] <= given.point).all()
+    assert (given.point <= given.quantiles[:, -1]).all()
+
+
 def nothing_need_be_learned(subject: Subject, exam: Exam) -> None:
     given = unlearned(subject, subject.make(), exam)
     if given is not None:
@@ -109,6 +115,7 @@ def learned_in_a_block_as_one_by_one(subject: Subject, exam: Exam) -> None:
 LAWS = (
     inputs_are_not_changed,
     answers_are_possible,
+    the_point_lies_within_its_range,
     nothing_need_be_learned,
     the_same_twice,
     a_pickled_one_goes_on_as_before,

@@ -15,6 +15,8 @@ from ui.watts_text import power_text
 J_PER_KWH = 3.6e6
 LATE_CYCLES = 3
 NOT_KNOWN = "not known"
+NO_PROMISE = "by its begin time; other jobs may still go first"
+"""offpeak bounds the begin time that it sets. From then on the queue decides, which offpeak puts in order too."""
 
 HEADERS = ("job", "user", "partition", "nodes", "state", "place", "moved", "W/node", "starts", "latest", "why")
 RIGHT = ("nodes", "place", "W/node", "starts", "latest")
@@ -61,7 +63,7 @@ def why_lines(said: Published, clock: Clock) -> list[str]:
         f"why        {printable(job.why)}",
         f"price      {price_text(said.price, clock)}",
         f"starts     {clock.text(job.would_start_unix_s)}, as it looks now",
-        f"latest     {clock.text(job.latest_start_unix_s)}" + (", guaranteed" if job.latest_start_unix_s else ""),
+        f"latest     {clock.text(job.latest_start_unix_s)}" + (f" {NO_PROMISE}" if job.latest_start_unix_s else ""),
         f"saving     {_saving(job)}",
         f"opt out    {_opt_out(job, said.scheduler)}",
     ]

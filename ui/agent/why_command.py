@@ -44,7 +44,7 @@ def why(
     as_json: JSON = False,
     config: CONFIG = None,
 ) -> None:
-    """Say why a job waits: its place, the price hour, when it starts at the latest, what that saves, how to opt out."""
+    """Say why a job waits: its place, the price hour, until when it is kept back, what that saves, how to opt out."""
     if not JOB_ID.fullmatch(job_id):
         raise BadInput(f"{job_id!r} is no job id", hint="`squeue --me` shows those of your jobs")
     settings = asked_settings(config, socket, url)

@@ -70,7 +70,7 @@ def _table(forecast: Forecast) -> Table:
     table.add_column("rests on")
     for answer in forecast.answers:
         low, _, high = answer.prediction.quantiles[0]
-        figures = (answer.prediction.mean[0], low, high, answer.origin.mae)
+        figures = (answer.prediction.point[0], low, high, answer.origin.mae)
         texts = (_text(forecast.quantity, float(value)) for value in figures)
         table.add_row(answer.predictor, *texts, answer.prediction.basis[0])
     return table
@@ -86,7 +86,7 @@ def _summary(forecast: Forecast) -> str:
     best = forecast.best
     if best is None:
         return "No job of the log tells what came true: these are assumptions."
-    median = _text(forecast.quantity, float(best.prediction.quantiles[0, 1]))
+    median = _text(forecast.quantity, float(best.prediction.point[0]))
     return f"Best on {best.origin.outcomes:,} jobs: {best.predictor}. As likely above as below {median}."
 
 
@@ -109,7 +109,8 @@ def _entry(answer: Answer) -> dict[str, object]:
     origin = {**asdict(answer.origin), "mae": answer.origin.mae if np.isfinite(answer.origin.mae) else None}
     return {
         "predictor": answer.predictor,
-        "expected": float(answer.prediction.mean[0]),
+        "expected": float(answer.prediction.point[0]),
+        "mean": float(answer.prediction.mean[0]),
         "p10": low,
         "p50": middle,
         "p90": high,

@@ -45,7 +45,7 @@ def print_forecast(forecast: PriceForecast, feeds: FeedSettings, zone: tzinfo) -
     console.print()
     console.print(_table(forecast, zone))
     console.print()
-    console.print(f"course: {course(forecast.prediction.mean, forecast.prediction.mean)}")
+    console.print(f"course: {course(forecast.prediction.point, forecast.prediction.point)}")
     if forecast.origin:
         console.print(_origin_text(forecast))
     for trouble in forecast.troubles:
@@ -59,10 +59,10 @@ def _table(forecast: PriceForecast, zone: tzinfo) -> Table:
         table.add_column(header, justify="right")
     table.add_column("rests on")
     said = ""
-    rows = zip(_start_s(forecast), forecast.prediction.mean, forecast.prediction.quantiles, strict=True)
-    for (start_s, mean, quantile), basis in zip(rows, forecast.prediction.basis, strict=True):
+    rows = zip(_start_s(forecast), forecast.prediction.point, forecast.prediction.quantiles, strict=True)
+    for (start_s, point, quantile), basis in zip(rows, forecast.prediction.basis, strict=True):
         at = datetime.fromtimestamp(start_s, UTC).astimezone(zone)
-        figures = [figure(float(each)) for each in (mean, quantile[0], quantile[-1])]
+        figures = [figure(float(each)) for each in (point, quantile[0], quantile[-1])]
         table.add_row(f"{at:%a %Y-%m-%d %H:%M}", *figures, basis if basis != said else "")
         said = basis
     return table
@@ -80,15 +80,17 @@ def _origin_text(forecast: PriceForecast) -> str:
 def forecast_json(forecast: PriceForecast, feeds: FeedSettings) -> str:
     """Return the forecast as a JSON object, the levels of the quantiles in the keys."""
     prediction = forecast.prediction
-    steps = zip(_start_s(forecast), prediction.mean, prediction.quantiles, prediction.basis, strict=True)
+    steps = zip(
+        _start_s(forecast), prediction.point, prediction.mean, prediction.quantiles, prediction.basis, strict=True
+    )
     document = {
         "zone": feeds.zone,
         "unit": forecast.unit,
         "step_s": forecast.steps.step_s,
         "prices": [
-            {"from_s": start_s, "price": float(mean), "p10": float(low), "p50": float(middle), "p90": float(high),
-             "basis": basis}
-            for start_s, mean, (low, middle, high), basis in steps
+            {"from_s": start_s, "price": float(point), "mean": float(mean),
+             "p10": float(low), "p50": float(middle), "p90": float(high), "basis": basis}
+            for start_s, point, mean, (low, middle, high), basis in steps
         ],
         "troubles": [
             {"source": each.source, "condition": each.condition, "detail": each.detail, "hint": each.hint}

@@ -50,6 +50,6 @@ def _share(share: float | None) -> str:
 def sleep_remark(sla: float) -> str:
     """Say what the table's words mean."""
     return (
-        "delay: how long nothing but sleeping nodes kept a job from running; possible: with these starts, the future "
-        f"known; SLA: slowdown of {sla:g}"
+        "delay: how long nothing but sleeping nodes kept a job from running, its mean over all jobs; possible: with "
+        f"these starts, the future known; SLA: slowdown of {sla:g}"
     )

@@ -16,14 +16,17 @@ WITHOUT_CENTS = 100
 
 
 def answer(subject: Subject) -> str:
-    """Return what the cheapest of the other policies would have come to, against the baseline."""
-    baseline, *others = subject.comparison.outcomes
+    """Return what the cheapest of the other policies would have come to, against the baseline.
+
+    Its figures are those of the table below it: means over the replays where there are several.
+    """
+    baseline, *others = subject.figures
     if not others:
-        return f"{_alone(subject, baseline)}{_asleep([baseline], told_of=baseline)}"
+        return f"{_alone(subject, baseline)}{_asleep([baseline], told_of=baseline)}{_means(subject.spreads)}"
     cheapest = min(others, key=lambda outcome: outcome.cost)
-    asleep = _asleep(subject.comparison.outcomes, told_of=cheapest)
+    asleep = _asleep(subject.figures, told_of=cheapest)
     money = f"{_money(baseline, cheapest)}{_range(subject.spreads, cheapest.policy)}"
-    return f"{money}; {_waiting(baseline, cheapest)}.{asleep}"
+    return f"{money}; {_waiting(baseline, cheapest)}.{asleep}{_means(subject.spreads)}"
 
 
 def _alone(subject: Subject, outcome: Outcome) -> str:
@@ -57,7 +60,11 @@ def _range(spreads: tuple[Spread, ...], policy: str) -> str:
         return ""
     saving = spread.figures["saving_pct"]
     what = "a difference that is noise: it saves" if spread.is_noise("cost") else "a saving of"
-    return f", {what} {saving.low:z.2f} to {saving.high:z.2f} % in {spread.replays} replays"
+    return f", {what} {saving.low:z.2f} to {saving.high:z.2f} % in 19 of 20 replays"
+
+
+def _means(spreads: tuple[Spread, ...]) -> str:
+    return f" Figures are means of {spreads[0].replays} replays." if spreads else ""
 
 
 def _waiting(baseline: Outcome, other: Outcome) -> str:
@@ -77,12 +84,19 @@ def _asleep(outcomes: Sequence[Outcome], *, told_of: Outcome) -> str:
     if not sleepers:
         return ""
     outcome = min(sleepers, key=lambda outcome: outcome.cost)
-    saved_pct, delayed_pct = outcome.idle_saved_pct or 0.0, 100 * (outcome.delayed_share or 0.0)
+    saved_pct, delayed_share = outcome.idle_saved_pct or 0.0, outcome.delayed_share or 0.0
     saved = f"saved {saved_pct:.1f} % of the idle energy ({outcome.captured_pct:.0f} % of what was possible)"
     if saved_pct < 0:
         saved = f"drawn {-saved_pct:.1f} % more than idle ones"
     under = "Its" if outcome is told_of else f"Under {outcome.policy},"
+    return f" {under} sleeping nodes would have {saved}; {_held_up(delayed_share, outcome.mean_sleep_delay_s or 0.0)}."
+
+
+def _held_up(delayed_share: float, mean_delay_s: float) -> str:
+    """Say how many jobs waited for nodes to wake, and how long these did; `mean_delay_s` is over all jobs."""
+    if delayed_share == 0:
+        return "no job would have waited for them"
     return (
-        f" {under} sleeping nodes would have {saved}; waiting for them would have held up "
-        f"{delayed_pct:.0f} % of the jobs, each job by {clock_text(outcome.mean_sleep_delay_s or 0)} h on average."
+        f"waiting for them would have held up {100 * delayed_share:.0f} % of the jobs, "
+        f"these by {clock_text(mean_delay_s / delayed_share)} h on average, all jobs by {clock_text(mean_delay_s)}"
     )

@@ -1,7 +1,6 @@
 """The tables of policies: the terminal's figures, with their intervals where the log was replayed many times."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from sim_backend.outcome import Outcome
 from sim_backend.spread import Spread
@@ -10,7 +9,7 @@ from ui.replay.cooling_table import cooling_headers, cooling_row
 from ui.replay.sleep_table import SLEEP_HEADERS, sleep_remark, sleep_row
 from ui.replay.spread_table import NOISE, spread_remark
 from ui.report.html_text import Cell, paragraph, section, table
-from ui.report.subject import Subject
+from ui.report.subject import Subject, outcome_at
 
 Texts = Callable[[Outcome, bool], tuple[str, ...]]
 """The cells of a policy; it is told whether it is the first."""
@@ -84,7 +83,7 @@ def _row(subject: Subject, outcome: Outcome, fields: Sequence[str], texts: Texts
     spread = next((spread for spread in subject.spreads if spread.policy == outcome.policy), None)
     if spread is None:
         return tuple(Cell(text) for text in texts(outcome, is_first))
-    columns = (texts(_outcome_at(outcome, spread, which), is_first) for which in ("mean", "low", "high"))
+    columns = (texts(outcome_at(outcome, spread, which), is_first) for which in ("mean", "low", "high"))
     return tuple(_cells(spread, zip(fields, *columns, strict=False), is_first=is_first))
 
 
@@ -108,11 +107,6 @@ def _cells(spread: Spread, columns: Iterable[tuple[str, str, str, str]], *, is_f
         yield Cell(
             mean, f"{low.removesuffix(' %')} to {high.removesuffix(' %')}" if varies else "", NOISE if is_noise else ""
         )
-
-
-def _outcome_at(outcome: Outcome, spread: Spread, which: str) -> Outcome:
-    values = {name: getattr(interval, which) for name, interval in spread.figures.items()}
-    return replace(outcome, **values)
 
 
 def _remark(spreads: tuple[Spread, ...]) -> str:

@@ -1,7 +1,7 @@
 """What a report is about: everything that its sections are made from, worked out once."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from offpeak.jobs import Trace
 from sim_backend.case import Prepared
@@ -85,9 +85,23 @@ class Subject:
         return self.comparison.case.nodes
 
     @property
+    def figures(self) -> tuple[Outcome, ...]:
+        """The figures that text and tables give of each policy: means over the replays, or of the only one there is."""
+        spread_of = {spread.policy: spread for spread in self.spreads}
+        outcomes = self.comparison.outcomes
+        return tuple(outcome_at(each, spread_of.get(each.policy), "mean") for each in outcomes)
+
+    @property
     def others(self) -> tuple[Policy, ...]:
         """The policies that are compared with the baseline."""
         return self.policies[1:]
+
+
+def outcome_at(outcome: Outcome, spread: Spread | None, which: str) -> Outcome:
+    """Return the outcome with its figures' "mean", "low" or "high" over the replays; itself if there is one only."""
+    if spread is None:
+        return outcome
+    return replace(outcome, **{name: getattr(interval, which) for name, interval in spread.figures.items()})
 
 
 def subject_of(trace: Trace, prepared: Prepared, comparison: Comparison, spreads: tuple[Spread, ...]) -> Subject:

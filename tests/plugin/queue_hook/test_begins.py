@@ -36,12 +36,12 @@ def test_a_consenting_job_waits_for_the_cheapest_hours():
     assert (decision.subject, decision.decided) == ("job 1", "delayed")
     assert decision.reason == (
         "not before Sun 02:00: 30.00 EUR/MWh over its run against 120.00 now (published);"
-        " starts by Sun 05:00 at the latest"
+        " kept back until Sun 05:00 at the latest"
     )
     # 90 EUR/MWh less for 10 nodes of 400 W through two hours.
     assert dict(decision.inputs)["saved"] == pytest.approx(90 * 0.004 * 2)
     assert plan.tell == {
-        "1": "not before 2026-11-22 02:00, when electricity is cheaper; starts by 2026-11-22 05:00 at the latest"
+        "1": "not before 2026-11-22 02:00, when electricity is cheaper; kept back until 2026-11-22 05:00 at the latest"
     }
     assert site.apply(plan).plan().changes_nothing
 

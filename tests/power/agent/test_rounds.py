@@ -141,7 +141,7 @@ def test_a_time_that_moves_a_little_and_prices_that_move_are_no_news() -> None:
         assert len(new) == (at == 0), at
     (later,) = changed.of([Decision(3000.0, "job 1", "delayed", "not before 02:15", (("begin_s", 8100.0),))], {"job 1"})
     assert changed.latest["job 1"] == later
-    (gone,) = changed.of([Decision(3030.0, "job 1", "let go", "it starts by 03:00 at the latest")], {"job 1"})
+    (gone,) = changed.of([Decision(3030.0, "job 1", "let go", "it may be kept back until 03:00 only")], {"job 1"})
     assert changed.latest["job 1"] == gone
 
 

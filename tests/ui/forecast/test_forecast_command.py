@@ -22,7 +22,7 @@ def test_published_prices_come_before_forecast_ones(offpeak, file) -> None:
     assert len(prices) == 30
     assert [each["basis"] == "published" for each in prices] == [True] * 6 + [False] * 24
     assert prices[18 + 0]["price"] == pytest.approx(60, abs=6)
-    assert all(each["p10"] <= each["p50"] <= each["p90"] for each in prices)
+    assert all(each["p10"] <= each["price"] == each["p50"] <= each["p90"] for each in prices)
 
 
 def test_the_table_says_what_it_rests_on(offpeak, file) -> None:
@@ -89,7 +89,7 @@ def test_each_predictor_answers_about_a_job(offpeak, short_log, quantity, predic
     assert [each["predictor"] for each in document["answers"]] == predictors
     assert document["best"] in predictors
     for each in document["answers"]:
-        assert 0 <= each["p10"] <= each["p50"] <= each["p90"]
+        assert 0 <= each["p10"] <= each["expected"] == each["p50"] <= each["p90"]
         assert each["basis"]
     if quantity == "runtime":
         assert all(each["p90"] <= 7200 for each in document["answers"])

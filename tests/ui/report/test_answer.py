@@ -6,9 +6,15 @@ from types import MappingProxyType
 
 import pytest
 
+from offpeak.settings import SchedulingSettings
 from sim_backend.outcome import Outcome
+from sim_backend.policy import parse_policy
+from sim_backend.powered_charges import sleep_delay_s
+from sim_backend.replays import replay_often
 from sim_backend.spread import Interval, Spread
+from ui.clock_text import clock_text
 from ui.report.answer import answer
+from ui.report.savings_table import savings_section
 from ui.report.subject import Subject
 
 Make = Callable[..., Subject]
@@ -70,11 +76,33 @@ def test_nobody_waits_longer(subject: Subject) -> None:
 
 
 def test_many_replays_tell_chance_from_effect(subject: Subject) -> None:
-    assert ", a saving of 0.51 to 0.70 % in 20 replays; the mean" in said(
-        subject, other(), spreads=(spread(0.51, 0.7),)
-    )
+    sentence = said(subject, other(), spreads=(spread(0.51, 0.7),))
+    assert ", a saving of 0.51 to 0.70 % in 19 of 20 replays; the mean" in sentence
+    assert sentence.endswith(" Figures are means of 20 replays.")
     sentence = said(subject, other(), spreads=(spread(-0.2, 0.7),))
-    assert ", a difference that is noise: it saves -0.20 to 0.70 % in 20 replays; the mean" in sentence
+    assert ", a difference that is noise: it saves -0.20 to 0.70 % in 19 of 20 replays; the mean" in sentence
+
+
+def test_the_headline_has_the_means_that_the_table_has(make: Make) -> None:
+    """The replay of the log as it is lies elsewhere than the mean of replays: both places show the same one."""
+    subject = make(300, "easy", "greedy")
+    easy, greedy = spreads_of_three(subject)
+    assert easy.figures["mean_wait_s"].mean != subject.comparison.outcomes[0].mean_wait_s
+    subject = replace(subject, spreads=(easy, greedy))
+    sentence, table = answer(subject), savings_section(subject)
+    for figures in (easy.figures, greedy.figures):
+        wait = clock_text(figures["mean_wait_s"].mean)
+        assert wait in sentence
+        assert wait in table
+    assert f"{abs(greedy.figures['saving_pct'].mean):.1f} %" in sentence
+    saved = abs(easy.figures["cost"].mean - greedy.figures["cost"].mean)
+    assert f"EUR {saved:,.{0 if saved >= 100 else 2}f}" in sentence
+
+
+def spreads_of_three(subject: Subject) -> tuple[Spread, ...]:
+    """Replay the subject's case three times, with shifts that move its means."""
+    policies = tuple(parse_policy(each.name, SchedulingSettings()) for each in subject.policies)
+    return replay_often(subject.prepared.case, policies, replays=3, seed=1)
 
 
 def test_one_policy_alone(make: Make) -> None:
@@ -89,7 +117,7 @@ ASLEEP = {"asleep_share": 0.2, "idle_saved_pct": 83.25, "captured_pct": 93.0, "d
 def test_the_cheapest_policy_that_lets_nodes_sleep_is_told(subject: Subject) -> None:
     asleep = other(**ASLEEP, mean_sleep_delay_s=99.0)
     told = "sleeping nodes would have saved 83.2 % of the idle energy (93 % of what was possible); "
-    waits = "waiting for them would have held up 33 % of the jobs, each job by 0:01:39 h on average."
+    waits = "waiting for them would have held up 33 % of the jobs, these by 0:05:00 h on average, all jobs by 0:01:39."
     assert said(subject, asleep).endswith(f" later. Its {told}{waits}")
     assert said(subject, other(policy="fcfs", cost=200_000), asleep).endswith(f" later. Under greedy, {told}{waits}")
     assert "sleeping" not in said(subject, other(asleep_share=0.0))
@@ -98,6 +126,20 @@ def test_the_cheapest_policy_that_lets_nodes_sleep_is_told(subject: Subject) -> 
 def test_sleep_that_saves_nothing_is_said_so(subject: Subject) -> None:
     worse = other(**ASLEEP | {"idle_saved_pct": -3.0}, mean_sleep_delay_s=99.0)
     assert "sleeping nodes would have drawn 3.0 % more than idle ones; " in said(subject, worse)
+
+
+def test_how_long_jobs_were_held_up_is_the_mean_of_those_that_were(make: Make) -> None:
+    subject = make(60, "easy", capacities=("timeout:5min",))
+    (policy,) = subject.policies
+    delay_s = sleep_delay_s(policy.run.schedule)
+    held_up_s = delay_s[delay_s > 0]
+    assert len(held_up_s) < len(delay_s)
+    assert f"these by {clock_text(float(held_up_s.mean()))} h on average" in answer(subject)
+
+
+def test_where_no_job_is_held_up_it_says_so(subject: Subject) -> None:
+    nobody = other(**ASLEEP | {"delayed_share": 0.0}, mean_sleep_delay_s=0.0)
+    assert said(subject, nobody).endswith("; no job would have waited for them.")
 
 
 def test_one_policy_alone_that_lets_nodes_sleep(make: Make) -> None:

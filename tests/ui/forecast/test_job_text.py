@@ -1,0 +1,54 @@
+"""What is printed of a job's forecast: one figure, which lies within the range beside it."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from predictors.port import Prediction
+from predictors.waits.question import NO_JOB, WaitOutcomes, WaitQuestions
+from predictors.waits.spread import Spread
+from predictors.waits.state_row import FEATURES
+from studies.scores.log_exams import WAIT
+from ui.clock_text import clock_text
+from ui.forecast.command import AskedJob
+from ui.forecast.job_text import Answer, Forecast, _table, forecast_json
+
+HOUR_S = 3600
+seconds = st.floats(0, 10**6)
+
+
+def forecast_of(prediction):
+    job = AskedJob(size=4, estimate="2h", user=None, group=None, queue=None, name=None)
+    return Forecast(WAIT, SimpleNamespace(name="a log", notes=()), job, (Answer("one", prediction),))
+
+
+def cells(forecast):
+    return [column._cells[0] for column in _table(forecast).columns]
+
+
+@given(seconds, st.lists(seconds, min_size=3, max_size=3).map(sorted))
+def test_the_figure_lies_within_its_range_wherever_the_mean_is(mean, quantiles):
+    forecast = forecast_of(Prediction(np.array([mean]), np.array([quantiles]), ("why",)))
+    (entry,) = json.loads(forecast_json(forecast))["answers"]
+    assert entry["p10"] <= entry["expected"] <= entry["p90"]
+    assert cells(forecast)[1:4] == [clock_text(each) for each in (quantiles[1], quantiles[0], quantiles[2])]
+
+
+def asked(job_id):
+    none = np.full(len(job_id), -1)
+    return WaitQuestions(np.array(job_id), none, none, np.zeros((len(job_id), len(FEATURES))), none, ())
+
+
+def test_a_mean_that_a_few_large_errors_drag_out_of_the_range_is_not_the_figure():
+    """Of answers of 23 h one in twenty came to nothing, the others true: the mean of 6.5 h falls below its range."""
+    spread = Spread()
+    for job_id, wait_s in enumerate([0] * 5 + [23 * HOUR_S] * 95):
+        spread.around(asked([job_id]), np.array([23.0 * HOUR_S]), ("why",))
+        spread.learn(WaitOutcomes(asked([job_id]), np.array([wait_s])))
+    prediction = spread.around(asked([NO_JOB]), np.array([6.5 * HOUR_S]), ("why",))
+    low_s, _, high_s = prediction.quantiles[0]
+    assert prediction.mean[0] < low_s <= 6.5 * HOUR_S <= high_s
+    assert cells(forecast_of(prediction))[1] == "6:30:00"
