@@ -4,13 +4,18 @@ from collections.abc import Sequence
 
 from offpeak.errors import OffpeakError
 from offpeak.machines.inventory import Pdu
-from offpeak.machines.node_sets import fold
 from power.check.finding import Finding, Verdict, failed
 from power.drivers.wire import Wire
 from power.meters.port import Reading
 from power.meters.registry import pdu_meter
 
 TOTAL = "total"
+NO_TOTAL_HINT = (
+    "docs/how-to/pdus.md explains the reason; offpeak power now --json lists every part that the PDU measures"
+)
+NO_OUTLET_HINT = (
+    "does this model meter its outlets? their names are those of the PDU; offpeak power now --json lists them"
+)
 
 
 async def check_pdu(pdu: Pdu, wire: Wire) -> list[Finding]:
@@ -23,9 +28,8 @@ async def check_pdu(pdu: Pdu, wire: Wire) -> list[Finding]:
             await meter.close()
     except OffpeakError as problem:
         return [failed("pdu", pdu.name, problem)]
-    return [*_outlets(pdu, readings), *(_doubt(each) for each in readings if each.why and _matters(each))] or [
-        Finding("pdu", pdu.name, Verdict.GOOD, _told(readings))
-    ]
+    doubted = [_doubt(each) for each in readings if each.why and _matters(each)]
+    return doubted or [Finding("pdu", pdu.name, Verdict.GOOD, _told(readings))]
 
 
 def _matters(reading: Reading) -> bool:
@@ -33,17 +37,12 @@ def _matters(reading: Reading) -> bool:
 
 
 def _doubt(reading: Reading) -> Finding:
-    hint = "compare with the PDU's own display"
-    return Finding("pdu", reading.meter, Verdict.DOUBTFUL, f"{reading.part}: {reading.why}", hint)
-
-
-def _outlets(pdu: Pdu, readings: Sequence[Reading]) -> list[Finding]:
-    measured = {each.node for each in readings if each.node is not None}
-    missing = [node for _, node in pdu.outlets if node not in measured]
-    if not missing:
-        return []
-    hint = "does this model meter its outlets? their names are those of the PDU; offpeak power now --json lists them"
-    return [Finding("pdu", pdu.name, Verdict.DOUBTFUL, f"has no such outlets: those of {fold(missing)}", hint)]
+    """Return the finding of a reading that says why: a value with a note, or no value."""
+    if reading.power_w is not None:
+        part, hint = f"{reading.part} {reading.power_w:,.0f} W", "compare with the PDU's own display"
+    else:
+        part, hint = reading.part, NO_TOTAL_HINT if reading.part == TOTAL else NO_OUTLET_HINT
+    return Finding("pdu", reading.meter, Verdict.DOUBTFUL, f"{part}: {reading.why}", hint)
 
 
 def _told(readings: Sequence[Reading]) -> str:

@@ -20,7 +20,7 @@ def doubts(total: Reading, phases: Sequence[Reading], outlets: Sequence[Reading]
     Phases and outlets are held against the total where each of them has a value.
     """
     for parts, name in ((phases, "phases"), (outlets, "outlets")):
-        sum_w = _sum_w(parts)
+        sum_w = sum_of(parts)
         if total.power_w is None or sum_w is None:
             continue
         step_w = max(total.resolution_w, *(part.resolution_w for part in parts))
@@ -40,6 +40,7 @@ def fits(power_w: float, apparent_va: float, step_w: float) -> bool:
     return LEAST_FACTOR * apparent_va - margin_w <= power_w <= (1 + TOO_MUCH) * apparent_va + margin_w
 
 
-def _sum_w(parts: Sequence[Reading]) -> float | None:
+def sum_of(parts: Sequence[Reading]) -> float | None:
+    """Return the watts of all parts, None if there are none or one has no value."""
     known_w = [part.power_w for part in parts if part.power_w is not None]
     return sum(known_w) if known_w and len(known_w) == len(parts) else None

@@ -1,14 +1,18 @@
 """What a PDU answered, as readings: the total added up, phases, outlets with their nodes, and why one has no value."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from offpeak.machines.inventory import Pdu
+from offpeak.plural import counted
 from power.meters.port import Reading
 from power.meters.snmp.answers import Answers, Nothing
-from power.meters.snmp.doubts import doubts
+from power.meters.snmp.doubts import add_up, doubts, sum_of
 from power.meters.snmp.layout import Layout, value_of
 from power.meters.snmp.rows import Cell, Row
+
+MOST_LISTED = 6
+"""So many rows without a value are named, the others counted: a PDU has up to 48 outlets."""
 
 
 def readings_of(pdu: Pdu, layout: Layout, answers: Answers, at_unix_s: float, *, note: str = "") -> tuple[Reading, ...]:
@@ -21,9 +25,21 @@ def readings_of(pdu: Pdu, layout: Layout, answers: Answers, at_unix_s: float, *,
     nodes = dict(pdu.outlets)
     outlets = tuple(_outlet(row, layout, answers, blank, nodes) for row in layout.outlets)
     total = _total(layout, answers, blank)
+    total = _parts_instead_of_zero(total, phases, outlets)
     doubted = (*layout.doubts, *doubts(total, phases, outlets))
     why = "; ".join(filter(None, (note, total.why, *(f"doubtful: {doubt}" for doubt in doubted))))
     return (replace(total, why=why), *phases, *outlets, *_unmetered(layout.outlets, blank, nodes))
+
+
+def _parts_instead_of_zero(total: Reading, phases: Sequence[Reading], outlets: Sequence[Reading]) -> Reading:
+    """Return the total; where it is 0 W and its parts are not, their sum: a total that does not count is none."""
+    for parts, name in ((phases, "phases"), (outlets, "outlets")):
+        sum_w = sum_of(parts)
+        step_w = max((each.resolution_w for each in (total, *parts)), default=1.0)
+        if total.power_w == 0 and sum_w is not None and not add_up(sum_w, 0.0, step_w):
+            said = f"doubtful: 0 W in all, but its {name} add up to {sum_w:g} W, which are taken instead"
+            return replace(total, power_w=sum_w, resolution_w=step_w, why="; ".join(filter(None, (total.why, said))))
+    return total
 
 
 def _total(layout: Layout, answers: Answers, blank: Reading) -> Reading:
@@ -43,8 +59,6 @@ def _energy_j(layout: Layout, answers: Answers) -> float | None:
 
 def _sum(layout: Layout, answers: Answers) -> tuple[float | None, str]:
     """Return the watts of all rows: no sum without a row that had a value before; others are left out and told."""
-    if not layout.total:
-        return None, f"the PDU has none of the numbers from which family {layout.family.name} reads watts"
     known_w: list[float] = []
     lost: list[str] = []
     never: list[str] = []
@@ -54,10 +68,34 @@ def _sum(layout: Layout, answers: Answers) -> tuple[float | None, str]:
             known_w.append(power_w)
         else:
             had_one = row.power and row.power.oid not in layout.silent
-            (lost if had_one else never).append(f"row {row.name}: {why}")
-    if lost or not known_w:
-        return None, "; ".join([*lost, *never])
-    return sum(known_w), f"added up without {'; '.join(never)}" if never else ""
+            (lost if had_one else never).append(f"{layout.total_from} {row.name}: {why}")
+    if lost:
+        return None, _listed([*lost, *never])
+    if not known_w:
+        return None, _no_total(layout, answers, never)
+    notes = [] if layout.total_from == "row" else [_origin(layout)]
+    notes += [f"added up without {_listed(never)}"] if never else []
+    return sum(known_w), "; ".join(notes)
+
+
+def _origin(layout: Layout) -> str:
+    parts = f"its {counted(len(layout.total), layout.total_from)}"
+    return f"added up from {parts}: the PDU has no total of its own"
+
+
+def _no_total(layout: Layout, answers: Answers, never: list[str]) -> str:
+    """Return why there is no total: which rows of it, and which phases and outlets, have no value."""
+    kinds = (("phase", layout.phases), ("outlet", layout.outlets))
+    silent = [(kind, row.name, *_power(row, layout, answers)) for kind, rows in kinds for row in rows]
+    missing = [f"{kind} {name}: {why}" for kind, name, power_w, why in silent if power_w is None]
+    if not never and not silent:
+        return f"the PDU has none of the numbers from which family {layout.family.name} reads watts"
+    return "; ".join([*([] if never else ["the PDU has no total of its own"]), _listed([*never, *missing])])
+
+
+def _listed(whys: list[str]) -> str:
+    more = len(whys) - MOST_LISTED
+    return "; ".join([*whys[:MOST_LISTED], *([f"and {more} more"] if more > 0 else [])])
 
 
 def _power(row: Row, layout: Layout, answers: Answers) -> tuple[float | None, str]:

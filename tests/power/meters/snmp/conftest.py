@@ -1,4 +1,4 @@
-"""PDUs to read: those of our recordings, and real recordings where they are."""
+"""Recordings of real PDUs, where they are."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -6,14 +6,6 @@ from pathlib import Path
 import pytest
 from needed_programs import need
 from snmp_agents import snmpsim
-
-
-@pytest.fixture(scope="session")
-def recorded(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Sequence[str], int]]:
-    """Our recordings, one for each family and each of its traps, each PDU by its file's name as community."""
-    need(["setpriv"], packages="util-linux")
-    with snmpsim(repository / "tests" / "peers" / "snmprec", tmp_path_factory.mktemp("snmpsim")) as agents:
-        yield agents
 
 
 @pytest.fixture(scope="session")

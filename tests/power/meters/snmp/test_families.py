@@ -47,6 +47,18 @@ EXPECTED = {
         3266, 17100.6, {"phase AA2": 570, "phase BA1": 300, "outlet AB1": 1260}, {"outlet AA1": 4500}
     ),
     "vertiv_aggregated": Expected(1517, 9484.0, {"phase 2": 499, "outlet 3": 495}, {"outlet 1": 5000}),
+    # 1207 + 1223 + 1196: the only places where it tells its power and energy.
+    "vertiv_phases": Expected(
+        3626,
+        15306.0,
+        {"phase 2": 1223},
+        {"phase 1": 5101},
+        why="added up from its 3 phases: the PDU has no total of its own",
+    ),
+    "vertiv_missing_phase": Expected(
+        None, None, {"phase 1": 1207}, none=("phase 2",), why="no total of its own; phase 2: the PDU has no such meter"
+    ),
+    "vertiv_zero_total": Expected(3626, None, why="doubtful: 0 W in all, but its phases add up to 3626 W"),
     "schleifenbauer_bus": Expected(1570, 159, {"phase 3": 490, "phase 2.1": 70, "outlet 2.1": 68}, {"outlet 1": 50}),
     # The bank rows, 119 and 100 W, are the same again.
     "cyberpower_banks": Expected(219, 456.7, {"phase 1": 219, "outlet 1": 119}, {"outlet 2": 256.7}),

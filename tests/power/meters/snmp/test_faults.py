@@ -14,6 +14,7 @@ from offpeak.errors import BadInput, BadInventory, NoAnswer, NotSupported
 from offpeak.machines.credential import Credential
 from offpeak.machines.inventory import Pdu
 from power.drivers.logins import Logins
+from power.meters.counter import Counted, counted
 from power.meters.port import Reading
 from power.meters.snmp.agent import Patience
 from power.meters.snmp.engines import LISTED_AT_ONCE, Engines
@@ -199,7 +200,7 @@ def test_a_row_that_never_had_a_value_is_left_out_and_told(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("said", "word"), [(0, "doubtful"), (12, "doubtful"), (90, "doubtful"), (1200, "doubtful"), (118, ""), (240, "")]
+    ("said", "word"), [(12, "doubtful"), (90, "doubtful"), (1200, "doubtful"), (118, ""), (240, "")]
 )
 def test_a_total_that_its_outlets_contradict_is_doubtful_and_not_hidden(tmp_path: Path, said: int, word: str) -> None:
     async def scenario(_: OwnAgent, reader: SnmpPdu) -> None:
@@ -208,6 +209,66 @@ def test_a_total_that_its_outlets_contradict_is_doubtful_and_not_hidden(tmp_path
         assert doubted.why.partition(":")[0] == word
 
     serve(tmp_path, apc() | {f"{POWER}.1": said}, scenario)
+
+
+def test_a_total_of_zero_gives_way_to_outlets_that_draw_power(tmp_path: Path) -> None:
+    async def scenario(agent: OwnAgent, reader: SnmpPdu) -> None:
+        taken = await total(reader)
+        assert (taken.power_w, taken.resolution_w) == (1200, 10)
+        assert "doubtful: 0 W in all, but its outlets add up to 1200 W" in taken.why
+        agent.values |= {f"{OUTLETS}.7.1": 0, f"{OUTLETS}.7.2": 0}
+        off = await total(reader)
+        assert (off.power_w, off.why) == (0, "")
+
+    serve(tmp_path, apc() | {f"{POWER}.1": 0}, scenario)
+
+
+def test_a_phase_that_is_lost_takes_the_sum_of_phases_with_it(tmp_path: Path) -> None:
+    async def scenario(agent: OwnAgent, reader: SnmpPdu) -> None:
+        assert (await total(reader)).power_w == 1100
+        agent.values[f"{power}.2"] = -1
+        lost = await total(reader)
+        assert (lost.power_w, lost.why) == (None, "phase 2: the PDU says -1, its sign for none")
+        agent.values[f"{power}.2"] = 60
+        assert (await total(reader)).power_w == 1200
+
+    power = f"{RPDU2}.6.3.1.7"
+    serve(tmp_path, {UPTIME: 1, f"{POWER}.1": -1, f"{power}.1": 60, f"{power}.2": 50}, scenario)
+
+
+def test_missing_rows_are_named_and_the_rest_of_many_counted(tmp_path: Path) -> None:
+    async def scenario(_: OwnAgent, reader: SnmpPdu) -> None:
+        none = await total(reader)
+        said = [f"outlet {row}: the PDU says -1, its sign for none" for row in range(2, 8)]
+        assert (none.power_w, none.why) == (None, "; ".join(["the PDU has no total of its own", *said, "and 17 more"]))
+
+    outlets = {f"{OUTLETS}.{column}.{row}": value for row in range(1, 25)
+               for column, value in ((4, row), (7, 100 if row == 1 else -1))}  # fmt: skip
+    serve(tmp_path, {UPTIME: 1, **outlets}, scenario)
+
+
+def test_an_outlet_that_fails_takes_the_sum_of_outlets_with_it(tmp_path: Path) -> None:
+    async def scenario(agent: OwnAgent, reader: SnmpPdu) -> None:
+        whole = await total(reader)
+        assert (whole.power_w, whole.why) == (1200, "added up from its 2 outlets: the PDU has no total of its own")
+        agent.broken = {f"{OUTLETS}.7.2"}
+        failed = await total(reader)
+        assert (failed.power_w, failed.why) == (None, "outlet 2: the PDU says genErr")
+
+    serve(tmp_path, {oid: value for oid, value in apc().items() if not oid.startswith(POWER)}, scenario)
+
+
+def test_counters_that_wrap_one_by_one_never_count_backwards(tmp_path: Path) -> None:
+    async def scenario(agent: OwnAgent, reader: SnmpPdu) -> None:
+        so_far = Counted()
+        for wh in ((9_998_990, 9_998_000), (9_998_998, 9_998_010), (5, 9_998_020), (15, 9_998_030)):
+            agent.values |= {f"{phase}.15.{row}": value for row, value in enumerate(wh, 1)}
+            so_far = counted(so_far, (await total(reader)).energy_j)
+        assert (so_far.energy_j, so_far.resets) == ((18 + 20) * 3600, 1)
+
+    phase = "1.3.6.1.4.1.21239.5.2.3.2.1"
+    rows = {f"{phase}.{column}.{row}": value for row in (1, 2) for column, value in ((12, 700), (15, 0))}
+    serve(tmp_path, {UPTIME: 1, **rows}, scenario, family="vertiv")
 
 
 def test_an_error_for_one_number_leaves_the_others(tmp_path: Path) -> None:

@@ -1,0 +1,47 @@
+"""What the self-test says of PDUs, on recordings that a real SNMP agent serves."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from pdu_reading import login
+
+from offpeak.machines.inventory import Pdu
+from power.check.finding import Verdict
+from power.check.pdus import check_pdu
+from power.drivers.wire import Wire
+
+
+@pytest.mark.parametrize(
+    ("recording", "verdict", "said", "hint"),
+    [
+        ("vertiv_aggregated", Verdict.GOOD, "1,517 W, 3 outlets metered", ""),
+        (
+            "vertiv_phases",
+            Verdict.DOUBTFUL,
+            "total 3,626 W: added up from its 3 phases: the PDU has no total of its own",
+            "display",
+        ),
+        (
+            "vertiv_missing_phase",
+            Verdict.DOUBTFUL,
+            "total: the PDU has no total of its own; phase 2: the PDU has no such meter",
+            "docs/how-to/pdus.md",
+        ),
+        (
+            "sentry3_amperes",
+            Verdict.DOUBTFUL,
+            "total: the PDU has none of the numbers from which family sentry3 reads watts",
+            "docs/how-to/pdus.md",
+        ),
+    ],
+)
+def test_a_pdu_is_told_with_its_watts_or_what_it_lacks(
+    recorded: tuple[Sequence[str], int], tmp_path: Path, recording: str, verdict: Verdict, said: str, hint: str
+) -> None:
+    (host, *_), port = recorded
+    pdu = Pdu("rack1", host, "auto", login(tmp_path, recording), port)
+    (finding,) = asyncio.run(check_pdu(pdu, Wire(timeout_s=20.0)))
+    assert (finding.verdict, finding.said) == (verdict, said)
+    assert hint in finding.hint
