@@ -3,10 +3,12 @@
 from dataclasses import dataclass, replace
 
 from offpeak.errors import BadInput
+from offpeak.installation import missing_extra
 from offpeak.settings import SchedulingSettings
 from offpeak.suggest import did_you_mean
 from plugin.capacity.capacity import Capacity
 from plugin.window_policy import NO_POLICY, WindowPolicy, window_policies, window_policy
+from predictors.trees.grow import can_grow
 from sim_backend.engine.rules import (
     BEST_FIT,
     CONSERVATIVE,
@@ -56,13 +58,15 @@ class Policy:
 
 
 def parse_policy(name: str, scheduling: SchedulingSettings) -> Policy:
-    """Return the policy that `name` means under these settings; BadInput if it means none."""
+    """Return the policy that `name` means under these settings; BadInput if it means none or lacks an extra."""
     discipline, window = _parts(name)
     if window.most_jobs is not None and scheduling.window > window.most_jobs:
         raise BadInput(
             f"policy {name!r}: a window of {scheduling.window} jobs is too large",
             hint=f"a knapsack's window has at most {window.most_jobs} jobs: --window {window.most_jobs}",
         )
+    if scheduling.estimates == "boosted" and not can_grow():
+        raise missing_extra("scheduling.estimates: boosted", "scikit-learn", "predictors")
     per_event = scheduling.passes == "event"
     rules = Rules(
         discipline=discipline,

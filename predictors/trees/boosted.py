@@ -11,7 +11,7 @@ from predictors.port import LEVELS, Prediction
 from predictors.recent_errors import ErrorsBySize
 from predictors.state import Learned, State, joined, number, part_of
 from predictors.trees.forest import Forest, forest_from, state_of
-from predictors.trees.grow import CAN_GROW, NO_TREES, Growth, Lessons, grow
+from predictors.trees.grow import Growth, Lessons, can_grow, grow, no_trees
 from predictors.trees.history import History, Schedule
 from predictors.trees.job_features import JobFeatures, categories
 
@@ -71,6 +71,7 @@ class Boosted:
         self._quantity = quantity
         self._schedule = schedule
         self._grows_itself = grows_itself
+        self._can_grow, self._no_trees = can_grow(), no_trees()
         self._features = JobFeatures()
         self._history = History(self._features.columns, MOST_ROWS)
         self._forest: Forest | None = None
@@ -113,7 +114,7 @@ class Boosted:
 
     @property
     def _basis(self) -> str:
-        return f"trees grown from {counted(self._grown_from, 'job')}" if self._forest else NO_TREES
+        return f"trees grown from {counted(self._grown_from, 'job')}" if self._forest else self._no_trees
 
     def _said(self, question: Jobs, features: Float64) -> Float64:
         if self._forest is None:
@@ -124,7 +125,7 @@ class Boosted:
     @property
     def is_due(self) -> bool:
         """Whether enough jobs have ended for another forest."""
-        return CAN_GROW and self._history.count >= self._due_at
+        return self._can_grow and self._history.count >= self._due_at
 
     def lessons(self) -> Lessons:
         """Return a copy of the latest MOST_ROWS outcomes and of what was known of them when they were asked about."""

@@ -1,6 +1,6 @@
 """Grows forests by gradient boosting with scikit-learn, which is loaded only when a forest is grown.
 
-Without it predictors go on with what they say before the first forest.
+Without it predictors go on with what they say before the first forest, and commands name what is missing.
 
 Histogram gradient boosting: Ke et al., "LightGBM: a highly efficient gradient boosting decision tree", NeurIPS 2017;
 Friedman, "Greedy function approximation: a gradient boosting machine", Annals of Statistics 29, 2001.
@@ -15,9 +15,15 @@ import numpy as np
 from offpeak.jobs import Float64
 from predictors.trees.forest import LEAF, Forest
 
-CAN_GROW = find_spec("sklearn") is not None
-NO_TREES = "no trees yet" if CAN_GROW else "no trees: scikit-learn is not installed"
-"""What answers rest on before the first forest."""
+
+def can_grow() -> bool:
+    """Whether scikit-learn is installed."""
+    return find_spec("sklearn") is not None
+
+
+def no_trees() -> str:
+    """Return what answers rest on before the first forest."""
+    return "no trees yet" if can_grow() else "no trees: scikit-learn is not installed"
 
 
 @dataclass(frozen=True)

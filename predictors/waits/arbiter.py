@@ -39,10 +39,8 @@ class Said(NamedTuple):
 class Arbiter:
     """Asks its `members`, who weigh the same until errors are known; the basis says whose answer it is."""
 
-    name = "arbiter"
-
-    def __init__(self, members: tuple[WaitPredictor, ...]) -> None:
-        self.members = members
+    def __init__(self, members: tuple[WaitPredictor, ...], name: str = "arbiter") -> None:
+        self.name, self.members = name, members
         self._said: AskedJobs[Said] = AskedJobs()
         self._error_s = np.zeros((NO_ROOM + 1, len(members)))
 

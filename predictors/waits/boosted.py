@@ -11,7 +11,7 @@ from predictors.asked import AskedJobs
 from predictors.port import Prediction
 from predictors.state import Learned, State, joined, number, part_of
 from predictors.trees.forest import Forest, forest_from, state_of
-from predictors.trees.grow import CAN_GROW, Growth, grow
+from predictors.trees.grow import Growth, can_grow, grow, no_trees
 from predictors.trees.history import History, Schedule
 from predictors.trees.running import RunningStatistics
 from predictors.trees.running_kernel import COMMON, RECENT_MEAN
@@ -44,6 +44,7 @@ class BoostedWaits:
         self._spread = Spread()
         self._forest: Forest | None = None
         self._due_at = schedule.least
+        self._can_grow, self._no_trees = can_grow(), no_trees()
 
     def learn(self, outcome: WaitOutcomes, _at_s: int) -> None:
         """Take in jobs that started, one after the other."""
@@ -55,7 +56,7 @@ class BoostedWaits:
                 known = self._known(outcome.asked.take(np.array([row])))[0]
             self._history.add(known, log_wait[row])
             self._running.learn(category[row : row + 1], log_wait[row : row + 1, None])
-            if CAN_GROW and self._history.count >= self._due_at:
+            if self._can_grow and self._history.count >= self._due_at:
                 self._grow()
 
     def _grow(self) -> None:
@@ -68,7 +69,8 @@ class BoostedWaits:
         real = question.job_id != NO_JOB
         self._asked.remember(question.job_id[real].tolist(), known[real])
         log_wait = self._forest.answer(known) if self._forest else np.nan_to_num(known[:, MEAN_OF_ALL])
-        basis = f"trees grown from {counted(self._history.count, 'job')}" if self._forest else "the mean so far"
+        trees = f"trees grown from {counted(self._history.count, 'job')}"
+        basis = trees if self._forest else f"the mean so far, {self._no_trees}"
         return self._spread.around(question, np.maximum(np.expm1(log_wait), 0.0), (basis,) * len(question))
 
     def state(self) -> State:

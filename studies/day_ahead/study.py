@@ -6,6 +6,7 @@ from pathlib import Path
 
 from offpeak.errors import BadInput
 from offpeak.plural import counted
+from plugin.federation.flow import need_or_tools
 from studies.day_ahead.answers import Answers
 from studies.day_ahead.class_tables import estimates_table, powers_table, sites_table, sizes_table
 from studies.day_ahead.experiment import Experiment, Replays
@@ -57,6 +58,7 @@ TABLES: tuple[Callable[[Answers], Table], ...] = (
 
 def day_ahead(order: Order, progress: Progress) -> Report:
     """Run what `order.out` does not have yet, and return the report. BadInput without the folder of prices."""
+    need_or_tools()
     if order.logs is not None:
         raise BadInput("day-ahead replays no logs: its jobs are drawn", hint="leave --logs out")
     sites = tuple(row.name for row in site_rows(order.prices))

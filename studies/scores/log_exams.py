@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from offpeak.installation import install_hint
 from offpeak.job_power import WITHOUT_READINGS
 from offpeak.jobs import Int64
 from power.queue_wait import planned_waits_s
@@ -17,17 +18,18 @@ from predictors.run_times.registry import RUN_TIME_PREDICTORS
 from predictors.scores.exam import Exam
 from predictors.scores.job_exams import JobExam, power_exam, run_time_exam
 from predictors.scores.sit import sit
-from predictors.trees.boosted import SCHEDULE
+from predictors.trees.boosted import SCHEDULE, Boosted
+from predictors.trees.grow import can_grow
 from predictors.trees.history import Schedule
 from predictors.waits.exam import WaitExam, wait_exam
-from predictors.waits.registry import wait_predictors
+from predictors.waits.registry import ARBITER_WITHOUT_TREES, wait_predictors
 from studies.scores.log_file import LogFile, read_log_file
 
 RUN_TIME, POWER, WAIT = "run time", "power", "wait"
 DECLARED_W = (WITHOUT_READINGS.low_w + WITHOUT_READINGS.high_w) / 2
 """What a site without readings would declare [W per allocated unit]."""
 
-PLANNERS = ("what-if", "arbiter")
+PLANNERS = ("what-if", "arbiter", ARBITER_WITHOUT_TREES)
 """They look at the states of the machine, in which jobs run as long as was predicted."""
 
 Made = tuple[Predictor[Any, Any], ...]
@@ -38,9 +40,22 @@ MAKERS: Mapping[str, Callable[[], Made]] = {
 }
 
 
+def without_trees() -> tuple[str, ...]:
+    """Return what is left out because scikit-learn is not installed, in a note; no note where it is."""
+    if can_grow():
+        return ()
+    hint = install_hint("predictors")
+    return (f"without scikit-learn: no boosted trees, and the what-if plans with the users' estimates; {hint}",)
+
+
+def that_can_be_asked(predictors: Made) -> Made:
+    """Return the predictors without the boosted trees where they cannot be grown."""
+    return predictors if can_grow() else tuple(each for each in predictors if not isinstance(each, Boosted))
+
+
 def fresh_predictors(quantity: str) -> Mapping[str, Predictor[Any, Any]]:
-    """Return by name the predictors of a quantity, which have learned nothing."""
-    return {predictor.name: predictor for predictor in MAKERS[quantity]()}
+    """Return by name the predictors of a quantity that can be asked, which have learned nothing."""
+    return {predictor.name: predictor for predictor in that_can_be_asked(MAKERS[quantity]())}
 
 
 def log_exam(path: Path, quantity: str, predictor: str) -> Exam[Any, Any]:
@@ -77,6 +92,11 @@ def _expected_run_s(path: Path) -> Int64:
 
 
 def expected_run_s(log: LogFile, schedule: Schedule = SCHEDULE) -> Int64:
-    """Return how long each job was expected to run, int64[n]: the boosted trees' median at its submission."""
+    """Return how long each job was expected to run, int64[n]: the boosted trees' median at its submission.
+
+    Without scikit-learn it is the user's estimate.
+    """
+    if not can_grow():
+        return log.jobs.estimate_s.copy()
     answer = sit(boosted_run_time(schedule), run_times_of(log))
     return np.rint(answer.point).astype(np.int64)

@@ -8,6 +8,7 @@ from sim_backend.sample import SAMPLE_PRICES, SAMPLE_SACCT
 from studies.order import Progress
 from studies.parallel import run_all
 from studies.report import Report
+from studies.scores.log_exams import without_trees
 from studies.scores.log_scores import LogResult, LogTask, log_tasks, run_log_task
 from studies.scores.log_tables import log_tables
 from studies.scores.price_scores import price_tables
@@ -43,7 +44,7 @@ def scores(examined: Examined, processes: int, progress: Progress) -> Report:
     prices = [result for result in in_order if isinstance(result, PriceResult)]
     logs = [result for result in in_order if isinstance(result, LogResult)]
     tables = (*(price_tables(prices) if prices else ()), *(log_tables(logs) if logs else ()))
-    return Report(TITLE, left_out, tables, {})
+    return Report(TITLE, (*left_out, *(without_trees() if logs else ())), tables, {})
 
 
 def _planned(examined: Examined) -> tuple[list[Task], tuple[str, ...]]:

@@ -1,27 +1,89 @@
 """What a command says whose extra is not installed: it never goes on with other figures without a word."""
 
+import gzip
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
 from offpeak.installation import install_hint
+from sim_backend.sample import SAMPLE_SACCT
 from ui.command import run
 
+BOOSTED = "scheduling.estimates: boosted needs scikit-learn, which is not installed"
+OR_TOOLS = "needs OR-tools, which is not installed"
+FLOW = f"a policy by minimum cost maximum flow {OR_TOOLS}"
 CASES = [
     ("page", "starlette", ["page"], "the page needs starlette, which is not installed"),
     ("png", "matplotlib", ["prices", "--plot", "x.png"], "--plot x.png needs matplotlib, which is not installed"),
+    ("predictors", "sklearn", ["simulate", "LOG", "--estimates", "boosted"], BOOSTED),
+    ("predictors", "sklearn", ["simulate", "LOG", "--config", "SETTINGS"], BOOSTED),
+    ("planner", "ortools", ["study", "profit-cooling"], f"a search by constraint programming {OR_TOOLS}"),
+    ("federation", "ortools", ["study", "day-ahead", "--part", "xsede"], FLOW),
+    ("federation", "ortools", ["study", "day-ahead", "--part", "nordugrid"], FLOW),
 ]
+NOTE = "without scikit-learn: no boosted trees, and the what-if plans with the users' estimates; "
+JOB = ["--size", "4", "--estimate", "2h", "--user", "user15"]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("log") / "sacct.txt"
+    with gzip.open(SAMPLE_SACCT, "rt") as whole:
+        path.write_text("".join(line for line, _ in zip(whole, range(400), strict=False)))
+    return path
 
 
 @pytest.mark.parametrize(("extra", "module", "arguments", "said"), CASES)
 def test_what_is_named_and_missing_is_an_error(
-    extra: str, module: str, arguments: list[str], said: str,
+    extra: str, module: str, arguments: list[str], said: str, log: Path,
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
+    settings = tmp_path / "offpeak.toml"
+    settings.write_text('[scheduling]\nestimates = "boosted"\n')
+    named = {"LOG": str(log), "SETTINGS": str(settings)}
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, module, None)
-    assert run(arguments) == 2
+    assert run([named.get(each, each) for each in arguments]) == 2
     printed = capsys.readouterr()
     assert printed.err == f"offpeak: error: {said}\n  hint: {install_hint(extra)}\n"
     assert printed.out == ""
+
+
+@pytest.mark.parametrize(
+    ("quantity", "predictors"),
+    [
+        ("runtime", ["estimate", "last two"]),
+        ("power", ["constant", "history"]),
+        ("wait", ["arbiter without trees", "similar jobs", "what-if"]),
+    ],
+)
+def test_a_forecast_without_trees_names_what_is_left_out(
+    quantity: str, predictors: list[str], log: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    assert run(["forecast", quantity, str(log), *JOB, "--json"]) == 0
+    answered = json.loads(capsys.readouterr().out)
+    assert [each["predictor"] for each in answered["answers"]] == predictors
+    assert NOTE + install_hint("predictors") in answered["notes"]
+
+
+def test_the_table_of_a_forecast_says_so_too(
+    log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    assert run(["forecast", "runtime", str(log), *JOB]) == 0
+    assert NOTE + install_hint("predictors") in capsys.readouterr().out.splitlines()
+
+
+def test_scores_without_trees_name_what_is_left_out(
+    log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    assert run(["score", str(log), "--json", "--processes", "1"]) == 0
+    answered = json.loads(capsys.readouterr().out)
+    assert answered["notes"][-1] == NOTE + install_hint("predictors")
+    named = {row["predictor"] for rows in (answered["run-times"], answered["waits"]) for row in rows}
+    assert named == {"estimate", "last two", "nobody waits", "similar jobs", "what-if", "arbiter without trees"}

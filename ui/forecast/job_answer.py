@@ -38,7 +38,9 @@ from studies.scores.log_exams import (
     expected_run_s,
     powers_of,
     run_times_of,
+    that_can_be_asked,
     waits_of,
+    without_trees,
 )
 from studies.scores.log_file import LogFile, log_file_of
 from studies.write import folder_for
@@ -69,7 +71,7 @@ def answer_run_time(settings: Settings, request: JobRequest) -> None:
     """Print how long the job will run."""
     log = _log(settings, request)
     exam = run_times_of(log)
-    predictors = (UserEstimate(), LastTwo(), boosted_run_time(SELDOM))
+    predictors = that_can_be_asked((UserEstimate(), LastTwo(), boosted_run_time(SELDOM)))
     _answer(Subject(RUN_TIME, exam, log.end_s, predictors), request, log, _as_jobs(request.job, log))
 
 
@@ -77,7 +79,7 @@ def answer_power(settings: Settings, request: JobRequest) -> None:
     """Print what the job will draw."""
     log = _log(settings, request)
     exam = powers_of(log)
-    predictors = (Flat(DECLARED_W), PowerHistory(DECLARED_W), boosted_power(DECLARED_W, SELDOM))
+    predictors = that_can_be_asked((Flat(DECLARED_W), PowerHistory(DECLARED_W), boosted_power(DECLARED_W, SELDOM)))
     _answer(Subject(POWER, exam, log.end_s, predictors), request, log, _as_jobs(request.job, log))
 
 
@@ -112,7 +114,8 @@ def _log(settings: Settings, request: JobRequest) -> LogFile:
     ahead_s = trace.unix_start_s or 0
     jobs = by_name(log.jobs, trace.names)
     jobs = replace(jobs, submit_s=jobs.submit_s + ahead_s)
-    return replace(log, jobs=jobs, start_s=log.start_s + ahead_s, end_s=log.end_s + ahead_s)
+    notes = (*log.notes, *without_trees())
+    return replace(log, jobs=jobs, start_s=log.start_s + ahead_s, end_s=log.end_s + ahead_s, notes=notes)
 
 
 def _as_jobs(job: AskedJob, log: LogFile) -> Jobs:

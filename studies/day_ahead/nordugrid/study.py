@@ -9,6 +9,7 @@ from pathlib import Path
 
 from offpeak.errors import BadInput
 from offpeak.plural import counted
+from plugin.federation.flow import need_or_tools
 from studies.day_ahead.forecasts import make_forecasts
 from studies.day_ahead.nordugrid.grid import SYSTEMS
 from studies.day_ahead.nordugrid.paper import JOBS, TABLE_4, TIME_PCT
@@ -41,6 +42,7 @@ LOG_NOTE = (
 
 def nordugrid(order: Order, progress: Progress) -> Report:
     """Run what `order.out` does not have yet, and return the report. BadInput without the folder of prices."""
+    need_or_tools()
     if order.logs is not None:
         raise BadInput("day-ahead replays no logs: its jobs are drawn", hint="leave --logs out")
     zones, folder, out = places(order.prices, order.out), Path(order.prices or ""), folder_for(order.out)
