@@ -9,6 +9,7 @@ const BANDS = [
 const pricePlot = document.querySelector("#prices .plot");
 const powerPlot = document.querySelector("#power .plot");
 const CONFIG = { displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: false, showTips: false };
+const MARGIN = { l: 42, r: 10, t: 8, b: 24 };
 let prices = null, power = null, nowS = 0;
 const loaded = new Promise((resolve) => {
   // After the first paint: it is by far the largest part of the page.
@@ -58,7 +59,7 @@ function layout(own, plot) {
   const axis = { gridcolor: colour("--grid"), linecolor: colour("--axis"), tickcolor: colour("--axis"), zeroline: false, fixedrange: true };
   const { xaxis, yaxis, ...rest } = own;
   return {
-    width: plot.clientWidth, height: plot.clientHeight, margin: { l: 42, r: 10, t: 8, b: 24 }, showlegend: false,
+    width: plot.clientWidth, height: plot.clientHeight, margin: MARGIN, showlegend: false,
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", dragmode: false, hovermode: "x unified",
     font: { family: "system-ui, sans-serif", size: 12, color: colour("--muted") },
     hoverlabel: { bgcolor: colour("--card"), bordercolor: colour("--axis"), font: { color: colour("--text") } },
@@ -108,8 +109,8 @@ function drawPrices() {
     x0: local(slot[of.from_unix_s]), x1: local(slot.at(-1)),
   }));
   shapes.push({ type: "line", yref: "paper", y0: 0, y1: 1, x0: local(nowS), x1: local(nowS), line: { color: colour("--text"), width: 1 } });
-  const annotations = [{ x: local(nowS), y: 1, yref: "paper", yanchor: "top", xanchor: "left", xshift: 3, showarrow: false, text: "now", font: { color: colour("--text"), size: 11 } }];
-  Plotly.react(pricePlot, traces, layout({ shapes, annotations, xaxis: { range: [local(from), local(Math.min(until, slots.at(-1).at(-1)))] }, yaxis: { rangemode: "tozero" } }, pricePlot), CONFIG);
+  const annotations = [{ x: local(nowS), y: 1, yref: "paper", yanchor: "bottom", xanchor: "center", showarrow: false, text: "now", font: { color: colour("--text"), size: 11 } }];
+  Plotly.react(pricePlot, traces, layout({ shapes, annotations, margin: { ...MARGIN, t: 18 }, xaxis: { range: [local(from), local(Math.min(until, slots.at(-1).at(-1)))] }, yaxis: { rangemode: "tozero" } }, pricePlot), CONFIG);
   const at = shown.find((slot) => slot.at(-1) > nowS) ?? shown[0];
   const values = shown.map((slot) => slot[of.price]).filter((value) => value !== null);
   pricePlot.ariaLabel = `price of electricity: ${at[of.price] === null ? "not known" : figure(at[of.price])} now, from ${figure(Math.min(...values))} to ${figure(Math.max(...values))} between ${clock(from, nowS)} and ${clock(until, nowS)}`;

@@ -4,11 +4,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from contrast import low_contrasts
 from page_site import PageSite, page_site, picture
 from playwright.sync_api import Browser, Page, Route, expect
+from text_overlaps import text_overlaps
+
+from power.agent.picture import Picture
+from power.agent.published import SavedSaid
 
 PATIENCE_MS = 60_000
 DRAWN = "html[data-status][data-nodes][data-jobs][data-events][data-saved][data-prices][data-power]"
@@ -63,6 +68,64 @@ def test_it_fits_and_is_legible(opened: Opened) -> None:
         box = page.locator(f"{plot} .main-svg").first.bounding_box()
         assert box
         assert box["width"] >= page.locator(plot).bounding_box()["width"] * 0.8  # type: ignore[index]
+
+
+HOLDERS = "td, th, li, .card, #tiles dl > div, header, #trouble"
+SMALL = [(width, scheme) for width in (360, 390) for scheme in ("light", "dark")]
+
+
+@pytest.mark.parametrize("opened", [*SMALL, (1366, "light")], indirect=True, ids=lambda each: f"{each[0]}-{each[1]}")
+def test_no_text_overlaps_another(opened: Opened) -> None:
+    assert text_overlaps(opened.page, HOLDERS) == []
+
+
+def test_the_longest_words_fit_a_phone(chromium: Browser, tmp_path: Path) -> None:
+    schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+    with page_site(tmp_path, long_words(), hours=1) as site:
+        for scheme in schemes:
+            page = chromium.new_page(viewport={"width": 360, "height": 844}, color_scheme=scheme)
+            page.goto(site.url)
+            page.wait_for_selector(DRAWN, state="attached", timeout=PATIENCE_MS)
+            expect(page.locator("#queue tbody")).to_contain_text("configuring")
+            page.locator("#grid .node").first.click()
+            assert text_overlaps(page, HOLDERS) == []
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            page.screenshot(path=tmp_path / f"phone-{scheme}.png", full_page=True)
+            page.close()
+
+
+def long_words() -> Picture:
+    """Return a large PBS site with long names, states and figures."""
+    shown = picture(16, 12)
+    states = ("RUNNING", "CONFIGURING", "SUSPENDED", "COMPLETING", "held by its user", "running")
+    jobs = tuple(
+        replace(
+            job,
+            job_id=f"{job.job_id}[{at}].pbs-head.cluster.example.org",
+            user="a-very-long-user-name-of-a-visitor",
+            nodes=1024,
+            place=None if at % 2 else job.place,
+            state=states[at % len(states)],
+            moved="" if at % 2 else "down 1234",
+        )
+        for at, job in enumerate(shown.published.jobs)
+    )
+    nodes = tuple(
+        node._replace(node=f"compute-rack-b-{node.node}-gpu", why=f"{node.why} {'x' * 60}") for node in shown.nodes
+    )
+    published = replace(
+        shown.published,
+        jobs=jobs,
+        cluster="a-cluster-with-quite-a-long-name.example.org",
+        scheduler="openpbs 23.06.06",
+        mode="shadow",
+        price=replace(shown.published.price, now=12345.6, on_peak=True),
+        saved_today=SavedSaid(1.2e12, 123456.7, "EUR", "96.0 h of rest of 20 nodes; 50% measured"),
+        troubles=(
+            "scheduler: qstat: cannot connect to server a-cluster-with-quite-a-long-name.example.org " + "y" * 80,
+        ),
+    )
+    return replace(shown, published=published, nodes=nodes)
 
 
 def test_what_is_known_now_stands_at_the_top(opened: Opened) -> None:
