@@ -1,6 +1,7 @@
 """The agent's rounds, put together: what is observed, what is decided from it, and the doors that it goes through."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -80,12 +81,13 @@ class Agent:
         self._steady, self._could_wake_s = steady, steady()
         self._wake_trouble = "no round of nodes has ended yet"
         self._power_rounds = self._rounds("power", self.power_round, self._power_every_s)
+        self._queue_rounds = self._rounds("queue", self.queue_round, lambda: self.parts.settings.agent.cycle_s)
         self.rounds = (
             self._rounds(
                 "prices", lambda: self.prices.round(self.parts), lambda: EVERY_S, least_s=SLOW_S, fetches=True
             ),
             self._rounds("outside", self._outside_round, lambda: OUTSIDE_EVERY_S, least_s=SLOW_S, fetches=True),
-            self._rounds("queue", self.queue_round, lambda: self.parts.settings.agent.cycle_s),
+            self._queue_rounds,
             self._power_rounds,
             self._rounds("meters", lambda: self.meters.round(self.parts), lambda: period_s(self.parts)),
             self._rounds(
@@ -209,6 +211,19 @@ class Agent:
         """Begin the next round of nodes at once."""
         self.observer.forget()
         self._power_rounds.hurry()
+
+    @property
+    def now_unix_s(self) -> float:
+        """What its clock shows."""
+        return self._clock()
+
+    @property
+    def first_round_until_unix_s(self) -> float | None:
+        """When the first round of the queue, if it is under way, counts as one that hangs; None once it has ended."""
+        if self._queue_rounds.count:
+            return None
+        left_s = self._queue_rounds.stuck_s - time.monotonic()
+        return self.now_unix_s + left_s * self.parts.clock.factor
 
     def wakes(self) -> tuple[str, ...]:
         """Return the nodes that the agent wakes by itself when jobs need them; none while it cannot for long."""

@@ -1,6 +1,5 @@
 """What the agent publishes, made when somebody asks."""
 
-import time
 from collections import Counter
 
 from offpeak.ledger.rows import Saving
@@ -17,7 +16,8 @@ def published(agent: Agent, *, with_jobs: bool = True) -> Published | None:
     facts, traits, troubles = agent.facts, agent.observer.traits, agent.voice.troubles
     if facts is None and not troubles:
         return None
-    at_s = time.time() if facts is None else facts.now_s
+    now_s = agent.now_unix_s
+    at_s = now_s if facts is None else facts.now_s
     return Published(
         at_unix_s=at_s,
         mode=str(agent.modes.usual),
@@ -29,6 +29,9 @@ def published(agent: Agent, *, with_jobs: bool = True) -> Published | None:
         saved_today=_saved(agent.savings.today),
         jobs=jobs_said(facts, queue_rules(agent.parts), agent.queue.changed.latest) if facts and with_jobs else (),
         troubles=troubles,
+        now_unix_s=now_s,
+        clock_factor=agent.parts.clock.factor,
+        first_round_until_unix_s=agent.first_round_until_unix_s,
     )
 
 

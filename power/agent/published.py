@@ -66,7 +66,11 @@ class JobSaid:
 
 @dataclass(frozen=True)
 class Published:
-    """All that the agent says of one cycle; the next one follows after `cycle_s`."""
+    """All that the agent says of one cycle; the next one follows after `cycle_s`.
+
+    `now_unix_s` is the agent's clock when it was asked; `clock_factor` of its seconds pass in a real one.
+    `first_round_until_unix_s` is set while the first round of the queue is under way: if it lasts longer, it hangs.
+    """
 
     at_unix_s: float
     mode: str
@@ -78,6 +82,9 @@ class Published:
     saved_today: SavedSaid = SavedSaid()
     jobs: tuple[JobSaid, ...] = ()
     troubles: tuple[str, ...] = ()
+    now_unix_s: float | None = None
+    clock_factor: float = 1.0
+    first_round_until_unix_s: float | None = None
 
     def seen_by(self, user: str | None) -> "Published":
         """Return what that user may see: the own jobs, and totals; None may see everything."""

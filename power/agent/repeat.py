@@ -9,13 +9,15 @@ from offpeak.errors import OffpeakError
 from power.agent.voice import LOG, Voice
 
 LEAST_PAUSE_S = 0.05
+STUCK_S = 600.0
+"""A round that takes longer than this, and ten cycles, hangs."""
 
 
 class Rounds:
     """Makes rounds every `every_s()` seconds, and sooner when `hurry` is called.
 
-    `ended_s` is when the last one ended, `took_s` how long it took. A round that `fetches` only reads from elsewhere,
-    so that it may be broken off at any time.
+    `ended_s` is when the last one ended, `took_s` how long it took, `count` how many have ended. A round that `fetches`
+    only reads from elsewhere, so that it may be broken off at any time.
 
     Who holds `turn` keeps the next round from beginning.
     """
@@ -33,7 +35,12 @@ class Rounds:
         self._hurry = asyncio.Event()
         self._under_way: asyncio.Task[None] | None = None
         self.turn = asyncio.Lock()
-        self.ended_s, self.took_s = time.monotonic(), 0.0
+        self.ended_s, self.took_s, self.count = time.monotonic(), 0.0, 0
+
+    @property
+    def stuck_s(self) -> float:
+        """When the round under way, or the next one, counts as one that hangs, on the clock of `ended_s`."""
+        return self.ended_s + STUCK_S + 10 * self.every_s()
 
     def hurry(self) -> None:
         """Make the next round at once."""
@@ -78,6 +85,7 @@ class Rounds:
             self._voice.trouble(self.name, None)
         self.ended_s = time.monotonic()
         self.took_s = self.ended_s - begun_s
+        self.count += 1
 
     async def _pause(self, seconds: float) -> None:
         try:

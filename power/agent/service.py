@@ -31,8 +31,6 @@ from power.agent.voice import LOG
 from power.agent.wake_list import wake_list, wake_pace, write_wake_list
 from power.agent.wake_reply import WakeReply
 
-STUCK_S = 600.0
-"""A round that takes longer than this, and ten cycles, hangs: systemd starts a program anew that says so no more."""
 STATUS_EVERY_S = 1.0
 LAST_ROUNDS_S = 10.0
 GIVE_BACK_S = 30.0
@@ -97,6 +95,10 @@ class Service:
     def end(self) -> None:
         """End it as SIGTERM does."""
         self._ended.set()
+
+    async def ends(self) -> None:
+        """Wait for the signal, or the call, that ends it."""
+        await self._ended.wait()
 
     async def _end(self, tasks: Sequence[asyncio.Task[None]]) -> None:
         """Let what is under way come to its end first: what is told to a scheduler goes on, whoever waits for it."""
@@ -202,8 +204,9 @@ class Service:
             await asyncio.sleep(min(STATUS_EVERY_S, (limit_s or STATUS_EVERY_S) / 3))
 
     def _stuck(self) -> list[str]:
+        """Return the rounds that hang: systemd starts a program anew that no longer says that it is alive."""
         now_s = time.monotonic()
-        return [each.name for each in self._agent.rounds if now_s - each.ended_s > STUCK_S + 10 * each.every_s()]
+        return [each.name for each in self._agent.rounds if now_s > each.stuck_s]
 
     def _write_wake_list(self, parts: Parts) -> None:
         try:

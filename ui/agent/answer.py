@@ -10,7 +10,7 @@ from offpeak.errors import OffpeakError
 from offpeak.settings import Settings
 from offpeak.zones import machine_zone
 from power.agent.ask_agent import AgentSilent, ask_agent
-from power.agent.published import published_json
+from power.agent.published import Published, published_json
 from ui.agent.text import Clock, counts_text, queue_table, status_lines, why_lines
 from ui.ledger.rows import iso, rows_json, with_times
 from ui.ledger.text import print_table
@@ -28,7 +28,7 @@ def print_status(settings: Settings, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(published_json(said), indent=2))
         return
-    for line in status_lines(said, _clock()):
+    for line in status_lines(said, _clock(said)):
         typer.echo(line)
 
 
@@ -43,7 +43,7 @@ def print_queue(settings: Settings, *, user: str | None, partition: str | None, 
         zone = machine_zone()
         typer.echo(rows_json([with_times(vars(job), zone) for job in jobs]), nl=False)
     elif jobs:
-        print_table(queue_table(jobs, _clock()))
+        print_table(queue_table(jobs, _clock(said)))
     else:
         typer.echo("no pending job that you may see" if said.jobs == () else "no such job")
 
@@ -59,7 +59,7 @@ def print_why(settings: Settings, job_id: str, *, as_json: bool) -> None:
         around: dict[str, Any] = {key: value for key, value in published_json(said).items() if key in RELATED}
         typer.echo(json.dumps(with_times(vars(said.jobs[0]), machine_zone()) | around, indent=2))
         return
-    for line in why_lines(said, _clock()):
+    for line in why_lines(said, _clock(said)):
         typer.echo(line)
 
 
@@ -103,5 +103,7 @@ def _if_readable(read: Any, silent: AgentSilent) -> Any:
         raise silent from None
 
 
-def _clock() -> Clock:
-    return Clock(time.time(), machine_zone())
+def _clock(said: Published) -> Clock:
+    """Return the agent's clock, which may run faster than this machine's."""
+    now_s = time.time() if said.now_unix_s is None else said.now_unix_s
+    return Clock(now_s, machine_zone())

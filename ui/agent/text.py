@@ -13,7 +13,8 @@ from ui.clock_text import clock_text
 from ui.watts_text import power_text
 
 J_PER_KWH = 3.6e6
-LATE_CYCLES = 3
+LATE_CYCLES, LEAST_LATE_S = 3, 15.0
+"""An agent hangs that has not looked for so many cycles, and for so many real seconds."""
 NOT_KNOWN = "not known"
 NO_PROMISE = "by its begin time; other jobs may still go first"
 """offpeak bounds the begin time that it sets. From then on the queue decides, which offpeak puts in order too."""
@@ -100,10 +101,15 @@ def price_text(price: PriceSaid, clock: Clock) -> str:
 
 
 def _looked(said: Published, clock: Clock) -> str:
+    until_s = said.first_round_until_unix_s
+    if until_s is not None and clock.now_unix_s > until_s:
+        return f"IT HANGS: its first round was to end by {clock.text(until_s)}"
+    if until_s is not None:
+        return f"starting: its first round is under way, until {clock.text(until_s)} at the latest"
     if said.scheduler == NO_SCHEDULER:
         return f"looks every {clock_text(said.cycle_s)}"
     age_s = max(0.0, clock.now_unix_s - said.at_unix_s)
-    late = ": IT HANGS" if age_s > LATE_CYCLES * said.cycle_s else ""
+    late = ": IT HANGS" if age_s > max(LATE_CYCLES * said.cycle_s, LEAST_LATE_S * said.clock_factor) else ""
     return f"looked {clock_text(age_s)} ago, every {clock_text(said.cycle_s)}{late}"
 
 

@@ -20,6 +20,8 @@ from ui.page.saved import month_of, saved_said
 EVENTS = 60
 POWER_EVERY_S = 60.0
 """The past is read so often, on the agent's clock."""
+OF_EACH_LOOK = {"jobs", "now_unix_s", "first_round_until_unix_s"}
+"""What is left out of the section `status`, which is sent when it has changed."""
 ONE_OF = {"published", "nodes", "slots", "node_fields", "slot_fields", "prices_until_unix_s"}
 
 Sections = dict[str, str]
@@ -54,7 +56,7 @@ class Looker:
     def _of_agent(self, picture: Mapping[str, Any]) -> Sections:
         said = picture["published"]
         sections = {
-            "status": _text({name: each for name, each in said.items() if name != "jobs"} | _rest(picture)),
+            "status": _text({name: each for name, each in said.items() if name not in OF_EACH_LOOK} | _rest(picture)),
             "prices": _text({name: picture[name] for name in ("slot_fields", "slots", "prices_until_unix_s")}),
             "nodes": _text({"fields": picture["node_fields"], "rows": picture["nodes"]}),
         }

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC
 from pathlib import Path
 
 import pytest
@@ -26,11 +27,15 @@ from offpeak.hardware_settings import HardwareSettings
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger_settings import LedgerSettings
 from offpeak.settings import PriceSettings, Settings
+from plugin.queue_hook.facts import QueueFacts, QueueRules
+from plugin.queue_hook.plan import plan_queue
+from plugin.queue_hook.queue_plan import QueuePlan
 from plugin.scheduler.node import NodePower
 from plugin.scheduler.port import NodeChange
-from power.agent import parts, service
+from power.agent import parts, queue_loop, service
 from power.agent.agent import Agent
 from power.agent.answer import Told, order_text
+from power.agent.ask_agent import ask_agent
 from power.agent.memory import remember_lives
 from power.agent.run import run_restore
 from power.agent.service import Service
@@ -43,6 +48,7 @@ from power.scheduler_effects import Answer
 from sim_backend.scheduler.cluster import Cluster
 from sim_backend.scheduler.sim_node import SimNode
 from sim_backend.scheduler.simulated import SimulatedScheduler
+from ui.agent.text import Clock, status_lines
 
 AT_ONCE_S = 10.0
 """At once, on a machine with much else to do; a feed that drips takes ten minutes here."""
@@ -101,6 +107,40 @@ def test_a_hangup_has_the_prices_read_at_once(settings: Settings, ledger: Ledger
         await costs(30.0)
         os.kill(os.getpid(), signal.SIGHUP)
         await costs(90.0)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+        assert await agent.close() == 0
+
+    asyncio.run(serve())
+
+
+def test_a_first_round_that_takes_minutes_is_a_start_and_no_hang(
+    settings: Settings, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, compiled = threading.Event(), threading.Event()
+
+    def slow_plan(facts: QueueFacts, rules: QueueRules) -> QueuePlan:
+        begun.set()
+        assert compiled.wait(60)
+        return plan_queue(facts, rules)
+
+    monkeypatch.setattr(queue_loop, "plan_queue", slow_plan)
+    agent = Agent(parts.parts_of(settings), ledger, Voice())
+
+    def first_line(later_s: float) -> str:
+        published = ask_agent(settings.agent.socket, ask="status")
+        return status_lines(published, Clock((published.now_unix_s or 0.0) + later_s, UTC))[0]
+
+    async def serve() -> None:
+        running = asyncio.create_task(Service(agent, lambda: settings).run())
+        assert await asyncio.to_thread(begun.wait, 60)
+        assert "mode shadow, starting: its first round is under way, until " in await asyncio.to_thread(first_line, 300)
+        assert "IT HANGS: its first round was to end by " in await asyncio.to_thread(first_line, 901)
+        compiled.set()
+        async with asyncio.timeout(60):
+            while "starting" in await asyncio.to_thread(first_line, 0):
+                await asyncio.sleep(0.05)
+        assert "looked 0:00:0" in await asyncio.to_thread(first_line, 0)
         os.kill(os.getpid(), signal.SIGTERM)
         await running
         assert await agent.close() == 0

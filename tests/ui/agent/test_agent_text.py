@@ -3,6 +3,7 @@
 import io
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC
 from zoneinfo import ZoneInfo
 
 from agent_socket import AT_S, PRICE, PUBLISHED
@@ -29,6 +30,12 @@ def test_status_before_the_first_look_and_of_a_cluster_without_a_name() -> None:
     before = replace(PUBLISHED, cluster="", scheduler=NO_SCHEDULER)
     assert status_lines(before, CLOCK)[0] == "the scheduler has not been read yet: mode active, looks every 0:00:30"
     assert status_lines(replace(PUBLISHED, cluster=""), CLOCK)[0].startswith("slurm 22.05.8: mode active, looked ")
+
+
+def test_an_agent_with_a_fast_clock_is_late_by_real_seconds() -> None:
+    fast = replace(PUBLISHED, clock_factor=600.0, cycle_s=300)
+    assert status_lines(fast, Clock(AT_S + 14 * 600, UTC))[0].endswith("looked 2:20:00 ago, every 0:05:00")
+    assert status_lines(fast, Clock(AT_S + 16 * 600, UTC))[0].endswith(": IT HANGS")
 
 
 def test_a_long_table_is_laid_out_as_a_short_one() -> None:
