@@ -7,6 +7,7 @@ from typing import Any
 import typer
 from rich.table import Table
 
+from offpeak.ledger.last_written import last_written_unix_s
 from offpeak.ledger.opened import opened
 from offpeak.ledger.records import actions_in, decisions_in
 from offpeak.ledger_settings import LedgerSettings
@@ -33,6 +34,7 @@ def print_history(
     with opened(settings.url) as connection:
         decided = [_decided(each) for each in decisions_in(connection, span, subjects)]
         done = [_done(each) for each in actions_in(connection, span, subjects)]
+        latest_unix_s = None if decided or done else last_written_unix_s(connection)
     events = sorted(decided + done, key=lambda each: float(each["at_unix_s"]), reverse=True)
     if as_json:
         typer.echo(rows_json([with_times(each, zone) for each in events]), nl=False)
@@ -43,7 +45,7 @@ def print_history(
             table.add_row(clock(each["at_unix_s"], zone), *map(printable, words))
         print_table(table)
     else:
-        print_nothing(span, zone)
+        print_nothing(span, zone, latest_unix_s)
 
 
 def subjects_of(text: str | None) -> tuple[str, ...]:

@@ -7,20 +7,10 @@ import typer
 
 from offpeak.errors import BadInput
 from ui.agent.command import JSON, LEDGER, SOCKET, asked_settings
-from ui.ledger.command import END
+from ui.ledger.command import END, START
 from ui.options import CONFIG
 
 JOB_ID = re.compile(r"\d[\w.+,%:\[\]-]{0,99}", re.ASCII)
-SINCE = Annotated[
-    str | None,
-    typer.Option(
-        "-S",
-        "--since",
-        "--starttime",
-        help="Start: 2026-11-01, 2026-11-01T08:00, yesterday, now-7days. [default: today]",
-        show_default=False,
-    ),
-]
 
 
 def queue(
@@ -54,7 +44,7 @@ def why(
 
 
 def history(
-    since: SINCE = None,
+    since: START = None,
     end: END = None,
     subject: Annotated[
         str | None, typer.Option("--subject", help='Node set such as n[001-064], "job 1841" or queue. [default: all]')

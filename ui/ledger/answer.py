@@ -5,6 +5,7 @@ import time
 from datetime import tzinfo
 
 from offpeak.ledger.job_costs import job_costs
+from offpeak.ledger.last_written import last_written_unix_s
 from offpeak.ledger.node_energy import node_energy
 from offpeak.ledger.opened import opened
 from offpeak.ledger.records import actions_in, decisions_in, savings_in, states_in
@@ -29,12 +30,13 @@ def print_records(kind: str, nodes: str | None, asked: Asked, settings: LedgerSe
             found = savings_in(connection, span)
         else:
             found = QUESTIONS[kind](connection, span, expand(nodes) if nodes else ())
+        latest_unix_s = None if found else last_written_unix_s(connection)
     if asked.form != "text":
         _write(asked.form, [with_times(record, zone) for record in found])
     elif found:
         print_table(records_table(kind, found, zone))
     else:
-        print_nothing(span, zone)
+        print_nothing(span, zone, latest_unix_s)
 
 
 def print_used(kind: str, by: str, asked: Asked, settings: LedgerSettings) -> None:
@@ -46,12 +48,13 @@ def print_used(kind: str, by: str, asked: Asked, settings: LedgerSettings) -> No
     with opened(settings.url) as connection:
         question = job_costs if is_of_jobs(groups) else node_energy
         found = question(connection, span, groups, zone)
+        latest_unix_s = None if found else last_written_unix_s(connection)
     if asked.form != "text":
         _write(asked.form, [used_row(groups, each) for each in found])
     elif found:
         print_table(used_table(kind, groups, found))
     else:
-        print_nothing(span, zone)
+        print_nothing(span, zone, latest_unix_s)
 
 
 def _span(asked: Asked, zone: tzinfo) -> TimeRange:

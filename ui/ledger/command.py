@@ -26,6 +26,7 @@ START = Annotated[
     str | None,
     typer.Option(
         "-S",
+        "--since",
         "--starttime",
         help="Start: 2026-11-01, 2026-11-01T08:00, yesterday, now-7days. [default: today]",
         show_default=False,

@@ -47,9 +47,13 @@ def table_lines(table: Table) -> list[str]:
     return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
 
 
-def print_nothing(span: TimeRange, zone: tzinfo) -> None:
-    """Say that nothing is known of that time."""
-    typer.echo(f"nothing from {clock(span.from_unix_s, zone)} to {clock(span.until_unix_s, zone)}")
+def print_nothing(span: TimeRange, zone: tzinfo, latest_unix_s: float | None = None) -> None:
+    """Print that nothing is known of that time, and when the ledger's latest entry is of another time."""
+    text = f"nothing from {clock(span.from_unix_s, zone)} to {clock(span.until_unix_s, zone)}"
+    if latest_unix_s is not None and not span.from_unix_s <= latest_unix_s < span.until_unix_s:
+        latest = clock(latest_unix_s, zone)
+        text = f"{text}; the ledger's latest entry is of {latest}: --since {latest.partition(' ')[0]}"
+    typer.echo(text)
 
 
 def clock(unix_s: float, zone: tzinfo) -> str:
