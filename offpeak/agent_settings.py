@@ -18,11 +18,12 @@ class AgentSettings:
         " told what would be; active: what the agent decides is done too.",
         default="shadow",
     )
-    scheduler: str = row(
-        choice("slurm", "torque", "openpbs"),
+    scheduler: str | None = row(
+        choice("slurm", "torque", "openpbs", "simulated"),
         "--scheduler",
-        "Which scheduler the cluster has.",
-        default="slurm",
+        "Which scheduler the cluster has, simulated being the one of `offpeak demo`; when not set: the one that is"
+        " found on this machine.",
+        example="slurm",
     )
     partition_modes: tuple[str, ...] | None = row(
         NAMES,

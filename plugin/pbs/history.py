@@ -9,7 +9,7 @@ from offpeak.errors import BadTrace
 from offpeak.files import read_bytes
 
 ACCOUNTING = Path("server_priv", "accounting")
-DEFAULT_HOMES = (Path("var/spool/torque"), Path("var/spool/pbs"))
+OPENPBS_HOME = Path("var/spool/pbs")
 
 _DAY = re.compile(r"(\d{8})(\.gz)?")
 _PBS_HOME = re.compile(r"^\s*PBS_HOME\s*=\s*(\S+)", re.MULTILINE)
@@ -28,10 +28,10 @@ def accounting_text(folder: Path, since: date | None = None) -> bytes:
     return _joined([read_bytes(file, BadTrace) for file in files])
 
 
-def default_accounting_folder(root: Path = Path("/")) -> Path | None:
-    """Return where this machine's Torque or OpenPBS keeps its accounting files, None if it has none."""
-    folders = [root / home / ACCOUNTING for home in (*_configured_homes(root), *DEFAULT_HOMES)]
-    return next((folder for folder in folders if _may_be_there(folder)), None)
+def openpbs_accounting_folder(root: Path = Path("/")) -> Path:
+    """Return where this machine's OpenPBS keeps its accounting files, as pbs.conf says; the usual place without one."""
+    folders = [root / home / ACCOUNTING for home in (*_configured_homes(root), OPENPBS_HOME)]
+    return next((folder for folder in folders if _may_be_there(folder)), folders[0])
 
 
 def _daily_files(folder: Path) -> list[tuple[str, Path]]:

@@ -1,20 +1,53 @@
-"""The schedulers by their names: what `scheduler` below [agent] chooses."""
+"""The schedulers by their names: which one the site has, as set below [agent] or else as found on this machine."""
 
+import os
+import shutil
 from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
 
+from offpeak.errors import SchedulerError
 from offpeak.settings import Settings
 from plugin.openpbs.scheduler import OpenPbsScheduler
 from plugin.scheduler.port import Scheduler
 from plugin.slurm.scheduler import SlurmScheduler
 from plugin.torque.scheduler import TorqueScheduler
 
+SLURM, TORQUE, OPENPBS, SIMULATED = "slurm", "torque", "openpbs", "simulated"
+
+
+class DemoScheduler:
+    """The scheduler inside `offpeak demo`, as another program sees it: it answers nothing."""
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        hint = "while the demo runs its agent answers: `offpeak status`, `queue` and `why`"
+        raise SchedulerError("the simulated scheduler answers inside `offpeak demo` only", hint=hint)
+
+    traits = view = in_use = rank = defer = tell = change_nodes = _refuse
+
+
 SCHEDULERS: tuple[tuple[str, Callable[[Settings], Scheduler]], ...] = (
-    ("slurm", lambda settings: SlurmScheduler(settings.slurm)),
-    ("torque", lambda settings: TorqueScheduler(settings.pbs)),
-    ("openpbs", lambda settings: OpenPbsScheduler(settings.pbs)),
+    (SLURM, lambda settings: SlurmScheduler(settings.slurm)),
+    (TORQUE, lambda settings: TorqueScheduler(settings.pbs)),
+    (OPENPBS, lambda settings: OpenPbsScheduler(settings.pbs)),
+    (SIMULATED, lambda _: DemoScheduler()),
 )
 
 
 def scheduler_of(settings: Settings) -> Scheduler:
-    """Return the site's scheduler."""
-    return dict(SCHEDULERS)[settings.agent.scheduler](settings)
+    """Return the site's scheduler; Slurm, which then says what it lacks, where none is set and none is found."""
+    return dict(SCHEDULERS)[scheduler_name(settings) or SLURM](settings)
+
+
+def scheduler_name(settings: Settings, root: Path = Path("/")) -> str | None:
+    """Return which scheduler the site has: as set, by an option or in the file, else as found; None if none is."""
+    if settings.agent.scheduler is not None:
+        return settings.agent.scheduler
+    if shutil.which("scontrol") or shutil.which("sacct"):
+        return SLURM
+    # The variable is OpenPBS's own: its commands look there, too.
+    conf = Path(os.environ.get("PBS_CONF_FILE") or root / "etc/pbs.conf")
+    if conf.exists() or (root / "var/spool/pbs").exists():
+        return OPENPBS
+    torque_home = root / settings.pbs.home.relative_to("/") if settings.pbs.home.is_absolute() else settings.pbs.home
+    return TORQUE if torque_home.exists() or shutil.which("pbsnodes") else None

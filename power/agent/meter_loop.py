@@ -39,7 +39,7 @@ class MeterLoop:
         """Read all meters once."""
         if self._of is not parts:
             await self.close()
-            self._of, self._meters = parts, site_meters(parts.inventory, None, parts.wire)
+            self._of, self._meters = parts, site_meters(parts.settings, parts.inventory, None, parts.wire)
         pace = Pace(period_s(parts), max(period_s(parts), parts.wire.timeout_s))
         done = await meter_round(self._meters, self._metering, pace=pace, clock=self._now)
         self._metering = done.after

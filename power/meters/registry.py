@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from offpeak.machines.inventory import Inventory, Machine, Pdu
+from offpeak.settings import Settings
+from plugin.scheduler.registry import SLURM, scheduler_name
 from plugin.slurm.ask import CannotAskSlurm, ask
 from plugin.slurm.machine import machine_of_slurm
 from power.drivers.wire import Wire
@@ -63,8 +65,10 @@ def pdu_meter(pdu: Pdu, wire: Wire) -> Meter:
     return SnmpPdu(pdu, engines=wire.engines, logins=wire.logins, patience=patience, clock=wire.clock)
 
 
-def slurm_meters() -> tuple[Meter, ...]:
-    """Return Slurm as a meter, where there is a Slurm that gathers energy."""
+def slurm_meters(settings: Settings) -> tuple[Meter, ...]:
+    """Return Slurm as a meter, where it is the site's scheduler and gathers energy."""
+    if scheduler_name(settings) != SLURM:
+        return ()
     try:
         config = ask("scontrol", "show", "config", timeout_s=SLURM_S).decode(errors="replace")
         return (SlurmEnergy(machine_of_slurm(timeout_s=SLURM_S).cluster),) if measures(config) else ()

@@ -1,6 +1,5 @@
-"""Where the accounting of a cluster comes from: what the user names, else Slurm itself, else PBS's own files."""
+"""Where the accounting of a cluster comes from: what the user names, else its scheduler's own."""
 
-import shutil
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 
@@ -8,7 +7,8 @@ from offpeak.errors import BadTrace
 from offpeak.jobs import Trace
 from offpeak.settings import LogSettings, Settings
 from offpeak.zones import machine_zone, parse_zone
-from plugin.pbs.history import accounting_text, default_accounting_folder
+from plugin.pbs.history import ACCOUNTING, accounting_text, openpbs_accounting_folder
+from plugin.scheduler.registry import OPENPBS, SIMULATED, SLURM, scheduler_name
 from plugin.slurm.history import sacct_text
 from plugin.slurm.machine import machine_of_slurm
 from sim_backend.traces.anonymous import anonymised
@@ -33,16 +33,20 @@ def log_of(source: str, log: LogSettings, *, lenient: bool) -> Trace:
     return _as_set(read_log(source, lenient=lenient, zone=zone_of(log)), log)
 
 
-def accounting_of(source: str | None, days: int, log: LogSettings, *, lenient: bool) -> Accounting:
-    """Return the accounting that is named, else the last days of this machine's cluster; BadTrace if it has none."""
+def accounting_of(source: str | None, days: int, settings: Settings, *, lenient: bool) -> Accounting:
+    """Return the accounting that is named, else the last days of the site's scheduler; BadTrace if it has none."""
+    log = settings.log
     if source is not None:
         return Accounting(log_of(source, log, lenient=lenient))
-    if shutil.which("sacct"):
+    scheduler = scheduler_name(settings)
+    if scheduler == SLURM:
         return _of_slurm(days, log, lenient=lenient)
-    folder = default_accounting_folder()
-    if folder is None:
-        hint = "name one: offpeak estimate sacct.txt; `offpeak estimate --help` says what is read"
+    hint = "name one: offpeak estimate sacct.txt; `offpeak estimate --help` says what is read"
+    if scheduler is None:
         raise BadTrace("no log is given, and this machine has neither Slurm's sacct nor PBS's accounting", hint=hint)
+    if scheduler == SIMULATED:
+        raise BadTrace("no log is given, and the simulated scheduler keeps no accounting", hint=hint)
+    folder = openpbs_accounting_folder() if scheduler == OPENPBS else settings.pbs.home / ACCOUNTING
     zone = zone_of(log)
     text = accounting_text(folder, datetime.now(zone).date() - timedelta(days=days))
     return Accounting(_as_set(trace_of_text(text, str(folder), lenient=lenient, zone=zone), log))

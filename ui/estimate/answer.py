@@ -19,7 +19,7 @@ def answer(settings: Settings, request: Request) -> None:
     policies = tuple(parse_policy(name, settings.scheduling) for name in settings.scheduling.policies)
     if len(policies) < 2:
         raise BadInput("an estimate needs a baseline and another policy", hint="--policy easy,greedy")
-    accounting = accounting_of(request.log, request.days or DAYS, settings.log, lenient=request.lenient)
+    accounting = accounting_of(request.log, request.days or DAYS, settings, lenient=request.lenient)
     with repeat_progress(request.replays or MOST_REPLAYS) as progress:
         estimate = estimate_savings(
             accounting.trace,

@@ -104,7 +104,7 @@ def answer_wait(settings: Settings, request: JobRequest) -> None:
 
 
 def _log(settings: Settings, request: JobRequest) -> LogFile:
-    accounting = accounting_of(request.log, request.days or DAYS, settings.log, lenient=request.lenient)
+    accounting = accounting_of(request.log, request.days or DAYS, settings, lenient=request.lenient)
     machine = settings.machine
     if machine.nodes is None and accounting.nodes is not None:
         machine = replace(machine, nodes=accounting.nodes)

@@ -16,7 +16,7 @@ from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand, fold
 from offpeak.plural import counted
 from offpeak.settings import Settings
-from plugin.scheduler.registry import scheduler_of
+from plugin.scheduler.registry import SIMULATED, SLURM, scheduler_name, scheduler_of
 from power.check.feeds import check_feeds
 from power.check.finding import Alike, Finding, Verdict, alike
 from power.check.pbs import check_pbs
@@ -49,9 +49,15 @@ def _found(settings: Settings, nodes: str | None) -> list[Finding]:
         hint = "docs/reference/inventory.md shows how they are written; offpeak enroll --from-netbox takes them over"
         raise BadInventory(f"{inventory.path}: names no node and no PDU", hint=hint)
     wire = Wire(timeout_s=settings.hardware.timeout_s)
-    scheduler = check_scheduler if settings.agent.scheduler == "slurm" else partial(check_pbs, scheduler_of(settings))
     found = asyncio.run(
-        check_site(inventory, machines, pdus, wire, scheduler, state_folder=settings.agent.state_folder)
+        check_site(
+            inventory,
+            machines,
+            pdus,
+            wire,
+            partial(check_of_scheduler, settings),
+            state_folder=settings.agent.state_folder,
+        )
     )
     feeds = (
         ("prices", price_feed(settings.feeds, settings.prices)),
@@ -60,6 +66,14 @@ def _found(settings: Settings, nodes: str | None) -> list[Finding]:
     )
     found += check_feeds(feeds, now_s=int(time.time()))
     return sorted(found, key=lambda each: PARTS.index(each.part))
+
+
+def check_of_scheduler(settings: Settings) -> Finding:
+    """Return what is to be said of the site's scheduler, as set or found; without one of Slurm, which is missing."""
+    name = scheduler_name(settings) or SLURM
+    if name == SIMULATED:
+        return Finding("scheduler", name, Verdict.GOOD, "inside `offpeak demo`: no other program can ask it")
+    return check_scheduler() if name == SLURM else check_pbs(scheduler_of(settings))
 
 
 def print_check(found: Sequence[Finding]) -> None:

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import typer
 
 from offpeak.errors import BadInventory
-from offpeak.hardware_settings import HardwareSettings
-from offpeak.machines.inventory import Inventory
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand
+from offpeak.settings import Settings
 from power.drivers.wire import Wire
 from power.meters.head_node import head_node
 from power.meters.port import Meter
@@ -26,7 +25,7 @@ BETWEEN_S = 1.0
 LONGEST_S = 60.0
 
 
-def print_now(settings: HardwareSettings, nodes: str | None, *, as_json: bool) -> None:
+def print_now(settings: Settings, nodes: str | None, *, as_json: bool) -> None:
     """Print what is drawn now; BadInput for nodes that the inventory does not have."""
     taken = asyncio.run(_take_all(settings, nodes))
     here = None if nodes else asyncio.run(head_node())
@@ -38,9 +37,10 @@ def print_now(settings: HardwareSettings, nodes: str | None, *, as_json: bool) -
         raise typer.Exit(1)
 
 
-def some_meters(inventory: Inventory, nodes: str | None, wire: Wire) -> tuple[Meter, ...]:
+def some_meters(settings: Settings, nodes: str | None, wire: Wire) -> tuple[Meter, ...]:
     """Return the meters of these nodes, of all machines without any; BadInventory if there is none."""
-    meters = site_meters(inventory, nodes, wire)
+    inventory = read_inventory(settings.hardware.inventory)
+    meters = site_meters(settings, inventory, nodes, wire)
     if not meters:
         hint = "docs/reference/inventory.md shows how BMCs and PDUs are written"
         raise BadInventory(f"{inventory.path}: nothing there measures power", hint=hint)
@@ -58,9 +58,9 @@ def only_of(taken: Sequence[Taken], nodes: str | None) -> tuple[Taken, ...]:
     )
 
 
-async def _take_all(settings: HardwareSettings, nodes: str | None) -> tuple[Taken, ...]:
-    wire = Wire(timeout_s=settings.timeout_s)
-    meters = some_meters(read_inventory(settings.inventory), nodes, wire)
+async def _take_all(settings: Settings, nodes: str | None) -> tuple[Taken, ...]:
+    wire = Wire(timeout_s=settings.hardware.timeout_s)
+    meters = some_meters(settings, nodes, wire)
     try:
         first = await take(meters, timeout_s=LONGEST_S)
         if not any(each.way in COUNTERS for each in first):

@@ -39,7 +39,7 @@ def now(
     # What answers loads pysnmp and pyghmi, which `offpeak --version` must not wait for.
     from ui.hardware.power_answer import print_now
 
-    print_now(settings.hardware, nodes, as_json=as_json)
+    print_now(settings, nodes, as_json=as_json)
 
 
 @power.command("watch", cls=PlainCommand)
@@ -55,7 +55,7 @@ def watch(
     settings = hardware_settings(config, inventory, timeout)
     from ui.hardware.power_watch import print_watch
 
-    print_watch(settings.hardware, nodes, every=every, times=times)
+    print_watch(settings, nodes, every=every, times=times)
 
 
 def hardware_settings(config: Path | None, inventory: str | None, timeout: str | None) -> Settings:

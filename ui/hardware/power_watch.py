@@ -8,8 +8,7 @@ from datetime import datetime
 import typer
 
 from offpeak.errors import BadInput
-from offpeak.hardware_settings import HardwareSettings
-from offpeak.machines.inventory_file import read_inventory
+from offpeak.settings import Settings
 from offpeak.units import parse_duration_s
 from power.drivers.said_once import Said, worth_saying
 from power.drivers.wire import Wire
@@ -26,7 +25,7 @@ HELD = 3
 """A reading counts until the next one, for so many rounds at most: after that there is a gap."""
 
 
-def print_watch(settings: HardwareSettings, nodes: str | None, *, every: str, times: int | None) -> None:
+def print_watch(settings: Settings, nodes: str | None, *, every: str, times: int | None) -> None:
     """Print a line every so often, until Ctrl-C or so many times; then the comparison of the meters."""
     every_s = parse_duration_s(every)
     if every_s < 1:
@@ -44,10 +43,10 @@ def print_watch(settings: HardwareSettings, nodes: str | None, *, every: str, ti
 class _Watch:
     """The rounds so far: the energy of every part, and which troubles were said."""
 
-    def __init__(self, settings: HardwareSettings, nodes: str | None, every_s: int) -> None:
-        self._wire = Wire(timeout_s=settings.timeout_s)
+    def __init__(self, settings: Settings, nodes: str | None, every_s: int) -> None:
+        self._wire = Wire(timeout_s=settings.hardware.timeout_s)
         self._nodes, self._every_s = nodes, every_s
-        self._meters = some_meters(read_inventory(settings.inventory), nodes, self._wire)
+        self._meters = some_meters(settings, nodes, self._wire)
         self._said: dict[tuple[str, str], Said | None] = {}
         self.sums: dict[Part, Energy] = {}
         self.counts: dict[Part, Counted] = {}

@@ -64,7 +64,7 @@ def _replayed(settings: Settings, wanted: Wanted, month: Month, account: MonthAc
         return None, "not known, jobs were moved and the settings no longer say by which policy; --queue names it"
     days = math.ceil((time.time() - month.span.from_unix_s) / DAY_S) + 1
     try:
-        accounting = accounting_of(wanted.log, days, settings.log, lenient=wanted.lenient)
+        accounting = accounting_of(wanted.log, days, settings, lenient=wanted.lenient)
         of_site = with_nodes(settings, accounting)
         return counterfactual(accounting.trace, account.told, of_site, *_policies(settings)), ""
     except (BadTrace, SchedulerError) as problem:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadTrace
-from plugin.pbs.history import accounting_text, default_accounting_folder
+from plugin.pbs.history import accounting_text, openpbs_accounting_folder
 
 LAST = date(2026, 3, 1)
 
@@ -78,7 +78,7 @@ def test_a_folder_that_is_closed(tmp_path: Path) -> None:
     home = tmp_path / "var/spool/pbs/server_priv"
     (home / "accounting").mkdir(parents=True)
     home.chmod(0)
-    folder = default_accounting_folder(tmp_path)
+    folder = openpbs_accounting_folder(tmp_path)
     assert folder == home / "accounting"
     with pytest.raises(BadTrace, match="Permission denied") as caught:
         accounting_text(folder)
@@ -86,12 +86,10 @@ def test_a_folder_that_is_closed(tmp_path: Path) -> None:
 
 
 def test_where_the_servers_keep_them(tmp_path: Path) -> None:
-    assert default_accounting_folder(tmp_path) is None
-    openpbs, torque = (tmp_path / f"var/spool/{name}/server_priv/accounting" for name in ("pbs", "torque"))
-    openpbs.mkdir(parents=True)
-    assert default_accounting_folder(tmp_path) == openpbs
-    torque.mkdir(parents=True)
-    assert default_accounting_folder(tmp_path) == torque
+    usual = tmp_path / "var/spool/pbs/server_priv/accounting"
+    assert openpbs_accounting_folder(tmp_path) == usual
+    usual.mkdir(parents=True)
+    assert openpbs_accounting_folder(tmp_path) == usual
 
 
 def test_pbs_conf_goes_first(tmp_path: Path) -> None:
@@ -100,6 +98,6 @@ def test_pbs_conf_goes_first(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     conf = tmp_path / "etc/pbs.conf"
     conf.write_text("PBS_EXEC=/opt/pbs\n#PBS_HOME=/old\nPBS_HOME=/srv/pbs\nPBS_START_MOM=0\n")
-    assert default_accounting_folder(tmp_path) == usual
+    assert openpbs_accounting_folder(tmp_path) == usual
     moved.mkdir(parents=True)
-    assert default_accounting_folder(tmp_path) == moved
+    assert openpbs_accounting_folder(tmp_path) == moved

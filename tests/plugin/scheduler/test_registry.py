@@ -15,7 +15,8 @@ def test_each_can_be_chosen(name: str) -> None:
     kind = BY_NAME["agent.scheduler"].kind
     assert kind.read(name) == name
     made = scheduler_of(replace(Settings(), agent=AgentSettings(scheduler=name)))
-    assert type(made).__name__.lower() == f"{name}scheduler"
+    shown = {"simulated": "demo"}.get(name, name)
+    assert type(made).__name__.lower() == f"{shown}scheduler"
 
 
 def test_no_other_can_be_named() -> None:
