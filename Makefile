@@ -54,9 +54,6 @@ $(BIN)/python:
 
 demo: $(VENV)/.installed-page
 	@$(BIN)/offpeak demo
-	@echo
-	@echo "That was a day that is not there. With your own log: $(BIN)/offpeak simulate LOG --prices PRICES.csv --report report.html"
-	@echo "On a cluster's head node: $(BIN)/offpeak estimate --prices PRICES.csv"
 
 demo-slurm: dev
 	@.ci/prepare-peers

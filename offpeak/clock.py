@@ -15,18 +15,25 @@ class Clock:
 
 
 class FastClock:
-    """Shows a time and stands still until `start`; from then on it runs so many times as fast as real time."""
+    """Shows a time and stands still until `start`; then it runs so many times as fast as real time, until `stop`."""
 
     def __init__(self, factor: float, unix_s: float) -> None:
         self._factor, self._unix_s = factor, unix_s
         self._began_s: float | None = None
+        self._stopped_s: float | None = None
 
     def start(self) -> None:
         """Let it run."""
         self._began_s = time.monotonic()
 
+    def stop(self) -> None:
+        """Let it stand still for good."""
+        self._stopped_s = self.steady_s()
+
     def steady_s(self) -> float:
         """Return how many of its seconds have passed."""
+        if self._stopped_s is not None:
+            return self._stopped_s
         return 0.0 if self._began_s is None else (time.monotonic() - self._began_s) * self._factor
 
     def unix_s(self) -> float:

@@ -16,6 +16,7 @@ OR_TOOLS = "needs OR-tools, which is not installed"
 FLOW = f"a policy by minimum cost maximum flow {OR_TOOLS}"
 CASES = [
     ("page", "starlette", ["page"], "the page needs starlette, which is not installed"),
+    ("page", "starlette", ["demo", "--listen", "127.0.0.79:8017"], "the page needs starlette, which is not installed"),
     ("png", "matplotlib", ["prices", "--plot", "x.png"], "--plot x.png needs matplotlib, which is not installed"),
     ("predictors", "sklearn", ["simulate", "LOG", "--estimates", "boosted"], BOOSTED),
     ("predictors", "sklearn", ["simulate", "LOG", "--config", "SETTINGS"], BOOSTED),

@@ -1,5 +1,7 @@
 """`offpeak demo`: the whole of it in a minute, on this machine, with nothing but Python."""
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -16,9 +18,21 @@ def demo(
     hardware_port: Annotated[int, typer.Option(min=1024, max=65535, help="Port of its BMCs and PDUs.")] = 6230,
     folder: Annotated[Path, typer.Option(help="Where all that it writes goes; emptied first.")] = FOLDER,
 ) -> None:
-    """Run virtual nodes and a simulated scheduler, let the agent save power and money there, and show its page."""
+    """Run virtual nodes and a simulated scheduler, let the agent save power and money there, and show its page.
+
+    In a terminal the page stays, with the day's data, until Ctrl-C.
+    """
     # What it runs loads numpy, pyghmi and SQLAlchemy, which `offpeak --version` must not wait for.
     from ui.demo.run import run_demo
     from ui.demo.site import DemoPlan
 
-    run_demo(DemoPlan(folder.resolve(), nodes, seconds, clock_factor, listen, hardware_port), typer.echo)
+    run_demo(
+        DemoPlan(folder.resolve(), nodes, seconds, clock_factor, listen, hardware_port),
+        typer.echo,
+        stays=_in_terminal(),
+    )
+
+
+def _in_terminal() -> bool:
+    """Return whether somebody can look at the page and press Ctrl-C."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and not os.environ.get("CI")

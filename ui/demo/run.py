@@ -2,18 +2,24 @@
 
 import asyncio
 import logging
+import shlex
+import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
 
 from offpeak.clock import FastClock
-from offpeak.errors import BadInput
+from offpeak.errors import BadInput, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.settings import Settings
+from offpeak.zones import machine_zone
 from power.agent.agent import Agent
 from power.agent.parts import parts_of
 from power.agent.service import Service
@@ -21,74 +27,155 @@ from power.agent.voice import Voice
 from sim_backend.virtual.machine_room import machine_room
 from sim_backend.virtual.room_folder import room_logins
 from ui.demo.live_cluster import LiveCluster
-from ui.demo.outcome import Outcome, outcome_of, summary, without_offpeak
+from ui.demo.outcome import STEP_S, outcome_of, summary, without_offpeak
 from ui.demo.scenario import BEGIN_S, Coming, jobs_to_come
 from ui.demo.site import CLASS, LOG, PRICES, REPORT, DemoPlan, enrol, write_site
 from ui.page.access import check_place, place_of
+from ui.page.command import check_needs
 
 LOOK_S = 0.05
+PAGE_BEGINS_S = 60.0
 OFFPEAK = (sys.executable, "-c", "from ui.command import main; main()")
 REPORT_WORDS = (
     *("simulate", LOG, "--prices", PRICES, "--policy", "easy,greedy", "--node-class", CLASS),
     *("--capacity", "always-on,timeout:20min", "--report", REPORT),
 )
 Say = Callable[[str], None]
+Process = subprocess.Popen[bytes]
 
 
-def run_demo(plan: DemoPlan, say: Say) -> None:
-    """Run it to its end, and say what it came to. BadInput where an address cannot be had."""
+def run_demo(plan: DemoPlan, say: Say, *, stays: bool) -> None:
+    """Run the demo and print its outcome; where it `stays`, the agent and the page answer until a signal ends them.
+
+    BadInput where an address cannot be had, or the page is not installed.
+    """
+    check_needs()
     _check_free(plan.listen)
     jobs = jobs_to_come(plan.nodes, plan.length_s)
     settings = write_site(plan, jobs)
     logging.basicConfig(filename=plan.folder / "agent.log", level=logging.INFO, format="%(asctime)s %(message)s")
-    with beside("report", plan, *REPORT_WORDS) as report:
-        with beside("page", plan, "page", "--config", str(plan.settings_file)):
-            say(f"the page: http://{plan.listen}/")
-            hours = plan.length_s / 3600
-            say(f"{plan.nodes} virtual nodes, {len(jobs)} jobs, {hours:.0f} hours in {plan.seconds:.0f} s")
-            done = asyncio.run(_play(plan, settings, jobs))
-        without = without_offpeak(jobs, plan.room.nodes, plan.node_class, plan.length_s)
-        say(f"\n{summary(done, without)}\n")
-        # The first one ever waits for the engine to be compiled.
-        report.wait()
-    say(f"the report on the same log: {plan.folder / REPORT}")
+    with (
+        beside("report", plan, *REPORT_WORDS) as report,
+        beside("page", plan, "page", "--config", str(plan.settings_file)) as page,
+    ):
+        _wait_for_page(plan, page)
+        say(f"the page: http://{plan.listen}/")
+        say(f"{plan.nodes} virtual nodes, {len(jobs)} jobs, {plan.hours:.0f} hours in {plan.seconds:.0f} s")
+        say(f"ask it in another terminal: {_command('status', plan)}, or queue in the place of status")
+        asyncio.run(Demo(plan, settings, jobs, report, say, stays=stays).run())
 
 
-async def _play(plan: DemoPlan, settings: Settings, jobs: tuple[Coming, ...]) -> Outcome:
-    ledger = Ledger(settings.ledger)
-    ledger.ready()
-    async with machine_room(plan.room, room_logins(plan.folder)) as room:
-        enrol(plan, room)
-        clock = FastClock(plan.factor, BEGIN_S)
-        live = LiveCluster(room, deque(jobs), clock.unix_s)
-        try:
-            await _serve(plan, settings, live, ledger, clock)
-        finally:
-            await asyncio.to_thread(ledger.close)
-        return outcome_of(live.cluster, BEGIN_S + plan.length_s, energy_j=live.energy_j, cost=live.cost)
+@dataclass
+class Demo:
+    """One day of the demo, beside which the `report` process replays the same jobs."""
+
+    plan: DemoPlan
+    settings: Settings
+    jobs: tuple[Coming, ...]
+    report: Process
+    say: Say
+    stays: bool
+
+    async def run(self) -> None:
+        """Play the day."""
+        ledger = Ledger(self.settings.ledger)
+        ledger.ready()
+        async with machine_room(self.plan.room, room_logins(self.plan.folder)) as room:
+            enrol(self.plan, room)
+            clock = FastClock(self.plan.factor, BEGIN_S)
+            live = LiveCluster(room, deque(self.jobs), clock.unix_s)
+            parts = replace(parts_of(self.settings, clock.clock), scheduler=live)
+            agent = Agent(parts, ledger, Voice(clock.unix_s))
+            # What is loaded and compiled at first would take hours of that day.
+            for rounds in agent.rounds:
+                await rounds.once()
+            clock.start()
+            service = Service(agent, lambda: _hung_up(service))
+            day = asyncio.create_task(self._day(live, service, agent, clock))
+            day.add_done_callback(lambda _: service.end())
+            try:
+                await service.run()
+                await day
+            finally:
+                day.cancel()
+                await agent.close()
+
+    async def _day(self, live: LiveCluster, service: Service, agent: Agent, clock: FastClock) -> None:
+        """Follow the clock to the end of the day or until a signal, print the outcome, and end the service."""
+        ending = asyncio.create_task(service.ends())
+        until_s = BEGIN_S + self.plan.length_s
+        while clock.unix_s() < until_s and not ending.done():
+            live.follow()
+            await asyncio.sleep(LOOK_S)
+        at_s = min(clock.unix_s(), until_s)
+        if not ending.done():
+            # From now on the agent answers, and changes nothing.
+            async with agent.between_rounds():
+                clock.stop()
+                agent.voice.trouble("demo", "its day is over; this is how it ended")
+                await self._conclude(live, at_s, ending)
+        else:
+            await self._conclude(live, at_s, ending)
+        service.end()
+
+    async def _conclude(self, live: LiveCluster, at_s: float, ending: "asyncio.Task[None]") -> None:
+        """Print the day's outcome, and wait for the report, and for a signal where the demo stays."""
+        plan, length_s = self.plan, at_s - BEGIN_S
+        if length_s < STEP_S:
+            return
+        without = await asyncio.to_thread(without_offpeak, self.jobs, plan.room.nodes, plan.node_class, length_s)
+        with_ = outcome_of(live.cluster, at_s, energy_j=live.energy_j, cost=live.cost)
+        if length_s < plan.length_s:
+            self.say(f"\nended after {length_s / 3600:.1f} of {plan.hours:.0f} hours; until then:")
+        self.say(f"\n{summary(with_, without)}\n")
+        # The first report on a machine waits for the engine to be compiled.
+        while self.report.poll() is None and not ending.done():
+            await asyncio.sleep(LOOK_S)
+        if self.report.returncode == 0:
+            self.say(f"the report on the same log: {plan.folder / REPORT}")
+        elif not ending.done():
+            self.say(f"no report on the same log: {plan.folder / 'report.log'} says why")
+        if not ending.done():
+            day = f"{datetime.fromtimestamp(BEGIN_S, machine_zone()):%Y-%m-%d}"
+            self.say(f"what was decided and done: {_command('history', plan, '--since', day)}")
+            self.say(f"the same with your own jobs: {_program()} simulate LOG --prices PRICES.csv --report report.html")
+            self.say(f"on a cluster's head node: {_program()} estimate --prices PRICES.csv")
+        if self.stays and not ending.done():
+            self.say(f"\nThe page stays at http://{plan.listen}/ until Ctrl-C.")
+            await ending
 
 
-async def _serve(plan: DemoPlan, settings: Settings, live: LiveCluster, ledger: Ledger, clock: FastClock) -> None:
-    parts = replace(parts_of(settings, clock.clock), scheduler=live)
-    agent = Agent(parts, ledger, Voice(clock.unix_s))
-    service = Service(agent, lambda: settings)
-    # What is loaded and compiled at first would take hours of that day.
-    for rounds in agent.rounds:
-        await rounds.once()
-    clock.start()
-    following = asyncio.create_task(_follow(live, service, BEGIN_S + plan.length_s))
-    try:
-        await service.run()
-    finally:
-        following.cancel()
-        await agent.close()
-
-
-async def _follow(live: LiveCluster, service: Service, until_s: float) -> None:
-    while live.clock() < until_s:
-        live.follow()
-        await asyncio.sleep(LOOK_S)
+def _hung_up(service: Service) -> Settings:
+    """End the demo: SIGHUP, at which a site's agent reads its settings, tells it that its terminal is gone."""
     service.end()
+    raise OffpeakError("the demo ends: its terminal is gone")
+
+
+def _program() -> str:
+    """Return this command as it is typed: by its path where it is not on PATH."""
+    program = sys.argv[0]
+    return program if program.endswith("/offpeak") and shutil.which("offpeak") != program else "offpeak"
+
+
+def _command(name: str, plan: DemoPlan, *options: str) -> str:
+    """Return the command line that asks the demo from the present folder."""
+    file = plan.settings_file
+    if file.is_relative_to(Path.cwd()):
+        file = file.relative_to(Path.cwd())
+    return shlex.join([_program(), name, *options, "--config", str(file)])
+
+
+def _wait_for_page(plan: DemoPlan, page: Process) -> None:
+    """Wait until the page listens; OffpeakError if it ends before."""
+    place, until_s = place_of(plan.listen), time.monotonic() + PAGE_BEGINS_S
+    while page.poll() is None and time.monotonic() < until_s:
+        try:
+            with socket.create_connection(place, timeout=1.0):
+                return
+        except OSError:
+            time.sleep(LOOK_S)
+    said = (plan.folder / "page.log").read_text().strip()
+    raise OffpeakError(f"the page does not answer at {plan.listen}: {said or 'it said nothing'}")
 
 
 def _check_free(listen: str) -> None:
@@ -104,7 +191,7 @@ def _check_free(listen: str) -> None:
 
 
 @contextmanager
-def beside(name: str, plan: DemoPlan, *words: str) -> Iterator["subprocess.Popen[bytes]"]:
+def beside(name: str, plan: DemoPlan, *words: str) -> Iterator[Process]:
     """Run an `offpeak` command beside the demo, which ends it; what it says goes to a log."""
     with (plan.folder / f"{name}.log").open("wb") as log:
         command = (*OFFPEAK, *words)

@@ -14,6 +14,7 @@ from offpeak.node_class import NodeClass
 from offpeak.node_class_file import node_class_named
 from offpeak.settings import Settings
 from offpeak.settings_file import read_values
+from plugin.scheduler.registry import SIMULATED
 from sim_backend.virtual.machine_room import MachineRoom
 from sim_backend.virtual.room_folder import INVENTORY, write_inventory
 from sim_backend.virtual.room_plan import RoomPlan
@@ -44,6 +45,11 @@ class DemoPlan:
     def length_s(self) -> int:
         """How long it lasts there."""
         return int(self.seconds * self.factor)
+
+    @property
+    def hours(self) -> float:
+        """The same in hours."""
+        return self.length_s / 3600
 
     @property
     def settings_file(self) -> Path:
@@ -106,6 +112,7 @@ def _settings(plan: DemoPlan) -> Mapping[str, Mapping[str, object]]:
         "page": {"listen": plan.listen},
         "agent": {
             "mode": "active",
+            "scheduler": SIMULATED,
             "nodes": ",".join(plan.room.nodes),
             "socket": str(folder / "run" / "agent.sock"),
             "state_folder": str(folder),

@@ -22,8 +22,7 @@ def page(
     config: CONFIG = None,
 ) -> None:
     """Show what the agent does in a browser, and its metrics to Prometheus at /metrics; it only reads."""
-    if missing := [name for name in NEEDED if find_spec(name) is None]:
-        raise missing_extra("the page", " and ".join(missing), "page")
+    check_needs()
     options = {"page.listen": listen, "page.token_file": token_file, "agent.socket": socket, "ledger.url": url}
     settings = settings_of(config, options)
     # What serves it loads Starlette and SQLAlchemy, which `offpeak --version` must not wait for.
@@ -31,3 +30,9 @@ def page(
 
     typer.echo(f"http://{settings.page.listen}/  (metrics: http://{settings.page.listen}/metrics)")
     context.exit(run_page(settings))
+
+
+def check_needs() -> None:
+    """Raise BadInput where a package that the page needs is not installed."""
+    if missing := [name for name in NEEDED if find_spec(name) is None]:
+        raise missing_extra("the page", " and ".join(missing), "page")

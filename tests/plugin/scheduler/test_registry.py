@@ -1,24 +1,92 @@
-"""Every scheduler that may be named in the settings is there, and no other."""
+"""Every scheduler that may be named in the settings is there, and no other; where none is named, the machine tells."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from offpeak.agent_settings import AgentSettings
-from offpeak.errors import BadInput
+from offpeak.errors import BadInput, SchedulerError
+from offpeak.pbs_settings import PbsSettings
 from offpeak.settings import BY_NAME, Settings
-from plugin.scheduler.registry import SCHEDULERS, scheduler_of
+from plugin.scheduler.registry import SCHEDULERS, DemoScheduler, scheduler_name, scheduler_of
+
+NAMES = [name for name, _ in SCHEDULERS]
 
 
-@pytest.mark.parametrize("name", [name for name, _ in SCHEDULERS])
+def named(scheduler: str | None) -> Settings:
+    return replace(Settings(), agent=AgentSettings(scheduler=scheduler))
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Gives a machine some programs and files below tmp_path; it has no others."""
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.delenv("PBS_CONF_FILE", raising=False)
+    (tmp_path / "bin").mkdir()
+
+    def add(*paths: str) -> None:
+        for path in paths:
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).touch(mode=0o755)
+
+    return add
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_each_can_be_chosen(name: str) -> None:
     kind = BY_NAME["agent.scheduler"].kind
     assert kind.read(name) == name
-    made = scheduler_of(replace(Settings(), agent=AgentSettings(scheduler=name)))
     shown = {"simulated": "demo"}.get(name, name)
-    assert type(made).__name__.lower() == f"{shown}scheduler"
+    assert type(scheduler_of(named(name))).__name__.lower() == f"{shown}scheduler"
 
 
 def test_no_other_can_be_named() -> None:
     with pytest.raises(BadInput, match="is not a choice"):
         BY_NAME["agent.scheduler"].kind.read("lsf")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_set_holds_whatever_the_machine_has(name: str, machine: Callable[..., None], tmp_path: Path) -> None:
+    machine("bin/sacct", "bin/scontrol", "etc/pbs.conf", "var/spool/torque/server_name")
+    assert scheduler_name(named(name), tmp_path) == name
+
+
+@pytest.mark.parametrize(
+    ("paths", "found"),
+    [
+        ((), None),
+        (("bin/scontrol",), "slurm"),
+        (("bin/sacct", "etc/pbs.conf"), "slurm"),
+        (("etc/pbs.conf", "bin/pbsnodes"), "openpbs"),
+        (("var/spool/pbs/server_name",), "openpbs"),
+        (("var/spool/torque/server_name",), "torque"),
+        (("bin/pbsnodes",), "torque"),
+    ],
+)
+def test_what_is_not_set_is_what_the_machine_has(
+    paths: tuple[str, ...], found: str | None, machine: Callable[..., None], tmp_path: Path
+) -> None:
+    machine(*paths)
+    assert scheduler_name(named(None), tmp_path) == found
+
+
+def test_torque_is_found_in_its_own_folder(machine: Callable[..., None], tmp_path: Path) -> None:
+    machine("srv/torque/server_name")
+    settings = replace(Settings(), pbs=PbsSettings(home=Path("/srv/torque")))
+    assert scheduler_name(settings, tmp_path) == "torque"
+
+
+def test_pbs_conf_may_be_elsewhere(
+    machine: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine("opt/pbs.conf")
+    monkeypatch.setenv("PBS_CONF_FILE", str(tmp_path / "opt/pbs.conf"))
+    assert scheduler_name(named(None), tmp_path) == "openpbs"
+
+
+def test_the_demo_refuses_other_programs() -> None:
+    for ask in (DemoScheduler().view, lambda: DemoScheduler().rank(values={"1": 2})):
+        with pytest.raises(SchedulerError, match="inside `offpeak demo`"):
+            ask()

@@ -1,8 +1,15 @@
 """`offpeak demo`: a short one, from the first line to the report, and what it compares itself with."""
 
 import http.client
+import os
+import pty
 import re
+import signal
 import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -45,12 +52,114 @@ def test_from_the_first_line_to_the_report(tmp_path: Path) -> None:
     assert re.search(r"^jobs lost +0 +0$", said, re.MULTILINE)
     assert re.search(r"^saved: -?[\d.]+ EUR of [\d.]+, -?\d+% of the bill$", said, re.MULTILINE)
     report = tmp_path / "demo" / "report.html"
-    assert said.endswith(f"the report on the same log: {report}\n")
+    assert f"\nthe report on the same log: {report}\n" in said
+    assert "Ctrl-C" not in said
     assert "plotly" in report.read_text()
     with opened(f"sqlite:///{tmp_path}/demo/ledger.sqlite") as connection:
         done = actions_in(connection, TimeRange(BEGIN_S, BEGIN_S + DAY_S))
     assert {"close"} <= {each["order"] for each in done if each["result"] == "done"}
     assert not [each for each in done if each["result"] == "failed"]
+
+
+def test_in_a_terminal_the_page_stays_until_ctrl_c(tmp_path: Path) -> None:
+    with reserved_ports(2) as (page_port, hardware_port):
+        place = f"127.0.0.1:{page_port}"
+    options = ("--seconds", "10", "--nodes", "4", "--clock-factor", "900", "--listen", place)
+    command = (*OFFPEAK, "demo", *options, "--hardware-port", str(hardware_port), "--folder", "demo")
+    environment = {name: value for name, value in ENVIRONMENT.items() if name != "CI"}
+    with terminal(command, cwd=tmp_path, env=environment, log=tmp_path / "out") as running:
+
+        def first_line() -> str:
+            done = asked("status")
+            return done.stdout.partition("\n")[0] if done.returncode == 0 else ""
+
+        def asked(*words: str) -> subprocess.CompletedProcess[str]:
+            line = [*OFFPEAK, *words, "--config", "demo/offpeak.toml"]
+            return subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+        wait_until(lambda: bool(first_line()), what="the agent", log=tmp_path / "out", seconds=PATIENCE_S)
+        healthy = r"simulated \(simulated 1\): mode active, looked \d:\d\d:\d\d ago, every 0:07:30"
+        assert re.fullmatch(healthy, first_line())
+        wait_until(lambda: "until Ctrl-C" in read(tmp_path / "out"), what="the end of the day", seconds=PATIENCE_S)
+        said = read(tmp_path / "out")
+        assert "saved: " in said.partition(f"\nThe page stays at http://{place}/ until Ctrl-C.")[0]
+        assert "offpeak history --since 2026-11-10 --config demo/offpeak.toml" in said
+        assert "is put to sleep" in asked("history", "--since", "2026-11-09").stdout
+        assert "soft_off" in asked("ledger", "actions", "--since", "2026-11-09").stdout
+        assert "--since 2026-11-10" in asked("history").stdout
+        status = asked("status").stdout
+        assert re.match(healthy, status)
+        assert "- demo: its day is over; this is how it ended" in status
+        events = followed(place, until=b"event: power")
+        assert b'"mode":"active"' in events
+        assert re.search(rb"event: power\ndata: \[\[\d+,", events)
+        running.send_signal(signal.SIGINT)
+        assert running.wait(60) == 0, read(tmp_path / "out")
+    assert not listens(page_port)
+
+
+@contextmanager
+def terminal(
+    command: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a command in a terminal until the block ends, and copy what it prints to a file."""
+    ours, its = pty.openpty()
+    running = subprocess.Popen(command, cwd=cwd, env=env, stdin=its, stdout=its, stderr=its, start_new_session=True)
+    os.close(its)
+
+    def copy() -> None:
+        with log.open("wb", buffering=0) as file, suppress(OSError):
+            while part := os.read(ours, 65_536):
+                file.write(part)
+
+    copying = threading.Thread(target=copy)
+    copying.start()
+    try:
+        yield running
+    finally:
+        running.terminate()
+        running.wait()
+        copying.join()
+        os.close(ours)
+
+
+def read(file: Path) -> str:
+    return file.read_text().replace("\r\n", "\n")
+
+
+def followed(place: str, *, until: bytes) -> bytes:
+    """Return what the page sends a browser, up to the line after that event."""
+    connection, got = http.client.HTTPConnection(place, timeout=60), b""
+    connection.request("GET", "/events")
+    response = connection.getresponse()
+    while until not in got or not got.partition(until)[2].count(b"\n\n"):
+        got += response.read1(65_536)
+    response.close()
+    connection.close()
+    return got
+
+
+def test_a_demo_that_is_interrupted_compares_the_time_until_then(tmp_path: Path) -> None:
+    with reserved_ports(2) as (page_port, hardware_port):
+        place = f"127.0.0.1:{page_port}"
+    options = ("--seconds", "300", "--nodes", "4", "--clock-factor", "900", "--listen", place)
+    command = (*OFFPEAK, "demo", *options, "--hardware-port", str(hardware_port), "--folder", "demo")
+    with (tmp_path / "out").open("wb") as out:
+        running = subprocess.Popen(command, env=ENVIRONMENT, cwd=tmp_path, stdout=out, stderr=subprocess.STDOUT)
+    try:
+        socket = tmp_path / "demo" / "run" / "agent.sock"
+        wait_until(socket.exists, what="the agent", log=tmp_path / "out", seconds=PATIENCE_S)
+        time.sleep(2.0)
+        running.send_signal(signal.SIGINT)
+        assert running.wait(60) == 0, read(tmp_path / "out")
+    finally:
+        running.terminate()
+        running.wait()
+    assert re.search(r"^ended after \d+\.\d of 75 hours; until then:$", read(tmp_path / "out"), re.MULTILINE)
+    energy = re.search(r"^energy +([\d.]+) kWh +([\d.]+) kWh$", read(tmp_path / "out"), re.MULTILINE)
+    assert energy is not None
+    with_kwh, without_kwh = map(float, energy.groups())
+    assert 0.3 * without_kwh < with_kwh < 1.5 * without_kwh
 
 
 def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
@@ -92,3 +201,7 @@ def test_a_clock_stands_until_it_is_started() -> None:
     wait_until(lambda: clock.steady_s() > 1000, what="a millisecond to pass")
     assert clock.unix_s() > 2000
     assert clock.clock.factor == 1e6
+    clock.stop()
+    stopped_s = clock.steady_s()
+    time.sleep(0.01)
+    assert (clock.steady_s(), clock.unix_s()) == (stopped_s, 1000.0 + stopped_s)
