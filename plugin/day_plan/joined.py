@@ -54,7 +54,8 @@ def joined(
         not_held=wished - held,
         violations=tuple(each for one in answers for each in verify(one.question.problem, one.plan).violations),
     )
-    return replace(plan, moves=moves_of(standing, plan), remarks=remarks_of(sight, plan))
+    notes = dict.fromkeys(answer.plan.note for answer in answers if answer.plan.note)
+    return replace(plan, moves=moves_of(standing, plan), remarks=(*remarks_of(sight, plan), *notes))
 
 
 def _planned(sight: Sight, answer: Answer) -> list[PlannedJob]:

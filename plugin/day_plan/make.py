@@ -78,7 +78,8 @@ def _settled(
         return Answer(question, plan, holds)
     loose = {pool.waiting[at].job_id: Hold() for at in late}
     question = question_of(sight, pool, {**holds, **loose}, rates)
-    return Answer(question, one_by_one(question.problem, late, plan.solver, kept=plan), {**holds, **loose})
+    placed = one_by_one(question.problem, late, plan.solver, kept=plan)
+    return Answer(question, replace(placed, note=plan.note), {**holds, **loose})
 
 
 def _worth_it(sight: Sight, pool: Pool, free: Plan, held: Plan) -> list[str]:

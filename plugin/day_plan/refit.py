@@ -1,6 +1,7 @@
 """The plan of one pool: a standing one repaired, and other orders tried while there is time."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,13 +25,15 @@ def refitted(problem: Problem, standing: Plan | None, windows: Sequence[Int64], 
     """Return the best plan that was found; `windows` are positions that may change places, the rest stays in order.
 
     The standing plan's places are kept where they still are any, unless all jobs can start as early or earlier without
-    them, or another order is worth it.
+    them, or another order is worth it. The plan has a note if time was up before all orders were tried. No job is left
+    out because it loses money: what is submitted is to run.
     """
     in_line = np.arange(len(problem.work))
     best = one_by_one(problem, in_line, "in line") if standing is None else _repaired(problem, standing, in_line)
-    for name, order in _orders(problem, windows):
+    orders = _orders(problem, windows)
+    for tried, (name, order) in enumerate(orders):
         if not budget.left_s:
-            break
+            return replace(best, note=f"time was up when {tried} of {len(orders)} other orders of the jobs were tried")
         best = _better(problem, best, one_by_one(problem, order, name))
     return best
 

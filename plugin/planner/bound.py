@@ -9,6 +9,7 @@ the most favourable PUE that the table has at the step's temperature.
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from offpeak.compiled import kernel
 from offpeak.jobs import Float64, Int64
@@ -61,8 +62,16 @@ def _candidates(problem: Problem) -> Int64:
     edges = np.broadcast_to(rates.edge_s, (len(work), len(rates.edge_s)))
     latest_s = np.minimum(work.latest_end_s - work.duration_s, rates.horizon_s)[:, None]
     starts_s = np.concatenate([work.release_s[:, None], latest_s, edges, edges - work.duration_s[:, None]], axis=1)
-    may = (starts_s >= work.release_s[:, None]) & (starts_s <= latest_s)
+    may = (starts_s >= work.release_s[:, None]) & (starts_s <= latest_s) & _has_nodes(problem)[:, None]
     return np.where(may, starts_s, rates.horizon_s)
+
+
+def _has_nodes(problem: Problem) -> NDArray[np.bool_]:
+    """Return which jobs find enough nodes in the machine if they have it to themselves."""
+    work, machine = problem.work, problem.machine
+    fits = work.cores[:, None] <= machine.cores
+    fits &= (work.memory_mb[:, None] <= machine.memory_mb) & (work.gpus[:, None] <= machine.gpus)
+    return np.asarray(fits.sum(axis=1) >= work.units)
 
 
 def _capacity(problem: Problem) -> Float64:

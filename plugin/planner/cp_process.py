@@ -10,8 +10,7 @@ from multiprocessing.process import BaseProcess
 
 from offpeak.errors import OffpeakError
 from offpeak.installation import missing_extra
-from offpeak.jobs import Int64
-from plugin.planner.cp_question import Question
+from plugin.planner.cp_question import Answer, Question
 from plugin.planner.cp_solve import solve, warm_up
 
 GRACE_S = 1.0
@@ -29,13 +28,13 @@ class CpProcess:
     process: BaseProcess
     pipe: Connection
 
-    def starts(self, question: Question, seconds: float, seed: int) -> Int64 | None:
-        """Return the start of each job, the horizon for none, or None if none were found in time. SolverGone."""
+    def answer(self, question: Question, seconds: float, seed: int) -> Answer | None:
+        """Return the best answer that was found in time, None if there was none. SolverGone."""
         try:
             self.pipe.send((question, seconds, seed))
             if not self.pipe.poll(seconds + GRACE_S):
                 raise SolverGone(f"the solver did not answer within {seconds:.1f} s", hint="give it more time")
-            answer: Int64 | None = self.pipe.recv()
+            answer: Answer | None = self.pipe.recv()
         except (EOFError, OSError):
             hint = "look for the out-of-memory killer in the kernel's log"
             raise SolverGone("the solver's process has ended", hint=hint) from None

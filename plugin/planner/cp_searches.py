@@ -4,21 +4,24 @@ Source: "Optimizing profit and cooling costs in HPC cluster scheduling", section
 ours: all jobs that start within some hours, and some that wait, are free; the rest stays.
 """
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.random import Generator
 
 from offpeak.jobs import Int64
 from plugin.planner.budget import Budget
-from plugin.planner.cp_ask import kept_nodes, packed, question_of
+from plugin.planner.cp_ask import kept_nodes, plan_of, question_of
 from plugin.planner.cp_process import CpProcess, SolverGone, cp_process, need_or_tools
-from plugin.planner.plan import Plan, empty_plan
+from plugin.planner.dropping import better
+from plugin.planner.plan import Plan
 from plugin.planner.problem import Problem
-from plugin.planner.profit import profit_of
 
 LEAST_S = 1.5
 """With less time than this nothing is asked: the solver's process takes a second to start."""
 JOBS_PER_S = 400
 """Of how many jobs CP-SAT builds and presolves a model in a second; a larger question has no answer in time."""
+TOO_LITTLE_TIME = "there is too little time to ask the solver about so many jobs"
 FREE_JOBS, WAITING_JOBS = 40, 20
 ROUND_S = 1.0
 SPANS = (1 / 24, 1 / 6, 1 / 2, 2)
@@ -26,67 +29,84 @@ SPANS = (1 / 24, 1 / 6, 1 / 2, 2)
 
 
 def default_search(problem: Problem, fallback: Plan, budget: Budget) -> Plan:
-    """Return what CP-SAT finds from nothing within the budget; the fallback if that is no plan at all."""
-    nothing = empty_plan(problem.work, "default search")
-    plan = _whole(problem, nothing, budget, hinted=False)
-    return fallback if plan is None else plan
+    """Return what CP-SAT finds from nothing within the budget; the fallback, with a note, if that is no better."""
+    return _whole(problem, fallback, budget, name="default search", hinted=False)
 
 
 def relaxation_search(problem: Problem, incumbent: Plan, budget: Budget) -> Plan:
-    """Return a better plan with the nodes of jobs of several units as they are, else the incumbent."""
-    plan = _whole(problem, incumbent, budget, hinted=True)
-    if plan is None or profit_of(problem, plan).total <= profit_of(problem, incumbent).total:
-        return incumbent
-    return plan
+    """Return a better plan with the nodes of jobs of several units as they are, else the incumbent.
+
+    The incumbent has a note where there was no answer.
+    """
+    return _whole(problem, incumbent, budget, name="relaxation search", hinted=True)
 
 
-def _whole(problem: Problem, incumbent: Plan, budget: Budget, *, hinted: bool) -> Plan | None:
+def _whole(problem: Problem, incumbent: Plan, budget: Budget, *, name: str, hinted: bool) -> Plan:
     need_or_tools()
     which = np.arange(len(problem.work))
     if budget.left_s < LEAST_S + len(which) / JOBS_PER_S:
-        return None
+        return _noted(incumbent, name, TOO_LITTLE_TIME)
     on_nodes = kept_nodes(problem, incumbent) if hinted else ()
     question = question_of(problem, incumbent, which, hinted=hinted, on_nodes=on_nodes)
     try:
         with cp_process(budget.left_s) as solver:
-            answer_s = solver.starts(question, max(budget.left_s - LEAST_S, 0.1), budget.seed)
-    except SolverGone:
-        return None
-    name = "relaxation search" if hinted else "default search"
-    return None if answer_s is None else packed(problem, incumbent, which, answer_s, name)
+            answer = solver.answer(question, max(budget.left_s - LEAST_S, 0.1), budget.seed)
+    except SolverGone as gone:
+        return _noted(incumbent, name, _said(gone))
+    if answer is None:
+        return _noted(incumbent, name, "the solver has found no plan in time")
+    return better(problem, incumbent, plan_of(problem, incumbent, which, answer, name))
+
+
+def _noted(plan: Plan, name: str, why: str) -> Plan:
+    """Return the plan with the reason why the search of that name has not made it."""
+    return replace(plan, note=f"{name}: {why}")
+
+
+def _said(gone: SolverGone) -> str:
+    return f"{gone} ({gone.hint})" if gone.hint else str(gone)
 
 
 def neighbourhood_search(problem: Problem, incumbent: Plan, budget: Budget) -> Plan:
-    """Return the best plan found within the budget, the incumbent if none is better; it survives the solver's end."""
+    """Return the best plan found within the budget, the incumbent if none is better.
+
+    If the solver ends before the search does, the best plan so far has a note.
+    """
     need_or_tools()
-    if budget.left_s < LEAST_S or not incumbent.placed.any():
+    name = "neighbourhood search"
+    if not len(problem.work):
         return incumbent
+    if budget.left_s < LEAST_S:
+        return _noted(incumbent, name, TOO_LITTLE_TIME)
     rng = np.random.default_rng(budget.seed)
     best = incumbent
     try:
         with cp_process(budget.left_s) as solver:
-            while budget.left_s > 0:
-                best = _one_round(problem, best, solver, budget, rng)
-    except SolverGone:
-        return best
+            done = False
+            while budget.left_s > 0 and not done:
+                best, done = _one_round(problem, best, solver, budget, rng)
+    except SolverGone as gone:
+        return _noted(best, name, _said(gone))
     return best
 
 
-def _one_round(problem: Problem, best: Plan, solver: CpProcess, budget: Budget, rng: Generator) -> Plan:
+def _one_round(problem: Problem, best: Plan, solver: CpProcess, budget: Budget, rng: Generator) -> tuple[Plan, bool]:
+    """Return the better plan, and whether no plan is better than that."""
     which = _neighbourhood(problem, best, rng)
     question = question_of(problem, best, which, hinted=True)
-    answer_s = solver.starts(question, min(ROUND_S, max(budget.left_s, 0.05)), budget.seed)
-    if answer_s is None:
-        return best
-    plan = packed(problem, best, which, answer_s, "neighbourhood search")
+    answer = solver.answer(question, min(ROUND_S, max(budget.left_s, 0.05)), budget.seed)
+    if answer is None:
+        return best, False
+    plan = plan_of(problem, best, which, answer, "neighbourhood search")
+    is_exact = question.nodes is not None and question.energy is not None and len(which) == len(problem.work)
     # An equal plan may have better neighbours.
-    return plan if profit_of(problem, plan).total >= profit_of(problem, best).total else best
+    return better(problem, plan, best), is_exact and answer.is_best
 
 
 def _neighbourhood(problem: Problem, plan: Plan, rng: Generator) -> Int64:
     """Return the jobs that start within some hours of a random one, and some of those that wait."""
     placed, waiting = np.flatnonzero(plan.placed), np.flatnonzero(~plan.placed)
-    centre_s = plan.start_s[rng.choice(placed)]
+    centre_s = plan.start_s[rng.choice(placed)] if len(placed) else 0
     reach_s = rng.choice(SPANS) * problem.rates.horizon_s / 2
     near = placed[np.abs(plan.start_s[placed] - centre_s) <= reach_s]
     size = problem.work.units * problem.work.cores * problem.work.duration_s

@@ -1,19 +1,35 @@
 """Answers a question by CP-SAT: intervals on cumulative resources, and what overlaps earn, linear in each start.
 
-Source: "Optimizing profit and cooling costs in HPC cluster scheduling", section 5; the nodes are one resource here,
-because equal nodes make as many equal solutions as they can be exchanged.
+Source: "Optimizing profit and cooling costs in HPC cluster scheduling", section 5. The nodes are one resource here,
+because equal nodes make as many equal solutions as they can be exchanged; a small question has them one by one.
 """
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from offpeak.jobs import Int64
-from plugin.planner.cp_question import Question
+from plugin.planner.cp_question import Answer, EnergyCost, Question, SingleNodes, Taken
 
 FINENESS = 1e6
 """The largest earning per second becomes this integer."""
+MJ_PER_J = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class _Model:
+    """The model and a variable of each job: its start, whether it starts, and its interval.
+
+    `ran_s[job][edge]` is for how long the job has run at that edge.
+    """
+
+    cp: Any
+    model: Any
+    start: list[Any]
+    present: list[Any]
+    interval: list[Any]
+    ran_s: list[list[Any]]
 
 
 def warm_up() -> None:
@@ -21,77 +37,153 @@ def warm_up() -> None:
     import ortools.sat.python.cp_model  # noqa: F401
 
 
-def solve(question: Question, seconds: float, seed: int) -> Int64 | None:
-    """Return the start of each job, the horizon for none; None if nothing was found in time."""
+def solve(question: Question, seconds: float, seed: int) -> Answer | None:
+    """Return the best answer that was found in time; None if there was none."""
     # Imported here: it takes a third of a second, and only searches by constraints need it.
     from ortools.sat.python import cp_model
 
-    model = cp_model.CpModel()
-    starts = _jobs(model, cp_model, question)
+    built = _model_of(question, cp_model)
+    _resources(built, question)
+    on_node = _single_nodes(built, question, question.nodes) if question.nodes else None
+    if question.energy is None:
+        built.model.maximize(_earned(built, question))
+    else:
+        built.model.maximize(_profit(built, question, question.energy))
     solver = cp_model.CpSolver()
     solver.parameters.max_time_in_seconds = seconds
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = seed
-    status = solver.solve(model)
+    status = solver.solve(built.model)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return None
-    return np.array([solver.value(start) for start in starts], np.int64)
+    start_s = np.array([solver.value(start) for start in built.start], np.int64)
+    nodes = None if on_node is None else np.array([[solver.value(has) for has in row] for row in on_node], np.bool_)
+    return Answer(start_s, nodes, is_best=status == cp_model.OPTIMAL)
 
 
-def _jobs(model: Any, cp_model: Any, question: Question) -> list[Any]:
-    """Fill the model; return the variable of each job's start."""
-    horizon_s = int(question.edge_s[-1])
-    starts, intervals, earned = [], [], []
-    scale = FINENESS / max(float(np.abs(question.per_s).max(initial=0)), 1e-12)
-    rates = np.rint(question.per_s * scale).astype(np.int64)
+def _model_of(question: Question, cp_model: Any) -> _Model:
+    """Return the model with all jobs, without any resource and without an aim."""
+    model, horizon_s = cp_model.CpModel(), int(question.edge_s[-1])
+    built = _Model(cp_model, model, [], [], [], [])
     for job in range(len(question.duration_s)):
         duration_s, earliest_s = int(question.duration_s[job]), int(question.earliest_s[job])
-        latest_s = max(min(int(question.latest_s[job]), horizon_s - 1), earliest_s)
-        span = [[horizon_s, horizon_s]] if latest_s >= horizon_s else [[earliest_s, latest_s], [horizon_s, horizon_s]]
-        start = model.new_int_var_from_domain(cp_model.Domain.from_intervals(span), f"s{job}")
-        starts.append(start)
-        intervals.append(_interval(model, start, duration_s, horizon_s))
-        earned += _earned(model, start, duration_s, question.edge_s.tolist(), rates[job].tolist())
+        latest_s = min(int(question.latest_s[job]), horizon_s - 1)
+        spans = [[earliest_s, latest_s], [horizon_s, horizon_s]] if earliest_s <= latest_s else [[horizon_s, horizon_s]]
+        start = model.new_int_var_from_domain(cp_model.Domain.from_intervals(spans), f"s{job}")
+        present = model.new_bool_var("")
+        model.add(start < horizon_s).only_enforce_if(present)
+        model.add(start == horizon_s).only_enforce_if(~present)
+        built.start.append(start)
+        built.present.append(present)
+        built.interval.append(model.new_optional_fixed_size_interval_var(start, duration_s, present, ""))
+        built.ran_s.append(_ran_s(model, start, duration_s, question.edge_s))
         if question.hint_s is not None:
             model.add_hint(start, int(question.hint_s[job]))
-    _resources(model, question, intervals)
-    model.maximize(sum(earned))
-    return starts
+    return built
 
 
-def _interval(model: Any, start: Any, duration_s: int, horizon_s: int) -> Any:
-    """Return the job's interval, absent if it starts at the horizon."""
-    present = model.new_bool_var("")
-    model.add(start < horizon_s).only_enforce_if(present)
-    model.add(start == horizon_s).only_enforce_if(~present)
-    return model.new_optional_fixed_size_interval_var(start, duration_s, present, "")
-
-
-def _earned(model: Any, start: Any, duration_s: int, edge_s: Sequence[int], rates: Sequence[int]) -> list[Any]:
-    """Return what the job earns as terms: before an edge it has run for min(max(edge - start, 0), duration)."""
-    terms = []
-    for edge, before, after in zip(edge_s[1:], rates, [*rates[1:], 0], strict=True):
-        if before == after:
-            continue
+def _ran_s(model: Any, start: Any, duration_s: int, edge_s: Int64) -> list[Any]:
+    """Return for how long the job has run at each edge but the first: min(max(edge - start, 0), duration)."""
+    found = []
+    for edge in edge_s[1:].tolist():
         late = model.new_int_var(0, edge, "")
         model.add_max_equality(late, [edge - start, 0])
         ran = model.new_int_var(0, min(duration_s, edge), "")
         model.add_min_equality(ran, [late, duration_s])
-        terms.append((before - after) * ran)
-    return terms
+        found.append(ran)
+    return found
 
 
-def _resources(model: Any, question: Question, intervals: list[Any]) -> None:
-    taken = question.taken
+def _earned(built: _Model, question: Question) -> Any:
+    """Return what all jobs earn at the rates of the question."""
+    scale = FINENESS / max(float(np.abs(question.per_s).max(initial=0)), 1e-12)
+    rates = np.rint(question.per_s * scale).astype(np.int64)
+    after = np.concatenate([rates[:, 1:], np.zeros((len(rates), 1), np.int64)], axis=1)
+    terms = [
+        int(change) * ran
+        for job_rates, job_ran in zip(rates - after, built.ran_s, strict=True)
+        for change, ran in zip(job_rates.tolist(), job_ran, strict=True)
+        if change
+    ]
+    return sum(terms)
+
+
+def _profit(built: _Model, question: Question, energy: EnergyCost) -> Any:
+    """Return revenue less energy and cooling of all jobs, with the PUE of the energy that all use together."""
+    dearest = max((abs(band.cost_per_j) for bands in energy.bands for band in bands), default=0.0)
+    most = max(float(energy.revenue_per_s.max(initial=0)), dearest * float(energy.power_w.max(initial=0)), 1e-12)
+    scale = min(1e9, 1e15 / max(float(question.duration_s.sum()), 1.0)) / most
+    power_mw = np.rint(energy.power_w * MJ_PER_J).astype(np.int64).tolist()
+    revenue_per_s = np.rint(energy.revenue_per_s * scale).astype(np.int64).tolist()
+    profit = sum(each * ran[-1] for each, ran in zip(revenue_per_s, built.ran_s, strict=True))
+    for step, bands in enumerate(energy.bands):
+        inside_s = [ran[step] - (ran[step - 1] if step else 0) for ran in built.ran_s]
+        used_mj = sum(power * each for power, each in zip(power_mw, inside_s, strict=True))
+        used_mj += round(float(energy.other_j[step]) * MJ_PER_J)
+        costs = [_cost_in(band.cost_per_j * scale, energy, step, inside_s) for band in bands]
+        if len(bands) == 1:
+            profit -= costs[0]
+            continue
+        at_most = int(scale * dearest * max(abs(bands[-1].until_mj), 1) / MJ_PER_J) + 1
+        cost = built.model.new_int_var(-at_most, at_most, "")
+        chosen = [built.model.new_bool_var("") for _ in bands]
+        built.model.add_exactly_one(chosen)
+        for band, band_cost, is_chosen in zip(bands, costs, chosen, strict=True):
+            domain = built.cp.Domain(band.from_mj, band.until_mj)
+            built.model.add_linear_expression_in_domain(used_mj, domain).only_enforce_if(is_chosen)
+            built.model.add(cost == band_cost).only_enforce_if(is_chosen)
+        profit -= cost
+    return profit
+
+
+def _cost_in(cost_per_j: float, energy: EnergyCost, step: int, inside_s: list[Any]) -> Any:
+    """Return what all energy of a step costs, at so much a joule."""
+    each = np.rint(cost_per_j * energy.power_w).astype(np.int64).tolist()
+    other = round(cost_per_j * float(energy.other_j[step]))
+    return other + sum(cost * inside for cost, inside in zip(each, inside_s, strict=True))
+
+
+def _resources(built: _Model, question: Question) -> None:
+    """Keep the machine as a whole from being overfull, and below its cap on power."""
+    others = _others(built.model, question.taken)
+    for resource, has in enumerate(question.has.tolist()):
+        demands = question.asks[:, resource].tolist() + question.taken.used[:, resource].tolist()
+        if sum(demands) > has:
+            built.model.add_cumulative([*built.interval, *others], demands, has)
+    for node in question.on_nodes:
+        if int(node.cores.sum()) > node.capacity:
+            intervals = [built.interval[job] for job in node.job]
+            built.model.add_cumulative(intervals, node.cores.tolist(), node.capacity)
+
+
+def _others(model: Any, taken: Taken) -> list[Any]:
+    """Return the intervals of what jobs outside the question use."""
     ends_s = np.append(taken.at_s[1:], taken.at_s[-1:] + 1)
-    others = [
+    return [
         model.new_fixed_size_interval_var(int(at_s), int(end_s - at_s), "")
         for at_s, end_s in zip(taken.at_s, ends_s, strict=True)
     ]
-    for resource, has in enumerate(question.has.tolist()):
-        demands = question.asks[:, resource].tolist() + taken.used[:, resource].tolist()
-        if sum(demands) > has:
-            model.add_cumulative([*intervals, *others], demands, has)
-    for node in question.on_nodes:
-        if int(node.cores.sum()) > node.capacity:
-            model.add_cumulative([intervals[job] for job in node.job], node.cores.tolist(), node.capacity)
+
+
+def _single_nodes(built: _Model, question: Question, nodes: SingleNodes) -> list[list[Any]]:
+    """Give each unit of a job a node of its own that has what it asks for; return whether job i has node n."""
+    model = built.model
+    on_node = [[model.new_bool_var("") for _ in nodes.has] for _ in built.start]
+    for job, (start, present, has) in enumerate(zip(built.start, built.present, on_node, strict=True)):
+        model.add(sum(has) == int(nodes.units[job]) * present)
+        for node, is_there in enumerate(has):
+            if (nodes.asks[job] > nodes.has[node]).any():
+                model.add(is_there == 0)
+            if nodes.hint is not None:
+                model.add_hint(is_there, bool(nodes.hint[job, node]))
+        duration_s = int(question.duration_s[job])
+        has_interval = [model.new_optional_fixed_size_interval_var(start, duration_s, each, "") for each in has]
+        on_node[job] = list(zip(has, has_interval, strict=True))
+    for node, capacity in enumerate(nodes.has.tolist()):
+        others = _others(model, nodes.taken[node])
+        intervals = [row[node][1] for row in on_node]
+        for resource, most in enumerate(capacity):
+            demands = nodes.asks[:, resource].tolist() + nodes.taken[node].used[:, resource].tolist()
+            if sum(demands) > most:
+                model.add_cumulative([*intervals, *others], demands, most)
+    return [[is_there for is_there, _ in row] for row in on_node]

@@ -8,6 +8,7 @@ import numpy as np
 
 from offpeak.jobs import Int64
 from plugin.planner.budget import Budget
+from plugin.planner.dropping import paying
 from plugin.planner.one_by_one import one_by_one
 from plugin.planner.plan import Plan
 from plugin.planner.problem import Problem
@@ -26,7 +27,7 @@ def delay_search(problem: Problem, incumbent: Plan, budget: Budget) -> Plan:
             if not budget.left_s:
                 return best
             held_s[job] = max(held_s[job], best.start_s[job]) + DELAY_S
-            plan = one_by_one(problem, _by_start(best), SOLVER, not_before_s=held_s)
+            plan = paying(problem, one_by_one(problem, _by_start(best), SOLVER, not_before_s=held_s))
             profit = profit_of(problem, plan).total
             if profit > best_profit:
                 best, best_profit = plan, profit

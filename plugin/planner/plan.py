@@ -16,12 +16,14 @@ class Plan:
     """`start_s[i]` is the start of job i, TOMORROW if it gets none in this plan.
 
     `node` holds the nodes of all jobs one after the other, as many for each as it has units, TOMORROW where it has no
-    start: those of job i begin at `first_unit(work)[i]`. `solver` says who made it.
+    start: those of job i begin at `first_unit(work)[i]`. `solver` says who made it, `note` why it is not the plan of
+    the solver that was asked: empty where it is.
     """
 
     start_s: Int64
     node: Int64
     solver: str
+    note: str = ""
 
     @property
     def placed(self) -> NDArray[np.bool_]:

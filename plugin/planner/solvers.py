@@ -12,6 +12,7 @@ from offpeak.suggest import did_you_mean
 from plugin.planner.budget import Budget
 from plugin.planner.cp_searches import default_search, neighbourhood_search, relaxation_search
 from plugin.planner.delay_search import delay_search
+from plugin.planner.dropping import paying
 from plugin.planner.multi_search import multi_search
 from plugin.planner.one_by_one import one_by_one
 from plugin.planner.orders import power_per_revenue
@@ -51,7 +52,7 @@ class Search:
 
     def __call__(self, problem: Problem, budget: Budget) -> Plan:
         """Return the better plan that was found within what the first one leaves of the budget."""
-        return self.improver(problem, self.begin(problem, budget), budget)
+        return self.improver(problem, paying(problem, self.begin(problem, budget)), budget)
 
 
 SEARCHES: Mapping[str, Search] = {

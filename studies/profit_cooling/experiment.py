@@ -23,7 +23,8 @@ class Result:
     """Profits of the days up to the last submission, and what the whole came to.
 
     `gap` has a share for each of these days, empty for rule-based schedulers. `seconds` is what all plans took,
-    of which `search_s` after the plans that a search began with; `own` plans are others than those.
+    of which `search_s` after the plans that a search began with; `own` plans are others than those. `notes` say, for
+    each plan that a search has not made itself, why.
     """
 
     profit: tuple[float, ...]
@@ -35,6 +36,7 @@ class Result:
     own: int
     plans: int
     violations: int
+    notes: tuple[str, ...] = ()
 
     @property
     def profit_then(self) -> float:
@@ -54,4 +56,4 @@ class Result:
 
 def parse_result(told: Mapping[str, Any]) -> Result:
     """Return the result that `dataclasses.asdict` gave; KeyError or TypeError if it is none."""
-    return Result(**{**told, "profit": tuple(told["profit"]), "gap": tuple(told["gap"])})
+    return Result(**{**told, **{name: tuple(told[name]) for name in ("profit", "gap", "notes")}})

@@ -14,7 +14,7 @@ from plugin.planner.multi_search import best_of, in_all_orders, multi_search
 from plugin.planner.plan import Plan
 from plugin.planner.problem import Problem
 from plugin.planner.profit import profit_of
-from plugin.planner.solvers import SEARCHES, Solver, solver_named
+from plugin.planner.solvers import RULE_BASED, SEARCHES, Solver, solver_named
 from studies.profit_cooling.scenario import SCENARIOS, facility_of, rates_of
 
 NO_LIMIT_S = 3600.0
@@ -39,7 +39,8 @@ def planned(problem: Problem, solver: str, search_s: float) -> Planned:
     """Return the solver's plan; a search may take so many seconds after the plan that it begins with."""
     search = SEARCHES.get(solver)
     begin = _begun(_Day(_digest(problem), problem), search.begin if search else solver_named(solver))
-    first = best_of(problem, list(begin.plans))
+    # What a rule starts it starts at any price.
+    first = begin.plans[0] if solver in RULE_BASED else best_of(problem, list(begin.plans))
     if search is None:
         return Planned(first, begin.seconds, 0.0, is_own=True)
     before_s = time.monotonic()
@@ -77,8 +78,8 @@ def _begun(day: _Day, solver: Solver) -> _Begun:
         replace(day.problem, rates=rates_of(each, horizon_s), facility=facility_of(each, machine))
         for each in SCENARIOS.values()
     ]
-    best = {plan.solver: plan for plan in (best_of(place, plans) for place in places)}
-    return _Begun(tuple(best.values()), seconds)
+    best = {best_of(place, plans).solver for place in places}
+    return _Begun(tuple(plan for plan in plans if plan.solver in best), seconds)
 
 
 def _digest(problem: Problem) -> str:

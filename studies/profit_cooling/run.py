@@ -29,4 +29,5 @@ def run(experiment: Experiment, jobs: Jobs, *, nodes: int, days: int) -> Result:
         own=sum(plan.planned.is_own for plan in plans),
         plans=len(plans),
         violations=sum(len(plan.violations) for plan in plans),
+        notes=tuple(plan.planned.plan.note for plan in plans if plan.planned.plan.note),
     )

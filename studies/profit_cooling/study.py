@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -44,7 +45,7 @@ def profit_cooling(order: Order, progress: Progress) -> Report:
         table(results) for table in (gains_table, efficiency_table, searches_table, gaps_table, solvers_table)
     )
     figures = {"behind.svg": behind_svg(results, SEARCHES), "searches.svg": searches_svg(results, SEARCHES)}
-    return Report(TITLE, _notes(len(jobs), results), tables, figures)
+    return Report(TITLE, study_notes(len(jobs), results), tables, figures)
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,8 @@ def _code_digest() -> str:
     return digest.hexdigest()
 
 
-def _notes(jobs: int, results: Mapping[tuple[str, str], Result]) -> tuple[str, ...]:
+def study_notes(jobs: int, results: Mapping[tuple[str, str], Result]) -> tuple[str, ...]:
+    """Return what a reader has to know of the study, and how many plans are not their search's own, and why."""
     plans, wrong = sum(each.plans for each in results.values()), sum(each.violations for each in results.values())
     return (
         f"{jobs:,} jobs of 23 days of CEA Curie, none wider than {WIDEST:,} cores: with those the work lasts about as "
@@ -83,4 +85,8 @@ def _notes(jobs: int, results: Mapping[tuple[str, str], Result]) -> tuple[str, .
         "last submission as many days as the rest needs are planned at once",
         f"{counted(plans, 'plan')} checked, {counted(wrong, 'violation')} found; each case is run once, whatever "
         "--replays says",
+        *(
+            f"{counted(count, 'plan')} that the search has not made itself but began with: {note}"
+            for note, count in Counter(note for each in results.values() for note in each.notes).most_common()
+        ),
     )

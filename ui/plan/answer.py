@@ -11,6 +11,7 @@ from offpeak.plural import counted
 from offpeak.settings import Settings
 from offpeak.zones import machine_zone
 from plugin.day_plan.day_plan import DayPlan
+from plugin.queue_hook.planned import PLAN
 from power.agent.ask_agent import AgentSilent
 from power.agent.plan_told import asked_plan
 from power.plan_once import Applied, apply_once, plan_once
@@ -32,7 +33,7 @@ def answer(settings: Settings, request: Request) -> None:
     if request.report:
         from ui.plan.page import write_page
 
-        write_page(request.report, plan, zone)
+        write_page(request.report, plan, zone, troubles)
     if request.as_json:
         typer.echo(json.dumps(plan_json(plan, zone) | {"troubles": troubles} | _done(applied), indent=2))
         return
@@ -42,14 +43,20 @@ def answer(settings: Settings, request: Request) -> None:
 
 
 def _planned(settings: Settings, request: Request) -> tuple[DayPlan, tuple[str, ...]]:
-    """Return the plan that a running agent carries out, else one that is made here."""
+    """Return the plan that a running agent carries out, else one that is made here.
+
+    Where the settings have an agent carry plans out, it is said why the plan is not the agent's.
+    """
     if not request.is_as_set:
         return plan_once(settings)
     try:
         plan = asked_plan(settings.agent.socket)
-    except (AgentSilent, BadInput):
+    except (AgentSilent, BadInput) as problem:
         # No agent, one with another policy, or one that does not tell us: anybody may plan for themselves.
-        return plan_once(settings)
+        plan, troubles = plan_once(settings)
+        if settings.agent.queue != PLAN:
+            return plan, troubles
+        return plan, (*troubles, f"this plan is made here and now, and is not the agent's: {problem}")
     made = datetime.fromtimestamp(plan.at_s, machine_zone())
     return plan, (f"this is the plan that the agent carries out, made at {made:%H:%M:%S}",)
 

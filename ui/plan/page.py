@@ -1,5 +1,6 @@
 """The plan as a page: one HTML file that loads nothing, with the figure, the table and what was said."""
 
+from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from html import escape
 from pathlib import Path
@@ -17,18 +18,18 @@ TEXTS = 3
 """The first columns of the table are text."""
 
 
-def write_page(path: Path, plan: DayPlan, zone: tzinfo) -> None:
+def write_page(path: Path, plan: DayPlan, zone: tzinfo, troubles: Sequence[str]) -> None:
     """Write the page; CannotWrite where that fails, with no file half-written."""
-    content = plan_page(plan, zone).encode()
+    content = plan_page(plan, zone, troubles).encode()
     with replacing(path) as file:
         file.write(content)
 
 
-def plan_page(plan: DayPlan, zone: tzinfo) -> str:
-    """Return the page."""
+def plan_page(plan: DayPlan, zone: tzinfo, troubles: Sequence[str] = ()) -> str:
+    """Return the page; `troubles` are what was wrong with what the plan is made from."""
     clock = Clock(float(plan.at_s), zone)
     sections = [figure_section(plan_figure(plan, zone)), _jobs(plan, clock)]
-    said = (*plan.remarks, *plan.violations)
+    said = (*plan.remarks, *plan.violations, *troubles)
     if said:
         sections.append(section("What else is to be known", bullets(said)))
     return html_page("The plan of the queue", _head(plan, clock), sections)

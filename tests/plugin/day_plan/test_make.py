@@ -86,6 +86,30 @@ def test_who_may_wait_waits_for_the_cheap_hour_and_no_longer_than_allowed():
     assert waits.waits_for_price
 
 
+def test_who_can_no_longer_meet_the_latest_start_is_planned_as_the_others_and_not_held():
+    over = a_job(1, comment="offpeak:delay=1h", submit_s=NOW_S - 5 * HOUR_S)
+    past = a_job(2, comment="offpeak:deadline=2026-11-21T12:00", nodes=4)
+    plan = planned(a_sight((over, past, a_job(3)), rules=replace(RULES, window=1)))
+    assert starts(plan) == {"1": 0, "2": 1, "3": 0}
+    assert [job.begin_s for job in plan.jobs] == [0, 0, 0]
+    assert planned_of(plan).bound == {}
+
+
+def test_no_job_is_left_out_because_it_loses_money():
+    sight = a_sight((a_job(1), a_job(2), a_job(3, nodes=4)), prices=prices(*[9000.0] * 48))
+    plan = planned(replace(sight, room=replace(sight.room, revenue_per_core_h=0.0)))
+    assert None not in starts(plan).values()
+
+
+def test_orders_that_were_not_tried_in_time_are_said():
+    sight = a_sight((a_job(1, limit_s=2 * HOUR_S), a_job(2)), rules=replace(RULES, window=2))
+    said = [each for each in planned(sight, search_s=0.0).remarks if each.startswith("time was up")]
+    assert len(said) == 1
+    assert said[0].startswith("time was up when 0 of ")
+    assert said[0].endswith(" other orders of the jobs were tried")
+    assert not any(each.startswith("time was up") for each in planned(sight, search_s=60.0).remarks)
+
+
 def test_who_would_come_to_start_in_no_cheaper_hour_does_not_wait():
     many = tuple(a_job(number, comment="offpeak:delay=6h", limit_s=7 * HOUR_S) for number in range(1, 4))
     plan = planned(a_sight(many, nodes=1))

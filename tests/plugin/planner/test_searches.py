@@ -1,9 +1,11 @@
 """Every solver: plans without violations, in time, and never worse than what they improve on."""
 
+import multiprocessing
 import os
 import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -13,9 +15,10 @@ from offpeak.errors import BadInput
 from offpeak.installation import install_hint
 from plugin.planner.bound import gap_of, upper_bound
 from plugin.planner.budget import Budget, budget_of
-from plugin.planner.cp_ask import packed, question_of
+from plugin.planner.cp_ask import plan_of, question_of
 from plugin.planner.cp_process import SolverGone, cp_process
-from plugin.planner.cp_searches import neighbourhood_search
+from plugin.planner.cp_question import Answer
+from plugin.planner.cp_searches import TOO_LITTLE_TIME, neighbourhood_search
 from plugin.planner.multi_search import multi_search
 from plugin.planner.orders import orders_of
 from plugin.planner.profit import profit_of
@@ -63,7 +66,7 @@ def test_an_unchanged_answer_packs_to_no_less(drawn) -> None:
     plan = multi_search(problem, budget_of(60))
     which = np.arange(10)
     question = question_of(problem, plan, which, hinted=True)
-    again = packed(problem, plan, which, question.hint_s, "again")
+    again = plan_of(problem, plan, which, Answer(question.hint_s, None, is_best=False), "again")
     assert profit_of(problem, again).total >= profit_of(problem, plan).total - 1e-9
 
 
@@ -74,8 +77,23 @@ def test_a_solver_that_is_killed_leaves_the_plan_as_it_was(drawn) -> None:
     with cp_process(60) as solver:
         os.kill(solver.process.pid, signal.SIGKILL)
         with pytest.raises(SolverGone, match="has ended") as problem_said:
-            solver.starts(question, 1.0, 1)
+            solver.answer(question, 1.0, 1)
     assert "out-of-memory" in problem_said.value.hint
+
+
+@pytest.mark.parametrize("name", ["default", "relaxation", "neighbourhood"])
+def test_a_plan_says_that_the_solver_was_killed(drawn, name: str) -> None:
+    problem = drawn(60, seed=7)
+    with ThreadPoolExecutor(1) as pool:
+        searching = pool.submit(SOLVERS[name], problem, budget_of(60.0))
+        while not (processes := multiprocessing.active_children()) and not searching.done():
+            time.sleep(0.01)
+        for process in processes:
+            process.kill()
+        plan = searching.result(60)
+    assert plan.note.startswith(f"{name} search: the solver's process ")
+    assert verify(problem, plan).violations == ()
+    assert plan.placed.any()
 
 
 def test_5000_jobs_in_a_second_get_the_heuristics_answer(drawn) -> None:
@@ -86,6 +104,7 @@ def test_5000_jobs_in_a_second_get_the_heuristics_answer(drawn) -> None:
         plan = SOLVERS[name](problem, budget_of(1.0))
         assert time.monotonic() - begin < 6
         assert plan.placed.any()
+        assert plan.note == ("" if name == "delay" else f"{name} search: {TOO_LITTLE_TIME}")
     assert plan.solver.startswith(("multi-search", "delay"))
 
 

@@ -1,11 +1,13 @@
 """The study on a small machine, and on a day of the real log where there is one."""
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
 from offpeak.errors import BadInput
+from plugin.planner.cp_searches import TOO_LITTLE_TIME
 from plugin.planner.solvers import RULE_BASED
 from sim_backend.workloads.lublin import lublin_jobs
 from studies.order import Order
@@ -16,7 +18,7 @@ from studies.profit_cooling.run import run
 from studies.profit_cooling.scenario import SCENARIOS
 from studies.profit_cooling.search_tables import efficiency_table, gaps_table, searches_table
 from studies.profit_cooling.searches_figure import searches_svg
-from studies.profit_cooling.study import SOLVERS, profit_cooling
+from studies.profit_cooling.study import SOLVERS, profit_cooling, study_notes
 from studies.profit_cooling.tables import SEARCHES, gains_table, solvers_table
 
 
@@ -36,6 +38,17 @@ def test_two_days_and_what_is_behind_them(jobs, solver: str) -> None:
     assert result.makespan_s > 2 * 86400 - 1 or sum(result.profit) > 0
     assert len(result.gap) == (2 if solver == "multi" else 0)
     assert all(-1e-6 <= gap < 1 for gap in result.gap)
+
+
+def test_plans_that_a_search_has_not_made_itself_are_counted_with_the_reason(jobs) -> None:
+    few = jobs.take(jobs.submit_s < 86400)
+    result = run(Experiment("air summer", "relaxation", 0.1, 1), few, nodes=8, days=1)
+    said = f"relaxation search: {TOO_LITTLE_TIME}"
+    assert result.notes == (said,) * result.plans
+    assert parse_result(json.loads(json.dumps(asdict(result)))) == result
+    notes = study_notes(len(few), {("air summer", "relaxation"): result})
+    assert notes[-1] == f"{result.plans} plans that the search has not made itself but began with: {said}"
+    assert run(Experiment("air summer", "multi", 0.1, 1), few, nodes=8, days=1).notes == ()
 
 
 def test_units_are_equal_and_fit_their_nodes(jobs) -> None:

@@ -27,6 +27,7 @@ CONFIG = """
 state_folder = "{folder}"
 socket = "{folder}/agent.sock"
 mode = "{mode}"
+queue = "{queue}"
 [ledger]
 url = "sqlite:///{folder}/ledger.sqlite"
 [power]
@@ -55,10 +56,10 @@ def offpeak(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     """The command within this process, on a clock of UTC."""
     monkeypatch.setenv("TZ", "UTC")
 
-    def called(*words: str, mode: str = "advise") -> Done:
+    def called(*words: str, mode: str = "advise", queue: str = "greedy") -> Done:
         config = tmp_path / "offpeak.toml"
         from_, until = (time.strftime("%H:00", time.gmtime(time.time() + hours * HOUR_S)) for hours in (0, 2))
-        config.write_text(CONFIG.format(folder=tmp_path, mode=mode, dear=f"{from_}-{until}"))
+        config.write_text(CONFIG.format(folder=tmp_path, mode=mode, queue=queue, dear=f"{from_}-{until}"))
         capsys.readouterr()
         code = run(["plan", "--config", str(config), *words])
         printed = capsys.readouterr()
@@ -117,6 +118,17 @@ def test_the_page_loads_nothing_and_takes_no_text_for_markup(
     assert "<h2>Jobs on nodes</h2>" in text
     assert "Content-Security-Policy" in text
     assert "<grid>" not in text
+
+
+@pytest.mark.usefixtures("scheduler")
+def test_where_the_agent_carries_plans_out_and_does_not_answer_it_is_said(offpeak: Offpeak, tmp_path: Path) -> None:
+    said = f"this plan is made here and now, and is not the agent's: no agent answers at {tmp_path}/agent.sock: "
+    assert f"- {said}" in offpeak(queue="plan").stdout
+    assert [each.startswith(said) for each in json.loads(offpeak("--json", queue="plan").stdout)["troubles"]] == [True]
+    page = tmp_path / "plan.html"
+    offpeak("--report", str(page), queue="plan")
+    assert "this plan is made here and now" in page.read_text()
+    assert "made here and now" not in offpeak().stdout
 
 
 def test_applied_the_queue_stands_as_planned(scheduler: SimulatedScheduler, offpeak: Offpeak) -> None:
