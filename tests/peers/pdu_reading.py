@@ -59,10 +59,12 @@ async def read_all(pdus: Sequence[Pdu]) -> list[tuple[Reading, ...] | BaseExcept
             await each.close()
 
 
-def read_recorded(names: Sequence[str], agents: tuple[Sequence[str], int], folder: Path) -> Said:
-    """Return what each recorded PDU says once, by its name and part; its family is found out."""
+def read_recorded(
+    names: Sequence[str], agents: tuple[Sequence[str], int], folder: Path, *, family: str = "auto"
+) -> Said:
+    """Return what each recorded PDU says once, by its name and part; its family is found out unless it is given."""
     (host, *_), port = agents
-    pdus = [Pdu(name, host, "auto", login(folder, name), port) for name in names]
+    pdus = [Pdu(name, host, family, login(folder, name), port) for name in names]
     said = asyncio.run(read_all(pdus))
     return {name: _by_part(each) for name, each in zip(names, said, strict=True)}
 

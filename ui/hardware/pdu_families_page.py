@@ -13,7 +13,8 @@ sysObjectID, else by trying which one answers. Each family is a file of
 [power/meters/snmp/families](../../power/meters/snmp/families). How to read PDUs, and how to write a family of your own:
 [PDUs](../how-to/pdus.md).
 
-Of several places for the total the first that has a value is read, and all its rows that count add up. A number below
+Of several places for the total the first that has a value is read, and all its rows that count add up. Without any of
+them the phases add up if each has a value, else the outlets if each has one. A number below
 zero, "no such OID" and text that is no number mean that there is no value.
 
 | family | models | MIB | phases | outlets | counter |
@@ -70,5 +71,6 @@ def _which(source: Source, column: Column) -> str:
     if column.after:
         words.append(f"ending in `.{column.after}`")
     if source.only:
-        words.append(f"where `{source.only.oid}` is {' or '.join(map(str, sorted(source.only.values)))}")
+        values = " or ".join(map(str, sorted(source.only.values)))
+        words.append(f"where `{source.only.oid}` is {'not ' if source.only.excludes else ''}{values}")
     return ", ".join(words) or "all"

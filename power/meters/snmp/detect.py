@@ -9,8 +9,8 @@ SYSTEM = "1.3.6.1.2.1.1.2.0"
 
 
 def candidates(system: str) -> Iterator[Family]:
-    """Give every bundled family, those first that know the longest beginning of a sysObjectID."""
-    families = [bundled_family(name) for name in bundled_names()]
+    """Give every bundled family for that PDU, those first that know the longest beginning of a sysObjectID."""
+    families = [bundled_family(name).for_system(system) for name in bundled_names()]
     yield from sorted(families, key=lambda family: -_known(family, system))
 
 

@@ -1,10 +1,13 @@
 """A family of PDUs: where its watts and kilowatt-hours stand, in which unit, and which of its rows add up."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
 
 KINDS = ("total", "energy", "phase", "outlet")
 """What a family lists sources of, each in order of preference: `energy` is that of the whole PDU."""
+MODEL = "{model}"
+"""Stands in OIDs for the number of a PDU's model, where a maker has a tree of its own for each."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +33,18 @@ class Column:
 
 @dataclass(frozen=True)
 class Condition:
-    """A row counts where its number at column `oid` is one of `values`, or where there is no such column."""
+    """A row counts where its number at column `oid` is one of `values`; with `excludes`, where it is none of them.
+
+    Where there is no such column, every row counts.
+    """
 
     oid: str
     values: frozenset[int]
+    excludes: bool = False
+
+    def allows(self, answer: object) -> bool:
+        """Tell whether a row with that number counts."""
+        return (answer in self.values) is not self.excludes
 
 
 @dataclass(frozen=True)
@@ -41,12 +52,14 @@ class Naming:
     """How a row is called: by the column `oid`, else by `parts` of its index, counted from 1; none: the whole index.
 
     The unit of a chain stands at column `unit_oid` or part `unit` and is put before, "2.7", unless it is `first_unit`.
+    From part `unit_text` on it is a text: its length and its characters.
     """
 
     oid: str = ""
     parts: tuple[int, ...] = ()
     unit_oid: str = ""
     unit: int | None = None
+    unit_text: int | None = None
     first_unit: int | None = 1
 
 
@@ -55,7 +68,8 @@ class Source:
     """One place where a family says something; all rows in it that count add up.
 
     `only` is looked at once, when rows are looked up; `valid` whenever the row is read. `current` and `voltage`, in
-    steps of amperes and volts, are looked at once too: their product cannot be far from the watts.
+    steps of amperes and volts, are looked at once too: their product cannot be far from the watts. `doubt` is what may
+    be wrong with every value of this source.
     """
 
     power: Column | None = None
@@ -65,6 +79,7 @@ class Source:
     current: Column | None = None
     voltage: Column | None = None
     naming: Naming = Naming()
+    doubt: str = ""
 
 
 @dataclass(frozen=True)
@@ -83,6 +98,29 @@ class Family:
         """Return every column that has to be walked to look up rows, each once."""
         found = (oid for kind in KINDS for source in self.sources.get(kind, ()) for oid in _columns(source))
         return tuple(dict.fromkeys(filter(None, found)))
+
+    def by_model(self) -> bool:
+        """Tell whether OIDs depend on the model."""
+        return any(MODEL in oid for oid in self.columns())
+
+    def for_system(self, system: str) -> "Family":
+        """Return the family of one PDU: its model is the number after one of `detect` in its sysObjectID."""
+        after = (system.removeprefix(f"{prefix}.") for prefix in self.detect if system.startswith(f"{prefix}."))
+        number = next(after, "0").partition(".")[0]
+        return replace(self, sources=_put(self.sources, number)) if self.by_model() else self
+
+
+def _put(value: Any, model: str) -> Any:
+    """Return sources, columns and OIDs with a model's number in them."""
+    if isinstance(value, str):
+        return value.replace(MODEL, model)
+    if isinstance(value, dict):
+        return {key: _put(each, model) for key, each in value.items()}
+    if isinstance(value, tuple):
+        return tuple(_put(each, model) for each in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{each.name: _put(getattr(value, each.name), model) for each in fields(value)})
+    return value
 
 
 def _columns(source: Source) -> list[str]:

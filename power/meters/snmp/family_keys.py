@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from offpeak.errors import BadInput
 from offpeak.suggest import did_you_mean
-from power.meters.snmp.family import Column, Condition, Naming, Source
+from power.meters.snmp.family import MODEL, Column, Condition, Naming, Source
 from power.meters.snmp.steps import step_of
 
-OID = re.compile(r"\d+(\.\d+)+")
-_SOURCE_KEYS = ("power", "energy", "only", "valid", "current", "voltage", "name")
+OID = re.compile(rf"\d+(\.(\d+|{re.escape(MODEL)}))+")
+_SOURCE_KEYS = ("power", "energy", "only", "valid", "current", "voltage", "name", "doubt")
 _COLUMN_KEYS = ("oid", "unit", "after", "digits", "scale", "units", "names", "like")
 _UNITS = {"W": ("power", "10 W"), "J": ("energy", "0.1 kWh"), "A": ("current", "0.1 A"), "V": ("voltage", "V")}
-_NAMING_KEYS = ("oid", "parts", "unit_oid", "unit", "first_unit")
+_NAMING_KEYS = ("oid", "parts", "unit_oid", "unit", "unit_text", "first_unit")
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,7 @@ def read_source(entry: Entry, kind: str) -> Source:
         _column(below["current"], "A") if "current" in below else None,
         _column(below["voltage"], "V") if "voltage" in below else None,
         _naming(below["name"]) if "name" in below else Naming(),
+        read_text(below["doubt"]) if "doubt" in below else "",
     )
 
 
@@ -112,10 +113,12 @@ def _pattern(entry: Entry) -> re.Pattern[str]:
 
 
 def _condition(entry: Entry) -> Condition:
-    below = entry.below(("oid", "is"))
-    if len(below) != 2:
-        raise entry.wrong("needs oid and is", hint='write it like { oid = "1.3.6.1.4.1...", is = [0] }')
-    return Condition(read_oid(below["oid"]), frozenset(item.number() for item in below["is"].items()))
+    below = entry.below(("oid", "is", "not"))
+    if "oid" not in below or len(below) != 2:
+        raise entry.wrong("needs oid, and is or not", hint='write it like { oid = "1.3.6.1.4.1...", is = [0] }')
+    excludes = "not" in below
+    listed = below["not" if excludes else "is"]
+    return Condition(read_oid(below["oid"]), frozenset(item.number() for item in listed.items()), excludes)
 
 
 def _naming(entry: Entry) -> Naming:
@@ -125,5 +128,6 @@ def _naming(entry: Entry) -> Naming:
         tuple(item.number() for item in below["parts"].items()) if "parts" in below else (),
         read_oid(below["unit_oid"]) if "unit_oid" in below else "",
         below["unit"].number() if "unit" in below else None,
+        below["unit_text"].number() if "unit_text" in below else None,
         below["first_unit"].number() if "first_unit" in below else 1,
     )

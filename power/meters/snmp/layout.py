@@ -54,6 +54,7 @@ def layout_of(family: Family, walked: Answers, troubles: Sequence[str] = ()) -> 
     doubts = [f"rows may be missing: {trouble}" for trouble in troubles]
     if len(total) > 1 and _is_unsorted(family, "total" if total_from == "row" else total_from, walked):
         doubts.append("the PDU does not say which of its rows add up")
+    doubts += dict.fromkeys(row.doubt for row in total if row.doubt and _tells(family, row.power, walked))
     doubts += _contradicted(family, total, walked)
     cells = (cell for row in (*total, *energy) for cell in row.cells())
     silent = frozenset(cell.oid for cell in cells if value_of(family, cell, walked) is None)
@@ -93,7 +94,7 @@ def _is_unsorted(family: Family, kind: str, walked: Answers) -> bool:
 
 
 def _is_metered(family: Family, row: Row, walked: Answers) -> bool:
-    valid = row.valid is None or walked.get(row.valid.oid) in row.valid.values
+    valid = row.valid is None or row.valid.allows(walked.get(row.valid.oid))
     return valid and _tells(family, row.power, walked)
 
 

@@ -106,10 +106,14 @@ class SnmpPdu:
         return layout
 
     async def _found(self, login: Login) -> Layout:
-        if family := self._named or self._detected:
-            return await self._laid_out(login, family)
+        if self._detected:
+            return await self._laid_out(login, self._detected)
+        if self._named and not self._named.by_model():
+            return await self._laid_out(login, self._named)
         said = (await self._agent.get(login, (SYSTEM,)))[SYSTEM]
         system = said if isinstance(said, str) else ""
+        if self._named:
+            return await self._laid_out(login, self._named.for_system(system))
         likeliest, *others = candidates(system)
         best = await self._laid_out(login, likeliest)
         for family in others:

@@ -74,6 +74,7 @@ def _sum(layout: Layout, answers: Answers) -> tuple[float | None, str]:
     if not known_w:
         return None, _no_total(layout, answers, never)
     notes = [] if layout.total_from == "row" else [_origin(layout)]
+    notes += [f"doubtful: {layout.total_from}s without a meter may say 0 W too"] if notes and not sum(known_w) else []
     notes += [f"added up without {_listed(never)}"] if never else []
     return sum(known_w), "; ".join(notes)
 
@@ -99,7 +100,7 @@ def _listed(whys: list[str]) -> str:
 
 
 def _power(row: Row, layout: Layout, answers: Answers) -> tuple[float | None, str]:
-    if row.valid and answers.get(row.valid.oid) not in row.valid.values:
+    if row.valid and not row.valid.allows(answers.get(row.valid.oid)):
         return None, "the PDU says that this sensor is not available"
     if row.power is None:
         return None, "the PDU has no such meter"

@@ -22,21 +22,17 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Check:
-    """An OID that has to say one of these for a row to count now."""
-
-    oid: str
-    values: frozenset[int]
-
-
-@dataclass(frozen=True)
 class Row:
-    """One part of a PDU: an outlet, a phase, or what adds up to the total."""
+    """One part of a PDU: an outlet, a phase, or what adds up to the total.
+
+    It counts while `valid` allows it; `doubt` is what may be wrong with its values.
+    """
 
     name: str
     power: Cell | None = None
     energy: Cell | None = None
-    valid: Check | None = None
+    valid: Condition | None = None
+    doubt: str = ""
 
     def cells(self) -> tuple[Cell, ...]:
         """Return its numbers."""
@@ -54,7 +50,13 @@ def rows_of(source: Source, walked: Answers) -> tuple[Row, ...]:
     powers = _cells(source.power, walked, "W") if source.power else {}
     energies = _cells(source.energy, walked, "J") if source.energy else {}
     return tuple(
-        Row(_name(source.naming, index, walked), powers.get(index), energies.get(index), _check(source, index, walked))
+        Row(
+            _name(source.naming, index, walked),
+            powers.get(index),
+            energies.get(index),
+            _check(source, index, walked),
+            source.doubt,
+        )
         for index in sorted(powers | energies, key=_order)
         if _counts(source.only, index, walked)
     )
@@ -116,14 +118,14 @@ def _cell(column: Column, index: str, walked: Answers, base: str) -> Cell:
 
 def _counts(only: Condition | None, index: str, walked: Answers) -> bool:
     said = walked.get(f"{only.oid}.{index}") if only else None
-    return only is None or said is None or said in only.values
+    return only is None or said is None or only.allows(said)
 
 
-def _check(source: Source, index: str, walked: Answers) -> Check | None:
+def _check(source: Source, index: str, walked: Answers) -> Condition | None:
     if not (source.valid and source.power):
         return None
     oid = ".".join(filter(None, (source.valid.oid, index, source.power.after)))
-    return Check(oid, source.valid.values) if oid in walked else None
+    return replace(source.valid, oid=oid) if oid in walked else None
 
 
 def _name(naming: Naming, index: str, walked: Answers) -> str:
@@ -135,6 +137,8 @@ def _name(naming: Naming, index: str, walked: Answers) -> str:
     unit = str(walked.get(f"{naming.unit_oid}.{index}", "")) if naming.unit_oid else ""
     if naming.unit is not None and naming.unit <= len(parts):
         unit = parts[naming.unit - 1]
+    if naming.unit_text is not None:
+        unit = "".join(chr(int(part)) for part in parts[naming.unit_text :] if part.isdigit())
     return own if unit in ("", str(naming.first_unit)) else f"{unit}.{own}"
 
 

@@ -77,6 +77,50 @@ EXPECTED = {
         147, 92.819, {"phase 1.1": 50, "outlet 1": 77, "outlet 1.1": 49}, {"phase 1": 91.8, "outlet 1": 70}
     ),
     "hpe3": Expected(154, None, {"phase 2": 60, "outlet 1": 80}),
+    # 1240 + 655 W, the lifetime counters; rows of outlets that do not exist are none.
+    "apc_apdu_chain": Expected(
+        1895,
+        8525.4,
+        {"phase 2": 420, "phase 2.1": 655, "outlet 2": 530, "outlet 2.1": 651},
+        {"outlet 1": 3000, "outlet 2.1": 401.9},
+    ),
+    # Thousandths of a watt. The banks say the same again.
+    "aten_device": Expected(912.45, None, {"outlet 1": 500.12}, none=("outlet 2",), resolution_w=0.001),
+    "aten_banks": Expected(500.75, None, resolution_w=0.001),
+    "aten_outlets": Expected(
+        192.75, None, {"outlet 1": 0, "outlet 2": 118.5}, resolution_w=0.001, why="added up from its 3 outlets"
+    ),
+    # 2110 + 640; the branches have volt-ampere-hours, which are no energy.
+    "chatsworth_chain": Expected(
+        2750,
+        None,
+        {"phase 000ED3000001.3": 668, "phase 000ED3000002.1": 640, "outlet 000ED3000002.1": 639},
+        {"outlet 000ED3000001.1": 100, "outlet 000ED3000002.1": 0.001},
+        why="doubtful: the MIB calls this number volt-amperes",
+    ),
+    "chatsworth_branches": Expected(
+        1442, None, why="added up from its 2 phases: the PDU has no total of its own; doubtful: the MIB calls this"
+    ),
+    "chatsworth_scalars": Expected(1011, 30, {"phase 2": 410}, {"phase 1": 20}, why="added up from its 2 phases"),
+    "conteg_bus": Expected(1920, 263, {"phase 2": 880, "phase 2.1": 130, "outlet 2.1": 130}, {"outlet 1": 110}),
+    # 410 + 305; the third channel is not active, nor is the third port.
+    "gude_banks": Expected(
+        715, 3520.75, {"phase 2": 305, "outlet 2": 302}, {"phase 1": 2020.5, "outlet 1": 2020}, none=("outlet 3",)
+    ),
+    "liebert_array": Expected(
+        2042,
+        2060.0,
+        {"phase 1.2": 500, "phase 2.1.1": 505, "outlet 2.1": 755, "outlet 2.1.2": 255},
+        {"outlet 1.1": 1000},
+    ),
+    "liebert_delta": Expected(1700, None, {"phase 1.2": 570}),
+    # 1085 + 400 W; the counters that can be reset are finer. The neutral is no phase.
+    "panduit_chain": Expected(
+        1485,
+        7627.474,
+        {"phase 3": 358, "phase 2.1": 400, "outlet 1": 700, "outlet 2.1": 398},
+        {"phase 1": 2500, "outlet 2": 2400},
+    ),
     "dell": Expected(3790, 63013.9, {"phase 1": 3810, "outlet 2": 1754}, resolution_w=10),
 }
 
@@ -96,3 +140,13 @@ def test_every_family_is_tried(repository: Path) -> None:
     assert set(EXPECTED) <= recordings
     for family in bundled_names():
         assert any(name.startswith(family) for name in EXPECTED), family
+
+
+@pytest.mark.parametrize(("recording", "parts"), [("apc_apdu_chain", 7), ("panduit_chain", 7), ("aten_outlets", 3)])
+def test_rows_of_parts_that_do_not_exist_are_left_out(recording: str, parts: int, said: Said) -> None:
+    assert len(said[recording]) == 1 + parts
+
+
+def test_a_family_with_a_tree_for_each_model_may_be_named(recorded: tuple[Sequence[str], int], tmp_path: Path) -> None:
+    said = read_recorded(["gude_banks"], recorded, tmp_path, family="gude")
+    compare(said["gude_banks"], EXPECTED["gude_banks"])

@@ -56,7 +56,17 @@ def test_bundled_families_say_where_they_are_from(name: str, repository: Path) -
         ('[[total]]\npower = { oid = "1.3.6.1", unit = "kWh" }', "no unit of power", "10 W"),
         ('[[total]]\npower = { oid = "PowerNet-MIB::x", unit = "W" }', "no OID in numbers", "1.3.6.1"),
         ('[[total]]\npower = { oid = "1.3", unit = "W", digitz = "1.3" }', "no key", "digits"),
-        ('[[total]]\npower = { oid = "1.3", unit = "W" }\nonly = { oid = "1.3" }', "needs oid and is", "is = [0]"),
+        (
+            '[[total]]\npower = { oid = "1.3", unit = "W" }\nonly = { oid = "1.3" }',
+            "needs oid, and is or not",
+            "is = [0]",
+        ),
+        (
+            '[[total]]\npower = { oid = "1.3", unit = "W" }\nonly = { oid = "1.3", is = [0], not = [1] }',
+            "needs oid, and is or not",
+            "is = [0]",
+        ),
+        ('[[total]]\npower = { oid = "1.3.{kind}", unit = "W" }', "no OID in numbers", "1.3.6.1"),
         ('[[total]]\npower = { oid = "1.3", unit = "W", names = "1.4", like = "(" }', "regular expression", "\\."),
         ('[[energy]]\npower = { oid = "1.3", unit = "W" }', "energy is missing", "energy"),
         ('models = 7\n[[total]]\npower = { oid = "1.3", unit = "W" }', "no text", "quotes"),

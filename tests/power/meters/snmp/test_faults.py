@@ -251,6 +251,9 @@ def test_an_outlet_that_fails_takes_the_sum_of_outlets_with_it(tmp_path: Path) -
     async def scenario(agent: OwnAgent, reader: SnmpPdu) -> None:
         whole = await total(reader)
         assert (whole.power_w, whole.why) == (1200, "added up from its 2 outlets: the PDU has no total of its own")
+        agent.values |= {f"{OUTLETS}.7.1": 0, f"{OUTLETS}.7.2": 0}
+        off = await total(reader)
+        assert (off.power_w, off.why.rpartition("; ")[2]) == (0, "doubtful: outlets without a meter may say 0 W too")
         agent.broken = {f"{OUTLETS}.7.2"}
         failed = await total(reader)
         assert (failed.power_w, failed.why) == (None, "outlet 2: the PDU says genErr")
