@@ -214,7 +214,7 @@ class Door:
         self._forget(passage)
         if passage.intent is not None:
             number = passage.intent
-            outcome = Outcome(REFUSED, refusal.said, refusal.trouble)
+            outcome = Outcome(REFUSED, refusal.said, refusal.rule)
             self._try_to_write(lambda: self._journal.write_outcome(number, outcome, self._clock()))
         self._try_to_write(lambda: self._journal.write_refusal(effect, refusal, self._clock()))
         self.history.refused(effect, refusal)

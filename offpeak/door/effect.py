@@ -80,7 +80,7 @@ class Outcome:
     """What became of an act: "done", accepted by the device; "failed"; "interrupted", nobody knows.
 
     "refused": its order was not sent, a rule forbade it after the intent had been written.
-    `trouble` is the class of the error that made it fail, such as "AccessRefused".
+    `trouble` is the class of the error that made it fail, such as "AccessRefused", or the rule that refused it.
     """
 
     result: str

@@ -83,7 +83,7 @@ def _done() -> Select[Any]:
         *what,
         result,
         func.coalesce(outcomes.c.said, "").label("said"),
-        literal("").label("rule"),
+        case((outcomes.c.result == "refused", outcomes.c.trouble), else_="").label("rule"),
         outcomes.c.at_unix_s.label("ended_unix_s"),
         intents.c.number.label("intent"),
     ).outerjoin(outcomes)

@@ -10,6 +10,7 @@ import numpy as np
 from offpeak.door.mode import Mode
 from offpeak.errors import BadInput, CannotWrite, OffpeakError
 from offpeak.ledger.ledger import Ledger
+from offpeak.machines.node_sets import fold
 from plugin.queue_hook.facts import QueueFacts
 from plugin.queue_hook.planned import PLAN
 from plugin.scheduler.port import SchedulerView
@@ -297,6 +298,11 @@ class Agent:
         order, by, reason = order_of(told.text)
         for node in told.nodes:
             self._can_be_ordered(node)
+        unrecorded = None if Order(order) is Order.ON else self.ledger.trouble()
+        if unrecorded is not None and unrecorded.said:
+            # The door would refuse it in the next round, when nobody waits for the answer any more.
+            said = f"{fold(told.nodes)}: nothing is switched off that cannot be recorded: {unrecorded.said}"
+            raise OffpeakError(said, hint=unrecorded.hint)
         for node in told.nodes:
             self.power.hear(node, Wished(Wish(Order(order), by, self._clock(), reason)), self.parts)
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 
 from offpeak.door.effect import ADMIN
 from offpeak.door.mode import Mode
@@ -92,8 +93,16 @@ async def _serve(parts: Parts, ledger: Ledger, reread: Callable[[], Settings], c
     return lost
 
 
-def run_restore(settings: Settings) -> tuple[str, ...]:
-    """Undo what was changed in the scheduler's queue and nodes; returns what could not be given back, in words.
+@dataclass(frozen=True)
+class Restored:
+    """The nodes that are open to jobs again, and what could not be given back, in words."""
+
+    nodes: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+
+def run_restore(settings: Settings) -> Restored:
+    """Undo what was changed in the scheduler's queue and nodes; returns what became of it.
 
     It is an admin's order, so the mode does not matter. AlreadyRunning while an agent runs, SchedulerError or
     CannotWrite where nothing can be asked or looked up.
@@ -108,7 +117,7 @@ def run_restore(settings: Settings) -> tuple[str, ...]:
             ledger.close()
 
 
-async def _restore(parts: Parts, ledger: Ledger) -> tuple[str, ...]:
+async def _restore(parts: Parts, ledger: Ledger) -> Restored:
     by, scheduler = f"{ADMIN}{this_person()}", parts.scheduler
     holds = ledger.holds(time.time())
     door = scheduler_door(ledger, lambda _: Mode.ADVISE, time.time, nodes=parts.machines, hold_of=holds.get)
@@ -131,7 +140,8 @@ async def _restore(parts: Parts, ledger: Ledger) -> tuple[str, ...]:
     back = await hand_over_off_nodes(off, lambda: scheduler.view().nodes, orders, by=by)
     left = [node for node in closed if node not in back]
     on_way = [f"{node}: closed still, on its way down or up: try again in some minutes" for node in left]
-    return (*refused, *failed, *on_way)
+    opened = [node.name for node in view.nodes if node.closed_by_us and node.name not in left]
+    return Restored(tuple(opened), (*refused, *failed, *on_way))
 
 
 async def _off(nodes: Iterable[str], parts: Parts) -> frozenset[str]:

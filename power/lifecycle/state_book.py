@@ -31,10 +31,13 @@ class StateBook(Journal, Protocol):
 def recorded_of(life: NodeLife, now: Now) -> Recorded:
     """Return what of a life is written, when its face has changed."""
     wish, fault, hold, refusal = life.wish, life.fault, life.hold, life.effort.refusal
+    held = f"held by {hold.owner}: {hold.reason}" if hold and hold.lasts(now.unix_s) else ""
+    # What was refused because of the hold says no more than the hold.
+    is_refused = refusal is not None and not (held and refusal.rule == "held")
     whys = [
         f"{fault.what}: {fault.reason}; {fault.hint}" if fault else "",
-        f"held by {hold.owner}: {hold.reason}" if hold and hold.lasts(now.unix_s) else "",
-        f"refused ({refusal.rule}): {refusal.said}" if refusal else "",
+        held,
+        f"refused ({refusal.rule}): {refusal.said}" if refusal and is_refused else "",
         f"{wish.by}: {wish.why}" if wish else "",
     ]
     desired = str(wish.order) if wish else ""

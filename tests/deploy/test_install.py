@@ -99,7 +99,11 @@ def test_another_python_takes_over_and_all_goes_again(head: BootedHead, reposito
     assert "slurmctld does not answer" in refused.stderr
     assert "removed /etc/slurm/slurm.conf.offpeak" in refused.stdout
     head.run("rm /var/lib/offpeak/wake.json")
+    for log in ("offpeak.log", "offpeak.log.1", "slurmctld.log"):
+        head.write(f"/var/log/slurm/{log}", "a line\n")
     head.run(uninstall)
+    assert head.run("ls /var/log/slurm").stdout.split() == ["slurmctld.log"]
+    head.run("rm -r /var/log/slurm")
     left = "find /etc /usr/lib /usr/local /usr/share /var/lib /var/cache /run /opt -xdev -name '*offpeak*'"
     but = " ".join(f"! -path '{each}'" for each in PUT_THERE_BY_TESTS)
     assert head.run(f"{left} {but}").stdout == ""

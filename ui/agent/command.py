@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from offpeak.machines.node_sets import fold
 from offpeak.settings import Settings
 from offpeak.settings_file import read_values, settings_path, users_settings_path
 from ui.options import CONFIG, option
@@ -50,11 +51,13 @@ def agent(
 
     if not restore:
         context.exit(run_agent(settings, lambda: settings_of(config, options)))
-    left = run_restore(settings)
-    for what in left:
+    restored = run_restore(settings)
+    for what in restored.left:
         typer.echo(f"not given back: {what}", err=True)
-    typer.echo("not all was given back" if left else "the queue stands as the scheduler puts it")
-    context.exit(1 if left else 0)
+    if restored.nodes:
+        typer.echo(f"open to jobs again: {fold(restored.nodes)}")
+    typer.echo("not all was given back" if restored.left else "the queue stands as the scheduler puts it")
+    context.exit(1 if restored.left else 0)
 
 
 def status(socket: SOCKET = None, url: LEDGER = None, as_json: JSON = False, config: CONFIG = None) -> None:

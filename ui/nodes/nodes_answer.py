@@ -52,10 +52,12 @@ def rows_of(settings: Settings, machines: Sequence[Machine]) -> list[NodeRow]:
 def _row(life: NodeLife, watts: float | None, recorded: Recorded | None, holds: Mapping[str, Hold]) -> NodeRow:
     state, hold = life.seen.state, holds.get(life.node)
     as_recorded = recorded is not None and recorded.observed == state
+    held, why = f"held by {hold.owner}: {hold.reason}" if hold else "", recorded.why if recorded is not None else ""
     whys = [
         life.seen.trouble if state is NodeState.UNKNOWN else "",
-        f"held by {hold.owner}: {hold.reason}" if hold else "",
-        recorded.why if recorded is not None else "",
+        # The agent writes the hold down as a reason, a cycle after it began.
+        held if held not in why else "",
+        why,
     ]
     return NodeRow(
         life.node,

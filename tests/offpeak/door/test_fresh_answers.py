@@ -131,6 +131,7 @@ def test_an_order_that_waits_for_its_turn_at_the_device_is_asked_for_anew() -> N
     refusal = world.order()
     assert isinstance(refusal, Refusal)
     assert (refusal.rule, world.sent, results(world)) == ("too_late", [], ["refused"])
+    assert [done.outcome.trouble for done in world.journal.recent(0) if done.outcome] == ["too_late"]
 
 
 def test_a_device_that_cannot_be_prepared_is_a_failed_order() -> None:

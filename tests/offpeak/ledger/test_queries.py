@@ -228,6 +228,10 @@ def test_records_of_a_time_in_order(ledger: Ledger) -> None:
     done = ledger.write_intent(sleep, 100.0)
     ledger.write_outcome(done, Outcome("done", "accepted"), 101.5)
     ledger.write_intent(Effect("n2", "on", "admin ann", "asked"), 150.0)
+    late = ledger.write_intent(sleep, 130.0)
+    ledger.write_outcome(late, Outcome("refused", "no answer was younger than 2 s", "too_late"), 136.0)
+    failed = ledger.write_intent(sleep, 140.0)
+    ledger.write_outcome(failed, Outcome("failed", "silent", "NoAnswer"), 141.0)
     ledger.write_refusal(sleep, Refusal("held", "ann holds it", "ask her"), 120.0)
     ledger.write_decisions([Decision(99.0, "n1", "sleep", "idle for 20 min", (("idle_s", 1200.0),))])
     ledger.write_states([Recorded("n1", 50.0, "on", "on", "scheduler"), Recorded("n1", 101.0, "off", "off", "offpeak")])
@@ -239,6 +243,8 @@ def test_records_of_a_time_in_order(ledger: Ledger) -> None:
         assert [(each["at_unix_s"], each["result"], each["rule"], each["said"]) for each in actions] == [
             (100.0, "done", "", "accepted"),
             (120.0, "refused", "held", "ann holds it"),
+            (130.0, "refused", "too_late", "no answer was younger than 2 s"),
+            (140.0, "failed", "", "silent"),
             (150.0, "open", "", ""),
         ]
         assert actions[0]["inputs"] == [["idle_s", 1200.0]]

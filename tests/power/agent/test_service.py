@@ -4,9 +4,11 @@ import asyncio
 import logging
 import os
 import signal
+import sqlite3
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
@@ -14,7 +16,7 @@ from pathlib import Path
 import pytest
 from dripping_server import DrippingServer, dripping_server
 from ipmi_sim import SimulatedBmc
-from local_server import reserved_ports
+from local_server import reserved_ports, wait_until
 from scheduler_words import life_of
 
 from offpeak.agent_settings import AgentSettings
@@ -25,6 +27,7 @@ from offpeak.errors import BadInput, BadLedger, OffpeakError
 from offpeak.feed_settings import FeedSettings
 from offpeak.hardware_settings import HardwareSettings
 from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.rows import Decision
 from offpeak.ledger_settings import LedgerSettings
 from offpeak.settings import PriceSettings, Settings
 from plugin.queue_hook.facts import QueueFacts, QueueRules
@@ -37,7 +40,7 @@ from power.agent.agent import Agent
 from power.agent.answer import Told, order_text
 from power.agent.ask_agent import ask_agent
 from power.agent.memory import remember_lives
-from power.agent.run import run_restore
+from power.agent.run import Restored, run_restore
 from power.agent.service import Service
 from power.agent.voice import Voice
 from power.drivers.port import Order
@@ -417,7 +420,7 @@ def test_restore_opens_a_node_that_is_off_only_as_powered_down(
     scheduler = parts.parts_of(with_bmc).scheduler
     scheduler.change_nodes(["n1"], NodeChange.CLOSE, reason="offpeak: idle")
     # Its order to sleep is long ago, and no agent has looked since.
-    assert run_restore(with_bmc) == ()
+    assert run_restore(with_bmc) == Restored(nodes=("n1",))
     counts_as = NodePower.DOWN if power == "off" else NodePower.UP
     assert [(node.closed, node.power) for node in scheduler.view().nodes] == [(False, counts_as)]
 
@@ -452,6 +455,32 @@ def test_an_order_that_comes_before_the_first_look_is_to_be_given_again(
         wish = agent.power.lives.nodes["n1"].wish
         assert wish is not None
         assert (wish.order, wish.by) == (Order.SOFT_OFF, "admin jo")
+        await agent.close()
+
+    with reserved_ports(1) as (port,):
+        asyncio.run(rounds(Agent(parts.parts_of(with_node(settings, tmp_path, port)), ledger, Voice())))
+
+
+def test_an_order_to_sleep_that_cannot_be_recorded_is_refused_at_once(
+    settings: Settings, ledger: Ledger, tmp_path: Path
+) -> None:
+    def order(what: str) -> Told:
+        return Told("order", ("n1",), order_text(what, by="admin jo", reason="new DIMM"))
+
+    async def rounds(agent: Agent) -> None:
+        await agent.power_round()
+        file = settings.ledger.url.removeprefix("sqlite:///")
+        with closing(sqlite3.connect(file, isolation_level=None)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            ledger.write_decisions([Decision(1.0, "n1", "sleep", "idle")])
+            await asyncio.to_thread(wait_until, ledger.trouble, what="the ledger to say that it is locked")
+            with pytest.raises(OffpeakError, match=r"n1: nothing is switched off that cannot be recorded: .*locked"):
+                agent.hear(order("soft_off"))
+            assert agent.power.lives.nodes["n1"].wish is None
+            agent.hear(order("on"))
+            wish = agent.power.lives.nodes["n1"].wish
+            assert wish is not None
+            assert wish.order == Order.ON
         await agent.close()
 
     with reserved_ports(1) as (port,):

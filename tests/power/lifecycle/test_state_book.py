@@ -1,6 +1,10 @@
 """What is written of a life is what an admin needs to know of the node."""
 
-from power.lifecycle.life import Fault, NodeLife, Now
+from dataclasses import replace
+
+from offpeak.door.effect import Refusal
+from offpeak.door.hold import Hold
+from power.lifecycle.life import Effort, Fault, NodeLife, Now
 from power.lifecycle.state_book import recorded_of
 
 
@@ -9,3 +13,11 @@ def test_what_to_do_about_a_fault_stands_beside_it() -> None:
     fault = Fault("does not come up", "it has power, but on was not followed within 600 s", hint, False, 1000.0)
     written = recorded_of(NodeLife("n1", fault=fault), Now(1.0, 1000.0))
     assert written.why == f"{fault.what}: {fault.reason}; {hint}"
+
+
+def test_a_hold_stands_once_in_the_reasons() -> None:
+    refusal = Refusal("held", "n1: al holds it: repair", "ask al")
+    life = NodeLife("n1", hold=Hold("al", "repair"), effort=Effort(refusal=refusal))
+    assert recorded_of(life, Now(1.0, 1000.0)).why == "held by al: repair"
+    other = replace(life, effort=Effort(refusal=replace(refusal, rule="min_on", said="4 nodes stay on")))
+    assert recorded_of(other, Now(1.0, 1000.0)).why == "held by al: repair; refused (min_on): 4 nodes stay on"

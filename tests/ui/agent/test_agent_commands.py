@@ -22,6 +22,7 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import Decision, Recorded
 from offpeak.ledger_settings import LedgerSettings
 from offpeak.settings import Settings
+from power.agent.run import Restored
 from ui.command import run
 
 Done = subprocess.CompletedProcess[str]
@@ -137,12 +138,15 @@ def test_the_agent_gets_its_settings_and_reads_them_again(
         return 3
 
     monkeypatch.setattr("power.agent.run.run_agent", run_agent)
-    monkeypatch.setattr("power.agent.run.run_restore", lambda settings: (f"job 7 in {settings.agent.mode}",))
+    monkeypatch.setattr(
+        "power.agent.run.run_restore",
+        lambda settings: Restored(("n1", "n3", "n2"), (f"job 7 in {settings.agent.mode}",)),
+    )
     assert offpeak("agent", "--mode", "advise").returncode == 3
     assert cycles == [("advise", 30), ("advise", 90)]
     restored = offpeak("agent", "--restore", "--mode", "shadow")
     assert (restored.returncode, restored.stderr) == (1, "not given back: job 7 in shadow\n")
-    assert restored.stdout == "not all was given back\n"
+    assert restored.stdout == "open to jobs again: n[1-3]\nnot all was given back\n"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user: needs root")
@@ -247,6 +251,8 @@ def test_history_of_a_subject(offpeak: Offpeak) -> None:
         return len(json.loads(offpeak("history", *DAY, "--json", "--subject", subject).stdout))
 
     assert [count(subject) for subject in ("job 1841", "n[1-2]", "queue", "n9")] == [1, 2, 1, 0]
+    (far,) = lines(offpeak("history", "--since", "2026-10-01", "--endtime", "2026-10-02"))
+    assert far.endswith("; the ledger's latest entry is of 2026-11-01 00:06:40: --since 2026-11-01")
     nothing = lines(offpeak("history", *DAY, "--subject", "n9"))
     assert nothing == ["nothing from 2026-11-01 00:00:00 to 2026-11-02 00:00:00"]
 

@@ -272,6 +272,7 @@ def test_a_hold_of_somebody_else(room: ServedRoom, site: Path) -> None:
     book.hold("n2", Hold("al", "repair"), 0)
     life = errand(site, "n2", Order.SOFT_OFF, book)
     assert (str(life.seen.state), orders(room, "n2")) == ("on", [])
+    assert book.latest()["n2"].why.count("repair") == 1
     with pytest.raises(BadInput, match="is held by al: repair"):
         book.hold("n2", Hold("jo", "mine"), 0)
 
@@ -292,7 +293,10 @@ def test_what_the_book_knows_stands_beside(site: Path, offpeak: Callable[..., Do
         [Recorded(node, since_unix_s, "on", "soft_off", "offpeak", "offpeak: idle") for node in ("n1", "n2")]
     )
     ledger.hold("n3", Hold("al", "repair"), since_unix_s)
+    ledger.write_states([Recorded("n4", since_unix_s, "on", "", "offpeak", "held by jo: fan; offpeak: idle")])
+    ledger.hold("n4", Hold("jo", "fan"), since_unix_s)
     assert ledger.close() == 0
+    assert offpeak("node", "n4", "--config", config).stdout.count("held by jo: fan") == 1
     said = offpeak("nodes", "n[1-3]", "--config", config).stdout
     lines = [" ".join(row.split()) for row in said.splitlines()]
     assert lines[1] == "n[1-2] on soft_off 400 W 100d 00:00 offpeak offpeak: idle"
