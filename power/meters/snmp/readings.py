@@ -50,8 +50,13 @@ def _total(layout: Layout, answers: Answers, blank: Reading) -> Reading:
 
 
 def _energy_j(layout: Layout, answers: Answers) -> float | None:
-    """Return the joules of all rows that had any when they were looked up; None unless each still has."""
+    """Return the joules of all rows that had any when they were looked up; None unless each still has.
+
+    Fewer counters than rows of the total, as where one unit of a chain has none, are no counter of the whole.
+    """
     cells = [row.energy for row in layout.energy if row.energy and row.energy.oid not in layout.silent]
+    if len(cells) < sum(row.power is not None and row.power.oid not in layout.silent for row in layout.total):
+        return None
     energies_j = [value_of(layout.family, cell, answers) for cell in cells]
     known_j = [energy_j for energy_j in energies_j if energy_j is not None]
     return sum(known_j) if known_j and len(known_j) == len(cells) else None

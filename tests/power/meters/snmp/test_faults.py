@@ -274,6 +274,19 @@ def test_counters_that_wrap_one_by_one_never_count_backwards(tmp_path: Path) -> 
     serve(tmp_path, {UPTIME: 1, **rows}, scenario, family="vertiv")
 
 
+@pytest.mark.parametrize(
+    ("wh", "energy_j"), [({}, None), ({f"{ENERGY}.2": -1}, None), ({f"{ENERGY}.2": 3}, 5003 * 3.6e5)]
+)
+def test_the_counter_of_one_unit_is_not_that_of_a_chain(
+    tmp_path: Path, wh: dict[str, int | str], energy_j: float | None
+) -> None:
+    async def scenario(_: OwnAgent, reader: SnmpPdu) -> None:
+        chain = await total(reader)
+        assert (chain.power_w, chain.energy_j) == (1500, energy_j)
+
+    serve(tmp_path, apc() | {f"{POWER}.2": 30} | wh, scenario)
+
+
 def test_an_error_for_one_number_leaves_the_others(tmp_path: Path) -> None:
     async def scenario(agent: OwnAgent, reader: SnmpPdu) -> None:
         agent.broken = {f"{OUTLETS}.7.1"}
