@@ -41,9 +41,10 @@ def installed_version() -> str:
     return str(tomllib.loads((checkout / "pyproject.toml").read_text())["project"]["version"])
 
 
-def missing_extra(what: str, needs: str, extra: str) -> BadInput:
-    """Return the error that `what` needs a package that is not installed, with the command that installs it."""
-    return BadInput(f"{what} needs {needs}, which is not installed", hint=install_hint(extra))
+def missing_extra(what: str, extra: str, *packages: str) -> BadInput:
+    """Return the error that `what` needs packages that are not installed, with the command that installs them."""
+    needed, verb = " and ".join(packages), "is" if len(packages) == 1 else "are"
+    return BadInput(f"{what} needs {needed}, which {verb} not installed", hint=install_hint(extra))
 
 
 def install_hint(extra: str, *requirements: str, environment: str = "") -> str:

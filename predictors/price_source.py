@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 from datetime import tzinfo
+from importlib.util import find_spec
 
 from offpeak.feed_settings import FeedSettings
+from offpeak.installation import missing_extra
 from offpeak.prices.tariff import parse_tariff
 from offpeak.settings import PriceSettings
 from offpeak.zones import machine_zone
@@ -13,6 +15,21 @@ from predictors.feeds.registry import price_feed
 from predictors.price_forecast import PriceSource
 
 EUROPEAN, AMERICAN = ("energy-charts", "nord-pool"), ("us-markets",)
+
+
+LIBRARIES = {"entso-e": ("entsoe", "entsoe-py", "feeds-entsoe"), "us-markets": ("gridstatus", "gridstatus", "feeds-us")}
+"""The module, the package and the extra of each source that has a library of its own."""
+
+
+def check_libraries(feeds: FeedSettings) -> None:
+    """Raise BadInput where the settings name a source whose library is missing.
+
+    For commands that answer once. The agent goes on by the next source, or the tariff, and names what is missing.
+    """
+    for name in feeds.prices or ():
+        module, package, extra = LIBRARIES.get(name, ("", "", ""))
+        if module and find_spec(module) is None:
+            raise missing_extra(f"feeds.prices: {name}", extra, package)
 
 
 def feed_of(feeds: FeedSettings, prices: PriceSettings) -> Feed:

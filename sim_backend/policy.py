@@ -66,7 +66,7 @@ def parse_policy(name: str, scheduling: SchedulingSettings) -> Policy:
             hint=f"a knapsack's window has at most {window.most_jobs} jobs: --window {window.most_jobs}",
         )
     if scheduling.estimates == "boosted" and not can_grow():
-        raise missing_extra("scheduling.estimates: boosted", "scikit-learn", "predictors")
+        raise missing_extra("scheduling.estimates: boosted", "predictors", "scikit-learn")
     per_event = scheduling.passes == "event"
     rules = Rules(
         discipline=discipline,

@@ -19,7 +19,7 @@ from plugin.federation.decision import NOBODY
 def need_or_tools() -> None:
     """Raise BadInput without OR-tools."""
     if find_spec("ortools") is None:
-        raise missing_extra("a policy by minimum cost maximum flow", "OR-tools", "federation")
+        raise missing_extra("a policy by minimum cost maximum flow", "federation", "OR-tools")
 
 
 def cheapest_flow(cost: Int64, allowed: NDArray[np.bool_], most: Int64) -> Int64:

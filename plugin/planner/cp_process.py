@@ -44,7 +44,7 @@ class CpProcess:
 def need_or_tools() -> None:
     """Raise BadInput without OR-tools: what a search began with is not passed off as its answer."""
     if find_spec("ortools") is None:
-        raise missing_extra("a search by constraint programming", "OR-tools", "planner")
+        raise missing_extra("a search by constraint programming", "planner", "OR-tools")
 
 
 @contextmanager

@@ -55,7 +55,7 @@ def _load() -> None:
     try:
         import statsmodels.tsa.statespace.sarimax  # noqa: F401
     except ImportError:
-        raise missing_extra("SARIMA", "statsmodels", "predictors") from None
+        raise missing_extra("SARIMA", "predictors", "statsmodels") from None
 
 
 def _or_none(answer: Callable[[], Float64]) -> Float64 | None:

@@ -13,11 +13,16 @@ from ui.command import run
 
 BOOSTED = "scheduling.estimates: boosted needs scikit-learn, which is not installed"
 OR_TOOLS = "needs OR-tools, which is not installed"
+ENTSOE = ("--zone", "DE-LU", "--price-feeds", "entso-e,energy-charts")
+US = ("--zone", "CAISO", "--price-feeds", "us-markets")
+GRIDSTATUS = "feeds.prices: us-markets needs gridstatus, which is not installed"
 FLOW = f"a policy by minimum cost maximum flow {OR_TOOLS}"
 CASES = [
     ("page", "starlette", ["page"], "the page needs starlette, which is not installed"),
     ("page", "starlette", ["demo", "--listen", "127.0.0.79:8017"], "the page needs starlette, which is not installed"),
     ("png", "matplotlib", ["prices", "--plot", "x.png"], "--plot x.png needs matplotlib, which is not installed"),
+    ("feeds-entsoe", "entsoe", ["prices", *ENTSOE], "feeds.prices: entso-e needs entsoe-py, which is not installed"),
+    ("feeds-us", "gridstatus", ["forecast", "price", *US], GRIDSTATUS),
     ("predictors", "sklearn", ["simulate", "LOG", "--estimates", "boosted"], BOOSTED),
     ("predictors", "sklearn", ["simulate", "LOG", "--config", "SETTINGS"], BOOSTED),
     ("planner", "ortools", ["study", "profit-cooling"], f"a search by constraint programming {OR_TOOLS}"),
@@ -88,3 +93,11 @@ def test_scores_without_trees_name_what_is_left_out(
     assert answered["notes"][-1] == NOTE + install_hint("predictors")
     named = {row["predictor"] for rows in (answered["run-times"], answered["waits"]) for row in rows}
     assert named == {"estimate", "last two", "nobody waits", "similar jobs", "what-if", "arbiter without trees"}
+
+
+def test_all_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert run(["page"]) == 2
+    said = "offpeak: error: the page needs starlette and uvicorn, which are not installed\n"
+    assert capsys.readouterr().err.startswith(said)

@@ -14,7 +14,7 @@ from offpeak.settings import Settings
 from offpeak.zones import date_text, zone_text
 from predictors.feeds.port import Window
 from predictors.price_forecast import PriceForecast, forecast_prices
-from predictors.price_source import source_of
+from predictors.price_source import check_libraries, source_of
 from ui.figures_text import NOT_WRAPPED, figure
 from ui.forecast.command import PriceRequest
 from ui.prices.answer import instant_of
@@ -25,6 +25,7 @@ HOUR_S = 3600
 
 def answer(settings: Settings, request: PriceRequest) -> None:
     """Print the prices of the hours that are asked for."""
+    check_libraries(settings.feeds)
     source, zone = source_of(settings.feeds, settings.prices)
     now_s = int(time.time())
     from_s = (instant_of(request.from_text, zone) if request.from_text else now_s) // HOUR_S * HOUR_S

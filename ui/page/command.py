@@ -35,4 +35,4 @@ def page(
 def check_needs() -> None:
     """Raise BadInput where a package that the page needs is not installed."""
     if missing := [name for name in NEEDED if find_spec(name) is None]:
-        raise missing_extra("the page", " and ".join(missing), "page")
+        raise missing_extra("the page", "page", *missing)

@@ -12,7 +12,7 @@ from offpeak.settings import Settings
 from offpeak.zones import DAY_S, local_days, machine_zone, to_unix_s
 from predictors.feeds.condition import INCOMPLETE
 from predictors.feeds.port import Window
-from predictors.price_source import feed_of
+from predictors.price_source import check_libraries, feed_of
 from ui.prices.as_json import prices_json
 from ui.prices.command import Request
 from ui.prices.plot import check_plot, write_plot
@@ -25,6 +25,7 @@ def answer(settings: Settings, request: Request) -> None:
     """Print the known prices; BadPrices if there is none in that time."""
     if request.plot:
         check_plot(request.plot)
+    check_libraries(settings.feeds)
     feed = feed_of(settings.feeds, settings.prices)
     zone = feed.clock if settings.feeds.zone else machine_zone()
     window = window_of(request, int(time.time()), zone)

@@ -20,7 +20,7 @@ def check_plot(path: Path) -> None:
             f"--plot {path}: {path.suffix or 'no ending'} is no kind of picture", hint="end in .html or .png"
         )
     if path.suffix.lower() == ".png" and find_spec("matplotlib") is None:
-        raise missing_extra(f"--plot {path}", "matplotlib", "png")
+        raise missing_extra(f"--plot {path}", "png", "matplotlib")
 
 
 def write_plot(prices: KnownPrices, path: Path) -> None:
