@@ -11,6 +11,7 @@ from offpeak.compiled import index, part
 from sim_backend.engine.fitting import next_fitting, next_fitting_of_many
 from sim_backend.engine.rules import BEST_FIT, EASY, FCFS, Rules
 from sim_backend.engine.state import BLOCK, NEVER, NOT_YET, Queue, State
+from sim_backend.engine.widest import note_estimate, widest_in_time
 
 
 @part
@@ -98,12 +99,21 @@ def best_fit(state: State) -> int:
     queue = state.queue
     best = -1
     widest = 0
-    for rank in range(now.cursor, now.considered):
+    last = now.considered
+    # A pass that begins at the later submissions has only these to look at, and they are few.
+    ranked = now.ranked and now.window < last and entry(state, max(now.cursor, now.window)) < now.seen
+    if ranked:
+        last = now.window
+    for rank in range(now.cursor, last):
         position = entry(state, rank)
         size = queue.size[index(position)]
         if widest < size <= now.free and now.now_s + queue.estimate_s[index(position)] <= now.shadow_s:
             best = position
             widest = size
+    if ranked:
+        found = widest_in_time(state.by_width, queue, now.tail, now.free, now.shadow_s - now.now_s)
+        if found >= 0 and queue.size[index(found)] > widest:
+            best = found
     return best
 
 
@@ -117,6 +127,14 @@ def take_extra(state: State, position: int) -> int:
 
 
 @part
+def note_leaving(state: State, position: int) -> int:
+    """Let the ranks by width know that the job at `position`, or none at -1, leaves the queue."""
+    if position >= 0 and state.scalars[0].ranked:
+        note_estimate(state.by_width, state.queue.job[index(position)], NEVER)
+    return position
+
+
+@part
 def next_backfilled(state: State, rules: Rules) -> int:
     """Return the queue position of the next job that starts in this pass, or -1."""
     now = state.scalars[0]
@@ -125,10 +143,10 @@ def next_backfilled(state: State, rules: Rules) -> int:
     if now.shadow_s == NOT_YET:
         position = next_in_order(state)
         if position >= 0 or now.cursor >= now.considered or rules.discipline == FCFS:
-            return position
+            return note_leaving(state, position) if rules.discipline == BEST_FIT else position
         reserve(state, state.queue.size[index(entry(state, now.cursor))])
     if rules.discipline == BEST_FIT:
-        return best_fit(state)
+        return note_leaving(state, best_fit(state))
     return take_extra(state, next_beside(state, rules))
 
 

@@ -17,6 +17,7 @@ from sim_backend.engine.queue import compact
 from sim_backend.engine.rules import Rules
 from sim_backend.engine.starts import await_end, close_slot, first_end, learn_from, place_job, unlist
 from sim_backend.engine.state import NEVER, NOT_YET, State, Workload
+from sim_backend.engine.widest import note_estimate
 
 RISING = 0
 """The first turn in which jobs are given units of nodes that are not active; then follow the sleepers of each depth."""
@@ -262,6 +263,8 @@ def put_back(workload: Workload, state: State, job: int, estimate_s: int) -> Non
     now.tail += 1
     now.waiting += 1
     now.smallest = min(now.smallest, workload.size[index(job)])
+    if now.ranked:
+        note_estimate(state.by_width, job, estimate_s)
 
 
 @part
@@ -283,6 +286,8 @@ def drop_too_wide(state: State, power: Power) -> bool:
                 end_s = promised_s + duration_of(state, position)
                 add_free(state, promised_s, end_s, queue.size[index(position)])
             queue.size[index(position)] = NEVER
+            if now.ranked:
+                note_estimate(state.by_width, queue.job[index(position)], NEVER)
             now.waiting -= 1
             now.ended = 1
             dropped = True

@@ -2,11 +2,14 @@
 
 from offpeak.compiled import index, part
 from predictors.run_times.last_two_kernel import predict_run_time
-from sim_backend.engine.fitting import forget
-from sim_backend.engine.rules import EXACT_RUNTIME, FORESEEN_RUNTIME, PREDICTED_RUNTIME, Rules
+from sim_backend.engine.fitting import forget, next_fitting_of_many
+from sim_backend.engine.rules import BEST_FIT, EXACT_RUNTIME, FORESEEN_RUNTIME, PREDICTED_RUNTIME, Rules
 from sim_backend.engine.state import NEVER, NOT_YET, State, Workload
+from sim_backend.engine.widest import note_estimate, rank_waiting
 
 MOST_HOLES = 64
+SCANNED = 1024
+"""So many positions are scanned as fast, with vector instructions, as searched for a job that fits."""
 
 
 @part
@@ -34,15 +37,30 @@ def submit_next(workload: Workload, state: State, rules: Rules) -> None:
     now.tail += 1
     now.waiting += 1
     now.smallest = min(now.smallest, workload.size[job])
+    if rules.discipline == BEST_FIT:
+        if now.ranked:
+            note_estimate(state.by_width, int(job), estimate_s)
+        elif now.waiting > now.rank_from:
+            rank_waiting(state.by_width, queue, workload.size, now.head, now.tail)
+            now.ranked = 1
 
 
 @part
 def smallest_waiting(state: State) -> int:
-    """Return the size of the smallest waiting job, NEVER when none waits."""
+    """Return a size that no waiting job is below: more than the free units if no job is small enough for these.
+
+    In a short queue it is that of the smallest job, NEVER when none waits.
+    """
     now = state.scalars[0]
+    queue = state.queue
+    if now.tail - now.head > SCANNED:
+        found = next_fitting_of_many(
+            queue.size, queue.estimate_s, queue.bounds, now.head, now.tail, now.free, now.free, NOT_YET
+        )
+        return int(now.smallest if found < now.tail else now.free + 1)
     smallest = NEVER
     for position in range(now.head, now.tail):
-        smallest = min(smallest, state.queue.size[index(position)])
+        smallest = min(smallest, queue.size[index(position)])
     return int(smallest)
 
 

@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 
 from plugin.knapsack import Fillings, scratch
 from sim_backend.engine.nodes import Nodes, all_free
-from sim_backend.engine.rules import CONSERVATIVE, PREDICTED_RUNTIME, Rules
+from sim_backend.engine.rules import BEST_FIT, CONSERVATIVE, PREDICTED_RUNTIME, Rules
 
 Int64 = NDArray[np.int64]
 Float64 = NDArray[np.float64]
 
 NEVER = np.iinfo(np.int64).max
 NOT_YET = -1
+RANK_FROM = 512
+"""In a queue with fewer waiting jobs the widest is found as fast by looking at all of them."""
 BLOCK, CLASSES = 64, 24
 """Positions of the queue that are searched or skipped together, and classes of jobs by size: see `fitting`."""
 
@@ -59,6 +61,19 @@ class Queue(NamedTuple):
     passed_over_s: Int64
     reserved_s: Int64
     bounds: Int64
+
+
+class ByWidth(NamedTuple):
+    """The waiting jobs by size, for best fit in a long queue: see sim_backend.engine.widest. In use if scalars.ranked.
+
+    `rank[job]` and `job[rank]` order all jobs by size, then submission; `behind[width]` is the first rank of a wider
+    job. `shortest_s` is a binary tree, its root at 1, the leaf of a rank in its second half.
+    """
+
+    rank: NDArray[np.int32]
+    job: NDArray[np.int32]
+    behind: Int64
+    shortest_s: Int64
 
 
 class Slots(NamedTuple):
@@ -103,6 +118,7 @@ class State(NamedTuple):
 
     scalars: NDArray[np.void]
     queue: Queue
+    by_width: ByWidth
     slots: Slots
     ends: Int64
     expected: NDArray[np.int32]
@@ -128,6 +144,8 @@ SCALARS = np.dtype(
             "tail",  # the position behind the last waiting job
             "waiting",  # jobs in the queue
             "smallest",  # no waiting job is smaller
+            "rank_from",  # with more waiting jobs than this the jobs are ranked by width
+            "ranked",  # 1 once they are, and by_width is kept
             "seen",  # the position behind the last job that the last pass has seen
             "passed_over",  # all jobs at earlier positions have been passed over
             "furthest",  # the furthest position from which this pass has started a job
@@ -158,6 +176,7 @@ def new_state(workload: Workload, rules: Rules, *, machine_size: int) -> State:
     window = rules.window
     users = int(workload.user.max(initial=0)) + 1 if rules.estimates == PREDICTED_RUNTIME else 0
     breakpoints = 6 * jobs if rules.discipline == CONSERVATIVE else 0
+    ranks = jobs if rules.discipline == BEST_FIT else 0
     # With a pass per event a job may have left its nodes to another, and still has to end in this second.
     most_running = jobs if rules.pass_per_event else min(jobs, machine_size)
     scalars = np.zeros(1, dtype=SCALARS)
@@ -165,6 +184,7 @@ def new_state(workload: Workload, rules: Rules, *, machine_size: int) -> State:
     scalars["smallest"] = NEVER
     scalars["wanted_pass_s"] = NEVER
     scalars["shadow_s"] = NOT_YET
+    scalars["rank_from"] = RANK_FROM
     scalars["now_s"] = workload.submit_s[0] if jobs else 0
     scalars["next_submit_s"] = workload.submit_s[0] if jobs else NEVER
     scalars["next_end_s"] = NEVER
@@ -182,6 +202,12 @@ def new_state(workload: Workload, rules: Rules, *, machine_size: int) -> State:
             passed_over_s=column(jobs),
             reserved_s=column(jobs),
             bounds=np.zeros((CLASSES, -(-jobs // BLOCK)), dtype=np.int64),
+        ),
+        by_width=ByWidth(
+            rank=np.empty(ranks, dtype=np.int32),
+            job=np.empty(ranks, dtype=np.int32),
+            behind=column(int(workload.size.max(initial=0)) + 1 if ranks else 0),
+            shortest_s=column(2 << (ranks - 1).bit_length() if ranks else 0),
         ),
         slots=Slots(
             job=column(most_running),
