@@ -54,8 +54,8 @@ class AgentSettings:
     capacity: str = row(
         TEXT,
         "--agent-capacity",
-        "The capacity policy by which nodes sleep, such as ols:1h or timeout:10min; always-on: none does.",
-        default="ols:1h",
+        "The capacity policy by which nodes sleep, such as timeout:10min or forecast:1h; always-on: none does.",
+        default="timeout:10min",
     )
     socket: Path = row(
         PATH,

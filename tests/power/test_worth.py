@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offpeak.agent_settings import AgentSettings
 from offpeak.node_class import break_even_s
 from offpeak.node_class_file import bundled_node_class
 from offpeak.settings import PowerSettings, PriceSettings, SchedulingSettings, Settings
@@ -17,6 +18,7 @@ from sim_backend.estimate.savings import Estimate, estimate_savings
 from sim_backend.policy import parse_policy
 from sim_backend.sample import SAMPLE_LOG
 from sim_backend.traces.swf.read import read_swf
+from ui.estimate.text import HARDLY_LONGER_S
 
 SETTINGS = Settings(prices=PriceSettings(tariff="on=90EUR/MWh,off=30EUR/MWh,hours=08:00-20:00"))
 EASY, GREEDY = (parse_policy(name, SchedulingSettings()) for name in ("easy", "greedy"))
@@ -58,6 +60,19 @@ def test_sleeping_nodes_save_and_the_note_says_of_which_nodes(measured: tuple[Le
         "2 replays of the last 3 days; nodes are assumed to sleep like the class server, scaled to 75 W idle; "
         "--node-class names another"
     )
+
+
+def test_the_agent_sleeps_by_what_the_levers_advise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Among the rules that make jobs wait hardly longer its default saves as much as the best, within chance."""
+    monkeypatch.setattr(worth, "LEVERS", tuple(each for each in LEVERS if each[0] == "sleep"))
+    month = estimate_savings(read_swf(SAMPLE_LOG), SETTINGS, (EASY, GREEDY), days=worth.DAYS, replays=2)
+    found = levers(month, SETTINGS, EASY)
+    savings = {each.saving.policy: each.saving for each in found if each.saving and each.name == "sleep"}
+    quick = [each for each in savings.values() if each.wait_is_noise or each.wait_change_s <= HARDLY_LONGER_S]
+    default = savings[AgentSettings().capacity]
+    assert default in quick
+    assert default.share_pct.high >= max(quick, key=lambda each: each.share_pct.middle).share_pct.low
+    assert savings["ols:1h"].share_pct.high < default.share_pct.low
 
 
 def test_place_says_why_it_is_not_measured(measured: tuple[Lever, ...]) -> None:
