@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from local_server import listens, reserved_ports, wait_until
 from page_site import ENVIRONMENT, OFFPEAK
+from zygote import Zygote
 
 from offpeak.clock import FastClock
 from offpeak.errors import BadInput
@@ -61,7 +62,7 @@ def test_from_the_first_line_to_the_report(tmp_path: Path) -> None:
     assert not [each for each in done if each["result"] == "failed"]
 
 
-def test_in_a_terminal_the_page_stays_until_ctrl_c(tmp_path: Path) -> None:
+def test_in_a_terminal_the_page_stays_until_ctrl_c(tmp_path: Path, repository: Path, zygote: Zygote) -> None:
     with reserved_ports(2) as (page_port, hardware_port):
         place = f"127.0.0.1:{page_port}"
     options = ("--seconds", "10", "--nodes", "4", "--clock-factor", "900", "--listen", place)
@@ -74,7 +75,7 @@ def test_in_a_terminal_the_page_stays_until_ctrl_c(tmp_path: Path) -> None:
             return done.stdout.partition("\n")[0] if done.returncode == 0 else ""
 
         def asked(*words: str) -> subprocess.CompletedProcess[str]:
-            line = [*OFFPEAK, *words, "--config", "demo/offpeak.toml"]
+            line = [zygote.command, *words, "--config", "demo/offpeak.toml"]
             return subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 
         wait_until(lambda: bool(first_line()), what="the agent", log=tmp_path / "out", seconds=PATIENCE_S)
@@ -84,6 +85,11 @@ def test_in_a_terminal_the_page_stays_until_ctrl_c(tmp_path: Path) -> None:
         said = read(tmp_path / "out")
         assert "saved: " in said.partition(f"\nThe page stays at http://{place}/ until Ctrl-C.")[0]
         assert "offpeak history --since 2026-11-10 --config demo/offpeak.toml" in said
+        commands = commands_of_the_page(repository)
+        assert len(commands) >= 4
+        for words in commands:
+            done = asked(*words)
+            assert (done.returncode, done.stderr) == (0, ""), words
         assert "is put to sleep" in asked("history", "--since", "2026-11-09").stdout
         assert "soft_off" in asked("ledger", "actions", "--since", "2026-11-09").stdout
         assert "--since 2026-11-10" in asked("history").stdout
@@ -121,6 +127,13 @@ def terminal(
         running.wait()
         copying.join()
         os.close(ours)
+
+
+def commands_of_the_page(repository: Path) -> list[list[str]]:
+    """Return what docs/how-to/demo.md asks the demo, without `offpeak why`: its job has to wait still."""
+    text = (repository / "docs" / "how-to" / "demo.md").read_text()
+    lines = re.findall(r"(?m)^    offpeak (.+) --config demo/offpeak\.toml$", text)
+    return [line.split() for line in lines if not line.startswith("why ")]
 
 
 def read(file: Path) -> str:
