@@ -16,7 +16,7 @@ function fill() {
   const found = words ? jobs.filter((job) => `${job.job_id} ${job.user} ${job.partition} ${job.state} ${job.why}`.toLowerCase().includes(words)) : jobs;
   document.querySelector("#queue tbody").replaceChildren(...found.slice(0, SHOWN).map(row));
   const waiting = jobs.filter((job) => job.place !== null).length;
-  say(document.getElementById("queue-count"), `${number(waiting)} in line, in the order in which they are to start; ${number(jobs.length - waiting)} others`);
+  say(document.getElementById("queue-count"), `${number(waiting)} in line, in the order in which they are to start; ${counted(jobs.length - waiting, "other")}`);
   const rest = found.length - SHOWN;
   say(document.getElementById("more"), rest > 0 ? `${counted(rest, "more job")}: find narrows it down` : found.length ? "" : words ? "no such job" : "nobody waits");
 }
