@@ -11,9 +11,9 @@ from numpy.random import Generator
 
 from offpeak.jobs import Int64
 from plugin.planner.budget import Budget
+from plugin.planner.by_price import better
 from plugin.planner.cp_ask import kept_nodes, plan_of, question_of
 from plugin.planner.cp_process import CpProcess, SolverGone, cp_process, need_or_tools
-from plugin.planner.dropping import better
 from plugin.planner.plan import Plan
 from plugin.planner.problem import Problem
 

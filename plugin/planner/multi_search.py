@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from offpeak.jobs import Int64
 from plugin.planner.budget import Budget
-from plugin.planner.dropping import paying
+from plugin.planner.by_price import paying, waiting
 from plugin.planner.one_by_one import one_by_one
 from plugin.planner.orders import orders_of
 from plugin.planner.plan import Plan
@@ -46,5 +46,9 @@ def _different(orders: Mapping[str, Int64]) -> Mapping[str, Int64]:
 
 
 def best_of(problem: Problem, plans: list[Plan]) -> Plan:
-    """Return the plan of the largest profit, the first of equal ones, without the jobs that lose money in it."""
-    return max((paying(problem, plan) for plan in plans), key=lambda plan: profit_of(problem, plan).total)
+    """Return the plan of the largest profit, the first of equal ones, without the jobs that lose money in it.
+
+    Its jobs are held back to the starts that pay best if that is better.
+    """
+    best = max((paying(problem, plan) for plan in plans), key=lambda plan: profit_of(problem, plan).total)
+    return waiting(problem, best)
