@@ -59,8 +59,9 @@ def _whole(problem: Problem, incumbent: Plan, budget: Budget, *, name: str, hint
 
 
 def _noted(plan: Plan, name: str, why: str) -> Plan:
-    """Return the plan with the reason why the search of that name has not made it."""
-    return replace(plan, note=f"{name}: {why}")
+    """Return the plan with the reason why the search of that name has not made it, behind a note that it has."""
+    said = f"{plan.note}; " if plan.note else ""
+    return replace(plan, note=f"{said}{name}: {why}")
 
 
 def _said(gone: SolverGone) -> str:

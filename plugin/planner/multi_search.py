@@ -6,6 +6,7 @@ Source: "Optimizing profit and cooling costs in HPC cluster scheduling", algorit
 import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from offpeak.jobs import Int64
 from plugin.planner.budget import Budget
@@ -18,8 +19,15 @@ from plugin.planner.profit import profit_of
 
 
 def multi_search(problem: Problem, budget: Budget) -> Plan:
-    """Return the best plan of the orders that were begun within the budget, of the first one at least."""
-    return best_of(problem, in_all_orders(problem, budget))
+    """Return the best plan of the orders that were begun within the budget, of the first one at least.
+
+    It has a note if these were not all.
+    """
+    plans, count = in_all_orders(problem, budget), len(_different(orders_of(problem.work, problem.machine)))
+    best = best_of(problem, plans)
+    if len(plans) == count:
+        return best
+    return replace(best, note=f"multi-search: time was up when {len(plans)} of {count} orders were tried")
 
 
 def in_all_orders(problem: Problem, budget: Budget) -> list[Plan]:
