@@ -57,7 +57,7 @@ demo: $(VENV)/.installed-page
 
 demo-slurm: dev
 	@.ci/prepare-peers
-	@$(BIN)/python tests/peers/demo_slurm.py
+	@$(BIN)/python -m ui.demo.on_slurm
 
 test: dev
 	@.ci/prepare-peers

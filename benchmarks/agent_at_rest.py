@@ -6,12 +6,14 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from benchmarks.bars import Measured
-from benchmarks.peers import peer
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger_settings import LedgerSettings
+from sim_backend.local_slurm.agent import agent, write_site
+from sim_backend.local_slurm.cluster import NEEDED, powered_cluster
+from sim_backend.local_slurm.meters import metered_racks
+from sim_backend.local_slurm.plan import PoweredPlan
 
 NODES = 16
 SETTLES_S, MEASURED_S = 60.0, 300.0
@@ -31,24 +33,24 @@ class Used:
 
 def agent_at_rest_benchmarks() -> Iterator[Measured]:
     """Measure for five minutes; nothing where Slurm or ipmi_sim is missing."""
-    cluster = peer("powered_cluster")
-    if all(shutil.which(program) for program in cluster.NEEDED):
-        share, rss_mib = _measured(cluster, settles_s=SETTLES_S, measured_s=MEASURED_S)
+    if all(shutil.which(program) for program in NEEDED):
+        share, rss_mib = _measured(settles_s=SETTLES_S, measured_s=MEASURED_S)
         data = f"{NODES} nodes, cycles of 30 s, meters read each 10 s, {MEASURED_S:g} s"
         yield Measured("an agent at rest, with all that it runs", 100 * share, "% of a core", 1.0, False, data)
         yield Measured("its memory", rss_mib, "MiB", 180.0, False, data)
 
 
-def _measured(cluster: Any, *, settles_s: float, measured_s: float) -> tuple[float, float]:
+def _measured(*, settles_s: float, measured_s: float) -> tuple[float, float]:
     """Return the share of a core that the agent takes, and its memory [MiB] in the end."""
-    plan = peer("powered_plan").PoweredPlan(nodes=NODES)
-    with cluster.powered_cluster(plan) as slurm, peer("power_meter").metered_racks(slurm) as racks:
-        settings = peer("site_files").write_site(slurm, CHANGES, racks=racks)
+    plan = PoweredPlan(nodes=NODES)
+    with powered_cluster(plan) as slurm, metered_racks(slurm) as racks:
+        settings = write_site(slurm, CHANGES, racks=racks)
         # As after every start but the first: making the ledger's tables takes 13 MiB.
         ledger = Ledger(LedgerSettings(url=f"sqlite:///{slurm.folder / 'ledger.sqlite'}"))
         ledger.ready()
         ledger.close()
-        with peer("running_agent").agent(slurm, settings) as running:
+        with agent(slurm, settings) as running:
+            assert running.process is not None
             time.sleep(settles_s)
             began_s, before = time.monotonic(), used_by(running.process.pid)
             time.sleep(measured_s)

@@ -15,6 +15,7 @@ from statistics import median
 from benchmarks.bars import Measured
 from benchmarks.peers import peer
 from plugin.federation.site_said import SiteSaid, Waits
+from sim_backend.local_slurm.processes import reserved_ports, wait_until
 
 OFFPEAK = (sys.executable, "-P", "-c", "from ui.command import main; main()")
 RUNS = 10
@@ -88,13 +89,12 @@ def _folder(folder: Path) -> Path:
 
 @contextmanager
 def _broker(folder: Path) -> Iterator[None]:
-    server = peer("local_server")
-    with server.reserved_ports(1) as (port,):
+    with reserved_ports(1) as (port,):
         words = (*OFFPEAK, "broker", "--listen", f"127.0.0.1:{port}", "--config", folder / "offpeak.toml")
         log = folder / "broker.log"
         with log.open("wb") as said, subprocess.Popen(words, stderr=said) as process:
             try:
-                server.wait_until(lambda: (folder / "federation.json").exists(), what="the broker", log=log)
+                wait_until(lambda: (folder / "federation.json").exists(), what="the broker", log=log)
                 yield
             finally:
                 process.terminate()

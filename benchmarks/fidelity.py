@@ -1,6 +1,6 @@
 """Does a real Slurm do what the engine says? The same 300 jobs, an hour in a second and a half, under both.
 
-It is here and in no study since it needs the servers that the tests talk to.
+It is here and in no study since it needs a real Slurm.
 """
 
 import asyncio
@@ -13,11 +13,10 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.peers import peer
 from benchmarks.queue_cycle import asked_by_us
 from offpeak.agent_settings import AgentSettings
 from offpeak.jobs import Float64, Int64, Jobs
@@ -30,6 +29,9 @@ from power.agent.parts import parts_of
 from power.agent.voice import Voice
 from predictors.price_curve import PriceCurve
 from sim_backend.engine.state import PeakTimes
+from sim_backend.local_slurm.processes import reserved_ports
+from sim_backend.local_slurm.servers import Cluster, munge, slurmctld, slurmd, wait_for_nodes
+from sim_backend.local_slurm.slurm_commands import SlurmJobs
 from sim_backend.policy import parse_policy
 from sim_backend.replay import replay
 from sim_backend.sample import NODES as LOGGED_NODES
@@ -138,9 +140,9 @@ def under_slurm(day: Day, policy: str) -> tuple[Float64, float]:
         return asyncio.run(_run(cluster, day, policy)), between_s
 
 
-def _between_s(cluster: Any) -> float:
+def _between_s(cluster: Cluster) -> float:
     """Return the median over jobs that each need all nodes and stand in the queue already."""
-    jobs = peer("slurm_jobs").SlurmJobs(cluster)
+    jobs = SlurmJobs(cluster)
     jobs.submit(seconds=2.0, nodes=NODES)
     jobs.submit(seconds=0.5, nodes=NODES, count=TRIES)
     while sum(each.what == "end" for each in jobs.trace()) <= TRIES:
@@ -151,23 +153,22 @@ def _between_s(cluster: Any) -> float:
 
 
 @contextmanager
-def _slurm() -> Iterator[Any]:
-    slurm = peer("slurm_cluster")
+def _slurm() -> Iterator[Cluster]:
     with TemporaryDirectory(prefix="offpeak-fidelity-", ignore_cleanup_errors=True) as name, ExitStack() as servers:
         folder = Path(name)
-        socket = servers.enter_context(peer("munge_server").munge(folder))
-        port, *ports = servers.enter_context(peer("local_server").reserved_ports(1 + NODES))
-        cluster = slurm.Cluster(folder, socket, port, tuple(ports), SLURM)
+        socket = servers.enter_context(munge(folder))
+        port, *ports = servers.enter_context(reserved_ports(1 + NODES))
+        cluster = Cluster(folder, socket, port, tuple(ports), SLURM)
         cluster.write_conf()
-        servers.enter_context(slurm.slurmctld(cluster))
+        servers.enter_context(slurmctld(cluster))
         for number in range(1, NODES + 1):
-            servers.enter_context(slurm.slurmd(cluster, number))
-        slurm.wait_for_nodes(cluster)
+            servers.enter_context(slurmd(cluster, number))
+        wait_for_nodes(cluster)
         yield cluster
 
 
-async def _run(cluster: Any, day: Day, policy: str) -> Float64:
-    jobs = peer("slurm_jobs").SlurmJobs(cluster)
+async def _run(cluster: Cluster, day: Day, policy: str) -> Float64:
+    jobs = SlurmJobs(cluster)
     begin_s = time.time()
     ordering = asyncio.create_task(_order(cluster.folder, day, begin_s)) if policy == "greedy" else None
     numbers = [await _submitted(jobs, day, at, begin_s) for at in range(len(day.jobs))]
@@ -179,7 +180,7 @@ async def _run(cluster: Any, day: Day, policy: str) -> Float64:
     return np.array([started[number] for number in numbers])
 
 
-async def _submitted(jobs: Any, day: Day, at: int, begin_s: float) -> str:
+async def _submitted(jobs: SlurmJobs, day: Day, at: int, begin_s: float) -> str:
     await asyncio.sleep(max(0.0, begin_s + day.jobs.submit_s[at] / TICKS - time.time()))
     seconds, nodes = day.jobs.runtime_s[at] / TICKS, int(day.jobs.size[at])
     options = (f"--time={day.jobs.estimate_s[at] // (MINUTE_S * TICKS)}", f"--job-name=w{day.node_w[at]:.0f}x")

@@ -6,10 +6,8 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from benchmarks.bars import Measured
-from benchmarks.peers import peer
 from offpeak.errors import DeviceError
 from offpeak.machines.credential import Credential
 from offpeak.machines.inventory import Hardware, Machine
@@ -17,6 +15,7 @@ from power.drivers.port import PowerDriver, PowerState
 from power.drivers.registry import driver_of
 from power.drivers.sweep import as_they_come, sweep
 from power.drivers.wire import Wire
+from sim_backend.local_slurm.ipmi_sim import SimulatedBmc, bmcs, compiled_commands
 
 BMCS, DEAD, ROUNDS = 64, 8, 30
 DATA = f"{BMCS} ipmi_sim on the same machine"
@@ -26,19 +25,18 @@ def ipmi_benchmarks() -> Iterator[Measured]:
     """Measure; nothing where ipmi_sim or a compiler is missing."""
     if not (shutil.which("ipmi_sim") and shutil.which("gcc")):
         return
-    ipmi_sim = peer("ipmi_sim")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         password = folder / "password"
         password.touch(mode=0o600)
         password.write_text("secret\n")
-        with ipmi_sim.bmcs(folder, BMCS, ipmi_sim.compiled_commands(folder)) as bmcs:
-            polls_per_s, live_s = asyncio.run(_measured(bmcs, password))
+        with bmcs(folder, BMCS, compiled_commands(folder)) as made:
+            polls_per_s, live_s = asyncio.run(_measured(made, password))
     yield Measured(f"status of {BMCS} BMCs, sessions held", polls_per_s, "polls/s", 400.0, True, DATA)
     yield Measured(f"the same, {DEAD} dead: all live ones seen after", live_s, "s", 1.0, False, DATA)
 
 
-async def _measured(bmcs: Sequence[Any], password: Path) -> tuple[float, float]:
+async def _measured(bmcs: Sequence[SimulatedBmc], password: Path) -> tuple[float, float]:
     """Return polls a second, and after how long [s] all live BMCs of a sweep have answered."""
     wire = Wire()
     drivers = {f"n{number}": driver_of(_machine(bmc, password), wire) for number, bmc in enumerate(bmcs)}
@@ -68,7 +66,7 @@ async def _live_s(drivers: dict[str, PowerDriver]) -> float:
     return last_s
 
 
-def _machine(bmc: Any, password: Path) -> Machine:
+def _machine(bmc: SimulatedBmc, password: Path) -> Machine:
     login = Credential("bmc", "admin", password)
     hardware = Hardware("compute", driver="ipmi", credential=login, port=bmc.port, cipher_suite=3)
     return Machine(bmc.host, hardware, bmc=bmc.host)

@@ -1,19 +1,20 @@
 """The stage: a real Slurm whose nodes have power, and its agent, which is started in a tenth of a second."""
 
 import random
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
 
 from benchmarks.peers import peer
 from benchmarks.soak_agent.plan import KillsPlan
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger_settings import LedgerSettings
+from sim_backend.local_slurm.agent import RunningAgent, Tables, write_site
+from sim_backend.local_slurm.cluster import PoweredCluster, powered_cluster
+from sim_backend.local_slurm.plan import PoweredPlan
+from sim_backend.local_slurm.processes import missing_files
 
 NEEDED = ("slurmctld", "slurmd", "sinfo", "munged", "setpriv", "ipmi_sim", "gcc", "ipmitool")
 DEAR, CHEAP = "90EUR/MWh", "30EUR/MWh"
@@ -35,10 +36,10 @@ class Limits:
 
 @dataclass
 class Stage:
-    """`cluster` and `agent` are PoweredCluster and RunningAgent of the tests' peers."""
+    """The cluster, its agent, and the dice of the run."""
 
-    cluster: Any
-    agent: Any
+    cluster: PoweredCluster
+    agent: RunningAgent
     chance: random.Random
 
     def write_site(self, limits: Limits, tariff: str) -> None:
@@ -49,13 +50,13 @@ class Stage:
             "hands_off": "30min",
             "capacity": self.chance.choice(("timeout:1s", "timeout:3s", "green-pool:25%")),
         }
-        changes = {
+        changes: Tables = {
             "agent": agent,
             "prices": {"tariff": tariff},
             "power": {"classes": ["hot=400W", "cool=150W"]},
             "scheduling": {"window": 20},
         }
-        peer("site_files").write_site(self.cluster, changes)
+        write_site(self.cluster, changes)
 
     def falling(self) -> str:
         """Return a tariff whose price falls with the next minute, or the one after."""
@@ -63,17 +64,15 @@ class Stage:
         edge = now.replace(second=0) + timedelta(minutes=self.chance.choice((0, 1)))
         return f"on={DEAR},off={CHEAP},hours={edge - timedelta(hours=1):%H:%M}-{edge:%H:%M},zone=UTC"
 
-    def rival(self) -> Any:
+    def rival(self) -> RunningAgent:
         """Return a second agent of the same site, which is not started."""
         return self._offpeak()
 
     def restore(self) -> str:
         """Give the site its own queue back, while no agent runs; return what is said."""
-        log: Path = self.agent.log
+        log = self.agent.log
         before = len(log.read_text())
-        restore = self._offpeak("--restore")
-        restore.start()
-        restore.process.wait(RESTORE_S)
+        self._offpeak("--restore").start().wait(RESTORE_S)
         return log.read_text()[before:]
 
     @contextmanager
@@ -85,27 +84,25 @@ class Stage:
         finally:
             ledger.close()
 
-    def _offpeak(self, *words: str) -> Any:
-        return peer("running_agent").RunningAgent(self.cluster, (*self.agent.words, *words), self.agent.start_process)
+    def _offpeak(self, *words: str) -> RunningAgent:
+        return RunningAgent(self.cluster, (*self.agent.words, *words), self.agent.start_process)
 
 
 def lacking_programs() -> list[str]:
     """Return what has to be installed first."""
-    return [program for program in NEEDED if not shutil.which(program, path=peer("needed_programs").SEARCH_PATH)]
+    return missing_files(NEEDED)
 
 
 @contextmanager
 def stage(plan: KillsPlan) -> Iterator[Stage]:
     """Set it up, the agent not started yet."""
-    powered = peer("powered_plan").PoweredPlan(
-        nodes=plan.nodes, priority=plan.priority, resume_timeout_s=60, slurmd_timeout_s=20
-    )
+    powered = PoweredPlan(nodes=plan.nodes, priority=plan.priority, resume_timeout_s=60, slurmd_timeout_s=20)
     with (
-        peer("powered_cluster").powered_cluster(powered) as cluster,
+        powered_cluster(powered) as cluster,
         peer("zygote").zygote_in(cluster.folder) as zygote,
     ):
         words = ("agent", "--config", str(cluster.folder / "offpeak.toml"))
-        agent = peer("running_agent").RunningAgent(cluster, words, zygote.start)
+        agent = RunningAgent(cluster, words, zygote.start)
         try:
             yield Stage(cluster, agent, random.Random(plan.seed))
         finally:

@@ -1,13 +1,12 @@
 """The ipmi_sim of a soak, which can be frozen, killed, and started again as themselves or as others."""
 
-import shutil
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
-from benchmarks.peers import peer
+from sim_backend.local_slurm.ipmi_sim import SimulatedBmc, bmcs, compiled_commands, restarted
+from sim_backend.local_slurm.processes import missing_files
 
 STRANGER = uuid.UUID("6b9f3c52-0c7e-4e0b-9d55-7b8f2f4a9d10")
 NEEDED = ("ipmi_sim", "gcc", "setpriv")
@@ -15,25 +14,24 @@ NEEDED = ("ipmi_sim", "gcc", "setpriv")
 
 def lacking_programs() -> list[str]:
     """Return what has to be installed first."""
-    return [program for program in NEEDED if not shutil.which(program)]
+    return missing_files(NEEDED)
 
 
 class Bmcs:
     """All BMCs by their numbers. What was started again ends with the rest."""
 
-    def __init__(self, peer: Any, made: Sequence[Any]) -> None:
-        self._peer = peer
+    def __init__(self, made: Sequence[SimulatedBmc]) -> None:
         self.made = list(made)
         self._again: dict[int, ExitStack] = {}
 
-    def restart(self, number: int, *, guid: uuid.UUID | None = None) -> Any:
+    def restart(self, number: int, *, guid: uuid.UUID | None = None) -> SimulatedBmc:
         """Return the BMC after a restart, with the GUID of another board if one is given."""
         self.made[number].thaw()
         self.made[number].kill()
         if number in self._again:
             self._again.pop(number).close()
         stack = self._again[number] = ExitStack()
-        self.made[number] = stack.enter_context(self._peer.restarted(self.made[number], guid=guid))
+        self.made[number] = stack.enter_context(restarted(self.made[number], guid=guid))
         return self.made[number]
 
     def close(self) -> None:
@@ -45,10 +43,9 @@ class Bmcs:
 @contextmanager
 def running_bmcs(folder: Path, count: int) -> Iterator[Bmcs]:
     """Run so many."""
-    ipmi_sim = peer("ipmi_sim")
-    with ipmi_sim.bmcs(folder, count, ipmi_sim.compiled_commands(folder)) as made:
-        bmcs = Bmcs(ipmi_sim, made)
+    with bmcs(folder, count, compiled_commands(folder)) as made:
+        running = Bmcs(made)
         try:
-            yield bmcs
+            yield running
         finally:
-            bmcs.close()
+            running.close()

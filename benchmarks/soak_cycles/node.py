@@ -1,9 +1,9 @@
 """A node behind an ipmi_sim: it follows the orders that its BMC has logged, in its own time, and has jobs."""
 
 import random
-from typing import Any
 
 from power.lifecycle.life import Word
+from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 
 DOWN_S, UP_S, JOB_S, IDLE_S = (20.0, 200.0), (60.0, 500.0), (60.0, 900.0), (0.0, 300.0)
 FOLLOWS_NOTHING = 1_000_000
@@ -13,7 +13,7 @@ FOLLOWS_NOTHING = 1_000_000
 class CycledNode:
     """Its truth. `fault` is what is wrong with it or its BMC, "" for nothing; `cycles` are those completed."""
 
-    def __init__(self, name: str, bmc: Any, chance: random.Random) -> None:
+    def __init__(self, name: str, bmc: SimulatedBmc, chance: random.Random) -> None:
         self.name, self.bmc, self._chance = name, bmc, chance
         self.on = self.up = True
         self.job = self.pending = False
@@ -21,7 +21,7 @@ class CycledNode:
         self.fault = ""
         self.cycles = 0
         self._going, self._due_s, self._slept, self._read = "", 0.0, False, 0
-        bmc.write("drops", FOLLOWS_NOTHING)
+        bmc.write("drops", str(FOLLOWS_NOTHING))
 
     @property
     def reachable(self) -> bool:

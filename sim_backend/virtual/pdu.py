@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from sim_backend.virtual.live_node import Clock, LiveNode
+from sim_backend.virtual.live_node import Clock
 
 
 @dataclass(frozen=True)
@@ -12,6 +13,18 @@ class PduFaults:
 
     silent: bool = False
     sentinel: bool = False
+
+
+class MeteredLoad(Protocol):
+    """What hangs on an outlet: a virtual node, or a node of a real scheduler with simulated power."""
+
+    @property
+    def power_w(self) -> float:
+        """What it draws now [W]."""
+
+    @property
+    def energy_j(self) -> float:
+        """What it has drawn since it was made [J]."""
 
 
 @dataclass
@@ -23,7 +36,7 @@ class VirtualPdu:
 
     name: str
     clock: Clock
-    outlets: Mapping[int, LiveNode | None]
+    outlets: Mapping[int, MeteredLoad | None]
     loss_factor: float = 1.0
     faults: PduFaults = PduFaults()
     _forgotten_j: dict[int, float] = field(default_factory=dict, init=False)

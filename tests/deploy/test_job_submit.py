@@ -10,13 +10,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from local_server import reserved_ports
-from munge_server import munge
 from needed_programs import need
-from slurm_cluster import Cluster, slurmctld
 from slurm_fixtures import PACKAGES
 
 from plugin.queue_hook.consent import consent_of
+from sim_backend.local_slurm.processes import reserved_ports
+from sim_backend.local_slurm.servers import Cluster, munge, slurmctld
 
 PROGRAMS = ("slurmctld", "sbatch", "munged", "setpriv", "/usr/lib/*/slurm-wlm/job_submit_lua.so")
 BROKEN = 'error("broken on purpose")\n'

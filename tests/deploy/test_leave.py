@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from needed_programs import SEARCH_PATH
 from pbs_standin import standin
-from slurm_cluster import Cluster
 from slurm_fixtures import SlurmAccounting
 
 from offpeak.pbs_settings import PbsSettings
 from plugin.openpbs.scheduler import OpenPbsScheduler
 from plugin.scheduler.port import NodeChange, Scheduler
 from plugin.torque.scheduler import TorqueScheduler
+from sim_backend.local_slurm.processes import SEARCH_PATH
+from sim_backend.local_slurm.servers import Cluster
 
 
 @pytest.fixture

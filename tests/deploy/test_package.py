@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from needed_programs import SEARCH_PATH, need
+from needed_programs import need
+
+from sim_backend.local_slurm.processes import SEARCH_PATH
 
 SCRIPTS = ("build", "try", "try-rpm", "postinstall", "preremove", "postremove")
 

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from local_server import reserved_ports, running, wait_until
-from needed_programs import SEARCH_PATH, need
+from needed_programs import need
 from page_site import AT_S, PageSite, page_site, picture
+
+from sim_backend.local_slurm.processes import SEARCH_PATH, reserved_ports, running, wait_until
 
 ALERTS = """
 rule_files: [{rules}]

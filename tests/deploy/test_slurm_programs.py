@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 from agent_socket import agent_socket
 from ipmi_fixtures import MachineOf
-from ipmi_sim import SimulatedBmc
-from local_server import end_processes_with, wait_until
 from open_folder import open_folder
 from own_certificate import write_certificate
 from redfish_peer import SYSTEM, UUID, redfish_peer
@@ -27,6 +25,8 @@ from offpeak.machines.inventory import Enrolled, Hardware, Inventory, Machine, R
 from power.agent.answer import Told
 from power.agent.wake_list import wake_list, write_wake_list
 from power.agent.wake_reply import WakeReply
+from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
+from sim_backend.local_slurm.processes import end_processes_with, wait_until
 
 MAC = "aa:bb:cc:dd:ee:ff"
 PACKET = b"\xff" * 6 + bytes.fromhex(MAC.replace(":", "")) * 16

@@ -5,7 +5,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from needed_programs import SEARCH_PATH, need
+from needed_programs import need
+
+from sim_backend.local_slurm.processes import SEARCH_PATH
 
 WORST = 2.5
 UNITS = {

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from local_server import end_processes_with
 from slurm_programs import DEPLOYED, SlurmPrograms, slurm_programs
 from wake_listener import WakeListener, wake_listener
 
 from offpeak.machines.inventory import Hardware, Inventory, Machine
 from power.agent.wake_list import Way, wake_list, write_wake_list
+from sim_backend.local_slurm.processes import end_processes_with
 
 EVERY_S, AT_ONCE = 0.6, 20
 """The pace where wake.json has none."""

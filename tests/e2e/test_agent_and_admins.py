@@ -15,12 +15,12 @@ from node_story import (
     wait_for_sleep,
 )
 from powered_fixtures import StartStage
-from powered_node import NodeState
-from powered_plan import PoweredPlan
-from powered_stage import PoweredStage, Standing
-from running_agent import RunningAgent, asked_offpeak
-from site_files import write_site
 from zygote import Zygote
+
+from sim_backend.local_slurm.agent import RunningAgent, run_offpeak, write_site
+from sim_backend.local_slurm.node import NodeState
+from sim_backend.local_slurm.plan import PoweredPlan
+from sim_backend.local_slurm.stage import PoweredStage, Standing
 
 pytestmark = pytest.mark.usefixtures("nobody_suffers")
 
@@ -47,7 +47,7 @@ def test_hands_on_nodes_that_stay_up(cluster: PoweredStage) -> None:
     cluster.admin.close("node1", "new DIMM")
     # Until the agent has looked at its nodes, it asks for the order once more.
     new_dimm = ("node", "node1", "sleep", "--reason", "new DIMM")
-    cluster.wait(lambda: asked_offpeak(cluster, *new_dimm).returncode == 0, what="the order to be taken")
+    cluster.wait(lambda: run_offpeak(cluster, *new_dimm).returncode == 0, what="the order to be taken")
     told = ["node2"] if cluster.admin.power_down("node2") else []
     by_hand(cluster, "node3", "soft_off")
     cluster.wait(lambda: off(cluster) == {"node1", "node3", *told}, what="these nodes to be off")
@@ -115,7 +115,7 @@ def test_a_hold_is_in_force_when_its_command_returns(cluster: PoweredStage, runn
     cluster.wait(lambda: is_up(cluster, "node10") or cluster.admin.sleeps("node10"), what="node10 to be settled")
     # Until the agent has looked at its nodes, it asks for the order once more.
     wake = ("node", "node10", "wake", "--reason", "a look")
-    cluster.wait(lambda: asked_offpeak(cluster, *wake).returncode == 0, what="the order to be taken")
+    cluster.wait(lambda: run_offpeak(cluster, *wake).returncode == 0, what="the order to be taken")
     cluster.wait(lambda: is_up(cluster, "node10"), what="node10 to be up")
     # The agent is about to put it to sleep; at which moment the hold comes is left to chance.
     since_s = time.time()

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 from node_story import FLAT, for_a_while, orders, wait_for_line, wait_for_sleep
-from power_meter import metered_racks
 from powered_fixtures import StartStage
-from powered_plan import PoweredPlan
-from powered_stage import PoweredStage, Standing
-from running_agent import RunningAgent
-from site_files import write_site
 from zygote import Zygote
+
+from sim_backend.local_slurm.agent import RunningAgent, write_site
+from sim_backend.local_slurm.meters import metered_racks
+from sim_backend.local_slurm.plan import PoweredPlan
+from sim_backend.local_slurm.stage import PoweredStage, Standing
 
 pytestmark = pytest.mark.usefixtures("nobody_suffers")
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 from node_story import FLAT, orders, wait_for_line
 from powered_fixtures import StartStage
-from powered_node import NodeState
-from powered_plan import PoweredPlan
-from powered_stage import PATIENCE_S, PoweredStage, Standing
-from running_agent import RunningAgent, asked_offpeak
-from site_files import write_site
 from zygote import Zygote
+
+from sim_backend.local_slurm.agent import RunningAgent, run_offpeak, write_site
+from sim_backend.local_slurm.node import NodeState
+from sim_backend.local_slurm.plan import PoweredPlan
+from sim_backend.local_slurm.stage import PATIENCE_S, PoweredStage, Standing
 
 ALL = ("node1", "node2", "node3")
 WHILE_S = 3.0
@@ -97,7 +97,7 @@ def test_no_job_starts_on_a_node_that_was_just_ordered_to_sleep(cluster: Powered
     time.sleep(WHILE_S)
     assert len(cluster.jobs.started()) == len(awake)
     # It tells the scheduler that they are off, and lets no job in before.
-    asked_offpeak(cluster, "agent", "--restore")
+    run_offpeak(cluster, "agent", "--restore")
     time.sleep(WHILE_S)
     assert cluster.jobs.lost() == []
     cluster.jobs.cancel(jobs)

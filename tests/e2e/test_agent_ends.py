@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from node_story import FLAT, offpeak, orders, wait_for_sleep
 from powered_fixtures import StartStage
-from powered_node import NodeState
-from powered_plan import PoweredPlan
-from powered_stage import PoweredStage, Standing
-from running_agent import agent, asked_offpeak
-from site_files import write_site
 from zygote import Zygote
+
+from sim_backend.local_slurm.agent import agent, run_offpeak, write_site
+from sim_backend.local_slurm.node import NodeState
+from sim_backend.local_slurm.plan import PoweredPlan
+from sim_backend.local_slurm.stage import PoweredStage, Standing
 
 ALL = ("node1", "node2", "node3", "node4")
 HOT, COOL = "hot", "cool"
@@ -50,7 +50,7 @@ def test_killed_its_nodes_are_woken_without_it_and_all_is_given_back(
 ) -> None:
     with agent(cluster, settings, by=zygote.start) as running:
         wait_for_sleep(cluster, "node3", "node4")
-        second = asked_offpeak(cluster, "agent")
+        second = run_offpeak(cluster, "agent")
         assert (second.returncode, "another" in second.stderr) == (1, True), second.stderr
         running.kill9()
         # Nobody is there but the site's own programs.
@@ -81,7 +81,7 @@ def test_who_was_closed_and_not_told_to_go_is_opened(cluster: PoweredStage, sett
     with agent(cluster, settings, by=zygote.start) as running:
         cluster.wait(lambda: bool(closed(cluster)), what="nodes to be closed")
         running.kill9()
-        answer = asked_offpeak(cluster, "agent", "--restore")
+        answer = run_offpeak(cluster, "agent", "--restore")
         assert closed(cluster) == told_to_go(cluster, begin_s)
         assert all(f"{node}: closed still" in answer.stderr for node in closed(cluster))
         running.start()
@@ -123,7 +123,7 @@ def offpeak_until_open(cluster: PoweredStage) -> None:
 
 def restored_and_busy(cluster: PoweredStage) -> bool:
     """Whether a job has all nodes, after an admin gives back what the agent has left."""
-    asked_offpeak(cluster, "agent", "--restore")
+    run_offpeak(cluster, "agent", "--restore")
     return all_busy(cluster)
 
 

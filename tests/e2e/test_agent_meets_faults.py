@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import pytest
 from node_story import FLAT, by_hand, offpeak, orders, taken, wait_for_sleep
 from powered_fixtures import StartStage
-from powered_plan import PoweredPlan
-from powered_stage import PoweredStage, Standing
-from running_agent import RunningAgent, asked_offpeak
-from site_files import write_site
 from zygote import Zygote
+
+from sim_backend.local_slurm.agent import RunningAgent, run_offpeak, write_site
+from sim_backend.local_slurm.plan import PoweredPlan
+from sim_backend.local_slurm.stage import PoweredStage, Standing
 
 ONE_TRY = {"agent": {"tries": 1, "unknown_percent": 100}, "hardware": {"timeout": "1s"}, **FLAT}
 RESUME_S = 6
@@ -59,7 +59,7 @@ def test_bmcs_that_lie_die_and_hang_take_no_power_from_jobs(cluster: PoweredStag
 def test_a_node_that_does_not_boot_is_handed_over(cluster: PoweredStage, running: RunningAgent) -> None:
     running.start()
     wait_for_sleep(cluster, *cluster.nodes)
-    cluster.wait(lambda: asked_offpeak(cluster, "status").returncode == 0, what="the agent to be there")
+    cluster.wait(lambda: run_offpeak(cluster, "status").returncode == 0, what="the agent to be there")
     for node in cluster.nodes.values():
         node.hangs_in_boot = True
     begin_s = time.time()

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 from node_story import FLAT, came_up_s, dear_until, for_a_while, orders, wait_for_line, wait_for_sleep
-from powered_node import NodeState
 from powered_pbs import PoweredPbs, powered_pbs
-from powered_plan import PoweredPlan
-from running_agent import RunningAgent, agent
-from site_files import write_site
 from zygote import Zygote
 
+from sim_backend.local_slurm.agent import RunningAgent, agent, write_site
+from sim_backend.local_slurm.node import NodeState
+from sim_backend.local_slurm.plan import PoweredPlan
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 from sim_backend.pbs_standin.program import USER_VARIABLE
 

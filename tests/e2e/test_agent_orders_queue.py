@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from node_story import dear_until, wait_for_line
 from powered_fixtures import StartStage
-from powered_plan import PoweredPlan
-from powered_stage import PoweredStage
-from running_agent import agent, asked_offpeak
-from site_files import write_site
 from zygote import Zygote
+
+from sim_backend.local_slurm.agent import agent, run_offpeak, write_site
+from sim_backend.local_slurm.plan import PoweredPlan
+from sim_backend.local_slurm.stage import PoweredStage
 
 HOT, COOL = "hot", "cool"
 AT_THE_EDGE, PLANNED = 12, 6
@@ -91,13 +91,13 @@ def planned_by_hand(cluster: PoweredStage) -> None:
     """An admin has the plan carried out: the order is the planned one, and is given back."""
     as_submitted = cluster.jobs.order()
     site(cluster, "advise", hours_that_are_dear(), queue="plan")
-    applied = json.loads(asked_offpeak(cluster, "plan", "--apply", "--json").stdout)
+    applied = json.loads(run_offpeak(cluster, "plan", "--apply", "--json").stdout)
     starts = {job["job_id"]: job["start_s"] for job in applied["jobs"]}
     assert set(starts) == set(as_submitted)
     assert applied["violations"] == []
     assert cluster.jobs.order() == sorted(as_submitted, key=lambda job: starts[job])
     assert cluster.jobs.order() != as_submitted
-    assert asked_offpeak(cluster, "agent", "--restore").returncode == 0
+    assert run_offpeak(cluster, "agent", "--restore").returncode == 0
     assert cluster.jobs.order() == as_submitted
 
 
@@ -106,7 +106,7 @@ def test_the_agent_carries_its_plan_out_and_tells_it(cluster: PoweredStage, zygo
     as_submitted = cluster.jobs.order()
     with agent(cluster, site(cluster, "active", hours_that_are_dear(), queue="plan"), by=zygote.start):
         cluster.wait(lambda: cluster.jobs.order() != as_submitted, what="the plan to be carried out")
-        said = json.loads(asked_offpeak(cluster, "plan", "--json").stdout)
+        said = json.loads(run_offpeak(cluster, "plan", "--json").stdout)
         assert said["violations"] == []
         assert any(each.startswith("this is the plan that the agent carries out") for each in said["troubles"])
         starts = {job["job_id"]: job["start_s"] for job in said["jobs"]}

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 import pytest
 from node_story import FLAT, offpeak, orders, sleeping, wait_for_sleep
-from power_meter import MeteredRacks, metered_racks
 from powered_fixtures import StartStage
-from powered_node import BUSY_W
-from powered_plan import PoweredPlan
-from powered_stage import PoweredStage
-from running_agent import RunningAgent, agent
-from site_files import write_site
 from zygote import Zygote
+
+from sim_backend.local_slurm.agent import RunningAgent, agent, write_site
+from sim_backend.local_slurm.meters import MeteredRacks, metered_racks
+from sim_backend.local_slurm.node import BUSY_W
+from sim_backend.local_slurm.plan import PoweredPlan
+from sim_backend.local_slurm.stage import PoweredStage
 
 ALL = ("node1", "node2", "node3", "node4")
 WATTS = 180.0

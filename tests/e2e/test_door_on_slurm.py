@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 from guarded_room import ALL_OPEN, OFF, ON, GuardedRoom, guarded_room
-from local_server import wait_until
-from slurm_cluster import Cluster
 from slurm_fixtures import SlurmAccounting
 
 from offpeak.door.effect import Outcome, Refusal
 from offpeak.slurm_settings import SlurmSettings
 from plugin.slurm.scheduler import SlurmScheduler
+from sim_backend.local_slurm.processes import wait_until
+from sim_backend.local_slurm.servers import Cluster
 
 OPEN = replace(ALL_OPEN, nodes="node[2-3]")
 OFF_3 = replace(OFF, subject="node3")

@@ -13,9 +13,10 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from local_server import ME, reserved_ports, wait_until
-from slurm_cluster import Cluster
 from slurm_fixtures import ACCOUNTING, accounting_slurm
+
+from sim_backend.local_slurm.processes import ME, reserved_ports, wait_until
+from sim_backend.local_slurm.servers import Cluster
 
 OFFPEAK = Path(sys.executable).with_name("offpeak")
 SETTINGS = ("--power", "constant:200W", "--idle-power", "75W")

@@ -5,10 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from node_story import FLAT, offpeak, orders
 from powered_fixtures import StartStage
-from powered_plan import PoweredPlan
-from powered_stage import PoweredStage, Standing
-from running_agent import asked_offpeak
-from site_files import write_site
+
+from sim_backend.local_slurm.agent import run_offpeak, write_site
+from sim_backend.local_slurm.plan import PoweredPlan
+from sim_backend.local_slurm.stage import PoweredStage, Standing
 
 ALL = ("node1", "node2", "node3", "node4")
 
@@ -30,20 +30,20 @@ def test_an_order_to_sleep_without_an_agent_closes_the_node_first(cluster: Power
     sleep = ("sleep", "--reason", "a quiet night")
     # What a rule refuses is opened again.
     write_site(cluster, {"agent": {"min_on": len(ALL)}, **FLAT})
-    refused = asked_offpeak(cluster, "node", "node3", *sleep)
+    refused = run_offpeak(cluster, "node", "node3", *sleep)
     assert (refused.returncode, "(rule min_on)" in refused.stderr) == (1, True), refused.stderr
     assert closed(cluster) == []
     write_site(cluster, FLAT)
     (busy,) = cluster.jobs.submit(on="node2", seconds=300)
     cluster.wait(lambda: cluster.admin.standing("node2") is Standing.BUSY, what="the job to run")
-    refused = asked_offpeak(cluster, "node", "node2", *sleep)
+    refused = run_offpeak(cluster, "node", "node2", *sleep)
     assert refused.returncode == 1
     assert "nothing was sent to it, and it is closed to new jobs now" in refused.stderr
     assert closed(cluster) == ["node2"]
     assert "open to jobs again" in offpeak(cluster, "node", "node2", "wake")
     assert (closed(cluster), cluster.admin.has_jobs("node2")) == ([], True)
     with ThreadPoolExecutor(1) as other:
-        order = other.submit(asked_offpeak, cluster, "node", "node1", *sleep)
+        order = other.submit(run_offpeak, cluster, "node", "node1", *sleep)
         cluster.wait(lambda: "node1" in closed(cluster) or order.done(), what="the node to be closed")
         # A job that wants the node while it is on its way.
         (late,) = cluster.jobs.submit(on="node1", seconds=300)

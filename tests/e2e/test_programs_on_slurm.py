@@ -11,16 +11,15 @@ from pathlib import Path
 import pytest
 from agent_socket import agent_socket
 from ipmi_fixtures import MachineOf
-from ipmi_sim import SimulatedBmc
-from local_server import reserved_ports, wait_until
-from munge_server import munge
 from needed_programs import need
-from slurm_cluster import Cluster, slurmctld, slurmd, wait_for_nodes
 from slurm_fixtures import PACKAGES, PROGRAMS
 from slurm_programs import DEPLOYED, NAMES, SlurmPrograms, slurm_programs
 
 from offpeak.machines.inventory import Inventory
 from power.agent.wake_list import wake_list, write_wake_list
+from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
+from sim_backend.local_slurm.processes import reserved_ports, wait_until
+from sim_backend.local_slurm.servers import Cluster, munge, slurmctld, slurmd, wait_for_nodes
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from local_server import reserved_ports
-from munge_server import munge
 from needed_programs import need
 from queue_site import NOW_S, Site, a_job
-from slurm_cluster import Cluster, slurmctld
 from slurm_fixtures import PACKAGES
 
 from offpeak.prices.peak import Peak
@@ -19,6 +16,8 @@ from plugin.queue_hook.queue_plan import QueuePlan
 from plugin.queue_hook.restore import restore_plan
 from plugin.scheduler.job import Job
 from plugin.scheduler.port import Ranking
+from sim_backend.local_slurm.processes import reserved_ports
+from sim_backend.local_slurm.servers import Cluster, munge, slurmctld
 
 FIELD = {Ranking.VALUE: "priority", Ranking.OFFSET: "nice"}
 PLUGIN = {Ranking.VALUE: "priority/basic", Ranking.OFFSET: "priority/multifactor"}

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from local_server import wait_until
-from needed_programs import SEARCH_PATH
-from slurm_cluster import Cluster
 from slurm_fixtures import SlurmAccounting
+
+from sim_backend.local_slurm.processes import SEARCH_PATH, wait_until
+from sim_backend.local_slurm.servers import Cluster
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user: needs root")
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from fake_node import MAC, FakeNode, fake_node
-from local_server import reserved_ports, wait_until
 from served_room import ServedRoom, planned, served_room
-from slurm_cluster import Cluster
 from slurm_fixtures import SlurmAccounting
 
 from offpeak.machines.inventory_file import read_inventory
+from sim_backend.local_slurm.processes import reserved_ports, wait_until
+from sim_backend.local_slurm.servers import Cluster
 from ui.command import run
 
 SITE = """\

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from local_server import wait_until
 from served_room import ServedRoom, planned, served_room
 
 from offpeak.machines.inventory import Inventory
@@ -15,6 +14,7 @@ from power.drivers.registry import driver_of
 from power.drivers.wire import Wire
 from power.meters.port import Reading
 from power.meters.registry import meters_of
+from sim_backend.local_slurm.processes import wait_until
 from sim_backend.virtual.room_folder import room_logins, write_inventory
 
 NODES = 30

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from local_server import wait_until
+from sim_backend.local_slurm.processes import wait_until
 
 EVERY_S = 0.1
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"

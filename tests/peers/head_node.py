@@ -9,7 +9,8 @@ from pathlib import Path
 
 import asyncssh
 from fake_node import known_host, write_key
-from local_server import reserved_ports
+
+from sim_backend.local_slurm.processes import reserved_ports
 
 
 @dataclass

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from ipmi_sim import SimulatedBmc, bmcs, compiled_commands
 from needed_programs import need
 
 from offpeak.machines.credential import Credential
 from offpeak.machines.inventory import Hardware, Machine
+from sim_backend.local_slurm.ipmi_sim import SimulatedBmc, bmcs, compiled_commands
 
 PROGRAMS = ("ipmi_sim", "ipmitool", "ipmipower", "gcc", "setpriv", "/usr/include/OpenIPMI/serv.h")
 PACKAGES = "openipmi ipmitool freeipmi-tools libopenipmi-dev gcc libc6-dev"

@@ -6,10 +6,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from subprocess import Popen
 
-from local_server import reserved_ports
-from munge_server import munge
-from slurm_cluster import Cluster, slurmctld, slurmd, wait_for_nodes
 from slurm_queue import full
+
+from sim_backend.local_slurm.processes import reserved_ports
+from sim_backend.local_slurm.servers import Cluster, munge, slurmctld, slurmd, wait_for_nodes
 
 NEEDED = ("slurmctld", "slurmd", "sinfo", "munged", "setpriv")
 NODES, STREAMS = 2, 4

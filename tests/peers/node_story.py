@@ -3,11 +3,10 @@
 import time
 from datetime import UTC, datetime
 
-from local_server import wait_until
-from power_log import TAKES_POWER
-from powered_node import NodeState
-from powered_stage import PATIENCE_S, PoweredStage, Standing
-from running_agent import RunningAgent, asked_offpeak
+from sim_backend.local_slurm.agent import RunningAgent, run_offpeak
+from sim_backend.local_slurm.node import TAKES_POWER, NodeState
+from sim_backend.local_slurm.processes import wait_until
+from sim_backend.local_slurm.stage import PATIENCE_S, PoweredStage, Standing
 
 FLAT = {"prices": {"tariff": "on=90EUR/MWh,off=30EUR/MWh,hours=00:00-23:59,zone=UTC"}}
 """One price, so that nothing is put off for another."""
@@ -62,7 +61,7 @@ def by_hand(cluster: PoweredStage, node: str, order: str) -> None:
 
 def offpeak(cluster: PoweredStage, *words: str) -> str:
     """Return what `offpeak` says to an admin; AssertionError if it fails."""
-    answer = asked_offpeak(cluster, *words)
+    answer = run_offpeak(cluster, *words)
     assert answer.returncode == 0, answer.stderr
     return answer.stdout
 

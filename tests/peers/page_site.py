@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from agent_socket import AgentSocket, agent_socket
-from local_server import listens, reserved_ports, running
 from sqlalchemy import insert
 
 from offpeak.door.effect import Effect, Outcome, Refusal
@@ -22,6 +21,7 @@ from offpeak.ledger.tables import jobs, quarters, series
 from offpeak.ledger_settings import LedgerSettings
 from power.agent.picture import ErrorSaid, NodeSaid, Picture, SlotSaid
 from power.agent.published import JobSaid, NodesSaid, PriceSaid, Published, SavedSaid
+from sim_backend.local_slurm.processes import listens, reserved_ports, running
 
 AT_S = 1_794_490_200
 """2026-11-12 14:30 in Berlin."""

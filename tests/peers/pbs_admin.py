@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from pbs_standin import StandIn
-from powered_stage import Standing
 
 from plugin.openpbs.node_marks import mark_of as mark_at_node
 from plugin.pbs.marks import Kind, Mark
 from plugin.torque.notes import mark_of as mark_in_note
+from sim_backend.local_slurm.stage import Standing
 from sim_backend.pbs_standin.pbs import OPENPBS
 from sim_backend.scheduler.sim_node import SimNode
 
@@ -20,7 +20,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class PbsAdmin:
-    """As powered_stage.Admin. `by_hand` tells a node's BMC: PBS itself switches no node."""
+    """As stage.Admin. `by_hand` tells a node's BMC: PBS itself switches no node."""
 
     server: StandIn
     by_hand: Callable[[str, str], None]

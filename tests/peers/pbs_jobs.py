@@ -6,10 +6,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from pbs_standin import CPUS, StandIn
-from slurm_jobs import Traced
 
 from offpeak.machines.node_sets import expand
 from plugin.scheduler.job import JobState
+from sim_backend.local_slurm.stage import Traced
 from sim_backend.pbs_standin.pbs import OPENPBS, Pbs
 from sim_backend.scheduler.sim_job import SimJob
 
@@ -21,7 +21,7 @@ WORDS = {JobState.PENDING: "PENDING", JobState.RUNNING: "RUNNING", JobState.ENDE
 
 @dataclass(frozen=True)
 class PbsJobs:
-    """As powered_stage.StageJobs."""
+    """As stage.StageJobs."""
 
     server: StandIn
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from local_server import listens, reserved_ports, run_once, running
 from needed_programs import need
+
+from sim_backend.local_slurm.processes import listens, reserved_ports, run_once, running
 
 PROGRAMS = "/usr/lib/postgresql/*/bin/postgres"
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 from needed_programs import need
-from powered_cluster import NEEDED, PoweredCluster, powered_cluster
 from powered_pbs import powered_pbs
-from powered_plan import PoweredPlan
-from powered_stage import PoweredStage
 from slurm_fixtures import PACKAGES
 from zygote import Zygote
 
+from sim_backend.local_slurm.cluster import NEEDED, PoweredCluster, powered_cluster
+from sim_backend.local_slurm.plan import PoweredPlan
+from sim_backend.local_slurm.stage import PoweredStage
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
 StartPowered = Callable[[PoweredPlan], PoweredCluster]

@@ -13,18 +13,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ipmi_sim import SimulatedBmc, bmcs, compiled_commands, restarted
-from local_server import wait_until
 from pbs_admin import PbsAdmin
 from pbs_jobs import WATTS, PbsJobs
 from pbs_standin import StandIn, standin
-from power_log import PowerLog
-from powered_node import PoweredNode, followed
-from powered_plan import REPOSITORY, PoweredPlan
-from powered_stage import LOOK_EVERY_S, OFFPEAK, PATIENCE_S, Standing
 
 from offpeak.compiled import cache_folder
 from offpeak.machines.node_sets import expand
+from sim_backend.local_slurm.ipmi_sim import SimulatedBmc, bmcs, compiled_commands, restarted
+from sim_backend.local_slurm.node import PoweredNode, PowerLog, followed
+from sim_backend.local_slurm.plan import REPOSITORY, PoweredPlan
+from sim_backend.local_slurm.processes import wait_until
+from sim_backend.local_slurm.stage import LOOK_EVERY_S, OFFPEAK, PATIENCE_S, Standing
 from sim_backend.pbs_standin.pbs import OPENPBS, Pbs
 
 SOCKET, DEBUG = "pbs.sock", "debug"
@@ -32,7 +31,7 @@ SOCKET, DEBUG = "pbs.sock", "debug"
 
 @dataclass(frozen=True)
 class StandInNode:
-    """What is on a node of the stand-in: as powered_node.OnNode, and its daemon as powered_node.Daemon.
+    """What is on a node of the stand-in: as node.OnNode, and its daemon as node.Daemon.
 
     The server notices after `notice_s` that the node is dead.
     """
@@ -79,7 +78,7 @@ class StandInNode:
 
 @dataclass
 class PoweredPbs:
-    """As powered_stage.PoweredStage."""
+    """As stage.PoweredStage."""
 
     kind: str
     plan: PoweredPlan

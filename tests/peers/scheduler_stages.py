@@ -8,9 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from local_server import ME, wait_until
 from pbs_standin import StandIn
-from slurm_cluster import Cluster as SlurmCluster
 from slurm_queue import submit
 
 from offpeak.pbs_settings import PbsSettings
@@ -20,6 +18,8 @@ from plugin.pbs.request import Chunk
 from plugin.scheduler.port import Scheduler
 from plugin.slurm.scheduler import SlurmScheduler
 from plugin.torque.scheduler import TorqueScheduler
+from sim_backend.local_slurm.processes import ME, wait_until
+from sim_backend.local_slurm.servers import Cluster as SlurmCluster
 from sim_backend.pbs_standin.pbs import Pbs
 from sim_backend.pbs_standin.submission import submitted
 from sim_backend.scheduler.sim_job import SimJob

@@ -7,12 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from local_server import reserved_ports
-from mariadb_server import mariadb
-from munge_server import munge
 from needed_programs import need
-from slurm_cluster import Cluster, slurmctld, slurmd, wait_for_nodes
-from slurmdbd_server import ACCOUNTING, slurmdbd
+
+from sim_backend.local_slurm.processes import reserved_ports
+from sim_backend.local_slurm.servers import (
+    ACCOUNTING,
+    Cluster,
+    mariadb,
+    munge,
+    slurmctld,
+    slurmd,
+    slurmdbd,
+    wait_for_nodes,
+)
 
 PACKAGES = "slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins"
 PROGRAMS = ("slurmctld", "slurmd", "sinfo", "munged", "setpriv")

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from local_server import wait_until
-from slurm_cluster import Cluster
+from sim_backend.local_slurm.processes import wait_until
+from sim_backend.local_slurm.servers import Cluster
 
 SLEEP = "--wrap=sleep 600"
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from local_server import listens, running
-from slurm_cluster import Cluster
+from sim_backend.local_slurm.processes import listens, running
+from sim_backend.local_slurm.servers import Cluster
 
 PROGRAMS = ("slurmrestd", "/usr/lib/*/slurm-wlm/auth_jwt.so", "setpriv")
 PACKAGES = "slurmrestd slurm-wlm-jwt-plugin"

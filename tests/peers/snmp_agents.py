@@ -1,14 +1,13 @@
 """Private SNMP agents: PDUs from recordings (snmpsim), and a real agent with SNMPv3 (snmpd of net-snmp)."""
 
 import os
-import socket
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from local_server import running
+from sim_backend.local_slurm.processes import free_udp_port, running
 
 SIMULATOR = Path(sys.executable).parent / "snmpsim-command-responder"
 # Every agent of a test run has its own address: a port of one address may be free while that of another is not.
@@ -37,14 +36,6 @@ class User:
         level = "priv" if self.privacy else "auth" if self.authentication else "noauth"
         words = (self.authentication, self.key, self.privacy, self.privacy_key)
         return f"createUser {self.name} {' '.join(filter(None, words))}\nrouser {self.name} {level}\n"
-
-
-def free_udp_port(host: str) -> int:
-    """Return a port of an address on which nobody listens."""
-    with socket.socket(type=socket.SOCK_DGRAM) as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def is_bound(port: int) -> bool:

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import bcrypt
-from local_server import listens, reserved_ports, running
+
+from sim_backend.local_slurm.processes import listens, reserved_ports, running
 
 LOGIN = ("admin", b"secret")
 CONF = """\

@@ -10,17 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from head_node import HeadNode, head_node
-from local_server import reserved_ports, running
-from munge_server import munge
 from needed_programs import need
 from pbs_standin import StandIn, standin
-from powered_plan import REPOSITORY
-from powered_stage import OFFPEAK
-from slurm_cluster import Cluster, slurmctld, slurmd, wait_for_nodes
 from slurm_fixtures import PACKAGES, PROGRAMS
 
 from offpeak.errors import NoAnswer
 from power.broker.over_socket import over_socket
+from sim_backend.local_slurm.plan import REPOSITORY
+from sim_backend.local_slurm.processes import reserved_ports, running
+from sim_backend.local_slurm.servers import Cluster, munge, slurmctld, slurmd, wait_for_nodes
+from sim_backend.local_slurm.stage import OFFPEAK
 from sim_backend.pbs_standin.pbs import TORQUE
 
 SITES = """\

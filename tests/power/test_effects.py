@@ -12,7 +12,6 @@ import pytest
 from guarded_room import ALL_OPEN, OFF, ON, GuardedRoom, guarded_room
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from local_server import wait_until
 from memory_journal import MemoryJournal
 
 from offpeak.agent_settings import AgentSettings
@@ -24,6 +23,7 @@ from offpeak.errors import BadInventory, NoAnswer
 from power.interlocks.ramp import swing_of_class
 from power.interlocks.sighting import Sighting
 from power.reconcile_journal import reconcile
+from sim_backend.local_slurm.processes import wait_until
 from sim_backend.virtual.bmc import BmcFaults
 
 SOFT_OFF, POWER_ON = 5, 1

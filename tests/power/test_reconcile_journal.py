@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from file_journal import FileJournal
 from guarded_room import ALL_OPEN, OFF, GuardedRoom, guarded_room
-from local_server import wait_until
 from memory_journal import MemoryJournal
 
 from offpeak.door.effect import Outcome, Refusal
 from power.interlocks.sighting import Sighting
 from power.reconcile_journal import found, reconcile
+from sim_backend.local_slurm.processes import wait_until
 
 SOFT_OFF = 5
 

@@ -11,7 +11,6 @@ from typing import Any
 import asyncssh
 import pytest
 from fake_node import ASLEEP_W, AWAKE_W, MAC, FakeNode, fake_node
-from local_server import reserved_ports
 from redfish_peer import SYSTEM, RedfishPeer, redfish_peer
 
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, NoAnswer, NotSupported
@@ -24,6 +23,7 @@ from power.drivers.redfish import RedfishDriver
 from power.drivers.ssh import SshDriver
 from power.drivers.wake_on_lan import WakeOnLan
 from power.standby import GiveOrder, Parts, StandbyProof, dead_man_s, prove_standby
+from sim_backend.local_slurm.processes import reserved_ports
 
 SPEED = 40.0
 RUNG = Rung("standby", ("bmc", "wol"), enter_patience_s=100, wake_patience_s=40, ceiling_w=25.0)

@@ -10,7 +10,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from local_server import wait_until
 from postgres_server import new_postgres
 from sqlalchemy import text
 
@@ -21,6 +20,7 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.place import writing_engine
 from offpeak.ledger.rows import Mark
 from offpeak.only_one import AlreadyRunning
+from sim_backend.local_slurm.processes import wait_until
 
 Open = Callable[..., Ledger]
 SLEEP = Effect("n1", "soft_off", "offpeak", "idle")

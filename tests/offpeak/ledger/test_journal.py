@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 import pytest
 from ledger_sums import count, rows_of
-from local_server import wait_until
 
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.hold import Hold
@@ -19,6 +18,7 @@ from offpeak.ledger import tables
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import Decision, Recorded
 from offpeak.ledger.tables import decisions
+from sim_backend.local_slurm.processes import wait_until
 
 SLEEP = Effect("n1", "soft_off", "offpeak", "idle for 20 min", (("idle_s", 1200.0), ("rule", "timeout")))
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from needed_programs import SEARCH_PATH
 
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger_settings import LedgerSettings
+from sim_backend.local_slurm.processes import SEARCH_PATH
 
 GROUP = 60
 READS = """

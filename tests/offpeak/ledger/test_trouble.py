@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from ledger_sums import count, file_of, rows_of
-from local_server import wait_until
 from postgres_server import new_postgres
 from sqlalchemy import Engine, event
 
@@ -19,6 +18,7 @@ from offpeak.ledger import tables
 from offpeak.ledger.backup import backup
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import Decision, Metered
+from sim_backend.local_slurm.processes import wait_until
 
 Open = Callable[..., Ledger]
 SLEEP = Effect("n1", "soft_off", "offpeak", "idle")

@@ -11,7 +11,6 @@ from threading import Event
 
 import pytest
 from ledger_sums import count, sums
-from local_server import wait_until
 from sqlalchemy import Connection, insert
 
 from offpeak.errors import CannotWrite
@@ -22,6 +21,7 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import Decision
 from offpeak.ledger.store import Store
 from offpeak.ledger.writer import Writer
+from sim_backend.local_slurm.processes import wait_until
 
 WRITES = """\
 import sys

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from local_server import wait_until
 from pbs_standin import StandIn, installed, standin
 
 from offpeak.pbs_settings import PbsSettings
@@ -18,6 +17,7 @@ from plugin.pbs.sight import Asker
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower
 from plugin.scheduler.port import NodeChange
+from sim_backend.local_slurm.processes import wait_until
 from sim_backend.pbs_standin.pbs import Pbs
 from sim_backend.pbs_standin.program import USER_VARIABLE
 

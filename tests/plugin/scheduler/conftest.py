@@ -8,7 +8,6 @@ import pytest
 from open_folder import open_folder
 from pbs_standin import standin
 from scheduler_stages import PbsStage, SimulatedStage, SlurmStage, Stage, ended
-from slurm_cluster import Cluster as SlurmCluster
 from slurm_fixtures import sleeping_slurm
 
 from offpeak.pbs_settings import PbsSettings
@@ -17,6 +16,7 @@ from plugin.openpbs.scheduler import OpenPbsScheduler
 from plugin.scheduler.port import Ranking
 from plugin.slurm.scheduler import SlurmScheduler
 from plugin.torque.scheduler import TorqueScheduler
+from sim_backend.local_slurm.servers import Cluster as SlurmCluster
 from sim_backend.scheduler.cluster import Cluster
 from sim_backend.scheduler.sim_node import SimNode
 from sim_backend.scheduler.simulated import SimulatedScheduler

@@ -4,7 +4,6 @@ import asyncio
 import time
 
 import pytest
-from local_server import wait_until
 from memory_journal import MemoryJournal
 from reading_promises import keeps_its_promises
 from scheduler_stages import PbsStage, SimulatedStage, SlurmStage, Stage, Wanted
@@ -17,6 +16,7 @@ from plugin.scheduler.node import Node, NodePower, NodeUse
 from plugin.scheduler.port import NodeChange, Ranking
 from power.agent.restore import clear_comments
 from power.scheduler_effects import SchedulerOrders
+from sim_backend.local_slurm.processes import wait_until
 
 LONG = 420
 WHY = "offpeak: sleeps, as nobody needs it"

@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from slurm_cluster import Cluster
 from slurm_fixtures import SlurmAccounting
 
 from offpeak.slurm_settings import SlurmSettings
 from plugin.slurm.scheduler import SlurmScheduler
+from sim_backend.local_slurm.servers import Cluster
 
 UseSettings = Callable[[str], Cluster]
 

@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from local_server import reserved_ports
-from slurm_cluster import Cluster
 from slurm_fixtures import ACCOUNTING, SlurmAccounting
-from slurmdbd_server import slurmdbd
 
 from plugin.slurm.ask import CannotAskSlurm, SlurmIsSilent, ask
 from plugin.slurm.history import sacct_text
 from plugin.slurm.told import complaints_by_job
+from sim_backend.local_slurm.processes import reserved_ports
+from sim_backend.local_slurm.servers import Cluster, slurmdbd
 
 NOBODY = 65534
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from local_server import ME, wait_until
-from slurm_cluster import Cluster
 from slurm_fixtures import SlurmAccounting
 
 from plugin.slurm.history import COLUMNS, DELIMITER, sacct_text
+from sim_backend.local_slurm.processes import ME, wait_until
+from sim_backend.local_slurm.servers import Cluster
 
 ODD_NAME = f"a|b,{DELIMITER}c é"
 # Other tests have jobs on this cluster too.

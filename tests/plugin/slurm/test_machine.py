@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from local_server import reserved_ports
-from slurm_cluster import Cluster
 
 from plugin.slurm.ask import CannotAskSlurm, SlurmIsSilent
 from plugin.slurm.machine import SlurmMachine, machine_of, machine_of_slurm
+from sim_backend.local_slurm.processes import reserved_ports
+from sim_backend.local_slurm.servers import Cluster
 
 CONFIG = (
     b"Configuration data as of 2026-11-20T22:00:00\nClusterName             = alps\nCommunicationParameters = (null)\n"

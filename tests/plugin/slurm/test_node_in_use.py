@@ -4,14 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from local_server import reserved_ports, wait_until
-from slurm_cluster import Cluster
 
 from offpeak.slurm_settings import SlurmSettings
 from plugin.slurm.ask import CannotAskSlurm, SlurmIsSilent
 from plugin.slurm.node_in_use import node_in_use
 from plugin.slurm.rights import AdminLevel, SlurmRights
 from plugin.slurm.scheduler import SlurmScheduler
+from sim_backend.local_slurm.processes import reserved_ports, wait_until
+from sim_backend.local_slurm.servers import Cluster
 
 OPEN = "is not drained: a job may start there"
 RECORD = (

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from pytest_mock import MockerFixture
-from slurm_cluster import Cluster
 
 from offpeak.slurm_settings import SlurmSettings
 from plugin.scheduler.job import JobState
@@ -18,6 +17,7 @@ from plugin.slurm.pyslurm_child import JOB, NODE
 from plugin.slurm.read_pyslurm import read_pyslurm, tres_of_text
 from plugin.slurm.read_text import read_text
 from plugin.slurm.scheduler import SlurmScheduler
+from sim_backend.local_slurm.servers import Cluster
 
 STAND_IN = """\
 class TrackableResources: pass

@@ -4,9 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from local_server import reserved_ports
 from needed_programs import need
-from slurm_cluster import Cluster
 from slurm_fixtures import sleeping_slurm
 from slurm_queue import full, submit
 from slurmrestd_server import PACKAGES, PROGRAMS, settings_with_key, slurmrestd, token_file
@@ -17,6 +15,8 @@ from plugin.scheduler.job import Job
 from plugin.slurm.ask import CannotAskSlurm, SlurmIsSilent
 from plugin.slurm.rest import SlurmRest, newest_version
 from plugin.slurm.scheduler import SlurmScheduler
+from sim_backend.local_slurm.processes import reserved_ports
+from sim_backend.local_slurm.servers import Cluster
 
 
 @pytest.fixture(scope="module")

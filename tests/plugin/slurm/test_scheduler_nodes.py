@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
-from local_server import wait_until
-from slurm_cluster import Cluster
 from slurm_queue import empty, submit
 
 from plugin.scheduler.node import Node, NodePower, NodeUse
 from plugin.scheduler.port import NodeChange, Scheduler
 from plugin.slurm.scheduler import SlurmScheduler
+from sim_backend.local_slurm.processes import wait_until
+from sim_backend.local_slurm.servers import Cluster
 
 WHY = "offpeak: sleeps, as nobody needs it"
 

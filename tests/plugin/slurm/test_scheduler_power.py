@@ -5,8 +5,6 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from local_server import wait_until
-from slurm_cluster import Cluster
 from slurm_fixtures import sleeping_slurm
 from slurm_queue import submit
 
@@ -14,6 +12,8 @@ from plugin.scheduler.job import JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
 from plugin.scheduler.port import NodeChange
 from plugin.slurm.scheduler import SlurmScheduler
+from sim_backend.local_slurm.processes import wait_until
+from sim_backend.local_slurm.servers import Cluster
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ import time
 from pathlib import Path
 
 import pytest
-from local_server import reserved_ports, wait_until
-from slurm_cluster import Cluster
 from slurm_queue import full, submit
 
 from offpeak.slurm_settings import SlurmSettings
@@ -14,6 +12,8 @@ from plugin.scheduler.port import Ranking, Scheduler
 from plugin.slurm.ask import CannotAskSlurm, SlurmIsSilent
 from plugin.slurm.change_jobs import HELD
 from plugin.slurm.scheduler import SlurmScheduler
+from sim_backend.local_slurm.processes import reserved_ports, wait_until
+from sim_backend.local_slurm.servers import Cluster
 
 
 def jobs_of(slurm: Scheduler) -> dict[str, Job]:

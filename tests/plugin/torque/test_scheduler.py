@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from local_server import wait_until
 from pbs_standin import StandIn, standin
 
 from offpeak.pbs_settings import PbsSettings
@@ -19,6 +18,7 @@ from plugin.scheduler.port import NodeChange
 from plugin.torque.change_jobs import MOVED, NO_ROUTE, swaps
 from plugin.torque.order import Route, route_of
 from plugin.torque.scheduler import TorqueScheduler
+from sim_backend.local_slurm.processes import wait_until
 
 BY_PRIORITY = PbsSettings(timeout_s=20, torque_order="priority")
 BY_SWAPS = PbsSettings(timeout_s=20, torque_order="swap")

@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
-from local_server import wait_until
 from model_room import ModelNode, model_lookout
 from scheduler_words import life_of, node_of
 from small_site import sight_of, site_of
@@ -27,6 +26,7 @@ from power.lifecycle.events import Wished
 from power.lifecycle.life import NodeState, Wish, Word
 from power.live.memory import PowerMemory
 from power.live.plan import PowerPlan
+from sim_backend.local_slurm.processes import wait_until
 
 
 def test_a_wish_of_the_plan_is_in_the_ledger_though_nothing_else_has_changed(tmp_path: Path) -> None:

@@ -15,8 +15,6 @@ from pathlib import Path
 
 import pytest
 from dripping_server import DrippingServer, dripping_server
-from ipmi_sim import SimulatedBmc
-from local_server import reserved_ports, wait_until
 from scheduler_words import life_of
 
 from offpeak.agent_settings import AgentSettings
@@ -48,6 +46,8 @@ from power.lifecycle.decide import Lives
 from power.live.plan import PowerPlan
 from power.live.site import PowerSite, Sight
 from power.scheduler_effects import Answer
+from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
+from sim_backend.local_slurm.processes import reserved_ports, wait_until
 from sim_backend.scheduler.cluster import Cluster
 from sim_backend.scheduler.sim_node import SimNode
 from sim_backend.scheduler.simulated import SimulatedScheduler

@@ -5,9 +5,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from local_server import start_server, wait_until
-from powered_plan import REPOSITORY
-from powered_stage import OFFPEAK
+
+from sim_backend.local_slurm.plan import REPOSITORY
+from sim_backend.local_slurm.processes import start_server, wait_until
+from sim_backend.local_slurm.stage import OFFPEAK
 
 
 def settings_of(folder: Path, url: str) -> Path:

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from guarded_room import GuardedRoom, guarded_room
 from heard_scheduler import Heard
-from local_server import end_processes_with
 from scheduler_words import life_of, node_of
 from slurm_programs import SlurmPrograms, slurm_programs
 
@@ -38,6 +37,7 @@ from power.agent.voice import Voice
 from power.agent.wake_reply import WakeReply
 from power.lifecycle.decide import Lives
 from power.lifecycle.life import NodeState
+from sim_backend.local_slurm.processes import end_processes_with
 
 PATIENCE_S = 60.0
 TWO_DAYS_S = 2 * 86_400.0

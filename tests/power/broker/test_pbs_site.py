@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from local_server import wait_until
 from pbs_standin import StandIn, standin
 
 from offpeak.errors import SchedulerError
@@ -15,6 +14,7 @@ from plugin.scheduler.batch import Errand, Ran, Standing
 from power.broker.at_site import AtSite, Submitter
 from power.broker.errors import NotKnown, SiteRefused
 from power.broker.routes import LocalRoute
+from sim_backend.local_slurm.processes import wait_until
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
 SCRIPT = "#!/bin/sh\nsleep {seconds}\n"

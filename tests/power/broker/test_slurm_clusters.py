@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from local_server import ME, reserved_ports, wait_until
-from slurm_cluster import Cluster, slurmctld, slurmd, wait_for_nodes
 from slurm_fixtures import SlurmAccounting
 
 from plugin.federation.reach import parse_reach
@@ -17,6 +15,8 @@ from plugin.federation.site import Site
 from plugin.scheduler.batch import Errand
 from power.broker.at_site import AtSite, Submitter, at_site, this_account
 from power.broker.errors import NotKnown, SiteRefused
+from sim_backend.local_slurm.processes import ME, reserved_ports, wait_until
+from sim_backend.local_slurm.servers import Cluster, slurmctld, slurmd, wait_for_nodes
 
 SCRIPT = "#!/bin/bash\n#SBATCH --ntasks=1 --output=/dev/null --chdir=/\necho $SLURM_CLUSTER_NAME $1 >>{ran}\nsleep 60\n"
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from local_server import wait_until
-from slurm_cluster import Cluster
 from two_sites import TwoSites, two_sites
 from zygote import Zygote
+
+from sim_backend.local_slurm.processes import wait_until
+from sim_backend.local_slurm.servers import Cluster
 
 SCRIPT = '#!/bin/bash\n#SBATCH --ntasks=2 --time=10 --output=/dev/null --comment="mine"\necho "$@" >>{folder}/ran\n'
 

@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 from ipmi_fixtures import MachineOf
-from ipmi_sim import SimulatedBmc
 
 from offpeak.errors import WrongDevice
 from offpeak.machines.inventory import Enrolled
@@ -12,6 +11,7 @@ from power.drivers.check_identity import check_identity
 from power.drivers.port import Order, PowerDriver
 from power.drivers.registry import driver_of
 from power.drivers.wire import Wire
+from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 
 
 def test_a_node_is_not_switched_by_the_bmc_of_another(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import asyncssh
 import pytest
 from fake_node import FakeNode, fake_node, known_host, write_key
-from local_server import reserved_ports
 from node_tree import BOOT, write_tree
 
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, NoAnswer, NotSupported, WrongDevice
@@ -20,6 +19,7 @@ from power.drivers.node_answers import Governors, NodeProbe
 from power.drivers.node_ssh import NodeSsh
 from power.drivers.port import Order, PowerState
 from power.drivers.ssh import SshDriver
+from sim_backend.local_slurm.processes import reserved_ports
 
 Act = Callable[[FakeNode, NodeSsh], Awaitable[Any]]
 

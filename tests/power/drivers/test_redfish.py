@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from dripping_server import dripping_server
-from local_server import reserved_ports
 from own_certificate import write_certificate
 from redfish_peer import RESET, SYSTEM, UUID, RedfishPeer, redfish_peer
 from sushy_server import sushy, uuid
@@ -20,6 +19,7 @@ from power.drivers.logins import Logins
 from power.drivers.port import Observed, Order, PowerState
 from power.drivers.redfish import RedfishDriver
 from power.redfish_service import base_url
+from sim_backend.local_slurm.processes import reserved_ports
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from fake_node import fake_node
-from local_server import reserved_ports
 from served_room import planned, served_room
 
 from offpeak.errors import BadInventory
@@ -15,6 +14,7 @@ from offpeak.machines.inventory import Hardware, Machine, Rung
 from power.drivers.wire import Wire
 from power.lifecycle.look_once import look_once
 from power.lifecycle.lookout import lookout_of
+from sim_backend.local_slurm.processes import reserved_ports
 
 STANDBY = Rung("standby", ("bmc",), 60, 60, 25.0)
 

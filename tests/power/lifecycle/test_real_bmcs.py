@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from ipmi_fixtures import MachineOf
-from ipmi_sim import SimulatedBmc
 from memory_journal import MemoryJournal
 from served_room import ServedRoom, planned, served_room
 
@@ -33,6 +32,7 @@ from power.lifecycle.step import step
 from power.lifecycle.sweep import Means, sweep
 from power.lifecycle.terms import Conduct, Terms
 from power.ways import Ways
+from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 from sim_backend.virtual.bmc import BmcFaults
 from sim_backend.virtual.machine_room import MachineRoom
 

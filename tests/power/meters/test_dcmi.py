@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ipmi_fixtures import MachineOf
-from ipmi_sim import SimulatedBmc
 
 from offpeak.errors import AccessRefused, BadAnswer, NoAnswer, NotSupported
 from offpeak.machines.inventory import Machine
@@ -14,6 +13,7 @@ from power.drivers.registry import driver_of
 from power.drivers.wire import Wire
 from power.meters.dcmi import NO_WATTS, NOT_ACTIVE, dcmi_meter, watts
 from power.meters.port import Reading
+from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 
 # Of ipmi_sim: DCMI itself asks for user only.
 DCMI_NEEDS = "admin"

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from fake_node import FakeNode, fake_node
-from local_server import reserved_ports
 from node_tree import BOOT
 
 from offpeak.errors import BadAnswer, NoAnswer, NotSupported
@@ -16,6 +15,7 @@ from offpeak.machines.inventory import Hardware, Machine
 from power.drivers.logins import Logins
 from power.meters.port import Reading
 from power.meters.ssh import SshMeter, meters_of
+from sim_backend.local_slurm.processes import reserved_ports
 
 NOON = 1_795_219_200.0
 ENERGY = "sys/class/powercap/intel-rapl:0/energy_uj"

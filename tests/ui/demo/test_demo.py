@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from local_server import listens, reserved_ports, wait_until
 from page_site import ENVIRONMENT, OFFPEAK
 from zygote import Zygote
 
@@ -23,6 +22,7 @@ from offpeak.ledger.opened import opened
 from offpeak.ledger.records import actions_in
 from offpeak.node_class_file import node_class_named
 from offpeak.time_range import TimeRange
+from sim_backend.local_slurm.processes import listens, reserved_ports, wait_until
 from ui.demo.outcome import without_offpeak
 from ui.demo.scenario import BEGIN_S, DAY_S, KINDS, Coming, jobs_to_come, price_at
 from ui.demo.site import MARK, DemoPlan, write_site

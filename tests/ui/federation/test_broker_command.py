@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 from agent_socket import agent_socket
-from local_server import listens, reserved_ports, wait_until
 
 from plugin.federation.site_said import SiteSaid
 from power.broker.snapshots_file import read_snapshots
+from sim_backend.local_slurm.processes import listens, reserved_ports, wait_until
 
 SITES = """\
 [sites.north]

@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ipmi_sim import bmc, own_network
 
 from power.drivers.ipmi.guid import guid_text
+from sim_backend.local_slurm.ipmi_sim import bmc, own_network
 
 SIXTEEN = st.binary(min_size=16, max_size=16)
 

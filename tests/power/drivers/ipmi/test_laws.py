@@ -8,7 +8,6 @@ from typing import TypeVar
 
 import pytest
 from ipmi_fixtures import MachineOf
-from ipmi_sim import SimulatedBmc
 from udp_tap import RAKP_1, tap
 
 from offpeak.errors import AccessRefused, BadInput, NoAnswer, NotSupported
@@ -16,6 +15,7 @@ from offpeak.machines.inventory import Machine
 from power.drivers.port import Order, PowerDriver, PowerState
 from power.drivers.registry import driver_of
 from power.drivers.wire import Wire
+from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 
 WAYS = ("ipmi", "ipmitool", "ipmipower")
 Result = TypeVar("Result")

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from ipmi_fixtures import MachineOf
-from ipmi_sim import QUOTED, SimulatedBmc
 
 from offpeak.errors import NoAnswer, NotSupported
 from power.drivers.port import PowerState
 from power.drivers.registry import driver_of
 from power.drivers.wire import Wire
+from sim_backend.local_slurm.ipmi_sim import QUOTED, SimulatedBmc
 
 PROGRAMS = ("ipmitool", "ipmipower")
 

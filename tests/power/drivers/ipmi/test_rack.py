@@ -5,7 +5,6 @@ import time
 from collections import Counter
 
 from ipmi_fixtures import MachineOf
-from ipmi_sim import SimulatedBmc
 
 from offpeak.errors import NoAnswer
 from power.drivers.port import Observed, PowerState
@@ -13,6 +12,7 @@ from power.drivers.registry import driver_of
 from power.drivers.said_once import Said, worth_saying
 from power.drivers.sweep import as_they_come, sweep
 from power.drivers.wire import Wire
+from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 
 DEAD = 8
 TIMEOUT_S = 5.0

@@ -9,7 +9,6 @@ from typing import TypeVar
 
 import pytest
 from ipmi_fixtures import MachineOf
-from ipmi_sim import SimulatedBmc, bmc, own_network
 
 from offpeak.errors import BadAnswer, NotSupported
 from offpeak.machines.inventory import Machine
@@ -24,6 +23,7 @@ from power.drivers.ipmi.request import (
     system_guid,
 )
 from power.drivers.wire import Wire
+from sim_backend.local_slurm.ipmi_sim import SimulatedBmc, bmc, own_network
 
 Result = TypeVar("Result")
 

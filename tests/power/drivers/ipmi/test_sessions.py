@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 from ipmi_fixtures import MachineOf
-from ipmi_sim import SimulatedBmc
 from udp_tap import MESSAGE, RAKP_1, Tap, tap
 
 from offpeak.errors import AccessRefused, BadInventory, NoAnswer
@@ -15,6 +14,7 @@ from offpeak.machines.inventory import Machine
 from power.drivers.ipmi.driver import ipmi_driver
 from power.drivers.port import Order, PowerState
 from power.drivers.wire import Wire
+from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 
 
 def on_a_wire(use: Callable[[Wire], Awaitable[None]], *, timeout_s: float = 10.0) -> None:

@@ -5,9 +5,10 @@ import time
 from collections.abc import Callable
 
 import pytest
-from local_server import wait_until
 from needed_programs import need
 from served_room import ServedRoom, planned, served_room
+
+from sim_backend.local_slurm.processes import wait_until
 
 Done = subprocess.CompletedProcess[str]
 Run = Callable[..., Done]

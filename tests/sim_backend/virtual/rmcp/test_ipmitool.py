@@ -5,10 +5,10 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
-from local_server import wait_until
 from needed_programs import need
 from served_room import ServedRoom
 
+from sim_backend.local_slurm.processes import wait_until
 from sim_backend.virtual.bmc import BmcFaults
 
 Done = subprocess.CompletedProcess[str]

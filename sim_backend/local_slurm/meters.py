@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from powered_node import PoweredNode
-from powered_stage import PoweredStage
-from snmp_agents import free_udp_port
-
+from sim_backend.local_slurm.node import PoweredNode
+from sim_backend.local_slurm.processes import free_udp_port
+from sim_backend.local_slurm.stage import PoweredStage
 from sim_backend.virtual.logins import PduLogins
-from sim_backend.virtual.pdu import VirtualPdu
+from sim_backend.virtual.pdu import MeteredLoad, VirtualPdu
 from sim_backend.virtual.room_plan import OUTLETS
 from sim_backend.virtual.snmp_agent import SnmpAgent
 
@@ -34,10 +33,12 @@ class MeteredNode:
 
     @property
     def power_w(self) -> float:
+        """What it draws now [W]."""
         return self.node.watts
 
     @property
     def energy_j(self) -> float:
+        """What it has drawn since the cluster was started [J]."""
         return self.node.joules
 
 
@@ -49,9 +50,9 @@ def metered_racks(cluster: PoweredStage) -> Iterator[MeteredRacks]:
     pdus, hosts = {}, {}
     for at in range(0, len(nodes), OUTLETS):
         name = f"rack{at // OUTLETS + 1}"
-        outlets = {row: MeteredNode(node) for row, node in enumerate(nodes[at : at + OUTLETS], 1)}
-        empty = dict.fromkeys(range(1, OUTLETS + 1))
-        pdus[name] = VirtualPdu(name, lambda: time.monotonic() - begin_s, {**empty, **outlets})
+        outlets: dict[int, MeteredLoad | None] = dict.fromkeys(range(1, OUTLETS + 1))
+        outlets |= {row: MeteredNode(node) for row, node in enumerate(nodes[at : at + OUTLETS], 1)}
+        pdus[name] = VirtualPdu(name, lambda: time.monotonic() - begin_s, outlets)
         hosts[name] = f"{network}.{253 - at // OUTLETS}"
     racks = MeteredRacks(pdus, hosts, free_udp_port(hosts["rack1"]))
     with _served(racks):

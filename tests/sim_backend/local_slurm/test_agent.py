@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from power_meter import metered_racks
-from powered_cluster import PoweredCluster
 from powered_fixtures import StartPowered
-from powered_plan import PoweredPlan
-from running_agent import RunningAgent, Start, asked_offpeak, start_offpeak
-from site_files import write_site
 from zygote import zygote_in
+
+from sim_backend.local_slurm.agent import RunningAgent, Start, run_offpeak, start_offpeak, write_site
+from sim_backend.local_slurm.cluster import PoweredCluster
+from sim_backend.local_slurm.meters import metered_racks
+from sim_backend.local_slurm.plan import PoweredPlan
 
 CHANGES = {"agent": {"mode": "shadow"}, "prices": {"tariff": "on=90EUR/MWh,off=30EUR/MWh,hours=09:00-23:00"}}
 
@@ -28,13 +28,13 @@ def settings(cluster: PoweredCluster) -> Iterator[Path]:
 
 @pytest.mark.usefixtures("settings")
 def test_everything_in_the_inventory_answers(cluster: PoweredCluster) -> None:
-    checked = asked_offpeak(cluster, "check")
+    checked = run_offpeak(cluster, "check")
     assert checked.returncode == 0, checked.stdout
 
 
 @pytest.mark.usefixtures("settings")
 def test_bmc_and_outlet_tell_the_same_watts(cluster: PoweredCluster) -> None:
-    said = asked_offpeak(cluster, "power", "now").stdout
+    said = run_offpeak(cluster, "power", "now").stdout
     assert "at its outlets: 200 W, 2 of 2 nodes" in said
     assert "by its BMC: 200 W, 2 of 2 nodes" in said
 

@@ -1,15 +1,19 @@
-"""A node with power: what its BMC is told starts and ends its daemon, a slurmd; with the power go the jobs."""
+"""A node with simulated power: orders to its BMC start and end its daemon, and its jobs end with its power."""
 
+import os
+import re
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Protocol
 
-from ipmi_sim import SimulatedBmc
-from power_log import PowerLog
+from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
+from sim_backend.local_slurm.processes import wait_until
 
 FOLLOWS_NOTHING = 1_000_000
 """The BMC changes no power by itself: the node does, in its own time."""
@@ -17,12 +21,64 @@ FOLLOWS_NOTHING = 1_000_000
 OFF_W, BOOT_W, IDLE_W, BUSY_W = 5.0, 120.0, 100.0, 200.0
 LOOK_S = 0.05
 
+TAKES_POWER = frozenset({"soft_off", "hard_off", "off"})
+
+SIGN = "POWERED_NODE"
+"""In the environment of a node's slurmd, and by that of the slurmstepd that it starts."""
+
+_JOB = re.compile(rb"\[(\d+)\.")
+
+
+@dataclass(frozen=True)
+class PowerEvent:
+    """One change; Unix seconds.
+
+    soft_off, hard_off, on: what the BMC was told. off: the power went. booting: it came. up: its slurmd was started.
+    by hand: what a test did to the node itself. `jobs` had processes there at that moment.
+    """
+
+    at_s: float
+    node: str
+    what: str
+    jobs: tuple[str, ...] = ()
+
+
+class PowerLog:
+    """A file that grows, a line an event."""
+
+    def __init__(self, file: Path) -> None:
+        self._file, self._lock = file, threading.Lock()
+        file.touch()
+
+    def add(self, node: str, what: str, jobs: tuple[str, ...] = ()) -> None:
+        """Write what happens now."""
+        with self._lock, self._file.open("a") as log:
+            log.write(f"{time.time():.3f}\t{node}\t{what}\t{','.join(jobs)}\n")
+
+    def events(self, *, node: str = "", since_s: float = 0.0) -> tuple[PowerEvent, ...]:
+        """Return what has happened, of one node if it is named."""
+        every = map(_event, self._file.read_text().splitlines())
+        return tuple(each for each in every if each.at_s >= since_s and node in ("", each.node))
+
+    @property
+    def sins(self) -> tuple[PowerEvent, ...]:
+        """Power that was taken, or ordered to be taken, from under a job."""
+        return tuple(each for each in self.events() if each.jobs and each.what in TAKES_POWER)
+
+
+def _event(line: str) -> PowerEvent:
+    at_s, node, what, jobs = line.split("\t")
+    return PowerEvent(float(at_s), node, what, tuple(filter(None, jobs.split(","))))
+
 
 class Daemon(Protocol):
     """A node's daemon, such as a slurmd: subprocess.Popen has all of this."""
 
-    def kill(self) -> None: ...
-    def wait(self) -> object: ...
+    def kill(self) -> None:
+        """End it at once."""
+
+    def wait(self) -> object:
+        """Return when it has ended."""
 
 
 class OnNode(Protocol):
@@ -39,6 +95,8 @@ class OnNode(Protocol):
 
 
 class NodeState(StrEnum):
+    """What the power of a node and its operating system are doing."""
+
     OFF = "off"
     BOOTS = "boots"
     UP = "up"
@@ -179,3 +237,68 @@ def followed(nodes: Mapping[str, PoweredNode]) -> Iterator[None]:
     finally:
         ended.set()
         watcher.join()
+
+
+@dataclass(frozen=True)
+class NodeProcesses:
+    """How they are told from those of other nodes and clusters. `spool` is the node's SlurmdSpoolDir."""
+
+    name: str
+    conf: Path
+    spool: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the node's slurmd is to be started with."""
+        return {"SLURM_CONF": str(self.conf), SIGN: str(self.spool)}
+
+    def draw_w(self, *, idle_w: float, busy_w: float) -> float:
+        """Return what the node draws: `busy_w` while a job is there, if the job says nothing else."""
+        if not self._steps():
+            (self.spool / "watts").unlink(missing_ok=True)
+            return idle_w
+        with suppress(FileNotFoundError, ValueError):
+            return float((self.spool / "watts").read_text())
+        return busy_w
+
+    def jobs(self) -> tuple[str, ...]:
+        """Return the jobs that have a slurmstepd here."""
+        titles = (_read(pid, "cmdline") for pid in self._all())
+        found = {match[1].decode() for title in titles if b"slurmstepd" in title and (match := _JOB.search(title))}
+        return tuple(sorted(found, key=int))
+
+    def kill(self) -> None:
+        """End all of them at once, as if their power went."""
+        wait_until(lambda: not self._kill_all(), what=f"the processes of {self.name} to end")
+        for step in self._steps():
+            (self.spool / step).unlink(missing_ok=True)
+
+    def _steps(self) -> list[str]:
+        """Return the sockets at which every slurmstepd listens."""
+        with suppress(FileNotFoundError):
+            return [name for name in os.listdir(self.spool) if name.startswith(f"{self.name}_")]  # noqa: PTH208
+        return []
+
+    def _kill_all(self) -> list[int]:
+        found = self._all()
+        for pid in found:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return found
+
+    def _all(self) -> list[int]:
+        daemons = f"{SIGN}={self.spool}".encode()
+        # What a job runs has its user's environment and Slurm's words.
+        tasks = {f"SLURMD_NODENAME={self.name}".encode(), f"SLURM_CONF={self.conf}".encode()}
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            words = set(_read(int(folder.name), "environ").split(b"\0"))
+            if daemons in words or tasks <= words:
+                found.append(int(folder.name))
+        return found
+
+
+def _read(pid: int, name: str) -> bytes:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    return b""

@@ -3,9 +3,10 @@
 import time
 
 import pytest
-from powered_cluster import PoweredCluster
 from powered_fixtures import StartPowered
-from powered_plan import PoweredPlan
+
+from sim_backend.local_slurm.cluster import PoweredCluster
+from sim_backend.local_slurm.plan import PoweredPlan
 
 PLAN = PoweredPlan(nodes=3, shutdown_s=0.2, wakes_by_itself=True)
 

@@ -66,7 +66,6 @@ class PoweredPlan:
     resume_timeout_s: int = 20
     slurmd_timeout_s: int = 300
     notice_s: float = 0.0
-    cpus: int = 4
     priority: str = "basic"
     exclusive: bool = True
     partitions: str = ""

@@ -1,13 +1,15 @@
-"""Jobs of a test cluster: submitted, and followed by what they themselves write when they start and end."""
+"""What users and admins of the cluster do with Slurm's commands: sbatch, squeue, scancel and scontrol."""
 
 import re
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from slurm_cluster import Cluster
+from sim_backend.local_slurm.servers import Cluster
+from sim_backend.local_slurm.stage import Standing, Traced
 
 SCRIPT = """\
 #!/bin/bash
@@ -19,16 +21,6 @@ echo "$EPOCHREALTIME $SLURM_JOB_ID end $SLURM_JOB_NODELIST" >>"{trace}"
 
 GIVEN_UP = ("NODE_FAIL", "FAILED", "BOOT_FAIL")
 _SHOWN = re.compile(r"JobId=(\d+) .*? JobState=(\S+) .*? Restarts=(\d+) ")
-
-
-@dataclass(frozen=True)
-class Traced:
-    """What a job wrote: `what` is start or end; Unix seconds."""
-
-    at_s: float
-    job: str
-    what: str
-    nodes: str
 
 
 @dataclass(frozen=True)
@@ -117,3 +109,86 @@ class SlurmJobs:
 
     def _lines(self) -> list[str]:
         return self.trace_file.read_text().splitlines() if self.trace_file.exists() else []
+
+
+SLEEPS, BESIDE = {"IDLE", "POWERED_DOWN"}, {"NOT_RESPONDING", "PLANNED"}
+"""What a sleeping node is, and what Slurm may say besides: that slurmd is silent, or that a job is to start there."""
+
+STANDINGS = {"ALLOCATED": Standing.BUSY, "IDLE": Standing.IDLE, "IDLE+DRAIN": Standing.CLOSED}
+CHANGES_BY_ITSELF = ("CPULoad=", "FreeMem=", "LastBusyTime=")
+
+
+@dataclass(frozen=True)
+class SlurmAdmin:
+    """As powered_stage.Admin."""
+
+    slurm: Cluster
+
+    def close(self, node: str, reason: str) -> None:
+        """Drain a node."""
+        self._update(node, "drain", f"reason={reason}")
+
+    def open(self, node: str) -> None:
+        """Resume a drained node."""
+        self._update(node, "resume")
+
+    def power_down(self, node: str) -> bool:
+        """Have Slurm power a node down."""
+        self._update(node, "power_down")
+        return True
+
+    def power_up(self, node: str) -> None:
+        """Have Slurm power a node up."""
+        self._update(node, "power_up")
+
+    def mended(self, node: str) -> None:
+        """Resume a node that was broken and is off."""
+        self._update(node, "resume")
+
+    def maintain(self, node: str) -> None:
+        """Reserve a node for a maintenance that begins at once."""
+        begin = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 1))
+        words = ("reservationname=repair", f"nodes={node}", f"starttime={begin}", "duration=60")
+        self.slurm.run("scontrol", "create", "reservation", *words, "users=root", "flags=maint,ignore_jobs")
+
+    @contextmanager
+    def nothing_starts(self) -> Iterator[None]:
+        """Close the partition until the block ends."""
+        self.slurm.run("scontrol", "update", "partitionname=batch", "state=down")
+        yield
+        self.slurm.run("scontrol", "update", "partitionname=batch", "state=up")
+
+    def let_go(self, job: str) -> None:
+        """Let a requeued job start at once."""
+        # Slurm lets it wait for two minutes.
+        self.slurm.run("scontrol", "update", f"jobid={job}", "starttime=now")
+
+    def standing(self, node: str) -> Standing:
+        """Return the state of a node in the words that all schedulers share."""
+        state = self.state(node)
+        return Standing.MAINTENANCE if "MAINT" in state else STANDINGS.get(state, Standing.OTHER)
+
+    def is_shut(self, node: str) -> bool:
+        """Whether a node is drained."""
+        return "DRAIN" in self.state(node)
+
+    def has_jobs(self, node: str) -> bool:
+        """Whether jobs have the node, or leave it just now."""
+        return bool({"ALLOCATED", "COMPLETING"} & set(self.state(node).split("+")))
+
+    def sleeps(self, node: str) -> bool:
+        """Whether a node is powered down, and Slurm wakes it when a job needs it."""
+        return set(self.state(node).split("+")) - BESIDE == SLEEPS
+
+    def shown(self) -> str:
+        """Return all that scontrol shows of nodes, but what changes by itself."""
+        shown = self.slurm.run("scontrol", "--oneliner", "show", "nodes")
+        return " ".join(word for word in shown.split() if not word.startswith(CHANGES_BY_ITSELF))
+
+    def state(self, node: str) -> str:
+        """Return Slurm's word for a node, such as IDLE+POWERED_DOWN."""
+        shown = self.slurm.run("scontrol", "--oneliner", "show", "node", node)
+        return next(word.removeprefix("State=") for word in shown.split() if word.startswith("State="))
+
+    def _update(self, node: str, state: str, *words: str) -> None:
+        self.slurm.run("scontrol", "update", f"nodename={node}", f"state={state}", *words)

@@ -1,7 +1,8 @@
 """A powered cluster may have accounting."""
 
 from powered_fixtures import StartPowered
-from powered_plan import PoweredPlan
+
+from sim_backend.local_slurm.plan import PoweredPlan
 
 
 def test_sacct_tells_of_jobs(start_powered: StartPowered) -> None:

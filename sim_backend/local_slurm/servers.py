@@ -1,5 +1,6 @@
-"""A private Slurm cluster whose nodes all are this machine: slurm.conf, slurmctld and one slurmd a node."""
+"""The servers of a private Slurm cluster: munged, MariaDB, slurmdbd, slurmctld and one slurmd a node."""
 
+import secrets
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -7,8 +8,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from local_server import ME, end_processes_with, listens, running, wait_until
-from needed_programs import SEARCH_PATH
+from sim_backend.local_slurm.processes import (
+    ME,
+    SEARCH_PATH,
+    end_processes_with,
+    listens,
+    run_once,
+    running,
+    wait_until,
+)
 
 HOST = socket.gethostname().partition(".")[0]
 
@@ -87,8 +95,89 @@ class Cluster:
 
     def run(self, *command: str, stdin: str = "") -> str:
         """Return what a command of Slurm prints; CalledProcessError if it fails."""
-        words = {"env": self.environment, "cwd": self.folder, "timeout": 60, "input": stdin}
-        return subprocess.run(command, **words, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            command,
+            env=self.environment,
+            cwd=self.folder,
+            timeout=60,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+
+SLURMDBD_CONF = """\
+AuthType=auth/munge
+AuthInfo=socket={munge}
+DbdHost=localhost
+DbdAddr=127.0.0.1
+DbdPort={port}
+SlurmUser={user}
+PidFile={folder}/slurmdbd.pid
+LogFile={folder}/slurmdbd.log
+StorageType=accounting_storage/mysql
+StorageHost=localhost
+StorageUser=slurm
+StorageLoc=slurm_acct_db
+{settings}
+"""
+
+ACCOUNTING = """\
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=127.0.0.1
+AccountingStoragePort={port}
+AccountingStoragePass={munge}
+AccountingStorageTRES=energy
+"""
+"""What slurm.conf says of it."""
+
+
+@contextmanager
+def munge(folder: Path) -> Iterator[Path]:
+    """Run munged with a key of its own; gives its socket."""
+    key, sock = folder / "munge.key", folder / "munge.socket"
+    key.touch(mode=0o600)
+    key.write_bytes(secrets.token_bytes(128))
+    options = {
+        "key-file": key,
+        "socket": sock,
+        "pid-file": folder / "munged.pid",
+        "log-file": folder / "munged.log",
+        "seed-file": folder / "munge.seed",
+    }
+    # --force: the folder is below one that everybody may write.
+    command = ["munged", "--foreground", "--force", *(f"--{name}={value}" for name, value in options.items())]
+    with running(*command, log=folder / "munged.out", ready=sock.is_socket):
+        yield sock
+
+
+@contextmanager
+def mariadb(folder: Path) -> Iterator[Path]:
+    """Run mariadbd on an empty database; gives its socket."""
+    log, sock = folder / "mariadbd.log", folder / "mariadb.socket"
+    place = ("--no-defaults", f"--datadir={folder / 'database'}", f"--user={ME}")
+    # A MariaDB that starts removes the temporary tables of any other from the folder that they share.
+    own = {"TMPDIR": str(folder)}
+    # --force: on a machine whose own name nobody can look up too.
+    run_once("mariadb-install-db", *place, "--skip-test-db", "--force", log=log, environment=own)
+    options = ("--skip-networking", "--skip-grant-tables", f"--socket={sock}", "--innodb-flush-log-at-trx-commit=0")
+    with running("mariadbd", *place, *options, log=log, ready=sock.is_socket, environment=own):
+        wait_until(lambda: b"ready for connections" in log.read_bytes(), what="MariaDB", log=log)
+        yield sock
+
+
+@contextmanager
+def slurmdbd(folder: Path, port: int, *, munge: Path, database: Path, settings: str = "") -> Iterator[None]:
+    """Run slurmdbd at the port; `settings` are further lines of its slurmdbd.conf. The folder is its own."""
+    conf = folder / "slurmdbd.conf"
+    conf.touch(mode=0o600)
+    conf.write_text(SLURMDBD_CONF.format(munge=munge, port=port, user=ME, folder=folder, settings=settings))
+    # It looks for slurmdbd.conf beside SLURM_CONF, and its MariaDB client has no other way to name a socket.
+    environment = {"SLURM_CONF": str(folder / "slurm.conf"), "MYSQL_UNIX_PORT": str(database)}
+    log = folder / "slurmdbd.log"
+    with running("slurmdbd", "-D", environment=environment, log=log, ready=lambda: listens(port)):
+        yield
 
 
 @contextmanager

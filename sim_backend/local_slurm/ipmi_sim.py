@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
 
-from local_server import run_once, running, wait_until
+from sim_backend.local_slurm.processes import run_once, running, wait_until
 
 PORT = 9623
 PING = bytes.fromhex("0600ff06 000011be 80000000")
@@ -191,6 +191,6 @@ def wait_for(simulated: SimulatedBmc) -> None:
 
 def _answers(probe: socket.socket) -> bool:
     with suppress(OSError):
-        probe.send(PING)
+        probe.sendall(PING)
         return bool(probe.recv(100))
     return False

@@ -1,16 +1,15 @@
-"""A cluster whose nodes have power, whatever scheduler it has: what a test of the agent does to it and asks of it."""
+"""What every cluster of nodes with simulated power offers, whatever its scheduler: jobs, an admin, nodes and faults."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
-from power_log import PowerLog
-from powered_node import PoweredNode
-from powered_plan import PoweredPlan
-from slurm_jobs import Traced
+from sim_backend.local_slurm.node import PoweredNode, PowerLog
+from sim_backend.local_slurm.plan import PoweredPlan
 
 OFFPEAK = (sys.executable, "-c", "from ui.command import main; main()")
 PATIENCE_S = 120.0
@@ -32,6 +31,16 @@ class Standing(StrEnum):
     DOWN = "down"
     MAINTENANCE = "maintenance"
     OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What a job wrote: `what` is start or end; Unix seconds."""
+
+    at_s: float
+    job: str
+    what: str
+    nodes: str
 
 
 class StageJobs(Protocol):
@@ -143,15 +152,24 @@ class PoweredStage(Protocol):
     offpeak: tuple[str, ...]
 
     @property
-    def jobs(self) -> StageJobs: ...
+    def jobs(self) -> StageJobs:
+        """Its jobs."""
+
     @property
-    def admin(self) -> Admin: ...
+    def admin(self) -> Admin:
+        """Its admin."""
+
     @property
-    def folder(self) -> Path: ...
+    def folder(self) -> Path:
+        """The folder of all its files."""
+
     @property
-    def environment(self) -> Mapping[str, str]: ...
+    def environment(self) -> Mapping[str, str]:
+        """The environment of an agent."""
+
     @property
-    def settings(self) -> Mapping[str, Mapping[str, Any]]: ...
+    def settings(self) -> Mapping[str, Mapping[str, Any]]:
+        """An agent's settings of this scheduler, by table and key."""
 
     def wait(self, condition: Callable[[], bool], *, what: str, seconds: float = PATIENCE_S) -> None:
         """Return once it holds; RuntimeError that shows nodes and jobs when it has not for so long."""

@@ -8,17 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ipmi_sim import SimulatedBmc, bmcs, compiled_commands, restarted
-from local_server import end_processes_with, start_server, wait_until
-from node_processes import NodeProcesses
-from power_log import PowerLog
-from powered_node import PoweredNode, followed
-from powered_plan import PoweredPlan
-from powered_slurm import configured_slurm
-from powered_stage import LOOK_EVERY_S, OFFPEAK, PATIENCE_S, Standing
-from slurm_admin import SlurmAdmin
-from slurm_cluster import Cluster, slurmctld, wait_for_nodes
-from slurm_jobs import SlurmJobs
+from sim_backend.local_slurm.ipmi_sim import SimulatedBmc, bmcs, compiled_commands, restarted
+from sim_backend.local_slurm.node import NodeProcesses, PoweredNode, PowerLog, followed
+from sim_backend.local_slurm.plan import PoweredPlan
+from sim_backend.local_slurm.processes import end_processes_with, reserved_ports, start_server, wait_until
+from sim_backend.local_slurm.servers import ACCOUNTING, Cluster, mariadb, munge, slurmctld, slurmdbd, wait_for_nodes
+from sim_backend.local_slurm.slurm_commands import SlurmAdmin, SlurmJobs
+from sim_backend.local_slurm.stage import LOOK_EVERY_S, OFFPEAK, PATIENCE_S, Standing
 
 NEEDED = ("slurmctld", "slurmd", "sinfo", "munged", "setpriv", "ipmi_sim", "gcc")
 
@@ -128,7 +124,7 @@ def powered_cluster(plan: PoweredPlan, commands: Path | None = None) -> Iterator
     ):
         folder = Path(name)
         folder.chmod(0o755)
-        slurm = servers.enter_context(configured_slurm(plan, folder))
+        slurm = servers.enter_context(_configured_slurm(plan, folder))
         (folder / "bmcs").mkdir()
         made = servers.enter_context(bmcs(folder / "bmcs", plan.nodes, commands or compiled_commands(folder)))
         log = PowerLog(folder / "power.log")
@@ -165,3 +161,22 @@ def _node(number: int, bmc: SimulatedBmc, slurm: Cluster, log: PowerLog, plan: P
         return start_server(command, slurm.folder / f"{name}.log", processes.environment)
 
     return PoweredNode(name, bmc, processes, log, start, plan.boot_s, plan.shutdown_s)
+
+
+@contextmanager
+def _configured_slurm(plan: PoweredPlan, folder: Path) -> Iterator[Cluster]:
+    """Give a cluster of which nothing runs but what its daemons need; all is written into the folder."""
+    with ExitStack() as servers:
+        port, book_port, *node_ports = servers.enter_context(reserved_ports(2 + plan.nodes))
+        socket = servers.enter_context(munge(folder))
+        settings = plan.conf(folder)
+        if plan.accounting:
+            settings += ACCOUNTING.format(port=book_port, munge=socket)
+        slurm = Cluster(folder, socket, port, tuple(node_ports), settings, "powered")
+        slurm.write_conf()
+        plan.write_files(folder)
+        if plan.accounting:
+            database = servers.enter_context(mariadb(folder))
+            servers.enter_context(slurmdbd(folder, book_port, munge=socket, database=database))
+            slurm.run("sacctmgr", "--immediate", "add", "cluster", slurm.name)
+        yield slurm

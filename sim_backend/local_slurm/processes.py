@@ -1,7 +1,8 @@
-"""One server of this machine for the length of a `with`: started in the foreground, stopped by its process id."""
+"""Server processes of this machine: start one for the length of a `with`, wait for it, stop it by its process id."""
 
 import os
 import pwd
+import shutil
 import signal
 import socket
 import subprocess
@@ -10,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from needed_programs import SEARCH_PATH
-
+# Daemons live in folders that an ordinary user's PATH may lack.
+SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
 ME = pwd.getpwuid(os.getuid()).pw_name
 
 START_S = 120.0
@@ -122,3 +123,22 @@ def _stop(server: subprocess.Popen[bytes]) -> None:
 
 def _end_of(log: Path) -> str:
     return log.read_text(errors="replace")[-2000:]
+
+
+def missing_files(files: Sequence[str]) -> list[str]:
+    """Return the programs, and the files given as a pattern with slashes, that this machine lacks."""
+    return [file for file in files if not _exists(file)]
+
+
+def _exists(file: str) -> bool:
+    if "/" in file:
+        return any(Path("/").glob(file.removeprefix("/")))
+    return shutil.which(file, path=SEARCH_PATH) is not None
+
+
+def free_udp_port(host: str) -> int:
+    """Return a port of an address on which nobody listens."""
+    with socket.socket(type=socket.SOCK_DGRAM) as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,215 @@
+"""The offpeak agent on such a cluster: its inventory, logins and settings, and its process."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import tomlkit
+
+from offpeak.machines.inventory import Enrolled
+from offpeak.machines.inventory_text import write_enrolled
+from sim_backend.local_slurm.meters import MeteredRacks
+from sim_backend.local_slurm.node import BOOT_W, BUSY_W, IDLE_W, OFF_W
+from sim_backend.local_slurm.plan import REPOSITORY
+from sim_backend.local_slurm.processes import start_server
+from sim_backend.local_slurm.stage import OFFPEAK, PoweredStage, as_table
+from sim_backend.virtual.room_plan import OUTLETS
+
+NODE_CLASS = """\
+idle = "{idle_w}W"
+running = [[0.0, "{idle_w}W"], [1.0, "{busy_w}W"]]
+
+[off]
+power = "{off_w}W"
+enter = {{ duration = "{down_s}s", power = "{idle_w}W", failure_probability = 0.0 }}
+leave = {{ duration = "{boot_s}s", power = "{boot_w}W", failure_probability = 0.0 }}
+"""
+
+Tables = Mapping[str, Mapping[str, Any]]
+"""Settings by table and key."""
+
+
+def write_site(cluster: PoweredStage, changes: Tables | None = None, *, racks: MeteredRacks | None = None) -> Path:
+    """Write all and return the settings file; `changes` are settings by table and key, `racks` the meters."""
+    folder = cluster.folder
+    (folder / "agent").mkdir(exist_ok=True)
+    _secret(folder / "bmc.password", "secret")
+    _secret(folder / "pdu.community", "public")
+    watts = {"idle_w": IDLE_W, "busy_w": BUSY_W, "off_w": OFF_W, "boot_w": BOOT_W}
+    seconds = {"down_s": max(1, round(cluster.plan.shutdown_s)), "boot_s": max(1, round(cluster.plan.boot_s))}
+    (folder / "node_class.toml").write_text(NODE_CLASS.format_map(watts | seconds))
+    inventory = folder / "inventory.toml"
+    inventory.write_text(tomlkit.dumps(_inventory(cluster, racks)))
+    known = {name: Enrolled(node.bmc.guid, (), "2026-11-21") for name, node in cluster.nodes.items()}
+    write_enrolled(inventory, known)
+    settings = as_table((_settings(cluster), cluster.settings, changes or {}))
+    file = folder / "offpeak.toml"
+    file.write_text(tomlkit.dumps(settings))
+    return file
+
+
+def _inventory(cluster: PoweredStage, racks: MeteredRacks | None) -> dict[str, Any]:
+    nodes = tuple(cluster.nodes)
+    bmcs = [node.bmc for node in cluster.nodes.values()]
+    way_down = {"wake": ["bmc"], "enter_patience": "10s", "wake_patience": f"{cluster.plan.resume_timeout_s}s"}
+    kind = {"driver": "ipmi", "credential": "bmc", "port": bmcs[0].port, "cipher_suite": 3}
+    # ipmi_sim tells its watts to nobody else.
+    kind |= {"privilege": "admin", "node_class": str(cluster.folder / "node_class.toml"), "soft_off": way_down}
+    machines = {"nodes": ",".join(nodes), "hardware": "compute", "bmc": ",".join(bmc.host for bmc in bmcs)}
+    return {
+        "credentials": {
+            "bmc": {"user": "admin", "password_file": "bmc.password"},
+            "pdu": {"password_file": "pdu.community"},
+        },
+        "hardware": {"compute": kind},
+        "machines": [machines],
+        "pdus": {} if racks is None else {name: _pdu(racks, name, nodes) for name in racks.pdus},
+    }
+
+
+def _pdu(racks: MeteredRacks, name: str, nodes: Sequence[str]) -> dict[str, Any]:
+    here = nodes[(int(name.removeprefix("rack")) - 1) * OUTLETS :][:OUTLETS]
+    place = {"host": racks.hosts[name], "port": racks.port, "family": "apc", "credential": "pdu"}
+    return {**place, "outlets": {f"1-{len(here)}": ",".join(here)}}
+
+
+def _settings(cluster: PoweredStage) -> dict[str, Any]:
+    """An agent that is quick and may do everything."""
+    folder, many = cluster.folder, 100_000
+    agent = {
+        "mode": "active",
+        "nodes": ",".join(cluster.nodes),
+        "cycle": "1s",
+        "capacity": "timeout:2s",
+        "socket": str(folder / "agent.sock"),
+        "state_folder": str(folder / "agent"),
+        "fresh": "20s",
+        "nodes_per_sweep": many,
+        "nodes_per_hour": many,
+        "wakes_per_min": many,
+        "rack_nodes_per_min": many,
+        "cycles_per_day": many,
+        "min_on": 0,
+        "breaker_pause": "2s",
+        "hands_off": "2s",
+    }
+    return {
+        "agent": agent,
+        "hardware": {"inventory": str(folder / "inventory.toml"), "timeout": "3s"},
+        "ledger": {"url": f"sqlite:///{folder / 'ledger.sqlite'}"},
+        "power": {"idle": f"{IDLE_W:g}W", "node_class": str(folder / "node_class.toml")},
+    }
+
+
+def _secret(file: Path, text: str) -> None:
+    file.touch(mode=0o600)
+    file.write_text(f"{text}\n")
+
+
+STOP_S = 10.0
+
+
+class Process(Protocol):
+    """What can be done to it: subprocess.Popen has all of this."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """Return its exit status, None while it runs."""
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return its exit status when it has ended."""
+
+
+Start = Callable[[Sequence[str], Path, Mapping[str, str]], Process]
+"""Starts `offpeak` with these words, a log and an environment."""
+
+
+def start_offpeak(words: Sequence[str], log: Path, environment: Mapping[str, str]) -> Process:
+    """Start it as a shell does."""
+    return start_server((*OFFPEAK, *words), log, environment)
+
+
+def run_offpeak(cluster: PoweredStage, *words: str) -> subprocess.CompletedProcess[str]:
+    """Return what `offpeak` says to these words, with the settings that `write_site` has written."""
+    settings = cluster.folder / "offpeak.toml"
+    environment = {**cluster.environment, "PYTHONPATH": str(REPOSITORY), "OFFPEAK_CONFIG": str(settings)}
+    return subprocess.run((*cluster.offpeak, *words), env=environment, capture_output=True, text=True, check=False)
+
+
+@dataclass
+class RunningAgent:
+    """One agent, now running or not. `starts` counts how often it was started."""
+
+    cluster: PoweredStage
+    words: tuple[str, ...]
+    start_process: Start = start_offpeak
+    process: Process | None = None
+    starts: int = 0
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def log(self) -> Path:
+        """What it has said, over all starts."""
+        return self.cluster.folder / "agent.log"
+
+    @property
+    def runs(self) -> bool:
+        """Whether it has not ended."""
+        return self.process is not None and self.process.poll() is None
+
+    def start(self) -> Process:
+        """Start it and return its process; RuntimeError if it runs."""
+        if self.runs:
+            raise RuntimeError("the agent runs")
+        words = {**self.cluster.environment, "PYTHONPATH": str(REPOSITORY), **self.environment}
+        self.process = self.start_process(self.words, self.log, words)
+        self.starts += 1
+        return self.process
+
+    def kill9(self) -> None:
+        """End it as it stands."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(STOP_S)
+
+    def stop(self) -> None:
+        """Ask it to end, and end it if it does not."""
+        if self.process is not None:
+            self.process.terminate()
+            try:
+                self.process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                self.kill9()
+
+    def reread(self) -> None:
+        """Have it read its settings again; ProcessLookupError if it has ended."""
+        if self.process is not None:
+            os.kill(self.process.pid, signal.SIGHUP)
+
+    def restart(self) -> None:
+        """Kill it and start it again."""
+        self.kill9()
+        self.start()
+
+
+@contextmanager
+def agent(cluster: PoweredStage, settings: Path, *words: str, by: Start = start_offpeak) -> Iterator[RunningAgent]:
+    """Run `offpeak agent --config SETTINGS` and further words until the block ends."""
+    made = RunningAgent(cluster, ("agent", "--config", str(settings), *words), by)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()

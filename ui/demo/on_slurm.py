@@ -1,0 +1,264 @@
+"""`make demo-slurm`: offpeak on a real Slurm of this machine, whose nodes sleep, wake and run jobs, in two minutes."""
+
+import random
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from sim_backend.local_slurm.agent import RunningAgent, Tables, agent, run_offpeak, write_site
+from sim_backend.local_slurm.cluster import NEEDED, PoweredCluster, powered_cluster
+from sim_backend.local_slurm.meters import metered_racks
+from sim_backend.local_slurm.node import IDLE_W, OFF_W, PowerEvent
+from sim_backend.local_slurm.plan import PROGRAMS, PoweredPlan
+from sim_backend.local_slurm.processes import missing_files
+from sim_backend.local_slurm.stage import Traced
+
+NODES = 10
+JOBS = 40
+BURSTS_S = (2.0, 14.0, 48.0, 66.0)
+"""Seconds after the start at which bursts of jobs begin; between them nodes are idle."""
+
+ON_PEAK, OFF_PEAK = 210.0, 35.0
+"""Prices [EUR/MWh]."""
+PRICE_FALLS_AFTER_S = 45.0
+
+DURATION_S = 120.0
+POLL_S, SUMMARY_S = 0.5, 10.0
+PLAN = PoweredPlan(nodes=NODES, boot_s=2.0, shutdown_s=1.0)
+
+NODE_LINES = {
+    "soft_off": "[blue]{node} is shut down: no job needs it",
+    "off": "[blue]{node} sleeps: {off_w:g} W",
+    "booting": "[yellow]{node} is woken",
+    "up": "[green]{node} has booted",
+}
+LOST_JOB = "[bold red]{node} lost its power with a job on it: {jobs}"
+
+
+@dataclass(frozen=True)
+class JobClass:
+    """Jobs of one name, which all draw the same power."""
+
+    name: str
+    watts: float
+
+
+JOB_CLASSES = (JobClass("render", 320.0), JobClass("archive", 130.0))
+
+
+@dataclass(frozen=True)
+class JobArrival:
+    """A job: when it is submitted, and for how long it runs on how many nodes."""
+
+    submit_s: float
+    job_class: JobClass
+    seconds: int
+    nodes: int
+
+
+def job_arrivals(seed: int = 1) -> tuple[JobArrival, ...]:
+    """Return the jobs in the order of their submission; the same for the same seed."""
+    chance = random.Random(seed)
+    bursts = sorted(chance.choices(BURSTS_S, weights=(5, 2, 3, 2), k=JOBS))
+    return tuple(
+        JobArrival(burst_s + 0.2 * place, chance.choice(JOB_CLASSES), chance.randint(3, 8), chance.choice((1, 1, 1, 2)))
+        for place, burst_s in enumerate(bursts)
+    )
+
+
+def price_fall_s(now_unix_s: float) -> float:
+    """Return the full minute [Unix s] at which the price falls, at least PRICE_FALLS_AFTER_S from now."""
+    return -((-now_unix_s - PRICE_FALLS_AFTER_S) // 60) * 60
+
+
+def write_prices(file: Path, fall_unix_s: float) -> None:
+    """Write a price for every minute of the day around that time: on-peak until then, off-peak afterwards."""
+    fall_min = round(fall_unix_s / 60)
+    minutes = range(fall_min - 12 * 60, fall_min + 12 * 60)
+    rows = (f"{_utc(60 * minute)},{ON_PEAK if minute < fall_min else OFF_PEAK:g}" for minute in minutes)
+    file.write_text("\n".join(["utc,price", *rows, ""]))
+
+
+def _utc(unix_s: float) -> str:
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%MZ")
+
+
+def main() -> int:
+    """Run the demo; return 0 if no job was lost, 1 if one was or the agent ended, 2 if something is missing."""
+    console = Console(highlight=False, soft_wrap=True)
+    if missing := _missing():
+        console.print(f"no demo without {missing}", markup=False)
+        return 2
+    begin_s = time.time()
+    fall_s = price_fall_s(begin_s)
+    with _cluster(console) as cluster:
+        with _agent(cluster, fall_s) as running:
+            _play(cluster, console, running, fall_s)
+            if not running.runs:
+                console.print(f"the agent has ended: {running.log.read_text().strip()}", markup=False)
+                return 1
+            _sum_up(cluster, console, time.time() - begin_s)
+        return 1 if cluster.log.sins else 0
+
+
+def _missing() -> str:
+    """Return what the demo needs and this machine lacks, and where it comes from; empty if nothing is missing."""
+    if programs := missing_files(NEEDED):
+        return f"{', '.join(programs)}: as root on Debian, .ci/prepare-peers installs them"
+    if scripts := [PROGRAMS[name] for name in PROGRAMS if name not in PLAN.programs]:
+        return f"deploy/slurm/{', '.join(scripts)}: run `make demo-slurm` in a clone of the repository"
+    return ""
+
+
+@contextmanager
+def _cluster(console: Console) -> Iterator[PoweredCluster]:
+    """Start everything but the agent, and print how to look at it."""
+    with ExitStack() as stack:
+        cluster = stack.enter_context(powered_cluster(PLAN))
+        console.print(f"Slurm runs on {NODES} nodes of this machine, each with a BMC and on a metered outlet.")
+        console.print("To look at it from another terminal:")
+        for name, file in (("SLURM_CONF", cluster.slurm.conf), ("OFFPEAK_CONFIG", cluster.folder / "offpeak.toml")):
+            console.print(f"  export {name}={file}")
+        console.print("  sinfo; squeue --start; offpeak nodes; offpeak ledger actions\n")
+        yield cluster
+
+
+@contextmanager
+def _agent(cluster: PoweredCluster, fall_unix_s: float) -> Iterator[RunningAgent]:
+    """Run the agent with prices that fall at that time."""
+    prices = cluster.folder / "prices_eur_per_mwh.csv"
+    write_prices(prices, fall_unix_s)
+    with metered_racks(cluster) as racks:
+        classes = [f"{each.name}={each.watts:g}W" for each in JOB_CLASSES]
+        changes: Tables = {
+            "prices": {"file": str(prices), "peak_rule": "day-mean"},
+            "power": {"classes": classes},
+            "agent": {"capacity": "timeout:6s", "longest_delay": "10min"},
+        }
+        settings = write_site(cluster, changes, racks=racks)
+        with agent(cluster, settings) as running:
+            yield running
+
+
+def _play(cluster: PoweredCluster, console: Console, running: RunningAgent, fall_unix_s: float) -> None:
+    """Submit the jobs at their times and print what happens, until time is up or the agent ends."""
+    begin_s, summary_s = time.time(), 0.0
+    story, arrivals, fall_s = Story(cluster, begin_s), list(job_arrivals()), fall_unix_s - begin_s
+    console.print(f"    0 s  electricity costs {ON_PEAK:g} EUR/MWh, from {fall_s:.0f} s on {OFF_PEAK:g} EUR/MWh")
+    while (now_s := time.time() - begin_s) < DURATION_S and running.runs:
+        while arrivals and arrivals[0].submit_s <= now_s:
+            job = arrivals.pop(0)
+            cluster.jobs.submit(
+                name=job.job_class.name, seconds=job.seconds, nodes=job.nodes, watts=job.job_class.watts
+            )
+        for line in story.news():
+            console.print(line)
+        if now_s >= summary_s:
+            price = ON_PEAK if now_s < fall_s else OFF_PEAK
+            console.print(f"[dim]{now_s:5.0f} s  {price:g} EUR/MWh; {story.summary()}")
+            summary_s += SUMMARY_S
+        time.sleep(POLL_S)
+
+
+def _sum_up(cluster: PoweredCluster, console: Console, seconds: float) -> None:
+    """Print the energy that the outlets delivered, the jobs, and the agent's status and ledger."""
+    console.print(f"\n{energy_saved(cluster, seconds)}")
+    started, lost = len(cluster.jobs.started()), len(cluster.log.sins)
+    console.print(f"{started} jobs were started, {lost} times power was taken from a job.\n")
+    for words in (("status",), ("ledger", "energy", "--by", "user", "--starttime", "now-5minutes")):
+        answer = run_offpeak(cluster, *words)
+        console.print(f"$ offpeak {' '.join(words)}\n{answer.stdout}{answer.stderr}", markup=False)
+
+
+@dataclass
+class Story:
+    """What happens on a powered cluster, in plain lines; each is given once. `begin_s` is the Unix second 0."""
+
+    cluster: PoweredCluster
+    begin_s: float
+    _events: int = 0
+    _traced: int = 0
+    _order: list[str] = field(default_factory=list)
+    _delayed: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._events = len(self.cluster.log.events())
+
+    def news(self) -> list[str]:
+        """Return what has happened since the last call, a line each, in the order of time."""
+        lines = sorted([*self._of_nodes(), *self._of_jobs()])
+        now_s = time.time()
+        lines += [(now_s, line) for line in self._of_queue()]
+        return [f"{at_s - self.begin_s:5.0f} s  {line}" for at_s, line in lines]
+
+    def summary(self) -> str:
+        """Return the present state in one line."""
+        nodes = self.cluster.nodes.values()
+        up, watts = sum(node.watts > OFF_W for node in nodes), sum(node.watts for node in nodes)
+        states = list(self.cluster.jobs.states().values())
+        waiting, done = states.count("PENDING"), states.count("COMPLETED")
+        jobs = f"{waiting} jobs wait, {len(states) - waiting - done} run or start, {done} done"
+        return f"{up} of {len(nodes)} nodes on, {watts:,.0f} W; {jobs}"
+
+    def _of_nodes(self) -> Iterator[tuple[float, str]]:
+        events = self.cluster.log.events()
+        for event in events[self._events :]:
+            if line := _node_line(event):
+                yield event.at_s, line
+        self._events = len(events)
+
+    def _of_jobs(self) -> Iterator[tuple[float, str]]:
+        trace = self.cluster.jobs.trace()
+        names = {job: name for job, name, *_ in self.cluster.jobs.ask("%j")} if len(trace) > self._traced else {}
+        for each in trace[self._traced :]:
+            yield each.at_s, _job_line(each, names.get(each.job, ""))
+        self._traced = len(trace)
+
+    def _of_queue(self) -> Iterator[str]:
+        rows = self.cluster.jobs.ask("%T|%Q|%S|%r")
+        waiting = [(-int(priority), int(job)) for job, state, priority, *_ in rows if state == "PENDING"]
+        order = [str(job) for _, job in sorted(waiting)]
+        both = set(order) & set(self._order)
+        before, after = ([job for job in jobs if job in both] for jobs in (self._order, order))
+        if before != after:
+            yield f"[magenta]the queue is in another order: {_first(after)}; it was {_first(before)}"
+        self._order = order
+        delayed = {job: start for job, state, _, start, why in rows if state == "PENDING" and why == "BeginTime"}
+        for job in delayed.keys() - self._delayed.keys():
+            yield f"[magenta]job {job} waits for a cheaper hour, until {delayed[job].partition('T')[2]} at the latest"
+        self._delayed = delayed
+
+
+def energy_saved(cluster: PoweredCluster, seconds: float) -> str:
+    """Return what the nodes drew, and how much less that is than with the idle ones left on."""
+    drawn_j = sum(node.joules for node in cluster.nodes.values())
+    asleep_s = sum(node.asleep_s for node in cluster.nodes.values())
+    left_on_j = drawn_j + asleep_s * (IDLE_W - OFF_W)
+    share = asleep_s / (seconds * len(cluster.nodes))
+    less = f"{100 * (1 - drawn_j / left_on_j):.0f} % less than with all nodes left on" if left_on_j else ""
+    return f"The outlets delivered {drawn_j / 3600:,.1f} Wh, {less}; a node slept {share:.0%} of the time."
+
+
+def _node_line(event: PowerEvent) -> str:
+    words = {"node": event.node, "off_w": OFF_W, "jobs": ", ".join(event.jobs)}
+    line = LOST_JOB if event.jobs and event.what in ("off", "hard_off") else NODE_LINES.get(event.what, "")
+    return line.format_map(words)
+
+
+def _job_line(traced: Traced, name: str) -> str:
+    verb = "starts on" if traced.what == "start" else "is done on"
+    return f"job {traced.job} ({name}) {verb} {traced.nodes}"
+
+
+def _first(jobs: list[str]) -> str:
+    return ", ".join(jobs[:6]) + (", ..." if len(jobs) > 6 else "")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
