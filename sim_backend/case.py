@@ -16,7 +16,7 @@ from plugin.capacity.fleet import Fleet
 from sim_backend.compare import Case, guessed_end_s
 from sim_backend.cooling import room_of
 from sim_backend.electricity import carbon_of, prices_of
-from sim_backend.machine_size import units_of
+from sim_backend.machine_size import overload_note, units_of
 from sim_backend.outcome import Machine
 from sim_backend.powered_replay import PoweredMachine
 from sim_backend.traces.fitting import runnable
@@ -51,7 +51,8 @@ def prepare(trace: Trace, settings: Settings, *, start: str | None, whole: Trace
     draw_w = power.draw_w(settings.power.seed)
     room = room_of(settings.plan, full_power_w=machine.size * max(machine.idle_w, float(draw_w.max())))
     case = Case(jobs, draw_w, machine, prices, carbon, nodes, settings.capacity.sla, room)
-    notes = (*trace.notes, *units.notes, *class_notes, *power.notes, *([room.note] if room else []))
+    overload = overload_note(jobs, units.size)
+    notes = (*trace.notes, *units.notes, *overload, *class_notes, *power.notes, *([room.note] if room else []))
     return Prepared(case, rejected, notes, power, units.per_node)
 
 

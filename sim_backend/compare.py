@@ -16,6 +16,7 @@ from sim_backend.cooling import Cooling, Room, cooling_of
 from sim_backend.electricity import LaidSeries, Prices, peak_times
 from sim_backend.engine.state import NOT_YET, PeakTimes
 from sim_backend.figures.power_curve import PowerCurve, power_curve, powered_curve
+from sim_backend.machine_size import backlog_s
 from sim_backend.nodes.bounds import lowest_for_schedule
 from sim_backend.nodes.node_log import StateCounts
 from sim_backend.nodes.sleep_figures import sleep_figures
@@ -125,7 +126,7 @@ def _replay_all(
 ) -> tuple[Case, list[Schedule]]:
     """Replay under each policy, again with prices that reach further where a schedule goes beyond their end."""
     begin_s = int(case.jobs.submit_s[0])
-    needed_s = guessed_end_s(case)
+    needed_s = guessed_end_s(case) + backlog_s(case.jobs, case.machine.size)
     left_before = None
     while True:
         # Always from the prices as given: what was continued once must not be continued from.

@@ -10,6 +10,9 @@ from offpeak.plural import counted
 from offpeak.settings import MachineSettings
 from sim_backend.traces.fitting import whole_nodes
 
+OVERLOADED, MANY_JOBS, MANY_RUNS = 1.02, 1000, 5
+"""The queue of a log grows without end from this load on, if it has so many jobs in so many times its longest run."""
+
 
 @dataclass(frozen=True)
 class Units:
@@ -70,6 +73,24 @@ def _accounted(jobs: Jobs, machine: MachineSettings, per_node: int, seen: Jobs) 
         note = f"size of the machine: {counted(used_nodes, 'node')} were in use at once, not {machine.nodes:,}"
         return Units(jobs, used_nodes * per_node, per_node, (note,))
     return Units(jobs, machine.nodes * per_node, per_node)
+
+
+def backlog_s(jobs: Jobs, size: int) -> int:
+    """Return for how long the jobs would fill all of the machine beyond the time from first to last submission."""
+    demand = float(np.dot(jobs.size.astype(np.float64), jobs.runtime_s))
+    return max(0, int(demand / size) - int(jobs.submit_s[-1] - jobs.submit_s[0]))
+
+
+def overload_note(jobs: Jobs, size: int) -> tuple[str, ...]:
+    """Say if more work is submitted than the machine can do. Of few jobs, or days as long as a job, nothing follows."""
+    span_s = int(jobs.submit_s[-1] - jobs.submit_s[0])
+    load = 1 + backlog_s(jobs, size) / max(1, span_s)
+    if load < OVERLOADED or len(jobs) < MANY_JOBS or span_s < MANY_RUNS * int(jobs.runtime_s.max()):
+        return ()
+    return (
+        f"load {load:.2f}: the jobs need more than the machine has, so the queue grows without end; waits tell how long"
+        " the log is, and conservative backfilling takes time with the square of that or more",
+    )
 
 
 def most_in_use(jobs: Jobs) -> int:

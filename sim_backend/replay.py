@@ -18,7 +18,7 @@ from sim_backend.engine.state import NEVER, PeakTimes, State, Workload, new_stat
 from sim_backend.foresight import foreseeing_steps
 from sim_backend.policy import Policy
 
-JOBS_PER_STEP = 100_000
+JOBS_PER_STEP = 50_000
 NO_PEAKS = PeakTimes(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int8))
 
 

@@ -4,8 +4,8 @@ import numpy as np
 
 from offpeak.facility import STEP_W
 from offpeak.jobs import Int64
+from plugin.planner.by_price import better, paying, without
 from plugin.planner.cp_question import Answer, Band, EnergyCost, OnNode, Question, SingleNodes, Taken
-from plugin.planner.dropping import better, paying, without
 from plugin.planner.free import watts
 from plugin.planner.net_rates import net_per_s, pue_under
 from plugin.planner.one_by_one import one_by_one
@@ -68,13 +68,14 @@ def plan_of(problem: Problem, incumbent: Plan, which: Int64, answer: Answer, sol
         one_by_one(problem, free, solver, kept=kept),
         one_by_one(problem, free, solver, kept=kept, not_before_s=held_s),
         one_by_one(problem, chosen, solver),
-        one_by_one(problem, order, solver),
     ]
+    if len(chosen) < len(order):
+        plans.append(one_by_one(problem, order, solver))
     if answer.nodes is not None:
         plans.insert(0, _on_nodes(problem, kept, which, answer, solver))
     best = max((paying(problem, plan) for plan in plans), key=lambda plan: profit_of(problem, plan).total)
     left = np.flatnonzero(~best.placed)
-    return better(problem, best, paying(problem, one_by_one(problem, left, solver, kept=best)))
+    return better(problem, best, paying(problem, one_by_one(problem, left, solver, kept=best))) if len(left) else best
 
 
 def _on_nodes(problem: Problem, kept: Plan, which: Int64, answer: Answer, solver: str) -> Plan:

@@ -11,9 +11,9 @@ from numpy.random import Generator
 
 from offpeak.jobs import Int64
 from plugin.planner.budget import Budget
+from plugin.planner.by_price import better
 from plugin.planner.cp_ask import kept_nodes, plan_of, question_of
 from plugin.planner.cp_process import CpProcess, SolverGone, cp_process, need_or_tools
-from plugin.planner.dropping import better
 from plugin.planner.plan import Plan
 from plugin.planner.problem import Problem
 
@@ -59,8 +59,9 @@ def _whole(problem: Problem, incumbent: Plan, budget: Budget, *, name: str, hint
 
 
 def _noted(plan: Plan, name: str, why: str) -> Plan:
-    """Return the plan with the reason why the search of that name has not made it."""
-    return replace(plan, note=f"{name}: {why}")
+    """Return the plan with the reason why the search of that name has not made it, behind a note that it has."""
+    said = f"{plan.note}; " if plan.note else ""
+    return replace(plan, note=f"{said}{name}: {why}")
 
 
 def _said(gone: SolverGone) -> str:

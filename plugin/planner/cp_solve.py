@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from offpeak.jobs import Int64
 from plugin.planner.cp_question import Answer, EnergyCost, Question, SingleNodes, Taken
 
 FINENESS = 1e6
@@ -19,17 +18,21 @@ MJ_PER_J = 1000
 
 @dataclass(frozen=True, eq=False)
 class _Model:
-    """The model and a variable of each job: its start, whether it starts, and its interval.
-
-    `ran_s[job][edge]` is for how long the job has run at that edge.
-    """
+    """The model and a variable of each job: its start, whether it starts, and its interval."""
 
     cp: Any
     model: Any
     start: list[Any]
     present: list[Any]
     interval: list[Any]
-    ran_s: list[list[Any]]
+
+    def ran_s(self, job: int, duration_s: int, edge_s: int) -> Any:
+        """Return for how long the job has run at that edge: min(max(edge - start, 0), duration)."""
+        late = self.model.new_int_var(0, edge_s, "")
+        self.model.add_max_equality(late, [edge_s - self.start[job], 0])
+        ran = self.model.new_int_var(0, min(duration_s, edge_s), "")
+        self.model.add_min_equality(ran, [late, duration_s])
+        return ran
 
 
 def warm_up() -> None:
@@ -64,7 +67,7 @@ def solve(question: Question, seconds: float, seed: int) -> Answer | None:
 def _model_of(question: Question, cp_model: Any) -> _Model:
     """Return the model with all jobs, without any resource and without an aim."""
     model, horizon_s = cp_model.CpModel(), int(question.edge_s[-1])
-    built = _Model(cp_model, model, [], [], [], [])
+    built = _Model(cp_model, model, [], [], [])
     for job in range(len(question.duration_s)):
         duration_s, earliest_s = int(question.duration_s[job]), int(question.earliest_s[job])
         latest_s = min(int(question.latest_s[job]), horizon_s - 1)
@@ -76,22 +79,9 @@ def _model_of(question: Question, cp_model: Any) -> _Model:
         built.start.append(start)
         built.present.append(present)
         built.interval.append(model.new_optional_fixed_size_interval_var(start, duration_s, present, ""))
-        built.ran_s.append(_ran_s(model, start, duration_s, question.edge_s))
         if question.hint_s is not None:
             model.add_hint(start, int(question.hint_s[job]))
     return built
-
-
-def _ran_s(model: Any, start: Any, duration_s: int, edge_s: Int64) -> list[Any]:
-    """Return for how long the job has run at each edge but the first: min(max(edge - start, 0), duration)."""
-    found = []
-    for edge in edge_s[1:].tolist():
-        late = model.new_int_var(0, edge, "")
-        model.add_max_equality(late, [edge - start, 0])
-        ran = model.new_int_var(0, min(duration_s, edge), "")
-        model.add_min_equality(ran, [late, duration_s])
-        found.append(ran)
-    return found
 
 
 def _earned(built: _Model, question: Question) -> Any:
@@ -100,9 +90,9 @@ def _earned(built: _Model, question: Question) -> Any:
     rates = np.rint(question.per_s * scale).astype(np.int64)
     after = np.concatenate([rates[:, 1:], np.zeros((len(rates), 1), np.int64)], axis=1)
     terms = [
-        int(change) * ran
-        for job_rates, job_ran in zip(rates - after, built.ran_s, strict=True)
-        for change, ran in zip(job_rates.tolist(), job_ran, strict=True)
+        change * built.ran_s(job, int(question.duration_s[job]), edge_s)
+        for job, changes in enumerate((rates - after).tolist())
+        for change, edge_s in zip(changes, question.edge_s[1:].tolist(), strict=True)
         if change
     ]
     return sum(terms)
@@ -115,9 +105,13 @@ def _profit(built: _Model, question: Question, energy: EnergyCost) -> Any:
     scale = min(1e9, 1e15 / max(float(question.duration_s.sum()), 1.0)) / most
     power_mw = np.rint(energy.power_w * MJ_PER_J).astype(np.int64).tolist()
     revenue_per_s = np.rint(energy.revenue_per_s * scale).astype(np.int64).tolist()
-    profit = sum(each * ran[-1] for each, ran in zip(revenue_per_s, built.ran_s, strict=True))
+    ran_s = [
+        [built.ran_s(job, duration_s, edge_s) for edge_s in question.edge_s[1:].tolist()]
+        for job, duration_s in enumerate(question.duration_s.tolist())
+    ]
+    profit = sum(each * ran[-1] for each, ran in zip(revenue_per_s, ran_s, strict=True))
     for step, bands in enumerate(energy.bands):
-        inside_s = [ran[step] - (ran[step - 1] if step else 0) for ran in built.ran_s]
+        inside_s = [ran[step] - (ran[step - 1] if step else 0) for ran in ran_s]
         used_mj = sum(power * each for power, each in zip(power_mw, inside_s, strict=True))
         used_mj += round(float(energy.other_j[step]) * MJ_PER_J)
         costs = [_cost_in(band.cost_per_j * scale, energy, step, inside_s) for band in bands]

@@ -8,7 +8,7 @@ import numpy as np
 
 from offpeak.jobs import Int64
 from plugin.planner.budget import Budget
-from plugin.planner.dropping import paying
+from plugin.planner.by_price import paying
 from plugin.planner.one_by_one import one_by_one
 from plugin.planner.plan import Plan
 from plugin.planner.problem import Problem

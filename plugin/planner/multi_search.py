@@ -6,10 +6,11 @@ Source: "Optimizing profit and cooling costs in HPC cluster scheduling", algorit
 import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from offpeak.jobs import Int64
 from plugin.planner.budget import Budget
-from plugin.planner.dropping import paying
+from plugin.planner.by_price import paying, waiting
 from plugin.planner.one_by_one import one_by_one
 from plugin.planner.orders import orders_of
 from plugin.planner.plan import Plan
@@ -18,8 +19,15 @@ from plugin.planner.profit import profit_of
 
 
 def multi_search(problem: Problem, budget: Budget) -> Plan:
-    """Return the best plan of the orders that were begun within the budget, of the first one at least."""
-    return best_of(problem, in_all_orders(problem, budget))
+    """Return the best plan of the orders that were begun within the budget, of the first one at least.
+
+    It has a note if these were not all.
+    """
+    plans, count = in_all_orders(problem, budget), len(_different(orders_of(problem.work, problem.machine)))
+    best = best_of(problem, plans)
+    if len(plans) == count:
+        return best
+    return replace(best, note=f"multi-search: time was up when {len(plans)} of {count} orders were tried")
 
 
 def in_all_orders(problem: Problem, budget: Budget) -> list[Plan]:
@@ -46,5 +54,9 @@ def _different(orders: Mapping[str, Int64]) -> Mapping[str, Int64]:
 
 
 def best_of(problem: Problem, plans: list[Plan]) -> Plan:
-    """Return the plan of the largest profit, the first of equal ones, without the jobs that lose money in it."""
-    return max((paying(problem, plan) for plan in plans), key=lambda plan: profit_of(problem, plan).total)
+    """Return the plan of the largest profit, the first of equal ones, without the jobs that lose money in it.
+
+    Its jobs are held back to the starts that pay best if that is better.
+    """
+    best = max((paying(problem, plan) for plan in plans), key=lambda plan: profit_of(problem, plan).total)
+    return waiting(problem, best)

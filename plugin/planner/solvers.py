@@ -10,9 +10,9 @@ from offpeak.errors import BadInput
 from offpeak.jobs import Int64
 from offpeak.suggest import did_you_mean
 from plugin.planner.budget import Budget
+from plugin.planner.by_price import paying
 from plugin.planner.cp_searches import default_search, neighbourhood_search, relaxation_search
 from plugin.planner.delay_search import delay_search
-from plugin.planner.dropping import paying
 from plugin.planner.multi_search import multi_search
 from plugin.planner.one_by_one import one_by_one
 from plugin.planner.orders import power_per_revenue

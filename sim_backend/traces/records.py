@@ -80,7 +80,7 @@ def trace_of(
     )
     return Trace(
         name=name,
-        jobs=jobs.take(np.argsort(jobs.submit_s, kind="stable")),
+        jobs=_by_submission(jobs),
         processors=None,
         nodes=None,
         unix_start_s=0,
@@ -116,6 +116,12 @@ def has_whole_nodes(records: Records, per_node: int) -> bool:
     runtime_s = np.maximum(records.runtime_s, 1)
     used = float(np.dot(np.minimum(records.processors, records.nodes * per_node), runtime_s))
     return used >= WHOLE_NODES * per_node * float(np.dot(records.nodes, runtime_s))
+
+
+def _by_submission(jobs: Jobs) -> Jobs:
+    """Return the jobs by submit time; the same if they are, as a copy of a long log takes much memory."""
+    in_order = bool((jobs.submit_s[1:] >= jobs.submit_s[:-1]).all())
+    return jobs if in_order else jobs.take(np.argsort(jobs.submit_s, kind="stable"))
 
 
 def _draw_w(energy_j: Float64, runtime_s: Int64, size: Int64) -> Float64:

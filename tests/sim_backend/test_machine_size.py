@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from offpeak.errors import BadTrace
 from offpeak.jobs import Jobs, Trace
 from offpeak.settings import MachineSettings
-from sim_backend.machine_size import most_in_use, units_of
+from sim_backend.machine_size import backlog_s, most_in_use, overload_note, units_of
 from sim_backend.workloads.lublin import lublin_jobs
 
 JOBS = lublin_jobs(200, machine_size=64, seed=1)
@@ -93,3 +93,23 @@ def test_shared_nodes_are_counted_in_processors_and_set_in_nodes() -> None:
     whole = units_of(trace, on(per_node=32))
     assert (whole.size, whole.per_node) == (3, 1)
     assert whole.jobs.size.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(("load", "noted"), [(0.7, False), (1.3, True)])
+def test_a_queue_that_grows_without_end_is_named(load, noted):
+    jobs = lublin_jobs(20_000, machine_size=128, seed=1, load=load)
+    note = overload_note(jobs, 128)
+    assert [line.startswith(f"load {load:.2f}: the jobs need more than the machine has") for line in note] == [
+        True
+    ] * noted
+
+
+def test_of_few_jobs_nothing_follows():
+    jobs = lublin_jobs(20_000, machine_size=128, seed=1, load=1.3)
+    assert overload_note(jobs.take(np.arange(500)), 128) == ()
+
+
+def test_the_backlog_is_what_the_machine_has_still_to_do_after_the_last_submission():
+    jobs = logged([(0, 100, 4), (10, 50, 2)])
+    assert backlog_s(jobs, 4) == 115
+    assert backlog_s(jobs, 400) == 0

@@ -1,6 +1,7 @@
 """What the fields of a Standard Workload Format log mean: from parsed columns to jobs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,19 +26,50 @@ class LoggedJobs:
     notes: tuple[str, ...]
 
 
-def jobs_from_columns(columns: Columns, power_column: int | None) -> LoggedJobs:
-    """Interpret the used fields (and the power column, if any), each float64[n] in file order."""
-    every = _every_job(columns, power_column)
-    unknown, empty = every.runtime_s < 0, every.size <= 0
+class LoggedColumns:
+    """The jobs of a log as they are read, block by block, in columns that are made once: `room` jobs at the most."""
+
+    def __init__(self, room: int) -> None:
+        self._columns: dict[str, NDArray[Any]] = {
+            column.name: np.empty(room, dtype=np.float64 if column.name == "node_power_w" else np.int64)
+            for column in fields(Jobs)
+        }
+        self._length = 0
+        self.fractions = 0
+
+    def add(self, columns: Columns, power_column: int | None) -> None:
+        """Interpret the used fields (and the power column, if any) of a block, each float64[n] in file order."""
+        block = _every_job(columns, power_column)
+        behind = self._length + len(block)
+        for name, column in self._columns.items():
+            column[self._length : behind] = getattr(block, name)
+        self._length = behind
+        self.fractions += _fractions(columns)
+
+    def pop(self, name: str) -> NDArray[Any]:
+        """Give up a column."""
+        return self._columns.pop(name)[: self._length]
+
+
+def logged_jobs(columns: LoggedColumns) -> LoggedJobs:
+    """Return the jobs of a whole log. One column after the other is given up: no second copy of all is held."""
+    first = ("job_id", "submit_s", "runtime_s", "size")
+    joined = {name: columns.pop(name) for name in first}
+    unknown, empty = joined["runtime_s"] < 0, joined["size"] <= 0
     rejected = (
-        *_rejected("run time unknown (-1)", every.job_id[unknown]),
-        *_rejected("no processors", every.job_id[empty & ~unknown]),
+        *_rejected("run time unknown (-1)", joined["job_id"][unknown]),
+        *_rejected("no processors", joined["job_id"][empty & ~unknown]),
     )
-    jobs = every.take(_in_submit_order(every.submit_s, ~(unknown | empty)))
+    order = _in_submit_order(joined["submit_s"], ~(unknown | empty))
+    for name in tuple(joined):
+        joined[name] = _in_order(joined[name], order)
+    for name in (column.name for column in fields(Jobs) if column.name not in first):
+        joined[name] = _in_order(columns.pop(name), order)
+    jobs = Jobs(**joined)
     guessed = jobs.estimate_s <= 0
     jobs.estimate_s[guessed] = jobs.runtime_s[guessed]
     without_estimate = tuple(jobs.job_id[guessed].tolist())
-    notes = (*_fraction_note(columns), *_estimate_note(len(without_estimate)))
+    notes = (*_fraction_note(columns.fractions), *_estimate_note(len(without_estimate)))
     return LoggedJobs(jobs, rejected, without_estimate, notes)
 
 
@@ -66,21 +98,30 @@ def _readings(power_w: Float64) -> Float64:
     return np.where(power_w > 0, power_w, np.nan)
 
 
-def _in_submit_order(submit_s: Int64, kept: NDArray[np.bool_]) -> Int64:
+def _in_submit_order(submit_s: Int64, kept: NDArray[np.bool_]) -> Int64 | None:
+    """Return the indices of the jobs that are kept, by submit time; None if these are all, as they are."""
+    if kept.all() and (submit_s[1:] >= submit_s[:-1]).all():
+        return None
     indices = np.flatnonzero(kept)
     submits = submit_s[indices]
     in_order = bool((submits[1:] >= submits[:-1]).all())
     return indices if in_order else indices[np.argsort(submits, kind="stable")]
 
 
+def _in_order(column: NDArray[Any], order: Int64 | None) -> NDArray[Any]:
+    return column if order is None else column[order]
+
+
 def _rejected(reason: str, job_ids: Int64) -> tuple[Rejected, ...]:
     return (Rejected(reason, tuple(job_ids.tolist())),) if len(job_ids) else ()
 
 
-def _fraction_note(columns: Columns) -> tuple[str, ...]:
-    count = sum(
-        int(np.count_nonzero(columns[field] != np.rint(columns[field]))) for field in (SUBMIT, RUN, REQUESTED_TIME)
-    )
+def _fractions(columns: Columns) -> int:
+    times = (columns[field] for field in (SUBMIT, RUN, REQUESTED_TIME))
+    return sum(int(np.count_nonzero(values != np.rint(values))) for values in times)
+
+
+def _fraction_note(count: int) -> tuple[str, ...]:
     if not count:
         return ()
     return (f"times with a fraction of a second: {count:,}, rounded to whole seconds",)

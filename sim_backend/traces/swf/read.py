@@ -8,8 +8,8 @@ from offpeak.errors import BadTrace
 from offpeak.files import read_bytes, read_stdin
 from offpeak.jobs import Jobs, Trace
 from sim_backend.traces.swf.header import SwfHeader, parse_header
-from sim_backend.traces.swf.jobs import USED_FIELDS, jobs_from_columns
-from sim_backend.traces.swf.lines import COLUMNS, Columns, parse_columns, split_lines
+from sim_backend.traces.swf.jobs import USED_FIELDS, LoggedColumns, logged_jobs
+from sim_backend.traces.swf.lines import COLUMNS, blocks_of, comments_of, parse_columns
 from sim_backend.traces.swf.malformed import malformed_lines, without_lines
 
 JANUARY_1990_S = 631_152_000  # a log whose first second is later than this counts in Unix time
@@ -19,10 +19,10 @@ STDIN = "standard input"
 
 @dataclass(frozen=True)
 class _Parsed:
-    """A log as it stands in the file: `columns` by field number in file order, `width` fields in every line."""
+    """A log as it stands in the file: its jobs in file order, `width` fields in every line."""
 
     header: SwfHeader
-    columns: Columns
+    columns: LoggedColumns
     width: int
     skipped_lines: int
 
@@ -46,20 +46,36 @@ def swf_trace(text: bytes, name: str, *, lenient: bool) -> Trace:
 
 
 def _parsed(text: bytes, name: str, lenient: bool) -> _Parsed:
-    lines = split_lines(text)
-    if not lines.body:
+    first = next(blocks_of(text), None)
+    if first is None:
         raise BadTrace(f"{name}: {'has no job lines' if text else 'is empty'}", hint=EXPECTED)
-    header = parse_header(lines.comments)
-    wanted = (*USED_FIELDS, header.power_column) if header.power_column else USED_FIELDS
-    columns = parse_columns(lines, wanted)
+    header = parse_header(comments_of(text))
+    columns = _columns(text, header)
     if columns is not None:
-        return _Parsed(header, columns, lines.columns, skipped_lines=0)
-    dropped = _malformed(text, wanted, name, lenient)
-    lines = split_lines(without_lines(text, dropped))
-    columns = parse_columns(lines, wanted)
+        return _Parsed(header, columns, first.columns, skipped_lines=0)
+    dropped = _malformed(text, _wanted(header), name, lenient)
+    text = without_lines(text, dropped)
+    columns = _columns(text, header)
     if columns is None:
         raise BadTrace(f"{name}: no job line can be read, {len(dropped):,} are malformed", hint=EXPECTED)
-    return _Parsed(header, columns, lines.columns, skipped_lines=len(dropped))
+    return _Parsed(header, columns, next(blocks_of(text)).columns, skipped_lines=len(dropped))
+
+
+def _wanted(header: SwfHeader) -> tuple[int, ...]:
+    return (*USED_FIELDS, header.power_column) if header.power_column else USED_FIELDS
+
+
+def _columns(text: bytes, header: SwfHeader) -> LoggedColumns | None:
+    """Return what all lines say, None if one is malformed or none is left; only a block of them is parsed at once."""
+    logged = LoggedColumns(room=text.count(b"\n") + 1)
+    width = 0
+    for lines in blocks_of(text):
+        width = width or lines.columns
+        columns = parse_columns(lines, _wanted(header)) if lines.columns == width else None
+        if columns is None:
+            return None
+        logged.add(columns, header.power_column)
+    return logged if width else None
 
 
 def _malformed(text: bytes, wanted: tuple[int, ...], name: str, lenient: bool) -> frozenset[int]:
@@ -74,7 +90,7 @@ def _malformed(text: bytes, wanted: tuple[int, ...], name: str, lenient: bool) -
 
 def _trace(parsed: _Parsed, name: str) -> Trace:
     header = parsed.header
-    logged = jobs_from_columns(parsed.columns, header.power_column)
+    logged = logged_jobs(parsed.columns)
     return Trace(
         name=name,
         jobs=logged.jobs,

@@ -80,7 +80,7 @@ def test_the_tiny_problems_have_jobs_that_are_better_left_out() -> None:
 
 @pytest.mark.parametrize("name", ["default", "relaxation", "neighbourhood"])
 def test_each_search_finds_the_best_plan(name: str) -> None:
-    problem = tiny_problem(3, mixed=True)
+    problem = tiny_problem(5, mixed=True)
     best = best_by_trying(problem)
     assert profit_of(problem, multi_search(problem, budget_of(60.0))).total < best.profit - SAME
     plan = SOLVERS[name](problem, budget_of(60.0))
@@ -123,8 +123,9 @@ def test_heuristics_leave_out_what_loses_money_and_move_the_others_up(name: str)
     assert sorted(starts_of(plan)[1:]) == [0, 4]
 
 
-def test_a_job_that_loses_money_now_starts_when_energy_is_cheap() -> None:
-    problem = one_node_problem([NO_LIMIT], [0.05])
+@pytest.mark.parametrize("revenue_per_s", [0.05, 1.0])
+def test_a_job_starts_when_energy_is_cheap_whether_it_loses_money_before_or_not(revenue_per_s: float) -> None:
+    problem = one_node_problem([NO_LIMIT], [revenue_per_s])
     rates = Rates(np.array([0, 4, HORIZON_S]), np.array([400.0, 50.0]), np.full(2, 10.0), np.full(2, NO_LIMIT))
     problem = replace(problem, rates=rates)
     assert starts_of(SOLVERS["multi"](problem, budget_of(60.0))) == (4,)

@@ -50,6 +50,7 @@ def test_without_time_the_first_order_is_the_answer(drawn) -> None:
     problem = drawn(30, seed=7)
     plan = multi_search(problem, Budget(0.0, clock=lambda: 1.0))
     assert plan.solver == "multi-search, earliest start up"
+    assert plan.note.startswith("multi-search: time was up when 1 of ")
     assert plan.placed.any()
 
 
@@ -104,7 +105,7 @@ def test_5000_jobs_in_a_second_get_the_heuristics_answer(drawn) -> None:
         plan = SOLVERS[name](problem, budget_of(1.0))
         assert time.monotonic() - begin < 6
         assert plan.placed.any()
-        assert plan.note == ("" if name == "delay" else f"{name} search: {TOO_LITTLE_TIME}")
+        assert plan.note.endswith(f"{name} search: {TOO_LITTLE_TIME}") or name == "delay"
     assert plan.solver.startswith(("multi-search", "delay"))
 
 

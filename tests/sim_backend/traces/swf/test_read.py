@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,10 @@ import pytest
 
 from offpeak.errors import BadTrace
 from offpeak.jobs import Rejected, Trace
-from sim_backend.traces.swf.read import read_swf
+from sim_backend.traces.swf import lines as swf_lines
+from sim_backend.traces.swf.read import read_swf, swf_trace
+from sim_backend.traces.swf.write import write_swf
+from sim_backend.workloads.lublin import lublin_jobs
 
 WriteLog = Callable[..., Path]
 
@@ -247,3 +251,30 @@ def test_real_logs(shared: Path, name: str) -> None:
 def test_every_real_log_is_in_the_table(shared: Path) -> None:
     files = {path.name.removesuffix(".swf.gz") for path in (shared / "data" / "traces").glob("*.swf.gz")}
     assert files == set(REAL_LOGS)
+
+
+def test_a_long_log_takes_little_more_memory_than_its_columns(monkeypatch, tmp_path):
+    """Text is parsed block by block, and no second copy of the columns is made: 8 bytes for each of 11 numbers."""
+    monkeypatch.setattr(swf_lines, "BLOCK_BYTES", 1 << 18)
+    jobs = lublin_jobs(150_000, machine_size=128, seed=1, load=0.7)
+    write_swf(jobs, tmp_path / "long.swf", processors=128, unix_start_s=None, zone=None)
+    text = (tmp_path / "long.swf").read_bytes()
+    tracemalloc.start()
+    trace = swf_trace(text, "long.swf", lenient=False)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(trace.jobs) == len(jobs)
+    assert peak < 120 * len(jobs)
+
+
+@pytest.mark.parametrize("at", [0, 1, 2999])
+def test_a_malformed_line_in_any_block_is_named(monkeypatch, at):
+    monkeypatch.setattr(swf_lines, "BLOCK_BYTES", 2000)
+    lines = [" ".join(map(str, [number, number, *[1] * 16])) for number in range(1, 3001)]
+    whole = swf_trace("\n".join(lines).encode(), "x.swf", lenient=False)
+    assert whole.jobs.job_id.tolist() == list(range(1, 3001))
+    lines[at] += " surplus"
+    with pytest.raises(BadTrace, match=f"x.swf:{at + 1}:"):
+        swf_trace("\n".join(lines).encode(), "x.swf", lenient=False)
+    lenient = swf_trace("\n".join(lines).encode(), "x.swf", lenient=True)
+    assert (len(lenient.jobs), lenient.skipped_lines) == (2999, 1)

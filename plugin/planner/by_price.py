@@ -1,4 +1,4 @@
-"""Leaves jobs out of a plan that cost more than they earn: a plan need not start every job that it can."""
+"""Betters a plan by prices: jobs that cost more than they earn are left out, and jobs wait for hours that pay."""
 
 import numpy as np
 
@@ -39,6 +39,17 @@ def paying(problem: Problem, plan: Plan) -> Plan:
         later = one_by_one(problem, left, plan.solver, kept=best, not_before_s=_best_starts(problem, best, left))
         best = better(problem, best, _without_losses(problem, later))
     return best if best.note == plan.note else Plan(best.start_s, best.node, plan.solver, plan.note)
+
+
+def waiting(problem: Problem, plan: Plan) -> Plan:
+    """Return the plan, or a better one in which each job waits for the start that pays best for it alone."""
+    jobs = np.arange(len(problem.work))
+    held_s = _best_starts(problem, plan, jobs)
+    if (held_s <= problem.work.release_s).all():
+        return plan
+    order = np.argsort(np.where(plan.placed, plan.start_s, np.iinfo(np.int64).max), kind="stable")
+    held = paying(problem, one_by_one(problem, order, plan.solver, not_before_s=held_s))
+    return better(problem, plan, held)
 
 
 def better(problem: Problem, plan: Plan, other: Plan) -> Plan:
