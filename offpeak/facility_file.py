@@ -80,19 +80,19 @@ def _pue(row: _Line, titles: tuple[str, ...]) -> list[float]:
     for title, cell in zip_longest(titles, cells, fillvalue=""):
         if not cell:
             raise BadInput(f"{row.where}: no PUE at {title}", hint="fill it in, or leave the whole row or column out")
-    return [_number(cell, row.where, "PUE", at_least=1.0) for cell in cells]
+    return [_number(cell, row.where, "PUE", at_least=1.0, at_most=10.0) for cell in cells]
 
 
 def _temperature_c(cell: str, where: str) -> float:
     if not cell.endswith("C"):
         raise BadInput(f"{where}: {cell!r} is no temperature", hint="write degrees Celsius, such as 25C")
-    return _number(cell.removesuffix("C"), where, "temperature", at_least=-273.15)
+    return _number(cell.removesuffix("C"), where, "temperature", at_least=-273.15, at_most=100.0)
 
 
 def _power_w(row: _Line, axis: str, full_power_w: float) -> float:
     cell = row.cells[0]
     if axis == BY_LOAD and cell.endswith("%"):
-        return full_power_w * _number(cell.removesuffix("%"), row.where, "load", at_least=0.0) / 100
+        return full_power_w * _number(cell.removesuffix("%"), row.where, "load", at_least=0.0, at_most=1000.0) / 100
     try:
         return parse_power_w(cell)
     except BadInput as problem:
@@ -100,13 +100,13 @@ def _power_w(row: _Line, axis: str, full_power_w: float) -> float:
         raise BadInput(f"{row.where}: {cell!r} is no {axis}", hint=hint) from None
 
 
-def _number(text: str, where: str, what: str, *, at_least: float) -> float:
+def _number(text: str, where: str, what: str, *, at_least: float, at_most: float) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not at_least <= value < math.inf:
-        raise BadInput(f"{where}: {text!r} is no {what}", hint=f"it is a number of {at_least:g} at the least")
+    if not at_least <= value <= at_most:
+        raise BadInput(f"{where}: {text!r} is no {what}", hint=f"it is a number from {at_least:g} to {at_most:g}")
     return value
 
 

@@ -12,7 +12,7 @@ from offpeak.jobs import Float64, Jobs
 from offpeak.plural import counted
 from offpeak.power_models import EXAMPLES, Classes, Constant, FromFile, Measured, PowerModel, Uniform
 from offpeak.suggest import did_you_mean
-from offpeak.units import parse_power_w
+from offpeak.units import parse_node_power_w
 
 POWER_CLASSES = ("low", "middle", "high")
 
@@ -90,7 +90,7 @@ def _parse_file(argument: str) -> FromFile:
 
 
 def _parse_draw_w(text: str) -> float:
-    power_w = parse_power_w(text)
+    power_w = parse_node_power_w(text)
     if power_w == 0:
         raise BadInput(f"a running job cannot draw {text}", hint="give a power above zero, such as 250W")
     return power_w

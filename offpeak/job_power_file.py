@@ -1,7 +1,6 @@
 """Reads what jobs draw per node from a table made by the site: by job or by user."""
 
 import csv
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -12,6 +11,7 @@ from offpeak.errors import BadInput
 from offpeak.files import read_bytes
 from offpeak.jobs import Float64, Int64, Jobs
 from offpeak.plural import counted
+from offpeak.units import HIGHEST_NODE_W
 
 LARGEST = 2.0**53  # above it a float no longer holds every whole number
 HEADERS = "job_id,watts_per_node", "user,watts_per_node"
@@ -50,7 +50,9 @@ def _table(rows: Iterator[list[str]], path: Path) -> dict[int, float]:
             continue
         row = _row(fields)
         if row is None:
-            message = f"{path}:{line}: not a whole number and a power above zero: {','.join(fields)[:60]!r}"
+            message = (
+                f"{path}:{line}: not a whole number and a power above zero and below 1 MW: {','.join(fields)[:60]!r}"
+            )
             raise BadInput(message, hint="write the number and the watts per node without a unit, such as 7,250")
         if row[0] in table:
             raise BadInput(f"{path}:{line}: {row[0]} is there twice", hint="keep one line for each")
@@ -63,7 +65,7 @@ def _row(fields: list[str]) -> tuple[int, float] | None:
         key, power_w = map(float, fields)
     except ValueError:
         return None
-    return (int(key), power_w) if abs(key) <= LARGEST and key.is_integer() and 0 < power_w < math.inf else None
+    return (int(key), power_w) if abs(key) <= LARGEST and key.is_integer() and 0 < power_w <= HIGHEST_NODE_W else None
 
 
 def _looked_up(table: dict[int, float], known: Int64, keys: Int64) -> Float64:

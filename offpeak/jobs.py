@@ -17,6 +17,7 @@ class Jobs:
     `submit_s` counts from the trace's own zero. `size` is in the machine's allocation unit (nodes or processors).
     Unknown users, groups, queues and applications are -1. `logged_start_s` is when the job really started, -1 where
     the log does not say. `node_power_w` is the measured draw per allocated unit [W], NaN where nothing was measured.
+    `logged_size` is how many units each job really had where the log tells that besides what it asked for, else None.
     """
 
     job_id: Int64
@@ -30,17 +31,23 @@ class Jobs:
     application: Int64
     logged_start_s: Int64
     node_power_w: Float64
+    logged_size: Int64 | None = None
 
     def __len__(self) -> int:
         return len(self.job_id)
 
     def take(self, which: NDArray[np.bool_] | Int64) -> "Jobs":
         """Return the jobs that the mask or the indices select."""
-        return Jobs(**{column.name: getattr(self, column.name)[which] for column in fields(self)})
+        taken = {each.name: getattr(self, each.name)[which] for each in fields(self) if each.name != "logged_size"}
+        return replace(Jobs(**taken), logged_size=None if self.logged_size is None else self.logged_size[which])
 
     def with_size(self, size: Int64) -> "Jobs":
-        """Return the same jobs asking for `size` units."""
-        return replace(self, size=size)
+        """Return the same jobs with `size` units, asked for and used."""
+        return replace(self, size=size, logged_size=None)
+
+    def as_logged(self) -> "Jobs":
+        """Return the jobs with the units that they really had."""
+        return self if self.logged_size is None else self.with_size(self.logged_size)
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,8 @@ class Trace:
     `processors` and `nodes` are the header's MaxProcs and MaxNodes, `unix_start_s` the Unix time of the trace's
     second 0, each None where the header is silent. `units_per_node` is how many units of `jobs.size` share a node,
     None where the log does not say what its unit is. `without_estimate` are the ids of jobs that asked for no time:
-    their `estimate_s` is the run time.
+    their `estimate_s` is the run time. `processors_per_node` is what the accounting shows of the nodes, None where it
+    does not.
     """
 
     name: str
@@ -98,3 +106,4 @@ class Trace:
     names: Names = NUMBERS_ONLY
     units_per_node: int | None = None
     without_estimate: tuple[int, ...] = ()
+    processors_per_node: int | None = None

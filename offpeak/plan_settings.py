@@ -20,7 +20,7 @@ class PlanSettings:
         example="air",
     )
     outside_c: float = row(
-        number(-60.0),
+        number(-60.0, 60.0),
         "--outside",
         "Outside temperature in degrees Celsius where [feeds] names no source of it.",
         default=15.0,

@@ -27,6 +27,9 @@ def revenue_per_core_h(revenues: tuple[Revenue, ...], account: str, qos: str, *,
     return usual
 
 
+HIGHEST_PER_CORE_H = 1e6
+
+
 def read_revenues(written: object) -> tuple[Revenue, ...]:
     """Return the revenues of `physics=0.08,physics/urgent=0.2,/urgent=0.1` or a list of such; BadInput."""
     revenues = tuple(_revenue(item) for item in NAMES.read(written))
@@ -46,8 +49,8 @@ def _revenue(item: str) -> Revenue:
         per_core_h = math.nan
     if not equals or not (account or qos):
         raise BadInput(f"{item!r} names no account or QOS and what it earns", hint=HINT)
-    if not 0 <= per_core_h < math.inf:
-        raise BadInput(f"{item!r}: {amount!r} is no revenue", hint="a core-hour earns 0 or more")
+    if not 0 <= per_core_h <= HIGHEST_PER_CORE_H:
+        raise BadInput(f"{item!r}: {amount!r} is no revenue", hint="a core-hour earns from 0 to 1,000,000")
     return Revenue(account, qos, per_core_h)
 
 

@@ -17,6 +17,7 @@ from offpeak.units import (
     parse_carbon_g_per_kwh,
     parse_duration_s,
     parse_latency_s,
+    parse_node_power_w,
     parse_power_w,
 )
 
@@ -61,11 +62,20 @@ def _period_s(written: object) -> int | None:
     return period_s
 
 
+def _tariff(written: object) -> str:
+    # The rule's hours need numpy, which settings without a tariff do without.
+    from offpeak.prices.tariff import parse_tariff
+
+    return parse_tariff(_text(written)).text
+
+
 TEXT = Kind("text", _text)
 PATH = Kind("path", _path)
 BOOL = Kind("true or false", _bool, typed=bool)
 NAMES = Kind("list of names", _names, typed=list[str])
 POWER = Kind("power", lambda written: parse_power_w(_text(written)), suffix="_w")
+NODE_POWER = Kind("power", lambda written: parse_node_power_w(_text(written)), suffix="_w")
+TARIFF = Kind("text", _tariff)
 CARBON = Kind("carbon", lambda written: parse_carbon_g_per_kwh(_text(written)), suffix="_g_per_kwh")
 LATENCY = Kind("latency", lambda written: parse_latency_s(_text(written)), suffix="_s")
 BANDWIDTH = Kind("bandwidth", lambda written: parse_bandwidth_mb_per_s(_text(written)), suffix="_mb_per_s")
@@ -87,14 +97,14 @@ def whole_number(low: int, high: int | None = None) -> Kind:
     return Kind(f"whole number, {bounds}", read, typed=int)
 
 
-def number(low: float) -> Kind:
-    """A number, `low` or more."""
+def number(low: float, high: float = 1e9) -> Kind:
+    """A number from `low` to `high`; the usual upper bound is more than anything counted here can be."""
 
     def read(written: object) -> float:
         if not isinstance(written, int | float) or isinstance(written, bool) or not math.isfinite(written):
             raise BadInput(f"{written!r} is not a number", hint=f"write a number, {low:g} or more, without quotes")
-        if written < low:
-            raise BadInput(f"{written:g} is out of range", hint=f"the range is {low:g} or more")
+        if not low <= written <= high:
+            raise BadInput(f"{written:g} is out of range", hint=f"the range is {low:g} to {high:,.0f}")
         return float(written)
 
     return Kind(f"number, {low:g} or more", read, typed=float)

@@ -19,9 +19,26 @@ from offpeak.ledger_settings import LedgerSettings
 from offpeak.page_settings import PageSettings
 from offpeak.pbs_settings import PbsSettings
 from offpeak.plan_settings import PlanSettings
-from offpeak.setting_kinds import BOOL, DURATION, NAMES, PATH, PERIOD, POWER, TEXT, choice, whole_number
+from offpeak.setting_kinds import (
+    BOOL,
+    DURATION,
+    NAMES,
+    NODE_POWER,
+    PATH,
+    PERIOD,
+    TARIFF,
+    TEXT,
+    choice,
+    whole_number,
+)
 from offpeak.setting_row import Setting, Value, row
 from offpeak.slurm_settings import SlurmSettings
+
+ASSUMED_TARIFF = "on=90EUR/MWh,off=30EUR/MWh,hours=09:00-23:00"
+"""What electricity is taken to cost where nobody declares a price: an invention, and named as one."""
+
+ASSUMED_IDLE_W = 75.0
+"""What an idle node is taken to draw where nobody says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +48,7 @@ class PriceSettings:
     file: Path | None = row(
         PATH,
         "--prices",
-        "CSV file of electricity prices, plain or .gz; without one the tariff below holds.",
+        "CSV file of electricity prices, plain or .gz; without one the tariff holds.",
         example="prices.csv",
     )
     layout: str | None = row(
@@ -40,11 +57,12 @@ class PriceSettings:
         "Columns, unit and clock of the price file, where its header and name do not tell them; or start= and step=.",
         example="time=utc,value=price,unit=EUR/MWh,zone=UTC",
     )
-    tariff: str = row(
-        TEXT,
+    tariff: str | None = row(
+        TARIFF,
         "--tariff",
-        "Two prices and the hours of the dear one, on the log's clock or that of zone=; days= and holidays= as well.",
-        default="on=90EUR/MWh,off=30EUR/MWh,hours=09:00-23:00",
+        "Two prices and the hours of the dear one, on the log's clock or that of zone=; days= and holidays= as well."
+        f" When no prices are set either, {ASSUMED_TARIFF} is assumed, and said.",
+        example=ASSUMED_TARIFF,
     )
     peak_rule: str = row(
         TEXT,
@@ -67,7 +85,8 @@ class CarbonSettings:
     source: str | None = row(
         TEXT,
         "--carbon",
-        "CSV file of carbon intensity, or one figure for all hours.",
+        "CSV file of carbon intensity, or one figure for all hours; of a file with direct and life-cycle columns also"
+        " which: carbon.csv,value=direct.",
         example="400g/kWh",
     )
 
@@ -89,11 +108,11 @@ class PowerSettings:
         " and before what was measured.",
         example=("hot*=400W", "partition:gpu=900W"),
     )
-    idle_w: float = row(
-        POWER,
+    idle_w: float | None = row(
+        NODE_POWER,
         "--idle-power",
-        "What a node draws when it is on and runs nothing.",
-        default="75W",
+        f"What a node draws when it is on and runs nothing; when not set: {ASSUMED_IDLE_W:g} W, assumed.",
+        example="75W",
         unit="per node",
     )
     seed: int = row(
@@ -109,6 +128,11 @@ class PowerSettings:
         example="server",
     )
 
+    @property
+    def idle_node_w(self) -> float:
+        """Return the idle draw of a node [W], as set or as assumed."""
+        return ASSUMED_IDLE_W if self.idle_w is None else self.idle_w
+
 
 @dataclass(frozen=True)
 class MachineSettings:
@@ -121,11 +145,12 @@ class MachineSettings:
         example=128,
         unit="nodes",
     )
-    processors_per_node: int = row(
+    processors_per_node: int | None = row(
         whole_number(1),
         "--processors-per-node",
-        "Processors of a node: a log that counts processors is turned into nodes with it.",
-        default=1,
+        "Processors of a node: a log that counts processors is turned into nodes with it; when not set: as the log"
+        " says, else 1.",
+        example=16,
         unit="per node",
     )
 

@@ -13,6 +13,16 @@ LATENCY_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 BANDWIDTH_MB_PER_S = {"Mbit/s": 1 / 8, "Gbit/s": 125.0, "MB/s": 1.0, "GB/s": 1000.0}
 CARBON_G_PER_KWH = {"g/kWh": 1.0, "kg/MWh": 1.0, "kg/kWh": 1e3}
 PER_MWH = {"MWh": 1.0, "kWh": 1e3}
+EURO_CENTS = "ct/kWh"
+"""As tariffs in the euro area are written; other currencies have other names for their hundredth part."""
+
+HIGHEST_POWER_W = 100e9
+HIGHEST_NODE_W = 1e6
+HIGHEST_CARBON_G_PER_KWH = 10_000.0
+LONGEST_S = 100 * 36_525 * 864
+HIGHEST_PER_MWH = 1e5
+"""More than a MWh ever cost in EUR, USD, GBP or CHF, balancing energy included: rather a wrong unit."""
+HIGHEST_OF_OTHERS_PER_MWH = 1e9
 # Only for hints: any three letters are taken as a currency.
 COMMON_PRICE_UNITS = tuple(f"{currency}/{per}" for currency in ("EUR", "USD", "GBP", "CHF") for per in PER_MWH)
 
@@ -21,9 +31,15 @@ _PRICE_UNIT = re.compile(rf"([A-Za-z]{{3}})/({'|'.join(PER_MWH)})")
 
 
 def parse_power_w(text: str) -> float:
-    """Return "1.2kW" as 1200.0 [W]; BadInput for a bare number, an unknown unit or a negative power."""
+    """Return "1.2kW" as 1200.0 [W]; BadInput for a bare number, an unknown unit, a negative or implausible power."""
     number, unit = _number_and_unit(text, example="250W or 1.2kW")
-    return _not_negative(_known(number * _factor(unit, POWER_W), text), text)
+    power_w = _not_negative(_known(number * _factor(unit, POWER_W), text), text)
+    return _at_most(power_w, HIGHEST_POWER_W, text, "100 GW, more than any site draws")
+
+
+def parse_node_power_w(text: str) -> float:
+    """Return the draw of one node [W]; BadInput as `parse_power_w`, and above one megawatt."""
+    return _at_most(parse_power_w(text), HIGHEST_NODE_W, text, "1 MW, more than any node draws")
 
 
 def parse_duration_s(text: str) -> int:
@@ -32,7 +48,7 @@ def parse_duration_s(text: str) -> int:
     seconds = _not_negative(_known(number * _factor(unit, DURATION_S), text), text)
     if seconds != round(seconds):
         raise BadInput(f"{text!r} is not a whole number of seconds", hint="give it in s, such as 90s")
-    return round(seconds)
+    return round(_at_most(seconds, LONGEST_S, text, "100 years"))
 
 
 def parse_latency_s(text: str) -> float:
@@ -54,13 +70,30 @@ def parse_price(text: str) -> tuple[float, str]:
     """Return "0.09EUR/kWh" as (90.0, "EUR") [EUR/MWh]; a price may be negative."""
     number, unit = _number_and_unit(text, example="90EUR/MWh")
     name, factor = parse_price_unit(unit)
-    return _known(number * factor, text), name.split("/")[0]
+    price = _known(number * factor, text)
+    if abs(price) > highest_value(name):
+        raise BadInput(f"{text!r} is no plausible price", hint=plausible_range(name))
+    return price, name.split("/")[0]
+
+
+def highest_value(unit: str) -> float:
+    """Return the largest plausible value, and without its sign the smallest, of a series in EUR/MWh, g/kWh, ..."""
+    if unit in CARBON_G_PER_KWH:
+        return HIGHEST_CARBON_G_PER_KWH
+    return HIGHEST_PER_MWH if f"{unit.split('/')[0]}/MWh" in COMMON_PRICE_UNITS else HIGHEST_OF_OTHERS_PER_MWH
+
+
+def plausible_range(unit: str) -> str:
+    """Say in a hint between which values a series lies."""
+    highest = highest_value(unit)
+    return f"it lies between {-highest:,.0f} and {highest:,.0f} {unit}: check the value and its unit"
 
 
 def parse_carbon_g_per_kwh(text: str) -> float:
     """Return "0.4kg/kWh" as 400.0 [g/kWh]."""
     number, unit = _number_and_unit(text, example="400g/kWh")
-    return _not_negative(_known(number * _factor(unit, CARBON_G_PER_KWH), text), text)
+    carbon = _not_negative(_known(number * _factor(unit, CARBON_G_PER_KWH), text), text)
+    return _at_most(carbon, HIGHEST_CARBON_G_PER_KWH, text, "10 kg/kWh, more than any power station emits")
 
 
 def parse_series_unit(unit: str) -> tuple[str, float]:
@@ -71,10 +104,14 @@ def parse_series_unit(unit: str) -> tuple[str, float]:
 
 
 def parse_price_unit(unit: str) -> tuple[str, float]:
-    """Return "eur/kWh" as ("EUR/MWh", 1000.0); BadInput for what is no currency per MWh or kWh."""
+    """Return "eur/kWh" as ("EUR/MWh", 1000.0), "ct/kWh" as euro cents; BadInput for no currency per MWh or kWh."""
+    if unit == EURO_CENTS:
+        return "EUR/MWh", 10.0
     match = _PRICE_UNIT.fullmatch(unit)
     if match is None:
-        raise BadInput(f"unknown unit {unit!r}", hint=did_you_mean(unit, (*COMMON_PRICE_UNITS, *CARBON_G_PER_KWH)))
+        raise BadInput(
+            f"unknown unit {unit!r}", hint=did_you_mean(unit, (*COMMON_PRICE_UNITS, EURO_CENTS, *CARBON_G_PER_KWH))
+        )
     return f"{match[1].upper()}/MWh", PER_MWH[match[2]]
 
 
@@ -96,6 +133,12 @@ def _factor(unit: str, factors: dict[str, float] | dict[str, int]) -> float:
 def _known(number: float, text: str) -> float:
     if not math.isfinite(number):
         raise BadInput(f"{text!r} is too large", hint="check the number and its unit")
+    return number
+
+
+def _at_most(number: float, highest: float, text: str, limit: str) -> float:
+    if number > highest:
+        raise BadInput(f"{text!r} is more than {limit}", hint="check the number and its unit")
     return number
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from offpeak.errors import BadPrices
 from offpeak.ledger.rows import Mark
@@ -25,6 +25,7 @@ from power.agent.voice import Voice
 from power.plan_sight import plan_sight
 from predictors.feeds.condition import INCOMPLETE
 from predictors.price_curve import price_curve
+from predictors.price_forecast import PriceSource
 
 SEARCH_S = 5.0
 
@@ -74,4 +75,12 @@ def planned(look: Look) -> DayPlan:
     plan = plan_day(sight, None, budget_of(SEARCH_S))
     if plan is None:
         raise BadPrices("no price is known, so nothing can be planned", hint="`offpeak prices` says why")
-    return plan
+    return replace(plan, remarks=(*_price_remark(look.parts.prices), *plan.remarks))
+
+
+def _price_remark(prices: PriceSource) -> tuple[str, ...]:
+    """Name the tariff where it alone tells what a start costs."""
+    if not prices.is_tariff:
+        return ()
+    tariff = prices.tariff
+    return (f"prices: {tariff.description}" + (f" ({tariff.assumed})" if tariff.assumed else ""),)

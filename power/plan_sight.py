@@ -27,10 +27,10 @@ def plan_sight(
     weather: Series | None,
 ) -> Sight:
     """Return the sight; BadInput for a facility that cannot be read."""
-    full_power_w = max([settings.power.idle_w, *facts.node_power_w.values()]) * max(len(nodes), 1)
+    full_power_w = max([settings.power.idle_node_w, *facts.node_power_w.values()]) * max(len(nodes), 1)
     plan = settings.plan
     facility = facility_named(plan.facility, full_power_w=full_power_w) if plan.facility else uncooled()
-    room = Room(facility, settings.power.idle_w, plan.revenue_per_core_h, plan.outside_c, plan.revenues or ())
+    room = Room(facility, settings.power.idle_node_w, plan.revenue_per_core_h, plan.outside_c, plan.revenues or ())
     rules = replace(rules, policy=PLAN)
     return Sight(replace(facts, planned=None), rules, tuple(nodes), shared_nodes, room, caps, weather)
 

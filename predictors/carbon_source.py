@@ -1,11 +1,11 @@
 """How much CO2 a kilowatt-hour stands for, as a site's settings say: one figure, a file, or a feed."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
 from offpeak.feed_settings import FeedSettings
+from offpeak.prices.layout import parse_file
 from offpeak.prices.series import Series
 from offpeak.settings import CarbonSettings
 from offpeak.units import parse_carbon_g_per_kwh
@@ -20,7 +20,7 @@ FILES = (".csv", ".gz")
 def carbon_of(feeds: FeedSettings, carbon: CarbonSettings) -> Feed | float | None:
     """Return the feed, the figure [g/kWh], or None where the settings name nothing; BadInput for what cannot be."""
     if feeds.carbon is None and carbon.source is not None:
-        if Path(carbon.source).suffix not in FILES:
+        if parse_file(carbon.source)[0].suffix not in FILES:
             return parse_carbon_g_per_kwh(carbon.source)
         feeds = replace(feeds, carbon=("file",))
     return carbon_feed(feeds, carbon)

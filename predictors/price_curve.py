@@ -13,12 +13,10 @@ from offpeak.prices.series import Series
 from offpeak.prices.tariff import Tariff, tariff_series
 from offpeak.zones import DAY_S, local_days, to_unix_s
 from predictors.feeds.condition import Trouble
-from predictors.feeds.declared import TariffSource
 from predictors.feeds.port import Window
 from predictors.price_forecast import PriceForecast, PriceSource, forecast_prices
 
 HOUR_S = 3600
-TARIFF = "tariff"
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +67,7 @@ def price_curve(source: PriceSource, rule: PeakRule, zone: tzinfo, *, now_s: int
     It asks the source's services, which may take as long as their time-outs.
     """
     window = _whole_days(now_s, now_s + ahead_s, zone)
-    if all(isinstance(each, TariffSource) for each in source.feed.sources):
+    if source.is_tariff:
         return _of_tariff(source.tariff, rule, window)
     # Its steps are whole hours on the clock of UTC, as those of every market.
     hours = Window(window.from_s // HOUR_S * HOUR_S, -(-window.until_s // HOUR_S) * HOUR_S)
@@ -78,7 +76,7 @@ def price_curve(source: PriceSource, rule: PeakRule, zone: tzinfo, *, now_s: int
 
 def _of_tariff(tariff: Tariff, rule: PeakRule, window: Window) -> PriceCurve:
     series, peak = classify(tariff_series(tariff, *window), rule)
-    return PriceCurve(series, peak, (TARIFF,) * len(series))
+    return PriceCurve(series, peak, (tariff.basis,) * len(series))
 
 
 def _of_forecast(forecast: PriceForecast, rule: PeakRule) -> PriceCurve:

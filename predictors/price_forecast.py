@@ -56,10 +56,15 @@ class PriceSource:
     model: Path | None = None
     holidays: str = ""
 
+    @property
+    def is_tariff(self) -> bool:
+        """Whether the tariff alone holds, so that all prices are known and none is forecast."""
+        return all(isinstance(each, TariffSource) for each in self.feed.sources)
+
 
 def forecast_prices(source: PriceSource, window: Window, now_s: int) -> PriceForecast:
     """Return the prices of a window whose ends are whole hours."""
-    if all(isinstance(each, TariffSource) for each in source.feed.sources):
+    if source.is_tariff:
         return _by_tariff(source.tariff, _steps(window, None), Known())
     predictor, damage = _recalled(source)
     own = any(each.own for each in source.feed.sources)
@@ -129,7 +134,7 @@ def _told(steps: Steps, known: Known) -> NDArray[np.bool_]:
 
 def _by_tariff(tariff: Tariff, steps: Steps, known: Known) -> PriceForecast:
     window = Window(steps.start_s, steps.end_s)
-    based = known_or(known, tariff_series(tariff, *window), window)
+    based = known_or(known, tariff_series(tariff, *window), window, tariff.basis)
     start_s = np.arange(steps.start_s, steps.end_s, steps.step_s, dtype=np.int64)
     held = np.searchsorted(based.series.start_s, start_s, side="right") - 1
     said = replace(certain(based.series.value[held], ""), basis=tuple(based.basis[at] for at in held))

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from offpeak.feed_settings import FeedSettings
 from offpeak.installation import missing_extra
-from offpeak.prices.tariff import parse_tariff
+from offpeak.prices.tariff import site_tariff
 from offpeak.settings import PriceSettings
 from offpeak.zones import machine_zone
 from predictors.feeds.feed import Feed
@@ -50,7 +50,7 @@ def source_of(feeds: FeedSettings, prices: PriceSettings) -> tuple[PriceSource, 
     holidays = market_of(feeds.zone).country if feeds.zone else ""
     own = any(each.own for each in feed.sources)
     model = None if own else feed.cache.with_suffix(".npz")
-    return PriceSource(feed, parse_tariff(prices.tariff, zone), model, holidays), zone
+    return PriceSource(feed, site_tariff(prices.tariff, zone), model, holidays), zone
 
 
 def _usual(feeds: FeedSettings, prices: PriceSettings) -> tuple[str, ...]:

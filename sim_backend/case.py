@@ -13,6 +13,7 @@ from offpeak.prices.lay import LogSpan
 from offpeak.settings import Settings
 from offpeak.zones import parse_zone
 from plugin.capacity.fleet import Fleet
+from sim_backend.basis import Basis, basis_of
 from sim_backend.compare import Case, guessed_end_s
 from sim_backend.cooling import room_of
 from sim_backend.electricity import carbon_of, prices_of
@@ -31,6 +32,7 @@ class Prepared:
     notes: tuple[str, ...]
     power: JobPower
     units_per_node: int
+    basis: Basis
 
 
 def prepare(trace: Trace, settings: Settings, *, start: str | None, whole: Trace | None = None) -> Prepared:
@@ -44,7 +46,7 @@ def prepare(trace: Trace, settings: Settings, *, start: str | None, whole: Trace
     power = job_power_of(jobs, settings.power, units.per_node, node_class)
     log = log_span(trace, jobs)
     prices = prices_of(log, settings.prices, start)
-    idle_w = node_class.idle_w if node_class else settings.power.idle_w
+    idle_w = node_class.idle_w if node_class else settings.power.idle_node_w
     machine = Machine(units.size, idle_w / units.per_node)
     nodes = PoweredMachine(units.size, units.per_node, node_class, settings.power.seed) if node_class else None
     carbon = carbon_of(log, settings.carbon, prices.laid)
@@ -53,7 +55,8 @@ def prepare(trace: Trace, settings: Settings, *, start: str | None, whole: Trace
     case = Case(jobs, draw_w, machine, prices, carbon, nodes, settings.capacity.sla, room)
     overload = overload_note(jobs, units.size)
     notes = (*trace.notes, *units.notes, *overload, *class_notes, *power.notes, *([room.note] if room else []))
-    return Prepared(case, rejected, notes, power, units.per_node)
+    basis = basis_of(units, prices.laid, power, draw_w, settings.power, node_class)
+    return Prepared(case, rejected, notes, power, units.per_node, basis)
 
 
 ASSUMED_CLASS = "server"

@@ -2,17 +2,16 @@
 
 from dataclasses import dataclass, replace
 from datetime import date, datetime, tzinfo
-from pathlib import Path
 
 import numpy as np
 
 from offpeak.errors import BadInput, BadPrices
 from offpeak.prices.file import read_series
 from offpeak.prices.lay import LogSpan, extend, extension_note, instant_of, lay, parse_start
-from offpeak.prices.layout import parse_layout
+from offpeak.prices.layout import parse_file, parse_layout
 from offpeak.prices.peak import PeakRule, classify, parse_peak_rule
 from offpeak.prices.series import Series, fill_gaps
-from offpeak.prices.tariff import Tariff, parse_tariff, tariff_series
+from offpeak.prices.tariff import Tariff, site_tariff, tariff_series
 from offpeak.settings import CarbonSettings, PriceSettings
 from offpeak.units import parse_carbon_g_per_kwh
 from offpeak.zones import DAY_S, WEEK_S, date_text
@@ -72,7 +71,7 @@ def prices_of(log: LogSpan, prices: PriceSettings, start: str | None) -> Prices:
     """Return the price file or tariff of the settings, laid on the log at the date `start` or by the rules of `lay`."""
     when = parse_start(start, log.zone) if start else None
     if prices.file is None:
-        tariff = parse_tariff(prices.tariff, log.zone)
+        tariff = site_tariff(prices.tariff, log.zone)
         return Prices(_laid_tariff(log, tariff, when), tariff.hours)
     series = read_series(prices.file, parse_layout(prices.layout or ""))
     if series.unit == CARBON_UNIT:
@@ -89,9 +88,10 @@ def carbon_of(log: LogSpan, carbon: CarbonSettings, prices: LaidSeries) -> LaidS
     """Return the carbon intensity [g/kWh] for the time at which the prices lie: a series, a constant, or None."""
     if carbon.source is None:
         return None
-    if Path(carbon.source).suffix not in {".csv", ".gz"}:
+    path, layout = parse_file(carbon.source)
+    if path.suffix not in {".csv", ".gz"}:
         return _parse_constant(carbon.source)
-    series = read_series(Path(carbon.source), parse_layout(""))
+    series = read_series(path, layout)
     if series.unit != CARBON_UNIT:
         raise BadPrices(f"{carbon.source}: holds {series.unit}, no carbon intensity", hint="give prices with --prices")
     laid = lay(replace(log, unix_start_s=prices.offset_s), series)

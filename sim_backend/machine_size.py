@@ -13,34 +13,88 @@ from sim_backend.traces.fitting import whole_nodes
 OVERLOADED, MANY_JOBS, MANY_RUNS = 1.02, 1000, 5
 """The queue of a log grows without end from this load on, if it has so many jobs in so many times its longest run."""
 
+OVERFULL_SHARE = 0.01
+"""A log may use more than its machine for this share of the time: clocks of one second let jobs overlap."""
+
+NODES = "nodes, the most in use at once (--nodes)"
+PROCESSORS_PER_NODE = "processors per node (--processors-per-node)"
+"""What may be assumed of a machine, with the option that declares it."""
+
 
 @dataclass(frozen=True)
 class Units:
-    """The jobs in allocation units, the machine's number of them, how many are a node, and what was assumed."""
+    """The jobs in allocation units, the machine's number of them, how many are a node, and what was assumed.
+
+    `node_processors` is how many processors a node has. `assumed` names what neither the log nor the settings say.
+    """
 
     jobs: Jobs
     size: int
     per_node: int
+    node_processors: int
     notes: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
 
 
 def units_of(trace: Trace, machine: MachineSettings, whole: Trace | None = None) -> Units:
     """Return the log in whole nodes where its unit is the node or `processors_per_node` says how to count them.
 
-    `whole` is the log before it was cut, if it was: what was in use in all of it tells more of the machine. BadTrace if
-    the machine's size can be told from nothing.
+    `whole` is the log before it was cut, if what happened in it counts: what was in use in all of it tells more of the
+    machine, and the machine holds it. Without it jobs only will be replayed, on the machine that the header tells.
+    BadTrace if the machine's size can be told from nothing.
     """
     seen = (whole or trace).jobs
-    per_node = machine.processors_per_node
     if trace.units_per_node is None:
-        return Units(whole_nodes(trace.jobs, per_node), _whole(trace, _told_size(trace, machine), per_node), 1)
+        return _of_header(trace, machine, seen, holds_log=whole is not None)
+    per_node = machine.processors_per_node or 1
     if trace.units_per_node > 1 and per_node > 1:
-        return _accounted(whole_nodes(trace.jobs, per_node), machine, 1, whole_nodes(seen, per_node))
-    return _accounted(trace.jobs, machine, trace.units_per_node, seen)
+        return _accounted(whole_nodes(trace.jobs, per_node), machine, (1, per_node), whole_nodes(seen, per_node))
+    node_processors = machine.processors_per_node or trace.processors_per_node or trace.units_per_node
+    return _accounted(trace.jobs, machine, (trace.units_per_node, node_processors), seen)
+
+
+def _of_header(trace: Trace, machine: MachineSettings, seen: Jobs, *, holds_log: bool) -> Units:
+    """Return the units of a log that has a header in place of nodes.
+
+    Processors become whole nodes where the settings say how many a node has. Where only the header does, jobs keep
+    their processors and share nodes.
+    """
+    told = _told_size(trace, machine)
+    size, notes, assumed = told, list[str](), list[str]()
+    if (machine.nodes is None or holds_log) and _is_overfull(seen, told):
+        most = most_in_use(seen)
+        told_by = f"where {'its header' if machine.nodes is None else '--nodes'} says {told:,}"
+        if holds_log:
+            size = most
+            assumed.append(f"nodes, as {most:,} processors were in use at once {told_by}")
+        held = "" if holds_log else f"; replays hold {told:,}, unless --nodes N says otherwise"
+        notes.append(f"size of the machine: {most:,} processors were in use at once {told_by}{held}")
+    if machine.processors_per_node is not None:
+        per_node = machine.processors_per_node
+        nodes = _whole(trace, size, per_node)
+        return Units(whole_nodes(trace.jobs, per_node), nodes, 1, per_node, tuple(notes), tuple(assumed))
+    per_node = _header_ratio(trace)
+    # A header's odd processors are part of a node more; what is set is not exceeded.
+    nodes = _whole(trace, size, per_node) if size == machine.nodes else -(-size // per_node)
+    told_nodes = f"{counted(trace.nodes or 0, 'node')} with {trace.processors or 0:,} processors"
+    if trace.processors is None or trace.nodes is None:
+        assumed.append(PROCESSORS_PER_NODE)
+    elif trace.processors % trace.nodes:
+        assumed.append(f"equal nodes, as the header has {told_nodes} (--processors-per-node)")
+    if per_node > 1:
+        notes.append(f"counted in processors, {per_node} of them a node: the header has {told_nodes}")
+    return Units(trace.jobs, nodes * per_node, per_node, per_node, tuple(notes), tuple(assumed))
+
+
+def _header_ratio(trace: Trace) -> int:
+    """Return how many processors a node has by the header, 1 where it does not say."""
+    if trace.processors is None or trace.nodes is None:
+        return 1
+    return max(1, round(trace.processors / trace.nodes))
 
 
 def _told_size(trace: Trace, machine: MachineSettings) -> int:
-    """Return the machine's size in the log's own unit: as set, else as its header says, else the most in use at once.
+    """Return the machine's size in the log's own unit: as set, else as its header says.
 
     A header's processors come before its nodes: both count in the log's own unit.
     """
@@ -63,16 +117,20 @@ def _whole(trace: Trace, processors: int, per_node: int) -> int:
     return processors // per_node
 
 
-def _accounted(jobs: Jobs, machine: MachineSettings, per_node: int, seen: Jobs) -> Units:
-    """Return the units of an accounting log: it does not tell the machine's size, but what was in use."""
+def _accounted(jobs: Jobs, machine: MachineSettings, node: tuple[int, int], seen: Jobs) -> Units:
+    """Return the units of an accounting log: it does not tell the machine's size, but what was in use.
+
+    `node` is how many units and how many processors a node has.
+    """
+    per_node, node_processors = node
     used_nodes = -(-most_in_use(seen) // per_node)
     if machine.nodes is None:
         note = f"size of the machine: {counted(used_nodes, 'node')}, the most in use at once; --nodes N says otherwise"
-        return Units(jobs, used_nodes * per_node, per_node, (note,))
+        return Units(jobs, used_nodes * per_node, per_node, node_processors, (note,), (NODES,))
     if used_nodes > machine.nodes:
         note = f"size of the machine: {counted(used_nodes, 'node')} were in use at once, not {machine.nodes:,}"
-        return Units(jobs, used_nodes * per_node, per_node, (note,))
-    return Units(jobs, machine.nodes * per_node, per_node)
+        return Units(jobs, used_nodes * per_node, per_node, node_processors, (note,))
+    return Units(jobs, machine.nodes * per_node, per_node, node_processors)
 
 
 def backlog_s(jobs: Jobs, size: int) -> int:
@@ -95,9 +153,25 @@ def overload_note(jobs: Jobs, size: int) -> tuple[str, ...]:
 
 def most_in_use(jobs: Jobs) -> int:
     """Return the most units that the jobs used at one time, as they were logged; at least those of the widest job."""
+    _, in_use = _use_over_time(jobs)
+    return int(max(in_use.max(initial=0), jobs.as_logged().size.max(initial=0)))
+
+
+def _is_overfull(jobs: Jobs, size: int) -> bool:
+    """Tell whether the jobs, as they were logged, used more than `size` units for longer than clocks explain."""
+    at_s, in_use = _use_over_time(jobs)
+    length_s = np.diff(at_s)
+    held_s = int(length_s.sum())
+    over_s = int(length_s[in_use[:-1] > size].sum())
+    return over_s > OVERFULL_SHARE * held_s or float(np.dot(in_use[:-1], length_s)) > float(size) * held_s
+
+
+def _use_over_time(jobs: Jobs) -> tuple[Int64, Int64]:
+    """Return the seconds at which jobs with a known start began or ended, and the units in use from each on."""
+    jobs = jobs.as_logged().take(jobs.logged_start_s >= 0)
     starts, ends = jobs.logged_start_s, jobs.logged_start_s + jobs.runtime_s
     at_s: Int64 = np.concatenate([ends, starts])
     change = np.concatenate([-jobs.size, jobs.size])
     # A stable sort keeps ends before starts of the same second: their units are free again.
-    in_use = np.cumsum(change[np.argsort(at_s, kind="stable")])
-    return int(max(in_use.max(initial=0), jobs.size.max(initial=0)))
+    order = np.argsort(at_s, kind="stable")
+    return at_s[order], np.cumsum(change[order])

@@ -13,7 +13,7 @@ from offpeak.prices.series import Series, merge
 from offpeak.time_range import TimeRange
 
 SOURCE = "ledger"
-TARIFF = "tariff"
+TARIFFS = ("tariff", "assumed tariff")
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def booked_prices(connection: Connection, span: TimeRange) -> BookedPrices | Non
     price = _series(starts_s, ends_s, np.array([row.price_per_mwh for row in rows]), f"{currencies[0]}/MWh")
     grams = np.array([np.nan if row.carbon_g_per_kwh is None else row.carbon_g_per_kwh for row in rows])
     carbon = None if np.isnan(grams).all() else _series(starts_s, ends_s, grams, "g/kWh")
-    return BookedPrices(price, carbon, all(row.source == TARIFF for row in rows))
+    return BookedPrices(price, carbon, all(row.source in TARIFFS for row in rows))
 
 
 def _series(starts_s: Float64, ends_s: Float64, value: Float64, unit: str) -> Series:

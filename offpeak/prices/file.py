@@ -1,6 +1,8 @@
 """Price and carbon files: CSV, plain or gzipped, read into a `Series`, and written back."""
 
 import gzip
+import re
+from datetime import UTC
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +13,12 @@ from offpeak.jobs import Float64, Int64
 from offpeak.prices.layout import Layout, unit_of
 from offpeak.prices.lengths import series_of_rows, usual_lengths
 from offpeak.prices.series import Series
-from offpeak.prices.table import Table, first_numeric, named, numbers, read_table
+from offpeak.prices.table import Table, first_numeric, is_numeric, named, numbers, read_table
 from offpeak.prices.times import times_of_text
+from offpeak.units import highest_value, plausible_range
+
+INTENSITY = re.compile(r"co2|co₂|carbon.intensity")
+"""Columns of carbon intensity, such as those of Electricity Maps: direct, and of the whole life cycle."""
 
 
 def read_series(path: Path, layout: Layout) -> Series:
@@ -23,26 +29,47 @@ def read_series(path: Path, layout: Layout) -> Series:
     with file and line, for everything that cannot be read.
     """
     table = read_table(path, with_empty_lines=layout.start_s is not None)
-    unit, factor = unit_of(layout, path.name)
+    time = named(table, layout.time or next(iter(table.columns))) if layout.start_s is None else None
+    column = _value_column(table, layout, time)
+    unit, factor = unit_of(layout, path.name, column)
+    value = numbers(table, column)
     if layout.start_s is None:
-        time = named(table, layout.time or next(iter(table.columns)))
-        value = _values(table, layout, time)
+        assert time is not None
         start_s = _times(table, layout, time)
         length_s = usual_lengths(start_s)
     else:
-        value = _values(table, layout, None)
         start_s = layout.start_s + layout.step_s * np.arange(len(value))
         length_s = np.full(len(value), layout.step_s)
+    _check_plausible(table, value * factor, unit)
     return series_of_rows(start_s, length_s, value * factor, unit=unit, source=path.name)
 
 
-def _values(table: Table, layout: Layout, time: str | None) -> Float64:
-    return numbers(table, named(table, layout.value) if layout.value else first_numeric(table, besides=time))
+def _check_plausible(table: Table, value: Float64, unit: str) -> None:
+    """Raise BadPrices for the first value that nothing ever cost or emitted."""
+    implausible = np.flatnonzero(np.abs(value) > highest_value(unit))
+    if len(implausible):
+        row = int(implausible[0])
+        what = "carbon intensity" if unit == "g/kWh" else "price"
+        raise BadPrices(f"{table.where(row)}: {value[row]:g} {unit} is no plausible {what}", hint=plausible_range(unit))
+
+
+def _value_column(table: Table, layout: Layout, time: str | None) -> str:
+    if layout.value:
+        return named(table, layout.value)
+    intensities = [name for name in table.columns if INTENSITY.search(name.lower()) and is_numeric(table, name)]
+    if len(intensities) > 1:
+        shown = " and ".join(repr(name) for name in intensities)
+        raise BadPrices(
+            f"{table.path}:1: holds more than one carbon intensity: {shown}",
+            hint=f"say which: --carbon '{table.path},value={intensities[0]}'",
+        )
+    return first_numeric(table, besides=time)
 
 
 def _times(table: Table, layout: Layout, name: str) -> Int64:
     column = table.columns[name]
-    start_s = times_of_text(column, layout.zone, table.where)
+    zone = UTC if layout.zone is None and "(utc)" in name.lower() else layout.zone
+    start_s = times_of_text(column, zone, table.where)
     not_later = np.flatnonzero(np.diff(start_s) <= 0)
     if len(not_later):
         row = int(not_later[0]) + 1

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
+from pathlib import Path
 
 from offpeak.errors import BadPrices
 from offpeak.pairs import parse_pairs
@@ -11,7 +12,9 @@ from offpeak.zones import parse_zone
 
 KEYS = ("time", "value", "unit", "zone", "start", "step")
 
-_UNIT_IN_NAME = re.compile(r"_(?:([a-z]{3})_per_mwh|(g)_per_kwh)(?![a-z])")
+_FIRST_PAIR = re.compile(rf",(?=\s*(?:{'|'.join(KEYS)})\s*=)")
+_CARBON_IN_COLUMN = re.compile(r"\bgco(?:2|₂)(?:eq)?(?:/|_per_)kwh")
+_UNIT_IN_NAME = re.compile(r"_(?:([a-z]{3})_per_(mwh|kwh)|(ct|g)_per_kwh)(?![a-z])")
 
 
 @dataclass(frozen=True)
@@ -49,17 +52,27 @@ def parse_layout(text: str) -> Layout:
     return Layout(pairs.get("time"), pairs.get("value"), pairs.get("unit"), zone, start_s, step_s)
 
 
-def unit_of(layout: Layout, file_name: str) -> tuple[str, float]:
-    """Return the series' unit and the factor to it, as declared or as the name says (`..._eur_per_mwh.csv`)."""
+def parse_file(text: str) -> tuple[Path, Layout]:
+    """Return the file and the layout of "carbon.csv" or of "carbon.csv,value=direct,zone=UTC"."""
+    pairs = _FIRST_PAIR.search(text)
+    return Path(text[: pairs.start()] if pairs else text), parse_layout(text[pairs.end() :] if pairs else "")
+
+
+def unit_of(layout: Layout, file_name: str, column: str = "") -> tuple[str, float]:
+    """Return the series' unit and the factor to it: as declared, else as the file's name says, else the column's."""
     if layout.unit is not None:
         return parse_series_unit(layout.unit)
     match = _UNIT_IN_NAME.search(file_name.lower())
+    if match is None and _CARBON_IN_COLUMN.search(column.lower()):
+        return parse_series_unit("g/kWh")
     if match is None:
         raise BadPrices(
             f"{file_name}: the unit is not known",
             hint="declare it, such as unit=EUR/MWh, or name the file ..._eur_per_mwh.csv or ..._g_per_kwh.csv",
         )
-    return parse_series_unit("g/kWh" if match[2] else f"{match[1]}/MWh")
+    if match[3]:
+        return parse_series_unit(f"{match[3]}/kWh")
+    return parse_series_unit(f"{match[1]}/{match[2].replace('wh', 'Wh').replace('m', 'M')}")
 
 
 def _start_s(text: str, zone: tzinfo | None) -> int:

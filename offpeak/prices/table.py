@@ -109,17 +109,28 @@ def _trimmed(column: pa.ChunkedArray) -> pa.Array:
 
 
 def named(table: Table, name: str) -> str:
-    """Return `name` if the table has such a column."""
+    """Return the column of that name, or the only one whose name holds it, whatever the case and punctuation."""
     if name not in table.columns:
+        similar = [each for each in table.columns if _letters(name) and _letters(name) in _letters(each)]
+        if len(similar) == 1:
+            return similar[0]
         raise BadPrices(f"{table.path}:1: has no column {name!r}", hint=did_you_mean(name, table.columns))
     return name
 
 
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalnum, name.lower()))
+
+
+def is_numeric(table: Table, name: str) -> bool:
+    """Say whether the first value of a column is a number."""
+    return _is_number(next(iter(table.columns[name].drop_null()[:1].to_pylist()), ""))
+
+
 def first_numeric(table: Table, *, besides: str | None) -> str:
     """Return the first column whose first value is a number."""
-    for name, column in table.columns.items():
-        first = next(iter(column.drop_null()[:1].to_pylist()), "")
-        if name != besides and _is_number(first):
+    for name in table.columns:
+        if name != besides and is_numeric(table, name):
             return name
     raise BadPrices(
         f"{table.path}: no column of numbers among {', '.join(table.columns)}", hint=f"declare it, such as {EXAMPLE}"

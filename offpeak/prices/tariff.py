@@ -1,6 +1,6 @@
 """Time-of-use tariffs: two prices and the local hours in which the dear one holds."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 
 import numpy as np
@@ -10,6 +10,7 @@ from offpeak.jobs import Int64
 from offpeak.pairs import parse_pairs
 from offpeak.prices.clock_hours import ClockHours, check_holidays, parse_days, parse_hours
 from offpeak.prices.series import Series, merge
+from offpeak.settings import ASSUMED_TARIFF
 from offpeak.units import parse_price
 from offpeak.zones import parse_zone
 
@@ -18,16 +19,41 @@ KEYS = ("on", "off", "hours", "days", "holidays", "zone")
 DEFAULTS = {"hours": "09:00-23:00", "days": "mon-sun", "holidays": ""}
 EXAMPLE = "write it like on=90EUR/MWh,off=30EUR/MWh,hours=09:00-23:00,days=mon-fri,zone=Europe/Berlin"
 
+TARIFF_BASIS, ASSUMED_TARIFF_BASIS = "tariff", "assumed tariff"
+NO_PRICES = "assumed, as no prices are given: --prices FILE or --tariff RULE"
+
 
 @dataclass(frozen=True)
 class Tariff:
-    """`on_per_mwh` within `hours`, `off_per_mwh` outside, in `currency` per MWh; `text` is how it was declared."""
+    """`on_per_mwh` within `hours`, `off_per_mwh` outside, in `currency` per MWh.
+
+    `text` is how it was declared, `description` says it in words, `assumed` what of it nobody declared, "" for nothing.
+    """
 
     on_per_mwh: float
     off_per_mwh: float
     currency: str
     hours: ClockHours
     text: str
+    description: str
+    assumed: str = ""
+
+    @property
+    def basis(self) -> str:
+        """Return what a price of this tariff rests on."""
+        return ASSUMED_TARIFF_BASIS if self.assumed == NO_PRICES else TARIFF_BASIS
+
+    @property
+    def source(self) -> str:
+        """Return the text by which figures name this tariff: as declared, with what is assumed."""
+        return f"{self.text} ({self.assumed})" if self.assumed else self.text
+
+
+def site_tariff(text: str | None, zone: tzinfo = UTC) -> Tariff:
+    """Return the tariff that a site declares, else the assumed one."""
+    if text is not None:
+        return parse_tariff(text, zone)
+    return replace(parse_tariff(ASSUMED_TARIFF, zone), assumed=NO_PRICES)
 
 
 def parse_tariff(text: str, zone: tzinfo = UTC) -> Tariff:
@@ -43,7 +69,25 @@ def parse_tariff(text: str, zone: tzinfo = UTC) -> Tariff:
     off_per_mwh, off_currency = parse_price(pairs["off"])
     if currency != off_currency:
         raise BadPrices(f"the tariff {text!r} mixes {currency} and {off_currency}", hint="use one currency")
-    return Tariff(on_per_mwh, off_per_mwh, currency, _hours(DEFAULTS | pairs, zone), text)
+    declared = DEFAULTS | pairs
+    on, off = (f"{price:,g} {currency}/MWh" for price in (on_per_mwh, off_per_mwh))
+    return Tariff(
+        on_per_mwh,
+        off_per_mwh,
+        currency,
+        _hours(declared, zone),
+        text,
+        f"{on} {_when(declared)}, else {off}",
+        "" if "hours" in pairs else f"hours={declared['hours']} assumed: none are given",
+    )
+
+
+def _when(pairs: dict[str, str]) -> str:
+    """Return in words when the dear price holds."""
+    days = "every day" if pairs["days"] == DEFAULTS["days"] else pairs["days"]
+    holidays = f" but holidays of {pairs['holidays']}" if pairs["holidays"] else ""
+    zone = f", clock of {pairs['zone']}" if "zone" in pairs else ""
+    return f"from {pairs['hours'].replace('-', ' to ')} {days}{holidays}{zone}"
 
 
 def _hours(pairs: dict[str, str], zone: tzinfo) -> ClockHours:
@@ -59,4 +103,4 @@ def tariff_series(tariff: Tariff, from_s: int, until_s: int) -> Series:
         raise BadPrices(f"the tariff {tariff.text!r} is asked for no time at all")
     start_s: Int64 = np.append(np.int64(from_s), tariff.hours.edges_s(from_s, until_s))
     price = np.where(tariff.hours.on_peak_at(start_s), tariff.on_per_mwh, tariff.off_per_mwh)
-    return merge(Series(start_s, until_s, price, f"{tariff.currency}/MWh", tariff.text))
+    return merge(Series(start_s, until_s, price, f"{tariff.currency}/MWh", tariff.source))

@@ -16,7 +16,7 @@ from offpeak.ledger.slot_prices import mean_prices
 from offpeak.ledger.used import Used
 from offpeak.ledger.way_sums import J_PER_KWH
 from offpeak.prices.peak import PeakRule, parse_peak_rule
-from offpeak.prices.tariff import parse_tariff
+from offpeak.prices.tariff import site_tariff
 from offpeak.settings import PriceSettings
 from offpeak.time_range import TimeRange, day_edges
 from power.accounts.ordered_days import Told
@@ -96,7 +96,5 @@ def _told(connection: Connection, span: TimeRange, zone: tzinfo, settings: Price
 def _peak_rule(prices: BookedPrices, settings: PriceSettings, zone: tzinfo) -> PeakRule:
     """Return the rule by which the agent tells dear hours: a tariff's own hours, else that of the settings."""
     return (
-        parse_tariff(settings.tariff, zone).hours
-        if prices.by_tariff
-        else parse_peak_rule(settings.peak_rule, zone=zone)
+        site_tariff(settings.tariff, zone).hours if prices.by_tariff else parse_peak_rule(settings.peak_rule, zone=zone)
     )

@@ -17,12 +17,12 @@ class Based:
     basis: tuple[str, ...]
 
 
-def known_or(known: Known, tariff: Series, window: Window) -> Based:
-    """Return what is known where it is, else the tariff.
+def known_or(known: Known, tariff: Series, window: Window, basis: str = "tariff") -> Based:
+    """Return what is known where it is, else the tariff, whose prices rest on `basis`.
 
     The unit is the tariff's, which the operator has declared: what comes in another is left out.
     """
-    said = [(known.series, known.basis), (tariff, "tariff")]
+    said = [(known.series, known.basis), (tariff, basis)]
     layers = [(series, basis) for series, basis in said if series and series.unit == tariff.unit]
     start_s = _starts([series for series, _ in layers], window)
     values = np.array([value_at(series, start_s) for series, _ in layers])

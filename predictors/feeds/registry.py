@@ -9,8 +9,8 @@ from pathlib import Path
 
 from offpeak.errors import BadSetting
 from offpeak.feed_settings import FeedSettings
-from offpeak.prices.layout import parse_layout
-from offpeak.prices.tariff import parse_tariff
+from offpeak.prices.layout import Layout, parse_file, parse_layout
+from offpeak.prices.tariff import site_tariff
 from offpeak.settings import CarbonSettings, PriceSettings
 from offpeak.suggest import did_you_mean
 from offpeak.zones import parse_zone
@@ -37,8 +37,8 @@ class Site:
 
     feeds: FeedSettings
     file: Path | None = None
-    layout: str | None = None
-    tariff: str = ""
+    layout: Layout | None = None
+    tariff: str | None = None
 
     @property
     def market(self) -> Market:
@@ -60,7 +60,7 @@ class Site:
 def _file(site: Site) -> Source:
     if site.file is None:
         raise BadSetting("feeds: the source file has no file", hint="name it: file below [prices], source in [carbon]")
-    return FileSource(site.file, parse_layout(site.layout or ""))
+    return FileSource(site.file, site.layout or Layout())
 
 
 def _weather(site: Site, url: str, name: str) -> Source:
@@ -78,7 +78,7 @@ def _degrees(text: str) -> tuple[float, float]:
 SOURCES: Mapping[str, Mapping[str, Callable[[Site], Source]]] = {
     "prices": {
         "file": _file,
-        "tariff": lambda site: TariffSource(parse_tariff(site.tariff, site.clock)),
+        "tariff": lambda site: TariffSource(site_tariff(site.tariff, site.clock)),
         "energy-charts": lambda site: EnergyCharts(site.market.zone, timeout_s=site.feeds.timeout_s),
         "nord-pool": lambda site: NordPool(site.market.nord_pool, site.feeds.currency, timeout_s=site.feeds.timeout_s),
         "entso-e": lambda site: EntsoE(
@@ -101,13 +101,14 @@ SOURCES: Mapping[str, Mapping[str, Callable[[Site], Source]]] = {
 
 def price_feed(feeds: FeedSettings, prices: PriceSettings) -> Feed | None:
     """Return the feed of known prices, None if the settings name no source; BadSetting for what cannot be."""
-    site = Site(feeds, prices.file, prices.layout, prices.tariff)
+    site = Site(feeds, prices.file, parse_layout(prices.layout or ""), prices.tariff)
     return _feed("prices", feeds.prices, site, price_in(feeds.currency))
 
 
 def carbon_feed(feeds: FeedSettings, carbon: CarbonSettings) -> Feed | None:
     """Return the feed of carbon intensity [g/kWh]."""
-    return _feed("carbon", feeds.carbon, Site(feeds, Path(carbon.source) if carbon.source else None), CARBON)
+    site = Site(feeds, *parse_file(carbon.source)) if carbon.source else Site(feeds)
+    return _feed("carbon", feeds.carbon, site, CARBON)
 
 
 def temperature_feed(feeds: FeedSettings) -> Feed | None:

@@ -1,5 +1,7 @@
 """Fits a log's jobs to a machine: in its allocation unit, without those that could never run on it."""
 
+from dataclasses import replace
+
 from offpeak.errors import BadTrace
 from offpeak.jobs import Jobs, Rejected, Trace
 
@@ -24,4 +26,5 @@ def reasons_text(rejected: tuple[Rejected, ...]) -> str:
 
 def whole_nodes(jobs: Jobs, processors_per_node: int) -> Jobs:
     """Return the jobs with sizes in whole nodes instead of processors, rounded up."""
-    return jobs.with_size(-(-jobs.size // processors_per_node))
+    asked, used = (-(-size // processors_per_node) for size in (jobs.size, jobs.as_logged().size))
+    return replace(jobs.with_size(asked), logged_size=None if jobs.logged_size is None else used)

@@ -30,7 +30,8 @@ class Records:
     `queued_s` is from when a job could have started: when it became eligible, where the log says, else when it was
     submitted. `start_s` may not be before it. `runtime_s` is the wall time used, `estimate_s` what was asked for, 0
     where nothing was. `nodes` may be 0 where the log counts processors only. `energy_j` is what was measured, else NaN.
-    `job_names` holds the ids that the scheduler writes in another way.
+    `job_names` holds the ids that the scheduler writes in another way. `logged_processors` are those used, None where
+    they are `processors`, those that were asked for.
     """
 
     job_id: Int64
@@ -46,6 +47,7 @@ class Records:
     application: Coded
     energy_j: Float64
     job_names: Mapping[int, str]
+    logged_processors: Int64 | None = None
 
     def __len__(self) -> int:
         return len(self.job_id)
@@ -77,6 +79,7 @@ def trace_of(
         application=records.application.code,
         logged_start_s=records.start_s,
         node_power_w=_draw_w(records.energy_j, records.runtime_s, size),
+        logged_size=None if units_per_node == 1 else records.logged_processors,
     )
     return Trace(
         name=name,
@@ -97,6 +100,7 @@ def trace_of(
         ),
         units_per_node=units_per_node,
         without_estimate=tuple(records.job_id[unasked].tolist()),
+        processors_per_node=per_node,
     )
 
 

@@ -4,7 +4,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from offpeak.settings import BY_NAME, SECTIONS, SETTINGS, SchedulingSettings, Settings
+from offpeak.settings import BY_NAME, SECTIONS, SETTINGS, PowerSettings, SchedulingSettings, Settings
 from offpeak.settings_file import read_values
 
 
@@ -29,7 +29,8 @@ def test_defaults_need_no_file() -> None:
 
 def test_a_section_reads_as_numbers_with_units() -> None:
     settings = Settings()
-    assert settings.power.idle_w == 75.0
+    assert (settings.power.idle_w, settings.power.idle_node_w) == (None, 75.0)
+    assert PowerSettings(idle_w=0.0).idle_node_w == 0.0
     assert settings.scheduling.max_postponement_s == 86400
     assert settings.scheduling.period_s is None
     assert settings.scheduling.policies == ("easy", "greedy", "knapsack")

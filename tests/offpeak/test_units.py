@@ -10,12 +10,13 @@ from offpeak.units import (
     parse_carbon_g_per_kwh,
     parse_duration_s,
     parse_latency_s,
+    parse_node_power_w,
     parse_power_w,
     parse_price,
     parse_series_unit,
 )
 
-finite = st.floats(min_value=0, max_value=1e12, allow_nan=False)
+finite = st.floats(min_value=0, max_value=1e4, allow_nan=False)
 
 
 @pytest.mark.parametrize(("text", "power_w"), [("1.2kW", 1200.0), ("250W", 250.0), (" 3 MW ", 3e6), (".5kW", 500.0)])
@@ -74,6 +75,30 @@ def test_impossible_quantities_are_refused(parse, text):
         parse(text)
 
 
+@pytest.mark.parametrize(
+    ("parse", "text", "message"),
+    [
+        (parse_price, "1e308EUR/MWh", "no plausible price"),
+        (parse_price, "-101EUR/kWh", "no plausible price"),
+        (parse_price, "1e8HUF/kWh", "no plausible price"),
+        (parse_power_w, "1e308W", "more than 100 GW"),
+        (parse_node_power_w, "2MW", "more than 1 MW, more than any node draws"),
+        (parse_carbon_g_per_kwh, "11kg/kWh", "more than 10 kg/kWh"),
+        (parse_duration_s, "1e300h", "more than 100 years"),
+    ],
+)
+def test_implausible_quantities_are_refused_with_the_text(parse, text, message):
+    with pytest.raises(BadInput, match=f"'{text}' is (?:more|no).*{message.split()[-1]}") as problem:
+        parse(text)
+    assert message in str(problem.value)
+    assert problem.value.hint
+
+
+def test_prices_of_weak_currencies_and_of_scarcity_are_plausible():
+    assert parse_price("3000VND/kWh") == (3_000_000.0, "VND")
+    assert parse_price("77777EUR/MWh") == (77_777.0, "EUR")
+
+
 @pytest.mark.parametrize(("text", "seconds"), [("12ms", 0.012), ("250us", 0.00025), ("0s", 0.0)])
 def test_latency(text, seconds):
     assert parse_latency_s(text) == pytest.approx(seconds)
@@ -94,9 +119,11 @@ def test_a_link_lets_something_through():
 def test_series_units():
     assert parse_series_unit("EUR/kWh") == ("EUR/MWh", 1000.0)
     assert parse_series_unit("kg/MWh") == ("g/kWh", 1.0)
+    assert parse_series_unit("ct/kWh") == ("EUR/MWh", 10.0)
+    assert parse_price("21ct/kWh") == (210.0, "EUR")
 
 
-@given(st.integers(0, 10**6))
+@given(st.integers(0, 36_500))
 def test_durations_in_each_unit_are_whole_multiples_of_a_second(count):
     in_seconds = [parse_duration_s(f"{count}{unit}") for unit in ("s", "min", "h", "d")]
     assert in_seconds == [count, 60 * count, 3600 * count, 86_400 * count]

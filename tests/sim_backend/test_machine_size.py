@@ -17,7 +17,7 @@ JOBS = lublin_jobs(200, machine_size=64, seed=1)
 TRACE = Trace("a log", JOBS, 64, None, None, None)
 
 
-def on(nodes: int | None = None, per_node: int = 1) -> MachineSettings:
+def on(nodes: int | None = None, per_node: int | None = None) -> MachineSettings:
     return MachineSettings(nodes=nodes, processors_per_node=per_node)
 
 
@@ -33,8 +33,12 @@ def logged(rows: list[tuple[int, int, int]]) -> Jobs:
     [
         (64, None, on(), 64),
         (64, 8, on(), 64),
+        (60, 15, on(), 60),
+        (2004, 151, on(), 2015),
+        (64, 16, on(per_node=1), 64),
         (None, 8, on(), 8),
-        (64, 8, on(nodes=100), 100),
+        (64, 8, on(nodes=104), 104),
+        (64, 8, on(nodes=100), 96),
         (64, None, on(per_node=8), 8),
         (100, None, on(per_node=8), 12),
         (None, 64, on(per_node=8), 8),
@@ -45,6 +49,69 @@ def test_the_machine_counts_whole_nodes(
     processors: int | None, nodes: int | None, machine: MachineSettings, size: int
 ) -> None:
     assert units_of(replace(TRACE, processors=processors, nodes=nodes), machine).size == size
+
+
+def test_a_header_of_nodes_and_processors_tells_how_many_a_node_has() -> None:
+    units = units_of(replace(TRACE, processors=60, nodes=15), on())
+    assert (units.size, units.per_node, units.node_processors, units.assumed) == (60, 4, 4, ())
+    assert units.jobs is TRACE.jobs
+    assert units.notes == ("counted in processors, 4 of them a node: the header has 15 nodes with 60 processors",)
+    equal = units_of(replace(TRACE, processors=64, nodes=64), on())
+    assert (equal.per_node, equal.notes, equal.assumed) == (1, (), ())
+
+
+def test_nodes_that_differ_are_assumed_equal() -> None:
+    units = units_of(replace(TRACE, processors=2004, nodes=151), on())
+    assert (units.size // units.per_node, units.node_processors) == (155, 13)
+    assert units.assumed == ("equal nodes, as the header has 151 nodes with 2,004 processors (--processors-per-node)",)
+
+
+@pytest.mark.parametrize(("processors", "nodes"), [(64, None), (None, 64)])
+def test_processors_per_node_are_assumed_where_the_header_counts_one_of_the_two(
+    processors: int | None, nodes: int | None
+) -> None:
+    trace = replace(TRACE, processors=processors, nodes=nodes)
+    assert units_of(trace, on()).assumed == ("processors per node (--processors-per-node)",)
+    assert units_of(trace, on(per_node=1)).assumed == ()
+
+
+OVERFULL = replace(TRACE, jobs=logged([(0, 100, 30), (0, 100, 40), (10, 100, 12)]), processors=60, nodes=15)
+
+
+def test_a_log_that_uses_more_than_its_header_says_is_on_a_machine_that_holds_it() -> None:
+    units = units_of(OVERFULL, on(), OVERFULL)
+    assert (units.size, units.per_node) == (84, 4)
+    assert units.notes[0] == "size of the machine: 82 processors were in use at once where its header says 60"
+    assert units.assumed == ("nodes, as 82 processors were in use at once where its header says 60",)
+
+
+def test_a_replay_is_on_the_machine_of_the_header_and_says_that_the_log_used_more() -> None:
+    units = units_of(OVERFULL, on())
+    assert (units.size, units.assumed) == (60, ())
+    assert units.notes[0] == (
+        "size of the machine: 82 processors were in use at once where its header says 60; replays hold 60,"
+        " unless --nodes N says otherwise"
+    )
+
+
+def test_a_size_that_is_set_holds_in_a_replay_and_not_in_what_happened() -> None:
+    assert units_of(OVERFULL, on(nodes=40)).size == 40
+    units = units_of(OVERFULL, on(nodes=40), OVERFULL)
+    assert units.size == 84
+    assert units.notes[0] == "size of the machine: 82 processors were in use at once where --nodes says 40"
+
+
+def test_jobs_that_overlap_for_a_second_do_not_enlarge_the_machine() -> None:
+    log = replace(TRACE, jobs=logged([(0, 101, 40), (100, 100, 40)]))
+    assert units_of(log, on(), log).size == 64
+
+
+def test_processors_that_were_used_count_and_not_those_that_were_requested() -> None:
+    jobs = replace(OVERFULL.jobs, logged_size=np.array([10, 10, 10]))
+    log = replace(OVERFULL, jobs=jobs)
+    units = units_of(log, on(), log)
+    assert (units.size, most_in_use(units.jobs)) == (60, 30)
+    assert units_of(replace(OVERFULL, jobs=jobs), on(per_node=8)).jobs.as_logged().size.tolist() == [2, 2, 2]
 
 
 def test_a_machine_of_unknown_size_is_refused_with_the_widest_job() -> None:

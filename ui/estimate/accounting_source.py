@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, tzinfo
 from offpeak.errors import BadTrace
 from offpeak.jobs import Trace
 from offpeak.settings import LogSettings, Settings
-from offpeak.zones import machine_zone, parse_zone
+from offpeak.zones import machine_zone, parse_zone, zone_text
 from plugin.pbs.history import ACCOUNTING, accounting_text, openpbs_accounting_folder
 from plugin.scheduler.registry import OPENPBS, SIMULATED, SLURM, scheduler_name
 from plugin.slurm.history import sacct_text
@@ -66,4 +66,6 @@ def _of_slurm(days: int, log: LogSettings, *, lenient: bool) -> Accounting:
 
 
 def _as_set(trace: Trace, log: LogSettings) -> Trace:
+    if trace.time_zone is None and log.time_zone is not None:
+        trace = replace(trace, time_zone=zone_text(zone_of(log)))
     return anonymised(trace) if log.anonymise else trace

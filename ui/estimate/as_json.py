@@ -7,6 +7,7 @@ from dataclasses import asdict
 from power.worth import Lever
 from sim_backend.estimate.reasons import reasons
 from sim_backend.estimate.savings import Estimate
+from ui.replay.basis_text import basis_json
 from ui.replay.comparison_table import remarks
 
 
@@ -19,6 +20,7 @@ def estimate_json(estimate: Estimate, levers: Sequence[Lever]) -> str:
         "machine_size": estimate.comparison.case.machine.size,
         "units_per_node": estimate.prepared.units_per_node,
         "prices": laid.series.source,
+        **basis_json(estimate.prepared.basis),
         "unix_offset_s": laid.offset_s,
         "used": asdict(estimate.used),
         "power_assumed": estimate.prepared.power.assumed,

@@ -13,6 +13,7 @@ from sim_backend.estimate.reasons import reasons
 from sim_backend.estimate.savings import FIRST_REPLAYS, SETTLED_PCT, Estimate, Saving
 from ui.clock_text import clock_text
 from ui.figures_text import NOT_WRAPPED, figure, length_text
+from ui.replay.basis_text import basis_lines
 from ui.replay.comparison_table import remarks
 from ui.replay.spread_table import NOISE
 
@@ -27,6 +28,8 @@ def print_estimate(estimate: Estimate, levers: Sequence[Lever]) -> None:
     if not console.is_terminal:
         console.width = NOT_WRAPPED
     console.print(headline(estimate))
+    for line in basis_lines(estimate.prepared.basis):
+        console.print(line)
     console.print()
     for line in use_lines(estimate.used):
         console.print(line)

@@ -9,7 +9,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from offpeak.errors import BadPrices
 from offpeak.feed_settings import FeedSettings
+from offpeak.prices.tariff import Tariff
 from offpeak.settings import Settings
 from offpeak.zones import date_text, zone_text
 from predictors.feeds.port import Window
@@ -21,6 +23,7 @@ from ui.prices.answer import instant_of
 from ui.prices.text import course
 
 HOUR_S = 3600
+HINT = "--zone DE-LU forecasts a market's, --prices FILE your own; --tariff RULE is known without a forecast"
 
 
 def answer(settings: Settings, request: PriceRequest) -> None:
@@ -29,20 +32,28 @@ def answer(settings: Settings, request: PriceRequest) -> None:
     source, zone = source_of(settings.feeds, settings.prices)
     now_s = int(time.time())
     from_s = (instant_of(request.from_text, zone) if request.from_text else now_s) // HOUR_S * HOUR_S
+    if source.is_tariff and settings.prices.tariff is None:
+        raise BadPrices("no prices are set, so there is nothing to forecast", hint=HINT)
     forecast = forecast_prices(source, Window(from_s, from_s + request.hours * HOUR_S), now_s)
     if request.as_json:
         typer.echo(forecast_json(forecast, settings.feeds))
     else:
-        print_forecast(forecast, settings.feeds, zone)
+        print_forecast(forecast, settings.feeds, zone, tariff=source.tariff if source.is_tariff else None)
 
 
-def print_forecast(forecast: PriceForecast, feeds: FeedSettings, zone: tzinfo) -> None:
-    """Print a step a line, with what it rests on where that changes, and what was wrong with the sources."""
+def print_forecast(forecast: PriceForecast, feeds: FeedSettings, zone: tzinfo, *, tariff: Tariff | None = None) -> None:
+    """Print a step a line, with what it rests on where that changes, and what was wrong with the sources.
+
+    `tariff` is given where it alone holds: then everything is known and nothing forecast.
+    """
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = NOT_WRAPPED
     clock = zone_text(zone) or "this machine"
-    console.print(f"{feeds.zone or 'prices'}: {forecast.unit}, clock of {clock}; four of five within the range")
+    range_ = "known and not forecast, by the tariff" if tariff else "four of five within the range"
+    console.print(f"{feeds.zone or 'prices'}: {forecast.unit}, clock of {clock}; {range_}")
+    if tariff:
+        console.print(f"{tariff.description} ({tariff.assumed})" if tariff.assumed else tariff.description)
     console.print()
     console.print(_table(forecast, zone))
     console.print()
@@ -63,10 +74,17 @@ def _table(forecast: PriceForecast, zone: tzinfo) -> Table:
     rows = zip(_start_s(forecast), forecast.prediction.point, forecast.prediction.quantiles, strict=True)
     for (start_s, point, quantile), basis in zip(rows, forecast.prediction.basis, strict=True):
         at = datetime.fromtimestamp(start_s, UTC).astimezone(zone)
-        figures = [figure(float(each)) for each in (point, quantile[0], quantile[-1])]
+        # What is known has no range: one of no width would look like a very sure forecast.
+        bounds = (quantile[0], quantile[-1]) if is_forecast(basis) else ()
+        figures = [figure(float(each)) for each in (point, *bounds)] + [""] * (2 - len(bounds))
         table.add_row(f"{at:%a %Y-%m-%d %H:%M}", *figures, basis if basis != said else "")
         said = basis
     return table
+
+
+def is_forecast(basis: str) -> bool:
+    """Say whether a price with this basis is forecast, and not known."""
+    return basis.startswith("forecast")
 
 
 def _origin_text(forecast: PriceForecast) -> str:
@@ -90,7 +108,8 @@ def forecast_json(forecast: PriceForecast, feeds: FeedSettings) -> str:
         "step_s": forecast.steps.step_s,
         "prices": [
             {"from_s": start_s, "price": float(point), "mean": float(mean),
-             "p10": float(low), "p50": float(middle), "p90": float(high), "basis": basis}
+             "p10": float(low), "p50": float(middle), "p90": float(high), "basis": basis,
+             "is_forecast": is_forecast(basis)}
             for start_s, point, mean, (low, middle, high), basis in steps
         ],
         "troubles": [

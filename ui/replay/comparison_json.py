@@ -10,6 +10,7 @@ from sim_backend.breakdown import Row
 from sim_backend.case import Prepared
 from sim_backend.compare import Comparison
 from sim_backend.spread import Spread
+from ui.replay.basis_text import basis_json
 
 
 def comparison_json(
@@ -26,6 +27,7 @@ def comparison_json(
         "machine_size": case.machine.size,
         "units_per_node": prepared.units_per_node,
         "prices": case.prices.laid.series.source,
+        **basis_json(prepared.basis),
         "begin_s": comparison.begin_s,
         "until_s": comparison.until_s,
         "unix_offset_s": case.prices.laid.offset_s,

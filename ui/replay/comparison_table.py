@@ -14,6 +14,7 @@ from sim_backend.outcome import Outcome
 from sim_backend.spread import Spread
 from ui.clock_text import clock_text
 from ui.figures_text import NOT_WRAPPED, figure, length_text
+from ui.replay.basis_text import basis_lines
 from ui.replay.cooling_table import REMARK, cooling_table
 from ui.replay.sleep_table import sleep_remark, sleep_table
 from ui.replay.spread_table import spread_remark, spread_table
@@ -48,6 +49,8 @@ def print_comparison(
     if not console.is_terminal:
         console.width = NOT_WRAPPED
     console.print(headline(trace, prepared, comparison))
+    for line in basis_lines(prepared.basis):
+        console.print(line)
     console.print()
     console.print(fitting_table(console, comparison.outcomes))
     console.print()

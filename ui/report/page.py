@@ -6,6 +6,7 @@ from html import escape
 from importlib.resources import files
 
 from ui.figures_text import length_text
+from ui.replay.basis_text import machine_text, prices_text
 from ui.report.answer import answer
 from ui.report.figure import Figure, Json, Key
 from ui.report.html_text import definitions, paragraph
@@ -109,7 +110,8 @@ def _head(subject: Subject) -> str:
         ("jobs", f"{len(comparison.case.jobs):,}"),
         (f"{subject.unit}s", f"{comparison.case.machine.size:,}"),
         ("period", period),
-        ("prices", comparison.case.prices.laid.series.source),
+        ("prices", prices_text(subject.prepared.basis)),
+        ("machine", machine_text(subject.prepared.basis)),
         ("policies", ", ".join(policy.name for policy in subject.policies)),
     )
     return (

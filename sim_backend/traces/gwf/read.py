@@ -23,6 +23,8 @@ from sim_backend.traces.swf.jobs import (
     USED_PROCESSORS,
     USER,
     WAIT,
+    logged_size,
+    size_note,
 )
 from sim_backend.traces.swf.lines import SUBMIT
 from sim_backend.traces.swf.malformed import NUMBER, without_lines
@@ -52,8 +54,9 @@ def looks_like_gwf(head: bytes) -> bool:
 def gwf_trace(text: bytes, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
     """Return the log that `text` is; `name` is where it comes from.
 
-    As in the Standard Workload Format, processors asked for count, and those used where none were asked for. Times are
-    rounded to seconds. A malformed line raises BadTrace with its number; `lenient` skips and counts such lines instead.
+    As in the Standard Workload Format, processors asked for count in replays, those used in what happened; where one of
+    them is not logged the other stands for it. Times are rounded to seconds. A malformed line raises BadTrace with its
+    number; `lenient` skips and counts such lines instead.
     """
     parsed = _parsed(text, name, lenient)
     numbers = {field: np.rint(values).astype(np.int64) for field, values in parsed.columns.numbers.items()}
@@ -68,6 +71,7 @@ def gwf_trace(text: bytes, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
         ),
         skipped_lines=parsed.skipped_lines,
     )
+    trace = replace(trace, notes=(*trace.notes, *size_note(trace.jobs)))
     # Submit times are Unix times in most logs of the archive; in the others they count from the first job.
     return trace if (trace.jobs.submit_s >= JANUARY_1990_S).all() else replace(trace, unix_start_s=None)
 
@@ -108,6 +112,7 @@ def _records(numbers: Numbers, names: dict[int, Coded], kept: NDArray[np.bool_])
         application=names[APPLICATION],
         energy_j=np.full(len(none), np.nan),
         job_names={},
+        logged_processors=logged_size(numbers[REQUESTED_PROCESSORS], numbers[USED_PROCESSORS]),
     )
 
 

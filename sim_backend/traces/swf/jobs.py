@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from offpeak.jobs import Float64, Int64, Jobs, Rejected
 from offpeak.plural import counted
+from offpeak.units import HIGHEST_NODE_W
 from sim_backend.traces.swf.lines import SUBMIT, Columns
 
 JOB, WAIT, RUN, USED_PROCESSORS, REQUESTED_PROCESSORS, REQUESTED_TIME = 1, 3, 4, 5, 8, 9
@@ -36,15 +37,18 @@ class LoggedColumns:
         }
         self._length = 0
         self.fractions = 0
+        self.absurd_readings = 0
 
     def add(self, columns: Columns, power_column: int | None) -> None:
         """Interpret the used fields (and the power column, if any) of a block, each float64[n] in file order."""
         block = _every_job(columns, power_column)
         behind = self._length + len(block)
         for name, column in self._columns.items():
-            column[self._length : behind] = getattr(block, name)
+            column[self._length : behind] = block.as_logged().size if name == "logged_size" else getattr(block, name)
         self._length = behind
         self.fractions += _fractions(columns)
+        if power_column:
+            self.absurd_readings += int(np.count_nonzero(columns[power_column] > HIGHEST_NODE_W))
 
     def pop(self, name: str) -> NDArray[Any]:
         """Give up a column."""
@@ -65,11 +69,17 @@ def logged_jobs(columns: LoggedColumns) -> LoggedJobs:
         joined[name] = _in_order(joined[name], order)
     for name in (column.name for column in fields(Jobs) if column.name not in first):
         joined[name] = _in_order(columns.pop(name), order)
-    jobs = Jobs(**joined)
+    used = joined.pop("logged_size")
+    jobs = Jobs(**joined, logged_size=None if (used == joined["size"]).all() else used)
     guessed = jobs.estimate_s <= 0
     jobs.estimate_s[guessed] = jobs.runtime_s[guessed]
     without_estimate = tuple(jobs.job_id[guessed].tolist())
-    notes = (*_fraction_note(columns.fractions), *_estimate_note(len(without_estimate)))
+    notes = (
+        *size_note(jobs),
+        *_reading_note(columns.absurd_readings),
+        *_fraction_note(columns.fractions),
+        *_estimate_note(len(without_estimate)),
+    )
     return LoggedJobs(jobs, rejected, without_estimate, notes)
 
 
@@ -81,6 +91,7 @@ def _every_job(columns: Columns, power_column: int | None) -> Jobs:
         runtime_s=_whole(columns[RUN]),
         estimate_s=_whole(columns[REQUESTED_TIME]),
         size=_whole(np.where(requested > 0, requested, used)),
+        logged_size=logged_size(columns[REQUESTED_PROCESSORS], columns[USED_PROCESSORS]),
         user=np.maximum(_whole(columns[USER]), -1),
         group=np.maximum(_whole(columns[GROUP]), -1),
         queue=np.maximum(_whole(columns[QUEUE]), -1),
@@ -90,12 +101,33 @@ def _every_job(columns: Columns, power_column: int | None) -> Jobs:
     )
 
 
-def _whole(values: Float64) -> Int64:
+def logged_size(requested: Float64 | Int64, used: Float64 | Int64) -> Int64 | None:
+    """Return the processors that jobs had where some had others than they asked for; None if none had."""
+    differ = (requested > 0) & (used > 0) & (requested != used)
+    return _whole(np.where(used > 0, used, requested)) if differ.any() else None
+
+
+def size_note(jobs: Jobs) -> tuple[str, ...]:
+    """Say which processors count where jobs used others than they asked for."""
+    other = int(np.count_nonzero(jobs.as_logged().size != jobs.size))
+    if not other:
+        return ()
+    return (
+        f"{counted(other, 'job')} used other processors than requested: what happened is counted with those used,"
+        " replays hold those requested",
+    )
+
+
+def _whole(values: Float64 | Int64) -> Int64:
     return np.rint(values).astype(np.int64)
 
 
 def _readings(power_w: Float64) -> Float64:
-    return np.where(power_w > 0, power_w, np.nan)
+    return np.where((power_w > 0) & (power_w <= HIGHEST_NODE_W), power_w, np.nan)
+
+
+def _reading_note(absurd: int) -> tuple[str, ...]:
+    return (f"{counted(absurd, 'job')} with an absurd power reading: taken as not measured",) if absurd else ()
 
 
 def _in_submit_order(submit_s: Int64, kept: NDArray[np.bool_]) -> Int64 | None:

@@ -91,13 +91,20 @@ def _with_single_blanks(text: bytes) -> bytes:
 
 
 def parse_columns(lines: SwfLines, wanted: tuple[int, ...]) -> Columns | None:
-    """Return the wanted columns (numbered from 1) of the job lines; None if any line is malformed."""
-    if lines.columns < max(COLUMNS, *wanted) or lines.body.translate(None, IN_NUMBERS_AND_BLANKS):
+    """Return the wanted columns (numbered from 1) of the job lines; None if any line is malformed.
+
+    Where all lines have columns behind those of the format and the wanted ones, these may hold anything.
+    """
+    read = max(COLUMNS, *wanted)
+    body, cut = first_fields(lines.body, read) if lines.columns > read else (lines.body, 0)
+    if lines.columns < read or body.translate(None, IN_NUMBERS_AND_BLANKS):
         return None
-    names = [str(number) for number in range(1, lines.columns + 1)]
+    if cut and cut < sum(map(bool, body.split(b"\n"))):
+        return None
+    names = [str(number) for number in range(1, read + 1)]
     try:
         table = csv.read_csv(
-            pa.py_buffer(lines.body),
+            pa.py_buffer(body),
             # With threads Arrow aborts a process that ends while they are still starting, as a wrong option makes it.
             csv.ReadOptions(column_names=names, use_threads=False),
             csv.ParseOptions(delimiter=" ", quote_char=False),
@@ -111,6 +118,11 @@ def parse_columns(lines: SwfLines, wanted: tuple[int, ...]) -> Columns | None:
         return None
     columns = {number: table.column(str(number)).to_numpy() for number in wanted}
     return columns if _usable(columns) else None
+
+
+def first_fields(body: bytes, count: int) -> tuple[bytes, int]:
+    """Return the lines, which have single blanks, with the first `count` fields of each, and how many had more."""
+    return re.subn(rb"(?m)^((?:[^ \n]+ ){%d}[^ \n]+) [^\n]*$" % (count - 1), rb"\1", body)
 
 
 def _usable(columns: Columns) -> bool:

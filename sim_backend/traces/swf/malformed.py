@@ -13,7 +13,7 @@ NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 def malformed_lines(text: bytes, wanted: tuple[int, ...]) -> Iterator[tuple[int, str]]:
     """Yield line number, counted from 1 as an editor does, and fault. Slow: only for texts that do not parse."""
-    expected = _expected_columns(text, max(COLUMNS, *wanted))
+    expected = expected_columns(text, wanted)
     for number, fields in _job_lines(text):
         if fault := _fault(fields, expected, wanted):
             yield number, fault
@@ -31,16 +31,19 @@ def _job_lines(text: bytes) -> Iterator[tuple[int, list[bytes]]]:
             yield number, fields
 
 
-def _expected_columns(text: bytes, fewest: int) -> int:
-    """Return the column count of most lines that have at least the `fewest`."""
+def expected_columns(text: bytes, wanted: tuple[int, ...]) -> int:
+    """Return the column count of most lines that have at least the wanted columns and those of the format."""
+    fewest = max(COLUMNS, *wanted)
     counts = Counter(len(fields) for _, fields in _job_lines(text))
     return max((columns for columns in counts if columns >= fewest), key=lambda c: (counts[c], -c), default=fewest)
 
 
 def _fault(fields: list[bytes], expected: int, wanted: tuple[int, ...]) -> str:
-    if len(fields) != expected:
+    read = max(COLUMNS, *wanted)
+    # Where most lines have more columns than are read, what stands in these and how many there are is not checked.
+    if len(fields) < read or len(fields) > read == expected:
         return f"{len(fields)} fields where {expected} are expected"
-    if not all(map(NUMBER.fullmatch, fields)):
+    if not all(map(NUMBER.fullmatch, fields[:read])):
         number = next(number for number, field in enumerate(fields, 1) if not NUMBER.fullmatch(field))
         return f"field {number} is not a number: {_shown(fields[number - 1])}"
     for number in wanted:

@@ -9,8 +9,8 @@ from offpeak.files import read_bytes, read_stdin
 from offpeak.jobs import Jobs, Trace
 from sim_backend.traces.swf.header import SwfHeader, parse_header
 from sim_backend.traces.swf.jobs import USED_FIELDS, LoggedColumns, logged_jobs
-from sim_backend.traces.swf.lines import COLUMNS, blocks_of, comments_of, parse_columns
-from sim_backend.traces.swf.malformed import malformed_lines, without_lines
+from sim_backend.traces.swf.lines import COLUMNS, blocks_of, comments_of, first_fields, parse_columns
+from sim_backend.traces.swf.malformed import expected_columns, malformed_lines, without_lines
 
 JANUARY_1990_S = 631_152_000  # a log whose first second is later than this counts in Unix time
 EXPECTED = "a log has one line of 18 numbers for each job"
@@ -53,25 +53,33 @@ def _parsed(text: bytes, name: str, lenient: bool) -> _Parsed:
     columns = _columns(text, header)
     if columns is not None:
         return _Parsed(header, columns, first.columns, skipped_lines=0)
-    dropped = _malformed(text, _wanted(header), name, lenient)
+    wanted = _wanted(header)
+    dropped = _malformed(text, wanted, name, lenient)
     text = without_lines(text, dropped)
-    columns = _columns(text, header)
+    width = expected_columns(text, wanted)
+    columns = _columns(text, header, cut=width > max(COLUMNS, *wanted))
     if columns is None:
         raise BadTrace(f"{name}: no job line can be read, {len(dropped):,} are malformed", hint=EXPECTED)
-    return _Parsed(header, columns, next(blocks_of(text)).columns, skipped_lines=len(dropped))
+    return _Parsed(header, columns, width, skipped_lines=len(dropped))
 
 
 def _wanted(header: SwfHeader) -> tuple[int, ...]:
     return (*USED_FIELDS, header.power_column) if header.power_column else USED_FIELDS
 
 
-def _columns(text: bytes, header: SwfHeader) -> LoggedColumns | None:
-    """Return what all lines say, None if one is malformed or none is left; only a block of them is parsed at once."""
+def _columns(text: bytes, header: SwfHeader, *, cut: bool = False) -> LoggedColumns | None:
+    """Return what all lines say, None if one is malformed or none is left; only a block of them is parsed at once.
+
+    `cut` leaves out what stands behind the columns that are read, wherever it does.
+    """
     logged = LoggedColumns(room=text.count(b"\n") + 1)
-    width = 0
-    for lines in blocks_of(text):
+    wanted, width = _wanted(header), 0
+    read = max(COLUMNS, *wanted)
+    for block in blocks_of(text):
+        lines = replace(block, body=first_fields(block.body, read)[0]) if cut else block
         width = width or lines.columns
-        columns = parse_columns(lines, _wanted(header)) if lines.columns == width else None
+        is_alike = lines.columns == width or min(lines.columns, width) > read
+        columns = parse_columns(lines, wanted) if is_alike else None
         if columns is None:
             return None
         logged.add(columns, header.power_column)

@@ -84,7 +84,7 @@ def _table(jobs: Jobs) -> pa.Table:
         SUBMIT: jobs.submit_s,
         WAIT: np.where(jobs.logged_start_s >= 0, jobs.logged_start_s - jobs.submit_s, -1),
         RUN: jobs.runtime_s,
-        USED_PROCESSORS: jobs.size,
+        USED_PROCESSORS: jobs.as_logged().size,
         REQUESTED_PROCESSORS: jobs.size,
         REQUESTED_TIME: jobs.estimate_s,
         STATUS: completed,

@@ -152,6 +152,9 @@ GOOD = "2020-01-01T00:00Z,1\n2020-01-01T01:00Z,2\n"
         ("utc,price\n" + GOOD + "\n2020-01-01T02:00Z,1,5\n", "", "csv:5: has 3 columns"),
         ("utc,price\n" + GOOD + "2020-01-01T02:00Z,12x\n", "", "csv:4: price is '12x', which is no number"),
         ("utc,price\n" + GOOD + "2020-01-01T02:00Z,inf\n", "", "csv:4: price is 'inf'"),
+        ("utc,price\n" + GOOD + "2020-01-01T02:00Z,1e308\n", "", "csv:4: 1e.308 EUR/MWh is no plausible price"),
+        ("utc,price\n" + GOOD + "2020-01-01T02:00Z,-101\n", "unit=EUR/kWh", "csv:4: -101000 EUR/MWh is no plaus"),
+        ("utc,co2\n" + GOOD + "2020-01-01T02:00Z,1e5\n", "unit=g/kWh", "csv:4: 100000 g/kWh is no plausible carbon"),
         ("utc,price\n\n" + GOOD + "2020-01-01T01:00Z,3\n", "", "csv:5: the time 2020-01-01T01:00Z stands twice"),
         (
             "utc,price\n" + GOOD + "2019-01-01T01:00Z,3\n",
@@ -175,6 +178,32 @@ def test_what_cannot_be_read_is_named_with_its_line(read, text, layout, message)
         read(text, layout)
     assert problem.value.hint
     assert "\n" not in str(problem.value)
+
+
+MAPS = (
+    "Datetime (UTC),Country,Zone id,Carbon intensity gCO₂eq/kWh (direct),Carbon intensity gCO₂eq/kWh (Life cycle),"
+    "Carbon-free energy percentage (CFE%)\n"
+    "2024-01-01 00:00:00,Germany,DE,180.5,230.1,61.2\n2024-01-01 01:00:00,Germany,DE,170.5,220.1,62.2\n"
+)
+
+
+def test_direct_and_life_cycle_intensities_are_asked_for(read):
+    with pytest.raises(
+        BadPrices, match=r"maps\.csv:1: holds more than one carbon intensity: 'Carbon.*direct.*Life"
+    ) as asked:
+        read(MAPS, name="maps.csv")
+    assert "maps.csv,value=Carbon intensity gCO₂eq/kWh (direct)'" in asked.value.hint
+    for value, first in (("direct", 180.5), ("life-cycle", 230.1), ("CFE", 61.2)):
+        series = read(MAPS, f"value={value},unit=g/kWh", name="maps.csv")
+        assert (series.value[0], series.start_s[0]) == (first, unix("2024-01-01T00:00Z"))
+    assert read(MAPS, "value=direct", name="maps.csv").unit == "g/kWh"
+    with pytest.raises(BadPrices, match="has no column 'carbon'"):
+        read(MAPS, "value=carbon", name="maps.csv")
+
+
+def test_one_intensity_needs_no_question(read):
+    series = read("utc,gco2_per_kwh,other\n2020-01-01T00:00Z,400,1\n2020-01-01T01:00Z,410,1\n", name="maps.csv")
+    assert (series.unit, series.value.tolist()) == ("g/kWh", [400, 410])
 
 
 def test_a_naive_time_asks_for_its_zone(read):
@@ -234,11 +263,12 @@ def test_a_name_that_hides_the_unit_or_a_missing_folder(tmp_path):
 
 
 def test_every_year_of_prices_and_carbon(shared):
-    files = [*shared.glob("data/prices/*.csv.gz"), *shared.glob("data/carbon/*.csv.gz")]
-    if not files:
+    prices = [(path, Layout()) for path in shared.glob("data/prices/*.csv.gz")]
+    carbon = [(path, Layout(value="direct")) for path in shared.glob("data/carbon/*.csv.gz")]
+    if not prices or not carbon:
         pytest.skip("no price files")
-    for path in files:
-        series = read_series(path, Layout())
+    for path, layout in (*prices, *carbon):
+        series = read_series(path, layout)
         assert set(series.length_s[series.known].tolist()) == {3600}, path
         assert series.unit in ("EUR/MWh", "USD/MWh", "g/kWh")
 

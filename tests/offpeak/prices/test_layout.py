@@ -1,9 +1,10 @@
 from datetime import UTC
+from pathlib import Path
 
 import pytest
 
 from offpeak.errors import BadInput, BadPrices
-from offpeak.prices.layout import Layout, parse_layout, unit_of
+from offpeak.prices.layout import Layout, parse_file, parse_layout, unit_of
 
 
 def test_a_file_with_times():
@@ -44,11 +45,21 @@ def test_a_wrong_layout_says_what_to_write(text, hint):
         ("price_DE_2020_eur_per_mwh.csv.gz", ("EUR/MWh", 1.0)),
         ("x_usd_per_mwh.csv", ("USD/MWh", 1.0)),
         ("carbon_g_per_kwh.csv", ("g/kWh", 1.0)),
+        ("x_chf_per_kwh.csv", ("CHF/MWh", 1000.0)),
+        ("x_ct_per_kwh.csv", ("EUR/MWh", 10.0)),
     ],
 )
 def test_the_unit_in_the_name(name, unit):
     assert unit_of(Layout(), name) == unit
     assert unit_of(Layout(unit="EUR/kWh"), name) == ("EUR/MWh", 1000.0)
+
+
+def test_a_file_may_be_named_with_its_layout():
+    assert parse_file("a,b.csv") == (Path("a,b.csv"), Layout())
+    path, layout = parse_file("a,b.csv,value=life cycle,unit=g/kWh")
+    assert (path, layout.value, layout.unit) == (Path("a,b.csv"), "life cycle", "g/kWh")
+    with pytest.raises(BadInput, match="is not key=value"):
+        parse_file("a.csv,value=direct,nothing")
 
 
 def test_without_a_unit():

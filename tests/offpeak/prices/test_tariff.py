@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput, BadPrices
-from offpeak.prices.tariff import parse_tariff, tariff_series
+from offpeak.prices.tariff import parse_tariff, site_tariff, tariff_series
+from offpeak.settings import ASSUMED_TARIFF
 
 BERLIN = ZoneInfo("Europe/Berlin")
 PAPER = "on=90EUR/MWh,off=30EUR/MWh"
@@ -29,7 +30,27 @@ def test_the_customary_hours():
     series = tariff_series(tariff, 0, 2 * 86400)
     assert series.start_s.tolist() == [0, 9 * 3600, 23 * 3600, 33 * 3600, 47 * 3600]
     assert series.value.tolist() == [30, 90, 30, 90, 30]
-    assert (series.end_s, series.unit, series.source) == (172800, "EUR/MWh", PAPER)
+    assert (series.end_s, series.unit, series.source) == (172800, "EUR/MWh", tariff.source)
+
+
+def test_hours_that_nobody_declares_are_named():
+    tariff = parse_tariff(PAPER)
+    assert tariff.source == f"{PAPER} (hours=09:00-23:00 assumed: none are given)"
+    assert tariff.description == "90 EUR/MWh from 09:00 to 23:00 every day, else 30 EUR/MWh"
+    whole = parse_tariff("on=0.21EUR/kWh,off=0.14EUR/kWh,hours=06:00-22:00,days=mon-fri,holidays=DE,zone=Europe/Berlin")
+    assert (whole.assumed, whole.source) == ("", whole.text)
+    assert whole.description == (
+        "210 EUR/MWh from 06:00 to 22:00 mon-fri but holidays of DE, clock of Europe/Berlin, else 140 EUR/MWh"
+    )
+
+
+def test_a_tariff_that_nobody_declares_is_named_as_assumed():
+    assumed = site_tariff(None)
+    assert (assumed.on_per_mwh, assumed.off_per_mwh) == (90, 30)
+    assert assumed.assumed == "assumed, as no prices are given: --prices FILE or --tariff RULE"
+    assert assumed.source == f"{ASSUMED_TARIFF} ({assumed.assumed})"
+    declared = site_tariff(ASSUMED_TARIFF)
+    assert (declared.assumed, declared.source) == ("", ASSUMED_TARIFF)
 
 
 @pytest.mark.parametrize(("day", "next_day"), [("2024-03-31", "2024-04-01"), ("2024-10-27", "2024-10-28")])

@@ -28,15 +28,34 @@ def test_published_prices_come_before_forecast_ones(offpeak, file) -> None:
 def test_the_table_says_what_it_rests_on(offpeak, file) -> None:
     lines = offpeak("forecast", "price", "--prices", file, "--from", "2023-03-10T23:00", "--hours", "3").stdout
     rows = lines.splitlines()[3:6]
-    assert rows[0].split() == ["Fri", "2023-03-10", "23:00", "27.00", "27.00", "27.00", "published"]
+    assert rows[0].split() == ["Fri", "2023-03-10", "23:00", "27.00", "published"]
     assert "forecast from 10 days: blend 100%" in rows[1]
     assert "learned from 2023-03-01 to 2023-03-11; of late wrong by" in lines
 
 
-def test_without_prices_the_tariff_holds(offpeak) -> None:
-    prices = json.loads(offpeak("forecast", "price", "--hours", "24", "--json").stdout)["prices"]
-    assert {each["basis"] for each in prices} == {"tariff"}
+def test_a_tariff_is_known_and_not_forecast(offpeak) -> None:
+    tariff = ("--tariff", "on=90EUR/MWh,off=30EUR/MWh")
+    prices = json.loads(offpeak("forecast", "price", *tariff, "--hours", "24", "--json").stdout)["prices"]
+    assert {(each["basis"], each["is_forecast"]) for each in prices} == {("tariff", False)}
     assert {each["price"] for each in prices} == {30, 90}
+    first, second, _, _, row, *_ = offpeak("forecast", "price", *tariff).stdout.splitlines()
+    assert first.endswith("known and not forecast, by the tariff")
+    assert second == (
+        "90 EUR/MWh from 09:00 to 23:00 every day, else 30 EUR/MWh (hours=09:00-23:00 assumed: none are given)"
+    )
+    assert len(row.split()) == 5  # day, date, hour, price, basis: no range
+
+
+def test_without_prices_nothing_is_forecast(offpeak) -> None:
+    done = offpeak("forecast", "price")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no prices are set, so there is nothing to forecast" in done.stderr
+    assert "--zone DE-LU" in done.stderr
+
+
+def test_a_tariff_that_nobody_declared_is_named_where_a_forecast_rests_on_it(offpeak, file) -> None:
+    done = offpeak("forecast", "price", "--prices", file, "--from", "2023-04-10", "--hours", "1")
+    assert done.stdout.splitlines()[3].endswith("assumed tariff")
 
 
 def test_prices_that_ended_long_ago_are_said_to_be_too_old(offpeak, file) -> None:

@@ -191,7 +191,7 @@ def test_settings_come_from_the_file_and_options_win(offpeak: Offpeak, log: Path
 
 def test_a_tariff_on_the_command_line_replaces_the_files_prices(offpeak: Offpeak, log: Path, tmp_path: Path) -> None:
     (tmp_path / "site.toml").write_text('[prices]\nfile = "absent_eur_per_mwh.csv"\n', encoding="utf-8")
-    tariff = "on=1USD/MWh,off=1USD/MWh"
+    tariff = "on=1USD/MWh,off=1USD/MWh,hours=00:00-24:00"
     document = answer(offpeak("simulate", log, "--config", "site.toml", "--tariff", tariff, "--json"))
     assert document["prices"] == tariff
 

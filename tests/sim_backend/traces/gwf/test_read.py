@@ -22,7 +22,7 @@ def line(
     submit: object = SUBMIT_S,
     wait: object = 30,
     run: object = 60,
-    used: object = 4,
+    used: object = 8,
     asked: object = 8,
     estimate: object = 600,
     who: str = "U12 G3 X7 Q0",
@@ -79,11 +79,17 @@ def test_names_over_several_blocks_of_the_file() -> None:
 
 
 def test_used_processors_stand_in_for_requested_ones_and_the_run_time_for_the_estimate() -> None:
-    trace = read(line(1, asked=-1, estimate=-1), line(2, wait=-1))
+    trace = read(line(1, used=4, asked=-1, estimate=-1), line(2, wait=-1))
     assert trace.jobs.size.tolist() == [4, 8]
     assert trace.jobs.estimate_s.tolist() == [60, 600]
     assert trace.jobs.logged_start_s.tolist() == [SUBMIT_S + 30, -1]
     assert trace.notes[-1] == "1 job without a time limit: the run time is used"
+
+
+def test_jobs_keep_the_processors_that_they_used() -> None:
+    trace = read(line(1, used=4), line(2))
+    assert (trace.jobs.size.tolist(), trace.jobs.as_logged().size.tolist()) == ([8, 8], [4, 8])
+    assert trace.notes[-1].startswith("1 job used other processors than requested")
 
 
 def test_jobs_that_never_ran_are_set_aside_with_the_reason() -> None:

@@ -69,7 +69,15 @@ def test_the_slow_path_finds_a_fault_exactly_where_the_fast_path_fails(rows: lis
 
 @given(st.integers(1, 17) | st.integers(20, 30), st.integers(0, 5))
 def test_a_line_with_another_number_of_fields_is_found_by_its_number(count: int, before: int) -> None:
-    lines = ["1 " * 19] * before + ["1 " * count] + ["1 " * 19] * 7
+    lines = ["1 " * 18] * before + ["1 " * count] + ["1 " * 18] * 7
     text = "\n".join(lines).encode()
     assert parse_columns(split_lines(text), WANTED) is None
-    assert dict(malformed_lines(text, WANTED)) == {before + 1: f"{count} fields where 19 are expected"}
+    assert dict(malformed_lines(text, WANTED)) == {before + 1: f"{count} fields where 18 are expected"}
+
+
+@given(st.integers(1, 17), st.integers(0, 5))
+def test_a_line_without_all_fields_of_the_format_is_found_beside_longer_ones(count: int, before: int) -> None:
+    lines = ["1 " * 19 + "text"] * before + ["1 " * count] + ["1 " * 19 + "text"] * 7
+    text = "\n".join(lines).encode()
+    assert parse_columns(split_lines(text), WANTED) is None
+    assert dict(malformed_lines(text, WANTED)) == {before + 1: f"{count} fields where 20 are expected"}

@@ -24,7 +24,7 @@ def line(
     *,
     submit: object = 0,
     run: object = 60,
-    used: object = 4,
+    used: object = 8,
     asked: object = 8,
     estimate: object = 600,
     user: object = 3,
@@ -73,11 +73,23 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_used_processors_stand_in_for_requested_ones_and_the_run_time_for_the_estimate(write: WriteLog) -> None:
-    trace = read_swf(write(line(asked=-1, estimate=-1), line(2, asked=0, estimate=0), line(3)))
+    trace = read_swf(write(line(used=4, asked=-1, estimate=-1), line(2, used=4, asked=0, estimate=0), line(3)))
     assert trace.jobs.size.tolist() == [4, 4, 8]
     assert trace.jobs.estimate_s.tolist() == [60, 60, 600]
     assert trace.notes == ("2 jobs without an estimate: the run time is used",)
     assert trace.without_estimate == (1, 2)
+
+
+def test_jobs_keep_the_processors_that_they_asked_for_and_those_that_they_used(write: WriteLog) -> None:
+    trace = read_swf(write(line(used=4), line(2), line(3, used=16), line(4, used=-1)))
+    assert trace.jobs.size.tolist() == [8, 8, 8, 8]
+    assert trace.jobs.as_logged().size.tolist() == [4, 8, 16, 8]
+    assert trace.jobs.take(np.array([2, 0])).as_logged().size.tolist() == [16, 4]
+    assert trace.notes == (
+        "2 jobs used other processors than requested: what happened is counted with those used, replays hold those"
+        " requested",
+    )
+    assert read_swf(write(line(), line(2, used=0), line(3, asked=-1))).jobs.logged_size is None
 
 
 def test_jobs_that_never_ran_are_set_aside_with_the_reason(write: WriteLog) -> None:
@@ -137,6 +149,12 @@ def test_the_power_column_is_read_where_the_header_declares_it(write: WriteLog) 
     assert trace.notes == ()
 
 
+def test_a_reading_that_no_node_can_draw_is_not_measured(write: WriteLog) -> None:
+    trace = read_swf(write(line() + " 250.5", line(2) + " 1e15", "; NodePowerColumn: 19"))
+    np.testing.assert_array_equal(trace.jobs.node_power_w, [250.5, np.nan])
+    assert trace.notes == ("1 job with an absurd power reading: taken as not measured",)
+
+
 def test_surplus_columns_are_ignored_with_a_note(write: WriteLog) -> None:
     trace = read_swf(write(line() + " 4", line(2) + " 4"))
     assert trace.notes == ("19 columns: the 19th is not part of SWF and is ignored",)
@@ -145,6 +163,24 @@ def test_surplus_columns_are_ignored_with_a_note(write: WriteLog) -> None:
     trace = read_swf(write("; NodePowerColumn: 20", line() + " 4 7", line(2) + " 4 7"))
     assert trace.notes == ("20 columns: the 19th is not part of SWF and is ignored",)
     assert trace.jobs.node_power_w.tolist() == [7, 7]
+
+
+TWENTY_ONE = ("; MaxProcs: 8", line() + " climate 7 x", line(2) + " ocean model 3 y", line(3) + " - 2 z")
+
+
+def test_columns_behind_the_format_may_hold_text(write: WriteLog) -> None:
+    trace = read_swf(write(*TWENTY_ONE))
+    assert (trace.jobs.job_id.tolist(), trace.jobs.size.tolist(), trace.skipped_lines) == ([1, 2, 3], [8, 8, 8], 0)
+    assert trace.notes == ("21 columns: those after the 18th are not part of SWF and are ignored",)
+    shortened = read_swf(write(*TWENTY_ONE, line(4)))
+    assert (shortened.jobs.job_id.tolist(), shortened.notes) == ([1, 2, 3, 4], trace.notes)
+
+
+def test_a_fault_within_the_format_is_found_beside_columns_of_text(write: WriteLog) -> None:
+    assert refused(write(*TWENTY_ONE, "1 2 3"))[0] == ":5: 3 fields where 21 are expected"
+    assert refused(write(*TWENTY_ONE, line(4, run="x") + " a b c"))[0] == ":5: field 4 is not a number: 'x'"
+    trace = read_swf(write(*TWENTY_ONE, line(4, run="x") + " a b c"), lenient=True)
+    assert (trace.jobs.job_id.tolist(), trace.skipped_lines) == ([1, 2, 3], 1)
 
 
 BAD_LINES = [
@@ -239,8 +275,9 @@ REAL_LOGS = {
 def test_real_logs(shared: Path, name: str) -> None:
     trace = read_swf(shared / "data" / "traces" / f"{name}.swf.gz")
     rejected = sum(len(each.job_ids) for each in trace.rejected)
-    notes = " ".join(trace.notes)
-    without_estimate = int(notes.split(" jobs without")[0].replace(",", "")) if "an estimate" in notes else 0
+    without_estimate = len(trace.without_estimate)
+    noted = [note for note in trace.notes if note.startswith(f"{without_estimate:,} jobs without an estimate")]
+    assert bool(noted) == bool(without_estimate)
     found = (len(trace.jobs), trace.processors, trace.unix_start_s, trace.time_zone, rejected, without_estimate)
     assert found == REAL_LOGS[name]
     assert (np.diff(trace.jobs.submit_s) >= 0).all()

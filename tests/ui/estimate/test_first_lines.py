@@ -1,0 +1,234 @@
+"""The first three lines of an estimate name its prices, its machine and what it assumed, whatever log it is of."""
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from offpeak.settings import MachineSettings, PriceSettings, Settings
+from sim_backend.estimate.savings import Estimate, estimate_savings
+from sim_backend.policy import parse_policy
+from sim_backend.traces.read import read_log
+from ui.estimate.text import print_estimate
+
+Offpeak = Callable[..., subprocess.CompletedProcess[str]]
+
+SAMPLES = ("sample.swf.gz", "sample_sacct.txt.gz")
+SHARED = (
+    "traces/*.swf.gz",
+    "modern/gaia/*.swf.gz",
+    "captures/slurm/*/sacct_P.txt",
+    "captures/slurm/*/jobcomp.log",
+    "captures/openpbs/G_accounting.txt",
+    "captures/torque/**/*accounting.txt",
+)
+JOBS = 300
+"""So many of a log's first jobs tell what its first lines are."""
+
+LARGE = 1_000_000
+"""The first jobs of a log of more bytes take a second to come by."""
+
+ASSUMED_PRICES = (
+    "prices   90 EUR/MWh from 09:00 to 23:00 every day, else 30 EUR/MWh"
+    " (assumed, as no prices are given: --prices FILE or --tariff RULE)"
+)
+MACHINE = re.compile(
+    r"machine  [\d,]+ nodes? of [\d,]+ processors?; a busy one draws [\d,]+( to [\d,]+)? W( \(.+\))?,"
+    r" an idle one [\d,]+ W; [\d.,]+ [kM]?W when all are busy(; assumed: .+)?"
+)
+
+
+def begun(source: Path, settings: Settings) -> Estimate:
+    """Return the estimate of the first jobs of a log."""
+    trace = read_log(str(source), lenient=True, zone=UTC)
+    if trace.processors is None and trace.nodes is None and trace.units_per_node is None:
+        settings = replace(settings, machine=MachineSettings(nodes=int(trace.jobs.size.max())))
+    head = replace(trace, jobs=trace.jobs.take(np.arange(min(JOBS, len(trace.jobs)))))
+    policies = tuple(parse_policy(name, settings.scheduling) for name in ("easy", "greedy"))
+    return estimate_savings(head, settings, policies, days=None, replays=1)
+
+
+def check_first_lines(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    estimate = begun(source, Settings())
+    print_estimate(estimate, ())
+    first, prices, machine, *_ = capsys.readouterr().out.splitlines()
+    assert first.startswith(estimate.trace.name)
+    assert prices == ASSUMED_PRICES
+    assert MACHINE.fullmatch(machine), machine
+    assert "watts of idle nodes (--idle-power)" in machine.partition("; assumed: ")[2]
+    is_measured = "(measured in the log)" in machine
+    assert ("watts of busy nodes (--power)" in machine) != is_measured
+    used = estimate.used
+    assert 0 < used.utilization <= 1
+    assert used.idle_energy_kwh >= 0
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_of_each_bundled_log(repository: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    check_first_lines(repository / "sim_backend" / "sample" / name, capsys)
+
+
+def test_every_bundled_log_is_tested(repository: Path) -> None:
+    bundled = {path.name for path in (repository / "sim_backend" / "sample").iterdir()}
+    assert {name for name in bundled if "prices" not in name} == set(SAMPLES)
+
+
+@pytest.mark.parametrize("pattern", SHARED)
+def test_of_each_shared_log(shared: Path, pattern: str, capsys: pytest.CaptureFixture[str]) -> None:
+    logs = [log for log in sorted((shared / "data").glob(pattern)) if log.stat().st_size < LARGE]
+    assert logs
+    for log in logs:
+        check_first_lines(log, capsys)
+
+
+def lines_of(done: subprocess.CompletedProcess[str]) -> list[str]:
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[:3]
+
+
+def swf(*jobs: tuple[int, int, int, int, int], header: str) -> str:
+    """Return a log of jobs of submission, wait, run time, used and requested processors."""
+    lines = [
+        f"{number} {submit} {wait} {run} {used} -1 -1 {asked} {run} -1 1 {number % 5} 1 -1 1 -1 -1 -1"
+        for number, (submit, wait, run, used, asked) in enumerate(jobs, 1)
+    ]
+    return "\n".join([f"; UnixStartTime: 1672617600\n{header}", *lines, ""])
+
+
+HOURS = [(3600 * hour, 0, 7200, 24, 24) for hour in range(99)]
+
+
+def test_what_is_declared_is_not_called_assumed(offpeak: Offpeak, tmp_path: Path) -> None:
+    (tmp_path / "log.swf").write_text(swf(*HOURS, header="; MaxProcs: 60\n; MaxNodes: 15"), encoding="utf-8")
+    tariff = "on=0.3EUR/kWh,off=0.2EUR/kWh,hours=06:00-22:00,days=mon-fri"
+    watts = ("--power", "constant:400W", "--idle-power", "75W")
+    _, prices, machine = lines_of(offpeak("estimate", "log.swf", "--tariff", tariff, *watts, "--replays", "10"))
+    assert prices == "prices   300 EUR/MWh from 06:00 to 22:00 mon-fri, else 200 EUR/MWh"
+    assert machine == (
+        "machine  15 nodes of 4 processors; a busy one draws 400 W (constant:400W), an idle one 75 W;"
+        " 6,000 W when all are busy"
+    )
+
+
+def test_processors_are_priced_as_the_nodes_of_the_header(offpeak: Offpeak, tmp_path: Path) -> None:
+    (tmp_path / "log.swf").write_text(swf(*HOURS, header="; MaxProcs: 60\n; MaxNodes: 15"), encoding="utf-8")
+    done = offpeak("estimate", "log.swf", "--power", "constant:400W", "--json", "--replays", "10")
+    document = json.loads(done.stdout)
+    busy_h, hours = 24 * 2 * 99, 100
+    used = document["used"]
+    assert used["energy_kwh"]["middle"] == pytest.approx(0.1 * busy_h + 0.075 / 4 * (60 * hours - busy_h))
+    assert document["machine"] == {
+        "nodes": 15,
+        "processors_per_node": 4,
+        "busy_node_lowest_w": pytest.approx(400),
+        "busy_node_highest_w": pytest.approx(400),
+        "idle_node_w": 75,
+        "assumed": ["watts of idle nodes (--idle-power)"],
+    }
+    assert document["prices_in_words"] == "90 EUR/MWh from 09:00 to 23:00 every day, else 30 EUR/MWh"
+    assert document["prices_assumed"] == "assumed, as no prices are given: --prices FILE or --tariff RULE"
+
+
+def test_a_log_that_is_fuller_than_its_machine_gets_one_that_holds_it(offpeak: Offpeak, tmp_path: Path) -> None:
+    jobs = [(3600 * hour, 0, 3 * 3600, 30, 30) for hour in range(50)]
+    (tmp_path / "full.swf").write_text(swf(*jobs, header="; MaxProcs: 60\n; MaxNodes: 15"), encoding="utf-8")
+    done = offpeak("estimate", "full.swf", "--replays", "10")
+    _, _, machine = lines_of(done)
+    assert machine.startswith("machine  23 nodes of 4 processors; ")
+    assert "assumed: nodes, as 90 processors were in use at once where its header says 60, " in machine
+    assert "-" not in re.search(r"used .*", done.stdout)[0]
+    load = float(re.search(r"load +([\d.]+) %", done.stdout)[1])
+    assert load == pytest.approx(100 * 30 * 3 * 50 / (92 * 52), abs=0.1)
+    assert "load     9" in offpeak("estimate", "full.swf", "--nodes", "40", "--replays", "10").stdout
+    replayed = offpeak("simulate", "full.swf").stdout
+    assert "90 processors were in use at once where its header says 60; replays hold 60" in replayed
+
+
+def test_what_happened_counts_the_processors_that_were_used(offpeak: Offpeak, tmp_path: Path) -> None:
+    jobs = [(submit, wait, run, 6, asked) for submit, wait, run, _, asked in HOURS]
+    (tmp_path / "log.swf").write_text(swf(*jobs, header="; MaxProcs: 60\n; MaxNodes: 60"), encoding="utf-8")
+    done = offpeak("estimate", "log.swf", "--power", "constant:400W", "--replays", "10")
+    load = 100 * 6 * 2 * 99 / (60 * 100)
+    assert f"load     {load:.1f} % of the machine" in done.stdout
+    assert "- 99 jobs used other processors than requested: what happened is counted with those used" in done.stdout
+
+
+def test_a_log_of_21_columns_is_read_by_its_first_18(offpeak: Offpeak, tmp_path: Path) -> None:
+    text = swf(*HOURS, header="; MaxProcs: 60\n; MaxNodes: 15")
+    wide = "\n".join(line if line.startswith(";") or not line else f"{line} ocean 3 -1" for line in text.splitlines())
+    (tmp_path / "log.swf").write_text(text, encoding="utf-8")
+    (tmp_path / "wide.swf").write_text(wide, encoding="utf-8")
+    plain, wide_ = (offpeak("estimate", name, "--replays", "10").stdout for name in ("log.swf", "wide.swf"))
+    note = "- 21 columns: those after the 18th are not part of SWF and are ignored\n"
+    assert wide_.replace(note, "").removeprefix("wide") == plain.removeprefix("log")
+    assert note in wide_
+
+
+def test_simulate_and_its_report_name_them_too(offpeak: Offpeak, tmp_path: Path) -> None:
+    (tmp_path / "log.swf").write_text(swf(*HOURS, header="; MaxProcs: 60"), encoding="utf-8")
+    tariff = "on=90EUR/MWh,off=30EUR/MWh"
+    done = offpeak("simulate", "log.swf", "--tariff", tariff, "--report", "report.html", "--anonymise")
+    _, prices, machine = lines_of(done)
+    assert prices == (
+        "prices   90 EUR/MWh from 09:00 to 23:00 every day, else 30 EUR/MWh (hours=09:00-23:00 assumed: none are given)"
+    )
+    assert MACHINE.fullmatch(machine)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert prices.removeprefix("prices   ") in page
+    assert machine.removeprefix("machine  ") in page
+    document = json.loads(offpeak("simulate", "log.swf", "--json").stdout)
+    assert document["prices_assumed"]
+    assert document["machine"]["nodes"] == 60
+
+
+def test_prices_of_a_file_are_named_with_how_they_were_laid(repository: Path) -> None:
+    samples = repository / "sim_backend" / "sample"
+    prices = PriceSettings(file=samples / "sample_prices_eur_per_mwh.csv.gz")
+    basis = begun(samples / "sample.swf.gz", Settings(prices=prices)).prepared.basis
+    assert basis.prices == "sample_prices_eur_per_mwh.csv.gz in EUR/MWh; log of 2023-04-03 keeps its own dates"
+    assert basis.prices_assumed == ""
+
+
+def test_what_cannot_be_is_one_line_with_file_line_and_value(offpeak: Offpeak, tmp_path: Path) -> None:
+    (tmp_path / "log.swf").write_text(swf(*HOURS, header="; MaxProcs: 60"), encoding="utf-8")
+    (tmp_path / "p_eur_per_mwh.csv").write_text(
+        "utc,price\n2023-01-02T00:00Z,90\n2023-01-02T01:00Z,1e308\n", encoding="utf-8"
+    )
+    (tmp_path / "site.toml").write_text('[prices]\ntariff = "on=1e308EUR/MWh,off=1EUR/MWh"\n', encoding="utf-8")
+    for options, message in (
+        (("--prices", "p_eur_per_mwh.csv"), "p_eur_per_mwh.csv:3: 1e+308 EUR/MWh is no plausible price"),
+        (("--config", "site.toml"), "site.toml:2: prices.tariff: '1e308EUR/MWh' is no plausible price"),
+        (("--tariff", "on=9e9EUR/MWh,off=1EUR/MWh"), "--tariff: prices.tariff: '9e9EUR/MWh' is no plausible price"),
+        (("--power", "constant:1e308W"), "'1e308W' is more than 100 GW"),
+        (("--idle-power", "5MW"), "--idle-power: power.idle: '5MW' is more than 1 MW"),
+        (("--carbon", "1e300g/kWh"), "'1e300g/kWh' is more than 10 kg/kWh"),
+    ):
+        done = offpeak("estimate", "log.swf", *options)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert message in done.stderr
+        assert len(done.stderr.splitlines()) == 2
+
+
+def test_a_carbon_file_with_two_intensities_asks_which(offpeak: Offpeak, tmp_path: Path) -> None:
+    (tmp_path / "log.swf").write_text(swf(*HOURS, header="; MaxProcs: 60"), encoding="utf-8")
+    rows = "".join(f"2023-01-{day:02} {hour:02}:00:00,100,200\n" for day in range(1, 9) for hour in range(24))
+    names = "Datetime (UTC),Carbon intensity gCO₂eq/kWh (direct),Carbon intensity gCO₂eq/kWh (Life cycle)\n"
+    (tmp_path / "maps.csv").write_text(names + rows, encoding="utf-8")
+    asked = offpeak("estimate", "log.swf", "--carbon", "maps.csv")
+    assert asked.returncode == 2
+    assert "maps.csv:1: holds more than one carbon intensity" in asked.stderr
+    power = ("--power", "constant:400W", "--replays", "10", "--json")
+    direct, whole = (
+        json.loads(offpeak("estimate", "log.swf", "--carbon", f"maps.csv,value={which}", *power).stdout)["used"][
+            "co2_kg"
+        ]
+        for which in ("direct", "life cycle")
+    )
+    assert whole == pytest.approx(2 * direct)
+    assert direct > 0
