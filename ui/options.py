@@ -89,9 +89,10 @@ def _joined(given: object) -> object:
 
 def chosen_settings(file: Path | None, *, options: Mapping[str, object]) -> Settings:
     """Return the settings of the file with the options that were given; BadInput if both prices and a tariff were."""
+    by_tariff = options["prices.tariff"] is not None
+    if by_tariff and options["prices.file"] is not None:
+        raise BadInput("--prices and --tariff exclude each other", hint="give the one that you pay")
     values = read_values(file, options=options)
-    if options["prices.tariff"] is not None:
-        if options["prices.file"] is not None:
-            raise BadInput("--prices and --tariff exclude each other", hint="give the one that you pay")
+    if by_tariff:
         values["prices.file"] = Value(None, None, "--tariff")
     return Settings.of(values)
