@@ -52,14 +52,30 @@ def _total(layout: Layout, answers: Answers, blank: Reading) -> Reading:
 def _energy_j(layout: Layout, answers: Answers) -> float | None:
     """Return the joules of all rows that had any when they were looked up; None unless each still has.
 
-    Fewer counters than rows of the total, as where one unit of a chain has none, are no counter of the whole.
+    Where one unit of a chain has no counter, those of the others are no counter of the whole.
     """
-    cells = [row.energy for row in layout.energy if row.energy and row.energy.oid not in layout.silent]
-    if len(cells) < sum(row.power is not None and row.power.oid not in layout.silent for row in layout.total):
+    rows = [row for row in layout.energy if row.energy and row.energy.oid not in layout.silent]
+    if _lacks_a_counter(layout, rows):
         return None
-    energies_j = [value_of(layout.family, cell, answers) for cell in cells]
+    energies_j = [value_of(layout.family, row.energy, answers) for row in rows if row.energy]
     known_j = [energy_j for energy_j in energies_j if energy_j is not None]
-    return sum(known_j) if known_j and len(known_j) == len(cells) else None
+    return sum(known_j) if known_j and len(known_j) == len(rows) else None
+
+
+def _lacks_a_counter(layout: Layout, counted_rows: Sequence[Row]) -> bool:
+    """Tell whether a part of the PDU has watts in its total, but no counter.
+
+    Within one table that is a row. Between tables, such as of phases and of units, it is a unit of the chain: the first
+    number of an index that has several.
+    """
+    measured = [row for row in layout.total if row.power and row.power.oid not in layout.silent]
+    tables = {row.table for row in counted_rows}
+    if any(row.table in tables for row in measured):
+        return not {row.index for row in measured} <= {row.index for row in counted_rows}
+    if not any("." in row.index for row in (*measured, *counted_rows)):
+        return False
+    units, counted_units = ({row.index.partition(".")[0] for row in rows} for rows in (measured, counted_rows))
+    return not units <= counted_units
 
 
 def _sum(layout: Layout, answers: Answers) -> tuple[float | None, str]:

@@ -25,10 +25,13 @@ class Cell:
 class Row:
     """One part of a PDU: an outlet, a phase, or what adds up to the total.
 
-    It counts while `valid` allows it; `doubt` is what may be wrong with its values.
+    It is row `index` of the table at `table`. It counts while `valid` allows it; `doubt` is what may be wrong with its
+    values.
     """
 
     name: str
+    table: str
+    index: str
     power: Cell | None = None
     energy: Cell | None = None
     valid: Condition | None = None
@@ -49,9 +52,12 @@ def rows_of(source: Source, walked: Answers) -> tuple[Row, ...]:
     """Return the rows of a source, in the order of their index."""
     powers = _cells(source.power, walked, "W") if source.power else {}
     energies = _cells(source.energy, walked, "J") if source.energy else {}
+    table = next((column.oid.rpartition(".")[0] for column in (source.power, source.energy) if column), "")
     return tuple(
         Row(
             _name(source.naming, index, walked),
+            table,
+            index,
             powers.get(index),
             energies.get(index),
             _check(source, index, walked),

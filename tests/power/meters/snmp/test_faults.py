@@ -287,6 +287,32 @@ def test_the_counter_of_one_unit_is_not_that_of_a_chain(
     serve(tmp_path, apc() | {f"{POWER}.2": 30} | wh, scenario)
 
 
+@pytest.mark.parametrize("missing", [None, f"{POWER}.1"])
+def test_one_counter_of_a_unit_is_that_of_its_phases(tmp_path: Path, missing: str | None) -> None:
+    async def scenario(_: OwnAgent, reader: SnmpPdu) -> None:
+        whole = await total(reader)
+        assert (whole.power_w, whole.energy_j) == (1200, 5000 * 3.6e5)
+
+    rows = {f"{RPDU2}.6.3.1.7.{row}": 40 for row in (1, 2, 3)}
+    serve(tmp_path, {oid: value for oid, value in (apc() | rows).items() if oid != missing}, scenario)
+
+
+TOWERS, INFEEDS = "1.3.6.1.4.1.1718.3.2.1.1.14", "1.3.6.1.4.1.1718.3.2.2.1.12"
+
+
+@pytest.mark.parametrize(("towers", "energy_j"), [((1, 2), 700 * 3.6e6), ((1,), None)])
+def test_counters_of_towers_are_those_of_their_infeeds(
+    tmp_path: Path, towers: tuple[int, ...], energy_j: float | None
+) -> None:
+    async def scenario(_: OwnAgent, reader: SnmpPdu) -> None:
+        whole = await total(reader)
+        assert (whole.power_w, whole.energy_j) == (1000, energy_j)
+
+    infeeds = {f"{INFEEDS}.{tower}.{infeed}": 250 for tower in (1, 2) for infeed in (1, 2)}
+    counters = {f"{TOWERS}.{tower}": 350 for tower in towers}
+    serve(tmp_path, {UPTIME: 1, **infeeds, **counters}, scenario, family="sentry3")
+
+
 def test_an_error_for_one_number_leaves_the_others(tmp_path: Path) -> None:
     async def scenario(agent: OwnAgent, reader: SnmpPdu) -> None:
         agent.broken = {f"{OUTLETS}.7.1"}
