@@ -373,11 +373,11 @@ def test_dead_pdus_hold_nobody(tmp_path: Path) -> None:
             deaf.bind(("127.0.0.1", 0))
             credential = login(tmp_path, "public")
             engines = Engines()
-            pdus = [Pdu(f"dead{i}", "127.0.0.1", "apc", credential, deaf.getsockname()[1]) for i in range(10)]
+            pdus = [Pdu(f"dead{i}", "127.0.0.1", "apc", credential, deaf.getsockname()[1]) for i in range(40)]
             dead = [meter(pdu, engines, patience=SHORT) for pdu in pdus]
             began = time.monotonic()
             *silent, read = await asyncio.gather(*(each.read() for each in [*dead, reader]), return_exceptions=True)
-            assert time.monotonic() - began < 6
+            assert time.monotonic() - began < 20
             assert all(isinstance(each, NoAnswer) for each in silent)
             assert isinstance(read, tuple)
             for each in dead:
