@@ -57,13 +57,23 @@ def _value_column(table: Table, layout: Layout, time: str | None) -> str:
     if layout.value:
         return named(table, layout.value)
     intensities = [name for name in table.columns if INTENSITY.search(name.lower()) and is_numeric(table, name)]
+    if _is_of_prices(layout, table.path.name):
+        return first_numeric(table, besides=(time, *intensities))
     if len(intensities) > 1:
         shown = " and ".join(repr(name) for name in intensities)
         raise BadPrices(
             f"{table.path}:1: holds more than one carbon intensity: {shown}",
             hint=f"say which: --carbon '{table.path},value={intensities[0]}'",
         )
-    return first_numeric(table, besides=time)
+    return first_numeric(table, besides=(time,))
+
+
+def _is_of_prices(layout: Layout, file_name: str) -> bool:
+    """Tell whether the unit that is declared, or the file's name, says that the file holds prices."""
+    try:
+        return unit_of(layout, file_name)[0] != "g/kWh"
+    except BadPrices:
+        return False
 
 
 def _times(table: Table, layout: Layout, name: str) -> Int64:

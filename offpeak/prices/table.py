@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -127,10 +128,10 @@ def is_numeric(table: Table, name: str) -> bool:
     return _is_number(next(iter(table.columns[name].drop_null()[:1].to_pylist()), ""))
 
 
-def first_numeric(table: Table, *, besides: str | None) -> str:
-    """Return the first column whose first value is a number."""
+def first_numeric(table: Table, *, besides: Collection[str | None]) -> str:
+    """Return the first column whose first value is a number, besides those columns."""
     for name in table.columns:
-        if name != besides and is_numeric(table, name):
+        if name not in besides and is_numeric(table, name):
             return name
     raise BadPrices(
         f"{table.path}: no column of numbers among {', '.join(table.columns)}", hint=f"declare it, such as {EXAMPLE}"

@@ -56,7 +56,7 @@ def read_price_file(path: Path, *, start: str | None = None) -> PriceFile:
 
 def _with_published(path: Path, table: Table) -> PriceFile:
     market = market_in(path.name)
-    price = first_numeric(table, besides=LOCAL_TIME)
+    price = first_numeric(table, besides=(LOCAL_TIME,))
     others = [name for name in table.columns if name not in (LOCAL_TIME, price)]
     history, *published = (_column(path, name) for name in (price, *others))
     forecasts = tuple((f"published {name}", each.price) for name, each in zip(others, published, strict=True))

@@ -201,6 +201,13 @@ def test_direct_and_life_cycle_intensities_are_asked_for(read):
         read(MAPS, "value=carbon", name="maps.csv")
 
 
+@pytest.mark.parametrize(("name", "layout"), [("p_eur_per_mwh.csv", ""), ("p.csv", "unit=EUR/MWh")])
+def test_prices_beside_intensities_are_the_prices(read, name, layout):
+    rows = "utc,co2_direct,co2_life_cycle,price\n2020-01-01T00:00Z,300,350,50\n2020-01-01T01:00Z,310,360,60\n"
+    series = read(rows, layout, name=name)
+    assert (series.unit, series.value.tolist()) == ("EUR/MWh", [50, 60])
+
+
 def test_one_intensity_needs_no_question(read):
     series = read("utc,gco2_per_kwh,other\n2020-01-01T00:00Z,400,1\n2020-01-01T01:00Z,410,1\n", name="maps.csv")
     assert (series.unit, series.value.tolist()) == ("g/kWh", [400, 410])
