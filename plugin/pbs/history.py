@@ -31,7 +31,7 @@ def accounting_text(folder: Path, since: date | None = None) -> bytes:
 def openpbs_accounting_folder(root: Path = Path("/")) -> Path:
     """Return where this machine's OpenPBS keeps its accounting files, as pbs.conf says; the usual place without one."""
     folders = [root / home / ACCOUNTING for home in (*_configured_homes(root), OPENPBS_HOME)]
-    return next((folder for folder in folders if _may_be_there(folder)), folders[0])
+    return next((folder for folder in folders if may_be_there(folder)), folders[0])
 
 
 def _daily_files(folder: Path) -> list[tuple[str, Path]]:
@@ -70,9 +70,9 @@ def _configured_homes(root: Path) -> list[Path]:
     return [Path(home.strip("\"'").lstrip("/")) for home in _PBS_HOME.findall(settings)]
 
 
-def _may_be_there(folder: Path) -> bool:
+def may_be_there(path: Path) -> bool:
+    """Tell whether there is such a file or folder, or may be: what is closed to ordinary users, as server_priv is."""
     try:
-        return folder.is_dir()
+        return path.exists()
     except PermissionError:
-        # server_priv is closed to ordinary users: that it is there is told by the refusal.
         return True

@@ -9,6 +9,7 @@ from typing import NoReturn
 from offpeak.errors import SchedulerError
 from offpeak.settings import Settings
 from plugin.openpbs.scheduler import OpenPbsScheduler
+from plugin.pbs.history import may_be_there
 from plugin.scheduler.port import Scheduler
 from plugin.slurm.scheduler import SlurmScheduler
 from plugin.torque.scheduler import TorqueScheduler
@@ -47,7 +48,7 @@ def scheduler_name(settings: Settings, root: Path = Path("/")) -> str | None:
         return SLURM
     # The variable is OpenPBS's own: its commands look there, too.
     conf = Path(os.environ.get("PBS_CONF_FILE") or root / "etc/pbs.conf")
-    if conf.exists() or (root / "var/spool/pbs").exists():
+    if may_be_there(conf) or may_be_there(root / "var/spool/pbs"):
         return OPENPBS
     torque_home = root / settings.pbs.home.relative_to("/") if settings.pbs.home.is_absolute() else settings.pbs.home
-    return TORQUE if torque_home.exists() or shutil.which("pbsnodes") else None
+    return TORQUE if may_be_there(torque_home) or shutil.which("pbsnodes") else None

@@ -1,8 +1,10 @@
 """Every scheduler that may be named in the settings is there, and no other; where none is named, the machine tells."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -12,6 +14,7 @@ from offpeak.pbs_settings import PbsSettings
 from offpeak.settings import BY_NAME, Settings
 from plugin.scheduler.registry import SCHEDULERS, DemoScheduler, scheduler_name, scheduler_of
 
+NOBODY = 65534
 NAMES = [name for name, _ in SCHEDULERS]
 
 
@@ -76,6 +79,27 @@ def test_torque_is_found_in_its_own_folder(machine: Callable[..., None], tmp_pat
     machine("srv/torque/server_name")
     settings = replace(Settings(), pbs=PbsSettings(home=Path("/srv/torque")))
     assert scheduler_name(settings, tmp_path) == "torque"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.parametrize("found", ["torque", "openpbs"])
+def test_what_is_closed_to_users_may_be_there(
+    found: str, machine: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine()
+    # Other users may not look into tmp_path at all.
+    with TemporaryDirectory() as name:
+        root, closed = Path(name), Path(name, "closed")
+        root.chmod(0o755)
+        closed.mkdir(mode=0)
+        if found == "openpbs":
+            monkeypatch.setenv("PBS_CONF_FILE", str(closed / "pbs.conf"))
+        settings = replace(Settings(), pbs=PbsSettings(home=Path("/closed/torque")))
+        os.seteuid(NOBODY)
+        try:
+            assert scheduler_name(settings, root) == found
+        finally:
+            os.seteuid(0)
 
 
 def test_pbs_conf_may_be_elsewhere(
