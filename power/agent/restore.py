@@ -17,6 +17,7 @@ from power.scheduler_effects import Answer, SchedulerOrders
 
 DOWNWARDS = ASLEEP | {NodeState.GOING_DOWN}
 WHY = "the site has its own order again"
+ON_ITS_WAY = "it is on its way down or up"
 
 
 async def restore_queue(
@@ -39,14 +40,19 @@ async def clear_comments(jobs: Iterable[Job], orders: SchedulerOrders, *, by: st
 
 async def open_nodes(
     nodes: Iterable[Node], orders: SchedulerOrders, *, by: str, but: Collection[str] = ()
-) -> list[str]:
-    """Open the nodes that we closed and that jobs can use; returns the others, `but` among them: on their way."""
+) -> dict[str, str]:
+    """Open the nodes that we closed and that jobs can use; returns why the others are closed still, `but` among them.
+
+    One that cannot be used is on its way down or up.
+    """
     closed = [node for node in nodes if node.closed_by_us]
     usable = [node.name for node in closed if is_usable(node) and node.name not in but]
     why = "offpeak: given back"
     answers = await asyncio.gather(*(orders.change_node(node, NodeChange.OPEN, why=why, by=by) for node in usable))
-    opened = {node for node, answer in zip(usable, answers, strict=True) if answer.done}
-    return [node.name for node in closed if node.name not in opened]
+    answered = dict(zip(usable, answers, strict=True))
+    opened = {node for node, answer in answered.items() if answer.done}
+    said = {node: answer.answer.said for node, answer in answered.items()}
+    return {node.name: said.get(node.name, ON_ITS_WAY) for node in closed if node.name not in opened}
 
 
 async def hand_over_off_nodes(

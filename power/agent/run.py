@@ -25,7 +25,14 @@ from power.agent.last_orders import last_sleep_orders
 from power.agent.memory import remembered_lives
 from power.agent.parts import Parts, parts_of
 from power.agent.power_loop import LONGEST_LOOKS
-from power.agent.restore import clear_comments, hand_over_off_nodes, on_their_way, open_nodes, restore_queue
+from power.agent.restore import (
+    ON_ITS_WAY,
+    clear_comments,
+    hand_over_off_nodes,
+    on_their_way,
+    open_nodes,
+    restore_queue,
+)
 from power.agent.service import Service
 from power.agent.voice import LOG, Voice
 from power.drivers.port import PowerDriver, PowerState
@@ -138,10 +145,13 @@ async def _restore(parts: Parts, ledger: Ledger) -> Restored:
     but = on_their_way(view.nodes, lives, sleep_orders, now) | off
     closed = await open_nodes(view.nodes, orders, by=by, but=but)
     back = await hand_over_off_nodes(off, lambda: scheduler.view().nodes, orders, by=by)
-    left = [node for node in closed if node not in back]
-    on_way = [f"{node}: closed still, on its way down or up: try again in some minutes" for node in left]
+    left = {node: why for node, why in closed.items() if node not in back}
+    still = [
+        f"{node}: closed still: {why}" + ("; try again in some minutes" if why == ON_ITS_WAY else "")
+        for node, why in left.items()
+    ]
     opened = [node.name for node in view.nodes if node.closed_by_us and node.name not in left]
-    return Restored(tuple(opened), (*refused, *failed, *on_way))
+    return Restored(tuple(opened), (*refused, *failed, *still))
 
 
 async def _off(nodes: Iterable[str], parts: Parts) -> frozenset[str]:

@@ -50,7 +50,7 @@ class Service:
         self._next: Parts | None = None
         self._exchanging = asyncio.Lock()
         # The modes in which something was done that is not given back yet.
-        self._acted, self._left = agent.parts.modes, list[str]()
+        self._acted, self._left = agent.parts.modes, dict[str, str]()
 
     async def run(self) -> None:
         """Run until a signal ends it, and leave a safe state."""
@@ -124,8 +124,9 @@ class Service:
             self._acted = stays
         elif left != self._left:
             ends = self._ended.is_set()
-            then = "`offpeak agent --restore` gives them back then" if ends else "the agent gives them back then"
-            LOG.warning("closed still: %s: they go down or come up; %s", fold(left), then)
+            then = "`offpeak agent --restore` tries again" if ends else "the agent tries again"
+            for why in dict.fromkeys(left.values()):
+                LOG.warning("closed still: %s: %s; %s", fold(node for node in left if left[node] == why), why, then)
         self._left = left
 
     async def _give_back_the_rest(self) -> None:
@@ -218,11 +219,11 @@ class Service:
             self._agent.voice.trouble("wake list", str(problem))
 
 
-async def give_back(agent: Agent, acted: Modes, stays: Modes) -> list[str]:
+async def give_back(agent: Agent, acted: Modes, stays: Modes) -> dict[str, str]:
     """Undo what holds jobs back without us: the order that we wrote, and nodes that we closed and that are up.
 
     It may do what was allowed in the modes in which the agent has `acted`; what `stays` active is left as it is. A node
-    that was ordered to sleep of late stays closed unless it was seen since to come up again. Returns the nodes that are
+    that was ordered to sleep of late stays closed unless it was seen since to come up again. Returns why nodes are
     closed still; SchedulerError where nobody can tell.
     """
     view, traits = await agent.observer.view(at_most_s=0.0), agent.observer.traits

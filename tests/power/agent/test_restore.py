@@ -46,7 +46,13 @@ def test_only_nodes_that_jobs_can_use_are_opened(given, life, opened) -> None:
     orders = SchedulerOrders(Door(lambda _: Mode.ACTIVE, journal=MemoryJournal(), clock=lambda: 0.0), scheduler)
     but = on_their_way(nodes, Lives({"n1": life}), {}, NOW)
     left = asyncio.run(open_nodes(nodes, orders, by=US, but=but))
-    assert (len(scheduler.told), left) == ((1, []) if opened else (0, ["n1"]))
+    assert (len(scheduler.told), left) == ((1, {}) if opened else (0, {"n1": "it is on its way down or up"}))
+
+
+def test_why_the_scheduler_does_not_open_a_node_is_told() -> None:
+    scheduler, nodes = Heard(refuses={"n1": "Invalid user id"}), [node_of(**CLOSED)]
+    orders = SchedulerOrders(Door(lambda _: Mode.ACTIVE, journal=MemoryJournal(), clock=lambda: 0.0), scheduler)
+    assert asyncio.run(open_nodes(nodes, orders, by=US)) == {"n1": "Invalid user id"}
 
 
 @pytest.mark.parametrize(
