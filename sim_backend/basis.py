@@ -43,7 +43,7 @@ def basis_of(
     is_idle_assumed = settings.node_class is None if node else settings.idle_w is None
     return Basis(
         prices=prices,
-        prices_assumed=tariff.assumed if tariff else "",
+        prices_assumed="; ".join(filter(None, (tariff.assumed if tariff else "", laid.date_assumed))),
         nodes=units.size // units.per_node,
         processors_per_node=units.node_processors,
         busy_w=_busy_w(power, draw_w),

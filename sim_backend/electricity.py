@@ -31,7 +31,8 @@ CARBON_GAPS_NOTE = "carbon intensity: each gap filled from the same hour of the 
 class LaidSeries:
     """A series on a log's clock: Unix time = trace second + `offset_s`; `notes` say in sentences how it was laid.
 
-    `tariff` is what the series was written out from, None for a file.
+    `tariff` is what the series was written out from, None for a file. `date_assumed` is the note of a log without a
+    date that was laid on a tariff, "" for any other.
     """
 
     series: Series
@@ -39,6 +40,7 @@ class LaidSeries:
     zone: tzinfo
     notes: tuple[str, ...]
     tariff: Tariff | None = None
+    date_assumed: str = ""
 
     def until(self, trace_s: int) -> "LaidSeries":
         """Return the series, continued if it ends before that second of the trace."""
@@ -118,7 +120,9 @@ def _laid_tariff(log: LogSpan, tariff: Tariff, when: date | datetime | None) -> 
     offset_s, note = _lay_on_tariff(log, tariff, when)
     from_s = log.begin_s + offset_s - DAY_S
     length_s = min(log.last_s - log.begin_s + 2 * DAY_S, LONGEST_TARIFF_S)
-    return LaidSeries(tariff_series(tariff, from_s, from_s + length_s), offset_s, log.zone, (note,), tariff)
+    series = tariff_series(tariff, from_s, from_s + length_s)
+    is_dated = when is not None or log.unix_start_s is not None
+    return LaidSeries(series, offset_s, log.zone, (note,), tariff, "" if is_dated else note)
 
 
 def _lay_on_tariff(log: LogSpan, tariff: Tariff, when: date | datetime | None) -> tuple[int, str]:

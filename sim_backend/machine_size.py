@@ -146,7 +146,7 @@ def overload_note(jobs: Jobs, size: int) -> tuple[str, ...]:
     if load < OVERLOADED or len(jobs) < MANY_JOBS or span_s < MANY_RUNS * int(jobs.runtime_s.max()):
         return ()
     return (
-        f"load {load:.2f}: the jobs need more than the machine has, so the queue grows without end; waits tell how long"
+        f"the jobs need {load:.2f} times what the machine can do, so the queue grows without end; waits tell how long"
         " the log is, and conservative backfilling takes time with the square of that or more",
     )
 

@@ -51,7 +51,8 @@ class Estimate:
     """What was used, what reordering would have saved, and how well the baseline's replay resembles the log.
 
     `trace` is the log cut to the period. `spreads` holds the replays of all policies, the baseline first; `comparison`
-    the replay of the log as it is, of the baseline alone.
+    the replay of the log as it is, of the baseline alone. `are_starts_replayed`: the log has no start of any job, so
+    the baseline's stand for them.
     """
 
     trace: Trace
@@ -60,6 +61,7 @@ class Estimate:
     savings: tuple[Saving, ...]
     spreads: tuple[Spread, ...]
     comparison: Comparison
+    are_starts_replayed: bool = False
 
     @property
     def hardly_pays(self) -> bool:
@@ -97,7 +99,8 @@ def estimate_savings(
     spreads = spreads_of(replay(range(replays)) if replays else _until_settled(replay))
     used = logged_use(comparison.case, _draws_w(prepared), *period_s)
     savings = tuple(saving_of(spread, used, "order", is_assumed=prepared.power.assumed) for spread in spreads[1:])
-    return Estimate(cut, prepared, used, savings, spreads, comparison)
+    are_starts_replayed = not (trace.jobs.logged_start_s >= 0).any()
+    return Estimate(cut, prepared, used, savings, spreads, comparison, are_starts_replayed)
 
 
 def _period_s(trace: Trace) -> tuple[int, int]:

@@ -166,7 +166,7 @@ def test_shared_nodes_are_counted_in_processors_and_set_in_nodes() -> None:
 def test_a_queue_that_grows_without_end_is_named(load, noted):
     jobs = lublin_jobs(20_000, machine_size=128, seed=1, load=load)
     note = overload_note(jobs, 128)
-    assert [line.startswith(f"load {load:.2f}: the jobs need more than the machine has") for line in note] == [
+    assert [line.startswith(f"the jobs need {load:.2f} times what the machine can do") for line in note] == [
         True
     ] * noted
 

@@ -50,7 +50,9 @@ def headline(estimate: Estimate) -> str:
     nodes = estimate.comparison.case.machine.size // estimate.prepared.units_per_node
     jobs = counted(len(estimate.prepared.case.jobs), "job")
     length = length_text(used.until_s - used.begin_s)
-    return f"{estimate.trace.name}, {first} to {last} ({length}): {jobs} on {counted(nodes, 'node')}"
+    starts = f", started as {estimate.spreads[0].policy} starts them: no start is logged"
+    what = f"{jobs} on {counted(nodes, 'node')}{starts if estimate.are_starts_replayed else ''}"
+    return f"{estimate.trace.name}, {first} to {last} ({length}): {what}"
 
 
 def use_lines(used: LoggedUse) -> list[str]:
@@ -62,10 +64,16 @@ def use_lines(used: LoggedUse) -> list[str]:
     waiting = f"{100 * used.waiting_share:.0f} % of the time, {clock_text(used.mean_wait_s)} on average"
     return [
         f"used     {bounds_text(energy)} {unit}, of that {figure(used.idle_energy_kwh / per)} by idle nodes",
-        f"paid     {bounds_text(used.cost)} {used.currency}, at {price}",
+        f"paid     {bounds_text(used.cost)} {used.currency}, at {price}{_unpriced_text(used)}",
         *emitted,
         f"load     {100 * used.utilization:.1f} % of the machine; jobs were waiting {waiting}",
     ]
+
+
+def _unpriced_text(used: LoggedUse) -> str:
+    """Return the share of the energy that has no price, where it shows in the cost."""
+    share_pct = 100 * used.unpriced_kwh / used.energy_kwh.middle if used.energy_kwh.middle else 0.0
+    return f"; {share_pct:.1f} % of the energy has no price and is not in it" if share_pct >= 0.1 else ""
 
 
 def bounds_text(bounds: Bounds) -> str:
@@ -118,9 +126,13 @@ def wait_text(saving: Saving) -> str:
 
 def verdict(estimate: Estimate) -> str:
     """Say in a sentence whether it pays."""
-    best = max(estimate.savings, key=lambda saving: (not saving.is_noise, saving.share_pct.middle))
-    if best.is_noise:
+    told = [saving for saving in estimate.savings if not saving.is_noise]
+    saved = [saving for saving in told if saving.share_pct.middle > 0]
+    if not saved:
+        if len(told) == len(estimate.savings) > 0:
+            return "Reordering the queue would have saved nothing: every policy costs more than the baseline."
         return "Reordering the queue would have saved nothing that can be told from chance."
+    best = max(saved, key=lambda saving: saving.share_pct.middle)
     share = f"{share_text(best)} of the bill"
     if estimate.hardly_pays:
         return f"Reordering the queue hardly pays here: the best policy, {best.policy}, saves {share}."
@@ -154,11 +166,12 @@ def assumptions(estimate: Estimate) -> list[str]:
         f"{first.policy} replayed lets jobs wait {clock_text(wait.mean)} on average, the log "
         f"{clock_text(estimate.used.mean_wait_s)}: the nearer, the better the replay stands for the cluster"
     )
+    unlike = "whether the replay resembles the cluster cannot be told: waits above are replayed, as no start is logged"
     zone = zone_text(estimate.comparison.case.prices.laid.zone) or "this machine"
     clock = f"hours and days are those of the clock of {zone}; --time-zone names another"
     return [
         replay,
-        likeness,
+        unlike if estimate.are_starts_replayed else likeness,
         clock,
         *_power_lines(estimate),
         *remarks(estimate.trace, estimate.prepared, estimate.comparison),

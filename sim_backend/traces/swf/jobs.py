@@ -113,7 +113,7 @@ def size_note(jobs: Jobs) -> tuple[str, ...]:
     if not other:
         return ()
     return (
-        f"{counted(other, 'job')} used other processors than requested: what happened is counted with those used,"
+        f"{counted(other, 'job')} used more or fewer processors than asked: what happened is counted with those used,"
         " replays hold those requested",
     )
 

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from offpeak.settings import MachineSettings, PriceSettings, Settings
-from sim_backend.estimate.savings import Estimate, estimate_savings
+from sim_backend.estimate.logged_use import Bounds
+from sim_backend.estimate.savings import Estimate, Saving, estimate_savings
 from sim_backend.policy import parse_policy
 from sim_backend.traces.read import read_log
-from ui.estimate.text import print_estimate
+from ui.estimate.text import print_estimate, verdict
 
 Offpeak = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -59,7 +60,11 @@ def check_first_lines(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     print_estimate(estimate, ())
     first, prices, machine, *_ = capsys.readouterr().out.splitlines()
     assert first.startswith(estimate.trace.name)
-    assert prices == ASSUMED_PRICES
+    without_date = f"{ASSUMED_PRICES.removesuffix(')')}; log without a date laid on a Monday, 2024-01-01)"
+    is_dated = estimate.trace.unix_start_s is not None
+    assert prices == (ASSUMED_PRICES if is_dated else without_date)
+    is_started = "no start is logged" not in first
+    assert is_started == ("the log does not say when jobs started: easy does, replayed" not in estimate.trace.notes)
     assert MACHINE.fullmatch(machine), machine
     assert "watts of idle nodes (--idle-power)" in machine.partition("; assumed: ")[2]
     is_measured = "(measured in the log)" in machine
@@ -156,7 +161,7 @@ def test_what_happened_counts_the_processors_that_were_used(offpeak: Offpeak, tm
     done = offpeak("estimate", "log.swf", "--power", "constant:400W", "--replays", "10")
     load = 100 * 6 * 2 * 99 / (60 * 100)
     assert f"load     {load:.1f} % of the machine" in done.stdout
-    assert "- 99 jobs used other processors than requested: what happened is counted with those used" in done.stdout
+    assert "- 99 jobs used more or fewer processors than asked: what happened is counted with those used" in done.stdout
 
 
 def test_a_log_of_21_columns_is_read_by_its_first_18(offpeak: Offpeak, tmp_path: Path) -> None:
@@ -232,3 +237,51 @@ def test_a_carbon_file_with_two_intensities_asks_which(offpeak: Offpeak, tmp_pat
     )
     assert whole == pytest.approx(2 * direct)
     assert direct > 0
+
+
+def test_a_log_without_starts_claims_no_likeness_and_names_its_date(offpeak: Offpeak, tmp_path: Path) -> None:
+    jobs = [(submit, -1, run, used, asked) for submit, _, run, used, asked in HOURS]
+    text = swf(*jobs, header="; MaxProcs: 60").replace("; UnixStartTime: 1672617600\n", "")
+    (tmp_path / "log.swf").write_text(text, encoding="utf-8")
+    done = offpeak("estimate", "log.swf", "--replays", "10")
+    first, prices, _ = lines_of(done)
+    assert first.endswith("99 jobs on 60 nodes, started as easy starts them: no start is logged")
+    assert prices.endswith("; log without a date laid on a Monday, 2024-01-01)")
+    assert "whether the replay resembles the cluster cannot be told" in done.stdout
+    assert "the nearer, the better" not in done.stdout
+
+
+def test_energy_without_a_price_is_named_beside_the_money(offpeak: Offpeak, tmp_path: Path) -> None:
+    (tmp_path / "log.swf").write_text(swf(*HOURS, header="; MaxProcs: 60"), encoding="utf-8")
+    hours = [(day, hour) for day in range(1, 9) for hour in range(24)]
+    paid = {}
+    for name, gap in (("gap", 3), ("whole", 0)):
+        rows = [f"2023-01-{day:02}T{hour:02}:00Z,{'' if day == gap else '90'}" for day, hour in hours]
+        (tmp_path / f"{name}_eur_per_mwh.csv").write_text("\n".join(["utc,price", *rows, ""]), encoding="utf-8")
+        options = ("--prices", f"{name}_eur_per_mwh.csv", "--power", "constant:400W", "--replays", "10")
+        paid[name] = re.search(r"paid .*", offpeak("estimate", "log.swf", *options).stdout)[0]
+    assert re.search(r"; 2\d\.\d % of the energy has no price and is not in it$", paid["gap"])
+    assert "has no price" not in paid["whole"]
+
+
+def bounds(middle: float) -> Bounds:
+    return Bounds(middle - 0.1, middle, middle + 0.1)
+
+
+@pytest.mark.parametrize(
+    ("greedy", "knapsack", "sentence"),
+    [
+        ((-2.0, True), (-5.7, False), "Reordering the queue would have saved nothing that can be told from chance."),
+        ((-2.0, False), (-5.7, False), "Reordering the queue would have saved nothing: every policy costs more than"),
+        ((0.9, True), (0.6, False), "knapsack would have saved 0.60 (0.50 to 0.70) % of the bill"),
+    ],
+)
+def test_a_policy_that_costs_more_is_not_said_to_save(
+    repository: Path, greedy: tuple[float, bool], knapsack: tuple[float, bool], sentence: str
+) -> None:
+    estimate = begun(repository / "sim_backend" / "sample" / "sample.swf.gz", Settings())
+    savings = tuple(
+        Saving("order", name, bounds(share), bounds(share), 0.0, True, is_noise)
+        for name, (share, is_noise) in {"greedy": greedy, "knapsack": knapsack}.items()
+    )
+    assert verdict(replace(estimate, savings=savings)).startswith(sentence)

@@ -89,7 +89,7 @@ def test_used_processors_stand_in_for_requested_ones_and_the_run_time_for_the_es
 def test_jobs_keep_the_processors_that_they_used() -> None:
     trace = read(line(1, used=4), line(2))
     assert (trace.jobs.size.tolist(), trace.jobs.as_logged().size.tolist()) == ([8, 8], [4, 8])
-    assert trace.notes[-1].startswith("1 job used other processors than requested")
+    assert trace.notes[-1].startswith("1 job used more or fewer processors than asked")
 
 
 def test_jobs_that_never_ran_are_set_aside_with_the_reason() -> None:

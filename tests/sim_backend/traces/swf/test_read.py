@@ -86,7 +86,7 @@ def test_jobs_keep_the_processors_that_they_asked_for_and_those_that_they_used(w
     assert trace.jobs.as_logged().size.tolist() == [4, 8, 16, 8]
     assert trace.jobs.take(np.array([2, 0])).as_logged().size.tolist() == [16, 4]
     assert trace.notes == (
-        "2 jobs used other processors than requested: what happened is counted with those used, replays hold those"
+        "2 jobs used more or fewer processors than asked: what happened is counted with those used, replays hold those"
         " requested",
     )
     assert read_swf(write(line(), line(2, used=0), line(3, asked=-1))).jobs.logged_size is None
