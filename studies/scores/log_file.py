@@ -12,7 +12,7 @@ from offpeak.errors import BadTrace
 from offpeak.jobs import Int64, Jobs, Trace
 from offpeak.plural import counted
 from offpeak.settings import MachineSettings, SchedulingSettings
-from sim_backend.machine_size import units_of
+from sim_backend.machine_size import NODES, units_of
 from sim_backend.policy import parse_policy
 from sim_backend.replay import replay
 from sim_backend.traces.fitting import runnable
@@ -91,7 +91,7 @@ def _on_machine(trace: Trace, machine: MachineSettings) -> tuple[Jobs, int, Note
     jobs, rejected = runnable(replace(trace, jobs=units.jobs), units.size)
     left_out = (f"{counted(len(each.job_ids), 'job')} left out: {each.reason}" for each in rejected)
     most = counted(units.size // units.per_node, "node")
-    assumed = (f"size of the machine: {most}, the most in use at once",) if units.notes else ()
+    assumed = (f"size of the machine: {most}, the most in use at once",) if NODES in units.assumed else units.notes
     return jobs, units.size, (*assumed, *left_out)
 
 

@@ -203,7 +203,7 @@ def test_a_prediction_that_is_too_short_ends_no_job_and_gives_its_nodes_to_nobod
 @LAW
 @given(logs(), rules())
 def test_a_replay_changes_none_of_its_inputs(log, rules):
-    columns = [getattr(log.jobs, field.name) for field in fields(log.jobs)]
+    columns = [column for field in fields(log.jobs) if (column := getattr(log.jobs, field.name)) is not None]
     before = [column.tobytes() for column in columns]
     schedule(log, rules)
     assert [column.tobytes() for column in columns] == before

@@ -89,7 +89,11 @@ CASES: list[tuple[str, str, str]] = [
         "--prices and --tariff exclude",
         "give the",
     ),
-    ("log.swf --tariff on=1EUR/MWh", "the tariff 'on=1EUR/MWh' needs both on= and off=", "write it like on=90EUR/MWh"),
+    (
+        "log.swf --tariff on=1EUR/MWh",
+        "--tariff: prices.tariff: the tariff 'on=1EUR/MWh' needs both on= and off=",
+        "write it like on=90EUR/MWh",
+    ),
     ("log.swf --carbon 400", "carbon intensity: '400' has no unit", "write it like 400g/kWh; or name a file"),
     ("log.swf --carbon p_eur_per_mwh.csv", "p_eur_per_mwh.csv: holds EUR/MWh, no carbon", "give prices with --prices"),
     ("log.swf --policy esay", "unknown policy 'esay'", "did you mean easy?"),
