@@ -47,7 +47,7 @@ def basis_of(
         nodes=units.size // units.per_node,
         processors_per_node=units.node_processors,
         busy_w=_busy_w(power, draw_w),
-        busy_source="measured in the log" if power.model == Measured() else settings.job or "",
+        busy_source="measured in the log, on average" if power.model == Measured() else settings.job or "",
         idle_w=node.idle_w if node else settings.idle_node_w,
         assumed=(
             *units.assumed,

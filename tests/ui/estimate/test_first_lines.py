@@ -67,7 +67,7 @@ def check_first_lines(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert is_started == ("the log does not say when jobs started: easy does, replayed" not in estimate.trace.notes)
     assert MACHINE.fullmatch(machine), machine
     assert "watts of idle nodes (--idle-power)" in machine.partition("; assumed: ")[2]
-    is_measured = "(measured in the log)" in machine
+    is_measured = "(measured in the log, on average)" in machine
     assert ("watts of busy nodes (--power)" in machine) != is_measured
     used = estimate.used
     assert 0 < used.utilization <= 1
