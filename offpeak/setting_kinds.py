@@ -35,6 +35,8 @@ class Kind:
 def _text(written: object) -> str:
     if isinstance(written, str) and written.strip():
         return written.strip()
+    if isinstance(written, str):
+        raise BadInput("the text is empty", hint="give it a value, or leave the setting out")
     raise BadInput(f"{written!r} is not a text", hint='write it in quotes: "..."')
 
 

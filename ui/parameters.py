@@ -1,5 +1,6 @@
 """Parameters of the command line that are as they should be before they are checked: text, a path, what was not given.
 
+A value that is empty is an error: a shell variable that is not set leaves one, and an empty path is the folder `.`.
 typer 0.29 has pydantic check each of them, which takes longer to import than typer itself. Here only numbers, choices
 and paths that cannot be read are left to it.
 """
@@ -10,6 +11,8 @@ from typing import Any
 
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
+from offpeak.errors import BadInput
+
 
 class AsTyped:
     """Takes the value of a parameter as it is, or has `check` look at it, which is slow to begin."""
@@ -18,7 +21,8 @@ class AsTyped:
         self._check = check
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return the value as typer does; BadParameter."""
+        """Return the value as typer does; BadInput if it is empty, BadParameter."""
+        _refuse_empty(value, param, ctx)
         kind = param.type_descriptor.annotation
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
@@ -29,6 +33,19 @@ class AsTyped:
         if kind is Path and isinstance(value, str) and (os.access(value, os.R_OK) or not os.path.lexists(value)):
             return Path(value)
         return self._check().coerce(value, param=param, ctx=ctx)
+
+
+def _refuse_empty(value: Any, param: Any, ctx: Any) -> None:
+    """Raise BadInput for an empty value; the words of a job's script, without a number, may be empty."""
+    values = (value if param.multiple else (value,)) or ()
+    if param.nargs == -1 or all(not isinstance(each, str) or each.strip() for each in values):
+        return
+    what = f"{param.opts[0]}: its value is empty"
+    hint = f"write one after {param.opts[0]}, or leave the option out"
+    if not isinstance(param, TyperOption):
+        what = f"{param.display_name_raw}: the argument is empty"
+        hint = f"{ctx.command_path} --help shows what it takes"
+    raise BadInput(what, hint=f'{hint}; "$NAME" is empty where that variable is not set')
 
 
 class PlainOption(TyperOption):

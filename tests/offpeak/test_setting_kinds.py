@@ -35,7 +35,7 @@ def test_reads_what_is_written(kind: Kind, written: object, parsed: object) -> N
     ("kind", "written", "reason"),
     [
         (TEXT, 5, "5 is not a text"),
-        (TEXT, "  ", "'  ' is not a text"),
+        (TEXT, "  ", "the text is empty"),
         (PATH, False, "False is not a text"),
         (BOOL, "yes", "'yes' is not true or false"),
         (BOOL, 1, "1 is not true or false"),

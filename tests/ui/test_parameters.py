@@ -2,20 +2,24 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command
 
+from offpeak.errors import BadInput
+from ui.command import app as offpeak
+from ui.command import run
 from ui.parameters import PlainCommand
 
 LINES: tuple[list[str], ...] = (
     [],
     ["a.sh"],
-    ["", "--text", ""],
+    ["a", "", "--", ""],
     ["a//b", "x", "-", "--", "--more"],
     [".", "--text", "-5", "--number", "7", "--ratio", "0.5", "--on", "--many", "a", "--many", "b"],
     ["--number", "x"],
@@ -51,6 +55,43 @@ def taken(kind: type[TyperCommand], words: list[str]) -> Any:
 @pytest.mark.parametrize("words", LINES)
 def test_they_are_what_typer_makes_of_them(words: list[str]) -> None:
     assert repr(taken(PlainCommand, words)) == repr(taken(TyperCommand, words))
+
+
+@pytest.mark.parametrize(
+    "words", [["--text", ""], ["--text", " "], ["--many", "a", "--many", ""], [""], ["--number", ""]]
+)
+def test_an_empty_value_is_refused(words: list[str]) -> None:
+    with pytest.raises(BadInput, match=r"(--\w+: its value|script: the argument) is empty"):
+        taken(PlainCommand, words)
+
+
+def valued_options(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield each option that takes a value, after the words of its command."""
+    if isinstance(command, TyperGroup):
+        for name in command.commands:
+            yield from valued_options(command.commands[name], (*path, name))
+    else:
+        for param in command.params:
+            if isinstance(param, TyperOption) and not param.is_flag:
+                yield (*path, param.opts[0])
+
+
+def test_no_option_of_any_command_takes_an_empty_value(capsys: pytest.CaptureFixture[str]) -> None:
+    options = list(valued_options(get_command(offpeak)))
+    for words in options:
+        assert run([*words, ""]) == 2, words
+        first, hint = capsys.readouterr().err.splitlines()
+        assert first == f"offpeak: error: {words[-1]}: its value is empty"
+        assert hint.startswith("  hint: write one after ")
+    assert {("estimate", "--prices"), ("simulate", "--report"), ("ledger", "prune", "--ledger")} <= set(options)
+
+
+@pytest.mark.parametrize(("command", "name"), [("estimate", "log"), ("simulate", "trace"), ("whatif", "STATE.json")])
+def test_an_empty_file_name_is_no_folder(command: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([command, ""]) == 2
+    first, hint = capsys.readouterr().err.splitlines()
+    assert first == f"offpeak: error: {name}: the argument is empty"
+    assert f"offpeak {command} --help" in hint
 
 
 def test_what_is_required_is_missed() -> None:
