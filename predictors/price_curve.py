@@ -1,7 +1,7 @@
 """The prices that the agent decides by: of today and the coming days, what each rests on, and which are dear."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from offpeak.jobs import Float64
 from offpeak.prices.peak import Peak, PeakRule, classify
-from offpeak.prices.series import Series
+from offpeak.prices.series import Series, split, value_at
 from offpeak.prices.tariff import Tariff, tariff_series
 from offpeak.zones import DAY_S, local_days, to_unix_s
 from predictors.feeds.condition import Trouble
@@ -69,7 +69,7 @@ def price_curve(source: PriceSource, rule: PeakRule, zone: tzinfo, *, now_s: int
     window = _whole_days(now_s, now_s + ahead_s, zone)
     if source.is_tariff:
         return _of_tariff(source.tariff, rule, window)
-    # Its steps are whole hours on the clock of UTC, as those of every market.
+    # Forecasts are made for whole hours on the clock of UTC, as those of every market.
     hours = Window(window.from_s // HOUR_S * HOUR_S, -(-window.until_s // HOUR_S) * HOUR_S)
     return _of_forecast(forecast_prices(source, hours, now_s), rule)
 
@@ -80,22 +80,40 @@ def _of_tariff(tariff: Tariff, rule: PeakRule, window: Window) -> PriceCurve:
 
 
 def _of_forecast(forecast: PriceForecast, rule: PeakRule) -> PriceCurve:
-    steps = forecast.steps
-    start_s = np.arange(steps.start_s, steps.end_s, steps.step_s, dtype=np.int64)
-    whole = Series(start_s, steps.end_s, forecast.prediction.point, forecast.unit, "forecast")
+    whole, basis, quantiles = _by_interval(forecast)
     series, peak = classify(whole, rule)
-    at = np.searchsorted(start_s, series.start_s, side="right") - 1
-    basis = tuple(forecast.prediction.basis[each] for each in at)
+    at = np.searchsorted(whole.start_s, series.start_s, side="right") - 1
     origin = forecast.origin
     return PriceCurve(
         series,
         peak,
-        basis,
+        tuple(basis[each] for each in at),
         forecast.troubles,
-        quantiles=forecast.prediction.quantiles[at][:, [0, -1]],
+        quantiles=quantiles[at],
         mae=origin.mae if origin else math.nan,
         outcomes=origin.outcomes if origin else 0,
     )
+
+
+def _by_interval(forecast: PriceForecast) -> tuple[Series, list[str], Float64]:
+    """Return the prices, and of each interval its basis and its range. Known prices keep the intervals of their source.
+
+    The simulation takes them as they are, so a mean over an hour would make the agent decide otherwise.
+    """
+    steps, prediction, exact = forecast.steps, forecast.prediction, forecast.exact
+    step_s = np.arange(steps.start_s, steps.end_s, steps.step_s, dtype=np.int64)
+    series = Series(step_s, steps.end_s, prediction.point, forecast.unit, "forecast")
+    ranges = prediction.quantiles[:, [0, -1]]
+    if exact is None:
+        return series, list(prediction.basis), ranges
+    series = split(series, np.append(exact.series.start_s, exact.series.end_s))
+    price = value_at(exact.series, series.start_s)
+    known = ~np.isnan(price)
+    step = np.searchsorted(step_s, series.start_s, side="right") - 1
+    source = np.searchsorted(exact.series.start_s, series.start_s, side="right") - 1
+    basis = [exact.basis[source[at]] if known[at] else prediction.basis[step[at]] for at in range(len(series))]
+    ranges = np.where(known[:, None], price[:, None], ranges[step])
+    return replace(series, value=np.where(known, price, series.value)), basis, ranges
 
 
 def _whole_days(from_s: int, until_s: int, zone: tzinfo) -> Window:

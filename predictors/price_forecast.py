@@ -16,7 +16,7 @@ from offpeak.zones import DAY_S
 from predictors.feeds.condition import INCOMPLETE, Condition, Trouble
 from predictors.feeds.declared import TariffSource
 from predictors.feeds.energy_charts import utc_text
-from predictors.feeds.fallback import known_or
+from predictors.feeds.fallback import Based, known_or
 from predictors.feeds.feed import Feed
 from predictors.feeds.port import Known, Window
 from predictors.model_file import Origin, load_model, save_model
@@ -34,7 +34,9 @@ TOO_OLD_S = 7 * DAY_S
 class PriceForecast:
     """The price of each of `steps` [unit] with what it rests on, and what was wrong with the sources.
 
-    `origin` is what the forecast was learned from, None where nothing was forecast.
+    `exact` holds the prices that the source or the tariff tells, in the intervals of that source, which need not be
+    those of `steps`; None where every price is forecast. `origin` is what the forecast was learned from, None where
+    nothing was forecast.
     """
 
     steps: Steps
@@ -42,6 +44,7 @@ class PriceForecast:
     unit: str
     troubles: tuple[Trouble, ...] = ()
     origin: Origin | None = None
+    exact: Based | None = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,8 @@ def forecast_prices(source: PriceSource, window: Window, now_s: int) -> PriceFor
     # What is missing in the hours that are asked for is forecast, which the basis says.
     serious = tuple(each for each in said.troubles if each.condition not in INCOMPLETE)
     unit, troubles = source.feed.quantity.unit, (*serious, *failed)
-    return PriceForecast(steps, replace(prediction, basis=basis), unit, troubles, predictor.origin)
+    exact = Based(known.series, (known.basis,) * len(known.series)) if known.series else None
+    return PriceForecast(steps, replace(prediction, basis=basis), unit, troubles, predictor.origin, exact)
 
 
 def _recalled(source: PriceSource) -> tuple[PricePredictor, tuple[Trouble, ...]]:
@@ -138,4 +142,4 @@ def _by_tariff(tariff: Tariff, steps: Steps, known: Known) -> PriceForecast:
     start_s = np.arange(steps.start_s, steps.end_s, steps.step_s, dtype=np.int64)
     held = np.searchsorted(based.series.start_s, start_s, side="right") - 1
     said = replace(certain(based.series.value[held], ""), basis=tuple(based.basis[at] for at in held))
-    return PriceForecast(steps, said, based.series.unit, known.troubles)
+    return PriceForecast(steps, said, based.series.unit, known.troubles, exact=based)

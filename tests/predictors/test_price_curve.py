@@ -1,15 +1,19 @@
 """The curve of prices that the agent decides by."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.feed_settings import FeedSettings
-from offpeak.prices.peak import Peak, parse_peak_rule
+from offpeak.prices.file import read_series
+from offpeak.prices.layout import Layout
+from offpeak.prices.peak import Peak, classify, parse_peak_rule
+from offpeak.prices.series import value_at
 from offpeak.settings import PriceSettings
 from predictors.price_curve import PriceCurve, price_curve
 from predictors.price_source import source_of
@@ -62,6 +66,51 @@ def test_a_file_that_ends_is_followed_by_a_forecast(tmp_path: Path) -> None:
     curve = curve_of(now_s, settings, tmp_path)
     assert curve.basis[curve.at(now_s)] == "published"
     assert curve.basis[curve.at(at("2026-11-23T12:00"))].startswith("forecast")
+    assert np.isfinite(curve.series.value).all()
+
+
+@pytest.mark.parametrize("step_s", [60, 300, 900, 1800, HOUR_S, 4 * HOUR_S])
+def test_prices_of_a_file_keep_its_steps(tmp_path: Path, step_s: int) -> None:
+    file = tmp_path / "prices_eur_per_mwh.csv"
+    begin_s, end_s, now_s = at("2026-11-16T00:00"), at("2026-11-23T00:00"), at("2026-11-22T12:00")
+    starts_s = np.arange(begin_s, end_s, step_s)
+    values = np.random.default_rng(7).uniform(-5, 200, len(starts_s)).round(2)
+    rows = [
+        f"{datetime.fromtimestamp(start_s, UTC):%Y-%m-%dT%H:%MZ},{value}"
+        for start_s, value in zip(starts_s, values, strict=True)
+    ]
+    file.write_text("\n".join(["utc,price", *rows, ""]))
+    curve = curve_of(now_s, PriceSettings(file=file), tmp_path)
+    simulated, peak = classify(read_series(file, Layout()), parse_peak_rule("day-mean", zone=BERLIN))
+    seconds = np.arange(at("2026-11-22T00:00"), end_s, 30)
+    assert value_at(curve.series, seconds).tolist() == value_at(simulated, seconds).tolist()
+    in_engine = peak[np.searchsorted(simulated.start_s, seconds, side="right") - 1]
+    assert [int(curve.peak_at(int(second))) for second in seconds] == in_engine.tolist()
+    low, high = curve.range_80
+    is_published = np.array(curve.basis) == "published"
+    assert curve.series.length_s[is_published].sum() == DAY_S
+    assert low[is_published].tolist() == high[is_published].tolist() == curve.series.value[is_published].tolist()
+
+
+def test_the_tariff_behind_a_broken_file_is_exact_to_the_minute(tmp_path: Path) -> None:
+    settings = PriceSettings(file=tmp_path / "none.csv", tariff=TARIFF)
+    curve = curve_of(at("2026-11-23T06:29"), settings, tmp_path)
+    assert curve.peak_until_s(at("2026-11-23T06:29")) == at("2026-11-23T06:30")
+    assert set(curve.basis) == {"tariff"}
+
+
+def test_prices_that_end_within_a_step_hold_until_there(tmp_path: Path) -> None:
+    file, now_s = tmp_path / "prices_eur_per_mwh.csv", at("2026-11-22T12:00")
+    starts_s = range(at("2026-11-01T00:00"), at("2026-11-22T18:20"), 300)
+    rows = [
+        f"{datetime.fromtimestamp(start_s, UTC):%Y-%m-%dT%H:%MZ},{50 + start_s // HOUR_S % 24}" for start_s in starts_s
+    ]
+    file.write_text("\n".join(["utc,price", *rows, ""]))
+    curve = curve_of(now_s, PriceSettings(file=file), tmp_path)
+    last = curve.at(at("2026-11-22T18:19"))
+    assert curve.basis[last] == "published"
+    assert curve.series.start_s[last + 1] == at("2026-11-22T18:20")
+    assert curve.basis[last + 1].startswith("forecast")
     assert np.isfinite(curve.series.value).all()
 
 

@@ -27,6 +27,7 @@ BURSTS_S = (2.0, 14.0, 48.0, 66.0)
 ON_PEAK, OFF_PEAK = 210.0, 35.0
 """Prices [EUR/MWh]."""
 PRICE_FALLS_AFTER_S = 45.0
+DAY_MIN = 24 * 60
 
 DURATION_S = 120.0
 POLL_S, SUMMARY_S = 0.5, 10.0
@@ -78,10 +79,15 @@ def price_fall_s(now_unix_s: float) -> float:
 
 
 def write_prices(file: Path, fall_unix_s: float) -> None:
-    """Write a price for every minute of the day around that time: on-peak until then, off-peak afterwards."""
+    """Write a price for every minute of two days: on-peak in the hour until that time, off-peak in all others.
+
+    So the price falls by the mean of its day wherever midnight is.
+    """
     fall_min = round(fall_unix_s / 60)
-    minutes = range(fall_min - 12 * 60, fall_min + 12 * 60)
-    rows = (f"{_utc(60 * minute)},{ON_PEAK if minute < fall_min else OFF_PEAK:g}" for minute in minutes)
+    minutes = range(fall_min - DAY_MIN, fall_min + DAY_MIN)
+    rows = (
+        f"{_utc(60 * minute)},{ON_PEAK if fall_min - 60 <= minute < fall_min else OFF_PEAK:g}" for minute in minutes
+    )
     file.write_text("\n".join(["utc,price", *rows, ""]))
 
 

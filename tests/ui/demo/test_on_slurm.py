@@ -1,14 +1,22 @@
 """The demo's jobs and prices, and what its story makes of a cluster's logs."""
 
 import time
+from datetime import UTC
 from pathlib import Path
 
 import numpy as np
+import pytest
 from powered_fixtures import StartPowered
 
+from offpeak.feed_settings import FeedSettings
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import Layout
+from offpeak.prices.peak import Peak, parse_peak_rule
 from offpeak.prices.series import value_at
+from offpeak.settings import PriceSettings
+from offpeak.zones import DAY_S
+from predictors.price_curve import price_curve
+from predictors.price_source import source_of
 from sim_backend.local_slurm.plan import PoweredPlan
 from ui.demo.on_slurm import JOBS, OFF_PEAK, ON_PEAK, Story, energy_saved, job_arrivals, price_fall_s, write_prices
 
@@ -25,6 +33,20 @@ def test_the_price_falls_at_a_full_minute(tmp_path: Path) -> None:
     write_prices(file, fall_s)
     prices = read_series(file, Layout())
     assert value_at(prices, np.array([fall_s - 1, fall_s], dtype=np.int64)).tolist() == [ON_PEAK, OFF_PEAK]
+
+
+@pytest.mark.parametrize("begin_s", [1_800_000_001.0, 1_799_971_130.0, 1_799_971_190.0])
+def test_the_agent_sees_the_price_fall_at_that_minute(tmp_path: Path, begin_s: float) -> None:
+    """The last two fall at a midnight and shortly after one."""
+    file, fall_s = tmp_path / "prices_eur_per_mwh.csv", int(price_fall_s(begin_s))
+    write_prices(file, fall_s)
+    source, _ = source_of(FeedSettings(cache=tmp_path), PriceSettings(file=file))
+    curve = price_curve(source, parse_peak_rule("day-mean", zone=UTC), UTC, now_s=int(begin_s), ahead_s=DAY_S)
+    assert curve.peak_at(int(begin_s)) is curve.peak_at(fall_s - 1) is Peak.ON_PEAK
+    assert curve.peak_until_s(int(begin_s)) == fall_s
+    assert curve.peak_at(fall_s) is Peak.OFF_PEAK
+    assert curve.peak_until_s(fall_s) >= fall_s + 3600
+    assert curve.basis[curve.at(fall_s)] == "published"
 
 
 def test_nodes_jobs_and_the_queue_are_told_of(start_powered: StartPowered) -> None:
