@@ -11,10 +11,12 @@ What differs, and why:
 - Cipher suite 3 (SHA-1) can be asked for; by itself pyghmi proposes 17 (SHA-256), then 3 if that is refused.
 """
 
+import random
 import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pyghmi.ipmi.private import session as pyghmi_session
 from pyghmi.ipmi.private.session import MAX_IDLE, Session
 from pyghmi.ipmi.private.util import _monotonic_time, get_ipmi_error
 
@@ -24,6 +26,10 @@ CLOSE_SESSION = Request("Close Session", 0x06, 0x3C)
 RAKP_3, NO_RESOURCES = 0x14, 0x01
 SHA1 = 1
 LARGEST_NUMBER = 0xFFFF_0000
+
+# pyghmi draws its time-outs in the thread of the sessions. Drawn from the generator that all modules share, they change
+# the numbers of whoever seeded that one.
+pyghmi_session.random = random.Random()
 
 
 class HeldSession(Session):  # type: ignore[misc]

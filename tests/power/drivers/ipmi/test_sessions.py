@@ -1,6 +1,7 @@
 """Sessions that are held: logged out when closed, given up when a BMC falls silent, never blocking one another."""
 
 import asyncio
+import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -51,6 +52,19 @@ def test_one_login_serves_many_queries_and_ends_with_a_logout(
     on_a_wire(use)
     few_bmcs[0].settle()
     assert sessions(few_bmcs[0]) == (1, 1)
+
+
+def test_sessions_leave_the_shared_generator_of_random_numbers_alone(
+    few_bmcs: list[SimulatedBmc], machine_of: MachineOf
+) -> None:
+    async def use(wire: Wire) -> None:
+        driver = ipmi_driver(machine_of(few_bmcs[0]), wire)
+        assert (await driver.query()).state is PowerState.ON
+        await driver.close()
+
+    before = random.getstate()
+    on_a_wire(use)
+    assert random.getstate() == before
 
 
 def test_the_wire_logs_out_everywhere(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
