@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from offpeak.compiled import cache_folder
+
 REPOSITORY = Path(__file__).resolve().parents[1]
+LONGEST_S = 5.0
+"""A test that takes longer states its reason: `@pytest.mark.slow("waits for the edge of a minute")`."""
+
+QUICK = """\
+tested: units, laws, one scene per scheduler (slurmctld; stand-ins of OpenPBS and Torque), README's commands, the page
+not tested: {} tests that only `make test-all` runs"""
+
 SCENES_BEGUN_AT = 0.8
 """When this share of the other files is begun, all files of scenes are."""
 
@@ -26,9 +35,11 @@ pytest_plugins = [
     "booted_head",
 ]
 
-# The first example of a test may have to load or compile a kernel. What CI says of a commit must not depend on chance.
-settings.register_profile("offpeak", deadline=None, derandomize="CI" in os.environ)
-settings.load_profile("offpeak")
+# No deadline: the first example of a test may have to load or compile a kernel. What CI says of a commit must not
+# depend on chance. `--hypothesis-profile=nightly` searches longer.
+settings.register_profile("commit", max_examples=25, deadline=None, derandomize="CI" in os.environ)
+settings.register_profile("nightly", max_examples=200, deadline=None)
+settings.load_profile("commit")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -39,6 +50,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     place: dict[Path, float] = {path: at for at, path in enumerate(others)}
     place |= {path: at * SCENES_BEGUN_AT * len(others) / len(scenes) for at, path in enumerate(scenes)}
     items.sort(key=lambda item: place[item.path])
+
+
+def pytest_report_header() -> str | None:
+    """Say that the first tests of new kernels take longer."""
+    if cache_folder().is_dir():
+        return None
+    return "kernels: these sources were not compiled yet; the first tests compile them, one to three minutes in all"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say which tests took long without a reason, and what was tested and what was not."""
+    stats = terminalreporter.stats
+    calls = [report for reports in stats.values() for report in reports if getattr(report, "when", "") == "call"]
+    for report in sorted(calls, key=lambda report: -report.duration):
+        if report.duration > LONGEST_S and "slow" not in report.keywords:
+            terminalreporter.line(f"{report.duration:.0f} s, without a reason (pytest.mark.slow): {report.nodeid}")
+    skipped = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in stats.get("skipped", ()))
+    if config.option.markexpr == "not thorough":
+        terminalreporter.line(QUICK.format(len(stats.get("deselected", ()))))
+    for reason, count in skipped.most_common():
+        terminalreporter.line(f"not tested, {count} skipped: {reason}")
 
 
 @pytest.fixture(scope="session")

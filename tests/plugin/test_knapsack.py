@@ -4,14 +4,13 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plugin.knapsack import MOST_JOBS, fill_nodes, fill_value, put_first, scratch
 
 job = st.tuples(st.integers(1, 12), st.one_of(st.integers(1, 3), st.integers(1, 400)))
 windows = st.lists(job, max_size=9)
-MANY = settings(max_examples=200)
 
 
 def members(chosen) -> set[int]:
@@ -48,7 +47,6 @@ def value_w(window, subset):
     return sum(window[position][1] for position in subset)
 
 
-@MANY
 @given(windows, st.integers(0, 60), st.integers(0, 3), st.booleans())
 def test_the_most_nodes_then_the_most_or_least_power(window, capacity, first, hungriest):
     chosen = filled(window, capacity, first=first, hungriest=hungriest)
@@ -60,7 +58,6 @@ def test_the_most_nodes_then_the_most_or_least_power(window, capacity, first, hu
     assert total_w(window, chosen) == best(total_w(window, s) for s in subsets if nodes(window, s) == most_nodes)
 
 
-@MANY
 @given(windows, st.integers(0, 60), st.integers(0, 3))
 def test_the_slides_knapsack_takes_the_largest_sum_of_draws_per_node(window, capacity, first):
     chosen = valued(window, capacity, first=first)
@@ -69,7 +66,6 @@ def test_the_slides_knapsack_takes_the_largest_sum_of_draws_per_node(window, cap
     assert value_w(window, chosen) == max(value_w(window, subset) for subset in subsets)
 
 
-@MANY
 @given(windows, st.booleans())
 def test_all_are_taken_where_all_fit(window, hungriest):
     capacity = nodes(window, range(len(window)))

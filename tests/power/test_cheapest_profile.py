@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from random_prices import prices, prices_of, terms_for, with_latest_ends
 from random_snapshots import NOW_S, snapshot_of, snapshots
@@ -13,12 +13,10 @@ from power.cheapest_profile import MOST_PLANS, cheapest_profile
 from power.price_profile import fewest_units
 from power.profile_plan import simulate_profile
 
-LAW = settings(max_examples=60)
 slas = st.floats(1, 12)
 NEVER = np.iinfo(np.int64).max
 
 
-@LAW
 @given(snapshots(), prices(), slas)
 def test_the_sla_is_kept_or_everything_is_on_offer(snapshot, ahead, sla):
     assume(snapshot.least_units <= snapshot.usable_units)
@@ -30,7 +28,6 @@ def test_the_sla_is_kept_or_everything_is_on_offer(snapshot, ahead, sla):
     )  # fmt: skip
 
 
-@LAW
 @given(snapshots(), prices(), slas)
 def test_it_offers_whole_usable_nodes_no_fewer_than_are_in_use_and_caps_dear_intervals_alone(snapshot, ahead, sla):
     assume(snapshot.least_units <= snapshot.usable_units)
@@ -43,7 +40,6 @@ def test_it_offers_whole_usable_nodes_no_fewer_than_are_in_use_and_caps_dear_int
     assert (units[~ahead.is_dear] == snapshot.usable_units).all()
 
 
-@LAW
 @given(snapshots(), prices(), slas, st.integers(1, MOST_PLANS))
 def test_more_plans_never_cost_more_and_none_costs_more_than_everything_on_offer(snapshot, ahead, sla, most):
     assume(snapshot.least_units <= snapshot.usable_units)
@@ -53,7 +49,6 @@ def test_more_plans_never_cost_more_and_none_costs_more_than_everything_on_offer
     assert few.plans <= most
 
 
-@LAW
 @given(snapshots(), st.integers(-100, 100), slas)
 def test_at_a_flat_price_nothing_is_capped_and_nothing_changes(snapshot, price, sla):
     assume(snapshot.least_units <= snapshot.usable_units)
@@ -63,7 +58,6 @@ def test_at_a_flat_price_nothing_is_capped_and_nothing_changes(snapshot, price, 
     assert decision.plans == 1
 
 
-@LAW
 @given(snapshots(), prices(), st.data())
 def test_no_green_job_is_later_than_its_latest_end_or_than_with_everything_on_offer(snapshot, ahead, data):
     assume(snapshot.least_units <= snapshot.usable_units)

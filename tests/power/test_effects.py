@@ -103,7 +103,7 @@ EFFECTS = st.lists(
 NODE_SETS = st.sets(st.sampled_from([f"n{at}" for at in range(1, 7)]), max_size=2)
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(effects=EFFECTS, lies=st.lists(st.sampled_from(["on", "off", "standby", "going down"]), min_size=6, max_size=6))
 def test_shadow_sends_nothing(room: GuardedRoom, effects: list[Effect], lies: list[str]) -> None:
     now = room.clock()
@@ -118,7 +118,7 @@ def test_shadow_sends_nothing(room: GuardedRoom, effects: list[Effect], lies: li
     assert room.told() == {}
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(effects=EFFECTS, jobs=NODE_SETS, held=NODE_SETS, unseen=NODE_SETS)
 def test_whatever_is_ordered_nodes_with_a_job_keep_their_power(
     room: GuardedRoom, effects: list[Effect], jobs: set[str], held: set[str], unseen: set[str]
@@ -168,7 +168,7 @@ def test_a_job_that_starts_while_the_rules_are_asked_is_seen(room: GuardedRoom) 
     assert room.told() == {}
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     login_s=st.sampled_from([0.0, 0.01, 0.05]),
     answers_s=st.lists(st.sampled_from([0.0, 0.01, 2.5]), max_size=3),

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from random_snapshots import snapshots
 
 from offpeak.capacity_settings import CapacitySettings
@@ -44,7 +44,6 @@ def test_what_cannot_be(argument: str, message: str) -> None:
 
 
 @given(snapshots())
-@settings(max_examples=20, deadline=None)
 def test_the_target_is_the_what_ifs_answer_in_nodes(snapshot: Snapshot) -> None:
     targets = OnlineSimulation(20.0)(snapshot)
     assert targets.awake * snapshot.units_per_node == ols_units(snapshot, 20.0).units
@@ -52,7 +51,6 @@ def test_the_target_is_the_what_ifs_answer_in_nodes(snapshot: Snapshot) -> None:
 
 
 @given(snapshots())
-@settings(max_examples=20, deadline=None)
 def test_jobs_that_wait_for_a_repair_decide_nothing(snapshot: Snapshot) -> None:
     queued = snapshot.queued
     wide = QueuedJobs(

@@ -4,7 +4,7 @@ import math
 from itertools import pairwise
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from random_snapshots import NOW_S, plain_starts, snapshot_of, snapshots
 
@@ -13,12 +13,10 @@ from offpeak.node_states import ACTIVE, OFF, asleep
 from power.online_simulation import chosen, curve, offers, ols_units
 from power.what_if import DISCIPLINES, EASY_RULES, rules_of, what_if
 
-LAW = settings(max_examples=100)
 disciplines = st.sampled_from(sorted(DISCIPLINES))
 slas = st.floats(1, 12)
 
 
-@LAW
 @given(snapshots(), disciplines, slas)
 def test_the_sla_is_kept_in_the_what_ifs_own_terms_or_all_units_are_on_offer(snapshot, discipline, sla):
     assume(snapshot.least_units <= snapshot.usable_units)
@@ -29,7 +27,6 @@ def test_the_sla_is_kept_in_the_what_ifs_own_terms_or_all_units_are_on_offer(sna
     assert all(plan.slowdown > sla for plan in decision.tried[:-1])
 
 
-@LAW
 @given(snapshots(), slas)
 def test_it_is_the_papers_algorithm(snapshot, sla):
     assume(snapshot.least_units <= snapshot.usable_units)
@@ -56,7 +53,6 @@ def plain_slowdown(snapshot, units) -> float:
     return sum(1 + wait / max(10, run) for wait, run in rows) / len(rows) if rows else 1.0
 
 
-@LAW
 @given(snapshots())
 def test_offers_are_whole_nodes_from_what_jobs_need_to_everything(snapshot):
     assume(snapshot.least_units <= snapshot.usable_units)
@@ -66,7 +62,6 @@ def test_offers_are_whole_nodes_from_what_jobs_need_to_everything(snapshot):
     assert all(units % snapshot.units_per_node == 0 for units in tried)
 
 
-@LAW
 @given(snapshots(), disciplines, slas)
 def test_a_decision_from_the_curve_is_the_same(snapshot, discipline, sla):
     assume(snapshot.least_units <= snapshot.usable_units)

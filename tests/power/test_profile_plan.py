@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from random_prices import QUICK, prices, prices_of, terms_for, with_latest_ends
 from random_snapshots import NOW_S, snapshot_of, snapshots
@@ -16,7 +16,6 @@ from power.price_profile import Profile, everything
 from power.profile_plan import simulate_profile
 from power.what_if import what_if
 
-LAW = settings(max_examples=100)
 JOB_W = QUICK.running_w(JOB_UTILISATION)
 J_PER_MWH = 3.6e9
 
@@ -28,7 +27,6 @@ def profiles(data, snapshot, ahead) -> Profile:
     return Profile(ahead.at_s, np.array(offered) * snapshot.units_per_node, ahead.until_s)
 
 
-@LAW
 @given(snapshots(), prices())
 def test_with_all_nodes_up_and_on_offer_it_is_the_plain_what_if(snapshot, ahead):
     up = replace(snapshot, node_state=np.full_like(snapshot.node_state, ACTIVE))
@@ -39,7 +37,6 @@ def test_with_all_nodes_up_and_on_offer_it_is_the_plain_what_if(snapshot, ahead)
     assert not plan.late_s.any()
 
 
-@LAW
 @given(snapshots(), prices(), st.data())
 def test_no_job_starts_on_nodes_beyond_the_profile(snapshot, ahead, data):
     assume(snapshot.least_units <= snapshot.usable_units)
@@ -56,7 +53,6 @@ def test_no_job_starts_on_nodes_beyond_the_profile(snapshot, ahead, data):
         assert size[(held_from_s <= start_s) & (start_s < plan.end_s)].sum() <= offered
 
 
-@LAW
 @given(snapshots(), prices())
 def test_the_bill_is_that_of_each_second_where_no_node_sleeps(snapshot, ahead):
     up = replace(snapshot, node_state=np.full_like(snapshot.node_state, ACTIVE))
@@ -127,7 +123,6 @@ def test_a_job_whose_latest_end_is_near_keeps_its_place():
     assert plan.late_s.tolist() == [0, 0]
 
 
-@LAW
 @given(snapshots(), prices(), st.data())
 def test_a_job_is_late_by_what_its_end_lies_behind_the_latest(snapshot, ahead, data):
     assume(snapshot.least_units <= snapshot.usable_units)

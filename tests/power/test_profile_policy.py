@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from random_logs import PLAIN, log_of, policy_of
 from random_prices import QUICK, fleet_of, terms_for
@@ -38,7 +38,6 @@ def test_the_interval_counts_that_most_of_the_period_lies_in():
     assert decide(idle, *soon_cheap, period_s=HOUR_S // 2) == 0
 
 
-@settings(max_examples=40)
 @given(snapshots(), st.integers(-50, 50))
 def test_at_a_flat_price_all_nodes_are_to_be_awake(snapshot, price):
     assert decide(snapshot, (0,), (price,)) == len(snapshot.node_state)

@@ -1,7 +1,7 @@
 """A machine resumed from a snapshot goes on as the replay does that the snapshot was taken of."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from random_logs import PLAIN, Log, logs, policy_of
 from random_prices import QUICK, prices_of
@@ -22,7 +22,6 @@ from sim_backend.replay import NO_PEAKS, workload_of
 LONG_AGO_S = -(1 << 40)
 
 
-@settings(max_examples=100)
 @given(logs(shortest_s=1), st.data())
 def test_with_exact_estimates_the_what_if_is_what_happens(log: Log, data: st.DataObject) -> None:
     log = log.with_exact_estimates()

@@ -1,7 +1,7 @@
 """How many nodes can sleep until when: counted second by second."""
 
 import numpy as np
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from random_snapshots import NOW_S, snapshot_of, snapshots
 
 from offpeak.node_states import ACTIVE, FAILED
@@ -19,7 +19,6 @@ def needed_nodes(snapshot, plan) -> list[int]:
     return [-(-count // snapshot.units_per_node) for count in units]
 
 
-@settings(max_examples=200)
 @given(snapshots())
 def test_nodes_sleep_until_the_second_in_which_one_of_them_is_needed(snapshot):
     assume(snapshot.least_units <= snapshot.usable_units)

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from random_snapshots import NOW_S, snapshot_of, snapshots
 
@@ -29,7 +29,6 @@ def plain(snapshot: Snapshot) -> list:
     ]  # fmt: skip
 
 
-@settings(max_examples=100)
 @given(snapshots())
 def test_what_is_written_is_read_again(tmp_path_factory, snapshot):
     path = tmp_path_factory.getbasetemp() / "state.json"

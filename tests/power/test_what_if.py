@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from random_logs import PLAIN, engine, logs, starts
 from random_snapshots import NOW_S, plain_starts, snapshot_of, snapshots
@@ -16,7 +16,6 @@ from power.what_if import DISCIPLINES, rules_of, what_if
 from sim_backend.engine.advance import advance
 from sim_backend.engine.state import NEVER
 
-MANY = settings(max_examples=200)
 disciplines = st.sampled_from(sorted(DISCIPLINES))
 OFF_NODE = asleep(OFF)
 
@@ -27,7 +26,6 @@ def offered(data, snapshot: Snapshot) -> int:
     return data.draw(st.integers(snapshot.least_units, snapshot.usable_units))
 
 
-@MANY
 @given(snapshots(), disciplines, st.data())
 def test_the_plain_scheduler_starts_every_queued_job_in_the_same_second(snapshot, discipline, data):
     units, rules = offered(data, snapshot), rules_of(discipline)
@@ -36,7 +34,6 @@ def test_the_plain_scheduler_starts_every_queued_job_in_the_same_second(snapshot
     assert queued.tolist() == plain_starts(snapshot, units, rules)
 
 
-@MANY
 @given(snapshots(), disciplines, st.data())
 def test_nothing_starts_before_now_and_no_more_units_are_held_than_are_on_offer(snapshot, discipline, data):
     units = offered(data, snapshot)
@@ -49,7 +46,6 @@ def test_nothing_starts_before_now_and_no_more_units_are_held_than_are_on_offer(
         assert size[(from_s <= second) & (second < plan.end_s)].sum() <= units
 
 
-@MANY
 @given(snapshots(), st.data())
 def test_the_means_are_those_of_each_job(snapshot, data):
     plan = what_if(snapshot, offered(data, snapshot))
@@ -62,7 +58,6 @@ def test_the_means_are_those_of_each_job(snapshot, data):
     assert plan.until_s == max(end for _, _, end in rows)
 
 
-@settings(max_examples=100)
 @given(logs(shortest_s=1), disciplines, st.integers(0, 200))
 def test_with_everything_awake_it_goes_on_as_the_replay_does(log, discipline, second):
     rules = PLAIN._replace(discipline=DISCIPLINES[discipline])

@@ -1,7 +1,7 @@
 """Every predictor keeps the laws; a new one needs a line in SUBJECTS."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from laws import LAWS, Subject
 from random_jobs import alike, populations
@@ -17,7 +17,6 @@ from predictors.trees.boosted import Boosted
 from predictors.trees.grow import Growth
 from predictors.trees.history import Schedule
 
-EXAMPLES = 15
 jobs = st.one_of(populations, alike)
 run_times = jobs.map(lambda all_jobs: run_time_exam(all_jobs, all_jobs.logged_start_s))
 powers = jobs.map(lambda all_jobs: power_exam(all_jobs, all_jobs.logged_start_s))
@@ -36,7 +35,6 @@ SUBJECTS = (
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
 def test_law(subject, law):
-    @settings(max_examples=EXAMPLES)
     @given(subject.exams)
     def holds(exam):
         law(subject, exam)

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sleeping_comparisons import sleeping_comparison, sleeping_comparisons
 
@@ -70,7 +70,6 @@ def comparisons(draw: st.DrawFn) -> Comparison:
     return compared(jobs, begin.replace(microsecond=0, tzinfo=UTC).isoformat(), zone)
 
 
-@settings(max_examples=40)
 @given(comparisons())
 def test_rows_sum_to_the_totals(comparison: Comparison) -> None:
     run, outcome, jobs = comparison.runs[0], comparison.outcomes[0], comparison.case.jobs
@@ -85,7 +84,6 @@ def test_rows_sum_to_the_totals(comparison: Comparison) -> None:
         assert wait_s == pytest.approx(outcome.mean_wait_s * len(jobs), abs=1e-3)
 
 
-@settings(max_examples=40)
 @given(comparisons())
 def test_a_day_is_what_the_cluster_used_on_it(comparison: Comparison) -> None:
     """Against a sum over the pieces between all starts, ends, midnights and price changes."""
@@ -108,7 +106,6 @@ def test_a_day_is_what_the_cluster_used_on_it(comparison: Comparison) -> None:
     assert [row.cost for row in rows] == pytest.approx(cost.tolist(), abs=1e-6)
 
 
-@settings(max_examples=20)
 @given(sleeping_comparisons(st.sampled_from([UTC, BERLIN])))
 def test_days_of_nodes_that_sleep_sum_to_the_totals(comparison: Comparison) -> None:
     for run, outcome in zip(comparison.runs, comparison.outcomes, strict=True):

@@ -5,7 +5,7 @@ from datetime import UTC
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
@@ -69,7 +69,6 @@ def assert_lawful(comparison: Comparison) -> None:
     assert comparison.case.prices.laid.series.end_s - comparison.case.prices.laid.offset_s >= comparison.until_s
 
 
-@settings(max_examples=20)
 @given(st.integers(1, 60), st.integers(0, 10**6))
 def test_all_policies_are_charged_over_one_period(count: int, seed: int) -> None:
     jobs = jobs_of(count, seed) if count > 1 else jobs_of(2, seed).take(np.array([0]))
@@ -125,7 +124,6 @@ def test_notes_of_the_carbon_intensity_follow_those_of_the_prices() -> None:
 
 
 @given(st.floats(0, 1500))
-@settings(max_examples=10)
 def test_a_constant_carbon_intensity_is_that_times_the_energy(carbon: float) -> None:
     case = by_tariff(jobs_of(20, 5))
     (outcome,) = compare(replace(case, carbon=carbon), policies("easy")).outcomes

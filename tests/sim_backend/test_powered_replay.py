@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from plain_nodes import chance as plain_chance
 from random_logs import BACKFILLING, DISCIPLINES, PLAIN, log_of, logs, rules, schedule
@@ -37,8 +37,6 @@ from sim_backend.engine.rules import CONSERVATIVE, FCFS
 from sim_backend.policy import Policy
 from sim_backend.powered_replay import PoweredMachine, replay_powered
 
-LAW = settings(max_examples=60)
-MANY = settings(max_examples=200)
 ONE_W = 1
 DOWN, ASLEEP, UP = (np.array([state(depth) for depth in range(3)]) for state in (going_down, asleep, coming_up))
 any_rules = per_second_rules(disciplines=DISCIPLINES)
@@ -68,7 +66,6 @@ def one_depth(rows, *, nodes, after_s, way_s=(3, 5), capacity=ON_DEMAND, depth=O
     return PoweredLog(log_of(rows, machine_size=nodes), scheduling, machine, capacity, course)
 
 
-@MANY
 @given(powered_logs(scheduling=per_second_rules(disciplines=BACKFILLING)))
 def test_starts_node_logs_and_delays_are_those_of_the_plain_machine(case):
     plain = plain_power(case)
@@ -80,7 +77,6 @@ def test_starts_node_logs_and_delays_are_those_of_the_plain_machine(case):
     assert result.sleep_delay_s.tolist() == delay_s
 
 
-@LAW
 @given(logs(), rules(disciplines=DISCIPLINES), st.booleans(), st.integers(0, 70))
 def test_nodes_that_are_always_on_change_nothing(log, rules, on_demand, after_s):
     """Neither where no depth is in use, nor where all nodes are kept hot."""
@@ -97,7 +93,6 @@ def test_nodes_that_are_always_on_change_nothing(log, rules, on_demand, after_s)
         assert len(result.node_log) == 0
 
 
-@LAW
 @given(powered_logs(scheduling=any_rules))
 def test_a_job_runs_on_active_nodes_and_shares_no_unit(case):
     case = replace(case, capacity=case.capacity._replace(period_s=0))
@@ -114,7 +109,6 @@ def test_a_job_runs_on_active_nodes_and_shares_no_unit(case):
         assert all(power.table.state[unit // k] == ACTIVE for job in np.flatnonzero(running) for unit in held[job])
 
 
-@LAW
 @given(powered_logs(scheduling=any_rules))
 def test_what_is_counted_as_time_goes_on_is_what_counting_anew_gives(case):
     case = replace(case, capacity=case.capacity._replace(period_s=0))
@@ -137,7 +131,6 @@ def test_what_is_counted_as_time_goes_on_is_what_counting_anew_gives(case):
         assert state.scalars["free"][0] == nodes["idle_units"] + case.capacity.on_demand * nodes["spare_units"]
 
 
-@LAW
 @given(powered_logs(scheduling=per_second_rules(disciplines=[CONSERVATIVE])))
 def test_conservatives_calendar_never_has_more_units_than_the_machine_and_is_empty_in_the_end(case):
     case = replace(case, capacity=case.capacity._replace(period_s=0))
@@ -148,7 +141,6 @@ def test_conservatives_calendar_never_has_more_units_than_the_machine_and_is_emp
     assert (free[ahead] == case.machine.size).all()
 
 
-@LAW
 @given(powered_logs(scheduling=any_rules))
 def test_every_job_ends_unless_it_needs_more_nodes_than_have_not_failed(case):
     result = powered(case)
@@ -166,7 +158,6 @@ def test_every_job_ends_unless_it_needs_more_nodes_than_have_not_failed(case):
         assert not never.any()
 
 
-@LAW
 @given(powered_logs(scheduling=any_rules))
 def test_each_node_goes_a_legal_way_in_its_class_time(case):
     result = powered(case)
@@ -192,7 +183,6 @@ def test_each_node_goes_a_legal_way_in_its_class_time(case):
                 assert to_s - from_s == depth.leave.duration_s
 
 
-@LAW
 @given(powered_logs(scheduling=any_rules))
 def test_the_bounds_hold(case):
     result = powered(case)
@@ -219,7 +209,6 @@ def test_the_bounds_hold(case):
         assert (rises_s[bounds.wakes_per_min :] - rises_s[: -bounds.wakes_per_min] >= 60).all()
 
 
-@LAW
 @given(powered_logs(scheduling=any_rules), st.lists(st.integers(0, 500), max_size=10))
 def test_pausing_changes_nothing_nor_does_a_log_that_is_often_full(case, pauses):
     case = replace(case, capacity=case.capacity._replace(period_s=0))
@@ -232,7 +221,6 @@ def test_pausing_changes_nothing_nor_does_a_log_that_is_often_full(case, pauses)
     assert entries == list(zip(log.at_s.tolist(), log.node.tolist(), log.state.tolist(), strict=True))
 
 
-@LAW
 @given(powered_logs(scheduling=per_second_rules(policies=[ARRIVAL])))
 def test_a_policy_from_outside_that_leaves_the_order_alone_changes_nothing(case):
     own = WindowPolicy("own", EXTERNAL, "", order=lambda _: [])
@@ -242,7 +230,6 @@ def test_a_policy_from_outside_that_leaves_the_order_alone_changes_nothing(case)
     assert result.start_s.tolist() == powered(case).start_s.tolist()
 
 
-@LAW
 @given(powered_logs(scheduling=any_rules))
 def test_equal_input_gives_equal_output(case):
     once, again = powered(case), powered(case)
@@ -250,7 +237,6 @@ def test_equal_input_gives_equal_output(case):
     assert node_paths(once) == node_paths(again)
 
 
-@LAW
 @given(powered_logs(classes=node_classes(failures=st.just(1.0), repairs_s=st.none()), scheduling=any_rules))
 def test_where_all_transitions_fail_what_is_left_does_the_work(case):
     """Down to no node at all: jobs that no node is left for never start, and nothing hangs."""

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from queue_site import NOW_S, RULES, TOP, Site, a_job
 from random_logs import PLAIN, Log, logs, starts
 
@@ -12,7 +12,6 @@ from plugin.window_policy import EXTERNAL, GREEDY, KNAPSACK, WindowPolicy, Windo
 from sim_backend.policy import Policy
 from sim_backend.replay import replay
 
-LAW = settings(max_examples=25)
 NAMES = {GREEDY: "greedy", KNAPSACK: "knapsack"}
 
 
@@ -39,7 +38,6 @@ def starts_by_hook(log: Log, code: int) -> list[int]:
 
 
 @pytest.mark.parametrize("code", [GREEDY, KNAPSACK])
-@LAW
 @given(log=logs(most_jobs=25))
 def test_the_live_order_is_the_simulated_one(code: int, log: Log) -> None:
     assert starts_by_hook(log, code) == starts(log, PLAIN._replace(policy=code))

@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from random_logs import DISCIPLINES, PLAIN, Log, log_of, logs, rules, schedule, starts
 
@@ -20,7 +20,6 @@ from sim_backend.replay import JOBS_PER_STEP, checked_ranks, replay
 from sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES
 from sim_backend.traces.swf.read import read_swf
 
-LAW = settings(max_examples=60)
 ROWS = [(5, 10, 30, 4, 100, 0), (6, 10, 10, 2, 300, 1), (7, 20, 40, 2, 200, 1), (8, 10, 20, 1, 400, 0)]
 FOUR_JOBS = log_of(ROWS, machine_size=4, peaks=[(0, Peak.OFF_PEAK)])
 
@@ -66,13 +65,11 @@ def test_a_python_policy_that_sorts_by_power_makes_greedys_schedule_of_the_sampl
     assert (by_policy["greedy"].start_s != by_policy["easy"].start_s).any()
 
 
-@LAW
 @given(logs(), rules(disciplines=DISCIPLINES, policies=[GREEDY]))
 def test_a_python_policy_is_as_good_as_a_compiled_one(log, rules):
     assert outside_starts(log, python_greedy, rules) == starts(log, rules)
 
 
-@LAW
 @given(
     logs(), rules(), st.sampled_from([lambda _: [], lambda view: range(len(view.size)), lambda _: np.array([], int)])
 )
@@ -188,7 +185,6 @@ def test_a_job_beyond_its_estimate_runs_on_unless_it_is_ended():
     assert ends == {False: [50, 55], True: [20, 25]}
 
 
-@LAW
 @given(logs(), st.sampled_from(DISCIPLINES), st.booleans())
 def test_a_prediction_that_is_too_short_ends_no_job_and_gives_its_nodes_to_nobody(log, discipline, kill):
     predicted = Policy("", PLAIN._replace(discipline=discipline, estimates=PREDICTED_RUNTIME), NO_POLICY, kill)
@@ -200,7 +196,6 @@ def test_a_prediction_that_is_too_short_ends_no_job_and_gives_its_nodes_to_nobod
         assert log.jobs.size[runs].sum() <= log.machine_size
 
 
-@LAW
 @given(logs(), rules())
 def test_a_replay_changes_none_of_its_inputs(log, rules):
     columns = [column for field in fields(log.jobs) if (column := getattr(log.jobs, field.name)) is not None]

@@ -4,7 +4,7 @@ import resource
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput, CannotWrite
@@ -14,7 +14,6 @@ RESULTS = st.dictionaries(st.text(min_size=1, max_size=5), st.dictionaries(st.te
 
 
 @given(RESULTS)
-@settings(max_examples=20)
 def test_what_was_added_is_known_again(tmp_path_factory: pytest.TempPathFactory, results: dict[str, object]) -> None:
     path = tmp_path_factory.mktemp("journal") / "results.jsonl"
     with Journal(path) as journal:

@@ -117,7 +117,7 @@ Held = tuple[float, float, int | None]
 CHANGES = st.tuples(st.floats(0.5, 70), st.floats(0, 9), st.one_of(st.none(), st.integers(0, 5000)))
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(CHANGES, max_size=12), st.lists(st.tuples(st.floats(0, 400), st.floats(0.5, 300)), max_size=3))
 def test_any_time_has_the_energy_of_the_readings_that_lie_in_it(
     priced: Ledger, held: list[Held], asked: list[tuple[float, float]]
@@ -150,7 +150,7 @@ def priced(ledger: Ledger) -> Ledger:
     return ledger
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(0, 7200), min_size=1, max_size=4))
 def test_energy_adds_up_however_a_time_is_cut(two_hours: Ledger, cuts: list[int]) -> None:
     edges = sorted({0, *cuts, 7200})

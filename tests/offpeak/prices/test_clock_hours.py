@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
@@ -66,7 +66,6 @@ def test_holidays_are_off_peak_on_their_local_date():
 minutes = st.integers(0, 1439)
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     minutes,
     minutes,

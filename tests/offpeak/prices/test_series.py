@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadPrices
@@ -115,7 +115,6 @@ def test_filling_leaves_known_values(series):
     assert (int(filled.start_s[0]), filled.end_s) == (int(series.start_s[0]), series.end_s)
 
 
-@settings(max_examples=25)
 @given(st.integers(1, 40), st.integers(0, 300), st.data())
 def test_filling_over_whole_weeks(weeks, hour, data):
     values = np.tile(np.arange(168.0), weeks + 2)

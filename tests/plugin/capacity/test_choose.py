@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.compiled import kernel
@@ -11,7 +11,6 @@ from offpeak.node_states import ACTIVE, FAILED, OFF, POWERSAVE, STANDBY, STATES,
 from plugin.capacity import choose
 from plugin.capacity.rules import BY_IDLE_AGE, BY_NUMBER, BY_WEAR, NEVER, CapacityRules, Course, NodeTable
 
-MANY = settings(max_examples=200)
 NO_BOUNDS = CapacityRules(True, 0, False, 0, 0, 0, 0, 0, 0, 0, 0, BY_NUMBER, False, 0)
 NOON_S = 10 * choose.DAY_S + choose.DAY_S // 2
 
@@ -128,14 +127,12 @@ def test_the_deepest_depth_whose_time_has_come():
     assert depths_at_ages(ladder(NEVER, NEVER, NEVER), 0, np.array([10**15])) == ([-1], choose.NO_DEPTH)
 
 
-@MANY
 @given(ladders, st.lists(st.integers(0, 60), min_size=1))
 def test_depths_at_any_age(course, ages_s):
     found, _ = depths_at_ages(course, 0, np.array(ages_s))
     assert found == [plain_depth(course, age_s) for age_s in ages_s]
 
 
-@MANY
 @given(tables, any_rules, ladders, st.booleans())
 def test_who_may_sleep(nodes, rules, course, any_age):
     found = allowed(table_of(*nodes), rules, course, NOON_S, any_age)
@@ -158,7 +155,6 @@ def test_who_sleeps_first():
     assert order == {BY_NUMBER: [0, 1, 2], BY_IDLE_AGE: [1, 2, 0], BY_WEAR: [2, 1, 0]}
 
 
-@MANY
 @given(tables, any_rules, ladders, st.booleans(), st.data())
 def test_the_border_key_splits_those_that_sleep_now_from_the_others(nodes, rules, course, any_age, data):
     """All before the border sleep; of those at it, as many as are still wanted."""
@@ -178,7 +174,6 @@ def test_the_border_of_equal_nodes():
     assert border(table, rules, ladder(NEVER, NEVER, 30), 2, NOON_S, False) == (NOON_S - 40, 1, 4)
 
 
-@MANY
 @given(tables, any_rules, ladders)
 def test_when_a_node_is_due_next(nodes, rules, course):
     """Second by second: the first later one in which another depth's time comes, or a bound lets go of a due node."""

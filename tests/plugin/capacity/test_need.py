@@ -37,7 +37,6 @@ def seen(demand) -> NeedRecord:
     return record
 
 
-@settings(max_examples=60, deadline=None)
 @given(demands, st.floats(1e-6, 1e-2))
 def test_what_is_expected_is_what_the_plain_record_expects(demand, needs_per_s):
     assume(not np.isclose(plain(demand).rates(), needs_per_s, rtol=1e-9).any())

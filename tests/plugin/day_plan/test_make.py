@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from planned_site import HOUR_S, NOW_S, RULES, a_job, a_node, a_running, a_sight, prices
 
@@ -263,7 +263,6 @@ def test_a_day_of_many_jobs_is_repaired_without_a_violation(seed):
     planned(a_sight(gone, nodes=24, now_s=NOW_S + 500), first, search_s=0.0)
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_whatever_happens_a_repaired_plan_can_be_carried_out(data):
     """Jobs come, go, start and change, nodes are lost, caps appear: `planned` has every plan verified."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
@@ -116,7 +116,6 @@ def test_behind_is_the_work_of_those_before(make: Make) -> None:
 
 
 @given(st.integers(1, 60), st.integers(1, 8), st.integers(0, 10**6), st.sampled_from([None, 1, 3]))
-@settings(max_examples=30)
 def test_more_passes_are_never_worse(
     draw: Callable[..., Cycle], jobs: int, sites: int, seed: int, most: int | None
 ) -> None:
@@ -143,7 +142,6 @@ def _worth_behind_each_other(cycle: Cycle, decision: Decision) -> tuple[int, flo
 
 
 @given(st.integers(1, 40), st.integers(1, 6), st.integers(0, 10**6), st.sampled_from([None, 1, 3]))
-@settings(max_examples=20)
 def test_every_policy_keeps_every_bound_and_answers_the_same_again(
     draw: Callable[..., Cycle], jobs: int, sites: int, seed: int, most: int | None
 ) -> None:

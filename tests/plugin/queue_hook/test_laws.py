@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from queue_site import HOUR_S, NOW_S, RULES, TOP, ZONE, Site, a_job, by_id, prices
 
@@ -15,7 +15,6 @@ from plugin.queue_hook.standing import marks_by_job
 from plugin.scheduler.job import JobState
 from plugin.scheduler.port import Ranking
 
-LAW = settings(max_examples=60)
 COMMENTS = ["", "", "", "offpeak:now", "offpeak:delay=12h", "offpeak:delay=3h,deadline=2026-11-22T01:00", "offpeak:x"]
 UNTOUCHABLE = [{"state": JobState.HELD, "priority": 0}, {"plain": False}, {"begin_s": NOW_S + 7200}]
 SIX_HOURS = (20.0, 50.0, 55.0, 80.0, -10.0, 0.0)
@@ -79,7 +78,6 @@ def lines(site, later=()):
     return lines_of(standings.all, now_s=NOW_S, later=later)
 
 
-@LAW
 @given(sites(), rules, st.data())
 def test_what_was_written_once_is_not_written_again(site, rules, data):
     facts = facts_of(data, site)
@@ -89,7 +87,6 @@ def test_what_was_written_once_is_not_written_again(site, rules, data):
     assert again.decisions == ()
 
 
-@LAW
 @given(sites(), rules, st.data())
 def test_after_any_cycles_the_site_gets_its_own_values_back(site, rules, data):
     was = by_id(site.jobs)
@@ -104,7 +101,6 @@ def test_after_any_cycles_the_site_gets_its_own_values_back(site, rules, data):
     assert restore_plan(back.jobs, back.marks, ranking=back.ranking).changes_nothing
 
 
-@LAW
 @given(sites(), rules, st.data())
 def test_held_array_later_and_opted_out_jobs_are_untouched(site, rules, data):
     plan = site.plan(rules, **facts_of(data, site))
@@ -114,7 +110,6 @@ def test_held_array_later_and_opted_out_jobs_are_untouched(site, rules, data):
             assert job.job_id not in plan.rank.keys() | plan.begin_s.keys()
 
 
-@LAW
 @given(sites(ties=False, comments=[""]), rules, st.data())
 def test_the_windows_values_are_permuted_and_all_others_keep_their_rank(site, rules, data):
     after = site.apply(site.plan(rules, **facts_of(data, site)))
@@ -127,7 +122,6 @@ def test_the_windows_values_are_permuted_and_all_others_keep_their_rank(site, ru
     assert [inside.get(job, job) for job in after.order()] == [inside.get(job, job) for job in site.order()]
 
 
-@LAW
 @given(sites(), rules, st.data())
 def test_nobody_outside_a_window_is_passed_and_no_opted_out_job_is_moved_back(site, rules, data):
     plan = site.plan(rules, **facts_of(data, site))
@@ -143,7 +137,6 @@ def test_nobody_outside_a_window_is_passed_and_no_opted_out_job_is_moved_back(si
                 assert sum(place[other.job.job_id] < place[each.job.job_id] for other in window) == at
 
 
-@LAW
 @given(sites(), rules, st.data())
 def test_a_window_of_one_and_an_unknown_price_change_no_order(site, rules, data):
     facts = facts_of(data, site)
@@ -152,7 +145,6 @@ def test_a_window_of_one_and_an_unknown_price_change_no_order(site, rules, data)
     assert (unknown.rank, unknown.begin_s) == ({}, {})
 
 
-@LAW
 @given(sites(comments=COMMENTS[4:6]), st.data(), st.integers(0, 30 * HOUR_S))
 def test_no_job_is_kept_back_beyond_its_latest_start(site, data, passed_s):
     facts = facts_of(data, site)
@@ -167,7 +159,6 @@ def test_no_job_is_kept_back_beyond_its_latest_start(site, data, passed_s):
         site = site.apply(plan, now_s=now_s)
 
 
-@LAW
 @given(sites(), rules, st.data(), st.integers(0, 50))
 def test_what_an_admin_set_meanwhile_is_never_written_again(site, rules, data, by):
     site = site.apply(site.plan(rules, **facts_of(data, site)))

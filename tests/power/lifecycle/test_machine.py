@@ -252,7 +252,7 @@ class AnyLife(RuleBasedStateMachine):
             assert life.fault is None
 
 
-AnyLife.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+AnyLife.TestCase.settings = settings(stateful_step_count=40)
 TestAnyLife = AnyLife.TestCase
 
 

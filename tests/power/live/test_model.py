@@ -205,5 +205,5 @@ class AnyCluster(RuleBasedStateMachine):
                 self.happens(name, Released())
 
 
-AnyCluster.TestCase.settings = settings(max_examples=10, stateful_step_count=12, deadline=None)
+AnyCluster.TestCase.settings = settings(stateful_step_count=12)
 TestAnyCluster = AnyCluster.TestCase

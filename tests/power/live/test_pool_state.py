@@ -1,7 +1,7 @@
 """Pools and their snapshots: whatever a scheduler says, a what-if can be made of it."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scheduler_words import NOW, NOW_S, job_of, life_of, node_of, running
 from small_site import SERVER, sight_of, site_of
@@ -65,7 +65,6 @@ any_job = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150)
 @given(
     st.lists(any_node, min_size=1, max_size=6),
     st.lists(any_job, max_size=8),

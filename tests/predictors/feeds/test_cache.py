@@ -3,7 +3,7 @@
 import zlib
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.prices.series import Series
@@ -18,7 +18,6 @@ def kept(numbers) -> Kept:
     return Kept(Series(start_s, int(start_s[-1]) + 900, np.array(numbers), "EUR/MWh", "nord-pool"), 1_730_700_000)
 
 
-@settings(max_examples=40)
 @given(values)
 def test_a_round_trip(tmp_path_factory, numbers):
     path = tmp_path_factory.mktemp("cache") / "deep" / "prices.csv"
@@ -34,7 +33,6 @@ def test_a_round_trip(tmp_path_factory, numbers):
     assert [file.name for file in path.parent.iterdir()] == ["prices.csv"]
 
 
-@settings(max_examples=60)
 @given(values, st.data())
 def test_a_damaged_file_is_never_believed(tmp_path_factory, numbers, data):
     path = tmp_path_factory.mktemp("cache") / "prices.csv"

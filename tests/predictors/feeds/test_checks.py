@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.prices.file import read_series
@@ -131,7 +131,6 @@ def test_tomorrow_is_not_yet_published():
     assert condition(series(day(), from_s=WINDOW.from_s - 96 * HOUR)) is Condition.NOT_YET_PUBLISHED
 
 
-@settings(max_examples=50)
 @given(
     st.lists(st.none() | st.floats(-1e9, 1e9), min_size=1, max_size=60),
     st.sampled_from([300, 900, 3600]),

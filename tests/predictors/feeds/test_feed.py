@@ -187,7 +187,7 @@ def test_every_condition_says_what_to_do():
         assert str(trouble) == f"nord-pool: {condition.value}: what happened"
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.binary(max_size=80)
     | st.recursive(st.none() | st.floats() | st.text(), st.lists).map(lambda v: json.dumps(v).encode())

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.prices.series import Series
@@ -22,14 +22,12 @@ def moved(series: Series, hours: int) -> Series:
     return Series(series.start_s + HOUR * hours, series.end_s + HOUR * hours, series.value, series.unit, series.source)
 
 
-@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.sampled_from(sorted(CANDIDATES)), st.sampled_from([900, 1800, 3600]))
 def test_a_shift_is_found(seed, hours, step_s):
     last = prices(seed, step_s=step_s)
     assert shift_h(moved(last, hours), last, CANDIDATES) == hours
 
 
-@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.sampled_from([900, 3600]), st.integers(0, 30))
 def test_a_good_answer_neither_is_shifted_nor_contradicts(seed, step_s, later_h):
     last = prices(seed)
@@ -40,7 +38,6 @@ def test_a_good_answer_neither_is_shifted_nor_contradicts(seed, step_s, later_h)
     assert not contradicts(both, last)
 
 
-@settings(max_examples=30)
 @given(st.integers(0, 10**6))
 def test_another_zone_contradicts_and_is_no_shift(seed):
     last, other = prices(seed), prices(seed + 1)

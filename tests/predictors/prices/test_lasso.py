@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.prices.lasso import lasso
@@ -15,7 +15,6 @@ def sample(seed: int, rows: int, features: int):
     return x, y, random.uniform(0.2, 1, rows)
 
 
-@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.integers(15, 60), st.integers(2, 20), st.sampled_from([0.03, 0.1, 0.5]))
 def test_at_the_minimum_no_coefficient_wants_to_move(seed, rows, features, penalty):
     x, y, weight = sample(seed, rows, features)

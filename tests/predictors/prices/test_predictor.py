@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadPrices
@@ -83,7 +83,6 @@ def test_without_prices_it_says_what_is_missing():
         assert problem.value.hint
 
 
-@settings(max_examples=25)
 @given(
     st.lists(st.one_of(st.floats(), st.floats(-100, 500)), min_size=48, max_size=24 * 12),
     st.integers(-50, 500),

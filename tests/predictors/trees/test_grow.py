@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingRegressor
 
@@ -23,7 +23,6 @@ def lessons(rows: int, seed: int) -> Lessons:
     return Lessons(features, target)
 
 
-@settings(max_examples=10)
 @given(st.integers(40, 400), st.integers(0, 99), st.sampled_from(["squared_error", "absolute_error"]))
 def test_a_forest_is_equal_to_what_it_was_made_from(rows, seed, loss):
     known, asked = lessons(rows, seed), lessons(200, seed + 1).features

@@ -1,7 +1,7 @@
 """The predictors of waits keep the laws of all predictors."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from laws import LAWS, Subject
 from logged_waits import UNITS, logged_jobs
 
@@ -14,7 +14,6 @@ from predictors.waits.nobody_waits import NobodyWaits
 from predictors.waits.planned import PlannedWaits
 from predictors.waits.similar_jobs import SimilarJobs
 
-EXAMPLES = 15
 exams = logged_jobs().map(lambda log: wait_exam(log.jobs, log.start_s, log.end_s, units=UNITS))
 
 
@@ -41,7 +40,6 @@ SUBJECTS = (
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
 def test_law(subject, law):
-    @settings(max_examples=EXAMPLES)
     @given(subject.exams)
     def holds(exam):
         law(subject, exam)

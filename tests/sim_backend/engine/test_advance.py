@@ -1,20 +1,16 @@
 """The compiled engine starts every job when the plain scheduler does."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from random_logs import logs, plain, rules, starts
 
 from sim_backend.engine.rules import CONSERVATIVE
 
-MANY = settings(max_examples=400)
 
-
-@MANY
 @given(logs(), rules())
 def test_disciplines_and_window_policies(log, rules):
     assert starts(log, rules) == plain(log, rules).run()
 
 
-@MANY
 @given(logs(most_jobs=25), rules(disciplines=[CONSERVATIVE]))
 def test_conservative(log, rules):
     assert starts(log, rules) == plain(log, rules).run()

@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from random_logs import BACKFILLING, DISCIPLINES, PLAIN, POLICIES, log_of, logs, rules, schedule, starts
 
 from offpeak.prices.peak import Peak
 from plugin.window_policy import KNAPSACK_SLIDE
 from sim_backend.engine.rules import EASY, FIRST_FIT, PREDICTED_RUNTIME
 
-LAW = settings(max_examples=60)
 ONE_W = 1
 
 every_discipline = pytest.mark.parametrize("discipline", DISCIPLINES)
@@ -90,7 +89,6 @@ def test_machine_wide_jobs_follow_each_other(discipline, machine_size):
     assert starts(log, PLAIN._replace(discipline=discipline)) == list(range(0, 500, 10))
 
 
-@LAW
 @given(logs(), rules(disciplines=DISCIPLINES, periods_s=(10, 20, 30)))
 def test_with_a_period_jobs_start_at_its_multiples(log, rules):
     assert all(start_s % rules.period_s == 0 for start_s in starts(log, rules) if start_s >= 0)
@@ -101,7 +99,6 @@ def test_passes_come_at_the_next_multiple_of_the_period():
     assert starts(log, PLAIN._replace(period_s=10)) == [10, 20, 30, 40]
 
 
-@LAW
 @given(logs(), rules(disciplines=DISCIPLINES, policies=[KNAPSACK_SLIDE]))
 def test_the_slides_knapsack_starts_nothing_on_peak_while_no_bound_is_exceeded(log, rules):
     start_s = np.array(starts(log, rules._replace(max_postponement_s=10**9)))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from random_logs import BACKFILLING, PLAIN, log_of, plain, starts
 
@@ -28,7 +28,6 @@ def searches(seed: int, *, jobs: int, widest: int, rounds: int):
             size[found] = NEVER
 
 
-@settings(max_examples=100)
 @given(st.integers(0, 2**32), st.integers(1, 3000), st.sampled_from([1, 2, 7, 8, 9, 100, 2**30]))
 def test_it_finds_what_a_plain_search_finds(seed, jobs, widest):
     for found, soon_found in searches(seed, jobs=jobs, widest=widest, rounds=150):

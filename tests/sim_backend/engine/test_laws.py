@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from random_logs import (
     DISCIPLINES,
@@ -24,7 +24,6 @@ from sim_backend.engine.advance import FINISHED, advance
 from sim_backend.engine.rules import CONSERVATIVE, EXACT_RUNTIME, FCFS, USER_ESTIMATE
 from sim_backend.engine.state import NEVER, State, copy_state
 
-LAW = settings(max_examples=60)
 IDLE_NEVER = tuple(policy for policy in POLICIES if policy != KNAPSACK_SLIDE)
 REORDERING = (GREEDY, GREEDY_SLIDE, KNAPSACK)
 known_peaks = st.sampled_from([Peak.OFF_PEAK, Peak.ON_PEAK])
@@ -48,7 +47,6 @@ def arrays(parts) -> list[np.ndarray]:
     return [parts] if isinstance(parts, np.ndarray) else [array for part in parts for array in arrays(part)]
 
 
-@LAW
 @given(logs(), rules(disciplines=DISCIPLINES, policies=IDLE_NEVER))
 def test_every_job_starts_once_not_before_its_submission_and_the_machine_is_never_overfull(log, rules):
     result = schedule(log, rules)
@@ -60,7 +58,6 @@ def test_every_job_starts_once_not_before_its_submission_and_the_machine_is_neve
         assert log.jobs.size[running].sum() <= log.machine_size
 
 
-@LAW
 @given(logs(), rules(disciplines=DISCIPLINES))
 def test_running_jobs_hold_as_many_units_as_they_asked_for_and_the_others_are_free(log, rules):
     workload, state = engine(log, rules)
@@ -74,7 +71,6 @@ def test_running_jobs_hold_as_many_units_as_they_asked_for_and_the_others_are_fr
         assert state.scalars["free"][0] == log.machine_size - sum(held.values()) >= 0
 
 
-@LAW
 @given(logs(), rules(disciplines=DISCIPLINES), st.lists(st.integers(-10, 400), max_size=12))
 def test_pausing_changes_nothing(log, rules, pauses):
     workload, state = engine(log, rules)
@@ -85,7 +81,6 @@ def test_pausing_changes_nothing(log, rules, pauses):
     assert state.start_s.tolist() == starts(log, rules)
 
 
-@LAW
 @given(logs(), rules(disciplines=DISCIPLINES), st.integers(0, 100))
 def test_a_copy_goes_its_own_way(log, rules, second):
     workload, state = engine(log, rules)
@@ -99,7 +94,6 @@ def test_a_copy_goes_its_own_way(log, rules, second):
     assert state.start_s.tolist() == copy.start_s.tolist() == starts(log, rules)
 
 
-@LAW
 @given(logs(), rules(disciplines=DISCIPLINES, policies=IDLE_NEVER, estimates=[USER_ESTIMATE]))
 def test_to_know_the_run_times_changes_nothing_where_they_are_the_estimates(log, rules):
     """Where they are known, no heap of ends is kept."""
@@ -107,19 +101,16 @@ def test_to_know_the_run_times_changes_nothing_where_they_are_the_estimates(log,
     assert starts(log, rules._replace(estimates=EXACT_RUNTIME)) == starts(log, rules)
 
 
-@LAW
 @given(logs(), rules(disciplines=DISCIPLINES))
 def test_equal_input_gives_equal_output(log, rules):
     assert starts(log, rules) == starts(log, rules)
 
 
-@LAW
 @given(logs(), rules(disciplines=[FCFS], policies=[ARRIVAL]))
 def test_fcfs_starts_in_submission_order(log, rules):
     assert starts(log, rules) == sorted(starts(log, rules))
 
 
-@LAW
 @given(logs(), rules(policies=[ARRIVAL], estimates=[EXACT_RUNTIME], periods_s=[0]))
 def test_the_first_waiting_job_starts_by_its_reservation_where_estimates_are_exact(log, rules):
     """A reservation is made for the first job that does not fit; later passes may only bring it forward."""
@@ -130,7 +121,6 @@ def test_the_first_waiting_job_starts_by_its_reservation_where_estimates_are_exa
         assert start_s[job] <= latest_s
 
 
-@LAW
 @given(
     logs(most_jobs=30), rules(disciplines=[CONSERVATIVE], policies=IDLE_NEVER, estimates=[USER_ESTIMATE], periods_s=[0])
 )
@@ -145,7 +135,6 @@ def test_conservative_keeps_each_promise_where_no_job_runs_longer_than_its_estim
         assert start_s[job] <= latest_s
 
 
-@LAW
 @given(logs(shortest_s=1, most_jobs=30), st.booleans())
 def test_conservative_with_exact_estimates_gives_each_job_the_earliest_place_beside_those_before_it(log, per_event):
     log = log.with_exact_estimates()
@@ -159,7 +148,6 @@ def test_conservative_with_exact_estimates_gives_each_job_the_earliest_place_bes
     assert starts(log, PLAIN._replace(discipline=CONSERVATIVE, pass_per_event=per_event)) == expected
 
 
-@LAW
 @given(logs(), rules(disciplines=[FCFS], policies=REORDERING))
 def test_under_fcfs_a_job_overtakes_only_within_the_window(log, rules):
     """What lies outside the window keeps its place: when a job starts, fewer than `window` earlier ones still wait."""
@@ -168,7 +156,6 @@ def test_under_fcfs_a_job_overtakes_only_within_the_window(log, rules):
         assert sum(earlier > start_s[job] for earlier in start_s[:job]) < rules.window
 
 
-@LAW
 @given(logs(), rules(disciplines=[FCFS], policies=IDLE_NEVER))
 def test_under_fcfs_a_job_is_overtaken_for_no_longer_than_the_bound(log, rules):
     """From the first start of a later submission on, for `max_postponement_s`; with a bound of 0 within one second."""
@@ -179,7 +166,6 @@ def test_under_fcfs_a_job_is_overtaken_for_no_longer_than_the_bound(log, rules):
             assert max(overtaken_s) - min(overtaken_s) <= rules.max_postponement_s
 
 
-@LAW
 @given(logs(), rules(disciplines=DISCIPLINES))
 def test_a_bound_that_is_never_reached_is_no_bound(log, rules):
     longest_s = int(schedule(log, rules).end_s.max())
@@ -188,13 +174,11 @@ def test_a_bound_that_is_never_reached_is_no_bound(log, rules):
     assert starts(log, rules._replace(max_postponement_s=longest_s)) == unbounded
 
 
-@LAW
 @given(logs(), rules())
 def test_without_prices_a_window_policy_changes_nothing(log, rules):
     assert starts(log.with_price(), rules) == starts(log, rules._replace(policy=ARRIVAL))
 
 
-@LAW
 @given(logs(), rules(policies=[GREEDY, GREEDY_SLIDE]), known_peaks, st.sampled_from([0.0, 1.0, 213.5]))
 def test_greedy_changes_nothing_where_all_jobs_draw_the_same(log, rules, peak, power_w):
     """The price is in one state, as each change of it brings a scheduling pass, which finds late jobs later."""
@@ -202,7 +186,6 @@ def test_greedy_changes_nothing_where_all_jobs_draw_the_same(log, rules, peak, p
     assert starts(equal, rules) == starts(log, rules._replace(policy=ARRIVAL))
 
 
-@LAW
 @given(logs(), rules(policies=REORDERING), known_peaks)
 def test_a_window_of_one_job_changes_nothing(log, rules, peak):
     assert starts(log.with_price(peak), rules._replace(window=1)) == starts(log, rules._replace(policy=ARRIVAL))

@@ -1,7 +1,7 @@
 """Late binding: jobs that wait for their nodes to come up and find others before."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from random_logs import PLAIN, log_of
 from random_power import (
     BEFORE_ALL_S,
@@ -62,7 +62,6 @@ def test_a_job_is_saved_from_a_node_that_will_fail():
     assert late.start_s.tolist() == [0, 60]
 
 
-@settings(max_examples=100)
 @given(powered_logs(scheduling=per_second_rules()))
 def test_jobs_that_need_not_wait_for_nodes_know_no_difference(case):
     """Where nothing takes time and nothing fails, early and late are the same."""

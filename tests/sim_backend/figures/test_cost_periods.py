@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sleeping_comparisons import sleeping_comparisons
 
@@ -56,7 +56,6 @@ def test_weeks_begin_on_mondays_and_months_on_their_first(days: int, begins: Cal
     assert all(begins(date.fromisoformat(date_text(second + offset_s, BERLIN))) for second in inner)
 
 
-@settings(max_examples=20)
 @given(sleeping_comparisons(st.just(BERLIN)))
 def test_with_nodes_that_sleep_it_is_still_the_whole_bill(comparison: Comparison) -> None:
     periods = cost_periods(comparison)

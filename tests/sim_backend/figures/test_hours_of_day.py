@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sleeping_comparisons import sleeping_comparisons
 
@@ -26,7 +26,6 @@ def laid(zone: tzinfo, offset_s: int, value: list[float]) -> LaidSeries:
     return LaidSeries(Series(start_s, int(start_s[-1]) + 3600, np.array(value), "EUR/MWh", "test"), offset_s, zone, ())
 
 
-@settings(max_examples=30)
 @given(
     st.sampled_from(ZONES),
     # Around both changes of the clock of the year.
@@ -69,7 +68,6 @@ def test_a_period_of_no_time_has_no_means() -> None:
     assert (hours.edges_s.tolist(), hours.hour.tolist()) == ([5, 5], [0])
 
 
-@settings(max_examples=20)
 @given(sleeping_comparisons(st.sampled_from(ZONES)))
 def test_with_nodes_that_sleep_the_hours_hold_all_the_energy(comparison: Comparison) -> None:
     hours = clock_hours(comparison.case.prices.laid, comparison.begin_s, comparison.until_s)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_grids import UNITS, jobs_of, log_of, site_of
 
@@ -42,7 +42,6 @@ rows = st.tuples(st.integers(0, 60), st.integers(0, 50), st.integers(0, 30), st.
 logs = st.lists(rows, min_size=1, max_size=25)
 
 
-@settings(max_examples=60)
 @given(
     log=logs, discipline=st.sampled_from(DISCIPLINES), seed=st.integers(0, 9), share=st.sampled_from([0.0, 0.5, 1.0])
 )
@@ -56,7 +55,6 @@ def test_a_grid_of_one_site_is_the_ordinary_replay(log, discipline, seed, share)
     assert schedule.end_s.tolist() == alone.end_s.tolist()
 
 
-@settings(max_examples=30)
 @given(log=logs, discipline=st.sampled_from(DISCIPLINES))
 def test_so_it_is_where_nodes_sleep(log, discipline) -> None:
     jobs = jobs_of([(60 * row[0], 60 * row[1] + 1, row[2], row[3]) for row in log])
@@ -70,7 +68,6 @@ def test_so_it_is_where_nodes_sleep(log, discipline) -> None:
     assert log_.state[: until.sum()].tolist() == alone.node_log.state[until].tolist()
 
 
-@settings(max_examples=40)
 @given(log=logs, seed=st.integers(0, 99), period_s=st.sampled_from([0, 7, 30]))
 def test_every_job_runs_once_on_nodes_that_are_there(log, seed, period_s) -> None:
     jobs = jobs_of(log)
@@ -138,7 +135,6 @@ def test_a_job_holds_its_nodes_until_its_data_is_there() -> None:
     assert schedule.end_s.tolist() == [110, 120, 125]
 
 
-@settings(max_examples=40)
 @given(log=logs, seed=st.integers(0, 99))
 def test_response_is_the_longer_of_transfer_and_wait_and_the_run(log, seed) -> None:
     data_mb = np.random.default_rng(seed).integers(0, 80, len(log))

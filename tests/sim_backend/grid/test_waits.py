@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_grids import UNITS, jobs_of, log_of, site_of
 
@@ -29,7 +29,6 @@ class Asked:
         return np.zeros(len(moment.job), np.int64)
 
 
-@settings(max_examples=40)
 @given(log=st.lists(rows, min_size=1, max_size=20))
 def test_without_overtaking_nobody_waits_longer_and_with_true_estimates_all_wait_so_long(log) -> None:
     jobs = jobs_of(log)

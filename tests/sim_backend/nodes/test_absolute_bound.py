@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from plain_planner import cheapest
 from random_node_logs import IDLE_W, meters, node_classes
@@ -44,7 +44,6 @@ def lowest(meter: Meter, usage: Usage, node_class: NodeClass) -> float:
     return lowest_of_all(meter, usage, node_class, units_per_node=1).total
 
 
-@settings(max_examples=60)
 @given(two_schedules(), node_classes(), meters())
 def test_no_schedule_and_plan_uses_less(schedules: tuple[Usage, Usage], node_class: NodeClass, price: Meter) -> None:
     given_to_it, other = schedules

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from plain_planner import cheapest
 from random_node_logs import IDLE_W, Placed, meters, node_classes, placed
@@ -75,7 +75,6 @@ def planned(meter: Meter, case: Small, node_class: NodeClass, *, cut_ways: bool)
     return nodes - case.usage.idle_w * float(case.units() @ np.array(price))
 
 
-@settings(max_examples=60)
 @given(smalls(), node_classes(), meters())
 def test_no_plan_uses_less(case: Small, node_class: NodeClass, price: Meter) -> None:
     for meter in (ENERGY, price):
@@ -83,14 +82,12 @@ def test_no_plan_uses_less(case: Small, node_class: NodeClass, price: Meter) -> 
     assert lowest(price, case, node_class).jobs == charge(price, case.usage).jobs
 
 
-@settings(max_examples=60)
 @given(smalls(), node_classes(usual=True))
 def test_the_best_plan_reaches_the_energy(case: Small, node_class: NodeClass) -> None:
     best_j = planned(ENERGY, case, node_class, cut_ways=False)
     assert lowest(ENERGY, case, node_class).idle == pytest.approx(best_j, abs=1e-6)
 
 
-@settings(max_examples=60)
 @given(smalls(units_per_node=(1,), nodes=3), node_classes(usual=True))
 def test_no_assignment_of_nodes_to_jobs_leaves_better_gaps(case: Small, node_class: NodeClass) -> None:
     bound = lowest(ENERGY, case, node_class).idle

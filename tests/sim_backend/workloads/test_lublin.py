@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
@@ -28,7 +28,6 @@ def test_every_log_could_have_happened(count: int, machine_size: int, seed: int,
 
 
 @given(st.integers(100, 2000), st.floats(0.01, 3), st.integers(0, 99))
-@settings(max_examples=50)
 def test_the_load_is_what_was_asked_for(count: int, load: float, seed: int) -> None:
     jobs = lublin_jobs(count, machine_size=128, seed=seed, load=load)
     span_s = jobs.submit_s[-1] - jobs.submit_s[0]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sim_backend.workloads.mixed import KINDS, mixed_jobs
@@ -11,7 +11,6 @@ LOADS = st.none() | st.floats(0.01, 3)
 
 
 @given(st.integers(2, 500), st.integers(1, 10_000), st.integers(0, 99), LOADS)
-@settings(max_examples=50)
 def test_every_log_could_have_happened(count: int, machine_size: int, seed: int, load: float | None) -> None:
     jobs = mixed_jobs(count, machine_size=machine_size, seed=seed, load=load)
     assert len(jobs) == count
@@ -26,7 +25,6 @@ def test_every_log_could_have_happened(count: int, machine_size: int, seed: int,
 
 
 @given(st.integers(100, 2000), st.floats(0.01, 3), st.integers(0, 99))
-@settings(max_examples=50)
 def test_the_load_is_what_was_asked_for(count: int, load: float, seed: int) -> None:
     jobs = mixed_jobs(count, machine_size=128, seed=seed, load=load)
     span_s = jobs.submit_s[-1] - jobs.submit_s[0]

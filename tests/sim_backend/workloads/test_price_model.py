@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.prices.file import read_series, write_series_csv
@@ -63,7 +63,6 @@ def test_neighbouring_hours_are_alike_and_spikes_are_rare(year):
     assert (year.value > 240).sum() < 50
 
 
-@settings(deadline=None, max_examples=20)
 @given(st.integers(1990, 2040), st.integers(0, 2**32), st.floats(10, 300))
 def test_the_mean_is_what_was_asked(year, seed, mean_per_mwh):
     prices = synthetic_prices(year, seed=seed, mean_per_mwh=mean_per_mwh)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
@@ -13,7 +13,6 @@ COUNTS = st.lists(st.integers(0, 20), min_size=1, max_size=10)
 
 
 @given(st.integers(200, 3000), st.integers(6_000, 30 * 86_400), st.integers(0, 99))
-@settings(max_examples=50)
 def test_nobody_asks_for_too_little_or_too_much(count: int, longest_s: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     runtime_s = rng.integers(1, longest_s + 1, count)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sim_backend.workloads.lublin import lublin_jobs
@@ -16,7 +16,6 @@ JOBS = lublin_jobs(400, machine_size=16, seed=1, load=0.2)
 
 
 @given(st.floats(0.05, 3.0))
-@settings(max_examples=30)
 def test_scaled_gaps_give_the_load_and_keep_the_order(load: float) -> None:
     scaled = at_load(JOBS, 16, load)
     assert offered_load(scaled, 16) == pytest.approx(load, rel=1e-3)
@@ -26,7 +25,6 @@ def test_scaled_gaps_give_the_load_and_keep_the_order(load: float) -> None:
 
 
 @given(st.integers(2, 100))
-@settings(max_examples=30)
 def test_a_faster_log_keeps_order_load_and_estimates(times: int) -> None:
     hurried = faster(JOBS, times)
     assert (np.diff(hurried.submit_s) >= 0).all()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.jobs import Float64, Int64
@@ -76,7 +76,6 @@ def test_a_ratio_of_one_to_one_saves_nothing_at_equal_power(log: Log) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 100), st.floats(1, 9)), min_size=1, max_size=20), st.floats(0, 1))
-@settings(max_examples=50)
 def test_frugal_energy_is_the_least(jobs: list[tuple[int, float]], share: float) -> None:
     unit_s: Int64 = np.array([job[0] for job in jobs], np.int64)
     power_w: Float64 = np.array([job[1] for job in jobs])

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from studies.energy_carbon.experiment import Experiment, Measurement
@@ -51,7 +51,6 @@ def test_a_job_that_has_to_wait_for_a_boot_costs_more_than_sleep_saves() -> None
 
 
 @given(st.integers(0, 10**6), st.sampled_from(["standby", "powersave", "both"]), st.booleans())
-@settings(max_examples=20)
 def test_no_workload_saves_more_than_the_ceiling(seed: int, way: str, keeps: bool) -> None:
     case = Measurement("juggle", way, 80, "first-fit", keeps=keeps)
     workload = draw_workload(case, np.random.default_rng(seed))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from studies.energy_carbon.experiment import ANY_WIDTH, AS_MEASURED, PAPER_WIDTHS, Measurement
@@ -38,7 +38,6 @@ def test_as_measured_both_runs_are_as_long_as_the_papers(case: Measurement) -> N
 
 
 @given(st.integers(0, 10**6), st.sampled_from([DUNE, JUGGLE]), st.sampled_from(["fcfs", "easy", "first-fit"]))
-@settings(max_examples=50)
 def test_no_order_keeps_more_nodes_busy_than_the_fullest(seed: int, testbed: object, default: str) -> None:
     assert isinstance(testbed, type(DUNE))
     jobs = (mix := draw_mix(testbed, ANY_WIDTH, np.random.default_rng(seed))).jobs(10_000, 0)

@@ -1,6 +1,6 @@
 """The tables of price scores: the same from results in any order, and nothing where nothing was measured."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.scores.score import Score
@@ -26,7 +26,6 @@ results = st.builds(
 )
 
 
-@settings(max_examples=30)
 @given(st.lists(results, max_size=6, unique_by=lambda each: (each.file, each.predictor)), st.randoms())
 def test_tables_do_not_depend_on_which_came_first(results, random):
     mixed = random.sample(results, len(results))
