@@ -18,6 +18,7 @@ from pathlib import Path
 from offpeak.clock import FastClock
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.ledger.ledger import Ledger
+from offpeak.ledger_settings import LedgerSettings
 from offpeak.settings import Settings
 from offpeak.zones import machine_zone
 from power.agent.agent import Agent
@@ -34,7 +35,9 @@ from ui.page.access import check_place, place_of
 from ui.page.command import check_needs
 
 LOOK_S = 0.05
-PAGE_BEGINS_S = 60.0
+PAGE_BEGINS_S = 600.0
+LEDGER_PATIENCE_S = 120.0
+"""No real node depends on the demo's ledger, and a slow machine may take a minute to make its tables."""
 OFFPEAK = (sys.executable, "-c", "from ui.command import main; main()")
 REPORT_WORDS = (
     *("simulate", LOG, "--prices", PRICES, "--policy", "easy,greedy", "--node-class", CLASS),
@@ -78,8 +81,7 @@ class Demo:
 
     async def run(self) -> None:
         """Play the day."""
-        ledger = Ledger(self.settings.ledger)
-        ledger.ready()
+        ledger = ready_ledger(self.settings.ledger)
         async with machine_room(self.plan.room, room_logins(self.plan.folder)) as room:
             enrol(self.plan, room)
             clock = FastClock(self.plan.factor, BEGIN_S)
@@ -143,6 +145,13 @@ class Demo:
         if self.stays and not ending.done():
             self.say(f"\nThe page stays at http://{plan.listen}/ until Ctrl-C.")
             await ending
+
+
+def ready_ledger(settings: LedgerSettings) -> Ledger:
+    """Return the demo's ledger, with its tables; CannotWrite if it does not answer for minutes."""
+    ledger = Ledger(settings, patience_s=LEDGER_PATIENCE_S)
+    ledger.ready()
+    return ledger
 
 
 def _hung_up(service: Service) -> Settings:

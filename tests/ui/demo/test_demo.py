@@ -5,11 +5,12 @@ import os
 import pty
 import re
 import signal
+import sqlite3
 import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -19,15 +20,18 @@ from zygote import Zygote
 from offpeak.clock import FastClock
 from offpeak.errors import BadInput
 from offpeak.ledger.opened import opened
+from offpeak.ledger.place import PATIENCE_S
 from offpeak.ledger.records import actions_in
+from offpeak.ledger_settings import LedgerSettings
 from offpeak.node_class_file import node_class_named
 from offpeak.time_range import TimeRange
 from sim_backend.local_slurm.processes import listens, reserved_ports, wait_until
 from ui.demo.outcome import without_offpeak
+from ui.demo.run import ready_ledger
 from ui.demo.scenario import BEGIN_S, DAY_S, KINDS, Coming, jobs_to_come, price_at
 from ui.demo.site import MARK, DemoPlan, write_site
 
-PATIENCE_S = 600.0
+LONG_S = 600.0
 """On a machine where the engine was never compiled, and others compile too."""
 
 
@@ -39,12 +43,12 @@ def test_from_the_first_line_to_the_report(tmp_path: Path) -> None:
     with (tmp_path / "out").open("wb") as out:
         running = subprocess.Popen(command, env=ENVIRONMENT, cwd=tmp_path, stdout=out, stderr=subprocess.STDOUT)
     try:
-        wait_until(lambda: listens(page_port), what="the page", log=tmp_path / "out", seconds=PATIENCE_S)
+        wait_until(lambda: listens(page_port), what="the page", log=tmp_path / "out", seconds=LONG_S)
         asked = http.client.HTTPConnection(place, timeout=30)
         asked.request("GET", "/")
         assert b"<title>offpeak</title>" in asked.getresponse().read()
         asked.close()
-        assert running.wait(PATIENCE_S) == 0, (tmp_path / "out").read_text()
+        assert running.wait(LONG_S) == 0, (tmp_path / "out").read_text()
     finally:
         running.terminate()
         running.wait()
@@ -78,10 +82,10 @@ def test_in_a_terminal_the_page_stays_until_ctrl_c(tmp_path: Path, repository: P
             line = [zygote.command, *words, "--config", "demo/offpeak.toml"]
             return subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 
-        wait_until(lambda: bool(first_line()), what="the agent", log=tmp_path / "out", seconds=PATIENCE_S)
+        wait_until(lambda: bool(first_line()), what="the agent", log=tmp_path / "out", seconds=LONG_S)
         healthy = r"simulated \(simulated 1\): mode active, looked \d:\d\d:\d\d ago, every 0:07:30"
         assert re.fullmatch(healthy, first_line())
-        wait_until(lambda: "until Ctrl-C" in read(tmp_path / "out"), what="the end of the day", seconds=PATIENCE_S)
+        wait_until(lambda: "until Ctrl-C" in read(tmp_path / "out"), what="the end of the day", seconds=LONG_S)
         said = read(tmp_path / "out")
         assert "saved: " in said.partition(f"\nThe page stays at http://{place}/ until Ctrl-C.")[0]
         assert "offpeak history --since 2026-11-10 --config demo/offpeak.toml" in said
@@ -161,7 +165,7 @@ def test_a_demo_that_is_interrupted_compares_the_time_until_then(tmp_path: Path)
         running = subprocess.Popen(command, env=ENVIRONMENT, cwd=tmp_path, stdout=out, stderr=subprocess.STDOUT)
     try:
         socket = tmp_path / "demo" / "run" / "agent.sock"
-        wait_until(socket.exists, what="the agent", log=tmp_path / "out", seconds=PATIENCE_S)
+        wait_until(socket.exists, what="the agent", log=tmp_path / "out", seconds=LONG_S)
         time.sleep(2.0)
         running.send_signal(signal.SIGINT)
         assert running.wait(60) == 0, read(tmp_path / "out")
@@ -173,6 +177,19 @@ def test_a_demo_that_is_interrupted_compares_the_time_until_then(tmp_path: Path)
     assert energy is not None
     with_kwh, without_kwh = map(float, energy.groups())
     assert 0.3 * without_kwh < with_kwh < 1.5 * without_kwh
+
+
+def test_a_ledger_that_is_late_does_not_end_the_demo(tmp_path: Path) -> None:
+    file = tmp_path / "ledger.sqlite"
+    settings = LedgerSettings(url=f"sqlite:///{file}")
+    ready_ledger(settings).close()
+    with closing(sqlite3.connect(file, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        release = threading.Timer(1.5 * PATIENCE_S, lambda: other.execute("ROLLBACK"))
+        release.start()
+        ledger = ready_ledger(settings)
+        release.join()
+    assert ledger.close() == 0
 
 
 def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
