@@ -7,7 +7,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -175,7 +175,10 @@ async def _run(cluster: Cluster, day: Day, policy: str) -> Float64:
     while not set(numbers) <= {each.job for each in jobs.trace() if each.what == "end"}:
         await asyncio.sleep(LOOK_S)
     if ordering:
+        # It closes the agent and its ledger.
         ordering.cancel()
+        with suppress(asyncio.CancelledError):
+            await ordering
     started = {each.job: each.at_s - begin_s for each in jobs.trace() if each.what == "start"}
     return np.array([started[number] for number in numbers])
 

@@ -53,11 +53,12 @@ class TimesPlugin:
 
         self._file = (folder / f"{os.getpid()}.csv").open("w", encoding="utf-8", newline="")
         self._rows = csv.writer(self._file)
-        self._compile_s = 0.0
-        event.install_timer("numba:compile", self._compiled).__enter__()
+        self._compiling = event.TimingListener()  # type: ignore[no-untyped-call]
+        event.register("numba:compile", self._compiling)  # type: ignore[no-untyped-call]
 
-    def _compiled(self, duration_s: float) -> None:
-        self._compile_s += duration_s
+    def _compile_s(self) -> float:
+        """Return what this process has spent compiling since it began; loading machine code is not compiling."""
+        return float(self._compiling.duration) if self._compiling.done else 0.0
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -74,12 +75,16 @@ class TimesPlugin:
         """Measure what the fixtures clear away."""
         return (yield from self._measured(item, "teardown"))
 
+    def pytest_unconfigure(self) -> None:
+        """Close the file."""
+        self._file.close()
+
     def _measured(self, item: pytest.Item, phase: str) -> Generator[None, object, object]:
-        wall, processor, compiled = time.perf_counter(), _processor_s(), self._compile_s
+        wall, processor, compiled = time.perf_counter(), _processor_s(), self._compile_s()
         try:
             return (yield)
         finally:
-            spent = time.perf_counter() - wall, _processor_s() - processor, self._compile_s - compiled
+            spent = time.perf_counter() - wall, _processor_s() - processor, self._compile_s() - compiled
             self._rows.writerow([item.nodeid, phase, *spent])
             self._file.flush()
 

@@ -1,11 +1,13 @@
 """A virtual PDU at its address: SNMP v1, v2c and v3 with authentication and privacy, read only."""
 
 import asyncio
+import random
 import time
 import uuid
 from bisect import bisect_right
 from typing import Any
 
+from pysnmp import nextid
 from pysnmp.carrier.asyncio.dgram.udp import DOMAIN_NAME, UdpTransport
 from pysnmp.entity import config
 from pysnmp.entity.engine import SnmpEngine
@@ -24,6 +26,9 @@ from sim_backend.virtual.apc_rows import UPTIME, Oid, Rows, Value, apc_rows
 from sim_backend.virtual.bmc import NAMESPACE
 from sim_backend.virtual.logins import PduLogins
 from sim_backend.virtual.pdu import VirtualPdu
+
+# As in power.meters.snmp.engines: a virtual PDU starts in any thread, and may not change what others draw.
+nextid.random = random.Random()
 
 V1, V2C, V3 = 1, 2, 3
 EVERYTHING = (1, 3, 6)

@@ -1,8 +1,10 @@
 """The SNMP engines of a program: one for all communities, and one for each SNMPv3 user and key."""
 
 import asyncio
+import random
 from contextlib import suppress
 
+from pysnmp import nextid
 from pysnmp.carrier.asyncio.dgram import udp, udp6
 from pysnmp.carrier.error import CarrierError
 from pysnmp.hlapi.v3arch.asyncio import (
@@ -26,6 +28,10 @@ from pysnmp.hlapi.v3arch.asyncio import (
 
 from offpeak.machines.secret import Secret
 from power.meters.snmp.login import Login
+
+# pysnmp draws where an engine's numbers begin. Drawn from the generator that all modules share, they change the numbers
+# of whoever seeded that one.
+nextid.random = random.Random()
 
 _AUTHENTICATION = {
     "MD5": USM_AUTH_HMAC96_MD5,

@@ -251,14 +251,18 @@ def test_bmcs_that_hang_do_not_hold_the_others(peer: RedfishPeer, machine: Calla
     async def together() -> list[PowerState]:
         logins = Logins()
         with redfish_peer() as good:
-            await driver_of(machine(good.url), logins).query()
+            first, second = (driver_of(machine(good.url), logins) for _ in range(2))
+            await first.query()
             hanging = [RedfishDriver(machine(peer.url), logins=logins, timeout_s=5) for _ in range(20)]
             asked = [asyncio.ensure_future(driver.query()) for driver in hanging]
             await asyncio.sleep(0.1)
             started = time.monotonic()
-            assert (await driver_of(machine(good.url), logins).query()).state is PowerState.ON
+            assert (await second.query()).state is PowerState.ON
             assert time.monotonic() - started < 4
-            return [(await each).state for each in asked]
+            states = [(await each).state for each in asked]
+            for driver in (first, second, *hanging):
+                await driver.close()
+            return states
 
     assert set(asyncio.run(together())) == {PowerState.UNKNOWN}
 

@@ -1,12 +1,17 @@
 """net-snmp reads a virtual PDU in every version of SNMP, and cannot write to it."""
 
+import asyncio
+import random
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from needed_programs import need
-from served_room import ServedRoom
+from pdu_reading import login, read_all
+from served_room import ServedRoom, planned, served_room
 
+from offpeak.machines.inventory import Pdu
 from sim_backend.virtual.apc_rows import apc_rows
 from sim_backend.virtual.pdu import PduFaults
 from sim_backend.virtual.room_plan import OUTLETS
@@ -99,3 +104,13 @@ def test_a_silent_pdu(room: ServedRoom, ask: Ask) -> None:
     assert "Timeout" in ask("snmpget", LOGINS["2c"], POWER, timeout_s=0.5).stderr
     room.do(lambda room: setattr(room.pdus["rack1"], "faults", PduFaults()))
     assert ask("snmpget", LOGINS["2c"], POWER).returncode == 0
+
+
+def test_pdus_and_their_readers_leave_the_shared_generator_of_random_numbers_alone(tmp_path: Path) -> None:
+    before = random.getstate()
+    with served_room(planned("n[1-2]")) as room:
+        pdu = Pdu("rack1", room.plan.pdu_hosts[0], "apc", login(tmp_path, "public"), room.plan.pdu_port)
+        (readings,) = asyncio.run(read_all([pdu]))
+    assert not isinstance(readings, BaseException)
+    assert readings[0].power_w == 400
+    assert random.getstate() == before
