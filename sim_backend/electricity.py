@@ -24,7 +24,6 @@ LONGEST_TARIFF_S = 20 * 53 * WEEK_S
 """A tariff is written out for this long at the most; from there on its weeks are repeated like a price file's."""
 
 CARBON_UNIT = "g/kWh"
-CARBON_GAPS_NOTE = "carbon intensity: each gap filled from the same hour of the latest known week before it"
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,8 @@ class LaidSeries:
     """A series on a log's clock: Unix time = trace second + `offset_s`; `notes` say in sentences how it was laid.
 
     `tariff` is what the series was written out from, None for a file. `date_assumed` is the note of a log without a
-    date that was laid on a tariff, "" for any other.
+    date that was laid on a tariff, "" for any other. `are_gaps_filled`: the gaps that are left cannot be filled from an
+    earlier week.
     """
 
     series: Series
@@ -41,6 +41,7 @@ class LaidSeries:
     notes: tuple[str, ...]
     tariff: Tariff | None = None
     date_assumed: str = ""
+    are_gaps_filled: bool = False
 
     def until(self, trace_s: int) -> "LaidSeries":
         """Return the series, continued if it ends before that second of the trace."""
@@ -78,12 +79,25 @@ def prices_of(log: LogSpan, prices: PriceSettings, start: str | None) -> Prices:
     series = read_series(prices.file, parse_layout(prices.layout or ""))
     if series.unit == CARBON_UNIT:
         raise BadPrices(f"{prices.file}: holds a carbon intensity, no prices", hint="give it with --carbon")
-    if prices.fill_gaps:
-        series = fill_gaps(series)
-    laid = lay(log, series, start=when)
+    filled = fill_gaps(series) if prices.fill_gaps else series
+    laid = lay(log, filled, start=when)
+    notes = (laid.note, *(gaps_notes(series, filled, "in no cost") if prices.fill_gaps else ()))
     return Prices(
-        LaidSeries(series, laid.offset_s, log.zone, (laid.note,)), parse_peak_rule(prices.peak_rule, zone=log.zone)
+        LaidSeries(filled, laid.offset_s, log.zone, notes, are_gaps_filled=prices.fill_gaps),
+        parse_peak_rule(prices.peak_rule, zone=log.zone),
     )
+
+
+def gaps_notes(given: Series, filled: Series, uncounted: str) -> tuple[str, ...]:
+    """Return in a sentence how long the filled gaps of a series are, and the others; `uncounted` says how they count."""
+    left_s = sum(until_s - from_s for from_s, until_s in filled.gaps())
+    filled_s = sum(until_s - from_s for from_s, until_s in given.gaps()) - left_s
+    notes = []
+    if filled_s:
+        notes.append(f"{filled_s / 3600:,g} h of gaps filled from the same hour of the latest known week before each")
+    if left_s:
+        notes.append(f"{left_s / 3600:,g} h of gaps stay, as no week before them is known: they are {uncounted}")
+    return tuple(notes)
 
 
 def carbon_of(log: LogSpan, carbon: CarbonSettings, prices: LaidSeries) -> LaidSeries | float | None:
@@ -97,8 +111,9 @@ def carbon_of(log: LogSpan, carbon: CarbonSettings, prices: LaidSeries) -> LaidS
     if series.unit != CARBON_UNIT:
         raise BadPrices(f"{carbon.source}: holds {series.unit}, no carbon intensity", hint="give prices with --prices")
     laid = lay(replace(log, unix_start_s=prices.offset_s), series)
-    notes = (f"carbon intensity: {laid.note}", *(() if series.known.all() else (CARBON_GAPS_NOTE,)))
-    return LaidSeries(fill_gaps(series), laid.offset_s, log.zone, notes)
+    filled = fill_gaps(series)
+    notes = tuple(f"carbon intensity: {note}" for note in (laid.note, *gaps_notes(series, filled, "in no emission")))
+    return LaidSeries(filled, laid.offset_s, log.zone, notes, are_gaps_filled=True)
 
 
 def _parse_constant(text: str) -> float:

@@ -17,7 +17,7 @@ from offpeak.prices.series import Series, value_at
 from offpeak.prices.tariff import parse_tariff, tariff_series
 from offpeak.settings import CarbonSettings, PriceSettings
 from offpeak.zones import DAY_S, WEEK_S
-from sim_backend.electricity import CARBON_GAPS_NOTE, LaidSeries, Prices, carbon_of, peak_times, prices_of
+from sim_backend.electricity import LaidSeries, Prices, carbon_of, peak_times, prices_of
 
 BERLIN = ZoneInfo("Europe/Berlin")
 WEEKDAYS = "on=90EUR/MWh,off=30EUR/MWh,hours=09:00-23:00,days=mon-fri,holidays=DE,zone=Europe/Berlin"
@@ -132,9 +132,10 @@ def test_gaps_stay_unless_they_are_to_be_filled(tmp_path: Path) -> None:
     assert prices_of(log, settings, None).laid.series.gaps() == (
         (unix("2023-01-09T00:00Z"), unix("2023-01-09T01:00Z")),
     )
-    filled = prices_of(log, replace(settings, fill_gaps=True), None).laid.series
-    assert filled.gaps() == ()
-    assert value_at(filled, np.array([unix("2023-01-09T00:30Z")])).tolist() == [0.0]
+    filled = prices_of(log, replace(settings, fill_gaps=True), None).laid
+    assert filled.series.gaps() == ()
+    assert filled.notes[1:] == ("1 h of gaps filled from the same hour of the latest known week before each",)
+    assert value_at(filled.series, np.array([unix("2023-01-09T00:30Z")])).tolist() == [0.0]
 
 
 def test_no_carbon_no_constant_and_a_constant() -> None:
@@ -175,7 +176,17 @@ def test_gaps_of_the_carbon_intensity_are_filled_and_that_is_said(tmp_path: Path
     laid = carbon_of(log, CarbonSettings(str(carbon)), prices_of(log, two_days(tmp_path), None).laid)
     assert isinstance(laid, LaidSeries)
     assert laid.series.gaps() == ()
-    assert laid.notes[1:] == (CARBON_GAPS_NOTE,)
+    filled = "1 h of gaps filled from the same hour of the latest known week before each"
+    assert laid.notes[1:] == (f"carbon intensity: {filled}",)
+
+
+def test_gaps_without_an_earlier_week_stay_and_that_is_said(tmp_path: Path) -> None:
+    carbon = hours_file(tmp_path, "c_g_per_kwh.csv", "2023-01-02T00:00Z", [300.0, None, None, 400.0] * 12)
+    log = log_of("2023-01-02T00:00Z", days=1)
+    laid = carbon_of(log, CarbonSettings(str(carbon)), prices_of(log, two_days(tmp_path), None).laid)
+    assert isinstance(laid, LaidSeries)
+    left = "24 h of gaps stay, as no week before them is known: they are in no emission"
+    assert laid.notes[1:] == (f"carbon intensity: {left}",)
 
 
 def test_prices_are_no_carbon_intensity_and_the_other_way_round(tmp_path: Path) -> None:

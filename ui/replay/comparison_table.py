@@ -143,7 +143,12 @@ def gap_remark(comparison: Comparison) -> tuple[str, ...]:
     if not unpriced_kwh:
         return ()
     share = 100 * unpriced_kwh / comparison.outcomes[0].energy_kwh
-    return (f"{share:.2f} % of the energy fell into gaps of the prices and is not in the cost; --fill-gaps fills them",)
+    remedy = (
+        "--fill-gaps found no earlier week with a price for them"
+        if comparison.case.prices.laid.are_gaps_filled
+        else "--fill-gaps fills them from earlier weeks"
+    )
+    return (f"{share:.2f} % of the energy fell into gaps of the prices and is not in the cost; {remedy}",)
 
 
 def never_started_remark(outcome: Outcome) -> str:

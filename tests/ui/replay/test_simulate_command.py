@@ -213,10 +213,24 @@ def test_gaps_are_told_and_filled_on_request(offpeak: Offpeak, log: Path, tmp_pa
     rows = "".join(f"2023-01-{day:02}T{hour:02}:00Z,{'' if (day, hour) == (9, 3) else 50}\n" for day, hour in days)
     (tmp_path / "p_eur_per_mwh.csv").write_text("utc,price\n" + rows, encoding="utf-8")
     options = ("simulate", log, "--prices", "p_eur_per_mwh.csv", "--start", "2023-01-09", "--power", "constant:200W")
-    gap = re.search(r"- ([\d.]+) % of the energy fell into gaps of the prices", offpeak(*options).stdout)
+    told = offpeak(*options).stdout
+    gap = re.search(r"- ([\d.]+) % of the energy fell into gaps of the prices", told)
     assert gap is not None
     assert 9 < float(gap[1]) < 11
-    assert "gaps" not in offpeak(*options, "--fill-gaps").stdout
+    assert "not in the cost; --fill-gaps fills them" in told
+    filled = offpeak(*options, "--fill-gaps").stdout
+    assert "into gaps" not in filled
+    assert "1 h of gaps filled from the same hour of the latest known week before each" in filled
+
+
+def test_gaps_that_cannot_be_filled_are_told_as_such(offpeak: Offpeak, log: Path, tmp_path: Path) -> None:
+    rows = "".join(f"2023-01-02T{hour:02}:00Z,{'' if hour == 0 else 50}\n" for hour in range(24))
+    (tmp_path / "p_eur_per_mwh.csv").write_text("utc,price\n" + rows, encoding="utf-8")
+    options = ("log.swf", "--prices", "p_eur_per_mwh.csv", "--power", "constant:200W", "--fill-gaps")
+    for command in ("simulate", "estimate"):
+        told = offpeak(command, *options).stdout
+        assert "--fill-gaps found no earlier week with a price for them" in told
+        assert "--fill-gaps fills" not in told
 
 
 def test_one_of_each_is_told_in_the_singular(offpeak: Offpeak, log: Path) -> None:
