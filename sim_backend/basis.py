@@ -17,7 +17,7 @@ BUSY_WATTS, IDLE_WATTS = "watts of busy nodes (--power)", "watts of idle nodes (
 
 @dataclass(frozen=True)
 class Basis:
-    """The prices in words, and what of them is assumed, "" for nothing; and the machine.
+    """The prices in words, the notes that these contain, and what of them is assumed, "" for nothing; and the machine.
 
     A busy node draws `busy_w`, lowest and highest; these are one and the same where draws are not left to chance: the
     mean over the jobs. `busy_source` says where that comes from. `assumed` names each fact of the machine that nobody
@@ -25,6 +25,7 @@ class Basis:
     """
 
     prices: str
+    prices_notes: tuple[str, ...]
     prices_assumed: str
     nodes: int
     processors_per_node: int
@@ -39,11 +40,14 @@ def basis_of(
 ) -> Basis:
     """Return what the figures of these jobs rest on; `draw_w` is what each draws per unit [W]."""
     tariff = laid.tariff
-    prices = tariff.description if tariff else f"{laid.series.source} in {laid.series.unit}; {'; '.join(laid.notes)}"
+    notes = () if tariff else laid.notes
+    prices = tariff.description if tariff else "; ".join((f"{laid.series.source} in {laid.series.unit}", *notes))
+    assumed = "; ".join(filter(None, (tariff.assumed if tariff else "", laid.assumed)))
     is_idle_assumed = settings.node_class is None if node else settings.idle_w is None
     return Basis(
         prices=prices,
-        prices_assumed="; ".join(filter(None, (tariff.assumed if tariff else "", laid.date_assumed))),
+        prices_notes=(laid.assumed,) if laid.assumed else notes,
+        prices_assumed=assumed,
         nodes=units.size // units.per_node,
         processors_per_node=units.node_processors,
         busy_w=_busy_w(power, draw_w),

@@ -99,4 +99,5 @@ def log_span(trace: Trace, jobs: Jobs) -> LogSpan:
         last_s=int((jobs.submit_s + jobs.runtime_s).max()),
         unix_start_s=trace.unix_start_s,
         zone=parse_zone(trace.time_zone) if trace.time_zone else UTC,
+        is_zone_assumed=not trace.time_zone,
     )

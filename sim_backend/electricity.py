@@ -23,6 +23,8 @@ A_MONDAY = datetime(2024, 1, 1)
 LONGEST_TARIFF_S = 20 * 53 * WEEK_S
 """A tariff is written out for this long at the most; from there on its weeks are repeated like a price file's."""
 
+NO_ZONE = "UTC assumed, as the log names no time zone: --time-zone ZONE"
+
 CARBON_UNIT = "g/kWh"
 
 
@@ -30,9 +32,9 @@ CARBON_UNIT = "g/kWh"
 class LaidSeries:
     """A series on a log's clock: Unix time = trace second + `offset_s`; `notes` say in sentences how it was laid.
 
-    `tariff` is what the series was written out from, None for a file. `date_assumed` is the note of a log without a
-    date that was laid on a tariff, "" for any other. `are_gaps_filled`: the gaps that are left cannot be filled from an
-    earlier week.
+    `tariff` is what the series was written out from, None for a file. `assumed` says of a log that was laid on a tariff
+    what of its date and its clock nobody declared, "" for nothing. `are_gaps_filled`: the gaps that are left cannot be
+    filled from an earlier week.
     """
 
     series: Series
@@ -40,7 +42,7 @@ class LaidSeries:
     zone: tzinfo
     notes: tuple[str, ...]
     tariff: Tariff | None = None
-    date_assumed: str = ""
+    assumed: str = ""
     are_gaps_filled: bool = False
 
     def until(self, trace_s: int) -> "LaidSeries":
@@ -89,7 +91,7 @@ def prices_of(log: LogSpan, prices: PriceSettings, start: str | None) -> Prices:
 
 
 def gaps_notes(given: Series, filled: Series, uncounted: str) -> tuple[str, ...]:
-    """Return in a sentence how long the filled gaps of a series are, and the others; `uncounted` says how they count."""
+    """Return in sentences how long the filled gaps of a series are, and the others, which count as `uncounted`."""
     left_s = sum(until_s - from_s for from_s, until_s in filled.gaps())
     filled_s = sum(until_s - from_s for from_s, until_s in given.gaps()) - left_s
     notes = []
@@ -136,8 +138,11 @@ def _laid_tariff(log: LogSpan, tariff: Tariff, when: date | datetime | None) -> 
     from_s = log.begin_s + offset_s - DAY_S
     length_s = min(log.last_s - log.begin_s + 2 * DAY_S, LONGEST_TARIFF_S)
     series = tariff_series(tariff, from_s, from_s + length_s)
-    is_dated = when is not None or log.unix_start_s is not None
-    return LaidSeries(series, offset_s, log.zone, (note,), tariff, "" if is_dated else note)
+    # Without a date the log's second 0 is a midnight of the tariff's own clock.
+    assumed = "" if when is not None or log.unix_start_s is not None else note
+    if not assumed and log.is_zone_assumed and not tariff.names_zone:
+        assumed = NO_ZONE
+    return LaidSeries(series, offset_s, log.zone, (note,), tariff, assumed)
 
 
 def _lay_on_tariff(log: LogSpan, tariff: Tariff, when: date | datetime | None) -> tuple[int, str]:

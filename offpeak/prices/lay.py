@@ -19,14 +19,15 @@ EPOCH = date(1970, 1, 1)
 class LogSpan:
     """The time that a log needs: first submission and last needed second on the trace's clock.
 
-    `unix_start_s` is the Unix time of the trace's second 0, None if unknown; `zone` the clock at the machine. The
-    second 0 of a log without a date is taken for a midnight, as workload models mean it.
+    `unix_start_s` is the Unix time of the trace's second 0, None if unknown; `zone` the clock at the machine, UTC where
+    `is_zone_assumed`. The second 0 of a log without a date is taken for a midnight, as workload models mean it.
     """
 
     first_s: int
     last_s: int
     unix_start_s: int | None = None
     zone: tzinfo = UTC
+    is_zone_assumed: bool = False
 
     @property
     def begin_s(self) -> int:

@@ -12,7 +12,7 @@ from offpeak.prices.clock_hours import ClockHours, check_holidays, parse_days, p
 from offpeak.prices.series import Series, merge
 from offpeak.settings import ASSUMED_TARIFF
 from offpeak.units import parse_price
-from offpeak.zones import parse_zone
+from offpeak.zones import parse_zone, zone_text
 
 KEYS = ("on", "off", "hours", "days", "holidays", "zone")
 # The customary on-peak hours of the work on dynamic pricing: 09:00 to 23:00, on every day.
@@ -28,6 +28,7 @@ class Tariff:
     """`on_per_mwh` within `hours`, `off_per_mwh` outside, in `currency` per MWh.
 
     `text` is how it was declared, `description` says it in words, `assumed` what of it nobody declared, "" for nothing.
+    `names_zone`: its hours are on a clock that it names itself.
     """
 
     on_per_mwh: float
@@ -37,6 +38,7 @@ class Tariff:
     text: str
     description: str
     assumed: str = ""
+    names_zone: bool = False
 
     @property
     def basis(self) -> str:
@@ -71,23 +73,25 @@ def parse_tariff(text: str, zone: tzinfo = UTC) -> Tariff:
         raise BadPrices(f"the tariff {text!r} mixes {currency} and {off_currency}", hint="use one currency")
     declared = DEFAULTS | pairs
     on, off = (f"{price:,g} {currency}/MWh" for price in (on_per_mwh, off_per_mwh))
+    hours = _hours(declared, zone)
     return Tariff(
         on_per_mwh,
         off_per_mwh,
         currency,
-        _hours(declared, zone),
+        hours,
         text,
-        f"{on} {_when(declared)}, else {off}",
+        f"{on} {_when(declared, hours.zone)}, else {off}",
         "" if "hours" in pairs else f"hours={declared['hours']} assumed: none are given",
+        "zone" in pairs,
     )
 
 
-def _when(pairs: dict[str, str]) -> str:
+def _when(pairs: dict[str, str], zone: tzinfo) -> str:
     """Return in words when the dear price holds."""
     days = "every day" if pairs["days"] == DEFAULTS["days"] else pairs["days"]
     holidays = f" but holidays of {pairs['holidays']}" if pairs["holidays"] else ""
-    zone = f", clock of {pairs['zone']}" if "zone" in pairs else ""
-    return f"from {pairs['hours'].replace('-', ' to ')} {days}{holidays}{zone}"
+    clock = zone_text(zone) or "this machine"
+    return f"from {pairs['hours'].replace('-', ' to ')} {days}{holidays}, clock of {clock}"
 
 
 def _hours(pairs: dict[str, str], zone: tzinfo) -> ClockHours:

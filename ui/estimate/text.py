@@ -12,12 +12,11 @@ from sim_backend.estimate.logged_use import Bounds, LoggedUse
 from sim_backend.estimate.reasons import reasons
 from sim_backend.estimate.savings import FIRST_REPLAYS, SETTLED_PCT, Estimate, Saving
 from ui.clock_text import clock_text
-from ui.figures_text import NOT_WRAPPED, figure, length_text
+from ui.figures_text import CO2_UNITS, ENERGY_UNITS, NOT_WRAPPED, figure, length_text, unit_of
 from ui.replay.basis_text import basis_lines
 from ui.replay.comparison_table import remarks
 from ui.replay.spread_table import NOISE
 
-A_MWH_KWH = 1000
 HARDLY_LONGER_S = 600
 CAPABILITIES = {"order": "queue order", "sleep": "sleeping nodes", "time": "dear hours", "place": "other sites"}
 
@@ -57,17 +56,23 @@ def headline(estimate: Estimate) -> str:
 
 def use_lines(used: LoggedUse) -> list[str]:
     """Return energy, money and load of the period as they were."""
-    per, unit = (1000, "MWh") if used.energy_kwh.middle >= A_MWH_KWH else (1, "kWh")
-    energy = Bounds(used.energy_kwh.low / per, used.energy_kwh.middle / per, used.energy_kwh.high / per)
+    kwh = used.energy_kwh
+    unit = unit_of(kwh.middle, ENERGY_UNITS)
+    energy = Bounds(kwh.low / unit.size, kwh.middle / unit.size, kwh.high / unit.size)
     price = f"{figure(used.mean_price)} {used.currency}/MWh; the period's mean is {figure(used.plain_mean_price)}"
-    emitted = () if used.co2_kg is None else (f"emitted  {figure(used.co2_kg / 1000)} t of CO2",)
+    emitted = () if used.co2_kg is None else (f"emitted  {_co2_text(used.co2_kg)} of CO2",)
     waiting = f"{100 * used.waiting_share:.0f} % of the time, {clock_text(used.mean_wait_s)} on average"
     return [
-        f"used     {bounds_text(energy)} {unit}, of that {figure(used.idle_energy_kwh / per)} by idle nodes",
+        f"used     {bounds_text(energy)} {unit.name}, of that {unit.figure(used.idle_energy_kwh)} by idle nodes",
         f"paid     {bounds_text(used.cost)} {used.currency}, at {price}{_unpriced_text(used)}",
         *emitted,
         f"load     {100 * used.utilization:.1f} % of the machine; jobs were waiting {waiting}",
     ]
+
+
+def _co2_text(co2_kg: float) -> str:
+    unit = unit_of(co2_kg, CO2_UNITS)
+    return f"{unit.figure(co2_kg)} {unit.name}"
 
 
 def _unpriced_text(used: LoggedUse) -> str:

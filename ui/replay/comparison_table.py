@@ -1,6 +1,7 @@
 """A comparison as a table for the terminal: what was replayed, a row a policy, and what a reader must know of it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.table import Table
@@ -13,7 +14,7 @@ from sim_backend.compare import Comparison
 from sim_backend.outcome import Outcome
 from sim_backend.spread import Spread
 from ui.clock_text import clock_text
-from ui.figures_text import NOT_WRAPPED, figure, length_text
+from ui.figures_text import CO2_UNITS, ENERGY_UNITS, NOT_WRAPPED, Unit, figure, length_text, unit_of
 from ui.replay.basis_text import basis_lines
 from ui.replay.cooling_table import REMARK, cooling_table
 from ui.replay.sleep_table import sleep_remark, sleep_table
@@ -25,16 +26,41 @@ HEADERS = (
     "policy",
     "cost\n{currency}",
     "saving",
-    "energy\nMWh",
+    "energy\n{energy}",
     "utili-\nzation",
     "mean\nwait",
     "bounded\nslowdown",
     "worst post-\nponement",
-    "CO2\nt",
+    "CO2\n{co2}",
 )
 """The columns of the table of policies, and where a header is broken on a narrow terminal."""
 
 NO_BASELINE = "-"
+
+
+@dataclass(frozen=True)
+class PolicyUnits:
+    """The units of a table of policies: one for all rows, by the largest."""
+
+    currency: str
+    energy: Unit
+    co2: Unit | None
+
+    def headers(self) -> list[str]:
+        """Return the headers; the CO2 has a column where it is known."""
+        co2 = self.co2.name if self.co2 else ""
+        shown = HEADERS if self.co2 else HEADERS[:-1]
+        return [each.format(currency=self.currency, energy=self.energy.name, co2=co2) for each in shown]
+
+
+def policy_units(outcomes: Sequence[Outcome]) -> PolicyUnits:
+    """Return the units that suit the figures."""
+    co2_kg = [abs(each.co2_kg) for each in outcomes if each.co2_kg is not None]
+    return PolicyUnits(
+        outcomes[0].currency,
+        unit_of(max(each.energy_kwh for each in outcomes), ENERGY_UNITS),
+        unit_of(max(co2_kg), CO2_UNITS) if co2_kg else None,
+    )
 
 
 def print_comparison(
@@ -80,8 +106,7 @@ def headline(trace: Trace, prepared: Prepared, comparison: Comparison) -> str:
     case = comparison.case
     length = length_text(comparison.until_s - comparison.begin_s)
     nodes = counted(case.machine.size // prepared.units_per_node, "node")
-    what = f"{counted(len(case.jobs), 'job')} on {nodes}, {length}"
-    return f"{trace.name}: {what}, priced by {case.prices.laid.series.source}"
+    return f"{trace.name}: {counted(len(case.jobs), 'job')} on {nodes}, {length}"
 
 
 def fitting_table(console: Console, outcomes: Sequence[Outcome]) -> Table:
@@ -94,43 +119,40 @@ def fitting_table(console: Console, outcomes: Sequence[Outcome]) -> Table:
 
 def policy_table(outcomes: Sequence[Outcome], *, narrow: bool) -> Table:
     """Return a row a policy; savings and postponements are against the first one. `narrow` is for 80 columns."""
-    first = outcomes[0]
+    first, units = outcomes[0], policy_units(outcomes)
     table = Table(box=None, pad_edge=False, collapse_padding=narrow, header_style="bold")
-    for header in HEADERS if first.co2_kg is not None else HEADERS[:-1]:
-        text = header.format(currency=first.currency)
+    for text in units.headers():
         table.add_column(
             text if narrow else text.replace("-\n", "").replace("\n", " "),
-            justify="left" if header == "policy" else "right",
+            justify="left" if text == "policy" else "right",
             overflow="fold",
             vertical="bottom",
         )
     for outcome in outcomes:
-        table.add_row(*policy_row(outcome, is_first=outcome is first), *co2_cell(outcome))
+        table.add_row(*policy_row(outcome, units, is_first=outcome is first))
     return table
 
 
-def policy_row(outcome: Outcome, *, is_first: bool) -> tuple[str, ...]:
+def policy_row(outcome: Outcome, units: PolicyUnits, *, is_first: bool) -> tuple[str, ...]:
     """Return the cells of a policy."""
     return (
         outcome.policy,
         figure(outcome.cost),
         NO_BASELINE if is_first or outcome.never_started else f"{outcome.saving_pct:z.2f} %",
-        figure(outcome.energy_kwh / 1000),
+        units.energy.figure(outcome.energy_kwh),
         f"{100 * outcome.utilization:.1f} %",
         clock_text(outcome.mean_wait_s),
         f"{outcome.mean_bounded_slowdown:,.2f}",
         NO_BASELINE if is_first else clock_text(max(0, outcome.worst_postponement_s)),
+        *(() if outcome.co2_kg is None or units.co2 is None else (units.co2.figure(outcome.co2_kg),)),
     )
 
 
-def co2_cell(outcome: Outcome) -> tuple[str, ...]:
-    """Return the cell of the emissions, or none."""
-    return () if outcome.co2_kg is None else (figure(outcome.co2_kg / 1000),)
-
-
 def remarks(trace: Trace, prepared: Prepared, comparison: Comparison) -> list[str]:
-    """Return what the figures rest on, in sentences."""
-    lines = [*prepared.case.notes_until(comparison.until_s), *prepared.notes, *gap_remark(comparison)]
+    """Return what the figures rest on besides the basis, in sentences."""
+    notes = prepared.case.notes_until(comparison.until_s)
+    lines = [note for note in notes if note not in prepared.basis.prices_notes]
+    lines += [*prepared.notes, *gap_remark(comparison)]
     lines += [never_started_remark(outcome) for outcome in comparison.outcomes if outcome.never_started]
     if trace.skipped_lines:
         lines.append(f"malformed lines skipped: {trace.skipped_lines:,}")
@@ -167,11 +189,12 @@ def rejected_remark(rejected: Rejected) -> str:
 def print_groups(console: Console, outcome: Outcome, kind: str, rows: Sequence[Row]) -> None:
     """Print a policy's rows by class, user or day: days in order, the others by cost."""
     ordered = rows if kind == "day" else sorted(rows, key=lambda row: -row.cost)
+    energy = unit_of(max((row.energy_kwh for row in rows), default=0.0), ENERGY_UNITS)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for header in (kind, "jobs", "mean wait", "energy kWh", f"cost {outcome.currency}"):
+    for header in (kind, "jobs", "mean wait", f"energy {energy.name}", f"cost {outcome.currency}"):
         table.add_column(header, justify="left" if header == kind else "right")
     for row in ordered[:SHOWN_ROWS]:
-        cells = (f"{row.jobs:,}", clock_text(row.mean_wait_s), f"{row.energy_kwh:z,.0f}", figure(row.cost))
+        cells = (f"{row.jobs:,}", clock_text(row.mean_wait_s), energy.figure(row.energy_kwh), figure(row.cost))
         table.add_row(row.group, *cells)
     console.print()
     console.print(f"{outcome.policy} by {kind}", style="bold")

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from sim_backend.outcome import Outcome
-from ui.figures_text import figure
+from ui.figures_text import ENERGY_UNITS, Unit, figure, unit_of
 
 COOLING_HEADERS = (
     "policy",
-    "computers\nMWh",
-    "cooling\nMWh",
+    "computers\n{energy}",
+    "cooling\n{energy}",
     "PUE",
     "cooling\n{currency}",
     "both\n{currency}",
@@ -20,8 +20,14 @@ REMARK = "cooling is beside cost, energy and CO2 of the first table, not in them
 
 
 def cooling_headers(outcomes: Sequence[Outcome]) -> list[str]:
-    """Return the headers with the currency in them."""
-    return [header.format(currency=outcomes[0].currency) for header in COOLING_HEADERS]
+    """Return the headers with the units in them."""
+    energy = energy_unit(outcomes).name
+    return [header.format(currency=outcomes[0].currency, energy=energy) for header in COOLING_HEADERS]
+
+
+def energy_unit(outcomes: Sequence[Outcome]) -> Unit:
+    """Return the unit that suits the energy of the computers."""
+    return unit_of(max(outcome.energy_kwh for outcome in outcomes), ENERGY_UNITS)
 
 
 def cooling_table(outcomes: Sequence[Outcome]) -> Table:
@@ -30,17 +36,17 @@ def cooling_table(outcomes: Sequence[Outcome]) -> Table:
     for header in cooling_headers(outcomes):
         table.add_column(header, justify="left" if header == "policy" else "right", overflow="fold", vertical="bottom")
     for outcome in outcomes:
-        table.add_row(*cooling_row(outcome, is_first=outcome is outcomes[0]))
+        table.add_row(*cooling_row(outcome, energy_unit(outcomes), is_first=outcome is outcomes[0]))
     return table
 
 
-def cooling_row(outcome: Outcome, *, is_first: bool) -> tuple[str, ...]:
+def cooling_row(outcome: Outcome, energy: Unit, *, is_first: bool) -> tuple[str, ...]:
     """Return the cells of a policy."""
     cooling_cost = outcome.cooling_cost or 0.0
     return (
         outcome.policy,
-        figure(outcome.energy_kwh / 1000),
-        figure((outcome.cooling_kwh or 0.0) / 1000),
+        energy.figure(outcome.energy_kwh),
+        energy.figure(outcome.cooling_kwh or 0.0),
         f"{outcome.pue:.3f}",
         figure(cooling_cost),
         figure(outcome.cost + cooling_cost),

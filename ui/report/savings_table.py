@@ -1,11 +1,13 @@
 """The tables of policies: the terminal's figures, with their intervals where the log was replayed many times."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from sim_backend.outcome import Outcome
 from sim_backend.spread import Spread
-from ui.replay.comparison_table import HEADERS, co2_cell, policy_row
-from ui.replay.cooling_table import cooling_headers, cooling_row
+from ui.figures_text import Unit
+from ui.replay.comparison_table import PolicyUnits, policy_row, policy_units
+from ui.replay.cooling_table import cooling_headers, cooling_row, energy_unit
 from ui.replay.sleep_table import SLEEP_HEADERS, sleep_remark, sleep_row
 from ui.replay.spread_table import NOISE, spread_remark
 from ui.report.html_text import Cell, paragraph, section, table
@@ -58,13 +60,13 @@ ONE_REPLAY = "One replay cannot tell chance from effect where differences are sm
 def savings_section(subject: Subject) -> str:
     """Return the tables with what to know of their intervals."""
     baseline = subject.comparison.outcomes[0]
-    headers = HEADERS if baseline.co2_kg is not None else HEADERS[:-1]
-    names = [header.format(currency=baseline.currency) for header in headers]
+    outcomes = subject.comparison.outcomes
+    units = policy_units(outcomes)
     caption = f"Savings and postponements are against {baseline.policy}"
-    tables = [_table(subject, caption, names, FIGURES, _texts)]
+    tables = [_table(subject, caption, units.headers(), FIGURES, partial(_texts, units))]
     if subject.prepared.case.room is not None:
-        names = cooling_headers(subject.comparison.outcomes)
-        tables += [_table(subject, "The machine room", names, COOLING_FIGURES, _cooling_texts)]
+        texts = partial(_cooling_texts, energy_unit(outcomes))
+        tables += [_table(subject, "The machine room", cooling_headers(outcomes), COOLING_FIGURES, texts)]
     if subject.can_sleep:
         tables += [_table(subject, "Nodes that sleep", SLEEP_HEADERS, SLEEP_FIGURES, _sleep_texts)]
         words = sleep_remark(subject.comparison.case.sla)
@@ -87,12 +89,12 @@ def _row(subject: Subject, outcome: Outcome, fields: Sequence[str], texts: Texts
     return tuple(_cells(spread, zip(fields, *columns, strict=False), is_first=is_first))
 
 
-def _texts(outcome: Outcome, is_first: bool) -> tuple[str, ...]:
-    return (*policy_row(outcome, is_first=is_first), *co2_cell(outcome))
+def _texts(units: PolicyUnits, outcome: Outcome, is_first: bool) -> tuple[str, ...]:
+    return policy_row(outcome, units, is_first=is_first)
 
 
-def _cooling_texts(outcome: Outcome, is_first: bool) -> tuple[str, ...]:
-    return cooling_row(outcome, is_first=is_first)
+def _cooling_texts(energy: Unit, outcome: Outcome, is_first: bool) -> tuple[str, ...]:
+    return cooling_row(outcome, energy, is_first=is_first)
 
 
 def _sleep_texts(outcome: Outcome, _is_first: bool) -> tuple[str, ...]:

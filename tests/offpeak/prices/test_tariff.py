@@ -36,7 +36,8 @@ def test_the_customary_hours():
 def test_hours_that_nobody_declares_are_named():
     tariff = parse_tariff(PAPER)
     assert tariff.source == f"{PAPER} (hours=09:00-23:00 assumed: none are given)"
-    assert tariff.description == "90 EUR/MWh from 09:00 to 23:00 every day, else 30 EUR/MWh"
+    assert tariff.description == "90 EUR/MWh from 09:00 to 23:00 every day, clock of UTC, else 30 EUR/MWh"
+    assert "from 09:00 to 23:00 every day, clock of Europe/Berlin, else" in parse_tariff(PAPER, BERLIN).description
     whole = parse_tariff("on=0.21EUR/kWh,off=0.14EUR/kWh,hours=06:00-22:00,days=mon-fri,holidays=DE,zone=Europe/Berlin")
     assert (whole.assumed, whole.source) == ("", whole.text)
     assert whole.description == (

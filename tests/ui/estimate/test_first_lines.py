@@ -36,9 +36,11 @@ LARGE = 1_000_000
 """The first jobs of a log of more bytes take a second to come by."""
 
 ASSUMED_PRICES = (
-    "prices   90 EUR/MWh from 09:00 to 23:00 every day, else 30 EUR/MWh"
-    " (assumed, as no prices are given: --prices FILE or --tariff RULE)"
+    "prices   90 EUR/MWh from 09:00 to 23:00 every day, clock of {zone}, else 30 EUR/MWh"
+    " (assumed, as no prices are given: --prices FILE or --tariff RULE{more})"
 )
+NO_DATE = "; log without a date laid on a Monday, 2024-01-01"
+NO_ZONE = "; UTC assumed, as the log names no time zone: --time-zone ZONE"
 MACHINE = re.compile(
     r"machine  [\d,]+ nodes? of [\d,]+ processors?; a busy one draws [\d,]+( to [\d,]+)? W( \(.+\))?,"
     r" an idle one [\d,]+ W; [\d.,]+ [kM]?W when all are busy(; assumed: .+)?"
@@ -60,9 +62,9 @@ def check_first_lines(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     print_estimate(estimate, ())
     first, prices, machine, *_ = capsys.readouterr().out.splitlines()
     assert first.startswith(estimate.trace.name)
-    without_date = f"{ASSUMED_PRICES.removesuffix(')')}; log without a date laid on a Monday, 2024-01-01)"
-    is_dated = estimate.trace.unix_start_s is not None
-    assert prices == (ASSUMED_PRICES if is_dated else without_date)
+    zone = estimate.trace.time_zone
+    more = NO_DATE if estimate.trace.unix_start_s is None else "" if zone else NO_ZONE
+    assert prices == ASSUMED_PRICES.format(zone=zone or "UTC", more=more)
     is_started = "no start is logged" not in first
     assert is_started == ("the log does not say when jobs started: easy does, replayed" not in estimate.trace.notes)
     assert MACHINE.fullmatch(machine), machine
@@ -114,7 +116,13 @@ def test_what_is_declared_is_not_called_assumed(offpeak: Offpeak, tmp_path: Path
     tariff = "on=0.3EUR/kWh,off=0.2EUR/kWh,hours=06:00-22:00,days=mon-fri"
     watts = ("--power", "constant:400W", "--idle-power", "75W")
     _, prices, machine = lines_of(offpeak("estimate", "log.swf", "--tariff", tariff, *watts, "--replays", "10"))
-    assert prices == "prices   300 EUR/MWh from 06:00 to 22:00 mon-fri, else 200 EUR/MWh"
+    assert prices == (
+        "prices   300 EUR/MWh from 06:00 to 22:00 mon-fri, clock of UTC, else 200 EUR/MWh"
+        " (UTC assumed, as the log names no time zone: --time-zone ZONE)"
+    )
+    for clock in ((f"{tariff},zone=Europe/Berlin",), (tariff, "--time-zone", "Europe/Berlin")):
+        _, prices, _ = lines_of(offpeak("estimate", "log.swf", "--tariff", *clock, *watts, "--replays", "10"))
+        assert prices == "prices   300 EUR/MWh from 06:00 to 22:00 mon-fri, clock of Europe/Berlin, else 200 EUR/MWh"
     assert machine == (
         "machine  15 nodes of 4 processors; a busy one draws 400 W (constant:400W), an idle one 75 W;"
         " 6,000 W when all are busy"
@@ -136,8 +144,8 @@ def test_processors_are_priced_as_the_nodes_of_the_header(offpeak: Offpeak, tmp_
         "idle_node_w": 75,
         "assumed": ["watts of idle nodes (--idle-power)"],
     }
-    assert document["prices_in_words"] == "90 EUR/MWh from 09:00 to 23:00 every day, else 30 EUR/MWh"
-    assert document["prices_assumed"] == "assumed, as no prices are given: --prices FILE or --tariff RULE"
+    assert document["prices_in_words"] == "90 EUR/MWh from 09:00 to 23:00 every day, clock of UTC, else 30 EUR/MWh"
+    assert document["prices_assumed"] == f"assumed, as no prices are given: --prices FILE or --tariff RULE{NO_ZONE}"
 
 
 def test_a_log_that_is_fuller_than_its_machine_gets_one_that_holds_it(offpeak: Offpeak, tmp_path: Path) -> None:
@@ -179,9 +187,11 @@ def test_simulate_and_its_report_name_them_too(offpeak: Offpeak, tmp_path: Path)
     (tmp_path / "log.swf").write_text(swf(*HOURS, header="; MaxProcs: 60"), encoding="utf-8")
     tariff = "on=90EUR/MWh,off=30EUR/MWh"
     done = offpeak("simulate", "log.swf", "--tariff", tariff, "--report", "report.html", "--anonymise")
-    _, prices, machine = lines_of(done)
+    first, prices, machine = lines_of(done)
+    assert first == "log: 99 jobs on 60 nodes, 4 days"
     assert prices == (
-        "prices   90 EUR/MWh from 09:00 to 23:00 every day, else 30 EUR/MWh (hours=09:00-23:00 assumed: none are given)"
+        "prices   90 EUR/MWh from 09:00 to 23:00 every day, clock of UTC, else 30 EUR/MWh"
+        f" (hours=09:00-23:00 assumed: none are given{NO_ZONE})"
     )
     assert MACHINE.fullmatch(machine)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -190,6 +200,20 @@ def test_simulate_and_its_report_name_them_too(offpeak: Offpeak, tmp_path: Path)
     document = json.loads(offpeak("simulate", "log.swf", "--json").stdout)
     assert document["prices_assumed"]
     assert document["machine"]["nodes"] == 60
+
+
+@pytest.mark.parametrize("options", [(), ("--tariff", "on=90EUR/MWh,off=30EUR/MWh"), ("--prices", "p_eur_per_mwh.csv")])
+def test_simulate_names_its_prices_once(offpeak: Offpeak, tmp_path: Path, options: tuple[str, ...]) -> None:
+    (tmp_path / "log.swf").write_text(swf(*HOURS, header="; MaxProcs: 60"), encoding="utf-8")
+    rows = "".join(f"2023-01-{day:02}T{hour:02}:00Z,{hour}\n" for day in range(1, 9) for hour in range(24))
+    (tmp_path / "p_eur_per_mwh.csv").write_text("utc,price\n" + rows, encoding="utf-8")
+    done = offpeak("simulate", "log.swf", *options)
+    assert "EUR/MWh" in lines_of(done)[1]
+    counts = [
+        done.stdout.count(each)
+        for each in ("EUR/MWh from", "no prices are given", "p_eur_per_mwh.csv", "09:00-23:00", "keeps its own dates")
+    ]
+    assert counts == {0: [1, 1, 0, 0, 1], "--tariff": [1, 0, 0, 1, 1], "--prices": [0, 0, 1, 0, 1]}[[*options, 0][0]]
 
 
 def test_prices_of_a_file_are_named_with_how_they_were_laid(repository: Path) -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -40,8 +41,10 @@ def test_a_tariff_is_known_and_not_forecast(offpeak) -> None:
     assert {each["price"] for each in prices} == {30, 90}
     first, second, _, _, row, *_ = offpeak("forecast", "price", *tariff).stdout.splitlines()
     assert first.endswith("known and not forecast, by the tariff")
-    assert second == (
-        "90 EUR/MWh from 09:00 to 23:00 every day, else 30 EUR/MWh (hours=09:00-23:00 assumed: none are given)"
+    assert re.fullmatch(
+        r"90 EUR/MWh from 09:00 to 23:00 every day, clock of \S+, else 30 EUR/MWh"
+        r" \(hours=09:00-23:00 assumed: none are given\)",
+        second,
     )
     assert len(row.split()) == 5  # day, date, hour, price, basis: no range
 

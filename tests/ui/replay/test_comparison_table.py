@@ -4,7 +4,7 @@ import pytest
 
 from offpeak.jobs import Rejected
 from ui.clock_text import clock_text
-from ui.figures_text import figure, length_text
+from ui.figures_text import CO2_UNITS, ENERGY_UNITS, figure, length_text, unit_of
 from ui.replay.comparison_table import rejected_remark
 
 
@@ -30,6 +30,23 @@ def test_durations_are_read_off_a_clock(duration_s: float, text: str) -> None:
 )
 def test_large_figures_have_no_cents_and_zero_has_no_sign(value: float, text: str) -> None:
     assert figure(value) == text
+
+
+@pytest.mark.parametrize(
+    ("kwh", "text"),
+    [
+        (0.0, "0.00 kWh"),
+        (3.7, "3.70 kWh"),
+        (9_999.0, "9,999.00 kWh"),
+        (45_520.0, "45.52 MWh"),
+        (9.9e6, "9,900.00 MWh"),
+        (-2.5e7, "-25.00 GWh"),
+    ],
+)
+def test_energy_has_the_unit_of_its_size(kwh: float, text: str) -> None:
+    unit = unit_of(kwh, ENERGY_UNITS)
+    assert f"{unit.figure(kwh)} {unit.name}" == text
+    assert unit_of(kwh, CO2_UNITS).name == ("t" if abs(kwh) >= 10_000 else "kg")
 
 
 @pytest.mark.parametrize(

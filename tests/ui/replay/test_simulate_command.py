@@ -178,7 +178,7 @@ def test_start_lays_the_log_on_a_date(offpeak: Offpeak, log: Path) -> None:
 def test_the_log_may_be_piped_in(offpeak: Offpeak, compress: Callable[[bytes], bytes]) -> None:
     done = offpeak("simulate", "-", "--policy", "easy", stdin=compress(log_text().encode()))
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("standard input: 20 jobs on 8 nodes, 10 hours, priced by ")
+    assert done.stdout.startswith("standard input: 20 jobs on 8 nodes, 10 hours\n")
 
 
 def test_settings_come_from_the_file_and_options_win(offpeak: Offpeak, log: Path, tmp_path: Path) -> None:
@@ -226,18 +226,45 @@ def test_gaps_are_told_and_filled_on_request(offpeak: Offpeak, log: Path, tmp_pa
 def test_gaps_that_cannot_be_filled_are_told_as_such(offpeak: Offpeak, log: Path, tmp_path: Path) -> None:
     rows = "".join(f"2023-01-02T{hour:02}:00Z,{'' if hour == 0 else 50}\n" for hour in range(24))
     (tmp_path / "p_eur_per_mwh.csv").write_text("utc,price\n" + rows, encoding="utf-8")
-    options = ("log.swf", "--prices", "p_eur_per_mwh.csv", "--power", "constant:200W", "--fill-gaps")
+    options = (log, "--prices", "p_eur_per_mwh.csv", "--power", "constant:200W", "--fill-gaps")
     for command in ("simulate", "estimate"):
         told = offpeak(command, *options).stdout
         assert "--fill-gaps found no earlier week with a price for them" in told
         assert "--fill-gaps fills" not in told
 
 
+def test_the_energy_of_a_small_log_is_not_nothing(offpeak: Offpeak, log: Path, tmp_path: Path) -> None:
+    log.write_text(log_text(jobs=3), encoding="utf-8")
+    options = (
+        "--power",
+        "constant:200W",
+        "--carbon",
+        "400g/kWh",
+        "--policy",
+        "easy",
+        "--by",
+        "user",
+        "--report",
+        "r.html",
+    )
+    done = offpeak("simulate", log, *options)
+    figures = json.loads(offpeak("simulate", log, *options, "--json").stdout)["policies"][0]
+    assert 1 < figures["energy_kwh"] < 100
+    header = next(line for line in done.stdout.splitlines() if line.startswith("policy"))
+    assert "energy kWh" in header
+    assert "CO2 kg" in header
+    assert f" {figures['energy_kwh']:.2f} " in done.stdout
+    assert f" {figures['co2_kg']:.2f}\n" in done.stdout
+    assert "energy kWh" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    groups = done.stdout.partition("easy by user")[2].splitlines()
+    assert all(float(line.split()[3]) > 0 for line in groups[2:])
+
+
 def test_one_of_each_is_told_in_the_singular(offpeak: Offpeak, log: Path) -> None:
     wide = JOB.format(job=99, submit=0, run=60, size=3, estimate=-1, user=1)
     log.write_text(log_text(jobs=1, size=1, header="; MaxProcs: 1") + wide + "\n", encoding="utf-8")
     lines = offpeak("simulate", log, "--policy", "easy").stdout.splitlines()
-    assert lines[0].startswith("log: 1 job on 1 node, 1 hour, priced by ")
+    assert lines[0].startswith("log: 1 job on 1 node, 1 hour")
     assert "- 1 job without an estimate: the run time is used" in lines
     assert "- left out: 1 job, wider than the machine (1) (job 99)" in lines
 

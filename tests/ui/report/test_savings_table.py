@@ -8,7 +8,7 @@ from power.capacities import capacity_named
 from sim_backend.case import fleet_of
 from sim_backend.policy import parse_policy
 from sim_backend.replays import replay_often
-from ui.replay.comparison_table import policy_row
+from ui.replay.comparison_table import policy_row, policy_units
 from ui.replay.sleep_table import sleep_row
 from ui.report.savings_table import FIGURES, ONE_REPLAY, SLEEP_FIGURES, savings_section
 from ui.report.subject import Subject
@@ -25,13 +25,15 @@ def cells(section: str, *, table: int = 1) -> list[list[str]]:
 def test_without_replays_it_is_the_terminals_table_and_says_what_it_cannot_tell(subject: Subject) -> None:
     section = savings_section(subject)
     first, second = subject.comparison.outcomes
-    assert cells(section) == [list(policy_row(first, is_first=True)), list(policy_row(second, is_first=False))]
+    units = policy_units(subject.comparison.outcomes)
+    rows = [list(policy_row(first, units, is_first=True)), list(policy_row(second, units, is_first=False))]
+    assert cells(section) == rows
     assert ONE_REPLAY in section
 
 
 def test_emissions_are_a_column_of_their_own(make: Make) -> None:
     section = savings_section(make(30, carbon="400g/kWh"))
-    assert "CO2 t</th>" in section
+    assert "CO2 kg</th>" in section
     assert all(len(row) == len(FIGURES) for row in cells(section))
 
 
