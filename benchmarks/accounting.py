@@ -29,8 +29,10 @@ import sys, time
 from datetime import UTC
 from pathlib import Path
 begin = time.perf_counter()
+from offpeak.errors import BadTrace
+from offpeak.long_text import text_of_file
 from sim_backend.traces.slurm.sacct import sacct_trace
-sacct_trace(Path(sys.argv[1]).read_bytes(), sys.argv[1], lenient=False, zone=UTC)
+sacct_trace(text_of_file(Path(sys.argv[1]), BadTrace), sys.argv[1], lenient=False, zone=UTC)
 seconds = time.perf_counter() - begin
 peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
 print(seconds, int(peak.split()[1]) / 1024)

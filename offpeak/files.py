@@ -28,30 +28,38 @@ def read_stdin(error: type[BadInput]) -> bytes:
 
 
 def _raw_bytes(path: Path, error: type[BadInput]) -> bytes:
-    try:
+    with reading(path, error):
         return path.read_bytes()
+
+
+@contextmanager
+def reading(path: Path | str, error: type[BadInput]) -> Iterator[None]:
+    """Raise `error`, which names the file, where it cannot be read or unzipped."""
+    try:
+        yield
     except FileNotFoundError:
-        raise error(f"{path}: no such file", hint=f"`ls {path.parent}` shows what is there") from None
+        raise error(f"{path}: no such file", hint=f"`ls {Path(path).parent}` shows what is there") from None
     except IsADirectoryError:
         raise error(f"{path}: is a directory", hint="name a file inside it") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
+        state = "ends too early" if isinstance(problem, EOFError) else "is damaged"
+        hint = "copy or download it again; `gzip -t FILE` tells whether it is whole"
+        raise error(f"{path}: the gzip file {state}", hint=hint) from None
     except OSError as problem:
         raise error(f"{path}: cannot be read: {problem.strerror}", hint=f"try `ls -l {path}`") from None
 
 
 def _text_of(raw: bytes, name: str, error: type[BadInput]) -> bytes:
-    text = _unzipped(raw, name, error) if raw.startswith(GZIP_MAGIC) else raw
+    with reading(name, error):
+        text = gzip.decompress(raw) if raw.startswith(GZIP_MAGIC) else raw
+    return beginning_of_text(text, name, error)
+
+
+def beginning_of_text(text: bytes, name: str, error: type[BadInput]) -> bytes:
+    """Return a text or its beginning without a byte order mark; `error` if it is binary."""
     if text.find(b"\0", 0, LOOKED_AT_FOR_NUL) >= 0:
         raise error(f"{name}: is a binary file", hint="plain text is expected, as it is or compressed with gzip")
     return text.removeprefix(BYTE_ORDER_MARK)
-
-
-def _unzipped(raw: bytes, name: str, error: type[BadInput]) -> bytes:
-    try:
-        return gzip.decompress(raw)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
-        state = "ends too early" if isinstance(problem, EOFError) else "is damaged"
-        hint = "copy or download it again; `gzip -t FILE` tells whether it is whole"
-        raise error(f"{name}: the gzip file {state}", hint=hint) from None
 
 
 def check_writable(path: Path, *, example: str) -> None:

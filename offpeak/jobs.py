@@ -105,5 +105,5 @@ class Trace:
     notes: tuple[str, ...] = ()
     names: Names = NUMBERS_ONLY
     units_per_node: int | None = None
-    without_estimate: tuple[int, ...] = ()
+    without_estimate: Int64 = field(default_factory=lambda: np.empty(0, np.int64), compare=False)
     processors_per_node: int | None = None

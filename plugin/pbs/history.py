@@ -6,7 +6,7 @@ from datetime import date
 from pathlib import Path
 
 from offpeak.errors import BadTrace
-from offpeak.files import read_bytes
+from offpeak.long_text import LongText, joined, text_of_file
 
 ACCOUNTING = Path("server_priv", "accounting")
 OPENPBS_HOME = Path("var/spool/pbs")
@@ -15,7 +15,7 @@ _DAY = re.compile(r"(\d{8})(\.gz)?")
 _PBS_HOME = re.compile(r"^\s*PBS_HOME\s*=\s*(\S+)", re.MULTILINE)
 
 
-def accounting_text(folder: Path, since: date | None = None) -> bytes:
+def accounting_text(folder: Path, since: date | None = None) -> LongText:
     """Return the daily files from that day of the server's clock on, oldest first; BadTrace if there is none.
 
     Files may be gzipped, the newest unfinished.
@@ -25,7 +25,8 @@ def accounting_text(folder: Path, since: date | None = None) -> bytes:
     if not files:
         asked = f" since {since}" if since else ""
         raise BadTrace(f"{folder}: no accounting file{asked}", hint=_what_there_is(folder))
-    return _joined([read_bytes(file, BadTrace) for file in files])
+    # A server that crashed may have left half a line, which must not run into the next day's first.
+    return joined([text_of_file(file, BadTrace) for file in files])
 
 
 def openpbs_accounting_folder(root: Path = Path("/")) -> Path:
@@ -52,12 +53,6 @@ def _what_there_is(folder: Path) -> str:
     if not days:
         return "its files are named after days, such as 20260131: is this the folder accounting of server_priv?"
     return f"the files there are from {days[0]} to {days[-1]}: ask for more days"
-
-
-def _joined(texts: list[bytes]) -> bytes:
-    # A server that crashed may have left half a line, which must not run into the next day's first.
-    ended = [text if text.endswith(b"\n") or not text else text + b"\n" for text in texts[:-1]]
-    return b"".join([*ended, texts[-1]])
 
 
 def _configured_homes(root: Path) -> list[Path]:

@@ -1,6 +1,6 @@
 """Cuts a log to a period: what was waiting or running at its begin is there from its first second on."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from sim_backend.traces.fitting import reasons_text
 
 FEW_JOBS = 100
 """So few jobs are not taken for the last days of a busy machine: such a log is whole from its first start on."""
+
+_NONE = np.empty(0, np.int64)
+NO_JOBS = Jobs(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, np.empty(0))
 
 
 def known_period_s(jobs: Jobs) -> tuple[int, int]:
@@ -28,7 +31,12 @@ def last_days(trace: Trace, days: int | None) -> Trace:
     if not len(trace.jobs):
         raise BadTrace(f"{trace.name}: no job ran: {reasons_text(trace.rejected)}", hint="a log of more days is needed")
     begin_s, until_s = known_period_s(trace.jobs)
-    return between(trace, begin_s if days is None else max(begin_s, until_s - days * DAY_S), until_s)
+    if days is not None:
+        begin_s = max(begin_s, until_s - days * DAY_S)
+    # Nothing refers to a trace that only this function was given: `between` can free what it has cut.
+    given = [trace]
+    del trace
+    return between(given.pop(), begin_s, until_s)
 
 
 def between(trace: Trace, begin_s: int, until_s: int) -> Trace:
@@ -40,16 +48,28 @@ def between(trace: Trace, begin_s: int, until_s: int) -> Trace:
     jobs = trace.jobs
     if len(jobs) and jobs.submit_s[0] >= begin_s and (jobs.logged_start_s + jobs.runtime_s).max() <= until_s:
         return trace
-    start_s = np.maximum(jobs.logged_start_s, begin_s)
-    end_s = np.minimum(jobs.logged_start_s + jobs.runtime_s, until_s)
-    inside = ((end_s > begin_s) | (jobs.logged_start_s >= begin_s)) & (jobs.logged_start_s <= until_s)
+    columns = {each.name: getattr(jobs, each.name) for each in fields(Jobs)}
+    whole = replace(trace, jobs=NO_JOBS)
+    del trace, jobs
+    logged_start_s = columns.pop("logged_start_s")
+    start_s = np.maximum(logged_start_s, begin_s)
+    end_s = np.minimum(logged_start_s + columns.pop("runtime_s"), until_s)
+    inside = ((end_s > begin_s) | (logged_start_s >= begin_s)) & (logged_start_s <= until_s)
     if not inside.any():
-        raise BadTrace(f"{trace.name}: no job ran in the period asked for", hint="more --days, or a newer log")
-    cut = replace(
-        jobs,
-        submit_s=np.clip(jobs.submit_s, begin_s, start_s),
-        logged_start_s=start_s,
-        runtime_s=end_s - start_s,
-        estimate_s=np.maximum(jobs.estimate_s - (start_s - jobs.logged_start_s), 1),
-    ).take(inside)
-    return replace(trace, jobs=cut.take(np.argsort(cut.submit_s, kind="stable")))
+        raise BadTrace(f"{whole.name}: no job ran in the period asked for", hint="more --days, or a newer log")
+    submit_s = np.clip(columns.pop("submit_s"), begin_s, start_s)
+    order = np.flatnonzero(inside)
+    order = order[np.argsort(submit_s[order], kind="stable")]
+    cut = {"submit_s": submit_s[order]}
+    del submit_s, inside
+    cut["estimate_s"] = np.maximum(columns.pop("estimate_s") - (start_s - logged_start_s), 1)[order]
+    del logged_start_s
+    cut["runtime_s"] = (end_s - start_s)[order]
+    del end_s
+    cut["logged_start_s"] = start_s[order]
+    del start_s
+    logged_size = columns.pop("logged_size")
+    while columns:
+        name, column = columns.popitem()
+        cut[name] = column[order]
+    return replace(whole, jobs=Jobs(**cut, logged_size=None if logged_size is None else logged_size[order]))

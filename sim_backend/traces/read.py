@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Protocol
 
 from offpeak.errors import BadTrace
-from offpeak.files import read_bytes, read_stdin
+from offpeak.files import read_stdin
 from offpeak.jobs import Trace
+from offpeak.long_text import LongText, text_of_file
 from plugin.pbs.history import accounting_text
 from sim_backend.traces.gwf.read import gwf_trace, looks_like_gwf
 from sim_backend.traces.pbs.read import looks_like_pbs, pbs_trace
@@ -25,7 +26,7 @@ SUFFIXES = (".gz", ".swf", ".gwf", ".txt", ".log")
 class ReadText(Protocol):
     """A reader of one format."""
 
-    def __call__(self, text: bytes, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
+    def __call__(self, text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
         """Return the log; `zone` is the clock of times without an offset."""
 
 
@@ -57,19 +58,20 @@ def read_log(source: str, *, lenient: bool, zone: tzinfo) -> Trace:
     BadTrace as the formats' readers raise it, or if there is nothing to read.
     """
     if source == "-":
-        return trace_of_text(read_stdin(BadTrace), "standard input", lenient=lenient, zone=zone)
+        return trace_of_text(LongText(read_stdin(BadTrace)), "standard input", lenient=lenient, zone=zone)
     path = Path(source)
-    text = accounting_text(path) if path.is_dir() else read_bytes(path, BadTrace)
+    text = accounting_text(path) if path.is_dir() else text_of_file(path, BadTrace)
     return replace(trace_of_text(text, source, lenient=lenient, zone=zone), name=_short_name(path))
 
 
-def trace_of_text(text: bytes, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
+def trace_of_text(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
     """Return the log that the text is; `name` says in messages where it comes from."""
-    head = text[:LOOKED_AT]
+    head = text.head(LOOKED_AT)
     for each in FORMATS:
         if each.looks_like(head):
-            trace = each.read(text, name, lenient=lenient, zone=zone)
-            return last_days(trace, None) if each.is_cut_out else trace
+            if each.is_cut_out:
+                return last_days(each.read(text, name, lenient=lenient, zone=zone), None)
+            return each.read(text, name, lenient=lenient, zone=zone)
     return swf_trace(text, name, lenient=lenient)
 
 

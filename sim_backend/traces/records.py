@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +30,8 @@ class Records:
 
     `queued_s` is from when a job could have started: when it became eligible, where the log says, else when it was
     submitted. `start_s` may not be before it. `runtime_s` is the wall time used, `estimate_s` what was asked for, 0
-    where nothing was. `nodes` may be 0 where the log counts processors only. `energy_j` is what was measured, else NaN.
+    where nothing was. `nodes` may be 0, or None, where the log counts processors only. `energy_j` is what was measured,
+    else NaN, None if nothing was.
     `job_names` holds the ids that the scheduler writes in another way. `logged_processors` are those used, None where
     they are `processors`, those that were asked for.
     """
@@ -39,13 +41,13 @@ class Records:
     start_s: Int64
     runtime_s: Int64
     estimate_s: Int64
-    nodes: Int64
+    nodes: Int64 | None
     processors: Int64
     user: Coded
     group: Coded
     queue: Coded
     application: Coded
-    energy_j: Float64
+    energy_j: Float64 | None
     job_names: Mapping[int, str]
     logged_processors: Int64 | None = None
 
@@ -65,73 +67,90 @@ def trace_of(
     """Return the log of these records: in nodes if jobs have theirs alone, else in processors."""
     per_node = processors_per_node(records)
     units_per_node = 1 if per_node and has_whole_nodes(records, per_node) else per_node
-    size = records.nodes if units_per_node == 1 else records.processors
+    size = records.nodes if units_per_node == 1 and records.nodes is not None else records.processors
     unasked = records.estimate_s <= 0
-    jobs = Jobs(
-        job_id=records.job_id,
-        submit_s=records.queued_s,
-        runtime_s=records.runtime_s,
-        estimate_s=np.where(unasked, records.runtime_s, records.estimate_s),
-        size=size,
-        user=records.user.code,
-        group=records.group.code,
-        queue=records.queue.code,
-        application=records.application.code,
-        logged_start_s=records.start_s,
-        node_power_w=_draw_w(records.energy_j, records.runtime_s, size),
-        logged_size=None if units_per_node == 1 else records.logged_processors,
+    without_estimate = records.job_id[unasked]
+    columns = {
+        "job_id": records.job_id,
+        "submit_s": records.queued_s,
+        "runtime_s": records.runtime_s,
+        "estimate_s": np.where(unasked, records.runtime_s, records.estimate_s),
+        "size": size,
+        "user": records.user.code,
+        "group": records.group.code,
+        "queue": records.queue.code,
+        "application": records.application.code,
+        "logged_start_s": records.start_s,
+        "node_power_w": _draw_w(records.energy_j, records.runtime_s, size),
+        "logged_size": None if units_per_node == 1 else records.logged_processors,
+    }
+    names = Names(
+        records.user.names,
+        records.group.names,
+        records.queue.names,
+        records.application.names,
+        records.job_names,
     )
+    # Of a long log, what the trace does not need would be in memory beside a sorted copy.
+    del records, unasked, size
     return Trace(
         name=name,
-        jobs=_by_submission(jobs),
+        jobs=_by_submission(columns),
         processors=None,
         nodes=None,
         unix_start_s=0,
         time_zone=time_zone,
         rejected=rejected,
         skipped_lines=skipped_lines,
-        notes=(*_unit_notes(units_per_node), *_estimate_notes(int(np.count_nonzero(unasked))), *notes),
-        names=Names(
-            records.user.names,
-            records.group.names,
-            records.queue.names,
-            records.application.names,
-            records.job_names,
-        ),
+        notes=(*_unit_notes(units_per_node), *_estimate_notes(len(without_estimate)), *notes),
+        names=names,
         units_per_node=units_per_node,
-        without_estimate=tuple(records.job_id[unasked].tolist()),
+        without_estimate=without_estimate,
         processors_per_node=per_node,
     )
 
 
 def processors_per_node(records: Records) -> int | None:
     """Return the most processors per node that jobs used for a notable time; None if nodes are not logged."""
-    if not len(records) or (records.nodes <= 0).any():
+    if records.nodes is None or not len(records) or (records.nodes <= 0).any():
         return None
     ratio = -(-records.processors // records.nodes)
-    node_s = records.nodes * np.maximum(records.runtime_s, 1)
-    kinds, kind = np.unique(ratio, return_inverse=True)
-    spent = np.bincount(kind, weights=node_s)
+    kinds = np.unique(ratio)
+    kind = np.searchsorted(kinds, ratio)
+    del ratio
+    spent = np.bincount(kind, weights=records.nodes * np.maximum(records.runtime_s, 1))
     return int(kinds[spent >= SEEN_SHARE * spent.sum()].max())
 
 
 def has_whole_nodes(records: Records, per_node: int) -> bool:
     """Say whether jobs have their nodes alone: together they use nearly all processors of the nodes they are on."""
+    if records.nodes is None:
+        return False
     runtime_s = np.maximum(records.runtime_s, 1)
     used = float(np.dot(np.minimum(records.processors, records.nodes * per_node), runtime_s))
     return used >= WHOLE_NODES * per_node * float(np.dot(records.nodes, runtime_s))
 
 
-def _by_submission(jobs: Jobs) -> Jobs:
-    """Return the jobs by submit time; the same if they are, as a copy of a long log takes much memory."""
-    in_order = bool((jobs.submit_s[1:] >= jobs.submit_s[:-1]).all())
-    return jobs if in_order else jobs.take(np.argsort(jobs.submit_s, kind="stable"))
+def _by_submission(columns: dict[str, Any]) -> Jobs:
+    """Return the jobs by submit time, each column sorted for itself: a copy of a long log takes much memory."""
+    submit_s = columns["submit_s"]
+    if not (submit_s[1:] >= submit_s[:-1]).all():
+        order = np.argsort(submit_s, kind="stable")
+        del submit_s
+        for name in tuple(columns):
+            if columns[name] is not None:
+                columns[name] = columns[name][order]
+    return Jobs(**columns)
 
 
-def _draw_w(energy_j: Float64, runtime_s: Int64, size: Int64) -> Float64:
+def _draw_w(energy_j: Float64 | None, runtime_s: Int64, size: Int64) -> Float64:
     """Return the mean draw per unit [W]; NaN where nothing or a zero was measured, as failing sensors report it."""
-    measured = (energy_j > 0) & (runtime_s > 0) & (size > 0)
-    return np.where(measured, energy_j / np.maximum(runtime_s * size, 1), np.nan)
+    if energy_j is None:
+        return np.full(len(size), np.nan)
+    unmeasured = ~((energy_j > 0) & (runtime_s > 0) & (size > 0))
+    draw_w: Float64 = energy_j / np.maximum(runtime_s * size, 1)
+    draw_w[unmeasured] = np.nan
+    return draw_w
 
 
 def _unit_notes(units_per_node: int | None) -> tuple[str, ...]:

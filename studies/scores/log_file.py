@@ -72,10 +72,10 @@ def _with_limits(trace: Trace) -> tuple[Trace, Notes]:
     The site's limit is what a scheduler assumes (Murali and Vadhiyar, 2018, section 1), and a single job may ask for 23
     years. A reader puts the run time there, from which a predictor would learn what nobody knows before the end.
     """
-    if not trace.without_estimate:
+    if not len(trace.without_estimate):
         return trace, ()
     jobs = trace.jobs
-    unasked = np.isin(jobs.job_id, np.array(trace.without_estimate))
+    unasked = np.isin(jobs.job_id, trace.without_estimate)
     usual_s = jobs.runtime_s if unasked.all() else jobs.estimate_s[~unasked]
     limit_s = int(np.percentile(usual_s, LIMIT_PCT, method="higher"))
     note = f"{counted(int(unasked.sum()), 'job')} without an estimate: {limit_s:,} s is assumed"

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta, tzinfo
 
 from offpeak.errors import BadTrace
 from offpeak.jobs import Trace
+from offpeak.long_text import LongText
 from offpeak.settings import LogSettings, Settings
 from offpeak.zones import machine_zone, parse_zone, zone_text
 from plugin.pbs.history import ACCOUNTING, accounting_text, openpbs_accounting_folder
@@ -61,7 +62,7 @@ def with_nodes(settings: Settings, accounting: Accounting) -> Settings:
 
 def _of_slurm(days: int, log: LogSettings, *, lenient: bool) -> Accounting:
     machine = machine_of_slurm()
-    trace = trace_of_text(sacct_text(days), "sacct", lenient=lenient, zone=zone_of(log))
+    trace = trace_of_text(LongText(sacct_text(days)), "sacct", lenient=lenient, zone=zone_of(log))
     return Accounting(_as_set(replace(trace, name=machine.cluster or "sacct"), log), machine.nodes)
 
 

@@ -5,15 +5,18 @@ from dataclasses import dataclass, replace
 from datetime import tzinfo
 
 import numpy as np
-from numpy.typing import NDArray
 
 from offpeak.errors import BadTrace
 from offpeak.jobs import Int64, Rejected, Trace
+from offpeak.long_text import LongText
 from offpeak.zones import zone_text
-from sim_backend.traces.gwf.lines import COLUMNS, GwfColumns, job_lines, malformed_lines, parse_columns
+from sim_backend.traces.codes import Codes
+from sim_backend.traces.column_store import ColumnStore
+from sim_backend.traces.gwf.lines import COLUMNS, NAMED, Columns, job_lines, malformed_lines, parse_columns
 from sim_backend.traces.records import Coded, Records, trace_of
 from sim_backend.traces.swf.jobs import (
     APPLICATION,
+    DEMAND,
     GROUP,
     JOB,
     QUEUE,
@@ -32,14 +35,17 @@ from sim_backend.traces.swf.read import JANUARY_1990_S
 
 EXPECTED = f"a log has one line of {COLUMNS} fields for each job"
 FIELD_LIST = re.compile(rb"^[ \t]*#.*\bSubmitTime\b", re.MULTILINE)
+UNKNOWN = b"-1"
 
-Numbers = dict[int, Int64]
+
+BLOCK_BYTES = 1 << 20  # so much of a log is held as text at once
 
 
 @dataclass(frozen=True)
 class _Parsed:
-    columns: GwfColumns
-    skipped_lines: int
+    columns: ColumnStore
+    codes: dict[int, Codes]
+    skipped_lines: int = 0
 
 
 def looks_like_gwf(head: bytes) -> bool:
@@ -51,7 +57,7 @@ def looks_like_gwf(head: bytes) -> bool:
     return FIELD_LIST.search(head) is not None
 
 
-def gwf_trace(text: bytes, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
+def gwf_trace(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
     """Return the log that `text` is; `name` is where it comes from.
 
     As in the Standard Workload Format, processors asked for count in replays, those used in what happened; where one of
@@ -59,16 +65,20 @@ def gwf_trace(text: bytes, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
     number; `lenient` skips and counts such lines instead.
     """
     parsed = _parsed(text, name, lenient)
-    numbers = {field: np.rint(values).astype(np.int64) for field, values in parsed.columns.numbers.items()}
-    unknown, empty = numbers[RUN] < 0, _processors(numbers) <= 0
+    columns = parsed.columns
+    unknown, empty = columns.get("runtime_s") < 0, columns.get("processors") <= 0
+    job_id = columns.get("job_id")
+    rejected = (
+        *_rejected("run time unknown (-1)", job_id[unknown]),
+        *_rejected("no processors", job_id[empty & ~unknown]),
+    )
+    kept = np.flatnonzero(~(unknown | empty))
+    del job_id, unknown, empty
     trace = trace_of(
         name,
-        _records(numbers, parsed.columns.names, ~(unknown | empty)),
+        _records(parsed, kept),
         time_zone=zone_text(zone),
-        rejected=(
-            *_rejected("run time unknown (-1)", numbers[JOB][unknown]),
-            *_rejected("no processors", numbers[JOB][empty & ~unknown]),
-        ),
+        rejected=rejected,
         skipped_lines=parsed.skipped_lines,
     )
     trace = replace(trace, notes=(*trace.notes, *size_note(trace.jobs)))
@@ -76,49 +86,80 @@ def gwf_trace(text: bytes, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
     return trace if (trace.jobs.submit_s >= JANUARY_1990_S).all() else replace(trace, unix_start_s=None)
 
 
-def _parsed(text: bytes, name: str, lenient: bool) -> _Parsed:
-    body = job_lines(text)
-    if not body:
-        raise BadTrace(f"{name}: {'has no job lines' if text else 'is empty'}", hint=EXPECTED)
-    columns = parse_columns(body)
-    if columns is not None:
-        return _Parsed(columns, skipped_lines=0)
+def _parsed(text: LongText, name: str, lenient: bool) -> _Parsed:
+    parsed = _read(text)
+    if parsed is not None:
+        if not len(parsed.columns):
+            raise BadTrace(f"{name}: {'has no job lines' if text.head(1) else 'is empty'}", hint=EXPECTED)
+        return parsed
     dropped = set()
     for number, fault in malformed_lines(text):
         if not lenient:
             raise BadTrace(f"{name}:{number}: {fault}", hint="--lenient skips such lines and counts them")
         dropped.add(number)
-    columns = parse_columns(job_lines(without_lines(text, frozenset(dropped))))
-    if columns is None:
+    parsed = _read(without_lines(text, frozenset(dropped)))
+    if parsed is None or not len(parsed.columns):
         raise BadTrace(f"{name}: no job line can be read, {len(dropped):,} are malformed", hint=EXPECTED)
-    return _Parsed(columns, skipped_lines=len(dropped))
+    return replace(parsed, skipped_lines=len(dropped))
 
 
-def _records(numbers: Numbers, names: dict[int, Coded], kept: NDArray[np.bool_]) -> Records:
-    numbers = {field: values[kept] for field, values in numbers.items()}
-    names = {field: replace(column, code=column.code[kept]) for field, column in names.items()}
-    none = np.zeros_like(numbers[JOB])
+def _read(text: LongText) -> _Parsed | None:
+    """Return what all lines say; None if one is malformed."""
+    store, codes = ColumnStore(), {field: Codes(UNKNOWN) for field in NAMED}
+    for block in text.blocks(BLOCK_BYTES):
+        if body := job_lines(block):
+            columns = parse_columns(body, codes)
+            if columns is None:
+                return None
+            store.append(_every_job(columns))
+    return _Parsed(store, codes)
+
+
+def _every_job(columns: Columns) -> dict[str, Int64]:
+    numbers = {field: np.rint(columns[field]).astype(np.int64) for field in DEMAND}
+    requested, used = numbers[REQUESTED_PROCESSORS], numbers[USED_PROCESSORS]
+    processors = np.where(requested > 0, requested, used)
+    logged = logged_size(requested, used)
+    return {
+        "job_id": numbers[JOB],
+        "queued_s": numbers[SUBMIT],
+        "start_s": np.where(numbers[WAIT] >= 0, numbers[SUBMIT] + numbers[WAIT], -1),
+        "runtime_s": numbers[RUN],
+        "estimate_s": numbers[REQUESTED_TIME],
+        "processors": processors,
+        "logged_processors": processors if logged is None else logged,
+        **{str(field): columns[field].astype(np.int64) for field in NAMED},
+    }
+
+
+def _records(parsed: _Parsed, kept: Int64) -> Records:
+    """Return the jobs that are kept as records; the columns are given up."""
+    columns = parsed.columns
+
+    def column(name: str) -> Int64:
+        whole = columns.pop(name)
+        return whole if len(kept) == len(whole) else whole[kept]
+
+    def coded(field: int) -> Coded:
+        return parsed.codes[field].coded(column(str(field)))
+
+    processors, logged = column("processors"), column("logged_processors")
     return Records(
-        job_id=numbers[JOB],
-        queued_s=numbers[SUBMIT],
-        start_s=np.where(numbers[WAIT] >= 0, numbers[SUBMIT] + numbers[WAIT], -1),
-        runtime_s=numbers[RUN],
-        estimate_s=numbers[REQUESTED_TIME],
-        nodes=none,
-        processors=_processors(numbers),
-        user=names[USER],
-        group=names[GROUP],
-        queue=names[QUEUE],
-        application=names[APPLICATION],
-        energy_j=np.full(len(none), np.nan),
+        job_id=column("job_id"),
+        queued_s=column("queued_s"),
+        start_s=column("start_s"),
+        runtime_s=column("runtime_s"),
+        estimate_s=column("estimate_s"),
+        nodes=None,
+        processors=processors,
+        user=coded(USER),
+        group=coded(GROUP),
+        queue=coded(QUEUE),
+        application=coded(APPLICATION),
+        energy_j=None,
         job_names={},
-        logged_processors=logged_size(numbers[REQUESTED_PROCESSORS], numbers[USED_PROCESSORS]),
+        logged_processors=None if (logged == processors).all() else logged,
     )
-
-
-def _processors(numbers: Numbers) -> Int64:
-    requested = numbers[REQUESTED_PROCESSORS]
-    return np.where(requested > 0, requested, numbers[USED_PROCESSORS])
 
 
 def _rejected(reason: str, job_ids: Int64) -> tuple[Rejected, ...]:

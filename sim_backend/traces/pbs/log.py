@@ -1,9 +1,9 @@
 """Reads the lines of an accounting log: which runs ended, and what became of the other jobs."""
 
 from dataclasses import dataclass, field
-from io import BytesIO
 
 from offpeak.errors import BadTrace
+from offpeak.long_text import LongText
 from sim_backend.traces.pbs.run import Run, run_of
 
 MOMENT = len("MM/DD/YYYY HH:MM:SS")
@@ -24,12 +24,16 @@ class Log:
     unended: int = 0
     repeated: int = 0
     malformed: int = 0
+    is_cut: bool = False
 
 
-def read_log(text: bytes, name: str, *, lenient: bool) -> Log:
+def read_log(text: LongText, name: str, *, lenient: bool) -> Log:
     """Read all lines of `text`; a malformed one raises BadTrace, or is counted if `lenient`."""
     log = Log()
-    for number, line in enumerate(BytesIO(text), 1):
+    for number, line in enumerate(text.lines(), 1):
+        if not line.endswith(b"\n"):
+            log.is_cut = True
+            break
         try:
             _take(log, line)
         except ValueError as fault:

@@ -7,6 +7,7 @@ from itertools import chain, islice
 
 from offpeak.errors import BadTrace
 from offpeak.jobs import Rejected, Trace
+from offpeak.long_text import LongText
 from offpeak.zones import zone_text
 from sim_backend.traces.pbs.columns import records_of
 from sim_backend.traces.pbs.job_ids import numbered
@@ -36,18 +37,17 @@ def looks_like_pbs(head: bytes) -> bool:
     return RECORD.search(head) is not None
 
 
-def pbs_trace(text: bytes, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
+def pbs_trace(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
     """Return the log that `text`, the files of its days one after the other, is; `name` is where it comes from.
 
     A run takes the time from start to end, for which its nodes were held: the wall time that Torque counts may be
     shorter. The group is the account, if the job had one. A malformed line raises BadTrace with its number; `lenient`
     skips and counts such lines instead. A last line without its end is left out, as the server may be writing it.
     """
-    whole = text[: text.rfind(b"\n") + 1]
-    log = read_log(whole, name, lenient=lenient)
+    log = read_log(text, name, lenient=lenient)
     if not log.last:
         fault = f"no record can be read, {log.malformed:,} lines are malformed" if log.malformed else "has no records"
-        raise BadTrace(f"{name}: {fault if text else 'is empty'}", hint=EXPECTED)
+        raise BadTrace(f"{name}: {fault if text.head(1) else 'is empty'}", hint=EXPECTED)
     jobs = _sorted_out(log)
     numbers, names = numbered([*(run.job for run in jobs.runs), *chain.from_iterable(jobs.unusable.values())])
     number = iter(numbers)
@@ -59,7 +59,7 @@ def pbs_trace(text: bytes, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
             Rejected(reason, tuple(islice(number, len(ids)))) for reason, ids in jobs.unusable.items() if ids
         ),
         skipped_lines=log.malformed,
-        notes=_notes(log, cut_off=len(whole) < len(text)),
+        notes=_notes(log),
     )
 
 
@@ -78,12 +78,12 @@ def _sorted_out(log: Log) -> _Sorted:
     return _Sorted(runs, unusable)
 
 
-def _notes(log: Log, *, cut_off: bool) -> tuple[str, ...]:
+def _notes(log: Log) -> tuple[str, ...]:
     again = len(log.runs) - len({job for job, _ in log.runs})
     notes = {
         f"runs of a job that had run before: {again:,}, each counts as a job of its own": again,
         f"starts of a job that went back to the queue: {log.unended:,}, left out": log.unended,
         f"end records that stand twice: {log.repeated:,}, the later one counts": log.repeated,
-        "the last line is cut off and left out": cut_off,
+        "the last line is cut off and left out": log.is_cut,
     }
     return tuple(note for note, needed in notes.items() if needed)

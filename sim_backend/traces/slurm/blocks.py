@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from offpeak.errors import BadTrace
+from offpeak.long_text import LongText
 
 BLOCK_BYTES = 4 << 20
 LENIENT_HINT = "--lenient skips such lines and counts them"
@@ -24,16 +25,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Block:
-    """Some whole lines, `text`, that begin at byte `start` of the `whole`."""
+    """Some whole lines; the number of the first one, counted from 1, is `first_line`."""
 
     text: bytes
-    whole: bytes
-    start: int
-
-    @property
-    def first_line(self) -> int:
-        """The number of the first line, counted from 1."""
-        return self.whole.count(b"\n", 0, self.start) + 1
+    first_line: int
 
     def line_of_row(self, row: int) -> int:
         """Return the number of the line that holds the row, counted from 0; empty lines hold none."""
@@ -41,10 +36,9 @@ class Block:
         return self.first_line + next(number for index, number in enumerate(filled) if index == row)
 
 
-def blocks(text: bytes) -> Iterator[Block]:
+def blocks(text: LongText) -> Iterator[Block]:
     """Yield the text in pieces of about BLOCK_BYTES."""
-    start = 0
-    while start < len(text):
-        end = text.find(b"\n", start + BLOCK_BYTES) + 1 or len(text)
-        yield Block(text[start:end], text, start)
-        start = end
+    first_line = 1
+    for block in text.blocks(BLOCK_BYTES):
+        yield Block(block, first_line)
+        first_line += block.count(b"\n")

@@ -1,5 +1,7 @@
 """What jobs drew, as Slurm measured it: their own energy, else that of their steps."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,6 +38,15 @@ def step_lines(fields: pa.Table, row: Int64) -> pa.Table:
 def plausible(energy_j: Float64, *, nodes: Int64, runtime_s: Int64) -> Float64:
     """Return the energies [J], NaN for those that `nodes` cannot have used in that time."""
     return np.where(energy_j <= HIGHEST_NODE_W * nodes * runtime_s, energy_j, np.nan)
+
+
+def room(columns: Mapping[str, Int64]) -> dict[str, Int64]:
+    """Return on what and how long jobs can have used energy, for `plausible`."""
+    nodes = columns["nodes"]
+    return {
+        "nodes": np.where(nodes > 0, nodes, columns["processors"]),
+        "runtime_s": np.maximum(columns["runtime_s"], 1),
+    }
 
 
 def with_energy_of_steps(energy_j: Float64, number: Int64, row: Int64, steps: pa.Table, step_number: Int64) -> Float64:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from offpeak.errors import BadTrace
 from offpeak.jobs import Trace
+from offpeak.long_text import LongText
 from sim_backend.traces.slurm.blocks import Block, Source, blocks
 from sim_backend.traces.slurm.columns import Layout
 from sim_backend.traces.slurm.fields import Fields, parsed
@@ -37,13 +38,13 @@ def looks_like_jobcomp(head: bytes) -> bool:
     return FIRST_KEYS.search(head) is not None
 
 
-def jobcomp_trace(text: bytes, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
+def jobcomp_trace(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
     """Return the log; `name` is where it comes from, `zone` the clock of its times.
 
     A malformed line raises BadTrace with its number, `lenient` skips and counts such lines. Each run of a job that was
     requeued counts; jobs that never ran are set aside in `Trace.rejected`.
     """
-    if not text:
+    if not text.head(1):
         raise BadTrace(f"{name}: is empty", hint=EXPECTED)
     source = Source(name, lenient)
     parts = (_fields_of(block, source) for block in blocks(text))

@@ -10,7 +10,7 @@ import pyarrow as pa
 from offpeak.jobs import Int64
 from sim_backend.traces.slurm.clock import Instants, between_s, instants, start_s
 from sim_backend.traces.slurm.columns import LIMITS, NODES, PROCESSORS, RUN_TIMES, TIMES, first_of
-from sim_backend.traces.slurm.energy import energy_of
+from sim_backend.traces.slurm.energy import energy_of, plausible, room
 from sim_backend.traces.slurm.ids import id_column, ids_of
 from sim_backend.traces.slurm.values import (
     UNKNOWN,
@@ -38,7 +38,8 @@ class JobLines:
     """What the lines of jobs say, `table`, and what was `read` of each column that has to make sense, BAD or not.
 
     `table` has `number` and `id` (see ids), queued_s, start_s, end_s (as it is written), runtime_s and limit_s, each
-    UNKNOWN where it is, processors, nodes, energy_j (NaN where unknown), and the texts NAMES.
+    UNKNOWN where it is, processors, nodes, energy_j (NaN where unknown or absurd, which is_absurd tells), and the texts
+    NAMES.
     """
 
     table: pa.Table
@@ -55,7 +56,9 @@ def job_lines(fields: pa.Table, zone: tzinfo) -> JobLines:
     columns["nodes"] = np.maximum(_read(fields, NODE_READERS, read), 0)
     processors = _read(fields, PROCESSOR_READERS, read)
     columns["processors"] = np.where(processors == UNKNOWN, columns["nodes"], processors)
-    columns["energy_j"] = energy_of(fields)
+    told_j = energy_of(fields)
+    columns["energy_j"] = plausible(told_j, **room(columns))
+    columns["is_absurd"] = ~np.isnan(told_j) & np.isnan(columns["energy_j"])
     return JobLines(pa.table(columns | {name: _names(fields, name) for name in NAMES}), read)
 
 

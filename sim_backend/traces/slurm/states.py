@@ -1,7 +1,6 @@
 """Slurm's job states: which mean that a job waits, which that it runs, and all that are known."""
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from offpeak.jobs import Int64
@@ -33,13 +32,11 @@ ENDED = frozenset(
 KNOWN = WAITING | NEVER_STARTED | RUNNING | ENDED
 
 
-def words_of(column: pa.DictionaryArray) -> tuple[str, ...]:
-    """Return the state of each entry of the dictionary: the first word of "CANCELLED by 1000"."""
-    return tuple(text.decode(errors="replace").partition(" ")[0] for text in column.dictionary.to_pylist())
+def words_of(states: tuple[bytes, ...]) -> tuple[str, ...]:
+    """Return the first word of each state: of "CANCELLED by 1000" what it is."""
+    return tuple(text.decode(errors="replace").partition(" ")[0] for text in states)
 
 
-def is_one_of(states: frozenset[str], column: pa.DictionaryArray) -> NDArray[np.bool_]:
-    """Say for each job whether its state is one of these."""
-    among = np.array([word in states for word in words_of(column)], np.bool_)
-    index: Int64 = column.indices.to_numpy()
-    return among[index]
+def is_one_of(among: frozenset[str], code: Int64, words: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Say for each job, whose state is the word of its code, whether it is one of these."""
+    return np.array([word in among for word in words], np.bool_)[code]

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from offpeak.jobs import Float64, Int64, Jobs, Rejected
 from offpeak.plural import counted
 from offpeak.units import HIGHEST_NODE_W
+from sim_backend.traces.column_store import ColumnStore
 from sim_backend.traces.swf.lines import SUBMIT, Columns
 
 JOB, WAIT, RUN, USED_PROCESSORS, REQUESTED_PROCESSORS, REQUESTED_TIME = 1, 3, 4, 5, 8, 9
@@ -23,57 +24,56 @@ class LoggedJobs:
 
     jobs: Jobs
     rejected: tuple[Rejected, ...]
-    without_estimate: tuple[int, ...]
+    without_estimate: Int64
     notes: tuple[str, ...]
 
 
 class LoggedColumns:
-    """The jobs of a log as they are read, block by block, in columns that are made once: `room` jobs at the most."""
+    """The jobs of a log as they are read, block by block."""
 
-    def __init__(self, room: int) -> None:
-        self._columns: dict[str, NDArray[Any]] = {
-            column.name: np.empty(room, dtype=np.float64 if column.name == "node_power_w" else np.int64)
-            for column in fields(Jobs)
-        }
-        self._length = 0
+    def __init__(self) -> None:
+        self.store = ColumnStore()
         self.fractions = 0
         self.absurd_readings = 0
 
     def add(self, columns: Columns, power_column: int | None) -> None:
         """Interpret the used fields (and the power column, if any) of a block, each float64[n] in file order."""
         block = _every_job(columns, power_column)
-        behind = self._length + len(block)
-        for name, column in self._columns.items():
-            column[self._length : behind] = block.as_logged().size if name == "logged_size" else getattr(block, name)
-        self._length = behind
+        values = {column.name: getattr(block, column.name) for column in fields(Jobs)}
+        self.store.append(values | {"logged_size": block.as_logged().size})
         self.fractions += _fractions(columns)
         if power_column:
             self.absurd_readings += int(np.count_nonzero(columns[power_column] > HIGHEST_NODE_W))
 
-    def pop(self, name: str) -> NDArray[Any]:
-        """Give up a column."""
-        return self._columns.pop(name)[: self._length]
-
 
 def logged_jobs(columns: LoggedColumns) -> LoggedJobs:
-    """Return the jobs of a whole log. One column after the other is given up: no second copy of all is held."""
-    first = ("job_id", "submit_s", "runtime_s", "size")
-    joined = {name: columns.pop(name) for name in first}
-    unknown, empty = joined["runtime_s"] < 0, joined["size"] <= 0
+    """Return the jobs of a whole log, whose columns are given up one by one."""
+    store = columns.store
+    job_id, runtime_s, size = store.pop("job_id"), store.pop("runtime_s"), store.pop("size")
+    unknown, empty = runtime_s < 0, size <= 0
     rejected = (
-        *_rejected("run time unknown (-1)", joined["job_id"][unknown]),
-        *_rejected("no processors", joined["job_id"][empty & ~unknown]),
+        *_rejected("run time unknown (-1)", job_id[unknown]),
+        *_rejected("no processors", job_id[empty & ~unknown]),
     )
-    order = _in_submit_order(joined["submit_s"], ~(unknown | empty))
-    for name in tuple(joined):
-        joined[name] = _in_order(joined[name], order)
-    for name in (column.name for column in fields(Jobs) if column.name not in first):
-        joined[name] = _in_order(columns.pop(name), order)
-    used = joined.pop("logged_size")
-    jobs = Jobs(**joined, logged_size=None if (used == joined["size"]).all() else used)
+    submit_s = store.pop("submit_s")
+    order = _in_submit_order(submit_s, ~(unknown | empty))
+    del unknown, empty
+    joined = {
+        "job_id": _in_order(job_id, order),
+        "submit_s": _in_order(submit_s, order),
+        "runtime_s": _in_order(runtime_s, order),
+        "size": _in_order(size, order),
+    }
+    del job_id, submit_s, runtime_s, size
+    used = _in_order(store.pop("logged_size"), order)
+    logged_size = None if (used == joined["size"]).all() else used
+    del used
+    for name in (column.name for column in fields(Jobs) if column.name not in (*joined, "logged_size")):
+        joined[name] = _in_order(store.pop(name), order)
+    jobs = Jobs(**joined, logged_size=logged_size)
     guessed = jobs.estimate_s <= 0
     jobs.estimate_s[guessed] = jobs.runtime_s[guessed]
-    without_estimate = tuple(jobs.job_id[guessed].tolist())
+    without_estimate = jobs.job_id[guessed]
     notes = (
         *size_note(jobs),
         *_reading_note(columns.absurd_readings),

@@ -14,7 +14,7 @@ COLUMNS = 18
 SUBMIT = 2
 LARGEST = 2.0**53  # above it a float64 no longer holds every whole number
 
-BLOCK_BYTES = 1 << 22  # so much of a log is held as parsed text at once
+BLOCK_BYTES = 1 << 20  # so much of a log is held as text at once
 PIECE_BYTES = 1 << 16  # small enough for the processor's cache
 OTHER_BLANKS = b"\t\r\v\f"
 BLANK, NEWLINE = np.uint8(ord(" ")), np.uint8(ord("\n"))
@@ -40,22 +40,9 @@ class SwfLines:
         return len(self.body[: self.body.find(b"\n") + 1 or None].split())
 
 
-def comments_of(text: bytes) -> tuple[str, ...]:
-    """Return the comment lines of a log in file order."""
-    return tuple(line for piece in _pieces(text, PIECE_BYTES) if b";" in piece for line in _split_piece(piece).comments)
-
-
-def blocks_of(text: bytes) -> Iterator[SwfLines]:
-    """Yield the lines of a log in blocks of about BLOCK_BYTES, those without a job line left out."""
-    for block in _pieces(text, BLOCK_BYTES):
-        lines = split_lines(block)
-        if lines.body:
-            yield lines
-
-
 def split_lines(text: bytes) -> SwfLines:
     """Separate the comments, which may stand anywhere, from the job lines."""
-    parts = [_split_piece(piece) for piece in _pieces(text, PIECE_BYTES)]
+    parts = [_split_piece(piece) for piece in _pieces(text)]
     comments = tuple(line for part in parts for line in part.comments)
     return SwfLines(comments, b"".join(part.body for part in parts).lstrip(b"\n").rstrip(b" "))
 
@@ -68,10 +55,10 @@ def _split_piece(piece: bytes) -> SwfLines:
     return SwfLines(tuple(line.decode(errors="replace").strip() for line in comments), _with_single_blanks(body))
 
 
-def _pieces(text: bytes, size: int) -> Iterator[bytes]:
+def _pieces(text: bytes) -> Iterator[bytes]:
     start = 0
     while start < len(text):
-        end = text.find(b"\n", start + size) + 1 or len(text)
+        end = text.find(b"\n", start + PIECE_BYTES) + 1 or len(text)
         yield text[start:end]
         start = end
 

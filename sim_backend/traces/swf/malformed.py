@@ -3,15 +3,15 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
-from io import BytesIO
 
+from offpeak.long_text import LongText
 from sim_backend.traces.swf.lines import COLUMNS, LARGEST, SUBMIT
 
 # What the column-wise parser takes for a number, no more and no less.
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
-def malformed_lines(text: bytes, wanted: tuple[int, ...]) -> Iterator[tuple[int, str]]:
+def malformed_lines(text: LongText, wanted: tuple[int, ...]) -> Iterator[tuple[int, str]]:
     """Yield line number, counted from 1 as an editor does, and fault. Slow: only for texts that do not parse."""
     expected = expected_columns(text, wanted)
     for number, fields in _job_lines(text):
@@ -19,19 +19,19 @@ def malformed_lines(text: bytes, wanted: tuple[int, ...]) -> Iterator[tuple[int,
             yield number, fault
 
 
-def without_lines(text: bytes, dropped: frozenset[int]) -> bytes:
+def without_lines(text: LongText, dropped: frozenset[int]) -> LongText:
     """Return the text without the lines whose numbers are given."""
-    return b"".join(line for number, line in enumerate(BytesIO(text), 1) if number not in dropped)
+    return LongText(lambda: (line for number, line in enumerate(text.lines(), 1) if number not in dropped))
 
 
-def _job_lines(text: bytes) -> Iterator[tuple[int, list[bytes]]]:
-    for number, line in enumerate(BytesIO(text), 1):
+def _job_lines(text: LongText) -> Iterator[tuple[int, list[bytes]]]:
+    for number, line in enumerate(text.lines(), 1):
         fields = line.split()
         if fields and not fields[0].startswith(b";"):
             yield number, fields
 
 
-def expected_columns(text: bytes, wanted: tuple[int, ...]) -> int:
+def expected_columns(text: LongText, wanted: tuple[int, ...]) -> int:
     """Return the column count of most lines that have at least the wanted columns and those of the format."""
     fewest = max(COLUMNS, *wanted)
     counts = Counter(len(fields) for _, fields in _job_lines(text))

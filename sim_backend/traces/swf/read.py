@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Literal
 
 from offpeak.errors import BadTrace
-from offpeak.files import read_bytes, read_stdin
+from offpeak.files import read_stdin
 from offpeak.jobs import Jobs, Trace
+from offpeak.long_text import LongText, text_of_file
+from sim_backend.traces.swf import lines
 from sim_backend.traces.swf.header import SwfHeader, parse_header
 from sim_backend.traces.swf.jobs import USED_FIELDS, LoggedColumns, logged_jobs
-from sim_backend.traces.swf.lines import COLUMNS, blocks_of, comments_of, first_fields, parse_columns
+from sim_backend.traces.swf.lines import COLUMNS, first_fields, parse_columns, split_lines
 from sim_backend.traces.swf.malformed import expected_columns, malformed_lines, without_lines
 
 JANUARY_1990_S = 631_152_000  # a log whose first second is later than this counts in Unix time
@@ -34,59 +36,77 @@ def read_swf(source: Path | Literal["-"], *, lenient: bool = False) -> Trace:
     time or processors are set aside in `Trace.rejected`.
     """
     if str(source) == "-":
-        return swf_trace(read_stdin(BadTrace), STDIN, lenient=lenient)
+        return swf_trace(LongText(read_stdin(BadTrace)), STDIN, lenient=lenient)
     name = Path(source).name.removesuffix(".gz").removesuffix(".swf")
-    trace = swf_trace(read_bytes(Path(source), BadTrace), str(source), lenient=lenient)
+    trace = swf_trace(text_of_file(Path(source), BadTrace), str(source), lenient=lenient)
     return replace(trace, name=name)
 
 
-def swf_trace(text: bytes, name: str, *, lenient: bool) -> Trace:
+def swf_trace(text: LongText, name: str, *, lenient: bool) -> Trace:
     """Return the log that `text` is; as `read_swf`, `name` being where it comes from."""
     return _trace(_parsed(text, name, lenient), name)
 
 
-def _parsed(text: bytes, name: str, lenient: bool) -> _Parsed:
-    first = next(blocks_of(text), None)
-    if first is None:
-        raise BadTrace(f"{name}: {'has no job lines' if text else 'is empty'}", hint=EXPECTED)
-    header = parse_header(comments_of(text))
-    columns = _columns(text, header)
-    if columns is not None:
-        return _Parsed(header, columns, first.columns, skipped_lines=0)
+def _parsed(text: LongText, name: str, lenient: bool) -> _Parsed:
+    header = parse_header(split_lines(next(text.blocks(lines.BLOCK_BYTES), b"")).comments)
+    parsed = _read(text, header)
+    if parsed is None or parsed.header.power_column != header.power_column:
+        # Comments may stand anywhere, though they hardly ever do behind the first block.
+        header = _header(text)
+        parsed = _read(text, header)
+    if parsed is None:
+        return _without_malformed(text, header, name, lenient)
+    if not parsed.width:
+        raise BadTrace(f"{name}: {'has no job lines' if text.head(1) else 'is empty'}", hint=EXPECTED)
+    return parsed
+
+
+def _without_malformed(text: LongText, header: SwfHeader, name: str, lenient: bool) -> _Parsed:
     wanted = _wanted(header)
     dropped = _malformed(text, wanted, name, lenient)
     text = without_lines(text, dropped)
     width = expected_columns(text, wanted)
-    columns = _columns(text, header, cut=width > max(COLUMNS, *wanted))
-    if columns is None:
+    parsed = _read(text, header, cut=width > max(COLUMNS, *wanted))
+    if parsed is None or not parsed.width:
         raise BadTrace(f"{name}: no job line can be read, {len(dropped):,} are malformed", hint=EXPECTED)
-    return _Parsed(header, columns, width, skipped_lines=len(dropped))
+    return replace(parsed, width=width, skipped_lines=len(dropped))
+
+
+def _header(text: LongText) -> SwfHeader:
+    blocks = (block for block in text.blocks(lines.BLOCK_BYTES) if b";" in block)
+    return parse_header(tuple(comment for block in blocks for comment in split_lines(block).comments))
 
 
 def _wanted(header: SwfHeader) -> tuple[int, ...]:
     return (*USED_FIELDS, header.power_column) if header.power_column else USED_FIELDS
 
 
-def _columns(text: bytes, header: SwfHeader, *, cut: bool = False) -> LoggedColumns | None:
-    """Return what all lines say, None if one is malformed or none is left; only a block of them is parsed at once.
+def _read(text: LongText, header: SwfHeader, *, cut: bool = False) -> _Parsed | None:
+    """Return what all lines say, with the header that all comments make; None if a line is malformed.
 
     `cut` leaves out what stands behind the columns that are read, wherever it does.
     """
-    logged = LoggedColumns(room=text.count(b"\n") + 1)
+    logged = LoggedColumns()
+    comments: list[str] = []
     wanted, width = _wanted(header), 0
     read = max(COLUMNS, *wanted)
-    for block in blocks_of(text):
-        lines = replace(block, body=first_fields(block.body, read)[0]) if cut else block
-        width = width or lines.columns
-        is_alike = lines.columns == width or min(lines.columns, width) > read
-        columns = parse_columns(lines, wanted) if is_alike else None
+    for text_block in text.blocks(lines.BLOCK_BYTES):
+        block = split_lines(text_block)
+        comments += block.comments
+        if not block.body:
+            continue
+        if cut:
+            block = replace(block, body=first_fields(block.body, read)[0])
+        width = width or block.columns
+        is_alike = block.columns == width or min(block.columns, width) > read
+        columns = parse_columns(block, wanted) if is_alike else None
         if columns is None:
             return None
         logged.add(columns, header.power_column)
-    return logged if width else None
+    return _Parsed(parse_header(tuple(comments)), logged, width, skipped_lines=0)
 
 
-def _malformed(text: bytes, wanted: tuple[int, ...], name: str, lenient: bool) -> frozenset[int]:
+def _malformed(text: LongText, wanted: tuple[int, ...], name: str, lenient: bool) -> frozenset[int]:
     """Return the numbers of the malformed lines; BadTrace at the first one unless `lenient`."""
     dropped = set()
     for number, fault in malformed_lines(text, wanted):

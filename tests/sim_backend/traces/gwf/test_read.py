@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from offpeak.errors import BadTrace
 from offpeak.jobs import Rejected, Trace
+from offpeak.long_text import LongText
 from sim_backend.traces.gwf.read import gwf_trace, looks_like_gwf
 
 SUBMIT_S = 1_136_070_024
@@ -33,7 +34,7 @@ def line(
 
 
 def read(*lines: str, lenient: bool = False) -> Trace:
-    return gwf_trace("".join(lines).encode(), "das2.gwf", lenient=lenient, zone=ZoneInfo("Europe/Amsterdam"))
+    return gwf_trace(LongText("".join(lines).encode()), "das2.gwf", lenient=lenient, zone=ZoneInfo("Europe/Amsterdam"))
 
 
 def refused(*lines: str, lenient: bool = False) -> str:
@@ -101,7 +102,7 @@ def test_jobs_that_never_ran_are_set_aside_with_the_reason() -> None:
 def test_submit_times_that_count_from_the_first_job_have_no_date() -> None:
     assert read(line(submit=SUBMIT_S), line(submit=0)).unix_start_s is None
     assert read(line(submit=631_152_000)).unix_start_s == 0
-    assert gwf_trace(line().encode(), "log", lenient=False, zone=UTC).time_zone == "UTC"
+    assert gwf_trace(LongText(line().encode()), "log", lenient=False, zone=UTC).time_zone == "UTC"
 
 
 def test_jobs_come_sorted_and_rounded_to_seconds() -> None:
@@ -112,7 +113,7 @@ def test_jobs_come_sorted_and_rounded_to_seconds() -> None:
 def test_comments_blank_lines_line_ends_and_foreign_bytes() -> None:
     text = "".join([HEADER, line(1), "\n", "  # remark\n", "; remark\n", line(2), line(3).rstrip()])
     foreign = text.replace("U12", "Ü").replace("\n", "\r\n").encode("latin-1")
-    trace = gwf_trace(foreign, "log", lenient=False, zone=UTC)
+    trace = gwf_trace(LongText(foreign), "log", lenient=False, zone=UTC)
     assert (trace.jobs.job_id.tolist(), trace.names.user) == ([1, 2, 3], ("�",))
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from offpeak.errors import BadTrace
 from offpeak.jobs import Rejected, Trace
+from offpeak.long_text import LongText
 from sim_backend.traces.pbs.read import looks_like_pbs, pbs_trace
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -26,7 +27,7 @@ def ended(
 
 
 def read(*lines: bytes, lenient: bool = False) -> Trace:
-    return pbs_trace(b"".join(lines), "20261120", lenient=lenient, zone=BERLIN)
+    return pbs_trace(LongText(b"".join(lines)), "20261120", lenient=lenient, zone=BERLIN)
 
 
 def refused(*lines: bytes, lenient: bool = False) -> str:
@@ -54,7 +55,7 @@ def test_unmeasured_energy_is_unknown() -> None:
 
 def test_a_clock_that_is_a_fixed_offset_is_kept() -> None:
     zone = timezone(timedelta(hours=-5))
-    assert pbs_trace(ended("1.head"), "log", lenient=False, zone=zone).time_zone == "UTC-05:00"
+    assert pbs_trace(LongText(ended("1.head")), "log", lenient=False, zone=zone).time_zone == "UTC-05:00"
 
 
 def test_jobs_without_an_end_are_set_aside_with_the_reason() -> None:
@@ -167,7 +168,7 @@ RECORDED = {
 
 @pytest.mark.parametrize("log", RECORDED)
 def test_recorded_logs(shared: Path, log: str) -> None:
-    trace = pbs_trace((shared / "data/captures" / log).read_bytes(), log, lenient=False, zone=BERLIN)
+    trace = pbs_trace(LongText((shared / "data/captures" / log).read_bytes()), log, lenient=False, zone=BERLIN)
     jobs, units_per_node, rejected = RECORDED[log]
     assert (len(trace.jobs), trace.units_per_node) == (jobs, units_per_node)
     assert [len(each.job_ids) for each in trace.rejected] == list(rejected.values())
@@ -178,7 +179,7 @@ def test_recorded_logs(shared: Path, log: str) -> None:
 
 def test_the_recorded_log_of_openpbs_in_detail(shared: Path) -> None:
     log = shared / "data/captures/openpbs/G_accounting.txt"
-    trace = pbs_trace(log.read_bytes(), "openpbs", lenient=False, zone=BERLIN)
+    trace = pbs_trace(LongText(log.read_bytes()), "openpbs", lenient=False, zone=BERLIN)
     which = trace.jobs.job_id.tolist().index(2)
     job = trace.jobs.take(np.array([which]))
     assert (job.submit_s[0], job.runtime_s[0], job.estimate_s[0], job.size[0]) == (1_795_211_379, 62, 3_600, 8)

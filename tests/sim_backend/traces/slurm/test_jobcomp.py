@@ -7,6 +7,7 @@ import pytest
 
 from offpeak.errors import BadTrace
 from offpeak.jobs import Rejected, Trace
+from offpeak.long_text import LongText
 from sim_backend.traces.slurm import blocks
 from sim_backend.traces.slurm.jobcomp import jobcomp_trace, looks_like_jobcomp
 
@@ -40,7 +41,7 @@ def line(number: int = 1, **changed: str) -> str:
 
 
 def read(text: str, *, lenient: bool = False) -> Trace:
-    return jobcomp_trace(text.encode(), "a.log", lenient=lenient, zone=UTC)
+    return jobcomp_trace(LongText(text.encode()), "a.log", lenient=lenient, zone=UTC)
 
 
 def refused(text: str) -> str:
@@ -105,7 +106,7 @@ def test_a_file_that_is_being_written_lacks_its_last_line() -> None:
 def test_names_need_not_be_unicode_and_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 700)
     text = "".join(line(number, Name="caf\xe9") for number in range(50)).encode("latin-1")
-    trace = jobcomp_trace(text, "a.log", lenient=False, zone=UTC)
+    trace = jobcomp_trace(LongText(text), "a.log", lenient=False, zone=UTC)
     assert (trace.jobs.job_id.tolist(), trace.names.application) == (list(range(50)), ("caf\ufffd",))
 
 
@@ -120,7 +121,7 @@ def test_recordings_of_real_logs(shared: Path) -> None:
     for path in recordings:
         text = path.read_bytes()
         assert looks_like_jobcomp(text[:4096])
-        trace = jobcomp_trace(text, path.name, lenient=False, zone=UTC)
+        trace = jobcomp_trace(LongText(text), path.name, lenient=False, zone=UTC)
         assert len(trace.jobs) == len(text.splitlines())
         assert (trace.rejected, trace.notes, trace.names.user) == ((), (), ("root",))
     assert trace.names.job == {16: "16+0", 17: "16+1", 19: "12_1"}

@@ -10,6 +10,7 @@ import pytest
 
 from offpeak.errors import BadTrace
 from offpeak.jobs import Rejected, Trace
+from offpeak.long_text import LongText
 from plugin.slurm.history import COLUMNS
 from sim_backend.traces.slurm import blocks
 from sim_backend.traces.slurm.columns import SACCT_COMMAND, looks_like_sacct
@@ -48,7 +49,7 @@ def dump(*jobs: dict[str, str], columns: tuple[str, ...] = COLUMNS, delimiter: s
 
 
 def read(text: str | bytes, *, lenient: bool = False, zone: tzinfo = UTC) -> Trace:
-    return sacct_trace(text.encode() if isinstance(text, str) else text, "a.txt", lenient=lenient, zone=zone)
+    return sacct_trace(LongText(text.encode() if isinstance(text, str) else text), "a.txt", lenient=lenient, zone=zone)
 
 
 def refused(text: str) -> tuple[str, str]:

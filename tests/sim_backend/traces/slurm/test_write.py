@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadTrace, CannotWrite
-from offpeak.files import read_bytes
 from offpeak.jobs import Int64, Jobs, Trace
+from offpeak.long_text import text_of_file
 from sim_backend.traces.slurm.sacct import sacct_trace
 from sim_backend.traces.slurm.write import write_sacct
 
@@ -46,7 +46,7 @@ def jobs(draw: st.DrawFn) -> Jobs:
 
 
 def read(path: Path, zone: tzinfo) -> Trace:
-    return sacct_trace(read_bytes(path, BadTrace), "a", lenient=False, zone=zone)
+    return sacct_trace(text_of_file(path, BadTrace), "a", lenient=False, zone=zone)
 
 
 def called(code: Int64, names: tuple[str, ...]) -> list[str]:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offpeak.long_text import LongText
 from sim_backend.traces.swf import lines as swf_lines
 from sim_backend.traces.swf.lines import SUBMIT, parse_columns, split_lines
 from sim_backend.traces.swf.malformed import malformed_lines, without_lines
@@ -52,7 +53,7 @@ def test_the_layout_does_not_matter(log: tuple[str, list[list[str]]], piece_byte
         np.testing.assert_array_equal(columns[field], [float(row[field - 1]) for row in rows])
     assert lines.columns == 18
     assert len(lines.comments) == sum(line.lstrip().startswith(";") for line in text.split("\n"))
-    assert list(malformed_lines(text.encode(), WANTED)) == []
+    assert list(malformed_lines(LongText(text.encode()), WANTED)) == []
 
 
 @given(st.lists(st.tuples(good_line, st.sampled_from(WANTED), numbers), min_size=1, max_size=4))
@@ -61,10 +62,13 @@ def test_the_slow_path_finds_a_fault_exactly_where_the_fast_path_fails(rows: lis
     for fields, changed, number in rows:
         fields[changed - 1] = number
         text += " ".join(fields).encode() + b"\n"
-    wrong = dict(malformed_lines(text, WANTED))
+    wrong = dict(malformed_lines(LongText(text), WANTED))
     assert (parse_columns(split_lines(text), WANTED) is None) == bool(wrong)
     if len(wrong) < len(rows):
-        assert parse_columns(split_lines(without_lines(text, frozenset(wrong))), WANTED) is not None
+        assert (
+            parse_columns(split_lines(b"".join(without_lines(LongText(text), frozenset(wrong)).lines())), WANTED)
+            is not None
+        )
 
 
 @given(st.integers(1, 17) | st.integers(20, 30), st.integers(0, 5))
@@ -72,7 +76,7 @@ def test_a_line_with_another_number_of_fields_is_found_by_its_number(count: int,
     lines = ["1 " * 18] * before + ["1 " * count] + ["1 " * 18] * 7
     text = "\n".join(lines).encode()
     assert parse_columns(split_lines(text), WANTED) is None
-    assert dict(malformed_lines(text, WANTED)) == {before + 1: f"{count} fields where 18 are expected"}
+    assert dict(malformed_lines(LongText(text), WANTED)) == {before + 1: f"{count} fields where 18 are expected"}
 
 
 @given(st.integers(1, 17), st.integers(0, 5))
@@ -80,4 +84,4 @@ def test_a_line_without_all_fields_of_the_format_is_found_beside_longer_ones(cou
     lines = ["1 " * 19 + "text"] * before + ["1 " * count] + ["1 " * 19 + "text"] * 7
     text = "\n".join(lines).encode()
     assert parse_columns(split_lines(text), WANTED) is None
-    assert dict(malformed_lines(text, WANTED)) == {before + 1: f"{count} fields where 20 are expected"}
+    assert dict(malformed_lines(LongText(text), WANTED)) == {before + 1: f"{count} fields where 20 are expected"}
