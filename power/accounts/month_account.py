@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from offpeak.ledger.account_uses import AccountUse, account_uses
 from offpeak.ledger.job_energies import job_energies
 from offpeak.ledger.node_energy import node_energy
-from offpeak.ledger.price_series import BookedPrices, booked_prices
+from offpeak.ledger.price_series import BookedPrices, assumed_share, booked_prices
 from offpeak.ledger.queue_orders import queue_orders
 from offpeak.ledger.records import savings_in
 from offpeak.ledger.slot_prices import mean_prices
@@ -38,13 +38,15 @@ class Rested:
 class MonthAccount:
     """Jobs by account, nodes by node as their meters say, what rests saved, and what a replay of the time needs.
 
-    `rested` is None where nothing was booked, `told` where no price is known.
+    `rested` is None where nothing was booked, `told` where no price is known. Of `assumed_price_share` of the priced
+    time the price is that of an assumed tariff.
     """
 
     accounts: tuple[AccountUse, ...]
     nodes: tuple[Used, ...]
     rested: Rested | None
     told: Told | None
+    assumed_price_share: float
 
 
 def month_account(connection: Connection, span: TimeRange, zone: tzinfo, prices: PriceSettings) -> MonthAccount:
@@ -54,6 +56,7 @@ def month_account(connection: Connection, span: TimeRange, zone: tzinfo, prices:
         nodes=tuple(node_energy(connection, span, ("node",), zone)),
         rested=_rested(connection, span),
         told=_told(connection, span, zone, prices),
+        assumed_price_share=assumed_share(connection, span),
     )
 
 

@@ -8,6 +8,7 @@ from offpeak.ledger.job_costs import job_costs
 from offpeak.ledger.last_written import last_written_unix_s
 from offpeak.ledger.node_energy import node_energy
 from offpeak.ledger.opened import opened
+from offpeak.ledger.price_series import assumed_share
 from offpeak.ledger.records import actions_in, decisions_in, savings_in, states_in
 from offpeak.ledger.used import check_groups, is_of_jobs
 from offpeak.ledger_settings import LedgerSettings
@@ -16,7 +17,7 @@ from offpeak.time_range import TimeRange, parse_range
 from offpeak.zones import machine_zone
 from ui.ledger.command import Asked
 from ui.ledger.rows import rows_csv, rows_json, used_row, with_times
-from ui.ledger.text import print_nothing, print_table, records_table, used_table
+from ui.ledger.text import assumed_prices, print_nothing, print_table, records_table, used_table
 
 QUESTIONS = {"decisions": decisions_in, "actions": actions_in, "states": states_in}
 
@@ -24,10 +25,11 @@ QUESTIONS = {"decisions": decisions_in, "actions": actions_in, "states": states_
 def print_records(kind: str, nodes: str | None, asked: Asked, settings: LedgerSettings) -> None:
     """Print decisions, actions, states or savings of a time."""
     zone = machine_zone()
-    span = _span(asked, zone)
+    span, share = _span(asked, zone), 0.0
     with opened(settings.url) as connection:
         if kind == "savings":
             found = savings_in(connection, span)
+            share = assumed_share(connection, span)
         else:
             found = QUESTIONS[kind](connection, span, expand(nodes) if nodes else ())
         latest_unix_s = None if found else last_written_unix_s(connection)
@@ -35,6 +37,7 @@ def print_records(kind: str, nodes: str | None, asked: Asked, settings: LedgerSe
         _write(asked.form, [with_times(record, zone) for record in found])
     elif found:
         print_table(records_table(kind, found, zone))
+        _print_notes(assumed_prices(share, zone))
     else:
         print_nothing(span, zone, latest_unix_s)
 
@@ -49,16 +52,23 @@ def print_used(kind: str, by: str, asked: Asked, settings: LedgerSettings) -> No
         question = job_costs if is_of_jobs(groups) else node_energy
         found = question(connection, span, groups, zone)
         latest_unix_s = None if found else last_written_unix_s(connection)
+        share = assumed_share(connection, span) if kind == "cost" else 0.0
     if asked.form != "text":
         _write(asked.form, [used_row(groups, each) for each in found])
     elif found:
         print_table(used_table(kind, groups, found))
+        _print_notes(assumed_prices(share, zone))
     else:
         print_nothing(span, zone, latest_unix_s)
 
 
 def _span(asked: Asked, zone: tzinfo) -> TimeRange:
     return parse_range(asked.start, asked.end, now_unix_s=time.time(), zone=zone)
+
+
+def _print_notes(lines: tuple[str, ...]) -> None:
+    for line in lines:
+        sys.stdout.write(f"\n- {line}\n")
 
 
 def _write(form: str, rows: list[dict[str, object]]) -> None:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from offpeak.ledger.used import Used
+from offpeak.prices.tariff import site_tariff
 from offpeak.printable import printable
 from offpeak.time_range import TimeRange
 
@@ -54,6 +55,17 @@ def print_nothing(span: TimeRange, zone: tzinfo, latest_unix_s: float | None = N
         latest = clock(latest_unix_s, zone)
         text = f"{text}; the ledger's latest entry is of {latest}: --since {latest.partition(' ')[0]}"
     typer.echo(text)
+
+
+def assumed_prices(share: float, zone: tzinfo) -> tuple[str, ...]:
+    """Say for which share of the priced time money and savings rest on an assumed tariff; nothing if for none."""
+    if not share:
+        return ()
+    tariff = site_tariff(None, zone).description
+    return (
+        f"Prices: for {share:.0%} of the priced time none were set, and a tariff is assumed: {tariff}."
+        " The money is no more right than that; [prices] or [feeds] in the settings declare yours.",
+    )
 
 
 def clock(unix_s: float, zone: tzinfo) -> str:

@@ -9,6 +9,7 @@ from power.accounts.counterfactual import Counterfactual
 from power.accounts.job_use import ALL
 from power.accounts.replayed_days import REPLAYS
 from ui.clock_text import clock_text
+from ui.ledger.text import assumed_prices
 from ui.month.subject import MonthSubject
 
 ACCOUNTS = (
@@ -26,7 +27,8 @@ AT_REST = (
 
 def method(subject: MonthSubject) -> list[str]:
     """Return the sentences."""
-    lines = [*ACCOUNTS, *_left_out(subject.account.accounts)]
+    lines = [*assumed_prices(subject.account.assumed_price_share, subject.zone)]
+    lines += [*ACCOUNTS, *_left_out(subject.account.accounts)]
     if subject.account.rested:
         lines.append(AT_REST)
     return [*lines, *(_replay(subject.without) if subject.without else [f"Order of the queue: {subject.why_not}."])]

@@ -67,6 +67,23 @@ def words(done: subprocess.CompletedProcess[str]) -> list[list[str]]:
     return [line.split() for line in done.stdout.splitlines()]
 
 
+def test_money_at_an_assumed_tariff_is_named_as_such(site: str, offpeak: Offpeak) -> None:
+    ledger = Ledger(LedgerSettings(url=site))
+    hours = [START_S + number * HOUR_S for number in range(12)]
+    ledger.write_prices([Price(hour, hour + HOUR_S, 30.0, "EUR", "assumed tariff") for hour in hours])
+    assert ledger.close() == 0
+    note = (
+        "- Prices: for 50% of the priced time none were set, and a tariff is assumed: 90 EUR/MWh from 09:00 to 23:00"
+        " every day, clock of Europe/Berlin, else 30 EUR/MWh. The money is no more right than that;"
+    )
+    for words_ in (("cost",), ("savings",)):
+        done = offpeak("ledger", *words_, "--ledger", site, *DAY)
+        assert note in done.stdout
+        assert "assumed" not in offpeak("ledger", *words_, "--ledger", site, "-S", "2026-11-01T12:00").stdout
+        assert len(json.loads(offpeak("ledger", *words_, "--ledger", site, *DAY, "--json").stdout)) == 1
+    assert "assumed" not in offpeak("ledger", "energy", "--ledger", site, *DAY).stdout
+
+
 def test_energy_and_cost_by_day_and_node(site: str, offpeak: Offpeak) -> None:
     assert words(offpeak("ledger", "energy", "--ledger", site, *DAY, "--by", "node")) == [
         ["node", "energy", "kWh", "measured"],

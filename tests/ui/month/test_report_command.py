@@ -10,7 +10,7 @@ from month_site import MonthSite, booked, month_site, sacct_text
 from playwright.sync_api import Browser, Page
 
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import JobUse
+from offpeak.ledger.rows import JobUse, Price
 from offpeak.ledger_settings import LedgerSettings
 
 Offpeak = Callable[..., subprocess.CompletedProcess[str]]
@@ -49,6 +49,17 @@ def without_accounting(tmp_path: Path) -> str:
     ledger.write_jobs([JobUse("7", start, start + 60, "ann", "<b>a", "b", "n1", 3.6e6, None, "", None, "modelled: x")])
     assert ledger.close() == 0
     return url
+
+
+def test_a_month_at_an_assumed_tariff_says_so_first(offpeak: Offpeak, tmp_path: Path) -> None:
+    url = without_accounting(tmp_path)
+    ledger = Ledger(LedgerSettings(url=url))
+    ledger.write_prices([Price(1_683_000_000.0, 1_683_003_600.0, 30.0, "EUR", "assumed tariff")])
+    assert ledger.close() == 0
+    done = offpeak("report", *MONTH, "--ledger", url, "--html", "out.html")
+    note = "Prices: for 100% of the priced time none were set, and a tariff is assumed: 90 EUR/MWh from 09:00 to 23:00"
+    assert f"\n1. {note}" in done.stdout
+    assert note in (tmp_path / "out.html").read_text()
 
 
 def test_the_month_in_words(
