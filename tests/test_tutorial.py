@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from shown_output import pattern
+from zygote import Zygote
 
 STEP = re.compile(r"^```sh\n(.*?)^```$(?:\n+^```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 LONGEST_S = 300.0
@@ -20,11 +21,11 @@ def page(repository: Path) -> str:
     return (repository / "docs" / "tutorial" / "week-of-shadow.md").read_text(encoding="utf-8")
 
 
-def test_followed_literally(page: str, tmp_path: Path) -> None:
+def test_followed_literally(page: str, tmp_path: Path, zygote: Zygote) -> None:
     steps = STEP.findall(page)
     assert len(steps) > 8
     script = "".join(f"{typed}echo '{MARK}'\n" for typed, _ in steps)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    path = os.pathsep.join([str(zygote.command.parent), str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {name: value for name, value in os.environ.items() if name != "OFFPEAK_CONFIG"}
     # A session of its own: whatever it started ends with it.
     terminal = subprocess.Popen(

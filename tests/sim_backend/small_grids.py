@@ -14,7 +14,9 @@ UNITS = 6
 
 def jobs_of(rows: list[tuple[int, int, int, int]]) -> Jobs:
     """Return jobs of (submit, run time, surplus of the estimate, size)."""
-    submit_s, runtime_s, more_s, size = np.array(sorted(rows, key=lambda row: row[0]), dtype=np.int64).reshape(-1, 4).T
+    table = np.array(sorted(rows, key=lambda row: row[0]), dtype=np.int64).reshape(-1, 4)
+    # Copied, each column is contiguous; for others the engine would be compiled anew.
+    submit_s, runtime_s, more_s, size = table.T.copy()
     unknown = np.full(len(size), -1)
     number = np.arange(1, len(size) + 1)
     columns = (number, submit_s, runtime_s, runtime_s + more_s, size, unknown, unknown, unknown, unknown, unknown)

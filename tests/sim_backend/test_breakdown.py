@@ -46,7 +46,7 @@ def compared(jobs: Jobs, begin: str, zone: tzinfo, *, price: float | None = None
 
 def jobs_of(*runs: tuple[int, int, int]) -> Jobs:
     """Jobs of (submission, run time, size), each of 200 W per node."""
-    submit_s, runtime_s, size = np.array(runs, np.int64).T
+    submit_s, runtime_s, size = np.array(runs, np.int64).T.copy()
     some = lublin_jobs(len(runs), machine_size=NODES, seed=1)
     power_w = np.full(len(runs), 200.0)
     return replace(

@@ -17,7 +17,7 @@ holders = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 9)), min_size=1,
 
 def resumed(rows, machine_size):
     """Return workload and state of holders of rows (size, run time left)."""
-    size, left_s = np.array(rows, dtype=np.int64).T
+    size, left_s = np.array(rows, dtype=np.int64).T.copy()
     zeros = np.zeros(len(rows), dtype=np.int64)
     workload = Workload(zeros, left_s, left_s, left_s, size, np.zeros(len(rows)), zeros)
     return workload, resumed_state(workload, PLAIN, machine_size=machine_size, holders=len(rows), now_s=NOW_S)

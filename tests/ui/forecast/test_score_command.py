@@ -17,10 +17,10 @@ def beginning_of(name: str, lines: int, path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """Nine days of prices and some hundred jobs, in a folder and one inside it."""
+    """Eight days of prices, of which one is scored, and some hundred jobs, in a folder and one inside it."""
     top = tmp_path_factory.mktemp("data")
     (top / "logs").mkdir()
-    beginning_of("sample_prices_eur_per_mwh.csv.gz", 9 * 24 + 2, top / "few_eur_per_mwh.csv")
+    beginning_of("sample_prices_eur_per_mwh.csv.gz", 8 * 24 + 2, top / "few_eur_per_mwh.csv")
     beginning_of("sample_sacct.txt.gz", 250, top / "logs" / "sacct.txt")
     (top / "readme.md").write_text("neither prices nor jobs")
     (top / "notes.txt").write_text("a log would have numbers here\n")
@@ -52,13 +52,9 @@ def test_one_process_or_two_give_the_same(offpeak, folder) -> None:
 
 
 def test_the_tables_are_printed(offpeak, folder) -> None:
-    lines = offpeak("score", folder / "few_eur_per_mwh.csv").stdout.splitlines()
+    lines = offpeak("score", folder / "logs", "--processes", "1").stdout.splitlines()
     assert lines[0] == "Predictors side by side, each answer given before its outcome was known"
-    assert [line.split()[1] for line in lines if line.startswith("few_eur_per_mwh.csv  ")][:3] == [
-        "yesterday",
-        "last",
-        "week's",
-    ]
+    assert [line.split()[1] for line in lines if line.startswith("sacct  ")][:3] == ["estimate", "last", "boosted"]
 
 
 @pytest.mark.parametrize(
