@@ -11,7 +11,7 @@ from offpeak.compiled import index, part
 from sim_backend.engine.fitting import next_fitting, next_fitting_of_many
 from sim_backend.engine.rules import BEST_FIT, EASY, FCFS, Rules
 from sim_backend.engine.state import BLOCK, NEVER, NOT_YET, Queue, State
-from sim_backend.engine.widest import note_estimate, widest_in_time
+from sim_backend.engine.widest import note_estimate, widest_in_time, widest_of_few
 
 
 @part
@@ -99,22 +99,22 @@ def best_fit(state: State) -> int:
     queue = state.queue
     best = -1
     widest = 0
-    last = now.considered
-    # A pass that begins at the later submissions has only these to look at, and they are few.
-    ranked = now.ranked and now.window < last and entry(state, max(now.cursor, now.window)) < now.seen
-    if ranked:
-        last = now.window
-    for rank in range(now.cursor, last):
+    longest_s = now.shadow_s - now.now_s
+    for rank in range(now.cursor, min(now.window, now.considered)):
         position = entry(state, rank)
         size = queue.size[index(position)]
-        if widest < size <= now.free and now.now_s + queue.estimate_s[index(position)] <= now.shadow_s:
+        if widest < size <= now.free and queue.estimate_s[index(position)] <= longest_s:
             best = position
             widest = size
-    if ranked:
-        found = widest_in_time(state.by_width, queue, now.tail, now.free, now.shadow_s - now.now_s)
-        if found >= 0 and queue.size[index(found)] > widest:
-            best = found
-    return best
+    if now.considered <= now.window:
+        return best
+    first = now.behind_window + max(0, now.cursor - now.window)
+    # A pass that begins at the later submissions has only these to look at, and they are few.
+    if now.ranked and first < now.seen:
+        found = widest_in_time(state.by_width, queue, now.tail, now.free, longest_s)
+    else:
+        found = widest_of_few(queue.size, queue.estimate_s, first, now.tail, now.free, longest_s)
+    return int(found if found >= 0 and queue.size[index(found)] > widest else best)
 
 
 @part

@@ -66,6 +66,18 @@ def note_estimate(by_width: ByWidth, job: int, estimate_s: int) -> None:
 
 
 @in_place
+def widest_of_few(size: Int64, estimate_s: Int64, first: int, last: int, free: int, longest_s: int) -> int:
+    """Return what `widest_in_time` does, of the positions [first, last), by looking at each of them."""
+    best = -1
+    widest = 0
+    for at in range(first, last):
+        if widest < size[index(at)] <= free and estimate_s[index(at)] <= longest_s:
+            best = at
+            widest = size[index(at)]
+    return best
+
+
+@in_place
 def widest_in_time(by_width: ByWidth, queue: Queue, tail: int, free: int, longest_s: int) -> int:
     """Return the position of the widest waiting job of up to `free` units that takes no longer than `longest_s`.
 

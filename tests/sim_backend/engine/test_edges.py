@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from hypothesis import given
-from random_logs import BACKFILLING, DISCIPLINES, PLAIN, POLICIES, log_of, logs, rules, schedule, starts
+from random_logs import BACKFILLING, DISCIPLINES, PLAIN, POLICIES, log_of, logs, plain, rules, schedule, starts
 
 from offpeak.prices.peak import Peak
 from plugin.window_policy import KNAPSACK_SLIDE
@@ -121,3 +121,13 @@ def test_what_waits_when_the_price_falls_starts_then():
         [(1, 5, 5, 1, ONE_W), (2, 5, 5, 1, ONE_W)], machine_size=9, peaks=[(0, Peak.ON_PEAK), (60, Peak.OFF_PEAK)]
     )
     assert starts(log, PLAIN._replace(policy=KNAPSACK_SLIDE)) == [60, 60]
+
+
+@pytest.mark.parametrize("discipline", BACKFILLING)
+def test_no_job_is_backfilled_that_the_policy_leaves_for_later(discipline):
+    """A knapsack that may idle on-peak keeps only the jobs that were passed over for too long: here one, too wide."""
+    rows = [(0, 0, 0, 1, ONE_W), *[(1, 0, 0, size, ONE_W) for size in (1, 2, 1, 1)], (1, 2, 0, 1, ONE_W)]
+    peaks = [(1, Peak.OFF_PEAK), (2, Peak.ON_PEAK)]
+    log = log_of([*rows, (1, 0, 0, 1, ONE_W), (1, 0, 0, 2, ONE_W)], machine_size=2, peaks=peaks)
+    rules = PLAIN._replace(discipline=discipline, policy=KNAPSACK_SLIDE, window=2, max_postponement_s=0)
+    assert starts(log, rules) == plain(log, rules).run()
