@@ -59,13 +59,17 @@ def next_beside(state: State, rules: Rules) -> int:
     free = now.free
     extra = now.extra if rules.discipline == EASY else -1
     longest_s = now.shadow_s - now.now_s
-    while now.cursor < now.window:
+    # A policy may leave jobs of the window, and all behind it, for a later pass.
+    ordered = min(now.window, now.considered)
+    while now.cursor < ordered:
         position = entry(state, now.cursor)
         now.cursor += 1
         if fits_beside(queue, position, free, extra, longest_s):
             return position
+    if now.considered <= now.window:
+        return -1
     position = entry(state, now.cursor)
-    last = now.tail if now.considered > now.window else position
+    last = now.tail
     if last - position <= 2 * BLOCK:
         position = next_fitting(queue.size, queue.estimate_s, position, last, free, extra, longest_s)
     else:
