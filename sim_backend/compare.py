@@ -66,6 +66,18 @@ class Comparison:
     begin_s: int
     until_s: int
 
+    def mean_waits_s(self) -> tuple[float, float] | None:
+        """Return how long jobs waited on average in the log and in the baseline's replay; None without a logged start.
+
+        Both are of the jobs that started in the log and in the replay.
+        """
+        jobs, start_s = self.case.jobs, self.runs[0].schedule.start_s
+        both = (jobs.logged_start_s >= 0) & (start_s != NOT_YET)
+        if not both.any():
+            return None
+        logged_s, replayed_s = ((each - jobs.submit_s)[both] for each in (jobs.logged_start_s, start_s))
+        return float(logged_s.mean()), float(replayed_s.mean())
+
 
 def compare(case: Case, policies: tuple[Policy, ...], progress: Callable[[str, int], None] | None = None) -> Comparison:
     """Replay `case` under each policy. `progress` is told now and then: policy, jobs submitted so far.

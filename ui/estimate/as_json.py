@@ -8,7 +8,7 @@ from power.worth import Lever
 from sim_backend.estimate.reasons import reasons
 from sim_backend.estimate.savings import Estimate
 from ui.replay.basis_text import basis_json
-from ui.replay.comparison_table import remarks
+from ui.replay.comparison_table import remarks, unlike_remark
 
 
 def estimate_json(estimate: Estimate, levers: Sequence[Lever]) -> str:
@@ -29,6 +29,9 @@ def estimate_json(estimate: Estimate, levers: Sequence[Lever]) -> str:
         "hardly_pays": estimate.hardly_pays,
         "policies": [asdict(spread) for spread in estimate.spreads],
         "reasons": reasons(estimate),
-        "notes": remarks(estimate.trace, estimate.prepared, estimate.comparison),
+        "notes": [
+            *unlike_remark(estimate.comparison),
+            *remarks(estimate.trace, estimate.prepared, estimate.comparison),
+        ],
     }
     return json.dumps(document, indent=2)

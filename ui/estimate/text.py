@@ -14,7 +14,7 @@ from sim_backend.estimate.savings import FIRST_REPLAYS, SETTLED_PCT, Estimate, S
 from ui.clock_text import clock_text
 from ui.figures_text import CO2_UNITS, ENERGY_UNITS, NOT_WRAPPED, figure, length_text, unit_of
 from ui.replay.basis_text import basis_lines
-from ui.replay.comparison_table import remarks
+from ui.replay.comparison_table import remarks, unlike_remark
 from ui.replay.spread_table import NOISE
 
 HARDLY_LONGER_S = 600
@@ -38,7 +38,8 @@ def print_estimate(estimate: Estimate, levers: Sequence[Lever]) -> None:
     console.print()
     console.print(levers_verdict(estimate, savings) if levers else verdict(estimate), style="bold")
     console.print()
-    for line in (*reasons(estimate), *lever_lines(levers), *assumptions(estimate)):
+    unlike = unlike_remark(estimate.comparison)
+    for line in (*unlike, *reasons(estimate), *lever_lines(levers), *assumptions(estimate)):
         console.print(f"- {line}")
 
 
@@ -174,9 +175,13 @@ def assumptions(estimate: Estimate) -> list[str]:
     unlike = "whether the replay resembles the cluster cannot be told: waits above are replayed, as no start is logged"
     zone = zone_text(estimate.comparison.case.prices.laid.zone) or "this machine"
     clock = f"hours and days are those of the clock of {zone}; --time-zone names another"
+    if estimate.are_starts_replayed:
+        likeness = unlike
+    # The remark on an unlike replay names both waits.
+    told = () if unlike_remark(estimate.comparison) else (likeness,)
     return [
         replay,
-        unlike if estimate.are_starts_replayed else likeness,
+        *told,
         clock,
         *_power_lines(estimate),
         *remarks(estimate.trace, estimate.prepared, estimate.comparison),

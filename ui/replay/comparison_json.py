@@ -11,6 +11,7 @@ from sim_backend.case import Prepared
 from sim_backend.compare import Comparison
 from sim_backend.spread import Spread
 from ui.replay.basis_text import basis_json
+from ui.replay.comparison_table import unlike_remark
 
 
 def comparison_json(
@@ -31,7 +32,7 @@ def comparison_json(
         "begin_s": comparison.begin_s,
         "until_s": comparison.until_s,
         "unix_offset_s": case.prices.laid.offset_s,
-        "notes": [*prepared.case.notes_until(comparison.until_s), *prepared.notes],
+        "notes": [*unlike_remark(comparison), *prepared.case.notes_until(comparison.until_s), *prepared.notes],
         "rejected": [
             {"reason": rejected.reason, "jobs": len(rejected.job_ids), "job_ids": rejected.job_ids}
             for rejected in prepared.rejected

@@ -37,6 +37,10 @@ HEADERS = (
 
 NO_BASELINE = "-"
 
+UNLIKE_FACTOR, UNLIKE_S = 1.5, 60
+"""A mean wait that differs by this factor and so many seconds makes a replay another queue than that of the log: on the
+logs of docs/benchmarks.md no order of the queue changes the wait by more, and replays shift submissions by a minute."""
+
 
 @dataclass(frozen=True)
 class PolicyUnits:
@@ -89,6 +93,9 @@ def print_comparison(
     if spreads:
         console.print(spread_table(spreads))
         console.print()
+    for line in unlike_remark(comparison):
+        console.print(f"- {line}")
+    if spreads:
         console.print(f"- {spread_remark(spreads)}")
     if prepared.case.nodes is not None:
         console.print(f"- {sleep_remark(prepared.case.sla)}")
@@ -149,7 +156,7 @@ def policy_row(outcome: Outcome, units: PolicyUnits, *, is_first: bool) -> tuple
 
 
 def remarks(trace: Trace, prepared: Prepared, comparison: Comparison) -> list[str]:
-    """Return what the figures rest on besides the basis, in sentences."""
+    """Return in sentences what the figures rest on besides the basis and the baseline."""
     notes = prepared.case.notes_until(comparison.until_s)
     lines = [note for note in notes if note not in prepared.basis.prices_notes]
     lines += [*prepared.notes, *gap_remark(comparison)]
@@ -157,6 +164,24 @@ def remarks(trace: Trace, prepared: Prepared, comparison: Comparison) -> list[st
     if trace.skipped_lines:
         lines.append(f"malformed lines skipped: {trace.skipped_lines:,}")
     return lines + [rejected_remark(rejected) for rejected in prepared.rejected]
+
+
+def unlike_remark(comparison: Comparison) -> tuple[str, ...]:
+    """Say that jobs wait much longer or shorter in the baseline's replay than in the log, if they do.
+
+    A log in which no job waits at all, as models write it, has no waits to compare.
+    """
+    waits_s = comparison.mean_waits_s()
+    if waits_s is None or not waits_s[0]:
+        return ()
+    if max(waits_s) < max(UNLIKE_FACTOR * min(waits_s), UNLIKE_S + min(waits_s)):
+        return ()
+    logged, replayed = (clock_text(each) for each in waits_s)
+    name = comparison.runs[0].policy
+    return (
+        f"the baseline is the replay, not the log: jobs wait {replayed} on average under {name}, in the log {logged};"
+        " the replay knows no limits, reservations or priorities of the site",
+    )
 
 
 def gap_remark(comparison: Comparison) -> tuple[str, ...]:

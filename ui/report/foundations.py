@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from offpeak.installation import installed_version
 from offpeak.metrics import SHORTEST_S
-from ui.replay.comparison_table import remarks
+from ui.replay.comparison_table import remarks, unlike_remark
 from ui.report.html_text import bullets, definitions, paragraph, section
 from ui.report.subject import Subject
 
@@ -63,7 +63,7 @@ def foundations_section(subject: Subject, origin: Origin | None) -> str:
         terms = (*terms, *COOLING_DEFINITIONS)
     return section(
         "What this rests on",
-        bullets(remarks(subject.trace, subject.prepared, subject.comparison)),
+        bullets((*unlike_remark(subject.comparison), *remarks(subject.trace, subject.prepared, subject.comparison))),
         "<h3>What the words mean</h3>",
         definitions((*terms, *SLEEP_DEFINITIONS) if subject.can_sleep else terms),
         "<h3>The same again</h3>",

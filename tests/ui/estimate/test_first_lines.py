@@ -275,6 +275,40 @@ def test_a_log_without_starts_claims_no_likeness_and_names_its_date(offpeak: Off
     assert "the nearer, the better" not in done.stdout
 
 
+UNLIKE = "the baseline is the replay, not the log: jobs wait 0:00:00 on average under easy, in the log "
+
+
+@pytest.mark.parametrize(
+    ("wait_s", "unlike"),
+    [(7200, UNLIKE), (59, ""), (0, ""), (-1, "")],
+    ids=["far", "near", "no waits logged", "no start logged"],
+)
+def test_a_replay_that_is_far_from_the_log_is_told(offpeak: Offpeak, tmp_path: Path, wait_s: int, unlike: str) -> None:
+    jobs = [(submit, wait_s, run, 6, 6) for submit, _, run, _, _ in HOURS]
+    (tmp_path / "log.swf").write_text(swf(*jobs, header="; MaxProcs: 60"), encoding="utf-8")
+    for words in (("estimate", "--replays", "10"), ("simulate", "--report", "r.html")):
+        done = offpeak(words[0], "log.swf", *words[1:])
+        remarks = [line for line in done.stdout.splitlines() if line.startswith("- ")]
+        assert remarks[0].startswith(f"- {unlike}") if unlike else "the replay, not the log" not in done.stdout
+        notes = json.loads(offpeak(words[0], "log.swf", *words[1:], "--json").stdout)["notes"]
+        assert any(note.startswith(unlike) for note in notes) if unlike else "the replay, not" not in str(notes)
+        assert "the nearer, the better" not in done.stdout or not unlike
+    assert (unlike in (tmp_path / "r.html").read_text(encoding="utf-8")) or not unlike
+
+
+def test_the_logs_waits_count_of_the_jobs_that_started_in_both(repository: Path) -> None:
+    comparison = begun(repository / "sim_backend" / "sample" / "sample.swf.gz", Settings()).comparison
+    jobs = comparison.case.jobs
+    logged_s, replayed_s = comparison.mean_waits_s()
+    assert logged_s == pytest.approx(float((jobs.logged_start_s - jobs.submit_s).mean()))
+    assert replayed_s == comparison.outcomes[0].mean_wait_s
+    half = replace(jobs, logged_start_s=np.where(np.arange(len(jobs)) % 2, jobs.logged_start_s, -1))
+    some = replace(comparison, case=replace(comparison.case, jobs=half)).mean_waits_s()
+    assert some[0] == pytest.approx(float((jobs.logged_start_s - jobs.submit_s)[1::2].mean()))
+    unknown = replace(jobs, logged_start_s=np.full(len(jobs), -1))
+    assert replace(comparison, case=replace(comparison.case, jobs=unknown)).mean_waits_s() is None
+
+
 def test_energy_without_a_price_is_named_beside_the_money(offpeak: Offpeak, tmp_path: Path) -> None:
     (tmp_path / "log.swf").write_text(swf(*HOURS, header="; MaxProcs: 60"), encoding="utf-8")
     hours = [(day, hour) for day in range(1, 9) for hour in range(24)]
