@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -35,10 +36,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSite]:
         yield site
 
 
-@pytest.fixture
-def opened(chromium: Browser, site: PageSite, request: pytest.FixtureRequest) -> Iterator[Opened]:
-    """The page until it is drawn; in the end it has not complained and has reached nobody but its own service."""
-    width, scheme = getattr(request, "param", (1366, "light"))
+@contextmanager
+def open_page(chromium: Browser, site: PageSite, width: int, scheme: Literal["light", "dark"]) -> Iterator[Opened]:
+    """Give the page once it is drawn; in the end it has not complained and has reached nobody but its own service."""
     context = chromium.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
     seen = Opened(context.new_page())
 
@@ -49,34 +49,46 @@ def opened(chromium: Browser, site: PageSite, request: pytest.FixtureRequest) ->
     seen.page.route(lambda url: not url.startswith((site.url, "data:")), refuse)
     seen.page.on("console", lambda message: seen.complaints.append(message.text))
     seen.page.on("pageerror", lambda error: seen.complaints.append(str(error)))
-    seen.page.goto(site.url)
-    seen.page.wait_for_selector(DRAWN, state="attached", timeout=PATIENCE_MS)
-    yield seen
-    context.close()
+    try:
+        seen.page.goto(site.url)
+        seen.page.wait_for_selector(DRAWN, state="attached", timeout=PATIENCE_MS)
+        yield seen
+    finally:
+        context.close()
     assert (seen.complaints, seen.requests) == ([], [])
 
 
-WIDTHS = [(390, "light"), (390, "dark"), (820, "light"), (1366, "light"), (1366, "dark"), (2560, "dark")]
+@pytest.fixture
+def opened(chromium: Browser, site: PageSite) -> Iterator[Opened]:
+    """A page of its own, for a test that uses mouse or keys."""
+    with open_page(chromium, site, 1366, "light") as seen:
+        yield seen
 
 
-@pytest.mark.parametrize("opened", WIDTHS, indirect=True, ids=lambda each: f"{each[0]}-{each[1]}")
-def test_it_fits_and_is_legible(opened: Opened) -> None:
-    page = opened.page
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert low_contrasts(page, "body *:not(script)") == []
-    for plot in ("#prices", "#power"):
-        box = page.locator(f"{plot} .main-svg").first.bounding_box()
-        assert box
-        assert box["width"] >= page.locator(plot).bounding_box()["width"] * 0.8  # type: ignore[index]
+@pytest.fixture(scope="module")
+def read_only(chromium: Browser, site: PageSite) -> Iterator[Page]:
+    """The page that tests share which only read it."""
+    with open_page(chromium, site, 1366, "light") as seen:
+        yield seen.page
 
 
 HOLDERS = "td, th, li, .card, #tiles dl > div, header, #trouble"
-SMALL = [(width, scheme) for width in (360, 390) for scheme in ("light", "dark")]
+WIDTHS = ((360, "light"), (360, "dark"), (390, "light"), (390, "dark"), (820, "light"), (1366, "light"), (1366, "dark"))
 
 
-@pytest.mark.parametrize("opened", [*SMALL, (1366, "light")], indirect=True, ids=lambda each: f"{each[0]}-{each[1]}")
-def test_no_text_overlaps_another(opened: Opened) -> None:
-    assert text_overlaps(opened.page, HOLDERS) == []
+@pytest.mark.parametrize(("width", "scheme"), [*WIDTHS, (2560, "dark")])
+def test_it_fits_and_is_legible(
+    chromium: Browser, site: PageSite, width: int, scheme: Literal["light", "dark"]
+) -> None:
+    with open_page(chromium, site, width, scheme) as opened:
+        page = opened.page
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert low_contrasts(page, "body *:not(script)") == []
+        assert text_overlaps(page, HOLDERS) == []
+        for plot in ("#prices", "#power"):
+            box = page.locator(f"{plot} .main-svg").first.bounding_box()
+            assert box
+            assert box["width"] >= page.locator(plot).bounding_box()["width"] * 0.8  # type: ignore[index]
 
 
 def test_the_longest_words_fit_a_phone(chromium: Browser, tmp_path: Path) -> None:
@@ -128,23 +140,23 @@ def long_words() -> Picture:
     return replace(shown, published=published, nodes=nodes)
 
 
-def test_what_is_known_now_stands_at_the_top(opened: Opened) -> None:
-    tiles = opened.page.locator("#tiles dl")
+def test_what_is_known_now_stands_at_the_top(read_only: Page) -> None:
+    tiles = read_only.locator("#tiles dl")
     expect(tiles).to_contain_text("52.0 EUR/MWh")
     expect(tiles).to_contain_text("off-peak until 16:00")
-    expect(opened.page.locator("#tile-today")).to_contain_text("2.71 EUR30.4 kWh measured")
-    expect(opened.page.locator("#tile-month")).to_contain_text("10.2 EUR")
-    expect(opened.page.locator("header")).to_contain_text("elbe · slurm 22.05.8")
-    expect(opened.page.locator("#errors tbody")).to_contain_text("run time31.0 min200")
+    expect(read_only.locator("#tile-today")).to_contain_text("2.71 EUR30.4 kWh measured")
+    expect(read_only.locator("#tile-month")).to_contain_text("10.2 EUR")
+    expect(read_only.locator("header")).to_contain_text("elbe · slurm 22.05.8")
+    expect(read_only.locator("#errors tbody")).to_contain_text("run time31.0 min200")
 
 
-def test_the_figures_say_what_they_show_to_who_cannot_see(opened: Opened) -> None:
-    label = opened.page.locator("#prices .plot").get_attribute("aria-label") or ""
+def test_the_figures_say_what_they_show_to_who_cannot_see(read_only: Page) -> None:
+    label = read_only.locator("#prices .plot").get_attribute("aria-label") or ""
     assert re.search(r"52\.0 now, from 44\.0 to 138 between", label)
-    power = opened.page.locator("#power .plot").get_attribute("aria-label") or ""
+    power = read_only.locator("#power .plot").get_attribute("aria-label") or ""
     drawn, without = map(float, re.findall(r"([\d.]+) kW", power))
     assert 5 < drawn < without < 25
-    assert opened.page.locator("#prices .shapelayer path").count() >= 3
+    assert read_only.locator("#prices .shapelayer path").count() >= 3
 
 
 def test_a_node_says_all_of_itself_by_mouse_and_by_keys(opened: Opened) -> None:
@@ -176,9 +188,9 @@ def test_the_queue_stands_in_its_order_and_can_be_searched(opened: Opened) -> No
     expect(opened.page.locator("#more")).to_have_text("no such job")
 
 
-def test_what_was_decided_done_and_refused_stands_in_the_order_of_time(opened: Opened) -> None:
-    events = opened.page.locator("#events li")
-    expect(opened.page.locator('#events li[data-result="refused"]')).to_contain_text("held by ann: new fan")
+def test_what_was_decided_done_and_refused_stands_in_the_order_of_time(read_only: Page) -> None:
+    events = read_only.locator("#events li")
+    expect(read_only.locator('#events li[data-result="refused"]')).to_contain_text("held by ann: new fan")
     times = [each.get_attribute("datetime") or "" for each in events.locator("time").all()]
     assert times == sorted(times, reverse=True)
     assert len(times) > 20

@@ -65,20 +65,31 @@ def complaining(context: BrowserContext) -> Opened:
 
 @pytest.fixture(scope="module")
 def open_report(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
-    """Opens the report of a subject until it is drawn; in the end nothing has complained and nothing left the page."""
-    pages = []
+    """Opens the report of a subject until it is drawn; in the end nothing has complained and nothing left the page.
+
+    The same report on the same screen is the same page.
+    """
+    written: dict[int, tuple[Subject, Path]] = {}
+    pages: dict[tuple[int, int, str], Opened] = {}
+
+    def path_of(subject: Subject) -> Path:
+        if id(subject) not in written:
+            path = tmp_path_factory.mktemp("report") / "r.html"
+            path.write_text(report_html(subject), encoding="utf-8")
+            written[id(subject)] = subject, path
+        return written[id(subject)][1]
 
     def open_page(subject: Subject, *, width: int = 1200, scheme: str = "light") -> Page:
-        path = tmp_path_factory.mktemp("report") / "r.html"
-        path.write_text(report_html(subject), encoding="utf-8")
-        seen = complaining(chromium.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme))
-        pages.append(seen)
-        seen.page.goto(path.as_uri())
-        seen.page.wait_for_selector("html[data-drawn]", state="attached")
-        return seen.page
+        key = id(subject), width, scheme
+        if key not in pages:
+            seen = complaining(chromium.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme))
+            pages[key] = seen
+            seen.page.goto(path_of(subject).as_uri())
+            seen.page.wait_for_selector("html[data-drawn]", state="attached")
+        return pages[key].page
 
     yield open_page
-    for seen in pages:
+    for seen in pages.values():
         seen.page.context.close()
         assert (seen.complaints, seen.requests) == ([], [])
 
