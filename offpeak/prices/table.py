@@ -1,4 +1,7 @@
-"""A CSV file as columns of text, with the line number of each row: the raw side of price files."""
+"""A CSV file as columns of text, with the line number of each row: the raw side of price files.
+
+Commas separate the columns, or semicolons or tabs where the header has no comma. Then numbers may have decimal commas.
+"""
 
 import csv
 import io
@@ -19,6 +22,8 @@ from offpeak.plural import counted
 from offpeak.prices.times import first_failing
 from offpeak.suggest import did_you_mean
 
+SEPARATORS = (",", ";", "\t")
+DECIMAL_COMMA = r"^([+-]?[0-9]+),([0-9]+)$"
 EXAMPLE = "time=utc,value=price,unit=EUR/MWh"
 
 
@@ -42,31 +47,39 @@ def read_table(path: Path, *, with_empty_lines: bool) -> Table:
     BadPrices, with file and line, for what is no CSV with one line of column names and rows of as many columns.
     """
     text = read_bytes(path, BadPrices).rstrip(b"\r\n")
-    names = _header(text, path)
+    names, separator = _header(text, path)
     if b"\n" not in text:
         raise BadPrices(f"{path}: has column names but no rows", hint="one row per interval is expected")
     wrong: list[pacsv.InvalidRow] = []
     try:
-        table = _text_columns(text + b"\n", len(names), _parse_options(wrong, with_empty_lines=with_empty_lines))
+        table = _text_columns(
+            text + b"\n", len(names), _parse_options(wrong, separator, with_empty_lines=with_empty_lines)
+        )
     except pa.ArrowInvalid as problem:
         if not wrong:
-            raise BadPrices(f"{path}: {problem}", hint="comma-separated columns are expected") from None
+            raise BadPrices(
+                f"{path}: {problem}", hint="columns separated by commas, semicolons or tabs are expected"
+            ) from None
         line = _line_number(text, wrong[0].number - 1, with_empty_lines=with_empty_lines)
         counts = f"{counted(wrong[0].actual_columns, 'column')}, the header has {wrong[0].expected_columns}"
-        raise BadPrices(
-            f"{path}:{line}: has {counts}", hint="a comma separates columns, decimals follow a point"
-        ) from None
-    return Table(path, {name: _trimmed(table[i]) for i, name in enumerate(names)}, text, with_empty_lines)
+        hint = "semicolons or tabs separate the columns, as in the header"
+        if separator == ",":
+            hint = "a comma separates columns, decimals follow a point"
+        raise BadPrices(f"{path}:{line}: has {counts}", hint=hint) from None
+    columns = {name: _trimmed(table[i]) for i, name in enumerate(names)}
+    if separator != ",":
+        columns = {name: pc.replace_substring_regex(each, DECIMAL_COMMA, r"\1.\2") for name, each in columns.items()}
+    return Table(path, columns, text, with_empty_lines)
 
 
-def _parse_options(wrong: list[pacsv.InvalidRow], *, with_empty_lines: bool) -> pacsv.ParseOptions:
+def _parse_options(wrong: list[pacsv.InvalidRow], separator: str, *, with_empty_lines: bool) -> pacsv.ParseOptions:
     """Return how to parse; the first row with a wrong number of columns is put into `wrong`."""
 
     def note(row: pacsv.InvalidRow) -> str:
         wrong.append(row)
         return "error"
 
-    return pacsv.ParseOptions(ignore_empty_lines=not with_empty_lines, invalid_row_handler=note)
+    return pacsv.ParseOptions(delimiter=separator, ignore_empty_lines=not with_empty_lines, invalid_row_handler=note)
 
 
 def _text_columns(text: bytes, count: int, parse: pacsv.ParseOptions) -> pa.Table:
@@ -86,7 +99,8 @@ def _line_number(text: bytes, row: int, *, with_empty_lines: bool) -> int:
     return next(islice(lines, row, None))
 
 
-def _header(text: bytes, path: Path) -> list[str]:
+def _header(text: bytes, path: Path) -> tuple[list[str], str]:
+    """Return the names of the columns, and what separates them."""
     if not text.strip():
         raise BadPrices(f"{path}: is empty", hint="a line of column names and rows of values are expected")
     try:
@@ -96,12 +110,13 @@ def _header(text: bytes, path: Path) -> list[str]:
         raise BadPrices(
             f"{path}:{line_number}: is not UTF-8 text", hint=f"try `iconv -f latin1 -t utf8 {path}`"
         ) from None
-    names = [name.strip() for name in next(csv.reader([line]), [])]
+    separator = next((each for each in SEPARATORS if each in line), ",")
+    names = [name.strip() for name in next(csv.reader([line], delimiter=separator), [])]
     if not names or any(_is_number(name) for name in names):
         raise BadPrices(f"{path}:1: holds no column names", hint="put a line such as `utc,price` on top")
     if len(set(names)) < len(names):
         raise BadPrices(f"{path}:1: names a column twice: {line.strip()}", hint="rename one of them")
-    return names
+    return names, separator
 
 
 def _trimmed(column: pa.ChunkedArray) -> pa.Array:

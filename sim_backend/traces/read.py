@@ -14,12 +14,14 @@ from plugin.pbs.history import accounting_text
 from sim_backend.traces.gwf.read import gwf_trace, looks_like_gwf
 from sim_backend.traces.pbs.read import looks_like_pbs, pbs_trace
 from sim_backend.traces.period import last_days
-from sim_backend.traces.slurm.columns import looks_like_sacct
+from sim_backend.traces.slurm.columns import SACCT_COMMAND, looks_like_sacct
 from sim_backend.traces.slurm.jobcomp import jobcomp_trace, looks_like_jobcomp
 from sim_backend.traces.slurm.sacct import sacct_trace
+from sim_backend.traces.swf.malformed import NUMBER
 from sim_backend.traces.swf.read import swf_trace
 
 LOOKED_AT = 64 * 1024
+SHOWN = 60
 SUFFIXES = (".gz", ".swf", ".gwf", ".txt", ".log")
 
 
@@ -49,7 +51,11 @@ FORMATS = (
     LogFormat("PBS accounting", looks_like_pbs, pbs_trace, is_cut_out=True),
     LogFormat("GWF", looks_like_gwf, gwf_trace, is_cut_out=False),
 )
-"""Asked in this order; what none of them knows is read as SWF, whose messages say what is wrong with it."""
+"""Asked in this order; what none of them knows is read as SWF if a line of its beginning looks so."""
+
+READ = "read are `sacct -P` output, Slurm's jobcomp/filetxt, PBS accounting, SWF (18 numbers in a line) and GWF"
+SWF_BEGINS = 4
+"""A line of SWF begins with so many numbers: the job, its submission, its wait and its run time."""
 
 
 def read_log(source: str, *, lenient: bool, zone: tzinfo) -> Trace:
@@ -72,7 +78,40 @@ def trace_of_text(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> 
             if each.is_cut_out:
                 return last_days(each.read(text, name, lenient=lenient, zone=zone), None)
             return each.read(text, name, lenient=lenient, zone=zone)
+    if lines := _unlike_swf(head):
+        what, remedy = _what_it_is(lines[0])
+        raise BadTrace(f"{name}: is no job log: {what}", hint=remedy or READ)
     return swf_trace(text, name, lenient=lenient)
+
+
+def _unlike_swf(head: bytes) -> list[str]:
+    """Return the lines of a text's beginning that are no comments of SWF; none if one of them looks like its jobs."""
+    lines = [line for line in head.decode(errors="replace").splitlines() if line.strip() and line.lstrip()[0] != ";"]
+    return [] if any(_looks_like_swf(line.split()) for line in lines) else lines
+
+
+def _looks_like_swf(fields: list[str]) -> bool:
+    begin = [field.encode() for field in fields[:SWF_BEGINS]]
+    return len(begin) == SWF_BEGINS and all(map(NUMBER.fullmatch, begin))
+
+
+def _what_it_is(line: str) -> tuple[str, str]:
+    """Return what a file that begins with this line may be, or the line; and how to make a log of it, "" if unknown."""
+    if line.lstrip().startswith("<"):
+        return "it begins like a page of HTML or XML", ""
+    if line.lstrip().startswith(("{", "[")):
+        return "it begins like JSON", f"what is read: `{SACCT_COMMAND}`"
+    if looks_like_sacct(line.replace('"', "").encode()):
+        return "the names of its columns are in quotation marks", "`tr -d '\"'` takes them off"
+    if line.count("|") >= SWF_BEGINS:
+        return "it lacks the line with the names of the columns", f"without --noheader: `{SACCT_COMMAND}`"
+    for separator, named in ((";", "semicolons"), (",", "commas"), ("\t", "tabs")):
+        fields = line.split(separator)
+        if _looks_like_swf(fields):
+            return f"{named} separate its numbers", f"blanks do in SWF: `tr '{separator}' ' '` writes them"
+        if len(fields) > 1:
+            return f"it is a table separated by {named}: {line[:SHOWN]!r}", ""
+    return f"its first line is {line[:SHOWN]!r}", ""
 
 
 def _short_name(path: Path) -> str:

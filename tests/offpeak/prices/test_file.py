@@ -65,6 +65,15 @@ def test_ways_of_writing_the_same(read, text):
     assert series.value.tolist() == [1, 2]
 
 
+@pytest.mark.parametrize("separator", [";", "\t"])
+@pytest.mark.parametrize("price", ["41.88", "41,88"])
+def test_semicolons_or_tabs_separate_where_the_header_has_no_comma(read, separator, price):
+    rows = ("utc", "price"), ("2020-01-01T00:00Z", price), ("2020-01-01T01:00Z", "-3")
+    series = read("".join(f"{separator.join(row)}\n" for row in rows))
+    assert series.value.tolist() == [41.88, -3]
+    assert series.start_s.tolist() == [1577836800, 1577840400]
+
+
 def test_declared_columns_and_unit(read):
     text = "a,when,b\n1,2020-01-01T00:00Z,0.01\n2,2020-01-01T01:00Z,0.02\n"
     series = read(text, "time=when,value=b,unit=USD/kWh")
@@ -165,7 +174,8 @@ GOOD = "2020-01-01T00:00Z,1\n2020-01-01T01:00Z,2\n"
         ("utc,price\n" + GOOD + ",3\n", "", "csv:4: the time '' cannot be read"),
         ("utc,price\n" + GOOD + "2020-01-01T02:00,3\n", "", "csv:4: .* unlike the times before"),
         ("utc,price\n2020-01-01T00:00,1\n2020-01-01T01:00,1\n", "", "csv:2: .* has neither Z nor an offset"),
-        ("utc;price\n2020-01-01T00:00Z;1\n", "", "no column of numbers"),
+        ("utc;price\n2020-01-01T00:00Z;1.234,5\n", "", "no column of numbers"),
+        ("utc;price\n2020-01-01T00:00Z;1;2\n", "", "csv:2: has 3 columns, the header has 2"),
         ("utc,price\n2020-01-01T00:00Z,\n2020-01-01T01:00Z,\n", "value=price", "'price' holds no number"),
         ("utc,price\n2020-01-01T00:00Z,1\n", "", "csv:2: one row alone"),
         (b"utc,price\n2020-01-01T00:00Z,1\n\xe4,2\n", "", "csv:3: is not UTF-8"),

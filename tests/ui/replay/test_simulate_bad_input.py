@@ -20,6 +20,13 @@ DAY = "utc,price\n" + "".join(f"2023-01-02T{hour:02}:00Z,{hour}\n" for hour in r
 FILES: dict[str, bytes] = {
     "log.swf": LOG.encode(),
     "empty.swf": b"",
+    "notes.txt": b"hello world\n",
+    "jobs.json": b'{"jobs": []}\n',
+    "page.html": b"<!doctype html>\n",
+    "headless.txt": b"1|ann|physics|batch|COMPLETED|4\n",
+    "table.csv": b"id;user;start\n1;2;3\n",
+    "semicolons.swf": LINES.replace(" ", ";").encode(),
+    "quoted.csv": b'"JobIDRaw";"Submit";"Start"\n"1";"2023-01-01T00:00:00";"2023-01-01T00:00:00"\n',
     "header.swf": HEADER.encode(),
     "binary.swf": b"\x7fELF\x02\x01\x01\0\0\0" * 50,
     "cut.swf.gz": gzip.compress(LOG.encode())[:60],
@@ -39,6 +46,22 @@ FILES: dict[str, bytes] = {
 
 CASES: list[tuple[str, str, str]] = [
     ("empty.swf", "empty.swf: is empty", "a log has one line of 18 numbers for each job"),
+    ("notes.txt", "notes.txt: is no job log: its first line is 'hello world'", "read are `sacct -P` output, "),
+    ("--lenient notes.txt", "notes.txt: is no job log: its first line is 'hello world'", "read are `sacct -P` output"),
+    ("jobs.json", "jobs.json: is no job log: it begins like JSON", "what is read: `sacct -a -D -X -P "),
+    ("page.html", "page.html: is no job log: it begins like a page of HTML or XML", "read are `sacct -P` output, "),
+    ("headless.txt", "headless.txt: is no job log: it lacks the line with the names", "without --noheader: `sacct "),
+    (
+        "table.csv",
+        "table.csv: is no job log: it is a table separated by semicolons: 'id;user;start'",
+        "read are `sacct -P` output, ",
+    ),
+    (
+        "semicolons.swf",
+        "semicolons.swf: is no job log: semicolons separate its numbers",
+        "blanks do in SWF: `tr ';' ' '`",
+    ),
+    ("quoted.csv", "quoted.csv: is no job log: the names of its columns are in quotation marks", "`tr -d '\"'` takes "),
     ("header.swf", "header.swf: has no job lines", "a log has one line of 18 numbers for each job"),
     ("binary.swf", "binary.swf: is a binary file", "plain text is expected, as it is or compressed with gzip"),
     ("cut.swf.gz", "cut.swf.gz: the gzip file ends too early", "copy or download it again; "),
