@@ -8,7 +8,7 @@ from slurm_fixtures import PACKAGES
 
 from benchmarks.queue_cycle import asked_by_us, cycles
 
-JOBS, PARTITIONS, WINDOW = 800, 5, 20
+JOBS, PARTITIONS, WINDOW = 500, 5, 20
 
 
 def test_a_cycle_over_a_long_queue_is_quick() -> None:

@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,10 +29,14 @@ def folder(tmp_path_factory) -> Path:
     return top
 
 
-def test_all_files_of_a_folder_are_scored(offpeak, folder) -> None:
-    done = offpeak("score", folder, "--json")
-    assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
+@pytest.fixture(scope="module")
+def document(folder, zygote) -> dict[str, Any]:
+    """What two processes say of the folder."""
+    words = ("score", folder, "--json", "--processes", "2")
+    return json.loads(subprocess.run([zygote.command, *words], stdout=subprocess.PIPE, check=True).stdout)
+
+
+def test_all_files_of_a_folder_are_scored(document) -> None:
     assert [note.rpartition("/")[2].split(":")[0] for note in document["notes"]] == ["notes.txt"]
     assert {row["file"] for row in document["price-scores"]} == {"few_eur_per_mwh.csv"}
     assert {row["log"] for row in document["waits"]} == {"sacct"}
@@ -40,15 +46,11 @@ def test_all_files_of_a_folder_are_scored(offpeak, folder) -> None:
     assert rows["last two"]["MAE [s]"] < rows["estimate"]["MAE [s]"]
 
 
-def test_one_process_or_two_give_the_same(offpeak, folder) -> None:
-    one, two = (
-        json.loads(offpeak("score", folder / "logs", "--json", "--processes", count).stdout) for count in ("1", "2")
-    )
-    for document in (one, two):
-        for table in ("run-times", "power", "waits"):
-            for row in document[table]:
-                del row["CPU [s]"]
-    assert one == two
+def test_one_process_or_two_give_the_same(offpeak, folder, document) -> None:
+    alone = json.loads(offpeak("score", folder / "logs", "--json", "--processes", "1").stdout)
+    for table in ("run-times", "power", "waits"):
+        one, two = ([dict(row) | {"CPU [s]": None} for row in each[table]] for each in (alone, document))
+        assert one == two
 
 
 def test_the_tables_are_printed(offpeak, folder) -> None:
