@@ -1,11 +1,20 @@
-"""The progress bar of a replay: for a person who is watching, on standard error; nothing in pipes."""
+"""What a command says beside its answer: a progress bar for a person who is watching, and which files it wrote."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
+import typer
 from rich.console import Console
 from rich.progress import Progress
+
+
+def say_written(*paths: Path, as_json: bool = False) -> None:
+    """Say in a line which files were written, on standard error where standard output is for a program."""
+    of_disk = [path for path in paths if path.is_file()]
+    if of_disk:
+        typer.echo(f"written: {', '.join(map(str, of_disk))}", err=as_json or len(of_disk) < len(paths))
 
 
 @contextmanager

@@ -47,7 +47,7 @@ from studies.write import folder_for
 from ui.estimate.accounting_source import accounting_of
 from ui.forecast.command import AskedJob, JobRequest
 from ui.forecast.job_text import Answer, Forecast, say
-from ui.progress import task_progress
+from ui.progress import say_written, task_progress
 
 DAYS = 90
 NO_JOB = -1
@@ -156,13 +156,20 @@ def _answer(subject: Subject, request: JobRequest, log: LogFile, asked: Any) -> 
             progress(number, len(subject.predictors))
     answers += [Answer(member.name, member.predict(asked, now_s)) for member in subject.members]
     say(Forecast(subject.quantity, log, request.job, tuple(answers)), as_json=request.as_json)
+    if request.models:
+        files = (_model_file(request.models, subject, predictor) for predictor in subject.predictors)
+        say_written(*files, as_json=request.as_json)
+
+
+def _model_file(models: Path, subject: Subject, predictor: Predictor[Any, Any]) -> Path:
+    return models / f"{subject.quantity} {predictor.name}.npz".replace(" ", "-")
 
 
 def _taught(subject: Subject, predictor: Predictor[Any, Any], models: Path | None) -> Origin:
     """Return what the predictor has learned from, once it has learned all of the exam that it did not know before."""
     if models is None:
         return teach(predictor, subject.exam, subject.answered_s, None)
-    file = models / f"{subject.quantity} {predictor.name}.npz".replace(" ", "-")
+    file = _model_file(models, subject, predictor)
     before = load_model(file, predictor) if file.exists() else None
     origin = teach(predictor, subject.exam, subject.answered_s, before)
     save_model(file, predictor, origin)

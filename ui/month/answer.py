@@ -24,6 +24,7 @@ from ui.month.month import Month, month_of
 from ui.month.page import month_page
 from ui.month.subject import MonthSubject
 from ui.month.text import footnotes, has_savings, headline, is_empty, saved_table, used_table
+from ui.progress import say_written
 
 SITES_OWN = "easy"
 Replayed = tuple[Counterfactual | None, str]
@@ -42,6 +43,7 @@ def answer(settings: Settings, wanted: Wanted) -> None:
     if wanted.csv:
         with replacing(wanted.csv) as file:
             file.write(rows_csv([dict(vars(line)) for line in subject.lines]).encode())
+    say_written(*filter(None, (wanted.html, wanted.csv)))
 
 
 def month_subject(settings: Settings, wanted: Wanted) -> MonthSubject:

@@ -19,6 +19,7 @@ from predictors.demand_response.caps import Caps, asked_caps
 from ui.plan.as_json import plan_json
 from ui.plan.command import Request
 from ui.plan.text import print_plan
+from ui.progress import say_written
 from ui.report.write import check_report_path
 
 
@@ -36,10 +37,12 @@ def answer(settings: Settings, request: Request) -> None:
         write_page(request.report, plan, zone, troubles)
     if request.as_json:
         typer.echo(json.dumps(plan_json(plan, zone) | {"troubles": troubles} | _done(applied), indent=2))
-        return
-    print_plan(plan, zone, day=request.day, troubles=troubles)
-    if applied:
-        typer.echo(_applied_text(applied))
+    else:
+        print_plan(plan, zone, day=request.day, troubles=troubles)
+        if applied:
+            typer.echo(_applied_text(applied))
+    if request.report:
+        say_written(request.report, as_json=request.as_json)
 
 
 def _planned(settings: Settings, request: Request) -> tuple[DayPlan, tuple[str, ...]]:

@@ -17,6 +17,7 @@ from ui.prices.as_json import prices_json
 from ui.prices.command import Request
 from ui.prices.plot import check_plot, write_plot
 from ui.prices.text import KnownPrices, print_prices
+from ui.progress import say_written
 
 SHOWN_DAYS = 2
 
@@ -42,6 +43,8 @@ def answer(settings: Settings, request: Request) -> None:
         typer.echo(prices_json(prices))
     else:
         print_prices(prices)
+    if request.plot:
+        say_written(request.plot, as_json=request.as_json)
 
 
 def window_of(request: Request, now_s: int, zone: tzinfo) -> Window:

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from pathlib import Path
 
 import typer
 
@@ -16,7 +17,7 @@ from sim_backend.replays import replay_often
 from sim_backend.spread import Spread
 from sim_backend.traces.schedule_csv import check_schedule_path, write_schedules
 from ui.estimate.accounting_source import log_of
-from ui.progress import repeat_progress, replay_progress
+from ui.progress import repeat_progress, replay_progress, say_written
 from ui.replay.comparison_json import comparison_json
 from ui.replay.comparison_table import print_comparison
 from ui.replay.simulate_command import Request
@@ -36,12 +37,14 @@ def answer(source: str, settings: Settings, request: Request) -> None:
     with replay_progress(len(prepared.case.jobs)) as progress:
         comparison = compare(prepared.case, policies, progress)
     spreads = _spreads(prepared, policies, request.replays, settings.power.seed)
+    written: list[Path] = []
     if request.schedule is not None:
-        write_schedules(comparison, request.schedule)
+        written += write_schedules(comparison, request.schedule)
     if request.report is not None:
         command = shlex.join(["offpeak", *sys.argv[1:]])
         origin = Origin(command, str(request.settings_file or ""), settings.power.seed)
         write_report(request.report, trace, prepared, comparison, spreads, origin=origin)
+        written.append(request.report)
     groups = {
         kind: tuple(breakdown(comparison, run, kind, trace.names) for run in comparison.runs) for kind in request.kinds
     }
@@ -49,6 +52,7 @@ def answer(source: str, settings: Settings, request: Request) -> None:
         typer.echo(comparison_json(trace, prepared, comparison, spreads, groups))
     else:
         print_comparison(trace, prepared, comparison, spreads, groups)
+    say_written(*written, as_json=request.as_json)
 
 
 def _policies(disciplines: tuple[Policy, ...], prepared: Prepared, settings: CapacitySettings) -> tuple[Policy, ...]:

@@ -119,8 +119,9 @@ def test_each_predictor_answers_about_a_job(offpeak, short_log, quantity, predic
 
 def test_what_was_learned_is_kept_and_gives_the_same_answer(offpeak, short_log, tmp_path) -> None:
     command = ["forecast", "runtime", short_log, *JOB, "--models", tmp_path, "--json"]
-    first, second = (json.loads(offpeak(*command).stdout) for _ in range(2))
-    assert first == second
+    first, second = (offpeak(*command) for _ in range(2))
+    assert json.loads(first.stdout) == json.loads(second.stdout)
+    assert first.stderr.startswith(f"written: {tmp_path}/run-time-")
     assert {path.name for path in tmp_path.glob("*.npz")} == {
         "run-time-boosted.npz",
         "run-time-estimate.npz",

@@ -91,6 +91,7 @@ def test_a_queue_that_was_left_alone(site: MonthSite, tmp_path: Path, offpeak: O
 def test_without_accounting_it_says_what_is_missing(tmp_path: Path, offpeak: Offpeak) -> None:
     done = offpeak("report", *MONTH, "--ledger", without_accounting(tmp_path), "--html", "r.html")
     assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("\nwritten: r.html\n")
     (account,) = [line.split() for line in done.stdout.splitlines() if line.startswith("<b>a")]
     assert account == ["<b>a", "1", "1.00", "0", "%", "0", "%", "100", "%", "not", "known", "not", "known"]
     assert "Order of the queue: not known, the ledger has no prices of that time." in done.stdout

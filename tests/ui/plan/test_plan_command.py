@@ -113,7 +113,9 @@ def test_the_page_loads_nothing_and_takes_no_text_for_markup(
     scheduler: SimulatedScheduler, offpeak: Offpeak, tmp_path: Path
 ) -> None:
     page = tmp_path / "plan.html"
-    assert offpeak("--report", str(page), "--events", event_file(tmp_path, scheduler.view().at_s)).returncode == 0
+    done = offpeak("--report", str(page), "--events", event_file(tmp_path, scheduler.view().at_s))
+    assert done.returncode == 0
+    assert done.stdout.endswith(f"\nwritten: {page}\n")
     text = page.read_text()
     assert "<h2>Jobs on nodes</h2>" in text
     assert "Content-Security-Policy" in text

@@ -43,6 +43,7 @@ def test_the_tariff_holds_without_a_file_and_a_zone(offpeak) -> None:
 def test_a_picture(offpeak, file, tmp_path, name) -> None:
     done = offpeak("prices", "--prices", file, *SPRING, "--plot", name)
     assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(f"\nwritten: {name}\n")
     begin = (tmp_path / name).read_bytes()[:200]
     assert begin.startswith(b"\x89PNG\r\n\x1a\n" if name.endswith("png") else b"<!doctype html>")
 

@@ -233,6 +233,18 @@ def test_gaps_that_cannot_be_filled_are_told_as_such(offpeak: Offpeak, log: Path
         assert "--fill-gaps fills" not in told
 
 
+def test_what_is_written_is_said_in_one_line(offpeak: Offpeak, log: Path) -> None:
+    files = ("--report", "r.html", "--schedule", "out.csv")
+    line = "written: out.easy.csv, out.greedy.csv, r.html\n"
+    plain, as_json = (offpeak("simulate", log, "--policy", "easy,greedy", *files, *more) for more in ((), ("--json",)))
+    assert (plain.stdout.endswith(line), plain.stderr) == (True, "")
+    assert as_json.stderr == line
+    assert json.loads(as_json.stdout)["log"] == "log"
+    straight = offpeak("simulate", log, "--policy", "easy", "--schedule", "/dev/stdout", "--report", "r.html")
+    assert straight.stderr == "written: r.html\n"
+    assert "written" not in offpeak("simulate", log).stdout
+
+
 def test_the_energy_of_a_small_log_is_not_nothing(offpeak: Offpeak, log: Path, tmp_path: Path) -> None:
     log.write_text(log_text(jobs=3), encoding="utf-8")
     options = (
@@ -257,7 +269,7 @@ def test_the_energy_of_a_small_log_is_not_nothing(offpeak: Offpeak, log: Path, t
     assert f" {figures['co2_kg']:.2f}\n" in done.stdout
     assert "energy kWh" in (tmp_path / "r.html").read_text(encoding="utf-8")
     groups = done.stdout.partition("easy by user")[2].splitlines()
-    assert all(float(line.split()[3]) > 0 for line in groups[2:])
+    assert all(float(line.split()[3]) > 0 for line in groups[2:-1])
 
 
 def test_one_of_each_is_told_in_the_singular(offpeak: Offpeak, log: Path) -> None:
