@@ -30,7 +30,15 @@ def with_pages(language: str) -> list[Path]:
     return [page for page in PAGES if blocks(page, language)]
 
 
-@pytest.mark.parametrize("page", with_pages("console"), ids=lambda page: page.name)
+def readme_first() -> list[object]:
+    """Return the pages with commands; `make test` runs those of the README."""
+    pages = with_pages("console")
+    return [
+        pytest.param(page, marks=[pytest.mark.thorough] if page != PAGES[0] else [], id=page.name) for page in pages
+    ]
+
+
+@pytest.mark.parametrize("page", readme_first())
 def test_commands_print_what_the_page_shows(page: Path, tmp_path: Path, zygote: Zygote) -> None:
     for folder in ("sim_backend", "docs"):
         (tmp_path / folder).symlink_to(ROOT / folder)

@@ -11,6 +11,8 @@ import pytest
 from shown_output import pattern
 from zygote import Zygote
 
+pytestmark = pytest.mark.thorough
+
 STEP = re.compile(r"^```sh\n(.*?)^```$(?:\n+^```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 LONGEST_S = 300.0
 MARK = "=== end of a step ==="

@@ -1,12 +1,14 @@
 """The engine and a real Slurm start the same jobs in nearly the same order: a short version of the comparison."""
 
 import numpy as np
+import pytest
 from needed_programs import need
 from slurm_fixtures import PACKAGES, PROGRAMS
 
 from benchmarks.fidelity import compared, scaled_day, spearman
 
 
+@pytest.mark.thorough
 def test_a_few_jobs_start_alike() -> None:
     need(PROGRAMS, packages=PACKAGES)
     found = compared(scaled_day(count=30, hour_s=2.0), "greedy")

@@ -85,6 +85,7 @@ def test_a_row_is_what_the_command_prints(tmp_path: Path, zygote: Zygote) -> Non
     assert rows[SLEEP].saving_pct > 0
 
 
+@pytest.mark.thorough
 def test_a_recorded_row_comes_out_again(shared: Path) -> None:
     assert shared.is_dir()
     if not trace_file("KTH-SP2").exists():

@@ -34,6 +34,7 @@ def a_look(state: PowerState = PowerState.ON, bmc_w: float | None = 200.0, outle
     return Look({"n2": Observed(state, 0.0)}, {"n2": 0.01}, (of_bmc, of_pdu))
 
 
+@pytest.mark.thorough
 def test_a_short_soak_finds_nothing() -> None:
     plan = SoakPlan(own_network(), bmcs=12, pdus=4, sweeps=12, timeout_s=2.0, frozen_s=1.0)
     soak = asyncio.run(soaked(plan))

@@ -22,6 +22,7 @@ PLAN = CyclesPlan(bmcs=8, cycles=10, timeout_s=0.2)
 ALL_ON = dict.fromkeys(PLAN.nodes, NodeState.ON)
 
 
+@pytest.mark.thorough
 def test_a_tiny_soak_finds_nothing() -> None:
     need((*NEEDED, "/usr/include/OpenIPMI/serv.h"), packages=PACKAGES)
     found = asyncio.run(cycled(PLAN))

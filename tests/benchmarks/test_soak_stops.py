@@ -17,6 +17,7 @@ from sim_backend.virtual.rmcp.chassis_commands import HARD_OFF, ON, SOFT_OFF
 from sim_backend.virtual.room_folder import room_logins
 
 
+@pytest.mark.thorough
 def test_a_tiny_soak_finds_nothing() -> None:
     need(("ipmitool",), packages="ipmitool")
     found = soaked(StopsPlan(nodes=8, cycles=8, lives_s=(2.0, 5.0), most_real_s=90.0))

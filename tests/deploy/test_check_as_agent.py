@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from booted_head import BootedHead, install_command, make_accounts
 
+pytestmark = pytest.mark.thorough
+
 UNIT = "/etc/systemd/system/offpeak-agent.service"
 INVENTORY = """
 [credentials.home]

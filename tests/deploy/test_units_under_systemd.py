@@ -14,6 +14,8 @@ from needed_programs import need
 
 from power.check.as_agent import in_sandbox, unit_settings
 
+pytestmark = pytest.mark.thorough
+
 PROBE = "/usr/local/lib/offpeak-probe"
 TORQUE, MUNGE = "/tmp/trqauthd-unix", "/run/munge/munge.socket.2"
 OWN_FOLDERS = {"StateDirectory": "/var/lib", "CacheDirectory": "/var/cache", "RuntimeDirectory": "/run"}

@@ -15,7 +15,7 @@ from sim_backend.pbs_standin.pbs import TORQUE
 
 HOT, COOL = "hot", "cool"
 
-pytestmark = pytest.mark.usefixtures("nobody_suffers")
+pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from sim_backend.local_slurm.meters import metered_racks
 from sim_backend.local_slurm.plan import PoweredPlan
 from sim_backend.local_slurm.stage import PoweredStage, Standing
 
-pytestmark = pytest.mark.usefixtures("nobody_suffers")
+pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
 
 
 @pytest.fixture(scope="module")

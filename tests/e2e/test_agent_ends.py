@@ -16,7 +16,7 @@ from sim_backend.local_slurm.stage import PoweredStage, Standing
 ALL = ("node1", "node2", "node3", "node4")
 HOT, COOL = "hot", "cool"
 
-pytestmark = pytest.mark.usefixtures("nobody_suffers")
+pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
 
 
 @pytest.fixture(scope="module")

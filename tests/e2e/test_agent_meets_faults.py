@@ -12,6 +12,8 @@ from sim_backend.local_slurm.agent import RunningAgent, run_offpeak, write_site
 from sim_backend.local_slurm.plan import PoweredPlan
 from sim_backend.local_slurm.stage import PoweredStage, Standing
 
+pytestmark = pytest.mark.thorough
+
 ONE_TRY = {"agent": {"tries": 1, "unknown_percent": 100}, "hardware": {"timeout": "1s"}, **FLAT}
 RESUME_S = 6
 

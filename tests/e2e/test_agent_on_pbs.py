@@ -21,7 +21,7 @@ BOOT_S = 5.0
 PUT_OFF_S = 20
 """By then it has been put off, and the lead of a wake has not begun: the price falls at the next full minute."""
 
-pytestmark = pytest.mark.usefixtures("nobody_suffers")
+pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
 
 
 @pytest.fixture(scope="module", params=[TORQUE, OPENPBS])

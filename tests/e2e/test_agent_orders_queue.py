@@ -16,6 +16,8 @@ from sim_backend.local_slurm.agent import agent, run_offpeak, write_site
 from sim_backend.local_slurm.plan import PoweredPlan
 from sim_backend.local_slurm.stage import PoweredStage
 
+pytestmark = pytest.mark.thorough
+
 HOT, COOL = "hot", "cool"
 AT_THE_EDGE, PLANNED = 12, 6
 """So many jobs of each kind."""

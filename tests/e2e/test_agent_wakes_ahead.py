@@ -16,7 +16,7 @@ BOOT_S, ASLEEP_S, RESERVED_AFTER_S = 3.0, 60, 25
 
 ALL = {f"node{number}" for number in range(1, 7)}
 
-pytestmark = pytest.mark.usefixtures("nobody_suffers")
+pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
 
 
 @pytest.fixture(scope="module")

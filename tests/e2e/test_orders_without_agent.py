@@ -12,7 +12,7 @@ from sim_backend.local_slurm.stage import PoweredStage, Standing
 
 ALL = ("node1", "node2", "node3", "node4")
 
-pytestmark = pytest.mark.usefixtures("nobody_suffers")
+pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
 
 
 @pytest.fixture(scope="module")

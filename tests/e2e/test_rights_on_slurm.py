@@ -12,7 +12,7 @@ from slurm_fixtures import SlurmAccounting
 from sim_backend.local_slurm.processes import SEARCH_PATH, wait_until
 from sim_backend.local_slurm.servers import Cluster
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user: needs root")
+pytestmark = [pytest.mark.thorough, pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user: needs root")]
 
 
 @pytest.fixture

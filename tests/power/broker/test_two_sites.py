@@ -16,6 +16,8 @@ from zygote import Zygote
 from sim_backend.local_slurm.processes import wait_until
 from sim_backend.local_slurm.servers import Cluster
 
+pytestmark = pytest.mark.thorough
+
 SCRIPT = '#!/bin/bash\n#SBATCH --ntasks=2 --time=10 --output=/dev/null --comment="mine"\necho "$@" >>{folder}/ran\n'
 
 

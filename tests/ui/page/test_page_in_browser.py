@@ -76,6 +76,7 @@ HOLDERS = "td, th, li, .card, #tiles dl > div, header, #trouble"
 WIDTHS = ((360, "light"), (360, "dark"), (390, "light"), (390, "dark"), (820, "light"), (1366, "light"), (1366, "dark"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("width", "scheme"), [*WIDTHS, (2560, "dark")])
 def test_it_fits_and_is_legible(
     chromium: Browser, site: PageSite, width: int, scheme: Literal["light", "dark"]
@@ -91,6 +92,7 @@ def test_it_fits_and_is_legible(
             assert box["width"] >= page.locator(plot).bounding_box()["width"] * 0.8  # type: ignore[index]
 
 
+@pytest.mark.thorough
 def test_the_longest_words_fit_a_phone(chromium: Browser, tmp_path: Path) -> None:
     schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
     with page_site(tmp_path, long_words(), hours=1) as site:
@@ -150,6 +152,7 @@ def test_what_is_known_now_stands_at_the_top(read_only: Page) -> None:
     expect(read_only.locator("#errors tbody")).to_contain_text("run time31.0 min200")
 
 
+@pytest.mark.thorough
 def test_the_figures_say_what_they_show_to_who_cannot_see(read_only: Page) -> None:
     label = read_only.locator("#prices .plot").get_attribute("aria-label") or ""
     assert re.search(r"52\.0 now, from 44\.0 to 138 between", label)
@@ -159,6 +162,7 @@ def test_the_figures_say_what_they_show_to_who_cannot_see(read_only: Page) -> No
     assert read_only.locator("#prices .shapelayer path").count() >= 3
 
 
+@pytest.mark.thorough
 def test_a_node_says_all_of_itself_by_mouse_and_by_keys(opened: Opened) -> None:
     page = opened.page
     expect(page.locator("#grid .node")).to_have_count(64)
@@ -177,6 +181,7 @@ def test_a_node_says_all_of_itself_by_mouse_and_by_keys(opened: Opened) -> None:
     assert page.locator("#grid").get_attribute("aria-activedescendant") == "node-63"
 
 
+@pytest.mark.thorough
 def test_the_queue_stands_in_its_order_and_can_be_searched(opened: Opened) -> None:
     rows = opened.page.locator("#queue tbody tr")
     expect(rows).to_have_count(40)
@@ -188,6 +193,7 @@ def test_the_queue_stands_in_its_order_and_can_be_searched(opened: Opened) -> No
     expect(opened.page.locator("#more")).to_have_text("no such job")
 
 
+@pytest.mark.thorough
 def test_what_was_decided_done_and_refused_stands_in_the_order_of_time(read_only: Page) -> None:
     events = read_only.locator("#events li")
     expect(read_only.locator('#events li[data-result="refused"]')).to_contain_text("held by ann: new fan")
@@ -196,6 +202,7 @@ def test_what_was_decided_done_and_refused_stands_in_the_order_of_time(read_only
     assert len(times) > 20
 
 
+@pytest.mark.thorough
 def test_everything_is_reached_by_the_tab_key(opened: Opened) -> None:
     page, reached = opened.page, []
     for _ in range(8):
@@ -204,6 +211,7 @@ def test_everything_is_reached_by_the_tab_key(opened: Opened) -> None:
     assert reached[:5] == ["skip", "grid", "scroll", "find", "scroll"]
 
 
+@pytest.mark.thorough
 def test_what_changes_is_shown_without_asking(opened: Opened, site: PageSite) -> None:
     kinds = "[...document.querySelectorAll('#grid .node')].map(node => node.dataset.kind).join()"
     before = opened.page.evaluate(kinds)
@@ -214,6 +222,7 @@ def test_what_changes_is_shown_without_asking(opened: Opened, site: PageSite) ->
     site.agent.picture = picture()
 
 
+@pytest.mark.thorough
 def test_no_name_becomes_markup(chromium: Browser, tmp_path: Path) -> None:
     shown = picture(4, 3)
     job = replace(shown.published.jobs[0], user=HOSTILE, why=HOSTILE)
@@ -228,6 +237,7 @@ def test_no_name_becomes_markup(chromium: Browser, tmp_path: Path) -> None:
         page.close()
 
 
+@pytest.mark.thorough
 def test_an_agent_that_is_silent_is_said_to_be(chromium: Browser, tmp_path: Path) -> None:
     with page_site(tmp_path, picture(4, 3), hours=1) as site:
         site.agent.picture = None

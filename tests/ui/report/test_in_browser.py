@@ -15,6 +15,8 @@ from sim_backend.workloads.lublin import lublin_jobs
 from ui.report.subject import Subject
 from ui.report.write import report_html
 
+pytestmark = pytest.mark.thorough
+
 Make = Callable[..., Subject]
 Open = Callable[..., Page]
 
