@@ -2,7 +2,8 @@
 # make demo      all of offpeak in a minute: virtual nodes, a simulated scheduler, the agent, and its page in your browser
 # make demo-slurm  the agent on a real Slurm of this machine, whose nodes sleep and wake, in two minutes
 # make check     style, types, layers, content of the wheel
-# make test      the tests
+# make test      the tests of five minutes: units, laws, one scene per scheduler, the README's commands
+# make test-all  all tests, in half an hour
 # make bench     the benchmarks
 # make soak      an hour of reading BMCs and PDUs, 10,000 cycles of sleep and wake, the same with stops and reloads, 200 kills of the agent, with random faults
 # make reference the generated pages of docs/reference and the pictures of the README
@@ -21,7 +22,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 SAMPLE := sim_backend/sample
 
-.PHONY: install dev demo demo-slurm test check bench soak reference docs package lock package-trial clean
+PYTEST := $(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
+
+.PHONY: install dev demo demo-slurm test test-rest test-all peers check bench soak reference docs package lock package-trial clean
 
 install: $(VENV)/.installed
 	@echo "offpeak is installed: $(BIN)/offpeak --help"
@@ -55,13 +58,21 @@ $(BIN)/python:
 demo: $(VENV)/.installed-page
 	@$(BIN)/offpeak demo
 
-demo-slurm: dev
-	@.ci/prepare-peers
+demo-slurm: dev peers
 	@$(BIN)/python -m ui.demo.on_slurm
 
-test: dev
+test: dev peers
+	@$(PYTEST) -m 'not thorough' --durations=25
+
+# What `make test` leaves out.
+test-rest: dev peers
+	@$(PYTEST) -m thorough --durations=25
+
+test-all: dev peers
+	@$(PYTEST) --hypothesis-profile=nightly --durations=25
+
+peers:
 	@.ci/prepare-peers
-	@$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 check: dev
 	$(BIN)/ruff check

@@ -1,7 +1,7 @@
 """The decorators for compiled kernels: numba, cached on disk, with types that a checker can follow.
 
 numba keys its cache by the source file of a kernel alone: a kernel would go on with the old code of a part that stands
-in another file. So the cache is a folder for each state of the sources that machine code is made of, below
+in another file. So the cache is a folder for each state of a file with kernels and of all that it imports, below
 $NUMBA_CACHE_DIR, else below the user's cache folder.
 """
 
@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -26,35 +27,53 @@ R = TypeVar("R")
 
 ROOT = Path(__file__).resolve().parents[1]
 WITH_KERNELS = ("offpeak", "predictors", "plugin", "sim_backend")
-IMPORTED = re.compile(rb"^from ([\w.]+) import", re.MULTILINE)
+IMPORTED = re.compile(rb"^from ([\w.]+) import (\([^)]*\)|.*)|^import ([\w.]+)", re.MULTILINE)
+NAME = re.compile(rb"\w+")
 
 
 def kernel_sources() -> tuple[Path, ...]:
-    """Return the files that define kernels, and all files of ours whose functions or constants these import."""
+    """Return the files that define kernels."""
     texts = {path: path.read_bytes() for package in WITH_KERNELS for path in sorted((ROOT / package).rglob("*.py"))}
-    module = {".".join(path.relative_to(ROOT).with_suffix("").parts).encode(): path for path in texts}
-    found = {path for path, text in texts.items() if b"from offpeak.compiled import" in text}
-    unread = set(found)
-    while unread:
-        imported = {module[name] for name in IMPORTED.findall(texts[unread.pop()]) if name in module}
-        unread |= imported - found
-        found |= imported
-    return tuple(sorted(found))
+    return tuple(path for path, text in texts.items() if b"\nfrom offpeak.compiled import" in text)
 
 
-def cache_folder() -> Path:
-    """Return the folder for the machine code of these sources."""
+def cache_base() -> Path:
+    """Return the folder that holds the machine code of all sources, also of earlier ones."""
     given = os.environ.get("NUMBA_CACHE_DIR")
     caches = os.environ.get("XDG_CACHE_HOME")
-    base = Path(given) if given else (Path(caches) if caches else Path.home() / ".cache") / "offpeak"
+    return Path(given) if given else (Path(caches) if caches else Path.home() / ".cache") / "offpeak"
+
+
+def cache_folder(source: Path) -> Path:
+    """Return the folder for the machine code of one file's kernels. That file and what it imports of ours name it."""
+    found, unread = {source}, [source]
+    while unread:
+        imported = _imported(unread.pop()) - found
+        unread += imported
+        found |= imported
     digest = hashlib.sha256()
-    for source in kernel_sources():
-        digest.update(source.read_bytes())
-    return base / digest.hexdigest()[:16]
+    for each in sorted(found):
+        digest.update(_text(each))
+    return cache_base() / f"{source.stem}-{digest.hexdigest()[:16]}"
 
 
-# Read by numba when a kernel is decorated, hence set before any is.
-numba.config.CACHE_DIR = str(cache_folder())  # type: ignore[attr-defined]
+@cache
+def _text(source: Path) -> bytes:
+    return source.read_bytes()
+
+
+@cache
+def _imported(source: Path) -> frozenset[Path]:
+    """Return our files that one imports from; `from package import module` imports both."""
+    found = set()
+    for module, names, plain in IMPORTED.findall(_text(source)):
+        folder = ROOT.joinpath(*(module or plain).decode().split("."))
+        candidates = [folder.with_suffix(".py"), folder / "__init__.py"]
+        candidates += [folder / f"{name.decode()}.py" for name in NAME.findall(names)]
+        found |= {path for path in candidates if path.is_file() and path.is_relative_to(ROOT)}
+    return frozenset(found)
+
+
 # As fast as with more, and compiled a tenth sooner.
 numba.config.OPT = type(numba.config.OPT)(1)  # type: ignore[attr-defined]
 
@@ -85,17 +104,25 @@ def part(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
+    folder = _folder_once(function.__code__.co_filename)
+    # numba reads it when a kernel is decorated.
+    numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
     dispatcher = numba.njit(cache=True, nogil=True, **options)(function)
-    dispatcher.compile = _by_one_process(dispatcher.compile, f"{function.__module__}.{function.__qualname__}")
+    dispatcher.compile = _by_one_process(dispatcher.compile, folder / f"{function.__qualname__}.lock")
     return cast(Callable[P, R], dispatcher)
 
 
-def _by_one_process(compile_: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
+@cache
+def _folder_once(source: str) -> Path:
+    return cache_folder(Path(source))
+
+
+def _by_one_process(compile_: Callable[[Any], Any], lock: Path) -> Callable[[Any], Any]:
     """Let other processes wait for the machine code that one of them is about to keep, instead of making it too."""
 
     def compile_or_load(signature: Any) -> Any:
         # numba's own lock first: a thread that waited for it with the file's lock would keep out the one that has it.
-        with global_compiler_lock, _locked(Path(numba.config.CACHE_DIR) / f"{name}.lock"):  # type: ignore[attr-defined]
+        with global_compiler_lock, _locked(lock):
             return compile_(signature)
 
     return compile_or_load

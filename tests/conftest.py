@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from offpeak.compiled import cache_folder
+from offpeak.compiled import cache_folder, kernel_sources
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 LONGEST_S = 5.0
@@ -52,11 +52,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place[item.path])
 
 
-def pytest_report_header() -> str | None:
-    """Say that the first tests of new kernels take longer."""
-    if cache_folder().is_dir():
-        return None
-    return "kernels: these sources were not compiled yet; the first tests compile them, one to three minutes in all"
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Say how many files of kernels the tests are about to compile."""
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    sources = kernel_sources()
+    new = sum(not cache_folder(source).is_dir() for source in sources)
+    if terminal and new:
+        terminal.write_line(
+            f"numba compiles the kernels of {new} of {len(sources)} files, once, as the tests need them"
+        )
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

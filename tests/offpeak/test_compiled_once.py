@@ -1,9 +1,13 @@
-"""Machine code is made by one process; others that need it at the same time wait and take it."""
+"""Machine code is made by one process, once for each state of a kernel's file and of what that file imports."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+from offpeak import compiled
 
 SOURCE = """\
 from offpeak.compiled import kernel
@@ -46,3 +50,32 @@ def test_two_processes_compile_once(repository: Path, tmp_path: Path) -> None:
     for each in asked:
         said.append(int(each.communicate(timeout=120)[0]))
     assert sorted(said) == [0, 0, 1]
+
+
+def test_another_folder_for_another_state_of_what_a_file_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiled, "ROOT", tmp_path)
+    (tmp_path / "rooms").mkdir()
+    files = {
+        "kernels": "from rooms.rates import (\n    RATE,\n)\nfrom rooms import walls\n",
+        "rooms/__init__": "",
+        "rooms/rates": "import doors\nRATE = 1\n",
+        "rooms/walls": "HIGH = 3\n",
+        "rooms/roof": "RED = 5\n",
+        "doors": "WIDE = 2\n",
+    }
+    for name, text in files.items():
+        (tmp_path / f"{name}.py").write_text(text)
+
+    def folder() -> Path:
+        compiled._text.cache_clear()
+        compiled._imported.cache_clear()
+        return compiled.cache_folder(tmp_path / "kernels.py")
+
+    before = folder()
+    for name, text in files.items():
+        (tmp_path / f"{name}.py").write_text(text + "# changed\n")
+        assert (folder() == before) == (name == "rooms/roof"), name
+        (tmp_path / f"{name}.py").write_text(text)
+        assert folder() == before

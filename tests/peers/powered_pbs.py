@@ -17,7 +17,7 @@ from pbs_admin import PbsAdmin
 from pbs_jobs import WATTS, PbsJobs
 from pbs_standin import StandIn, standin
 
-from offpeak.compiled import cache_folder
+from offpeak.compiled import cache_base
 from offpeak.machines.node_sets import expand
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc, bmcs, compiled_commands, restarted
 from sim_backend.local_slurm.node import PoweredNode, PowerLog, followed
@@ -101,7 +101,7 @@ class PoweredPbs:
 
     @property
     def environment(self) -> dict[str, str]:
-        kernels = {"NUMBA_CACHE_DIR": str(cache_folder().parent)}
+        kernels = {"NUMBA_CACHE_DIR": str(cache_base())}
         return {"PATH": self.server.path, "LC_ALL": "C", "HOME": str(self.folder), **kernels}
 
     @property

@@ -93,7 +93,7 @@ class Zygote:
 @contextmanager
 def zygote_in(folder: Path) -> Iterator[Zygote]:
     """Run one until the block ends. What it has forked and nobody has ended ends with it."""
-    from offpeak.compiled import cache_folder
+    from offpeak.compiled import cache_base
     from sim_backend.local_slurm.plan import REPOSITORY
     from sim_backend.local_slurm.processes import end_processes_with, running
 
@@ -105,7 +105,7 @@ def zygote_in(folder: Path) -> Iterator[Zygote]:
         "ZYGOTE": str(made.address),
         "PYTHONPATH": str(REPOSITORY),
         "OPENBLAS_NUM_THREADS": "1",
-        "NUMBA_CACHE_DIR": str(cache_folder().parent),
+        "NUMBA_CACHE_DIR": str(cache_base()),
     }
     command = (sys.executable, __file__, made.address)
     with running(*command, log=folder / "zygote.log", ready=made.address.is_socket, environment=words):
