@@ -9,6 +9,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 PACKAGES = ["offpeak", "plugin", "power", "predictors", "sim_backend", "studies", "ui"]
 INGREDIENTS = ["pyproject.toml", "README.md", "LICENSE"]
 

@@ -1,5 +1,6 @@
 """A cycle of the queue loop on a long queue of a real slurmctld, with bounds that hold on a busy machine too."""
 
+import pytest
 import asyncio
 
 from long_queue import NEEDED, long_queue
@@ -7,6 +8,8 @@ from needed_programs import need
 from slurm_fixtures import PACKAGES
 
 from benchmarks.queue_cycle import asked_by_us, cycles
+
+pytestmark = pytest.mark.thorough
 
 JOBS, PARTITIONS, WINDOW = 500, 5, 20
 

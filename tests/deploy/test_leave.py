@@ -17,6 +17,8 @@ from plugin.torque.scheduler import TorqueScheduler
 from sim_backend.local_slurm.processes import SEARCH_PATH
 from sim_backend.local_slurm.servers import Cluster
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def wake_list(tmp_path: Path) -> Path:

@@ -17,6 +17,8 @@ from page_site import AT_S, PageSite, page_site, picture
 
 from sim_backend.local_slurm.processes import SEARCH_PATH, reserved_ports, running, wait_until
 
+pytestmark = pytest.mark.thorough
+
 ALERTS = """
 rule_files: [{rules}]
 evaluation_interval: 1m

@@ -319,6 +319,7 @@ def test_who_may_not_read_the_list_asks_its_owner() -> None:
         end_processes_with("OFFPEAK_SLURM_LOG", log)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "hostlist", ["n[1-99999999]", "a[1-9999]b[1-9999]", "n[1-60000],m[1-60000]", "n[1-" + "9" * 5000 + "]"]
 )

@@ -23,6 +23,8 @@ from plugin.torque.scheduler import TorqueScheduler
 from power.live.next_step import MAY_STILL_FOLLOW_S
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
+pytestmark = pytest.mark.thorough
+
 KINDS = pytest.mark.parametrize("kind", [TORQUE, OPENPBS])
 
 

@@ -18,6 +18,8 @@ from slurm_fixtures import ACCOUNTING, accounting_slurm
 from sim_backend.local_slurm.processes import ME, reserved_ports, wait_until
 from sim_backend.local_slurm.servers import Cluster
 
+pytestmark = pytest.mark.thorough
+
 OFFPEAK = Path(sys.executable).with_name("offpeak")
 SETTINGS = ("--power", "constant:200W", "--idle-power", "75W")
 BUSY_W, IDLE_W = 200, 75

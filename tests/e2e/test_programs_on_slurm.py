@@ -21,6 +21,8 @@ from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 from sim_backend.local_slurm.processes import reserved_ports, wait_until
 from sim_backend.local_slurm.servers import Cluster, munge, slurmctld, slurmd, wait_for_nodes
 
+pytestmark = pytest.mark.thorough
+
 
 @dataclass(frozen=True)
 class Site:

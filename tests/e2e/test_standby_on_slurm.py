@@ -16,6 +16,8 @@ from sim_backend.local_slurm.processes import reserved_ports, wait_until
 from sim_backend.local_slurm.servers import Cluster
 from ui.command import run
 
+pytestmark = pytest.mark.thorough
+
 SITE = """\
 [credentials]
 bmc = {{ user = "admin", password_file = "password" }}

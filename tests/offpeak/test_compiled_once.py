@@ -30,6 +30,7 @@ print(sum(total.stats.cache_misses.values()))
 """
 
 
+@pytest.mark.thorough
 def test_two_processes_compile_once(repository: Path, tmp_path: Path) -> None:
     (tmp_path / "summed.py").write_text(SOURCE)
     paths = os.pathsep.join([str(repository), str(tmp_path)])

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from zygote import Zygote
 
+pytestmark = pytest.mark.thorough
+
 INSTALLED = Path(sys.executable).with_name("offpeak")
 
 

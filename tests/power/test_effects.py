@@ -270,6 +270,7 @@ def test_a_bmc_that_is_another_since_the_decision_is_not_told(room: GuardedRoom)
     assert room.told() == {}
 
 
+@pytest.mark.thorough
 def test_a_silent_bmc_is_not_acted_on(room: GuardedRoom) -> None:
     room.look()
     room.do(lambda each: setattr(each.bmcs["n1"], "faults", BmcFaults(silent=True)))
@@ -391,6 +392,7 @@ def test_a_refused_login_is_not_used_again(room: GuardedRoom) -> None:
     assert room.told() == {}
 
 
+@pytest.mark.thorough
 def test_after_a_crash_nothing_is_sent_again_blind(room: GuardedRoom) -> None:
     journal = MemoryJournal()
     for node in ("n1", "n2", "n3"):

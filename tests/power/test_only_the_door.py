@@ -37,6 +37,7 @@ def sources(repository: Path) -> list[Path]:
     return [path for package in PACKAGES for path in sorted((repository / package).rglob("*.py"))]
 
 
+@pytest.mark.thorough
 def test_orders_are_given_by_one_function_only(repository: Path) -> None:
     around = []
     for path in sources(repository):
@@ -58,6 +59,7 @@ def test_that_function_hands_it_to_the_door(repository: Path) -> None:
     assert [path.name for path in users] == ["effects.py"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("package", ["pyghmi", "asyncssh", "wakeonlan"])
 def test_libraries_that_reach_devices_are_the_drivers_affair(repository: Path, package: str) -> None:
     users = {

@@ -40,6 +40,7 @@ def measured(estimate: Estimate) -> tuple[Lever, ...]:
         return levers(estimate, SETTINGS, EASY)
 
 
+@pytest.mark.thorough
 def test_a_row_a_policy_of_each_lever(measured: tuple[Lever, ...]) -> None:
     assert [(each.name, each.saving.policy if each.saving else None) for each in measured] == [
         ("order", "greedy"), *LEVERS, ("place", None)
@@ -62,6 +63,7 @@ def test_sleeping_nodes_save_and_the_note_says_of_which_nodes(measured: tuple[Le
     )
 
 
+@pytest.mark.thorough
 def test_the_agent_sleeps_by_what_the_levers_advise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Among the rules that make jobs wait hardly longer its default saves as much as the best, within chance."""
     monkeypatch.setattr(worth, "LEVERS", tuple(each for each in LEVERS if each[0] == "sleep"))

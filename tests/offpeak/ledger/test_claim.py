@@ -135,6 +135,7 @@ def test_an_agent_whose_connection_was_lost_gives_no_order_once_another_has_the_
     assert first.write_intent(SLEEP, 2.0)
 
 
+@pytest.mark.thorough
 def test_a_database_that_is_away_refuses_orders_and_is_claimed_when_it_is_back(opened: Open) -> None:
     with new_postgres() as server:
         with server.up():
@@ -150,6 +151,7 @@ def test_a_database_that_is_away_refuses_orders_and_is_claimed_when_it_is_back(o
             ledger.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)
 def test_a_database_that_hangs_holds_up_neither_an_order_nor_the_end(url: str, opened: Open) -> None:
     ledger = opened(url)

@@ -108,6 +108,7 @@ def test_rows_go_in_slices(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> N
     assert [row[1] for row in rows_of(ledger, tables.decisions)] == [21.0, 22.0, 23.0, 24.0]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 def test_a_file_becomes_smaller_again(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prune, "PAGES", 50)

@@ -150,6 +150,7 @@ def priced(ledger: Ledger) -> Ledger:
     return ledger
 
 
+@pytest.mark.thorough
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(0, 7200), min_size=1, max_size=4))
 def test_energy_adds_up_however_a_time_is_cut(two_hours: Ledger, cuts: list[int]) -> None:

@@ -57,6 +57,7 @@ def test_quarters_are_the_sums_of_their_minutes(all_readings: list[Metered]) -> 
         assert mean.max_w == max((each.max_w for each in inside if each.max_w is not None), default=None)
 
 
+@pytest.mark.thorough
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(metered(), max_size=12), min_size=1, max_size=4))
 def test_all_tables_say_the_same_energy(

@@ -212,6 +212,7 @@ def test_a_row_that_no_database_takes_stops_no_other(ledger: Ledger) -> None:
     assert count(ledger.settings.url, tables.readings) == 20
 
 
+@pytest.mark.thorough
 def test_postgresql_that_is_restarted_is_found_again(opened: Open) -> None:
     with new_postgres() as server:
         with server.up():

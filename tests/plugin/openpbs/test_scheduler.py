@@ -43,6 +43,7 @@ def node(scheduler: OpenPbsScheduler) -> Node:
     return next(node for node in scheduler.view().nodes if node.name == "node1")
 
 
+@pytest.mark.thorough
 def test_the_sites_own_formula_stays_and_comes_back(openpbs: StandIn, tmp_path: Path) -> None:
     assert installed(openpbs, tmp_path, "uninstall") == "uninstalled: the order of jobs is ''\n"
     openpbs.run("qmgr", "-c", 'set server job_sort_formula = "2*job_priority"')
@@ -174,6 +175,7 @@ def test_users_may_not_set_what_is_ours(openpbs: StandIn) -> None:
     assert caught.value.returncode == 15003 % 256
 
 
+@pytest.mark.thorough
 def test_a_job_that_is_kept_back_goes_by_the_clock(openpbs: StandIn) -> None:
     scheduler = OpenPbsScheduler(SETTINGS)
     filler = submit(openpbs)

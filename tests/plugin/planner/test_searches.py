@@ -26,6 +26,7 @@ from plugin.planner.solvers import SOLVERS, solver_named
 from plugin.planner.verify import verify
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SOLVERS)
 @pytest.mark.parametrize(("cap_w", "running"), [(2**60, 2), (900, 2)])
 def test_every_solver_keeps_every_rule(drawn, name: str, cap_w: int, running: int) -> None:
@@ -54,6 +55,7 @@ def test_without_time_the_first_order_is_the_answer(drawn) -> None:
     assert plan.placed.any()
 
 
+@pytest.mark.thorough
 def test_neighbourhoods_find_what_the_orders_do_not(drawn) -> None:
     problem = drawn(60, seed=11, nodes=4)
     first = multi_search(problem, budget_of(60))

@@ -140,6 +140,7 @@ def test_without_its_server_nobody_is_told_anything(stage: Stage) -> None:
                 ask()
 
 
+@pytest.mark.thorough
 def test_a_long_queue(stage: Stage) -> None:
     """More jobs than one command takes."""
     full(stage)

@@ -100,6 +100,7 @@ def test_who_cannot_be_ranked_hides_nobody_else(basic: Cluster, slurm: SlurmSche
         assert jobs_of(slurm)[held].state is JobState.HELD
 
 
+@pytest.mark.thorough
 def test_a_thousand_jobs_are_ranked(basic: Cluster, slurm: SlurmScheduler) -> None:
     with full(basic) as filler:
         array = submit(basic, "--array=1-1000")

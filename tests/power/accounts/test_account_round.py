@@ -97,6 +97,7 @@ def test_a_queue_is_booked_whole(ledger: Ledger) -> None:
     assert (count, energy_j) == (JOBS, pytest.approx(300.0 * JOBS * LENGTH_S))
 
 
+@pytest.mark.thorough
 def test_a_kill_in_the_middle_loses_nothing_and_counts_nothing_twice(ledger: Ledger) -> None:
     measure(ledger, 300.0)
     command = [sys.executable, "-c", DIES, ledger.settings.url, str(Path(__file__).parent)]

@@ -144,6 +144,7 @@ def test_without_a_ledger_the_jobs_wait(tmp_path: object) -> None:
 Placed = tuple[int, int, int, bool]
 
 
+@pytest.mark.thorough
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, 7199), st.integers(1, 7200), st.integers(1, 8), st.booleans()), max_size=6))
 def test_the_joules_of_jobs_and_of_nobody_are_those_of_the_nodes(two_hours: Ledger, placed: Sequence[Placed]) -> None:

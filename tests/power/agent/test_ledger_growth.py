@@ -10,6 +10,8 @@ from offpeak.door.mode import Mode
 from offpeak.ledger.opened import opened
 from offpeak.ledger.prune import AGES
 
+pytestmark = pytest.mark.thorough
+
 JOBS, CYCLES = 500, 40
 
 

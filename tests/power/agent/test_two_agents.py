@@ -10,6 +10,8 @@ from sim_backend.local_slurm.plan import REPOSITORY
 from sim_backend.local_slurm.processes import start_server, wait_until
 from sim_backend.local_slurm.stage import OFFPEAK
 
+pytestmark = pytest.mark.thorough
+
 
 def settings_of(folder: Path, url: str) -> Path:
     """Write the settings of an agent without nodes, on a machine without a scheduler."""

@@ -67,6 +67,7 @@ def trouble_of(machine: Machine, timeout_s: float = 5.0) -> DeviceError:
     return observed.trouble
 
 
+@pytest.mark.thorough
 def test_an_emulated_system_goes_on_and_another_off_some_seconds_later(
     emulator: str, machine: Callable[..., Machine]
 ) -> None:

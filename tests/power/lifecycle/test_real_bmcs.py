@@ -36,6 +36,8 @@ from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 from sim_backend.virtual.bmc import BmcFaults
 from sim_backend.virtual.machine_room import MachineRoom
 
+pytestmark = pytest.mark.thorough
+
 MANY, CAP = 64, 12
 RUNGS = (Rung("soft_off", ("bmc",), enter_patience_s=2, wake_patience_s=2),)
 HASTY = Conduct(

@@ -58,6 +58,7 @@ def test_what_no_job_can_draw_is_no_reading():
     np.testing.assert_array_equal(found, [np.nan, np.nan, np.nan, 250.0])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("make", [PowerHistory, boosted_power])
 def test_habits_are_learned_and_four_fifths_lie_in_the_interval(make):
     jobs = user_habits(1500, 2)

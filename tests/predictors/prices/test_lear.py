@@ -9,6 +9,7 @@ from predictors.prices.past import Past
 RECIPES = [Lear(), Lear(days=84), Lear(half_life_days=60), Lear(penalty=0.05, level_days=7), Lear(level_days=1)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_it_is_better_than_last_week(past, recipe):
     year = past(200)

@@ -12,6 +12,8 @@ from predictors.scores.score import score_of
 from predictors.scores.sit import sit
 from sim_backend.traces.read import read_log
 
+pytestmark = pytest.mark.thorough
+
 JOBS = 4000
 
 

@@ -4,6 +4,7 @@ import os
 import signal
 import time
 
+import pytest
 from random_jobs import user_habits
 
 from predictors.run_times.boosted import RunTime
@@ -12,6 +13,8 @@ from predictors.trees.background import Background
 from predictors.trees.boosted import Boosted
 from predictors.trees.grow import Growth
 from predictors.trees.history import Schedule
+
+pytestmark = pytest.mark.thorough
 
 GROWTH, SCHEDULE = Growth(trees=3, leaves=4, least_rows=2), Schedule(least=50)
 

@@ -17,6 +17,8 @@ from predictors.waits.features import if_submitted_now
 from predictors.waits.question import NO_JOB
 from predictors.waits.similar_jobs import SimilarJobs
 
+pytestmark = pytest.mark.thorough
+
 JOBS = 500
 QUICK = Growth(trees=30, least_rows=20)
 

@@ -14,6 +14,8 @@ from sim_backend.grid.known_waits import NobodyWaits, WrongBy
 from sim_backend.grid.learned_waits import LearnedWaits
 from sim_backend.grid.longest_waits import LongestWaits
 
+pytestmark = pytest.mark.thorough
+
 rows = st.tuples(st.integers(0, 60), st.integers(1, 50), st.integers(0, 30), st.integers(1, UNITS))
 
 

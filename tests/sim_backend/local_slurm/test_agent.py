@@ -12,6 +12,8 @@ from sim_backend.local_slurm.cluster import PoweredCluster
 from sim_backend.local_slurm.meters import metered_racks
 from sim_backend.local_slurm.plan import PoweredPlan
 
+pytestmark = pytest.mark.thorough
+
 CHANGES = {"agent": {"mode": "shadow"}, "prices": {"tariff": "on=90EUR/MWh,off=30EUR/MWh,hours=09:00-23:00"}}
 
 

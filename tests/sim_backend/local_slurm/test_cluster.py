@@ -8,6 +8,8 @@ from powered_fixtures import StartPowered
 from sim_backend.local_slurm.cluster import PoweredCluster
 from sim_backend.local_slurm.plan import PoweredPlan
 
+pytestmark = pytest.mark.thorough
+
 PLAN = PoweredPlan(nodes=3, shutdown_s=0.2, wakes_by_itself=True)
 
 

@@ -14,6 +14,8 @@ from studies.order import Order
 from studies.report import Report
 from studies.write import markdown
 
+pytestmark = pytest.mark.thorough
+
 SVG = "{http://www.w3.org/2000/svg}"
 
 

@@ -17,6 +17,8 @@ from studies.report import Report
 from studies.resumable import JOURNAL
 from studies.write import markdown
 
+pytestmark = pytest.mark.thorough
+
 
 @dataclass(frozen=True)
 class Finished:

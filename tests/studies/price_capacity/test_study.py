@@ -15,6 +15,8 @@ from studies.report import Report
 from studies.resumable import JOURNAL
 from studies.write import markdown
 
+pytestmark = pytest.mark.thorough
+
 
 @dataclass(frozen=True)
 class Finished:

@@ -20,6 +20,8 @@ from studies.scores.log_exams import (
 from studies.scores.log_file import read_log_file
 from studies.scores.log_scores import LogTask, log_tasks, run_log_task
 
+pytestmark = pytest.mark.thorough
+
 NAMES = {
     RUN_TIME: ["estimate", "last two", "boosted"],
     POWER: ["constant", "history", "boosted"],

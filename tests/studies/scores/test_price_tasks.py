@@ -11,6 +11,8 @@ import pytest
 from studies.scores.price_scores import price_tables
 from studies.scores.price_tasks import ALL, OURS, PriceResult, learned_days, price_tasks, run_price_task
 
+pytestmark = pytest.mark.thorough
+
 
 def undated(path: Path, hours: np.ndarray) -> Path:
     path.write_text("price\n" + "".join(f"{price}\n" for price in hours))

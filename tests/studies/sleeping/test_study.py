@@ -16,6 +16,8 @@ from studies.sleeping.study import sleeping
 from studies.write import markdown
 from ui.command import run
 
+pytestmark = pytest.mark.thorough
+
 SVG = "{http://www.w3.org/2000/svg}"
 
 

@@ -66,6 +66,7 @@ def test_from_the_first_line_to_the_report(tmp_path: Path) -> None:
     assert not [each for each in done if each["result"] == "failed"]
 
 
+@pytest.mark.thorough
 def test_in_a_terminal_the_page_stays_until_ctrl_c(tmp_path: Path, repository: Path, zygote: Zygote) -> None:
     with reserved_ports(2) as (page_port, hardware_port):
         place = f"127.0.0.1:{page_port}"
@@ -156,6 +157,7 @@ def followed(place: str, *, until: bytes) -> bytes:
     return got
 
 
+@pytest.mark.thorough
 def test_a_demo_that_is_interrupted_compares_the_time_until_then(tmp_path: Path) -> None:
     with reserved_ports(2) as (page_port, hardware_port):
         place = f"127.0.0.1:{page_port}"

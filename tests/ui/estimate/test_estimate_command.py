@@ -86,6 +86,7 @@ def test_the_last_days_only(offpeak: Offpeak, sacct: Path) -> None:
     assert document["jobs"] == 16
 
 
+@pytest.mark.thorough
 def test_levers_are_rows_of_the_table_and_of_the_json(offpeak: Offpeak, sacct: Path) -> None:
     printed = offpeak("estimate", sacct, *BERLIN, "--nodes", "6", "--levers")
     assert printed.returncode == 0, printed.stderr

@@ -59,6 +59,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.thorough
 def test_it_answers_keeps_and_ends(folder: Path, repository: Path) -> None:
     with agent_socket(folder / "agent.sock") as agent, reserved_ports(1) as (port,):
         agent.site = replace(SAID, at_unix_s=time.time())

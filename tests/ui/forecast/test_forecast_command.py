@@ -96,6 +96,7 @@ def short_log(tmp_path_factory) -> Path:
     return path
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("quantity", "predictors"),
     [
@@ -134,6 +135,7 @@ def test_a_user_without_jobs_gets_what_others_did(offpeak, short_log) -> None:
     assert next(line for line in lines.splitlines() if line.startswith("last two")).split()[-1] == "estimate"
 
 
+@pytest.mark.thorough
 def test_a_state_file_says_what_the_queue_is_now(offpeak, short_log, tmp_path) -> None:
     state = tmp_path / "state.json"
     nodes = {"count": 8, "state": "active"}

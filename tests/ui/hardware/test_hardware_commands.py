@@ -16,6 +16,8 @@ from sim_backend.virtual.bmc import BmcFaults
 from sim_backend.virtual.machine_room import MachineRoom
 from ui.command import run
 
+pytestmark = pytest.mark.thorough
+
 SITE = """\
 # The test site.
 [credentials]

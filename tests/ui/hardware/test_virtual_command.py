@@ -17,6 +17,8 @@ from served_room import planned
 from offpeak.machines.node_sets import expand
 from ui.command import run
 
+pytestmark = pytest.mark.thorough
+
 OFFPEAK = Path(sys.executable).with_name("offpeak")
 
 

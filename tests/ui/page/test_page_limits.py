@@ -12,6 +12,8 @@ from page_site import PageSite, page_site, picture
 
 from ui.page.bounded import REQUEST_S
 
+pytestmark = pytest.mark.thorough
+
 IDLE = 1020
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from planned_site import HOUR_S, NOW_S, RULES, a_job, a_running, a_sight
 from playwright.sync_api import Browser
 
@@ -9,6 +10,8 @@ from offpeak.power_cap import PowerCap
 from plugin.day_plan.make import plan_day
 from plugin.planner.budget import budget_of
 from ui.plan.page import plan_page
+
+pytestmark = pytest.mark.thorough
 
 
 def test_the_page_is_drawn_with_all_kinds_of_jobs(chromium: Browser, tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ def test_the_tariff_holds_without_a_file_and_a_zone(offpeak) -> None:
     assert {interval["price"] for interval in json.loads(done.stdout)["prices"]} == {30, 90}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["out.html", "out.png"])
 def test_a_picture(offpeak, file, tmp_path, name) -> None:
     done = offpeak("prices", "--prices", file, *SPRING, "--plot", name)

@@ -341,6 +341,7 @@ def test_a_reader_that_has_gone_is_no_news(environment: dict[str, str], offpeak:
     assert done.stdout.startswith("sample: 4,500 jobs")
 
 
+@pytest.mark.thorough
 def test_ctrl_c_leaves_one_line_and_no_file(environment: dict[str, str], offpeak: Offpeak, tmp_path: Path) -> None:
     jobs = lublin_jobs(1_000_000, machine_size=128, seed=1, load=0.99)
     write_swf(jobs, tmp_path / "big.swf", processors=128, unix_start_s=None, zone=None)

@@ -101,6 +101,7 @@ def test_jobs_that_need_failed_nodes_are_said(offpeak: Offpeak, changed: Callabl
     assert done.stderr.startswith("offpeak: error: jobs need 90 units and 80 are usable\n  hint: ")
 
 
+@pytest.mark.thorough
 def test_the_example_is_what_its_program_makes(repository: Path, state: Path) -> None:
     program = "import example_state, power.snapshot_json as j; print(j.snapshot_json(example_state.example()), end='')"
     made = subprocess.run(

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import Counter
 
+import pytest
 from ipmi_fixtures import MachineOf
 
 from offpeak.errors import NoAnswer
@@ -13,6 +14,8 @@ from power.drivers.said_once import Said, worth_saying
 from power.drivers.sweep import as_they_come, sweep
 from power.drivers.wire import Wire
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
+
+pytestmark = pytest.mark.thorough
 
 DEAD = 8
 TIMEOUT_S = 5.0

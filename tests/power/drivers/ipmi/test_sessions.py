@@ -240,6 +240,7 @@ class Babbler(asyncio.DatagramProtocol):
         self.transport.sendto(self.packet, addr)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rest", ["", "06", "0611", "0611" + "00" * 9, "00" + "00" * 9, "06c0" + "ff" * 30])
 def test_nonsense_of_one_bmc_disturbs_no_other(rest: str, few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
     async def use(wire: Wire) -> None:

@@ -138,6 +138,7 @@ def test_rows_are_looked_up_of_a_few_pdus_at_a_time(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.thorough
 def test_an_answer_that_comes_while_all_is_closed_disturbs_nobody(tmp_path: Path) -> None:
     async def run() -> list[object]:
         complaints: list[object] = []

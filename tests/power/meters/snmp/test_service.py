@@ -24,6 +24,8 @@ from power.meters.snmp.agent import Patience
 from power.meters.snmp.engines import Engines
 from power.meters.snmp.pdu import SnmpPdu
 
+pytestmark = pytest.mark.thorough
+
 UPTIME = "1.3.6.1.2.1.1.3.0"
 COUNTER = "1.3.6.1.4.1.318.1.1.26.4.3.1.9.1"
 Agents = tuple[Sequence[str], int]
