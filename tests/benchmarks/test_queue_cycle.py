@@ -1,8 +1,8 @@
 """A cycle of the queue loop on a long queue of a real slurmctld, with bounds that hold on a busy machine too."""
 
-import pytest
 import asyncio
 
+import pytest
 from long_queue import NEEDED, long_queue
 from needed_programs import need
 from slurm_fixtures import PACKAGES

@@ -26,7 +26,7 @@ core_power = "25W"
 gflops_per_core = 9.0
 pue = 1.5
 time_zone = "UTC"
-tariff = "on=90EUR/MWh,off=30EUR/MWh"
+tariff = "on=90EUR/MWh,off=90EUR/MWh"
 esc = "50g/kWh"
 reach = "local"
 """
@@ -74,7 +74,8 @@ def test_it_answers_keeps_and_ends(folder: Path, repository: Path) -> None:
             _chooses(folder)
         finally:
             process.terminate()
-        assert process.wait(20) == 0
+            status = process.wait(60)
+        assert status == 0
 
 
 def _chooses(folder: Path) -> None:
