@@ -47,6 +47,8 @@ class ColumnStore:
 
     def _joined(self, name: str, *, keep: bool) -> Column:
         segments = self._segments[name] if keep else self._segments.pop(name)
+        if not segments:
+            return np.empty(0, np.int64)
         kind = np.result_type(*(segment.values.dtype for segment in segments))
         column = np.empty(self._length, dtype=np.int64 if kind == np.int32 else kind)
         row = 0

@@ -1,35 +1,20 @@
 """Reads accounting logs of Torque and OpenPBS (server_priv/accounting) as a job log."""
 
 import re
-from dataclasses import dataclass
 from datetime import tzinfo
-from itertools import chain, islice
+
+import numpy as np
 
 from offpeak.errors import BadTrace
 from offpeak.jobs import Rejected, Trace
 from offpeak.long_text import LongText
 from offpeak.zones import zone_text
-from sim_backend.traces.pbs.columns import records_of
-from sim_backend.traces.pbs.job_ids import numbered
-from sim_backend.traces.pbs.log import QUEUED, RERUN, STARTED, Log, read_log
-from sim_backend.traces.pbs.run import Run
+from sim_backend.traces.pbs.columns import LeftOver, Runs, left_over, records_of, usable_runs
+from sim_backend.traces.pbs.log import Log, read_log
 from sim_backend.traces.records import trace_of
 
 RECORD = re.compile(rb"^[0-9]{2}/[0-9]{2}/[0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2};[A-Za-z];[^;\n]*;", re.MULTILINE)
 EXPECTED = "the server writes one file a day: server_priv/accounting/YYYYMMDD"
-LEFT_OVER = {
-    "still running at the end of the log": STARTED,
-    "put back in the queue and not started again": RERUN,
-    "never started": QUEUED,
-}
-
-
-@dataclass(frozen=True)
-class _Sorted:
-    """The runs that can be replayed, and the ids of the jobs that cannot, by reason."""
-
-    runs: list[Run]
-    unusable: dict[str, list[bytes]]
 
 
 def looks_like_pbs(head: bytes) -> bool:
@@ -45,45 +30,31 @@ def pbs_trace(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trac
     skips and counts such lines instead. A last line without its end is left out, as the server may be writing it.
     """
     log = read_log(text, name, lenient=lenient)
-    if not log.last:
+    if not len(log.news):
         fault = f"no record can be read, {log.malformed:,} lines are malformed" if log.malformed else "has no records"
         raise BadTrace(f"{name}: {fault if text.head(1) else 'is empty'}", hint=EXPECTED)
-    jobs = _sorted_out(log)
-    numbers, names = numbered([*(run.job for run in jobs.runs), *chain.from_iterable(jobs.unusable.values())])
-    number = iter(numbers)
+    left = left_over(log)
+    runs = usable_runs(log)
+    unusable = runs.unusable | left.jobs
+    numbers, names = log.ids.numbered(np.concatenate([runs.jobs, *unusable.values()]))
+    numbers, *others = np.split(numbers, np.cumsum([len(runs.jobs), *map(len, unusable.values())])[:-1])
     return trace_of(
         name,
-        records_of(jobs.runs, list(islice(number, len(jobs.runs))), names),
+        records_of(log, runs, numbers, names),
         time_zone=zone_text(zone),
         rejected=tuple(
-            Rejected(reason, tuple(islice(number, len(ids)))) for reason, ids in jobs.unusable.items() if ids
+            Rejected(reason, tuple(ids.tolist())) for reason, ids in zip(unusable, others, strict=True) if len(ids)
         ),
         skipped_lines=log.malformed,
-        notes=_notes(log),
+        notes=_notes(log, runs, left),
     )
 
 
-def _sorted_out(log: Log) -> _Sorted:
-    runs: list[Run] = []
-    unusable: dict[str, list[bytes]] = {"run time unknown": [], "no processors": []}
-    for run in log.runs.values():
-        if run.runtime_s < 0:
-            unusable["run time unknown"].append(run.job)
-        elif not run.places.processors:
-            unusable["no processors"].append(run.job)
-        else:
-            runs.append(run)
-    for reason, news in LEFT_OVER.items():
-        unusable[reason] = [job for job, last in log.last.items() if last == news]
-    return _Sorted(runs, unusable)
-
-
-def _notes(log: Log) -> tuple[str, ...]:
-    again = len(log.runs) - len({job for job, _ in log.runs})
+def _notes(log: Log, runs: Runs, left: LeftOver) -> tuple[str, ...]:
     notes = {
-        f"runs of a job that had run before: {again:,}, each counts as a job of its own": again,
-        f"starts of a job that went back to the queue: {log.unended:,}, left out": log.unended,
-        f"end records that stand twice: {log.repeated:,}, the later one counts": log.repeated,
+        f"runs of a job that had run before: {runs.again:,}, each counts as a job of its own": runs.again,
+        f"starts of a job that went back to the queue: {left.unended:,}, left out": left.unended,
+        f"end records that stand twice: {runs.repeated:,}, the later one counts": runs.repeated,
         "the last line is cut off and left out": log.is_cut,
     }
     return tuple(note for note, needed in notes.items() if needed)

@@ -1,11 +1,19 @@
 """Numbers for job ids: each used once, and the scheduler's own names beside them."""
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim_backend.traces.pbs.job_ids import numbered
+from sim_backend.traces.pbs.job_ids import JobIds
 
 IDS = st.from_regex(rb"(0|[1-9][0-9]{0,2})(\[[0-9]{1,2}\])?(\.(head|other))?|license|\xff", fullmatch=True)
+
+
+def numbered(jobs: list[bytes]) -> tuple[list[int], dict[int, str]]:
+    ids = JobIds()
+    number, rest = np.array([ids.split(job) for job in jobs], np.int64).reshape(-1, 2).T
+    numbers, names = ids.numbered(ids.keys(number.copy(), rest))
+    return numbers.tolist(), names
 
 
 def test_numbers_stay_and_array_members_get_others() -> None:
