@@ -38,6 +38,13 @@ def test_ids_that_are_no_numbers() -> None:
     assert numbered([]) == ([], {})
 
 
+def test_long_numbers_and_leading_zeros() -> None:
+    jobs = [b"123456789012345.head", b"0007.head", b"7.head", b"1234567890.other", b"7[3].head"]
+    numbers, names = numbered(jobs)
+    assert numbers == [123456789012345, 7, 123456789012346, 1234567890, 123456789012347]
+    assert names == {123456789012346: "7", 1234567890: "1234567890.other", 123456789012347: "7[3]"}
+
+
 @given(jobs=st.lists(IDS, max_size=30))
 def test_no_number_is_used_twice_and_no_id_is_lost(jobs: list[bytes]) -> None:
     numbers, names = numbered(jobs)

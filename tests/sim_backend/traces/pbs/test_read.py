@@ -6,6 +6,8 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from offpeak.errors import BadTrace
 from offpeak.jobs import Rejected, Trace
@@ -93,6 +95,49 @@ def test_starts_that_went_back_to_the_queue_are_left_out_with_a_note() -> None:
     trace = read(*starts, ended("1.head"))
     assert len(trace.jobs) == 1
     assert trace.notes[-1] == "starts of a job that went back to the queue: 2, left out"
+
+
+def test_a_log_in_which_nothing_ended_has_no_jobs() -> None:
+    trace = read(record("Q", "1.head"), record("S", "2.head"))
+    assert (len(trace.jobs), [each.job_ids for each in trace.rejected]) == (0, [(2,), (1,)])
+
+
+EVENTS = st.lists(st.tuples(st.sampled_from("QDSRE"), st.integers(1, 4), st.integers(1, 3), st.integers(0, 9)))
+
+
+@given(EVENTS.filter(bool))
+def test_lines_in_any_order_are_sorted_out_as_if_each_job_were_an_object(
+    events: list[tuple[str, int, int, int]],
+) -> None:
+    """Of the records of a job and start the last one counts, and of a job's other lines too."""
+    runs: dict[tuple[int, int], int] = {}
+    last: dict[int, str] = {}
+    went_back = repeated = 0
+    lines = []
+    for kind, job, start_s, runtime_s in events:
+        lines.append(ended(f"{job}.h", start_s, start_s + runtime_s) if kind == "E" else record(kind, f"{job}.h"))
+        if kind == "E":
+            repeated += (job, start_s) in runs
+            runs[job, start_s] = runtime_s
+        elif kind in "SR":
+            went_back += last.get(job) == "S"
+        if kind in "SRE":
+            last[job] = kind
+        else:
+            last.setdefault(job, "Q")
+    trace = read(*lines)
+    jobs = trace.jobs
+    called = [int(trace.names.job_text(number)) for number in jobs.job_id.tolist()]
+    found = zip(called, jobs.logged_start_s.tolist(), jobs.runtime_s.tolist(), strict=True)
+    assert sorted(found) == sorted((*run, runtime_s) for run, runtime_s in runs.items())
+    left = [[job for job, news in last.items() if news == kind] for kind in "SRQ"]
+    rejected = [[int(trace.names.job_text(number)) for number in each.job_ids] for each in trace.rejected]
+    assert rejected == [jobs_left for jobs_left in left if jobs_left]
+    again = len(runs) - len({job for job, _ in runs})
+    for count, note in ((went_back, "starts of"), (repeated, "end records"), (again, "runs of a job")):
+        assert [int(text.split(": ")[1].split(",")[0]) for text in trace.notes if text.startswith(note)] == (
+            [count] if count else []
+        )
 
 
 def test_members_of_arrays_are_jobs_and_arrays_are_not() -> None:
