@@ -1,8 +1,6 @@
 """Two real clusters of Slurm, here and by ssh, and a stand-in of Torque by ssh, as a federation: each has an agent."""
 
 import asyncio
-import json
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -19,7 +17,6 @@ from power.broker.over_socket import over_socket
 from sim_backend.local_slurm.plan import REPOSITORY
 from sim_backend.local_slurm.processes import reserved_ports, running
 from sim_backend.local_slurm.servers import Cluster, munge, slurmctld, slurmd, wait_for_nodes
-from sim_backend.local_slurm.stage import OFFPEAK
 from sim_backend.pbs_standin.pbs import TORQUE
 
 SITES = """\
@@ -117,12 +114,13 @@ def plain_cluster(folder: Path, name: str, *, nodes: int = 2) -> Iterator[Cluste
 
 
 @contextmanager
-def agent_of(folder: Path, environment: Mapping[str, str], *, scheduler: str = "slurm") -> Iterator[None]:
+def agent_of(
+    offpeak: Path, folder: Path, environment: Mapping[str, str], *, scheduler: str = "slurm"
+) -> Iterator[None]:
     """Run the agent of a cluster; its settings are those of a broker too."""
     settings, socket = folder / "offpeak.toml", folder / "run" / "agent.sock"
     settings.write_text(SETTINGS.format(folder=folder, scheduler=scheduler))
-    environment = {**environment, "PYTHONPATH": str(REPOSITORY)}
-    command = (*OFFPEAK, "agent", "--config", str(settings))
+    command = (offpeak, "agent", "--config", str(settings))
     log = folder / "agent.log"
     with running(*command, environment=environment, log=log, ready=lambda: tells_brokers(socket)):
         yield
@@ -150,30 +148,26 @@ def two_sites(offpeak: Path) -> Iterator[TwoSites]:
         barn = parts.enter_context(standin(TORQUE, folder / "barn"))
         of_barn = {"PATH": barn.path, "LC_ALL": "C"}
         for cluster in (here, there):
-            parts.enter_context(agent_of(cluster.folder, cluster.environment))
-        parts.enter_context(agent_of(folder / "barn", of_barn, scheduler=TORQUE))
-        head = parts.enter_context(_head(there.folder, there.environment))
-        door = parts.enter_context(_head(folder / "barn", of_barn))
+            parts.enter_context(agent_of(offpeak, cluster.folder, cluster.environment))
+        parts.enter_context(agent_of(offpeak, folder / "barn", of_barn, scheduler=TORQUE))
+        head = parts.enter_context(_head(offpeak, there.folder, there.environment))
+        door = parts.enter_context(_head(offpeak, folder / "barn", of_barn))
         (here.folder / "sites.toml").write_text(SITES.format(there=head.reach, barn=door.reach))
         yield TwoSites(here, there, head, barn, offpeak)
 
 
 @contextmanager
-def _head(folder: Path, environment: Mapping[str, str]) -> Iterator[HeadNode]:
-    path = f"{_commands(folder)}:{environment['PATH']}"
+def _head(offpeak: Path, folder: Path, environment: Mapping[str, str]) -> Iterator[HeadNode]:
+    path = f"{_commands(offpeak, folder)}:{environment['PATH']}"
     with head_node(folder / "ssh", {**environment, "PATH": path}) as head:
         yield head
 
 
-def _commands(site: Path) -> Path:
+def _commands(offpeak: Path, site: Path) -> Path:
     """Return a folder with the command `offpeak` as an installed one is found at that site."""
     folder = site / "bin"
     folder.mkdir(exist_ok=True)
     command = folder / "offpeak"
-    words = json.dumps(OFFPEAK[2])
-    line = f'exec {sys.executable} -c {words} "$@"'
-    command.write_text(
-        f"#!/bin/sh\nPYTHONPATH={REPOSITORY} OFFPEAK_CONFIG={site}/offpeak.toml {line}\n".replace(" exec ", " ")
-    )
+    command.write_text(f'#!/bin/sh\nOFFPEAK_CONFIG={site}/offpeak.toml {offpeak} "$@"\n')
     command.chmod(0o755)
     return folder

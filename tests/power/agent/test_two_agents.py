@@ -5,10 +5,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from zygote import Zygote
 
-from sim_backend.local_slurm.plan import REPOSITORY
-from sim_backend.local_slurm.processes import start_server, wait_until
-from sim_backend.local_slurm.stage import OFFPEAK
+from sim_backend.local_slurm.processes import wait_until
 
 pytestmark = pytest.mark.thorough
 
@@ -25,24 +24,23 @@ def settings_of(folder: Path, url: str) -> Path:
 
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
 def test_the_second_agent_says_who_has_the_ledger(
-    database: str, tmp_path: Path, request: pytest.FixtureRequest
+    database: str, tmp_path: Path, zygote: Zygote, request: pytest.FixtureRequest
 ) -> None:
     url = f"sqlite:///{tmp_path}/ledger.sqlite"
     if database == "postgresql":
         url = request.getfixturevalue("postgres").create("two_agents")
     one, other = settings_of(tmp_path / "one", url), settings_of(tmp_path / "other", url)
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    first = start_server((*OFFPEAK, "agent", "--config", str(one)), tmp_path / "agent.log", environment)
+    first = zygote.start(("agent", "--config", str(one)), tmp_path / "agent.log", os.environ)
     try:
         wait_until(lambda: "started in mode" in (tmp_path / "agent.log").read_text(), what="the first agent")
-        command = (*OFFPEAK, "agent", "--config", str(other))
-        second = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+        command = (zygote.command, "agent", "--config", str(other))
+        second = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         assert second.returncode not in (0, None)
         assert "another agent has the ledger" in second.stderr
         assert str(first.pid) in second.stderr
         assert not (tmp_path / "other" / "agent.sock").exists()
-        command = (*OFFPEAK, "ledger", "prune", "--ledger", url)
-        assert subprocess.run(command, env=environment, capture_output=True, check=False, timeout=60).returncode == 0
+        command = (zygote.command, "ledger", "prune", "--ledger", url)
+        assert subprocess.run(command, capture_output=True, check=False, timeout=60).returncode == 0
     finally:
         first.terminate()
         first.wait(30)
