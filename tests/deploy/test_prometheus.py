@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from needed_programs import need
 from page_site import AT_S, PageSite, page_site, picture
+from zygote import Zygote
 
 from sim_backend.local_slurm.processes import SEARCH_PATH, reserved_ports, running, wait_until
 
@@ -87,10 +88,10 @@ def is_ready(port: int) -> bool:
 
 
 @pytest.fixture(scope="module")
-def prometheus(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterator[Prometheus]:
+def prometheus(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterator[Prometheus]:
     need(["prometheus", "promtool"], packages="prometheus")
     folder = tmp_path_factory.mktemp("prometheus")
-    with page_site(folder, picture(), hours=1) as site, reserved_ports(1) as (port,):
+    with page_site(zygote, folder, picture(), hours=1) as site, reserved_ports(1) as (port,):
         scrape = (repository / "deploy" / "prometheus" / "offpeak.scrape.yml").read_text()
         place = site.url.removeprefix("http://").rstrip("/")
         scrape = scrape.replace("127.0.0.1:8017", place).replace("scrape_interval: 30s", "scrape_interval: 1s")

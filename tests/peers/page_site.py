@@ -2,7 +2,6 @@
 
 import os
 import random
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import Any
 
 from agent_socket import AgentSocket, agent_socket
 from sqlalchemy import insert
+from zygote import Forked, Zygote
 
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.ledger.ledger import Ledger
@@ -21,7 +21,7 @@ from offpeak.ledger.tables import jobs, quarters, series
 from offpeak.ledger_settings import LedgerSettings
 from power.agent.picture import ErrorSaid, NodeSaid, Picture, SlotSaid
 from power.agent.published import JobSaid, NodesSaid, PriceSaid, Published, SavedSaid
-from sim_backend.local_slurm.processes import listens, reserved_ports, running
+from sim_backend.local_slurm.processes import listens, reserved_ports, wait_until
 
 AT_S = 1_794_490_200
 """2026-11-12 14:30 in Berlin."""
@@ -190,7 +190,7 @@ class PageSite:
 
     url: str
     agent: AgentSocket
-    process: "subprocess.Popen[bytes]"
+    process: Forked
     log: Path
 
     def change(self, *, seconds: int = 30) -> None:
@@ -203,7 +203,7 @@ class PageSite:
 
 
 @contextmanager
-def page_site(folder: Path, shown: Picture, *words: str, hours: float = 24) -> Iterator[PageSite]:
+def page_site(zygote: Zygote, folder: Path, shown: Picture, *words: str, hours: float = 24) -> Iterator[PageSite]:
     """Run all of it until the block ends; `words` are further options of `offpeak page`."""
     url = f"sqlite:///{folder}/ledger.sqlite"
     write_ledger(url, shown, hours=hours)
@@ -212,5 +212,10 @@ def page_site(folder: Path, shown: Picture, *words: str, hours: float = 24) -> I
         place = f"127.0.0.1:{port}"
         options = ("--listen", place, "--socket", str(agent.path), "--ledger", url, *words)
         log = folder / "page.log"
-        with running(*OFFPEAK, "page", *options, log=log, ready=lambda: listens(port), environment=ENVIRONMENT) as page:
+        page = zygote.start(("page", *options), log, ENVIRONMENT)
+        try:
+            wait_until(lambda: listens(port), what="the page", log=log, seconds=60)
             yield PageSite(f"http://{place}/", agent, page, log)
+        finally:
+            page.terminate()
+            page.wait(30)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from page_site import ENVIRONMENT, OFFPEAK, PageSite, page_site, picture
+from zygote import Zygote
 
 from offpeak.errors import BadInput, BadSetting
 from offpeak.machines.secret import Secret
@@ -29,18 +30,18 @@ def answer(site: PageSite, path: str = "/", **headers: str) -> tuple[int, dict[s
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSite]:
-    with page_site(tmp_path_factory.mktemp("open"), picture(4, 3), hours=1) as site:
+def site(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSite]:
+    with page_site(zygote, tmp_path_factory.mktemp("open"), picture(4, 3), hours=1) as site:
         yield site
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSite]:
+def guarded(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSite]:
     folder = tmp_path_factory.mktemp("guarded")
     file = folder / "page.token"
     file.touch(0o600)
     file.write_text(f"{TOKEN}\n")
-    with page_site(folder, picture(4, 3), "--page-token-file", str(file), hours=1) as site:
+    with page_site(zygote, folder, picture(4, 3), "--page-token-file", str(file), hours=1) as site:
         yield site
 
 

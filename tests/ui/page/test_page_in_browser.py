@@ -12,6 +12,7 @@ from contrast import low_contrasts
 from page_site import PageSite, page_site, picture
 from playwright.sync_api import Browser, Page, Route, expect
 from text_overlaps import text_overlaps
+from zygote import Zygote
 
 from power.agent.picture import Picture
 from power.agent.published import SavedSaid
@@ -31,8 +32,8 @@ class Opened:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSite]:
-    with page_site(tmp_path_factory.mktemp("site"), picture()) as site:
+def site(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSite]:
+    with page_site(zygote, tmp_path_factory.mktemp("site"), picture()) as site:
         yield site
 
 
@@ -93,9 +94,9 @@ def test_it_fits_and_is_legible(
 
 
 @pytest.mark.thorough
-def test_the_longest_words_fit_a_phone(chromium: Browser, tmp_path: Path) -> None:
+def test_the_longest_words_fit_a_phone(zygote: Zygote, chromium: Browser, tmp_path: Path) -> None:
     schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-    with page_site(tmp_path, long_words(), hours=1) as site:
+    with page_site(zygote, tmp_path, long_words(), hours=1) as site:
         for scheme in schemes:
             page = chromium.new_page(viewport={"width": 360, "height": 844}, color_scheme=scheme)
             page.goto(site.url)
@@ -223,11 +224,11 @@ def test_what_changes_is_shown_without_asking(opened: Opened, site: PageSite) ->
 
 
 @pytest.mark.thorough
-def test_no_name_becomes_markup(chromium: Browser, tmp_path: Path) -> None:
+def test_no_name_becomes_markup(zygote: Zygote, chromium: Browser, tmp_path: Path) -> None:
     shown = picture(4, 3)
     job = replace(shown.published.jobs[0], user=HOSTILE, why=HOSTILE)
     evil = replace(shown, published=replace(shown.published, jobs=(job,), cluster=HOSTILE))
-    with page_site(tmp_path, evil, hours=1) as site:
+    with page_site(zygote, tmp_path, evil, hours=1) as site:
         page = chromium.new_page()
         page.on("dialog", lambda dialog: pytest.fail(dialog.message))
         page.goto(site.url)
@@ -238,8 +239,8 @@ def test_no_name_becomes_markup(chromium: Browser, tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_an_agent_that_is_silent_is_said_to_be(chromium: Browser, tmp_path: Path) -> None:
-    with page_site(tmp_path, picture(4, 3), hours=1) as site:
+def test_an_agent_that_is_silent_is_said_to_be(zygote: Zygote, chromium: Browser, tmp_path: Path) -> None:
+    with page_site(zygote, tmp_path, picture(4, 3), hours=1) as site:
         site.agent.picture = None
         page = chromium.new_page()
         page.goto(site.url)

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 from page_site import PageSite, page_site, picture
+from zygote import Zygote
 
 from ui.page.bounded import REQUEST_S
 
@@ -18,8 +19,8 @@ IDLE = 1020
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSite]:
-    with page_site(tmp_path_factory.mktemp("limited"), picture(4, 3), hours=1) as site:
+def site(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSite]:
+    with page_site(zygote, tmp_path_factory.mktemp("limited"), picture(4, 3), hours=1) as site:
         yield site
 
 
