@@ -2,7 +2,8 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -22,9 +23,27 @@ ALLOWED = {
 }
 
 
-def found(path: Path) -> Iterator[tuple[str, int]]:
-    """Give the names of orders that a file reaches for, called or not, and their lines."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+@dataclass(frozen=True)
+class Source:
+    """What a file reaches for: names that may be orders, called or not, with their lines, and packages it imports."""
+
+    names: tuple[tuple[str, int], ...]
+    packages: frozenset[str]
+
+
+@pytest.fixture(scope="module")
+def program(repository: Path) -> dict[str, Source]:
+    """Every file of the program by its path, read once."""
+    return {path.relative_to(repository).as_posix(): source_of(path) for path in sources(repository)}
+
+
+def source_of(path: Path) -> Source:
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    return Source(tuple(found(nodes)), frozenset(package for node in nodes for package in _imported(node)))
+
+
+def found(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
+    for node in nodes:
         if isinstance(node, ast.Attribute):
             yield node.attr, node.lineno
         elif isinstance(node, ast.ImportFrom):
@@ -38,13 +57,14 @@ def sources(repository: Path) -> list[Path]:
 
 
 @pytest.mark.thorough
-def test_orders_are_given_by_one_function_only(repository: Path) -> None:
-    around = []
-    for path in sources(repository):
-        name = path.relative_to(repository).as_posix()
-        if not name.startswith(DRIVERS):
-            reached = [(order, line) for order, line in found(path) if order in ORDERS - ALLOWED.get(name, set())]
-            around += [f"{name}:{line}: {order}" for order, line in reached]
+def test_orders_are_given_by_one_function_only(program: dict[str, Source]) -> None:
+    around = [
+        f"{name}:{line}: {order}"
+        for name, source in program.items()
+        if not name.startswith(DRIVERS)
+        for order, line in source.names
+        if order in ORDERS - ALLOWED.get(name, set())
+    ]
     assert around == []
 
 
@@ -61,13 +81,8 @@ def test_that_function_hands_it_to_the_door(repository: Path) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("package", ["pyghmi", "asyncssh", "wakeonlan"])
-def test_libraries_that_reach_devices_are_the_drivers_affair(repository: Path, package: str) -> None:
-    users = {
-        path.relative_to(repository).as_posix()
-        for path in sources(repository)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if package in _imported(node)
-    }
+def test_libraries_that_reach_devices_are_the_drivers_affair(program: dict[str, Source], package: str) -> None:
+    users = {name for name, source in program.items() if package in source.packages}
     assert all(user.startswith(DRIVERS) for user in users)
 
 
@@ -90,4 +105,4 @@ def _imported(node: ast.AST) -> set[str]:
 def test_whoever_goes_around_it_is_found(tmp_path: Path, text: str) -> None:
     file = tmp_path / "agent.py"
     file.write_text(f"async def f(driver, node, order):\n    {text}\n")
-    assert {name for name, _ in found(file)} & ORDERS
+    assert {name for name, _ in source_of(file).names} & ORDERS
