@@ -24,11 +24,14 @@ def collected(folder: Path, marks: str = "") -> set[str]:
 
 @contextmanager
 def checkout(commit: str) -> Iterator[Path]:
-    """Give a folder with the files of a commit of this repository."""
-    with tempfile.TemporaryDirectory() as folder:
+    """Give a folder with the files of a commit of this repository, and the same folder `shared` beside it."""
+    with tempfile.TemporaryDirectory() as parent:
+        folder = Path(parent) / "repository"
+        folder.mkdir()
+        (folder.parent / "shared").symlink_to(Path.cwd().parent / "shared")
         files = subprocess.run(["git", "archive", commit], capture_output=True, check=True)
         subprocess.run(["tar", "--extract", "--directory", folder], input=files.stdout, check=True)
-        yield Path(folder)
+        yield folder
 
 
 def main() -> int:

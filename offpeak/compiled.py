@@ -46,15 +46,20 @@ def cache_base() -> Path:
 
 def cache_folder(source: Path) -> Path:
     """Return the folder for the machine code of one file's kernels. That file and what it imports of ours name it."""
+    digest = hashlib.sha256()
+    for each in sources_of(source):
+        digest.update(_text(each))
+    return cache_base() / f"{source.stem}-{digest.hexdigest()[:16]}"
+
+
+def sources_of(source: Path) -> tuple[Path, ...]:
+    """Return a file and those of our files that it imports, directly or not."""
     found, unread = {source}, [source]
     while unread:
         imported = _imported(unread.pop()) - found
         unread += imported
         found |= imported
-    digest = hashlib.sha256()
-    for each in sorted(found):
-        digest.update(_text(each))
-    return cache_base() / f"{source.stem}-{digest.hexdigest()[:16]}"
+    return tuple(sorted(found))
 
 
 @cache

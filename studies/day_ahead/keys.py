@@ -7,9 +7,9 @@ from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
+from offpeak.compiled import sources_of
 from studies.day_ahead.experiment import Experiment
 from studies.day_ahead.folder import SITES
-from studies.dynamic_pricing.keys import sources_of
 
 RUN = Path(__file__).with_name("run.py")
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
-from offpeak.compiled import IMPORTED, ROOT
+from offpeak.compiled import sources_of
 from studies.dynamic_pricing.experiment import Experiment
 
 RUN = Path(__file__).with_name("run.py")
@@ -25,16 +25,3 @@ def code_digest() -> str:
     for source in sources_of(RUN):
         digest.update(source.read_bytes())
     return digest.hexdigest()
-
-
-def sources_of(module: Path) -> tuple[Path, ...]:
-    """Return the module's file and those of our modules that it imports, directly or not."""
-    found = {module}
-    unread = [module]
-    while unread:
-        names = IMPORTED.findall(unread.pop().read_bytes())
-        imported = {ROOT.joinpath(*name.decode().split(".")).with_suffix(".py") for name in names}
-        new = {path for path in imported - found if path.is_file()}
-        found |= new
-        unread += new
-    return tuple(sorted(found))

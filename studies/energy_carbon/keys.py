@@ -6,8 +6,8 @@ from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
+from offpeak.compiled import sources_of
 from offpeak.node_class_file import bundled_node_class
-from studies.dynamic_pricing.keys import sources_of
 from studies.energy_carbon.experiment import Experiment
 from studies.energy_carbon.paper import TESTBEDS
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
-from studies.dynamic_pricing.keys import sources_of
+from offpeak.compiled import sources_of
 from studies.online_simulation.experiment import Experiment
 from studies.online_simulation.nodes import node_class_of
 

@@ -6,9 +6,9 @@ from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
+from offpeak.compiled import sources_of
 from offpeak.errors import BadPrices
 from offpeak.files import read_bytes
-from studies.dynamic_pricing.keys import sources_of
 from studies.price_capacity.experiment import Experiment
 from studies.price_capacity.run import NODES
 

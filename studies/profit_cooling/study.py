@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
+from offpeak.compiled import sources_of
 from offpeak.plural import counted
 from plugin.planner.cp_process import need_or_tools
 from plugin.planner.solvers import RULE_BASED
-from studies.dynamic_pricing.keys import sources_of
 from studies.order import Order, Progress
 from studies.profit_cooling.experiment import Experiment, Result, parse_result
 from studies.profit_cooling.figure import behind_svg

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from functools import cache, partial
 from pathlib import Path
 
+from offpeak.compiled import sources_of
 from offpeak.errors import BadInput
 from offpeak.plural import counted
 from plugin.federation.flow import need_or_tools
@@ -15,7 +16,6 @@ from studies.day_ahead.nordugrid.grid import SYSTEMS
 from studies.day_ahead.nordugrid.paper import JOBS, TABLE_4, TIME_PCT
 from studies.day_ahead.nordugrid.run import PERIOD_S, Experiment, Result, parse_result, run
 from studies.day_ahead.nordugrid.zones import DAYS, places
-from studies.dynamic_pricing.keys import sources_of
 from studies.order import Order, Progress
 from studies.report import Cell, Range, Report, Table, confidence_of
 from studies.resumable import Runner, results_of

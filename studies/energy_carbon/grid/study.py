@@ -6,9 +6,9 @@ from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
+from offpeak.compiled import sources_of
 from offpeak.errors import BadInput
 from offpeak.plural import counted
-from studies.dynamic_pricing.keys import sources_of
 from studies.energy_carbon.grid.answers import Answers
 from studies.energy_carbon.grid.experiment import Experiment
 from studies.energy_carbon.grid.figure import grid_svg

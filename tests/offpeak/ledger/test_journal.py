@@ -47,7 +47,7 @@ def test_an_intent_is_unfinished_until_its_outcome_is_written(ledger: Ledger) ->
     journal.write_outcome(number, Outcome("done", "accepted"), 102.0)
     journal.write_outcome(number, Outcome("failed", "said later"), 103.0)
     journal.write_refusal(SLEEP, Refusal("held", "ann holds it"), 104.0)
-    assert ledger.settle()
+    assert ledger.settle(60)
     assert [each.number for each in journal.unfinished()] == [other]
     assert ledger.trouble() is None
 
@@ -129,7 +129,7 @@ def test_of_the_same_refusals_one_an_hour_is_kept(ledger: Ledger) -> None:
     ledger.write_refusal(Effect("n1", "soft_off", "offpeak", "idle"), Refusal("held", "ann holds it"), 7210.0)
     for second in (7211.0, 7212.0):
         ledger.write_refusal(Effect("n1", "soft_off", "admin:ann", "disk"), Refusal("held", "ann holds it"), second)
-    assert ledger.settle()
+    assert ledger.settle(60)
     at_s = [row[1] for row in rows_of(ledger, tables.refusals)]
     assert at_s == [0.0, 3600.0, 7200.0, 7210.0, 7211.0, 7212.0]
 
@@ -141,8 +141,8 @@ def test_a_wake_that_was_not_accepted_is_no_last_order(ledger: Ledger) -> None:
         ledger.write_outcome(sleep, Outcome("done", "accepted"), 100.5)
         if result:
             ledger.write_outcome(wake, Outcome(result, ""), 102.0)
-        assert ledger.settle()
+        assert ledger.settle(60)
         assert ledger.last_orders() == (Intent(sleep, SLEEP, 100.0),)
     ledger.write_outcome(wake, Outcome("done", "accepted"), 103.0)
-    assert ledger.settle()
+    assert ledger.settle(60)
     assert [each.effect.order for each in ledger.last_orders()] == ["on"]

@@ -50,7 +50,7 @@ def test_days_have_their_hours_and_their_prices(ledger: Ledger) -> None:
     ledger.write_readings(steady("n1", start, end, 1000.0) + steady("n2", start, start + DAY_S, 500.0))
     hours = range(start, end, HOUR_S)
     ledger.write_prices([Price(at, at + HOUR_S, 100.0 if at < start + DAY_S else 50.0, "EUR", "x") for at in hours])
-    assert ledger.settle()
+    assert ledger.settle(60)
     days = ask(ledger, TimeRange(start, end), "day")
     assert [day.of for day in days] == [("2026-10-24",), ("2026-10-25",), ("2026-10-26",)]
     assert [day.energy_j / KWH for day in days] == pytest.approx([36.0, 25.0, 24.0])
@@ -71,7 +71,7 @@ def test_a_node_that_is_measured_twice_counts_once(ledger: Ledger) -> None:
     ledger.write_readings(steady("n1", 0, HOUR_S, 1000.0) + steady("n1", 0, HOUR_S, 900.0, "dcmi"))
     ledger.write_readings(steady("n2", 0, HOUR_S / 2, 1000.0) + steady("n2", 0, HOUR_S, 900.0, "dcmi"))
     ledger.write_readings([Metered("pdu1", "snmp", "total", 0.0, HOUR_S, 9999.0)])
-    assert ledger.settle()
+    assert ledger.settle(60)
     nodes = ask(ledger, TimeRange(0, HOUR_S), "node")
     assert [each.energy_j / KWH for each in nodes] == pytest.approx([1.0, 0.9])
     assert [(each.cost, each.unpriced_j) for each in nodes] == [(None, 1.0 * KWH), (None, pytest.approx(0.9 * KWH))]
@@ -79,7 +79,7 @@ def test_a_node_that_is_measured_twice_counts_once(ledger: Ledger) -> None:
 
 def test_a_time_within_a_quarter_hour_is_measured_by_its_minutes(ledger: Ledger) -> None:
     ledger.write_readings(steady("n1", 0, 600, 100.0) + steady("n1", 600, 1800, 400.0))
-    assert ledger.settle()
+    assert ledger.settle(60)
     assert ask(ledger, TimeRange(0, 660))[0].energy_j == pytest.approx(600 * 100 + 60 * 400)
     assert ask(ledger, TimeRange(330, 630))[0].energy_j == pytest.approx(270 * 100 + 30 * 400)
     ledger.prune(99 * DAY_S)
@@ -93,7 +93,7 @@ def test_a_time_within_a_minute_is_measured_by_its_readings(ledger: Ledger) -> N
     watts = (100.0, 380.0, 50.0, None)
     ledger.write_readings([reading(10.0 * number, 10.0 * number + 10, each) for number, each in enumerate(watts)])
     ledger.write_prices([Price(0, 900, 90.0, "EUR", "x")])
-    assert ledger.settle()
+    assert ledger.settle(60)
     (ten,) = ask(ledger, TimeRange(10, 20))
     assert (ten.energy_j, ten.covered) == (pytest.approx(3800.0), 1.0)
     assert ten.cost == pytest.approx(3800.0 / J_PER_MWH * 90)
@@ -128,7 +128,7 @@ def test_any_time_has_the_energy_of_the_readings_that_lie_in_it(
         readings.append(reading(at_s, at_s + length_s, power_w, node))
         at_s += length_s + gap_s
     priced.write_readings(readings)
-    assert priced.settle()
+    assert priced.settle(60)
     for from_s, length_s in asked:
         span = TimeRange(600 + from_s, 600 + from_s + length_s)
         overlaps = [(overlap_s(each, span), each.power_w) for each in readings if each.power_w is not None]
@@ -168,7 +168,7 @@ def two_hours(ledger: Ledger) -> Ledger:
     for number in range(24):
         ledger.write_readings(steady("n1", 300 * number, 300 * (number + 1), 100.0 + 17 * (number % 5)))
     ledger.write_prices([Price(at, at + 900, 30.0 + at / 100, "EUR", "x") for at in range(0, 7200, 900)])
-    assert ledger.settle()
+    assert ledger.settle(60)
     return ledger
 
 
@@ -176,14 +176,14 @@ def test_prices_of_five_minutes_are_averaged_and_gaps_have_none(ledger: Ledger) 
     ledger.write_readings(steady("n1", 0, HOUR_S, 3600.0))
     ledger.write_prices([Price(0, 300, 10.0, "USD", "x"), Price(300, 600, 20.0, "USD", "x", 400.0)])
     ledger.write_prices([Price(600, 1800, 60.0, "USD", "x", 400.0), Price(2700, 3600, 0.0, "USD", "x", 100.0)])
-    assert ledger.settle()
+    assert ledger.settle(60)
     (hour,) = ask(ledger, TimeRange(0, HOUR_S))
     quarter_mwh = 3600 * 900 / 3.6e9
     assert hour.cost == pytest.approx(quarter_mwh * (30.0 + 60.0 + 0.0))
     assert hour.unpriced_j == pytest.approx(3600 * 900)
     assert hour.carbon_g == pytest.approx(quarter_mwh * 1000 * (400 + 100))
     ledger.write_prices([Price(1800, 2700, 1.0, "EUR", "x")])
-    assert ledger.settle()
+    assert ledger.settle(60)
     with pytest.raises(BadInput, match="prices of that time are in EUR and USD"):
         ask(ledger, TimeRange(0, HOUR_S))
 
@@ -204,7 +204,7 @@ def test_jobs_are_counted_where_they_ended(ledger: Ledger) -> None:
         ]
     )
     ledger.write_jobs([job("1", start + 60, "ann", "physics", KWH, 0.25)])
-    assert ledger.settle()
+    assert ledger.settle(60)
     span = TimeRange(start, start + 2 * DAY_S)
     assert ask(ledger, span, "account") == [
         Used(("biology",), 3 * KWH, None, "EUR", 3 * KWH, 10.0, jobs=2),
@@ -238,7 +238,7 @@ def test_records_of_a_time_in_order(ledger: Ledger) -> None:
     ledger.write_states([Recorded("n1", 50.0, "on", "on", "scheduler"), Recorded("n1", 101.0, "off", "off", "offpeak")])
     ledger.write_states([Recorded("n2", 60.0, "unknown", "on", "unknown", "no answer")])
     ledger.write_savings([Saving(0.0, 86400.0, "always on", 2.0, None, 1.0, None, "EUR")])
-    assert ledger.settle()
+    assert ledger.settle(60)
     with opened(ledger.settings.url) as connection:
         actions = actions_in(connection, TimeRange(90, 200))
         assert [(each["at_unix_s"], each["result"], each["rule"], each["said"]) for each in actions] == [
@@ -266,7 +266,7 @@ def test_records_of_a_time_in_order(ledger: Ledger) -> None:
 def test_the_latest_decisions_of_a_job_come_first(ledger: Ledger) -> None:
     ledger.write_decisions([Decision(float(at), "1841", f"place {at}", "on-peak") for at in (1, 3, 2)])
     ledger.write_decisions([Decision(4.0, "1842", "place 1", "on-peak")])
-    assert ledger.settle()
+    assert ledger.settle(60)
     with opened(ledger.settings.url) as connection:
         assert [each["decided"] for each in decisions_of(connection, "1841", most=2)] == ["place 3", "place 2"]
         assert decisions_of(connection, "9", most=2) == []
@@ -279,7 +279,7 @@ def test_there_is_no_ledger_yet(tmp_path: object) -> None:
 
 def test_utc_has_no_changes(ledger: Ledger) -> None:
     ledger.write_readings(steady("n1", 0, 2 * DAY_S, 1000.0))
-    assert ledger.settle()
+    assert ledger.settle(60)
     with opened(ledger.settings.url) as connection:
         days = node_energy(connection, TimeRange(0, 2 * DAY_S), ["day", "node"], UTC)
     assert [day.of for day in days] == [("1970-01-01", "n1"), ("1970-01-02", "n1")]

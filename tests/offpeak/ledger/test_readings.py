@@ -67,10 +67,10 @@ def test_all_tables_say_the_same_energy(
     ledger.ready()
     for sweep in sweeps:
         ledger.write_readings(sweep)
-        assert ledger.settle()
+        assert ledger.settle(60)
     # The last one that the strategy drew may come again: it is the same reading.
     ledger.write_readings(sweeps[-1])
-    assert ledger.settle()
+    assert ledger.settle(60)
     for length_s in (MINUTE_S, QUARTER_S):
         assert_same(sums(ledger, readings, length_s), sums(ledger, minutes, length_s))
     assert_same(sums(ledger, minutes, QUARTER_S), sums(ledger, quarters, QUARTER_S))
@@ -94,7 +94,7 @@ def test_minutes_and_quarters_are_kept_when_readings_are_pruned(ledger: Ledger) 
     day_s = 86_400
     ledger.write_readings(every_10_s(0, 1200))
     ledger.write_readings(every_10_s(7 * day_s, 7 * day_s + 300))
-    assert ledger.settle()
+    assert ledger.settle(60)
     coarse, fine = sums(ledger, quarters, QUARTER_S), sums(ledger, minutes, MINUTE_S)
     # With the piece that ends with the last of their minutes.
     assert ledger.prune(7 * day_s + 600) == sum(1 for each in every_10_s(0, 600) for _ in pieces(each, 1)) + 3
@@ -111,7 +111,7 @@ def test_minutes_and_quarters_are_kept_when_readings_are_pruned(ledger: Ledger) 
 def test_pruning_goes_in_slices_of_whole_minutes(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prune, "ROWS", 10)
     ledger.write_readings(every_10_s(0, 1200))
-    assert ledger.settle()
+    assert ledger.settle(60)
     seen: list[int] = []
     monkeypatch.setattr(time, "sleep", lambda _: seen.append(len(rows_of(ledger, readings))))
     deleted = ledger.prune(7 * 86_400 + 300)
@@ -122,10 +122,10 @@ def test_pruning_goes_in_slices_of_whole_minutes(ledger: Ledger, monkeypatch: py
 
 def test_a_late_reading_is_added_to_its_minute_even_after_pruning(ledger: Ledger) -> None:
     ledger.write_readings([Metered("bmc1", "dcmi", "total", 0.0, 30.0, 100.0)])
-    assert ledger.settle()
+    assert ledger.settle(60)
     ledger.prune(8 * 86_400)
     ledger.write_readings([Metered("bmc1", "dcmi", "total", 30.0, 50.0, 200.0), *no_value(55.0)])
-    assert ledger.settle()
+    assert ledger.settle(60)
     assert rows_of(ledger, quarters) == [(0, 1, 50.0, 7000.0, 100.0, 200.0, 1)]
 
 
@@ -136,7 +136,7 @@ def no_value(at_unix_s: float) -> list[Metered]:
 def test_what_has_no_value_is_not_zero(ledger: Ledger) -> None:
     ledger.write_readings(no_value(10.0))
     ledger.write_readings([Metered("bmc1", "dcmi", "total", 20.0, 30.0, 50.0)])
-    assert ledger.settle()
+    assert ledger.settle(60)
     assert rows_of(ledger, readings) == [
         (10.0, 1, 10.0, None, None, "no answer within 5 s"),
         (30.0, 1, 20.0, 50.0, 500.0, None),
@@ -149,7 +149,7 @@ def test_a_clock_stepped_back_counts_every_reading_once(ledger: Ledger) -> None:
     ledger.write_readings(hour)
     ledger.write_readings(hour[180:])
     ledger.write_readings(every_10_s(3605, 3700, nodes=1))
-    assert ledger.settle()
+    assert ledger.settle(60)
     measured_s = 10.0 * (len(hour) + len(every_10_s(3605, 3700, nodes=1)))
     assert sum(energy_j for energy_j, _ in sums(ledger, quarters, QUARTER_S).values()) == pytest.approx(
         100.0 * measured_s

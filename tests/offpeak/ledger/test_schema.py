@@ -124,7 +124,7 @@ def test_a_ledger_of_the_first_tables_keeps_what_is_in_it(
     assert now.remembered("lives") is None
     assert count(url, tables.decisions) == 1
     now.write_readings([Metered("pdu1", "snmp", "outlet 1", 900.0, 1000.0, 100.0, node="n1")])
-    assert now.settle()
+    assert now.settle(60)
     assert [row[3] for row in rows_of(now, tables.quarters)] == [90_000.0, 10_000.0]
 
 

@@ -86,7 +86,7 @@ def test_a_locked_file_keeps_rows_waiting_and_refuses_intents(small: Ledger) -> 
         with pytest.raises(CannotWrite, match=r"ledger\.sqlite: database is locked"):
             small.write_intent(SLEEP, 1.0)
         other.execute("ROLLBACK")
-    assert small.settle()
+    assert small.settle(60)
     assert small.trouble() is None
     assert count(small.settings.url, tables.readings) == 20
     assert count(small.settings.url, tables.intents) == 0
@@ -125,7 +125,7 @@ def test_a_full_disk_keeps_the_newest_readings_and_every_decision(
         ledger.write_intent(Effect("n1", "soft_off", "offpeak", "x" * 50_000), 1.0)
     assert "`offpeak ledger prune`" in refused.value.hint
     room["pages"] = 100_000
-    assert ledger.settle()
+    assert ledger.settle(60)
     left = ledger.trouble()
     assert left
     assert (left.said, left.waiting, left.dropped_readings) == ("", 0, trouble.dropped_readings)
@@ -157,13 +157,13 @@ def test_a_file_that_is_gone_is_not_begun_anew(small: Ledger) -> None:
     has_trouble(small, "is gone")
     assert not file.exists()
     file.with_suffix(".away").rename(file)
-    assert small.settle()
+    assert small.settle(60)
     assert small.unfinished() == ()
 
 
 def test_a_file_that_was_brought_back_from_a_copy_is_used(small: Ledger, tmp_path: Path) -> None:
     small.write_readings(sweep(1))
-    assert small.settle()
+    assert small.settle(60)
     backup(small.settings.url, tmp_path / "copy")
     small.write_intent(SLEEP, 1.0)
     for file in file_of(small).parent.iterdir():
@@ -171,7 +171,7 @@ def test_a_file_that_was_brought_back_from_a_copy_is_used(small: Ledger, tmp_pat
     (tmp_path / "copy").rename(file_of(small))
     assert small.unfinished() == ()
     small.write_readings(sweep(2))
-    assert small.settle()
+    assert small.settle(60)
     assert count(small.settings.url, tables.readings) == 40
 
 
@@ -182,7 +182,7 @@ def test_a_folder_that_is_missing_is_waited_for(tmp_path: Path, opened: Open) ->
     assert refused.value.hint
     ledger.write_readings(sweep(1))
     (tmp_path / "var").mkdir()
-    assert ledger.settle()
+    assert ledger.settle(60)
     assert stat.S_IMODE(file_of(ledger).stat().st_mode) == 0o600
 
 
@@ -204,7 +204,7 @@ def test_a_row_that_no_database_takes_stops_no_other(ledger: Ledger) -> None:
     ledger.write_decisions([*good[:20], bad, *good[20:]])
     ledger.write_outcome(12345, Outcome("done", "of an intent that never was"), 1.0)
     ledger.write_readings(sweep(1))
-    assert ledger.settle()
+    assert ledger.settle(60)
     trouble = ledger.trouble()
     assert trouble
     assert (trouble.said, trouble.waiting, trouble.dropped_others) == ("", 0, 2)
@@ -226,7 +226,7 @@ def test_postgresql_that_is_restarted_is_found_again(opened: Open) -> None:
             ledger.write_intent(SLEEP, 3.0)
         assert refused.value.hint.startswith("is the database up")
         with server.up():
-            assert ledger.settle()
+            assert ledger.settle(60)
             assert ledger.trouble() is None
             assert ledger.unfinished() == ()
             assert count(ledger.settings.url, tables.readings) == 20

@@ -78,7 +78,7 @@ def rounds(ledger: Ledger, shown: Shown, times: range, *, settled: bool = False)
 
 def in_the_book(ledger: Ledger) -> tuple[int, float]:
     """Return how many jobs are booked, and their energy [J]."""
-    assert ledger.settle()
+    assert ledger.settle(60)
     with opened(ledger.settings.url) as connection:
         used = job_costs(connection, TimeRange(0, 1e9), ["user"], UTC)
     return sum(each.jobs for each in used), sum(each.energy_j for each in used)
@@ -87,7 +87,7 @@ def in_the_book(ledger: Ledger) -> tuple[int, float]:
 def measure(ledger: Ledger, power_w: float) -> None:
     at = range(0, JOBS * LENGTH_S + 600, 10)
     ledger.write_readings([Metered("n1", "dcmi", "total", each, each + 10, power_w, node="n1") for each in at])
-    assert ledger.settle()
+    assert ledger.settle(60)
 
 
 def test_a_queue_is_booked_whole(ledger: Ledger) -> None:

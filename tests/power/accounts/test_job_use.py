@@ -44,7 +44,7 @@ def price(ledger: Ledger, from_s: int, until_s: int, per_mwh: float, currency: s
 
 
 def book(ledger: Ledger, *jobs: Job, unseen: str = "") -> tuple[Booked, ...]:
-    assert ledger.settle()
+    assert ledger.settle(60)
     ended = [Ended(each, each.end_s or 0, unseen) for each in jobs]
     return book_jobs(ledger.settings.url, ended, CPUS, {each.job_id: BY_CLASS for each in jobs})
 
@@ -128,7 +128,7 @@ def test_a_job_that_is_booked_again_counts_once(ledger: Ledger) -> None:
     measure(ledger, "n1", 0, HOUR_S, 400.0)
     for _ in range(2):
         ledger.write_jobs([each.use for each in book(ledger, ran("1", 0, HOUR_S))])
-    assert ledger.settle()
+    assert ledger.settle(60)
     with opened(ledger.settings.url) as connection:
         (ann,) = job_costs(connection, TimeRange(0, 2 * HOUR_S), ["user"], UTC)
     assert (ann.jobs, ann.energy_j) == (1, pytest.approx(400 * HOUR_S))
@@ -185,5 +185,5 @@ def two_hours(ledger: Ledger) -> Ledger:
     for number in range(24):
         for node, base_w in (("n1", 100.0), ("n2", 200.0)):
             measure(ledger, node, 300 * number, 300 * (number + 1), base_w + 17 * (number % 5))
-    assert ledger.settle()
+    assert ledger.settle(60)
     return ledger

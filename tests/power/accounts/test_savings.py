@@ -89,7 +89,7 @@ def test_a_day_is_booked_from_the_ledger(ledger: Ledger) -> None:
     at = range(960, 5160, 60)
     ledger.write_readings([Metered("n1", "dcmi", "total", each, each + 60, 9.0, node="n1") for each in at])
     ledger.write_prices([Price(each, each + 900, 100.0, "EUR", "x", 400.0) for each in range(0, 86_400, 900)])
-    assert ledger.settle()
+    assert ledger.settle(60)
     classes = {"n1": SERVER, "n2": SERVER, "n3": SERVER}
     saving = book_savings(ledger.settings.url, DAY, ["n1", "n2", "n3", "n4"], classes.get)
     assert saving is not None
@@ -102,7 +102,7 @@ def test_a_day_is_booked_from_the_ledger(ledger: Ledger) -> None:
     assert (saving.baseline, saving.from_unix_s, saving.currency) == (BASELINE, 0.0, "EUR")
     ledger.write_savings([saving])
     ledger.write_savings([saving])
-    assert ledger.settle()
+    assert ledger.settle(60)
     so_far = book_savings(ledger.settings.url, TimeRange(0.0, 3000.0), ["n1"], classes.get)
     assert so_far is not None
     assert so_far.baseline_energy_j == pytest.approx(SERVER.idle_w * 2000)

@@ -6,9 +6,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.compiled import ROOT
+from offpeak.compiled import ROOT, sources_of
 from studies.dynamic_pricing.experiment import Experiment, Setup
-from studies.dynamic_pricing.keys import RUN, key_of, sources_of
+from studies.dynamic_pricing.keys import RUN, key_of
 
 EXPERIMENT = Experiment("log", 1, 0, Setup())
 SETUPS = st.builds(Setup, window=st.integers(1, 64), load=st.none() | st.floats(0.1, 1), on_peak=st.text(max_size=3))

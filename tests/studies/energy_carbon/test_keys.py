@@ -5,8 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.compiled import ROOT
-from studies.dynamic_pricing.keys import sources_of
+from offpeak.compiled import ROOT, sources_of
 from studies.energy_carbon.experiment import Experiment, Measurement, Simulation
 from studies.energy_carbon.keys import RUN, key_of
 
