@@ -19,7 +19,7 @@ from power.drivers.port import Order
 from power.interlocks.breaker import Breaker, BreakerTerms
 from power.interlocks.counts import cycles_per_day, groups_of, just_ordered, per_hour, per_rack, per_sweep, wakes
 from power.interlocks.enough_on import EnoughOn
-from power.interlocks.held import held
+from power.interlocks.held import HELD, held
 from power.interlocks.identity import identity
 from power.interlocks.no_job_now import InUse, no_job_now
 from power.interlocks.observed_fresh import observed_fresh
@@ -110,7 +110,7 @@ def _limits(settings: AgentSettings, site: Site, history: History) -> tuple[tupl
     ramp = ramps(history, swings_of(site.inventory).get, sleep_w=settings.sleep_ramp_w, wake_w=settings.wake_ramp_w)
     return (
         ("opted_in", opted_in(nodes)),
-        ("held", held(site.hold_of, site.clock)),
+        (HELD, held(site.hold_of, site.clock)),
         ("observed_fresh", observed_fresh(site.sighting_of, site.clock, settings.fresh_s)),
         ("refused_login", breaker.for_login),
         ("breaker", breaker.for_all),

@@ -7,7 +7,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import numpy as np
 
-from offpeak.door.mode import Mode
+from offpeak.door.effect import Effect, Refusal
+from offpeak.door.mode import Mode, refused_by_mode
 from offpeak.errors import BadInput, CannotWrite, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.node_sets import fold
@@ -33,6 +34,7 @@ from power.agent.savings_loop import SavingsLoop, every_s
 from power.agent.voice import LOG, Voice
 from power.agent.wake_reply import WakeOutlook, WakeReply, wake_reply
 from power.drivers.port import Order
+from power.interlocks.held import HELD
 from power.interlocks.sighting import UNKNOWN, Sighting
 from power.lifecycle.events import Released, Wished
 from power.lifecycle.life import Wish
@@ -304,7 +306,20 @@ class Agent:
             said = f"{fold(told.nodes)}: nothing is switched off that cannot be recorded: {unrecorded.said}"
             raise OffpeakError(said, hint=unrecorded.hint)
         for node in told.nodes:
+            effect = Effect(node, order, by, reason)
+            if refusal := self._lasting_refusal(effect):
+                self.ledger.write_refusal(effect, refusal, self._clock())
+                raise OffpeakError(f"{refusal.said} (rule {refusal.rule})", hint=refusal.hint)
+        for node in told.nodes:
             self.power.hear(node, Wished(Wish(Order(order), by, self._clock(), reason)), self.parts)
+
+    def _lasting_refusal(self, effect: Effect) -> Refusal | None:
+        """Return the refusal of an admin's order that no later round would change: by the mode, or by a hold."""
+        mode = self.modes.of(self.observer.partitions_of_node(effect.subject))
+        if refusal := refused_by_mode(mode, effect, put_to_sleep=False):
+            return refusal
+        refusal = self._orders.nodes.door.foresee(effect) if self._orders else None
+        return refusal if refusal and refusal.rule == HELD else None
 
     def _can_be_ordered(self, node: str) -> None:
         if node not in self.parts.machines:

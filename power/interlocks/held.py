@@ -6,6 +6,8 @@ from offpeak.door.door import Limit
 from offpeak.door.effect import ADMIN, Effect, Refusal
 from offpeak.door.hold import Hold
 
+HELD = "held"
+
 
 def held(hold_of: Callable[[str], Hold | None], clock: Callable[[], float]) -> Limit:
     """Refuse while somebody else holds the node, by the clock of Unix times."""
@@ -15,6 +17,6 @@ def held(hold_of: Callable[[str], Hold | None], clock: Callable[[], float]) -> L
         if hold is None or not hold.lasts(clock()) or effect.by == f"{ADMIN}{hold.owner}":
             return None
         said = f"{effect.subject}: {hold.owner} holds it: {hold.reason}"
-        return Refusal("held", said, f"ask {hold.owner}, then: offpeak node {effect.subject} release")
+        return Refusal(HELD, said, f"ask {hold.owner}, then: offpeak node {effect.subject} release")
 
     return refuse

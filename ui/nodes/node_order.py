@@ -50,7 +50,10 @@ def _tell(settings: Settings, name: str, to: Order, reason: str, other: AlreadyR
         # It is not an agent, but a command like this one.
         raise other from None
     how = "" if to is Order.ON else ", closes it to jobs in the scheduler, and orders it when it has none"
-    typer.echo(f"{name}: the agent is told{how}; `offpeak node {name}` shows how it goes on")
+    typer.echo(
+        f"{name}: the agent is told{how}; a rule may still refuse it: `offpeak node {name}` shows how it goes on,"
+        f" `offpeak history --subject {name}` what was refused"
+    )
 
 
 def _bring(settings: Settings, inventory: Inventory, machine: Machine, to: Order, reason: str) -> None:

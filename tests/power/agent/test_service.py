@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import re
 import signal
 import sqlite3
 import threading
@@ -25,9 +26,12 @@ from offpeak.errors import BadInput, BadLedger, OffpeakError
 from offpeak.feed_settings import FeedSettings
 from offpeak.hardware_settings import HardwareSettings
 from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.opened import opened
+from offpeak.ledger.records import actions_in
 from offpeak.ledger.rows import Decision
 from offpeak.ledger_settings import LedgerSettings
 from offpeak.settings import PriceSettings, Settings
+from offpeak.time_range import TimeRange
 from plugin.queue_hook.facts import QueueFacts, QueueRules
 from plugin.queue_hook.plan import plan_queue
 from plugin.queue_hook.queue_plan import QueuePlan
@@ -426,13 +430,17 @@ def test_restore_opens_a_node_that_is_off_only_as_powered_down(
 
 
 def with_node(settings: Settings, folder: Path, port: int, host: str = "127.0.0.1") -> Settings:
-    """Return the settings with the machine n1, at whose BMC nobody answers unless one is named."""
+    """Return the settings with the machine n1, at whose BMC nobody answers unless one is named.
+
+    An admin's orders are carried out there.
+    """
+    mode = "advise" if settings.agent.mode == "shadow" else settings.agent.mode
     password, inventory = folder / "bmc.password", folder / "inventory.toml"
     password.touch(mode=0o600)
     password.write_text("secret\n")
     inventory.write_text(INVENTORY.format(port=port, host=host))
     hardware = replace(HardwareSettings(), inventory=inventory, timeout_s=1)
-    return replace(settings, agent=replace(settings.agent, nodes="n1"), hardware=hardware)
+    return replace(settings, agent=replace(settings.agent, nodes="n1", mode=mode), hardware=hardware)
 
 
 def test_an_order_that_comes_before_the_first_look_is_to_be_given_again(
@@ -485,6 +493,31 @@ def test_an_order_to_sleep_that_cannot_be_recorded_is_refused_at_once(
 
     with reserved_ports(1) as (port,):
         asyncio.run(rounds(Agent(parts.parts_of(with_node(settings, tmp_path, port)), ledger, Voice())))
+
+
+@pytest.mark.parametrize("refused_by", ["mode", "held"])
+def test_an_order_that_the_mode_or_a_hold_forbids_is_refused_at_once_and_recorded(
+    settings: Settings, ledger: Ledger, tmp_path: Path, refused_by: str
+) -> None:
+    async def rounds(agent: Agent) -> None:
+        if refused_by == "held":
+            ledger.hold("n1", Hold("ann", "new DIMM"), time.time())
+        await agent.power_round()
+        reason = {"mode": "soft_off is only recorded in mode shadow", "held": "ann holds it: new DIMM"}[refused_by]
+        with pytest.raises(OffpeakError, match=re.escape(f"n1: {reason} (rule {refused_by})")) as told:
+            agent.hear(Told("order", ("n1",), order_text("soft_off", by="admin jo", reason="heat")))
+        assert told.value.hint
+        assert agent.power.lives.nodes["n1"].wish is None
+        await agent.close()
+
+    with reserved_ports(1) as (port,):
+        site = with_node(settings, tmp_path, port)
+        if refused_by == "mode":
+            site = replace(site, agent=replace(site.agent, mode="shadow"))
+        asyncio.run(rounds(Agent(parts.parts_of(site), ledger, Voice())))
+    with opened(settings.ledger.url) as connection:
+        (action,) = actions_in(connection, TimeRange(0, time.time() + 60), ("n1",))
+    assert (action["by"], action["result"], action["rule"]) == ("admin jo", "refused", refused_by)
 
 
 def test_an_order_has_the_scheduler_asked_anew(settings: Settings, ledger: Ledger, tmp_path: Path) -> None:
