@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from offpeak.errors import BadInput, OffpeakError
 from power.agent.answer import PICTURE
 from power.agent.published import Published, published_of
 
-PATIENCE_S = 10.0
+PATIENCE_S, CLOCK_PATIENCE_S = 10.0, 2.0
 
 
 class AgentSilent(OffpeakError):
@@ -25,6 +26,15 @@ def ask_agent(path: Path, **request: str) -> Published:
         return published_of(said.get("published"))
     except ValueError:
         raise silent(path, "its answer makes no sense: is it of another version?") from None
+
+
+def clock_of_agent(path: Path) -> float:
+    """Return what the agent's clock shows [Unix s], which may be another than this machine's; without one, that."""
+    try:
+        said = published_of(asked(path, {"ask": "status"}, patience_s=CLOCK_PATIENCE_S).get("published"))
+    except (OffpeakError, ValueError):
+        return time.time()
+    return time.time() if said.now_unix_s is None else said.now_unix_s
 
 
 def tell_agent(path: Path, what: str, nodes: str, text: str = "") -> None:

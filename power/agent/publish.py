@@ -32,6 +32,7 @@ def published(agent: Agent, *, with_jobs: bool = True) -> Published | None:
         now_unix_s=now_s,
         clock_factor=agent.parts.clock.factor,
         first_round_until_unix_s=agent.first_round_until_unix_s,
+        has_looked=facts is not None,
     )
 
 

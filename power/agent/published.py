@@ -70,6 +70,7 @@ class Published:
 
     `now_unix_s` is the agent's clock when it was asked; `clock_factor` of its seconds pass in a real one.
     `first_round_until_unix_s` is set while the first round of the queue is under way: if it lasts longer, it hangs.
+    `has_looked`: a round of the queue has succeeded, and `at_unix_s` is of the latest one; else it is the present.
     """
 
     at_unix_s: float
@@ -85,6 +86,7 @@ class Published:
     now_unix_s: float | None = None
     clock_factor: float = 1.0
     first_round_until_unix_s: float | None = None
+    has_looked: bool = True
 
     def seen_by(self, user: str | None) -> "Published":
         """Return what that user may see: the own jobs, and totals; None may see everything."""

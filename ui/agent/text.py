@@ -8,7 +8,7 @@ from rich.table import Table
 
 from offpeak.plural import counted
 from offpeak.printable import printable
-from power.agent.published import NO_SCHEDULER, JobSaid, PriceSaid, Published
+from power.agent.published import JobSaid, PriceSaid, Published
 from ui.clock_text import clock_text
 from ui.watts_text import power_text
 
@@ -106,8 +106,8 @@ def _looked(said: Published, clock: Clock) -> str:
         return f"IT HANGS: its first round was to end by {clock.text(until_s)}"
     if until_s is not None:
         return f"starting: its first round is under way, until {clock.text(until_s)} at the latest"
-    if said.scheduler == NO_SCHEDULER:
-        return f"looks every {clock_text(said.cycle_s)}"
+    if not said.has_looked:
+        return f"HAS NOT LOOKED YET: no round has succeeded, it tries every {clock_text(said.cycle_s)}"
     age_s = max(0.0, clock.now_unix_s - said.at_unix_s)
     late = ": IT HANGS" if age_s > max(LATE_CYCLES * said.cycle_s, LEAST_LATE_S * said.clock_factor) else ""
     return f"looked {clock_text(age_s)} ago, every {clock_text(said.cycle_s)}{late}"

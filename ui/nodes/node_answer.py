@@ -19,7 +19,7 @@ from offpeak.only_one import AlreadyRunning, only_one
 from offpeak.person import this_person
 from offpeak.settings import Settings
 from offpeak.zones import machine_zone
-from power.agent.ask_agent import AgentSilent, asked
+from power.agent.ask_agent import AgentSilent, asked, clock_of_agent
 from power.agent.holding import END_HOLD, HOLD, hold_text
 from ui.book import book_to_write
 from ui.nodes.hold_end import hold_end_unix_s
@@ -37,7 +37,7 @@ def print_node(settings: Settings, name: str, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(asdict(row), indent=2))
         return
-    for line in node_lines(row, machine, now_unix_s=time.time()):
+    for line in node_lines(row, machine, now_unix_s=clock_of_agent(settings.agent.socket)):
         typer.echo(line)
 
 

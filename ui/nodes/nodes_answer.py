@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
@@ -15,6 +14,7 @@ from offpeak.machines.inventory import Machine
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand
 from offpeak.settings import Settings
+from power.agent.ask_agent import clock_of_agent
 from power.drivers.wire import Wire
 from power.lifecycle.life import NodeLife, NodeState
 from power.lifecycle.look_once import look_once
@@ -38,7 +38,7 @@ def print_nodes(settings: Settings, nodes: str | None, *, each: bool, as_json: b
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
     else:
-        print_nodes_text(rows, each=each, now_unix_s=time.time())
+        print_nodes_text(rows, each=each, now_unix_s=clock_of_agent(settings.agent.socket))
 
 
 def rows_of(settings: Settings, machines: Sequence[Machine]) -> list[NodeRow]:

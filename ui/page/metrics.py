@@ -77,7 +77,8 @@ class _Said(Collector):
 def families_of(picture: Picture) -> Iterator[Metric]:
     """Return what the agent's picture comes to."""
     said = picture["published"]
-    yield _gauge("offpeak_agent_last_look_timestamp_seconds", "When the agent looked last.", said["at_unix_s"])
+    looked_unix_s = said["at_unix_s"] if said.get("has_looked", True) else 0.0
+    yield _gauge("offpeak_agent_last_look_timestamp_seconds", "When the agent looked last; 0: never.", looked_unix_s)
     yield _gauge("offpeak_agent_cycle_seconds", "How often the agent looks.", said["cycle_s"])
     yield _gauge("offpeak_agent_troubles", "How many things trouble the agent.", len(said["troubles"]))
     modes = ((mode, float(mode == said["mode"])) for mode in MODES)

@@ -74,6 +74,8 @@ export function showAge(status, heardMs) {
   if (!status || status.silent) return;
   const lateS = (Date.now() - heardMs) / 1000;
   const late = lateS > Math.max(30, 3 * status.cycle_s);
-  at("looked").dataset.is = late ? "late" : "well";
-  say(at("looked"), late ? `the agent has said nothing new for ${ago(lateS)}` : `looks every ${ago(status.cycle_s)}, last at ${clock(status.at_unix_s, status.at_unix_s)}`);
+  const never = status.has_looked === false;
+  at("looked").dataset.is = late || never ? "late" : "well";
+  if (never && !late) say(at("looked"), `no round of the agent has succeeded yet, it tries every ${ago(status.cycle_s)}`);
+  else say(at("looked"), late ? `the agent has said nothing new for ${ago(lateS)}` : `looks every ${ago(status.cycle_s)}, last at ${clock(status.at_unix_s, status.at_unix_s)}`);
 }

@@ -22,7 +22,7 @@ from offpeak.agent_settings import AgentSettings
 from offpeak.door.effect import Outcome, Refusal
 from offpeak.door.hold import Hold
 from offpeak.door.mode import Mode
-from offpeak.errors import BadInput, BadLedger, OffpeakError
+from offpeak.errors import BadInput, BadLedger, CannotWrite, OffpeakError
 from offpeak.feed_settings import FeedSettings
 from offpeak.hardware_settings import HardwareSettings
 from offpeak.ledger.ledger import Ledger
@@ -148,6 +148,31 @@ def test_a_first_round_that_takes_minutes_is_a_start_and_no_hang(
             while "starting" in await asyncio.to_thread(first_line, 0):
                 await asyncio.sleep(0.05)
         assert "looked 0:00:0" in await asyncio.to_thread(first_line, 0)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+        assert await agent.close() == 0
+
+    asyncio.run(serve())
+
+
+def test_an_agent_whose_first_round_failed_has_not_looked(
+    settings: Settings, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def no_orders(_agent: Agent) -> None:
+        raise CannotWrite("the ledger is locked")
+
+    monkeypatch.setattr(Agent, "orders", no_orders)
+    agent = Agent(parts.parts_of(settings), ledger, Voice())
+
+    async def serve() -> None:
+        running = asyncio.create_task(Service(agent, lambda: settings).run())
+        async with asyncio.timeout(60):
+            while agent.first_round_until_unix_s is not None or not agent.voice.troubles:
+                await asyncio.sleep(0.05)
+        said = await asyncio.to_thread(lambda: ask_agent(settings.agent.socket, ask="status"))
+        first = status_lines(said, Clock(said.now_unix_s or 0.0, UTC))[0]
+        assert "HAS NOT LOOKED YET: no round has succeeded, it tries every 0:00:30" in first
+        assert any("the ledger is locked" in each for each in said.troubles)
         os.kill(os.getpid(), signal.SIGTERM)
         await running
         assert await agent.close() == 0

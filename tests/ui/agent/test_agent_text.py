@@ -27,8 +27,11 @@ def test_status(golden: Golden) -> None:
 
 
 def test_status_before_the_first_look_and_of_a_cluster_without_a_name() -> None:
-    before = replace(PUBLISHED, cluster="", scheduler=NO_SCHEDULER)
-    assert status_lines(before, CLOCK)[0] == "the scheduler has not been read yet: mode active, looks every 0:00:30"
+    not_yet = "mode active, HAS NOT LOOKED YET: no round has succeeded, it tries every 0:00:30"
+    before = replace(PUBLISHED, cluster="", scheduler=NO_SCHEDULER, has_looked=False)
+    assert status_lines(before, CLOCK)[0] == f"the scheduler has not been read yet: {not_yet}"
+    failed = replace(PUBLISHED, at_unix_s=float(AT_S), has_looked=False)
+    assert status_lines(failed, CLOCK)[0] == f"test (slurm 22.05.8): {not_yet}"
     assert status_lines(replace(PUBLISHED, cluster=""), CLOCK)[0].startswith("slurm 22.05.8: mode active, looked ")
 
 

@@ -6,10 +6,11 @@ import json
 import socket
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from agent_socket import AT_S, PUBLISHED, agent_socket
 from memory_book import MemoryBook
 from served_room import ServedRoom, planned, served_room
 
@@ -130,6 +131,24 @@ def test_nodes_that_are_alike_are_one_line(room: ServedRoom, site: Path, offpeak
     assert rows[3][:2] == ["n4", "unknown"]
     assert "4 nodes: 1 off, 2 on, 1 unknown; " in done.stdout
     assert len(offpeak("nodes", "--each", "--inventory", site).stdout.splitlines()) == 7
+
+
+def test_ages_are_those_of_the_agents_clock(site: Path, offpeak: Callable[..., Done]) -> None:
+    config = settings_file(site, "advise")
+    config.write_text(config.read_text().replace("[agent]", f'[agent]\nsocket = "{site.parent}/agent.sock"'))
+    ledger = Ledger(LedgerSettings(url=f"sqlite:///{site.parent}/ledger.sqlite"))
+    ledger.ready()
+    ledger.write_states([Recorded("n1", AT_S - 540.0, "on", "on", "scheduler")])
+    assert ledger.close() == 0
+    asked = (("nodes", "n1", "--config", config), ("node", "n1", "--config", config))
+    with agent_socket(site.parent / "agent.sock") as agent:
+        agent.published = replace(PUBLISHED, now_unix_s=float(AT_S))
+        table, lines = (offpeak(*words).stdout for words in asked)
+        assert " 0:09:00 " in table
+        assert "state:     on, for 0:09:00, by scheduler\n" in lines
+        agent.published = None
+        assert " 0:09:00 " not in offpeak(*asked[0]).stdout
+    assert " 0:09:00 " not in offpeak(*asked[0]).stdout
 
 
 def test_nodes_as_json(site: Path, offpeak: Callable[..., Done]) -> None:
