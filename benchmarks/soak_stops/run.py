@@ -71,8 +71,7 @@ def soaked(plan: StopsPlan) -> Found:
     with (
         tempfile.TemporaryDirectory(prefix="offpeak-soak-", ignore_cleanup_errors=True) as name,
         # The source of prices answers all the time, and never ends its answer.
-        peer("dripping_server").dripping_server("head") as source,
-        mock.patch.dict(os.environ, {"https_proxy": source.url}),
+        peer("dripping_server").dripping_proxy("head"),
         mock.patch.object(service, "LAST_ROUNDS_S", LAST_ROUNDS_S),
         mock.patch.object(meter_loop, "LEAST_S", METERS_S),
         mock.patch.object(agent, "ON_THEIR_WAY_S", ON_THEIR_WAY_S),

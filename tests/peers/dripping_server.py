@@ -1,11 +1,13 @@
 """A server that answers without end: a byte now and then, so that no wait for a part of its answer is long."""
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest import mock
 
 from sim_backend.local_slurm.processes import wait_until
 
@@ -84,3 +86,20 @@ def dripping_server(where: str = "body") -> Iterator[DrippingServer]:
             accepting.join()
             for each in threads:
                 each.join()
+
+
+@contextmanager
+def dripping_proxy(where: str = "body") -> Iterator[DrippingServer]:
+    """Run one that this process takes for its proxy, and end the questions to feeds that it has kept.
+
+    A thread that outlives the block would ask its next source without a proxy: a service on the internet.
+    """
+    before = set(threading.enumerate())
+    with mock.patch.dict(os.environ):
+        with dripping_server(where) as server:
+            os.environ["https_proxy"] = server.url
+            yield server
+        for thread in threading.enumerate():
+            if thread not in before and thread.name.startswith(("fetch", "feed ")):
+                thread.join(60)
+                assert not thread.is_alive(), thread.name

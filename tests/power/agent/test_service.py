@@ -15,7 +15,7 @@ from datetime import UTC
 from pathlib import Path
 
 import pytest
-from dripping_server import DrippingServer, dripping_server
+from dripping_server import DrippingServer, dripping_proxy
 from scheduler_words import life_of
 
 from offpeak.agent_settings import AgentSettings
@@ -244,7 +244,6 @@ def test_a_feed_that_drips_delays_neither_a_mode_nor_the_end(
     settings: Settings,
     ledger: Ledger,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     feeds = FeedSettings(zone="DE-LU", cache=tmp_path / "feeds", timeout_s=600)
@@ -268,8 +267,7 @@ def test_a_feed_that_drips_delays_neither_a_mode_nor_the_end(
             await running
         assert await agent.close() == 0
 
-    with dripping_server("head") as server, caplog.at_level(logging.INFO, "offpeak"):
-        monkeypatch.setenv("https_proxy", server.url)
+    with dripping_proxy("head") as server, caplog.at_level(logging.INFO, "offpeak"):
         begin_s = time.monotonic()
         asyncio.run(serve(server))
         # That the loop has ended says that no thread was waited for.
