@@ -68,7 +68,7 @@ class PriceSource:
 def forecast_prices(source: PriceSource, window: Window, now_s: int) -> PriceForecast:
     """Return the prices of a window whose ends are whole hours."""
     if source.is_tariff:
-        return _by_tariff(source.tariff, _steps(window, None), Known())
+        return _by_tariff(source.tariff, window, Known())
     predictor, damage = _recalled(source)
     own = any(each.own for each in source.feed.sources)
     since_s = min(window.from_s, now_s) - (ASKED_OF_OWN_S if own else ASKED_OF_OTHERS_S)
@@ -80,11 +80,11 @@ def forecast_prices(source: PriceSource, window: Window, now_s: int) -> PriceFor
     said = replace(known, troubles=(*damage, *known.troubles))
     if 0 < predictor.known_until_s < window.from_s - TOO_OLD_S:
         old = Trouble(Condition.TOO_OLD, "forecast", f"the last one ends {utc_text(predictor.known_until_s)}")
-        return _by_tariff(source.tariff, steps, replace(said, troubles=(*said.troubles, old)))
+        return _by_tariff(source.tariff, window, replace(said, troubles=(*said.troubles, old)))
     try:
         prediction = predictor.predict(steps, now_s)
     except BadPrices:
-        return _by_tariff(source.tariff, steps, said)
+        return _by_tariff(source.tariff, window, said)
     failed = _kept(source.model, predictor) if known.fresh else ()
     told = zip(_told(steps, known), prediction.basis, strict=True)
     basis = tuple(known.basis if now else each for now, each in told)
@@ -136,10 +136,17 @@ def _told(steps: Steps, known: Known) -> NDArray[np.bool_]:
     return np.asarray(~np.isnan(quarters).any(axis=1))
 
 
-def _by_tariff(tariff: Tariff, steps: Steps, known: Known) -> PriceForecast:
-    window = Window(steps.start_s, steps.end_s)
+def _by_tariff(tariff: Tariff, window: Window, known: Known) -> PriceForecast:
     based = known_or(known, tariff_series(tariff, *window), window, tariff.basis)
+    steps = _steps_that_fit(window, based.series)
     start_s = np.arange(steps.start_s, steps.end_s, steps.step_s, dtype=np.int64)
     held = np.searchsorted(based.series.start_s, start_s, side="right") - 1
     said = replace(certain(based.series.value[held], ""), basis=tuple(based.basis[at] for at in held))
     return PriceForecast(steps, said, based.series.unit, known.troubles, exact=based)
+
+
+def _steps_that_fit(window: Window, series: Series) -> Steps:
+    """Return the longest steps at whose beginnings all changes of the series lie, quarter-hours if none do."""
+    after_s = series.start_s - window.from_s
+    step_s = next((each for each in sorted(STEPS_S, reverse=True) if not np.any(after_s % each)), min(STEPS_S))
+    return Steps(window.from_s, step_s, (window.until_s - window.from_s) // step_s)

@@ -148,3 +148,14 @@ def test_a_model_that_cannot_be_kept_is_said(tmp_path):
     forecast = forecast_prices(source_of(Market(MIDNIGHT + DAY), tmp_path), WINDOW, NOW)
     assert "cache cannot be written" in {str(each.condition) for each in forecast.troubles if each.source == "model"}
     assert "published" in forecast.prediction.basis
+
+
+def test_a_tariff_that_changes_within_an_hour_is_said_in_shorter_steps(tmp_path):
+    source = source_of(Broken(Condition.NO_NETWORK), tmp_path)
+    halves = parse_tariff("on=90EUR/MWh,off=30EUR/MWh,hours=06:30-22:00,zone=Europe/Brussels")
+    whole = forecast_prices(source, WINDOW, NOW)
+    assert whole.steps.step_s == HOUR
+    finer = forecast_prices(replace(source, tariff=halves), WINDOW, NOW)
+    first = (MIDNIGHT + DAY + 6 * HOUR - NOW) // 1800
+    assert finer.steps.step_s == 1800
+    assert finer.prediction.mean[first : first + 3].tolist() == [30, 90, 90]
