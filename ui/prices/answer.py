@@ -8,6 +8,7 @@ import typer
 
 from offpeak.errors import BadInput, BadPrices
 from offpeak.prices.lay import parse_start
+from offpeak.prices.tariff import site_tariff
 from offpeak.settings import Settings
 from offpeak.zones import DAY_S, local_days, machine_zone, to_unix_s
 from predictors.feeds.condition import INCOMPLETE
@@ -36,7 +37,9 @@ def answer(settings: Settings, request: Request) -> None:
         hints = [trouble.hint for trouble in known.troubles if trouble.condition not in INCOMPLETE]
         hint = hints[0] if hints else "--from and --to ask for another time"
         raise BadPrices(f"no price is known of that time: {said}", hint=hint)
-    prices = KnownPrices(settings.feeds.zone, window, zone, known, known.series)
+    prices = KnownPrices(
+        settings.feeds.zone, window, zone, known, known.series, site_tariff(settings.prices.tariff, feed.clock)
+    )
     if request.plot:
         write_plot(prices, request.plot)
     if request.as_json:

@@ -15,7 +15,7 @@ def prices_json(prices: KnownPrices) -> str:
         "zone": prices.zone,
         "unit": series.unit,
         "source": known.source,
-        "basis": known.basis,
+        "basis": prices.basis,
         "fetched_s": known.fetched_s,
         "age_s": known.age_s,
         "from_s": prices.window.from_s,

@@ -33,7 +33,7 @@ def write_plot(prices: KnownPrices, path: Path) -> None:
 
 
 def _title(prices: KnownPrices) -> str:
-    return f"{prices.zone or prices.known.source}: {prices.known.basis}"
+    return f"{prices.zone or prices.known.source}: {prices.basis}"
 
 
 def _steps(prices: KnownPrices) -> tuple[np.ndarray, np.ndarray]:

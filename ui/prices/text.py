@@ -9,6 +9,7 @@ from rich.table import Table
 
 from offpeak.jobs import Float64, Int64
 from offpeak.prices.series import Series, value_at
+from offpeak.prices.tariff import Tariff
 from offpeak.zones import DAY_S, date_text, to_local_s, zone_text
 from predictors.feeds.port import Known, Window
 from ui.figures_text import NOT_WRAPPED, figure
@@ -20,13 +21,22 @@ UNKNOWN = "·"
 
 @dataclass(frozen=True, eq=False)
 class KnownPrices:
-    """What is known of a window, on the clock of `zone_clock`; `zone` is the market's name, None for one's own."""
+    """What is known of a window, on the clock of `zone_clock`; `zone` is the market's name, None for one's own.
+
+    `tariff` is what holds where no prices are set.
+    """
 
     zone: str | None
     window: Window
     clock: tzinfo
     known: Known
     series: Series
+    tariff: Tariff
+
+    @property
+    def basis(self) -> str:
+        """Return what the prices rest on; a tariff that is set or assumed is not published."""
+        return self.tariff.basis if self.known.source == self.tariff.source else self.known.basis
 
     def hours(self) -> tuple[Int64, Float64]:
         """Return the begin of each hour of the window [Unix s] and its mean price, NaN where a part is unknown."""
@@ -42,7 +52,7 @@ def print_prices(prices: KnownPrices) -> None:
         console.width = NOT_WRAPPED
     known = prices.known
     name = prices.zone or known.source
-    said = known.basis if prices.zone is None else f"{known.source}, {known.basis}"
+    said = prices.basis if prices.zone is None else f"{known.source}, {prices.basis}"
     console.print(f"{name}: {prices.series.unit}, {said}; days of {zone_text(prices.clock) or 'this machine'}")
     console.print()
     console.print(day_table(prices))

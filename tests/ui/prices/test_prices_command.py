@@ -36,7 +36,11 @@ def test_json_has_every_interval_and_null_for_a_gap(offpeak, file) -> None:
 
 def test_the_tariff_holds_without_a_file_and_a_zone(offpeak) -> None:
     done = offpeak("prices", "--from", "2026-02-01", "--to", "2026-02-02", "--json")
-    assert {interval["price"] for interval in json.loads(done.stdout)["prices"]} == {30, 90}
+    document = json.loads(done.stdout)
+    assert {interval["price"] for interval in document["prices"]} == {30, 90}
+    assert document["basis"] == "assumed tariff"
+    first = offpeak("prices", "--tariff", "on=90EUR/MWh,off=30EUR/MWh,hours=09:00-17:00").stdout.splitlines()[0]
+    assert ": EUR/MWh, tariff; days of " in first
 
 
 @pytest.mark.thorough
