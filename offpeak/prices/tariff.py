@@ -64,6 +64,11 @@ def parse_tariff(text: str, zone: tzinfo = UTC) -> Tariff:
     Only `on` and `off` are needed; the hours are on the clock of `zone` unless it names one. BadPrices or BadInput,
     with what to write instead, for anything else.
     """
+    if "=" not in text:
+        flat = text.strip() or "0.20EUR/kWh"
+        raise BadPrices(
+            f"the tariff {text!r} needs both on= and off=", hint=f"one price for all hours: on={flat},off={flat}"
+        )
     pairs = parse_pairs(text, known=KEYS, error=BadPrices)
     if "on" not in pairs or "off" not in pairs:
         raise BadPrices(f"the tariff {text!r} needs both on= and off=", hint=EXAMPLE)

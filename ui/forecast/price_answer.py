@@ -11,7 +11,7 @@ from rich.table import Table
 
 from offpeak.errors import BadPrices
 from offpeak.feed_settings import FeedSettings
-from offpeak.prices.tariff import Tariff
+from offpeak.prices.tariff import NO_PRICES, Tariff
 from offpeak.settings import Settings
 from offpeak.zones import date_text, zone_text
 from predictors.feeds.port import Window
@@ -38,22 +38,31 @@ def answer(settings: Settings, request: PriceRequest) -> None:
     if request.as_json:
         typer.echo(forecast_json(forecast, settings.feeds))
     else:
-        print_forecast(forecast, settings.feeds, zone, tariff=source.tariff if source.is_tariff else None)
+        print_forecast(forecast, settings.feeds, zone, tariff=source.tariff, is_alone=source.is_tariff)
 
 
-def print_forecast(forecast: PriceForecast, feeds: FeedSettings, zone: tzinfo, *, tariff: Tariff | None = None) -> None:
+def print_forecast(
+    forecast: PriceForecast, feeds: FeedSettings, zone: tzinfo, *, tariff: Tariff, is_alone: bool
+) -> None:
     """Print a step a line, with what it rests on where that changes, and what was wrong with the sources.
 
-    `tariff` is given where it alone holds: then everything is known and nothing forecast.
+    `tariff` holds where no price is known; where it `is_alone`, everything is known and nothing forecast.
     """
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = NOT_WRAPPED
     clock = zone_text(zone) or "this machine"
-    range_ = "known and not forecast, by the tariff" if tariff else "four of five within the range"
+    bases = set(forecast.prediction.basis)
+    range_ = "known and not forecast, by the tariff" if is_alone else "four of five within the range"
+    if not is_alone and bases == {tariff.basis}:
+        range_ = f"no price of that time is known or can be forecast: {tariff.basis}"
     console.print(f"{feeds.zone or 'prices'}: {forecast.unit}, clock of {clock}; {range_}")
-    if tariff:
-        console.print(f"{tariff.description} ({tariff.assumed})" if tariff.assumed else tariff.description)
+    if tariff.basis in bases:
+        # Prices are given, though none for that time.
+        assumed = (
+            tariff.assumed if is_alone or tariff.assumed != NO_PRICES else "assumed, as the known prices do not reach"
+        )
+        console.print(f"{tariff.description} ({assumed})" if assumed else tariff.description)
     console.print()
     console.print(_table(forecast, zone))
     console.print()

@@ -28,7 +28,6 @@ def page(
     # What serves it loads Starlette and SQLAlchemy, which `offpeak --version` must not wait for.
     from ui.page.run import run_page
 
-    typer.echo(f"http://{settings.page.listen}/  (metrics: http://{settings.page.listen}/metrics)")
     context.exit(run_page(settings))
 
 

@@ -1,5 +1,6 @@
 """Runs the page until a signal ends it."""
 
+import typer
 import uvicorn
 
 from offpeak.machines.secret import read_secret
@@ -39,6 +40,7 @@ def run_page(settings: Settings) -> int:
         loop="asyncio",
         timeout_graceful_shutdown=PATIENCE_S,
     )
+    typer.echo(f"http://{settings.page.listen}/  (metrics: http://{settings.page.listen}/metrics)")
     server = uvicorn.Server(config)
     server.run()
     return 0 if server.started else 1

@@ -84,6 +84,7 @@ def test_a_flat_tariff_is_one_interval():
     [
         (f"{PAPER},hous=09:00-23:00", "unknown key 'hous'", "did you mean hours?"),
         ("on=90EUR/MWh", "needs both", "off=30EUR/MWh"),
+        ("0.2EUR/kWh", "needs both", "one price for all hours: on=0.2EUR/kWh,off=0.2EUR/kWh"),
         ("on=90EUR/MWh,off=30USD/MWh", "mixes EUR and USD", "one currency"),
         ("on=90,off=30", "no unit", "EUR/MWh"),
         (f"{PAPER},holidays=XX", "no public holidays", ""),

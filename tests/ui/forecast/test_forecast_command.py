@@ -58,7 +58,11 @@ def test_without_prices_nothing_is_forecast(offpeak) -> None:
 
 def test_a_tariff_that_nobody_declared_is_named_where_a_forecast_rests_on_it(offpeak, file) -> None:
     done = offpeak("forecast", "price", "--prices", file, "--from", "2023-04-10", "--hours", "1")
-    assert done.stdout.splitlines()[3].endswith("assumed tariff")
+    first, second, _, _, row, *_ = done.stdout.splitlines()
+    assert first.endswith("; no price of that time is known or can be forecast: assumed tariff")
+    assert second.startswith("90 EUR/MWh from 09:00 to 23:00 every day, clock of ")
+    assert second.endswith(", else 30 EUR/MWh (assumed, as the known prices do not reach)")
+    assert row.endswith("assumed tariff")
 
 
 def test_prices_that_ended_long_ago_are_said_to_be_too_old(offpeak, file) -> None:
