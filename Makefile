@@ -22,7 +22,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 SAMPLE := sim_backend/sample
 
-PYTEST := $(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
+# Most quick tests compute; many of the others wait.
+PYTEST := $(BIN)/pytest --dist loadfile --no-loadscope-reorder --durations=25
 
 .PHONY: install dev demo demo-slurm test test-rest test-all peers check bench soak reference docs package lock package-trial clean
 
@@ -47,6 +48,7 @@ $(VENV)/.installed-page: pyproject.toml | $(BIN)/python
 	@touch $(VENV)/.installed $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	@echo "installing offpeak and what its tests need into $(VENV)"
 	@$(FORGET_OLD_NAME)
 	@$(PIP) install --editable '.[dev]'
 	@touch $(VENV)/.installed $(VENV)/.installed-page $@
@@ -62,14 +64,14 @@ demo-slurm: dev peers
 	@$(BIN)/python -m ui.demo.on_slurm
 
 test: dev peers
-	@$(PYTEST) -m 'not thorough' --durations=25
+	@$(PYTEST) --numprocesses 3 -m 'not thorough'
 
 # What `make test` leaves out.
 test-rest: dev peers
-	@$(PYTEST) -m thorough --durations=25
+	@$(PYTEST) --numprocesses 4 -m thorough
 
 test-all: dev peers
-	@$(PYTEST) --hypothesis-profile=nightly --durations=25
+	@$(PYTEST) --numprocesses 4 --hypothesis-profile=nightly
 
 peers:
 	@.ci/prepare-peers

@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -13,7 +14,7 @@ from hypothesis import settings
 from offpeak.compiled import cache_folder, kernel_sources
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-LONGEST_S = 5.0
+LONGEST_S = 5.5
 """A test that takes longer states its reason: `@pytest.mark.slow("waits for the edge of a minute")`."""
 
 QUICK = """\
@@ -63,16 +64,42 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         )
 
 
+LEFT_OUT = pytest.StashKey[int]()
+"""How many tests the expression of marks left out: each process of xdist knows, and all know the same."""
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    """Count what the expression of marks leaves out."""
+    config = items[0].config
+    config.stash[LEFT_OUT] = config.stash.get(LEFT_OUT, 0) + len(items)
+    if (output := getattr(config, "workeroutput", None)) is not None:
+        output["left out"] = config.stash[LEFT_OUT]
+
+
+class LeftOutByWorkers:
+    """Brings the count from the processes of xdist."""
+
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Keep what a process that has ended counted."""
+        node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left out", 0)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Listen to the processes of xdist where there are any."""
+    if config.pluginmanager.hasplugin("xdist"):
+        config.pluginmanager.register(LeftOutByWorkers())
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say which tests took long without a reason, and what was tested and what was not."""
     stats = terminalreporter.stats
     calls = [report for reports in stats.values() for report in reports if getattr(report, "when", "") == "call"]
     for report in sorted(calls, key=lambda report: -report.duration):
-        if report.duration > LONGEST_S and "slow" not in report.keywords:
+        if report.duration > LONGEST_S and not {"slow", "thorough"} & set(report.keywords):
             terminalreporter.line(f"{report.duration:.0f} s, without a reason (pytest.mark.slow): {report.nodeid}")
     skipped = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in stats.get("skipped", ()))
     if config.option.markexpr == "not thorough":
-        terminalreporter.line(QUICK.format(len(stats.get("deselected", ()))))
+        terminalreporter.line(QUICK.format(config.stash.get(LEFT_OUT, 0)))
     for reason, count in skipped.most_common():
         terminalreporter.line(f"not tested, {count} skipped: {reason}")
 

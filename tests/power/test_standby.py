@@ -160,6 +160,7 @@ def test_a_node_that_only_its_alarm_wakes_is_not_offered(bench: Bench) -> None:
     assert (proof.woken_by, proof.wake_s) == ("clock", None)
 
 
+@pytest.mark.slow("waits for the end of a time-out")
 def test_a_node_that_never_comes_back_is_said_and_never_cut(bench: Bench) -> None:
     proof = bench.prove(replace(RUNG, wake_patience_s=20), bmc_wakes=True, never_wakes=True)
     assert isinstance(proof.trouble, NoAnswer)

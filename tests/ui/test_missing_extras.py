@@ -57,6 +57,7 @@ def test_what_is_named_and_missing_is_an_error(
     assert printed.out == ""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("quantity", "predictors"),
     [

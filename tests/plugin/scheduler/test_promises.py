@@ -289,6 +289,7 @@ def test_what_an_admin_closed_stays(stage: Stage) -> None:
         stage.open_by_hand("node3")
 
 
+@pytest.mark.slow("waits until the scheduler has noticed")
 def test_a_node_counts_as_powered_down_and_comes_up_again(sleepy: Stage) -> None:
     change = sleepy.scheduler.change_nodes
     assert change(["node1"], NodeChange.CLOSE, reason=WHY) == {}

@@ -24,6 +24,7 @@ def one_node(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.mark.slow("slurmctld powers a node down and up")
 def test_down_and_up_again(one_node: Cluster, slurm: SlurmScheduler) -> None:
     def node() -> Node:
         return slurm.view().nodes[0]

@@ -57,6 +57,7 @@ def test_one_device_with_another_password_does_not_hold_the_others() -> None:
     assert devices.tried.count("b") == 1
 
 
+@pytest.mark.slow("waits for the end of a time-out")
 def test_a_silent_device_holds_the_first_logins_for_half_a_second_only() -> None:
     hosts = ["dead", *(f"b{number}" for number in range(10))]
     devices = Devices(dict.fromkeys(hosts, Secret(b"x")), silent=frozenset(["dead"]))

@@ -183,6 +183,7 @@ def test_a_node_that_runs_something_else_is_not_believed(
     on_node(act)
 
 
+@pytest.mark.slow("waits for the end of a time-out")
 def test_a_node_that_only_complains_is_given_up(on_node: Callable[..., Any], tmp_path: Path) -> None:
     write_tree(tmp_path, {"other": "#!/bin/sh\n/usr/bin/head -c 9000000 /dev/zero >&2\n"})
 

@@ -198,6 +198,7 @@ def test_who_may_read_but_not_switch_does_not_try_again(
     assert str(trouble).endswith(f"refuses GET {SYSTEM} (HTTP {status})")
 
 
+@pytest.mark.slow("waits for the end of a time-out")
 @pytest.mark.parametrize(
     ("answer", "kind", "message"),
     [
@@ -246,6 +247,7 @@ def test_a_bmc_that_drips_holds_nothing_up(machine: Callable[..., Machine], wher
         server.wait_until_left()
 
 
+@pytest.mark.slow("waits for the end of a time-out")
 def test_bmcs_that_hang_do_not_hold_the_others(peer: RedfishPeer, machine: Callable[..., Machine]) -> None:
     peer.resources["/redfish/v1/"] = None
 

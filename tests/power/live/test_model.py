@@ -2,6 +2,7 @@
 
 import random
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -206,4 +207,4 @@ class AnyCluster(RuleBasedStateMachine):
 
 
 AnyCluster.TestCase.settings = settings(stateful_step_count=12)
-TestAnyCluster = AnyCluster.TestCase
+TestAnyCluster = pytest.mark.slow("a law of whole lives of clusters")(AnyCluster.TestCase)

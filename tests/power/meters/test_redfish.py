@@ -97,6 +97,7 @@ def test_a_service_without_any_meter_is_said(peer: RedfishPeer, meter: RedfishMe
         read(meter)
 
 
+@pytest.mark.slow("waits for the end of a time-out")
 @pytest.mark.parametrize(("answer", "kind"), [(None, NoAnswer), (500, BadAnswer), (b"<html>", BadAnswer)])
 def test_a_service_that_fails_gives_no_reading(
     peer: RedfishPeer, meter: RedfishMeter, answer: Any, kind: type[DeviceError]

@@ -35,6 +35,7 @@ LONG_S = 600.0
 """On a machine where the engine was never compiled, and others compile too."""
 
 
+@pytest.mark.slow("runs the whole demo")
 def test_from_the_first_line_to_the_report(tmp_path: Path) -> None:
     with reserved_ports(2) as (page_port, hardware_port):
         place = f"127.0.0.1:{page_port}"
