@@ -45,9 +45,10 @@ def booked_prices(connection: Connection, span: TimeRange) -> BookedPrices | Non
 def assumed_share(connection: Connection, span: TimeRange) -> float:
     """Return for which share of the priced time no price was set, so that an assumed tariff stands in the ledger."""
     rows, starts_s, ends_s = _rows(connection, span)
-    within_s = np.minimum(ends_s, span.until_unix_s) - np.maximum(starts_s, span.from_unix_s)
+    # A price that another one has replaced may end before that time.
+    within_s = np.maximum(0.0, np.minimum(ends_s, span.until_unix_s) - np.maximum(starts_s, span.from_unix_s))
     is_assumed = np.array([row.source == ASSUMED_TARIFF_BASIS for row in rows], np.bool_)
-    return float(within_s[is_assumed].sum() / within_s.sum()) if len(rows) else 0.0
+    return float(within_s[is_assumed].sum() / within_s.sum()) if within_s.any() else 0.0
 
 
 def _rows(connection: Connection, span: TimeRange) -> tuple[Sequence[Row[Any]], Float64, Float64]:

@@ -63,9 +63,16 @@ def assumed_prices(share: float, zone: tzinfo) -> tuple[str, ...]:
         return ()
     tariff = site_tariff(None, zone).description
     return (
-        f"Prices: for {share:.0%} of the priced time none were set, and a tariff is assumed: {tariff}."
+        f"Prices: for {_share_text(share)} of the priced time none were set, and a tariff is assumed: {tariff}."
         " The money is no more right than that; [prices] or [feeds] in the settings declare yours.",
     )
+
+
+def _share_text(share: float) -> str:
+    """Return a share above 0; neither a small one is nothing, nor a large one all."""
+    if share < 0.01:
+        return "less than 1%"
+    return "more than 99%" if 0.99 < share < 1 else f"{share:.0%}"
 
 
 def clock(unix_s: float, zone: tzinfo) -> str:

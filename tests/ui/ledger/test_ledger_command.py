@@ -7,6 +7,7 @@ import re
 import subprocess
 import time
 from collections.abc import Callable
+from datetime import UTC
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import Decision, JobUse, Metered, Price, Recorded, Saving
 from offpeak.ledger_settings import LedgerSettings
+from ui.ledger.text import assumed_prices
 
 Offpeak = Callable[..., subprocess.CompletedProcess[str]]
 DAY = ("-S", "2026-11-01", "-E", "2026-11-02")
@@ -82,6 +84,15 @@ def test_money_at_an_assumed_tariff_is_named_as_such(site: str, offpeak: Offpeak
         assert "assumed" not in offpeak("ledger", *words_, "--ledger", site, "-S", "2026-11-01T12:00").stdout
         assert len(json.loads(offpeak("ledger", *words_, "--ledger", site, *DAY, "--json").stdout)) == 1
     assert "assumed" not in offpeak("ledger", "energy", "--ledger", site, *DAY).stdout
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.002, "less than 1%"), (0.5, "50%"), (0.99, "99%"), (0.998, "more than 99%"), (1.0, "100%")],
+)
+def test_a_small_share_of_assumed_prices_is_not_none_and_a_large_one_not_all(share: float, text: str) -> None:
+    (line,) = assumed_prices(share, UTC)
+    assert line.startswith(f"Prices: for {text} of the priced time")
 
 
 def test_energy_and_cost_by_day_and_node(site: str, offpeak: Offpeak) -> None:
