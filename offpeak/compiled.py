@@ -9,6 +9,8 @@ import fcntl
 import hashlib
 import os
 import re
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -27,8 +29,12 @@ R = TypeVar("R")
 
 ROOT = Path(__file__).resolve().parents[1]
 WITH_KERNELS = ("offpeak", "predictors", "plugin", "sim_backend")
+# Named one by one: an installed offpeak lies in one folder with the packages of others.
+OURS = (*WITH_KERNELS, "power", "studies", "ui", "benchmarks")
 IMPORTED = re.compile(rb"^from ([\w.]+) import (\([^)]*\)|.*)|^import ([\w.]+)", re.MULTILINE)
 NAME = re.compile(rb"\w+")
+BEGAN_NS = time.time_ns()
+_DECORATING = threading.Lock()
 
 
 def kernel_sources() -> tuple[Path, ...]:
@@ -72,10 +78,13 @@ def _imported(source: Path) -> frozenset[Path]:
     """Return our files that one imports from; `from package import module` imports both."""
     found = set()
     for module, names, plain in IMPORTED.findall(_text(source)):
-        folder = ROOT.joinpath(*(module or plain).decode().split("."))
+        parts = (module or plain).decode().split(".")
+        if parts[0] not in OURS:
+            continue
+        folder = ROOT.joinpath(*parts)
         candidates = [folder.with_suffix(".py"), folder / "__init__.py"]
         candidates += [folder / f"{name.decode()}.py" for name in NAME.findall(names)]
-        found |= {path for path in candidates if path.is_file() and path.is_relative_to(ROOT)}
+        found |= {path for path in candidates if path.is_file()}
     return frozenset(found)
 
 
@@ -110,16 +119,25 @@ def part(function: Callable[P, R]) -> Callable[P, R]:
 
 def _compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     folder = _folder_once(function.__code__.co_filename)
-    # numba reads it when a kernel is decorated.
-    numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
-    dispatcher = numba.njit(cache=True, nogil=True, **options)(function)
+    if folder is None:
+        return cast(Callable[P, R], numba.njit(nogil=True, **options)(function))
+    # numba reads it when a kernel is decorated, and another thread may be importing another file with kernels.
+    with _DECORATING:
+        numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
+        dispatcher = numba.njit(cache=True, nogil=True, **options)(function)
     dispatcher.compile = _by_one_process(dispatcher.compile, folder / f"{function.__qualname__}.lock")
     return cast(Callable[P, R], dispatcher)
 
 
 @cache
-def _folder_once(source: str) -> Path:
-    return cache_folder(Path(source))
+def _folder_once(source: str) -> Path | None:
+    """Return the folder for the machine code of a file; None where memory may hold older sources than the disk does.
+
+    A part that was loaded before an upgrade would be kept under the name of the new one, for all later processes.
+    """
+    path = Path(source)
+    changed_ns = max(each.stat().st_ctime_ns for each in sources_of(path))
+    return None if changed_ns > BEGAN_NS else cache_folder(path)
 
 
 def _by_one_process(compile_: Callable[[Any], Any], lock: Path) -> Callable[[Any], Any]:

@@ -53,10 +53,50 @@ def test_two_processes_compile_once(repository: Path, tmp_path: Path) -> None:
     assert sorted(said) == [0, 0, 1]
 
 
+RATED = """\
+from offpeak.compiled import kernel
+from studies.rates import RATE
+
+@kernel
+def rated(value):
+    return RATE * value
+"""
+UPGRADED = """\
+import sys
+from pathlib import Path
+import offpeak.compiled
+import studies.rates
+if sys.argv[1] == "upgrade":
+    Path("studies/rates.py").write_text("RATE = 7\\n")
+from studies.rated import rated
+print(rated(1))
+"""
+
+
+def test_sources_that_change_under_a_process_leave_no_machine_code_for_others(repository: Path, tmp_path: Path) -> None:
+    for name in ("offpeak", "studies"):
+        (tmp_path / name).mkdir()
+    for name in ("__init__", "compiled"):
+        (tmp_path / f"offpeak/{name}.py").write_bytes((repository / f"offpeak/{name}.py").read_bytes())
+    (tmp_path / "studies/__init__.py").touch()
+    (tmp_path / "studies/rates.py").write_text("RATE = 5\n")
+    (tmp_path / "studies/rated.py").write_text(RATED)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+
+    def run(word: str) -> str:
+        command = [sys.executable, "-c", UPGRADED, word]
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True, timeout=120
+        ).stdout
+
+    assert [run("upgrade"), run("")] == ["5\n", "7\n"]
+
+
 def test_another_folder_for_another_state_of_what_a_file_imports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compiled, "ROOT", tmp_path)
+    monkeypatch.setattr(compiled, "OURS", ("rooms", "doors"))
     (tmp_path / "rooms").mkdir()
     files = {
         "kernels": "from rooms.rates import (\n    RATE,\n)\nfrom rooms import walls\n",
@@ -64,7 +104,8 @@ def test_another_folder_for_another_state_of_what_a_file_imports(
         "rooms/rates": "import doors\nRATE = 1\n",
         "rooms/walls": "HIGH = 3\n",
         "rooms/roof": "RED = 5\n",
-        "doors": "WIDE = 2\n",
+        "doors": "import neighbours\nWIDE = 2\n",
+        "neighbours": "FAR = 7\n",
     }
     for name, text in files.items():
         (tmp_path / f"{name}.py").write_text(text)
@@ -77,6 +118,6 @@ def test_another_folder_for_another_state_of_what_a_file_imports(
     before = folder()
     for name, text in files.items():
         (tmp_path / f"{name}.py").write_text(text + "# changed\n")
-        assert (folder() == before) == (name == "rooms/roof"), name
+        assert (folder() == before) == (name in ("rooms/roof", "neighbours")), name
         (tmp_path / f"{name}.py").write_text(text)
         assert folder() == before
