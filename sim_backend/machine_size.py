@@ -102,7 +102,7 @@ def _told_size(trace: Trace, machine: MachineSettings) -> int:
     if told is None:
         widest = int(trace.jobs.size.max(initial=0))
         raise BadTrace(
-            f"{trace.name}: its header does not say how large the machine is",
+            f"{trace.name}: the log does not say how large the machine is",
             hint=f"--nodes N, in the log's own unit; its widest job asks for {widest:,}",
         )
     return told

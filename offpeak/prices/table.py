@@ -112,6 +112,8 @@ def _header(text: bytes, path: Path) -> tuple[list[str], str]:
         ) from None
     separator = next((each for each in SEPARATORS if each in line), ",")
     names = [name.strip() for name in next(csv.reader([line], delimiter=separator), [])]
+    if line.startswith(";"):
+        raise BadPrices(f"{path}:1: is a job log in SWF, and holds no column names", hint="a price file is wanted")
     if not names or any(_is_number(name) for name in names):
         raise BadPrices(f"{path}:1: holds no column names", hint="put a line such as `utc,price` on top")
     if len(set(names)) < len(names):

@@ -73,7 +73,7 @@ def read_log(source: Source) -> Log:
     trace = _generated() if source.path is None else read_swf(source.path)
     size = trace.processors or trace.nodes
     if size is None:
-        raise BadTrace(f"{source.name}: its header does not say how large the machine is", hint="add `; MaxProcs: N`")
+        raise BadTrace(f"{source.name}: the log does not say how large the machine is", hint="add `; MaxProcs: N`")
     jobs, _ = runnable(trace, size)
     if len(jobs) < 2:
         raise BadTrace(f"{source.name}: has a single job", hint="a study needs logs with a queue")

@@ -85,7 +85,7 @@ def _with_limits(trace: Trace) -> tuple[Trace, Notes]:
 def _on_machine(trace: Trace, machine: MachineSettings) -> tuple[Jobs, int, Notes]:
     """Return the jobs that fit the machine, and its units."""
     if not (trace.units_per_node or trace.processors or trace.nodes or machine.nodes):
-        message = f"{trace.name}: its header does not say how large the machine is"
+        message = f"{trace.name}: the log does not say how large the machine is"
         raise BadTrace(message, hint="a log of one machine is needed, with a line `; MaxProcs: N`")
     units = units_of(trace, machine)
     jobs, rejected = runnable(replace(trace, jobs=units.jobs), units.size)

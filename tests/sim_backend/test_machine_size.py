@@ -116,7 +116,7 @@ def test_processors_that_were_used_count_and_not_those_that_were_requested() -> 
 
 def test_a_machine_of_unknown_size_is_refused_with_the_widest_job() -> None:
     trace = replace(TRACE, processors=None)
-    with pytest.raises(BadTrace, match="a log: its header does not say how large the machine is") as problem:
+    with pytest.raises(BadTrace, match="a log: the log does not say how large the machine is") as problem:
         units_of(trace, on(per_node=8))
     assert problem.value.hint == f"--nodes N, in the log's own unit; its widest job asks for {JOBS.size.max()}"
 

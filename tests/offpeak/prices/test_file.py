@@ -154,6 +154,7 @@ GOOD = "2020-01-01T00:00Z,1\n2020-01-01T01:00Z,2\n"
         ("\n \n", "", "csv: is empty"),
         ("utc,price\n", "", "no rows"),
         ("2020-01-01T00:00Z,41.88\n", "", "csv:1: holds no column names"),
+        ("; MaxProcs: 4\n1 0 0 60\n", "", "csv:1: is a job log in SWF, and holds no column names"),
         ("utc,utc\n" + GOOD, "", "csv:1: names a column twice"),
         ("utc,price\n" + GOOD, "value=prize", "csv:1: has no column 'prize'"),
         ("utc,price\n" + GOOD, "time=tuc", "csv:1: has no column 'tuc'"),

@@ -33,7 +33,7 @@ def test_logs_that_cannot_be_used_are_told(folder: Path) -> None:
     assert left_out == (
         f"left out: {folder}/empty.swf: is empty",
         "left out: single: has a single job",
-        "left out: unsized: its header does not say how large the machine is",
+        "left out: unsized: the log does not say how large the machine is",
     )
 
 

@@ -64,7 +64,7 @@ def test_a_log_of_no_machine_cannot_be_scored(ran, written):
     path = written(ran)
     lines = [line for line in path.read_text().splitlines(keepends=True) if "Max" not in line]
     path.write_text("".join(lines))
-    with pytest.raises(BadTrace, match="log: its header does not say how large the machine is") as caught:
+    with pytest.raises(BadTrace, match="log: the log does not say how large the machine is") as caught:
         read_log_file(path)
     assert "MaxProcs" in caught.value.hint
 

@@ -70,7 +70,7 @@ CASES: list[tuple[str, str, str]] = [
     ("wide.swf", "wide: no job can run: 8 wider than the machine (2)", "give the machine's size with --nodes"),
     (
         "unsized.swf",
-        "unsized: its header does not say how large the machine is",
+        "unsized: the log does not say how large the machine is",
         "--nodes N, in the log's own unit; its widest job asks for 4",
     ),
     ("absent.swf", "absent.swf: no such file", "`ls .` shows what is there"),
