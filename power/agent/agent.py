@@ -315,9 +315,11 @@ class Agent:
 
     def _lasting_refusal(self, effect: Effect) -> Refusal | None:
         """Return the refusal of an admin's order that no later round would change: by the mode, or by a hold."""
-        mode = self.modes.of(self.observer.partitions_of_node(effect.subject))
-        if refusal := refused_by_mode(mode, effect, put_to_sleep=False):
-            return refusal
+        # Until the scheduler has been read, the partitions of a node and with them their own modes are not known.
+        if self.observer.latest or not self.modes.own:
+            mode = self.modes.of(self.observer.partitions_of_node(effect.subject))
+            if refusal := refused_by_mode(mode, effect, put_to_sleep=False):
+                return refusal
         refusal = self._orders.nodes.door.foresee(effect) if self._orders else None
         return refusal if refusal and refusal.rule == HELD else None
 

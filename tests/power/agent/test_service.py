@@ -42,6 +42,7 @@ from power.agent.agent import Agent
 from power.agent.answer import Told, order_text
 from power.agent.ask_agent import ask_agent
 from power.agent.memory import remember_lives
+from power.agent.observer import Observer
 from power.agent.run import Restored, run_restore
 from power.agent.service import Service
 from power.agent.voice import Voice
@@ -541,6 +542,27 @@ def test_an_order_that_the_mode_or_a_hold_forbids_is_refused_at_once_and_recorde
     with opened(settings.ledger.url) as connection:
         (action,) = actions_in(connection, TimeRange(0, time.time() + 60), ("n1",))
     assert (action["by"], action["result"], action["rule"]) == ("admin jo", "refused", refused_by)
+
+
+def test_an_order_is_not_refused_by_the_usual_mode_before_the_partitions_are_known(
+    settings: Settings, ledger: Ledger, tmp_path: Path
+) -> None:
+    order = Told("order", ("n1",), order_text("soft_off", by="admin jo", reason="heat"))
+
+    async def rounds(agent: Agent) -> None:
+        await agent.power_round()
+        agent.observer = Observer(agent.parts.scheduler, agent.voice, agent.parts.clock.steady_s)
+        agent.hear(order)
+        assert agent.power.lives.nodes["n1"].wish is not None
+        await agent.observer.view(at_most_s=0)
+        with pytest.raises(OffpeakError, match="only recorded in mode shadow"):
+            agent.hear(order)
+        await agent.close()
+
+    with reserved_ports(1) as (port,):
+        site = with_node(settings, tmp_path, port)
+        site = replace(site, agent=replace(site.agent, mode="shadow", partition_modes=("gpu=active",)))
+        asyncio.run(rounds(Agent(parts.parts_of(site), ledger, Voice())))
 
 
 def test_an_order_has_the_scheduler_asked_anew(settings: Settings, ledger: Ledger, tmp_path: Path) -> None:
