@@ -141,7 +141,8 @@ def _by_tariff(tariff: Tariff, window: Window, known: Known) -> PriceForecast:
     steps = _steps_that_fit(window, based.series)
     start_s = np.arange(steps.start_s, steps.end_s, steps.step_s, dtype=np.int64)
     held = np.searchsorted(based.series.start_s, start_s, side="right") - 1
-    said = replace(certain(based.series.value[held], ""), basis=tuple(based.basis[at] for at in held))
+    price = history_of(based.series).price.reshape(steps.count, -1).mean(axis=1)
+    said = replace(certain(price, ""), basis=tuple(based.basis[at] for at in held))
     return PriceForecast(steps, said, based.series.unit, known.troubles, exact=based)
 
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from offpeak.errors import BadPrices
 from offpeak.jobs import Float64, Int64
-from offpeak.prices.series import Series, value_at
+from offpeak.prices.series import Series, split, value_at
 
 QUARTER_S = 900
 STEPS_S = (900, 1800, 3600)
@@ -88,10 +88,20 @@ def _run(which: NDArray[np.bool_] | Int64) -> slice:
 
 
 def history_of(series: Series) -> PriceHistory:
-    """Return the series by quarter-hours; what begins or ends within one counts where it holds at its start."""
+    """Return the series by quarter-hours: where the price changes within one, the mean of what is known of it.
+
+    A quarter-hour is known if its start is.
+    """
     quarter_s = np.arange(-(-int(series.start_s[0]) // QUARTER_S) * QUARTER_S, series.end_s, QUARTER_S, dtype=np.int64)
     start_s = int(quarter_s[0]) if len(quarter_s) else 0
-    return PriceHistory(start_s, QUARTER_S, value_at(series, quarter_s))
+    price = value_at(series, quarter_s)
+    parts = split(series, quarter_s)
+    first = np.searchsorted(parts.start_s, quarter_s)
+    known_s = np.where(parts.known, parts.length_s, 0)
+    paid = np.where(parts.known, parts.value, 0.0) * known_s
+    changes = (np.diff(first, append=len(parts)) > 1) & ~np.isnan(price)
+    price[changes] = np.add.reduceat(paid, first)[changes] / np.add.reduceat(known_s, first)[changes]
+    return PriceHistory(start_s, QUARTER_S, price)
 
 
 def joined(earlier: PriceHistory | None, later: PriceHistory, *, kept_s: int) -> PriceHistory:

@@ -104,6 +104,17 @@ def test_some_published_hours_stand_before_the_tariff(tmp_path):
     assert forecast.prediction.basis == ("published",) * 6 + ("tariff",) * 6
 
 
+@pytest.mark.parametrize("days", [0, 19])
+def test_an_hour_of_prices_by_five_minutes_has_their_mean(tmp_path, days):
+    start_s = MIDNIGHT - 20 * DAY
+    market = Market(start_s + (days + 1) * DAY, step_s=300, own=True)
+    window = Window(start_s + days * DAY, start_s + days * DAY + 6 * HOUR)
+    forecast = forecast_prices(source_of(market, tmp_path), window, window.from_s)
+    said = market.fetch(window).value.reshape(forecast.steps.count, -1).mean(axis=1)
+    np.testing.assert_allclose(forecast.prediction.point, said)
+    assert set(forecast.prediction.basis) == {"published"}
+
+
 def test_prices_of_last_month_tell_nothing_of_this_one(tmp_path):
     stale = source_of(Market(MIDNIGHT - 10 * DAY), tmp_path)
     forecast = forecast_prices(stale, WINDOW, NOW)

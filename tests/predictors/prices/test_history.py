@@ -59,3 +59,14 @@ def test_a_series_by_quarter_hours():
     series = Series(np.array([0, 3600, 5400]), 7200, np.array([10.0, NAN, 30.0]), "EUR/MWh", "test")
     history = history_of(series)
     np.testing.assert_array_equal(history.price, [10] * 4 + [NAN] * 2 + [30] * 2)
+
+
+def test_a_quarter_hour_in_which_the_price_changes_has_its_mean() -> None:
+    nan = np.nan
+    value = np.array([300.0, 0.0, 0.0, 30.0, nan, 60.0, nan, 10.0, 20.0, 33.3, 33.3])
+    series = Series(np.arange(0, 3300, 300), 3300, value, "EUR/MWh", "five minutes")
+    np.testing.assert_array_equal(history_of(series).price, [100.0, 45.0, nan, 33.3])
+
+
+def test_a_series_that_ends_before_the_first_quarter_hour_has_none() -> None:
+    assert len(history_of(Series(np.array([60]), 600, np.array([5.0]), "EUR/MWh", "short"))) == 0
