@@ -32,6 +32,9 @@ tests:
       - {{series: 'offpeak_agent_up{{instance="c"}}', values: '1x120'}}
       - {{series: 'offpeak_agent_last_look_timestamp_seconds{{instance="b"}}', values: '0x120'}}
       - {{series: 'offpeak_agent_cycle_seconds{{instance="b"}}', values: '30x120'}}
+      # An agent that has never looked says 0; these tests begin at 0, not in this century.
+      - {{series: 'offpeak_agent_last_look_timestamp_seconds{{instance="c"}}', values: '-2000000000x120'}}
+      - {{series: 'offpeak_agent_cycle_seconds{{instance="c"}}', values: '30x120'}}
       - {{series: 'offpeak_nodes{{state="unknown"}}', values: '0x20 2x100'}}
     alert_rule_test:
       - {{eval_time: 4m, alertname: OffpeakAgentDown}}
@@ -58,6 +61,10 @@ systemctl status offpeak-agent"
           - exp_labels: {{severity: critical, instance: b}}
             exp_annotations:
               summary: offpeak's agent has looked at nothing for 10m 0s
+              description: offpeak status says what it waits for; journalctl -u offpeak-agent
+          - exp_labels: {{severity: critical, instance: c}}
+            exp_annotations:
+              summary: offpeak's agent has looked at nothing since it began
               description: offpeak status says what it waits for; journalctl -u offpeak-agent
 """
 SLOW_TO_COME = ("increase(",)
