@@ -104,7 +104,7 @@ def _header(text: bytes, path: Path) -> tuple[list[str], str]:
     if not text.strip():
         raise BadPrices(f"{path}: is empty", hint="a line of column names and rows of values are expected")
     try:
-        line = text.decode().partition("\n")[0]
+        line, _, second = text.decode().partition("\n")
     except UnicodeDecodeError as problem:
         line_number = text.count(b"\n", 0, problem.start) + 1
         raise BadPrices(
@@ -112,7 +112,8 @@ def _header(text: bytes, path: Path) -> tuple[list[str], str]:
         ) from None
     separator = next((each for each in SEPARATORS if each in line), ",")
     names = [name.strip() for name in next(csv.reader([line], delimiter=separator), [])]
-    if line.startswith(";"):
+    # A table whose first column has no name, as an index often has none, has semicolons within its rows.
+    if line.startswith(";") and (second.startswith(";") or ";" not in second.partition("\n")[0]):
         raise BadPrices(f"{path}:1: is a job log in SWF, and holds no column names", hint="a price file is wanted")
     if not names or any(_is_number(name) for name in names):
         raise BadPrices(f"{path}:1: holds no column names", hint="put a line such as `utc,price` on top")

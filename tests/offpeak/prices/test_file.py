@@ -65,6 +65,13 @@ def test_ways_of_writing_the_same(read, text):
     assert series.value.tolist() == [1, 2]
 
 
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_the_first_column_may_have_no_name(read, separator):
+    rows = (f"{hour}{separator}2020-01-01T{hour:02}:00Z{separator}{40 + hour}.5" for hour in range(3))
+    text = "\n".join([f"{separator}utc{separator}price", *rows, ""])
+    assert read(text, "time=utc,value=price,unit=EUR/MWh").value.tolist() == [40.5, 41.5, 42.5]
+
+
 @pytest.mark.parametrize("separator", [";", "\t"])
 @pytest.mark.parametrize("price", ["41.88", "41,88"])
 def test_semicolons_or_tabs_separate_where_the_header_has_no_comma(read, separator, price):
@@ -154,6 +161,7 @@ GOOD = "2020-01-01T00:00Z,1\n2020-01-01T01:00Z,2\n"
         ("\n \n", "", "csv: is empty"),
         ("utc,price\n", "", "no rows"),
         ("2020-01-01T00:00Z,41.88\n", "", "csv:1: holds no column names"),
+        ("; Version: 2.2\n; MaxProcs: 4\n1 0 0 60\n", "", "csv:1: is a job log in SWF"),
         ("; MaxProcs: 4\n1 0 0 60\n", "", "csv:1: is a job log in SWF, and holds no column names"),
         ("utc,utc\n" + GOOD, "", "csv:1: names a column twice"),
         ("utc,price\n" + GOOD, "value=prize", "csv:1: has no column 'prize'"),
