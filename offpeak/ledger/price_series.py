@@ -45,8 +45,7 @@ def booked_prices(connection: Connection, span: TimeRange) -> BookedPrices | Non
 def assumed_share(connection: Connection, span: TimeRange) -> float:
     """Return for which share of the priced time no price was set, so that an assumed tariff stands in the ledger."""
     rows, starts_s, ends_s = _rows(connection, span)
-    # A price that another one has replaced may end before that time.
-    within_s = np.maximum(0.0, np.minimum(ends_s, span.until_unix_s) - np.maximum(starts_s, span.from_unix_s))
+    within_s = np.minimum(ends_s, span.until_unix_s) - np.maximum(starts_s, span.from_unix_s)
     is_assumed = np.array([row.source == ASSUMED_TARIFF_BASIS for row in rows], np.bool_)
     return float(within_s[is_assumed].sum() / within_s.sum()) if within_s.any() else 0.0
 
@@ -54,11 +53,13 @@ def assumed_share(connection: Connection, span: TimeRange) -> float:
 def _rows(connection: Connection, span: TimeRange) -> tuple[Sequence[Row[Any]], Float64, Float64]:
     """Return the prices of that time and where each begins and ends: at its end, or where the next one begins."""
     after = prices.c.from_unix_s >= span.from_unix_s - LONGEST_PRICE_S
-    of_time = (prices.c.until_unix_s > span.from_unix_s) & (prices.c.from_unix_s < span.until_unix_s) & after
+    of_time = (prices.c.from_unix_s < span.until_unix_s) & after
     rows = connection.execute(select(prices).where(of_time).order_by(prices.c.from_unix_s)).all()
     starts_s = np.array([row.from_unix_s for row in rows], np.float64)
     ends_s = np.minimum([row.until_unix_s for row in rows], np.append(starts_s[1:], np.inf)[: len(rows)])
-    return rows, starts_s, ends_s
+    # A price ends before that time, too, where one that began later has replaced it.
+    held = ends_s > span.from_unix_s
+    return [row for row, is_held in zip(rows, held, strict=True) if is_held], starts_s[held], ends_s[held]
 
 
 def _series(starts_s: Float64, ends_s: Float64, value: Float64, unit: str) -> Series:

@@ -17,7 +17,7 @@ from offpeak.ledger.job_costs import job_costs
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.node_energy import node_energy
 from offpeak.ledger.opened import opened
-from offpeak.ledger.price_series import assumed_share
+from offpeak.ledger.price_series import assumed_share, booked_prices
 from offpeak.ledger.records import actions_in, decisions_in, decisions_of, savings_in, states_in
 from offpeak.ledger.rows import Decision, JobUse, Metered, Price, Recorded, Saving
 from offpeak.ledger.used import Used, check_groups
@@ -289,6 +289,7 @@ def test_utc_has_no_changes(ledger: Ledger) -> None:
 def test_a_price_that_was_replaced_before_a_time_is_no_share_of_it(ledger: Ledger) -> None:
     ledger.write_prices([Price(0, 3600, 30.0, "EUR", "assumed tariff"), Price(1800, 2700, 40.0, "EUR", "file")])
     assert ledger.settle(60)
-    shares = {(2400, 2700): 0.0, (1200, 2400): 0.5, (0, 1800): 1.0}
+    shares = {(2400, 2700): 0.0, (1200, 2400): 0.5, (0, 1800): 1.0, (3000, 3600): 0.0}
     with opened(ledger.settings.url) as connection:
+        assert booked_prices(connection, TimeRange(3000, 3600)) is None
         assert {span: assumed_share(connection, TimeRange(*span)) for span in shares} == shares
