@@ -52,7 +52,7 @@ def cache_base() -> Path:
 
 def cache_folder(source: Path) -> Path:
     """Return the folder for the machine code of one file's kernels. That file and what it imports of ours name it."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(bytes(source))  # numba keeps the code of each clone apart
     for each in sources_of(source):
         digest.update(_text(each))
     return cache_base() / f"{source.stem}-{digest.hexdigest()[:16]}"

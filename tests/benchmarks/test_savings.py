@@ -70,6 +70,7 @@ def test_mondays_leave_room_for_the_whole_log() -> None:
     assert 39 * WEEK_S < (found[-1] - date(1970, 1, 1)).days * DAY_S <= 60 * WEEK_S
 
 
+@pytest.mark.thorough
 def test_a_row_is_what_the_command_prints(tmp_path: Path, zygote: Zygote) -> None:
     log = tmp_path / "week.swf"
     with gzip.open(SAMPLE_LOG, "rt") as sample:

@@ -24,7 +24,7 @@ from sim_backend.scheduler.simulated import SimulatedScheduler
 PBS = PbsSettings(timeout_s=20, torque_order="priority")
 
 
-KINDS = ("slurm", "simulated", "torque", "openpbs")
+KINDS = ("slurm", "simulated", *(pytest.param(kind, marks=pytest.mark.thorough) for kind in ("torque", "openpbs")))
 
 
 @pytest.fixture(params=KINDS)
