@@ -22,7 +22,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 SAMPLE := sim_backend/sample
 
-# Most quick tests compute; many of the others wait.
+# Twice as many processes as processors: many tests wait.
 PYTEST := $(BIN)/pytest --dist loadfile --no-loadscope-reorder --durations=25
 
 .PHONY: install dev demo demo-slurm test test-rest test-all peers check bench soak reference docs package lock package-trial clean
@@ -64,7 +64,7 @@ demo-slurm: dev peers
 	@$(BIN)/python -m ui.demo.on_slurm
 
 test: dev peers
-	@$(PYTEST) --numprocesses 3 -m 'not thorough'
+	@$(PYTEST) --numprocesses 4 -m 'not thorough'
 
 # What `make test` leaves out.
 test-rest: dev peers

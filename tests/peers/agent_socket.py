@@ -121,6 +121,9 @@ def agent_socket(path: Path, callers: Callers | None = None, *, patience_s: floa
             async with answering(path, server):
                 begun.set()
                 await closing.wait()
+            # Who has connected just now is served, and hung up on when the loop ends.
+            for _ in range(5):
+                await asyncio.sleep(0)
         except OffpeakError as problem:
             problems.append(problem)
             begun.set()

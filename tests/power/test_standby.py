@@ -25,6 +25,8 @@ from power.drivers.wake_on_lan import WakeOnLan
 from power.standby import GiveOrder, Parts, StandbyProof, dead_man_s, prove_standby
 from sim_backend.local_slurm.processes import reserved_ports
 
+pytestmark = pytest.mark.thorough
+
 SPEED = 40.0
 RUNG = Rung("standby", ("bmc", "wol"), enter_patience_s=100, wake_patience_s=40, ceiling_w=25.0)
 

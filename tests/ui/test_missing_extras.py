@@ -11,6 +11,8 @@ from offpeak.installation import install_hint
 from sim_backend.sample import SAMPLE_SACCT
 from ui.command import run
 
+pytestmark = pytest.mark.thorough
+
 BOOSTED = "scheduling.estimates: boosted needs scikit-learn, which is not installed"
 OR_TOOLS = "needs OR-tools, which is not installed"
 ENTSOE = ("--zone", "DE-LU", "--price-feeds", "entso-e,energy-charts")

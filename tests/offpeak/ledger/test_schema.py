@@ -137,7 +137,7 @@ def _upgrade_to(revision: str, connection: Connection) -> None:
 
 
 def test_many_that_open_it_at_once_make_it_once(url: str, opened: Open) -> None:
-    ledgers = [opened(url) for _ in range(4)]
+    ledgers = [opened(url, patience_s=60) for _ in range(4)]
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(lambda ledger: ledger.ready(), ledgers))
     assert len({ledger.write_intent(Effect("n1", "on", "offpeak", "asked"), 1.0) for ledger in ledgers}) == 4

@@ -15,6 +15,8 @@ from predictors.prices.history import PriceHistory
 from predictors.prices.members import LEAR_DAYS, MEMBERS, SARIMA, SINGLE
 from predictors.prices.predictor import PricePredictor
 
+pytestmark = pytest.mark.thorough
+
 MONDAY_S = 1_609_714_800  # 2021-01-04 00:00 in Brussels
 BRUSSELS = parse_zone("Europe/Brussels")
 EXAMPLES = 4

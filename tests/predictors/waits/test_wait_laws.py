@@ -14,6 +14,8 @@ from predictors.waits.nobody_waits import NobodyWaits
 from predictors.waits.planned import PlannedWaits
 from predictors.waits.similar_jobs import SimilarJobs
 
+pytestmark = pytest.mark.thorough
+
 exams = logged_jobs().map(lambda log: wait_exam(log.jobs, log.start_s, log.end_s, units=UNITS))
 
 

@@ -20,6 +20,8 @@ from power.meters.snmp.agent import Patience
 from power.meters.snmp.engines import LISTED_AT_ONCE, Engines
 from power.meters.snmp.pdu import SnmpPdu
 
+pytestmark = pytest.mark.thorough
+
 UPTIME = "1.3.6.1.2.1.1.3.0"
 RPDU2 = "1.3.6.1.4.1.318.1.1.26"
 POWER, ENERGY = f"{RPDU2}.4.3.1.5", f"{RPDU2}.4.3.1.9"
