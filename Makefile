@@ -2,8 +2,8 @@
 # make demo      all of offpeak in a minute: virtual nodes, a simulated scheduler, the agent, and its page in your browser
 # make demo-slurm  the agent on a real Slurm of this machine, whose nodes sleep and wake, in two minutes
 # make check     style, types, layers, content of the wheel
-# make test      the tests of five minutes: units, laws, one scene per scheduler, the README's commands
-# make test-all  all tests, in half an hour
+# make test      the quick tests: units, laws, one scene per scheduler, the README's commands
+# make test-all  all tests, the laws with more examples
 # make bench     the benchmarks
 # make soak      an hour of reading BMCs and PDUs, 10,000 cycles of sleep and wake, the same with stops and reloads, 200 kills of the agent, with random faults
 # make reference the generated pages of docs/reference and the pictures of the README
@@ -50,7 +50,7 @@ $(VENV)/.installed-page: pyproject.toml | $(BIN)/python
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	@echo "installing offpeak and what its tests need into $(VENV)"
 	@$(FORGET_OLD_NAME)
-	@$(PIP) install --editable '.[dev]'
+	@$(PIP) install --no-compile --editable '.[dev]'
 	@touch $(VENV)/.installed $(VENV)/.installed-page $@
 
 $(BIN)/python:

@@ -73,6 +73,7 @@ print(rated(1))
 """
 
 
+@pytest.mark.thorough
 def test_sources_that_change_under_a_process_leave_no_machine_code_for_others(repository: Path, tmp_path: Path) -> None:
     for name in ("offpeak", "studies"):
         (tmp_path / name).mkdir()
