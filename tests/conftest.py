@@ -14,7 +14,7 @@ from hypothesis import settings
 from offpeak.compiled import cache_folder, kernel_sources
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-LONGEST_S = 5.5
+LONGEST_S = 5.0
 """A test that takes longer states its reason: `@pytest.mark.slow("waits for the edge of a minute")`."""
 
 QUICK = """\

@@ -168,6 +168,7 @@ def test_a_job_that_starts_while_the_rules_are_asked_is_seen(room: GuardedRoom) 
     assert room.told() == {}
 
 
+@pytest.mark.slow("each example is an order to a BMC that answers late")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     login_s=st.sampled_from([0.0, 0.01, 0.05]),

@@ -118,6 +118,7 @@ Held = tuple[float, float, int | None]
 CHANGES = st.tuples(st.floats(0.5, 70), st.floats(0, 9), st.one_of(st.none(), st.integers(0, 5000)))
 
 
+@pytest.mark.slow("each example writes into a database and waits for it")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(CHANGES, max_size=12), st.lists(st.tuples(st.floats(0, 400), st.floats(0.5, 300)), max_size=3))
 def test_any_time_has_the_energy_of_the_readings_that_lie_in_it(
