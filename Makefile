@@ -3,6 +3,7 @@
 # make demo-slurm  the agent on a real Slurm of this machine, whose nodes sleep and wake, in two minutes
 # make check     style, types, layers, content of the wheel
 # make test      the quick tests: units, laws, one scene per scheduler, the README's commands
+# make test-rest  what make test leaves out
 # make test-all  all tests, the laws with more examples
 # make bench     the benchmarks
 # make soak      an hour of reading BMCs and PDUs, 10,000 cycles of sleep and wake, the same with stops and reloads, 200 kills of the agent, with random faults
