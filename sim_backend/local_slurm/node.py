@@ -139,7 +139,7 @@ class PoweredNode:
     def follow(self, now_s: float) -> None:
         """Do what the BMC was told since the last time, and what is due by now."""
         for order in self._new_orders():
-            self._told(order, now_s)
+            self._obey(order, now_s)
         if self.state in (NodeState.BOOTS, NodeState.SHUTS_DOWN) and now_s >= self._due_s:
             self._arrive()
         self._meter(now_s)
@@ -158,7 +158,7 @@ class PoweredNode:
         """Take its power by hand, as nobody who is tested does."""
         self._lose_power("by hand: power cut")
 
-    def _told(self, order: str, now_s: float) -> None:
+    def _obey(self, order: str, now_s: float) -> None:
         self.log.add(self.name, order, () if order == "on" else self.processes.jobs())
         if order == "hard_off" and self.state is not NodeState.OFF:
             self._lose_power()

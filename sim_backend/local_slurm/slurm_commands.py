@@ -77,8 +77,8 @@ class SlurmJobs:
         (text,) = [word.partition("=")[2] for word in self._shown_of(job).split() if word.startswith("EligibleTime=")]
         return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S")) if text != "Unknown" else 0
 
-    def told(self, job: str) -> str:
-        """Return what the job's owner is told by us."""
+    def note_to_owner(self, job: str) -> str:
+        """Return what offpeak wrote for the owner of a job."""
         return self._shown_of(job).partition("AdminComment=")[2].partition(" Partition=")[0]
 
     def shown(self) -> str:

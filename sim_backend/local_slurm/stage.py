@@ -72,8 +72,8 @@ class StageJobs(Protocol):
     def begin_s(self, job: str) -> float:
         """Return when the job may start at the earliest [Unix s], 0 for at once."""
 
-    def told(self, job: str) -> str:
-        """Return what the job's owner is told by us."""
+    def note_to_owner(self, job: str) -> str:
+        """Return what offpeak wrote for the owner of a job."""
 
     def shown(self) -> str:
         """Return all that the scheduler shows of jobs, but what it changes by itself."""

@@ -58,8 +58,10 @@ def test_advise_and_maintenance(cluster: PoweredStage, running: RunningAgent, jo
     """In mode advise owners are told, and nothing else changes; nodes in maintenance stay as they are."""
     hot, cool = jobs
     cluster.admin.maintain("node6")
-    cluster.wait(lambda: "would be moved back" in cluster.jobs.told(hot), what="the owner to be told")
-    cluster.wait(lambda: f"before {hot}" in cluster.jobs.told(cool), what="the other one to be told", seconds=5)
+    cluster.wait(lambda: "would be moved back" in cluster.jobs.note_to_owner(hot), what="the owner to be told")
+    cluster.wait(
+        lambda: f"before {hot}" in cluster.jobs.note_to_owner(cool), what="the other one to be told", seconds=5
+    )
     cluster.wait(lambda: cluster.admin.standing("node6") is Standing.MAINTENANCE, what="the maintenance")
     assert cluster.jobs.order() == [hot, cool]
     assert all(orders(cluster, node) == [] for node in cluster.nodes)

@@ -56,7 +56,7 @@ class PbsJobs:
     def begin_s(self, job: str) -> float:
         return self.server.do(lambda pbs: float(max(map(pbs.begin_of, pbs.named(job)))))
 
-    def told(self, job: str) -> str:
+    def note_to_owner(self, job: str) -> str:
         return self.server.do(lambda pbs: " ".join(each.comment for each in pbs.named(job)))
 
     def shown(self) -> str:
