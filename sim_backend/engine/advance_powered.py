@@ -187,7 +187,9 @@ def advance_powered(
                 now.deciding = 0
                 now.wanted_pass_s = NEVER
                 run_powered_pass(workload, state, power, depths, rules, capacity, machine_size)
-        before = now.free
+        free = now.free
+        expected = free + now.returning
         keep_nodes(state, power, depths, capacity, course)
-        if refresh_free(state, power, capacity) and now.free > before:
+        refresh_free(state, power, capacity)
+        if now.free > free or now.free + now.returning > expected:
             want_pass(state, rules)

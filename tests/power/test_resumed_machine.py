@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from random_logs import PLAIN, Log, logs, policy_of
+from random_logs import PLAIN, Log, log_of, logs, policy_of
 from random_prices import QUICK, prices_of
 
 from offpeak.capacity_settings import CapacitySettings
@@ -39,6 +39,15 @@ def test_with_exact_estimates_the_what_if_is_what_happens(log: Log, data: st.Dat
     profile = Profile(at_s, units, max(int(edges_s[-1]), snapshot.now_s + 1))
     plan = simulate_profile(snapshot, profile, prices_of((100, 50)), terms)
     assert plan.start_s[len(snapshot.running.size) :].tolist() == start_s[queued].tolist()
+
+
+def test_a_job_is_put_beside_a_reservation_as_soon_as_nodes_come_up_for_it() -> None:
+    """The second node sleeps when the pass of second 3 begins, and is woken behind it for the wide job."""
+    narrow, wide = (0, 1, 1, 1, 1), (0, 1, 1, 2, 1)
+    log = log_of([narrow, narrow, narrow, wide, narrow], machine_size=3)
+    terms = terms_of(Fleet(3, 1, QUICK), CapacitySettings())
+    course = course_of(log, np.array([0, 1]), [1], terms)
+    assert replayed(log, course, terms, 0)[2].tolist() == [0, 1, 2, 11, 3]
 
 
 def course_of(log: Log, edges_s: np.ndarray, offered: list[int], terms: PowerTerms) -> Course:

@@ -20,6 +20,7 @@ def jobs_of(slurm: Scheduler) -> dict[str, Job]:
     return {job.job_id: job for job in slurm.view().jobs}
 
 
+@pytest.mark.slow("runs four jobs one after the other")
 def test_priorities_bind_the_order(basic: Cluster, slurm: SlurmScheduler, tmp_path: Path) -> None:
     assert slurm.traits().ranking is Ranking.VALUE
     order = tmp_path / "order"
