@@ -1,5 +1,7 @@
 """Fixtures that every test may ask for."""
 
+import gc
+import math
 import os
 import signal
 import sys
@@ -58,11 +60,15 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     terminal = session.config.pluginmanager.get_plugin("terminalreporter")
     sources = kernel_sources()
     new = sum(not cache_folder(source).is_dir() for source in sources)
+    session.config.stash[COMPILES] = new > 0
     if terminal and new:
         terminal.write_line(
             f"numba compiles the kernels of {new} of {len(sources)} files, once, as the tests need them"
         )
 
+
+COMPILES = pytest.StashKey[bool]()
+"""Whether a kernel is to be compiled in this run: a test may take longer for that."""
 
 LEFT_OUT = pytest.StashKey[int]()
 """How many tests the expression of marks left out: each process of xdist knows, and all know the same."""
@@ -85,17 +91,25 @@ class LeftOutByWorkers:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Listen to the processes of xdist where there are any."""
+    """Listen to the processes of xdist where there are any, and collect the tests without looking for garbage."""
+    gc.disable()
     if config.pluginmanager.hasplugin("xdist"):
         config.pluginmanager.register(LeftOutByWorkers())
 
 
+def pytest_collection_finish() -> None:
+    """Leave what was collected, which stays until the end, out of each later search for garbage."""
+    gc.freeze()
+    gc.enable()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say which tests took long without a reason, and what was tested and what was not."""
+    """Say which tests took long without a reason, unless kernels were compiled, and what was tested."""
     stats = terminalreporter.stats
     calls = [report for reports in stats.values() for report in reports if getattr(report, "when", "") == "call"]
+    longest_s = math.inf if config.stash[COMPILES] else LONGEST_S
     for report in sorted(calls, key=lambda report: -report.duration):
-        if report.duration > LONGEST_S and not {"slow", "thorough"} & set(report.keywords):
+        if report.duration > longest_s and not {"slow", "thorough"} & set(report.keywords):
             terminalreporter.line(f"{report.duration:.0f} s, without a reason (pytest.mark.slow): {report.nodeid}")
     skipped = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in stats.get("skipped", ()))
     if config.option.markexpr == "not thorough":
