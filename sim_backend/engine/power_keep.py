@@ -160,11 +160,13 @@ def sleep_some(
 def may_leave(power: Power, rules: CapacityRules) -> int:
     """Return how many nodes are awake beyond those that have to be, with jobs and without.
 
-    Nodes that come up do not count: a node that leaves for one that is not up yet would have to be woken again.
+    Nodes that come up do not count: a node that leaves for one that is not up yet would have to be woken again. But a
+    target bounds what jobs use, and so those count that come up with a job.
     """
     nodes = power.scalars[0]
     idle = nodes.idle_nodes - max(nodes.reserve, nodes.keep)
-    return int(min(power.nodes_in[ACTIVE] - floor_nodes(power, rules), idle))
+    coming = 0 if rules.on_demand else rising_nodes(power) - nodes.rising_idle
+    return int(min(power.nodes_in[ACTIVE] + coming - floor_nodes(power, rules), idle))
 
 
 @part

@@ -82,7 +82,9 @@ def test_sources_that_change_under_a_process_leave_no_machine_code_for_others(re
     (tmp_path / "studies/__init__.py").touch()
     (tmp_path / "studies/rates.py").write_text("RATE = 5\n")
     (tmp_path / "studies/rated.py").write_text(RATED)
+    # Python knows bytecode by the second of its source: an upgrade within that second would go unnoticed.
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
 
     def run(word: str) -> str:
         command = [sys.executable, "-c", UPGRADED, word]

@@ -10,7 +10,7 @@ from random_prices import QUICK, prices, prices_of, terms_for, with_latest_ends
 from random_snapshots import NOW_S, snapshot_of, snapshots
 
 from offpeak.errors import BadInput
-from offpeak.node_states import ACTIVE, FAILED, OFF, asleep, coming_up
+from offpeak.node_states import ACTIVE, FAILED, OFF, POWERSAVE, asleep, coming_up
 from power.power_terms import JOB_UTILISATION
 from power.price_profile import Profile, everything
 from power.profile_plan import simulate_profile
@@ -35,6 +35,15 @@ def test_with_all_nodes_up_and_on_offer_it_is_the_plain_what_if(snapshot, ahead)
     assert plan.end_s.tolist() == plain.end_s.tolist()
     assert (plan.slowdown, plan.mean_wait_s) == pytest.approx((plain.slowdown, plain.mean_wait_s))
     assert not plan.late_s.any()
+
+
+def test_a_node_that_comes_up_with_a_job_is_one_of_those_on_offer():
+    running = [(2, NOW_S, NOW_S, NOW_S + 1), (1, NOW_S, NOW_S + 2, NOW_S + 2)]
+    state = [ACTIVE, ACTIVE, coming_up(POWERSAVE)]
+    snapshot = snapshot_of(running=running, queued=[(1, 950, 0)], node_state=state, ready_s=[NOW_S, NOW_S, NOW_S + 2])
+    ahead = prices_of((2, 0.0))
+    plan = simulate_profile(snapshot, Profile(ahead.at_s, np.array([1]), ahead.until_s), ahead, terms_for(snapshot))
+    assert plan.start_s[-1] >= NOW_S + 2
 
 
 @given(snapshots(), prices(), st.data())
