@@ -82,7 +82,7 @@ def test_it_says_who_it_is(room: ServedRoom, ask: Ask) -> None:
 
 def test_its_watts_are_those_of_the_node(room: ServedRoom, ask: Ask) -> None:
     room.do(lambda room: room.nodes[NODE].reset())
-    assert "Instantaneous power reading:                   300 Watts" in ask("dcmi", "power", "reading").stdout
+    assert "Maximum during sampling period:                300 Watts" in ask("dcmi", "power", "reading").stdout
     wait_until(lambda: room.do(lambda room: room.nodes[NODE].power_w) == 200, what="the boot")
     room.do(lambda room: room.nodes[NODE].use(0.5))
     reading = ask("dcmi", "power", "reading").stdout
