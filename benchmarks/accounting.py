@@ -12,7 +12,7 @@ from statistics import median
 from benchmarks.bars import Measured
 from benchmarks.command import ROUNDS, run_cold
 from benchmarks.logs import price_file
-from offpeak.settings import SchedulingSettings
+from offpeak.settings.replay import SchedulingSettings
 from sim_backend.policy import parse_policy
 from sim_backend.replay import replay
 from sim_backend.traces.slurm.write import write_sacct
@@ -30,7 +30,7 @@ from datetime import UTC
 from pathlib import Path
 begin = time.perf_counter()
 from offpeak.errors import BadTrace
-from offpeak.long_text import text_of_file
+from offpeak.files import text_of_file
 from sim_backend.traces.slurm.sacct import sacct_trace
 sacct_trace(text_of_file(Path(sys.argv[1]), BadTrace), sys.argv[1], lenient=False, zone=UTC)
 seconds = time.perf_counter() - begin

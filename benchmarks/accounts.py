@@ -9,9 +9,9 @@ from statistics import median
 
 from benchmarks.bars import Measured
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import Metered, Price
-from offpeak.ledger_settings import LedgerSettings
-from offpeak.node_class_file import bundled_node_class
+from offpeak.ledger.rows import MeterReading, Price
+from offpeak.model.node_class_file import bundled_node_class
+from offpeak.settings.ledger import LedgerSettings
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
 from plugin.scheduler.port import SchedulerView
@@ -72,7 +72,7 @@ def _ledger(folder: Path) -> Ledger:
     for at_s in range(0, HOURS * 3600, METERS_S):
         until_s = at_s + METERS_S
         ledger.write_readings(
-            [Metered(f"n{node}", "dcmi", "total", at_s, until_s, 300.0, node=f"n{node}") for node in range(NODES)]
+            [MeterReading(f"n{node}", "dcmi", "total", at_s, until_s, 300.0, node=f"n{node}") for node in range(NODES)]
         )
         ledger.settle(60)
     ledger.write_prices([Price(at, at + 900, 80.0, "EUR", "x", 400.0) for at in range(0, HOURS * 3600, 900)])

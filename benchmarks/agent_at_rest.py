@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.bars import Measured
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger_settings import LedgerSettings
+from offpeak.settings.ledger import LedgerSettings
 from sim_backend.local_slurm.agent import agent, write_site
 from sim_backend.local_slurm.cluster import NEEDED, powered_cluster
 from sim_backend.local_slurm.meters import metered_racks

@@ -7,10 +7,10 @@ import numpy as np
 
 from benchmarks.bars import Measured
 from benchmarks.logs import rebuilt_logs
-from offpeak.capacity_settings import CapacitySettings
-from offpeak.jobs import Jobs
-from offpeak.node_class_file import bundled_node_class
-from offpeak.settings import SchedulingSettings
+from offpeak.model.jobs import Jobs
+from offpeak.model.node_class_file import bundled_node_class
+from offpeak.settings.capacity import CapacitySettings
+from offpeak.settings.replay import SchedulingSettings
 from plugin.capacity.fleet import Fleet
 from power.capacities import capacity_named
 from sim_backend.policy import parse_policy

@@ -10,9 +10,9 @@ import numpy as np
 from benchmarks.bars import Measured
 from benchmarks.queue_hook import HOUR_S, NOW_S, waiting_job
 from offpeak.errors import OffpeakError
-from offpeak.facility_file import facility_named
+from offpeak.model.facility import facility_named
+from offpeak.model.step_series import Series
 from offpeak.prices.peak import Peak
-from offpeak.prices.series import Series
 from plugin.day_plan.make import plan_day
 from plugin.day_plan.sight import Room, Sight
 from plugin.planner.budget import budget_of

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from benchmarks.bars import Measured
 from benchmarks.logs import price_file, rebuilt_logs
-from offpeak.job_power import default_power_model, node_power_w
-from offpeak.jobs import Jobs, Trace
-from offpeak.settings import PriceSettings, SchedulingSettings
+from offpeak.model.job_power import default_power_model, node_power_w
+from offpeak.model.jobs import Jobs, Trace
+from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from sim_backend.case import log_span
 from sim_backend.compare import Case, guessed_end_s, meters_of, usage_of
 from sim_backend.electricity import peak_times, prices_of

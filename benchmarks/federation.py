@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from benchmarks.bars import Measured
 from offpeak.errors import OffpeakError
-from offpeak.jobs import Int64
-from offpeak.prices.series import Series
+from offpeak.model.arrays import Int64
+from offpeak.model.step_series import Series
 from plugin.federation.cycle import Cycle, SiteStates
 from plugin.federation.flow import cheapest_flow
 from plugin.federation.flow_costs import as_integers, flow_cost, scale_of, weights_of

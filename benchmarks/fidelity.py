@@ -18,12 +18,14 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.queue_cycle import asked_by_us
-from offpeak.agent_settings import AgentSettings
-from offpeak.jobs import Float64, Int64, Jobs
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger_settings import LedgerSettings
-from offpeak.prices.series import Series
-from offpeak.settings import PowerSettings, SchedulingSettings, Settings
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.jobs import Jobs
+from offpeak.model.step_series import Series
+from offpeak.settings.agent import AgentSettings
+from offpeak.settings.ledger import LedgerSettings
+from offpeak.settings.replay import PowerSettings, SchedulingSettings
+from offpeak.settings.table import Settings
 from power.agent.agent import Agent
 from power.agent.parts import parts_of
 from power.agent.voice import Voice

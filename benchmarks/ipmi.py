@@ -9,8 +9,8 @@ from pathlib import Path
 
 from benchmarks.bars import Measured
 from offpeak.errors import DeviceError
-from offpeak.machines.credential import Credential
-from offpeak.machines.inventory import Hardware, Machine
+from offpeak.machines.credentials import Credential
+from offpeak.machines.inventory import Hardware, InventoryNode
 from power.drivers.port import PowerDriver, PowerState
 from power.drivers.registry import driver_of
 from power.drivers.sweep import as_they_come, sweep
@@ -66,7 +66,7 @@ async def _live_s(drivers: dict[str, PowerDriver]) -> float:
     return last_s
 
 
-def _machine(bmc: SimulatedBmc, password: Path) -> Machine:
+def _machine(bmc: SimulatedBmc, password: Path) -> InventoryNode:
     login = Credential("bmc", "admin", password)
     hardware = Hardware("compute", driver="ipmi", credential=login, port=bmc.port, cipher_suite=3)
-    return Machine(bmc.host, hardware, bmc=bmc.host)
+    return InventoryNode(bmc.host, hardware, bmc=bmc.host)

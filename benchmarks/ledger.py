@@ -11,16 +11,15 @@ from sqlalchemy import insert
 
 from benchmarks.bars import Measured
 from benchmarks.peers import peer
-from offpeak.door.mode import Mode
+from offpeak.door.effect import Mode
+from offpeak.ledger.database import open_ledger, writing_engine
 from offpeak.ledger.job_costs import job_costs
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.node_energy import node_energy
-from offpeak.ledger.opened import opened
-from offpeak.ledger.place import writing_engine
-from offpeak.ledger.rows import JobUse, Metered, Price
+from offpeak.ledger.rows import JobUse, MeterReading, Price
 from offpeak.ledger.tables import quarters, series
-from offpeak.ledger_settings import LedgerSettings
-from offpeak.time_range import TimeRange
+from offpeak.model.local_time import TimeRange
+from offpeak.settings.ledger import LedgerSettings
 
 NODES, EVERY_S = 1000, 10
 SWEEPS = 180
@@ -75,10 +74,10 @@ def _keep_up(ledger: Ledger, first: int, *, prune: bool = False) -> float:
     return (time.process_time() - began) / (SWEEPS * EVERY_S)
 
 
-def _sweep(at_s: int, chance: random.Random) -> list[Metered]:
+def _sweep(at_s: int, chance: random.Random) -> list[MeterReading]:
     """Return a reading of every node; they do not come at the same instant."""
     return [
-        Metered(
+        MeterReading(
             "pdu",
             "snmp",
             f"outlet {node}",
@@ -124,7 +123,7 @@ def _job(chance: random.Random) -> JobUse:
 
 def _ask_jobs(url: str) -> float:
     began = time.perf_counter()
-    with opened(url) as connection:
+    with open_ledger(url) as connection:
         found = job_costs(connection, TimeRange(0, MONTH_S), ["account"], UTC)
     if sum(used.jobs for used in found) != JOBS:
         raise RuntimeError("jobs are missing")
@@ -133,7 +132,7 @@ def _ask_jobs(url: str) -> float:
 
 def _ask_nodes(url: str) -> float:
     began = time.perf_counter()
-    with opened(url) as connection:
+    with open_ledger(url) as connection:
         found = node_energy(connection, TimeRange(0, MONTH_S), ["day", "node"], UTC)
     if len(found) < 29 * NODES:
         raise RuntimeError("nodes are missing")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from benchmarks.bars import Measured
 from offpeak.door.effect import US, Outcome
-from offpeak.machines.inventory import Hardware, Machine, Rung
+from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
 from power.drivers.port import Observed, Order, PowerState
 from power.lifecycle.decide import Lives, Rules, after_look, all_due, effect_of
 from power.lifecycle.events import Looked, Ordered, Wished
@@ -17,10 +17,10 @@ from power.lifecycle.terms import Terms
 
 NODES, ROUNDS = 1000, 20
 DATA = f"{NODES:,} nodes, no BMCs"
-RUNGS = (Rung("standby", ("bmc", "wol"), 60, 60, 25.0), Rung("soft_off", ("bmc", "wol"), 600, 600))
+RUNGS = (SleepMethod("standby", ("bmc", "wol"), 60, 60, 25.0), SleepMethod("soft_off", ("bmc", "wol"), 600, 600))
 HARDWARE = Hardware("compute", "ipmi", rungs=RUNGS)
 NAMES = tuple(f"n{number}" for number in range(NODES))
-RULES = Rules({name: Machine(name, HARDWARE) for name in NAMES}, Terms(HARDWARE, random.Random(1)))
+RULES = Rules({name: InventoryNode(name, HARDWARE) for name in NAMES}, Terms(HARDWARE, random.Random(1)))
 
 
 def lifecycle_benchmarks() -> Iterator[Measured]:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from offpeak.jobs import Jobs
+from offpeak.model.jobs import Jobs
 from sim_backend.sample import SAMPLE_PRICES
 from sim_backend.traces.fitting import runnable
 from sim_backend.traces.swf.read import read_swf

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.bars import Measured
 from offpeak.errors import NoAnswer
-from offpeak.machines.credential import Credential
+from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Pdu
 from power.drivers.wire import Wire
 from power.meters.port import Meter

@@ -9,8 +9,8 @@ import numpy as np
 from benchmarks.bars import Measured
 from benchmarks.logs import trace_file
 from offpeak.errors import OffpeakError
-from offpeak.jobs import Jobs
-from offpeak.zones import DAY_S
+from offpeak.model.jobs import Jobs
+from offpeak.model.local_time import DAY_S
 from plugin.planner.bound import upper_bound
 from plugin.planner.budget import budget_of
 from plugin.planner.multi_search import multi_search

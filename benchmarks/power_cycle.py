@@ -10,12 +10,11 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.bars import Measured
 from benchmarks.power_loop import NAMES, NODES, PENDING, RUNNING, sight_of
-from offpeak.agent_settings import AgentSettings
 from offpeak.door.door import Confirm
-from offpeak.hardware_settings import HardwareSettings
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger_settings import LedgerSettings
-from offpeak.settings import Settings
+from offpeak.settings.agent import AgentSettings, HardwareSettings
+from offpeak.settings.ledger import LedgerSettings
+from offpeak.settings.table import Settings
 from plugin.scheduler.port import NodeChange, Ranking, SchedulerTraits, SchedulerView
 from power.agent.agent import Agent
 from power.agent.parts import Parts, parts_of

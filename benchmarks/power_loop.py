@@ -5,10 +5,10 @@ from pathlib import Path
 
 from benchmarks.bars import Measured
 from benchmarks.engine import best_s
-from offpeak.agent_settings import AgentSettings
-from offpeak.capacity_settings import CapacitySettings
-from offpeak.machines.inventory import Hardware, Inventory, Machine, Rung
-from offpeak.node_class_file import bundled_node_class
+from offpeak.machines.inventory import Hardware, Inventory, InventoryNode, SleepMethod
+from offpeak.model.node_class_file import bundled_node_class
+from offpeak.settings.agent import AgentSettings
+from offpeak.settings.capacity import CapacitySettings
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
 from plugin.scheduler.port import SchedulerView
@@ -20,7 +20,7 @@ from power.live.site import PowerSite, Sight
 
 NODES, RUNNING, PENDING, ROUNDS = 1000, 400, 1600, 5
 NOW_S = 1_800_000_000
-KIND = Hardware("compute", "ipmi", rungs=(Rung("soft_off", ("bmc",), 600, 600),))
+KIND = Hardware("compute", "ipmi", rungs=(SleepMethod("soft_off", ("bmc",), 600, 600),))
 NAMES = tuple(f"n{number:04}" for number in range(NODES))
 
 
@@ -35,7 +35,7 @@ def power_loop_benchmarks() -> Iterator[Measured]:
 
 def _site(policy: str) -> PowerSite:
     settings = AgentSettings(capacity=policy, nodes=f"n[0000-{NODES - 1:04}]")
-    inventory = Inventory(Path("inventory.toml"), tuple(Machine(name, KIND) for name in NAMES))
+    inventory = Inventory(Path("inventory.toml"), tuple(InventoryNode(name, KIND) for name in NAMES))
     return PowerSite(inventory, settings, CapacitySettings(), {KIND.name: bundled_node_class("server")})
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.bars import Measured
 from benchmarks.command import MEASURE
 from benchmarks.logs import rebuilt_logs
-from offpeak.jobs import Jobs
+from offpeak.model.jobs import Jobs
 from predictors.run_times.boosted import RunTime
 from predictors.trees.boosted import Boosted
 from predictors.trees.grow import grow

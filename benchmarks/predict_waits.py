@@ -7,8 +7,8 @@ import numpy as np
 
 from benchmarks.bars import Measured
 from benchmarks.logs import rebuilt_logs
-from offpeak.jobs import Jobs
-from offpeak.settings import SchedulingSettings
+from offpeak.model.jobs import Jobs
+from offpeak.settings.replay import SchedulingSettings
 from power.queue_wait import planned_waits_s
 from predictors.waits.arbiter import WaitPredictor
 from predictors.waits.exam import WaitExam, wait_exam

@@ -15,11 +15,11 @@ import sys, time
 from pathlib import Path
 import numpy as np
 from offpeak.prices.file import read_series
-from offpeak.prices.layout import Layout
-from offpeak.zones import parse_zone
+from offpeak.prices.layout import PriceFileLayout
+from offpeak.model.local_time import parse_zone
 from predictors.prices.history import Steps, history_of
 from predictors.prices.predictor import PricePredictor
-history = history_of(read_series(Path(sys.argv[1]), Layout()))
+history = history_of(read_series(Path(sys.argv[1]), PriceFileLayout()))
 two_years = history.take(np.arange(min(len(history), 2 * 365 * 96)))
 now_s = two_years.steps.end_s
 predictor = PricePredictor(parse_zone("Europe/Berlin"), holidays="DE")

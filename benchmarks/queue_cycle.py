@@ -14,11 +14,12 @@ from statistics import median
 
 from benchmarks.bars import Measured
 from benchmarks.peers import peer
-from offpeak.agent_settings import AgentSettings
-from offpeak.feed_settings import FeedSettings
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger_settings import LedgerSettings
-from offpeak.settings import PowerSettings, PriceSettings, Settings
+from offpeak.settings.agent import AgentSettings
+from offpeak.settings.feeds import FeedSettings
+from offpeak.settings.ledger import LedgerSettings
+from offpeak.settings.replay import PowerSettings, PriceSettings
+from offpeak.settings.table import Settings
 from plugin.queue_hook.standing import RANK
 from power.agent.agent import Agent
 from power.agent.parts import parts_of

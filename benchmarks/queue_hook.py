@@ -7,9 +7,9 @@ from datetime import UTC
 import numpy as np
 
 from benchmarks.bars import Measured
-from offpeak.ledger.rows import Mark
+from offpeak.ledger.rows import JobMark
+from offpeak.model.step_series import Series
 from offpeak.prices.peak import Peak
-from offpeak.prices.series import Series
 from plugin.queue_hook.facts import QueueFacts, QueueRules
 from plugin.queue_hook.plan import plan_queue
 from plugin.queue_hook.standing import RANK
@@ -56,7 +56,7 @@ def long_queue() -> QueueFacts:
     for number in range(22):
         draws |= {str(at): float(random.integers(100, 500)) for at in range(number, JOBS, COMPETITIONS)}
     marks = tuple(
-        Mark(job.job_id, job.submit_s, RANK, job.priority, job.priority, NOW_S - 60) for job in jobs[-MARKED:]
+        JobMark(job.job_id, job.submit_s, RANK, job.priority, job.priority, NOW_S - 60) for job in jobs[-MARKED:]
     )
     groups = {(job.partitions, job.needs): 8 for job in jobs}
     start_s = NOW_S - HOUR_S + HOUR_S * np.arange(168, dtype=np.int64)

@@ -16,13 +16,14 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.logs import price_file, trace_file
-from offpeak.capacity_settings import CapacitySettings
-from offpeak.jobs import Trace
+from offpeak.model.jobs import Trace
+from offpeak.model.local_time import WEEK_S
+from offpeak.model.step_series import Series
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_layout
-from offpeak.prices.series import Series
-from offpeak.settings import PriceSettings, SchedulingSettings, Settings
-from offpeak.zones import WEEK_S
+from offpeak.settings.capacity import CapacitySettings
+from offpeak.settings.replay import PriceSettings, SchedulingSettings
+from offpeak.settings.table import Settings
 from power.capacities import capacity_named
 from power.worth_case import with_nodes
 from sim_backend.case import fleet_of, prepare

@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks.bars import Measured
 from benchmarks.engine import best_s
-from offpeak.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
+from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
 from power.online_simulation import chosen, curve
 
 NOW_S = 1_000_000

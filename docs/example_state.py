@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from offpeak.node_states import ACTIVE, OFF, asleep
-from offpeak.settings import SchedulingSettings
-from offpeak.snapshot import QueuedJobs, RunningJobs, Snapshot
+from offpeak.model.node_states import ACTIVE, OFF, asleep
+from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot
+from offpeak.settings.replay import SchedulingSettings
 from power.snapshot_json import write_snapshot
 from sim_backend.policy import parse_policy
 from sim_backend.replay import replay

@@ -6,7 +6,7 @@ Algorithms" prints the two the other way round, which `greedy-slide` follows to 
 """
 
 from offpeak.compiled import in_place, index
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 
 
 @in_place

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.compiled import in_place
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 
 MOST_JOBS = 64
 """A filling is a 64-bit set of window positions, so the window of a knapsack has at most 64 jobs."""

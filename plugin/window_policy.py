@@ -10,9 +10,9 @@ from importlib.metadata import entry_points
 from typing import Protocol
 
 from offpeak.errors import BadInput, OffpeakError
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 from offpeak.prices.peak import Peak
-from offpeak.suggest import did_you_mean
+from offpeak.text import did_you_mean
 from plugin.knapsack import MOST_JOBS
 
 GROUP = "offpeak.window_policies"

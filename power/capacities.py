@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from offpeak.capacity_settings import CapacitySettings
 from offpeak.errors import BadInput
-from offpeak.suggest import did_you_mean
+from offpeak.settings.capacity import CapacitySettings
+from offpeak.text import did_you_mean
 from plugin.capacity.capacity import Capacity
 from plugin.capacity.fleet import Fleet
 from plugin.capacity.forecast import forecast, forecast_late

@@ -11,9 +11,9 @@ from itertools import islice
 
 import numpy as np
 
-from offpeak.capacity_settings import DEFAULT_SLA
-from offpeak.jobs import Int64
-from offpeak.snapshot import Snapshot
+from offpeak.model.arrays import Int64
+from offpeak.model.snapshot import Snapshot
+from offpeak.settings.capacity import DEFAULT_SLA
 from power.online_simulation import check_sla
 from power.power_terms import PowerTerms
 from power.price_profile import PricesAhead, Profile, everything, fewest_units

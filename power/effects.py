@@ -5,16 +5,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from offpeak.agent_settings import AgentSettings
 from offpeak.door.door import Confirm, Door, Guard, LastRule, Limit, Rule
-from offpeak.door.effect import Effect, Outcome, Refusal
-from offpeak.door.history import History
-from offpeak.door.hold import Hold
-from offpeak.door.journal import Journal
-from offpeak.door.mode import Mode, ModeOf
+from offpeak.door.effect import Effect, Hold, Mode, ModeOf, Outcome, Refusal
+from offpeak.door.journal import EffectHistory, Journal
 from offpeak.machines.inventory import Inventory
 from offpeak.machines.node_sets import expand
-from offpeak.node_class_file import node_class_named
+from offpeak.model.node_class_file import node_class_named
+from offpeak.settings.agent import AgentSettings
 from power.drivers.port import Order
 from power.interlocks.breaker import Breaker, BreakerTerms
 from power.interlocks.counts import cycles_per_day, groups_of, just_ordered, per_hour, per_rack, per_sweep, wakes
@@ -78,7 +75,7 @@ def node_orders(settings: AgentSettings, site: Site, journal: Journal, mode_of: 
     What the journal knows of the last day counts for the limits; whatever error the journal raises. The mode is that
     of the settings unless `mode_of` gives one.
     """
-    history = History.of(journal, site.clock(), site.steady)
+    history = EffectHistory.of(journal, site.clock(), site.steady)
     mode = Mode(settings.mode)
     door = Door(
         mode_of or (lambda _: mode),
@@ -102,7 +99,7 @@ def _last_rules(site: Site) -> tuple[tuple[str, LastRule], ...]:
     return (("no_job_now", no_job_now(site.in_use, site.answer_clock)),)
 
 
-def _limits(settings: AgentSettings, site: Site, history: History) -> tuple[tuple[str, Limit], ...]:
+def _limits(settings: AgentSettings, site: Site, history: EffectHistory) -> tuple[tuple[str, Limit], ...]:
     nodes = frozenset(each.node for each in site.inventory.chosen(expand(settings.nodes))) if settings.nodes else ()
     enough = EnoughOn(nodes, site.sighting_of, site.hold_of, site.clock, settings.fresh_s)
     terms = BreakerTerms(settings.breaker_failures, settings.breaker_orders, settings.breaker_pause_s)

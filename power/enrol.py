@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from offpeak.errors import DeviceError, NotSupported, OffpeakError, WrongDevice
-from offpeak.machines.inventory import Enrolled, Machine
+from offpeak.machines.inventory import Enrolment, InventoryNode
 from power.drivers.port import Order
 from power.drivers.registry import driver_of
 from power.drivers.wire import Wire
@@ -20,12 +20,12 @@ class Probed:
     """What became of one node: what is to be written, or the trouble. `same` if that is in the inventory already."""
 
     node: str
-    enrolled: Enrolled | None = None
+    enrolled: Enrolment | None = None
     trouble: OffpeakError | None = None
     same: bool = False
 
 
-async def probe_all(machines: Iterable[Machine], wire: Wire, *, date: str, replace: bool) -> tuple[Probed, ...]:
+async def probe_all(machines: Iterable[InventoryNode], wire: Wire, *, date: str, replace: bool) -> tuple[Probed, ...]:
     """Return what every BMC says, all asked at the same time; a changed identity is a trouble unless `replace`."""
     try:
         return tuple(await asyncio.gather(*(_probed(each, wire, date, replace) for each in machines)))
@@ -33,7 +33,7 @@ async def probe_all(machines: Iterable[Machine], wire: Wire, *, date: str, repla
         await wire.close()
 
 
-async def _probed(machine: Machine, wire: Wire, date: str, replace: bool) -> Probed:
+async def _probed(machine: InventoryNode, wire: Wire, date: str, replace: bool) -> Probed:
     try:
         driver = driver_of(machine, wire)
         seen = await driver.query()
@@ -53,16 +53,16 @@ async def _probed(machine: Machine, wire: Wire, date: str, replace: bool) -> Pro
     capabilities = tuple(dict.fromkeys((*can, *map(str, kept))))
     if known is not None and (known.identity, known.capabilities) == (identity, capabilities):
         return Probed(machine.node, known, same=True)
-    return Probed(machine.node, Enrolled(identity, capabilities, date))
+    return Probed(machine.node, Enrolment(identity, capabilities, date))
 
 
-def _another(machine: Machine, known: Enrolled, identity: str) -> WrongDevice:
+def _another(machine: InventoryNode, known: Enrolment, identity: str) -> WrongDevice:
     said = f"{machine.node}: its BMC is {identity}, but {known.identity} was enrolled on {known.date}"
     hint = f"does its address lead to it? if its board was replaced: offpeak enroll --replace {machine.node}"
     return WrongDevice(said, hint=hint)
 
 
-async def _measures(machine: Machine, wire: Wire) -> bool:
+async def _measures(machine: InventoryNode, wire: Wire) -> bool:
     meter = bmc_meter(machine, wire)
     if meter is None:
         return False

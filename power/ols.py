@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from offpeak.capacity_settings import CapacitySettings
-from offpeak.plural import counted
-from offpeak.snapshot import Snapshot
+from offpeak.model.snapshot import Snapshot
+from offpeak.settings.capacity import CapacitySettings
+from offpeak.text import counted
 from plugin.capacity.capacity import Capacity, Targets
 from plugin.capacity.fleet import Fleet
 from plugin.capacity.ladder import ladder_s, used_depths

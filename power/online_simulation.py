@@ -8,9 +8,9 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from offpeak.capacity_settings import DEFAULT_SLA
 from offpeak.errors import BadInput
-from offpeak.snapshot import Snapshot
+from offpeak.model.snapshot import Snapshot
+from offpeak.settings.capacity import DEFAULT_SLA
 from power.what_if import EASY_RULES, Plan, check_units, what_if
 from sim_backend.engine.rules import Rules
 

@@ -1,7 +1,7 @@
 """What a capacity policy that plans anew each period is written with: "1h", or "1h:50" with an SLA of its own."""
 
 from offpeak.errors import BadInput
-from offpeak.units import parse_duration_s
+from offpeak.model.units import parse_duration_s
 from power.online_simulation import check_sla
 
 DEFAULT_PERIOD = "1h"

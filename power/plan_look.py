@@ -5,8 +5,8 @@ import time
 from dataclasses import dataclass, replace
 
 from offpeak.errors import BadPrices
-from offpeak.ledger.rows import Mark
-from offpeak.zones import DAY_S
+from offpeak.ledger.rows import JobMark
+from offpeak.model.local_time import DAY_S
 from plugin.day_plan.day_plan import DayPlan
 from plugin.day_plan.make import plan_day
 from plugin.planner.budget import budget_of
@@ -42,7 +42,7 @@ class Look:
     voice: Voice
 
 
-def look_of(parts: Parts, marks: tuple[Mark, ...]) -> Look:
+def look_of(parts: Parts, marks: tuple[JobMark, ...]) -> Look:
     """Ask the scheduler, the sources of prices, weather and caps, once; errors of the scheduler."""
     settings, voice = parts.settings, Voice()
     outside = OutsideLoop(voice, time.time)

@@ -4,15 +4,13 @@ import asyncio
 import time
 from dataclasses import dataclass, replace
 
-from offpeak.door.effect import ADMIN
-from offpeak.door.mode import Mode
+from offpeak.door.effect import ADMIN, Mode
+from offpeak.ledger.database import sqlite_file
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.place import sqlite_file
-from offpeak.ledger.rows import Mark
-from offpeak.ledger_settings import LedgerSettings
-from offpeak.only_one import only_one
-from offpeak.person import this_person
-from offpeak.settings import Settings
+from offpeak.ledger.rows import JobMark
+from offpeak.process import exclusive_lock, login_name
+from offpeak.settings.ledger import LedgerSettings
+from offpeak.settings.table import Settings
 from plugin.day_plan.day_plan import DayPlan
 from plugin.day_plan.for_hook import planned_of
 from plugin.queue_hook.planned import PLAN
@@ -50,7 +48,7 @@ def apply_once(settings: Settings) -> Applied:
     It is an admin's order, so it is done in mode advise too. AlreadyRunning while an agent runs, which carries plans
     out itself; CannotWrite where nothing can be remembered; errors as `plan_once`.
     """
-    with only_one(settings.agent.state_folder):
+    with exclusive_lock(settings.agent.state_folder):
         ledger = Ledger(settings.ledger)
         try:
             ledger.claim()
@@ -71,7 +69,7 @@ async def _carry_out(look: Look, plan: DayPlan, ledger: Ledger) -> QueuePlan:
     )
     # What an admin orders is done in mode advise, as in active.
     ordered = Modes(_done(modes.usual), {partition: _done(mode) for partition, mode in modes.own.items()})
-    loop = QueueLoop(ledger, look.voice, by=f"{ADMIN}{this_person()}")
+    loop = QueueLoop(ledger, look.voice, by=f"{ADMIN}{login_name()}")
     facts, rules = replace(look.facts, planned=planned_of(plan)), replace(queue_rules(parts), policy=PLAN)
     written = await loop.round(facts, rules, SchedulerOrders(door, parts.scheduler), ordered)
     await parts.close()
@@ -82,7 +80,7 @@ def _done(mode: Mode) -> Mode:
     return Mode.SHADOW if mode is Mode.SHADOW else Mode.ACTIVE
 
 
-def _marks(settings: LedgerSettings) -> tuple[Mark, ...]:
+def _marks(settings: LedgerSettings) -> tuple[JobMark, ...]:
     """Return what was changed of jobs; nothing where no ledger was begun yet."""
     file = sqlite_file(settings.url)
     if file and not file.exists():

@@ -5,11 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from offpeak.facility import Facility
-from offpeak.facility_file import facility_named
-from offpeak.power_cap import PowerCap
-from offpeak.prices.series import Series
-from offpeak.settings import Settings
+from offpeak.model.facility import Facility, PowerCap, facility_named
+from offpeak.model.step_series import Series
+from offpeak.settings.table import Settings
 from plugin.day_plan.sight import Room, Sight
 from plugin.queue_hook.facts import QueueFacts, QueueRules
 from plugin.queue_hook.planned import PLAN

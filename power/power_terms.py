@@ -5,10 +5,10 @@ from functools import cached_property
 
 import numpy as np
 
-from offpeak.capacity_settings import CapacitySettings
-from offpeak.jobs import Float64, Int64
-from offpeak.node_class import NodeClass
-from offpeak.node_states import DEPTHS
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.node_class import NodeClass
+from offpeak.model.node_states import DEPTHS
+from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.fleet import Fleet
 from plugin.capacity.ladder import ladder_s, used_depths
 from plugin.capacity.policies import rules_of

@@ -6,9 +6,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.accounting import Meter
-from offpeak.jobs import Float64, Int64
-from offpeak.snapshot import FrozenColumns, Snapshot
+from offpeak.model.arrays import Float64, FrozenColumns, Int64
+from offpeak.model.snapshot import Snapshot
+from offpeak.model.step_integrals import StepIntegral
 from plugin.capacity.fleet import Fleet
 
 HORIZON_S = 24 * 3600
@@ -37,11 +37,11 @@ class PricesAhead(FrozenColumns):
         return self.per_mwh > self.mean + 1e-9 * abs(self.mean)
 
     @cached_property
-    def meter(self) -> Meter:
+    def meter(self) -> StepIntegral:
         """The prices to be integrated: the mean from `until_s` on."""
         at_s = np.append(self.at_s, self.until_s)
         total = np.append(0.0, np.cumsum(self.per_mwh * np.diff(at_s)))
-        return Meter(at_s, np.append(self.per_mwh, self.mean), total)
+        return StepIntegral(at_s, np.append(self.per_mwh, self.mean), total)
 
     def interval_at(self, second: int) -> int:
         """Return the number of the interval that holds a second."""

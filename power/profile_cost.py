@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from offpeak.accounting import J_PER_MWH, integrals
-from offpeak.jobs import Float64, Int64
-from offpeak.snapshot import Snapshot
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.snapshot import Snapshot
+from offpeak.model.step_integrals import J_PER_MWH, integrals
 from power.power_terms import PowerTerms
 from power.price_profile import PricesAhead
 from power.what_if import Plan

@@ -10,9 +10,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.jobs import Int64
-from offpeak.metrics import bounded_slowdown_by_delay
-from offpeak.snapshot import Snapshot
+from offpeak.model.arrays import Int64
+from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
+from offpeak.model.snapshot import Snapshot
 from power.power_terms import PowerTerms
 from power.price_profile import PricesAhead, Profile
 from power.profile_cost import energy_and_cost

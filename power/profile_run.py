@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from offpeak.jobs import Int64
-from offpeak.node_states import ACTIVE
-from offpeak.snapshot import Snapshot
+from offpeak.model.arrays import Int64
+from offpeak.model.node_states import ACTIVE
+from offpeak.model.snapshot import Snapshot
 from plugin.capacity.rules import Course
 from power.power_terms import PowerTerms
 from power.price_profile import Profile

@@ -3,8 +3,8 @@
 import numpy as np
 
 from offpeak.errors import BadInput
-from offpeak.jobs import Float64, Int64
-from offpeak.snapshot import Snapshot
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.snapshot import Snapshot
 from power.what_if import EASY_RULES, all_start_s, check_units, workload_of
 from sim_backend.engine.one_more import Known, starts_of_one_more
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from offpeak.printable import printable
+from offpeak.text import printable
 
 Resource = dict[str, Any]
 

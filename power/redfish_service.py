@@ -16,9 +16,8 @@ from urllib3.exceptions import InsecureRequestWarning
 
 from offpeak.door.door import Guard
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported, WrongDevice
-from offpeak.machines.credential import Credential
-from offpeak.machines.inventory import Machine
-from offpeak.machines.secret import Secret
+from offpeak.machines.credentials import Credential, Secret
+from offpeak.machines.inventory import InventoryNode
 from offpeak.web_session import WebSession, read_body
 from power.drivers.logins import Logins
 from power.redfish_json import Resource, message_of
@@ -40,7 +39,7 @@ class RedfishService:
     A request takes at most `timeout_s`, and is broken off then: what a BMC drips holds up nothing that comes after it.
     """
 
-    def __init__(self, machine: Machine, *, logins: Logins, timeout_s: float) -> None:
+    def __init__(self, machine: InventoryNode, *, logins: Logins, timeout_s: float) -> None:
         self._url = base_url(machine)
         self.who = f"{machine.node}: BMC {self._url.partition('//')[2]}"
         self._kind, self._verify = machine.hardware.name, machine.hardware.verify
@@ -167,7 +166,7 @@ class RedfishService:
         return kind(message, hint=f"its own log may say more; try: curl -k {self._url}{ROOT}")
 
 
-def base_url(machine: Machine) -> str:
+def base_url(machine: InventoryNode) -> str:
     """Return "https://10.1.0.1" for the machine's BMC; an address with a scheme ("http://...") is taken as it is."""
     bmc, port = machine.bmc, machine.hardware.port
     if bmc is None:
@@ -182,7 +181,7 @@ def _basic(user: str, secret: Secret) -> str:
     return "Basic " + b64encode(user.encode() + b":" + secret.value).decode()
 
 
-def _credential(machine: Machine) -> Credential:
+def _credential(machine: InventoryNode) -> Credential:
     if machine.hardware.credential is None:
         kind = machine.hardware.name
         hint = f"set credential = ... below [hardware.{kind}]"

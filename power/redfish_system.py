@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from offpeak.errors import BadAnswer, WrongDevice
-from offpeak.machines.inventory import Machine
+from offpeak.machines.inventory import InventoryNode
 from power.drivers.port import Order
 from power.redfish_json import Resource, inside, links
 from power.redfish_service import ROOT, RedfishService
@@ -21,7 +21,7 @@ class ResetAction:
     orders: frozenset[Order]
 
 
-async def system_path(service: RedfishService, machine: Machine) -> str:
+async def system_path(service: RedfishService, machine: InventoryNode) -> str:
     """Return the system's address: the only one, else that of the enrolled UUID, else the one named like the node."""
     collection = inside(await service.get(ROOT), "Systems", "@odata.id")
     if not isinstance(collection, str):
@@ -59,7 +59,7 @@ async def reset_action(service: RedfishService, system: Resource) -> ResetAction
     return ResetAction(target, frozenset(order for order, reset in RESETS.items() if reset in allowed))
 
 
-def _is_ours(system: Resource, machine: Machine) -> bool:
+def _is_ours(system: Resource, machine: InventoryNode) -> bool:
     if machine.enrolled is not None:
         return uuid_of(system) == machine.enrolled.identity.lower()
     return machine.node in (system.get("HostName"), system.get("Name"), system.get("Id"))

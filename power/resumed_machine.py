@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from offpeak.errors import BadInput
-from offpeak.jobs import Int64
-from offpeak.node_states import ACTIVE, DEPTHS, FAILED, STATES, asleep, coming_up, going_down
-from offpeak.snapshot import Snapshot
+from offpeak.model.arrays import Int64
+from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, STATES, asleep, coming_up, going_down
+from offpeak.model.snapshot import Snapshot
 from power.power_terms import PowerTerms
 from power.what_if import check_units
 from sim_backend.engine.power import MOST_ENTRIES_PER_NODE, Log, Power, all_active, bitmap

@@ -5,10 +5,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from offpeak.door.door import Door, Limit
-from offpeak.door.effect import TELLS, US, Effect, Outcome, Refusal
-from offpeak.door.hold import Hold
+from offpeak.door.effect import TELLS, US, Effect, Hold, ModeOf, Outcome, Refusal
 from offpeak.door.journal import Journal
-from offpeak.door.mode import ModeOf
 from offpeak.errors import SchedulerError
 from plugin.scheduler.port import NodeChange, Scheduler
 from power.interlocks.held import held

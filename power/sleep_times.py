@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offpeak.jobs import Int64
-from offpeak.snapshot import Snapshot
+from offpeak.model.arrays import Int64
+from offpeak.model.snapshot import Snapshot
 from power.what_if import Plan
 
 

@@ -7,9 +7,9 @@ import numpy as np
 
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
-from offpeak.jobs import Int64
-from offpeak.node_states import ACTIVE, DEPTHS, coming_up
-from offpeak.snapshot import NEVER, QueuedJobs, RunningJobs, Snapshot
+from offpeak.model.arrays import Int64
+from offpeak.model.node_states import ACTIVE, DEPTHS, coming_up
+from offpeak.model.snapshot import NEVER, QueuedJobs, RunningJobs, Snapshot
 from power.snapshot_json import MOVING, VERSION, WITH_DEPTH, WITHOUT_DEPTH
 from power.snapshot_rows import Row
 

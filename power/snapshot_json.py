@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from offpeak.files import replacing
-from offpeak.node_states import ACTIVE, DEPTHS, FAILED, asleep, coming_up, going_down
-from offpeak.snapshot import NEVER, QueuedJobs, RunningJobs, Snapshot
+from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, asleep, coming_up, going_down
+from offpeak.model.snapshot import NEVER, QueuedJobs, RunningJobs, Snapshot
 
 VERSION = 1
 WITHOUT_DEPTH = {"active": ACTIVE, "failed": FAILED}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from offpeak.errors import BadInput
-from offpeak.suggest import did_you_mean
+from offpeak.text import did_you_mean
 
 FURTHEST = 2**53
 """No number lies beyond this: a larger one loses digits in many programs that write JSON."""

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from offpeak.errors import BadAnswer, DeviceError, NoAnswer, NotSupported, OffpeakError
-from offpeak.machines.inventory import Rung
+from offpeak.machines.inventory import SleepMethod
 from power.drivers.node_answers import NodeProbe
 from power.drivers.node_ssh import NodeSsh
 from power.drivers.port import Order
@@ -32,7 +32,7 @@ class Parts:
     """What a test is made with: the node by ssh, what gives it orders, and its meter if it has one."""
 
     node: NodeSsh
-    rung: Rung
+    rung: SleepMethod
     order: GiveOrder
     watts: Callable[[], Awaitable[float | None]] | None = None
 
@@ -74,7 +74,7 @@ async def prove_standby(
     return await _Trial(parts, clock, sleep).run()
 
 
-def dead_man_s(rung: Rung) -> int:
+def dead_man_s(rung: SleepMethod) -> int:
     """Return after how long the node's own clock wakes it: after the test would have ended."""
     return rung.enter_patience_s + len(rung.wake) * rung.wake_patience_s + SPARE_S
 

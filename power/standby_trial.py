@@ -5,13 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from offpeak.agent_settings import AgentSettings
-from offpeak.door.effect import Effect, Refusal
-from offpeak.door.hold import Hold
+from offpeak.door.effect import Effect, Hold, Refusal
 from offpeak.door.journal import Journal
 from offpeak.errors import BadAnswer, BadInventory, OffpeakError
-from offpeak.machines.inventory import Inventory, Machine, Rung
+from offpeak.machines.inventory import Inventory, InventoryNode, SleepMethod
 from offpeak.machines.node_sets import expand
+from offpeak.settings.agent import AgentSettings
 from power.drivers.node_ssh import NodeSsh
 from power.drivers.port import Order
 from power.drivers.wire import Wire
@@ -41,7 +40,7 @@ class Trial:
     hold_of: Callable[[str], Hold | None]
 
 
-async def try_standby(machine: Machine, trial: Trial) -> StandbyProof:
+async def try_standby(machine: InventoryNode, trial: Trial) -> StandbyProof:
     """Return what one suspend and one wake-up of the node have shown.
 
     BadInventory if it has no such rung; NotLetThrough, and nothing is sent, where a rule of the door refuses.
@@ -73,7 +72,7 @@ async def try_standby(machine: Machine, trial: Trial) -> StandbyProof:
             await meter.close()
 
 
-def _effect(machine: Machine, order: Order, way: str, by: str, rung: Rung) -> Effect:
+def _effect(machine: InventoryNode, order: Order, way: str, by: str, rung: SleepMethod) -> Effect:
     inputs = (("way", way),) if way else (("alarm_s", dead_man_s(rung)),)
     return Effect(machine.node, order, by, "test of its standby", inputs)
 

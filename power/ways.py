@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from offpeak.door.effect import Effect
 from offpeak.errors import BadInventory
-from offpeak.machines.inventory import Machine
-from offpeak.suggest import did_you_mean
+from offpeak.machines.inventory import InventoryNode
+from offpeak.text import did_you_mean
 from power.drivers.port import Order, PowerDriver
 from power.drivers.registry import WAKERS, wakers_of
 from power.drivers.wire import Wire
@@ -21,7 +21,7 @@ class Ways:
     A node in standby that nobody woke for `dead_man_s` wakes itself; half a day when not given.
     """
 
-    def __init__(self, machines: Mapping[str, Machine], wire: Wire, *, dead_man_s: int | None = None) -> None:
+    def __init__(self, machines: Mapping[str, InventoryNode], wire: Wire, *, dead_man_s: int | None = None) -> None:
         self._machines, self._wire, self._dead_man_s = machines, wire, dead_man_s
         self._drivers: dict[tuple[str, str], PowerDriver] = {}
 
@@ -55,7 +55,7 @@ class Ways:
             self._drivers[node, way] = self._made(self._machines[node], way)
         return self._drivers[node, way]
 
-    def _made(self, machine: Machine, way: str) -> PowerDriver:
+    def _made(self, machine: InventoryNode, way: str) -> PowerDriver:
         if way in WAKERS:
             return wakers_of(machine, (way,), self._wire)[way]
         # asyncssh takes a while to import.

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from offpeak.errors import BadInput
-from offpeak.jobs import Int64
-from offpeak.metrics import bounded_slowdown_by_delay
-from offpeak.snapshot import Snapshot
-from offpeak.suggest import did_you_mean
+from offpeak.model.arrays import Int64
+from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
+from offpeak.model.snapshot import Snapshot
+from offpeak.text import did_you_mean
 from plugin.window_policy import ARRIVAL
 from sim_backend.engine.advance import advance
 from sim_backend.engine.resume import resumed_state
@@ -29,9 +29,9 @@ class Plan:
     """What the engine makes of a snapshot with `units` on offer.
 
     `start_s` and `end_s` are of the running jobs, then of the queued ones, each in the snapshot's order. `slowdown` and
-    `mean_wait_s` are means over all of them: 1 + wait / max(10 s, run) as in offpeak.metrics.bounded_slowdown_by_delay,
-    and from submission to start. 1 and 0 where there are none. `until_s` is the last end, `now_s` where there is none:
-    nothing is known of what is needed from then on.
+    `mean_wait_s` are means over all of them: 1 + wait / max(10 s, run) as in
+    offpeak.model.schedule_metrics.bounded_slowdown_by_delay, and from submission to start. 1 and 0 where there are
+    none. `until_s` is the last end, `now_s` where there is none: nothing is known of what is needed from then on.
     """
 
     units: int

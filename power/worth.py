@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from numpy.random import Generator
 
-from offpeak.jobs import Float64
-from offpeak.settings import Settings
+from offpeak.model.arrays import Float64
+from offpeak.settings.table import Settings
 from power.capacities import capacity_named
 from power.worth_case import lately, with_nodes
 from sim_backend.case import fleet_of

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from offpeak.node_class import Depth, NodeClass, Transition
-from offpeak.node_class_file import bundled_node_class
-from offpeak.zones import DAY_S
+from offpeak.model.local_time import DAY_S
+from offpeak.model.node_class import NodeClass, SleepDepth, Transition
+from offpeak.model.node_class_file import bundled_node_class
 from sim_backend.case import ASSUMED_CLASS
 from sim_backend.compare import Case
 from sim_backend.powered_replay import PoweredMachine
@@ -40,7 +40,7 @@ def scaled(node_class: NodeClass, idle_w: float) -> NodeClass:
     def less(transition: Transition) -> Transition:
         return replace(transition, power_w=transition.power_w * times)
 
-    def lighter(depth: Depth) -> Depth:
+    def lighter(depth: SleepDepth) -> SleepDepth:
         return replace(depth, power_w=depth.power_w * times, enter=less(depth.enter), leave=less(depth.leave))
 
     return replace(

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from offpeak.feed_settings import FeedSettings
-from offpeak.prices.layout import parse_file
-from offpeak.prices.series import Series
-from offpeak.settings import CarbonSettings
-from offpeak.units import parse_carbon_g_per_kwh
+from offpeak.model.step_series import Series
+from offpeak.model.units import parse_carbon_g_per_kwh
+from offpeak.prices.layout import parse_file_and_layout
+from offpeak.settings.feeds import FeedSettings
+from offpeak.settings.replay import CarbonSettings
 from predictors.feeds.condition import Trouble
 from predictors.feeds.feed import Feed
 from predictors.feeds.port import Window
@@ -20,7 +20,7 @@ FILES = (".csv", ".gz")
 def carbon_of(feeds: FeedSettings, carbon: CarbonSettings) -> Feed | float | None:
     """Return the feed, the figure [g/kWh], or None where the settings name nothing; BadInput for what cannot be."""
     if feeds.carbon is None and carbon.source is not None:
-        if parse_file(carbon.source)[0].suffix not in FILES:
+        if parse_file_and_layout(carbon.source)[0].suffix not in FILES:
             return parse_carbon_g_per_kwh(carbon.source)
         feeds = replace(feeds, carbon=("file",))
     return carbon_feed(feeds, carbon)

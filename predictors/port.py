@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 from predictors.state import Learned
 
 LEVELS = (0.1, 0.5, 0.9)

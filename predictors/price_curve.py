@@ -7,11 +7,11 @@ from datetime import tzinfo
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
+from offpeak.model.local_time import DAY_S, local_days, to_unix_s
+from offpeak.model.step_series import Series, split, value_at
 from offpeak.prices.peak import Peak, PeakRule, classify
-from offpeak.prices.series import Series, split, value_at
 from offpeak.prices.tariff import Tariff, tariff_series
-from offpeak.zones import DAY_S, local_days, to_unix_s
 from predictors.feeds.condition import Trouble
 from predictors.feeds.port import Window
 from predictors.price_forecast import PriceForecast, PriceSource, forecast_prices

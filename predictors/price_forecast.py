@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.errors import BadInput, BadPrices, CannotWrite
-from offpeak.prices.series import Series, value_at
+from offpeak.model.local_time import DAY_S
+from offpeak.model.step_series import Series, value_at
 from offpeak.prices.tariff import Tariff, tariff_series
-from offpeak.zones import DAY_S
 from predictors.feeds.condition import INCOMPLETE, Condition, Trouble
 from predictors.feeds.declared import TariffSource
 from predictors.feeds.energy_charts import utc_text

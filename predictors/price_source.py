@@ -4,11 +4,11 @@ from dataclasses import replace
 from datetime import tzinfo
 from importlib.util import find_spec
 
-from offpeak.feed_settings import FeedSettings
 from offpeak.installation import missing_extra
+from offpeak.model.local_time import machine_zone
 from offpeak.prices.tariff import site_tariff
-from offpeak.settings import PriceSettings
-from offpeak.zones import machine_zone
+from offpeak.settings.feeds import FeedSettings
+from offpeak.settings.replay import PriceSettings
 from predictors.feeds.feed import Feed
 from predictors.feeds.markets import market_of
 from predictors.feeds.registry import price_feed

@@ -6,7 +6,8 @@ from hashlib import blake2b
 
 import numpy as np
 
-from offpeak.jobs import Int64, Jobs, Names
+from offpeak.model.arrays import Int64
+from offpeak.model.jobs import Jobs, LogNames
 
 UNKNOWN = -1
 
@@ -18,7 +19,7 @@ def code_of(name: str | None) -> int:
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little") >> 2
 
 
-def by_name(jobs: Jobs, names: Names) -> Jobs:
+def by_name(jobs: Jobs, names: LogNames) -> Jobs:
     """Return the jobs with codes that hang on the names alone; a log of numbers is taken to call them so."""
     return replace(
         jobs,

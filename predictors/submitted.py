@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from offpeak.jobs import Jobs
+from offpeak.model.jobs import Jobs
 
 UNKNOWN_S = -1
 

@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offpeak.job_draws import JobPower
-from offpeak.jobs import Float64
-from offpeak.node_class import NodeClass
-from offpeak.power_models import Measured, Uniform
-from offpeak.settings import PowerSettings
+from offpeak.model.arrays import Float64
+from offpeak.model.job_power import JobPower, MeasuredPower, UniformPower
+from offpeak.model.node_class import NodeClass
+from offpeak.settings.replay import PowerSettings
 from sim_backend.electricity import LaidSeries
 from sim_backend.machine_size import Units
 
@@ -51,7 +50,7 @@ def basis_of(
         nodes=units.size // units.per_node,
         processors_per_node=units.node_processors,
         busy_w=_busy_w(power, draw_w),
-        busy_source="measured in the log, on average" if power.model == Measured() else settings.job or "",
+        busy_source="measured in the log, on average" if power.model == MeasuredPower() else settings.job or "",
         idle_w=node.idle_w if node else settings.idle_node_w,
         assumed=(
             *units.assumed,
@@ -62,7 +61,7 @@ def basis_of(
 
 
 def _busy_w(power: JobPower, draw_w: Float64) -> tuple[float, float]:
-    if isinstance(power.model, Uniform):
+    if isinstance(power.model, UniformPower):
         return power.model.low_w, power.model.high_w
     weights = np.maximum(power.jobs.size * power.jobs.runtime_s, 1)
     mean_w = float(np.average(draw_w, weights=weights)) * power.units_per_node

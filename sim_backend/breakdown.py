@@ -4,10 +4,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from offpeak.accounting import J_PER_KWH, J_PER_MWH, Meter, charge_by_job, constant_meter, integrals, meter
-from offpeak.job_power import POWER_CLASSES, power_class
-from offpeak.jobs import NUMBERS_ONLY, Float64, Int64, Names
-from offpeak.zones import DAY_S, date_text, local_days, to_unix_s
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.job_power import POWER_CLASSES, power_class
+from offpeak.model.jobs import NUMBERS_ONLY, LogNames
+from offpeak.model.local_time import DAY_S, date_text, local_days, to_unix_s
+from offpeak.model.step_integrals import (
+    J_PER_KWH,
+    J_PER_MWH,
+    StepIntegral,
+    charge_by_job,
+    integrals,
+    integrate_constant,
+    integrate_series,
+)
 from sim_backend.compare import Case, Comparison, draw_of, usage_of
 from sim_backend.engine.state import NOT_YET
 from sim_backend.nodes.standing_draw import StandingDraw, standing_charge
@@ -29,7 +38,7 @@ class Row:
     cost: float
 
 
-def breakdown(comparison: Comparison, run: Run, kind: str, names: Names = NUMBERS_ONLY) -> tuple[Row, ...]:
+def breakdown(comparison: Comparison, run: Run, kind: str, names: LogNames = NUMBERS_ONLY) -> tuple[Row, ...]:
     """Return the rows of a run by "class", "user" or "day"; `names` are those of the log.
 
     A job that never started is in none of them.
@@ -61,10 +70,10 @@ def _by_group(comparison: Comparison, run: Run, names: tuple[str, ...], group: I
     return _rows(case, run, names, group, energy_j, cost)
 
 
-def _meters(case: Case) -> tuple[Meter, Meter]:
+def _meters(case: Case) -> tuple[StepIntegral, StepIntegral]:
     """Return the meters of energy and money."""
     laid = case.prices.laid
-    return constant_meter(1.0), meter(laid.series, laid.offset_s)
+    return integrate_constant(1.0), integrate_series(laid.series, laid.offset_s)
 
 
 def _by_day(comparison: Comparison, run: Run) -> tuple[Row, ...]:
@@ -87,7 +96,7 @@ def day_edges_s(comparison: Comparison) -> Int64:
     return np.concatenate([[begin], inner, [until]]) - laid.offset_s
 
 
-def used_by_day(case: Case, run: Run, edges_s: Int64, meter: Meter, *, draw: StandingDraw | None) -> Float64:
+def used_by_day(case: Case, run: Run, edges_s: Int64, meter: StepIntegral, *, draw: StandingDraw | None) -> Float64:
     """Return the integral of the machine's power times the meter's series between neighbouring edges, float64[days].
 
     `draw` is that of the run's nodes.

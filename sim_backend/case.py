@@ -3,15 +3,15 @@
 from dataclasses import dataclass, replace
 from datetime import UTC
 
-from offpeak.capacity_settings import CapacitySettings
-from offpeak.job_draws import JobPower, job_power_of
-from offpeak.jobs import Jobs, Rejected, Trace
-from offpeak.node_class import NodeClass
-from offpeak.node_class_file import node_class_named
-from offpeak.node_states import DEPTHS
-from offpeak.prices.lay import LogSpan
-from offpeak.settings import Settings
-from offpeak.zones import parse_zone
+from offpeak.model.job_power import JobPower, job_power_of
+from offpeak.model.jobs import Jobs, RejectedJobs, Trace
+from offpeak.model.local_time import parse_zone
+from offpeak.model.node_class import NodeClass
+from offpeak.model.node_class_file import node_class_named
+from offpeak.model.node_states import DEPTHS
+from offpeak.prices.alignment import LogSpan
+from offpeak.settings.capacity import CapacitySettings
+from offpeak.settings.table import Settings
 from plugin.capacity.fleet import Fleet
 from sim_backend.basis import Basis, basis_of
 from sim_backend.compare import Case, guessed_end_s
@@ -28,7 +28,7 @@ class Prepared:
     """A case, what was left out of it, and what a reader should know of it, in sentences."""
 
     case: Case
-    rejected: tuple[Rejected, ...]
+    rejected: tuple[RejectedJobs, ...]
     notes: tuple[str, ...]
     power: JobPower
     units_per_node: int

@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from offpeak.accounting import Usage, constant_meter, meter
-from offpeak.capacity_settings import DEFAULT_SLA
 from offpeak.errors import BadInput
-from offpeak.jobs import Float64, Jobs
-from offpeak.plural import counted
-from offpeak.prices.lay import REPEATED_WEEKS
-from offpeak.zones import WEEK_S
+from offpeak.model.arrays import Float64
+from offpeak.model.jobs import Jobs
+from offpeak.model.local_time import WEEK_S
+from offpeak.model.step_integrals import Usage, integrate_constant, integrate_series
+from offpeak.prices.alignment import REPEATED_WEEKS
+from offpeak.settings.capacity import DEFAULT_SLA
+from offpeak.text import counted
 from sim_backend.cooling import Cooling, Room, cooling_of
 from sim_backend.electricity import LaidSeries, Prices, peak_times
 from sim_backend.engine.state import NOT_YET, PeakTimes
@@ -104,7 +105,7 @@ def _run(case: Case, policy: Policy, schedule: Schedule, usage: Usage, meters: M
     figures = sleep_figures(powered, case.jobs.submit_s, sleep_delay_s(schedule), slowdown_bound=case.sla)
     least_energy, least_cost = (
         lowest_for_schedule(meter, usage, case.nodes.node_class, units_per_node=case.nodes.units_per_node)
-        for meter in (constant_meter(1.0), meters.price)
+        for meter in (integrate_constant(1.0), meters.price)
     )
     sleep = Sleep(powered.node_log, figures, least_energy, least_cost)
     cooling = _cooling(case, usage, meters, sleep)
@@ -232,8 +233,8 @@ def meters_of(case: Case, until_s: int) -> Meters:
     price, known = price_meters(laid.series, laid.offset_s, begin_s, until_s)
     carbon = None
     if isinstance(case.carbon, float):
-        carbon = constant_meter(case.carbon)
+        carbon = integrate_constant(case.carbon)
     elif case.carbon is not None:
         continued = case.carbon.until(until_s)
-        carbon = meter(continued.series, continued.offset_s)
+        carbon = integrate_series(continued.series, continued.offset_s)
     return Meters(price, known, carbon, laid.series.currency)

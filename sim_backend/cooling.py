@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offpeak.accounting import J_PER_KWH, J_PER_MWH, Meter, integrals
-from offpeak.facility import Facility, cooling_w
-from offpeak.facility_file import facility_named
-from offpeak.jobs import Float64
-from offpeak.plan_settings import PlanSettings
+from offpeak.model.arrays import Float64
+from offpeak.model.facility import Facility, cooling_w, facility_named
+from offpeak.model.step_integrals import J_PER_KWH, J_PER_MWH, StepIntegral, integrals
+from offpeak.settings.plan import PlanSettings
 from sim_backend.figures.power_curve import PowerCurve
 
 
@@ -50,7 +49,7 @@ def room_of(settings: PlanSettings, *, full_power_w: float) -> Room | None:
     return Room(facility_named(settings.facility, full_power_w=full_power_w), settings.outside_c)
 
 
-def cooling_of(room: Room, curve: PowerCurve, price: Meter, carbon: Meter | None) -> Cooling:
+def cooling_of(room: Room, curve: PowerCurve, price: StepIntegral, carbon: StepIntegral | None) -> Cooling:
     """Return what cooling takes while the machine draws the power of the curve."""
     edges_s, it_w = curve.edges_s, curve.total_w
     watts = cooling_w(room.facility, it_w, np.full(len(it_w), room.outside_c))
@@ -61,6 +60,6 @@ def cooling_of(room: Room, curve: PowerCurve, price: Meter, carbon: Meter | None
     return Cooling(cooling_j / J_PER_KWH, _charged(watts, curve, price) / J_PER_MWH, co2_kg, pue)
 
 
-def _charged(watts: Float64, curve: PowerCurve, meter: Meter) -> float:
+def _charged(watts: Float64, curve: PowerCurve, meter: StepIntegral) -> float:
     edges_s = curve.edges_s
     return float(watts @ integrals(meter, edges_s[:-1], edges_s[1:]))

@@ -6,15 +6,15 @@ from datetime import date, datetime, tzinfo
 import numpy as np
 
 from offpeak.errors import BadInput, BadPrices
+from offpeak.model.local_time import DAY_S, WEEK_S, date_text
+from offpeak.model.step_series import Series, fill_gaps
+from offpeak.model.units import parse_carbon_g_per_kwh
+from offpeak.prices.alignment import LogSpan, align_log, extend, extension_note, instant_of, parse_start
 from offpeak.prices.file import read_series
-from offpeak.prices.lay import LogSpan, extend, extension_note, instant_of, lay, parse_start
-from offpeak.prices.layout import parse_file, parse_layout
+from offpeak.prices.layout import parse_file_and_layout, parse_layout
 from offpeak.prices.peak import PeakRule, classify, parse_peak_rule
-from offpeak.prices.series import Series, fill_gaps
 from offpeak.prices.tariff import Tariff, site_tariff, tariff_series
-from offpeak.settings import CarbonSettings, PriceSettings
-from offpeak.units import parse_carbon_g_per_kwh
-from offpeak.zones import DAY_S, WEEK_S, date_text
+from offpeak.settings.replay import CarbonSettings, PriceSettings
 from sim_backend.engine.state import PeakTimes
 
 A_MONDAY = datetime(2024, 1, 1)
@@ -82,7 +82,7 @@ def prices_of(log: LogSpan, prices: PriceSettings, start: str | None) -> Prices:
     if series.unit == CARBON_UNIT:
         raise BadPrices(f"{prices.file}: holds a carbon intensity, no prices", hint="give it with --carbon")
     filled = fill_gaps(series) if prices.fill_gaps else series
-    laid = lay(log, filled, start=when)
+    laid = align_log(log, filled, start=when)
     notes = (laid.note, *(gaps_notes(series, filled, "in no cost") if prices.fill_gaps else ()))
     return Prices(
         LaidSeries(filled, laid.offset_s, log.zone, notes, are_gaps_filled=prices.fill_gaps),
@@ -106,13 +106,13 @@ def carbon_of(log: LogSpan, carbon: CarbonSettings, prices: LaidSeries) -> LaidS
     """Return the carbon intensity [g/kWh] for the time at which the prices lie: a series, a constant, or None."""
     if carbon.source is None:
         return None
-    path, layout = parse_file(carbon.source)
+    path, layout = parse_file_and_layout(carbon.source)
     if path.suffix not in {".csv", ".gz"}:
         return _parse_constant(carbon.source)
     series = read_series(path, layout)
     if series.unit != CARBON_UNIT:
         raise BadPrices(f"{carbon.source}: holds {series.unit}, no carbon intensity", hint="give prices with --prices")
-    laid = lay(replace(log, unix_start_s=prices.offset_s), series)
+    laid = align_log(replace(log, unix_start_s=prices.offset_s), series)
     filled = fill_gaps(series)
     notes = tuple(f"carbon intensity: {note}" for note in (laid.note, *gaps_notes(series, filled, "in no emission")))
     return LaidSeries(filled, laid.offset_s, log.zone, notes, are_gaps_filled=True)

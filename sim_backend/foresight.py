@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from offpeak.jobs import Int64, Jobs
+from offpeak.model.arrays import Int64
+from offpeak.model.jobs import Jobs
 from predictors.run_times.boosted import boosted_run_time
 from predictors.submitted import as_submitted
 from sim_backend.engine.state import NEVER, NOT_YET, State, Workload

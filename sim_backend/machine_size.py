@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from offpeak.errors import BadTrace
-from offpeak.jobs import Int64, Jobs, Trace
-from offpeak.plural import counted
-from offpeak.settings import MachineSettings
+from offpeak.model.arrays import Int64
+from offpeak.model.jobs import Jobs, Trace
+from offpeak.settings.replay import MachineSettings
+from offpeak.text import counted
 from sim_backend.traces.fitting import whole_nodes
 
 OVERLOADED, MANY_JOBS, MANY_RUNS = 1.02, 1000, 5

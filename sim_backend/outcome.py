@@ -6,19 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.accounting import (
-    J_PER_KWH,
-    J_PER_MWH,
-    Charge,
-    Meter,
-    Usage,
-    charge,
-    energy_and_charge,
-    known_time_meter,
-    meter,
-)
-from offpeak.jobs import Jobs
-from offpeak.metrics import (
+from offpeak.model.jobs import Jobs
+from offpeak.model.schedule_metrics import (
     bounded_slowdown,
     bounded_slowdown_by_delay,
     makespan_s,
@@ -26,7 +15,18 @@ from offpeak.metrics import (
     response_ratio,
     utilization,
 )
-from offpeak.prices.series import Series
+from offpeak.model.step_integrals import (
+    J_PER_KWH,
+    J_PER_MWH,
+    Charge,
+    StepIntegral,
+    Usage,
+    charge,
+    energy_and_charge,
+    integrate_known_time,
+    integrate_series,
+)
+from offpeak.model.step_series import Series
 from sim_backend.cooling import Cooling
 from sim_backend.engine.state import NOT_YET
 from sim_backend.nodes.bounds import captured_share
@@ -47,9 +47,9 @@ class Machine:
 class Meters:
     """What a schedule is charged by, on the log's clock. `known` is None where the prices have no gaps."""
 
-    price: Meter
-    known: Meter | None
-    carbon: Meter | None
+    price: StepIntegral
+    known: StepIntegral | None
+    carbon: StepIntegral | None
     currency: str
 
 
@@ -158,15 +158,15 @@ def charges_of(usage: Usage, meters: Meters) -> Charges:
     return Charges(energy, cost, energy.total - known_j, carbon)
 
 
-def price_meters(series: Series, offset_s: int, begin_s: int, until_s: int) -> tuple[Meter, Meter | None]:
+def price_meters(series: Series, offset_s: int, begin_s: int, until_s: int) -> tuple[StepIntegral, StepIntegral | None]:
     """Return the meter of the prices, and that of the time in which they are known unless they always are.
 
     "Always" is from `begin_s` to `until_s` on the clock that is `offset_s` behind the series'.
     """
     first, last = np.searchsorted(series.start_s, [begin_s + offset_s, until_s + offset_s], side="right") - 1
     if series.known[max(first, 0) : last + 1].all():
-        return meter(series, offset_s), None
-    return meter(series, offset_s), known_time_meter(series, offset_s)
+        return integrate_series(series, offset_s), None
+    return integrate_series(series, offset_s), integrate_known_time(series, offset_s)
 
 
 def outcome_of(run: Run, baseline: Run, jobs: Jobs, machine: Machine, currency: str) -> Outcome:

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 from offpeak.errors import BadInput
 from offpeak.installation import missing_extra
-from offpeak.settings import SchedulingSettings
-from offpeak.suggest import did_you_mean
+from offpeak.settings.replay import SchedulingSettings
+from offpeak.text import did_you_mean
 from plugin.capacity.capacity import Capacity
 from plugin.window_policy import NO_POLICY, WindowPolicy, window_policies, window_policy
 from predictors.trees.grow import can_grow

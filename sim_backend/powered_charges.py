@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from offpeak.accounting import Charge, Meter, Usage
-from offpeak.jobs import Int64
-from offpeak.node_states import FAILED
+from offpeak.model.arrays import Int64
+from offpeak.model.node_states import FAILED
+from offpeak.model.step_integrals import Charge, StepIntegral, Usage
 from sim_backend.nodes.energy import NodeCharge, PoweredUsage, node_energy_and_charge
 from sim_backend.nodes.node_log import NodeLog
 from sim_backend.outcome import Charges, Meters
@@ -44,7 +44,7 @@ def powered_charges_of(powered: PoweredUsage, meters: Meters) -> Charges:
     return Charges(energy, cost, energy.total - known_j, carbon)
 
 
-def _weighted(meter: Meter, powered: PoweredUsage) -> Charge:
+def _weighted(meter: StepIntegral, powered: PoweredUsage) -> Charge:
     return _charge(node_energy_and_charge(meter, powered)[1])
 
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from offpeak.errors import OffpeakError
-from offpeak.jobs import Float64, Int64, Jobs
-from offpeak.node_class import NodeClass
-from offpeak.node_states import DEPTHS
-from offpeak.snapshot import QueuedJobs, RunningJobs, Snapshot
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.jobs import Jobs
+from offpeak.model.node_class import NodeClass
+from offpeak.model.node_states import DEPTHS
+from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot
 from plugin.capacity.capacity import Capacity
 from plugin.capacity.rules import DepthTable
 from plugin.window_policy import ARRIVAL

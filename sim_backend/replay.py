@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.errors import OffpeakError
-from offpeak.jobs import Float64, Int64, Jobs
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.jobs import Jobs
 from offpeak.prices.peak import Peak
 from plugin.window_policy import ARRIVAL, WindowView
 from sim_backend.engine.advance import DECIDE, advance

@@ -10,7 +10,7 @@ from threading import Event
 import numpy as np
 from numpy.random import Generator
 
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 from sim_backend.compare import Case, compare
 from sim_backend.outcome import Outcome
 from sim_backend.policy import Policy

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from offpeak.jobs import Jobs
+from offpeak.model.jobs import Jobs
 from offpeak.prices.file import write_series_csv
-from offpeak.settings import SchedulingSettings
+from offpeak.settings.replay import SchedulingSettings
 from sim_backend.policy import parse_policy
 from sim_backend.replay import replay
 from sim_backend.traces.slurm.write import write_sacct

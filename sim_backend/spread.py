@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 from sim_backend.outcome import Outcome
 
 FIGURES = (

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from offpeak.errors import BadInput
-from offpeak.suggest import did_you_mean
+from offpeak.text import did_you_mean
 from studies.day_ahead.nordugrid.study import nordugrid
 from studies.day_ahead.study import day_ahead
 from studies.dynamic_pricing.study import dynamic_pricing

@@ -1,7 +1,8 @@
 """Who used a machine whose nodes sleep, and when: what a study takes its figures of sleep from."""
 
-from offpeak.accounting import Usage
-from offpeak.jobs import Float64, Jobs
+from offpeak.model.arrays import Float64
+from offpeak.model.jobs import Jobs
+from offpeak.model.step_integrals import Usage
 from sim_backend.powered_replay import PoweredMachine, PoweredSchedule
 
 

@@ -4,15 +4,14 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from offpeak.door.hold import Hold
+from offpeak.door.effect import Hold
 from offpeak.errors import CannotWrite
-from offpeak.ledger import held
+from offpeak.ledger import journal as held
+from offpeak.ledger.database import open_ledger, sqlite_file
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.opened import opened
-from offpeak.ledger.place import sqlite_file
 from offpeak.ledger.records import latest_states
-from offpeak.ledger.rows import Recorded
-from offpeak.ledger_settings import LedgerSettings
+from offpeak.ledger.rows import NodeStateRecord
+from offpeak.settings.ledger import LedgerSettings
 
 
 @contextmanager
@@ -30,10 +29,10 @@ def book_to_write(settings: LedgerSettings) -> Iterator[Ledger]:
         )
 
 
-def book_says(settings: LedgerSettings) -> tuple[Mapping[str, Recorded], Mapping[str, Hold]]:
+def book_says(settings: LedgerSettings) -> tuple[Mapping[str, NodeStateRecord], Mapping[str, Hold]]:
     """Return what was written last of every node, and the holds, by node; nothing where no ledger was begun yet."""
     file = sqlite_file(settings.url)
     if file and not file.exists():
         return {}, {}
-    with opened(settings.url) as connection:
-        return latest_states(connection), held.holds(connection, time.time())
+    with open_ledger(settings.url) as connection:
+        return latest_states(connection), held.open_holds(connection, time.time())

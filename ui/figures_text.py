@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from offpeak.plural import counted
+from offpeak.text import counted
 
 NOT_WRAPPED = 1000
 """Width of what goes into a pipe: lines of any length stay whole."""

@@ -9,11 +9,9 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from offpeak.errors import BadInput
-from offpeak.setting_kinds import BOOL
-from offpeak.setting_row import Value
-from offpeak.settings import BY_NAME, Settings
-from offpeak.settings_file import read_values
-from offpeak.settings_text import help_text
+from offpeak.settings.file import help_text, read_values
+from offpeak.settings.kinds import BOOL, SettingValue
+from offpeak.settings.table import BY_NAME, Settings
 
 CONFIG = Annotated[
     Path | None,
@@ -94,5 +92,5 @@ def chosen_settings(file: Path | None, *, options: Mapping[str, object]) -> Sett
         raise BadInput("--prices and --tariff exclude each other", hint="give the one that you pay")
     values = read_values(file, options=options)
     if by_tariff:
-        values["prices.file"] = Value(None, None, "--tariff")
+        values["prices.file"] = SettingValue(None, None, "--tariff")
     return Settings.of(values)

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from offpeak.setting_row import Setting
-from offpeak.settings import SECTIONS, SETTINGS
-from offpeak.settings_text import example_toml, toml
+from offpeak.settings.file import example_toml, toml
+from offpeak.settings.kinds import Setting
+from offpeak.settings.table import SECTIONS, SETTINGS
 from ui.commands_page import commands_page
 from ui.hardware.pdu_families_page import pdu_families_page
 

@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from offpeak.setting_row import Value
-from offpeak.settings import BY_NAME
-from offpeak.settings_file import read_values, settings_path
-from offpeak.settings_text import example_toml, plain
+from offpeak.settings.file import example_toml, plain, read_values, settings_path
+from offpeak.settings.kinds import SettingValue
+from offpeak.settings.table import BY_NAME
 from ui.options import CONFIG
 
 
@@ -27,7 +26,7 @@ def show_config(
     typer.echo(config_json(values) if as_json else config_table(values))
 
 
-def config_table(values: Mapping[str, Value]) -> str:
+def config_table(values: Mapping[str, SettingValue]) -> str:
     """Return the settings as aligned columns: name, value, unit, origin."""
     rows = [("SETTING", "VALUE", "UNIT", "ORIGIN")]
     rows += [(name, plain(value.written), BY_NAME[name].unit, value.origin) for name, value in values.items()]
@@ -35,7 +34,7 @@ def config_table(values: Mapping[str, Value]) -> str:
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
-def config_json(values: Mapping[str, Value]) -> str:
+def config_json(values: Mapping[str, SettingValue]) -> str:
     """Return the settings as a JSON object by name, values as written."""
     described = {
         name: {"value": value.written, "unit": BY_NAME[name].unit, "origin": value.origin}

@@ -13,7 +13,7 @@ from benchmarks.soak.obeys import obey_lines
 from benchmarks.soak.plan import BMC_PORT, SoakPlan
 from benchmarks.soak.truth import NodeTruth
 from benchmarks.soak.watched_bmc import WatchedBmc
-from offpeak.node_class_file import bundled_node_class
+from offpeak.model.node_class_file import bundled_node_class
 from sim_backend.virtual.bmc import VirtualBmc
 from sim_backend.virtual.live_node import LiveNode
 from sim_backend.virtual.logins import RoomLogins

@@ -9,7 +9,7 @@ from benchmarks.soak.faults import Faults
 from benchmarks.soak.site import Look, Site
 from benchmarks.soak.truth import Truth
 from offpeak.errors import DeviceError
-from offpeak.machines.inventory import Enrolled
+from offpeak.machines.inventory import Enrolment
 from power.drivers.check_identity import check_identity
 from power.drivers.port import Order, PowerState
 
@@ -21,7 +21,7 @@ OFTEN = 0.5
 class Orders:
     """Gives orders, and counts them by node."""
 
-    enrolled: Mapping[str, Enrolled]
+    enrolled: Mapping[str, Enrolment]
     chance: random.Random
     given: Counter[str] = field(default_factory=Counter)
 

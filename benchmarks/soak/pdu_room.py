@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.soak.obeys import obey_lines
 from benchmarks.soak.plan import PDU_PORT, SoakPlan
 from benchmarks.soak.truth import PduTruth
-from offpeak.node_class_file import bundled_node_class
+from offpeak.model.node_class_file import bundled_node_class
 from sim_backend.virtual.live_node import LiveNode
 from sim_backend.virtual.logins import RoomLogins
 from sim_backend.virtual.node import VirtualNode

@@ -17,7 +17,7 @@ from benchmarks.soak.room_process import Room, running_room
 from benchmarks.soak.seen import Seen
 from benchmarks.soak.site import site_of
 from benchmarks.soak.truth import Truth
-from offpeak.machines.inventory import Enrolled
+from offpeak.machines.inventory import Enrolment
 
 NO_FAULT: Faults = {}
 WORKING = 0.5
@@ -79,7 +79,7 @@ class _Run:
         """
         await self.begin()
         identities = {node: await driver.identity() for node, driver in self._site.drivers.items()}
-        self.orders = Orders({node: Enrolled(str(who), (), "") for node, who in identities.items()}, self._chance)
+        self.orders = Orders({node: Enrolment(str(who), (), "") for node, who in identities.items()}, self._chance)
         await self.hang()
         await self._closed()
 

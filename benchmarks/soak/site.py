@@ -8,8 +8,8 @@ from pathlib import Path
 
 from benchmarks.soak.plan import BMC_PORT, PDU_PORT, SoakPlan
 from offpeak.errors import DeviceError, NoAnswer
-from offpeak.machines.credential import Credential
-from offpeak.machines.inventory import Hardware, Machine, Pdu
+from offpeak.machines.credentials import Credential
+from offpeak.machines.inventory import Hardware, InventoryNode, Pdu
 from power.drivers.port import Observed, PowerDriver, PowerState
 from power.drivers.registry import driver_of
 from power.drivers.sweep import as_they_come
@@ -70,7 +70,7 @@ def site_of(plan: SoakPlan, folder: Path, clock: Callable[[], float]) -> Site:
     wire = Wire(timeout_s=plan.timeout_s, clock=clock)
     hardware = Hardware("virtual", "ipmi", Credential("bmc", USER, folder / BMC_PASSWORD), BMC_PORT)
     community = Credential("pdu", password_file=folder / PDU_COMMUNITY)
-    machines = [Machine(node, hardware, bmc=host) for node, host in plan.bmc_hosts.items()]
+    machines = [InventoryNode(node, hardware, bmc=host) for node, host in plan.bmc_hosts.items()]
     pdus = [
         Pdu(name, host, "apc", community, PDU_PORT, outlets=_outlets(plan.outlets[name]))
         for name, host in plan.pdu_hosts.items()

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from benchmarks.peers import peer
 from benchmarks.soak_agent.plan import KillsPlan
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger_settings import LedgerSettings
+from offpeak.settings.ledger import LedgerSettings
 from sim_backend.local_slurm.agent import RunningAgent, Tables, write_site
 from sim_backend.local_slurm.cluster import PoweredCluster, powered_cluster
 from sim_backend.local_slurm.plan import PoweredPlan

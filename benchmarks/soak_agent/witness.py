@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from offpeak.door.journal import Done
+from offpeak.door.journal import IntentResult
 
 SLEEP = "soft_off"
 HOUR_S = 3600.0
@@ -30,7 +30,7 @@ def of_jobs(jobs: Collection[str], trace: Sequence[Any]) -> Iterator[str]:
             yield f"job {job} has started {starts[job]} times and ended {ends[job]} times"
 
 
-def of_limits(actions: Sequence[Done], runs: Sequence[Run]) -> Iterator[str]:
+def of_limits(actions: Sequence[IntentResult], runs: Sequence[Run]) -> Iterator[str]:
     """Yield the runs in which more nodes were told to sleep within an hour than was allowed."""
     told_s = sorted(each.intent.at_unix_s for each in actions if each.intent.effect.order == SLEEP)
     for run in runs:
@@ -56,7 +56,7 @@ def of_power(events: Sequence[Any], runs: Sequence[Run], nodes: Collection[str])
             yield f"min_on: {len(on)} nodes were left, {run.min_on} have to stay"
 
 
-def of_ledger(actions: Sequence[Done], events: Sequence[Any]) -> Iterator[str]:
+def of_ledger(actions: Sequence[IntentResult], events: Sequence[Any]) -> Iterator[str]:
     """Yield the intents of which nobody knows what became, and nodes that were told other things than it says."""
     for each in actions:
         if each.outcome is None:

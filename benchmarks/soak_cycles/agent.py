@@ -12,8 +12,8 @@ from benchmarks.soak_cycles.plan import CyclesPlan
 from offpeak.door.effect import US, Effect, Outcome, Refusal
 from offpeak.errors import CannotWrite
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger_settings import LedgerSettings
-from offpeak.machines.inventory import Inventory, Machine
+from offpeak.machines.inventory import Inventory, InventoryNode
+from offpeak.settings.ledger import LedgerSettings
 from power.drivers.port import Order, PowerState
 from power.drivers.wire import Wire
 from power.effects import Site, node_orders
@@ -40,7 +40,7 @@ class Around:
     """What an agent finds: the machines, the ledger's address, the clocks, and what asks the scheduler."""
 
     plan: CyclesPlan
-    machines: tuple[Machine, ...]
+    machines: tuple[InventoryNode, ...]
     url: str
     clock: RoomClock
     in_use: InUse

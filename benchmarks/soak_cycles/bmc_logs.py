@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from benchmarks.soak_cycles.books import unlike, without_end
 from benchmarks.soak_cycles.room import CyclesRoom
 from benchmarks.soak_cycles.witness import Witness
-from offpeak.door.journal import Done
+from offpeak.door.journal import IntentResult
 from power.lifecycle.life import NodeState
 
 SESSION, CLOSED = "Session ", "Session closed"
@@ -47,7 +47,7 @@ class BmcLogs:
         logs = ([line for line in node.bmc.lines("log") if SESSION in line] for node in self._room.nodes.values())
         return sum(bool(log) and not log[-1].startswith(CLOSED) for log in logs)
 
-    def unlike(self, actions: tuple[Done, ...]) -> Iterator[str]:
+    def unlike(self, actions: tuple[IntentResult, ...]) -> Iterator[str]:
         """Yield what the ledger says otherwise."""
         logs = {name: node.bmc.lines("orders") for name, node in self._room.nodes.items()}
         yield from unlike(logs, actions, self._unrecorded)

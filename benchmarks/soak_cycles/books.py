@@ -4,14 +4,14 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from offpeak.door.journal import Done
+from offpeak.door.journal import IntentResult
 
 LETTERS = {"on": "u", "soft_off": "d", "hard_off": "h"}
 DONE = "done"
 
 
 def unlike(
-    logs: Mapping[str, Sequence[str]], actions: Sequence[Done], unrecorded: Collection[tuple[str, int]]
+    logs: Mapping[str, Sequence[str]], actions: Sequence[IntentResult], unrecorded: Collection[tuple[str, int]]
 ) -> Iterator[str]:
     """Yield where a BMC's log is not what the ledger tells, in order.
 
@@ -28,7 +28,7 @@ def unlike(
             yield f"{node}: its BMC has logged {logged}, the ledger {''.join(told[node])}"
 
 
-def without_end(actions: Sequence[Done]) -> Iterator[str]:
+def without_end(actions: Sequence[IntentResult]) -> Iterator[str]:
     """Yield the intents of which nobody knows what became."""
     for done in actions:
         if done.outcome is None:

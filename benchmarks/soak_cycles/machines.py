@@ -4,11 +4,11 @@ from pathlib import Path
 
 from benchmarks.soak_cycles.bmcs import Bmcs
 from benchmarks.soak_cycles.plan import NODE_CLASS, RUNGS, CyclesPlan
-from offpeak.machines.credential import Credential
-from offpeak.machines.inventory import Enrolled, Hardware, Machine
+from offpeak.machines.credentials import Credential
+from offpeak.machines.inventory import Enrolment, Hardware, InventoryNode
 
 
-def machines_of(plan: CyclesPlan, bmcs: Bmcs, folder: Path) -> tuple[Machine, ...]:
+def machines_of(plan: CyclesPlan, bmcs: Bmcs, folder: Path) -> tuple[InventoryNode, ...]:
     """Return the machines; the password of their BMCs is written into the folder."""
     password = folder / "password"
     password.touch(mode=0o600)
@@ -17,6 +17,6 @@ def machines_of(plan: CyclesPlan, bmcs: Bmcs, folder: Path) -> tuple[Machine, ..
     port = bmcs.made[0].port
     hardware = Hardware("compute", "ipmi", login, port, cipher_suite=3, rungs=RUNGS, node_class=NODE_CLASS)
     return tuple(
-        Machine(node, hardware, bmc.host, rack=plan.rack_of(node), enrolled=Enrolled(bmc.guid, (), "2026-11-21"))
+        InventoryNode(node, hardware, bmc.host, rack=plan.rack_of(node), enrolled=Enrolment(bmc.guid, (), "2026-11-21"))
         for node, bmc in zip(plan.nodes, bmcs.made, strict=True)
     )

@@ -1,7 +1,7 @@
 """A journal whose program is killed in the middle: between an intent and its act, while other acts are under way."""
 
 from offpeak.door.effect import Effect, Outcome, Refusal
-from offpeak.door.journal import Done, Intent
+from offpeak.door.journal import Intent, IntentResult
 from offpeak.ledger.ledger import Ledger
 
 
@@ -51,6 +51,6 @@ class MortalJournal:
         """Return what the ledger has."""
         return self._ledger.last_orders()
 
-    def recent(self, since_unix_s: float) -> tuple[Done, ...]:
+    def recent(self, since_unix_s: float) -> tuple[IntentResult, ...]:
         """Return what the ledger has."""
         return self._ledger.recent(since_unix_s)

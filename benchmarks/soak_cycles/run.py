@@ -23,7 +23,7 @@ from benchmarks.soak_cycles.room import CyclesRoom
 from benchmarks.soak_cycles.witness import Witness
 from offpeak.door.effect import Outcome, Refusal
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger_settings import LedgerSettings
+from offpeak.settings.ledger import LedgerSettings
 from power.drivers.port import Order
 from power.interlocks.counts import DAY_S
 from power.lifecycle.events import Released

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from benchmarks.soak_cycles.node import CycledNode
 from benchmarks.soak_cycles.plan import NODE_CLASS, CyclesPlan
-from offpeak.node_class_file import bundled_node_class
+from offpeak.model.node_class_file import bundled_node_class
 from power.interlocks.counts import DAY_S, HOUR_S, MINUTE_S
 from power.interlocks.ramp import swing_of_class
 from power.lifecycle.life import NodeState

@@ -24,9 +24,9 @@ from benchmarks.soak_stops.site import (
     settings_of,
 )
 from benchmarks.soak_stops.witness import Rules, Witness
-from offpeak.clock import FastClock
 from offpeak.ledger.ledger import Ledger
-from offpeak.settings import Settings
+from offpeak.model.clock import FastClock
+from offpeak.settings.table import Settings
 from power.agent import agent, meter_loop, service
 from power.agent.agent import Agent
 from power.agent.parts import Parts, parts_of

@@ -14,13 +14,13 @@ import tomlkit
 
 from benchmarks.peers import peer
 from offpeak.errors import SchedulerError
-from offpeak.machines.inventory import Enrolled
-from offpeak.machines.inventory_text import write_enrolled
-from offpeak.node_class import NodeClass, Transition
-from offpeak.node_class_file import bundled_node_class
-from offpeak.node_states import ACTIVE
-from offpeak.settings import Settings
-from offpeak.settings_file import read_values
+from offpeak.machines.enrolment import write_enrolments
+from offpeak.machines.inventory import Enrolment
+from offpeak.model.node_class import NodeClass, Transition
+from offpeak.model.node_class_file import bundled_node_class
+from offpeak.model.node_states import ACTIVE
+from offpeak.settings.file import read_values
+from offpeak.settings.table import Settings
 from plugin.pbs.request import Chunk
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import NodePower
@@ -259,8 +259,8 @@ class Programs:
 
 def enrol(folder: Path, room: MachineRoom) -> None:
     """Write who answers at each BMC: an order to a node that is not who it was is refused."""
-    known = {name: Enrolled(str(bmc.guid), (), "2026-11-10") for name, bmc in room.bmcs.items()}
-    write_enrolled(folder / INVENTORY, known)
+    known = {name: Enrolment(str(bmc.guid), (), "2026-11-10") for name, bmc in room.bmcs.items()}
+    write_enrolments(folder / INVENTORY, known)
 
 
 def settings_of(plan: StopsPlan, folder: Path, *, mode: str = "active", nodes: Sequence[str] = ()) -> Settings:

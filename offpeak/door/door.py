@@ -1,4 +1,4 @@
-"""The door: asks the rules, writes what is about to happen, lets it happen, and writes what came of it."""
+"""The door: asks the rules, writes the intent, lets the effect happen, and writes its outcome."""
 
 import asyncio
 import time
@@ -7,12 +7,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from offpeak.door.effect import DONE, REFUSED, Effect, Outcome, Refusal
-from offpeak.door.history import History
-from offpeak.door.journal import Journal
-from offpeak.door.mode import ModeOf, refused_by_mode
+from offpeak.door.effect import DONE, REFUSED, Effect, ModeOf, Outcome, Refusal, refused_by_mode
+from offpeak.door.journal import EffectHistory, Journal
 from offpeak.errors import OffpeakError, OrderTooLate
-from offpeak.printable import printable
+from offpeak.text import printable
 
 Rule = Callable[[Effect], Awaitable[Refusal | None]]
 """Reads something and refuses, or does not. What it raises refuses too: who cannot tell keeps the hands off."""
@@ -42,7 +40,7 @@ ATTEMPTS = 3
 """So often the last rules are asked again where their answer came, or was used, too late."""
 
 
-class _Refused(Exception):
+class _EffectRefused(Exception):
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.said)
         self.refusal = refusal
@@ -74,13 +72,13 @@ class Door:
         rules: Sequence[tuple[str, Rule]] = (),
         last: Sequence[tuple[str, LastRule]] = (),
         limits: Sequence[tuple[str, Limit]] = (),
-        history: History | None = None,
+        history: EffectHistory | None = None,
         patience_s: float = PATIENCE_S,
         steady: Callable[[], float] = time.monotonic,
         put_to_sleep: Callable[[str], bool] | None = None,
     ) -> None:
         self._mode_of = mode_of
-        self.history = history or History()
+        self.history = history or EffectHistory()
         self._rules, self._last, self._limits = tuple(rules), tuple(last), tuple(limits)
         self._journal, self._clock, self._patience_s, self._steady = journal, clock, patience_s, steady
         self._put_to_sleep = put_to_sleep or self.history.was_put_to_sleep
@@ -110,7 +108,7 @@ class Door:
                     # Nothing is prepared, and the record says which other rule would have refused.
                     await self._ask_last(effect)
                     self._check_now(effect)
-            except _Refused as refused:
+            except _EffectRefused as refused:
                 return self._refuse(effect, refused.refusal, _Passage())
             return await self._carry_out(effect, act)
 
@@ -133,10 +131,10 @@ class Door:
                 except OrderTooLate:
                     self._forget(passage)
             return self._refuse(effect, _too_late(effect), passage)
-        except _Refused as refused:
+        except _EffectRefused as refused:
             return self._refuse(effect, refused.refusal, passage)
         except Exception as problem:
-            return self._failed(effect, passage, Outcome("failed", _said(problem), type(problem).__name__))
+            return self._failed(effect, passage, Outcome("failed", _error_text(problem), type(problem).__name__))
         except BaseException:
             if passage.written:
                 result = REFUSED if passage.entry is None else "interrupted"
@@ -152,7 +150,7 @@ class Door:
 
     async def _ask_rules(self, effect: Effect) -> None:
         if refusal := self._over_limit(effect):
-            raise _Refused(refusal)
+            raise _EffectRefused(refusal)
         for name, rule in self._rules:
             await self._ask(name, rule, effect)
 
@@ -170,9 +168,9 @@ class Door:
             async with asyncio.timeout(self._patience_s):
                 answer = await rule(effect)
         except Exception as problem:
-            raise _Refused(_cannot_tell(name, effect, problem)) from None
+            raise _EffectRefused(_rule_failed(name, effect, problem)) from None
         if isinstance(answer, Refusal):
-            raise _Refused(answer)
+            raise _EffectRefused(answer)
         return answer
 
     async def _confirm(self, effect: Effect, passage: _Passage) -> Guard:
@@ -184,7 +182,7 @@ class Door:
                 # last place below a limit.
                 passage.entry = self.history.begun(effect)
                 return partial(self._guard, effect, begun_s)
-        raise _Refused(_too_late(effect))
+        raise _EffectRefused(_too_late(effect))
 
     def _guard(self, effect: Effect, begun_s: float) -> None:
         age_s = self._steady() - begun_s
@@ -193,7 +191,7 @@ class Door:
 
     def _check_now(self, effect: Effect) -> None:
         if refusal := self.foresee(effect):
-            raise _Refused(refusal)
+            raise _EffectRefused(refusal)
 
     def _begin(self, effect: Effect, passage: _Passage) -> None:
         """Refuse, or write the intent once; a wake goes on without."""
@@ -207,7 +205,7 @@ class Door:
         trouble = self._try_to_write(write)
         if trouble and effect.takes_power_away:
             said = f"{effect.subject}: nothing is switched off that cannot be recorded: {trouble}"
-            raise _Refused(Refusal("ledger", said, "offpeak ledger actions; df -h"))
+            raise _EffectRefused(Refusal("ledger", said, "offpeak ledger actions; df -h"))
         passage.written = True
 
     def _refuse(self, effect: Effect, refusal: Refusal, passage: _Passage) -> Refusal:
@@ -230,7 +228,7 @@ class Door:
         if passage.entry is None:
             try:
                 self._begin(effect, passage)
-            except _Refused as refused:
+            except _EffectRefused as refused:
                 return self._refuse(effect, refused.refusal, passage)
             passage.entry = self.history.begun(effect)
         return self._end(passage, outcome)
@@ -240,7 +238,7 @@ class Door:
             try:
                 refusal = limit(effect)
             except Exception as problem:
-                refusal = _cannot_tell(name, effect, problem)
+                refusal = _rule_failed(name, effect, problem)
             if refusal:
                 return refusal
         return None
@@ -259,7 +257,7 @@ class Door:
         try:
             write()
         except Exception as problem:
-            return _said(problem)
+            return _error_text(problem)
         return ""
 
 
@@ -269,13 +267,13 @@ def _too_late(effect: Effect) -> Refusal:
     return Refusal("too_late", said, hint)
 
 
-def _cannot_tell(rule: str, effect: Effect, problem: Exception) -> Refusal:
-    said = f"{effect.subject}: cannot tell: {_said(problem)}"
+def _rule_failed(rule: str, effect: Effect, problem: Exception) -> Refusal:
+    said = f"{effect.subject}: cannot tell: {_error_text(problem)}"
     hint = problem.hint if isinstance(problem, OffpeakError) else "it is asked again later"
     return Refusal(rule, said, hint, type(problem).__name__)
 
 
-def _said(problem: Exception) -> str:
+def _error_text(problem: Exception) -> str:
     if isinstance(problem, OffpeakError):
         return str(problem)
     text = "took too long" if isinstance(problem, TimeoutError) else printable(str(problem))

@@ -1,13 +1,44 @@
-"""Rows that wait to be written, within a bound: of too many the least valuable are dropped first, and counted."""
+"""Rows that wait to be written, within a bound, and the statements that write each kind into its table.
 
+Of too many rows the least valuable are dropped first, and counted. A row that is there already is not written twice.
+
+Each reading is written as it is, cut at full minutes, and in the same transaction added to the means of its minute
+and its quarter-hour. So the means are right at every moment, whatever comes late or twice, and pruning only deletes.
+Each part of a meter is a series, which gets its number with its first reading.
+"""
+
+import math
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from itertools import islice
 from typing import Any
 
+from sqlalchemy import Connection, Table, case, func, insert, select
+from sqlalchemy.dialects import postgresql, sqlite
 
-class Kind(IntEnum):
+from offpeak.ledger import tables
+from offpeak.ledger.rows import MeterReading
+from offpeak.ledger.tables import minutes, quarters, readings, series
+
+
+@dataclass(frozen=True)
+class LedgerProblem:
+    """Why nothing can be written, since when; how many rows wait and how many were given up.
+
+    `said` is empty where writing works again but rows were lost before.
+    """
+
+    said: str
+    hint: str
+    since_unix_s: float
+    waiting: int
+    dropped_readings: int
+    dropped_others: int
+
+
+class RowKind(IntEnum):
     """What waits. What is lower is dropped first; what is higher is written first.
 
     So what is remembered is never ahead of the rows that it tells of.
@@ -29,22 +60,22 @@ class Backlog:
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self.dropped: Counter[Kind] = Counter()
-        self._queues: dict[Kind, deque[Any]] = {kind: deque() for kind in Kind}
+        self.dropped: Counter[RowKind] = Counter()
+        self._queues: dict[RowKind, deque[Any]] = {kind: deque() for kind in RowKind}
         self._taken = 0
 
     def __len__(self) -> int:
         return self._taken + sum(map(len, self._queues.values()))
 
-    def add(self, kind: Kind, rows: Iterable[Any]) -> None:
+    def add(self, kind: RowKind, rows: Iterable[Any]) -> None:
         """Queue rows; drops the oldest of the lowest kinds as far as there are more than the bound."""
         self._queues[kind].extend(rows)
         self._forget_former(kind)
         self._drop()
 
-    def take(self, most: int) -> tuple[Kind, Sequence[Any]] | None:
+    def take(self, most: int) -> tuple[RowKind, Sequence[Any]] | None:
         """Return the oldest rows of the highest kind, which wait no longer; None if nothing waits."""
-        for kind in reversed(Kind):
+        for kind in reversed(RowKind):
             queue = self._queues[kind]
             if queue:
                 rows = list(islice(queue, most))
@@ -58,24 +89,209 @@ class Backlog:
         """Forget rows that were taken."""
         self._taken -= len(rows)
 
-    def put_back(self, kind: Kind, rows: Sequence[Any]) -> None:
+    def put_back(self, kind: RowKind, rows: Sequence[Any]) -> None:
         """Let rows that were taken wait again, before the others of their kind."""
         self._taken -= len(rows)
         self._queues[kind].extendleft(reversed(rows))
         self._forget_former(kind)
         self._drop()
 
-    def _forget_former(self, kind: Kind) -> None:
+    def _forget_former(self, kind: RowKind) -> None:
         """Of what is remembered under one name only the last waits: there is one a cycle, and none is small."""
-        if kind is Kind.MEMORY:
+        if kind is RowKind.MEMORY:
             self._queues[kind] = deque({row.name: row for row in self._queues[kind]}.values())
 
     def _drop(self) -> None:
         over = len(self) - self.most
-        for kind in Kind:
+        for kind in RowKind:
             dropped = min(max(over, 0), len(self._queues[kind]))
             for _ in range(dropped):
                 self._queues[kind].popleft()
             if dropped:
                 self.dropped[kind] += dropped
                 over -= dropped
+
+
+MINUTE_S = 60
+QUARTER_S = 900
+
+
+@dataclass(frozen=True)
+class ReadingPiece:
+    """The part of a reading that lies within one minute."""
+
+    series: int
+    from_unix_s: float
+    until_unix_s: float
+    power_w: float | None
+    energy_j: float | None
+    why: str | None
+
+    def start_of(self, length_s: int) -> int:
+        """Return when the bucket of that length begins in which the piece lies [Unix s]."""
+        return math.floor(self.from_unix_s / length_s) * length_s
+
+
+@dataclass
+class BucketMean:
+    """What the readings of one bucket say together."""
+
+    covered_s: float = 0.0
+    energy_j: float = 0.0
+    min_w: float | None = None
+    max_w: float | None = None
+    without_value: int = 0
+
+    def add(self, piece: ReadingPiece) -> None:
+        """Take one more piece in."""
+        if piece.power_w is None:
+            self.without_value += 1
+            return
+        self.covered_s += piece.until_unix_s - piece.from_unix_s
+        self.energy_j += piece.energy_j or 0.0
+        self.min_w = piece.power_w if self.min_w is None else min(self.min_w, piece.power_w)
+        self.max_w = piece.power_w if self.max_w is None else max(self.max_w, piece.power_w)
+
+
+def cut_reading(reading: MeterReading, series: int) -> Iterator[ReadingPiece]:
+    """Cut a reading at full minutes; the energy is shared by the time. One without a value, or time, is one piece."""
+    length_s = reading.until_unix_s - reading.from_unix_s
+    if reading.power_w is None or length_s <= 0:
+        at_unix_s = reading.until_unix_s
+        yield ReadingPiece(series, at_unix_s, at_unix_s, reading.power_w, None, reading.why or None)
+        return
+    energy_j = reading.power_w * length_s if reading.energy_j is None else reading.energy_j
+    for from_unix_s, until_unix_s in _within_minutes(reading.from_unix_s, reading.until_unix_s):
+        share_j = energy_j * ((until_unix_s - from_unix_s) / length_s)
+        yield ReadingPiece(series, from_unix_s, until_unix_s, reading.power_w, share_j, reading.why or None)
+
+
+def _within_minutes(from_unix_s: float, until_unix_s: float) -> Iterator[tuple[float, float]]:
+    while from_unix_s < until_unix_s:
+        edge_unix_s = min(until_unix_s, (math.floor(from_unix_s / MINUTE_S) + 1.0) * MINUTE_S)
+        yield from_unix_s, edge_unix_s
+        from_unix_s = edge_unix_s
+
+
+def bucket_means(cut: Iterable[ReadingPiece], length_s: int) -> dict[tuple[int, int], BucketMean]:
+    """Return what the pieces add to each bucket, by its start [Unix s] and series."""
+    found: dict[tuple[int, int], BucketMean] = {}
+    for piece in cut:
+        key = (piece.start_of(length_s), piece.series)
+        found.setdefault(key, BucketMean()).add(piece)
+    return found
+
+
+SeriesName = tuple[str, str, str, str]
+
+
+def series_name(reading: MeterReading) -> SeriesName:
+    """Return what tells a series from all others."""
+    return reading.meter, reading.way, reading.part, reading.node or ""
+
+
+class SeriesNumbers:
+    """What is known of the table. To be forgotten when a transaction in which numbers were given does not end well."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[SeriesName, int] = {}
+
+    def of(self, connection: Connection, readings: Sequence[MeterReading]) -> dict[SeriesName, int]:
+        """Return the numbers, of these readings at least; those that are missing are given."""
+        if missing := {series_name(each) for each in readings} - self._numbers.keys():
+            self._read(connection)
+            missing -= self._numbers.keys()
+        if missing:
+            columns = ("meter", "way", "part", "node")
+            connection.execute(insert(series), [dict(zip(columns, name, strict=True)) for name in sorted(missing)])
+            self._read(connection)
+        return self._numbers
+
+    def forget(self) -> None:
+        """Look the numbers up again at the next time."""
+        self._numbers = {}
+
+    def _read(self, connection: Connection) -> None:
+        found = connection.execute(select(series.c.meter, series.c.way, series.c.part, series.c.node, series.c.number))
+        self._numbers = {(meter, way, part, node): number for meter, way, part, node, number in found}
+
+
+def write_readings(connection: Connection, rows: Sequence[MeterReading], known: SeriesNumbers) -> None:
+    """Write readings; one of the same series, start and end as another is that one again, and is left out."""
+    numbers = known.of(connection, rows)
+    every = (piece for row in rows for piece in cut_reading(row, numbers[series_name(row)]))
+    cut: dict[tuple[object, ...], ReadingPiece] = {
+        (each.until_unix_s, each.series, each.from_unix_s): each for each in every
+    }
+    own = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    statement = own(readings).on_conflict_do_nothing().returning(*readings.primary_key)
+    added = connection.execute(statement, [vars(piece) for piece in cut.values()])
+    new = [cut[tuple(key)] for key in added]
+    if new:
+        _add_to_means(connection, minutes, bucket_means(new, MINUTE_S))
+        _add_to_means(connection, quarters, bucket_means(new, QUARTER_S))
+
+
+def _add_to_means(connection: Connection, table: Table, found: Mapping[tuple[int, int], BucketMean]) -> None:
+    own = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    statement, there = own(table), table.c
+    new = statement.excluded
+    sums = {name: there[name] + new[name] for name in ("covered_s", "energy_j", "without_value")}
+    lowest = case((new.min_w < there.min_w, new.min_w), else_=there.min_w)
+    highest = case((new.max_w > there.max_w, new.max_w), else_=there.max_w)
+    # No value compares with nothing: what is there stays, and where nothing is, the new one is taken.
+    ends = {"min_w": func.coalesce(lowest, new.min_w), "max_w": func.coalesce(highest, new.max_w)}
+    upsert = statement.on_conflict_do_update(index_elements=["at_unix_s", "series"], set_=sums | ends)
+    # In order of the key: two writers never wait for each other in a circle.
+    rows = [{"at_unix_s": at, "series": series} | vars(found[at, series]) for at, series in sorted(found)]
+    connection.execute(upsert, rows)
+
+
+RowWriter = Callable[[Connection, Sequence[Any], SeriesNumbers], None]
+
+
+def insert_if_new(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
+    """Return the statement that inserts what is not there yet."""
+    return dialect_insert(connection, table).on_conflict_do_nothing()
+
+
+def dialect_insert(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
+    """Return the database's own insert, which knows what to do with what is there."""
+    return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
+
+
+def _write_new(table: Table) -> RowWriter:
+    def write(connection: Connection, rows: Sequence[Any], _: SeriesNumbers) -> None:
+        connection.execute(insert_if_new(connection, table), [_columns(row) for row in rows])
+
+    return write
+
+
+def _write_latest(table: Table) -> RowWriter:
+    """Return what writes rows of which the last one holds: a corrected price, a job whose energy came later."""
+
+    def write(connection: Connection, rows: Sequence[Any], _: SeriesNumbers) -> None:
+        added = dialect_insert(connection, table)
+        keys = [column.name for column in table.primary_key]
+        others = {column.name: added.excluded[column.name] for column in table.columns if column.name not in keys}
+        statement = added.on_conflict_do_update(index_elements=keys, set_=others)
+        connection.execute(statement, [_columns(row) for row in rows])
+
+    return write
+
+
+def _columns(row: Any) -> Mapping[str, Any]:
+    return row if isinstance(row, dict) else dict(vars(row))
+
+
+WRITES: dict[RowKind, RowWriter] = {
+    RowKind.READINGS: write_readings,
+    RowKind.STATES: _write_new(tables.states),
+    RowKind.PRICES: _write_latest(tables.prices),
+    RowKind.JOBS: _write_latest(tables.jobs),
+    RowKind.SAVINGS: _write_latest(tables.savings),
+    RowKind.DECISIONS: _write_new(tables.decisions),
+    RowKind.REFUSALS: _write_new(tables.refusals),
+    RowKind.MEMORY: _write_latest(tables.memory),
+    RowKind.OUTCOMES: _write_new(tables.outcomes),
+}

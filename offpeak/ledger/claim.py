@@ -1,6 +1,6 @@
-"""One agent a ledger: two that share one would take each other's orders, marks and holds for their own.
+"""The claim on a ledger: two agents that share one would take each other's orders, marks and holds for their own.
 
-The claim goes with its process, or with its connection: nothing that is left behind keeps a new agent out.
+The claim ends with its process, or with its connection: nothing that is left behind keeps a new agent out.
 """
 
 import os
@@ -16,8 +16,8 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
 from offpeak.errors import BadInput, CannotWrite, OffpeakError
-from offpeak.ledger.place import PATIENCE_S, claiming_engine, place_text, sqlite_file
-from offpeak.only_one import AlreadyRunning, locked_file
+from offpeak.ledger.database import PATIENCE_S, claiming_engine, ledger_address, sqlite_file
+from offpeak.process import AlreadyRunning, locked_file
 
 CLASS, NUMBER = 1_868_981_872, 1
 """The keys of PostgreSQL's advisory lock, which belongs to the database that the agents share."""
@@ -105,7 +105,7 @@ class DatabaseClaim:
             except DBAPIError as problem:
                 self._let_go()
                 said = next(iter(str(problem.orig).strip().splitlines()), type(problem).__name__)
-                self._vain = f"{place_text(self._url)}: {said}"
+                self._vain = f"{ledger_address(self._url)}: {said}"
                 # Orders for many nodes come one after the other: they do not wait as often.
                 self._vain_until_s = 2 * time.monotonic() - began_s
                 raise CannotWrite(self._vain, hint=VAIN_HINT) from problem
@@ -140,10 +140,12 @@ class DatabaseClaim:
                 # A connection of ours that was lost on the way, and of which the server does not know it yet.
                 self._connection.execute(END, {"pid": holder.pid})
             elif holder is not None:
-                said = f"another agent has the ledger {place_text(self._url)}: {holder.application_name}"
+                said = f"another agent has the ledger {ledger_address(self._url)}: {holder.application_name}"
                 raise AlreadyRunning(said, hint=HINT)
             if time.monotonic() > until_s:
-                raise CannotWrite(f"{place_text(self._url)}: an agent has just ended there", hint="it is tried again")
+                raise CannotWrite(
+                    f"{ledger_address(self._url)}: an agent has just ended there", hint="it is tried again"
+                )
             time.sleep(0.05)
 
     def _let_go(self) -> None:

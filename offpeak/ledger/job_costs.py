@@ -1,34 +1,99 @@
-"""What jobs used and cost. A job counts as a whole where it ended, as on a bill."""
+"""The energy and cost of jobs: by group, by account for bills and reports, and job by job for replays at another hour.
 
-from collections.abc import Sequence
+A job counts as a whole where it ended, as on a bill.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import tzinfo
 
-from sqlalchemy import Connection, case, func, select
+from sqlalchemy import ColumnElement, Connection, case, func, select
 
-from offpeak.ledger.scratch import scratch
+from offpeak.ledger.energy_use import EnergyUse, periods
+from offpeak.ledger.node_energy import temporary_table
 from offpeak.ledger.tables import jobs
-from offpeak.ledger.used import Used, periods
-from offpeak.time_range import TimeRange
+from offpeak.model.local_time import TimeRange
 
 
-def job_costs(connection: Connection, span: TimeRange, by: Sequence[str], zone: tzinfo) -> list[Used]:
+def job_energies(connection: Connection, span: TimeRange) -> Mapping[tuple[str, int], float]:
+    """Return the energy [J] of the jobs that ran in that time, by number and start [Unix s]; unknown ones lack."""
+    ran = (jobs.c.ended_unix_s > span.from_unix_s) & (jobs.c.started_unix_s < span.until_unix_s)
+    found = connection.execute(select(jobs.c.job, jobs.c.started_unix_s, jobs.c.energy_j).where(ran))
+    return {(row.job, round(row.started_unix_s)): row.energy_j for row in found if row.energy_j is not None}
+
+
+@dataclass(frozen=True)
+class AccountUse:
+    """The jobs of one account that ended in a time, in one currency, by what their rows say that they rest on.
+
+    `measured_j` is of jobs whose nodes were measured all the time, `partly_j` of those measured for a part of it,
+    `modelled_j` of the others; `unknown` jobs have no energy at all. `cost` is None where no job has one; `unpriced_j`
+    is of jobs without a cost.
+    """
+
+    account: str
+    currency: str
+    jobs: int
+    unknown: int
+    measured_j: float
+    partly_j: float
+    modelled_j: float
+    cost: float | None
+    unpriced_j: float
+    carbon_g: float | None
+
+    @property
+    def energy_j(self) -> float:
+        """All of it."""
+        return self.measured_j + self.partly_j + self.modelled_j
+
+
+def account_uses(connection: Connection, span: TimeRange) -> list[AccountUse]:
+    """Return a row an account and currency, by name. A job counts as a whole where it ended, as on a bill."""
+    is_modelled = jobs.c.basis.contains("modelled", autoescape=True)
+    is_partly = is_modelled & jobs.c.basis.startswith("measured", autoescape=True)
+    sums = [
+        func.count(),
+        func.count() - func.count(jobs.c.energy_j),
+        _energy_where(~is_modelled),
+        _energy_where(is_partly),
+        _energy_where(is_modelled & ~is_partly),
+        func.sum(jobs.c.cost),
+        _energy_where(jobs.c.cost.is_(None)),
+        func.sum(jobs.c.carbon_g),
+    ]
+    ended = (jobs.c.ended_unix_s >= span.from_unix_s) & (jobs.c.ended_unix_s < span.until_unix_s)
+    groups = (jobs.c.account, jobs.c.currency)
+    found = connection.execute(select(*groups, *sums).where(ended).group_by(*groups).order_by(*groups))
+    return [AccountUse(*tuple(row)) for row in found]
+
+
+def _energy_where(condition: ColumnElement[bool]) -> ColumnElement[float]:
+    return func.coalesce(func.sum(case((condition, jobs.c.energy_j), else_=0.0)), 0.0)
+
+
+def job_costs(connection: Connection, span: TimeRange, by: Sequence[str], zone: tzinfo) -> list[EnergyUse]:
     """Return a row for each group of jobs that ended in that time, and each currency, in the order of the groups."""
     days = periods(span, by, zone)
     rows = [{"day": each.name, "start": each.from_unix_s, "end": each.until_unix_s} for each in days]
-    with scratch(connection, rows) as day:
+    with temporary_table(connection, rows) as day:
         keys = [day.c.day if name == "day" else jobs.c[name] for name in by]
         unpriced_j = case((jobs.c.cost.is_(None), jobs.c.energy_j), else_=0.0)
         sums = [func.sum(each) for each in (jobs.c.energy_j, jobs.c.cost, unpriced_j, jobs.c.carbon_g)]
         inside = (jobs.c.ended_unix_s >= day.c.start) & (jobs.c.ended_unix_s < day.c.end)
         found = select(*keys, jobs.c.currency, *sums, func.count()).join_from(day, jobs, inside)
         groups = (*keys, jobs.c.currency)
-        return [_used(tuple(row), len(by)) for row in connection.execute(found.group_by(*groups).order_by(*groups))]
+        return [
+            _energy_use(tuple(row), len(by)) for row in connection.execute(found.group_by(*groups).order_by(*groups))
+        ]
 
 
-def _used(row: tuple[object, ...], groups: int) -> Used:
+def _energy_use(row: tuple[object, ...], groups: int) -> EnergyUse:
     currency, energy_j, cost, unpriced_j, carbon_g, count = row[groups:]
     of = tuple(str(each) for each in row[:groups])
-    return Used(of, _known(energy_j), _maybe(cost), str(currency), _known(unpriced_j), _maybe(carbon_g), _count(count))
+    return EnergyUse(
+        of, _known(energy_j), _maybe(cost), str(currency), _known(unpriced_j), _maybe(carbon_g), _count(count)
+    )
 
 
 def _known(value: object) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Column, ColumnElement, Connection, and_, delete, exists, func, or_, select, true, tuple_
 from sqlalchemy.dialects import sqlite
 
-from offpeak.ledger.buckets import MINUTE_S, QUARTER_S
+from offpeak.ledger.backlog import MINUTE_S, QUARTER_S
 from offpeak.ledger.tables import (
     decisions,
     holds,
@@ -27,11 +27,11 @@ from offpeak.ledger.tables import (
     states,
     submissions,
 )
-from offpeak.ledger_settings import LedgerSettings
+from offpeak.settings.ledger import LedgerSettings
 
-ROWS = 15_000
+SLICE_ROWS = 15_000
 """A slice: two minutes of 1,000 nodes that are read every 10 s, deleted in less than 100 ms."""
-PAGES = 2_000
+SLICE_PAGES = 2_000
 """Pages of a SQLite file that are given back at once, 8 MB."""
 SPARE_SHARE = 0.2
 """Free pages that a SQLite file keeps, as a share of all: what is written next needs them."""
@@ -40,12 +40,12 @@ DAY_S = 86_400
 LOG_S, RECORD_S, ACCOUNT_S = 90 * DAY_S, 400 * DAY_S, 1_100 * DAY_S
 """Why something was decided; what was done, for a year's report; what was used and paid, for three years' accounts."""
 
-Work = Callable[[Connection], int | None]
+PruneWork = Callable[[Connection], int | None]
 """Deletes one slice: how many rows that were, None where nothing is left."""
 
 
 @dataclass(frozen=True)
-class Age:
+class RetentionRule:
     """How long rows are kept, by which column, and which of them stay nevertheless.
 
     `keep_s` None: the settings say it. `bucket_s`: what lies in one bucket of the coarser table goes as a whole;
@@ -88,21 +88,21 @@ def _is_settled(_limit_unix_s: float) -> ColumnElement[bool]:
 
 
 # A reading stands at its end, a minute at its start.
-AGES = (
-    Age(readings.c.until_unix_s, None, MINUTE_S, operator.le),
-    Age(minutes.c.at_unix_s, None, QUARTER_S),
-    Age(quarters.c.at_unix_s, ACCOUNT_S, QUARTER_S),
-    Age(decisions.c.at_unix_s, LOG_S),
-    Age(refusals.c.at_unix_s, LOG_S),
-    Age(states.c.at_unix_s, RECORD_S, may_go=_is_followed),
+RETENTION_RULES = (
+    RetentionRule(readings.c.until_unix_s, None, MINUTE_S, operator.le),
+    RetentionRule(minutes.c.at_unix_s, None, QUARTER_S),
+    RetentionRule(quarters.c.at_unix_s, ACCOUNT_S, QUARTER_S),
+    RetentionRule(decisions.c.at_unix_s, LOG_S),
+    RetentionRule(refusals.c.at_unix_s, LOG_S),
+    RetentionRule(states.c.at_unix_s, RECORD_S, may_go=_is_followed),
     # With its outcome.
-    Age(intents.c.at_unix_s, RECORD_S, may_go=_is_finished),
+    RetentionRule(intents.c.at_unix_s, RECORD_S, may_go=_is_finished),
     # Admins make them by hand: they are few.
-    Age(holds.c.since_unix_s, RECORD_S, may_go=_has_ended, indexed=False),
-    Age(submissions.c.at_unix_s, RECORD_S, may_go=_is_settled),
-    Age(jobs.c.ended_unix_s, ACCOUNT_S),
-    Age(prices.c.from_unix_s, ACCOUNT_S),
-    Age(savings.c.from_unix_s, ACCOUNT_S),
+    RetentionRule(holds.c.since_unix_s, RECORD_S, may_go=_has_ended, indexed=False),
+    RetentionRule(submissions.c.at_unix_s, RECORD_S, may_go=_is_settled),
+    RetentionRule(jobs.c.ended_unix_s, ACCOUNT_S),
+    RetentionRule(prices.c.from_unix_s, ACCOUNT_S),
+    RetentionRule(savings.c.from_unix_s, ACCOUNT_S),
 )
 
 BOUNDED: Mapping[str, str] = {
@@ -113,25 +113,25 @@ BOUNDED: Mapping[str, str] = {
 }
 
 
-def keep_s(age: Age, settings: LedgerSettings) -> int:
+def keep_s(age: RetentionRule, settings: LedgerSettings) -> int:
     """Return how long rows of that table are kept."""
     kept = {readings.name: settings.keep_readings_s, minutes.name: settings.keep_minutes_s}
     return kept[age.table_name] if age.keep_s is None else age.keep_s
 
 
-def prune_slice(age: Age, limit_unix_s: float) -> Work:
+def prune_slice(age: RetentionRule, limit_unix_s: float) -> PruneWork:
     """Return what deletes the oldest slice before the limit."""
     return _buckets_slice(age, limit_unix_s) if age.bucket_s else _rows_slice(age, limit_unix_s)
 
 
-def _buckets_slice(age: Age, limit_unix_s: float) -> Work:
+def _buckets_slice(age: RetentionRule, limit_unix_s: float) -> PruneWork:
     limit_unix_s = limit_unix_s // age.bucket_s * age.bucket_s
 
     def work(connection: Connection) -> int | None:
         oldest = connection.execute(select(func.min(age.at))).scalar()
         if oldest is None or not age.before(oldest, limit_unix_s):
             return None
-        last = connection.execute(select(age.at).order_by(age.at).offset(ROWS).limit(1)).scalar()
+        last = connection.execute(select(age.at).order_by(age.at).offset(SLICE_ROWS).limit(1)).scalar()
         # One bucket at least, however many rows it has.
         full = max(last // age.bucket_s, oldest // age.bucket_s + 1) * age.bucket_s if last else limit_unix_s
         return connection.execute(delete(age.at.table).where(age.before(age.at, min(limit_unix_s, full)))).rowcount
@@ -139,9 +139,9 @@ def _buckets_slice(age: Age, limit_unix_s: float) -> Work:
     return work
 
 
-def _rows_slice(age: Age, limit_unix_s: float) -> Work:
+def _rows_slice(age: RetentionRule, limit_unix_s: float) -> PruneWork:
     keys = tuple(age.at.table.primary_key)
-    oldest = select(*keys).where(age.at < limit_unix_s, age.may_go(limit_unix_s)).order_by(age.at).limit(ROWS)
+    oldest = select(*keys).where(age.at < limit_unix_s, age.may_go(limit_unix_s)).order_by(age.at).limit(SLICE_ROWS)
 
     def work(connection: Connection) -> int | None:
         found = [tuple(row) for row in connection.execute(oldest)]
@@ -170,7 +170,7 @@ def give_pages_back(connection: Connection) -> int | None:
 
     free, pages = pragma("freelist_count"), pragma("page_count")
     spare = int(pages * SPARE_SHARE)
-    if pragma("auto_vacuum") != 2 or free <= max(spare, PAGES):
+    if pragma("auto_vacuum") != 2 or free <= max(spare, SLICE_PAGES):
         return None
-    connection.exec_driver_sql(f"PRAGMA incremental_vacuum({min(PAGES, free - spare)})")
+    connection.exec_driver_sql(f"PRAGMA incremental_vacuum({min(SLICE_PAGES, free - spare)})")
     return (free - pragma("freelist_count")) or None

@@ -1,14 +1,18 @@
-"""What was decided, done and refused, what nodes were, and what that saved: rows of a time, the oldest first."""
+"""The decisions, actions, refusals, node states and savings of a time, the oldest first, and counts of them.
 
-from collections.abc import Sequence
-from dataclasses import fields
+The time of the last row tells since when the agent has been silent.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, Table, and_, case, func, literal, null, select, union_all
 
-from offpeak.ledger.rows import Recorded
+from offpeak.ledger.database import open_ledger
+from offpeak.ledger.rows import NodeStateRecord
 from offpeak.ledger.tables import decisions, intents, outcomes, refusals, savings, states
-from offpeak.time_range import TimeRange
+from offpeak.model.local_time import TimeRange
 
 Record = dict[str, Any]
 
@@ -61,13 +65,13 @@ def states_in(connection: Connection, span: TimeRange, nodes: Sequence[str] = ()
     return _records(connection, both.order_by(*(both.selected_columns[name] for name in ("at_unix_s", "node"))))
 
 
-def latest_states(connection: Connection) -> dict[str, Recorded]:
+def latest_states(connection: Connection) -> dict[str, NodeStateRecord]:
     """Return what was written last of every node."""
     last = select(states.c.node, func.max(states.c.at_unix_s).label("at_unix_s")).group_by(states.c.node).subquery()
     same = and_(states.c.node == last.c.node, states.c.at_unix_s == last.c.at_unix_s)
     found = connection.execute(select(states).join(last, same).order_by(states.c.node))
-    names = [field.name for field in fields(Recorded)]
-    return {row.node: Recorded(*(getattr(row, name) for name in names)) for row in found}
+    names = [field.name for field in fields(NodeStateRecord)]
+    return {row.node: NodeStateRecord(*(getattr(row, name) for name in names)) for row in found}
 
 
 def savings_in(connection: Connection, span: TimeRange) -> list[Record]:
@@ -105,3 +109,52 @@ def _of(column: ColumnElement[str], nodes: Sequence[str]) -> ColumnElement[bool]
 
 def _records(connection: Connection, found: Any) -> list[Record]:
     return [row._asdict() for row in connection.execute(found)]
+
+
+QUEUE_SUBJECT = "queue of "
+QUEUE_ORDERS = ("rank", "defer")
+
+
+def queue_orders(connection: Connection, span: TimeRange) -> list[float]:
+    """Return the times [Unix s] of the orders to queues that were done."""
+    at = intents.c.at_unix_s
+    within = (at >= span.from_unix_s) & (at < span.until_unix_s)
+    of_queue = intents.c.subject.startswith(QUEUE_SUBJECT, autoescape=True) & intents.c.order.in_(QUEUE_ORDERS)
+    done = outcomes.c.result == "done"
+    return list(connection.execute(select(at).join(outcomes).where(within, of_queue, done).order_by(at)).scalars())
+
+
+def last_written_unix_s(connection: Connection) -> float | None:
+    """Return the time of the latest decision, order, refusal or state; None where there is none."""
+    tables = (decisions, intents, refusals, states)
+    latest = [connection.execute(select(func.max(table.c.at_unix_s))).scalar() for table in tables]
+    return max((each for each in latest if each is not None), default=None)
+
+
+REFUSED = "refused"
+
+
+@dataclass
+class ActionCounts:
+    """Counts orders by what became of them; those that were in the ledger before the first count are left out."""
+
+    _before: tuple[int, int] | None = None
+
+    def read(self, url: str) -> Mapping[tuple[str, str], int]:
+        """Return the counts by order and result; errors as `opened`. It waits for the disk."""
+        with open_ledger(url) as connection:
+            if self._before is None:
+                self._before = (_last_number(connection, intents.c.number), _last_number(connection, refusals.c.number))
+            return _count_actions(connection, *self._before)
+
+
+def _count_actions(connection: Connection, intent: int, refusal: int) -> dict[tuple[str, str], int]:
+    done = select(intents.c.order, outcomes.c.result, func.count()).join(outcomes)
+    done = done.where(intents.c.number > intent).group_by(intents.c.order, outcomes.c.result)
+    refused = select(refusals.c.order, func.count()).where(refusals.c.number > refusal).group_by(refusals.c.order)
+    counts = {(order, result): count for order, result, count in connection.execute(done)}
+    return counts | {(order, REFUSED): count for order, count in connection.execute(refused)}
+
+
+def _last_number(connection: Connection, number: Any) -> int:
+    return int(connection.execute(select(func.coalesce(func.max(number), 0))).scalar_one())

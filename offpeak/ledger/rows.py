@@ -1,4 +1,4 @@
-"""What is written into the ledger, a value a row. The fields are the columns of the table of that kind."""
+"""The rows that are written into the ledger, as values. The fields are the columns of the table of that kind."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,7 +7,7 @@ Inputs = tuple[tuple[str, float | str], ...]
 
 
 @dataclass(frozen=True)
-class Metered:
+class MeterReading:
     """What one part of a meter said, and from when until when that held; without a value `why` says why.
 
     `energy_j` is what was used in that time; where it is None, the power times the time. `node` is whose it is.
@@ -25,7 +25,7 @@ class Metered:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class NodeStateRecord:
     """What a node was seen to be and was wanted to be from that instant on, by whom and why."""
 
     node: str
@@ -37,7 +37,7 @@ class Recorded:
 
 
 @dataclass(frozen=True)
-class Decision:
+class DecisionRecord:
     """What was decided of a subject, in words, and the numbers that it rests on."""
 
     at_unix_s: float
@@ -81,7 +81,7 @@ class JobUse:
 
 
 @dataclass(frozen=True)
-class Saving:
+class SavingRecord:
     """What a period used and cost beside what it would have: `baseline` names what that is measured against."""
 
     from_unix_s: float
@@ -96,7 +96,7 @@ class Saving:
 
 
 @dataclass(frozen=True)
-class Mark:
+class JobMark:
     """What we changed of a job: `kind` is "rank" (its priority or offset) or "begin" (when it may start, Unix s).
 
     `was` is what the site had given it, `to` what we wrote last. Job numbers come again: a job is told by its number
@@ -112,7 +112,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryRecord:
     """A small text, mostly JSON, by which a program that starts anew goes on where it was."""
 
     name: str
@@ -121,7 +121,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Submission:
+class SubmissionRecord:
     """A job that a broker gives to a site, told by its `key`; `digest` is of what is submitted.
 
     `state` is "tried", from before the site is asked until it is known what became of it: that attempt began at
@@ -141,4 +141,4 @@ class Submission:
     answer: dict[str, Any] = field(default_factory=dict)
 
 
-Row = Metered | Recorded | Decision | Price | JobUse | Saving | Memory | dict[str, Any]
+Row = MeterReading | NodeStateRecord | DecisionRecord | Price | JobUse | SavingRecord | MemoryRecord | dict[str, Any]

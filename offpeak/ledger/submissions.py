@@ -1,42 +1,42 @@
-"""Jobs that a broker gives to sites, in their table: one row a key, changed only by who knows what it was."""
+"""The jobs that a broker submits to sites: one row a key, changed only by a writer that knows its last state."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, and_, false, func, or_, select, update
 
-from offpeak.ledger.rows import Submission
+from offpeak.ledger.backlog import insert_if_new
+from offpeak.ledger.rows import SubmissionRecord
 from offpeak.ledger.tables import submissions as table
-from offpeak.ledger.write import new_only
 
 
 @dataclass(frozen=True)
-class Given:
+class SiteSubmissions:
     """Jobs that sites were given: the `recent` ones, and the `core_s` that older ones asked for by site and project."""
 
-    recent: tuple[Submission, ...]
+    recent: tuple[SubmissionRecord, ...]
     core_s: Mapping[tuple[str, str], float]
 
 
-def of_key(connection: Connection, key: str) -> Submission | None:
+def find_submission(connection: Connection, key: str) -> SubmissionRecord | None:
     """Return the row of the key, None if there is none."""
     row = connection.execute(select(table).where(table.c.key == key)).one_or_none()
-    return None if row is None else Submission(*row)
+    return None if row is None else SubmissionRecord(*row)
 
 
-def given(
+def list_submissions(
     connection: Connection, states: Sequence[str], recent_unix_s: float, since_unix_s: Mapping[str, float]
-) -> Given:
+) -> SiteSubmissions:
     """Return the rows in one of these states that were tried since `recent_unix_s`, in that order, and sums of others.
 
     Those are of the jobs before it, at each site that is named since its time.
     """
     found = select(table).where(table.c.tried_unix_s >= recent_unix_s, table.c.state.in_(states))
     rows = connection.execute(found.order_by(table.c.tried_unix_s, table.c.key))
-    recent = tuple(Submission(*row) for row in rows)
+    recent = tuple(SubmissionRecord(*row) for row in rows)
     tried = table.c.tried_unix_s
     in_time = or_(*(and_(table.c.site == site, tried >= since) for site, since in since_unix_s.items()), false())
-    return Given(recent, _sums(connection, and_(in_time, tried < recent_unix_s, table.c.state.in_(states))))
+    return SiteSubmissions(recent, _sums(connection, and_(in_time, tried < recent_unix_s, table.c.state.in_(states))))
 
 
 def _sums(connection: Connection, which: ColumnElement[bool]) -> dict[tuple[str, str], float]:
@@ -50,11 +50,11 @@ def _sums(connection: Connection, which: ColumnElement[bool]) -> dict[tuple[str,
     return {(site, project): float(total) for site, project, total in rows}
 
 
-def change(connection: Connection, was: Submission | None, now: Submission) -> bool:
+def change_submission(connection: Connection, was: SubmissionRecord | None, now: SubmissionRecord) -> bool:
     """Replace a row, or begin it where there was none; False if somebody else has done so since it was read."""
     # What was written comes back: PostgreSQL's driver does not always count it.
     if was is None:
-        begun = new_only(connection, table).values(dict(vars(now))).returning(table.c.key)
+        begun = insert_if_new(connection, table).values(dict(vars(now))).returning(table.c.key)
         return connection.execute(begun).first() is not None
     same = and_(table.c.key == was.key, table.c.state == was.state, table.c.tried_unix_s == was.tried_unix_s)
     changed = update(table).where(same).values(dict(vars(now))).returning(table.c.key)

@@ -1,4 +1,7 @@
-"""The ledger's tables. Times are Unix seconds, units end the names of columns, money stands beside its currency."""
+"""The tables of the ledger.
+
+Times are Unix seconds, units end the names of columns, and an amount of money has its currency beside it.
+"""
 
 from sqlalchemy import (
     JSON,

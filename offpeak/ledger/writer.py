@@ -1,19 +1,168 @@
-"""The one thread that writes into the ledger, so that nobody else waits for its disk without end."""
+"""The one thread that writes into the ledger, so that no other thread waits for its disk without a bound.
+
+The thread owns the database (`LedgerStore`). It writes the rows that wait, and calls (`WriterCall`) whose caller
+waits for the answer, but not for ever.
+"""
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from threading import Condition, Thread
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
 from offpeak.errors import BadLedger, CannotWrite, OffpeakError
-from offpeak.ledger.backlog import Backlog, Kind
-from offpeak.ledger.call import Answer, Call
-from offpeak.ledger.store import Store
-from offpeak.ledger.trouble import Trouble
-from offpeak.ledger.write import WRITES
+from offpeak.ledger.backlog import WRITES, Backlog, LedgerProblem, RowKind, SeriesNumbers
+from offpeak.ledger.database import PATIENCE_S, ledger_address, make_file, prepare_schema, sqlite_file, writing_engine
+
+HINTS = {
+    "locked": "another program writes to it and does not end; `fuser {place}` names it",
+    "full": "make room: `df {folder}`; `offpeak ledger prune` deletes old readings",
+    "readonly": "let the user that offpeak runs as write to it and to its folder: `ls -l {folder}`",
+    "unable to open": "is the folder there, and may the user that offpeak runs as write to it? `ls -ld {folder}`",
+    "No such file": "`mkdir -p {folder}` makes the folder; url below [ledger] names another place",
+    "malformed": "its disk or file is damaged: bring back a copy of `offpeak ledger backup`",
+}
+DATABASE_HINT = "is the database up, and may this user log in? psql '{place}'"
+
+
+class LedgerStore:
+    """One database, opened when it is first written to and again after any trouble. For one thread only."""
+
+    def __init__(self, url: str, *, patience_s: float = PATIENCE_S) -> None:
+        self.url = url
+        self.series = SeriesNumbers()
+        self._patience_s = patience_s
+        self._engine: Engine | None = None
+        self._file = sqlite_file(url)
+        self._file_is: tuple[int, int] | None = None
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """Give a transaction that is written for good when the block ends; CannotWrite or BadLedger if it cannot be.
+
+        What is wrong with a row itself is raised as it is.
+        """
+        try:
+            engine = self._open()
+            with engine.begin() as connection:
+                yield connection
+        except (DBAPIError, OSError) as problem:
+            self.close()
+            if isinstance(problem, IntegrityError | DataError):
+                raise
+            raise self._trouble(problem) from problem
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the database; what was known of it is looked up again."""
+        self.series.forget()
+        if self._engine:
+            self._engine.dispose()
+        self._engine = None
+
+    def _open(self) -> Engine:
+        """Return the engine. A SQLite file that is gone is not made anew: with it the record of what was begun is."""
+        if self._file:
+            self._look_at(self._file)
+        if self._engine is None:
+            self._engine = writing_engine(self.url, patience_s=self._patience_s)
+            prepare_schema(self._engine, self.url)
+        return self._engine
+
+    def _look_at(self, file: Path) -> None:
+        if self._file_is is None:
+            make_file(file)
+        elif not file.exists():
+            raise CannotWrite(f"{file}: is gone", hint="bring it back, or restart offpeak to begin a new one")
+        status = file.stat()
+        found = (status.st_dev, status.st_ino)
+        if found != self._file_is:
+            self.close()
+        self._file_is = found
+
+    def _trouble(self, problem: Exception) -> CannotWrite:
+        said = (
+            str(problem.orig) if isinstance(problem, DBAPIError) else getattr(problem, "strerror", None) or str(problem)
+        )
+        first = next(iter(said.strip().splitlines()), type(problem).__name__)
+        place = ledger_address(self.url)
+        hint = next((hint for word, hint in HINTS.items() if self._file and word in first), "")
+        hint = hint or (f"try `ls -l {place}`" if self._file else DATABASE_HINT)
+        return CannotWrite(f"{place}: {first}", hint=hint.format(place=place, folder=Path(place).parent))
+
+
+Answer = TypeVar("Answer")
+
+
+class _CallGivenUp(Exception):
+    """Nobody waits for it any more."""
+
+
+class WriterCall(Generic[Answer]):
+    """One transaction for one who waits. It is either done for good, or he is told that it was not."""
+
+    def __init__(self, work: Callable[[Connection], Answer]) -> None:
+        self._work = work
+        self._changed = Condition()
+        self._state = "waiting"
+        self._answer: list[Answer] = []
+        self._error: Exception | None = None
+
+    def run(self, store: LedgerStore) -> Exception | None:
+        """Do the work, in the writer's thread; returns what went wrong with the database."""
+        try:
+            with store.transaction() as connection:
+                answer = self._work(connection)
+                if not self._go_to("committing", unless="given up"):
+                    raise _CallGivenUp
+            self._answer.append(answer)
+        except _CallGivenUp:
+            return None
+        except Exception as problem:
+            self._error = problem
+        self._go_to("done")
+        return self._error
+
+    def refuse(self, problem: OffpeakError) -> None:
+        """Tell who waits that it was not done, without another attempt."""
+        # One of his own: an exception gathers the trace of everybody who raises it.
+        self._error = type(problem)(str(problem), hint=problem.hint)
+        self._go_to("done")
+
+    def wait(self, bound_s: float) -> Answer:
+        """Return the answer, or raise what went wrong; CannotWrite where neither is there in time.
+
+        Then nothing was written, unless the disk hangs in the very act: so an intent may be found that nobody followed.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._state in ("committing", "done"), bound_s):
+                self._state = "given up"
+                raise _not_in_time(bound_s)
+            if not self._changed.wait_for(lambda: self._state == "done", bound_s):
+                raise _not_in_time(2 * bound_s)
+        if self._error:
+            raise self._error
+        return self._answer[0]
+
+    def _go_to(self, state: str, *, unless: str = "") -> bool:
+        with self._changed:
+            if self._state == unless:
+                return False
+            self._state = state
+            self._changed.notify_all()
+            return True
+
+
+def _not_in_time(bound_s: float) -> CannotWrite:
+    return CannotWrite(f"the ledger did not answer within {bound_s:g} s", hint="is its disk or database overloaded?")
+
 
 MOST_WAITING = 100_000
 """Rows: a quarter of an hour of 1,000 nodes that are read every 10 s, and some 40 MiB."""
@@ -29,11 +178,11 @@ HANGS_HINT = "is its disk or database overloaded, or its server away? what is to
 class Writer:
     """Takes rows at once and writes them soon; what cannot be written waits, within `most_waiting`."""
 
-    def __init__(self, store: Store, *, clock: Callable[[], float], most_waiting: int = MOST_WAITING) -> None:
+    def __init__(self, store: LedgerStore, *, clock: Callable[[], float], most_waiting: int = MOST_WAITING) -> None:
         self._store = store
         self._clock = clock
         self._backlog = Backlog(most_waiting)
-        self._calls: deque[Call[Any]] = deque()
+        self._calls: deque[WriterCall[Any]] = deque()
         self._changed = Condition()
         self._failure: OffpeakError | None = None
         self._failing_since_unix_s = 0.0
@@ -46,7 +195,7 @@ class Writer:
         self._thread = Thread(target=self._run, name="ledger", daemon=True)
         self._thread.start()
 
-    def add(self, kind: Kind, rows: Sequence[Any]) -> None:
+    def add(self, kind: RowKind, rows: Sequence[Any]) -> None:
         """Queue rows; returns at once. After `close` nothing is taken any more."""
         with self._changed:
             if not len(self._backlog) and not self._failure:
@@ -59,7 +208,7 @@ class Writer:
 
         For as long after a vain attempt as that has taken, nothing is tried.
         """
-        call = Call(work)
+        call = WriterCall(work)
         with self._changed:
             if self._ending:
                 raise CannotWrite("the ledger is closed")
@@ -74,16 +223,16 @@ class Writer:
             self._changed.notify_all()
             return self._changed.wait_for(lambda: not len(self._backlog), bound_s)
 
-    def trouble(self) -> Trouble | None:
+    def trouble(self) -> LedgerProblem | None:
         """Return what is wrong, None if nothing is and nothing was lost."""
         with self._changed:
             dropped = self._backlog.dropped
-            others = sum(dropped.values()) - dropped[Kind.READINGS] + self._unfit
+            others = sum(dropped.values()) - dropped[RowKind.READINGS] + self._unfit
             failure, since_unix_s = self._present_failure()
             if not failure and not dropped and not self._unfit:
                 return None
             said, hint = (str(failure), failure.hint) if failure else ("", "")
-            return Trouble(said, hint, since_unix_s, len(self._backlog), dropped[Kind.READINGS], others)
+            return LedgerProblem(said, hint, since_unix_s, len(self._backlog), dropped[RowKind.READINGS], others)
 
     def close(self, bound_s: float) -> int:
         """Write what waits, if that works, and end the thread, at most in that time; returns how many rows are lost."""
@@ -129,7 +278,7 @@ class Writer:
     def _pause_s(self) -> float | None:
         return max(0.0, self._next_at_s - time.monotonic()) + 0.001 if len(self._backlog) else None
 
-    def _write(self, kind: Kind, rows: Sequence[Any]) -> None:
+    def _write(self, kind: RowKind, rows: Sequence[Any]) -> None:
         """Write rows that were taken; where the database is in trouble they wait again, what is unfit is left out."""
         problem = self._attempt(kind, rows)
         if problem and not isinstance(problem, CannotWrite | BadLedger) and len(rows) > 1:
@@ -145,7 +294,7 @@ class Writer:
                 self._backlog.written(rows)
         self._note(problem)
 
-    def _attempt(self, kind: Kind, rows: Sequence[Any]) -> Exception | None:
+    def _attempt(self, kind: RowKind, rows: Sequence[Any]) -> Exception | None:
         try:
             with self._store.transaction() as connection:
                 WRITES[kind](connection, rows, self._store.series)

@@ -1,18 +1,18 @@
-"""What machines there are, and how each is reached: nodes with their BMCs, PDUs with their outlets."""
+"""The machines of a site, and how each is reached: nodes with their BMCs, PDUs with their outlets."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from offpeak.errors import BadInventory
-from offpeak.machines.credential import Credential
-from offpeak.suggest import did_you_mean
+from offpeak.machines.credentials import Credential
+from offpeak.text import did_you_mean
 
-RUNGS = ("standby", "soft_off", "hard_off")
+SLEEP_METHODS = ("standby", "soft_off", "hard_off")
 """The ladder of ways down, shallow to deep: suspend to memory (ACPI S3), ordered shutdown (S5), power cut."""
 
 
 @dataclass(frozen=True)
-class Rung:
+class SleepMethod:
     """One way down for a kind of node: what wakes it, first to last ("bmc", "wol"), and how long either may take.
 
     A node in it draws at most `ceiling_w`: the only proof of a standby that a BMC does not tell. None: not known.
@@ -39,16 +39,16 @@ class Hardware:
     verify: bool | Path = True
     ssh: Credential | None = None
     ssh_port: int = 22
-    rungs: tuple[Rung, ...] = ()
+    rungs: tuple[SleepMethod, ...] = ()
     node_class: str | None = None
 
-    def rung(self, name: str) -> Rung | None:
+    def rung(self, name: str) -> SleepMethod | None:
         """Return the rung of that name, None if such nodes have none."""
         return next((rung for rung in self.rungs if rung.name == name), None)
 
 
 @dataclass(frozen=True)
-class Enrolled:
+class Enrolment:
     """What a node's BMC said when it was enrolled: who it is, what it can do, and the day."""
 
     identity: str
@@ -57,7 +57,7 @@ class Enrolled:
 
 
 @dataclass(frozen=True)
-class Machine:
+class InventoryNode:
     """A node and its addresses; None for what it does not have. `wol_via` is where its wake-up packets are sent."""
 
     node: str
@@ -67,7 +67,7 @@ class Machine:
     mac: str | None = None
     wol_via: str = "255.255.255.255"
     rack: str | None = None
-    enrolled: Enrolled | None = None
+    enrolled: Enrolment | None = None
 
 
 @dataclass(frozen=True)
@@ -88,11 +88,11 @@ class Inventory:
     """All of a site; `path` is the file that says so."""
 
     path: Path
-    machines: tuple[Machine, ...] = ()
+    machines: tuple[InventoryNode, ...] = ()
     pdus: tuple[Pdu, ...] = ()
     credentials: tuple[Credential, ...] = field(default=())
 
-    def chosen(self, nodes: tuple[str, ...]) -> tuple[Machine, ...]:
+    def chosen(self, nodes: tuple[str, ...]) -> tuple[InventoryNode, ...]:
         """Return the machines of those names, in that order; BadInventory for a name that is not there."""
         by_name = {machine.node: machine for machine in self.machines}
         for node in nodes:

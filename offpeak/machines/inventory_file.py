@@ -1,21 +1,104 @@
-"""Reads an inventory: the TOML file that says which nodes and PDUs there are, and how each is reached."""
+"""Reads an inventory: the tables and keys of the TOML file that lists nodes and PDUs, and how each is reached."""
 
 import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import Field
 
 from offpeak.errors import BadInput, BadInventory
 from offpeak.files import read_bytes
-from offpeak.machines.checked import checked
-from offpeak.machines.credential import Credential
-from offpeak.machines.inventory import RUNGS, Enrolled, Hardware, Inventory, Machine, Pdu, Rung
-from offpeak.machines.inventory_shape import CredentialTable, HardwareTable, InventoryShape, MachinesTable, PduTable
+from offpeak.machines.credentials import Credential, secret_path
+from offpeak.machines.inventory import SLEEP_METHODS, Enrolment, Hardware, Inventory, InventoryNode, Pdu, SleepMethod
 from offpeak.machines.node_sets import expand_in_order
-from offpeak.machines.secret import secret_path
-from offpeak.suggest import did_you_mean
+from offpeak.machines.toml_tables import Duration, Name, Power, TomlTable, check_shape
+from offpeak.text import did_you_mean
+
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+class CredentialTable(TomlTable):
+    """[credentials.NAME]: a login."""
+
+    user: str = ""
+    password_file: Name | None = None
+    privacy_file: Name | None = None
+    authentication: Literal["MD5", "SHA", "SHA-224", "SHA-256", "SHA-384", "SHA-512"] = "SHA"
+    privacy: Literal["DES", "3DES", "AES", "AES-192", "AES-256", "AES-192-C", "AES-256-C"] = "AES"
+    key_file: Name | None = None
+    known_hosts: Name | None = None
+
+
+class SleepMethodTable(TomlTable):
+    """[hardware.NAME.standby], .soft_off or .hard_off: such nodes may go down this way."""
+
+    wake: tuple[Literal["bmc", "wol"], ...] = Field(("bmc",), min_length=1, strict=False)
+    enter_patience: Duration = 600
+    wake_patience: Duration = 600
+    ceiling: Power | None = None
+
+
+class HardwareTable(TomlTable):
+    """[hardware.NAME]: a kind of node."""
+
+    driver: Name | None = None
+    credential: Name | None = None
+    port: Port | None = None
+    cipher_suite: Annotated[int, Field(ge=1, le=17)] = 17
+    privilege: Literal["user", "operator", "admin"] = "operator"
+    workarounds: tuple[Name, ...] = Field((), strict=False)
+    verify: bool | Name = True
+    ssh: Name | None = None
+    ssh_port: Port = 22
+    node_class: Name | None = None
+    standby: SleepMethodTable | None = None
+    soft_off: SleepMethodTable | None = None
+    hard_off: SleepMethodTable | None = None
+
+
+class MachinesTable(TomlTable):
+    """[[machines]]: nodes of one kind, and their addresses in the same order."""
+
+    nodes: Name
+    hardware: Name
+    bmc: Name | None = None
+    ssh: Name | None = None
+    mac: tuple[Name, ...] | None = Field(None, strict=False)
+    wol_via: Name = "255.255.255.255"
+    rack: Name | None = None
+
+
+class PduTable(TomlTable):
+    """[pdus.NAME]: a power distribution unit, and the nodes on its outlets."""
+
+    host: Name
+    family: Name = "auto"
+    credential: Name
+    port: Port = 161
+    version: Literal["1", "2c", "3"] = "2c"
+    outlets: dict[str, Name] = Field(default_factory=dict)
+
+
+class EnrolmentTable(TomlTable):
+    """A line of [enrolled]: what a node's BMC said of itself."""
+
+    identity: Name
+    capabilities: tuple[str, ...] = Field((), strict=False)
+    date: Name
+
+
+class InventoryShape(TomlTable):
+    """The whole file."""
+
+    credentials: dict[str, CredentialTable] = Field(default_factory=dict)
+    hardware: dict[str, HardwareTable] = Field(default_factory=dict)
+    machines: tuple[MachinesTable, ...] = Field((), strict=False)
+    pdus: dict[str, PduTable] = Field(default_factory=dict)
+    enrolled: dict[str, EnrolmentTable] = Field(default_factory=dict)
+
 
 Value = TypeVar("Value")
 # Torque's own way asks as the agent's user, who is one of its managers.
@@ -31,11 +114,11 @@ def read_inventory(path: Path) -> Inventory:
     if not path.exists():
         hint = "docs/reference/inventory.md shows how one is written; `offpeak virtual` makes one to try things on"
         raise BadInventory(f"{path}: there is no inventory", hint=hint)
-    shape = checked(_parsed(path), InventoryShape, file=str(path), error=BadInventory)
+    shape = check_shape(_parse_toml(path), InventoryShape, file=str(path), error=BadInventory)
     return _Reader(path, shape).inventory()
 
 
-def _parsed(path: Path) -> dict[str, object]:
+def _parse_toml(path: Path) -> dict[str, object]:
     try:
         return tomllib.loads(read_bytes(path, BadInventory).decode())
     except UnicodeDecodeError:
@@ -93,20 +176,20 @@ class _Reader:
             table.verify if isinstance(table.verify, bool) else self._path.parent / table.verify,
             self._login(table.ssh, f"{place}.ssh"),
             table.ssh_port,
-            tuple(_rungs(table)),
+            tuple(_sleep_methods(table)),
             table.node_class,
         )
 
     def _login(self, name: str | None, place: str) -> Credential | None:
         return None if name is None else self._known(self._credentials, name, place, "credentials")
 
-    def _machines(self) -> Iterator[Machine]:
+    def _machines(self) -> Iterator[InventoryNode]:
         for number, table in enumerate(self._shape.machines, start=1):
             place = f"machines[{number}]"
             hardware = self._known(self._hardware, table.hardware, f"{place}.hardware", "hardware")
             yield from self._group(table, hardware, place)
 
-    def _group(self, table: MachinesTable, hardware: Hardware, place: str) -> Iterator[Machine]:
+    def _group(self, table: MachinesTable, hardware: Hardware, place: str) -> Iterator[InventoryNode]:
         nodes = self._expanded(table.nodes, f"{place}.nodes")
         bmcs = self._as_many(nodes, table.bmc, f"{place}.bmc")
         hosts = self._as_many(nodes, table.ssh, f"{place}.ssh") if table.ssh else nodes
@@ -115,11 +198,11 @@ class _Reader:
             raise self._wrong(f"{place}.mac: {len(macs)} addresses for {len(nodes)} nodes", hint="give one a node")
         for node, bmc, host, mac in zip(nodes, bmcs, hosts, macs, strict=True):
             ssh = host if hardware.ssh else None
-            yield Machine(node, hardware, bmc, ssh, mac, table.wol_via, table.rack, self._enrolled(node))
+            yield InventoryNode(node, hardware, bmc, ssh, mac, table.wol_via, table.rack, self._enrolled(node))
 
-    def _enrolled(self, node: str) -> Enrolled | None:
+    def _enrolled(self, node: str) -> Enrolment | None:
         found = self._shape.enrolled.get(node)
-        return None if found is None else Enrolled(found.identity, found.capabilities, found.date)
+        return None if found is None else Enrolment(found.identity, found.capabilities, found.date)
 
     def _pdu(self, name: str, table: PduTable, nodes: set[str]) -> Pdu:
         place = f"pdus.{name}"
@@ -167,8 +250,8 @@ class _Reader:
         return BadInventory(f"{self._path}: {what}", hint=hint)
 
 
-def _rungs(table: HardwareTable) -> Iterator[Rung]:
-    for name in RUNGS:
+def _sleep_methods(table: HardwareTable) -> Iterator[SleepMethod]:
+    for name in SLEEP_METHODS:
         rung = getattr(table, name)
         if rung is not None:
-            yield Rung(name, rung.wake, rung.enter_patience, rung.wake_patience, rung.ceiling)
+            yield SleepMethod(name, rung.wake, rung.enter_patience, rung.wake_patience, rung.ceiling)

@@ -1,1 +1,6 @@
-"""What electricity costs over time: series, tariffs, files, on-peak and off-peak, and where a log lies on them."""
+"""What electricity costs over time.
+
+`file` reads a CSV file into a series (`layout` declares its columns), `tariff` makes a series from two prices and the
+hours of the higher one. `peak` divides a series into on-peak and off-peak. `alignment` finds where in the calendar of
+the prices the seconds of a job log are.
+"""

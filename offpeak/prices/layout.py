@@ -1,4 +1,4 @@
-"""How a price file is laid out: which columns, which unit, which clock. Declared as text, or known from the names."""
+"""The layout of a price file: its columns, unit and clock, declared as text or known from the names."""
 
 import re
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
 from offpeak.errors import BadPrices
-from offpeak.pairs import parse_pairs
-from offpeak.units import parse_duration_s, parse_series_unit
-from offpeak.zones import parse_zone
+from offpeak.model.local_time import parse_zone
+from offpeak.model.units import parse_duration_s, parse_series_unit
+from offpeak.text import parse_pairs
 
 KEYS = ("time", "value", "unit", "zone", "start", "step")
 
@@ -18,7 +18,7 @@ _UNIT_IN_NAME = re.compile(r"_(?:([a-z]{3})_per_(mwh|kwh)|(ct|g)_per_kwh)(?![a-z
 
 
 @dataclass(frozen=True)
-class Layout:
+class PriceFileLayout:
     """What the user declares of a file; None where the file's own header and name decide.
 
     `time` and `value` are column names. `unit` is as written ("EUR/kWh"). `zone` is the clock of times without an
@@ -33,7 +33,7 @@ class Layout:
     step_s: int = 0
 
 
-def parse_layout(text: str) -> Layout:
+def parse_layout(text: str) -> PriceFileLayout:
     """Return the layout of "time=utc,value=price,unit=EUR/MWh,zone=UTC" or "start=2014-06-01,step=1h,..."; "" is none.
 
     BadPrices or BadInput, with what to write instead, for anything else.
@@ -49,16 +49,16 @@ def parse_layout(text: str) -> Layout:
         parse_series_unit(pairs["unit"])
     start_s = _start_s(pairs["start"], zone) if "start" in pairs else None
     step_s = _step_s(pairs["step"]) if "step" in pairs else 0
-    return Layout(pairs.get("time"), pairs.get("value"), pairs.get("unit"), zone, start_s, step_s)
+    return PriceFileLayout(pairs.get("time"), pairs.get("value"), pairs.get("unit"), zone, start_s, step_s)
 
 
-def parse_file(text: str) -> tuple[Path, Layout]:
+def parse_file_and_layout(text: str) -> tuple[Path, PriceFileLayout]:
     """Return the file and the layout of "carbon.csv" or of "carbon.csv,value=direct,zone=UTC"."""
     pairs = _FIRST_PAIR.search(text)
     return Path(text[: pairs.start()] if pairs else text), parse_layout(text[pairs.end() :] if pairs else "")
 
 
-def unit_of(layout: Layout, file_name: str, column: str = "") -> tuple[str, float]:
+def unit_of(layout: PriceFileLayout, file_name: str, column: str = "") -> tuple[str, float]:
     """Return the series' unit and the factor to it: as declared, else as the file's name says, else the column's."""
     if layout.unit is not None:
         return parse_series_unit(layout.unit)

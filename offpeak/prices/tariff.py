@@ -1,4 +1,4 @@
-"""Time-of-use tariffs: two prices and the local hours in which the dear one holds."""
+"""Time-of-use tariffs: two prices, and the local hours in which the higher one holds."""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
@@ -6,13 +6,13 @@ from datetime import UTC, tzinfo
 import numpy as np
 
 from offpeak.errors import BadPrices
-from offpeak.jobs import Int64
-from offpeak.pairs import parse_pairs
-from offpeak.prices.clock_hours import ClockHours, check_holidays, parse_days, parse_hours
-from offpeak.prices.series import Series, merge
-from offpeak.settings import ASSUMED_TARIFF
-from offpeak.units import parse_price
-from offpeak.zones import parse_zone, zone_text
+from offpeak.model.arrays import Int64
+from offpeak.model.local_time import parse_zone, zone_text
+from offpeak.model.step_series import Series, merge
+from offpeak.model.units import parse_price
+from offpeak.prices.peak import ClockHours, check_holidays, parse_days, parse_hours
+from offpeak.settings.replay import ASSUMED_TARIFF
+from offpeak.text import parse_pairs
 
 KEYS = ("on", "off", "hours", "days", "holidays", "zone")
 # The customary on-peak hours of the work on dynamic pricing: 09:00 to 23:00, on every day.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from offpeak.snapshot import Snapshot
+from offpeak.model.snapshot import Snapshot
 from plugin.capacity.rules import NEVER, CapacityRules, Course
 
 

@@ -2,7 +2,7 @@
 
 from offpeak.bits import NO_BIT, next_bit
 from offpeak.compiled import index, part
-from offpeak.node_states import ACTIVE, DEPTHS
+from offpeak.model.node_states import ACTIVE, DEPTHS
 from plugin.capacity.rules import BY_IDLE_AGE, BY_WEAR, NEVER, CapacityRules, Course, NodeTable
 
 NO_DEPTH = -1

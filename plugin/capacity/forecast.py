@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from offpeak.capacity_settings import CapacitySettings
 from offpeak.errors import BadInput
+from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.capacity import Capacity
 from plugin.capacity.fleet import Fleet
 from plugin.capacity.ladder import ladder_s, used_depths

@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 
-from offpeak.capacity_settings import CapacitySettings
 from offpeak.errors import BadInput
-from offpeak.jobs import Int64
-from offpeak.node_class import NodeClass, break_even_s
-from offpeak.node_states import DEPTHS
-from offpeak.suggest import did_you_mean
+from offpeak.model.arrays import Int64
+from offpeak.model.node_class import NodeClass, break_even_s
+from offpeak.model.node_states import DEPTHS
+from offpeak.settings.capacity import CapacitySettings
+from offpeak.text import did_you_mean
 from plugin.capacity.rules import NEVER
 
 DEEPEST = "deepest"

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.compiled import index, part
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 
 STEP_S = 300
 STEPS_AHEAD = 24

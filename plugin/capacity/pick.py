@@ -2,7 +2,7 @@
 
 from offpeak.bits import NO_BIT, previous_bit
 from offpeak.compiled import in_place, index
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 from plugin.capacity.choose import (
     NO_DEPTH,
     deepest_in_use,

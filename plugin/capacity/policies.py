@@ -9,11 +9,11 @@ import math
 
 import numpy as np
 
-from offpeak.capacity_settings import CapacitySettings
 from offpeak.errors import BadInput
-from offpeak.jobs import Int64
-from offpeak.node_states import DEPTHS
-from offpeak.units import parse_duration_s
+from offpeak.model.arrays import Int64
+from offpeak.model.node_states import DEPTHS
+from offpeak.model.units import parse_duration_s
+from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.capacity import Capacity
 from plugin.capacity.fleet import Fleet
 from plugin.capacity.ladder import break_even_ladder_s, ladder_s, priced_ladder_s, used_depths

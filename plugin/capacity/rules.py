@@ -68,11 +68,11 @@ class DepthTable(NamedTuple):
 class NodeTable(NamedTuple):
     """The machine's nodes as a capacity policy sees them.
 
-    `state` as in offpeak.node_states; `busy`: allocation units held by jobs; `idle`: bitmap of the active nodes without
-    any, `idle_since_s` since when; `woken_s`, `slept_s`: when the node last became active, and was last put to sleep;
-    `sleeps`: how often it went down on `day` (of 24 h, from 0), powersave not counted. Nodes are numbered in the order
-    in which they are used: where nothing else decides, the last one sleeps first and wakes last. So a site that wants
-    whole PDUs dark, or its least efficient nodes, numbers these last.
+    `state` as in offpeak.model.node_states; `busy`: allocation units held by jobs; `idle`: bitmap of the active nodes
+    without any, `idle_since_s` since when; `woken_s`, `slept_s`: when the node last became active, and was last put to
+    sleep; `sleeps`: how often it went down on `day` (of 24 h, from 0), powersave not counted. Nodes are numbered in the
+    order in which they are used: where nothing else decides, the last one sleeps first and wakes last. So a site that
+    wants whole PDUs dark, or its least efficient nodes, numbers these last.
     """
 
     state: NDArray[np.int8]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from offpeak.power_cap import PowerCap
+from offpeak.model.facility import PowerCap
 from plugin.day_plan.day_plan import Course, DayPlan, Load, Move, PlannedJob
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from offpeak.power_cap import PowerCap
+from offpeak.model.facility import PowerCap
 from plugin.day_plan.day_plan import PlannedJob
 from plugin.day_plan.sight import Sight
 from plugin.queue_hook.words import clock

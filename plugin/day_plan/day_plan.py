@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from offpeak.jobs import Float64, Int64
-from offpeak.power_cap import PowerCap
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.facility import PowerCap
 
 
 @dataclass(frozen=True)

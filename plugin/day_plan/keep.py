@@ -3,7 +3,7 @@
 import numpy as np
 
 from offpeak.compiled import kernel
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 from plugin.planner.free import ROOM, Free, free_at_first, next_fit, occupy, watts
 from plugin.planner.plan import Plan, empty_plan, first_unit
 from plugin.planner.problem import Problem

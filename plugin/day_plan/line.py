@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 from plugin.day_plan.sight import Sight
 from plugin.queue_hook.arrange import window_size
 from plugin.queue_hook.lines import lines_of, pending, standings_of

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 from plugin.day_plan.beside import beside_pools
 from plugin.day_plan.day_plan import DayPlan
 from plugin.day_plan.holds import Hold, gains, holds_of

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offpeak.jobs import Float64
-from offpeak.revenues import revenue_per_core_h
+from offpeak.model.arrays import Float64
+from offpeak.settings.plan import revenue_per_core_h
 from plugin.day_plan.day_plan import Load
 from plugin.day_plan.holds import Hold
 from plugin.day_plan.pools import Pool, hosts_of, run_s_of

@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from offpeak.jobs import Float64, Int64
-from offpeak.power_cap import PowerCap
-from offpeak.prices.series import Series, value_at
-from offpeak.temperature import segments_of
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.facility import PowerCap, temperature_segments
+from offpeak.model.step_series import Series, value_at
 from plugin.day_plan.sight import Sight
 from plugin.planner.plan import Plan
 from plugin.planner.problem import NO_LIMIT, Problem, Rates
@@ -44,7 +43,7 @@ def _weather(sight: Sight, now_s: int, until_s: int) -> tuple[Int64, Float64]:
         return np.array([now_s]), np.array([sight.room.outside_c])
     hours = np.append(np.arange(now_s // 3600 * 3600, until_s, 3600), until_s)
     known = np.interp(hours[:-1], series.start_s[series.known], series.value[series.known])
-    segments = segments_of(hours, known)
+    segments = temperature_segments(hours, known)
     return segments.edge_s[:-1], segments.temperature_c
 
 

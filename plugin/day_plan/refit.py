@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 from plugin.day_plan.keep import keep_what_fits
 from plugin.day_plan.line import within_windows
 from plugin.planner.budget import Budget

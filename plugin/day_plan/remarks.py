@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from offpeak.plural import counted
+from offpeak.text import counted
 from plugin.day_plan.day_plan import DayPlan, Load, PlannedJob
 from plugin.day_plan.sight import Sight
 from plugin.queue_hook.words import clock

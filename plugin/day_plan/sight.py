@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-from offpeak.facility import Facility
-from offpeak.power_cap import PowerCap
-from offpeak.prices.series import Series
-from offpeak.revenues import Revenue
+from offpeak.model.facility import Facility, PowerCap
+from offpeak.model.step_series import Series
+from offpeak.settings.plan import Revenue
 from plugin.queue_hook.facts import QueueFacts, QueueRules
 from plugin.scheduler.node import Node
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 from plugin.federation.cycle import Cycle
 from plugin.federation.decision import NOBODY
 from plugin.federation.predictions import Predictions

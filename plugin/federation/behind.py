@@ -5,7 +5,7 @@ Ours: section 5.7.3 of the day-ahead paper names this as what its predictor does
 
 import numpy as np
 
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 from plugin.federation.cycle import Cycle
 from plugin.federation.predictions import Predictions
 

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.errors import BadInput
-from offpeak.jobs import Float64, Int64
-from offpeak.prices.series import Series
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.step_series import Series
 from plugin.federation.grid import Grid
 from plugin.federation.jobs import Goal, GridJobs
 

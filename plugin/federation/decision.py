@@ -6,7 +6,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 from plugin.federation.predictions import Predictions
 
 NOBODY = -1

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 
 from offpeak.errors import BadInput
-from offpeak.suggest import did_you_mean
+from offpeak.text import did_you_mean
 
 EMISSIONS_G_PER_KWH = {
     "closed-cycle-gas": 360.0,

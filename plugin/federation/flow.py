@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from offpeak.errors import OffpeakError
 from offpeak.installation import missing_extra
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 from plugin.federation.decision import NOBODY
 
 

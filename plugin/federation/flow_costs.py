@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 from plugin.federation.cycle import WHOLE_PERCENT, Cycle, Weights
 from plugin.federation.jobs import Goal
 from plugin.federation.predictions import Predictions

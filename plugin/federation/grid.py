@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.errors import BadInput
-from offpeak.jobs import Float64, Int64
-from offpeak.snapshot import NEVER
-from offpeak.suggest import did_you_mean
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.snapshot import NEVER
+from offpeak.text import did_you_mean
 from plugin.federation.site import Link, Site
 
 UNKNOWN = -1

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from offpeak.errors import BadPrices
-from offpeak.jobs import Float64
-from offpeak.prices.series import Series, split, value_at
-from offpeak.zones import DAY_S
+from offpeak.model.arrays import Float64
+from offpeak.model.local_time import DAY_S
+from offpeak.model.step_series import Series, split, value_at
 
 CENTURY_S = 36_525.0 * DAY_S
 

@@ -6,8 +6,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.jobs import Float64, Int64
-from offpeak.snapshot import NEVER
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.snapshot import NEVER
 from plugin.federation.grid import UNKNOWN
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from offpeak.errors import BadInput
-from offpeak.prices.series import Series
-from offpeak.zones import DAY_S
+from offpeak.model.local_time import DAY_S
+from offpeak.model.step_series import Series
 from plugin.federation.choice import Choice, Miss
 from plugin.federation.cycle import Cycle, SiteStates
 from plugin.federation.explain import choices

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 from plugin.federation.allocations import within_allocations
 from plugin.federation.behind import behind_s
 from plugin.federation.cycle import Cycle

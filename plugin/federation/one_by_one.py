@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.jobs import Float64
-from offpeak.snapshot import NEVER
+from offpeak.model.arrays import Float64
+from offpeak.model.snapshot import NEVER
 from plugin.federation.cycle import Cycle
 from plugin.federation.decision import NOBODY, Decision, Why
 from plugin.federation.jobs import Goal

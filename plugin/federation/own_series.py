@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from offpeak.prices.series import Series
+from offpeak.model.step_series import Series
 from offpeak.prices.tariff import tariff_series
 from plugin.federation.site import Site
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from offpeak.errors import BadInput
-from offpeak.suggest import did_you_mean
+from offpeak.text import did_you_mean
 from plugin.federation.cycle import Cycle
 from plugin.federation.decision import Decision
 from plugin.federation.metaschedule import inst, mcmf, two_price

@@ -8,8 +8,8 @@ eq. 7, emissions: eq. 5, application ranks: section III-B).
 import numpy as np
 
 from offpeak.errors import BadPrices
-from offpeak.jobs import Float64, Int64
-from offpeak.prices.series import Series
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.step_series import Series
 from plugin.federation.compatible import fit_of
 from plugin.federation.cycle import Cycle
 from plugin.federation.grid import Grid

@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from offpeak.errors import BadInput
-from offpeak.machines.secret import secret_path
-from offpeak.suggest import did_you_mean
+from offpeak.machines.credentials import secret_path
+from offpeak.text import did_you_mean
 from plugin.federation.reach import SLURM, SSH, Reach, parse_reach
 from plugin.federation.sites_shape import SiteTable
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from offpeak.errors import BadInput
-from offpeak.snapshot import NEVER
-from offpeak.suggest import did_you_mean
+from offpeak.model.snapshot import NEVER
+from offpeak.text import did_you_mean
 from plugin.federation.grid import UNKNOWN, Grid
 from plugin.federation.jobs import Goal, GridJobs, grid_jobs
 from plugin.federation.reach import LOCAL

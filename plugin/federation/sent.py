@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 from plugin.federation.grid import Grid
 from plugin.federation.site_said import SiteSaid
 

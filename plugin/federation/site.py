@@ -6,9 +6,9 @@ from datetime import UTC, tzinfo
 
 import numpy as np
 
-from offpeak.facility import Facility
-from offpeak.jobs import Float64, Int64
-from offpeak.node_class import NodeClass
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.facility import Facility
+from offpeak.model.node_class import NodeClass
 from offpeak.prices.tariff import Tariff
 from plugin.federation.reach import Reach
 

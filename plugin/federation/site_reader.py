@@ -8,13 +8,12 @@ from typing import TypeVar
 import numpy as np
 
 from offpeak.errors import BadInput, BadSites
-from offpeak.facility import Facility
-from offpeak.facility_file import facility_named
-from offpeak.node_class import NodeClass
-from offpeak.node_class_file import bundled_names, bundled_node_class, read_node_class
+from offpeak.model.facility import Facility, facility_named
+from offpeak.model.local_time import parse_zone
+from offpeak.model.node_class import NodeClass
+from offpeak.model.node_class_file import bundled_node_class, bundled_node_classes, read_node_class
 from offpeak.prices.tariff import Tariff, parse_tariff
-from offpeak.suggest import did_you_mean
-from offpeak.zones import parse_zone
+from offpeak.text import did_you_mean
 from plugin.federation.energy_mix import esc_g_per_kwh
 from plugin.federation.reach import Reach
 from plugin.federation.reach_reader import BadKey, reach_of
@@ -96,10 +95,10 @@ class SiteReader:
         return self._read("node_class", self._table.node_class, self._class_named)
 
     def _class_named(self, name: str) -> NodeClass:
-        if name in bundled_names():
+        if name in bundled_node_classes():
             return bundled_node_class(name)
         if not name.endswith(".toml"):
-            hint = f"{did_you_mean(name, bundled_names())}; or name a file, .toml, beside this one"
+            hint = f"{did_you_mean(name, bundled_node_classes())}; or name a file, .toml, beside this one"
             raise BadInput(f"{name!r} is no node class", hint=hint)
         return read_node_class(self._path.parent / name)
 

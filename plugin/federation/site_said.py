@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from offpeak.prices.series import Series
+from offpeak.model.step_series import Series
 
 VERSION = 1
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from offpeak.errors import BadSites
 from offpeak.files import read_bytes
-from offpeak.machines.checked import checked
-from offpeak.suggest import did_you_mean
+from offpeak.machines.toml_tables import check_shape
+from offpeak.text import did_you_mean
 from plugin.federation.grid import MOST_FEATURES, Grid
 from plugin.federation.site import Link, Site
 from plugin.federation.site_reader import SiteReader
@@ -31,7 +31,7 @@ def example_sites() -> Grid:
 
 def grid_of(text: bytes, path: Path) -> Grid:
     """Return what a file of that path with that text says; BadSites as `read_sites`."""
-    shape = checked(_parsed(text, path), SitesShape, file=str(path), error=BadSites, page=PAGE)
+    shape = check_shape(_parsed(text, path), SitesShape, file=str(path), error=BadSites, page=PAGE)
     sites = tuple(SiteReader(path, name, table).site() for name, table in shape.sites.items())
     grid = Grid(sites, tuple(_link(path, number, table, sites) for number, table in enumerate(shape.links, start=1)))
     if len(grid.features) > MOST_FEATURES:

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from offpeak.machines.table import Duration, Name, Power, Table, read_by
-from offpeak.setting_kinds import BANDWIDTH, CARBON, LATENCY
+from offpeak.machines.toml_tables import Duration, Name, Power, TomlTable, read_by
+from offpeak.settings.kinds import BANDWIDTH, CARBON, LATENCY
 
 AtLeastOne = Annotated[int, Field(ge=1)]
 Number = Annotated[float, Field(strict=False, allow_inf_nan=False)]
@@ -14,7 +14,7 @@ Positive = Annotated[Number, Field(gt=0)]
 NotNegative = Annotated[Number, Field(ge=0)]
 
 
-class SiteTable(Table):
+class SiteTable(TomlTable):
     """[sites.NAME]: a cluster."""
 
     nodes: AtLeastOne | None = None
@@ -47,7 +47,7 @@ class SiteTable(Table):
     secret_file: Name | None = None
 
 
-class LinkTable(Table):
+class LinkTable(TomlTable):
     """[[links]]: the way that data takes between two sites."""
 
     between: tuple[Name, Name] = Field(strict=False)
@@ -55,7 +55,7 @@ class LinkTable(Table):
     bandwidth: Annotated[float, read_by(BANDWIDTH)]
 
 
-class SitesShape(Table):
+class SitesShape(TomlTable):
     """The whole file."""
 
     sites: dict[str, SiteTable] = Field(min_length=1)

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 from plugin.federation.cycle import Cycle
 from plugin.federation.predictions import Predictions
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from offpeak.jobs import Int64
-from offpeak.prices.clock_hours import ClockHours
-from offpeak.prices.series import Series, merge, split
-from offpeak.zones import DAY_S
+from offpeak.model.arrays import Int64
+from offpeak.model.local_time import DAY_S
+from offpeak.model.step_series import Series, merge, split
+from offpeak.prices.peak import ClockHours
 from plugin.federation.cycle import Cycle
 
 OFF_AND_ON_PERCENT = (10, 90)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from offpeak.pbs_settings import PbsSettings
+from offpeak.settings.schedulers import PbsSettings
 from plugin.openpbs import jobs_json, nodes_json
 from plugin.openpbs.answer_json import Record
 from plugin.openpbs.change_jobs import defer_jobs, rank_jobs

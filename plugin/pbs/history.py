@@ -6,7 +6,7 @@ from datetime import date
 from pathlib import Path
 
 from offpeak.errors import BadTrace
-from offpeak.long_text import LongText, joined, text_of_file
+from offpeak.files import LongText, joined, text_of_file
 
 ACCOUNTING = Path("server_priv", "accounting")
 OPENPBS_HOME = Path("var/spool/pbs")

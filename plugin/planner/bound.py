@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.compiled import kernel
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 from plugin.planner.net_rates import least_pue, net_per_s
 from plugin.planner.plan import empty_plan
 from plugin.planner.problem import Problem, Rates

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 from plugin.planner.net_rates import net_per_s, pue_under
 from plugin.planner.one_by_one import one_by_one
 from plugin.planner.plan import TOMORROW, Plan

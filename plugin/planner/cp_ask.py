@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from offpeak.facility import STEP_W
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
+from offpeak.model.facility import STEP_W
 from plugin.planner.by_price import better, paying, without
 from plugin.planner.cp_question import Answer, Band, EnergyCost, OnNode, Question, SingleNodes, Taken
 from plugin.planner.free import watts

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.random import Generator
 
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 from plugin.planner.budget import Budget
 from plugin.planner.by_price import better
 from plugin.planner.cp_ask import kept_nodes, plan_of, question_of

@@ -6,7 +6,7 @@ nor which job comes first: here a quarter of an hour, and the largest job first,
 
 import numpy as np
 
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 from plugin.planner.budget import Budget
 from plugin.planner.by_price import paying
 from plugin.planner.one_by_one import one_by_one

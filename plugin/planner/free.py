@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from offpeak.compiled import in_place
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 from plugin.planner.problem import NO_LIMIT, Problem
 
 ROOM = 64

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 from plugin.planner.budget import Budget
 from plugin.planner.by_price import paying, waiting
 from plugin.planner.one_by_one import one_by_one

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 from plugin.planner.plan import Plan
 from plugin.planner.problem import Problem
 from plugin.planner.profit import J_PER_KWH, overlap_s

@@ -7,7 +7,7 @@ rule-based schedulers move through time, so a wide job gets its place before nar
 import numpy as np
 
 from offpeak.compiled import in_place, kernel
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 from plugin.planner.free import ROOM, Free, free_at_first, next_fit, occupy, watts
 from plugin.planner.plan import TOMORROW, Plan, empty_plan, first_unit
 from plugin.planner.problem import NO_LIMIT, Problem

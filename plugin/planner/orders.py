@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 from plugin.planner.problem import Machine, Work
 
 UP, DOWN = "up", "down"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 from plugin.planner.problem import Work
 
 TOMORROW = -1

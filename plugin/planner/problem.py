@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.facility import Facility
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.facility import Facility
 
 NO_LIMIT = np.iinfo(np.int64).max // 4
 """A latest end that never comes, a power cap that never binds."""

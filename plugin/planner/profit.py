@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 from plugin.planner.plan import Plan
 from plugin.planner.problem import Problem, Rates
 

@@ -7,7 +7,7 @@ fit holds up all behind it. Non-strict: it is skipped. No reservations in either
 import numpy as np
 
 from offpeak.compiled import kernel
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 from plugin.planner.free import watts
 from plugin.planner.plan import TOMORROW, Plan, empty_plan, first_unit
 from plugin.planner.problem import NO_LIMIT, Problem, Work

@@ -7,8 +7,8 @@ from functools import partial
 import numpy as np
 
 from offpeak.errors import BadInput
-from offpeak.jobs import Int64
-from offpeak.suggest import did_you_mean
+from offpeak.model.arrays import Int64
+from offpeak.text import did_you_mean
 from plugin.planner.budget import Budget
 from plugin.planner.by_price import paying
 from plugin.planner.cp_searches import default_search, neighbourhood_search, relaxation_search

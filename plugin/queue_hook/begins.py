@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 
-from offpeak.ledger.rows import Decision, Mark
+from offpeak.ledger.rows import DecisionRecord, JobMark
 from offpeak.prices.peak import Peak
 from plugin.queue_hook.choice import Choice, StartsOf, choose_begin
 from plugin.queue_hook.consent import MARK, Consent, consent_of
@@ -22,9 +22,9 @@ class Begins:
 
     begin_s: dict[str, int] = field(default_factory=dict)
     tell: dict[str, str] = field(default_factory=dict)
-    remember: list[Mark] = field(default_factory=list)
-    seen: list[Mark] = field(default_factory=list)
-    decisions: list[Decision] = field(default_factory=list)
+    remember: list[JobMark] = field(default_factory=list)
+    seen: list[JobMark] = field(default_factory=list)
+    decisions: list[DecisionRecord] = field(default_factory=list)
     later: set[str] = field(default_factory=set)
 
 
@@ -60,7 +60,7 @@ def _unknown(_run_s: int) -> None:
 
 def _take(plan: Begins, job: Job, choice: Choice, marks: Marked, now_s: int) -> None:
     begin_s = job.begin_s or 0
-    plan.decisions.append(Decision(now_s, f"job {job.job_id}", choice.decided, choice.reason, choice.inputs))
+    plan.decisions.append(DecisionRecord(now_s, f"job {job.job_id}", choice.decided, choice.reason, choice.inputs))
     if choice.begin_s is None:
         plan.seen.append(mark_of_hand(job, BEGIN, begin_s, now_s))
         return

@@ -9,7 +9,7 @@ from datetime import datetime, tzinfo
 from functools import lru_cache
 
 from offpeak.errors import BadInput
-from offpeak.units import parse_duration_s
+from offpeak.model.units import parse_duration_s
 
 MARK = "offpeak:"
 KEY = "key"

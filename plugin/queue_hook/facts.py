@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import tzinfo
 
-from offpeak.ledger.rows import Mark
+from offpeak.ledger.rows import JobMark
+from offpeak.model.step_series import Series
 from offpeak.prices.peak import Peak
-from offpeak.prices.series import Series
 from plugin.queue_hook.planned import Planned
 from plugin.scheduler.job import Job
 from plugin.scheduler.port import Ranking
@@ -39,7 +39,7 @@ class QueueFacts:
     expected_run_s: Mapping[str, int] = field(default_factory=dict)
     expected_wait_s: Mapping[str, int] = field(default_factory=dict)
     free_nodes: Mapping[Competition, int] = field(default_factory=dict)
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[JobMark, ...] = ()
     set_by_hand: frozenset[str] = frozenset()
     told: Mapping[str, str] = field(default_factory=dict)
     planned: Planned | None = None

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from offpeak.ledger.rows import Decision, Inputs
+from offpeak.ledger.rows import DecisionRecord, Inputs
 from plugin.queue_hook.arrange import Arranged
 from plugin.queue_hook.facts import QueueFacts, QueueRules
 from plugin.queue_hook.planned import PLAN
@@ -15,19 +15,19 @@ MOVES = frozenset({BACK, FORWARD})
 
 def told_of(
     arranged: Iterable[Arranged], written: Collection[str], *, facts: QueueFacts, rules: QueueRules
-) -> list[Decision]:
+) -> list[DecisionRecord]:
     """Return a decision for each job of the windows in which something is written, in the wanted order."""
     changed = [each for each in arranged if any(one.job.job_id in written for one in each.window)]
     return [decision for each in changed for decision in _told(each, facts, rules)]
 
 
-def _told(arranged: Arranged, facts: QueueFacts, rules: QueueRules) -> Iterator[Decision]:
+def _told(arranged: Arranged, facts: QueueFacts, rules: QueueRules) -> Iterator[DecisionRecord]:
     why = _why(arranged, facts, rules)
     movable = [position for position in arranged.wanted if position not in arranged.kept]
     for position in arranged.wanted:
         subject = f"job {arranged.window[position].job.job_id}"
         if position in arranged.kept:
-            yield Decision(facts.now_s, subject, "keeps its place", arranged.kept[position])
+            yield DecisionRecord(facts.now_s, subject, "keeps its place", arranged.kept[position])
             continue
         beside = _beside(movable, position)
         if beside is not None:
@@ -44,7 +44,7 @@ def _beside(wanted: Sequence[int], position: int) -> int | None:
 
 def _moved(
     arranged: Arranged, position: int, beside: int, why: str, *, facts: QueueFacts, rules: QueueRules
-) -> Decision:
+) -> DecisionRecord:
     job, other = arranged.window[position].job, arranged.window[beside].job
     back = beside > position
     said, inputs = _compared(job, other, why, facts=facts, rules=rules)
@@ -53,7 +53,7 @@ def _moved(
         until_s = arranged.since_s.get(job.job_id, facts.now_s) + rules.max_postponement_s
         reason += f"; nobody is put before it after {clock(until_s, facts.now_s, rules.zone)}"
         inputs += (("keeps_place_from_s", float(until_s)),)
-    return Decision(facts.now_s, f"job {job.job_id}", BACK if back else FORWARD, reason, inputs)
+    return DecisionRecord(facts.now_s, f"job {job.job_id}", BACK if back else FORWARD, reason, inputs)
 
 
 def _compared(job: Job, other: Job, why: str, *, facts: QueueFacts, rules: QueueRules) -> tuple[str, Inputs]:

@@ -6,7 +6,7 @@ See docs/decisions/0003-starvation-bound.md. The scheduler forgets jobs that hav
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 
-from offpeak.ledger.rows import Mark
+from offpeak.ledger.rows import JobMark
 from plugin.queue_hook.facts import Competition, competition, number_of
 from plugin.queue_hook.standing import PASSED, Marked, Standing
 from plugin.scheduler.job import Job, JobState
@@ -41,7 +41,7 @@ def passed_since(each: Standing, started: Started, marked: Marked) -> int | None
     return min(seen, default=None)
 
 
-def marks_of_passed(since_s: Mapping[str, int], window: Iterable[Standing], now_s: int) -> list[Mark]:
+def marks_of_passed(since_s: Mapping[str, int], window: Iterable[Standing], now_s: int) -> list[JobMark]:
     """Return what is to be remembered of jobs that were passed."""
     jobs = [each.job for each in window if each.job.job_id in since_s]
-    return [Mark(job.job_id, job.submit_s, PASSED, since_s[job.job_id], since_s[job.job_id], now_s) for job in jobs]
+    return [JobMark(job.job_id, job.submit_s, PASSED, since_s[job.job_id], since_s[job.job_id], now_s) for job in jobs]

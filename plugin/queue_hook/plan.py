@@ -1,6 +1,6 @@
 """The queue hook: from all that is known of the queue to what is written, remembered and told. Pure."""
 
-from offpeak.ledger.rows import Mark
+from offpeak.ledger.rows import JobMark
 from plugin.queue_hook.begins import plan_begins
 from plugin.queue_hook.choice import NOW
 from plugin.queue_hook.facts import QueueFacts, QueueRules
@@ -37,7 +37,7 @@ def plan_queue(facts: QueueFacts, rules: QueueRules) -> QueuePlan:
     )
 
 
-def _of_gone(facts: QueueFacts) -> list[Mark]:
+def _of_gone(facts: QueueFacts) -> list[JobMark]:
     """Return the marks of jobs that have ended; of jobs that are not listed any more those that are a day old."""
     numbers = {mark.job for mark in facts.marks}
     state = {(job.job_id, float(job.submit_s)): job.state for job in facts.jobs if job.job_id in numbers}

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from offpeak.ledger.rows import Decision, Mark
+from offpeak.ledger.rows import DecisionRecord, JobMark
 
 
 @dataclass(frozen=True)
@@ -18,10 +18,10 @@ class QueuePlan:
     rank: Mapping[str, int] = field(default_factory=dict)
     begin_s: Mapping[str, int] = field(default_factory=dict)
     tell: Mapping[str, str] = field(default_factory=dict)
-    remember: tuple[Mark, ...] = ()
-    seen: tuple[Mark, ...] = ()
-    forget: tuple[Mark, ...] = ()
-    decisions: tuple[Decision, ...] = ()
+    remember: tuple[JobMark, ...] = ()
+    seen: tuple[JobMark, ...] = ()
+    forget: tuple[JobMark, ...] = ()
+    decisions: tuple[DecisionRecord, ...] = ()
 
     @property
     def changes_nothing(self) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from offpeak.ledger.rows import Decision, Mark
+from offpeak.ledger.rows import DecisionRecord, JobMark
 from offpeak.prices.peak import Peak
 from plugin.queue_hook.arrange import Arranged, arrange, window_size
 from plugin.queue_hook.facts import QueueFacts, QueueRules
@@ -31,9 +31,9 @@ class Ranks:
     """The values to write by job, ready for the scheduler, with their marks, marks of what was seen, and decisions."""
 
     rank: Mapping[str, int]
-    remember: tuple[Mark, ...]
-    seen: tuple[Mark, ...]
-    decisions: tuple[Decision, ...]
+    remember: tuple[JobMark, ...]
+    seen: tuple[JobMark, ...]
+    decisions: tuple[DecisionRecord, ...]
 
 
 def plan_ranks(
@@ -55,11 +55,11 @@ def plan_ranks(
 
 def _changes(
     standings: Standings, marked: MarkedJobs, wanted: Mapping[str, int], written: Collection[str], facts: QueueFacts
-) -> tuple[dict[str, int], tuple[Mark, ...], list[Decision]]:
+) -> tuple[dict[str, int], tuple[JobMark, ...], list[DecisionRecord]]:
     """Return what is written, its marks, and a decision for each job that gets the site's value back."""
     rank: dict[str, int] = {}
-    remember: list[Mark] = []
-    undone: list[Decision] = []
+    remember: list[JobMark] = []
+    undone: list[DecisionRecord] = []
     for each in standings.all:
         job = each.job
         if job.job_id not in written:
@@ -82,13 +82,13 @@ def _hands(standings: Standings, facts: QueueFacts) -> Ranks:
         marks.append(mark_of_hand(each.job, RANK, value, facts.now_s))
         why = f"its priority {each.job.priority} is neither the site's nor ours: somebody set it"
         inputs = (("priority", float(each.job.priority)), ("offset", float(each.job.offset)))
-        decisions.append(Decision(facts.now_s, f"job {each.job.job_id}", "left alone", why, inputs))
+        decisions.append(DecisionRecord(facts.now_s, f"job {each.job.job_id}", "left alone", why, inputs))
     return Ranks({}, (), tuple(marks), tuple(decisions))
 
 
 def _arranged(
     standings: Standings, marked: MarkedJobs, later: Collection[str], *, facts: QueueFacts, rules: QueueRules
-) -> tuple[list[Arranged], list[Mark]]:
+) -> tuple[list[Arranged], list[JobMark]]:
     if rules.policy == "off":
         return [], []
     started = started_in(facts.jobs)
@@ -104,7 +104,7 @@ def _arranged(
 
 def _passed(
     window: list[Standing], started: Started, marked: MarkedJobs, now_s: int
-) -> tuple[dict[str, int], list[Mark]]:
+) -> tuple[dict[str, int], list[JobMark]]:
     """Return since when each job of the window is passed, and marks of those of whom that is new."""
     since_s, new = {}, []
     for each in window:
@@ -133,12 +133,12 @@ def _change(each: Standing, wanted: int | None, ranking: Ranking) -> tuple[int, 
     return each.job.offset, each.own if wanted is None else each.own + wanted - each.site
 
 
-def _undone(each: Standing, now_s: int) -> Decision:
+def _undone(each: Standing, now_s: int) -> DecisionRecord:
     inputs = (("priority", float(each.job.priority)), ("site_priority", float(each.site)))
-    return Decision(now_s, f"job {each.job.job_id}", "given back", "it stands where the site put it", inputs)
+    return DecisionRecord(now_s, f"job {each.job.job_id}", "given back", "it stands where the site put it", inputs)
 
 
-def stale_marks(standings: Standings, marked: MarkedJobs, rank: Mapping[str, int]) -> list[Mark]:
+def stale_marks(standings: Standings, marked: MarkedJobs, rank: Mapping[str, int]) -> list[JobMark]:
     """Return the marks of jobs that stand where the site put them, and stay there."""
     stale, busy = [], standings.by_hand | rank.keys()
     for each in standings.all:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from offpeak.ledger.rows import Mark
+from offpeak.ledger.rows import JobMark
 from plugin.queue_hook.facts import number_of
 from plugin.queue_hook.queue_plan import QueuePlan
 from plugin.queue_hook.standing import BEGIN, BY_HAND, RANK, marks_by_job, ours, rank_standing
@@ -10,7 +10,7 @@ from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import Ranking
 
 
-def restore_plan(jobs: Sequence[Job], marks: Iterable[Mark], *, ranking: Ranking) -> QueuePlan:
+def restore_plan(jobs: Sequence[Job], marks: Iterable[JobMark], *, ranking: Ranking) -> QueuePlan:
     """Return what to write so that no pending job stands as we put it; what an admin set since is left alone."""
     marked = marks_by_job(marks, jobs)
     rank, begin_s = {}, {}

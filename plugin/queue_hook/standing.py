@@ -7,7 +7,7 @@ Of a job that is changed again a second mark therefore keeps what was written be
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from offpeak.ledger.rows import Mark
+from offpeak.ledger.rows import JobMark
 from plugin.scheduler.job import Job
 from plugin.scheduler.port import Ranking
 
@@ -16,7 +16,7 @@ BEFORE, BY_HAND = " before", " by hand"
 LEAST = 1
 """No scheduler shows a priority below this of a job that may start: what lies underneath cannot be seen."""
 
-Marked = Mapping[str, Mark]
+Marked = Mapping[str, JobMark]
 """The marks of one job, by kind."""
 NO_MARKS: Marked = {}
 
@@ -40,12 +40,12 @@ class Standing(NamedTuple):
     niced: bool
 
 
-def marks_by_job(marks: Iterable[Mark], jobs: Iterable[Job]) -> MarkedJobs:
+def marks_by_job(marks: Iterable[JobMark], jobs: Iterable[Job]) -> MarkedJobs:
     """Return the marks of each of the jobs that has any; those of an earlier job of the same number are left out."""
     marks = tuple(marks)
     numbers = {mark.job for mark in marks}
     submitted_s = {job.job_id: job.submit_s for job in jobs if job.job_id in numbers}
-    found: dict[str, dict[str, Mark]] = {}
+    found: dict[str, dict[str, JobMark]] = {}
     for mark in marks:
         if submitted_s.get(mark.job) == mark.submitted_unix_s:
             found.setdefault(mark.job, {})[mark.kind] = mark
@@ -74,15 +74,15 @@ def rank_standing(job: Job, number: int, marked: Marked, ranking: Ranking) -> St
     return Standing(job, number, max(LEAST, site), value - was, was, written is None, was < 0 and site <= LEAST)
 
 
-def marks_of_change(job: Job, marked: Marked, kind: str, *, value: int, to: int, now_s: int) -> tuple[Mark, ...]:
+def marks_of_change(job: Job, marked: Marked, kind: str, *, value: int, to: int, now_s: int) -> tuple[JobMark, ...]:
     """Return what is to be remembered before `value` of a job, the site's or ours, becomes `to`."""
     if not ours(marked, kind, value):
-        return (Mark(job.job_id, job.submit_s, kind, value, to, now_s),)
+        return (JobMark(job.job_id, job.submit_s, kind, value, to, now_s),)
     was = marked[kind].was
-    before = Mark(job.job_id, job.submit_s, kind + BEFORE, was, value, now_s)
-    return (before, Mark(job.job_id, job.submit_s, kind, was, to, now_s))
+    before = JobMark(job.job_id, job.submit_s, kind + BEFORE, was, value, now_s)
+    return (before, JobMark(job.job_id, job.submit_s, kind, was, to, now_s))
 
 
-def mark_of_hand(job: Job, kind: str, value: int, now_s: int) -> Mark:
+def mark_of_hand(job: Job, kind: str, value: int, now_s: int) -> JobMark:
     """Return what is to be remembered of a value that somebody else set."""
-    return Mark(job.job_id, job.submit_s, kind + BY_HAND, value, value, now_s)
+    return JobMark(job.job_id, job.submit_s, kind + BY_HAND, value, value, now_s)

@@ -5,8 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
-from offpeak.jobs import Float64, Int64
-from offpeak.prices.series import Series
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.step_series import Series
 
 JOULES_PER_MWH = 3.6e9
 EQUAL = 1e-9

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 from plugin.queue_hook.standing import Standing
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from offpeak.errors import SchedulerError
-from offpeak.settings import Settings
+from offpeak.settings.table import Settings
 from plugin.openpbs.scheduler import OpenPbsScheduler
 from plugin.pbs.history import may_be_there
 from plugin.scheduler.port import Scheduler

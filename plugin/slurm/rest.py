@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offpeak.errors import BadSetting
-from offpeak.machines.secret import Secret, read_secret
+from offpeak.machines.credentials import Secret, read_secret
 from plugin.slurm.ask import CannotAskSlurm, SlurmIsSilent
 from plugin.slurm.jobs_json import jobs_of_json
 from plugin.slurm.nodes_json import nodes_of_json, reservations_of_json

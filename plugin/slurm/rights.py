@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from offpeak.person import name_of_uid
+from offpeak.process import user_name
 from plugin.slurm.ask import CannotAskSlurm, ask
 from plugin.slurm.config_text import config_of_text
 
@@ -61,7 +61,7 @@ class SlurmRights:
 def read_rights(*, timeout_s: float) -> SlurmRights:
     """Return what slurmctld says of the user of this process; CannotAskSlurm if it does not answer."""
     config = config_of_text(ask("scontrol", "show", "config", timeout_s=timeout_s))
-    user = name_of_uid(os.geteuid())
+    user = user_name(os.geteuid())
     if user in ("root", config.get("SlurmUser", "").partition("(")[0]):
         return SlurmRights(user, AdminLevel.ADMINISTRATOR)
     level = _read_level(user, timeout_s)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from offpeak.slurm_settings import SlurmSettings
+from offpeak.settings.schedulers import SlurmSettings
 from plugin.scheduler.port import NodeChange, SchedulerTraits, SchedulerView
 from plugin.slurm.admin_comments import tell_owners
 from plugin.slurm.ask import ask

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from offpeak.pbs_settings import PbsSettings
+from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.ask import CannotAskPbs, PbsCommands
 from plugin.pbs.begin_time import defer_jobs
 from plugin.pbs.demand import with_demand

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import Connection
 
 from offpeak.errors import BadInput, BadLedger
-from offpeak.ledger.opened import opened
+from offpeak.ledger.database import open_ledger
 from power.accounts.draw import Draw
 from power.accounts.job_use import Booked, booked_all, modelled
 from power.accounts.ran_jobs import Ended
@@ -21,7 +21,7 @@ def book_jobs(
     """
     if not ended:
         return ()
-    with opened(url) as connection:
+    with open_ledger(url) as connection:
         try:
             return tuple(booked_all(connection, ended, cpus, expected))
         except BadLedger:

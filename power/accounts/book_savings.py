@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable, Iterator
 
 from sqlalchemy import Connection
 
+from offpeak.ledger.database import open_ledger
+from offpeak.ledger.energy_use import EnergyUse
 from offpeak.ledger.node_energy import spans_energy
-from offpeak.ledger.opened import opened
+from offpeak.ledger.prices import mean_prices
 from offpeak.ledger.records import states_in
-from offpeak.ledger.rows import Recorded, Saving
-from offpeak.ledger.slot_prices import mean_prices
-from offpeak.ledger.used import Used
-from offpeak.node_class import NodeClass
-from offpeak.time_range import TimeRange
+from offpeak.ledger.rows import NodeStateRecord, SavingRecord
+from offpeak.model.local_time import TimeRange
+from offpeak.model.node_class import NodeClass
 from power.accounts.rests import Rest, rests
 from power.accounts.savings import RestUse, rest_energy_j, saving_of
 
@@ -21,7 +21,7 @@ ENOUGH = 0.9
 ClassOf = Callable[[str], NodeClass | None]
 
 
-def book_savings(url: str, span: TimeRange, nodes: Iterable[str], class_of: ClassOf) -> Saving | None:
+def book_savings(url: str, span: TimeRange, nodes: Iterable[str], class_of: ClassOf) -> SavingRecord | None:
     """Return what these nodes saved in a time that is over; None for nothing, as of nodes without a class.
 
     It reads the ledger, all rests at once: an event loop calls it in a thread. BadLedger if that cannot be read,
@@ -30,8 +30,8 @@ def book_savings(url: str, span: TimeRange, nodes: Iterable[str], class_of: Clas
     named = sorted(nodes)
     if not named or span.until_unix_s <= span.from_unix_s:
         return None
-    with opened(url) as connection:
-        states = [Recorded(**record) for record in states_in(connection, span, named)]
+    with open_ledger(url) as connection:
+        states = [NodeStateRecord(**record) for record in states_in(connection, span, named)]
         return saving_of(span, _uses(connection, rests(states, span), class_of))
 
 
@@ -51,6 +51,6 @@ def _modelled(rest: Rest, node_class: NodeClass | None) -> tuple[Rest, float, fl
     return (rest, energy_j, node_class.idle_w * rest.length_s) if node_class and energy_j is not None else None
 
 
-def _measured_j(used: Used | None) -> float | None:
+def _measured_j(used: EnergyUse | None) -> float | None:
     covered = (used.covered or 0.0) if used else 0.0
     return used.energy_j / covered if used and covered >= ENOUGH else None

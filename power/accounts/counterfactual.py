@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from offpeak.errors import BadTrace
-from offpeak.jobs import Float64, Trace
-from offpeak.prices.series import Series, fill_gaps
-from offpeak.settings import CarbonSettings, PriceSettings, Settings
+from offpeak.model.arrays import Float64
+from offpeak.model.jobs import Trace
+from offpeak.model.step_series import Series, fill_gaps
+from offpeak.settings.replay import CarbonSettings, PriceSettings
+from offpeak.settings.table import Settings
 from power.accounts.ordered_days import Told, ordered_peaks, with_draws
 from power.accounts.replayed_days import BilledDays, billed_days
 from sim_backend.case import Prepared, prepare

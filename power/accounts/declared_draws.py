@@ -7,11 +7,10 @@ from fnmatch import translate
 from functools import cached_property
 
 from offpeak.errors import BadSetting
-from offpeak.job_power import parse_power_model
-from offpeak.power_models import Constant
-from offpeak.settings import PowerSettings
-from offpeak.suggest import did_you_mean
-from offpeak.units import parse_power_w
+from offpeak.model.job_power import ConstantPower, parse_power_model
+from offpeak.model.units import parse_power_w
+from offpeak.settings.replay import PowerSettings
+from offpeak.text import did_you_mean
 from plugin.scheduler.job import Job
 from power.accounts.draw import Draw
 
@@ -53,7 +52,7 @@ def declared_by(power: PowerSettings) -> tuple[Declared, ...]:
     BadSetting or BadInput for what cannot be read. The other models of `job` are for logs: they say nothing here.
     """
     model = parse_power_model(power.job) if power.job else None
-    rest = (Declared("name", "*", model.power_w, power.job or ""),) if isinstance(model, Constant) else ()
+    rest = (Declared("name", "*", model.power_w, power.job or ""),) if isinstance(model, ConstantPower) else ()
     return (*parse_declared(power.classes or ()), *rest)
 
 

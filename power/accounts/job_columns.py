@@ -6,7 +6,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from offpeak.jobs import Float64, Int64, Jobs
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.jobs import Jobs
 from plugin.scheduler.job import Job
 from predictors.stable_codes import code_of
 

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
+from offpeak.ledger.energy_use import J_PER_KWH, J_PER_MWH, EnergyUse
 from offpeak.ledger.node_energy import spans_energy
+from offpeak.ledger.prices import MeanPrice, mean_prices
 from offpeak.ledger.rows import JobUse
-from offpeak.ledger.slot_prices import MeanPrice, mean_prices
-from offpeak.ledger.used import Used
-from offpeak.ledger.way_sums import J_PER_KWH, J_PER_MWH
 from offpeak.machines.node_sets import expand
-from offpeak.time_range import TimeRange
+from offpeak.model.local_time import TimeRange
 from plugin.scheduler.job import Job
 from power.accounts.draw import Draw
 from power.accounts.ran_jobs import Ended
@@ -79,7 +78,7 @@ def modelled(ended: Ended, expected: Draw, why: str) -> Booked:
     return Booked(ended, _row(job, energy_j, None, "", None, f"modelled: {expected.basis}; {why}"), 0.0)
 
 
-def _measured(its: Mapping[str, float], used: Mapping[str, Used]) -> _Measured:
+def _measured(its: Mapping[str, float], used: Mapping[str, EnergyUse]) -> _Measured:
     known = [(share, used[node]) for node, share in its.items() if node in used]
     return _Measured(
         sum(share * each.energy_j for share, each in known),

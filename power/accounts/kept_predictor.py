@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from offpeak.errors import BadInput, CannotWrite
-from offpeak.jobs import Jobs
+from offpeak.model.jobs import Jobs
 from predictors.model_file import Origin, load_model, save_model
 from predictors.port import Prediction, Predictor
 

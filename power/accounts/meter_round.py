@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from offpeak.ledger.rows import Metered
+from offpeak.ledger.rows import MeterReading
 from power.accounts.compared import Compared, compared
 from power.accounts.meter_rows import Last, meter_rows
 from power.accounts.silence import Silence, silence_after
@@ -42,7 +42,7 @@ class MeterRound:
     """What a round came to: `rows` are for the ledger, `lines` for the log."""
 
     after: Metering
-    rows: tuple[Metered, ...]
+    rows: tuple[MeterReading, ...]
     lines: tuple[str, ...]
 
 

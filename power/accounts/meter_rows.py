@@ -7,7 +7,7 @@ is a gap, a row without a value that says why. Where the clock went back, that p
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from offpeak.ledger.rows import Metered
+from offpeak.ledger.rows import MeterReading
 from power.meters.port import Reading
 from power.meters.site_energy import Part
 from power.meters.taken import Taken
@@ -21,9 +21,9 @@ OF_THE_TIME_BEFORE = frozenset({"rapl"})
 
 def meter_rows(
     last: Last, taken: Iterable[Taken], *, now_unix_s: float, longest_hold_s: float
-) -> "tuple[Last, list[Metered]]":
+) -> "tuple[Last, list[MeterReading]]":
     """Return the latest readings after a round, and what is known of the time since those before."""
-    after, rows = dict(last), list[Metered]()
+    after, rows = dict(last), list[MeterReading]()
     for reading in _readings(last, taken, now_unix_s):
         part = _part(reading)
         before = after.get(part)
@@ -49,7 +49,7 @@ def _part(reading: Reading) -> Part:
     return reading.meter, reading.way, reading.part, reading.node
 
 
-def _between(before: Reading, reading: Reading, longest_hold_s: float) -> Iterator[Metered]:
+def _between(before: Reading, reading: Reading, longest_hold_s: float) -> Iterator[MeterReading]:
     from_s, until_s = before.at_unix_s, reading.at_unix_s
     holds = reading if reading.way in OF_THE_TIME_BEFORE else before
     if holds.power_w is None:
@@ -62,5 +62,5 @@ def _between(before: Reading, reading: Reading, longest_hold_s: float) -> Iterat
         yield _row(reading, held_until_s, until_s, None, why)
 
 
-def _row(of: Reading, from_s: float, until_s: float, power_w: float | None, why: str = "") -> Metered:
-    return Metered(of.meter, of.way, of.part, from_s, until_s, power_w, node=of.node, why=why)
+def _row(of: Reading, from_s: float, until_s: float, power_w: float | None, why: str = "") -> MeterReading:
+    return MeterReading(of.meter, of.way, of.part, from_s, until_s, power_w, node=of.node, why=why)

@@ -6,19 +6,15 @@ from datetime import tzinfo
 import numpy as np
 from sqlalchemy import Connection
 
-from offpeak.ledger.account_uses import AccountUse, account_uses
-from offpeak.ledger.job_energies import job_energies
+from offpeak.ledger.energy_use import J_PER_KWH, EnergyUse
+from offpeak.ledger.job_costs import AccountUse, account_uses, job_energies
 from offpeak.ledger.node_energy import node_energy
-from offpeak.ledger.price_series import BookedPrices, assumed_share, booked_prices
-from offpeak.ledger.queue_orders import queue_orders
-from offpeak.ledger.records import savings_in
-from offpeak.ledger.slot_prices import mean_prices
-from offpeak.ledger.used import Used
-from offpeak.ledger.way_sums import J_PER_KWH
+from offpeak.ledger.prices import LedgerPrices, assumed_share, mean_prices, read_prices
+from offpeak.ledger.records import queue_orders, savings_in
+from offpeak.model.local_time import TimeRange, day_edges
 from offpeak.prices.peak import PeakRule, parse_peak_rule
 from offpeak.prices.tariff import site_tariff
-from offpeak.settings import PriceSettings
-from offpeak.time_range import TimeRange, day_edges
+from offpeak.settings.replay import PriceSettings
 from power.accounts.ordered_days import Told
 from power.accounts.savings import BASELINE
 
@@ -43,7 +39,7 @@ class MonthAccount:
     """
 
     accounts: tuple[AccountUse, ...]
-    nodes: tuple[Used, ...]
+    nodes: tuple[EnergyUse, ...]
     rested: Rested | None
     told: Told | None
     assumed_price_share: float
@@ -87,7 +83,7 @@ def _sum(values: list[float | None]) -> float | None:
 
 
 def _told(connection: Connection, span: TimeRange, zone: tzinfo, settings: PriceSettings) -> Told | None:
-    prices = booked_prices(connection, span)
+    prices = read_prices(connection, span)
     if prices is None:
         return None
     edges_s = np.array(day_edges(span, zone)).astype(np.int64)
@@ -96,7 +92,7 @@ def _told(connection: Connection, span: TimeRange, zone: tzinfo, settings: Price
     return Told(job_energies(connection, span), prices, rule, zone, edges_s, ordered)
 
 
-def _peak_rule(prices: BookedPrices, settings: PriceSettings, zone: tzinfo) -> PeakRule:
+def _peak_rule(prices: LedgerPrices, settings: PriceSettings, zone: tzinfo) -> PeakRule:
     """Return the rule by which the agent tells dear hours: a tariff's own hours, else that of the settings."""
     return (
         site_tariff(settings.tariff, zone).hours if prices.by_tariff else parse_peak_rule(settings.peak_rule, zone=zone)

@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
-from offpeak.job_power import WITHOUT_READINGS
-from offpeak.node_class import NodeClass
+from offpeak.model.job_power import ASSUMED_POWER
+from offpeak.model.node_class import NodeClass
 from plugin.scheduler.job import Job
 from plugin.scheduler.node import Node
 from power.accounts.draw import Draw
 from power.accounts.shares import share_of
 from power.power_terms import JOB_UTILISATION
 
-ASSUMED = Draw((WITHOUT_READINGS.low_w + WITHOUT_READINGS.high_w) / 2, "assumed: no node class is set")
+ASSUMED = Draw((ASSUMED_POWER.low_w + ASSUMED_POWER.high_w) / 2, "assumed: no node class is set")
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from functools import lru_cache
 from sqlalchemy import Connection, select
 
 from offpeak.errors import BadInput
-from offpeak.ledger.memory import remembered
+from offpeak.ledger.marks import read_memory
 from offpeak.ledger.tables import jobs
 from offpeak.machines.node_sets import expand
-from offpeak.time_range import TimeRange
+from offpeak.model.local_time import TimeRange
 from power.accounts.kept import NAME, ran_of
 
 Run = tuple[float, float]
@@ -35,7 +35,7 @@ def _booked(connection: Connection, span: TimeRange) -> Iterator[tuple[str, floa
 
 
 def _kept(connection: Connection) -> Iterator[tuple[str, float, float]]:
-    ran = ran_of(remembered(connection, NAME))
+    ran = ran_of(read_memory(connection, NAME))
     if ran is None:
         return
     for job in (*ran.running.values(), *(ended.job for ended in ran.waiting.values())):

@@ -7,10 +7,11 @@ from datetime import tzinfo
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.jobs import Int64, Trace
-from offpeak.ledger.price_series import BookedPrices
+from offpeak.ledger.prices import LedgerPrices
+from offpeak.model.arrays import Int64
+from offpeak.model.jobs import Trace
+from offpeak.model.step_series import split
 from offpeak.prices.peak import Peak, PeakRule, classify
-from offpeak.prices.series import split
 from sim_backend.electricity import LaidSeries
 from sim_backend.engine.state import PeakTimes
 
@@ -24,7 +25,7 @@ class Told:
     """
 
     energies_j: Mapping[tuple[str, int], float]
-    prices: BookedPrices
+    prices: LedgerPrices
     peak_rule: PeakRule
     zone: tzinfo
     edges_unix_s: Int64

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from offpeak.ledger.rows import Price
-from offpeak.prices.series import Series, value_at
+from offpeak.model.step_series import Series, value_at
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from offpeak.accounting import J_PER_KWH, J_PER_MWH
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.step_integrals import J_PER_KWH, J_PER_MWH
 from sim_backend.compare import Case, meters_of, usage_of
 from sim_backend.engine.state import PeakTimes
 from sim_backend.outcome import Meters, charges_of

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from offpeak.door.effect import SCHEDULER
-from offpeak.ledger.rows import Recorded
-from offpeak.time_range import TimeRange
+from offpeak.ledger.rows import NodeStateRecord
+from offpeak.model.local_time import TimeRange
 from power.lifecycle.life import ASLEEP, NodeState
 
 AWAY = ASLEEP | {NodeState.GOING_DOWN, NodeState.BOOTING}
@@ -29,18 +29,18 @@ class Rest:
         return self.until_unix_s - self.from_unix_s
 
 
-def rests(states: Iterable[Recorded], span: TimeRange) -> tuple[Rest, ...]:
+def rests(states: Iterable[NodeStateRecord], span: TimeRange) -> tuple[Rest, ...]:
     """Return the rests within a time, by node; `states` are in order of time, with what each was at the start.
 
     What somebody else has switched off and on is no rest. Where the state is not known it ends: nothing is claimed.
     """
-    by_node: dict[str, list[Recorded]] = {}
+    by_node: dict[str, list[NodeStateRecord]] = {}
     for each in states:
         by_node.setdefault(each.node, []).append(each)
     return tuple(rest for node in sorted(by_node) for rest in _rests_of(node, by_node[node], span))
 
 
-def _rests_of(node: str, states: Sequence[Recorded], span: TimeRange) -> Iterator[Rest]:
+def _rests_of(node: str, states: Sequence[NodeStateRecord], span: TimeRange) -> Iterator[Rest]:
     for is_away, stretch in groupby(_stretches(states, span), key=lambda each: each[0] in AWAY):
         parts = list(stretch)
         if is_away and any(ours for _, ours, _, _ in parts):
@@ -50,7 +50,7 @@ def _rests_of(node: str, states: Sequence[Recorded], span: TimeRange) -> Iterato
             yield Rest(node, parts[0][2], parts[-1][3], seconds)
 
 
-def _stretches(states: Sequence[Recorded], span: TimeRange) -> Iterator[tuple[NodeState, bool, float, float]]:
+def _stretches(states: Sequence[NodeStateRecord], span: TimeRange) -> Iterator[tuple[NodeState, bool, float, float]]:
     """Yield each state, whether it is our doing, and from when until when it held within the time."""
     ends = [*(each.at_unix_s for each in states[1:]), span.until_unix_s]
     for each, end_s in zip(states, ends, strict=True):

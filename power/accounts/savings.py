@@ -6,13 +6,13 @@ A rest saves what the node would have drawn idle, less what it drew on its way d
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from offpeak.ledger.rows import Saving
-from offpeak.ledger.slot_prices import MeanPrice
-from offpeak.ledger.way_sums import J_PER_MWH
-from offpeak.node_class import Depth, NodeClass
-from offpeak.node_states import OFF, STANDBY
-from offpeak.plural import counted
-from offpeak.time_range import TimeRange
+from offpeak.ledger.energy_use import J_PER_MWH
+from offpeak.ledger.prices import MeanPrice
+from offpeak.ledger.rows import SavingRecord
+from offpeak.model.local_time import TimeRange
+from offpeak.model.node_class import NodeClass, SleepDepth
+from offpeak.model.node_states import OFF, STANDBY
+from offpeak.text import counted
 from power.accounts.rests import Rest
 from power.lifecycle.life import NodeState
 
@@ -43,7 +43,7 @@ def rest_energy_j(rest: Rest, node_class: NodeClass) -> float | None:
     return sum(draw_w.get(state, depth.power_w) * seconds for state, seconds in rest.seconds.items())
 
 
-def saving_of(span: TimeRange, uses: Iterable[RestUse]) -> Saving | None:
+def saving_of(span: TimeRange, uses: Iterable[RestUse]) -> SavingRecord | None:
     """Return what the rests of a time came to, without money where one has no price; None for no rest at all."""
     each = tuple(uses)
     if not each:
@@ -51,14 +51,14 @@ def saving_of(span: TimeRange, uses: Iterable[RestUse]) -> Saving | None:
     idle_j, energy_j = sum(use.idle_j for use in each), sum(use.energy_j for use in each)
     idle_cost, cost = _cost(each, [use.idle_j for use in each]), _cost(each, [use.energy_j for use in each])
     currency = each[0].price.currency if cost is not None else ""
-    return Saving(*_edges(span), BASELINE, idle_j, idle_cost, energy_j, cost, currency, _basis(each))
+    return SavingRecord(*_edges(span), BASELINE, idle_j, idle_cost, energy_j, cost, currency, _basis(each))
 
 
 def _edges(span: TimeRange) -> tuple[float, float]:
     return span.from_unix_s, span.until_unix_s
 
 
-def _deepest(rest: Rest, node_class: NodeClass) -> Depth | None:
+def _deepest(rest: Rest, node_class: NodeClass) -> SleepDepth | None:
     slept = [depth for state, depth in DEPTH_OF.items() if state in rest.seconds]
     # A rest that midnight cut off before the node slept, or after: such nodes are mostly switched off.
     return node_class.find_depth(max(slept)) if slept else (node_class.depths[-1] if node_class.depths else None)

@@ -7,8 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import numpy as np
 
-from offpeak.door.effect import Effect, Refusal
-from offpeak.door.mode import Mode, refused_by_mode
+from offpeak.door.effect import Effect, Mode, Refusal, refused_by_mode
 from offpeak.errors import BadInput, CannotWrite, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.node_sets import fold

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from offpeak.ledger.rows import Decision
+from offpeak.ledger.rows import DecisionRecord
 
 TIMES = ("begin_s", "planned_start_s")
 """Inputs that say for when something is decided. A forecast moves them a little in each cycle."""
@@ -31,17 +31,17 @@ class Changed:
     """
 
     def __init__(self, *, again_after_s: float = 0.0) -> None:
-        self.latest: dict[str, Decision] = {}
+        self.latest: dict[str, DecisionRecord] = {}
         self._again_after_s = again_after_s
-        self._known: dict[str, tuple[Decision, ...]] = {}
+        self._known: dict[str, tuple[DecisionRecord, ...]] = {}
 
-    def of(self, decisions: Iterable[Decision], alive: Collection[str]) -> tuple[Decision, ...]:
+    def of(self, decisions: Iterable[DecisionRecord], alive: Collection[str]) -> tuple[DecisionRecord, ...]:
         """Return the decisions that are new; subjects that are not `alive` any more are forgotten.
 
         A subject may have several decisions in one cycle: each is compared with all of the cycle before.
         """
-        new: list[Decision] = []
-        known: dict[str, tuple[Decision, ...]] = {}
+        new: list[DecisionRecord] = []
+        known: dict[str, tuple[DecisionRecord, ...]] = {}
         for each in decisions:
             before = next((one for one in self._known.get(each.subject, ()) if self._is_same(one, each)), None)
             if before is None:
@@ -51,7 +51,7 @@ class Changed:
         self.latest = _of_alive(self.latest | {each.subject: each for each in new}, alive)
         return tuple(new)
 
-    def _is_same(self, before: Decision, now: Decision) -> bool:
+    def _is_same(self, before: DecisionRecord, now: DecisionRecord) -> bool:
         if before.decided == now.decided and now.at_unix_s - before.at_unix_s < self._again_after_s:
             return True
         was, essence = _essence(before), _essence(now)
@@ -60,7 +60,7 @@ class Changed:
         return was.beside == essence.beside and abs(was.time_s - essence.time_s) < SAME_TIME_S
 
 
-def _essence(decision: Decision) -> _Essence:
+def _essence(decision: DecisionRecord) -> _Essence:
     inputs = dict(decision.inputs)
     time_s = next((value for name in TIMES if isinstance(value := inputs.get(name), float)), None)
     beside = inputs.get("beside")

@@ -5,13 +5,13 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from offpeak.agent_settings import AgentSettings
 from offpeak.door.effect import Refusal
 from offpeak.door.journal import Intent
 from offpeak.errors import OffpeakError, SchedulerError
 from offpeak.ledger.ledger import Ledger
-from offpeak.machines.inventory import Inventory, Machine
+from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.machines.node_sets import expand
+from offpeak.settings.agent import AgentSettings
 from plugin.scheduler.node import OURS, Node
 from plugin.scheduler.port import NodeChange, Scheduler
 from power.agent.last_orders import last_sleep_orders
@@ -44,7 +44,7 @@ class NodeCloser:
     scheduler: Scheduler
 
     async def close_first(
-        self, machine: Machine, wish: Wish, send: Callable[[], Awaitable[NodeLife]]
+        self, machine: InventoryNode, wish: Wish, send: Callable[[], Awaitable[NodeLife]]
     ) -> tuple[NodeLife, str]:
         """Return what came of `send`, which orders the node to sleep, and what was changed in the scheduler, in words.
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from offpeak.ledger.rows import Mark
+from offpeak.ledger.rows import JobMark
 from plugin.queue_hook.facts import Competition, QueueFacts, QueueRules, competition
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodeUse
@@ -27,7 +27,7 @@ def queue_facts(
     *,
     draws: Mapping[str, Draw],
     run_s: Mapping[str, int],
-    marks: tuple[Mark, ...],
+    marks: tuple[JobMark, ...],
     told: Mapping[str, str],
 ) -> QueueFacts:
     """Return what is known now; without a curve no price is."""

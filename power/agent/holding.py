@@ -5,9 +5,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from offpeak.door.effect import ADMIN
-from offpeak.door.history import Entry
-from offpeak.door.hold import Hold
+from offpeak.door.effect import ADMIN, Hold
+from offpeak.door.journal import HistoryEntry
 from offpeak.errors import BadInput
 from power.agent.answer import request_of
 from power.lifecycle.events import Held, Released
@@ -82,5 +81,5 @@ async def _settled(agent: "Agent", node: str) -> str:
     return f"{before.effect.order} by {before.effect.by} was under way before: {after[0].answer.said}"
 
 
-def _open_entry(entries: tuple[Entry, ...]) -> Entry | None:
+def _open_entry(entries: tuple[HistoryEntry, ...]) -> HistoryEntry | None:
     return entries[-1] if entries and entries[-1].answer is None else None

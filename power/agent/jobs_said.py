@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from offpeak.ledger.rows import Decision
+from offpeak.ledger.rows import DecisionRecord
 from plugin.queue_hook.consent import consent_of
 from plugin.queue_hook.facts import QueueFacts, QueueRules, competition
 from plugin.queue_hook.lines import pending, standings_of
@@ -29,7 +29,7 @@ class Place:
         return "" if up == 0 else f"{'up' if up > 0 else 'down'} {abs(up)}"
 
 
-def jobs_said(facts: QueueFacts, rules: QueueRules, decided: Mapping[str, Decision]) -> tuple[JobSaid, ...]:
+def jobs_said(facts: QueueFacts, rules: QueueRules, decided: Mapping[str, DecisionRecord]) -> tuple[JobSaid, ...]:
     """Return all jobs that wait or run: first those that wait, each competition in its order."""
     places = places_of(standings_of(pending(facts.jobs), marks_by_job(facts.marks, facts.jobs), facts).all)
     shown = [job for job in facts.jobs if job.state in SHOWN]
@@ -65,7 +65,7 @@ def _in_line(said: JobSaid, place: Place | None) -> JobSaid:
     return replace(said, place=place.now, of=place.of, moved=place.moved)
 
 
-def _said(job: Job, facts: QueueFacts, rules: QueueRules, decision: Decision | None) -> JobSaid:
+def _said(job: Job, facts: QueueFacts, rules: QueueRules, decision: DecisionRecord | None) -> JobSaid:
     waits = job.state is JobState.PENDING
     inputs = dict(decision.inputs) if decision and waits else {}
     planned_s = job.start_s if waits and job.start_s and job.start_s > facts.now_s else None
@@ -89,7 +89,7 @@ def _said(job: Job, facts: QueueFacts, rules: QueueRules, decision: Decision | N
     )
 
 
-def _why(job: Job, decision: Decision | None) -> str:
+def _why(job: Job, decision: DecisionRecord | None) -> str:
     scheduler = f"the scheduler says {job.reason}" if job.reason and job.reason != "None" else ""
     ours = f"{decision.decided}, {decision.reason}" if decision else ""
     return "; ".join(each for each in (ours, scheduler) if each)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from offpeak.door.journal import Done, Intent
+from offpeak.door.journal import Intent, IntentResult
 from offpeak.ledger.ledger import Ledger
 from power.drivers.port import Order
 from power.lifecycle.life import NodeLife, Now, Sent
@@ -17,7 +17,7 @@ def last_orders(ledger: Ledger, unix_s: float) -> Mapping[str, Intent]:
     return {each.intent.effect.subject: each.intent for each in actions if _counts(each)}
 
 
-def _counts(done: Done) -> bool:
+def _counts(done: IntentResult) -> bool:
     return done.intent.effect.is_to_node and done.may_have_been_sent
 
 

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime, tzinfo
 
-from offpeak.node_class import Depth, NodeClass
-from offpeak.node_states import OFF, STANDBY
+from offpeak.model.node_class import NodeClass, SleepDepth
+from offpeak.model.node_states import OFF, STANDBY
 from offpeak.prices.peak import Peak
 from power.agent.agent import Agent
 from power.agent.picture import ErrorSaid, NodeSaid, Picture, SlotSaid
@@ -74,7 +74,7 @@ def modelled_w(life: NodeLife, node_class: NodeClass | None) -> float | None:
     return None if depth is None else _depth_w(state, depth)
 
 
-def _depth_w(state: NodeState, depth: Depth) -> float | None:
+def _depth_w(state: NodeState, depth: SleepDepth) -> float | None:
     draws = {NodeState.GOING_DOWN: depth.enter.power_w, NodeState.BOOTING: depth.leave.power_w}
     asleep_w = depth.power_w if state in DEPTH_OF else None
     return draws.get(state, asleep_w)

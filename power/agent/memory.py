@@ -5,9 +5,9 @@ from collections.abc import Iterable
 
 from pydantic import ValidationError
 
-from offpeak.door.hold import Hold
+from offpeak.door.effect import Hold
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import Recorded
+from offpeak.ledger.rows import NodeStateRecord
 from power.agent.last_orders import last_orders, with_last_order
 from power.lifecycle.decide import Lives
 from power.lifecycle.learned_times import LearnedTimes, learned_from_json
@@ -43,7 +43,9 @@ def _kept(life: NodeLife) -> tuple[object, ...]:
     return (*face(life), life.effort.course, life.effort.tries, life.effort.step, life.sent, life.surprises)
 
 
-def _life(node: str, kept: str | None, recorded: Recorded | None, hold: Hold | None, monotonic_s: float) -> NodeLife:
+def _life(
+    node: str, kept: str | None, recorded: NodeStateRecord | None, hold: Hold | None, monotonic_s: float
+) -> NodeLife:
     if kept is not None:
         try:
             return from_json(kept, monotonic_s=monotonic_s)

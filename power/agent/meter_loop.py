@@ -5,8 +5,8 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 
+from offpeak.ledger.energy_use import WAYS
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.way_sums import WAYS
 from power.accounts.meter_round import Metering, Pace, meter_round
 from power.agent.parts import Parts
 from power.agent.voice import LOG

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from offpeak.agent_settings import AgentSettings
-from offpeak.door.mode import Mode
+from offpeak.door.effect import Mode
 from offpeak.errors import BadSetting
-from offpeak.suggest import did_you_mean
+from offpeak.settings.agent import AgentSettings
+from offpeak.text import did_you_mean
 
 OPENNESS = (Mode.SHADOW, Mode.ADVISE, Mode.ACTIVE)
 

@@ -5,7 +5,7 @@ import socket
 import time
 from collections.abc import Mapping
 
-from offpeak.printable import printable
+from offpeak.text import printable
 
 STATUS_LETTERS = 1000
 """Room for a problem and its remedy."""

@@ -3,9 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from offpeak.door.effect import Effect
-from offpeak.door.hold import Hold
-from offpeak.door.mode import Mode
+from offpeak.door.effect import Effect, Hold, Mode
 from offpeak.ledger.ledger import Ledger
 from power.agent.modes import Modes
 from power.agent.observer import Observer

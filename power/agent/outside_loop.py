@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from offpeak.power_cap import PowerCap
-from offpeak.prices.series import Series
+from offpeak.model.facility import PowerCap
+from offpeak.model.step_series import Series
 from power.agent.parts import Parts
 from power.agent.price_loop import AHEAD_S
 from power.agent.voice import Voice

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
 
-from offpeak.clock import Clock
-from offpeak.facility_file import facility_named
-from offpeak.machines.inventory import Inventory, Machine
+from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand
-from offpeak.node_class import NodeClass
-from offpeak.node_class_file import node_class_named
+from offpeak.model.clock import Clock
+from offpeak.model.facility import facility_named
+from offpeak.model.node_class import NodeClass
+from offpeak.model.node_class_file import node_class_named
 from offpeak.prices.peak import PeakRule, parse_peak_rule
-from offpeak.settings import Settings
+from offpeak.settings.table import Settings
 from plugin.scheduler.port import Scheduler
 from plugin.scheduler.registry import scheduler_of
 from power.agent.callers import Callers, callers
@@ -40,8 +40,8 @@ class Parts:
     settings: Settings
     modes: Modes
     inventory: Inventory
-    by_name: Mapping[str, Machine]
-    machines: Mapping[str, Machine]
+    by_name: Mapping[str, InventoryNode]
+    machines: Mapping[str, InventoryNode]
     scheduler: Scheduler
     wire: Wire
     ways: Ways

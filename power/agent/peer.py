@@ -4,7 +4,7 @@ import socket
 import struct
 from dataclasses import dataclass
 
-from offpeak.person import name_of_uid, person_uid
+from offpeak.process import login_uid, user_name
 
 SO_PEERGROUPS = 59
 """Linux 4.13; Python has no name for it."""
@@ -25,7 +25,7 @@ class Peer:
     @property
     def person(self) -> str:
         """The name of the person for whom the process acts; it may take a while where a name server is slow."""
-        return name_of_uid(person_uid(self.uid, self.pid))
+        return user_name(login_uid(self.uid, self.pid))
 
 
 def peer_of(connection: socket.socket) -> Peer:

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import Decision
+from offpeak.ledger.rows import DecisionRecord
 from plugin.day_plan.day_plan import DayPlan, Move
 from plugin.queue_hook.facts import QueueFacts
 from plugin.queue_hook.words import clock
@@ -66,10 +66,10 @@ def _trouble(plan: DayPlan) -> str | None:
     return "; ".join((*plan.violations[:1], *broken)) or None
 
 
-def _moved(move: Move, facts: QueueFacts, parts: Parts) -> Decision:
+def _moved(move: Move, facts: QueueFacts, parts: Parts) -> DecisionRecord:
     from_text, to_text = (
         "no start" if at_s is None else clock(at_s, facts.now_s, parts.zone) for at_s in (move.from_s, move.to_s)
     )
     inputs = (("planned_start_s", float(move.to_s)),) if move.to_s is not None else ()
     reason = f"from {from_text} to {to_text}: {move.why}"
-    return Decision(facts.now_s, f"job {move.job_id}", "planned anew", reason, inputs)
+    return DecisionRecord(facts.now_s, f"job {move.job_id}", "planned anew", reason, inputs)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from offpeak.door.hold import Hold
+from offpeak.door.effect import Hold
 from offpeak.errors import OffpeakError
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import Decision
+from offpeak.ledger.rows import DecisionRecord
 from power.agent.changed import Changed
 from power.agent.memory import remember_lives, remembered_lives
 from power.agent.node_changes import NodeChanges
@@ -104,7 +104,7 @@ class PowerLoop:
         plan = await asyncio.to_thread(plan_power, sight, site=site, memory=self._memory)
         self._memory = plan.memory
         self._voice.trouble("capacity", "; ".join(f"{what}; {hint}" for what, hint in plan.troubles) or None)
-        decisions = [Decision(sight.now.unix_s, each.node, each.what, each.reason) for each in plan.decisions]
+        decisions = [DecisionRecord(sight.now.unix_s, each.node, each.what, each.reason) for each in plan.decisions]
         self._ledger.write_decisions(self.changed.of(decisions, {node.name for node in sight.view.nodes}))
         return plan
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 
 from offpeak.ledger.ledger import Ledger
-from offpeak.prices.series import Series
-from offpeak.zones import DAY_S
+from offpeak.model.local_time import DAY_S
+from offpeak.model.step_series import Series
 from power.accounts.price_rows import Written, price_rows
 from power.agent.parts import Parts
 from power.agent.voice import Voice

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from offpeak.ledger.rows import Saving
+from offpeak.ledger.rows import SavingRecord
 from offpeak.prices.peak import Peak
 from power.agent.agent import Agent
 from power.agent.facts import queue_rules
@@ -47,7 +47,7 @@ def price_said(curve: PriceCurve | None, now_s: int) -> PriceSaid:
     return PriceSaid(price, curve.series.unit, curve.basis[at], on_peak, float(curve.peak_until_s(now_s)))
 
 
-def _saved(saving: Saving | None) -> SavedSaid:
+def _saved(saving: SavingRecord | None) -> SavedSaid:
     if saving is None:
         return SavedSaid()
     cost = None if saving.cost is None or saving.baseline_cost is None else saving.baseline_cost - saving.cost

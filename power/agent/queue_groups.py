@@ -5,7 +5,7 @@ from collections.abc import Callable, Container, Hashable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from offpeak.ledger.rows import Decision
+from offpeak.ledger.rows import DecisionRecord
 from plugin.queue_hook.moved import MOVES
 from plugin.queue_hook.queue_plan import QueuePlan
 from plugin.scheduler.job import Job
@@ -30,7 +30,7 @@ class Group:
         return ",".join(self.partitions)
 
 
-def advice(group: Group, decided: Mapping[str, Decision], told: Mapping[str, str]) -> dict[str, str]:
+def advice(group: Group, decided: Mapping[str, DecisionRecord], told: Mapping[str, str]) -> dict[str, str]:
     """Return what owners see in a partition where nothing is done: what would be, and what they are told besides."""
     would = {
         job: decided[f"job {job}"] for job in {*group.rank, *group.begin_s, *group.moved} if f"job {job}" in decided

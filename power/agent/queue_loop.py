@@ -3,10 +3,9 @@
 import asyncio
 from collections.abc import Mapping
 
-from offpeak.door.effect import US
-from offpeak.door.mode import Mode
+from offpeak.door.effect import US, Mode
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import Mark
+from offpeak.ledger.rows import JobMark
 from plugin.queue_hook.facts import QueueFacts, QueueRules
 from plugin.queue_hook.plan import plan_queue
 from plugin.queue_hook.queue_plan import QueuePlan
@@ -22,12 +21,12 @@ class QueueLoop:
 
     def __init__(self, ledger: Ledger, voice: Voice, *, by: str = US) -> None:
         self._ledger, self._voice, self._by = ledger, voice, by
-        self._marks: tuple[Mark, ...] | None = None
+        self._marks: tuple[JobMark, ...] | None = None
         self._asked: dict[Mode, Group] = {}
         self.told: dict[str, str] = {}
         self.changed = Changed()
 
-    async def marks(self) -> tuple[Mark, ...]:
+    async def marks(self) -> tuple[JobMark, ...]:
         """Return what we have changed of jobs; CannotWrite or BadLedger where nobody can tell."""
         if self._marks is None:
             self._marks = await asyncio.to_thread(self._ledger.marks)
@@ -68,7 +67,7 @@ class QueueLoop:
             self._hear(answer, mode)
             self.told |= _heard(group.tell, answer)
 
-    async def _remember(self, marks: list[Mark]) -> None:
+    async def _remember(self, marks: list[JobMark]) -> None:
         if marks:
             await asyncio.to_thread(self._ledger.remember_marks, marks)
             self._marks = None

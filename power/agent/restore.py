@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from offpeak.door.journal import Intent
-from offpeak.ledger.rows import Mark
+from offpeak.ledger.rows import JobMark
 from plugin.queue_hook.restore import restore_plan
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower
@@ -21,7 +21,7 @@ ON_ITS_WAY = "it is on its way down or up"
 
 
 async def restore_queue(
-    jobs: Sequence[Job], marks: Iterable[Mark], ranking: Ranking, orders: SchedulerOrders, *, by: str
+    jobs: Sequence[Job], marks: Iterable[JobMark], ranking: Ranking, orders: SchedulerOrders, *, by: str
 ) -> list[Answer]:
     """Undo what we changed of jobs that still wait; returns what became of it, by partitions."""
     plan = restore_plan(jobs, marks, ranking=ranking)

@@ -11,14 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
-from offpeak.door.effect import ADMIN
-from offpeak.door.mode import Mode
+from offpeak.door.effect import ADMIN, Mode
 from offpeak.errors import BadInventory, BadLedger, CannotWrite
 from offpeak.ledger.ledger import Ledger
-from offpeak.only_one import AlreadyRunning, only_one
-from offpeak.person import this_person
-from offpeak.plural import counted
-from offpeak.settings import Settings
+from offpeak.process import AlreadyRunning, exclusive_lock, login_name
+from offpeak.settings.table import Settings
+from offpeak.text import counted
 from plugin.scheduler.node import NodePower
 from power.agent.agent import Agent
 from power.agent.last_orders import last_sleep_orders
@@ -66,7 +64,7 @@ class CallThreads(ThreadPoolExecutor):
 def run_agent(settings: Settings, reread: Callable[[], Settings]) -> int:
     """Run until a signal ends it; returns the exit code. BadInput for what cannot be used."""
     _log_to_stderr()
-    with only_one(settings.agent.state_folder):
+    with exclusive_lock(settings.agent.state_folder):
         parts, ledger = parts_of(settings), Ledger(settings.ledger)
         try:
             ledger.claim()
@@ -114,7 +112,7 @@ def run_restore(settings: Settings) -> Restored:
     It is an admin's order, so the mode does not matter. AlreadyRunning while an agent runs, SchedulerError or
     CannotWrite where nothing can be asked or looked up.
     """
-    with only_one(settings.agent.state_folder):
+    with exclusive_lock(settings.agent.state_folder):
         parts, ledger = parts_of(settings), Ledger(settings.ledger)
         try:
             ledger.claim()
@@ -125,7 +123,7 @@ def run_restore(settings: Settings) -> Restored:
 
 
 async def _restore(parts: Parts, ledger: Ledger) -> Restored:
-    by, scheduler = f"{ADMIN}{this_person()}", parts.scheduler
+    by, scheduler = f"{ADMIN}{login_name()}", parts.scheduler
     holds = ledger.holds(time.time())
     door = scheduler_door(ledger, lambda _: Mode.ADVISE, time.time, nodes=parts.machines, hold_of=holds.get)
     orders = SchedulerOrders(door, scheduler)

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from datetime import datetime, timedelta, tzinfo
 
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import Saving
-from offpeak.time_range import TimeRange
+from offpeak.ledger.rows import SavingRecord
+from offpeak.model.local_time import TimeRange
 from power.accounts.book_savings import book_savings
 from power.agent.parts import Parts
 
@@ -25,7 +25,7 @@ class SavingsLoop:
 
     def __init__(self, ledger: Ledger, clock: Callable[[], float]) -> None:
         self._ledger, self._clock = ledger, clock
-        self.today: Saving | None = None
+        self.today: SavingRecord | None = None
 
     async def round(self, parts: Parts) -> None:
         """Work out today, and book yesterday; a later figure takes the place of an earlier one. BadLedger, BadInput."""
@@ -37,7 +37,7 @@ class SavingsLoop:
         whole = await self._saved(TimeRange(yesterday_s, midnight_s), parts)
         self._ledger.write_savings([whole] if whole else [])
 
-    async def _saved(self, span: TimeRange, parts: Parts) -> Saving | None:
+    async def _saved(self, span: TimeRange, parts: Parts) -> SavingRecord | None:
         url = parts.settings.ledger.url
         return await asyncio.to_thread(book_savings, url, span, parts.machines, parts.node_class)
 

@@ -9,11 +9,10 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from offpeak.door.effect import US
-from offpeak.door.mode import Mode
+from offpeak.door.effect import US, Mode
 from offpeak.errors import OffpeakError, SchedulerError
 from offpeak.machines.node_sets import fold
-from offpeak.settings import Settings
+from offpeak.settings.table import Settings
 from plugin.queue_hook.planned import PLAN
 from power.agent.agent import Agent
 from power.agent.answer import Told

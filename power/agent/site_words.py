@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 
 from offpeak.errors import OffpeakError
-from offpeak.prices.series import Series, merge
+from offpeak.model.step_series import Series, merge
 from plugin.federation.site_said import Curve, SiteSaid, Waits, curve_of
 from plugin.scheduler.job import HOLDING
 from plugin.scheduler.node import Node, NodeUse

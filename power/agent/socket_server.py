@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from offpeak.errors import BadInput, OffpeakError
-from offpeak.person import name_of_uid
+from offpeak.process import user_name
 from plugin.day_plan.day_plan import DayPlan
 from plugin.federation.site_said import SiteSaid, said_json
 from power.agent.answer import (
@@ -167,7 +167,7 @@ class SocketServer:
         return await asyncio.get_running_loop().run_in_executor(self._names, lambda: peer.person)
 
     async def _name(self, uid: int) -> str:
-        return await asyncio.get_running_loop().run_in_executor(self._names, name_of_uid, uid)
+        return await asyncio.get_running_loop().run_in_executor(self._names, user_name, uid)
 
 
 @asynccontextmanager

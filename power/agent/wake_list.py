@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from offpeak.agent_settings import AgentSettings
 from offpeak.files import replacing
-from offpeak.machines.credential import Credential
-from offpeak.machines.inventory import Inventory, Machine
+from offpeak.machines.credentials import Credential
+from offpeak.machines.inventory import Inventory, InventoryNode
+from offpeak.settings.agent import AgentSettings
 from power.drivers.ipmi.address import PORT
 from power.effects import swings_of
 from power.interlocks.counts import MINUTE_S, burst_of, groups_of
@@ -64,7 +64,7 @@ def write_wake_list(state_folder: Path, ways: Mapping[str, Way], pace: Way | Non
         file.write(json.dumps(listed, indent=1).encode() + b"\n")
 
 
-def _way(machine: Machine) -> Way:
+def _way(machine: InventoryNode) -> Way:
     hardware, login = machine.hardware, machine.hardware.credential
     if machine.bmc is not None and login is not None and login.password_file is not None:
         if hardware.driver in IPMI:
@@ -74,7 +74,7 @@ def _way(machine: Machine) -> Way:
     return {"way": "wol"} | _packet(machine) if machine.mac is not None else {}
 
 
-def _ipmi(machine: Machine, login: Credential) -> Way:
+def _ipmi(machine: InventoryNode, login: Credential) -> Way:
     hardware = machine.hardware
     return {
         "way": "ipmi",
@@ -87,7 +87,7 @@ def _ipmi(machine: Machine, login: Credential) -> Way:
     }
 
 
-def _redfish(machine: Machine, login: Credential) -> Way:
+def _redfish(machine: InventoryNode, login: Credential) -> Way:
     # Slow to import, and needed for the address only.
     from power.redfish_service import base_url
 
@@ -102,11 +102,11 @@ def _redfish(machine: Machine, login: Credential) -> Way:
     }
 
 
-def _packet(machine: Machine) -> Way:
+def _packet(machine: InventoryNode) -> Way:
     return {"mac": machine.mac, "via": machine.wol_via}
 
 
-def _packet_from_standby(machine: Machine) -> Way:
+def _packet_from_standby(machine: InventoryNode) -> Way:
     rung = machine.hardware.rung("standby")
     return _packet(machine) if rung is not None and "wol" in rung.wake and machine.mac is not None else {}
 

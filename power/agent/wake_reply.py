@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from offpeak.door.effect import SCHEDULER, Effect, Refusal
-from offpeak.machines.inventory import Machine
+from offpeak.machines.inventory import InventoryNode
 from plugin.scheduler.node import Node, NodeUse
 from power.drivers.port import Order
 from power.lifecycle.decide import effect_of
@@ -57,7 +57,7 @@ class WakeOutlook:
 
     trouble: str
     now: Now
-    machines: Mapping[str, Machine]
+    machines: Mapping[str, InventoryNode]
     lives: Mapping[str, NodeLife]
     nodes: Mapping[str, Node]
     view_unix_s: float

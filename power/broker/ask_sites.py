@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from offpeak.errors import NoAnswer, OffpeakError
-from offpeak.machines.secret import read_secret
+from offpeak.machines.credentials import read_secret
 from offpeak.web_session import WebSession, read_body
 from plugin.federation.live_cycle import Heard
 from plugin.federation.reach import SSH, Reach

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from offpeak.person import name_of_uid
+from offpeak.process import user_name
 from plugin.federation.reach import LOCAL, SLURM
 from plugin.federation.site import Site
 from plugin.scheduler.batch import SUBMIT_S, Batch, Errand, Ran, Standing
@@ -36,7 +36,7 @@ def this_account(agent_socket: Path) -> Submitter:
         agent_uid = agent_socket.stat().st_uid
     except OSError:
         agent_uid = None
-    return Submitter(name_of_uid(uid), "root" if uid == 0 else "the agent's user" if uid == agent_uid else "")
+    return Submitter(user_name(uid), "root" if uid == 0 else "the agent's user" if uid == agent_uid else "")
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked
 
-from offpeak.broker_settings import BrokerSettings
 from offpeak.errors import BadInput, OffpeakError
+from offpeak.settings.broker import BrokerSettings
 from plugin.federation.request import goal_named
 from power.agent.socket_file import bound_socket, remove_socket
 from power.broker.ask_broker import MOST_BYTES, NAME

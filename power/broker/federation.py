@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from offpeak.broker_settings import BrokerSettings
+from offpeak.settings.broker import BrokerSettings
 from plugin.federation.choice import Choice
 from plugin.federation.grid import Grid
 from plugin.federation.live_cycle import Heard, choose, currency_of

@@ -5,7 +5,7 @@ from typing import Any
 
 from offpeak.door.effect import Effect, Refusal
 from offpeak.errors import OffpeakError
-from offpeak.ledger.rows import Submission
+from offpeak.ledger.rows import SubmissionRecord
 from plugin.federation.choice_json import time_text
 from power.broker.errors import SiteRefused, UnknownKey
 from power.broker.states import CANCELLED, FAILED, TAKEN, TRIED
@@ -29,7 +29,7 @@ async def standing_of(broker: Broker, key: str) -> dict[str, Any]:
     return said | {"at_site": standing.state}
 
 
-async def cancel(broker: Broker, key: str) -> Submission:
+async def cancel(broker: Broker, key: str) -> SubmissionRecord:
     """Cancel the job at its site, through the door; SiteRefused with what the site says against it."""
     row = await _settled(broker, key)
     if row.state != TAKEN:
@@ -44,7 +44,7 @@ async def cancel(broker: Broker, key: str) -> Submission:
     return broker.changed(row, replace(row, state=CANCELLED, said=f"cancelled by {broker.by}", answer=held))
 
 
-def submission_json(row: Submission) -> dict[str, Any]:
+def submission_json(row: SubmissionRecord) -> dict[str, Any]:
     """Return a row as JSON's objects."""
     return {
         "key": row.key,
@@ -59,13 +59,13 @@ def submission_json(row: Submission) -> dict[str, Any]:
     }
 
 
-def _held_s(row: Submission, now_s: float) -> float:
+def _held_s(row: SubmissionRecord, now_s: float) -> float:
     """Return how long a job that is cancelled now may have run at most."""
     run_s = (row.answer.get("expected") or {}).get("run_s", 0)
     return float(min(run_s, max(now_s - row.tried_unix_s, 0.0)))
 
 
-async def _settled(broker: Broker, key: str) -> Submission:
+async def _settled(broker: Broker, key: str) -> SubmissionRecord:
     row = broker.ledger.submission(key)
     if row is None:
         raise UnknownKey(f"key {key}: no job was handed over by it", hint="`offpeak history` shows what was submitted")

@@ -3,10 +3,10 @@
 import time
 from pathlib import Path
 
-from offpeak.broker_settings import BrokerSettings
 from offpeak.door.door import Door
-from offpeak.door.mode import Mode
+from offpeak.door.effect import Mode
 from offpeak.ledger.ledger import Ledger
+from offpeak.settings.broker import BrokerSettings
 from power.broker.at_site import at_site
 from power.broker.federation import Federation
 from power.broker.submit import Broker

@@ -5,9 +5,9 @@ import logging
 import time
 from pathlib import Path
 
-from offpeak.broker_settings import BrokerSettings
 from offpeak.errors import OffpeakError
 from offpeak.ledger.ledger import Ledger
+from offpeak.settings.broker import BrokerSettings
 from plugin.federation.live_cycle import Heard
 from plugin.federation.watched_sites import WatchedSites
 from power.broker.ask_sites import heard_of

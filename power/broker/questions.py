@@ -9,10 +9,10 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked
 
-from offpeak.broker_settings import BrokerSettings
 from offpeak.errors import BadInput
 from offpeak.ledger.ledger import Ledger
-from offpeak.units import parse_duration_s
+from offpeak.model.units import parse_duration_s
+from offpeak.settings.broker import BrokerSettings
 from plugin.federation.choice_json import time_text
 from plugin.federation.job_script import MOST_BYTES
 from plugin.federation.reach import LOCAL

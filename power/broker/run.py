@@ -11,8 +11,8 @@ from pathlib import Path
 
 from offpeak.errors import BadInput, BadSetting, OffpeakError
 from offpeak.ledger.ledger import Ledger
-from offpeak.machines.secret import Secret, read_secret
-from offpeak.settings import Settings
+from offpeak.machines.credentials import Secret, read_secret
+from offpeak.settings.table import Settings
 from power.broker.choosing import ChoosingServer
 from power.broker.poller import LOG, Poller
 from power.broker.questions import Questions

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from offpeak.ledger.rows import Submission
+from offpeak.ledger.rows import SubmissionRecord
 from plugin.federation.grid import Grid
 from plugin.federation.sent import ON_THE_WAY_S, Sent
 from power.broker.federation import Federation
@@ -12,9 +12,9 @@ from power.broker.states import CANCELLED, TAKEN, TRIED
 
 if TYPE_CHECKING:
     # Slow to import: who chooses by what a poller has kept does without.
-    from offpeak.ledger.submissions import Given
+    from offpeak.ledger.submissions import SiteSubmissions
 
-Ask = Callable[[Sequence[str], float, Mapping[str, float]], "Given"]
+Ask = Callable[[Sequence[str], float, Mapping[str, float]], "SiteSubmissions"]
 """Looks into a ledger: `given` of a Ledger is one."""
 STATES = (TRIED, TAKEN, CANCELLED)
 """A site may have had these jobs."""
@@ -32,7 +32,7 @@ def with_sent(federation: Federation, given: Ask) -> Federation:
     return replace(federation, sent=(*older, *map(sent_of, found.recent)))
 
 
-def sent_of(row: Submission) -> Sent:
+def sent_of(row: SubmissionRecord) -> Sent:
     """Return what a row says; one that is older than these figures holds nothing."""
     expected = row.answer.get("expected") or {}
     return Sent(

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from offpeak.errors import BadInput
-from offpeak.machines.secret import Secret
+from offpeak.machines.credentials import Secret
 
 TIME, SITE, NONCE, SIGNATURE = "X-Offpeak-Time", "X-Offpeak-Site", "X-Offpeak-Nonce", "X-Offpeak-Signature"
 REQUEST, ANSWER = "request", "answer"

@@ -9,7 +9,7 @@ from offpeak.door.door import Door
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import Submission
+from offpeak.ledger.rows import SubmissionRecord
 from plugin.federation.choice import Choice
 from plugin.federation.choice_json import choice_json
 from plugin.scheduler.batch import SUBMIT_S
@@ -42,7 +42,7 @@ class Broker:
     clock: Callable[[], float] = time.time
     settled_s: float = SETTLED_S
 
-    async def submit(self, parcel: Parcel, key: str) -> Submission:
+    async def submit(self, parcel: Parcel, key: str) -> SubmissionRecord:
         """Return what became of the job of that key: taken now or before, or cancelled meanwhile.
 
         NoSite where none can have it, NotKnown where a site may have it, BadInput for the key of another job.
@@ -56,7 +56,7 @@ class Broker:
             return row
         return await self._give(parcel, key, row)
 
-    async def found_out(self, row: Submission) -> Submission:
+    async def found_out(self, row: SubmissionRecord) -> SubmissionRecord:
         """Return the row of an attempt that nobody saw the end of, with what became of it: taken, or failed."""
         while True:
             standing = await self.at(row.site).find(row.key)
@@ -73,7 +73,7 @@ class Broker:
             if row.state != TRIED:
                 return row
 
-    async def _give(self, parcel: Parcel, key: str, row: Submission | None) -> Submission:
+    async def _give(self, parcel: Parcel, key: str, row: SubmissionRecord | None) -> SubmissionRecord:
         without = parcel.not_at(self.federation.grid)
         while True:
             choice = with_sent(self.federation, self.ledger.given).choose(parcel.request, without=without)
@@ -91,14 +91,14 @@ class Broker:
             row = self.changed(row, replace(row, state=FAILED, said=outcome.said))
             without = {**without, choice.site: f"refused it: {outcome.said.partition(': ')[2]}"}
 
-    def _tried(self, parcel: Parcel, key: str, was: Submission | None, choice: Choice) -> Submission:
+    def _tried(self, parcel: Parcel, key: str, was: SubmissionRecord | None, choice: Choice) -> SubmissionRecord:
         now_s = self.clock()
         answer = choice_json(choice, now_s=int(now_s), currency=self.federation.currency)
         answer |= {"project": parcel.request.project}
-        row = Submission(key, now_s, self.by, parcel.digest, choice.site or "", TRIED, now_s, answer=answer)
+        row = SubmissionRecord(key, now_s, self.by, parcel.digest, choice.site or "", TRIED, now_s, answer=answer)
         return self.changed(was, row if was is None else replace(row, at_unix_s=was.at_unix_s))
 
-    async def _through_the_door(self, parcel: Parcel, row: Submission, choice: Choice) -> Outcome | Refusal:
+    async def _through_the_door(self, parcel: Parcel, row: SubmissionRecord, choice: Choice) -> Outcome | Refusal:
         site = self.federation.grid.sites[self.federation.grid.index(row.site)]
         errand, request = parcel.errand(row.key, site, choice), parcel.request
         inputs = (("key", row.key), ("cores", request.cores), ("limit_s", request.limit_s))
@@ -110,7 +110,7 @@ class Broker:
 
         return await self.door.let_through(Effect(f"site {row.site}", "submit", self.by, choice.reason, inputs), act)
 
-    async def _doubtful(self, row: Submission, outcome: Outcome) -> Submission:
+    async def _doubtful(self, row: SubmissionRecord, outcome: Outcome) -> SubmissionRecord:
         """Return the row if the site has the job after all; NotKnown if that cannot be told yet."""
         try:
             standing = await self.at(row.site).find(row.key)
@@ -127,7 +127,7 @@ class Broker:
             raise NotKnown(f"{site}: is no more in the file of sites", hint="add it again to find out, or to cancel")
         return self.sites[site]
 
-    def changed(self, was: Submission | None, now: Submission) -> Submission:
+    def changed(self, was: SubmissionRecord | None, now: SubmissionRecord) -> SubmissionRecord:
         """Write what became of a job and return it; NotKnown if somebody else has done so."""
         if not self.ledger.change_submission(was, now):
             hint = f"ask what became of it: offpeak submit --status {now.key}"

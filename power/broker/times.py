@@ -4,8 +4,8 @@ import time
 from datetime import datetime
 
 from offpeak.errors import BadInput
-from offpeak.time_range import parse_time
-from offpeak.units import parse_duration_s
+from offpeak.model.local_time import parse_time
+from offpeak.model.units import parse_duration_s
 
 
 def instant(text: str) -> float:

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 from offpeak.errors import BadInput, OffpeakError
-from offpeak.machines.secret import Secret
+from offpeak.machines.credentials import Secret
 from power.broker.ask_sites import PAGE
 from power.broker.errors import NoSite, NotKnown, SiteRefused, UnknownKey
 from power.broker.few_threads import FewThreads, PatientHandler

@@ -1,7 +1,7 @@
 """Whether a node's BMC answers, is the one that was enrolled, and measures."""
 
 from offpeak.errors import DeviceError, NotSupported, OffpeakError
-from offpeak.machines.inventory import Machine
+from offpeak.machines.inventory import InventoryNode
 from power.check.finding import Finding, Verdict, failed
 from power.drivers.ipmi.address import address_of
 from power.drivers.ipmi.request import restore_policy
@@ -17,7 +17,7 @@ SAFE_SUITE = 17
 SUITES = {0: "no login and no encryption", 1: "no encryption", 2: "no encryption", 3: "SHA-1"}
 
 
-async def check_bmc(machine: Machine, wire: Wire) -> list[Finding]:
+async def check_bmc(machine: InventoryNode, wire: Wire) -> list[Finding]:
     """Return what there is to say of the node's BMC; it is only asked."""
     try:
         driver = driver_of(machine, wire)
@@ -34,7 +34,7 @@ async def check_bmc(machine: Machine, wire: Wire) -> list[Finding]:
     return said or [Finding("bmc", machine.node, Verdict.GOOD, f"{seen.state}, as enrolled, measures power")]
 
 
-async def _who(machine: Machine, driver: PowerDriver) -> Finding:
+async def _who(machine: InventoryNode, driver: PowerDriver) -> Finding:
     identity = await driver.identity()
     if identity is None:
         hint = "such nodes are never switched off: an address may lead to another node since a repair"
@@ -49,7 +49,7 @@ async def _who(machine: Machine, driver: PowerDriver) -> Finding:
     return Finding("bmc", machine.node, Verdict.GOOD, "as enrolled")
 
 
-async def _measured(machine: Machine, wire: Wire) -> list[Finding]:
+async def _measured(machine: InventoryNode, wire: Wire) -> list[Finding]:
     meter = bmc_meter(machine, wire)
     if meter is None:
         return []
@@ -68,7 +68,7 @@ async def _measured(machine: Machine, wire: Wire) -> list[Finding]:
     ]
 
 
-async def _after_an_outage(machine: Machine, wire: Wire) -> list[Finding]:
+async def _after_an_outage(machine: InventoryNode, wire: Wire) -> list[Finding]:
     if machine.hardware.driver != "ipmi":
         return []
     bmc = address_of(machine)
@@ -78,7 +78,7 @@ async def _after_an_outage(machine: Machine, wire: Wire) -> list[Finding]:
     return [Finding("bmc", machine.node, Verdict.DOUBTFUL, f"after a power failure: {policy}", ALWAYS_OFF_HINT)]
 
 
-def unsafe_transport(machine: Machine) -> list[Finding]:
+def unsafe_transport(machine: InventoryNode) -> list[Finding]:
     """Return what the inventory says against the way to the BMC: a password that anybody on the network can read."""
     said = hint = ""
     if (machine.bmc or "").startswith("http://"):
@@ -89,7 +89,7 @@ def unsafe_transport(machine: Machine) -> list[Finding]:
     return [Finding("bmc", machine.node, Verdict.DOUBTFUL, said, hint)] if said else []
 
 
-def _fallen_back(machine: Machine, wire: Wire) -> list[Finding]:
+def _fallen_back(machine: InventoryNode, wire: Wire) -> list[Finding]:
     """Return a finding where pyghmi proposed suite 17 and the BMC took 3 only."""
     if machine.hardware.driver != "ipmi":
         return []

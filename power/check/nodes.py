@@ -1,14 +1,14 @@
 """Whether a node can be asked by ssh, and offers the standby that the inventory gives it."""
 
 from offpeak.errors import OffpeakError
-from offpeak.machines.inventory import Machine
+from offpeak.machines.inventory import InventoryNode
 from power.check.finding import Finding, Verdict, failed
 from power.drivers.node_ssh import NodeSsh
 from power.drivers.wake_on_lan import WakeOnLan
 from power.drivers.wire import Wire
 
 
-async def check_node(machine: Machine, wire: Wire) -> list[Finding]:
+async def check_node(machine: InventoryNode, wire: Wire) -> list[Finding]:
     """Return what there is to say of the node by ssh; it is only asked."""
     rung = machine.hardware.rung("standby")
     try:

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from offpeak.errors import BadInput, OffpeakError
-from offpeak.machines.credential import Credential
-from offpeak.machines.secret import read_secret
+from offpeak.machines.credentials import Credential, read_secret
 from plugin.slurm.ask import CannotAskSlurm, ask
 from plugin.slurm.config_text import config_of_text
 from plugin.slurm.rights import AdminLevel, SlurmRights, read_rights

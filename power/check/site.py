@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Any
 
-from offpeak.machines.inventory import Inventory, Machine, Pdu
+from offpeak.machines.inventory import Inventory, InventoryNode, Pdu
 from power.check.bmcs import check_bmc
 from power.check.finding import Finding, Verdict
 from power.check.nodes import check_node
@@ -17,7 +17,7 @@ from power.drivers.wire import Wire
 
 async def check_site(
     inventory: Inventory,
-    machines: Iterable[Machine],
+    machines: Iterable[InventoryNode],
     pdus: Iterable[Pdu],
     wire: Wire,
     scheduler: Callable[[], Finding] = check_scheduler,

@@ -1,11 +1,11 @@
 """Is the device that answers the one that was enrolled?"""
 
 from offpeak.errors import WrongDevice
-from offpeak.machines.inventory import Enrolled
+from offpeak.machines.inventory import Enrolment
 from power.drivers.port import PowerDriver
 
 
-async def check_identity(driver: PowerDriver, enrolled: Enrolled) -> None:
+async def check_identity(driver: PowerDriver, enrolled: Enrolment) -> None:
     """Return if the device is the one that was enrolled; WrongDevice if it is another or does not say, or NoAnswer.
 
     To be asked before every order that takes power away: an address may lead to another node since a repair.

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from offpeak.errors import AccessRefused
-from offpeak.machines.credential import Credential
-from offpeak.machines.secret import Secret
+from offpeak.machines.credentials import Credential, Secret
 
 ALONE_S = 0.5
 """So long a password that nobody has accepted yet is tried at one device only: a wrong one must not go to all."""

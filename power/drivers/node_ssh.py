@@ -7,10 +7,9 @@ import asyncssh
 
 from offpeak.door.door import Confirm
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported, WrongDevice
-from offpeak.machines.credential import Credential
-from offpeak.machines.inventory import Machine
-from offpeak.machines.secret import Secret
-from offpeak.printable import printable
+from offpeak.machines.credentials import Credential, Secret
+from offpeak.machines.inventory import InventoryNode
+from offpeak.text import printable
 from power.drivers.logins import Logins
 from power.drivers.node_answers import Governors, NodeProbe, governors_of, pairs_of, probe_of, strange
 from power.drivers.port import at_once
@@ -27,7 +26,7 @@ class NodeSsh:
     key is not the one in known_hosts, NotSupported for what the node cannot do, BadAnswer for what fails.
     """
 
-    def __init__(self, machine: Machine, *, logins: Logins, timeout_s: float = 10.0) -> None:
+    def __init__(self, machine: InventoryNode, *, logins: Logins, timeout_s: float = 10.0) -> None:
         self.node = machine.node
         self._host = machine.ssh or machine.node
         self._port = machine.hardware.ssh_port
@@ -133,7 +132,7 @@ class NodeSsh:
         return WrongDevice(f"{self.node}: its host key is not the one in {self._known_hosts}", hint=hint)
 
 
-def _login(machine: Machine) -> tuple[Credential, Path, Path]:
+def _login(machine: InventoryNode) -> tuple[Credential, Path, Path]:
     kind, credential = machine.hardware.name, machine.hardware.ssh
     if credential is None:
         raise BadInventory(f"hardware.{kind}: has no ssh", hint=f'set ssh = "nodes" below [hardware.{kind}]')

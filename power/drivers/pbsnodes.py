@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from offpeak.door.door import Confirm
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported
-from offpeak.machines.inventory import Machine
+from offpeak.machines.inventory import InventoryNode
 from plugin.pbs.ask import CannotAskPbs, PbsCommands, PbsIsSilent, Said
 from plugin.pbs.marks import Kind
 from plugin.pbs.told import RIGHTS
@@ -35,7 +35,7 @@ class Pbsnodes:
     name = "pbsnodes"
     orders = frozenset(WORDS)
 
-    def __init__(self, machine: Machine, *, timeout_s: float = 5.0, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, machine: InventoryNode, *, timeout_s: float = 5.0, now: Callable[[], float] = time.time) -> None:
         if machine.bmc is None:
             raise BadInventory(f"{machine.node}: has no name in Torque", hint="write it as bmc of its [[machines]]")
         self._node, self._now = machine.bmc, now

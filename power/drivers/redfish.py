@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from offpeak.door.door import Confirm
 from offpeak.errors import BadAnswer, DeviceError, NotSupported
-from offpeak.machines.inventory import Machine
+from offpeak.machines.inventory import InventoryNode
 from power.drivers.logins import Logins
 from power.drivers.port import Observed, Order, PowerState, at_once
 from power.redfish_json import Resource
@@ -25,7 +25,7 @@ class RedfishDriver:
     name = "redfish"
 
     def __init__(
-        self, machine: Machine, *, logins: Logins, timeout_s: float = 10.0, now: Callable[[], float] = time.time
+        self, machine: InventoryNode, *, logins: Logins, timeout_s: float = 10.0, now: Callable[[], float] = time.time
     ) -> None:
         self._machine = machine
         self._service = RedfishService(machine, logins=logins, timeout_s=timeout_s)

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from offpeak.errors import BadInventory
-from offpeak.machines.inventory import Machine
-from offpeak.suggest import did_you_mean
+from offpeak.machines.inventory import InventoryNode
+from offpeak.text import did_you_mean
 from power.drivers.ipmi.driver import ipmi_driver
 from power.drivers.ipmi.ipmipower import ipmipower_driver
 from power.drivers.ipmi.ipmitool import ipmitool_driver
@@ -12,25 +12,25 @@ from power.drivers.port import PowerDriver
 from power.drivers.wire import Wire
 
 
-def _redfish(machine: Machine, wire: Wire) -> PowerDriver:
+def _redfish(machine: InventoryNode, wire: Wire) -> PowerDriver:
     from power.drivers.redfish import RedfishDriver
 
     return RedfishDriver(machine, logins=wire.logins, timeout_s=wire.timeout_s, now=wire.clock)
 
 
-def _wake_on_lan(machine: Machine, wire: Wire) -> PowerDriver:
+def _wake_on_lan(machine: InventoryNode, wire: Wire) -> PowerDriver:
     from power.drivers.wake_on_lan import WakeOnLan
 
     return WakeOnLan(machine, timeout_s=wire.timeout_s, now=wire.clock)
 
 
-def _pbsnodes(machine: Machine, wire: Wire) -> PowerDriver:
+def _pbsnodes(machine: InventoryNode, wire: Wire) -> PowerDriver:
     from power.drivers.pbsnodes import Pbsnodes
 
     return Pbsnodes(machine, timeout_s=wire.timeout_s, now=wire.clock)
 
 
-DRIVERS: Mapping[str, Callable[[Machine, Wire], PowerDriver]] = {
+DRIVERS: Mapping[str, Callable[[InventoryNode, Wire], PowerDriver]] = {
     "ipmi": ipmi_driver,
     "ipmitool": ipmitool_driver,
     "ipmipower": ipmipower_driver,
@@ -40,7 +40,7 @@ DRIVERS: Mapping[str, Callable[[Machine, Wire], PowerDriver]] = {
 """What switches a node, mostly through its BMC, by `driver` in [hardware]."""
 
 
-def driver_of(machine: Machine, wire: Wire) -> PowerDriver:
+def driver_of(machine: InventoryNode, wire: Wire) -> PowerDriver:
     """Return the machine's driver; BadInventory if it has none, an unknown one, or lacks what that one needs."""
     name, where = machine.hardware.driver, f"[hardware.{machine.hardware.name}]"
     if name is None:
@@ -50,10 +50,10 @@ def driver_of(machine: Machine, wire: Wire) -> PowerDriver:
     return DRIVERS[name](machine, wire)
 
 
-WAKERS: Mapping[str, Callable[[Machine, Wire], PowerDriver]] = {"bmc": driver_of, "wol": _wake_on_lan}
+WAKERS: Mapping[str, Callable[[InventoryNode, Wire], PowerDriver]] = {"bmc": driver_of, "wol": _wake_on_lan}
 """What wakes a node, by the words of `wake` in its rungs."""
 
 
-def wakers_of(machine: Machine, names: Iterable[str], wire: Wire) -> dict[str, PowerDriver]:
+def wakers_of(machine: InventoryNode, names: Iterable[str], wire: Wire) -> dict[str, PowerDriver]:
     """Return the ways of these names that wake the machine; BadInventory where one lacks what it needs."""
     return {name: WAKERS[name](machine, wire) for name in names}

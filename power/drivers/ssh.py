@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from offpeak.door.door import Confirm
 from offpeak.errors import DeviceError, NotSupported
-from offpeak.machines.inventory import Machine
+from offpeak.machines.inventory import InventoryNode
 from power.drivers.logins import Logins
 from power.drivers.node_answers import NodeProbe
 from power.drivers.node_ssh import NodeSsh
@@ -22,7 +22,7 @@ class SshDriver:
 
     def __init__(
         self,
-        machine: Machine,
+        machine: InventoryNode,
         *,
         logins: Logins,
         timeout_s: float = 10.0,

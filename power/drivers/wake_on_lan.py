@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from offpeak.door.door import Confirm
 from offpeak.errors import BadInventory, NoAnswer, NotSupported
-from offpeak.machines.inventory import Machine
+from offpeak.machines.inventory import InventoryNode
 from power.drivers.port import Observed, Order, PowerState, at_once
 
 DISCARD_PORT = 9
@@ -36,7 +36,7 @@ class WakeOnLan:
     name = "wol"
     orders = frozenset({Order.ON})
 
-    def __init__(self, machine: Machine, *, timeout_s: float = 5.0, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, machine: InventoryNode, *, timeout_s: float = 5.0, now: Callable[[], float] = time.time) -> None:
         if machine.mac is None:
             raise BadInventory(f"{machine.node}: has no mac to wake it by", hint="add mac = [...] to its [[machines]]")
         self._node = machine.node

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from offpeak.door.effect import Effect, Outcome, Refusal
-from offpeak.door.history import Entry, History
+from offpeak.door.journal import EffectHistory, HistoryEntry
 from offpeak.errors import AccessRefused, BadAnswer, BadSetting, NoAnswer, WrongDevice
 
 REFUSED = AccessRefused.__name__
@@ -42,7 +42,7 @@ class BreakerState:
     said: str = ""
 
 
-def after(state: BreakerState, entry: Entry, terms: BreakerTerms) -> BreakerState:
+def after(state: BreakerState, entry: HistoryEntry, terms: BreakerTerms) -> BreakerState:
     """Return the state after an order has ended; one of which nobody knows the end changes nothing."""
     failed, answer = _failed(entry), entry.answer
     if failed is None or answer is None:
@@ -56,7 +56,7 @@ def after(state: BreakerState, entry: Entry, terms: BreakerTerms) -> BreakerStat
     return BreakerState(latest, entry.ended_s if opens else None, answer.said if opens else "")
 
 
-def _failed(entry: Entry) -> bool | None:
+def _failed(entry: HistoryEntry) -> bool | None:
     """Return whether the device failed, at the order or when it was asked who it is; None where that says nothing."""
     if isinstance(entry.answer, Outcome):
         return None if entry.answer.result == "interrupted" else entry.answer.result == "failed"
@@ -75,10 +75,10 @@ class Breaker:
     """The breaker of a site."""
 
     def __init__(
-        self, history: History, terms: BreakerTerms, needed: Callable[[Effect], Needed] = lambda _: Needed()
+        self, history: EffectHistory, terms: BreakerTerms, needed: Callable[[Effect], Needed] = lambda _: Needed()
     ) -> None:
         self._history, self._terms, self._needed = history, terms, needed
-        self._state, self._refused, self._seen = BreakerState(), dict[str, Entry](), 0
+        self._state, self._refused, self._seen = BreakerState(), dict[str, HistoryEntry](), 0
 
     def for_all(self, effect: Effect) -> Refusal | None:
         """Refuse while it is open, but for an admin's order and one trial after the pause."""
@@ -114,7 +114,7 @@ class Breaker:
             self._note_login(entry)
             self._seen = number
 
-    def _note_login(self, entry: Entry) -> None:
+    def _note_login(self, entry: HistoryEntry) -> None:
         answer, needed = entry.answer, self._needed(entry.effect)
         name = needed.to_act if isinstance(answer, Outcome) else needed.to_identify
         if name is None or answer is None:
@@ -124,5 +124,5 @@ class Breaker:
         elif isinstance(answer, Outcome) and answer.result == "done" and self._came_after(entry, name):
             del self._refused[name]
 
-    def _came_after(self, entry: Entry, login: str) -> bool:
+    def _came_after(self, entry: HistoryEntry, login: str) -> bool:
         return login in self._refused and entry.begun_s > self._refused[login].ended_s

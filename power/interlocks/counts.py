@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from offpeak.door.door import Limit
 from offpeak.door.effect import Effect, Refusal
-from offpeak.door.history import Entry, History
+from offpeak.door.journal import EffectHistory, HistoryEntry
 from offpeak.machines.inventory import Inventory
 
 BURST_S, MINUTE_S, HOUR_S, DAY_S = 10.0, 60.0, 3600.0, 86_400.0
@@ -16,12 +16,12 @@ Groups = Mapping[str, frozenset[str]]
 """The rack and the PDUs of each node, in words."""
 
 
-def per_sweep(history: History, most: int) -> Limit:
+def per_sweep(history: EffectHistory, most: int) -> Limit:
     """Refuse what takes power away from more than so many nodes since the sweep began."""
     return _counted("per_sweep", history.of_sweep, most, "in this sweep", "nodes_per_sweep")
 
 
-def per_hour(history: History, most: int) -> Limit:
+def per_hour(history: EffectHistory, most: int) -> Limit:
     """Refuse what takes power away from more than so many nodes within an hour."""
     return _counted("per_hour", lambda: history.within(HOUR_S), most, "within an hour", "nodes_per_hour")
 
@@ -31,7 +31,7 @@ def burst_of(per_minute: int) -> int:
     return math.ceil(per_minute * BURST_S / MINUTE_S)
 
 
-def wakes(history: History, per_minute: int) -> Limit:
+def wakes(history: EffectHistory, per_minute: int) -> Limit:
     """Refuse to wake more than so many nodes within a minute, or a sixth of that within ten seconds."""
 
     def refuse(effect: Effect) -> Refusal | None:
@@ -46,7 +46,7 @@ def wakes(history: History, per_minute: int) -> Limit:
     return refuse
 
 
-def cycles_per_day(history: History, most: int) -> Limit:
+def cycles_per_day(history: EffectHistory, most: int) -> Limit:
     """Refuse what takes power away from one node more often than so within a day."""
 
     def refuse(effect: Effect) -> Refusal | None:
@@ -59,7 +59,7 @@ def cycles_per_day(history: History, most: int) -> Limit:
     return refuse
 
 
-def just_ordered(history: History) -> Limit:
+def just_ordered(history: EffectHistory) -> Limit:
     """Refuse what takes power away so soon after another order to the node that its effect cannot be seen yet."""
 
     def refuse(effect: Effect) -> Refusal | None:
@@ -72,7 +72,7 @@ def just_ordered(history: History) -> Limit:
     return refuse
 
 
-def per_rack(history: History, groups: Groups, most: int) -> Limit:
+def per_rack(history: EffectHistory, groups: Groups, most: int) -> Limit:
     """Refuse any order to more than so many nodes of one rack, or on one PDU, within a minute."""
 
     def refuse(effect: Effect) -> Refusal | None:
@@ -101,7 +101,7 @@ def groups_of(inventory: Inventory) -> Groups:
     return {node: frozenset(names) for node, names in groups.items()}
 
 
-def _counted(rule: str, entries: Callable[[], Iterable[Entry]], most: int, when: str, setting: str) -> Limit:
+def _counted(rule: str, entries: Callable[[], Iterable[HistoryEntry]], most: int, when: str, setting: str) -> Limit:
     def refuse(effect: Effect) -> Refusal | None:
         if not effect.takes_power_away or _taking(entries()) < most:
             return None
@@ -111,5 +111,5 @@ def _counted(rule: str, entries: Callable[[], Iterable[Entry]], most: int, when:
     return refuse
 
 
-def _taking(entries: Iterable[Entry]) -> int:
+def _taking(entries: Iterable[HistoryEntry]) -> int:
     return sum(entry.effect.takes_power_away for entry in entries)

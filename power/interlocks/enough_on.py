@@ -3,9 +3,8 @@
 from collections.abc import Callable, Collection
 
 from offpeak.door.door import Limit
-from offpeak.door.effect import Effect, Refusal
-from offpeak.door.history import History
-from offpeak.door.hold import Hold
+from offpeak.door.effect import Effect, Hold, Refusal
+from offpeak.door.journal import EffectHistory
 from power.interlocks.counts import HOUR_S
 from power.interlocks.sighting import ON, UNKNOWN, SightingOf, is_fresh
 
@@ -24,7 +23,7 @@ class EnoughOn:
         self._nodes, self._sighting_of, self._hold_of = nodes, sighting_of, hold_of
         self._clock, self._fresh_s = clock, fresh_s
 
-    def min_on(self, history: History, least: int) -> Limit:
+    def min_on(self, history: EffectHistory, least: int) -> Limit:
         """Refuse what takes power away where fewer nodes than `least` would be left on.
 
         Left on is what was seen on lately, what nobody holds, and what was not told within an hour, as its last order,
@@ -69,7 +68,7 @@ class EnoughOn:
         return sighting is not None and sighting.state != UNKNOWN
 
 
-def _told_to_go_down(history: History) -> set[str]:
+def _told_to_go_down(history: EffectHistory) -> set[str]:
     latest: dict[str, bool] = {}
     for entry in history.within(HOUR_S):
         latest.setdefault(entry.effect.subject, entry.effect.takes_power_away)

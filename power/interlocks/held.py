@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from offpeak.door.door import Limit
-from offpeak.door.effect import ADMIN, Effect, Refusal
-from offpeak.door.hold import Hold
+from offpeak.door.effect import ADMIN, Effect, Hold, Refusal
 
 HELD = "held"
 

@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 from offpeak.door.door import Rule
 from offpeak.door.effect import Effect, Refusal
-from offpeak.machines.inventory import Machine
+from offpeak.machines.inventory import InventoryNode
 from power.drivers.check_identity import check_identity
 from power.drivers.port import PowerDriver
 
 BY_PACKET = "wol"
 
 
-def identity(machine_of: Callable[[str], Machine], bmc_of: Callable[[str], PowerDriver]) -> Rule:
+def identity(machine_of: Callable[[str], InventoryNode], bmc_of: Callable[[str], PowerDriver]) -> Rule:
     """Refuse where the BMC is another or does not say; it is asked now. Before standby too: it has to wake the node.
 
     A packet that wakes is meant for one network card and needs no BMC, but the node has to be enrolled.

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from offpeak.door.door import Limit
 from offpeak.door.effect import Effect, Refusal
-from offpeak.door.history import History
+from offpeak.door.journal import EffectHistory
 from offpeak.errors import BadSetting
-from offpeak.node_class import NodeClass
+from offpeak.model.node_class import NodeClass
 from power.interlocks.counts import MINUTE_S
 
 
@@ -33,7 +33,7 @@ def swing_of_class(node_class: NodeClass) -> Swing:
     return Swing(max([node_class.idle_w, *surges]), node_class.idle_w)
 
 
-def ramps(history: History, swing_of: SwingOf, *, sleep_w: float | None, wake_w: float | None) -> Limit:
+def ramps(history: EffectHistory, swing_of: SwingOf, *, sleep_w: float | None, wake_w: float | None) -> Limit:
     """Refuse an order with which the draw would fall, or rise, by more [W] within a minute; None is no bound.
 
     An order that never passes is a trouble of the settings.
@@ -60,7 +60,7 @@ def ramps(history: History, swing_of: SwingOf, *, sleep_w: float | None, wake_w:
     return refuse
 
 
-def _so_far_w(history: History, swing_of: SwingOf, effect: Effect) -> float:
+def _so_far_w(history: EffectHistory, swing_of: SwingOf, effect: Effect) -> float:
     """Return what the orders of the last minute change in the same direction [W]."""
     total_w = 0.0
     for entry in history.within(MINUTE_S):

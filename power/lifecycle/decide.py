@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from offpeak.door.effect import Effect
-from offpeak.machines.inventory import Machine
+from offpeak.machines.inventory import InventoryNode
 from power.drivers.port import Order
 from power.lifecycle.due import Due, due
 from power.lifecycle.events import Looked, Passed, Said
@@ -26,7 +26,7 @@ class Lives:
 class Rules:
     """What all lives of a site go by: the machines, and terms whose times are those that were learned."""
 
-    machines: Mapping[str, Machine]
+    machines: Mapping[str, InventoryNode]
     terms: Terms
 
     def of(self, node: str, times: Mapping[str, LearnedTimes]) -> Terms:

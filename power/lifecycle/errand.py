@@ -3,9 +3,9 @@
 import random
 from dataclasses import dataclass, replace
 
-from offpeak.agent_settings import AgentSettings
-from offpeak.machines.inventory import Inventory, Machine
+from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.machines.node_sets import expand
+from offpeak.settings.agent import AgentSettings
 from power.drivers.port import Order
 from power.drivers.wire import Wire
 from power.effects import Site, node_orders
@@ -37,7 +37,7 @@ class Errand:
     poll_s: float = POLL_S
 
 
-async def run_errand(errand: Errand, machine: Machine, order: Order, *, by: str, reason: str) -> NodeLife:
+async def run_errand(errand: Errand, machine: InventoryNode, order: Order, *, by: str, reason: str) -> NodeLife:
     """Return the node's life when it is where the order leads, or refused, or given up; the book has it then too."""
     wire, book = errand.wire, errand.book
     recorded, holds = book.latest(), book.holds(wire.clock())

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from offpeak.door.effect import Outcome, Refusal
-from offpeak.door.hold import Hold
+from offpeak.door.effect import Hold, Outcome, Refusal
 from offpeak.errors import DeviceError
 from power.drivers.port import Observed, Order, PowerState
 from power.lifecycle.life import Wish, Word

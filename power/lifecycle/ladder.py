@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from offpeak.machines.inventory import Rung
+from offpeak.machines.inventory import SleepMethod
 from power.drivers.port import Order
 from power.lifecycle.life import ASLEEP, NodeState
 from power.lifecycle.terms import Terms
@@ -51,7 +51,7 @@ def _down(order: Order, terms: Terms) -> tuple[Step, ...]:
     )
 
 
-def _slept_on(was: NodeState, terms: Terms) -> Rung | None:
+def _slept_on(was: NodeState, terms: Terms) -> SleepMethod | None:
     """Return the rung on which a node in that state sleeps, another if it sleeps where the hardware has no rung."""
     if was not in ASLEEP:
         return None

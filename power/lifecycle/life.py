@@ -7,8 +7,7 @@ can set back.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from offpeak.door.effect import Refusal
-from offpeak.door.hold import Hold
+from offpeak.door.effect import Hold, Refusal
 from power.drivers.port import Order
 
 SOMEBODY = "unknown"

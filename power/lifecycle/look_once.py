@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from offpeak.errors import BadInventory, NotSupported
-from offpeak.machines.inventory import Machine
+from offpeak.machines.inventory import InventoryNode
 from power.drivers.port import Observed, PowerState
 from power.drivers.wire import Wire
 from power.lifecycle.decide import Lives, Rules, after_look
@@ -18,7 +18,9 @@ from power.lifecycle.terms import Terms
 LONGEST_S = 60.0
 
 
-async def look_once(machines: Sequence[Machine], lives: Mapping[str, NodeLife], wire: Wire) -> Mapping[str, NodeLife]:
+async def look_once(
+    machines: Sequence[InventoryNode], lives: Mapping[str, NodeLife], wire: Wire
+) -> Mapping[str, NodeLife]:
     """Return the lives after one look; UNKNOWN, with what is wrong, also for a node that has no way to be asked."""
     no_way = {each.node: trouble for each in machines if (trouble := _no_way(each, wire))}
     lookout = lookout_of([each for each in machines if each.node not in no_way], wire)
@@ -34,7 +36,7 @@ def now_of(wire: Wire) -> Now:
     return Now(time.monotonic(), wire.clock())
 
 
-def _no_way(machine: Machine, wire: Wire) -> NotSupported | None:
+def _no_way(machine: InventoryNode, wire: Wire) -> NotSupported | None:
     try:
         lookout_of([machine], wire)
     except BadInventory as problem:

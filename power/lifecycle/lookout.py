@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from offpeak.errors import DeviceError, NoAnswer
-from offpeak.machines.inventory import Machine
+from offpeak.machines.inventory import InventoryNode
 from power.drivers.port import PowerDriver
 from power.drivers.registry import driver_of
 from power.drivers.wire import Wire
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Lookout:
     """The machines by their names, the driver of each, and what else tells whether a node is up, or in standby."""
 
-    machines: Mapping[str, Machine]
+    machines: Mapping[str, InventoryNode]
     drivers: Mapping[str, PowerDriver]
     ssh: Mapping[str, "NodeSsh"] = field(default_factory=dict)
     meters: Mapping[str, Meter] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class Lookout:
         return await _answers(self.ssh.get(node)), await _watts(self.meters.get(node))
 
 
-def lookout_of(machines: Iterable[Machine], wire: Wire) -> Lookout:
+def lookout_of(machines: Iterable[InventoryNode], wire: Wire) -> Lookout:
     """Return the lookout over these machines; BadInventory where one lacks what its driver needs."""
     by_name = {machine.node: machine for machine in machines}
     reached = {node: each for node, each in by_name.items() if each.ssh}
@@ -43,7 +43,7 @@ def lookout_of(machines: Iterable[Machine], wire: Wire) -> Lookout:
     )
 
 
-def _ssh(reached: Mapping[str, Machine], wire: Wire) -> dict[str, "NodeSsh"]:
+def _ssh(reached: Mapping[str, InventoryNode], wire: Wire) -> dict[str, "NodeSsh"]:
     # It loads asyncssh, 15 MiB that a site whose nodes are reached by their BMCs alone can do without.
     from power.drivers.node_ssh import NodeSsh
 

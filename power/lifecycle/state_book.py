@@ -3,19 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from offpeak.door.hold import Hold
+from offpeak.door.effect import Hold
 from offpeak.door.journal import Journal
-from offpeak.ledger.rows import Recorded
+from offpeak.ledger.rows import NodeStateRecord
 from power.lifecycle.life import SETTLED, NodeLife, NodeState, Now, Seen
 
 
 class StateBook(Journal, Protocol):
     """The door's journal, and beside it states and holds. Every call may raise CannotWrite."""
 
-    def write_states(self, states: Sequence[Recorded]) -> None:
+    def write_states(self, states: Sequence[NodeStateRecord]) -> None:
         """Write what nodes are from now on: where something changed."""
 
-    def latest(self) -> Mapping[str, Recorded]:
+    def latest(self) -> Mapping[str, NodeStateRecord]:
         """Return what was written last of every node."""
 
     def hold(self, node: str, hold: Hold, at_unix_s: float) -> None:
@@ -28,7 +28,7 @@ class StateBook(Journal, Protocol):
         """Return the holds that are neither released nor over, by node."""
 
 
-def recorded_of(life: NodeLife, now: Now) -> Recorded:
+def recorded_of(life: NodeLife, now: Now) -> NodeStateRecord:
     """Return what of a life is written, when its face has changed."""
     wish, fault, hold, refusal = life.wish, life.fault, life.hold, life.effort.refusal
     held = f"held by {hold.owner}: {hold.reason}" if hold and hold.lasts(now.unix_s) else ""
@@ -42,10 +42,10 @@ def recorded_of(life: NodeLife, now: Now) -> Recorded:
     ]
     desired = str(wish.order) if wish else ""
     why = "; ".join(each for each in whys if each)
-    return Recorded(life.node, now.unix_s, str(life.seen.state), desired, life.seen.by, why)
+    return NodeStateRecord(life.node, now.unix_s, str(life.seen.state), desired, life.seen.by, why)
 
 
-def life_of(node: str, recorded: Recorded | None, hold: Hold | None) -> NodeLife:
+def life_of(node: str, recorded: NodeStateRecord | None, hold: Hold | None) -> NodeLife:
     """Return the life of a node as the book has it: what it was, so that standby is looked for, and who holds it."""
     if recorded is None:
         return NodeLife(node, hold=hold)

@@ -3,8 +3,8 @@
 import random
 from dataclasses import dataclass
 
-from offpeak.agent_settings import AgentSettings
 from offpeak.machines.inventory import Hardware
+from offpeak.settings.agent import AgentSettings
 from power.lifecycle.learned_times import NOTHING_LEARNED, LearnedTimes
 
 

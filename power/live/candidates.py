@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from offpeak.node_states import ACTIVE
+from offpeak.model.node_states import ACTIVE
 from plugin.scheduler.node import Node
 from power.lifecycle.life import ASLEEP, NodeState
 from power.live.ahead import Ahead

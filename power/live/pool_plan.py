@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.jobs import Int64
-from offpeak.node_states import ACTIVE, DEPTHS, asleep
+from offpeak.model.arrays import Int64
+from offpeak.model.node_states import ACTIVE, DEPTHS, asleep
 from plugin.capacity.choose import DAY_S, NO_DEPTH
 from plugin.capacity.pick import pick_sleepers
 from plugin.capacity.rules import NEVER, NodeTable

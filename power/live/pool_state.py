@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.errors import BadInput
-from offpeak.jobs import Int64
 from offpeak.machines.node_sets import expand
-from offpeak.node_class import NodeClass, break_even_s
-from offpeak.node_states import ACTIVE, FAILED, OFF, going_down
-from offpeak.snapshot import Snapshot
+from offpeak.model.arrays import Int64
+from offpeak.model.node_class import NodeClass, break_even_s
+from offpeak.model.node_states import ACTIVE, FAILED, OFF, going_down
+from offpeak.model.snapshot import Snapshot
 from plugin.capacity.ladder import used_depths
 from plugin.scheduler.job import Job
 from plugin.scheduler.node import Node, NodeUse
@@ -26,7 +26,7 @@ from power.live.times import enter_s, waking_s
 
 @dataclass(frozen=True, eq=False)
 class PoolState:
-    """`state` as in offpeak.node_states and `busy`, the units that jobs hold, by node in the pool's order.
+    """`state` as in offpeak.model.node_states and `busy`, the units that jobs hold, by node in the pool's order.
 
     `node_class` is that of most of its nodes that may be switched, `depths` are those that are used, and sleep pays
     after `pays_s`.
@@ -69,7 +69,7 @@ class PoolState:
 
 
 def pool_state(pool: Pool, states: Mapping[str, int], *, site: PowerSite, sight: Sight) -> PoolState:
-    """Return the pool as it is now; `states` are those of its nodes, as in offpeak.node_states.
+    """Return the pool as it is now; `states` are those of its nodes, as in offpeak.model.node_states.
 
     Its snapshot can be planned with, whatever the scheduler says. BadInput where no class is known, or a depth that
     is to be used is none of its class.

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from offpeak.errors import BadInput
-from offpeak.node_states import ACTIVE, FAILED, OFF, going_down
+from offpeak.model.node_states import ACTIVE, FAILED, OFF, going_down
 from power.live.ahead import Ahead, ahead_of, maintained
 from power.live.candidates import Candidates, most_to_sleep
 from power.live.memory import Leaving, NodeMemory, PoolMemory, PowerMemory

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from offpeak.jobs import Int64
-from offpeak.snapshot import QueuedJobs, RunningJobs
+from offpeak.model.arrays import Int64
+from offpeak.model.snapshot import QueuedJobs, RunningJobs
 from plugin.scheduler.job import HOLDING, Job, JobState
 from power.live.site import Sight
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from offpeak.door.effect import US
-from offpeak.node_states import ACTIVE, FAILED
+from offpeak.model.node_states import ACTIVE, FAILED
 from plugin.capacity.choose import DAY_S
 from plugin.scheduler.node import OURS, Node, NodeUse
 from power.drivers.port import Order

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from offpeak.agent_settings import AgentSettings
-from offpeak.capacity_settings import CapacitySettings
-from offpeak.jobs import Float64, Int64
-from offpeak.machines.inventory import Hardware, Inventory, Machine
+from offpeak.machines.inventory import Hardware, Inventory, InventoryNode
 from offpeak.machines.node_sets import expand
-from offpeak.node_class import NodeClass
-from offpeak.node_states import OFF, STANDBY
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.node_class import NodeClass
+from offpeak.model.node_states import OFF, STANDBY
+from offpeak.settings.agent import AgentSettings
+from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.fleet import no_prices, no_times
 from plugin.scheduler.port import SchedulerView
 from power.drivers.port import Order
@@ -40,7 +40,7 @@ class PowerSite:
         return frozenset(expand(self.agent.nodes)) if self.agent.nodes else frozenset()
 
     @cached_property
-    def machines(self) -> Mapping[str, Machine]:
+    def machines(self) -> Mapping[str, InventoryNode]:
         """The machines by their names."""
         return {machine.node: machine for machine in self.inventory.machines}
 

@@ -1,6 +1,6 @@
 """How a node stands in its pool: the state that a capacity policy is told, from the BMC and the scheduler together."""
 
-from offpeak.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep, coming_up, going_down
+from offpeak.model.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep, coming_up, going_down
 from plugin.scheduler.node import Node, NodePower, NodeUse
 from power.lifecycle.life import ASLEEP, NodeLife, NodeState, Now
 from power.live.hands_off import is_held
@@ -17,7 +17,7 @@ SEEN_AS = {
 
 
 def standing(node: Node, life: NodeLife | None, now: Now) -> int:
-    """Return the node's state as in offpeak.node_states; FAILED where jobs cannot count on it.
+    """Return the node's state as in offpeak.model.node_states; FAILED where jobs cannot count on it.
 
     A node whose BMC is silent is what the scheduler says. With a job it is up, or on its way.
     """

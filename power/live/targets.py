@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from offpeak.capacity_settings import CapacitySettings
-from offpeak.plural import counted
+from offpeak.settings.capacity import CapacitySettings
+from offpeak.text import counted
 from plugin.capacity.capacity import Capacity, Targets
 from plugin.capacity.fleet import Fleet
 from plugin.capacity.need import NeedRecord, new_record

@@ -2,9 +2,9 @@
 
 import math
 
-from offpeak.machines.inventory import Rung
-from offpeak.node_class import Depth
-from offpeak.node_states import DEPTHS, OFF, POWERSAVE, STANDBY
+from offpeak.machines.inventory import SleepMethod
+from offpeak.model.node_class import SleepDepth
+from offpeak.model.node_states import DEPTHS, OFF, POWERSAVE, STANDBY
 from power.lifecycle.learned_times import NOTHING_LEARNED
 from power.live.site import ORDER_OF, PowerSite, Sight
 
@@ -68,11 +68,11 @@ def _learned_s(site: PowerSite, sight: Sight, node: str, change: str) -> int | N
     return None if expected_s is None else math.ceil(expected_s)
 
 
-def _depth(site: PowerSite, node: str, depth: int) -> Depth | None:
+def _depth(site: PowerSite, node: str, depth: int) -> SleepDepth | None:
     node_class = site.node_class(node)
     return node_class.find_depth(depth) if node_class else None
 
 
-def _rung(site: PowerSite, node: str, depth: int) -> Rung | None:
+def _rung(site: PowerSite, node: str, depth: int) -> SleepMethod | None:
     machine = site.machines.get(node)
     return machine.hardware.rung(ORDER_OF[depth]) if machine and depth in ORDER_OF else None

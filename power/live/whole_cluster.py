@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from offpeak.jobs import Int64
-from offpeak.node_states import DEPTHS
-from offpeak.snapshot import Snapshot, all_active
+from offpeak.model.arrays import Int64
+from offpeak.model.node_states import DEPTHS
+from offpeak.model.snapshot import Snapshot, all_active
 from plugin.federation.site_said import Waits
 from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import SchedulerView

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from offpeak.errors import BadAnswer
-from offpeak.machines.inventory import Machine
+from offpeak.machines.inventory import InventoryNode
 from power.drivers.ipmi.address import address_of
 from power.drivers.ipmi.request import Ask, Request
 from power.drivers.wire import Wire
@@ -57,7 +57,7 @@ def watts(answer: bytes) -> tuple[float | None, str]:
     return (power_w, "") if power_w else (None, NO_WATTS)
 
 
-def dcmi_meter(machine: Machine, wire: Wire) -> DcmiMeter:
+def dcmi_meter(machine: InventoryNode, wire: Wire) -> DcmiMeter:
     """Return the meter of the machine's BMC, which shares the session of its driver; BadInventory as `address_of`."""
     bmc, sessions = address_of(machine), wire.sessions
     return DcmiMeter(bmc.node, partial(sessions.ask, bmc), partial(sessions.close, bmc), clock=wire.clock)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from offpeak.errors import NotSupported
-from offpeak.machines.inventory import Machine
+from offpeak.machines.inventory import InventoryNode
 from power.drivers.logins import Logins
 from power.meters.port import Reading
 from power.redfish_json import Resource, inside, links
@@ -32,7 +32,7 @@ class RedfishMeter:
     way = "redfish"
 
     def __init__(
-        self, machine: Machine, *, logins: Logins, timeout_s: float = 10.0, now: Callable[[], float] = time.time
+        self, machine: InventoryNode, *, logins: Logins, timeout_s: float = 10.0, now: Callable[[], float] = time.time
     ) -> None:
         self.name = machine.node
         self._machine = machine

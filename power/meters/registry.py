@@ -4,8 +4,8 @@ import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from offpeak.machines.inventory import Inventory, Machine, Pdu
-from offpeak.settings import Settings
+from offpeak.machines.inventory import Inventory, InventoryNode, Pdu
+from offpeak.settings.table import Settings
 from plugin.scheduler.registry import SLURM, scheduler_name
 from plugin.slurm.ask import CannotAskSlurm, ask
 from plugin.slurm.machine import machine_of_slurm
@@ -19,28 +19,28 @@ from power.meters.slurm_energy import SlurmEnergy, measures
 SLURM_S = 10.0
 
 
-def _redfish(machine: Machine, wire: Wire) -> Meter:
+def _redfish(machine: InventoryNode, wire: Wire) -> Meter:
     from power.meters.redfish import RedfishMeter
 
     return RedfishMeter(machine, logins=wire.logins, timeout_s=wire.timeout_s, now=wire.clock)
 
 
-def _ssh(machine: Machine, wire: Wire) -> Meter:
+def _ssh(machine: InventoryNode, wire: Wire) -> Meter:
     from power.meters.ssh import SshMeter
 
     return SshMeter(machine, logins=wire.logins, timeout_s=wire.timeout_s, now=wire.clock)
 
 
-BY_DRIVER: Mapping[str, Callable[[Machine, Wire], Meter]] = {"ipmi": dcmi_meter, "redfish": _redfish}
+BY_DRIVER: Mapping[str, Callable[[InventoryNode, Wire], Meter]] = {"ipmi": dcmi_meter, "redfish": _redfish}
 """What measures a node through its BMC, by the driver that switches it. The tools' drivers hold no session to ask."""
 
 
-def meters_of(machines: Iterable[Machine], pdus: Iterable[Pdu], wire: Wire) -> tuple[Meter, ...]:
+def meters_of(machines: Iterable[InventoryNode], pdus: Iterable[Pdu], wire: Wire) -> tuple[Meter, ...]:
     """Return the meters of these nodes and PDUs; BadInventory where one lacks what its meter needs."""
     return (*(pdu_meter(pdu, wire) for pdu in pdus), *(meter for each in machines for meter in node_meters(each, wire)))
 
 
-def node_meters(machine: Machine, wire: Wire) -> Iterator[Meter]:
+def node_meters(machine: InventoryNode, wire: Wire) -> Iterator[Meter]:
     """Yield what measures one node: its BMC, and its kernel where it can be asked by ssh."""
     by_bmc = bmc_meter(machine, wire)
     if by_bmc:
@@ -49,7 +49,7 @@ def node_meters(machine: Machine, wire: Wire) -> Iterator[Meter]:
         yield _ssh(machine, wire)
 
 
-def bmc_meter(machine: Machine, wire: Wire) -> Meter | None:
+def bmc_meter(machine: InventoryNode, wire: Wire) -> Meter | None:
     """Return the meter of the node's BMC, None if it has none that could be asked."""
     made = BY_DRIVER.get(machine.hardware.driver or "") if machine.bmc else None
     return made(machine, wire) if made else None

@@ -2,7 +2,7 @@
 
 from offpeak.machines.inventory import Inventory
 from offpeak.machines.node_sets import expand
-from offpeak.settings import Settings
+from offpeak.settings.table import Settings
 from power.drivers.wire import Wire
 from power.meters.port import Meter
 from power.meters.registry import feeding, meters_of, own_meters, slurm_meters

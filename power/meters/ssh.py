@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from offpeak.errors import NotSupported
-from offpeak.machines.inventory import Machine
+from offpeak.machines.inventory import InventoryNode
 from power.drivers.logins import Logins
 from power.drivers.node_answers import strange
 from power.drivers.node_ssh import NodeSsh
@@ -53,7 +53,7 @@ class SshMeter:
     way = "ssh"
 
     def __init__(
-        self, machine: Machine, *, logins: Logins, timeout_s: float = 10.0, now: Callable[[], float] = time.time
+        self, machine: InventoryNode, *, logins: Logins, timeout_s: float = 10.0, now: Callable[[], float] = time.time
     ) -> None:
         self.name = machine.node
         self._node = NodeSsh(machine, logins=logins, timeout_s=timeout_s)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import tzinfo
 
 from offpeak.errors import BadInput
-from offpeak.plan_settings import PlanSettings
-from offpeak.power_cap import PowerCap
+from offpeak.model.facility import PowerCap
+from offpeak.settings.plan import PlanSettings
 from predictors.demand_response.events_file import read_events
 from predictors.feeds.condition import Trouble
 from predictors.feeds.open_adr import OpenAdr

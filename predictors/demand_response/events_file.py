@@ -16,7 +16,7 @@ from typing import Any
 
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
-from offpeak.power_cap import PowerCap
+from offpeak.model.facility import PowerCap
 
 KEYS = ("begin", "end", "cap_w", "reason")
 EXAMPLE = 'write [[event]] and below it begin = 2026-11-22T17:00:00+01:00, end, cap_w = 40000 and reason = "..."'

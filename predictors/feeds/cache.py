@@ -8,7 +8,7 @@ import numpy as np
 
 from offpeak.errors import CannotWrite, OffpeakError
 from offpeak.files import replacing
-from offpeak.prices.series import Series
+from offpeak.model.step_series import Series
 from predictors.feeds.condition import Condition, Trouble
 
 MARK = b"# offpeak feed cache 1, crc32 "

@@ -7,8 +7,8 @@ from datetime import tzinfo
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.prices.series import Series, merge
-from offpeak.zones import DAY_S, offset_at, to_local_s
+from offpeak.model.local_time import DAY_S, offset_at, to_local_s
+from offpeak.model.step_series import Series, merge
 from predictors.feeds.condition import Condition, Trouble
 from predictors.feeds.overlap import contradicts, shift_h
 from predictors.feeds.port import Window

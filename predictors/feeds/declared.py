@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from offpeak.errors import BadInput
-from offpeak.prices.layout import Layout
+from offpeak.prices.layout import PriceFileLayout
 from offpeak.prices.tariff import Tariff, tariff_series
 from predictors.feeds.condition import Condition, Trouble
 from predictors.feeds.port import Answer, Window
@@ -16,7 +16,7 @@ class FileSource:
     """A CSV file, read anew each time: another program may append to it."""
 
     path: Path
-    layout: Layout
+    layout: PriceFileLayout
     name: str = "file"
     own: bool = True
 

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import FiniteFloat
 
 from offpeak.errors import BadInput
-from offpeak.units import parse_price_unit
+from offpeak.model.units import parse_price_unit
 from predictors.feeds.condition import Condition, Trouble
 from predictors.feeds.json_answer import Shape, get_json
 from predictors.feeds.port import Answer, Window

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offpeak.jobs import Int64
-from offpeak.prices.series import Series, value_at
+from offpeak.model.arrays import Int64
+from offpeak.model.step_series import Series, value_at
 from predictors.feeds.port import Known, Window
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import tzinfo
 from pathlib import Path
 
-from offpeak.prices.series import Series
+from offpeak.model.step_series import Series
 from predictors.feeds.bounded import fetch_within
 from predictors.feeds.cache import Kept, read_kept, write_kept
 from predictors.feeds.checks import Asked, verdict

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from offpeak.errors import BadSetting
-from offpeak.suggest import did_you_mean
-from offpeak.zones import parse_zone
+from offpeak.model.local_time import parse_zone
+from offpeak.text import did_you_mean
 from predictors.feeds.polling import Publication
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
-from offpeak.power_cap import PowerCap
+from offpeak.model.facility import PowerCap
 from predictors.feeds.condition import Condition, Trouble
 from predictors.feeds.json_answer import Shape
 from predictors.feeds.web import TIMEOUT_S, Ask, get

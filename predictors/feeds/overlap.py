@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from offpeak.jobs import Float64
-from offpeak.prices.series import Series, split
+from offpeak.model.arrays import Float64
+from offpeak.model.step_series import Series, split
 
 # Fewer common hours prove nothing.
 HOURS_NEEDED = 12

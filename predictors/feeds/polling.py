@@ -6,7 +6,7 @@ from random import Random
 
 import numpy as np
 
-from offpeak.zones import DAY_S, local_days, to_local_s, to_unix_s
+from offpeak.model.local_time import DAY_S, local_days, to_local_s, to_unix_s
 from predictors.feeds.port import Known, Window
 from predictors.feeds.rows import known_s
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from offpeak.prices.series import Series
+from offpeak.model.step_series import Series
 from predictors.feeds.condition import Trouble
 
 Answer = Series | Trouble

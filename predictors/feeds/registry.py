@@ -8,12 +8,12 @@ from datetime import UTC, tzinfo
 from pathlib import Path
 
 from offpeak.errors import BadSetting
-from offpeak.feed_settings import FeedSettings
-from offpeak.prices.layout import Layout, parse_file, parse_layout
+from offpeak.model.local_time import parse_zone
+from offpeak.prices.layout import PriceFileLayout, parse_file_and_layout, parse_layout
 from offpeak.prices.tariff import site_tariff
-from offpeak.settings import CarbonSettings, PriceSettings
-from offpeak.suggest import did_you_mean
-from offpeak.zones import parse_zone
+from offpeak.settings.feeds import FeedSettings
+from offpeak.settings.replay import CarbonSettings, PriceSettings
+from offpeak.text import did_you_mean
 from predictors.feeds.declared import FileSource, TariffSource
 from predictors.feeds.electricity_maps import ElectricityMaps
 from predictors.feeds.energy_charts import EnergyCharts
@@ -37,7 +37,7 @@ class Site:
 
     feeds: FeedSettings
     file: Path | None = None
-    layout: Layout | None = None
+    layout: PriceFileLayout | None = None
     tariff: str | None = None
 
     @property
@@ -60,7 +60,7 @@ class Site:
 def _file(site: Site) -> Source:
     if site.file is None:
         raise BadSetting("feeds: the source file has no file", hint="name it: file below [prices], source in [carbon]")
-    return FileSource(site.file, site.layout or Layout())
+    return FileSource(site.file, site.layout or PriceFileLayout())
 
 
 def _weather(site: Site, url: str, name: str) -> Source:
@@ -107,7 +107,7 @@ def price_feed(feeds: FeedSettings, prices: PriceSettings) -> Feed | None:
 
 def carbon_feed(feeds: FeedSettings, carbon: CarbonSettings) -> Feed | None:
     """Return the feed of carbon intensity [g/kWh]."""
-    site = Site(feeds, *parse_file(carbon.source)) if carbon.source else Site(feeds)
+    site = Site(feeds, *parse_file_and_layout(carbon.source)) if carbon.source else Site(feeds)
     return _feed("carbon", feeds.carbon, site, CARBON)
 
 

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from offpeak.jobs import Int64
-from offpeak.prices.lengths import series_of_rows, usual_lengths
-from offpeak.prices.series import Series, split
+from offpeak.model.arrays import Int64
+from offpeak.model.step_series import Series, series_of_rows, split, usual_lengths
 from predictors.feeds.condition import Condition, Trouble
 from predictors.feeds.port import Answer, Window
 

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offpeak.jobs import Float64, Jobs
+from offpeak.model.arrays import Float64
+from offpeak.model.jobs import Jobs
 from predictors.job_power.reading import LEAST_W, readings_w
 from predictors.trees.boosted import SCHEDULE, Boosted
 from predictors.trees.history import Schedule

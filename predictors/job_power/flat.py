@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from offpeak.jobs import Jobs
+from offpeak.model.jobs import Jobs
 from predictors.port import Prediction, certain
 from predictors.state import NOTHING, State
 

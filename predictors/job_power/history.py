@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from offpeak.jobs import Float64, Int64, Jobs
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.jobs import Jobs
 from predictors.asked import AskedJobs
 from predictors.job_power.reading import LEAST_W, readings_w
 from predictors.port import Prediction

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from offpeak.jobs import Float64, Jobs
+from offpeak.model.arrays import Float64
+from offpeak.model.jobs import Jobs
 from predictors.port import LEVELS, Prediction
 from predictors.state import NOTHING, State
 

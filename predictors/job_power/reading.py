@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from offpeak.jobs import Float64, Jobs
+from offpeak.model.arrays import Float64
+from offpeak.model.jobs import Jobs
 
 LEAST_W = 0.1
 """Less than a sleeping core draws: what a meter says below it is no reading."""

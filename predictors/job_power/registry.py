@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from offpeak.jobs import Jobs
+from offpeak.model.jobs import Jobs
 from predictors.job_power.boosted import boosted_power
 from predictors.job_power.flat import Flat
 from predictors.job_power.history import PowerHistory

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 from predictors.prices.past import Past
 from predictors.prices.scale import scale_of
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 
 # Half the error counts 2 to that power as much.
 SHARPNESS = 4

@@ -4,7 +4,7 @@ from datetime import tzinfo
 
 import numpy as np
 
-from offpeak.zones import DAY_S, to_local_s, to_unix_s
+from offpeak.model.local_time import DAY_S, to_local_s, to_unix_s
 from predictors.prices.history import HIGHEST, PriceHistory, Steps
 from predictors.scores.exam import Exam
 

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.errors import BadPrices
-from offpeak.jobs import Float64, Int64
-from offpeak.prices.series import Series, split, value_at
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.step_series import Series, split, value_at
 
 QUARTER_S = 900
 STEPS_S = (900, 1800, 3600)

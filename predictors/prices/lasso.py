@@ -6,7 +6,7 @@ direction method of multipliers", Foundations and Trends in Machine Learning 3(1
 
 import numpy as np
 
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 
 # The step between the two halves of the method; features are scaled to a mean square of 1, so it need not adapt.
 STEP = 1.0

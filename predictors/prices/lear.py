@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 from predictors.prices.lasso import lasso
 from predictors.prices.past import SUNDAY, Past
 from predictors.prices.scale import scale_of

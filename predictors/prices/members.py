@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 from predictors.prices.blend import fit_blend
 from predictors.prices.lear import Lear
 from predictors.prices.naive import last_week, week_mean, yesterday

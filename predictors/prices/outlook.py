@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from offpeak.errors import BadPrices
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 from predictors.prices.ensemble import mixed, shares
 from predictors.prices.members import Member, Model, fit_all, forecasts
 from predictors.prices.one_thread import one_thread

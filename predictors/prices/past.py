@@ -10,9 +10,9 @@ from datetime import UTC, tzinfo
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.jobs import Float64, Int64
-from offpeak.prices.clock_hours import ClockHours
-from offpeak.zones import DAY_S, to_local_s, weekday
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.local_time import DAY_S, to_local_s, weekday
+from offpeak.prices.peak import ClockHours
 from predictors.prices.history import QUARTER_S, PriceHistory
 
 QUARTERS = DAY_S // QUARTER_S

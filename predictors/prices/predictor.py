@@ -6,8 +6,8 @@ from datetime import tzinfo
 import numpy as np
 
 from offpeak.errors import BadPrices
-from offpeak.jobs import Float64, Int64
-from offpeak.zones import DAY_S, to_local_s
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.local_time import DAY_S, to_local_s
 from predictors.model_file import Origin
 from predictors.port import Prediction
 from predictors.prices.history import QUARTER_S, PriceHistory, Steps, joined, price_at

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from offpeak.installation import missing_extra
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 from predictors.prices.naive import yesterday
 from predictors.prices.one_thread import one_thread
 from predictors.prices.past import Past

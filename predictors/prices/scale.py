@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 
 # Of a normal distribution the median of the absolute deviations is so many standard deviations.
 NORMAL_MAD = 0.6745

@@ -6,7 +6,7 @@ errors do. Source of the idea: Vovk, Gammerman, Shafer, "Algorithmic learning in
 
 import numpy as np
 
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 from predictors.port import LEVELS, MEDIAN
 
 # An hour's own mean error counts as much as that of all hours together while it rests on so many days.

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offpeak.jobs import Float64, Jobs
+from offpeak.model.arrays import Float64
+from offpeak.model.jobs import Jobs
 from predictors.trees.boosted import SCHEDULE, Boosted
 from predictors.trees.history import Schedule
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from offpeak.compiled import in_place
-from offpeak.jobs import Int64, Jobs
+from offpeak.model.arrays import Int64
+from offpeak.model.jobs import Jobs
 from predictors.port import Prediction, certain
 from predictors.run_times.last_two_kernel import learn_run_time, predict_run_time
 from predictors.state import State, check

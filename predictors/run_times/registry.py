@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from offpeak.jobs import Jobs
+from offpeak.model.jobs import Jobs
 from predictors.port import Predictor
 from predictors.run_times.boosted import boosted_run_time
 from predictors.run_times.last_two import LastTwo

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from offpeak.jobs import Jobs
+from offpeak.model.jobs import Jobs
 from predictors.port import Prediction, certain
 from predictors.state import NOTHING, State
 

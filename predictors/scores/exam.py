@@ -6,7 +6,7 @@ from typing import Generic, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 
 Mask = NDArray[np.bool_]
 

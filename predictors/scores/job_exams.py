@@ -3,7 +3,8 @@
 import numpy as np
 
 from offpeak.errors import BadInput
-from offpeak.jobs import Float64, Int64, Jobs
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.jobs import Jobs
 from predictors.scores.exam import Exam
 from predictors.submitted import as_submitted
 

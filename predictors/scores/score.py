@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 from predictors.port import LEVELS, MEDIAN, Prediction
 
 HOUR_S = 3600.0

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 from predictors.port import LEVELS, Prediction, Predictor
 from predictors.scores.exam import Exam, Rows
 

@@ -4,7 +4,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 from predictors.model_file import Origin
 from predictors.port import Predictor
 from predictors.scores.exam import Exam, Rows

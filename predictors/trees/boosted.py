@@ -4,8 +4,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from offpeak.jobs import Float64, Jobs
-from offpeak.plural import counted
+from offpeak.model.arrays import Float64
+from offpeak.model.jobs import Jobs
+from offpeak.text import counted
 from predictors.asked import AskedJobs
 from predictors.port import LEVELS, Prediction
 from predictors.recent_errors import ErrorsBySize

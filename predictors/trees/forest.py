@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 from predictors.state import State
 from predictors.trees.forest_kernel import add_up
 

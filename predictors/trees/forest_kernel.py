@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.compiled import in_place, index
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 
 Int32 = NDArray[np.int32]
 

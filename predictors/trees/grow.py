@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 from predictors.trees.forest import LEAF, Forest
 
 

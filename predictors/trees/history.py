@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 from predictors.state import State, check, number
 from predictors.trees.grow import Lessons
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from offpeak.jobs import Float64, Int64, Jobs
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.jobs import Jobs
 from predictors.state import State
 from predictors.trees.running import RunningStatistics
 

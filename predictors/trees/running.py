@@ -6,7 +6,7 @@ those who are alike (target statistics in time order; Prokhorenkova et al., "Cat
 
 import numpy as np
 
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 from predictors.state import State, check
 from predictors.trees.running_kernel import COMMON, OF_A_TARGET, enlarged, look_up, remember
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.compiled import in_place, index, kernel, part
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 
 COUNT, COMMON = 0, 1
 LATEST, SECOND, THIRD, RECENT_MEAN, MEAN, SPREAD, OF_A_TARGET = 0, 1, 2, 3, 4, 5, 6

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 from predictors.asked import AskedJobs
 from predictors.port import Prediction, Predictor
 from predictors.state import State, check, joined, part_of

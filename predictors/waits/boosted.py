@@ -5,8 +5,8 @@ The trees answer with the median, and their latest errors, for short and long an
 
 import numpy as np
 
-from offpeak.jobs import Float64, Int64
-from offpeak.plural import counted
+from offpeak.model.arrays import Float64, Int64
+from offpeak.text import counted
 from predictors.asked import AskedJobs
 from predictors.port import Prediction
 from predictors.state import Learned, State, joined, number, part_of

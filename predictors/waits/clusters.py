@@ -7,7 +7,7 @@ The paper gives no numbers: those here are of the authors' published program (mc
 import numpy as np
 
 from offpeak.compiled import kernel
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 
 REACH = 0.04
 """Two points of a cluster are so near: difference in distance plus difference in wait over the range of waits."""

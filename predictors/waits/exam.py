@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from offpeak.jobs import Int64, Jobs
+from offpeak.model.arrays import Int64
+from offpeak.model.jobs import Jobs
 from predictors.scores.exam import Exam
 from predictors.waits.log_rows import log_rows
 from predictors.waits.log_states import LogStates

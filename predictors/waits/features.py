@@ -3,8 +3,8 @@
 import numpy as np
 
 from offpeak.compiled import kernel
-from offpeak.jobs import Float64, Int64
-from offpeak.snapshot import Snapshot
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.snapshot import Snapshot
 from predictors.waits.question import NO_JOB, WaitQuestions
 from predictors.waits.state_row import FEATURES, Asked, Columns, write_row
 

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from offpeak.compiled import kernel
-from offpeak.jobs import Float64, Int64, Jobs
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.jobs import Jobs
 from predictors.waits.state_row import FEATURES, Asked, Columns, write_row
 
 

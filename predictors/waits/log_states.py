@@ -6,8 +6,9 @@ from typing import overload
 
 import numpy as np
 
-from offpeak.jobs import Int64, Jobs
-from offpeak.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
+from offpeak.model.arrays import Int64
+from offpeak.model.jobs import Jobs
+from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
 
 NO_WAKING_S = (0, 0, 0)
 

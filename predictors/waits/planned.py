@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from offpeak.jobs import Float64, Int64
-from offpeak.snapshot import Snapshot
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.snapshot import Snapshot
 from predictors.port import Prediction
 from predictors.state import State
 from predictors.waits.question import WaitOutcomes, WaitQuestions

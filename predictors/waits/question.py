@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.jobs import Float64, Int64
-from offpeak.snapshot import Snapshot
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.snapshot import Snapshot
 
 NO_JOB = -1
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from offpeak.compiled import kernel
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 
 PENALTY = 0.1
 

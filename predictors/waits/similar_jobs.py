@@ -7,7 +7,7 @@ Source: Murali and Vadhiyar, "Metascheduling of HPC jobs in day-ahead electricit
 import numpy as np
 
 from offpeak.compiled import kernel
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 from predictors.port import Prediction
 from predictors.state import State, joined, part_of
 from predictors.waits.clusters import NO_ANSWER, clustered_wait_s

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 from predictors.asked import AskedJobs
 from predictors.port import LEVELS, Prediction
 from predictors.recent_errors import ErrorsBySize

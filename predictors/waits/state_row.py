@@ -7,7 +7,7 @@ jobs in day-ahead electricity markets", section 3.1. The others say how far the 
 from typing import NamedTuple
 
 from offpeak.compiled import kernel
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 
 FEATURES = (
     "size",

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from offpeak.compiled import kernel
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 
 UNKNOWN = np.iinfo(np.int64).min
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.compiled import index, part
-from offpeak.node_states import ACTIVE, STATES
+from offpeak.model.node_states import ACTIVE, STATES
 from plugin.capacity.need import NeedRecord, new_record
 from plugin.capacity.rules import CapacityRules, NodeTable
 from sim_backend.engine.state import NEVER, NOT_YET, Int64, State

@@ -4,7 +4,7 @@ import numpy as np
 
 from offpeak.bits import NO_BIT, lowest_bit, next_bit, set_bit
 from offpeak.compiled import index, part
-from offpeak.node_states import ACTIVE, FAILED
+from offpeak.model.node_states import ACTIVE, FAILED
 from plugin.capacity.choose import SHALLOW_TO_DEEP
 from plugin.capacity.rules import CapacityRules, Course, DepthTable
 from sim_backend.engine.conservative import duration_of

@@ -2,7 +2,7 @@
 
 from offpeak.bits import NO_BIT, next_bit, previous_bit
 from offpeak.compiled import index, part
-from offpeak.node_states import ACTIVE, FAILED
+from offpeak.model.node_states import ACTIVE, FAILED
 from plugin.capacity.choose import (
     NO_DEPTH,
     SHALLOW_TO_DEEP,

@@ -4,7 +4,7 @@ import numpy as np
 
 from offpeak.bits import NO_BIT, next_bit, set_bit
 from offpeak.compiled import index, part
-from offpeak.node_states import ACTIVE, FAILED, POWERSAVE
+from offpeak.model.node_states import ACTIVE, FAILED, POWERSAVE
 from plugin.capacity.choose import DAY_S
 from plugin.capacity.rules import DepthTable, NodeTable
 from sim_backend.engine.nodes import Nodes

@@ -4,7 +4,7 @@ import numpy as np
 
 from offpeak.bits import lowest_bit
 from offpeak.compiled import index, part
-from offpeak.node_states import ACTIVE
+from offpeak.model.node_states import ACTIVE
 from plugin.capacity.rules import CapacityRules, Course
 from sim_backend.engine.ends import push
 from sim_backend.engine.nodes import NO_PIECE, WORD_NODES, take_nodes

@@ -4,9 +4,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from offpeak.accounting import J_PER_KWH, J_PER_MWH
-from offpeak.jobs import Float64, Jobs
-from offpeak.metrics import utilization
+from offpeak.model.arrays import Float64
+from offpeak.model.jobs import Jobs
+from offpeak.model.schedule_metrics import utilization
+from offpeak.model.step_integrals import J_PER_KWH, J_PER_MWH
 from sim_backend.compare import Case, meters_of, usage_of
 from sim_backend.outcome import charges_of
 from sim_backend.replay import Schedule

@@ -3,12 +3,12 @@
 from dataclasses import replace
 from datetime import UTC
 
-from offpeak.jobs import Trace
+from offpeak.model.jobs import Trace
+from offpeak.model.local_time import DAY_S, date_text, parse_zone
+from offpeak.model.step_series import Series
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_layout
-from offpeak.prices.series import Series
-from offpeak.settings import PriceSettings
-from offpeak.zones import DAY_S, date_text, parse_zone
+from offpeak.settings.replay import PriceSettings
 from sim_backend.traces.period import between, known_period_s
 
 

@@ -7,9 +7,10 @@ from functools import partial
 import numpy as np
 
 from offpeak.errors import BadTrace
-from offpeak.job_power import WITHOUT_READINGS
-from offpeak.jobs import Float64, Rejected, Trace
-from offpeak.settings import Settings
+from offpeak.model.arrays import Float64
+from offpeak.model.job_power import ASSUMED_POWER
+from offpeak.model.jobs import RejectedJobs, Trace
+from offpeak.settings.table import Settings
 from sim_backend.case import Prepared, prepare
 from sim_backend.compare import Comparison, compare
 from sim_backend.estimate.logged_use import Bounds, LoggedUse, logged_use
@@ -126,7 +127,7 @@ def started(trace: Trace, settings: Settings, baseline: Policy) -> Trace:
     if len(known) and known.all():
         return trace
     if known.any():
-        missing = Rejected("its start is not in the log", tuple(trace.jobs.job_id[~known].tolist()))
+        missing = RejectedJobs("its start is not in the log", tuple(trace.jobs.job_id[~known].tolist()))
         return replace(trace, jobs=trace.jobs.take(known), rejected=(*trace.rejected, missing))
     case = prepare(trace, settings, start=None).case
     schedule = compare(case, (baseline,)).runs[0].schedule
@@ -140,8 +141,7 @@ def _draws_w(prepared: Prepared) -> tuple[Float64, Float64, Float64]:
     if not power.assumed:
         return likeliest_w, likeliest_w, likeliest_w
     low_w, high_w = (
-        np.full(len(likeliest_w), watts / power.units_per_node)
-        for watts in (WITHOUT_READINGS.low_w, WITHOUT_READINGS.high_w)
+        np.full(len(likeliest_w), watts / power.units_per_node) for watts in (ASSUMED_POWER.low_w, ASSUMED_POWER.high_w)
     )
     return low_w, likeliest_w, high_w
 

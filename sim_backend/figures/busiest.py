@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.jobs import Int64
-from offpeak.zones import WEEK_S
+from offpeak.model.arrays import Int64
+from offpeak.model.local_time import WEEK_S
 from sim_backend.figures.power_curve import PowerCurve, integral_between
 from sim_backend.replay import Schedule
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.accounting import J_PER_MWH, meter
-from offpeak.jobs import Float64, Int64
-from offpeak.zones import DAY_S, to_local_s, weekday
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.local_time import DAY_S, to_local_s, weekday
+from offpeak.model.step_integrals import J_PER_MWH, integrate_series
 from sim_backend.breakdown import day_edges_s, used_by_day
 from sim_backend.compare import Comparison
 from sim_backend.nodes.standing_draw import StandingDraw
@@ -53,5 +53,5 @@ def cost_by_period(comparison: Comparison, run: Run, periods: Periods, *, draw: 
     `draw` is that of nodes that sleep: breakdown.draw_of the run.
     """
     laid = comparison.case.prices.laid
-    price = meter(laid.series, laid.offset_s)
+    price = integrate_series(laid.series, laid.offset_s)
     return used_by_day(comparison.case, run, periods.edges_s, price, draw=draw) / J_PER_MWH

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 
 
 def cumulative_share(value: Int64, *, lowest: int, most_points: int) -> tuple[Int64, Float64]:

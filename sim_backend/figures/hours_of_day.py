@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offpeak.accounting import integrals, known_time_meter, meter
-from offpeak.jobs import Float64, Int64
-from offpeak.zones import DAY_S, local_days, local_edges_s, to_local_s
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.local_time import DAY_S, local_days, local_edges_s, to_local_s
+from offpeak.model.step_integrals import integrals, integrate_known_time, integrate_series
 from sim_backend.electricity import LaidSeries
 from sim_backend.figures.power_curve import PowerCurve, integral_between
 
@@ -45,8 +45,8 @@ def mean_by_hour(hours: ClockHours, curve: PowerCurve, value: Float64) -> Float6
 def mean_price_by_hour(hours: ClockHours, laid: LaidSeries) -> Float64:
     """Return the time-weighted mean price: float64[24], NaN for an hour whose price is never known."""
     from_s, until_s = hours.edges_s[:-1], hours.edges_s[1:]
-    paid = integrals(meter(laid.series, laid.offset_s), from_s, until_s)
-    return _means(hours, paid, integrals(known_time_meter(laid.series, laid.offset_s), from_s, until_s))
+    paid = integrals(integrate_series(laid.series, laid.offset_s), from_s, until_s)
+    return _means(hours, paid, integrals(integrate_known_time(laid.series, laid.offset_s), from_s, until_s))
 
 
 def _means(hours: ClockHours, total: Float64, length_s: Float64 | Int64) -> Float64:

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offpeak.jobs import Int64
-from offpeak.node_states import ACTIVE, DEPTHS, FAILED, asleep, coming_up, going_down
+from offpeak.model.arrays import Int64
+from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, asleep, coming_up, going_down
 from sim_backend.figures.power_curve import PowerCurve
 from sim_backend.nodes.node_log import Int32, StateCounts
 

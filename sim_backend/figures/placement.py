@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 
 Block = tuple[int, int]
 """Units from the first number to below the second."""

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from offpeak.accounting import Usage
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.step_integrals import Usage
 from sim_backend.nodes.standing_draw import StandingDraw
 
 

@@ -4,8 +4,8 @@ from typing import Protocol
 
 import numpy as np
 
-from offpeak.jobs import Float64, Int64
-from offpeak.prices.series import Series
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.step_series import Series
 from plugin.federation.cycle import Cycle, Rules, SiteStates
 from plugin.federation.policies import GridPolicy
 from sim_backend.grid.broker import Moment

@@ -6,9 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
-from offpeak.jobs import Float64
-from offpeak.prices.series import Series
-from offpeak.zones import DAY_S
+from offpeak.model.arrays import Float64
+from offpeak.model.local_time import DAY_S
+from offpeak.model.step_series import Series
 from predictors.prices.members import Member
 from predictors.prices.past import Past
 

@@ -6,9 +6,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.accounting import Meter
 from offpeak.errors import BadInput
-from offpeak.jobs import Float64, Int64, Jobs
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.jobs import Jobs
+from offpeak.model.step_integrals import StepIntegral
 from plugin.capacity.capacity import Capacity
 from plugin.federation.grid import Grid
 from plugin.federation.jobs import GridJobs, grid_jobs
@@ -37,8 +38,8 @@ class SimulatedSite:
 
     site: Site
     policy: Policy
-    price: Meter
-    carbon: Meter
+    price: StepIntegral
+    carbon: StepIntegral
     nodes: SleepingNodes | None = None
 
     def __post_init__(self) -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 from sim_backend.grid.broker import Moment
 from sim_backend.grid.decide import Waits
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from offpeak.jobs import Float64, Int64
-from offpeak.snapshot import Snapshot
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.snapshot import Snapshot
 from predictors.waits.arbiter import WaitPredictor
 from predictors.waits.question import NO_JOB, WaitOutcomes, WaitQuestions
 from predictors.waits.state_row import Columns

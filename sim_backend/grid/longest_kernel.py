@@ -3,7 +3,7 @@
 import numpy as np
 
 from offpeak.compiled import kernel
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 from sim_backend.engine.state import NEVER
 
 

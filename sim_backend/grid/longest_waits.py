@@ -6,7 +6,7 @@ only the maximum wait times"; from the status of running jobs and the walltimes 
 
 import numpy as np
 
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 from sim_backend.grid.broker import Moment
 from sim_backend.grid.longest_kernel import room_after_s
 from sim_backend.grid.open_site import OpenSite

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 from sim_backend.engine.advance import advance
 from sim_backend.engine.advance_powered import LOG_FULL, advance_powered
 from sim_backend.engine.power import Power, all_active

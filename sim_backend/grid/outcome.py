@@ -5,9 +5,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.accounting import J_PER_KWH, J_PER_MWH, Meter, constant_meter, integrals, meter_of, product
-from offpeak.jobs import Float64, Int64
-from offpeak.metrics import response_ratio
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.schedule_metrics import response_ratio
+from offpeak.model.step_integrals import (
+    J_PER_KWH,
+    J_PER_MWH,
+    StepIntegral,
+    integrals,
+    integrate_constant,
+    integrate_steps,
+    multiply,
+)
 from plugin.federation.site import Site
 from sim_backend.grid.grid import SimulatedGrid
 from sim_backend.grid.running import GridSchedule
@@ -40,19 +48,19 @@ def outcome_of(grid: SimulatedGrid, schedule: GridSchedule) -> GridOutcome:
         it_w = units * each.site.unit_w * grid.log.power_factor[job]
         pue = pue_over_time(each.site, units, *run)
         energy_j[job] = it_w * integrals(pue, *run)
-        cost[job] = it_w * integrals(product(pue, each.price), *run) / J_PER_MWH
-        co2_g[job] = it_w * integrals(product(pue, each.carbon), *run) / J_PER_KWH
+        cost[job] = it_w * integrals(multiply(pue, each.price), *run) / J_PER_MWH
+        co2_g[job] = it_w * integrals(multiply(pue, each.carbon), *run) / J_PER_KWH
     power_w = energy_j / np.maximum(schedule.end_s - schedule.start_s, 1)
     return GridOutcome(schedule.end_s - grid.log.jobs.submit_s, power_w, energy_j, cost, co2_g)
 
 
-def pue_over_time(site: Site, units: Int64, start_s: Int64, end_s: Int64) -> Meter:
+def pue_over_time(site: Site, units: Int64, start_s: Int64, end_s: Int64) -> StepIntegral:
     """Return the meter of the site's PUE while these jobs run there."""
     if site.room is None or not len(units):
-        return constant_meter(site.pue)
+        return integrate_constant(site.pue)
     at_s, at = np.unique(np.concatenate([start_s, end_s]), return_inverse=True)
     busy = np.cumsum(np.bincount(at, weights=np.concatenate([units, -units]), minlength=len(at_s)))
-    return meter_of(at_s, site.pue_at(busy))
+    return integrate_steps(at_s, site.pue_at(busy))
 
 
 def fairness(home: Int64, response_s: Int64, baseline_s: Int64, sites: int) -> Float64:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from offpeak.errors import OffpeakError
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 from sim_backend.engine.state import NEVER
 from sim_backend.grid.grid import SimulatedGrid
 from sim_backend.grid.open_site import OpenSite, Submission

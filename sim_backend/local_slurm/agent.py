@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 import tomlkit
 
-from offpeak.machines.inventory import Enrolled
-from offpeak.machines.inventory_text import write_enrolled
+from offpeak.machines.enrolment import write_enrolments
+from offpeak.machines.inventory import Enrolment
 from sim_backend.local_slurm.meters import MeteredRacks
 from sim_backend.local_slurm.node import BOOT_W, BUSY_W, IDLE_W, OFF_W
 from sim_backend.local_slurm.plan import REPOSITORY
@@ -45,8 +45,8 @@ def write_site(cluster: PoweredStage, changes: Tables | None = None, *, racks: M
     (folder / "node_class.toml").write_text(NODE_CLASS.format_map(watts | seconds))
     inventory = folder / "inventory.toml"
     inventory.write_text(tomlkit.dumps(_inventory(cluster, racks)))
-    known = {name: Enrolled(node.bmc.guid, (), "2026-11-21") for name, node in cluster.nodes.items()}
-    write_enrolled(inventory, known)
+    known = {name: Enrolment(node.bmc.guid, (), "2026-11-21") for name, node in cluster.nodes.items()}
+    write_enrolments(inventory, known)
     settings = as_table((_settings(cluster), cluster.settings, changes or {}))
     file = folder / "offpeak.toml"
     file.write_text(tomlkit.dumps(settings))

@@ -14,13 +14,13 @@ all of that time. It is paid at the lowest price of the period.
 
 import numpy as np
 
-from offpeak.accounting import Charge, Meter, Usage
-from offpeak.jobs import Float64
-from offpeak.node_class import NodeClass
+from offpeak.model.arrays import Float64
+from offpeak.model.node_class import NodeClass
+from offpeak.model.step_integrals import Charge, StepIntegral, Usage
 from sim_backend.nodes.sleep_terms import SleepTerms, sleep_terms
 
 
-def lowest_of_all(meter: Meter, usage: Usage, node_class: NodeClass, *, units_per_node: int) -> Charge:
+def lowest_of_all(meter: StepIntegral, usage: Usage, node_class: NodeClass, *, units_per_node: int) -> Charge:
     """Return the least that any schedule and capacity policy can use, weighted by the meter's series.
 
     The period is not empty. `idle` is all but the jobs. With `constant_meter(1.0)` it is energy [J].
@@ -34,7 +34,7 @@ def lowest_of_all(meter: Meter, usage: Usage, node_class: NodeClass, *, units_pe
     return Charge(jobs, asleep + earned + wake)
 
 
-def _prices(meter: Meter, begin_s: int, until_s: int) -> tuple[Float64, Float64]:
+def _prices(meter: StepIntegral, begin_s: int, until_s: int) -> tuple[Float64, Float64]:
     """Return lengths [s] and values of the pieces of the series within the period, cheapest first."""
     edges_s = np.unique(np.clip(np.concatenate([[begin_s, until_s], meter.at_s]), begin_s, until_s))
     piece = np.maximum(np.searchsorted(meter.at_s, edges_s[:-1], side="right") - 1, 0)

@@ -27,15 +27,15 @@ draws the most that a node can. Jobs' own energy is as in the schedule.
 
 import numpy as np
 
-from offpeak.accounting import Charge, Meter, Usage, charge, integrals
-from offpeak.jobs import Float64, Int64
-from offpeak.node_class import NodeClass
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.node_class import NodeClass
+from offpeak.model.step_integrals import Charge, StepIntegral, Usage, charge, integrals
 from sim_backend.nodes.gaps import Gaps, gaps_of
 from sim_backend.nodes.meter_parts import clipped, least, most
 from sim_backend.nodes.sleep_terms import SleepTerms, sleep_terms
 
 
-def lowest_for_schedule(meter: Meter, usage: Usage, node_class: NodeClass, *, units_per_node: int) -> Charge:
+def lowest_for_schedule(meter: StepIntegral, usage: Usage, node_class: NodeClass, *, units_per_node: int) -> Charge:
     """Return the least that any capacity policy can use with this schedule, weighted by the meter's series.
 
     `idle` is all but the jobs. With `constant_meter(1.0)` it is energy [J].
@@ -58,7 +58,7 @@ def captured_share(used: float, *, always_on: float, lowest: float) -> float:
     return (always_on - used) / (always_on - lowest) if always_on > lowest else 0.0
 
 
-def saved_asleep(positive: Meter, usage: Usage, gaps: Gaps, terms: SleepTerms) -> Float64:
+def saved_asleep(positive: StepIntegral, usage: Usage, gaps: Gaps, terms: SleepTerms) -> Float64:
     """Return what a level saves at most in each gap against idling, prices positive."""
     weight = integrals(positive, gaps.from_s, gaps.until_s)
     around_from_s = np.maximum(gaps.from_s - terms.longest_s, usage.begin_s)
@@ -72,12 +72,12 @@ def saved_asleep(positive: Meter, usage: Usage, gaps: Gaps, terms: SleepTerms) -
     return saved
 
 
-def _saved_below_0(meter: Meter, gaps: Gaps, terms: SleepTerms) -> Float64:
+def _saved_below_0(meter: StepIntegral, gaps: Gaps, terms: SleepTerms) -> Float64:
     """Return what a level earns at most in each gap above idling, prices negative."""
     return (terms.idle_w - terms.most_w) * integrals(clipped(meter, -np.inf, 0.0), gaps.from_s, gaps.until_s)
 
 
-def _cut(positive: Meter, usage: Usage, gaps: Gaps, terms: SleepTerms) -> float:
+def _cut(positive: StepIntegral, usage: Usage, gaps: Gaps, terms: SleepTerms) -> float:
     """Return what transitions that the period cuts may take less than idling."""
     ends_s: Int64 = np.array([usage.begin_s, usage.until_s])
     inside_s = np.clip(ends_s + np.array([terms.longest_s, -terms.longest_s]), *ends_s)

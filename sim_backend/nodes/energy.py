@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.accounting import Charge, Meter, Usage, energy_and_charge, interval_at, total_at
 from offpeak.compiled import kernel
 from offpeak.errors import OffpeakError
-from offpeak.jobs import Float64, Int64
-from offpeak.node_class import NodeClass
-from offpeak.node_states import ACTIVE, DEPTHS, FAILED, STATES, asleep, coming_up, going_down
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.node_class import NodeClass
+from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, STATES, asleep, coming_up, going_down
+from offpeak.model.step_integrals import Charge, StepIntegral, Usage, energy_and_charge, interval_at, total_at
 from sim_backend.nodes.node_log import Int8, Int32, NodeLog
 
 
@@ -71,7 +71,7 @@ class StateTimes:
     integral: Float64
 
 
-def state_times(meter: Meter, log: NodeLog, begin_s: int, until_s: int) -> StateTimes:
+def state_times(meter: StepIntegral, log: NodeLog, begin_s: int, until_s: int) -> StateTimes:
     """Return how long the nodes were in each state within [begin_s, until_s)."""
     series = (meter.at_s, meter.value, meter.total)
     return StateTimes(*_state_times(*series, log.at_s, log.node, log.state, log.nodes, begin_s, until_s))
@@ -107,7 +107,7 @@ def _state_times(
     return seconds, integral
 
 
-def node_energy_and_charge(meter: Meter, powered: PoweredUsage) -> tuple[NodeCharge, NodeCharge]:
+def node_energy_and_charge(meter: StepIntegral, powered: PoweredUsage) -> tuple[NodeCharge, NodeCharge]:
     """Return the energy [J], and the same weighted by the meter's series, over the period of the usage."""
     usage = powered.usage
     times = state_times(meter, powered.node_log, usage.begin_s, usage.until_s)

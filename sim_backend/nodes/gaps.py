@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offpeak.accounting import Usage
 from offpeak.compiled import kernel
 from offpeak.errors import OffpeakError
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
+from offpeak.model.step_integrals import Usage
 
 
 @dataclass(frozen=True)

@@ -2,23 +2,23 @@
 
 import numpy as np
 
-from offpeak.accounting import Meter
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.step_integrals import StepIntegral
 
 
-def clipped(meter: Meter, lowest: float, highest: float) -> Meter:
+def clipped(meter: StepIntegral, lowest: float, highest: float) -> StepIntegral:
     """Return the meter of the same series, held between two bounds."""
     value = np.clip(meter.value, lowest, highest)
     total = np.append(0.0, np.cumsum(value[:-1] * np.diff(meter.at_s)))
-    return Meter(meter.at_s, value, total)
+    return StepIntegral(meter.at_s, value, total)
 
 
-def most(meter: Meter, from_s: Int64, until_s: Int64) -> Float64:
+def most(meter: StepIntegral, from_s: Int64, until_s: Int64) -> Float64:
     """Return the highest value of the series within each [from_s, until_s)."""
-    return -least(Meter(meter.at_s, -meter.value, -meter.total), from_s, until_s)
+    return -least(StepIntegral(meter.at_s, -meter.value, -meter.total), from_s, until_s)
 
 
-def least(meter: Meter, from_s: Int64, until_s: Int64) -> Float64:
+def least(meter: StepIntegral, from_s: Int64, until_s: Int64) -> Float64:
     """Return the lowest value of the series within each [from_s, until_s), of an empty one that at `from_s`.
 
     Before the series' first second its first value counts.

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from offpeak.compiled import kernel
 from offpeak.errors import OffpeakError
-from offpeak.jobs import Int64
-from offpeak.node_states import ACTIVE, STATES
+from offpeak.model.arrays import Int64
+from offpeak.model.node_states import ACTIVE, STATES
 
 Int32 = NDArray[np.int32]
 Int8 = NDArray[np.int8]
@@ -16,7 +16,7 @@ Int8 = NDArray[np.int8]
 
 @dataclass(frozen=True)
 class NodeLog:
-    """Entry `i`: at `at_s[i]` [trace seconds] node `node[i]` enters `state[i]`, a number of `offpeak.node_states`.
+    """Entry `i`: at `at_s[i]` [trace seconds] node `node[i]` enters `state[i]`, a number of `model.node_states`.
 
     In time order; of several entries of a node within a second the last one holds. Before its first entry a node is
     active. OffpeakError if times go back, or a node or a state does not exist.
@@ -40,7 +40,7 @@ class NodeLog:
         _check(
             (self.state >= 0) & (self.state < STATES),
             "has an unknown state in entry",
-            "offpeak.node_states lists the states",
+            "offpeak.model.node_states lists the states",
         )
 
     def __len__(self) -> int:

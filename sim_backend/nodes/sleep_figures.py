@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from offpeak.accounting import constant_meter
-from offpeak.jobs import Float64, Int64
-from offpeak.metrics import bounded_slowdown_by_delay
-from offpeak.node_states import ACTIVE, OFF, STANDBY, asleep
-from offpeak.zones import DAY_S, WEEK_S
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.local_time import DAY_S, WEEK_S
+from offpeak.model.node_states import ACTIVE, OFF, STANDBY, asleep
+from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
+from offpeak.model.step_integrals import integrate_constant
 from sim_backend.nodes.energy import PoweredUsage, node_energy_and_charge, state_times
 from sim_backend.nodes.node_log import NodeLog
 
@@ -55,12 +55,12 @@ def sleep_figures(
     usage = replace(usage, until_s=max(usage.until_s, usage.begin_s + 1))
     powered = replace(powered, usage=usage)
     period_s = usage.until_s - usage.begin_s
-    seconds = state_times(constant_meter(1.0), log, usage.begin_s, usage.until_s).seconds
+    seconds = state_times(integrate_constant(1.0), log, usage.begin_s, usage.until_s).seconds
     busy_s = float((usage.size * (usage.end_s - usage.start_s)).sum())
     active_unit_s = float(seconds[ACTIVE] * log.units_per_node)
     cycles = power_cycles(log, usage.begin_s, usage.until_s)
     always_on_j = usage.idle_w * (usage.machine_size * period_s - busy_s)
-    used_j = node_energy_and_charge(constant_meter(1.0), powered)[0].besides_jobs
+    used_j = node_energy_and_charge(integrate_constant(1.0), powered)[0].besides_jobs
     ran = usage.start_s >= submit_s
     start_s, end_s = usage.start_s[ran], usage.end_s[ran]
     slowdown = bounded_slowdown_by_delay(start_s - submit_s[ran], end_s - start_s)

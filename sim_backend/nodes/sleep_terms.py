@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offpeak.jobs import Float64
-from offpeak.node_class import NodeClass
+from offpeak.model.arrays import Float64
+from offpeak.model.node_class import NodeClass
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offpeak.accounting import Meter, integrals
-from offpeak.jobs import Float64, Int64
-from offpeak.node_class import NodeClass
-from offpeak.node_states import ACTIVE
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.node_class import NodeClass
+from offpeak.model.node_states import ACTIVE
+from offpeak.model.step_integrals import StepIntegral, integrals
 from sim_backend.nodes.node_log import StateCounts
 
 
@@ -31,7 +31,7 @@ def standing_draw(counts: StateCounts, node_class: NodeClass, *, units_per_node:
     return StandingDraw(counts.at_s, active_units, counts.nodes @ state_w)
 
 
-def standing_charge(draw: StandingDraw, idle_w: float, edges_s: Int64, meter: Meter) -> Float64:
+def standing_charge(draw: StandingDraw, idle_w: float, edges_s: Int64, meter: StepIntegral) -> Float64:
     """Return what the nodes would use if none ran a job, between neighbouring edges: float64[len(edges_s) - 1].
 
     It is the integral of power times the meter's series; an idle unit draws `idle_w`. The draw holds at all edges.

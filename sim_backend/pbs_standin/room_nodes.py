@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from offpeak.node_states import ACTIVE
+from offpeak.model.node_states import ACTIVE
 from sim_backend.pbs_standin.pbs import Pbs, new_pbs
 from sim_backend.pbs_standin.power_told import RUNNING, SHUTDOWN
 from sim_backend.pbs_standin.program import write_programs

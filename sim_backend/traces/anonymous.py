@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from offpeak.jobs import Int64, Trace
+from offpeak.model.arrays import Int64
+from offpeak.model.jobs import Trace
 
 
 def anonymised(trace: Trace) -> Trace:

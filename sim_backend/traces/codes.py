@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 from sim_backend.traces.records import Coded
 
 

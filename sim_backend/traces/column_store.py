@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 
 SEGMENT_ROWS = 1 << 16
 NARROW = np.iinfo(np.int32)

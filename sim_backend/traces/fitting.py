@@ -3,23 +3,23 @@
 from dataclasses import replace
 
 from offpeak.errors import BadTrace
-from offpeak.jobs import Jobs, Rejected, Trace
+from offpeak.model.jobs import Jobs, RejectedJobs, Trace
 
 
-def runnable(trace: Trace, size_limit: int) -> tuple[Jobs, tuple[Rejected, ...]]:
+def runnable(trace: Trace, size_limit: int) -> tuple[Jobs, tuple[RejectedJobs, ...]]:
     """Return the jobs of at most `size_limit` units, and all rejected ones; BadTrace if no job is left."""
     wide = trace.jobs.size > size_limit
     rejected = trace.rejected
     if wide.any():
         job_ids = tuple(trace.jobs.job_id[wide].tolist())
-        rejected = (*rejected, Rejected(f"wider than the machine ({size_limit})", job_ids))
+        rejected = (*rejected, RejectedJobs(f"wider than the machine ({size_limit})", job_ids))
     if wide.all():
         fault = f"no job can run: {reasons_text(rejected)}"
         raise BadTrace(f"{trace.name}: {fault}", hint="give the machine's size with --nodes")
     return (trace.jobs.take(~wide) if wide.any() else trace.jobs), rejected
 
 
-def reasons_text(rejected: tuple[Rejected, ...]) -> str:
+def reasons_text(rejected: tuple[RejectedJobs, ...]) -> str:
     """Say why no job of a log is left."""
     return "; ".join(f"{len(each.job_ids):,} {each.reason}" for each in rejected) or "it is empty"
 

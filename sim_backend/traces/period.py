@@ -5,8 +5,8 @@ from dataclasses import fields, replace
 import numpy as np
 
 from offpeak.errors import BadTrace
-from offpeak.jobs import Jobs, Trace
-from offpeak.zones import DAY_S
+from offpeak.model.jobs import Jobs, Trace
+from offpeak.model.local_time import DAY_S
 from sim_backend.traces.fitting import reasons_text
 
 FEW_JOBS = 100

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Protocol
 
 from offpeak.errors import BadTrace
-from offpeak.files import read_stdin
-from offpeak.jobs import Trace
-from offpeak.long_text import LongText, text_of_file
+from offpeak.files import LongText, read_stdin, text_of_file
+from offpeak.model.jobs import Trace
 from plugin.pbs.history import accounting_text
 from sim_backend.traces.gwf.read import gwf_trace, looks_like_gwf
 from sim_backend.traces.pbs.read import looks_like_pbs, pbs_trace

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from offpeak.jobs import Float64, Int64, Jobs, Names, Rejected, Trace
-from offpeak.plural import counted
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.jobs import Jobs, LogNames, RejectedJobs, Trace
+from offpeak.text import counted
 
 WHOLE_NODES = 0.9
 """Jobs that use this share of the processors of their nodes, or more, are taken to have them alone."""
@@ -60,7 +61,7 @@ def trace_of(
     records: Records,
     *,
     time_zone: str | None,
-    rejected: tuple[Rejected, ...] = (),
+    rejected: tuple[RejectedJobs, ...] = (),
     skipped_lines: int = 0,
     notes: tuple[str, ...] = (),
 ) -> Trace:
@@ -84,7 +85,7 @@ def trace_of(
         "node_power_w": _draw_w(records.energy_j, records.runtime_s, size),
         "logged_size": None if units_per_node == 1 else records.logged_processors,
     }
-    names = Names(
+    names = LogNames(
         records.user.names,
         records.group.names,
         records.queue.names,

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from offpeak.node_class import Transition
+from offpeak.model.node_class import Transition
 from sim_backend.virtual import node_orders as orders
 from sim_backend.virtual.node import VirtualNode, advance, is_powered, used
 

@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from offpeak.node_class import Depth, NodeClass, Transition
-from offpeak.node_states import ACTIVE, FAILED, OFF, asleep, coming_up, going_down
+from offpeak.model.node_class import NodeClass, SleepDepth, Transition
+from offpeak.model.node_states import ACTIVE, FAILED, OFF, asleep, coming_up, going_down
 
 Fate = Callable[[Transition], bool]
 """Says of a transition that begins whether it will fail."""
@@ -23,9 +23,9 @@ def never_fails(_: Transition) -> bool:
 class VirtualNode:
     """A node as it is from `since_s` on, until it is told something or its transition ends at `until_s`.
 
-    `state` is a number of offpeak.node_states; `energy_j` is what it had taken at `since_s`. A transition that `fails`
-    ends in FAILED: the node hangs, switched on. `wakes_next` is an ON that waits for the shutdown to end; a BMC that
-    `drops_early_on` forgets it. `least_w` and `most_w` are its extremes before `since_s`.
+    `state` is a number of offpeak.model.node_states; `energy_j` is what it had taken at `since_s`. A transition that
+    `fails` ends in FAILED: the node hangs, switched on. `wakes_next` is an ON that waits for the shutdown to end; a BMC
+    that `drops_early_on` forgets it. `least_w` and `most_w` are its extremes before `since_s`.
     """
 
     node_class: NodeClass
@@ -83,7 +83,7 @@ def advance(node: VirtualNode, now_s: float) -> VirtualNode:
     return node
 
 
-def depth_of(node: VirtualNode) -> Depth | None:
+def depth_of(node: VirtualNode) -> SleepDepth | None:
     """Return the depth that the node is in, or on its way into or out of; None if it is up or hangs."""
     if node.state in (ACTIVE, FAILED):
         return None

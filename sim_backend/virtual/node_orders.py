@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from offpeak.errors import NotSupported
-from offpeak.node_class import Depth
-from offpeak.node_states import ACTIVE, DEPTHS, OFF, STANDBY, asleep, coming_up, going_down
+from offpeak.model.node_class import SleepDepth
+from offpeak.model.node_states import ACTIVE, DEPTHS, OFF, STANDBY, asleep, coming_up, going_down
 from sim_backend.virtual.node import Fate, VirtualNode, advance, changed, depth_of, in_transition, never_fails, woken
 
 
@@ -51,7 +51,7 @@ def _down(node: VirtualNode, depth: int, now_s: float, fate: Fate) -> VirtualNod
     return in_transition(node, now_s, going_down(depth), enter, fate)
 
 
-def _depth(node: VirtualNode, number: int) -> Depth:
+def _depth(node: VirtualNode, number: int) -> SleepDepth:
     depth = node.node_class.find_depth(number)
     if depth is None:
         name = node.node_class.name

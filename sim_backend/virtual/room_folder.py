@@ -8,8 +8,8 @@ from pathlib import Path
 
 from offpeak.errors import BadInput, CannotWrite
 from offpeak.files import replacing
+from offpeak.machines.credentials import read_secret
 from offpeak.machines.node_sets import fold
-from offpeak.machines.secret import read_secret
 from sim_backend.virtual.bmc import BmcUser
 from sim_backend.virtual.logins import PduLogins, RoomLogins
 from sim_backend.virtual.room_plan import RoomPlan

@@ -4,8 +4,8 @@ import ipaddress
 from dataclasses import dataclass
 
 from offpeak.errors import BadInput
-from offpeak.node_class import NodeClass
-from offpeak.node_states import OFF
+from offpeak.model.node_class import NodeClass
+from offpeak.model.node_states import OFF
 
 OUTLETS = 24
 """Outlets of a virtual PDU, as of the model that it says it is."""

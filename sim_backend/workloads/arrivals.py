@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.random import Generator
 
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 from sim_backend.workloads.blocks import blocks
 from sim_backend.workloads.daily_cycle import clock_s, even_s, half_hour_weights
 from sim_backend.workloads.lublin_model import Gamma, Lublin

@@ -6,7 +6,7 @@ hour's weight, and both take 86,400 s for a day.
 
 import numpy as np
 
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 from sim_backend.workloads.lublin_model import Gamma
 
 DAY_S = 86_400

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 from sim_backend.workloads.blocks import blocks
 from sim_backend.workloads.lublin_model import Lublin
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from numpy.random import Generator
 
 from offpeak.errors import BadInput
-from offpeak.jobs import Int64, Jobs
-from offpeak.suggest import did_you_mean
+from offpeak.model.arrays import Int64
+from offpeak.model.jobs import Jobs
+from offpeak.text import did_you_mean
 from sim_backend.workloads.lublin import lublin_jobs
 from sim_backend.workloads.lublin_model import BATCH, INTERACTIVE, TYPELESS
 from sim_backend.workloads.mixed import mixed_jobs

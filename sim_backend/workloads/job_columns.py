@@ -5,7 +5,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.random import Generator
 
-from offpeak.jobs import Float64, Int64, Jobs
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.jobs import Jobs
 from sim_backend.workloads.blocks import blocks
 from sim_backend.workloads.demand import Demand
 from sim_backend.workloads.user_habits import draw_node_power_w, draw_users

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.random import Generator
 
 from offpeak.errors import BadInput
-from offpeak.jobs import Jobs
+from offpeak.model.jobs import Jobs
 from sim_backend.workloads.arrivals import draw_arrivals, stretched
 from sim_backend.workloads.demand import draw_demand
 from sim_backend.workloads.job_columns import Estimates, jobs_of

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.random import Generator
 
-from offpeak.jobs import Jobs
+from offpeak.model.jobs import Jobs
 from sim_backend.workloads.arrivals import Arrivals, draw_arrivals, stretched
 from sim_backend.workloads.demand import Demand, draw_demand
 from sim_backend.workloads.job_columns import Estimates, jobs_of

@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from offpeak.jobs import Float64, Int64
-from offpeak.prices.series import Series
-from offpeak.zones import DAY_S, to_local_s, weekday
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.local_time import DAY_S, to_local_s, weekday
+from offpeak.model.step_series import Series
 
 HOUR_S = 3600
 # Share of the mean by which a working day's hour lies above it, 0:00 to 23:00, without sun.

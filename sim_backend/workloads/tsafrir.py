@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import Generator
 
 from offpeak.errors import BadInput
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 from sim_backend.workloads.tsafrir_model import Asked, draw_asked
 from sim_backend.workloads.user_habits import MINUTE_S
 

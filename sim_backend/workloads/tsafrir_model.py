@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 from sim_backend.workloads.tsafrir_ranks import HEAD, draw_ranks
 from sim_backend.workloads.user_habits import COMMON_ESTIMATES_S, MINUTE_S
 

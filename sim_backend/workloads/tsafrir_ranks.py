@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.random import Generator
 
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 
 HEAD = 20
 RANKS_BY_TIME = {

@@ -9,7 +9,7 @@ whose draw per node, between 100 and 300 W, varies by 5 % from job to job.
 import numpy as np
 from numpy.random import Generator
 
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 from sim_backend.workloads.blocks import blocks
 
 USERS = 100

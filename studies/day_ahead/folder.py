@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from offpeak.errors import BadInput, BadPrices
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 
 HOURS = 24
 SITES = "xsede_sites.csv"

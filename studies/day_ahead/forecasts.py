@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from offpeak.jobs import Float64
-from offpeak.plural import counted
+from offpeak.model.arrays import Float64
+from offpeak.text import counted
 from predictors.prices.members import SARIMA
 from sim_backend.grid.electricity import forecast_days
 from studies.day_ahead.folder import daily_prices, site_rows

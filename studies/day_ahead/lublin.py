@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.random import Generator
 
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 from sim_backend.workloads.arrivals import draw_arrivals, stretched
 from sim_backend.workloads.demand import draw_runtimes_s, draw_sizes
 from sim_backend.workloads.lublin_model import TYPELESS, Gamma

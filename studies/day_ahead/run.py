@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.random import Generator
 
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 from plugin.federation.cycle import Rules, Weights
 from plugin.federation.policies import grid_policy
 from predictors.waits.similar_jobs import SimilarJobs

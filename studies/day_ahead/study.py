@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from offpeak.errors import BadInput
-from offpeak.plural import counted
+from offpeak.text import counted
 from plugin.federation.flow import need_or_tools
 from studies.day_ahead.answers import Answers
 from studies.day_ahead.class_tables import estimates_table, powers_table, sites_table, sizes_table

@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 from numpy.random import Generator
 
-from offpeak.accounting import Meter, constant_meter, meter
-from offpeak.jobs import Float64, Int64, Jobs
-from offpeak.prices.series import Series
-from offpeak.settings import SchedulingSettings
-from offpeak.zones import DAY_S
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.jobs import Jobs
+from offpeak.model.local_time import DAY_S
+from offpeak.model.step_integrals import StepIntegral, integrate_constant, integrate_series
+from offpeak.model.step_series import Series
+from offpeak.settings.replay import SchedulingSettings
 from plugin.federation.site import Link, Site
 from sim_backend.grid.electricity import DayAhead
 from sim_backend.grid.grid import GridLog, SimulatedGrid, SimulatedSite
@@ -53,11 +54,11 @@ def market_of(place: Place, zone: timezone) -> DayAhead:
     return DayAhead(price, coming, int(JUNE.replace(tzinfo=zone).timestamp()), "USD/MWh")
 
 
-def meter_of(market: DayAhead) -> Meter:
+def meter_of(market: DayAhead) -> StepIntegral:
     """Return what is really paid."""
     hour = market.price.ravel()
     start_s = market.start_s + 3600 * np.arange(len(hour))
-    return meter(Series(start_s, int(start_s[-1]) + 3600, hour, market.unit, "June 2014"), 0)
+    return integrate_series(Series(start_s, int(start_s[-1]) + 3600, hour, market.unit, "June 2014"), 0)
 
 
 def grid_of(
@@ -78,7 +79,7 @@ def grid_of(
     place = places(folder, out)
     markets = tuple(market_of(place[row.place], zone_of(row)) for row in rows)
     policy = parse_policy("easy", SchedulingSettings())
-    nothing = constant_meter(0.0)
+    nothing = integrate_constant(0.0)
     sites = tuple(
         SimulatedSite(_site(row, most), policy, meter_of(market), nothing)
         for row, market in zip(rows, markets, strict=True)

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from offpeak.jobs import Int64, Jobs
-from offpeak.zones import DAY_S
+from offpeak.model.arrays import Int64
+from offpeak.model.jobs import Jobs
+from offpeak.model.local_time import DAY_S
 from studies.dynamic_pricing.experiment import Setup
 from studies.dynamic_pricing.logs import Log
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from offpeak.errors import BadInput, BadTrace
-from offpeak.jobs import Trace
+from offpeak.model.jobs import Trace
 from sim_backend.traces.fitting import runnable
 from sim_backend.traces.swf.read import read_swf
 from sim_backend.workloads.lublin import lublin_jobs

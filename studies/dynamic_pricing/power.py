@@ -6,7 +6,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from offpeak.jobs import Float64, Jobs
+from offpeak.model.arrays import Float64
+from offpeak.model.jobs import Jobs
 
 LOWEST_W = 100.0
 

@@ -6,9 +6,9 @@ from functools import partial
 import numpy as np
 from numpy.random import Generator
 
-from offpeak.accounting import Meter, Usage, energy_and_charge, integrals
-from offpeak.jobs import Float64, Int64
-from offpeak.settings import PriceSettings, SchedulingSettings
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.step_integrals import StepIntegral, Usage, energy_and_charge, integrals
+from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from sim_backend.case import log_span
 from sim_backend.compare import Case, Comparison, compare, meters_of, usage_of
 from sim_backend.electricity import prices_of
@@ -55,7 +55,7 @@ def _policy(name: str, setup: Setup) -> Policy:
     return parse_policy(name, scheduling)
 
 
-def _result(comparison: Comparison, number: int, meter: Meter) -> PolicyResult:
+def _result(comparison: Comparison, number: int, meter: StepIntegral) -> PolicyResult:
     run, outcome = comparison.runs[number], comparison.outcomes[number]
     usage = usage_of(comparison.case, run.schedule, comparison.begin_s, comparison.until_s)
     as_run = _used(meter, usage)
@@ -69,12 +69,12 @@ def _result(comparison: Comparison, number: int, meter: Meter) -> PolicyResult:
     )
 
 
-def _used(meter: Meter, usage: Usage) -> Used:
+def _used(meter: StepIntegral, usage: Usage) -> Used:
     energy, on_peak = energy_and_charge(meter, usage)
     return Used(on_peak.jobs, energy.jobs - on_peak.jobs, on_peak.idle, energy.idle - on_peak.idle)
 
 
-def _at_start(meter: Meter, usage: Usage, as_run: Used) -> Used:
+def _at_start(meter: StepIntegral, usage: Usage, as_run: Used) -> Used:
     """Return the use with each job's energy at the price of its first second."""
     on_peak = integrals(meter, usage.start_s, usage.start_s + 1)
     energy_j = usage.size * usage.node_power_w * (usage.end_s - usage.start_s)
@@ -87,7 +87,7 @@ def _until(usage: Usage, until_s: int) -> Usage:
     return replace(usage, start_s=start_s, end_s=end_s, until_s=until_s)
 
 
-def _perfect(baseline: Used, comparison: Comparison, meter: Meter) -> Used:
+def _perfect(baseline: Used, comparison: Comparison, meter: StepIntegral) -> Used:
     """Return the baseline's use if the most frugal watts had filled its busy unit-seconds on-peak."""
     schedule = comparison.runs[0].schedule
     jobs = comparison.case.jobs

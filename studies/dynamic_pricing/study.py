@@ -5,7 +5,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from offpeak.plural import counted
+from offpeak.text import counted
 from studies.dynamic_pricing.answers import Answers
 from studies.dynamic_pricing.experiment import Experiment, Setup
 from studies.dynamic_pricing.factor_tables import alone_table, frequency_table, ladder_table, letter_table

@@ -1,6 +1,6 @@
 """What the testbed tables say of themselves, without a replay: what can be saved, and what was."""
 
-from offpeak.node_class import NodeClass
+from offpeak.model.node_class import NodeClass
 from studies.energy_carbon.nodes import depth_of
 from studies.energy_carbon.paper import Row
 

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from offpeak.compiled import sources_of
-from offpeak.node_class_file import bundled_node_class
+from offpeak.model.node_class_file import bundled_node_class
 from studies.energy_carbon.experiment import Experiment
 from studies.energy_carbon.paper import TESTBEDS
 

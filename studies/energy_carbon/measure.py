@@ -5,10 +5,11 @@ from dataclasses import astuple
 import numpy as np
 from numpy.random import Generator
 
-from offpeak.accounting import Usage, constant_meter
-from offpeak.jobs import Float64, Jobs
-from offpeak.node_class import NodeClass
-from offpeak.node_states import DEPTHS, coming_up
+from offpeak.model.arrays import Float64
+from offpeak.model.jobs import Jobs
+from offpeak.model.node_class import NodeClass
+from offpeak.model.node_states import DEPTHS, coming_up
+from offpeak.model.step_integrals import Usage, integrate_constant
 from sim_backend.nodes.energy import PoweredUsage, node_energy_and_charge
 from sim_backend.powered_replay import PoweredMachine, PoweredSchedule, replay_powered
 from studies.energy_carbon.experiment import Measurement
@@ -82,4 +83,4 @@ def energy_j(jobs: Jobs, power_w: Float64, schedule: PoweredSchedule, node_class
         begin_s=int(jobs.submit_s[0]),
         until_s=int(schedule.end_s.max()),
     )
-    return node_energy_and_charge(constant_meter(1.0), PoweredUsage(usage, log, node_class))[0].total
+    return node_energy_and_charge(integrate_constant(1.0), PoweredUsage(usage, log, node_class))[0].total

@@ -3,9 +3,9 @@
 import math
 from dataclasses import replace
 
-from offpeak.capacity_settings import CapacitySettings
-from offpeak.node_class import Depth, NodeClass, break_even_s
-from offpeak.node_class_file import bundled_node_class
+from offpeak.model.node_class import NodeClass, SleepDepth, break_even_s
+from offpeak.model.node_class_file import bundled_node_class
+from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.capacity import Capacity
 from plugin.capacity.fleet import Fleet
 from power.capacities import capacity_named
@@ -24,7 +24,7 @@ def node_class_of(testbed: str, way: str) -> NodeClass:
     return replace(node_class, depths=(*node_class.depths[:-1], replace(deepest, power_w=both_w)))
 
 
-def depth_of(node_class: NodeClass, way: str) -> Depth:
+def depth_of(node_class: NodeClass, way: str) -> SleepDepth:
     """Return the depth that the way to sleep uses."""
     name = _depth_name(way)
     return node_class.depths[0] if name == "powersave" else node_class.depths[-1]

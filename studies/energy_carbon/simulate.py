@@ -3,11 +3,12 @@
 import numpy as np
 from numpy.random import Generator
 
-from offpeak.capacity_settings import CapacitySettings
-from offpeak.jobs import Float64, Jobs
-from offpeak.metrics import utilization
-from offpeak.node_class import NodeClass
-from offpeak.node_class_file import bundled_node_class
+from offpeak.model.arrays import Float64
+from offpeak.model.jobs import Jobs
+from offpeak.model.node_class import NodeClass
+from offpeak.model.node_class_file import bundled_node_class
+from offpeak.model.schedule_metrics import utilization
+from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.fleet import Fleet
 from power.capacities import capacity_named
 from sim_backend.powered_replay import PoweredMachine, PoweredSchedule, replay_powered

@@ -1,7 +1,7 @@
 """The part single-site: testbeds and clusters by themselves, run where results are missing, and what they come to."""
 
 from offpeak.errors import BadInput
-from offpeak.plural import counted
+from offpeak.text import counted
 from studies.energy_carbon.answers import Answers
 from studies.energy_carbon.cluster_figure import clusters_svg
 from studies.energy_carbon.cluster_tables import clusters_table, waits_table

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from offpeak.jobs import Float64, Int64, Jobs
-from offpeak.settings import SchedulingSettings
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.jobs import Jobs
+from offpeak.settings.replay import SchedulingSettings
 from sim_backend.policy import Policy, parse_policy
 from sim_backend.replay import replay
 from studies.energy_carbon.experiment import ANY_WIDTH, AS_MEASURED, Measurement

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.random import Generator
 
-from offpeak.jobs import Jobs
-from offpeak.zones import DAY_S
+from offpeak.model.jobs import Jobs
+from offpeak.model.local_time import DAY_S
 from sim_backend.replays import LARGEST_SHIFT_S
 from studies.online_simulation.experiment import Setup
 

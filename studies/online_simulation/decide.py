@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from offpeak.jobs import Int64, Jobs
-from offpeak.metrics import bounded_slowdown_by_delay
-from offpeak.snapshot import Snapshot
+from offpeak.model.arrays import Int64
+from offpeak.model.jobs import Jobs
+from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
+from offpeak.model.snapshot import Snapshot
 from plugin.capacity.capacity import Capacity, Decide, Targets
 from power.online_simulation import offers
 from power.what_if import Plan, what_if

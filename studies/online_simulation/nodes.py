@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from offpeak.node_class import Depth, NodeClass, Transition
-from offpeak.node_class_file import bundled_node_class
+from offpeak.model.node_class import NodeClass, SleepDepth, Transition
+from offpeak.model.node_class_file import bundled_node_class
 from studies.online_simulation.experiment import INSTANT, SERVER
 
 NO_TIME = Transition(0, 0.0, 0.0)
@@ -15,5 +15,5 @@ def node_class_of(nodes: str) -> NodeClass:
     return replace(server, name=INSTANT, depths=tuple(map(_at_once, server.depths))) if nodes == INSTANT else server
 
 
-def _at_once(depth: Depth) -> Depth:
+def _at_once(depth: SleepDepth) -> SleepDepth:
     return replace(depth, enter=NO_TIME, leave=NO_TIME)

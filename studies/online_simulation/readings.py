@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from offpeak.zones import DAY_S
+from offpeak.model.local_time import DAY_S
 from studies.online_simulation.experiment import AS_SCHEDULER, OLS, QUEUED_JOBS, Setup
 from studies.online_simulation.subject import Subject, lower_level
 

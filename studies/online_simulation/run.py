@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from offpeak.capacity_settings import CapacitySettings
-from offpeak.jobs import Float64, Jobs
-from offpeak.metrics import bounded_slowdown_by_delay
-from offpeak.settings import SchedulingSettings
+from offpeak.model.arrays import Float64
+from offpeak.model.jobs import Jobs
+from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
+from offpeak.settings.capacity import CapacitySettings
+from offpeak.settings.replay import SchedulingSettings
 from plugin.capacity.capacity import Capacity
 from plugin.capacity.fleet import Fleet
 from power.capacities import capacity_named

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from offpeak.plural import counted
+from offpeak.text import counted
 from studies.dynamic_pricing.logs import GENERATED, Log, Source, find_logs, read_log, remembered_log
 from studies.online_simulation.answers import Answers
 from studies.online_simulation.claims import claims_table

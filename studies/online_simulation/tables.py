@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from offpeak.zones import WEEK_S
+from offpeak.model.local_time import WEEK_S
 from studies.dynamic_pricing.arrange import offered_load
 from studies.online_simulation.answers import (
     Answers,

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from offpeak.accounting import Meter, Usage, integrals
-from offpeak.jobs import Float64, Int64
-from offpeak.node_states import ACTIVE
-from offpeak.zones import WEEK_S
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.local_time import WEEK_S
+from offpeak.model.node_states import ACTIVE
+from offpeak.model.step_integrals import StepIntegral, Usage, integrals
 from sim_backend.nodes.node_log import NodeLog
 
 
@@ -36,4 +36,4 @@ def _busy(usage: Usage) -> tuple[Int64, Float64]:
 def _integral(edges_s: Int64, at_s: Int64, value: Float64) -> Float64:
     """Return the integrals of `value[i]`, which holds from `at_s[i]` on, between neighbours of `edges_s`."""
     total = np.append(0.0, np.cumsum(value[:-1] * np.diff(at_s)))
-    return integrals(Meter(at_s, value, total), edges_s[:-1], edges_s[1:])
+    return integrals(StepIntegral(at_s, value, total), edges_s[:-1], edges_s[1:])

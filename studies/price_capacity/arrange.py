@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from offpeak.jobs import Int64, Jobs
-from offpeak.prices.series import Series
-from offpeak.zones import DAY_S
+from offpeak.model.arrays import Int64
+from offpeak.model.jobs import Jobs
+from offpeak.model.local_time import DAY_S
+from offpeak.model.step_series import Series
 from studies.dynamic_pricing.arrange import at_load
 from studies.dynamic_pricing.logs import Log
 from studies.price_capacity.experiment import Setup

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from offpeak.capacity_settings import CapacitySettings
-from offpeak.zones import DAY_S
+from offpeak.model.local_time import DAY_S
+from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.capacity import Capacity
 from plugin.capacity.fleet import Fleet
 from plugin.capacity.policies import FROM_THE_BEGINNING

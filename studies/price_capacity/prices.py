@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from offpeak.prices.series import Series, fill_gaps
-from offpeak.settings import PriceSettings
+from offpeak.model.step_series import Series, fill_gaps
+from offpeak.settings.replay import PriceSettings
 from sim_backend.case import log_span
 from sim_backend.electricity import Prices, prices_of
 from studies.dynamic_pricing.logs import Log, Source, remembered_log

@@ -5,11 +5,11 @@ from functools import partial
 
 import numpy as np
 
-from offpeak.accounting import J_PER_MWH
-from offpeak.capacity_settings import CapacitySettings
-from offpeak.job_draws import without_readings
-from offpeak.node_class_file import bundled_node_class
-from offpeak.settings import SchedulingSettings
+from offpeak.model.job_power import assumed_power
+from offpeak.model.node_class_file import bundled_node_class
+from offpeak.model.step_integrals import J_PER_MWH
+from offpeak.settings.capacity import CapacitySettings
+from offpeak.settings.replay import SchedulingSettings
 from power.capacities import capacity_named
 from sim_backend.case import fleet_of
 from sim_backend.compare import Case, compare
@@ -43,7 +43,7 @@ def case_of(experiment: Experiment, log: Log, prices: Prices) -> Case:
     machine, nodes = Machine(log.size, NODES.idle_w), PoweredMachine(log.size, 1, NODES)
     case = Case(jobs, jobs.node_power_w, machine, replace(prices, laid=laid), None, nodes)
     rng = np.random.default_rng([experiment.seed, experiment.replay])
-    return shifted(case, rng, partial(without_readings(NODES).draw_w, jobs))
+    return shifted(case, rng, partial(assumed_power(NODES).draw_w, jobs))
 
 
 def policy_named(name: str, case: Case) -> Policy:

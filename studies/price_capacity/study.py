@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from offpeak.plural import counted
+from offpeak.text import counted
 from sim_backend.sample import SAMPLE_PRICES
 from studies.dynamic_pricing.logs import Source, find_logs, remembered_log
 from studies.order import Order, Progress

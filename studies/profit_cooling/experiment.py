@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from offpeak.zones import DAY_S
+from offpeak.model.local_time import DAY_S
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from offpeak.errors import BadInput
-from offpeak.jobs import Jobs
-from offpeak.zones import DAY_S
+from offpeak.model.jobs import Jobs
+from offpeak.model.local_time import DAY_S
 from plugin.planner.problem import NO_LIMIT, Work
 from sim_backend.traces.swf.read import read_swf
 from studies.profit_cooling.scenario import LEAST_W, MOST_W, NODE_CORES, NODE_MEMORY_MB, REVENUE_PER_CORE_H

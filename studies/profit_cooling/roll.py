@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from offpeak.zones import DAY_S
+from offpeak.model.local_time import DAY_S
 from plugin.planner.bound import gap_of, upper_bound
 from plugin.planner.problem import NOTHING_RUNS, Machine, Problem, Work
 from plugin.planner.profit import profit_of

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from offpeak.jobs import Jobs
+from offpeak.model.jobs import Jobs
 from studies.profit_cooling.experiment import Experiment, Result
 from studies.profit_cooling.jobs import DAYS, curie_jobs, work_of
 from studies.profit_cooling.roll import Place, rolled

@@ -5,10 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offpeak.facility import Facility
-from offpeak.facility_file import facility_named
-from offpeak.temperature import Segments, day_model, segments_of
-from offpeak.zones import DAY_S
+from offpeak.model.facility import (
+    Facility,
+    TemperatureSegments,
+    daily_temperature,
+    facility_named,
+    temperature_segments,
+)
+from offpeak.model.local_time import DAY_S
 from plugin.planner.problem import NO_LIMIT, Machine, Rates
 
 NODES, NODE_CORES, NODE_MEMORY_MB = 300, 32, 128 * 1024
@@ -28,9 +32,9 @@ class Scenario:
     swing_c: float
 
     @property
-    def segments(self) -> Segments:
+    def segments(self) -> TemperatureSegments:
         """The day's stretches of nearly one temperature."""
-        return segments_of(*day_model(self.mean_c, self.swing_c))
+        return temperature_segments(*daily_temperature(self.mean_c, self.swing_c))
 
 
 SCENARIOS: Mapping[str, Scenario] = {

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from offpeak.compiled import sources_of
-from offpeak.plural import counted
+from offpeak.text import counted
 from plugin.planner.cp_process import need_or_tools
 from plugin.planner.solvers import RULE_BASED
 from studies.order import Order, Progress

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from offpeak.zones import DAY_S
+from offpeak.model.local_time import DAY_S
 from plugin.planner.solvers import RULE_BASED
 from studies.profit_cooling.experiment import Experiment, Result
 from studies.profit_cooling.jobs import DAYS

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from offpeak.installation import install_hint
-from offpeak.job_power import WITHOUT_READINGS
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
+from offpeak.model.job_power import ASSUMED_POWER
 from power.queue_wait import planned_waits_s
 from predictors.job_power.registry import POWER_PREDICTORS
 from predictors.port import Predictor
@@ -26,7 +26,7 @@ from predictors.waits.registry import ARBITER_WITHOUT_TREES, wait_predictors
 from studies.scores.log_file import LogFile, read_log_file
 
 RUN_TIME, POWER, WAIT = "run time", "power", "wait"
-DECLARED_W = (WITHOUT_READINGS.low_w + WITHOUT_READINGS.high_w) / 2
+DECLARED_W = (ASSUMED_POWER.low_w + ASSUMED_POWER.high_w) / 2
 """What a site without readings would declare [W per allocated unit]."""
 
 PLANNERS = ("what-if", "arbiter", ARBITER_WITHOUT_TREES)

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.errors import BadTrace
-from offpeak.jobs import Int64, Jobs, Trace
-from offpeak.plural import counted
-from offpeak.settings import MachineSettings, SchedulingSettings
+from offpeak.model.arrays import Int64
+from offpeak.model.jobs import Jobs, Trace
+from offpeak.settings.replay import MachineSettings, SchedulingSettings
+from offpeak.text import counted
 from sim_backend.machine_size import NODES, units_of
 from sim_backend.policy import parse_policy
 from sim_backend.replay import replay

@@ -6,11 +6,10 @@ from datetime import UTC, date, datetime, tzinfo
 from pathlib import Path
 
 from offpeak.errors import BadInput, BadPrices
-from offpeak.jobs import Float64
-from offpeak.prices.file import read_series
-from offpeak.prices.layout import Layout, unit_of
-from offpeak.prices.table import Table, first_numeric, read_table
-from offpeak.zones import parse_zone, zone_text
+from offpeak.model.arrays import Float64
+from offpeak.model.local_time import parse_zone, zone_text
+from offpeak.prices.file import CsvTable, first_numeric, read_series, read_table
+from offpeak.prices.layout import PriceFileLayout, unit_of
 from predictors.feeds.markets import MARKETS, Market
 from predictors.prices.history import PriceHistory, history_of
 
@@ -54,7 +53,7 @@ def read_price_file(path: Path, *, start: str | None = None) -> PriceFile:
     return _undated(path, start) if len(table.columns) == 1 else _dated(path)
 
 
-def _with_published(path: Path, table: Table) -> PriceFile:
+def _with_published(path: Path, table: CsvTable) -> PriceFile:
     market = market_in(path.name)
     price = first_numeric(table, besides=(LOCAL_TIME,))
     others = [name for name in table.columns if name not in (LOCAL_TIME, price)]
@@ -67,12 +66,12 @@ def _with_published(path: Path, table: Table) -> PriceFile:
 
 
 def _column(path: Path, name: str) -> PriceHistory:
-    return history_of(read_series(path, Layout(LOCAL_TIME, name, _unit(path) or NO_CURRENCY, UTC)))
+    return history_of(read_series(path, PriceFileLayout(LOCAL_TIME, name, _unit(path) or NO_CURRENCY, UTC)))
 
 
 def _undated(path: Path, start: str | None) -> PriceFile:
     unit = _unit(path)
-    layout = Layout(unit=unit or NO_CURRENCY, start_s=_midnight_s(start) if start else 0, step_s=HOUR_S)
+    layout = PriceFileLayout(unit=unit or NO_CURRENCY, start_s=_midnight_s(start) if start else 0, step_s=HOUR_S)
     history = history_of(read_series(path, layout))
     if start is None:
         return PriceFile(
@@ -86,7 +85,7 @@ def _undated(path: Path, start: str | None) -> PriceFile:
 def _dated(path: Path) -> PriceFile:
     market = market_in(path.name)
     zone = parse_zone(market.clock) if market else UTC
-    history = history_of(read_series(path, Layout(unit=_unit(path) or NO_CURRENCY)))
+    history = history_of(read_series(path, PriceFileLayout(unit=_unit(path) or NO_CURRENCY)))
     holidays = country_of(market)
     return PriceFile(str(path), _unit(path), history, (), zone, holidays, f"{zone_text(zone)}{_of(holidays)}")
 
@@ -107,7 +106,7 @@ def _of(holidays: str) -> str:
 
 def _unit(path: Path) -> str:
     try:
-        return unit_of(Layout(), path.name)[0]
+        return unit_of(PriceFileLayout(), path.name)[0]
     except BadPrices:
         return ""
 

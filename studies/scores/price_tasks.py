@@ -8,7 +8,7 @@ from time import process_time
 import numpy as np
 
 from offpeak.errors import BadInput
-from offpeak.zones import DAY_S
+from offpeak.model.local_time import DAY_S
 from predictors.port import Prediction, certain
 from predictors.prices.exam import PriceExam, price_exam
 from predictors.prices.members import LAST_WEEK, MEMBERS, SINGLE, Member

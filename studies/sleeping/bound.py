@@ -8,9 +8,9 @@ only in its own gaps (sim_backend/nodes/gaps.py).
 
 import numpy as np
 
-from offpeak.accounting import Usage, constant_meter
-from offpeak.jobs import Float64, Int64
-from offpeak.zones import DAY_S
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.local_time import DAY_S
+from offpeak.model.step_integrals import Usage, integrate_constant
 from sim_backend.nodes.bounds import saved_asleep
 from sim_backend.nodes.gaps import gaps_of
 from sim_backend.nodes.sleep_terms import sleep_terms
@@ -26,7 +26,7 @@ def least_cycles(usage: Usage, machine: PoweredMachine) -> tuple[float | None, .
     """
     gaps = gaps_of(usage, machine.units_per_node)
     terms = sleep_terms(machine.node_class, machine.node_class.idle_w)
-    saved_j = saved_asleep(constant_meter(1.0), usage, gaps, terms)
+    saved_j = saved_asleep(integrate_constant(1.0), usage, gaps, terms)
     idle_j = terms.idle_w * float((gaps.nodes * (gaps.until_s - gaps.from_s)).sum())
     cycles = fewest(saved_j, gaps.nodes, np.array(SHARES_PCT) / 100 * idle_j)
     node_days = machine.nodes * (usage.until_s - usage.begin_s) / DAY_S

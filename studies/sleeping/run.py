@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from offpeak.capacity_settings import CapacitySettings
-from offpeak.jobs import Int64
-from offpeak.metrics import bounded_slowdown_by_delay
-from offpeak.node_class_file import bundled_node_class
-from offpeak.settings import SchedulingSettings
+from offpeak.model.arrays import Int64
+from offpeak.model.node_class_file import bundled_node_class
+from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
+from offpeak.settings.capacity import CapacitySettings
+from offpeak.settings.replay import SchedulingSettings
 from plugin.capacity.fleet import Fleet
 from power.capacities import capacity_named
 from sim_backend.nodes.energy import PoweredUsage

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import partial
 
-from offpeak.plural import counted
+from offpeak.text import counted
 from sim_backend.powered_replay import PoweredMachine
 from studies.dynamic_pricing.logs import GENERATED, Source, find_logs, read_log, remembered_log
 from studies.order import Order, Progress

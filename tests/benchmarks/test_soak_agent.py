@@ -7,15 +7,15 @@ import pytest
 from benchmarks.soak_agent.queue import Waiting, not_the_sites
 from benchmarks.soak_agent.witness import Run, of_jobs, of_ledger, of_limits, of_power
 from offpeak.door.effect import US, Effect, Outcome
-from offpeak.door.journal import Done, Intent
+from offpeak.door.journal import Intent, IntentResult
 from sim_backend.local_slurm.node import PowerEvent
 from sim_backend.local_slurm.stage import Traced
 
 RUN = Run(begun_s=0.0, ended_s=100.0, per_hour=2, min_on=1)
 
 
-def told(at_s: float, outcome: Outcome | None = None, order: str = "soft_off", node: str = "node1") -> Done:
-    return Done(Intent(7, Effect(node, order, US, "idle"), at_s), outcome)
+def told(at_s: float, outcome: Outcome | None = None, order: str = "soft_off", node: str = "node1") -> IntentResult:
+    return IntentResult(Intent(7, Effect(node, order, US, "idle"), at_s), outcome)
 
 
 DONE, UNSURE = Outcome("done", "accepted"), Outcome("interrupted", "found on after a restart")
@@ -47,7 +47,7 @@ def test_jobs_run_once(starts: int, ends: int, said: list[str]) -> None:
         ([told(-6.0), told(-5.0), told(3.0)], 1),
     ],
 )
-def test_a_restart_forgets_no_limit(actions: Sequence[Done], broken: int) -> None:
+def test_a_restart_forgets_no_limit(actions: Sequence[IntentResult], broken: int) -> None:
     assert len(list(of_limits(actions, [RUN]))) == broken
 
 

@@ -15,7 +15,7 @@ from benchmarks.soak_cycles.plan import CyclesPlan
 from benchmarks.soak_cycles.run import cycled
 from benchmarks.soak_cycles.witness import Witness
 from offpeak.door.effect import Effect, Outcome
-from offpeak.door.journal import Done, Intent
+from offpeak.door.journal import Intent, IntentResult
 from power.lifecycle.life import NodeState
 
 PLAN = CyclesPlan(bmcs=8, cycles=10, timeout_s=0.2)
@@ -82,9 +82,9 @@ def test_what_comes_between_sweeps_is_found() -> None:
     assert witness.broken == ["n1: ['on']: came when nobody gave orders"]
 
 
-def action(number: int, order: str, result: str | None) -> Done:
+def action(number: int, order: str, result: str | None) -> IntentResult:
     effect = Effect("n1", order, "offpeak", "a test")
-    return Done(Intent(number, effect, 0.0), None if result is None else Outcome(result, ""), 1.0)
+    return IntentResult(Intent(number, effect, 0.0), None if result is None else Outcome(result, ""), 1.0)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from pbs_standin import standin
 from slurm_fixtures import SlurmAccounting
 
-from offpeak.pbs_settings import PbsSettings
+from offpeak.settings.schedulers import PbsSettings
 from plugin.openpbs.scheduler import OpenPbsScheduler
 from plugin.scheduler.port import NodeChange, Scheduler
 from plugin.torque.scheduler import TorqueScheduler

@@ -20,8 +20,8 @@ from slurm_programs import DEPLOYED, NAMES, SlurmPrograms, slurm_programs
 from wake_listener import wake_listener
 
 from offpeak.errors import OffpeakError
-from offpeak.machines.credential import Credential
-from offpeak.machines.inventory import Enrolled, Hardware, Inventory, Machine, Rung
+from offpeak.machines.credentials import Credential
+from offpeak.machines.inventory import Enrolment, Hardware, Inventory, InventoryNode, SleepMethod
 from power.agent.answer import Told
 from power.agent.wake_list import wake_list, write_wake_list
 from power.agent.wake_reply import WakeReply
@@ -40,7 +40,7 @@ def programs(tmp_path: Path) -> Iterator[SlurmPrograms]:
     end_processes_with("OFFPEAK_SLURM_LOG", made.log)
 
 
-def know(programs: SlurmPrograms, *machines: Machine) -> None:
+def know(programs: SlurmPrograms, *machines: InventoryNode) -> None:
     write_wake_list(programs.state, wake_list(Inventory(programs.state / "inventory.toml", machines)))
 
 
@@ -102,7 +102,7 @@ def test_suspend_without_an_agent_does_nothing(
 
 def test_an_agent_that_hangs_or_refuses_counts_as_none(programs: SlurmPrograms) -> None:
     with wake_listener() as card:
-        know(programs, Machine("n1", Hardware("old"), mac=MAC, wol_via=card.via))
+        know(programs, InventoryNode("n1", Hardware("old"), mac=MAC, wol_via=card.via))
         with socket.socket(socket.AF_UNIX) as hanging:
             hanging.bind(os.fspath(programs.socket))
             hanging.listen()
@@ -148,7 +148,7 @@ def test_nodes_that_wait_for_the_pace_do_not_delay_the_look_at_the_others(progra
     with wake_listener() as card:
         nodes = Inventory(
             programs.state / "inventory.toml",
-            tuple(Machine(name, Hardware("old"), mac=MAC, wol_via=card.via) for name in names),
+            tuple(InventoryNode(name, Hardware("old"), mac=MAC, wol_via=card.via) for name in names),
         )
         write_wake_list(programs.state, wake_list(nodes), {"at_once": 1, "every_s": 60.0})
         with agent_socket(programs.socket) as agent:
@@ -162,7 +162,9 @@ def test_nodes_that_wait_for_the_pace_do_not_delay_the_look_at_the_others(progra
 def test_nodes_that_the_agent_holds_back_are_left_off_or_waited_for(programs: SlurmPrograms) -> None:
     with wake_listener() as held, wake_listener() as paced:
         cards = {"n1": held, "n2": paced}
-        know(programs, *(Machine(name, Hardware("old"), mac=MAC, wol_via=card.via) for name, card in cards.items()))
+        know(
+            programs, *(InventoryNode(name, Hardware("old"), mac=MAC, wol_via=card.via) for name, card in cards.items())
+        )
         with agent_socket(programs.socket) as agent:
             left, waiting = {"n1": "held by jo: new DIMM"}, {"n2": "120 nodes were told to wake within 60 s"}
             agent.replies = [*[WakeReply(("n1", "n2"), left, waiting)] * 3, WakeReply(("n2",))]
@@ -178,7 +180,7 @@ def test_nodes_that_the_agent_holds_back_are_left_off_or_waited_for(programs: Sl
 
 def test_an_agent_that_dies_after_its_promise_is_not_waited_for(programs: SlurmPrograms) -> None:
     with wake_listener() as card:
-        know(programs, Machine("n1", Hardware("old"), mac=MAC, wol_via=card.via))
+        know(programs, InventoryNode("n1", Hardware("old"), mac=MAC, wol_via=card.via))
         with agent_socket(programs.socket):
             programs.run("offpeak-resume", "n1", **FAST)
         assert card.packet() == PACKET
@@ -188,9 +190,9 @@ def test_a_board_that_says_on_in_standby_gets_its_packets(
     programs: SlurmPrograms, few_bmcs: list[SimulatedBmc], machine_of: MachineOf
 ) -> None:
     plain = machine_of(few_bmcs[0])
-    hardware = Hardware(**vars(plain.hardware) | {"rungs": (Rung("standby", ("wol",), 60, 60),)})
+    hardware = Hardware(**vars(plain.hardware) | {"rungs": (SleepMethod("standby", ("wol",), 60, 60),)})
     with wake_listener() as card:
-        know(programs, Machine("n1", hardware, bmc=plain.bmc, mac=MAC, wol_via=card.via))
+        know(programs, InventoryNode("n1", hardware, bmc=plain.bmc, mac=MAC, wol_via=card.via))
         programs.run("offpeak-resume", "n1")
         assert said(programs, lines=2)[1] == "n1: is on, left alone, but for 3 packets"
         assert card.packet() == PACKET
@@ -209,7 +211,7 @@ def test_by_redfish(programs: SlurmPrograms, tmp_path: Path, secure: bool) -> No
     )
     with redfish_peer(certificate) as bmc:
         bmc.resources[SYSTEM]["PowerState"] = "Off"
-        know(programs, Machine("n1", hardware, bmc=bmc.url, enrolled=Enrolled(UUID, (), "2026-11-01")))
+        know(programs, InventoryNode("n1", hardware, bmc=bmc.url, enrolled=Enrolment(UUID, (), "2026-11-01")))
         programs.run("offpeak-resume", "n1")
         assert said(programs, lines=2)[1] == f"n1: was off: its BMC {bmc.url} was told to switch it on"
         programs.run("offpeak-resume", "n1")
@@ -223,7 +225,7 @@ def test_a_password_does_not_go_where_a_bmc_leads(programs: SlurmPrograms, tmp_p
     hardware = Hardware("new", driver="redfish", credential=Credential("bmc", "admin", secret))
     with redfish_peer() as bmc:
         bmc.resources["/redfish/v1/"] = {"Systems": {"@odata.id": "//elsewhere/redfish/v1/Systems"}}
-        know(programs, Machine("n1", hardware, bmc=bmc.url))
+        know(programs, InventoryNode("n1", hardware, bmc=bmc.url))
         programs.run("offpeak-resume", "n1")
         assert "leads elsewhere" in said(programs, lines=2)[1]
 
@@ -282,7 +284,7 @@ def status_of(process: Path) -> str:
 
 def test_without_standard_input_and_output_the_log_is_whole(programs: SlurmPrograms) -> None:
     with wake_listener() as card:
-        know(programs, Machine("n1", Hardware("old"), mac=MAC, wol_via=card.via))
+        know(programs, InventoryNode("n1", Hardware("old"), mac=MAC, wol_via=card.via))
         closed = f"exec {DEPLOYED}/offpeak-resume n1 <&- >&- 2>&-"
         subprocess.run(["sh", "-c", closed], env=programs.environment, check=True)
         assert said(programs, lines=2)[1] == f"n1: 3 packets sent to {card.via}"

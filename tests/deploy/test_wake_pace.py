@@ -12,7 +12,7 @@ import pytest
 from slurm_programs import DEPLOYED, SlurmPrograms, slurm_programs
 from wake_listener import WakeListener, wake_listener
 
-from offpeak.machines.inventory import Hardware, Inventory, Machine
+from offpeak.machines.inventory import Hardware, Inventory, InventoryNode
 from power.agent.wake_list import Way, wake_list, write_wake_list
 from sim_backend.local_slurm.processes import end_processes_with
 
@@ -36,7 +36,7 @@ def cards() -> Iterator[WakeListener]:
 def know(programs: SlurmPrograms, cards: WakeListener, count: int, pace: Way | None = None) -> None:
     """Leave a list of so many nodes that are woken by packets, n1 the first of them."""
     nodes = [
-        Machine(f"n{at}", Hardware("old"), mac=f"02:00:00:00:{at >> 8:02x}:{at & 255:02x}", wol_via=cards.via)
+        InventoryNode(f"n{at}", Hardware("old"), mac=f"02:00:00:00:{at >> 8:02x}:{at & 255:02x}", wol_via=cards.via)
         for at in range(1, count + 1)
     ]
     write_wake_list(programs.state, wake_list(Inventory(programs.state / "inventory.toml", tuple(nodes))), pace)

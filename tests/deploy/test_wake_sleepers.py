@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pbs_standin import StandIn, standin
 
-from offpeak.pbs_settings import PbsSettings
+from offpeak.settings.schedulers import PbsSettings
 from plugin.openpbs.scheduler import OpenPbsScheduler
 from plugin.scheduler.node import Node
 from plugin.scheduler.port import NodeChange, Scheduler

@@ -8,7 +8,7 @@ from guarded_room import ALL_OPEN, OFF, ON, GuardedRoom, guarded_room
 from slurm_fixtures import SlurmAccounting
 
 from offpeak.door.effect import Outcome, Refusal
-from offpeak.slurm_settings import SlurmSettings
+from offpeak.settings.schedulers import SlurmSettings
 from plugin.slurm.scheduler import SlurmScheduler
 from sim_backend.local_slurm.processes import wait_until
 from sim_backend.local_slurm.servers import Cluster

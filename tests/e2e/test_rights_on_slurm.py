@@ -37,7 +37,7 @@ def private(cluster: Cluster) -> Iterator[Cluster]:
 
 ASKS = """
 from offpeak.errors import SchedulerError
-from offpeak.slurm_settings import SlurmSettings
+from offpeak.settings.schedulers import SlurmSettings
 from plugin.slurm.node_in_use import node_in_use
 from plugin.slurm.rights import AdminLevel, SlurmRights
 from plugin.slurm.scheduler import SlurmScheduler

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.accounting import (
+from offpeak.model.step_integrals import (
     Usage,
     charge,
     charge_by_job,
-    constant_meter,
     integral,
     integrals,
-    known_time_meter,
-    meter,
+    integrate_constant,
+    integrate_known_time,
+    integrate_series,
 )
-from offpeak.prices.series import Series, split, value_at
+from offpeak.model.step_series import Series, split, value_at
 
 NAN = float("nan")
 BEGIN_S, UNTIL_S = 100, 220
@@ -69,7 +69,7 @@ def cluster_w(usage: Usage) -> np.ndarray:
 
 @given(usages(), series_over_the_period())
 def test_jobs_and_idle_units_are_the_cluster_second_by_second(usage: Usage, laid: tuple[Series, int]) -> None:
-    used, by_job = charge(meter(*laid), usage), charge_by_job(meter(*laid), usage)
+    used, by_job = charge(integrate_series(*laid), usage), charge_by_job(integrate_series(*laid), usage)
     value = value_of_seconds(*laid)
     for job in range(len(usage.size)):
         run = value[usage.start_s[job] - BEGIN_S : usage.end_s[job] - BEGIN_S]
@@ -80,17 +80,17 @@ def test_jobs_and_idle_units_are_the_cluster_second_by_second(usage: Usage, laid
 
 @given(usages())
 def test_energy_is_power_times_time(usage: Usage) -> None:
-    used = charge(constant_meter(1.0), usage)
+    used = charge(integrate_constant(1.0), usage)
     assert used.total == pytest.approx(float(cluster_w(usage).sum()), abs=1e-6)
     by_hand_j = usage.size * usage.node_power_w * (usage.end_s - usage.start_s)
-    assert charge_by_job(constant_meter(1.0), usage) == pytest.approx(by_hand_j)
+    assert charge_by_job(integrate_constant(1.0), usage) == pytest.approx(by_hand_j)
 
 
 @given(usages(), series_over_the_period(), st.data())
 def test_a_run_cut_in_two_costs_the_same(usage: Usage, laid: tuple[Series, int], data: st.DataObject) -> None:
     cut_s = np.array([data.draw(st.integers(a, b)) for a, b in zip(usage.start_s, usage.end_s, strict=True)], np.int64)
     whole, head, tail = (
-        integrals(meter(*laid), *bounds)
+        integrals(integrate_series(*laid), *bounds)
         for bounds in ((usage.start_s, usage.end_s), (usage.start_s, cut_s), (cut_s, usage.end_s))
     )
     assert head + tail == pytest.approx(whole, abs=1e-6)
@@ -100,22 +100,24 @@ def test_a_run_cut_in_two_costs_the_same(usage: Usage, laid: tuple[Series, int],
 def test_a_series_cut_finer_charges_the_same(usage: Usage, laid: tuple[Series, int], at_s: list[int]) -> None:
     series, offset_s = laid
     finer = split(series, np.array(at_s, np.int64) + offset_s)
-    assert charge(meter(finer, offset_s), usage).total == pytest.approx(charge(meter(*laid), usage).total, abs=1e-3)
+    assert charge(integrate_series(finer, offset_s), usage).total == pytest.approx(
+        charge(integrate_series(*laid), usage).total, abs=1e-3
+    )
 
 
 @given(usages(), series_over_the_period())
 def test_a_gap_costs_nothing_and_is_told_as_unknown_time(usage: Usage, laid: tuple[Series, int]) -> None:
     series, offset_s = laid
-    known_j = charge(known_time_meter(*laid), usage).total
+    known_j = charge(integrate_known_time(*laid), usage).total
     known = ~np.isnan(value_at(series, seconds(BEGIN_S, UNTIL_S) + offset_s))
     assert known_j == pytest.approx(float(cluster_w(usage)[known].sum()), abs=1e-3)
     free = replace(series, value=np.nan_to_num(series.value))
-    assert charge(meter(free, offset_s), usage).total == charge(meter(*laid), usage).total
+    assert charge(integrate_series(free, offset_s), usage).total == charge(integrate_series(*laid), usage).total
 
 
 @given(usages(), series_over_the_period(st.floats(-500, 4000)))
 def test_without_gaps_no_energy_is_unpriced(usage: Usage, laid: tuple[Series, int]) -> None:
-    assert charge(known_time_meter(*laid), usage).total == charge(constant_meter(1.0), usage).total
+    assert charge(integrate_known_time(*laid), usage).total == charge(integrate_constant(1.0), usage).total
 
 
 @given(usages(), series_over_the_period(), st.integers(-8, 8))
@@ -124,44 +126,44 @@ def test_twice_the_price_or_the_power_is_twice_the_cost(
 ) -> None:
     factor = 2.0**power_of_2
     series, offset_s = laid
-    once = charge(meter(*laid), usage)
-    dearer = charge(meter(replace(series, value=series.value * factor), offset_s), usage)
+    once = charge(integrate_series(*laid), usage)
+    dearer = charge(integrate_series(replace(series, value=series.value * factor), offset_s), usage)
     hungrier = replace(usage, node_power_w=usage.node_power_w * factor, idle_w=usage.idle_w * factor)
     assert dearer.total == pytest.approx(once.total * factor)
-    assert charge(meter(*laid), hungrier).total == pytest.approx(once.total * factor)
+    assert charge(integrate_series(*laid), hungrier).total == pytest.approx(once.total * factor)
 
 
 @given(usages(), series_over_the_period(st.floats(-500, -0.01)))
 def test_negative_prices_pay_for_use(usage: Usage, laid: tuple[Series, int]) -> None:
-    used = charge(meter(*laid), usage)
+    used = charge(integrate_series(*laid), usage)
     assert used.jobs <= 0
     assert used.idle <= 1e-6
 
 
 @given(series_over_the_period(), st.integers(BEGIN_S, UNTIL_S))
 def test_no_time_costs_nothing(laid: tuple[Series, int], at_s: int) -> None:
-    assert integral(meter(*laid), at_s, at_s) == 0.0
+    assert integral(integrate_series(*laid), at_s, at_s) == 0.0
 
 
 @given(series_over_the_period(st.floats(-500, 4000)), st.lists(st.tuples(*[st.integers(0, 400)] * 2), max_size=20))
 def test_the_order_of_the_intervals_does_not_matter(laid: tuple[Series, int], runs: list[tuple[int, int]]) -> None:
     pairs = np.sort(np.array(runs, np.int64).reshape(-1, 2), axis=1)
-    together = integrals(meter(*laid), pairs[:, 0], pairs[:, 1])
-    alone = [integral(meter(*laid), int(start_s), int(end_s)) for start_s, end_s in pairs]
+    together = integrals(integrate_series(*laid), pairs[:, 0], pairs[:, 1])
+    alone = [integral(integrate_series(*laid), int(start_s), int(end_s)) for start_s, end_s in pairs]
     assert together.tolist() == alone
 
 
 def test_outside_the_series_its_first_and_last_values_hold() -> None:
     series = Series(np.array([0, 10], np.int64), 20, np.array([3.0, 5.0]), "EUR/MWh", "test")
-    assert integral(meter(series, 0), -4, 0) == 12.0
-    assert integral(meter(series, 0), 20, 24) == 20.0
-    assert integral(meter(series, 0), -1, 21) == 3 + 30 + 50 + 5
+    assert integral(integrate_series(series, 0), -4, 0) == 12.0
+    assert integral(integrate_series(series, 0), 20, 24) == 20.0
+    assert integral(integrate_series(series, 0), -1, 21) == 3 + 30 + 50 + 5
 
 
 def test_a_known_bill() -> None:
     """2 units of 300 W for an hour at 100 and one at -50 EUR/MWh; a third unit idles at 60 W all the time."""
     series = Series(np.array([0, 3600], np.int64), 7200, np.array([100.0, -50.0]), "EUR/MWh", "test")
     usage = Usage(np.array([2]), np.array([300.0]), np.array([0]), np.array([7200]), 3, 60.0, begin_s=0, until_s=7200)
-    used = charge(meter(series, 0), usage)
+    used = charge(integrate_series(series, 0), usage)
     assert used.jobs / 3.6e9 == pytest.approx(600e-6 * 100 - 600e-6 * 50)
     assert used.idle / 3.6e9 == pytest.approx(60e-6 * 100 - 60e-6 * 50)

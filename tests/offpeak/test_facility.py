@@ -4,9 +4,16 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadInput
-from offpeak.facility import Facility, cooling_w
-from offpeak.facility_file import bundled_facilities, facility_named, parse_facility, read_facility
-from offpeak.temperature import day_model, segments_of
+from offpeak.model.facility import (
+    Facility,
+    bundled_facilities,
+    cooling_w,
+    daily_temperature,
+    facility_named,
+    parse_facility,
+    read_facility,
+    temperature_segments,
+)
 
 TABLE = "power,0C,20C\n10kW,1.1,1.3\n20kW,1.2,1.4\n"
 
@@ -103,7 +110,7 @@ def test_the_bundled_tables_follow_the_formula_of_their_page(name: str) -> None:
 )
 def test_the_bundled_tables_have_the_papers_pue(name: str, mean_c: float, swing_c: float, paper: float) -> None:
     facility = facility_named(name, full_power_w=106_656)
-    segments = segments_of(*day_model(mean_c, swing_c))
+    segments = temperature_segments(*daily_temperature(mean_c, swing_c))
     length_s = np.diff(segments.edge_s)
     each = facility.pue_at(np.full(len(length_s), 0.85 * 106_656), segments.temperature_c)
     assert np.average(each, weights=length_s) == pytest.approx(paper, abs=0.005)
@@ -111,13 +118,13 @@ def test_the_bundled_tables_have_the_papers_pue(name: str, mean_c: float, swing_
 
 def test_segments_are_as_long_as_the_temperature_is_nearly_the_same() -> None:
     edge_s = np.array([0, 10, 20, 40, 50])
-    segments = segments_of(edge_s, np.array([1.0, 6.0, 7.0, 4.0]))
+    segments = temperature_segments(edge_s, np.array([1.0, 6.0, 7.0, 4.0]))
     assert segments.edge_s.tolist() == [0, 20, 50]
     assert segments.temperature_c.tolist() == [3.5, 6.0]
 
 
 def test_the_day_is_warmest_at_15_and_coldest_at_3() -> None:
-    edge_s, temperature_c = day_model(10, 5)
+    edge_s, temperature_c = daily_temperature(10, 5)
     assert len(edge_s) == 25
     assert temperature_c.mean() == pytest.approx(10)
     assert set(np.flatnonzero(temperature_c == temperature_c.max())) <= {14, 15}

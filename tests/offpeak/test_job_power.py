@@ -8,16 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
-from offpeak.job_power import (
+from offpeak.model.job_power import (
     PARSERS,
+    ConstantPower,
+    MeasuredPower,
+    PowerClasses,
+    PowerModel,
+    TabulatedPower,
+    UniformPower,
     default_power_model,
     node_power_w,
     parse_power_model,
     power_class,
     power_notes,
 )
-from offpeak.jobs import Jobs
-from offpeak.power_models import Classes, Constant, FromFile, Measured, PowerModel, Uniform
+from offpeak.model.jobs import Jobs
 
 NAN = float("nan")
 
@@ -32,13 +37,13 @@ def jobs_with(power_w: list[float], user: list[int] | None = None) -> Jobs:
 @pytest.mark.parametrize(
     ("text", "model"),
     [
-        ("measured", Measured()),
-        ("constant:250W", Constant(250)),
-        (" constant:0.25kW ", Constant(250)),
-        ("uniform:100W-300W", Uniform(100, 300)),
-        ("uniform:100 W - 100 W", Uniform(100, 100)),
-        ("classes:100W,200W,0.3kW", Classes((100, 200, 300))),
-        ("file:a:b.csv", FromFile(Path("a:b.csv"))),
+        ("measured", MeasuredPower()),
+        ("constant:250W", ConstantPower(250)),
+        (" constant:0.25kW ", ConstantPower(250)),
+        ("uniform:100W-300W", UniformPower(100, 300)),
+        ("uniform:100 W - 100 W", UniformPower(100, 100)),
+        ("classes:100W,200W,0.3kW", PowerClasses((100, 200, 300))),
+        ("file:a:b.csv", TabulatedPower(Path("a:b.csv"))),
     ],
 )
 def test_words_become_rules(text: str, model: PowerModel) -> None:
@@ -73,16 +78,16 @@ def test_every_rule_has_a_parser() -> None:
 
 
 def test_readings_are_used_where_the_log_has_any() -> None:
-    assert default_power_model(jobs_with([NAN, 200])) == Measured()
-    assert default_power_model(jobs_with([NAN, NAN])) == Uniform(100, 300)
-    assert default_power_model(jobs_with([])) == Uniform(100, 300)
+    assert default_power_model(jobs_with([NAN, 200])) == MeasuredPower()
+    assert default_power_model(jobs_with([NAN, NAN])) == UniformPower(100, 300)
+    assert default_power_model(jobs_with([])) == UniformPower(100, 300)
 
 
 @given(st.integers(0, 300), st.integers(0, 99), st.floats(1, 1e4), st.floats(1, 1e4))
 def test_draws_are_seeded_and_within_what_the_rule_says(count: int, seed: int, one_w: float, other_w: float) -> None:
     jobs = jobs_with([NAN] * count)
     low_w, high_w = sorted((one_w, other_w))
-    for model in (Uniform(low_w, high_w), Classes((low_w, high_w)), Constant(low_w)):
+    for model in (UniformPower(low_w, high_w), PowerClasses((low_w, high_w)), ConstantPower(low_w)):
         drawn = node_power_w(model, jobs, seed)
         assert drawn.shape == (count,)
         assert ((drawn >= low_w) & (drawn <= high_w)).all()
@@ -91,22 +96,22 @@ def test_draws_are_seeded_and_within_what_the_rule_says(count: int, seed: int, o
 
 def test_another_seed_draws_something_else_and_classes_are_equally_likely() -> None:
     jobs = jobs_with([NAN] * 3000)
-    assert (node_power_w(Uniform(1, 2), jobs, 1) != node_power_w(Uniform(1, 2), jobs, 2)).any()
-    _, count = np.unique(node_power_w(Classes((100, 200, 300)), jobs, 1), return_counts=True)
+    assert (node_power_w(UniformPower(1, 2), jobs, 1) != node_power_w(UniformPower(1, 2), jobs, 2)).any()
+    _, count = np.unique(node_power_w(PowerClasses((100, 200, 300)), jobs, 1), return_counts=True)
     assert count == pytest.approx(1000, abs=100)
 
 
 @pytest.mark.parametrize("power_w", [0.0, -1.0, NAN, float("inf")])
 def test_a_power_that_cannot_be_is_refused(power_w: float) -> None:
     with pytest.raises(BadInput, match="finite number of watts above zero"):
-        node_power_w(Constant(power_w), jobs_with([NAN]), 1)
+        node_power_w(ConstantPower(power_w), jobs_with([NAN]), 1)
 
 
 def test_jobs_without_a_reading_are_counted() -> None:
     jobs = jobs_with([100, NAN, NAN])
-    assert power_notes(Measured(), jobs)[0].startswith("2 jobs without measured power")
-    assert power_notes(Measured(), jobs_with([100])) == ()
-    assert power_notes(Constant(5), jobs) == ()
+    assert power_notes(MeasuredPower(), jobs)[0].startswith("2 jobs without measured power")
+    assert power_notes(MeasuredPower(), jobs_with([100])) == ()
+    assert power_notes(ConstantPower(5), jobs) == ()
 
 
 @given(st.lists(st.floats(1, 1e4), min_size=1))

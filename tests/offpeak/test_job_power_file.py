@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadInput
-from offpeak.job_power_file import power_from_file
-from offpeak.jobs import Jobs
+from offpeak.model.job_power import read_job_power
+from offpeak.model.jobs import Jobs
 
 ONE = np.ones(3, np.int64)
 JOBS = Jobs(np.array([30, 10, 20]), ONE, ONE, ONE, ONE, np.array([7, -1, 7]), ONE, ONE, ONE, ONE, np.full(3, np.nan))
@@ -23,12 +23,12 @@ def table(tmp_path: Path) -> Path:
 def test_by_job(table: Path, newline: str) -> None:
     lines = ["\ufeffjob_id, watts_per_node", "10,100", "", "20, 200.5", "30,3e2", "40,1", ""]
     table.write_bytes(gzip.compress(newline.join(lines).encode()))
-    assert power_from_file(table, JOBS).tolist() == [300, 100, 200.5]
+    assert read_job_power(table, JOBS).tolist() == [300, 100, 200.5]
 
 
 def test_by_user(table: Path) -> None:
     table.write_text("user,watts_per_node\n-1,50\n7,250\n")
-    assert power_from_file(table, JOBS).tolist() == [250, 50, 250]
+    assert read_job_power(table, JOBS).tolist() == [250, 50, 250]
 
 
 @pytest.mark.parametrize(
@@ -57,11 +57,11 @@ def test_by_user(table: Path) -> None:
 def test_tables_that_cannot_be_used_are_refused_with_the_line(table: Path, content: str, message: str) -> None:
     table.write_text(content)
     with pytest.raises(BadInput) as caught:
-        power_from_file(table, JOBS)
+        read_job_power(table, JOBS)
     assert str(caught.value).removeprefix(str(table)) == message
     assert caught.value.hint
 
 
 def test_a_missing_table_is_refused(table: Path) -> None:
     with pytest.raises(BadInput, match="no such file"):
-        power_from_file(table, JOBS)
+        read_job_power(table, JOBS)

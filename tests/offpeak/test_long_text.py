@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak import long_text
+from offpeak import files as long_text
 from offpeak.errors import BadTrace
-from offpeak.long_text import LongText, joined, text_of_file
+from offpeak.files import LongText, joined, text_of_file
 
 TEXT = b"".join(b"line %d\n" % number for number in range(100_000)) + b"no end"
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.metrics import (
+from offpeak.model.schedule_metrics import (
     bounded_slowdown,
     bounded_slowdown_by_delay,
     makespan_s,

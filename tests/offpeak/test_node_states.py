@@ -1,6 +1,17 @@
 """The numbers of the states."""
 
-from offpeak.node_states import ACTIVE, DEPTHS, FAILED, OFF, POWERSAVE, STANDBY, STATES, asleep, coming_up, going_down
+from offpeak.model.node_states import (
+    ACTIVE,
+    DEPTHS,
+    FAILED,
+    OFF,
+    POWERSAVE,
+    STANDBY,
+    STATES,
+    asleep,
+    coming_up,
+    going_down,
+)
 
 
 def test_every_state_has_a_number_of_its_own() -> None:

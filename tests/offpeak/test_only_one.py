@@ -10,12 +10,12 @@ import pytest
 from open_folder import open_folder
 
 from offpeak.errors import BadInput
-from offpeak.only_one import AlreadyRunning, only_one
+from offpeak.process import AlreadyRunning, exclusive_lock
 
 HOLDS = """
 import sys, time, pathlib
-from offpeak.only_one import only_one
-with only_one(pathlib.Path(sys.argv[1])):
+from offpeak.process import exclusive_lock
+with exclusive_lock(pathlib.Path(sys.argv[1])):
     print("has it", flush=True)
     time.sleep(60)
 """
@@ -35,26 +35,26 @@ def test_a_second_is_refused_until_the_first_is_gone_however_it_went(tmp_path: P
     with holder(tmp_path, repository) as first:
         try:
             said = f"^another offpeak switches nodes: process {first.pid}$"
-            with pytest.raises(AlreadyRunning, match=said), only_one(tmp_path):
+            with pytest.raises(AlreadyRunning, match=said), exclusive_lock(tmp_path):
                 pass
         finally:
             first.send_signal(signal.SIGKILL)
     assert first.wait() == -signal.SIGKILL
-    with only_one(tmp_path):
+    with exclusive_lock(tmp_path):
         assert (tmp_path / "agent.lock").read_text() == f"{os.getpid()}\n"
 
 
 def test_it_can_be_had_again(tmp_path: Path) -> None:
     for _ in range(2):
-        with only_one(tmp_path):
+        with exclusive_lock(tmp_path):
             pass
 
 
 def test_a_program_that_was_started_does_not_keep_it(tmp_path: Path) -> None:
-    with only_one(tmp_path):
+    with exclusive_lock(tmp_path):
         child = subprocess.Popen(["sleep", "60"])
     try:
-        with only_one(tmp_path):
+        with exclusive_lock(tmp_path):
             pass
     finally:
         child.kill()
@@ -62,7 +62,10 @@ def test_a_program_that_was_started_does_not_keep_it(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="lock: cannot be opened: No such file or directory"), only_one(tmp_path / "no"):
+    with (
+        pytest.raises(BadInput, match="lock: cannot be opened: No such file or directory"),
+        exclusive_lock(tmp_path / "no"),
+    ):
         pass
 
 
@@ -70,7 +73,9 @@ def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
 def test_a_user_who_may_not_switch_is_not_told_to_make_a_folder_that_is_there() -> None:
     with open_folder() as folder:
         program = "import os, sys\nfrom pathlib import Path\nfrom offpeak.errors import BadInput\n"
-        program += "from offpeak.only_one import only_one\nos.setgid(65534)\nos.setuid(65534)\n"
-        program += "try:\n    with only_one(Path(sys.argv[1])): pass\nexcept BadInput as problem: print(problem.hint)\n"
+        program += "from offpeak.process import exclusive_lock\nos.setgid(65534)\nos.setuid(65534)\n"
+        program += (
+            "try:\n    with exclusive_lock(Path(sys.argv[1])): pass\nexcept BadInput as problem: print(problem.hint)\n"
+        )
         done = subprocess.run([sys.executable, "-c", program, folder], capture_output=True, text=True, check=False)
     assert done.stdout == f"run it as root or as the agent's user, which may write to {folder}\n", done.stderr

@@ -1,7 +1,7 @@
 import pytest
 
 from offpeak.errors import BadPrices
-from offpeak.pairs import parse_pairs
+from offpeak.text import parse_pairs
 
 
 def test_pairs_in_any_order_with_blanks():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from offpeak.plural import counted
+from offpeak.text import counted
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 jobs"), (1, "1 job"), (2, "2 jobs"), (12345, "12,345 jobs")])

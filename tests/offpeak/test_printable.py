@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.printable import printable
+from offpeak.text import printable
 
 
 def test_lines_become_one_and_control_characters_are_seen() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from offpeak.errors import BadInput
-from offpeak.revenues import Revenue, read_revenues, revenue_per_core_h
+from offpeak.settings.plan import Revenue, read_revenues, revenue_per_core_h
 
 
 def test_the_more_exact_one_counts() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
-from offpeak.setting_kinds import BOOL, DURATION, NAMES, PATH, PERIOD, POWER, TEXT, Kind, choice, whole_number
+from offpeak.settings.kinds import BOOL, DURATION, NAMES, PATH, PERIOD, POWER, TEXT, SettingKind, choice, whole_number
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from offpeak.setting_kinds import BOOL, DURATION, NAMES, PATH, PERIOD, POWER, TE
         (whole_number(1), 1, 1),
     ],
 )
-def test_reads_what_is_written(kind: Kind, written: object, parsed: object) -> None:
+def test_reads_what_is_written(kind: SettingKind, written: object, parsed: object) -> None:
     assert kind.read(written) == parsed
 
 
@@ -53,7 +53,7 @@ def test_reads_what_is_written(kind: Kind, written: object, parsed: object) -> N
         (whole_number(1), "20", "'20' is not a whole number"),
     ],
 )
-def test_says_why_not_and_what_to_write(kind: Kind, written: object, reason: str) -> None:
+def test_says_why_not_and_what_to_write(kind: SettingKind, written: object, reason: str) -> None:
     with pytest.raises(BadInput) as caught:
         kind.read(written)
     assert str(caught.value).startswith(reason)

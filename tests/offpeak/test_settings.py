@@ -4,8 +4,9 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from offpeak.settings import BY_NAME, SECTIONS, SETTINGS, PowerSettings, SchedulingSettings, Settings
-from offpeak.settings_file import read_values
+from offpeak.settings.file import read_values
+from offpeak.settings.replay import PowerSettings, SchedulingSettings
+from offpeak.settings.table import BY_NAME, SECTIONS, SETTINGS, Settings
 
 
 def test_names_and_flags_are_unique() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadSetting
-from offpeak.settings_file import read_values, settings_path
+from offpeak.settings.file import read_values, settings_path
 
 
 def write(tmp_path: Path, text: str) -> Path:

@@ -4,9 +4,8 @@ import re
 import tomllib
 from pathlib import Path
 
-from offpeak.settings import BY_NAME, SETTINGS, Settings
-from offpeak.settings_file import read_values
-from offpeak.settings_text import example_toml, help_text
+from offpeak.settings.file import example_toml, help_text, read_values
+from offpeak.settings.table import BY_NAME, SETTINGS, Settings
 
 
 def test_the_example_as_it_stands_changes_nothing(tmp_path: Path) -> None:

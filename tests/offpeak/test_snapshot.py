@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep, coming_up, going_down
-from offpeak.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
+from offpeak.model.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep, coming_up, going_down
+from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
 
 NOW_S = 1000
 

@@ -1,4 +1,4 @@
-from offpeak.suggest import did_you_mean
+from offpeak.text import did_you_mean
 
 
 def test_the_nearest_word_or_all():

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
-from offpeak.units import (
+from offpeak.model.units import (
     parse_bandwidth_mb_per_s,
     parse_carbon_g_per_kwh,
     parse_duration_s,

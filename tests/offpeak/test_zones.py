@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
-from offpeak.zones import (
+from offpeak.model.local_time import (
     DAY_S,
     local_days,
     local_edges_s,

@@ -11,13 +11,12 @@ from typing import Any, TypeVar
 from memory_journal import MemoryJournal
 from served_room import ServedRoom, planned, served_room
 
-from offpeak.agent_settings import AgentSettings
-from offpeak.door.effect import Effect, Outcome, Refusal
-from offpeak.door.hold import Hold
+from offpeak.door.effect import Effect, Hold, Outcome, Refusal
 from offpeak.door.journal import Journal
+from offpeak.machines.enrolment import write_enrolments
 from offpeak.machines.inventory import Inventory
 from offpeak.machines.inventory_file import read_inventory
-from offpeak.machines.inventory_text import write_enrolled
+from offpeak.settings.agent import AgentSettings
 from power.drivers.wire import Wire
 from power.effects import NodeOrders, Site, node_orders
 from power.enrol import probe_all
@@ -111,7 +110,7 @@ def guarded_room(folder: Path, nodes: str = "n[1-6]") -> Iterator[GuardedRoom]:
     with served_room(plan, room_logins(folder)) as served, asyncio.Runner() as runner:
         machines = read_inventory(path).machines
         probed = runner.run(probe_all(machines, Wire(timeout_s=10.0), date="2026-11-21", replace=False))
-        write_enrolled(path, {each.node: each.enrolled for each in probed if each.enrolled})
+        write_enrolments(path, {each.node: each.enrolled for each in probed if each.enrolled})
         room = GuardedRoom(served, read_inventory(path), runner)
         try:
             yield room

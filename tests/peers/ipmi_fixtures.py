@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from needed_programs import need
 
-from offpeak.machines.credential import Credential
-from offpeak.machines.inventory import Hardware, Machine
+from offpeak.machines.credentials import Credential
+from offpeak.machines.inventory import Hardware, InventoryNode
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc, bmcs, compiled_commands
 
 PROGRAMS = ("ipmi_sim", "ipmitool", "ipmipower", "gcc", "setpriv", "/usr/include/OpenIPMI/serv.h")
 PACKAGES = "openipmi ipmitool freeipmi-tools libopenipmi-dev gcc libc6-dev"
 FEW, MANY = 3, 64
 
-MachineOf = Callable[..., Machine]
+MachineOf = Callable[..., InventoryNode]
 
 
 @pytest.fixture(scope="session")
@@ -60,7 +60,7 @@ def machine_of(tmp_path: Path) -> MachineOf:
         privilege: str = "operator",
         cipher_suite: int = 3,
         driver: str = "ipmi",
-    ) -> Machine:
+    ) -> InventoryNode:
         file = tmp_path / f"password-{password.encode().hex()}"
         file.touch(mode=0o600)
         file.write_text(password + "\n")
@@ -73,6 +73,6 @@ def machine_of(tmp_path: Path) -> MachineOf:
             privilege=privilege,
             workarounds=("opensesspriv",),
         )
-        return Machine(node, hardware, bmc=host or bmc.host)
+        return InventoryNode(node, hardware, bmc=host or bmc.host)
 
     return make

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from memory_journal import MemoryJournal
 
-from offpeak.door.hold import Hold
+from offpeak.door.effect import Hold
 from offpeak.errors import BadInput
-from offpeak.ledger.rows import Recorded
+from offpeak.ledger.rows import NodeStateRecord
 
 
 class MemoryBook(MemoryJournal):
@@ -14,14 +14,14 @@ class MemoryBook(MemoryJournal):
 
     def __init__(self) -> None:
         super().__init__()
-        self._latest: dict[str, Recorded] = {}
+        self._latest: dict[str, NodeStateRecord] = {}
         self._holds: dict[str, Hold] = {}
 
-    def write_states(self, states: Sequence[Recorded]) -> None:
+    def write_states(self, states: Sequence[NodeStateRecord]) -> None:
         """Keep them."""
         self._latest.update({state.node: state for state in states})
 
-    def latest(self) -> Mapping[str, Recorded]:
+    def latest(self) -> Mapping[str, NodeStateRecord]:
         """Return what came last of every node."""
         return dict(self._latest)
 

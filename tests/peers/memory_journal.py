@@ -1,25 +1,25 @@
 """A journal that is forgotten when the program ends."""
 
 from offpeak.door.effect import Effect, Outcome, Refusal
-from offpeak.door.journal import Done, Intent, counts_as_last_order
+from offpeak.door.journal import Intent, IntentResult, counts_as_last_order
 
 
 class MemoryJournal:
     """Implements offpeak.door.journal.Journal; `refusals` are all that were written."""
 
     def __init__(self) -> None:
-        self._done: dict[int, Done] = {}
+        self._done: dict[int, IntentResult] = {}
         self.refusals: list[tuple[Effect, Refusal]] = []
 
     def write_intent(self, effect: Effect, at_unix_s: float) -> int:
         """Return the intent's number."""
         number = len(self._done) + 1
-        self._done[number] = Done(Intent(number, effect, at_unix_s))
+        self._done[number] = IntentResult(Intent(number, effect, at_unix_s))
         return number
 
     def write_outcome(self, intent: int, outcome: Outcome, at_unix_s: float) -> None:
         """Keep it with its intent."""
-        self._done[intent] = Done(self._done[intent].intent, outcome, at_unix_s)
+        self._done[intent] = IntentResult(self._done[intent].intent, outcome, at_unix_s)
 
     def write_refusal(self, effect: Effect, refusal: Refusal, _at_unix_s: float) -> None:
         """Keep it."""
@@ -35,6 +35,6 @@ class MemoryJournal:
         last = {each.effect.subject: each for each in sent if counts_as_last_order(each.effect)}
         return tuple(last.values())
 
-    def recent(self, since_unix_s: float) -> tuple[Done, ...]:
+    def recent(self, since_unix_s: float) -> tuple[IntentResult, ...]:
         """Return the intents since then."""
         return tuple(done for done in self._done.values() if done.intent.at_unix_s >= since_unix_s)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from offpeak.door.door import Confirm
 from offpeak.errors import BadAnswer, DeviceError, NoAnswer
-from offpeak.machines.inventory import Hardware, Machine, Rung
+from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
 from power.drivers.port import Observed, Order, PowerState, at_once
 from power.lifecycle.life import Word
 from power.lifecycle.lookout import Lookout
@@ -20,9 +20,9 @@ WATTS = {"standby": 11.0, "off": 5.0}
 FAULTS = ("dead", "garbage", "drops", "never boots", "never sleeps", "slow", "says off")
 
 RUNGS = (
-    Rung("standby", ("bmc", "wol"), enter_patience_s=60, wake_patience_s=60, ceiling_w=25.0),
-    Rung("soft_off", ("bmc", "wol"), enter_patience_s=300, wake_patience_s=600),
-    Rung("hard_off", ("bmc",), enter_patience_s=60, wake_patience_s=600),
+    SleepMethod("standby", ("bmc", "wol"), enter_patience_s=60, wake_patience_s=60, ceiling_w=25.0),
+    SleepMethod("soft_off", ("bmc", "wol"), enter_patience_s=300, wake_patience_s=600),
+    SleepMethod("hard_off", ("bmc",), enter_patience_s=60, wake_patience_s=600),
 )
 HARDWARE = Hardware("model", "ipmi", rungs=RUNGS)
 
@@ -160,7 +160,7 @@ class ModelMeter:
 def model_lookout(nodes: dict[str, ModelNode]) -> Lookout:
     """Return the lookout over these nodes."""
     return Lookout(
-        {name: Machine(name, HARDWARE, rack="r1") for name in nodes},
+        {name: InventoryNode(name, HARDWARE, rack="r1") for name in nodes},
         {name: ModelDriver(node) for name, node in nodes.items()},
         {name: ModelSsh(node) for name, node in nodes.items()},  # type: ignore[misc]
         {name: ModelMeter(node) for name, node in nodes.items()},

@@ -8,14 +8,15 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from offpeak.door.effect import Effect, Outcome
-from offpeak.jobs import Trace
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import JobUse, Metered, Price, Saving
-from offpeak.ledger_settings import LedgerSettings
+from offpeak.ledger.rows import JobUse, MeterReading, Price, SavingRecord
+from offpeak.model.jobs import Trace
+from offpeak.model.step_series import Series, value_at
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_layout
-from offpeak.prices.series import Series, value_at
-from offpeak.settings import MachineSettings, PriceSettings, Settings
+from offpeak.settings.ledger import LedgerSettings
+from offpeak.settings.replay import MachineSettings, PriceSettings
+from offpeak.settings.table import Settings
 from plugin.slurm.history import COLUMNS
 from sim_backend.case import prepare
 from sim_backend.compare import Case, compare
@@ -94,11 +95,13 @@ def _nodes_and_rests(ledger: Ledger, first: int) -> None:
     for hour in range(24):
         start = float(first + 3600 * hour)
         ledger.write_readings(
-            [Metered("pdu1", "snmp", f"outlet {n}", start, start + 3600, 100.0 * n, node=f"n{n}") for n in (1, 2)]
+            [MeterReading("pdu1", "snmp", f"outlet {n}", start, start + 3600, 100.0 * n, node=f"n{n}") for n in (1, 2)]
         )
     for day in range(2):
         span = (float(first + 86_400 * day), float(first + 86_400 * (day + 1)))
-        ledger.write_savings([Saving(*span, "all nodes on", 9 * 3.6e6, 0.9, 2 * 3.6e6, 0.2, "EUR", "8 h of rest")])
+        ledger.write_savings(
+            [SavingRecord(*span, "all nodes on", 9 * 3.6e6, 0.9, 2 * 3.6e6, 0.2, "EUR", "8 h of rest")]
+        )
 
 
 def _use(site: MonthSite, at: int) -> JobUse:

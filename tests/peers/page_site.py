@@ -14,11 +14,11 @@ from sqlalchemy import insert
 from zygote import Forked, Zygote
 
 from offpeak.door.effect import Effect, Outcome, Refusal
+from offpeak.ledger.database import writing_engine
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.place import writing_engine
-from offpeak.ledger.rows import Decision, JobUse, Recorded, Saving
+from offpeak.ledger.rows import DecisionRecord, JobUse, NodeStateRecord, SavingRecord
 from offpeak.ledger.tables import jobs, quarters, series
-from offpeak.ledger_settings import LedgerSettings
+from offpeak.settings.ledger import LedgerSettings
 from power.agent.picture import ErrorSaid, NodeSaid, Picture, SlotSaid
 from power.agent.published import JobSaid, NodesSaid, PriceSaid, Published, SavedSaid
 from sim_backend.local_slurm.processes import listens, reserved_ports, wait_until
@@ -137,7 +137,9 @@ def write_ledger(url: str, shown: Picture, *, hours: float = 24) -> None:
     ledger.write_states([_was(node, node.since_unix_s, node.state) for node in shown.nodes])
     for at, node in enumerate(shown.nodes[:24]):
         what = "sleep: soft_off" if node.desired == "soft_off" else "keep on"
-        ledger.write_decisions([Decision(AT_S - 97 * at, node.node, what, node.why or "a job may start within 20 min")])
+        ledger.write_decisions(
+            [DecisionRecord(AT_S - 97 * at, node.node, what, node.why or "a job may start within 20 min")]
+        )
         if node.desired == "soft_off":
             effect = Effect(node.node, "soft_off", "offpeak", node.why)
             ledger.write_outcome(
@@ -147,14 +149,14 @@ def write_ledger(url: str, shown: Picture, *, hours: float = 24) -> None:
     ledger.write_refusal(refused, Refusal("held", "held by ann: new fan", "offpeak node n006 release"), AT_S - 40)
     days = (AT_S - DAY_S * day for day in range(1, 4))
     ledger.write_savings(
-        [Saving(day, day + 1, "all nodes on", 9e8, 22.0, 8e8, 19.5, "EUR", "100% measured") for day in days]
+        [SavingRecord(day, day + 1, "all nodes on", 9e8, 22.0, 8e8, 19.5, "EUR", "100% measured") for day in days]
     )
     ledger.close()
     _write_means(url, shown, hours, chance)
 
 
-def _was(node: NodeSaid, at_s: float, state: str) -> Recorded:
-    return Recorded(node.node, at_s, state, node.desired, node.by, node.why)
+def _was(node: NodeSaid, at_s: float, state: str) -> NodeStateRecord:
+    return NodeStateRecord(node.node, at_s, state, node.desired, node.by, node.why)
 
 
 def _write_means(url: str, shown: Picture, hours: float, chance: random.Random) -> None:

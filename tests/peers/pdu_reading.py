@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from offpeak.machines.credential import Credential
+from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Pdu
 from power.drivers.logins import Logins
 from power.meters.port import Reading

@@ -4,8 +4,7 @@ from typing import Any
 
 from queue_site import HOUR_S, NOW_S, RULES, Site, a_job, prices
 
-from offpeak.facility_file import facility_named
-from offpeak.power_cap import PowerCap
+from offpeak.model.facility import PowerCap, facility_named
 from offpeak.prices.peak import Peak
 from plugin.day_plan.sight import Room, Sight
 from plugin.queue_hook.facts import QueueFacts, QueueRules

@@ -10,7 +10,7 @@ from itertools import combinations, product
 
 import numpy as np
 
-from offpeak.facility import Facility
+from offpeak.model.facility import Facility
 from plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, Machine, Problem, Rates, Running, Work
 
 HORIZON_S = 9

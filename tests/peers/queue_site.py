@@ -7,9 +7,9 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from offpeak.ledger.rows import Mark
+from offpeak.ledger.rows import JobMark
+from offpeak.model.step_series import Series
 from offpeak.prices.peak import Peak
-from offpeak.prices.series import Series
 from plugin.queue_hook.facts import QueueFacts, QueueRules, number_of
 from plugin.queue_hook.plan import plan_queue
 from plugin.queue_hook.queue_plan import QueuePlan
@@ -67,7 +67,7 @@ class Site:
 
     jobs: tuple[Job, ...]
     ranking: Ranking = Ranking.VALUE
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[JobMark, ...] = ()
     told: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from heard_scheduler import Heard
 from queue_site import NOW_S, RULES, a_job, prices
 
-from offpeak.door.mode import Mode
+from offpeak.door.effect import Mode
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger_settings import LedgerSettings
 from offpeak.prices.peak import Peak
+from offpeak.settings.ledger import LedgerSettings
 from plugin.queue_hook.facts import QueueFacts
 from plugin.scheduler.port import Ranking
 from power.agent.modes import Modes

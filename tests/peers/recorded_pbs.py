@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from offpeak.pbs_settings import PbsSettings
+from offpeak.settings.schedulers import PbsSettings
 from plugin.openpbs.jobs_json import jobs_of_json
 from plugin.openpbs.scheduler import OpenPbsScheduler
 from plugin.pbs.sight import Asker

@@ -11,8 +11,7 @@ from typing import Protocol
 from pbs_standin import StandIn
 from slurm_queue import submit
 
-from offpeak.pbs_settings import PbsSettings
-from offpeak.slurm_settings import SlurmSettings
+from offpeak.settings.schedulers import PbsSettings, SlurmSettings
 from plugin.openpbs.scheduler import OpenPbsScheduler
 from plugin.pbs.request import Chunk
 from plugin.scheduler.port import Scheduler

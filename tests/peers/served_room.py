@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from offpeak.machines.node_sets import expand
-from offpeak.node_class_file import bundled_node_class
+from offpeak.model.node_class_file import bundled_node_class
 from sim_backend.virtual.bmc import OPERATOR, USER, BmcUser
 from sim_backend.virtual.logins import PduLogins, RoomLogins, SnmpUser
 from sim_backend.virtual.machine_room import MachineRoom, machine_room

@@ -3,10 +3,9 @@
 import random
 from dataclasses import dataclass, field
 
-from offpeak.door.effect import US, Outcome, Refusal
-from offpeak.door.hold import Hold
+from offpeak.door.effect import US, Hold, Outcome, Refusal
 from offpeak.errors import DeviceError, NoAnswer
-from offpeak.machines.inventory import Hardware, Rung
+from offpeak.machines.inventory import Hardware, SleepMethod
 from power.drivers.port import Observed, Order, PowerState
 from power.lifecycle.due import Due, due, stands_in_the_way
 from power.lifecycle.events import Event, Held, Looked, Ordered, Passed, Released, Said, Wished
@@ -14,9 +13,9 @@ from power.lifecycle.life import NodeLife, Now, Wish, Word
 from power.lifecycle.step import step
 from power.lifecycle.terms import Conduct, Terms
 
-STANDBY = Rung("standby", ("bmc", "wol"), enter_patience_s=60, wake_patience_s=60, ceiling_w=25.0)
-SOFT_OFF = Rung("soft_off", ("bmc", "wol"), enter_patience_s=600, wake_patience_s=600)
-HARD_OFF = Rung("hard_off", ("bmc",), enter_patience_s=30, wake_patience_s=600)
+STANDBY = SleepMethod("standby", ("bmc", "wol"), enter_patience_s=60, wake_patience_s=60, ceiling_w=25.0)
+SOFT_OFF = SleepMethod("soft_off", ("bmc", "wol"), enter_patience_s=600, wake_patience_s=600)
+HARD_OFF = SleepMethod("hard_off", ("bmc",), enter_patience_s=30, wake_patience_s=600)
 SERVER = Hardware("server", "ipmi", rungs=(STANDBY, SOFT_OFF, HARD_OFF))
 DONE = Outcome("done", "")
 

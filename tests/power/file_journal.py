@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from offpeak.door.effect import Effect, Outcome, Refusal
-from offpeak.door.journal import Done, Intent, counts_as_last_order
+from offpeak.door.journal import Intent, IntentResult, counts_as_last_order
 
 
 class FileJournal:
@@ -35,14 +35,14 @@ class FileJournal:
         last = {each.effect.subject: each for each in sent if counts_as_last_order(each.effect)}
         return tuple(last.values())
 
-    def recent(self, since_unix_s: float) -> tuple[Done, ...]:
-        done: dict[int, Done] = {}
+    def recent(self, since_unix_s: float) -> tuple[IntentResult, ...]:
+        done: dict[int, IntentResult] = {}
         for line in map(json.loads, self._path.read_text().splitlines()):
             if number := line.get("intent"):
                 pairs = tuple((name, value) for name, value in line["effect"].pop("inputs"))
-                done[number] = Done(Intent(number, Effect(**line["effect"], inputs=pairs), line["at"]))
+                done[number] = IntentResult(Intent(number, Effect(**line["effect"], inputs=pairs), line["at"]))
             elif number := line.get("outcome_of"):
-                done[number] = Done(done[number].intent, Outcome(**line["outcome"]), line["at"])
+                done[number] = IntentResult(done[number].intent, Outcome(**line["outcome"]), line["at"])
         return tuple(each for each in done.values() if each.intent.at_unix_s >= since_unix_s)
 
     def _write(self, line: dict[str, object]) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from file_journal import FileJournal
 
-from offpeak.agent_settings import AgentSettings
 from offpeak.door.door import Confirm
 from offpeak.door.effect import Effect
 from offpeak.machines.inventory_file import read_inventory
+from offpeak.settings.agent import AgentSettings
 from power.drivers.port import Order, PowerDriver
 from power.drivers.wire import Wire
 from power.effects import Site, node_orders

@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import strategies as st
 from random_snapshots import NOW_S
 
-from offpeak.capacity_settings import CapacitySettings
-from offpeak.node_class import Depth, NodeClass, Transition
-from offpeak.node_states import OFF, POWERSAVE, STANDBY
-from offpeak.snapshot import QueuedJobs, Snapshot
+from offpeak.model.node_class import NodeClass, SleepDepth, Transition
+from offpeak.model.node_states import OFF, POWERSAVE, STANDBY
+from offpeak.model.snapshot import QueuedJobs, Snapshot
+from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.fleet import Fleet
 from power.power_terms import PowerTerms, terms_of
 from power.price_profile import PricesAhead
@@ -19,9 +19,9 @@ QUICK = NodeClass(
     100.0,
     ((0.0, 100.0), (1.0, 300.0)),
     (
-        Depth(POWERSAVE, 80.0, Transition(1, 100.0, 0.0), Transition(1, 100.0, 0.0)),
-        Depth(STANDBY, 30.0, Transition(2, 100.0, 0.0), Transition(3, 100.0, 0.0)),
-        Depth(OFF, 10.0, Transition(3, 100.0, 0.0), Transition(8, 150.0, 0.0)),
+        SleepDepth(POWERSAVE, 80.0, Transition(1, 100.0, 0.0), Transition(1, 100.0, 0.0)),
+        SleepDepth(STANDBY, 30.0, Transition(2, 100.0, 0.0), Transition(3, 100.0, 0.0)),
+        SleepDepth(OFF, 10.0, Transition(3, 100.0, 0.0), Transition(8, 150.0, 0.0)),
     ),
 )
 

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from plain_scheduler import PlainJob, PlainScheduler
 from random_logs import PLAIN
 
-from offpeak.node_states import ACTIVE, DEPTHS, FAILED, STATES, asleep, coming_up, going_down
-from offpeak.snapshot import QueuedJobs, RunningJobs, Snapshot
+from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, STATES, asleep, coming_up, going_down
+from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot
 from sim_backend.engine.rules import Rules
 
 NOW_S = 1000

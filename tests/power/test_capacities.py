@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from offpeak.capacity_settings import CapacitySettings
 from offpeak.errors import BadInput
-from offpeak.node_class_file import bundled_node_class
+from offpeak.model.node_class_file import bundled_node_class
+from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.fleet import Fleet
 from power.capacities import CAPACITIES, FRONT, capacity_named, check_name, spelt_out
 

@@ -8,7 +8,7 @@ from random_prices import prices, prices_of, terms_for, with_latest_ends
 from random_snapshots import NOW_S, snapshot_of, snapshots
 
 from offpeak.errors import BadInput
-from offpeak.node_states import ACTIVE
+from offpeak.model.node_states import ACTIVE
 from power.cheapest_profile import MOST_PLANS, cheapest_profile
 from power.price_profile import fewest_units
 from power.profile_plan import simulate_profile

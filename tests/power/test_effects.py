@@ -14,12 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from memory_journal import MemoryJournal
 
-from offpeak.agent_settings import AgentSettings
 from offpeak.door.door import FRESH_S
-from offpeak.door.effect import Effect, Outcome, Refusal
-from offpeak.door.hold import Hold
+from offpeak.door.effect import Effect, Hold, Outcome, Refusal
 from offpeak.door.journal import Intent
 from offpeak.errors import BadInventory, NoAnswer
+from offpeak.settings.agent import AgentSettings
 from power.interlocks.ramp import swing_of_class
 from power.interlocks.sighting import Sighting
 from power.reconcile_journal import reconcile

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from random_snapshots import snapshots
 
-from offpeak.capacity_settings import CapacitySettings
 from offpeak.errors import BadInput
-from offpeak.node_class_file import bundled_node_class
-from offpeak.snapshot import QueuedJobs, Snapshot
+from offpeak.model.node_class_file import bundled_node_class
+from offpeak.model.snapshot import QueuedJobs, Snapshot
+from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.fleet import Fleet
 from power.ols import OnlineSimulation, ols
 from power.online_simulation import ols_units

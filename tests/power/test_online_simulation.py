@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from random_snapshots import NOW_S, plain_starts, snapshot_of, snapshots
 
 from offpeak.errors import BadInput
-from offpeak.node_states import ACTIVE, OFF, asleep
+from offpeak.model.node_states import ACTIVE, OFF, asleep
 from power.online_simulation import chosen, curve, offers, ols_units
 from power.what_if import DISCIPLINES, EASY_RULES, rules_of, what_if
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 from planned_site import CHEAP_AT_NIGHT, HOUR_S, NOW_S, ROOM, RULES
 
-from offpeak.ledger.rows import Mark
-from offpeak.power_cap import PowerCap
+from offpeak.ledger.rows import JobMark
+from offpeak.model.facility import PowerCap
 from offpeak.prices.peak import Peak
 from plugin.day_plan.day_plan import DayPlan
 from plugin.day_plan.for_hook import planned_of
@@ -36,7 +36,7 @@ class Site:
     caps: tuple[PowerCap, ...] = ()
     now_s: int = NOW_S
     standing: DayPlan | None = None
-    marks: dict[tuple[str, str], Mark] = field(default_factory=dict)
+    marks: dict[tuple[str, str], JobMark] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         nodes = {name: SimNode(name, 8) for name in ("n1", "n2", "n3", "n4")}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from random_prices import fleet_of, prices, prices_of
 from random_snapshots import NOW_S, snapshot_of, snapshots
 
-from offpeak.node_states import ACTIVE
+from offpeak.model.node_states import ACTIVE
 from power.price_profile import everything, fewest_units, prices_ahead
 
 PRICES = st.lists(st.tuples(st.integers(1, 50), st.none() | st.integers(-50, 50)), min_size=1, max_size=12)

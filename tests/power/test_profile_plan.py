@@ -10,7 +10,7 @@ from random_prices import QUICK, prices, prices_of, terms_for, with_latest_ends
 from random_snapshots import NOW_S, snapshot_of, snapshots
 
 from offpeak.errors import BadInput
-from offpeak.node_states import ACTIVE, FAILED, OFF, POWERSAVE, asleep, coming_up
+from offpeak.model.node_states import ACTIVE, FAILED, OFF, POWERSAVE, asleep, coming_up
 from power.power_terms import JOB_UTILISATION
 from power.price_profile import Profile, everything
 from power.profile_plan import simulate_profile

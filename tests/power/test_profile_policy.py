@@ -8,9 +8,9 @@ from random_logs import PLAIN, log_of, policy_of
 from random_prices import QUICK, fleet_of, terms_for
 from random_snapshots import NOW_S, snapshot_of, snapshots
 
-from offpeak.capacity_settings import CapacitySettings
 from offpeak.errors import BadInput
-from offpeak.node_states import ACTIVE
+from offpeak.model.node_states import ACTIVE
+from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.fleet import Fleet
 from power.profile_policy import PriceProfile, price_profile
 from sim_backend.powered_replay import PoweredMachine, replay_powered

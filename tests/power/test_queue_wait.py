@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from random_snapshots import NOW_S, plain_starts, snapshot_of, snapshots
 
 from offpeak.errors import BadInput
-from offpeak.node_states import ACTIVE, FAILED
-from offpeak.snapshot import QueuedJobs
+from offpeak.model.node_states import ACTIVE, FAILED
+from offpeak.model.snapshot import QueuedJobs
 from power.queue_wait import planned_waits_s
 from power.what_if import EASY_RULES
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from random_logs import PLAIN, Log, log_of, logs, policy_of
 from random_prices import QUICK, prices_of
 
-from offpeak.capacity_settings import CapacitySettings
-from offpeak.snapshot import Snapshot
+from offpeak.model.snapshot import Snapshot
+from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.fleet import Fleet
 from plugin.capacity.rules import Course
 from power.power_terms import PowerTerms, terms_of

@@ -8,7 +8,7 @@ import pytest
 from guarded_room import ALL_OPEN
 from memory_journal import MemoryJournal
 
-from offpeak.machines.inventory import Hardware, Inventory, Machine
+from offpeak.machines.inventory import Hardware, Inventory, InventoryNode
 from power.drivers.wire import Wire
 from power.effects import Site, node_orders
 from power.ways import Ways
@@ -33,7 +33,7 @@ def test_every_rule_of_the_door_is_on_the_page(repository: Path, monkeypatch: py
     told = {name for row in rows(repository) for name in re.findall(r"`(\w+)`", row[0].partition(" | ")[0])}
     asked: dict[str, tuple[tuple[str, object], ...]] = {}
     monkeypatch.setattr("power.effects.Door", lambda _mode, **parts: asked.update(parts))
-    inventory = Inventory(Path("none"), tuple(Machine(f"n{at}", Hardware("compute")) for at in range(1, 7)))
+    inventory = Inventory(Path("none"), tuple(InventoryNode(f"n{at}", Hardware("compute")) for at in range(1, 7)))
     site = Site(inventory, Ways({}, Wire()), {}.get, lambda: 0.0, {}.get, lambda _: "")
     node_orders(ALL_OPEN, site, MemoryJournal())
     names = {name for kind in ("limits", "rules", "last") for name, _ in asked[kind]}

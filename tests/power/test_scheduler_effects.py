@@ -6,9 +6,7 @@ import pytest
 from heard_scheduler import Heard
 from memory_journal import MemoryJournal
 
-from offpeak.door.effect import Outcome, Refusal
-from offpeak.door.hold import Hold
-from offpeak.door.mode import Mode
+from offpeak.door.effect import Hold, Mode, Outcome, Refusal
 from plugin.scheduler.port import NodeChange
 from power.scheduler_effects import Answer, SchedulerOrders, scheduler_door
 

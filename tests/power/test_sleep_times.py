@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import assume, given
 from random_snapshots import NOW_S, snapshot_of, snapshots
 
-from offpeak.node_states import ACTIVE, FAILED
+from offpeak.model.node_states import ACTIVE, FAILED
 from power.online_simulation import ols_units
 from power.sleep_times import SleepTime, sleep_times
 

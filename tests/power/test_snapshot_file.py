@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from random_snapshots import NOW_S, snapshot_of, snapshots
 
 from offpeak.errors import BadInput, CannotWrite
-from offpeak.node_states import ACTIVE, OFF, asleep, coming_up
-from offpeak.snapshot import Snapshot
+from offpeak.model.node_states import ACTIVE, OFF, asleep, coming_up
+from offpeak.model.snapshot import Snapshot
 from power.snapshot_file import read_snapshot
 from power.snapshot_json import snapshot_json, write_snapshot
 

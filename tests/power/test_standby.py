@@ -14,8 +14,8 @@ from fake_node import ASLEEP_W, AWAKE_W, MAC, FakeNode, fake_node
 from redfish_peer import SYSTEM, RedfishPeer, redfish_peer
 
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, NoAnswer, NotSupported
-from offpeak.machines.credential import Credential
-from offpeak.machines.inventory import Hardware, Machine, Rung
+from offpeak.machines.credentials import Credential
+from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
 from power.drivers.logins import Logins
 from power.drivers.node_ssh import NodeSsh
 from power.drivers.port import Order, PowerDriver
@@ -28,7 +28,7 @@ from sim_backend.local_slurm.processes import reserved_ports
 pytestmark = pytest.mark.thorough
 
 SPEED = 40.0
-RUNG = Rung("standby", ("bmc", "wol"), enter_patience_s=100, wake_patience_s=40, ceiling_w=25.0)
+RUNG = SleepMethod("standby", ("bmc", "wol"), enter_patience_s=100, wake_patience_s=40, ceiling_w=25.0)
 
 Meter = Callable[[FakeNode], Callable[[], Awaitable[float | None]] | None]
 
@@ -50,7 +50,7 @@ class Bench:
 
     def prove(
         self,
-        rung: Rung = RUNG,
+        rung: SleepMethod = RUNG,
         *,
         watts: Meter = lambda node: node.watts,
         spoil: Callable[[FakeNode], None] = lambda _node: None,
@@ -76,19 +76,19 @@ class Bench:
         self.bmc.resources[SYSTEM]["PowerState"] = "Off" if bmc_wakes else "On"
         self.bmc.on_reset = lambda _reset: loop.call_soon_threadsafe(lambda: asyncio.ensure_future(node.wake()))
 
-    def _machine(self, node: FakeNode) -> Machine:
+    def _machine(self, node: FakeNode) -> InventoryNode:
         bmc = Credential("bmc", "admin", self.folder / "password")
         ssh = Credential("nodes", "root", key_file=self.folder / "key", known_hosts=self.folder / "known_hosts")
         hardware = Hardware("compute", "redfish", bmc, ssh=ssh, ssh_port=self.port, rungs=(RUNG,))
-        return Machine("n001", hardware, bmc=self.bmc.url, ssh="127.0.0.1", mac=MAC, wol_via=node.via)
+        return InventoryNode("n001", hardware, bmc=self.bmc.url, ssh="127.0.0.1", mac=MAC, wol_via=node.via)
 
-    def _orders(self, machine: Machine, rung: Rung) -> GiveOrder:
+    def _orders(self, machine: InventoryNode, rung: SleepMethod) -> GiveOrder:
         async def order(order: Order, way: str) -> None:
             await self._driver(machine, way, dead_man_s(rung)).send(order)
 
         return order
 
-    def _driver(self, machine: Machine, way: str, alarm_s: int) -> PowerDriver:
+    def _driver(self, machine: InventoryNode, way: str, alarm_s: int) -> PowerDriver:
         if way == "bmc":
             return RedfishDriver(machine, logins=Logins(), timeout_s=10.0)
         if way == "wol":

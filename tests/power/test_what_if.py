@@ -10,8 +10,8 @@ from random_logs import PLAIN, engine, logs, starts
 from random_snapshots import NOW_S, plain_starts, snapshot_of, snapshots
 
 from offpeak.errors import BadInput
-from offpeak.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep, coming_up, going_down
-from offpeak.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
+from offpeak.model.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep, coming_up, going_down
+from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
 from power.what_if import DISCIPLINES, rules_of, what_if
 from sim_backend.engine.advance import advance
 from sim_backend.engine.state import NEVER

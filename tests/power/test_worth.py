@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.agent_settings import AgentSettings
-from offpeak.node_class import break_even_s
-from offpeak.node_class_file import bundled_node_class
-from offpeak.settings import PowerSettings, PriceSettings, SchedulingSettings, Settings
+from offpeak.model.node_class import break_even_s
+from offpeak.model.node_class_file import bundled_node_class
+from offpeak.settings.agent import AgentSettings
+from offpeak.settings.replay import PowerSettings, PriceSettings, SchedulingSettings
+from offpeak.settings.table import Settings
 from power import worth
 from power.worth import LEVERS, Lever, levers
 from power.worth_case import lately, scaled, with_nodes

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from offpeak.jobs import Jobs
+from offpeak.model.jobs import Jobs
 
 FAR = 2**62
 codes = st.sampled_from([-1, 0, 1, 2, FAR])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadInput
-from offpeak.feed_settings import FeedSettings
-from offpeak.settings import CarbonSettings
+from offpeak.settings.feeds import FeedSettings
+from offpeak.settings.replay import CarbonSettings
 from predictors.carbon_source import carbon_of, carbon_series
 from predictors.feeds.port import Window
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.feed_settings import FeedSettings
+from offpeak.model.step_series import value_at
 from offpeak.prices.file import read_series
-from offpeak.prices.layout import Layout
+from offpeak.prices.layout import PriceFileLayout
 from offpeak.prices.peak import Peak, classify, parse_peak_rule
-from offpeak.prices.series import value_at
-from offpeak.settings import PriceSettings
+from offpeak.settings.feeds import FeedSettings
+from offpeak.settings.replay import PriceSettings
 from predictors.price_curve import PriceCurve, price_curve
 from predictors.price_source import source_of
 
@@ -81,7 +81,7 @@ def test_prices_of_a_file_keep_its_steps(tmp_path: Path, step_s: int) -> None:
     ]
     file.write_text("\n".join(["utc,price", *rows, ""]))
     curve = curve_of(now_s, PriceSettings(file=file), tmp_path)
-    simulated, peak = classify(read_series(file, Layout()), parse_peak_rule("day-mean", zone=BERLIN))
+    simulated, peak = classify(read_series(file, PriceFileLayout()), parse_peak_rule("day-mean", zone=BERLIN))
     seconds = np.arange(at("2026-11-22T00:00"), end_s, 30)
     assert value_at(curve.series, seconds).tolist() == value_at(simulated, seconds).tolist()
     in_engine = peak[np.searchsorted(simulated.start_s, seconds, side="right") - 1]

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from offpeak.prices.series import Series
+from offpeak.model.step_series import Series
 from offpeak.prices.tariff import parse_tariff
 from predictors.feeds.bounded import fetch_within
 from predictors.feeds.condition import Condition, Trouble

@@ -3,7 +3,7 @@
 from hypothesis import given
 from random_jobs import populations
 
-from offpeak.jobs import NUMBERS_ONLY, Names
+from offpeak.model.jobs import NUMBERS_ONLY, LogNames
 from predictors.stable_codes import by_name, code_of
 
 
@@ -16,8 +16,8 @@ def test_a_name_has_the_same_code_everywhere():
 @given(populations)
 def test_logs_that_number_names_differently_get_the_same_codes(jobs):
     known = jobs.take((jobs.user >= 0) & (jobs.user < 3))
-    names = Names(user=("alice", "bob", "carol"))
-    turned = Names(user=("carol", "bob", "alice"))
+    names = LogNames(user=("alice", "bob", "carol"))
+    turned = LogNames(user=("carol", "bob", "alice"))
     other = by_name(known.with_size(known.size), names)
     mirrored = by_name(type(known)(**{**vars(known), "user": 2 - known.user}), turned)
     assert other.user.tolist() == mirrored.user.tolist()

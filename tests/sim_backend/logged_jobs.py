@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from offpeak.jobs import Jobs, Trace
+from offpeak.model.jobs import Jobs, Trace
 from sim_backend.workloads.lublin import lublin_jobs
 
 Row = tuple[int, int, int, int]

@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass, field, replace
 
-from offpeak.node_class_file import bundled_node_class
+from offpeak.model.node_class_file import bundled_node_class
 from sim_backend.virtual.bmc import BmcUser, VirtualBmc
 from sim_backend.virtual.live_node import LiveNode
 from sim_backend.virtual.node import VirtualNode

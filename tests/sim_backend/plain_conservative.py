@@ -3,7 +3,7 @@
 import numpy as np
 from plain_scheduler import PlainScheduler
 
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 from plugin.window_policy import ARRIVAL
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from offpeak.node_states import ACTIVE, FAILED, POWERSAVE, asleep, coming_up, going_down
+from offpeak.model.node_states import ACTIVE, FAILED, POWERSAVE, asleep, coming_up, going_down
 from plugin.capacity.rules import BY_IDLE_AGE, BY_WEAR, NEVER, DepthTable
 
 WORD = 2**64

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from offpeak.node_class import NodeClass
-from offpeak.node_states import ACTIVE, asleep, coming_up, going_down
+from offpeak.model.node_class import NodeClass
+from offpeak.model.node_states import ACTIVE, asleep, coming_up, going_down
 
 Position = tuple[int, int]
 """A node's state and, on its way between two, how many seconds of it are left, the present one included."""

@@ -10,7 +10,7 @@ from plain_need import PlainNeed
 from plain_nodes import PlainNode, due_depth
 from plain_scheduler import NEVER_STARTED, PlainJob, PlainScheduler
 
-from offpeak.node_states import ACTIVE, FAILED, POWERSAVE
+from offpeak.model.node_states import ACTIVE, FAILED, POWERSAVE
 from offpeak.prices.peak import Peak
 from plugin.capacity.capacity import Targets
 from plugin.capacity.need import WAKE_AHEAD_AT

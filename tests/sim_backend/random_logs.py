@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from plain_conservative import PlainConservative
 from plain_scheduler import PlainJob, PlainScheduler
 
-from offpeak.jobs import Float64, Jobs
+from offpeak.model.arrays import Float64
+from offpeak.model.jobs import Jobs
 from offpeak.prices.peak import Peak
 from plugin.window_policy import ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE, NO_POLICY
 from sim_backend.engine.rules import (

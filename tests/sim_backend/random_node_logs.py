@@ -6,10 +6,10 @@ from itertools import pairwise
 import numpy as np
 from hypothesis import strategies as st
 
-from offpeak.accounting import Meter, Usage, meter
-from offpeak.node_class import Depth, NodeClass, Transition
-from offpeak.node_states import ACTIVE, DEPTHS, FAILED, asleep, coming_up, going_down
-from offpeak.prices.series import Series
+from offpeak.model.node_class import NodeClass, SleepDepth, Transition
+from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, asleep, coming_up, going_down
+from offpeak.model.step_integrals import StepIntegral, Usage, integrate_series
+from offpeak.model.step_series import Series
 from sim_backend.nodes.energy import PoweredUsage
 from sim_backend.nodes.node_log import NodeLog
 
@@ -27,16 +27,16 @@ def node_classes(draw, *, usual=False) -> NodeClass:
     rows = np.array(draw(st.lists(st.tuples(way, way), min_size=len(numbers), max_size=len(numbers)))).reshape(-1, 2, 2)
     rows = np.sort(rows, axis=0) if usual else rows
     ways = [[Transition(int(long_s), watts, 0.0) for long_s, watts in row] for row in rows.tolist()]
-    depths = [Depth(number, watts, *pair) for number, watts, pair in zip(numbers, power_w, ways, strict=True)]
+    depths = [SleepDepth(number, watts, *pair) for number, watts, pair in zip(numbers, power_w, ways, strict=True)]
     return NodeClass("test", IDLE_W, ((0.0, IDLE_W), (1.0, 3 * IDLE_W)), tuple(depths))
 
 
 @st.composite
-def meters(draw) -> Meter:
+def meters(draw) -> StepIntegral:
     """Meters of up to six pieces, which need not cover all of the time."""
     at_s = np.array(sorted(draw(st.sets(st.integers(-5, LONGEST_S), min_size=1, max_size=6))), np.int64)
     value = np.array(draw(st.lists(st.floats(-50, 400), min_size=len(at_s), max_size=len(at_s))))
-    return meter(Series(at_s, int(at_s[-1]) + 1, value, "EUR/MWh", "test"), 0)
+    return integrate_series(Series(at_s, int(at_s[-1]) + 1, value, "EUR/MWh", "test"), 0)
 
 
 @st.composite

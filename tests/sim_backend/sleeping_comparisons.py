@@ -5,12 +5,12 @@ from datetime import tzinfo
 import numpy as np
 from hypothesis import strategies as st
 
-from offpeak.capacity_settings import CapacitySettings
-from offpeak.node_class_file import bundled_node_class
+from offpeak.model.local_time import DAY_S
+from offpeak.model.node_class_file import bundled_node_class
+from offpeak.model.step_series import Series
 from offpeak.prices.peak import AboveDayMean
-from offpeak.prices.series import Series
-from offpeak.settings import SchedulingSettings
-from offpeak.zones import DAY_S
+from offpeak.settings.capacity import CapacitySettings
+from offpeak.settings.replay import SchedulingSettings
 from plugin.capacity.policies import energy_aware, timeout, two_level
 from sim_backend.case import fleet_of
 from sim_backend.compare import Case, Comparison, compare

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from offpeak.accounting import constant_meter
-from offpeak.jobs import Jobs
-from offpeak.settings import SchedulingSettings
+from offpeak.model.jobs import Jobs
+from offpeak.model.step_integrals import integrate_constant
+from offpeak.settings.replay import SchedulingSettings
 from plugin.federation.site import Site
 from sim_backend.grid.grid import GridLog, SimulatedSite
 from sim_backend.policy import parse_policy
@@ -48,4 +48,4 @@ def site_of(
     """Return a site of 100 W units with steady electricity."""
     policy = parse_policy(discipline, SchedulingSettings())
     here = Site(name, units, 100.0, core_gflops=speed, **site)
-    return SimulatedSite(here, policy, constant_meter(price), constant_meter(carbon), nodes)
+    return SimulatedSite(here, policy, integrate_constant(price), integrate_constant(carbon), nodes)

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sleeping_comparisons import sleeping_comparison, sleeping_comparisons
 
-from offpeak.accounting import J_PER_KWH, J_PER_MWH
-from offpeak.jobs import Jobs
+from offpeak.model.jobs import Jobs
+from offpeak.model.local_time import DAY_S
+from offpeak.model.step_integrals import J_PER_KWH, J_PER_MWH
+from offpeak.model.step_series import Series
 from offpeak.prices.peak import AboveDayMean
-from offpeak.prices.series import Series
-from offpeak.settings import SchedulingSettings
-from offpeak.zones import DAY_S
+from offpeak.settings.replay import SchedulingSettings
 from sim_backend.breakdown import Row, breakdown, day_edges_s
 from sim_backend.compare import Case, Comparison, compare
 from sim_backend.electricity import LaidSeries, Prices

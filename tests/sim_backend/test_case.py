@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadInput
-from offpeak.jobs import Rejected, Trace
-from offpeak.settings import MachineSettings, PowerSettings, Settings
+from offpeak.model.jobs import RejectedJobs, Trace
+from offpeak.settings.replay import MachineSettings, PowerSettings
+from offpeak.settings.table import Settings
 from sim_backend.case import Prepared, log_span, prepare
 from sim_backend.workloads.lublin import lublin_jobs
 
@@ -29,7 +30,7 @@ def test_jobs_that_need_more_whole_nodes_than_there_are_are_left_out() -> None:
     made = prepared(trace, machine=on(per_node=8))
     assert made.case.machine.size == 12
     assert set(made.case.jobs.size.tolist()) == {12}
-    assert made.rejected == (Rejected("wider than the machine (12)", (int(JOBS.job_id[3]),)),)
+    assert made.rejected == (RejectedJobs("wider than the machine (12)", (int(JOBS.job_id[3]),)),)
 
 
 def test_what_the_log_measured_is_used_else_it_is_said_what_is_assumed() -> None:

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
-from offpeak.jobs import Jobs
-from offpeak.prices.lay import LogSpan, extend
+from offpeak.model.jobs import Jobs
+from offpeak.model.local_time import DAY_S
+from offpeak.model.step_series import Series
+from offpeak.prices.alignment import LogSpan, extend
 from offpeak.prices.peak import AboveDayMean
-from offpeak.prices.series import Series
-from offpeak.settings import PriceSettings, SchedulingSettings
-from offpeak.zones import DAY_S
+from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from sim_backend.compare import Case, Comparison, compare, guessed_end_s
 from sim_backend.electricity import LaidSeries, Prices, prices_of
 from sim_backend.engine.state import NOT_YET

@@ -5,12 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from offpeak.accounting import Usage, constant_meter, meter
 from offpeak.errors import BadInput
-from offpeak.facility import Facility
-from offpeak.facility_file import facility_named
-from offpeak.plan_settings import PlanSettings
-from offpeak.prices.series import Series
+from offpeak.model.facility import Facility, facility_named
+from offpeak.model.step_integrals import Usage, integrate_constant, integrate_series
+from offpeak.model.step_series import Series
+from offpeak.settings.plan import PlanSettings
 from plugin.planner.plan import Plan
 from plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, Machine, Problem, Rates, Work
 from plugin.planner.profit import profit_of
@@ -30,7 +29,7 @@ def usage_of(jobs: int = 30, seed: int = 1, idle_w: float = 40.0) -> Usage:
 def test_the_sums_are_those_of_every_second() -> None:
     usage = usage_of()
     prices = Series(np.array([0, 7000, 18_000]), 40_000, np.array([50.0, 120.0, -10.0]), "EUR/MWh", "test")
-    cooling = cooling_of(Room(AIR, 24.0), power_curve(usage), meter(prices, 0), constant_meter(300.0))
+    cooling = cooling_of(Room(AIR, 24.0), power_curve(usage), integrate_series(prices, 0), integrate_constant(300.0))
     second = np.arange(30_000)[:, None]
     runs = (usage.start_s <= second) & (second < usage.end_s)
     it_w = runs @ (usage.size * usage.node_power_w) + usage.idle_w * (200 - runs @ usage.size)
@@ -49,7 +48,7 @@ def test_it_is_the_planners_cooling() -> None:
     machine = Machine(np.array([8]), np.array([1]), np.array([0]))
     planned = profit_of(Problem(work, machine, NOTHING_RUNS, rates, AIR), Plan(np.array([0]), np.array([0]), "by hand"))
     usage = Usage(np.array([1]), np.array([16_000.0]), np.array([0]), np.array([3600]), 1, 0.0, 0, 3600)
-    replayed = cooling_of(Room(AIR, 24.0), power_curve(usage), constant_meter(200.0), None)
+    replayed = cooling_of(Room(AIR, 24.0), power_curve(usage), integrate_constant(200.0), None)
     assert replayed.kwh == pytest.approx(planned.cooling_j / 3.6e6)
     assert replayed.cost == pytest.approx(planned.cooling_cost)
     assert replayed.pue == pytest.approx(planned.pue)
@@ -58,13 +57,13 @@ def test_it_is_the_planners_cooling() -> None:
 
 def test_a_room_that_cools_for_nothing_adds_nothing() -> None:
     free = Facility("free", np.zeros(1), np.array([0.0, 40.0]), np.ones((1, 2)))
-    cooling = cooling_of(Room(free, 20.0), power_curve(usage_of()), constant_meter(100.0), None)
+    cooling = cooling_of(Room(free, 20.0), power_curve(usage_of()), integrate_constant(100.0), None)
     assert (cooling.kwh, cooling.cost, cooling.pue) == (0.0, 0.0, 1.0)
 
 
 def test_a_machine_that_draws_nothing_has_a_pue_of_one() -> None:
     usage = replace(usage_of(idle_w=0.0), node_power_w=np.zeros(30))
-    assert cooling_of(Room(AIR, 20.0), power_curve(usage), constant_meter(1.0), None).pue == 1.0
+    assert cooling_of(Room(AIR, 20.0), power_curve(usage), integrate_constant(1.0), None).pue == 1.0
 
 
 def test_without_a_facility_there_is_no_room_and_a_wrong_one_is_refused() -> None:

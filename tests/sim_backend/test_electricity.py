@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput, BadPrices
-from offpeak.prices.lay import LogSpan
+from offpeak.model.local_time import DAY_S, WEEK_S
+from offpeak.model.step_series import Series, value_at
+from offpeak.prices.alignment import LogSpan
 from offpeak.prices.peak import AboveDayMean, Peak
-from offpeak.prices.series import Series, value_at
 from offpeak.prices.tariff import parse_tariff, tariff_series
-from offpeak.settings import CarbonSettings, PriceSettings
-from offpeak.zones import DAY_S, WEEK_S
+from offpeak.settings.replay import CarbonSettings, PriceSettings
 from sim_backend.electricity import LaidSeries, Prices, carbon_of, peak_times, prices_of
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from offpeak.settings import SchedulingSettings
+from offpeak.settings.replay import SchedulingSettings
 from sim_backend.engine.state import NEVER, new_state
 from sim_backend.foresight import HOUR_S, foreseeing_steps
 from sim_backend.policy import parse_policy

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadTrace
-from offpeak.jobs import Jobs, Trace
-from offpeak.settings import MachineSettings
+from offpeak.model.jobs import Jobs, Trace
+from offpeak.settings.replay import MachineSettings
 from sim_backend.machine_size import backlog_s, most_in_use, overload_note, units_of
 from sim_backend.workloads.lublin import lublin_jobs
 

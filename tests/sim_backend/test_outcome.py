@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from offpeak.accounting import Charge
+from offpeak.model.step_integrals import Charge
 from sim_backend.outcome import Charges, Machine, Run, outcome_of, saving_pct
 from sim_backend.replay import Schedule
 from sim_backend.workloads.lublin import lublin_jobs

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from offpeak.errors import BadInput
-from offpeak.settings import SchedulingSettings
+from offpeak.settings.replay import SchedulingSettings
 from plugin.window_policy import ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE
 from sim_backend.engine.rules import (
     BEST_FIT,

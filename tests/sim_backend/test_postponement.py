@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from offpeak.settings import Settings
+from offpeak.settings.table import Settings
 from sim_backend.case import prepare
 from sim_backend.compare import compare
 from sim_backend.policy import parse_policy

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadInput
-from offpeak.jobs import Trace
-from offpeak.node_class import NodeClass, Transition
-from offpeak.node_class_file import bundled_node_class
-from offpeak.settings import CapacitySettings, PowerSettings, SchedulingSettings, Settings
+from offpeak.model.jobs import Trace
+from offpeak.model.node_class import NodeClass, Transition
+from offpeak.model.node_class_file import bundled_node_class
+from offpeak.settings.replay import PowerSettings, SchedulingSettings
+from offpeak.settings.table import CapacitySettings, Settings
 from plugin.capacity.policies import energy_aware, timeout, two_level
 from sim_backend.case import Prepared, fleet_of, prepare
 from sim_backend.compare import compare

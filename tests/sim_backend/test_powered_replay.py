@@ -29,7 +29,7 @@ from random_power import (
 
 from offpeak.compiled import kernel
 from offpeak.errors import OffpeakError
-from offpeak.node_states import ACTIVE, FAILED, OFF, POWERSAVE, STANDBY, asleep, coming_up, going_down
+from offpeak.model.node_states import ACTIVE, FAILED, OFF, POWERSAVE, STANDBY, asleep, coming_up, going_down
 from plugin.capacity.rules import BY_WEAR, NEVER
 from plugin.window_policy import ARRIVAL, EXTERNAL, WindowPolicy
 from sim_backend.engine.power_moves import chance

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow.csv
 import pytest
 
-from offpeak.metrics import bounded_slowdown
-from offpeak.settings import SchedulingSettings
+from offpeak.model.schedule_metrics import bounded_slowdown
+from offpeak.settings.replay import SchedulingSettings
 from sim_backend.policy import parse_policy
 from sim_backend.replay import Schedule, replay
 from sim_backend.traces.fitting import runnable

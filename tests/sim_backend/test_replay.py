@@ -10,7 +10,8 @@ from random_logs import DISCIPLINES, PLAIN, Log, log_of, logs, rules, schedule, 
 
 from offpeak.errors import OffpeakError
 from offpeak.prices.peak import Peak
-from offpeak.settings import PriceSettings, SchedulingSettings, Settings
+from offpeak.settings.replay import PriceSettings, SchedulingSettings
+from offpeak.settings.table import Settings
 from plugin.window_policy import ARRIVAL, EXTERNAL, GREEDY, NO_POLICY, WindowPolicy
 from sim_backend.case import prepare
 from sim_backend.electricity import peak_times

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.jobs import Jobs
-from offpeak.prices.lay import LogSpan
-from offpeak.settings import PriceSettings, SchedulingSettings
+from offpeak.model.jobs import Jobs
+from offpeak.prices.alignment import LogSpan
+from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from plugin.window_policy import EXTERNAL, WindowPolicy, WindowView
 from sim_backend.compare import Case
 from sim_backend.electricity import prices_of

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from offpeak.job_power import default_power_model
-from offpeak.power_models import Measured
+from offpeak.model.job_power import MeasuredPower, default_power_model
 from sim_backend.sample import MONDAY, SAMPLE_LOG, SAMPLE_PRICES, SAMPLE_SACCT, make_sample
 from sim_backend.traces.read import read_log
 from sim_backend.traces.swf.read import read_swf
@@ -36,7 +35,7 @@ def test_the_log_is_a_spring_on_a_busy_cluster() -> None:
     assert (trace.rejected, trace.notes, trace.skipped_lines) == ((), (), 0)
     assert 60 <= jobs.submit_s[-1] / 86_400 <= 90
     assert (jobs.size * jobs.runtime_s).sum() / (128 * (jobs.submit_s[-1] - jobs.submit_s[0])) == pytest.approx(0.75)
-    assert default_power_model(jobs) == Measured()
+    assert default_power_model(jobs) == MeasuredPower()
 
 
 def test_the_accounting_is_of_the_same_jobs() -> None:

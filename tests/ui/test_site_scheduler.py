@@ -10,7 +10,7 @@ from zygote import Zygote
 
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobUse, Price
-from offpeak.ledger_settings import LedgerSettings
+from offpeak.settings.ledger import LedgerSettings
 
 SLURM = ("sacct", "sacctmgr", "scontrol", "squeue", "sinfo")
 PBS = ("qstat", "pbsnodes", "qmgr", "qalter")

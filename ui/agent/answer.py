@@ -7,8 +7,8 @@ from typing import Any
 import typer
 
 from offpeak.errors import OffpeakError
-from offpeak.settings import Settings
-from offpeak.zones import machine_zone
+from offpeak.model.local_time import machine_zone
+from offpeak.settings.table import Settings
 from power.agent.ask_agent import AgentSilent, ask_agent
 from power.agent.published import Published, published_json
 from ui.agent.text import Clock, counts_text, queue_table, status_lines, why_lines

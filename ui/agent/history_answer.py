@@ -7,14 +7,12 @@ from typing import Any
 import typer
 from rich.table import Table
 
-from offpeak.ledger.last_written import last_written_unix_s
-from offpeak.ledger.opened import opened
-from offpeak.ledger.records import actions_in, decisions_in
-from offpeak.ledger_settings import LedgerSettings
+from offpeak.ledger.database import open_ledger
+from offpeak.ledger.records import actions_in, decisions_in, last_written_unix_s
 from offpeak.machines.node_sets import expand
-from offpeak.printable import printable
-from offpeak.time_range import parse_range
-from offpeak.zones import machine_zone
+from offpeak.model.local_time import machine_zone, parse_range
+from offpeak.settings.ledger import LedgerSettings
+from offpeak.text import printable
 from ui.ledger.rows import rows_json, with_times
 from ui.ledger.text import clock, print_nothing, print_table
 
@@ -31,7 +29,7 @@ def print_history(
     zone = machine_zone()
     span = parse_range(*span_words, now_unix_s=time.time(), zone=zone)
     subjects = subjects_of(subject)
-    with opened(settings.url) as connection:
+    with open_ledger(settings.url) as connection:
         decided = [_decided(each) for each in decisions_in(connection, span, subjects)]
         done = [_done(each) for each in actions_in(connection, span, subjects)]
         latest_unix_s = None if decided or done else last_written_unix_s(connection)

@@ -6,8 +6,7 @@ from datetime import datetime, tzinfo
 
 from rich.table import Table
 
-from offpeak.plural import counted
-from offpeak.printable import printable
+from offpeak.text import counted, printable
 from power.agent.published import JobSaid, PriceSaid, Published
 from ui.clock_text import clock_text
 from ui.watts_text import power_text

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from offpeak.node_states import ACTIVE
+from offpeak.model.node_states import ACTIVE
 from plugin.pbs.request import Chunk
 from plugin.scheduler.job import JobState
 from plugin.scheduler.port import NodeChange, SchedulerTraits, SchedulerView

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from offpeak.node_class import NodeClass
+from offpeak.model.node_class import NodeClass
 from plugin.scheduler.job import JobState
 from sim_backend.scheduler.cluster import Cluster
 from ui.demo.live_cluster import J_PER_MWH, UTILISATION, new_cluster, submit

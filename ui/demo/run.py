@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from offpeak.clock import FastClock
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger_settings import LedgerSettings
-from offpeak.settings import Settings
-from offpeak.zones import machine_zone
+from offpeak.model.clock import FastClock
+from offpeak.model.local_time import machine_zone
+from offpeak.settings.ledger import LedgerSettings
+from offpeak.settings.table import Settings
 from power.agent.agent import Agent
 from power.agent.parts import parts_of
 from power.agent.service import Service

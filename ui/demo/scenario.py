@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from offpeak.jobs import Int64, Jobs
+from offpeak.model.arrays import Int64
+from offpeak.model.jobs import Jobs
 from sim_backend.traces.swf.write import write_swf
 
 BEGIN_S = int(datetime(2026, 11, 10, 5, tzinfo=UTC).timestamp())

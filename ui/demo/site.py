@@ -8,12 +8,12 @@ from pathlib import Path
 import tomlkit
 
 from offpeak.errors import BadInput
-from offpeak.machines.inventory import Enrolled
-from offpeak.machines.inventory_text import write_enrolled
-from offpeak.node_class import NodeClass
-from offpeak.node_class_file import node_class_named
-from offpeak.settings import Settings
-from offpeak.settings_file import read_values
+from offpeak.machines.enrolment import write_enrolments
+from offpeak.machines.inventory import Enrolment
+from offpeak.model.node_class import NodeClass
+from offpeak.model.node_class_file import node_class_named
+from offpeak.settings.file import read_values
+from offpeak.settings.table import Settings
 from plugin.scheduler.registry import SIMULATED
 from sim_backend.virtual.machine_room import MachineRoom
 from sim_backend.virtual.room_folder import INVENTORY, write_inventory
@@ -97,8 +97,8 @@ def _empty(plan: DemoPlan) -> None:
 
 def enrol(plan: DemoPlan, room: MachineRoom) -> None:
     """Write who answers at each BMC: an order to a node that is not who it was is refused."""
-    known = {name: Enrolled(str(bmc.guid), (), "2026-11-10") for name, bmc in room.bmcs.items()}
-    write_enrolled(plan.folder / INVENTORY, known)
+    known = {name: Enrolment(str(bmc.guid), (), "2026-11-10") for name, bmc in room.bmcs.items()}
+    write_enrolments(plan.folder / INVENTORY, known)
 
 
 def _settings(plan: DemoPlan) -> Mapping[str, Mapping[str, object]]:

@@ -4,10 +4,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 
 from offpeak.errors import BadTrace
-from offpeak.jobs import Trace
-from offpeak.long_text import LongText
-from offpeak.settings import LogSettings, Settings
-from offpeak.zones import machine_zone, parse_zone, zone_text
+from offpeak.files import LongText
+from offpeak.model.jobs import Trace
+from offpeak.model.local_time import machine_zone, parse_zone, zone_text
+from offpeak.settings.replay import LogSettings
+from offpeak.settings.table import Settings
 from plugin.pbs.history import ACCOUNTING, accounting_text, openpbs_accounting_folder
 from plugin.scheduler.registry import OPENPBS, SIMULATED, SLURM, scheduler_name
 from plugin.slurm.history import sacct_text

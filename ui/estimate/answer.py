@@ -3,7 +3,7 @@
 import typer
 
 from offpeak.errors import BadInput
-from offpeak.settings import Settings
+from offpeak.settings.table import Settings
 from power.worth import LEVERS, REPLAYS, Lever, levers
 from sim_backend.estimate.savings import MOST_REPLAYS, Estimate, estimate_savings
 from sim_backend.policy import Policy, parse_policy

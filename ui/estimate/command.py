@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from offpeak.settings_file import settings_path
+from offpeak.settings.file import settings_path
 from ui.options import CONFIG, FEWEST_REPLAYS, chosen_settings, settings_options
 
 DAYS = 30

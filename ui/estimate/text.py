@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from offpeak.plural import counted
-from offpeak.zones import date_text, zone_text
+from offpeak.model.local_time import date_text, zone_text
+from offpeak.text import counted
 from power.worth import Lever
 from sim_backend.estimate.logged_use import Bounds, LoggedUse
 from sim_backend.estimate.reasons import reasons

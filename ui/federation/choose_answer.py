@@ -5,8 +5,8 @@ from typing import Any
 
 import typer
 
-from offpeak.broker_settings import BrokerSettings
-from offpeak.settings import Settings
+from offpeak.settings.broker import BrokerSettings
+from offpeak.settings.table import Settings
 from power.broker.ask_broker import choice_of_broker
 from ui.federation.job import Job
 

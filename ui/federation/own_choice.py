@@ -6,8 +6,8 @@ from typing import Any
 import typer
 
 from offpeak.errors import OffpeakError
-from offpeak.ledger_settings import LedgerSettings
-from offpeak.settings import Settings
+from offpeak.settings.ledger import LedgerSettings
+from offpeak.settings.table import Settings
 from plugin.federation.request import goal_named
 from power.broker.chosen import choice_of
 from power.broker.federation import Federation, federation_now
@@ -37,17 +37,16 @@ def _with_sent(federation: Federation, settings: LedgerSettings) -> Federation:
     if federation.sent is not None:
         return federation
     # Slow to import: who chooses by what a poller has kept does without.
-    from offpeak.ledger.opened import opened
-    from offpeak.ledger.place import sqlite_file
-    from offpeak.ledger.submissions import given
+    from offpeak.ledger.database import open_ledger, sqlite_file
+    from offpeak.ledger.submissions import list_submissions
     from power.broker.sent_jobs import with_sent
 
     try:
         file = sqlite_file(settings.url)
         if file and not file.exists():
             return federation
-        with opened(settings.url) as connection:
-            return with_sent(federation, partial(given, connection))
+        with open_ledger(settings.url) as connection:
+            return with_sent(federation, partial(list_submissions, connection))
     except (OffpeakError, OSError) as problem:
         why = problem.strerror if isinstance(problem, OSError) else problem
         typer.echo(f"offpeak: jobs that were submitted before are not counted: {why}", err=True)

@@ -10,9 +10,9 @@ from typing import Any
 import typer
 
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import Submission
-from offpeak.person import this_person
-from offpeak.settings import Settings
+from offpeak.ledger.rows import SubmissionRecord
+from offpeak.process import login_name
+from offpeak.settings.table import Settings
 from power.broker.federation import Federation, federation_unasked
 from power.broker.follow import cancel, standing_of, submission_json
 from power.broker.open import broker_of
@@ -29,7 +29,7 @@ def print_submitted(settings: Settings, job: Job, key: str | None, *, as_json: b
     """Choose, submit and print as what; exit 1 if the job was cancelled meanwhile."""
     federation = federation_of(settings)
     parcel = parcel_in(job, federation)
-    keys = parcel.keys(this_person(), time.time())
+    keys = parcel.keys(login_name(), time.time())
     with _broker(settings, federation) as broker:
         began_s = time.time()
         row = asyncio.run(broker.submit(parcel, checked_key(key) if key else _begun(broker.ledger, keys)))
@@ -52,7 +52,7 @@ def print_cancelled(settings: Settings, key: str, *, as_json: bool) -> None:
     _say(said, standing_text(said), as_json=as_json)
 
 
-def submitted_text(row: Submission, *, again: bool) -> str:
+def submitted_text(row: SubmissionRecord, *, again: bool) -> str:
     """Return as what a job was submitted, and how it is followed."""
     lines = [f"{'already submitted' if again else 'submitted'}: job {row.job} at {row.site}, key {row.key}"]
     if row.state != TAKEN:
@@ -72,7 +72,7 @@ def standing_text(said: dict[str, Any]) -> str:
 @contextmanager
 def _broker(settings: Settings, federation: Federation) -> Iterator[Broker]:
     with book_to_write(settings.ledger) as ledger:
-        yield broker_of(settings.broker, federation, ledger, by=this_person(), agent_socket=settings.agent.socket)
+        yield broker_of(settings.broker, federation, ledger, by=login_name(), agent_socket=settings.agent.socket)
 
 
 def _begun(ledger: Ledger, keys: tuple[str, str]) -> str:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from offpeak.settings import Settings
-from offpeak.settings_file import settings_path
+from offpeak.settings.file import settings_path
+from offpeak.settings.table import Settings
 from ui.options import CONFIG, KNOWN_PRICES, chosen_settings, option, settings_options
 from ui.parameters import PlainCommand, PlainGroup
 

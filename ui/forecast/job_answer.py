@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from offpeak.errors import BadInput
-from offpeak.jobs import Int64, Jobs
-from offpeak.settings import Settings
-from offpeak.snapshot import Snapshot
-from offpeak.units import parse_duration_s
+from offpeak.model.arrays import Int64
+from offpeak.model.jobs import Jobs
+from offpeak.model.snapshot import Snapshot
+from offpeak.model.units import parse_duration_s
+from offpeak.settings.table import Settings
 from power.queue_wait import planned_waits_s
 from power.snapshot_file import read_snapshot
 from predictors.job_power.boosted import boosted_power

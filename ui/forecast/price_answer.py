@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.table import Table
 
 from offpeak.errors import BadPrices
-from offpeak.feed_settings import FeedSettings
+from offpeak.model.local_time import date_text, zone_text
 from offpeak.prices.tariff import NO_PRICES, Tariff
-from offpeak.settings import Settings
-from offpeak.zones import date_text, zone_text
+from offpeak.settings.feeds import FeedSettings
+from offpeak.settings.table import Settings
 from predictors.feeds.port import Window
 from predictors.price_forecast import PriceForecast, forecast_prices
 from predictors.price_source import check_libraries, source_of

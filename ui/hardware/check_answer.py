@@ -14,8 +14,8 @@ from rich.table import Table
 from offpeak.errors import BadInventory
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand, fold
-from offpeak.plural import counted
-from offpeak.settings import Settings
+from offpeak.settings.table import Settings
+from offpeak.text import counted
 from plugin.scheduler.registry import SIMULATED, SLURM, scheduler_name, scheduler_of
 from power.check.feeds import check_feeds
 from power.check.finding import Alike, Finding, Verdict, alike

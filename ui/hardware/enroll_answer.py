@@ -10,15 +10,12 @@ import typer
 
 from offpeak.errors import BadInput, BadInventory
 from offpeak.files import check_writable, read_bytes
-from offpeak.machines.found import Found
-from offpeak.machines.inventory import Inventory, Machine
+from offpeak.machines.enrolment import ImportedNode, add_machines, netbox_nodes, racksdb_nodes, write_enrolments
+from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.machines.inventory_file import read_inventory
-from offpeak.machines.inventory_text import add_machines, write_enrolled
-from offpeak.machines.netbox import netbox_nodes
 from offpeak.machines.node_sets import expand, fold
-from offpeak.machines.racksdb import racksdb_nodes
-from offpeak.plural import counted
-from offpeak.settings import Settings
+from offpeak.settings.table import Settings
+from offpeak.text import counted
 from power.check.finding import alike, failed
 from power.drivers.wire import Wire
 from power.enrol import Probed, probe_all
@@ -50,14 +47,14 @@ def answer(settings: Settings, request: Request) -> None:
     probed = asyncio.run(
         probe_all(machines, Wire(timeout_s=timeout_s), date=date.today().isoformat(), replace=request.replace)
     )
-    write_enrolled(path, {each.node: each.enrolled for each in probed if each.enrolled and not each.same})
+    write_enrolments(path, {each.node: each.enrolled for each in probed if each.enrolled and not each.same})
     print_enrolled(probed)
     tested = not request.standby_test or all_stand_by(settings, request.nodes or "")
     if not tested or any(each.trouble for each in probed):
         raise typer.Exit(1)
 
 
-def _take_over(path: Path, export: Path, nodes_of: Callable[[bytes, Path], tuple[Found, ...]]) -> None:
+def _take_over(path: Path, export: Path, nodes_of: Callable[[bytes, Path], tuple[ImportedNode, ...]]) -> None:
     found = nodes_of(read_bytes(export, BadInventory), export)
     there = {each.node for each in read_inventory(path).machines} if path.exists() else set()
     new = [each for each in found if each.node not in there]
@@ -69,7 +66,7 @@ def _take_over(path: Path, export: Path, nodes_of: Callable[[bytes, Path], tuple
         typer.echo(f"  hint: nobody said where the BMCs of {fold(without)} are: add bmc = to their [[machines]]")
 
 
-def _with_bmc(inventory: Inventory, nodes: str | None) -> tuple[Machine, ...]:
+def _with_bmc(inventory: Inventory, nodes: str | None) -> tuple[InventoryNode, ...]:
     if nodes is not None:
         return inventory.chosen(expand(nodes))
     machines = tuple(each for each in inventory.machines if each.bmc and each.hardware.driver)

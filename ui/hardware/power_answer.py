@@ -9,7 +9,7 @@ import typer
 from offpeak.errors import BadInventory
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand
-from offpeak.settings import Settings
+from offpeak.settings.table import Settings
 from power.drivers.wire import Wire
 from power.meters.head_node import head_node
 from power.meters.port import Meter

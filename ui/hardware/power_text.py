@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from offpeak.machines.node_sets import fold
-from offpeak.plural import counted
+from offpeak.text import counted
 from power.check.finding import alike, failed
 from power.meters.head_node import HeadNode
 from power.meters.port import Reading

@@ -8,8 +8,8 @@ from datetime import datetime
 import typer
 
 from offpeak.errors import BadInput
-from offpeak.settings import Settings
-from offpeak.units import parse_duration_s
+from offpeak.model.units import parse_duration_s
+from offpeak.settings.table import Settings
 from power.drivers.said_once import Said, worth_saying
 from power.drivers.wire import Wire
 from power.meters.counter import Counted

@@ -9,13 +9,12 @@ import typer
 
 from offpeak.door.effect import ADMIN
 from offpeak.errors import OffpeakError
-from offpeak.machines.inventory import Inventory, Machine
+from offpeak.machines.enrolment import write_enrolments
+from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.machines.inventory_file import read_inventory
-from offpeak.machines.inventory_text import write_enrolled
 from offpeak.machines.node_sets import expand
-from offpeak.only_one import only_one
-from offpeak.person import this_person
-from offpeak.settings import Settings
+from offpeak.process import exclusive_lock, login_name
+from offpeak.settings.table import Settings
 from plugin.scheduler.registry import scheduler_of
 from power.drivers.port import Order
 from power.drivers.wire import Wire
@@ -32,13 +31,13 @@ def all_stand_by(settings: Settings, nodes: str) -> bool:
     """
     inventory = read_inventory(settings.hardware.inventory)
     machines = inventory.chosen(expand(nodes))
-    with only_one(settings.agent.state_folder), book_to_write(settings.ledger) as book:
+    with exclusive_lock(settings.agent.state_folder), book_to_write(settings.ledger) as book:
         return all(_stands_by(machine, inventory, settings, book) for machine in machines)
 
 
-def _stands_by(machine: Machine, inventory: Inventory, settings: Settings, book: StateBook) -> bool:
+def _stands_by(machine: InventoryNode, inventory: Inventory, settings: Settings, book: StateBook) -> bool:
     wire = Wire(timeout_s=settings.hardware.timeout_s)
-    by, hold_of = f"{ADMIN}{this_person()}", book.holds(time.time()).get
+    by, hold_of = f"{ADMIN}{login_name()}", book.holds(time.time()).get
     trial = Trial(inventory, wire, settings.agent, book, by, scheduler_of(settings).in_use, hold_of)
     try:
         proof = asyncio.run(_tried(machine, trial))
@@ -51,21 +50,21 @@ def _stands_by(machine: Machine, inventory: Inventory, settings: Settings, book:
     return proof.offered
 
 
-async def _tried(machine: Machine, trial: Trial) -> StandbyProof:
+async def _tried(machine: InventoryNode, trial: Trial) -> StandbyProof:
     try:
         return await try_standby(machine, trial)
     finally:
         await trial.wire.close()
 
 
-def _write(path: Path, machine: Machine, *, offered: bool) -> None:
+def _write(path: Path, machine: InventoryNode, *, offered: bool) -> None:
     known = machine.enrolled
     if known is None:
         return
     others = tuple(each for each in known.capabilities if each != Order.STANDBY)
     now = replace(known, capabilities=(*others, str(Order.STANDBY)) if offered else others)
     if now != known:
-        write_enrolled(path, {machine.node: now})
+        write_enrolments(path, {machine.node: now})
 
 
 def proof_lines(proof: StandbyProof) -> list[str]:

@@ -35,7 +35,7 @@ def virtual(
     """Run virtual nodes with BMCs that speak IPMI and PDUs that speak SNMP, on loopback, until Ctrl-C."""
     # What is imported here loads pysnmp, which `offpeak --version` must not wait for.
     from offpeak.machines.node_sets import expand
-    from offpeak.node_class_file import bundled_names, node_class_named
+    from offpeak.model.node_class_file import bundled_node_classes, node_class_named
     from sim_backend.pbs_standin.room_nodes import pbs_of_room
     from sim_backend.virtual.foreground import run_room
     from sim_backend.virtual.room_folder import room_logins, write_inventory
@@ -52,7 +52,7 @@ def virtual(
     )
     place = ("--bmc-address", bmc_address, "--bmc-port", bmc_port, "--pdu-address", pdu_address, "--pdu-port", pdu_port)
     words = ("offpeak", "virtual", "--nodes", nodes, "--node-class", node_class, *place)
-    kind = node_class if node_class in bundled_names() else str(Path(node_class).expanduser().resolve())
+    kind = node_class if node_class in bundled_node_classes() else str(Path(node_class).expanduser().resolve())
     inventory = write_inventory(folder, plan, node_class=kind, made_by=shlex.join(map(str, words)))
     beside = partial(pbs_of_room, scheduler.value, folder=folder.resolve()) if scheduler else None
     run_room(plan, room_logins(folder), ready=lambda: typer.echo(_summary(plan, inventory, scheduler)), beside=beside)
@@ -60,7 +60,7 @@ def virtual(
 
 def _summary(plan: "RoomPlan", inventory: Path, scheduler: PbsKind | None) -> str:
     from offpeak.machines.node_sets import fold
-    from offpeak.plural import counted
+    from offpeak.text import counted
     from sim_backend.virtual.room_folder import BMC_PASSWORD, PDU_COMMUNITY, USER
 
     folder = inventory.parent

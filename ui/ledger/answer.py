@@ -4,17 +4,15 @@ import sys
 import time
 from datetime import tzinfo
 
+from offpeak.ledger.database import open_ledger
+from offpeak.ledger.energy_use import check_groups, groups_jobs
 from offpeak.ledger.job_costs import job_costs
-from offpeak.ledger.last_written import last_written_unix_s
 from offpeak.ledger.node_energy import node_energy
-from offpeak.ledger.opened import opened
-from offpeak.ledger.price_series import assumed_share
-from offpeak.ledger.records import actions_in, decisions_in, savings_in, states_in
-from offpeak.ledger.used import check_groups, is_of_jobs
-from offpeak.ledger_settings import LedgerSettings
+from offpeak.ledger.prices import assumed_share
+from offpeak.ledger.records import actions_in, decisions_in, last_written_unix_s, savings_in, states_in
 from offpeak.machines.node_sets import expand
-from offpeak.time_range import TimeRange, parse_range
-from offpeak.zones import machine_zone
+from offpeak.model.local_time import TimeRange, machine_zone, parse_range
+from offpeak.settings.ledger import LedgerSettings
 from ui.ledger.command import Asked
 from ui.ledger.rows import rows_csv, rows_json, used_row, with_times
 from ui.ledger.text import assumed_prices, print_nothing, print_table, records_table, used_table
@@ -26,7 +24,7 @@ def print_records(kind: str, nodes: str | None, asked: Asked, settings: LedgerSe
     """Print decisions, actions, states or savings of a time."""
     zone = machine_zone()
     span, share = _span(asked, zone), 0.0
-    with opened(settings.url) as connection:
+    with open_ledger(settings.url) as connection:
         if kind == "savings":
             found = savings_in(connection, span)
             share = assumed_share(connection, span)
@@ -48,8 +46,8 @@ def print_used(kind: str, by: str, asked: Asked, settings: LedgerSettings) -> No
     check_groups(groups)
     zone = machine_zone()
     span = _span(asked, zone)
-    with opened(settings.url) as connection:
-        question = job_costs if is_of_jobs(groups) else node_energy
+    with open_ledger(settings.url) as connection:
+        question = job_costs if groups_jobs(groups) else node_energy
         found = question(connection, span, groups, zone)
         latest_unix_s = None if found else last_written_unix_s(connection)
         share = assumed_share(connection, span) if kind == "cost" else 0.0

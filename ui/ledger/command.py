@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from offpeak.errors import BadInput
-from offpeak.ledger_settings import LedgerSettings
-from offpeak.settings import Settings
-from offpeak.settings_file import read_values, settings_path
+from offpeak.settings.file import read_values, settings_path
+from offpeak.settings.ledger import LedgerSettings
+from offpeak.settings.table import Settings
 from ui.options import CONFIG, option
 from ui.parameters import PlainCommand, PlainGroup
 

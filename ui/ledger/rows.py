@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
-from offpeak.ledger.used import Used
+from offpeak.ledger.energy_use import EnergyUse
 
 Row = dict[str, object]
 
@@ -26,7 +26,7 @@ def with_times(record: Mapping[str, Any], zone: tzinfo) -> Row:
     return row
 
 
-def used_row(groups: Sequence[str], used: Used) -> Row:
+def used_row(groups: Sequence[str], used: EnergyUse) -> Row:
     """Return energy and cost of a group as a row."""
     values = {key: value for key, value in vars(used).items() if key != "of"}
     return dict(zip(groups, used.of, strict=True)) | values

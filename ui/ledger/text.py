@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from offpeak.ledger.used import Used
+from offpeak.ledger.energy_use import EnergyUse
+from offpeak.model.local_time import TimeRange
 from offpeak.prices.tariff import site_tariff
-from offpeak.printable import printable
-from offpeak.time_range import TimeRange
+from offpeak.text import printable
 
 J_PER_KWH = 3.6e6
 MANY = 200
@@ -89,7 +89,7 @@ def records_table(kind: str, records: Sequence[Record], zone: tzinfo) -> Table:
     return table
 
 
-def used_table(kind: str, groups: Sequence[str], found: Sequence[Used]) -> Table:
+def used_table(kind: str, groups: Sequence[str], found: Sequence[EnergyUse]) -> Table:
     """Return a line a group of what was used ("energy") or paid ("cost"), and the total of groups in one currency."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     of_jobs = found[0].covered is None
@@ -106,20 +106,20 @@ def used_table(kind: str, groups: Sequence[str], found: Sequence[Used]) -> Table
     return table
 
 
-def _figures(used: Used, kind: str) -> tuple[str, ...]:
+def _figures(used: EnergyUse, kind: str) -> tuple[str, ...]:
     if kind == "energy":
         return (_kwh(used.energy_j),)
     return _kwh(used.energy_j), _money(used.cost, used.currency), _kwh(used.unpriced_j), _kg(used.carbon_g)
 
 
-def _known(used: Used) -> str:
+def _known(used: EnergyUse) -> str:
     return f"{used.jobs:,}" if used.covered is None else f"{used.covered:.1%}"
 
 
-def _total(found: Sequence[Used]) -> Used:
+def _total(found: Sequence[EnergyUse]) -> EnergyUse:
     costs = [used.cost for used in found if used.cost is not None]
     carbon_g = [used.carbon_g for used in found if used.carbon_g is not None]
-    return Used(
+    return EnergyUse(
         (),
         sum(used.energy_j for used in found),
         sum(costs) if costs else None,

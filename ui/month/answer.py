@@ -7,10 +7,10 @@ import typer
 
 from offpeak.errors import BadTrace, SchedulerError
 from offpeak.files import check_writable, replacing
-from offpeak.ledger.opened import opened
-from offpeak.printable import printable
-from offpeak.settings import Settings
-from offpeak.zones import DAY_S, machine_zone
+from offpeak.ledger.database import open_ledger
+from offpeak.model.local_time import DAY_S, machine_zone
+from offpeak.settings.table import Settings
+from offpeak.text import printable
 from power.accounts.counterfactual import Counterfactual, counterfactual
 from power.accounts.month_account import MonthAccount, month_account
 from sim_backend.policy import DISCIPLINES, Policy, parse_policy
@@ -50,7 +50,7 @@ def month_subject(settings: Settings, wanted: Wanted) -> MonthSubject:
     """Return all that the report tells; BadLedger without a ledger, BadTrace for a log that is named and no log."""
     zone = machine_zone()
     month = month_of(wanted.month, now_unix_s=time.time(), zone=zone)
-    with opened(settings.ledger.url) as connection:
+    with open_ledger(settings.ledger.url) as connection:
         account = month_account(connection, month.span, zone, settings.prices)
     without, why_not = _replayed(settings, wanted, month, account)
     return MonthSubject(month, zone, account, without, why_not, lines_of(account, without))

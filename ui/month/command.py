@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from offpeak.settings import Settings
-from offpeak.settings_file import read_values, settings_path
+from offpeak.settings.file import read_values, settings_path
+from offpeak.settings.table import Settings
 from ui.options import CONFIG, option
 
 

@@ -5,7 +5,7 @@ from html import escape
 
 import numpy as np
 
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 from power.accounts.counterfactual import Counterfactual
 from power.accounts.ordered_days import Told
 from ui.report.html_text import section

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from offpeak.ledger.account_uses import AccountUse
-from offpeak.ledger.used import Used
-from offpeak.ledger.way_sums import J_PER_KWH
+from offpeak.ledger.energy_use import J_PER_KWH, EnergyUse
+from offpeak.ledger.job_costs import AccountUse
 from power.accounts.counterfactual import Counterfactual
 from power.accounts.month_account import MonthAccount, Rested
 
@@ -56,7 +55,7 @@ def account_line(use: AccountUse) -> Line:
     return Line(ACCOUNT, use.account, use.jobs, *energy, *cost, _kg(use.carbon_g), _basis(parts))
 
 
-def nodes_line(nodes: Sequence[Used]) -> Line:
+def nodes_line(nodes: Sequence[EnergyUse]) -> Line:
     """Return the line of the nodes, as far as meters know them."""
     kwh = sum(each.energy_j for each in nodes) / J_PER_KWH
     cost = _known_sum(each.cost for each in nodes)

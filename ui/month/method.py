@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from offpeak.ledger.account_uses import AccountUse
-from offpeak.ledger.way_sums import J_PER_KWH
-from offpeak.plural import counted
+from offpeak.ledger.energy_use import J_PER_KWH
+from offpeak.ledger.job_costs import AccountUse
+from offpeak.text import counted
 from power.accounts.counterfactual import Counterfactual
 from power.accounts.job_use import ALL
 from power.accounts.replayed_days import REPLAYS

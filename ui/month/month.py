@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
 from offpeak.errors import BadInput
-from offpeak.time_range import TimeRange
+from offpeak.model.local_time import TimeRange
 
 
 @dataclass(frozen=True)

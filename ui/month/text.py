@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from rich.table import Table
 
-from offpeak.printable import printable
-from offpeak.zones import date_text, zone_text
+from offpeak.model.local_time import date_text, zone_text
+from offpeak.text import printable
 from ui.month.lines import ACCOUNT, SAVED, TOTAL, Line
 from ui.month.subject import MonthSubject
 

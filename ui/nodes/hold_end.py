@@ -4,7 +4,7 @@ import re
 from datetime import datetime, time, timedelta
 
 from offpeak.errors import BadInput
-from offpeak.units import parse_duration_s
+from offpeak.model.units import parse_duration_s
 
 _CLOCK = re.compile(r"\d{1,2}:\d\d")
 HINT = "write it as 8h, 2d, 18:00 or 2026-12-01T08:00"

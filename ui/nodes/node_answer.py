@@ -10,15 +10,13 @@ from typing import Any
 
 import typer
 
-from offpeak.door.effect import ADMIN
-from offpeak.door.hold import Hold
+from offpeak.door.effect import ADMIN, Hold
 from offpeak.errors import BadInput, OffpeakError
-from offpeak.machines.inventory import Machine
+from offpeak.machines.inventory import InventoryNode
 from offpeak.machines.inventory_file import read_inventory
-from offpeak.only_one import AlreadyRunning, only_one
-from offpeak.person import this_person
-from offpeak.settings import Settings
-from offpeak.zones import machine_zone
+from offpeak.model.local_time import machine_zone
+from offpeak.process import AlreadyRunning, exclusive_lock, login_name
+from offpeak.settings.table import Settings
 from power.agent.ask_agent import AgentSilent, asked, clock_of_agent
 from power.agent.holding import END_HOLD, HOLD, hold_text
 from ui.book import book_to_write
@@ -56,10 +54,10 @@ def hold(settings: Settings, name: str, reason: str | None, until: str | None) -
 
         def write() -> None:
             with book_to_write(settings.ledger) as book:
-                book.hold(name, Hold(this_person(), reason, end), now.timestamp())
+                book.hold(name, Hold(login_name(), reason, end), now.timestamp())
 
         _write_alone(settings, name, "held", write)
-        said = {"by": this_person()}
+        said = {"by": login_name()}
     typer.echo(f"{name}: held by {said.get('by')} {until_text(end)}")
     if said.get("note"):
         typer.echo(f"  {said['note']}")
@@ -74,7 +72,7 @@ def release(settings: Settings, name: str, *, take_over: bool) -> None:
 
         def write() -> None:
             with book_to_write(settings.ledger) as book:
-                by = f"{ADMIN}{this_person()}"
+                by = f"{ADMIN}{login_name()}"
                 found.append(book.release(name, by, time.time(), take_over=take_over))
 
         _write_alone(settings, name, "released", write)
@@ -97,7 +95,7 @@ def _write_alone(settings: Settings, name: str, what: str, write: Callable[[], N
     problem: AlreadyRunning | None = None
     with ExitStack() as alone:
         try:
-            alone.enter_context(only_one(settings.agent.state_folder))
+            alone.enter_context(exclusive_lock(settings.agent.state_folder))
         except AlreadyRunning as other:
             problem = other
         except BadInput:
@@ -117,6 +115,6 @@ def until_text(end_unix_s: float | None) -> str:
     return f"until {datetime.fromtimestamp(end_unix_s, machine_zone()):%Y-%m-%d %H:%M %Z}"
 
 
-def _machine(settings: Settings, name: str) -> Machine:
+def _machine(settings: Settings, name: str) -> InventoryNode:
     (machine,) = read_inventory(settings.hardware.inventory).chosen((name,))
     return machine

@@ -1,11 +1,11 @@
 """One node on a terminal: a line for each thing that is known of it."""
 
-from offpeak.machines.inventory import Machine
+from offpeak.machines.inventory import InventoryNode
 from ui.nodes.nodes_text import NodeRow, since_text
 from ui.watts_text import power_text
 
 
-def node_lines(row: NodeRow, machine: Machine, *, now_unix_s: float) -> list[str]:
+def node_lines(row: NodeRow, machine: InventoryNode, *, now_unix_s: float) -> list[str]:
     """Return a line for each thing that is known."""
     since = since_text([row], now_unix_s)
     enrolled = machine.enrolled

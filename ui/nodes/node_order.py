@@ -8,11 +8,10 @@ import typer
 
 from offpeak.door.effect import ADMIN
 from offpeak.errors import BadAnswer, BadInventory
-from offpeak.machines.inventory import Inventory, Machine
+from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.machines.inventory_file import read_inventory
-from offpeak.only_one import AlreadyRunning, only_one
-from offpeak.person import this_person
-from offpeak.settings import Settings
+from offpeak.process import AlreadyRunning, exclusive_lock, login_name
+from offpeak.settings.table import Settings
 from plugin.scheduler.registry import scheduler_of
 from power.agent.answer import order_text
 from power.agent.ask_agent import AgentSilent, tell_agent
@@ -37,7 +36,7 @@ def order(settings: Settings, name: str, wanted: str, reason: str | None) -> Non
     (machine,) = inventory.chosen((name,))
     _check_rung(machine, to)
     try:
-        with only_one(settings.agent.state_folder):
+        with exclusive_lock(settings.agent.state_folder):
             _bring(settings, inventory, machine, to, reason or "by hand")
     except AlreadyRunning as problem:
         _tell(settings, name, to, reason or "by hand", problem)
@@ -56,7 +55,7 @@ def _tell(settings: Settings, name: str, to: Order, reason: str, other: AlreadyR
     )
 
 
-def _bring(settings: Settings, inventory: Inventory, machine: Machine, to: Order, reason: str) -> None:
+def _bring(settings: Settings, inventory: Inventory, machine: InventoryNode, to: Order, reason: str) -> None:
     name, wire, began_s = machine.node, Wire(timeout_s=settings.hardware.timeout_s), time.monotonic()
     scheduler = scheduler_of(settings)
     with book_to_write(settings.ledger) as book:
@@ -87,17 +86,19 @@ def trouble_of(life: NodeLife, to: Order, wire: Wire) -> NotLetThrough | BadAnsw
     return BadAnswer(f"{life.node}: is {life.seen.state}: {why or 'on its way'}", hint=f"offpeak node {life.node} show")
 
 
-def _check_rung(machine: Machine, to: Order) -> None:
+def _check_rung(machine: InventoryNode, to: Order) -> None:
     if to is not Order.ON and machine.hardware.rung(to) is None:
         hint = f"add a table [hardware.{machine.hardware.name}.{to}], or choose another --depth"
         raise BadInventory(f"{machine.node}: its hardware has no {to}", hint=hint)
 
 
 def _admin() -> str:
-    return f"{ADMIN}{this_person()}"
+    return f"{ADMIN}{login_name()}"
 
 
-async def _run(errand: Errand, closer: NodeCloser, machine: Machine, to: Order, reason: str) -> tuple[NodeLife, str]:
+async def _run(
+    errand: Errand, closer: NodeCloser, machine: InventoryNode, to: Order, reason: str
+) -> tuple[NodeLife, str]:
     """Return the node's life, and what the scheduler was told besides, in words."""
     by = _admin()
     send = partial(run_errand, errand, machine, to, by=by, reason=reason)

@@ -7,13 +7,13 @@ from dataclasses import asdict
 
 import typer
 
-from offpeak.door.hold import Hold
+from offpeak.door.effect import Hold
 from offpeak.errors import BadInventory, OffpeakError
-from offpeak.ledger.rows import Recorded
-from offpeak.machines.inventory import Machine
+from offpeak.ledger.rows import NodeStateRecord
+from offpeak.machines.inventory import InventoryNode
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand
-from offpeak.settings import Settings
+from offpeak.settings.table import Settings
 from power.agent.ask_agent import clock_of_agent
 from power.drivers.wire import Wire
 from power.lifecycle.life import NodeLife, NodeState
@@ -41,7 +41,7 @@ def print_nodes(settings: Settings, nodes: str | None, *, each: bool, as_json: b
         print_nodes_text(rows, each=each, now_unix_s=clock_of_agent(settings.agent.socket))
 
 
-def rows_of(settings: Settings, machines: Sequence[Machine]) -> list[NodeRow]:
+def rows_of(settings: Settings, machines: Sequence[InventoryNode]) -> list[NodeRow]:
     """Return what the nodes are now, beside what the book says."""
     recorded, holds = book_says(settings.ledger)
     lives = {each.node: life_of(each.node, recorded.get(each.node), holds.get(each.node)) for each in machines}
@@ -49,7 +49,7 @@ def rows_of(settings: Settings, machines: Sequence[Machine]) -> list[NodeRow]:
     return [_row(seen[each.node], watts.get(each.node), recorded.get(each.node), holds) for each in machines]
 
 
-def _row(life: NodeLife, watts: float | None, recorded: Recorded | None, holds: Mapping[str, Hold]) -> NodeRow:
+def _row(life: NodeLife, watts: float | None, recorded: NodeStateRecord | None, holds: Mapping[str, Hold]) -> NodeRow:
     state, hold = life.seen.state, holds.get(life.node)
     as_recorded = recorded is not None and recorded.observed == state
     held, why = f"held by {hold.owner}: {hold.reason}" if hold else "", recorded.why if recorded is not None else ""
@@ -71,7 +71,7 @@ def _row(life: NodeLife, watts: float | None, recorded: Recorded | None, holds: 
 
 
 async def _asked(
-    settings: Settings, machines: Sequence[Machine], lives: Mapping[str, NodeLife]
+    settings: Settings, machines: Sequence[InventoryNode], lives: Mapping[str, NodeLife]
 ) -> tuple[Mapping[str, NodeLife], Mapping[str, float]]:
     wire = Wire(timeout_s=settings.hardware.timeout_s)
     try:
@@ -80,13 +80,13 @@ async def _asked(
         await wire.close()
 
 
-async def _watts(machines: Sequence[Machine], wire: Wire) -> dict[str, float]:
+async def _watts(machines: Sequence[InventoryNode], wire: Wire) -> dict[str, float]:
     taken = await take([meter for each in machines if (meter := _meter(each, wire))], timeout_s=LONGEST_S)
     readings = (reading for each in taken for reading in each.readings)
     return {each.node: each.power_w for each in readings if each.node is not None and each.power_w is not None}
 
 
-def _meter(machine: Machine, wire: Wire) -> Meter | None:
+def _meter(machine: InventoryNode, wire: Wire) -> Meter | None:
     try:
         return bmc_meter(machine, wire)
     except OffpeakError:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from offpeak.machines.node_sets import fold
-from offpeak.plural import counted
+from offpeak.text import counted
 from ui.clock_text import clock_text
 from ui.figures_text import NOT_WRAPPED
 from ui.watts_text import power_text

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from http.cookies import CookieError, SimpleCookie
 
 from offpeak.errors import BadInput, BadSetting
-from offpeak.machines.secret import Secret
+from offpeak.machines.credentials import Secret
 
 COOKIE = "offpeak_page"
 HEADERS = (

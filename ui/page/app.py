@@ -13,7 +13,7 @@ from starlette.responses import FileResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from offpeak.machines.secret import Secret
+from offpeak.machines.credentials import Secret
 from ui.page.access import COOKIE, HEADERS, is_token, may_see
 from ui.page.follow import MOST_FOLLOWERS, Followers
 

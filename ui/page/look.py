@@ -9,10 +9,10 @@ from typing import Any
 from sqlalchemy import Connection
 
 from offpeak.errors import BadLedger, OffpeakError
-from offpeak.ledger.opened import opened
+from offpeak.ledger.database import open_ledger
 from offpeak.ledger.records import latest_actions, latest_decisions, savings_in
-from offpeak.settings import Settings
-from offpeak.time_range import TimeRange
+from offpeak.model.local_time import TimeRange
+from offpeak.settings.table import Settings
 from power.agent.ask_agent import ask_picture
 from ui.page.power_history import PowerHistory
 from ui.page.saved import month_of, saved_said
@@ -67,7 +67,7 @@ class Looker:
 
     def _of_ledger(self, now_unix_s: float) -> Sections:
         try:
-            with opened(self.settings.ledger.url) as connection:
+            with open_ledger(self.settings.ledger.url) as connection:
                 return self._read(connection, now_unix_s)
         except BadLedger as problem:
             return {"events": _text({"trouble": f"{problem}; {problem.hint}", "rows": []})}

@@ -13,8 +13,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from offpeak.errors import OffpeakError
-from offpeak.ledger.action_counts import ActionCounts
-from offpeak.settings import Settings
+from offpeak.ledger.records import ActionCounts
+from offpeak.settings.table import Settings
 from power.agent.ask_agent import ask_picture
 
 MODES = ("shadow", "advise", "active")

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
 
-from offpeak.ledger.buckets import QUARTER_S
-from offpeak.ledger.node_means import NodeMean, node_means
+from offpeak.ledger.backlog import QUARTER_S
+from offpeak.ledger.node_energy import NodeMean, node_means
 from offpeak.ledger.records import Record, states_in
-from offpeak.time_range import TimeRange
+from offpeak.model.local_time import TimeRange
 from power.accounts.node_runs import Run, node_runs
 
 SHOWN_S = 24 * 3600

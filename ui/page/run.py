@@ -3,8 +3,8 @@
 import typer
 import uvicorn
 
-from offpeak.machines.secret import read_secret
-from offpeak.settings import Settings
+from offpeak.machines.credentials import read_secret
+from offpeak.settings.table import Settings
 from ui.page.access import check_place, place_of
 from ui.page.app import page_app
 from ui.page.bounded import BoundedProtocol

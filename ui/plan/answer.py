@@ -6,10 +6,10 @@ from datetime import datetime
 import typer
 
 from offpeak.errors import BadInput, BadSetting
-from offpeak.only_one import AlreadyRunning
-from offpeak.plural import counted
-from offpeak.settings import Settings
-from offpeak.zones import machine_zone
+from offpeak.model.local_time import machine_zone
+from offpeak.process import AlreadyRunning
+from offpeak.settings.table import Settings
+from offpeak.text import counted
 from plugin.day_plan.day_plan import DayPlan
 from plugin.queue_hook.planned import PLAN
 from power.agent.ask_agent import AgentSilent

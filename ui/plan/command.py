@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from offpeak.errors import BadInput
-from offpeak.settings_file import settings_path
-from offpeak.suggest import did_you_mean
+from offpeak.settings.file import settings_path
+from offpeak.text import did_you_mean
 from ui.options import CONFIG, chosen_settings, option
 
 DAYS = ("today", "tomorrow")

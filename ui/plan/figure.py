@@ -6,8 +6,8 @@ from datetime import tzinfo
 
 import numpy as np
 
-from offpeak.jobs import Float64, Int64
-from offpeak.zones import to_local_s
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.local_time import to_local_s
 from plugin.day_plan.day_plan import DayPlan, PlannedJob
 from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed, time_axis
 

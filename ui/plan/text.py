@@ -6,9 +6,8 @@ from datetime import datetime, timedelta, tzinfo
 import typer
 from rich.table import Table
 
-from offpeak.plural import counted
-from offpeak.power_cap import PowerCap
-from offpeak.printable import printable
+from offpeak.model.facility import PowerCap
+from offpeak.text import counted, printable
 from plugin.day_plan.day_plan import DayPlan, PlannedJob
 from ui.agent.text import Clock
 from ui.ledger.text import print_table

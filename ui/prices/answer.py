@@ -7,10 +7,10 @@ import numpy as np
 import typer
 
 from offpeak.errors import BadInput, BadPrices
-from offpeak.prices.lay import parse_start
+from offpeak.model.local_time import DAY_S, local_days, machine_zone, to_unix_s
+from offpeak.prices.alignment import parse_start
 from offpeak.prices.tariff import site_tariff
-from offpeak.settings import Settings
-from offpeak.zones import DAY_S, local_days, machine_zone, to_unix_s
+from offpeak.settings.table import Settings
 from predictors.feeds.condition import INCOMPLETE
 from predictors.feeds.port import Window
 from predictors.price_source import check_libraries, feed_of

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from offpeak.settings_file import settings_path
+from offpeak.settings.file import settings_path
 from ui.options import CONFIG, KNOWN_PRICES, chosen_settings, settings_options
 
 

@@ -38,7 +38,7 @@ def _title(prices: KnownPrices) -> str:
 
 def _steps(prices: KnownPrices) -> tuple[np.ndarray, np.ndarray]:
     """Return the instants as local clock times, and the value from each on."""
-    from offpeak.zones import to_local_s
+    from offpeak.model.local_time import to_local_s
 
     series = prices.series
     local_s = to_local_s(np.append(series.start_s, series.end_s), prices.clock)

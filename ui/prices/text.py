@@ -7,10 +7,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from offpeak.jobs import Float64, Int64
-from offpeak.prices.series import Series, value_at
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.local_time import DAY_S, date_text, to_local_s, zone_text
+from offpeak.model.step_series import Series, value_at
 from offpeak.prices.tariff import Tariff
-from offpeak.zones import DAY_S, date_text, to_local_s, zone_text
 from predictors.feeds.port import Known, Window
 from ui.figures_text import NOT_WRAPPED, figure
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from offpeak.plural import counted
+from offpeak.text import counted
 from sim_backend.basis import Basis
 from ui.watts_text import power_text
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from offpeak.jobs import Trace
+from offpeak.model.jobs import Trace
 from sim_backend.breakdown import Row
 from sim_backend.case import Prepared
 from sim_backend.compare import Comparison

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
-from offpeak.jobs import Rejected, Trace
-from offpeak.plural import counted
+from offpeak.model.jobs import RejectedJobs, Trace
+from offpeak.text import counted
 from sim_backend.breakdown import Row
 from sim_backend.case import Prepared
 from sim_backend.compare import Comparison
@@ -203,7 +203,7 @@ def never_started_remark(outcome: Outcome) -> str:
     return f"{outcome.policy}: {counted(outcome.never_started, 'job')} never started, as too many nodes had failed"
 
 
-def rejected_remark(rejected: Rejected) -> str:
+def rejected_remark(rejected: RejectedJobs) -> str:
     """Say which jobs were left out and why."""
     shown = ", ".join(str(job_id) for job_id in rejected.job_ids[:SHOWN_JOBS])
     more = ", ..." if len(rejected.job_ids) > SHOWN_JOBS else ""

@@ -9,7 +9,7 @@ import typer
 from offpeak.errors import BadInput
 
 if TYPE_CHECKING:
-    from offpeak.jobs import Jobs
+    from offpeak.model.jobs import Jobs
     from sim_backend.workloads.generated import LogRequest
 
 
@@ -49,7 +49,7 @@ def _midnight_s(start: str, time_zone: str) -> int:
     """Return when the date begins in that zone [Unix s]."""
     from zoneinfo import ZoneInfo
 
-    from offpeak.zones import parse_zone
+    from offpeak.model.local_time import parse_zone
 
     zone = parse_zone(time_zone)
     if time_zone != "UTC" and not isinstance(zone, ZoneInfo):
@@ -64,8 +64,8 @@ def _midnight_s(start: str, time_zone: str) -> int:
 
 
 def _summary(out: str, request: "LogRequest", made: "Jobs") -> str:
-    from offpeak.plural import counted
-    from offpeak.zones import DAY_S
+    from offpeak.model.local_time import DAY_S
+    from offpeak.text import counted
     from ui.clock_text import clock_text
 
     span_s = max(int(made.submit_s[-1] - made.submit_s[0]), 1)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import typer
 
-from offpeak.capacity_settings import CapacitySettings
-from offpeak.settings import Settings
+from offpeak.settings.capacity import CapacitySettings
+from offpeak.settings.table import Settings
 from power.capacities import capacity_named, check_name, spelt_out
 from sim_backend.breakdown import breakdown
 from sim_backend.case import Prepared, fleet_of, prepare

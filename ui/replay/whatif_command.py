@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from offpeak.capacity_settings import DEFAULT_SLA
+from offpeak.settings.capacity import DEFAULT_SLA
 
 
 def whatif(

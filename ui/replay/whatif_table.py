@@ -6,9 +6,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from offpeak.node_states import ACTIVE, DEPTHS, FAILED, coming_up
-from offpeak.plural import counted
-from offpeak.snapshot import Snapshot
+from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, coming_up
+from offpeak.model.snapshot import Snapshot
+from offpeak.text import counted
 from power.online_simulation import Decision
 from power.sleep_times import SleepTime, sleep_times
 from power.what_if import Plan

@@ -5,8 +5,8 @@ from datetime import datetime, tzinfo
 
 import numpy as np
 
-from offpeak.jobs import Float64, Int64
-from offpeak.zones import date_text, offset_at
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.local_time import date_text, offset_at
 from sim_backend.compare import Comparison
 
 

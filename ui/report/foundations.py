@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from offpeak.installation import installed_version
-from offpeak.metrics import SHORTEST_S
+from offpeak.model.schedule_metrics import SHORTEST_S
 from ui.replay.comparison_table import remarks, unlike_remark
 from ui.report.html_text import bullets, definitions, paragraph, section
 from ui.report.subject import Subject

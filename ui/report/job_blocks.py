@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from offpeak.job_power import POWER_CLASSES, power_class
-from offpeak.jobs import Int64
-from offpeak.plural import counted
+from offpeak.model.arrays import Int64
+from offpeak.model.job_power import POWER_CLASSES, power_class
+from offpeak.text import counted
 from sim_backend.figures.busiest import Window
 from sim_backend.figures.placement import placed
 from ui.report.figure import Json, Key, packed

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 from sim_backend.figures.busiest import Window
 from sim_backend.figures.power_curve import within
 from ui.report.figure import Figure, Json, axis, time_axis

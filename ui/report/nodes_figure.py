@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offpeak.jobs import Float64, Int64
-from offpeak.node_states import DEPTHS
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.node_states import DEPTHS
 from sim_backend.figures.busiest import Window
 from sim_backend.figures.extremes import extreme_pieces
 from sim_backend.figures.node_bands import CHANGING, FIRST_DEPTH, HUNG, IDLE, RUNNING, NodeBands, node_bands

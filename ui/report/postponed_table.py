@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from offpeak.jobs import Int64
-from offpeak.metrics import postponement_s
+from offpeak.model.arrays import Int64
+from offpeak.model.schedule_metrics import postponement_s
 from sim_backend.engine.state import NOT_YET
 from sim_backend.outcome import Run
 from ui.clock_text import clock_text

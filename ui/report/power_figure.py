@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from offpeak.zones import DAY_S
+from offpeak.model.local_time import DAY_S
 from sim_backend.figures.busiest import Window
 from ui.report.figure import Figure, Json, axis, line, name_text, time_axis
 from ui.report.subject import Subject

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 from ui.report.figure import Json, name_text, packed
 
 CHARACTER_PX = 7.4

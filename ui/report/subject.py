@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from offpeak.jobs import Trace
+from offpeak.model.jobs import Trace
 from sim_backend.case import Prepared
 from sim_backend.compare import Comparison, curve_of, draw_of, usage_of
 from sim_backend.figures.power_curve import PowerCurve

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 from offpeak.prices.peak import Peak
 from sim_backend.electricity import LaidSeries, Prices, peak_times
 from sim_backend.figures.busiest import Window

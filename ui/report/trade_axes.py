@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 from ui.report.figure import Json, axis
 from ui.report.subject import Subject
 

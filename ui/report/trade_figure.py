@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 from sim_backend.figures.pareto import pareto_front
 from ui.clock_text import clock_text
 from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from offpeak.jobs import Float64
-from offpeak.zones import WEEK_S
+from offpeak.model.arrays import Float64
+from offpeak.model.local_time import WEEK_S
 from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed, time_axis
 from ui.report.subject import Policy, Subject
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from offpeak.files import check_writable, replacing
-from offpeak.jobs import Trace
+from offpeak.model.jobs import Trace
 from sim_backend.case import Prepared
 from sim_backend.compare import Comparison
 from sim_backend.figures.busiest import busiest_window

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from offpeak.errors import BadInventory
-from offpeak.machines.credential import Credential
-from offpeak.machines.inventory import Machine
-from offpeak.suggest import did_you_mean
+from offpeak.machines.credentials import Credential
+from offpeak.machines.inventory import InventoryNode
+from offpeak.text import did_you_mean
 
 PORT = 623
 PRIVILEGES = {"user": 2, "operator": 3, "admin": 4}
@@ -28,7 +28,7 @@ class BmcAddress:
         return f"{self.node} (BMC {self.host})"
 
 
-def address_of(machine: Machine) -> BmcAddress:
+def address_of(machine: InventoryNode) -> BmcAddress:
     """Return where the machine's BMC is; BadInventory without an address or login, or for an unknown privilege."""
     hardware = machine.hardware
     if machine.bmc is None:

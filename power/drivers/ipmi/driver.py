@@ -7,7 +7,7 @@ from typing import Protocol
 
 from offpeak.door.door import Confirm, Guard
 from offpeak.errors import BadInventory, DeviceError, NotSupported
-from offpeak.machines.inventory import Machine
+from offpeak.machines.inventory import InventoryNode
 from power.drivers.ipmi.address import address_of
 from power.drivers.ipmi.request import CONTROL, Ask, Command, is_on, system_guid
 from power.drivers.port import Observed, Order, PowerState, at_once
@@ -84,7 +84,7 @@ class AskedBmc:
         return await system_guid(self.ask)
 
 
-def ipmi_driver(machine: Machine, wire: Wire) -> BmcDriver:
+def ipmi_driver(machine: InventoryNode, wire: Wire) -> BmcDriver:
     """Return the driver over a held session, by pyghmi, shared with the meter of that BMC.
 
     Of the inventory it takes privilege and cipher_suite: 17 proposes SHA-256 and falls back to SHA-1 where the BMC

@@ -7,8 +7,8 @@ from functools import partial
 
 from offpeak.door.door import Guard
 from offpeak.errors import BadAnswer
-from offpeak.machines.inventory import Machine
-from offpeak.machines.secret import Secret
+from offpeak.machines.credentials import Secret
+from offpeak.machines.inventory import InventoryNode
 from power.drivers.ipmi.address import BmcAddress, address_of
 from power.drivers.ipmi.driver import BmcDriver
 from power.drivers.ipmi.program import Call, Printed, Runs
@@ -84,7 +84,7 @@ class Ipmipower:
         raise trouble_in_words(self.bmc, printed.errors or said)
 
 
-def ipmipower_driver(machine: Machine, wire: Wire) -> BmcDriver:
+def ipmipower_driver(machine: InventoryNode, wire: Wire) -> BmcDriver:
     """Return the driver; of the inventory it takes cipher_suite, privilege and workarounds as they are."""
     bmc = address_of(machine)
     return BmcDriver(f"{bmc} by ipmipower", Ipmipower(bmc, Runs(bmc, wire)), wire.clock)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from offpeak.door.door import Guard
-from offpeak.machines.inventory import Machine
-from offpeak.machines.secret import Secret
+from offpeak.machines.credentials import Secret
+from offpeak.machines.inventory import InventoryNode
 from power.drivers.ipmi.address import BmcAddress, address_of
 from power.drivers.ipmi.driver import AskedBmc, BmcDriver
 from power.drivers.ipmi.program import Call, Printed, Runs
@@ -57,7 +57,7 @@ class Ipmitool:
         raise trouble_in_words(self.bmc, "; ".join(said))
 
 
-def ipmitool_driver(machine: Machine, wire: Wire) -> BmcDriver:
+def ipmitool_driver(machine: InventoryNode, wire: Wire) -> BmcDriver:
     """Return the driver; of the inventory it takes cipher_suite and privilege as they are, and no workarounds."""
     bmc = address_of(machine)
     tool = Ipmitool(bmc, Runs(bmc, wire))

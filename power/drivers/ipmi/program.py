@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from offpeak.door.door import Guard
 from offpeak.errors import NotSupported
-from offpeak.machines.secret import Secret
+from offpeak.machines.credentials import Secret
 from power.drivers.ipmi.address import BmcAddress
 from power.drivers.ipmi.presence import present
 from power.drivers.ipmi.secret import secret_of

@@ -1,7 +1,7 @@
 """The password of a BMC, read when somebody logs in."""
 
 from offpeak.errors import AccessRefused, BadInput
-from offpeak.machines.secret import Secret
+from offpeak.machines.credentials import Secret
 from power.drivers.ipmi.address import BmcAddress
 
 

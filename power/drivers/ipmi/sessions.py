@@ -11,7 +11,7 @@ from typing import Any
 
 from offpeak.door.door import Guard
 from offpeak.errors import BadAnswer, DeviceError, NoAnswer, OrderTooLate
-from offpeak.machines.secret import Secret
+from offpeak.machines.credentials import Secret
 from power.drivers.ipmi.address import PRIVILEGES, BmcAddress
 from power.drivers.ipmi.presence import present
 from power.drivers.ipmi.pyghmi_session import SHA1, HeldSession, Sha1Session, give_up, send, usable

@@ -26,7 +26,7 @@ from pysnmp.hlapi.v3arch.asyncio import (
     UsmUserData,
 )
 
-from offpeak.machines.secret import Secret
+from offpeak.machines.credentials import Secret
 from power.meters.snmp.login import Login
 
 # pysnmp draws where an engine's numbers begin. Drawn from the generator that all modules share, they change the numbers

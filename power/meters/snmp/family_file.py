@@ -7,7 +7,7 @@ from pathlib import Path
 
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
-from offpeak.suggest import did_you_mean
+from offpeak.text import did_you_mean
 from power.meters.snmp.family import KINDS, Family, Source
 from power.meters.snmp.family_keys import Entry, read_oid, read_source, read_text
 

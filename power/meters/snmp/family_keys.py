@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from offpeak.errors import BadInput
-from offpeak.suggest import did_you_mean
+from offpeak.text import did_you_mean
 from power.meters.snmp.family import MODEL, Column, Condition, Naming, Source
 from power.meters.snmp.steps import step_of
 

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 from offpeak.errors import BadInventory
-from offpeak.machines.credential import Credential
+from offpeak.machines.credentials import Credential, Secret, read_secret
 from offpeak.machines.inventory import Pdu
-from offpeak.machines.secret import Secret, read_secret
-from offpeak.suggest import did_you_mean
+from offpeak.text import did_you_mean
 
 VERSIONS = ("1", "2c", "3")
 AUTHENTICATIONS = ("MD5", "SHA", "SHA-224", "SHA-256", "SHA-384", "SHA-512")

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from offpeak.machines.inventory import Pdu
-from offpeak.plural import counted
+from offpeak.text import counted
 from power.meters.port import Reading
 from power.meters.snmp.answers import Answers, Nothing
 from power.meters.snmp.doubts import add_up, doubts, sum_of

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from offpeak.jobs import Float64, Int64
-from offpeak.long_text import LongText
+from offpeak.files import LongText
+from offpeak.model.arrays import Float64, Int64
 from sim_backend.traces.codes import Codes
 from sim_backend.traces.swf.jobs import APPLICATION, DEMAND, GROUP, QUEUE, USER
 from sim_backend.traces.swf.lines import LARGEST, SUBMIT, split_lines

@@ -7,9 +7,10 @@ from datetime import tzinfo
 import numpy as np
 
 from offpeak.errors import BadTrace
-from offpeak.jobs import Int64, Rejected, Trace
-from offpeak.long_text import LongText
-from offpeak.zones import zone_text
+from offpeak.files import LongText
+from offpeak.model.arrays import Int64
+from offpeak.model.jobs import RejectedJobs, Trace
+from offpeak.model.local_time import zone_text
 from sim_backend.traces.codes import Codes
 from sim_backend.traces.column_store import ColumnStore
 from sim_backend.traces.gwf.lines import COLUMNS, NAMED, Columns, job_lines, malformed_lines, parse_columns
@@ -162,5 +163,5 @@ def _records(parsed: _Parsed, kept: Int64) -> Records:
     )
 
 
-def _rejected(reason: str, job_ids: Int64) -> tuple[Rejected, ...]:
-    return (Rejected(reason, tuple(job_ids.tolist())),) if len(job_ids) else ()
+def _rejected(reason: str, job_ids: Int64) -> tuple[RejectedJobs, ...]:
+    return (RejectedJobs(reason, tuple(job_ids.tolist())),) if len(job_ids) else ()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 from sim_backend.traces.column_store import ColumnStore
 from sim_backend.traces.pbs.log import OVER, QUEUED, RERUN, STARTED, Log
 from sim_backend.traces.records import Coded, Records

@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 
 LONGEST = 15  # digits of a number that an array of integers can hold
 NUMBER = re.compile(rb"(?:0|[1-9][0-9]{0,8})(?![0-9])")  # so short that a key cannot overflow

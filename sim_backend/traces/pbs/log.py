@@ -3,7 +3,7 @@
 import numpy as np
 
 from offpeak.errors import BadTrace
-from offpeak.long_text import LongText
+from offpeak.files import LongText
 from sim_backend.traces.codes import Codes
 from sim_backend.traces.column_store import ColumnStore
 from sim_backend.traces.pbs.job_ids import JobIds

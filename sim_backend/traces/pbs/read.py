@@ -6,9 +6,9 @@ from datetime import tzinfo
 import numpy as np
 
 from offpeak.errors import BadTrace
-from offpeak.jobs import Rejected, Trace
-from offpeak.long_text import LongText
-from offpeak.zones import zone_text
+from offpeak.files import LongText
+from offpeak.model.jobs import RejectedJobs, Trace
+from offpeak.model.local_time import zone_text
 from sim_backend.traces.pbs.columns import LeftOver, Runs, left_over, records_of, usable_runs
 from sim_backend.traces.pbs.log import Log, read_log
 from sim_backend.traces.records import trace_of
@@ -43,7 +43,7 @@ def pbs_trace(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trac
         records_of(log, runs, numbers, names),
         time_zone=zone_text(zone),
         rejected=tuple(
-            Rejected(reason, tuple(ids.tolist())) for reason, ids in zip(unusable, others, strict=True) if len(ids)
+            RejectedJobs(reason, tuple(ids.tolist())) for reason, ids in zip(unusable, others, strict=True) if len(ids)
         ),
         skipped_lines=log.malformed,
         notes=_notes(log, runs, left),

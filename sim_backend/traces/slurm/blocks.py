@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from offpeak.errors import BadTrace
-from offpeak.long_text import LongText
+from offpeak.files import LongText
 
 BLOCK_BYTES = 4 << 20
 LENIENT_HINT = "--lenient skips such lines and counts them"

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from offpeak.jobs import Int64
-from offpeak.zones import to_unix_s
+from offpeak.model.arrays import Int64
+from offpeak.model.local_time import to_unix_s
 from sim_backend.traces.slurm.values import BAD, UNKNOWN, whole_numbers
 
 UNKNOWN_WORDS = pa.array(["", "Unknown", "None", "N/A"])

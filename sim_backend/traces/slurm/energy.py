@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 from sim_backend.traces.slurm.columns import ENERGIES, first_of
 from sim_backend.traces.slurm.ids import id_column, ids_of_parents
 from sim_backend.traces.slurm.values import energy_j

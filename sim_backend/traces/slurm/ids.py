@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 from sim_backend.traces.slurm.columns import IDS, first_of
 from sim_backend.traces.slurm.values import BAD, UNKNOWN, whole_numbers
 

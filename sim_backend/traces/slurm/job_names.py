@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from offpeak.errors import BadTrace
-from offpeak.jobs import Trace
-from offpeak.long_text import LongText
+from offpeak.files import LongText
+from offpeak.model.jobs import Trace
 from sim_backend.traces.slurm.blocks import Block, Source, blocks
 from sim_backend.traces.slurm.columns import Layout
 from sim_backend.traces.slurm.fields import Fields, parsed

@@ -7,7 +7,7 @@ from datetime import tzinfo
 import numpy as np
 import pyarrow as pa
 
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 from sim_backend.traces.slurm.clock import Instants, between_s, instants, start_s
 from sim_backend.traces.slurm.columns import LIMITS, NODES, PROCESSORS, RUN_TIMES, TIMES, first_of
 from sim_backend.traces.slurm.energy import energy_of, plausible, room

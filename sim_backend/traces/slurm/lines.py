@@ -7,7 +7,7 @@ from datetime import tzinfo
 import numpy as np
 import pyarrow as pa
 
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 from sim_backend.traces.slurm.blocks import LENIENT_HINT, Source
 from sim_backend.traces.slurm.columns import TIMES
 from sim_backend.traces.slurm.energy import step_lines

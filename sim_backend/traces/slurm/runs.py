@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.jobs import Int64, Rejected
-from offpeak.plural import counted
-from offpeak.zones import DAY_S
+from offpeak.model.arrays import Int64
+from offpeak.model.jobs import RejectedJobs
+from offpeak.model.local_time import DAY_S
+from offpeak.text import counted
 from sim_backend.traces.column_store import ColumnStore
 from sim_backend.traces.slurm.states import KNOWN, NEVER_STARTED, RUNNING, WAITING, is_one_of, words_of
 
@@ -27,7 +28,7 @@ class Runs:
     """The indices of the lines that are jobs which ran, and what became of the others."""
 
     kept: Int64
-    rejected: tuple[Rejected, ...]
+    rejected: tuple[RejectedJobs, ...]
     notes: tuple[str, ...]
 
 
@@ -93,9 +94,9 @@ def _repeated(number: Int64) -> int:
     return int(np.count_nonzero(in_order[1:] == in_order[:-1]))
 
 
-def _rejected(reason: NDArray[np.int8], number: Int64) -> tuple[Rejected, ...]:
+def _rejected(reason: NDArray[np.int8], number: Int64) -> tuple[RejectedJobs, ...]:
     found = [(text, number[reason == index]) for index, text in enumerate(REASONS)]
-    return tuple(Rejected(text, tuple(np.unique(ids).tolist())) for text, ids in found if len(ids))
+    return tuple(RejectedJobs(text, tuple(np.unique(ids).tolist())) for text, ids in found if len(ids))
 
 
 def _note(count: int, noun: str, what: str) -> tuple[str, ...]:

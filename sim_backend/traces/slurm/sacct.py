@@ -3,8 +3,8 @@
 from datetime import tzinfo
 
 from offpeak.errors import BadTrace
-from offpeak.jobs import Trace
-from offpeak.long_text import LongText
+from offpeak.files import LongText
+from offpeak.model.jobs import Trace
 from sim_backend.traces.slurm.blocks import Source, blocks
 from sim_backend.traces.slurm.columns import SACCT_COMMAND, layout_of
 from sim_backend.traces.slurm.fields import fields_of

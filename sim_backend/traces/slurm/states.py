@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 
 WAITING = frozenset(("PENDING", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT"))
 NEVER_STARTED = WAITING | {"CANCELLED", "DEADLINE", "REQUEUED", "REVOKED"}

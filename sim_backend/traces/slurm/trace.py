@@ -8,9 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from offpeak.errors import BadTrace
-from offpeak.jobs import Float64, Int64, Trace
-from offpeak.plural import counted
-from offpeak.zones import zone_text
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.jobs import Trace
+from offpeak.model.local_time import zone_text
+from offpeak.text import counted
 from sim_backend.traces.codes import Codes
 from sim_backend.traces.column_store import ColumnStore
 from sim_backend.traces.records import Coded, Records, trace_of

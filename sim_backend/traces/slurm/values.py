@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 
 UNKNOWN, BAD = -1, -2  # the field is empty or says so; the field makes no sense
 

@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from offpeak.files import replacing
-from offpeak.jobs import Float64, Int64, Jobs
-from offpeak.zones import to_local_s
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.jobs import Jobs
+from offpeak.model.local_time import to_local_s
 from plugin.slurm.history import COLUMNS
 
 MINUTE_S = 60

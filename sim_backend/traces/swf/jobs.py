@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.jobs import Float64, Int64, Jobs, Rejected
-from offpeak.plural import counted
-from offpeak.units import HIGHEST_NODE_W
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.jobs import Jobs, RejectedJobs
+from offpeak.model.units import HIGHEST_NODE_W
+from offpeak.text import counted
 from sim_backend.traces.column_store import ColumnStore
 from sim_backend.traces.swf.lines import SUBMIT, Columns
 
@@ -23,7 +24,7 @@ class LoggedJobs:
     """The jobs that can run, sorted by submit time, those that cannot, who asked for no time, and what was assumed."""
 
     jobs: Jobs
-    rejected: tuple[Rejected, ...]
+    rejected: tuple[RejectedJobs, ...]
     without_estimate: Int64
     notes: tuple[str, ...]
 
@@ -144,8 +145,8 @@ def _in_order(column: NDArray[Any], order: Int64 | None) -> NDArray[Any]:
     return column if order is None else column[order]
 
 
-def _rejected(reason: str, job_ids: Int64) -> tuple[Rejected, ...]:
-    return (Rejected(reason, tuple(job_ids.tolist())),) if len(job_ids) else ()
+def _rejected(reason: str, job_ids: Int64) -> tuple[RejectedJobs, ...]:
+    return (RejectedJobs(reason, tuple(job_ids.tolist())),) if len(job_ids) else ()
 
 
 def _fractions(columns: Columns) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 
 COLUMNS = 18
 SUBMIT = 2

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from offpeak.long_text import LongText
+from offpeak.files import LongText
 from sim_backend.traces.swf.lines import COLUMNS, LARGEST, SUBMIT
 
 # What the column-wise parser takes for a number, no more and no less.

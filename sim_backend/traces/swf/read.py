@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Literal
 
 from offpeak.errors import BadTrace
-from offpeak.files import read_stdin
-from offpeak.jobs import Jobs, Trace
-from offpeak.long_text import LongText, text_of_file
+from offpeak.files import LongText, read_stdin, text_of_file
+from offpeak.model.jobs import Jobs, Trace
 from sim_backend.traces.swf import lines
 from sim_backend.traces.swf.header import SwfHeader, parse_header
 from sim_backend.traces.swf.jobs import USED_FIELDS, LoggedColumns, logged_jobs

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from offpeak.files import replacing
-from offpeak.jobs import Jobs
+from offpeak.model.jobs import Jobs
 from sim_backend.traces.swf.jobs import (
     APPLICATION,
     GROUP,

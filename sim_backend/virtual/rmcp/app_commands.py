@@ -2,7 +2,7 @@
 
 import uuid
 
-from offpeak.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep
+from offpeak.model.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep
 from sim_backend.virtual.bmc import ADMINISTRATOR, NAMESPACE
 from sim_backend.virtual.rmcp.call import NO_PRIVILEGE, WRONG_FIELD, Call, Refused
 from sim_backend.virtual.rmcp.cipher_suites import SUITES, CipherSuite

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.random import Generator
 
-from offpeak.accounting import constant_meter
-from offpeak.jobs import Int64
-from offpeak.settings import SchedulingSettings
+from offpeak.model.arrays import Int64
+from offpeak.model.step_integrals import integrate_constant
+from offpeak.settings.replay import SchedulingSettings
 from plugin.federation.site import Site
 from sim_backend.grid.electricity import HOUR_S, DayAhead
 from sim_backend.grid.grid import GridLog, SimulatedGrid, SimulatedSite
@@ -57,7 +57,7 @@ def grid_of(
     """Return a grid with its log, all jobs but the first `history` brokered, and the markets; EASY everywhere."""
     zone = {name: zone_of(place) for name, place in places(folder, out).items()}
     stands_in = [name for name, count in ZONES.items() for _ in range(count)]
-    policy, nothing = parse_policy("easy", SchedulingSettings()), constant_meter(0.0)
+    policy, nothing = parse_policy("easy", SchedulingSettings()), integrate_constant(0.0)
     drawn = drawn_sites(rng)
     sites = tuple(
         SimulatedSite(site, policy, zone[name].meter, nothing) for site, name in zip(drawn, stands_in, strict=True)

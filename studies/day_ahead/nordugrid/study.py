@@ -9,7 +9,7 @@ from pathlib import Path
 
 from offpeak.compiled import sources_of
 from offpeak.errors import BadInput
-from offpeak.plural import counted
+from offpeak.text import counted
 from plugin.federation.flow import need_or_tools
 from studies.day_ahead.forecasts import make_forecasts
 from studies.day_ahead.nordugrid.grid import SYSTEMS

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from offpeak.accounting import Meter, meter
 from offpeak.errors import BadInput
-from offpeak.prices.series import Series
+from offpeak.model.step_integrals import StepIntegral, integrate_series
+from offpeak.model.step_series import Series
 from sim_backend.grid.electricity import HOUR_S, DayAhead
 from studies.day_ahead.folder import daily_prices
 from studies.day_ahead.forecasts import Place, forecasts, place_of
@@ -32,7 +32,7 @@ class Zone:
     """What a broker knows of a zone's prices, and what is really paid there."""
 
     market: DayAhead
-    meter: Meter
+    meter: StepIntegral
 
 
 def places(folder: Path | None, out: Path) -> dict[str, Place]:
@@ -51,4 +51,6 @@ def zone_of(place: Place) -> Zone:
     market = DayAhead(price, forecasts(place), start_s, "EUR/MWh")
     hour = price.ravel()
     hours_s = start_s + HOUR_S * np.arange(len(hour))
-    return Zone(market, meter(Series(hours_s, int(hours_s[-1]) + HOUR_S, hour, market.unit, place.prices.stem), 0))
+    return Zone(
+        market, integrate_series(Series(hours_s, int(hours_s[-1]) + HOUR_S, hour, market.unit, place.prices.stem), 0)
+    )

@@ -10,9 +10,9 @@ under ECA, with 8 nodes for 184 s. A job comes each second: they are "submitted 
 import numpy as np
 from numpy.random import Generator
 
-from offpeak.accounting import constant_meter
-from offpeak.jobs import Int64
-from offpeak.settings import SchedulingSettings
+from offpeak.model.arrays import Int64
+from offpeak.model.step_integrals import integrate_constant
+from offpeak.settings.replay import SchedulingSettings
 from plugin.federation.cycle import Rules
 from plugin.federation.jobs import Goal
 from plugin.federation.policies import grid_policy
@@ -65,7 +65,7 @@ def log_of(latest_s: int | None, rng: Generator) -> GridLog:
 
 
 def _site(testbed: Testbed) -> SimulatedSite:
-    nothing = constant_meter(0.0)
+    nothing = integrate_constant(0.0)
     site = Site(
         testbed.name,
         testbed.nodes,

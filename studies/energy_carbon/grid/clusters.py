@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.random import Generator
 
-from offpeak.accounting import J_PER_KWH, Usage, constant_meter, energy_and_charge
-from offpeak.jobs import Float64, Int64
-from offpeak.node_class import NodeClass
-from offpeak.node_class_file import bundled_node_class
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.node_class import NodeClass
+from offpeak.model.node_class_file import bundled_node_class
+from offpeak.model.step_integrals import J_PER_KWH, Usage, energy_and_charge, integrate_constant
 from plugin.federation.cycle import Rules
 from plugin.federation.energy_mix import esc_g_per_kwh
 from plugin.federation.policies import grid_policy
@@ -67,8 +67,8 @@ def _site(cluster: Cluster, case: Choice, node_class: NodeClass, unit_w: float) 
     return SimulatedSite(
         Site(cluster.name, cluster.nodes, unit_w, pue=cluster.pue, esc_g_per_kwh=esc),
         discipline(case.discipline),
-        constant_meter(0.0),
-        constant_meter(esc),
+        integrate_constant(0.0),
+        integrate_constant(esc),
         asleep if case.asleep else None,
     )
 
@@ -106,5 +106,5 @@ def _energy_j(grid: SimulatedGrid, schedule: GridSchedule, site: int, node_class
     )
     node_log = schedule.node_log[site]
     if node_log is None:
-        return energy_and_charge(constant_meter(1.0), usage)[0].total
-    return node_energy_and_charge(constant_meter(1.0), PoweredUsage(usage, node_log, node_class))[0].total
+        return energy_and_charge(integrate_constant(1.0), usage)[0].total
+    return node_energy_and_charge(integrate_constant(1.0), PoweredUsage(usage, node_log, node_class))[0].total

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from offpeak.compiled import sources_of
 from offpeak.errors import BadInput
-from offpeak.plural import counted
+from offpeak.text import counted
 from studies.energy_carbon.grid.answers import Answers
 from studies.energy_carbon.grid.experiment import Experiment
 from studies.energy_carbon.grid.figure import grid_svg

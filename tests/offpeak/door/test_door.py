@@ -8,9 +8,8 @@ import pytest
 from memory_journal import MemoryJournal
 
 from offpeak.door.door import Act, Door, Rule
-from offpeak.door.effect import SCHEDULER, Effect, Outcome, Refusal
-from offpeak.door.history import History
-from offpeak.door.mode import Mode
+from offpeak.door.effect import SCHEDULER, Effect, Mode, Outcome, Refusal
+from offpeak.door.journal import EffectHistory
 from offpeak.errors import AccessRefused, CannotWrite, NoAnswer
 
 OFF = Effect("n1", "soft_off", "offpeak", "idle for an hour", (("watts", 210.0),))
@@ -126,7 +125,7 @@ def test_a_limit_that_is_broken_refuses() -> None:
 
 
 def test_limits_hold_for_effects_that_come_at_the_same_time() -> None:
-    history, device = History(), Device(takes_s=0.01)
+    history, device = EffectHistory(), Device(takes_s=0.01)
 
     async def looks(_effect: Effect) -> None:
         await asyncio.sleep(0.01)
@@ -229,7 +228,7 @@ def test_nothing_is_switched_off_that_cannot_be_recorded() -> None:
 
 
 def test_a_wake_goes_on_without_a_record_and_counts() -> None:
-    history, device = History(), Device()
+    history, device = EffectHistory(), Device()
     outcome = through(door(journal=Full(), history=history), ON, device.act)
     assert outcome == Outcome("done", "accepted; not in the ledger: its intent could not be written")
     assert [entry.effect for entry in history.within(60)] == [ON]
@@ -251,18 +250,18 @@ def test_a_node_that_we_put_to_sleep_is_woken_for_the_scheduler_in_every_mode() 
     assert through(door(journal=journal), OFF, device.act).result == "done"
     for mode in (Mode.SHADOW, Mode.ADVISE):
         # A new start knows it from the journal, and may try again what has not helped.
-        history = History.of(journal, 1e9)
+        history = EffectHistory.of(journal, 1e9)
         for _ in range(2):
             assert through(door(mode, journal=journal, history=history), wake, device.act).result == "done"
         assert through(door(mode, journal=journal, history=history), ON, device.act).rule == "mode"
         assert through(door(mode, journal=journal, history=history), OFF, device.act).rule == "mode"
     assert through(door(journal=journal), ON, device.act).result == "done"
-    history = History.of(journal, 1e9)
+    history = EffectHistory.of(journal, 1e9)
     assert through(door(Mode.SHADOW, journal=journal, history=history), wake, device.act).rule == "mode"
 
 
 def test_an_order_that_was_not_sent_puts_nothing_to_sleep() -> None:
-    history = History()
+    history = EffectHistory()
     history.cancelled(history.begun(OFF))
     assert not history.was_put_to_sleep(OFF.subject)
     history.ended(history.begun(OFF), Outcome("done", ""))
@@ -271,11 +270,11 @@ def test_an_order_that_was_not_sent_puts_nothing_to_sleep() -> None:
 
 
 def test_a_wake_that_failed_leaves_the_node_to_be_woken_for_the_scheduler_in_every_mode() -> None:
-    journal, device, history = MemoryJournal(), Device(), History()
+    journal, device, history = MemoryJournal(), Device(), EffectHistory()
     assert through(door(journal=journal, history=history), OFF, device.act).result == "done"
     assert (
         through(door(journal=journal, history=history), ON, Device(trouble=NoAnswer("silent")).act).result == "failed"
     )
     wake = replace(ON, by=SCHEDULER)
-    for known in (history, History.of(journal, 1e9)):
+    for known in (history, EffectHistory.of(journal, 1e9)):
         assert through(door(Mode.SHADOW, journal=journal, history=known), wake, device.act).result == "done"

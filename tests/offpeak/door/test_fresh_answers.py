@@ -7,9 +7,8 @@ import pytest
 from memory_journal import MemoryJournal
 
 from offpeak.door.door import ATTEMPTS, FRESH_S, Confirm, Door
-from offpeak.door.effect import Effect, Outcome, Refusal
-from offpeak.door.history import History
-from offpeak.door.mode import Mode
+from offpeak.door.effect import Effect, Mode, Outcome, Refusal
+from offpeak.door.journal import EffectHistory
 from offpeak.errors import NoAnswer
 
 OFF = Effect("n1", "soft_off", "offpeak", "idle for an hour")
@@ -36,7 +35,7 @@ class World:
     sent: list[bool] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.journal, self.history = Slow(self), History(lambda: self.now_s)
+        self.journal, self.history = Slow(self), EffectHistory(lambda: self.now_s)
         self.door = Door(
             lambda _: self.mode,
             journal=self.journal,
@@ -108,7 +107,7 @@ def test_a_job_that_starts_while_the_ledger_is_slow_keeps_its_node() -> None:
     assert (world.asked, world.sent, results(world)) == (2, [], ["refused"])
     # An order that was never sent counts for no limit, and is not taken for one after a restart.
     assert list(world.history.within(60.0)) == []
-    assert list(History.of(world.journal, world.now_s).within(60.0)) == []
+    assert list(EffectHistory.of(world.journal, world.now_s).within(60.0)) == []
 
 
 def test_a_scheduler_whose_answers_are_always_too_old_switches_nothing_off() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from memory_journal import MemoryJournal
 
 from offpeak.door.effect import Effect, Outcome, Refusal
-from offpeak.door.history import KEPT_S, History
+from offpeak.door.journal import KEPT_S, EffectHistory
 
 OFF = Effect("n1", "soft_off", "offpeak", "idle")
 DONE, FAILED = Outcome("done", ""), Outcome("failed", "no")
@@ -23,7 +23,7 @@ class Steady:
 
 def test_entries_age_and_are_forgotten() -> None:
     steady = Steady()
-    history = History(steady)
+    history = EffectHistory(steady)
     for at in range(3):
         number = history.begun(replace(OFF, subject=f"n{at}"))
         history.ended(number, DONE)
@@ -38,7 +38,7 @@ def test_entries_age_and_are_forgotten() -> None:
 
 
 def test_a_sweep_counts_from_its_beginning() -> None:
-    history = History()
+    history = EffectHistory()
     history.begun(OFF)
     history.begin_sweep()
     assert list(history.of_sweep()) == []
@@ -48,7 +48,7 @@ def test_a_sweep_counts_from_its_beginning() -> None:
 
 def test_ends_are_read_on_from_where_one_was() -> None:
     steady = Steady()
-    history = History(steady)
+    history = EffectHistory(steady)
     first, second = history.begun(OFF), history.begun(replace(OFF, subject="n2"))
     history.ended(second, FAILED)
     ((number, entry),) = history.ends_after(0)
@@ -69,7 +69,7 @@ def test_a_restart_knows_what_the_journal_knows() -> None:
         number = journal.write_intent(replace(OFF, subject=f"n{at}"), 700.0 + at)
         if outcome:
             journal.write_outcome(number, outcome, end)
-    history = History.of(journal, 1000.0, steady)
+    history = EffectHistory.of(journal, 1000.0, steady)
     assert [(entry.effect.subject, entry.answer) for entry in history.within(3600)] == [
         ("n2", None),
         ("n1", FAILED),
@@ -85,6 +85,6 @@ def test_a_clock_that_was_set_back_never_makes_anything_older(written: list[floa
     journal, steady = MemoryJournal(), Steady()
     for at_unix_s in written:
         journal.write_intent(OFF, at_unix_s)
-    right, behind = (History.of(journal, each, steady) for each in (now, now - back_s))
+    right, behind = (EffectHistory.of(journal, each, steady) for each in (now, now - back_s))
     for window_s in (60.0, 3600.0, KEPT_S):
         assert len(list(behind.within(window_s))) >= len(list(right.within(window_s)))

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from sqlalchemy import Table, func, select
 
+from offpeak.ledger.database import reading_engine
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.place import reading_engine
 
 Sums = dict[tuple[int, int], tuple[float, float]]
 

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.ledger.backlog import Backlog, Kind
-from offpeak.ledger.rows import Memory
+from offpeak.ledger.backlog import Backlog, RowKind
+from offpeak.ledger.rows import MemoryRecord
 
-ROWS = [kind for kind in Kind if kind is not Kind.MEMORY]
+ROWS = [kind for kind in RowKind if kind is not RowKind.MEMORY]
 """Of what is remembered the former is not dropped but replaced."""
 
 steps = st.lists(
@@ -23,7 +23,7 @@ def test_never_more_than_the_bound_and_every_row_is_accounted_for(steps: list[tu
     backlog = Backlog(most)
     added = written = 0
     for step, count in steps:
-        if isinstance(step, Kind):
+        if isinstance(step, RowKind):
             backlog.add(step, range(added, added + count))
             added += count
         elif taken := backlog.take(count):
@@ -37,12 +37,12 @@ def test_never_more_than_the_bound_and_every_row_is_accounted_for(steps: list[tu
 
 
 @given(st.lists(st.tuples(st.sampled_from(ROWS), st.integers(1, 9)), max_size=20), st.integers(1, 20))
-def test_nothing_is_dropped_while_something_of_less_value_waits(adds: list[tuple[Kind, int]], most: int) -> None:
+def test_nothing_is_dropped_while_something_of_less_value_waits(adds: list[tuple[RowKind, int]], most: int) -> None:
     backlog = Backlog(most)
     for kind, count in adds:
         before = backlog.dropped.copy()
         backlog.add(kind, [kind] * count)
-        dropped = [each for each in Kind if backlog.dropped[each] > before[each]]
+        dropped = [each for each in RowKind if backlog.dropped[each] > before[each]]
         waiting = []
         while taken := backlog.take(1):
             waiting.append(taken)
@@ -53,25 +53,29 @@ def test_nothing_is_dropped_while_something_of_less_value_waits(adds: list[tuple
 
 def test_what_is_remembered_is_never_ahead_of_the_rows_it_tells_of_and_the_last_of_a_name_stays() -> None:
     backlog = Backlog(9)
-    first, second, other = Memory("jobs", "1", 1.0), Memory("jobs", "2", 2.0), Memory("lives", "3", 3.0)
-    backlog.add(Kind.MEMORY, [first])
+    first, second, other = (
+        MemoryRecord("jobs", "1", 1.0),
+        MemoryRecord("jobs", "2", 2.0),
+        MemoryRecord("lives", "3", 3.0),
+    )
+    backlog.add(RowKind.MEMORY, [first])
     taken = backlog.take(9)
-    backlog.add(Kind.MEMORY, [second, other])
-    backlog.add(Kind.JOBS, ["job"])
+    backlog.add(RowKind.MEMORY, [second, other])
+    backlog.add(RowKind.JOBS, ["job"])
     assert taken
     backlog.put_back(*taken)
-    assert backlog.take(9) == (Kind.JOBS, ["job"])
-    assert backlog.take(9) == (Kind.MEMORY, [second, other])
+    assert backlog.take(9) == (RowKind.JOBS, ["job"])
+    assert backlog.take(9) == (RowKind.MEMORY, [second, other])
 
 
 def test_the_oldest_goes_first_and_order_is_kept() -> None:
     backlog = Backlog(4)
-    backlog.add(Kind.READINGS, "abc")
-    backlog.add(Kind.OUTCOMES, "XY")
-    assert backlog.dropped == {Kind.READINGS: 1}
-    assert backlog.take(9) == (Kind.OUTCOMES, ["X", "Y"])
+    backlog.add(RowKind.READINGS, "abc")
+    backlog.add(RowKind.OUTCOMES, "XY")
+    assert backlog.dropped == {RowKind.READINGS: 1}
+    assert backlog.take(9) == (RowKind.OUTCOMES, ["X", "Y"])
     taken = backlog.take(1)
-    assert taken == (Kind.READINGS, ["b"])
+    assert taken == (RowKind.READINGS, ["b"])
     backlog.put_back(*taken)
-    assert backlog.take(9) == (Kind.READINGS, ["b", "c"])
+    assert backlog.take(9) == (RowKind.READINGS, ["b", "c"])
     assert backlog.take(9) is None

@@ -16,20 +16,20 @@ from sqlalchemy import text
 from offpeak.door.effect import Effect
 from offpeak.errors import CannotWrite
 from offpeak.ledger.claim import HOLDER
+from offpeak.ledger.database import writing_engine
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.place import writing_engine
-from offpeak.ledger.rows import Mark
-from offpeak.only_one import AlreadyRunning
+from offpeak.ledger.rows import JobMark
+from offpeak.process import AlreadyRunning
 from sim_backend.local_slurm.processes import wait_until
 
 Open = Callable[..., Ledger]
 SLEEP = Effect("n1", "soft_off", "offpeak", "idle")
-MARK = Mark("1", 1.0, "rank", 1, 2, 1.0)
+MARK = JobMark("1", 1.0, "rank", 1, 2, 1.0)
 
 AGENT = """\
 import sys, time
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger_settings import LedgerSettings
+from offpeak.settings.ledger import LedgerSettings
 ledger = Ledger(LedgerSettings(url=sys.argv[1]))
 ledger.claim()
 ledger.ready()

@@ -10,13 +10,12 @@ from collections.abc import Callable
 import pytest
 from ledger_sums import count, rows_of
 
-from offpeak.door.effect import Effect, Outcome, Refusal
-from offpeak.door.hold import Hold
+from offpeak.door.effect import Effect, Hold, Outcome, Refusal
 from offpeak.door.journal import Intent, Journal
 from offpeak.errors import BadInput
 from offpeak.ledger import tables
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import Decision, Recorded
+from offpeak.ledger.rows import DecisionRecord, NodeStateRecord
 from offpeak.ledger.tables import decisions
 from sim_backend.local_slurm.processes import wait_until
 
@@ -26,7 +25,7 @@ DIES = """\
 import os, signal, sys, time
 from offpeak.door.effect import Effect
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger_settings import LedgerSettings
+from offpeak.settings.ledger import LedgerSettings
 
 ledger = Ledger(LedgerSettings(url=sys.argv[1]))
 number = ledger.write_intent(Effect("n1", "soft_off", "offpeak", "idle"), 50.0)
@@ -92,7 +91,7 @@ def test_a_hold_belongs_to_its_owner(ledger: Ledger) -> None:
 
 
 def test_rows_are_written_soon_without_being_asked_for(ledger: Ledger) -> None:
-    ledger.write_decisions([Decision(1.0, "n1", "sleep", "idle")])
+    ledger.write_decisions([DecisionRecord(1.0, "n1", "sleep", "idle")])
     wait_until(lambda: count(ledger.settings.url, decisions) == 1, what="a decision to be written", seconds=5)
 
 
@@ -116,10 +115,12 @@ def test_what_was_done_lately_is_told_with_what_became_of_it(ledger: Ledger) -> 
 
 
 def test_the_latest_state_of_every_node(ledger: Ledger) -> None:
-    ledger.write_states([Recorded("n1", 50.0, "on", "", "scheduler"), Recorded("n2", 60.0, "off", "off", "offpeak")])
-    ledger.write_states([Recorded("n1", 70.0, "off", "soft_off", "offpeak", "idle")])
+    ledger.write_states(
+        [NodeStateRecord("n1", 50.0, "on", "", "scheduler"), NodeStateRecord("n2", 60.0, "off", "off", "offpeak")]
+    )
+    ledger.write_states([NodeStateRecord("n1", 70.0, "off", "soft_off", "offpeak", "idle")])
     latest = ledger.latest()
-    assert latest["n1"] == Recorded("n1", 70.0, "off", "soft_off", "offpeak", "idle")
+    assert latest["n1"] == NodeStateRecord("n1", 70.0, "off", "soft_off", "offpeak", "idle")
     assert latest["n2"].observed == "off"
 
 

@@ -15,22 +15,22 @@ import pytest
 from ledger_sums import file_of
 
 from offpeak.errors import CannotWrite
-from offpeak.ledger.backup import backup
+from offpeak.ledger.database import back_up_ledger
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import Mark
+from offpeak.ledger.rows import JobMark
 
 Open = Callable[..., Ledger]
-RANK = Mark("1841", 1_000.0, "rank", 4_294_901_000, 4_294_900_000, 2_000.0)
-BEGIN = Mark("1841", 1_000.0, "begin", 0, 1_800_000_000, 2_000.0)
+RANK = JobMark("1841", 1_000.0, "rank", 4_294_901_000, 4_294_900_000, 2_000.0)
+BEGIN = JobMark("1841", 1_000.0, "begin", 0, 1_800_000_000, 2_000.0)
 
 DIES = """\
 import sys, time
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import Mark
-from offpeak.ledger_settings import LedgerSettings
+from offpeak.ledger.rows import JobMark
+from offpeak.settings.ledger import LedgerSettings
 
 ledger = Ledger(LedgerSettings(url=sys.argv[1]))
-ledger.remember_marks([Mark(str(job), 1.0, "rank", job, -job, 2.0) for job in range(500)])
+ledger.remember_marks([JobMark(str(job), 1.0, "rank", job, -job, 2.0) for job in range(500)])
 print("written", flush=True)
 time.sleep(60)
 """
@@ -105,7 +105,7 @@ def test_a_copy_has_the_marks_too(ledger: Ledger, tmp_path: Path, opened: Open) 
     if ledger.settings.url.startswith("postgresql"):
         pytest.skip("PostgreSQL's own tool makes copies")
     ledger.remember_marks([RANK])
-    backup(ledger.settings.url, tmp_path / "copy")
+    back_up_ledger(ledger.settings.url, tmp_path / "copy")
     assert opened(f"sqlite:///{tmp_path / 'copy'}").marks() == (RANK,)
     assert ledger.prune(1e12) == 0
     assert ledger.marks() == (RANK,)

@@ -6,13 +6,12 @@ import pytest
 from ledger_sums import count, file_of, rows_of
 from sqlalchemy import inspect
 
-from offpeak.door.effect import Effect, Outcome, Refusal
-from offpeak.door.hold import Hold
+from offpeak.door.effect import Effect, Hold, Outcome, Refusal
 from offpeak.ledger import prune, tables
+from offpeak.ledger.database import reading_engine
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.place import reading_engine
-from offpeak.ledger.prune import ACCOUNT_S, AGES, BOUNDED, DAY_S, LOG_S, RECORD_S
-from offpeak.ledger.rows import Decision, JobUse, Price, Recorded, Saving, Submission
+from offpeak.ledger.prune import ACCOUNT_S, BOUNDED, DAY_S, LOG_S, RECORD_S, RETENTION_RULES
+from offpeak.ledger.rows import DecisionRecord, JobUse, NodeStateRecord, Price, SavingRecord, SubmissionRecord
 
 LATER = 100.0
 """A second row is so much younger than the first of its kind."""
@@ -22,14 +21,14 @@ def test_each_table_has_an_age_or_a_reason_why_it_does_not_grow(ledger: Ledger) 
     engine = reading_engine(ledger.settings.url)
     there = set(inspect(engine).get_table_names()) - {"alembic_version"}
     engine.dispose()
-    aged = [age.table_name for age in AGES]
+    aged = [age.table_name for age in RETENTION_RULES]
     assert len(set(aged)) == len(aged)
     assert set(aged).isdisjoint(BOUNDED)
     assert there == {*aged, *BOUNDED}
 
 
-@pytest.mark.parametrize("age", AGES, ids=lambda age: age.table_name)
-def test_an_index_begins_with_the_time_by_which_rows_are_found(age: prune.Age, ledger: Ledger) -> None:
+@pytest.mark.parametrize("age", RETENTION_RULES, ids=lambda age: age.table_name)
+def test_an_index_begins_with_the_time_by_which_rows_are_found(age: prune.RetentionRule, ledger: Ledger) -> None:
     engine = reading_engine(ledger.settings.url)
     found = inspect(engine)
     indexes = [each["column_names"] for each in found.get_indexes(age.table_name)]
@@ -41,7 +40,7 @@ def test_an_index_begins_with_the_time_by_which_rows_are_found(age: prune.Age, l
 
 def test_the_reference_states_each_table_and_its_age(repository: Path) -> None:
     page = (repository / "docs" / "reference" / "ledger.md").read_text()
-    for age in AGES:
+    for age in RETENTION_RULES:
         kept = "`[ledger] keep_" if age.keep_s is None else f"{age.keep_s // DAY_S:,} days"
         assert any(f"`{age.table_name}`" in line and kept in line for line in page.splitlines()), age.table_name
     assert [name for name in BOUNDED if f"`{name}`" not in page] == []
@@ -52,13 +51,13 @@ def fill(ledger: Ledger, at_s: float) -> None:
     effect = Effect(f"n{at_s:.0f}", "soft_off", "offpeak", "idle")
     ledger.write_outcome(ledger.write_intent(effect, at_s), Outcome("done", "accepted"), at_s + 1)
     ledger.write_refusal(effect, Refusal("mode", "shadow"), at_s)
-    ledger.write_decisions([Decision(at_s, "n1", "sleep", "idle")])
-    ledger.write_states([Recorded("n1", at_s, "on", "on", "offpeak")])
+    ledger.write_decisions([DecisionRecord(at_s, "n1", "sleep", "idle")])
+    ledger.write_states([NodeStateRecord("n1", at_s, "on", "on", "offpeak")])
     ledger.write_jobs([JobUse(f"{at_s}", at_s - 60, at_s, "ann", "", "batch", "n1", None, None, "")])
     ledger.write_prices([Price(at_s, at_s + 50, 40.0, "EUR", "file")])
-    ledger.write_savings([Saving(at_s, at_s + 50, "none", 1.0, None, 1.0, None, "")])
+    ledger.write_savings([SavingRecord(at_s, at_s + 50, "none", 1.0, None, 1.0, None, "")])
     ledger.hold(f"n{at_s:.0f}", Hold("ann", "disk", until_unix_s=at_s + 1), at_s)
-    submission = Submission(f"{at_s}", at_s, "ann", "digest", "north", "taken", at_s)
+    submission = SubmissionRecord(f"{at_s}", at_s, "ann", "digest", "north", "taken", at_s)
     assert ledger.change_submission(None, submission)
 
 
@@ -90,8 +89,8 @@ def test_rows_go_when_they_are_older_than_their_table_keeps(ledger: Ledger) -> N
 def test_what_still_counts_stays_however_old_it_is(ledger: Ledger) -> None:
     unfinished = ledger.write_intent(Effect("n1", "soft_off", "offpeak", "idle"), 1.0)
     ledger.hold("n1", Hold("ann", "disk", until_unix_s=None), 1.0)
-    ledger.write_states([Recorded("n1", at_s, "on", "on", "offpeak") for at_s in (1.0, 2.0)])
-    assert ledger.change_submission(None, Submission("k", 1.0, "ann", "digest", "north", "tried", 1.0))
+    ledger.write_states([NodeStateRecord("n1", at_s, "on", "on", "offpeak") for at_s in (1.0, 2.0)])
+    assert ledger.change_submission(None, SubmissionRecord("k", 1.0, "ann", "digest", "north", "tried", 1.0))
     assert ledger.settle(60)
     assert ledger.prune(1e10) == 1
     assert [each.number for each in ledger.unfinished()] == [unfinished]
@@ -101,8 +100,8 @@ def test_what_still_counts_stays_however_old_it_is(ledger: Ledger) -> None:
 
 
 def test_rows_go_in_slices(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prune, "ROWS", 10)
-    ledger.write_decisions([Decision(float(at), f"job {at}", "delayed", "cheaper") for at in range(25)])
+    monkeypatch.setattr(prune, "SLICE_ROWS", 10)
+    ledger.write_decisions([DecisionRecord(float(at), f"job {at}", "delayed", "cheaper") for at in range(25)])
     assert ledger.settle(60)
     assert ledger.prune(LOG_S + 21) == 21
     assert [row[1] for row in rows_of(ledger, tables.decisions)] == [21.0, 22.0, 23.0, 24.0]
@@ -111,8 +110,8 @@ def test_rows_go_in_slices(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.thorough
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 def test_a_file_becomes_smaller_again(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prune, "PAGES", 50)
-    rows = [Decision(float(at), f"job {at}", "delayed", "cheaper " * 20) for at in range(10_000)]
+    monkeypatch.setattr(prune, "SLICE_PAGES", 50)
+    rows = [DecisionRecord(float(at), f"job {at}", "delayed", "cheaper " * 20) for at in range(10_000)]
     ledger.write_decisions(rows)
     assert ledger.settle(30)
     ledger.prune(0.0)
@@ -132,5 +131,5 @@ def _pages(ledger: Ledger) -> int:
 
 
 def test_the_test_fills_every_table_with_a_fixed_age() -> None:
-    fixed = {age.table_name for age in AGES if age.keep_s is not None}
+    fixed = {age.table_name for age in RETENTION_RULES if age.keep_s is not None}
     assert {table.name for table in KEPT} | {"quarters", "states"} == fixed | {"outcomes"}

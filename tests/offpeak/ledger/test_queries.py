@@ -13,16 +13,15 @@ from ledger_sums import count
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.errors import BadInput, BadLedger
 from offpeak.ledger import tables
+from offpeak.ledger.database import open_ledger
+from offpeak.ledger.energy_use import J_PER_MWH, EnergyUse, check_groups
 from offpeak.ledger.job_costs import job_costs
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.node_energy import node_energy
-from offpeak.ledger.opened import opened
-from offpeak.ledger.price_series import assumed_share, booked_prices
+from offpeak.ledger.prices import assumed_share, read_prices
 from offpeak.ledger.records import actions_in, decisions_in, decisions_of, savings_in, states_in
-from offpeak.ledger.rows import Decision, JobUse, Metered, Price, Recorded, Saving
-from offpeak.ledger.used import Used, check_groups
-from offpeak.ledger.way_sums import J_PER_MWH
-from offpeak.time_range import TimeRange
+from offpeak.ledger.rows import DecisionRecord, JobUse, MeterReading, NodeStateRecord, Price, SavingRecord
+from offpeak.model.local_time import TimeRange
 
 BERLIN = ZoneInfo("Europe/Berlin")
 HOUR_S, DAY_S = 3600, 86_400
@@ -33,15 +32,15 @@ def midnight(text: str) -> int:
     return int(datetime.fromisoformat(text).replace(tzinfo=BERLIN).timestamp())
 
 
-def steady(node: str, from_s: float, until_s: float, power_w: float, way: str = "snmp") -> list[Metered]:
+def steady(node: str, from_s: float, until_s: float, power_w: float, way: str = "snmp") -> list[MeterReading]:
     """A reading every five minutes."""
     steps = [from_s + 300 * number for number in range(round((until_s - from_s) / 300))]
     part = f"outlet {node}" if way == "snmp" else "total"
-    return [Metered(f"{way}-{node}", way, part, start, start + 300, power_w, node=node) for start in steps]
+    return [MeterReading(f"{way}-{node}", way, part, start, start + 300, power_w, node=node) for start in steps]
 
 
-def ask(ledger: Ledger, span: TimeRange, *by: str) -> list[Used]:
-    with opened(ledger.settings.url) as connection:
+def ask(ledger: Ledger, span: TimeRange, *by: str) -> list[EnergyUse]:
+    with open_ledger(ledger.settings.url) as connection:
         question = node_energy if set(by) <= {"day", "node"} else job_costs
         return question(connection, span, by, BERLIN)
 
@@ -71,7 +70,7 @@ def test_days_have_their_hours_and_their_prices(ledger: Ledger) -> None:
 def test_a_node_that_is_measured_twice_counts_once(ledger: Ledger) -> None:
     ledger.write_readings(steady("n1", 0, HOUR_S, 1000.0) + steady("n1", 0, HOUR_S, 900.0, "dcmi"))
     ledger.write_readings(steady("n2", 0, HOUR_S / 2, 1000.0) + steady("n2", 0, HOUR_S, 900.0, "dcmi"))
-    ledger.write_readings([Metered("pdu1", "snmp", "total", 0.0, HOUR_S, 9999.0)])
+    ledger.write_readings([MeterReading("pdu1", "snmp", "total", 0.0, HOUR_S, 9999.0)])
     assert ledger.settle(60)
     nodes = ask(ledger, TimeRange(0, HOUR_S), "node")
     assert [each.energy_j / KWH for each in nodes] == pytest.approx([1.0, 0.9])
@@ -110,8 +109,8 @@ def test_a_time_within_a_minute_is_measured_by_its_readings(ledger: Ledger) -> N
     assert (ten.energy_j, ten.covered) == (pytest.approx(5300 / 6), pytest.approx(0.5))
 
 
-def reading(from_s: float, until_s: float, power_w: float | None, node: str = "n1") -> Metered:
-    return Metered(node, "dcmi", "total", from_s, until_s, power_w, node=node)
+def reading(from_s: float, until_s: float, power_w: float | None, node: str = "n1") -> MeterReading:
+    return MeterReading(node, "dcmi", "total", from_s, until_s, power_w, node=node)
 
 
 Held = tuple[float, float, int | None]
@@ -124,7 +123,7 @@ CHANGES = st.tuples(st.floats(0.5, 70), st.floats(0, 9), st.one_of(st.none(), st
 def test_any_time_has_the_energy_of_the_readings_that_lie_in_it(
     priced: Ledger, held: list[Held], asked: list[tuple[float, float]]
 ) -> None:
-    readings, at_s = list[Metered](), 600.0
+    readings, at_s = list[MeterReading](), 600.0
     node = secrets.token_hex(8)
     for length_s, gap_s, power_w in held:
         readings.append(reading(at_s, at_s + length_s, power_w, node))
@@ -141,7 +140,7 @@ def test_any_time_has_the_energy_of_the_readings_that_lie_in_it(
         assert sum(each.cost or 0.0 for each in used) == pytest.approx(energy_j / J_PER_MWH * 90, abs=1e-6)
 
 
-def overlap_s(reading: Metered, span: TimeRange) -> float:
+def overlap_s(reading: MeterReading, span: TimeRange) -> float:
     return max(0.0, min(reading.until_unix_s, span.until_unix_s) - max(reading.from_unix_s, span.from_unix_s))
 
 
@@ -209,8 +208,8 @@ def test_jobs_are_counted_where_they_ended(ledger: Ledger) -> None:
     assert ledger.settle(60)
     span = TimeRange(start, start + 2 * DAY_S)
     assert ask(ledger, span, "account") == [
-        Used(("biology",), 3 * KWH, None, "EUR", 3 * KWH, 10.0, jobs=2),
-        Used(("physics",), 3 * KWH, 1.25, "EUR", 0.0, 10.0, jobs=2),
+        EnergyUse(("biology",), 3 * KWH, None, "EUR", 3 * KWH, 10.0, jobs=2),
+        EnergyUse(("physics",), 3 * KWH, 1.25, "EUR", 0.0, 10.0, jobs=2),
     ]
     assert [(each.of, each.jobs) for each in ask(ledger, span, "user", "day")] == [
         (("ann", "2026-11-01"), 1),
@@ -236,12 +235,14 @@ def test_records_of_a_time_in_order(ledger: Ledger) -> None:
     failed = ledger.write_intent(sleep, 140.0)
     ledger.write_outcome(failed, Outcome("failed", "silent", "NoAnswer"), 141.0)
     ledger.write_refusal(sleep, Refusal("held", "ann holds it", "ask her"), 120.0)
-    ledger.write_decisions([Decision(99.0, "n1", "sleep", "idle for 20 min", (("idle_s", 1200.0),))])
-    ledger.write_states([Recorded("n1", 50.0, "on", "on", "scheduler"), Recorded("n1", 101.0, "off", "off", "offpeak")])
-    ledger.write_states([Recorded("n2", 60.0, "unknown", "on", "unknown", "no answer")])
-    ledger.write_savings([Saving(0.0, 86400.0, "always on", 2.0, None, 1.0, None, "EUR")])
+    ledger.write_decisions([DecisionRecord(99.0, "n1", "sleep", "idle for 20 min", (("idle_s", 1200.0),))])
+    ledger.write_states(
+        [NodeStateRecord("n1", 50.0, "on", "on", "scheduler"), NodeStateRecord("n1", 101.0, "off", "off", "offpeak")]
+    )
+    ledger.write_states([NodeStateRecord("n2", 60.0, "unknown", "on", "unknown", "no answer")])
+    ledger.write_savings([SavingRecord(0.0, 86400.0, "always on", 2.0, None, 1.0, None, "EUR")])
     assert ledger.settle(60)
-    with opened(ledger.settings.url) as connection:
+    with open_ledger(ledger.settings.url) as connection:
         actions = actions_in(connection, TimeRange(90, 200))
         assert [(each["at_unix_s"], each["result"], each["rule"], each["said"]) for each in actions] == [
             (100.0, "done", "", "accepted"),
@@ -266,23 +267,23 @@ def test_records_of_a_time_in_order(ledger: Ledger) -> None:
 
 
 def test_the_latest_decisions_of_a_job_come_first(ledger: Ledger) -> None:
-    ledger.write_decisions([Decision(float(at), "1841", f"place {at}", "on-peak") for at in (1, 3, 2)])
-    ledger.write_decisions([Decision(4.0, "1842", "place 1", "on-peak")])
+    ledger.write_decisions([DecisionRecord(float(at), "1841", f"place {at}", "on-peak") for at in (1, 3, 2)])
+    ledger.write_decisions([DecisionRecord(4.0, "1842", "place 1", "on-peak")])
     assert ledger.settle(60)
-    with opened(ledger.settings.url) as connection:
+    with open_ledger(ledger.settings.url) as connection:
         assert [each["decided"] for each in decisions_of(connection, "1841", most=2)] == ["place 3", "place 2"]
         assert decisions_of(connection, "9", most=2) == []
 
 
 def test_there_is_no_ledger_yet(tmp_path: object) -> None:
-    with pytest.raises(BadLedger, match="there is no ledger"), opened(f"sqlite:///{tmp_path}/none.sqlite"):
+    with pytest.raises(BadLedger, match="there is no ledger"), open_ledger(f"sqlite:///{tmp_path}/none.sqlite"):
         pass
 
 
 def test_utc_has_no_changes(ledger: Ledger) -> None:
     ledger.write_readings(steady("n1", 0, 2 * DAY_S, 1000.0))
     assert ledger.settle(60)
-    with opened(ledger.settings.url) as connection:
+    with open_ledger(ledger.settings.url) as connection:
         days = node_energy(connection, TimeRange(0, 2 * DAY_S), ["day", "node"], UTC)
     assert [day.of for day in days] == [("1970-01-01", "n1"), ("1970-01-02", "n1")]
 
@@ -291,6 +292,6 @@ def test_a_price_that_was_replaced_before_a_time_is_no_share_of_it(ledger: Ledge
     ledger.write_prices([Price(0, 3600, 30.0, "EUR", "assumed tariff"), Price(1800, 2700, 40.0, "EUR", "file")])
     assert ledger.settle(60)
     shares = {(2400, 2700): 0.0, (1200, 2400): 0.5, (0, 1800): 1.0, (3000, 3600): 0.0}
-    with opened(ledger.settings.url) as connection:
-        assert booked_prices(connection, TimeRange(3000, 3600)) is None
+    with open_ledger(ledger.settings.url) as connection:
+        assert read_prices(connection, TimeRange(3000, 3600)) is None
         assert {span: assumed_share(connection, TimeRange(*span)) for span in shares} == shares

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger_settings import LedgerSettings
+from offpeak.settings.ledger import LedgerSettings
 from sim_backend.local_slurm.processes import SEARCH_PATH
 
 GROUP = 60
 READS = """
 import sys
-from offpeak.ledger.opened import opened
+from offpeak.ledger.database import open_ledger
 from offpeak.ledger.records import latest_actions
-with opened(sys.argv[1]) as connection:
+with open_ledger(sys.argv[1]) as connection:
     print(len(latest_actions(connection, most=5)), "actions")
 """
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="reads as another user: needs root")

@@ -12,27 +12,27 @@ from hypothesis import strategies as st
 from ledger_sums import Sums, rows_of, sums
 
 from offpeak.ledger import prune
-from offpeak.ledger.buckets import MINUTE_S, QUARTER_S, means, pieces
+from offpeak.ledger.backlog import MINUTE_S, QUARTER_S, bucket_means, cut_reading
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import Metered
+from offpeak.ledger.rows import MeterReading
 from offpeak.ledger.tables import minutes, quarters, readings
 
 power_w = st.one_of(st.none(), st.floats(0, 5000, allow_subnormal=False))
 
 
 @st.composite
-def metered(draw: st.DrawFn) -> Metered:
+def metered(draw: st.DrawFn) -> MeterReading:
     """A reading of one of three parts, somewhere within an hour and a half, of up to some minutes."""
     from_unix_s = draw(st.floats(0, 5400))
     length_s = draw(st.sampled_from([0.0, 0.25, 10.0, 60.0, 61.5, 1000.0]))
     part = draw(st.sampled_from(["total", "outlet 1", "outlet 2"]))
     counted_j = draw(st.one_of(st.none(), st.floats(0, 1e6, allow_subnormal=False)))
-    return Metered("pdu1", "snmp", part, from_unix_s, from_unix_s + length_s, draw(power_w), counted_j)
+    return MeterReading("pdu1", "snmp", part, from_unix_s, from_unix_s + length_s, draw(power_w), counted_j)
 
 
 @given(metered())
-def test_the_pieces_of_a_reading_are_the_reading(reading: Metered) -> None:
-    cut = list(pieces(reading, 1))
+def test_the_pieces_of_a_reading_are_the_reading(reading: MeterReading) -> None:
+    cut = list(cut_reading(reading, 1))
     assert cut[-1].until_unix_s == reading.until_unix_s
     assert all(piece.start_of(MINUTE_S) + MINUTE_S >= piece.until_unix_s for piece in cut)
     assert all(one.until_unix_s == other.from_unix_s for one, other in pairwise(cut))
@@ -45,9 +45,9 @@ def test_the_pieces_of_a_reading_are_the_reading(reading: Metered) -> None:
 
 
 @given(st.lists(metered(), max_size=20))
-def test_quarters_are_the_sums_of_their_minutes(all_readings: list[Metered]) -> None:
-    cut = [piece for reading in all_readings for piece in pieces(reading, 1)]
-    fine, coarse = means(cut, MINUTE_S), means(cut, QUARTER_S)
+def test_quarters_are_the_sums_of_their_minutes(all_readings: list[MeterReading]) -> None:
+    cut = [piece for reading in all_readings for piece in cut_reading(reading, 1)]
+    fine, coarse = bucket_means(cut, MINUTE_S), bucket_means(cut, QUARTER_S)
     for (start, series), mean in coarse.items():
         inside = [each for (at, of), each in fine.items() if of == series and start <= at < start + QUARTER_S]
         assert mean.energy_j == pytest.approx(sum(each.energy_j for each in inside))
@@ -61,7 +61,7 @@ def test_quarters_are_the_sums_of_their_minutes(all_readings: list[Metered]) -> 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(metered(), max_size=12), min_size=1, max_size=4))
 def test_all_tables_say_the_same_energy(
-    tmp_path: Path, opened: Callable[..., Ledger], sweeps: list[list[Metered]]
+    tmp_path: Path, opened: Callable[..., Ledger], sweeps: list[list[MeterReading]]
 ) -> None:
     ledger = opened(f"sqlite:///{tmp_path / secrets.token_hex(6)}")
     ledger.ready()
@@ -81,10 +81,10 @@ def assert_same(one: Sums, other: Sums) -> None:
     assert {key: pytest.approx(value) for key, value in one.items()} == other
 
 
-def every_10_s(from_unix_s: int, until_unix_s: int, nodes: int = 3) -> list[Metered]:
+def every_10_s(from_unix_s: int, until_unix_s: int, nodes: int = 3) -> list[MeterReading]:
     """Readings at odd seconds, 100 W of the first node, 101 W of the second and so on."""
     return [
-        Metered("pdu1", "snmp", f"outlet {node}", at_unix_s - 10.0, at_unix_s, 100.0 + node, node=f"n{node}")
+        MeterReading("pdu1", "snmp", f"outlet {node}", at_unix_s - 10.0, at_unix_s, 100.0 + node, node=f"n{node}")
         for at_unix_s in range(from_unix_s + 13, until_unix_s, 10)
         for node in range(nodes)
     ]
@@ -97,7 +97,7 @@ def test_minutes_and_quarters_are_kept_when_readings_are_pruned(ledger: Ledger) 
     assert ledger.settle(60)
     coarse, fine = sums(ledger, quarters, QUARTER_S), sums(ledger, minutes, MINUTE_S)
     # With the piece that ends with the last of their minutes.
-    assert ledger.prune(7 * day_s + 600) == sum(1 for each in every_10_s(0, 600) for _ in pieces(each, 1)) + 3
+    assert ledger.prune(7 * day_s + 600) == sum(1 for each in every_10_s(0, 600) for _ in cut_reading(each, 1)) + 3
     assert sums(ledger, minutes, MINUTE_S) == fine
     left = [float(str(row[0])) for row in rows_of(ledger, readings)]
     assert min(left) == 603.0
@@ -109,33 +109,33 @@ def test_minutes_and_quarters_are_kept_when_readings_are_pruned(ledger: Ledger) 
 
 
 def test_pruning_goes_in_slices_of_whole_minutes(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prune, "ROWS", 10)
+    monkeypatch.setattr(prune, "SLICE_ROWS", 10)
     ledger.write_readings(every_10_s(0, 1200))
     assert ledger.settle(60)
     seen: list[int] = []
     monkeypatch.setattr(time, "sleep", lambda _: seen.append(len(rows_of(ledger, readings))))
     deleted = ledger.prune(7 * 86_400 + 300)
     assert len(seen) == 5
-    assert deleted + seen[-1] == sum(1 for each in every_10_s(0, 1200) for _ in pieces(each, 1))
+    assert deleted + seen[-1] == sum(1 for each in every_10_s(0, 1200) for _ in cut_reading(each, 1))
     assert min(float(str(row[0])) for row in rows_of(ledger, readings)) == 303.0
 
 
 def test_a_late_reading_is_added_to_its_minute_even_after_pruning(ledger: Ledger) -> None:
-    ledger.write_readings([Metered("bmc1", "dcmi", "total", 0.0, 30.0, 100.0)])
+    ledger.write_readings([MeterReading("bmc1", "dcmi", "total", 0.0, 30.0, 100.0)])
     assert ledger.settle(60)
     ledger.prune(8 * 86_400)
-    ledger.write_readings([Metered("bmc1", "dcmi", "total", 30.0, 50.0, 200.0), *no_value(55.0)])
+    ledger.write_readings([MeterReading("bmc1", "dcmi", "total", 30.0, 50.0, 200.0), *no_value(55.0)])
     assert ledger.settle(60)
     assert rows_of(ledger, quarters) == [(0, 1, 50.0, 7000.0, 100.0, 200.0, 1)]
 
 
-def no_value(at_unix_s: float) -> list[Metered]:
-    return [Metered("bmc1", "dcmi", "total", at_unix_s, at_unix_s, None, why="no answer within 5 s")]
+def no_value(at_unix_s: float) -> list[MeterReading]:
+    return [MeterReading("bmc1", "dcmi", "total", at_unix_s, at_unix_s, None, why="no answer within 5 s")]
 
 
 def test_what_has_no_value_is_not_zero(ledger: Ledger) -> None:
     ledger.write_readings(no_value(10.0))
-    ledger.write_readings([Metered("bmc1", "dcmi", "total", 20.0, 30.0, 50.0)])
+    ledger.write_readings([MeterReading("bmc1", "dcmi", "total", 20.0, 30.0, 50.0)])
     assert ledger.settle(60)
     assert rows_of(ledger, readings) == [
         (10.0, 1, 10.0, None, None, "no answer within 5 s"),

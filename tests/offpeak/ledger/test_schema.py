@@ -19,14 +19,14 @@ from sqlalchemy import Connection, text
 
 from offpeak.door.effect import Effect
 from offpeak.errors import BadInput, BadLedger, BadSetting, CannotWrite
-from offpeak.ledger import place, schema, tables
-from offpeak.ledger.backup import backup
+from offpeak.ledger import database as place
+from offpeak.ledger import database as schema
+from offpeak.ledger import tables
+from offpeak.ledger.database import HEAD, back_up_ledger, check_schema, ledger_address, reading_engine, writing_engine
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.place import place_text, reading_engine, writing_engine
-from offpeak.ledger.rows import Decision, Metered
-from offpeak.ledger.schema import HEAD, check
+from offpeak.ledger.rows import DecisionRecord, MeterReading
 from offpeak.ledger.tables import metadata
-from offpeak.settings_file import read_values
+from offpeak.settings.file import read_values
 
 Open = Callable[..., Ledger]
 
@@ -37,7 +37,7 @@ def test_the_steps_lead_to_the_tables_of_the_program(ledger: Ledger) -> None:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, metadata) == []
         assert context.get_current_revision() == HEAD
-    check(engine, ledger.settings.url)
+    check_schema(engine, ledger.settings.url)
     engine.dispose()
 
 
@@ -115,15 +115,15 @@ def test_a_ledger_of_the_first_tables_keeps_what_is_in_it(
         older.setattr(schema, "HEAD", "0001")
         older.setattr(schema, "_upgrade", partial(_upgrade_to, "0001"))
         number = first.write_intent(Effect("n1", "soft_off", "offpeak", "idle"), 1.0)
-        first.write_readings([Metered("pdu1", "snmp", "outlet 1", 0.0, 900.0, 100.0, node="n1")])
-        first.write_decisions([Decision(1.0, "n1", "sleep", "idle")])
+        first.write_readings([MeterReading("pdu1", "snmp", "outlet 1", 0.0, 900.0, 100.0, node="n1")])
+        first.write_decisions([DecisionRecord(1.0, "n1", "sleep", "idle")])
         assert first.close() == 0
     now = opened(url)
     assert [each.number for each in now.unfinished()] == [number]
     assert now.marks() == ()
     assert now.remembered("lives") is None
     assert count(url, tables.decisions) == 1
-    now.write_readings([Metered("pdu1", "snmp", "outlet 1", 900.0, 1000.0, 100.0, node="n1")])
+    now.write_readings([MeterReading("pdu1", "snmp", "outlet 1", 900.0, 1000.0, 100.0, node="n1")])
     assert now.settle(60)
     assert [row[3] for row in rows_of(now, tables.quarters)] == [90_000.0, 10_000.0]
 
@@ -147,15 +147,15 @@ def test_a_copy_is_whole_and_ours_alone(ledger: Ledger, tmp_path: Path) -> None:
     ledger.write_intent(Effect("n1", "soft_off", "offpeak", "idle"), 1.0)
     if ledger.settings.url.startswith("postgresql"):
         with pytest.raises(BadInput, match="PostgreSQL's own tool makes copies") as refused:
-            backup(ledger.settings.url, tmp_path / "copy")
+            back_up_ledger(ledger.settings.url, tmp_path / "copy")
         assert refused.value.hint.startswith("pg_dump --format=custom --file=")
         return
-    backup(ledger.settings.url, tmp_path / "copy")
+    back_up_ledger(ledger.settings.url, tmp_path / "copy")
     assert stat.S_IMODE((tmp_path / "copy").stat().st_mode) == 0o600
     with closing(sqlite3.connect(tmp_path / "copy")) as copy:
         assert copy.execute("SELECT count(*) FROM intents").fetchone() == (1,)
     with pytest.raises(BadInput, match="is there already"):
-        backup(ledger.settings.url, tmp_path / "copy")
+        back_up_ledger(ledger.settings.url, tmp_path / "copy")
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_a_driver_that_is_missing_is_named(opened: Open, monkeypatch: pytest.Mon
     ledger = opened("postgresql://offpeak@127.0.0.1/offpeak")
     with pytest.raises(BadLedger, match="needs psycopg"):
         ledger.ready()
-    ledger.write_decisions([Decision(1.0, "n1", "sleep", "idle")])
+    ledger.write_decisions([DecisionRecord(1.0, "n1", "sleep", "idle")])
     assert not ledger.settle(0.3)
     trouble = ledger.trouble()
     assert trouble
@@ -186,5 +186,5 @@ def test_a_driver_that_is_missing_is_named(opened: Open, monkeypatch: pytest.Mon
 
 
 def test_a_place_is_said_without_a_password() -> None:
-    assert place_text("sqlite:////var/lib/offpeak/ledger.sqlite") == "/var/lib/offpeak/ledger.sqlite"
-    assert place_text("postgresql://offpeak@db1/offpeak") == "postgresql://offpeak@db1/offpeak"
+    assert ledger_address("sqlite:////var/lib/offpeak/ledger.sqlite") == "/var/lib/offpeak/ledger.sqlite"
+    assert ledger_address("postgresql://offpeak@db1/offpeak") == "postgresql://offpeak@db1/offpeak"

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import Submission
+from offpeak.ledger.rows import SubmissionRecord
 
-ROW = Submission("k", 1.0, "ann", "digest", "north", "tried", 1.0, answer={"reason": "it is green"})
+ROW = SubmissionRecord("k", 1.0, "ann", "digest", "north", "tried", 1.0, answer={"reason": "it is green"})
 
 
 def test_one_of_two_begins_and_the_other_hears_of_it(ledger: Ledger) -> None:

@@ -15,9 +15,9 @@ from sqlalchemy import Engine, event
 from offpeak.door.effect import Effect, Outcome
 from offpeak.errors import CannotWrite
 from offpeak.ledger import tables
-from offpeak.ledger.backup import backup
+from offpeak.ledger.database import back_up_ledger
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import Decision, Metered
+from offpeak.ledger.rows import DecisionRecord, MeterReading
 from sim_backend.local_slurm.processes import wait_until
 
 Open = Callable[..., Ledger]
@@ -36,17 +36,17 @@ def small(tmp_path_factory: pytest.TempPathFactory, opened: Open) -> Ledger:
     return made
 
 
-def sweep(number: int, nodes: int = 20) -> list[Metered]:
+def sweep(number: int, nodes: int = 20) -> list[MeterReading]:
     """Readings of all nodes, the `number`-th time."""
     until_unix_s = number * 10.0
     return [
-        Metered("pdu1", "snmp", f"outlet {i}", until_unix_s - 10, until_unix_s, 100.0, node=f"n{i}")
+        MeterReading("pdu1", "snmp", f"outlet {i}", until_unix_s - 10, until_unix_s, 100.0, node=f"n{i}")
         for i in range(nodes)
     ]
 
 
-def decision(number: int) -> Decision:
-    return Decision(float(number), "n1", "sleep", "idle")
+def decision(number: int) -> DecisionRecord:
+    return DecisionRecord(float(number), "n1", "sleep", "idle")
 
 
 def said(ledger: Ledger) -> str:
@@ -164,7 +164,7 @@ def test_a_file_that_is_gone_is_not_begun_anew(small: Ledger) -> None:
 def test_a_file_that_was_brought_back_from_a_copy_is_used(small: Ledger, tmp_path: Path) -> None:
     small.write_readings(sweep(1))
     assert small.settle(60)
-    backup(small.settings.url, tmp_path / "copy")
+    back_up_ledger(small.settings.url, tmp_path / "copy")
     small.write_intent(SLEEP, 1.0)
     for file in file_of(small).parent.iterdir():
         file.unlink()
@@ -200,7 +200,7 @@ def test_an_intent_that_cannot_be_written_in_time_is_not_written_later(small: Le
 
 def test_a_row_that_no_database_takes_stops_no_other(ledger: Ledger) -> None:
     good = [decision(number) for number in range(50)]
-    bad = Decision(99.0, "n1", "sleep", "idle", (("of", object()),))  # type: ignore[arg-type]
+    bad = DecisionRecord(99.0, "n1", "sleep", "idle", (("of", object()),))  # type: ignore[arg-type]
     ledger.write_decisions([*good[:20], bad, *good[20:]])
     ledger.write_outcome(12345, Outcome("done", "of an intent that never was"), 1.0)
     ledger.write_readings(sweep(1))

@@ -15,24 +15,22 @@ from sqlalchemy import Connection, insert
 
 from offpeak.errors import CannotWrite
 from offpeak.ledger import tables, writer
-from offpeak.ledger.backlog import Kind
-from offpeak.ledger.buckets import QUARTER_S
+from offpeak.ledger.backlog import QUARTER_S, RowKind
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import Decision
-from offpeak.ledger.store import Store
-from offpeak.ledger.writer import Writer
+from offpeak.ledger.rows import DecisionRecord
+from offpeak.ledger.writer import LedgerStore, Writer
 from sim_backend.local_slurm.processes import wait_until
 
 WRITES = """\
 import sys
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import Metered
-from offpeak.ledger_settings import LedgerSettings
+from offpeak.ledger.rows import MeterReading
+from offpeak.settings.ledger import LedgerSettings
 
 ledger = Ledger(LedgerSettings(url=sys.argv[1]))
 for sweep in range(10**6):
     at = sweep * 10.0
-    ledger.write_readings([Metered("pdu1", "snmp", f"outlet {i}", at, at + 10, 100.0) for i in range(300)])
+    ledger.write_readings([MeterReading("pdu1", "snmp", f"outlet {i}", at, at + 10, 100.0) for i in range(300)])
     ledger.settle()
     print(sweep, flush=True)
 """
@@ -45,7 +43,7 @@ def url(tmp_path: Path) -> str:
 
 @pytest.fixture
 def own(url: str) -> Iterator[Writer]:
-    made = Writer(Store(url), clock=time.time)
+    made = Writer(LedgerStore(url), clock=time.time)
     made.call(lambda _: None, bound_s=10)
     yield made
     made.close(5)
@@ -63,7 +61,7 @@ def test_nobody_waits_longer_than_his_bound_and_then_nothing_was_written(
     began = time.perf_counter()
     with pytest.raises(CannotWrite, match=r"did not answer within 0\.1 s"):
         own.call(hangs, bound_s=0.1)
-    own.add(Kind.DECISIONS, [Decision(1.0, "n1", "sleep", "idle")])
+    own.add(RowKind.DECISIONS, [DecisionRecord(1.0, "n1", "sleep", "idle")])
     with pytest.raises(CannotWrite):
         own.call(lambda _: None, bound_s=0.1)
     assert time.perf_counter() - began < 1.0
@@ -99,6 +97,6 @@ def test_readings_and_their_means_are_the_same_after_a_kill(url: str, opened: Ca
 
 def test_rows_of_a_sweep_are_one_write(own: Writer, url: str) -> None:
     for number in range(50):
-        own.add(Kind.DECISIONS, [Decision(float(number), "n1", "sleep", "idle")])
+        own.add(RowKind.DECISIONS, [DecisionRecord(float(number), "n1", "sleep", "idle")])
     assert count(url, tables.decisions) == 0
     wait_until(lambda: count(url, tables.decisions) == 50, what="all of them", seconds=5)

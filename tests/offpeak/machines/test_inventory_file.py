@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from offpeak.errors import BadInventory
-from offpeak.machines.inventory import Enrolled, Inventory, Rung
+from offpeak.machines.inventory import Enrolment, Inventory, SleepMethod
 from offpeak.machines.inventory_file import read_inventory
 
 SITE = """\
@@ -66,13 +66,13 @@ def test_everything_is_where_it_belongs(tmp_path: Path) -> None:
     first, second, _, nas = site.machines
     assert (first.node, first.bmc, first.mac, first.ssh) == ("n01", "10.1.0.1", "52:54:00:00:00:01", "n01")
     assert (first.rack, first.wol_via, first.enrolled) == ("A1", "10.1.255.255", None)
-    assert second.enrolled == Enrolled("a1b2", ("dcmi",), "2026-11-21")
+    assert second.enrolled == Enrolment("a1b2", ("dcmi",), "2026-11-21")
     compute = first.hardware
     assert (compute.driver, compute.cipher_suite, compute.privilege) == ("ipmi", 3, "operator")
     assert compute.credential is not None
     assert compute.credential.password_file == tmp_path / "bmc.password"
     assert [rung.name for rung in compute.rungs] == ["standby", "soft_off"]
-    assert compute.rung("standby") == Rung("standby", ("bmc", "wol"), 60, 120, 25.0)
+    assert compute.rung("standby") == SleepMethod("standby", ("bmc", "wol"), 60, 120, 25.0)
     assert compute.rung("hard_off") is None
     assert (nas.bmc, nas.ssh, nas.hardware.driver) == (None, None, None)
     (pdu,) = site.pdus

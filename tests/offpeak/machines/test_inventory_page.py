@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from offpeak.machines import inventory_shape
+from offpeak.machines import inventory_file as inventory_shape
 from offpeak.machines.inventory_file import read_inventory
 
 TABLES = [

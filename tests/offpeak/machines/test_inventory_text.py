@@ -7,13 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInventory
-from offpeak.machines.found import Found
-from offpeak.machines.inventory import Enrolled
+from offpeak.machines.enrolment import (
+    ImportedNode,
+    add_machines,
+    in_order,
+    netbox_nodes,
+    racksdb_nodes,
+    write_enrolments,
+)
+from offpeak.machines.inventory import Enrolment
 from offpeak.machines.inventory_file import read_inventory
-from offpeak.machines.inventory_text import add_machines, in_order, write_enrolled
-from offpeak.machines.netbox import netbox_nodes
 from offpeak.machines.node_sets import expand_in_order
-from offpeak.machines.racksdb import racksdb_nodes
 
 BY_HAND = """\
 # Ours since 2019.
@@ -23,27 +27,27 @@ BY_HAND = """\
 nodes = "n[1-2]"     # n3 is at the vendor's
 hardware = "compute"
 """
-WHO = Enrolled("a1b2", ("dcmi", "soft_off"), "2026-11-21")
+WHO = Enrolment("a1b2", ("dcmi", "soft_off"), "2026-11-21")
 
 
 def test_comments_stay_and_a_line_is_replaced(tmp_path: Path) -> None:
     file = tmp_path / "inventory.toml"
     file.write_text(BY_HAND)
-    write_enrolled(file, {"n1": WHO})
-    write_enrolled(file, {"n2": WHO, "n1": Enrolled("c3d4", (), "2026-11-22")})
+    write_enrolments(file, {"n1": WHO})
+    write_enrolments(file, {"n2": WHO, "n1": Enrolment("c3d4", (), "2026-11-22")})
     text = file.read_text()
     assert text.startswith(BY_HAND)
     assert text.count("[enrolled]") == 1
     first, second = read_inventory(file).machines
-    assert first.enrolled == Enrolled("c3d4", (), "2026-11-22")
+    assert first.enrolled == Enrolment("c3d4", (), "2026-11-22")
     assert second.enrolled == WHO
 
 
 def test_nodes_of_another_inventory_are_added(tmp_path: Path) -> None:
     file = tmp_path / "inventory.toml"
     file.write_text(BY_HAND)
-    found = [Found(f"x{at}", "blade", f"10.0.0.{at}", "R1") for at in range(1, 12)]
-    add_machines(file, [*found, Found("y1", "compute"), Found("y2", "blade", rack="R1")])
+    found = [ImportedNode(f"x{at}", "blade", f"10.0.0.{at}", "R1") for at in range(1, 12)]
+    add_machines(file, [*found, ImportedNode("y1", "compute"), ImportedNode("y2", "blade", rack="R1")])
     assert set(BY_HAND.splitlines()) <= set(file.read_text().splitlines())
     site = read_inventory(file)
     addresses = {machine.node: (machine.bmc, machine.rack, machine.hardware.name) for machine in site.machines}
@@ -56,7 +60,9 @@ def test_nodes_of_another_inventory_are_added(tmp_path: Path) -> None:
 
 def test_a_new_file_is_an_inventory(tmp_path: Path) -> None:
     file = tmp_path / "inventory.toml"
-    add_machines(file, [Found("n2", "a", "10.0.0.2"), Found("n1", "a", "10.0.0.1"), Found("n10", "b")])
+    add_machines(
+        file, [ImportedNode("n2", "a", "10.0.0.2"), ImportedNode("n1", "a", "10.0.0.1"), ImportedNode("n10", "b")]
+    )
     site = read_inventory(file)
     assert [(machine.node, machine.bmc) for machine in site.machines] == [
         ("n1", "10.0.0.1"),
@@ -90,9 +96,9 @@ RACKS_ANSWER = b"""\
 
 
 def test_racksdb() -> None:
-    twins = tuple(Found(f"n0{at}", "twin", None, "R1") for at in (1, 2, 3))
+    twins = tuple(ImportedNode(f"n0{at}", "twin", None, "R1") for at in (1, 2, 3))
     path = Path("x.yml")
-    assert racksdb_nodes(RACKS_DATABASE, path) == (*twins, Found("fat1", "quad", "fat1-bmc", "R1"))
+    assert racksdb_nodes(RACKS_DATABASE, path) == (*twins, ImportedNode("fat1", "quad", "fat1-bmc", "R1"))
     assert racksdb_nodes(RACKS_ANSWER, path) == twins[:2]
     assert racksdb_nodes(b'[{"name": "n01", "type": "twin", "rack": "R1"}]', path) == twins[:1]
 
@@ -120,10 +126,10 @@ NETBOX_JSON = b"""\
 def test_netbox() -> None:
     path = Path("devices.csv")
     assert netbox_nodes(NETBOX_CSV, path) == (
-        Found("n01", "PowerEdge R640", "10.1.0.1", "A1"),
-        Found("n03", "PowerEdge R640", None, "A1"),
+        ImportedNode("n01", "PowerEdge R640", "10.1.0.1", "A1"),
+        ImportedNode("n03", "PowerEdge R640", None, "A1"),
     )
-    assert netbox_nodes(NETBOX_JSON, path) == (Found("n01", "r640", "10.1.0.1", "A1"),)
+    assert netbox_nodes(NETBOX_JSON, path) == (ImportedNode("n01", "r640", "10.1.0.1", "A1"),)
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"[", b"Name,Status\nn1,active\n", b"Name,Status,Type\nn1,offline,x\n"])

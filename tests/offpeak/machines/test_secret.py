@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from offpeak.errors import BadInput, BadInventory
-from offpeak.machines.credential import Credential
-from offpeak.machines.secret import Secret, read_secret
+from offpeak.machines.credentials import Credential, Secret, read_secret
 
 
 def _file(folder: Path, content: bytes, mode: int = 0o600) -> Path:

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput, BadPrices, CannotWrite
+from offpeak.model.step_series import Series, merge
 from offpeak.prices.file import read_series, write_series_csv
-from offpeak.prices.layout import Layout, parse_layout
-from offpeak.prices.series import Series, merge
+from offpeak.prices.layout import PriceFileLayout, parse_layout
 
 NAN = float("nan")
 
@@ -240,7 +240,7 @@ def test_a_naive_time_asks_for_its_zone(read):
 
 def test_no_such_file(tmp_path):
     with pytest.raises(BadPrices, match="no such file"):
-        read_series(tmp_path / "p_eur_per_mwh.csv", Layout())
+        read_series(tmp_path / "p_eur_per_mwh.csv", PriceFileLayout())
 
 
 def test_a_hundred_thousand_rows_are_read_by_columns(read):
@@ -266,7 +266,7 @@ def regular_series(draw):
 def test_what_is_written_is_read_again(tmp_path_factory, series, suffix):
     path = tmp_path_factory.mktemp("written") / f"s_eur_per_mwh.csv{suffix}"
     write_series_csv(series, path)
-    again = read_series(path, Layout())
+    again = read_series(path, PriceFileLayout())
     assert (again.end_s, again.unit) == (series.end_s, series.unit)
     for one, other in ((series.start_s, again.start_s), (series.value, again.value)):
         assert np.array_equal(one, other, equal_nan=True)
@@ -289,8 +289,8 @@ def test_a_name_that_hides_the_unit_or_a_missing_folder(tmp_path):
 
 
 def test_every_year_of_prices_and_carbon(shared):
-    prices = [(path, Layout()) for path in shared.glob("data/prices/*.csv.gz")]
-    carbon = [(path, Layout(value="direct")) for path in shared.glob("data/carbon/*.csv.gz")]
+    prices = [(path, PriceFileLayout()) for path in shared.glob("data/prices/*.csv.gz")]
+    carbon = [(path, PriceFileLayout(value="direct")) for path in shared.glob("data/carbon/*.csv.gz")]
     if not prices or not carbon:
         pytest.skip("no price files")
     for path, layout in (*prices, *carbon):
@@ -302,7 +302,9 @@ def test_every_year_of_prices_and_carbon(shared):
 def test_known_gaps_of_a_real_file(shared):
     folder = shared / "data" / "prices"
     hours = {
-        code: sum(end - start for start, end in read_series(next(folder.glob(f"price_{code}_*")), Layout()).gaps())
+        code: sum(
+            end - start for start, end in read_series(next(folder.glob(f"price_{code}_*")), PriceFileLayout()).gaps()
+        )
         / 3600
         for code in ("DE-LU", "FR", "NL", "CH")
     }

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offpeak.errors import BadPrices
-from offpeak.prices.lay import LogSpan, extend, extension_note, lay, parse_start
-from offpeak.prices.series import Series, value_at
-from offpeak.zones import DAY_S, WEEK_S
+from offpeak.model.local_time import DAY_S, WEEK_S
+from offpeak.model.step_series import Series, value_at
+from offpeak.prices.alignment import LogSpan, align_log, extend, extension_note, parse_start
 
 STOCKHOLM = ZoneInfo("Europe/Stockholm")
 
@@ -33,18 +33,18 @@ def log_of(begin: str, *, days: float, zone=UTC) -> LogSpan:
 
 
 def laid_at(log: LogSpan, series: Series, **start) -> datetime:
-    return datetime.fromtimestamp(log.begin_s + lay(log, series, **start).offset_s, log.zone)
+    return datetime.fromtimestamp(log.begin_s + align_log(log, series, **start).offset_s, log.zone)
 
 
 def test_own_dates_are_kept():
     log = log_of("2021-05-05T10:00Z", days=9999)
-    assert lay(log, FIVE_YEARS).offset_s == log.unix_start_s
-    assert lay(log, FIVE_YEARS).note == "log of 2021-05-05 keeps its own dates"
+    assert align_log(log, FIVE_YEARS).offset_s == log.unix_start_s
+    assert align_log(log, FIVE_YEARS).note == "log of 2021-05-05 keeps its own dates"
 
 
 def test_same_weekday_and_season_of_the_first_year():
     log = log_of("1996-09-23T16:40+02:00", days=340, zone=STOCKHOLM)
-    laid = lay(log, FIVE_YEARS)
+    laid = align_log(log, FIVE_YEARS)
     assert laid_at(log, FIVE_YEARS) == datetime(2020, 9, 21, 16, 40, tzinfo=STOCKHOLM)
     assert laid.note == "log of 1996-09-23 laid on 2020-09-21 (same weekday and season)"
 
@@ -62,15 +62,15 @@ def test_prices_of_another_season_share_the_weekday():
     june = prices("2014-06-01T00:00Z", "2014-07-01T00:00Z")
     log = log_of("1996-09-23T16:40Z", days=5)
     assert laid_at(log, june) == datetime(2014, 6, 2, 16, 40, tzinfo=UTC)
-    assert lay(log, june).note == "log of 1996-09-23 laid on 2014-06-02 (same weekday)"
+    assert align_log(log, june).note == "log of 1996-09-23 laid on 2014-06-02 (same weekday)"
     weekend = prices("2014-06-07T00:00Z", "2014-06-09T00:00Z")
-    assert "2014-06-07 (the first day of the prices)" in lay(log, weekend).note
+    assert "2014-06-07 (the first day of the prices)" in align_log(log, weekend).note
 
 
 @pytest.mark.parametrize("first_s", [0, 7200, 10 * WEEK_S + 7200])
 def test_a_log_without_a_date_begins_on_the_first_monday(first_s):
     log = LogSpan(first_s=first_s, last_s=first_s + 10**6, zone=STOCKHOLM)
-    laid = lay(log, FIVE_YEARS)
+    laid = align_log(log, FIVE_YEARS)
     assert datetime.fromtimestamp(first_s % WEEK_S * -1 + first_s + laid.offset_s, STOCKHOLM) == datetime(
         2020, 1, 6, tzinfo=STOCKHOLM
     )
@@ -82,9 +82,9 @@ def test_a_start_that_the_user_chose():
     assert laid_at(log, FIVE_YEARS, start=date(2022, 3, 4)) == datetime(2022, 3, 4, 16, 40, tzinfo=STOCKHOLM)
     chosen = datetime(2022, 3, 4, 5, tzinfo=UTC)
     assert laid_at(log, FIVE_YEARS, start=chosen) == chosen
-    assert lay(log, FIVE_YEARS, start=chosen).note == "log laid on 2022-03-04 as asked"
+    assert align_log(log, FIVE_YEARS, start=chosen).note == "log laid on 2022-03-04 as asked"
     with pytest.raises(BadPrices, match="outside the prices of test") as problem:
-        lay(log, FIVE_YEARS, start=date(2031, 1, 1))
+        align_log(log, FIVE_YEARS, start=date(2031, 1, 1))
     assert problem.value.hint == "they go from 2020-01-01 to 2025-01-01"
 
 
@@ -118,7 +118,7 @@ def test_less_than_a_day_is_no_price_series():
     with pytest.raises(BadPrices, match="less than a day"):
         extend(hours, hours.end_s + 1)
     with pytest.raises(BadPrices, match="less than a day"):
-        lay(log_of("1996-09-23T16:40Z", days=1), hours)
+        align_log(log_of("1996-09-23T16:40Z", days=1), hours)
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,13 @@ from pathlib import Path
 import pytest
 
 from offpeak.errors import BadInput, BadPrices
-from offpeak.prices.layout import Layout, parse_file, parse_layout, unit_of
+from offpeak.prices.layout import PriceFileLayout, parse_file_and_layout, parse_layout, unit_of
 
 
 def test_a_file_with_times():
     layout = parse_layout("time=utc,value=price,unit=EUR/MWh,zone=UTC")
-    assert layout == Layout(time="utc", value="price", unit="EUR/MWh", zone=UTC)
-    assert parse_layout("") == Layout()
+    assert layout == PriceFileLayout(time="utc", value="price", unit="EUR/MWh", zone=UTC)
+    assert parse_layout("") == PriceFileLayout()
 
 
 def test_a_file_without_times():
@@ -50,19 +50,19 @@ def test_a_wrong_layout_says_what_to_write(text, hint):
     ],
 )
 def test_the_unit_in_the_name(name, unit):
-    assert unit_of(Layout(), name) == unit
-    assert unit_of(Layout(unit="EUR/kWh"), name) == ("EUR/MWh", 1000.0)
+    assert unit_of(PriceFileLayout(), name) == unit
+    assert unit_of(PriceFileLayout(unit="EUR/kWh"), name) == ("EUR/MWh", 1000.0)
 
 
 def test_a_file_may_be_named_with_its_layout():
-    assert parse_file("a,b.csv") == (Path("a,b.csv"), Layout())
-    path, layout = parse_file("a,b.csv,value=life cycle,unit=g/kWh")
+    assert parse_file_and_layout("a,b.csv") == (Path("a,b.csv"), PriceFileLayout())
+    path, layout = parse_file_and_layout("a,b.csv,value=life cycle,unit=g/kWh")
     assert (path, layout.value, layout.unit) == (Path("a,b.csv"), "life cycle", "g/kWh")
     with pytest.raises(BadInput, match="is not key=value"):
-        parse_file("a.csv,value=direct,nothing")
+        parse_file_and_layout("a.csv,value=direct,nothing")
 
 
 def test_without_a_unit():
     with pytest.raises(BadPrices, match=r"prices\.csv: the unit is not known") as problem:
-        unit_of(Layout(), "prices.csv")
+        unit_of(PriceFileLayout(), "prices.csv")
     assert "unit=EUR/MWh" in problem.value.hint

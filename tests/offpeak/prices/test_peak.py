@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
-from offpeak.prices.clock_hours import ClockHours
-from offpeak.prices.peak import AboveDayMean, AboveQuantile, Peak, classify, parse_peak_rule
-from offpeak.prices.series import Series, value_at
+from offpeak.model.step_series import Series, value_at
+from offpeak.prices.peak import AboveDayMean, AboveQuantile, ClockHours, Peak, classify, parse_peak_rule
 from offpeak.prices.tariff import parse_tariff, tariff_series
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.compiled import kernel
-from offpeak.node_states import ACTIVE, FAILED, OFF, POWERSAVE, STANDBY, STATES, asleep
+from offpeak.model.node_states import ACTIVE, FAILED, OFF, POWERSAVE, STANDBY, STATES, asleep
 from plugin.capacity import choose
 from plugin.capacity.rules import BY_IDLE_AGE, BY_NUMBER, BY_WEAR, NEVER, CapacityRules, Course, NodeTable
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from offpeak.capacity_settings import CapacitySettings
 from offpeak.errors import BadInput
-from offpeak.node_class_file import bundled_node_class
-from offpeak.node_states import OFF
+from offpeak.model.node_class_file import bundled_node_class
+from offpeak.model.node_states import OFF
+from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.fleet import Fleet
 from plugin.capacity.forecast import forecast, forecast_late
 from plugin.capacity.need import STEP_S

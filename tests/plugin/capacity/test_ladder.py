@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.capacity_settings import CapacitySettings
 from offpeak.errors import BadInput
-from offpeak.node_class import NodeClass, break_even_s
-from offpeak.node_class_file import bundled_node_class
-from offpeak.node_states import OFF, POWERSAVE, STANDBY
+from offpeak.model.node_class import NodeClass, break_even_s
+from offpeak.model.node_class_file import bundled_node_class
+from offpeak.model.node_states import OFF, POWERSAVE, STANDBY
+from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.ladder import break_even_ladder_s, ladder_s, priced_ladder_s, used_depths
 from plugin.capacity.rules import NEVER
 

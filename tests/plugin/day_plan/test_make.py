@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from planned_site import HOUR_S, NOW_S, RULES, a_job, a_node, a_running, a_sight, prices
 
-from offpeak.power_cap import PowerCap
-from offpeak.prices.series import Series
-from offpeak.revenues import Revenue
+from offpeak.model.facility import PowerCap
+from offpeak.model.step_series import Series
+from offpeak.settings.plan import Revenue
 from plugin.day_plan.day_plan import DayPlan
 from plugin.day_plan.for_hook import planned_of
 from plugin.day_plan.make import plan_day

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from offpeak.jobs import Float64
-from offpeak.prices.series import Series
+from offpeak.model.arrays import Float64
+from offpeak.model.step_series import Series
 from plugin.federation.cycle import Cycle, Rules, SiteStates
 from plugin.federation.grid import Grid
 from plugin.federation.jobs import GridJobs, grid_jobs

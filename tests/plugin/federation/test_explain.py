@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from offpeak.errors import BadInput
-from offpeak.prices.series import Series
+from offpeak.model.step_series import Series
 from plugin.federation.choice import Choice
 from plugin.federation.cycle import Cycle
 from plugin.federation.explain import choices

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from offpeak.errors import BadInput
 from offpeak.installation import install_hint
-from offpeak.jobs import Int64
-from offpeak.snapshot import NEVER
+from offpeak.model.arrays import Int64
+from offpeak.model.snapshot import NEVER
 from plugin.federation.decision import NOBODY
 from plugin.federation.flow import cheapest_flow
 

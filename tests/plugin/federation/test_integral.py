@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadPrices
-from offpeak.prices.series import Series, value_at
+from offpeak.model.step_series import Series, value_at
 from plugin.federation.integral import integral, known_else_forecast
 
 HOUR_S = 3600

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
-from offpeak.prices.series import Series
+from offpeak.model.step_series import Series
 from plugin.federation.behind import behind_s
 from plugin.federation.cycle import Cycle, Rules, Weights
 from plugin.federation.decision import NOBODY, Decision, Why

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from offpeak.prices.series import Series
+from offpeak.model.step_series import Series
 from plugin.federation.cycle import Cycle, Rules
 from plugin.federation.decision import NOBODY, Why
 from plugin.federation.grid import Grid

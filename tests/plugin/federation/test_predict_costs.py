@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadPrices
-from offpeak.facility import Facility
-from offpeak.facility_file import facility_named
-from offpeak.prices.series import Series
+from offpeak.model.facility import Facility, facility_named
+from offpeak.model.step_series import Series
 from plugin.federation.cycle import Cycle
 from plugin.federation.grid import Grid
 from plugin.federation.jobs import grid_jobs

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pbs_standin import StandIn, installed, standin
 
-from offpeak.pbs_settings import PbsSettings
+from offpeak.settings.schedulers import PbsSettings
 from plugin.openpbs.formula import formula_of, with_ours
 from plugin.openpbs.scheduler import OpenPbsScheduler
 from plugin.openpbs.traits import HOOK_FAILURES

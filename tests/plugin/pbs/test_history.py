@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadTrace
-from offpeak.long_text import LongText
+from offpeak.files import LongText
 from plugin.pbs.history import accounting_text, openpbs_accounting_folder
 
 LAST = date(2026, 3, 1)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pbs_standin import StandIn, standin
 
-from offpeak.pbs_settings import PbsSettings
+from offpeak.settings.schedulers import PbsSettings
 from plugin.openpbs.jobs_json import placed_jobs_of_text
 from plugin.openpbs.scheduler import OpenPbsScheduler
 from plugin.pbs.ask import CannotAskPbs

@@ -7,7 +7,7 @@ import pytest
 from pbs_standin import StandIn, standin
 from recorded_pbs import recordings
 
-from offpeak.pbs_settings import PbsSettings
+from offpeak.settings.schedulers import PbsSettings
 from plugin.openpbs.nodes_json import given_of_json
 from plugin.openpbs.scheduler import OpenPbsScheduler
 from plugin.pbs.ask import CannotAskPbs

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from offpeak.facility_file import facility_named
+from offpeak.model.facility import facility_named
 from plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, Machine, Problem, Rates, Running, Work
 
 HORIZON_S = 1000

@@ -10,8 +10,7 @@ from pbs_standin import standin
 from scheduler_stages import PbsStage, SimulatedStage, SlurmStage, Stage, ended
 from slurm_fixtures import sleeping_slurm
 
-from offpeak.pbs_settings import PbsSettings
-from offpeak.slurm_settings import SlurmSettings
+from offpeak.settings.schedulers import PbsSettings, SlurmSettings
 from plugin.openpbs.scheduler import OpenPbsScheduler
 from plugin.scheduler.port import Ranking
 from plugin.slurm.scheduler import SlurmScheduler

@@ -9,7 +9,7 @@ from reading_promises import keeps_its_promises
 from scheduler_stages import PbsStage, SimulatedStage, SlurmStage, Stage, Wanted
 
 from offpeak.door.door import Door
-from offpeak.door.mode import Mode
+from offpeak.door.effect import Mode
 from offpeak.errors import SchedulerError
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse

@@ -8,10 +8,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from offpeak.agent_settings import AgentSettings
 from offpeak.errors import BadInput, SchedulerError
-from offpeak.pbs_settings import PbsSettings
-from offpeak.settings import BY_NAME, Settings
+from offpeak.settings.agent import AgentSettings
+from offpeak.settings.schedulers import PbsSettings
+from offpeak.settings.table import BY_NAME, Settings
 from plugin.scheduler.registry import SCHEDULERS, DemoScheduler, scheduler_name, scheduler_of
 
 NOBODY = 65534

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from slurm_fixtures import SlurmAccounting
 
-from offpeak.slurm_settings import SlurmSettings
+from offpeak.settings.schedulers import SlurmSettings
 from plugin.slurm.scheduler import SlurmScheduler
 from sim_backend.local_slurm.servers import Cluster
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from offpeak.slurm_settings import SlurmSettings
+from offpeak.settings.schedulers import SlurmSettings
 from plugin.slurm.ask import CannotAskSlurm, SlurmIsSilent
 from plugin.slurm.node_in_use import node_in_use
 from plugin.slurm.rights import AdminLevel, SlurmRights

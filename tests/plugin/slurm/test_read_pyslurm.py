@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pytest_mock import MockerFixture
 
-from offpeak.slurm_settings import SlurmSettings
+from offpeak.settings.schedulers import SlurmSettings
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import NodePower
 from plugin.slurm.ask import CannotAskSlurm, SlurmIsSilent

@@ -10,7 +10,7 @@ from slurm_queue import full, submit
 from slurmrestd_server import PACKAGES, PROGRAMS, settings_with_key, slurmrestd, token_file
 
 from offpeak.errors import BadInput, BadSetting
-from offpeak.slurm_settings import SlurmSettings
+from offpeak.settings.schedulers import SlurmSettings
 from plugin.scheduler.job import Job
 from plugin.slurm.ask import CannotAskSlurm, SlurmIsSilent
 from plugin.slurm.rest import SlurmRest, newest_version

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from slurm_queue import full, submit
 
-from offpeak.slurm_settings import SlurmSettings
+from offpeak.settings.schedulers import SlurmSettings
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import Ranking, Scheduler
 from plugin.slurm.ask import CannotAskSlurm, SlurmIsSilent

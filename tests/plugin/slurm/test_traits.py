@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from offpeak.slurm_settings import SlurmSettings
+from offpeak.settings.schedulers import SlurmSettings
 from plugin.scheduler.port import Ranking
 from plugin.slurm import scheduler
 from plugin.slurm.change_jobs import Telling

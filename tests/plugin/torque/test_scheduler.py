@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pbs_standin import StandIn, standin
 
-from offpeak.pbs_settings import PbsSettings
+from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.ask import CannotAskPbs, PbsIsSilent
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower

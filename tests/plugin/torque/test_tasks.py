@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pbs_standin import standin
 
-from offpeak.pbs_settings import PbsSettings
+from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.request import chunks_of
 from plugin.scheduler.port import NodeChange
 from plugin.torque.jobs_xml import jobs_of_xml

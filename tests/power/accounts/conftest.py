@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger_settings import LedgerSettings
+from offpeak.settings.ledger import LedgerSettings
 
 sys.path.append(str(Path(__file__).parent))
 

@@ -12,12 +12,12 @@ import pytest
 from account_jobs import job, view
 
 from offpeak.errors import BadLedger
+from offpeak.ledger.database import open_ledger
 from offpeak.ledger.job_costs import job_costs
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.opened import opened
-from offpeak.ledger.rows import Metered
-from offpeak.ledger_settings import LedgerSettings
-from offpeak.time_range import TimeRange
+from offpeak.ledger.rows import MeterReading
+from offpeak.model.local_time import TimeRange
+from offpeak.settings.ledger import LedgerSettings
 from plugin.scheduler.job import Job, JobState
 from power.accounts.account_round import AccountRound, Accounts, account_round, first_round
 from power.accounts.job_powers import JobPowers
@@ -31,7 +31,7 @@ import asyncio, os, signal, sys
 sys.path.append(sys.argv[2])
 from test_account_round import rounds, queue
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger_settings import LedgerSettings
+from offpeak.settings.ledger import LedgerSettings
 
 ledger = Ledger(LedgerSettings(url=sys.argv[1]))
 ledger.ready()
@@ -79,14 +79,14 @@ def rounds(ledger: Ledger, shown: Shown, times: range, *, settled: bool = False)
 def in_the_book(ledger: Ledger) -> tuple[int, float]:
     """Return how many jobs are booked, and their energy [J]."""
     assert ledger.settle(60)
-    with opened(ledger.settings.url) as connection:
+    with open_ledger(ledger.settings.url) as connection:
         used = job_costs(connection, TimeRange(0, 1e9), ["user"], UTC)
     return sum(each.jobs for each in used), sum(each.energy_j for each in used)
 
 
 def measure(ledger: Ledger, power_w: float) -> None:
     at = range(0, JOBS * LENGTH_S + 600, 10)
-    ledger.write_readings([Metered("n1", "dcmi", "total", each, each + 10, power_w, node="n1") for each in at])
+    ledger.write_readings([MeterReading("n1", "dcmi", "total", each, each + 10, power_w, node="n1") for each in at])
     assert ledger.settle(60)
 
 

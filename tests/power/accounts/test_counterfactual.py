@@ -8,8 +8,8 @@ import pytest
 from month_site import BERLIN, MAY, MonthSite, booked, month_site
 
 from offpeak.errors import BadTrace
-from offpeak.ledger.opened import opened
-from offpeak.time_range import TimeRange
+from offpeak.ledger.database import open_ledger
+from offpeak.model.local_time import TimeRange
 from power.accounts.counterfactual import Counterfactual, counterfactual
 from power.accounts.month_account import MonthAccount, month_account
 from sim_backend.policy import parse_policy
@@ -26,7 +26,7 @@ def site() -> MonthSite:
 def account_of(site: MonthSite, folder: Path, *, ordered_days: int) -> MonthAccount:
     folder.mkdir(exist_ok=True)
     url = booked(site, folder / "ledger.sqlite", ordered_days=ordered_days)
-    with opened(url) as connection:
+    with open_ledger(url) as connection:
         return month_account(connection, SPAN, BERLIN, site.settings.prices)
 
 

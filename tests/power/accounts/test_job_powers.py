@@ -8,8 +8,8 @@ from account_jobs import job
 
 from offpeak.errors import BadInput, BadSetting, CannotWrite
 from offpeak.ledger.rows import JobUse
-from offpeak.node_class_file import bundled_node_class
-from offpeak.settings import PowerSettings
+from offpeak.model.node_class_file import bundled_node_class
+from offpeak.settings.replay import PowerSettings
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
 from power.accounts import kept_predictor

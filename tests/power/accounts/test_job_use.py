@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from offpeak.errors import BadLedger
+from offpeak.ledger.database import open_ledger
+from offpeak.ledger.energy_use import J_PER_MWH
 from offpeak.ledger.job_costs import job_costs
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.node_energy import node_energy
-from offpeak.ledger.opened import opened
-from offpeak.ledger.rows import Metered, Price
-from offpeak.ledger.way_sums import J_PER_MWH
-from offpeak.time_range import TimeRange
+from offpeak.ledger.rows import MeterReading, Price
+from offpeak.model.local_time import TimeRange
 from plugin.scheduler.job import Job, JobState
 from power.accounts.book_jobs import book_jobs
 from power.accounts.draw import Draw
@@ -35,7 +35,7 @@ def ran(number: str, start_s: int, end_s: int, hosts: str = "n1", **other: objec
 
 def measure(ledger: Ledger, node: str, from_s: int, until_s: int, power_w: float) -> None:
     steps = range(from_s, until_s, MINUTE_S)
-    ledger.write_readings([Metered(node, "dcmi", "total", at, at + MINUTE_S, power_w, node=node) for at in steps])
+    ledger.write_readings([MeterReading(node, "dcmi", "total", at, at + MINUTE_S, power_w, node=node) for at in steps])
 
 
 def price(ledger: Ledger, from_s: int, until_s: int, per_mwh: float, currency: str = "EUR") -> None:
@@ -70,7 +70,9 @@ def test_a_job_on_measured_nodes_pays_for_each_quarter_hour_at_its_price(ledger:
 
 def test_a_short_job_has_the_readings_of_its_seconds_though_its_minute_is_not_over(ledger: Ledger) -> None:
     readings = [(at, 380.0 if at == 20 else 100.0) for at in range(0, 40, 10)]
-    ledger.write_readings([Metered("n1", "dcmi", "total", at, at + 10, power_w, node="n1") for at, power_w in readings])
+    ledger.write_readings(
+        [MeterReading("n1", "dcmi", "total", at, at + 10, power_w, node="n1") for at, power_w in readings]
+    )
     price(ledger, 0, 900, 90.0)
     short, over_two = book(ledger, ran("1", 20, 30), ran("2", 15, 25))
     assert (short.use.energy_j, short.use.basis) == (pytest.approx(3800.0), "measured")
@@ -129,7 +131,7 @@ def test_a_job_that_is_booked_again_counts_once(ledger: Ledger) -> None:
     for _ in range(2):
         ledger.write_jobs([each.use for each in book(ledger, ran("1", 0, HOUR_S))])
     assert ledger.settle(60)
-    with opened(ledger.settings.url) as connection:
+    with open_ledger(ledger.settings.url) as connection:
         (ann,) = job_costs(connection, TimeRange(0, 2 * HOUR_S), ["user"], UTC)
     assert (ann.jobs, ann.energy_j) == (1, pytest.approx(400 * HOUR_S))
 
@@ -152,7 +154,7 @@ def test_the_joules_of_jobs_and_of_nobody_are_those_of_the_nodes(two_hours: Ledg
     held_j = sum(each.use.energy_j or 0.0 for each in book(two_hours, *jobs))
     idle_j = 0.0
     edges = sorted({0, 7200, *(each.start_s or 0 for each in jobs), *(each.end_s or 0 for each in jobs)})
-    with opened(two_hours.settings.url) as connection:
+    with open_ledger(two_hours.settings.url) as connection:
         for from_s, until_s in pairwise(edges):
             used = node_energy(connection, TimeRange(from_s, until_s), ("node",), UTC)
             free = {node: 1 - _held(jobs, node, from_s) for node in CPUS}

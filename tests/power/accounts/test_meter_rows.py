@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import NoAnswer
-from offpeak.ledger.rows import Metered
+from offpeak.ledger.rows import MeterReading
 from power.accounts.meter_rows import Last, meter_rows
 from power.meters.integrate import Energy, integrated
 from power.meters.port import Reading
@@ -25,7 +25,7 @@ def silent(said: str = "pdu1: silent for 5 s") -> Taken:
     return Taken("pdu1", "snmp", trouble=NoAnswer(said))
 
 
-def after(*rounds: tuple[float, Taken]) -> list[Metered]:
+def after(*rounds: tuple[float, Taken]) -> list[MeterReading]:
     last: Last = {}
     rows = []
     for now_s, taken in rounds:
@@ -34,15 +34,15 @@ def after(*rounds: tuple[float, Taken]) -> list[Metered]:
     return rows
 
 
-def told(rows: list[Metered]) -> list[tuple[float, float, float | None, str]]:
+def told(rows: list[MeterReading]) -> list[tuple[float, float, float | None, str]]:
     return [(row.from_unix_s, row.until_unix_s, row.power_w, row.why) for row in rows]
 
 
 def test_a_value_holds_until_the_next_one() -> None:
     rows = after((100, watts(100, 200)), (110, watts(110, 300)), (120, watts(120, 0)))
     assert rows == [
-        Metered("pdu1", "snmp", "outlet 1", 100, 110, 200, node="n1"),
-        Metered("pdu1", "snmp", "outlet 1", 110, 120, 300, node="n1"),
+        MeterReading("pdu1", "snmp", "outlet 1", 100, 110, 200, node="n1"),
+        MeterReading("pdu1", "snmp", "outlet 1", 110, 120, 300, node="n1"),
     ]
 
 

@@ -4,10 +4,10 @@ import math
 
 from account_jobs import job, view
 
+from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.opened import opened
 from offpeak.ledger.rows import JobUse
-from offpeak.time_range import TimeRange
+from offpeak.model.local_time import TimeRange
 from plugin.scheduler.job import JobState
 from power.accounts.kept import NAME, ran_json
 from power.accounts.node_runs import node_runs
@@ -25,11 +25,11 @@ def test_booked_running_and_unbooked_jobs_that_touch_the_time_are_told_by_node(l
     odd = job("6", start_s=10, hosts="")
     ledger.remember(NAME, ran_json(after_view(None, view(290, [runs, ended, odd]))))
     assert ledger.settle(60)
-    with opened(ledger.settings.url) as connection:
+    with open_ledger(ledger.settings.url) as connection:
         found = node_runs(connection, TimeRange(100, 900))
     assert found == {"n1": [(50, 300)], "n2": [(50, 300), (250, math.inf)], "n4": [(250, math.inf)], "n5": [(150, 240)]}
 
 
 def test_a_ledger_that_knows_of_no_job_says_so(ledger: Ledger) -> None:
-    with opened(ledger.settings.url) as connection:
+    with open_ledger(ledger.settings.url) as connection:
         assert node_runs(connection, TimeRange(0, 900)) == {}

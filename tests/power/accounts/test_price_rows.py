@@ -3,7 +3,7 @@
 import numpy as np
 
 from offpeak.ledger.rows import Price
-from offpeak.prices.series import Series
+from offpeak.model.step_series import Series
 from power.accounts.price_rows import Written, price_rows
 
 HOUR_S = 3600

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offpeak.ledger.energy_use import J_PER_MWH
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import Metered, Price, Recorded
-from offpeak.ledger.slot_prices import MeanPrice
-from offpeak.ledger.way_sums import J_PER_MWH
-from offpeak.node_class import NodeClass
-from offpeak.node_class_file import bundled_node_class
-from offpeak.node_states import OFF
-from offpeak.time_range import TimeRange
+from offpeak.ledger.prices import MeanPrice
+from offpeak.ledger.rows import MeterReading, NodeStateRecord, Price
+from offpeak.model.local_time import TimeRange
+from offpeak.model.node_class import NodeClass
+from offpeak.model.node_class_file import bundled_node_class
+from offpeak.model.node_states import OFF
 from power.accounts.book_savings import book_savings
 from power.accounts.rests import Rest, rests
 from power.accounts.savings import BASELINE, RestUse, rest_energy_j, saving_of
@@ -26,14 +26,14 @@ assert OFF_DEPTH is not None
 PRICE = MeanPrice(100.0, 400.0, "EUR", 1.0)
 
 
-def night(node: str = "n1", by: str = "offpeak") -> list[Recorded]:
+def night(node: str = "n1", by: str = "offpeak") -> list[NodeStateRecord]:
     """On, down at 1,000 s, off at 1,060 s, woken for a job at 5,000 s, on at 5,120 s."""
     return [
-        Recorded(node, -50.0, "on", "on", "scheduler"),
-        Recorded(node, 1000.0, "going down", "soft_off", by),
-        Recorded(node, 1060.0, "off", "soft_off", by),
-        Recorded(node, 5000.0, "booting", "on", by),
-        Recorded(node, 5120.0, "on", "on", by),
+        NodeStateRecord(node, -50.0, "on", "on", "scheduler"),
+        NodeStateRecord(node, 1000.0, "going down", "soft_off", by),
+        NodeStateRecord(node, 1060.0, "off", "soft_off", by),
+        NodeStateRecord(node, 5000.0, "booting", "on", by),
+        NodeStateRecord(node, 5120.0, "on", "on", by),
     ]
 
 
@@ -46,9 +46,12 @@ def test_a_rest_is_from_the_way_down_to_the_way_up() -> None:
 
 def test_what_others_switch_off_and_what_is_not_known_saves_nothing() -> None:
     assert rests(night(by="admin ann"), DAY) == ()
-    lost = [Recorded("n1", 0.0, "off", "off", "offpeak"), Recorded("n1", 600.0, "unknown", "off", "unknown")]
+    lost = [
+        NodeStateRecord("n1", 0.0, "off", "off", "offpeak"),
+        NodeStateRecord("n1", 600.0, "unknown", "off", "unknown"),
+    ]
     assert [(rest.from_unix_s, rest.until_unix_s) for rest in rests(lost, DAY)] == [(0, 600)]
-    assert rests([Recorded("n1", 0.0, "on", "on", "scheduler")], DAY) == ()
+    assert rests([NodeStateRecord("n1", 0.0, "on", "on", "scheduler")], DAY) == ()
 
 
 def test_a_class_without_depths_tells_nothing() -> None:
@@ -73,7 +76,7 @@ states = st.sampled_from(["on", "going down", "off", "standby", "booting", "unkn
 def test_rests_never_overlap_lie_within_the_time_and_add_up(steps: list[tuple[str, float]], cuts: list[float]) -> None:
     at_s, recorded = 0.0, []
     for state, length_s in steps:
-        recorded.append(Recorded("n1", at_s, state, "off", "offpeak"))
+        recorded.append(NodeStateRecord("n1", at_s, state, "off", "offpeak"))
         at_s += length_s
     span = TimeRange(0.0, 20_000.0)
     found = rests(recorded, span)
@@ -87,7 +90,7 @@ def test_rests_never_overlap_lie_within_the_time_and_add_up(steps: list[tuple[st
 def test_a_day_is_booked_from_the_ledger(ledger: Ledger) -> None:
     ledger.write_states([*night("n1"), *night("n2"), *night("n3", by="admin ann"), *night("n4")])
     at = range(960, 5160, 60)
-    ledger.write_readings([Metered("n1", "dcmi", "total", each, each + 60, 9.0, node="n1") for each in at])
+    ledger.write_readings([MeterReading("n1", "dcmi", "total", each, each + 60, 9.0, node="n1") for each in at])
     ledger.write_prices([Price(each, each + 900, 100.0, "EUR", "x", 400.0) for each in range(0, 86_400, 900)])
     assert ledger.settle(60)
     classes = {"n1": SERVER, "n2": SERVER, "n3": SERVER}

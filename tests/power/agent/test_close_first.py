@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 from guarded_room import ALL_OPEN, GuardedRoom, guarded_room
 
-from offpeak.agent_settings import AgentSettings
-from offpeak.door.effect import Effect
-from offpeak.door.hold import Hold
+from offpeak.door.effect import Effect, Hold
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger_settings import LedgerSettings
+from offpeak.settings.agent import AgentSettings
+from offpeak.settings.ledger import LedgerSettings
 from power.agent.close_first import NodeCloser
 from power.drivers.port import Order
 from power.lifecycle.life import NodeLife, Wish

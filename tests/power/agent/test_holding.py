@@ -16,13 +16,11 @@ from agent_socket import PUBLISHED, AgentSocket, agent_socket
 from memory_journal import MemoryJournal
 
 from offpeak.door.door import Door
-from offpeak.door.effect import Effect, Refusal
-from offpeak.door.hold import Hold
-from offpeak.door.mode import Mode
+from offpeak.door.effect import Effect, Hold, Mode, Refusal
 from offpeak.errors import BadInput
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger_settings import LedgerSettings
-from offpeak.person import person_uid
+from offpeak.process import login_uid
+from offpeak.settings.ledger import LedgerSettings
 from power.agent.callers import Callers
 from power.agent.holding import HOLD, HoldRequest, change_hold, hold_request, hold_text
 from power.agent.picture import Picture
@@ -36,7 +34,7 @@ from pathlib import Path
 from power.agent.ask_agent import ask_picture, asked, tell_agent
 from power.agent.answer import order_text
 from power.agent.holding import hold_text
-from offpeak.person import this_person
+from offpeak.process import login_name
 
 what, path = sys.argv[1], Path(sys.argv[2])
 if what == "order":
@@ -45,7 +43,7 @@ elif what == "picture":
     print(len(ask_picture(path)["published"]["jobs"]), "jobs")
 else:
     asked(path, {"tell": what, "nodes": "n1", "text": hold_text("new DIMM", None, take_over=False)})
-print(this_person())
+print(login_name())
 """
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user: needs root")
 
@@ -112,9 +110,9 @@ def test_who_orders_is_not_what_the_request_says(agent: AgentSocket) -> None:
 
 def test_only_root_stands_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "read_text", lambda _: "1234")
-    assert (person_uid(NOBODY, "self"), person_uid(0, "self")) == (NOBODY, 1234)
+    assert (login_uid(NOBODY, "self"), login_uid(0, "self")) == (NOBODY, 1234)
     monkeypatch.setattr(Path, "read_text", lambda _: str(2**32 - 1))
-    assert person_uid(0, "self") == 0
+    assert login_uid(0, "self") == 0
 
 
 def test_a_hold_ends_by_its_owner_or_is_taken_over(tmp_path: Path) -> None:

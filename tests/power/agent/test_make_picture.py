@@ -9,10 +9,10 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from offpeak.door.hold import Hold
-from offpeak.node_class_file import node_class_named
+from offpeak.door.effect import Hold
+from offpeak.model.node_class_file import node_class_named
+from offpeak.model.step_series import Series
 from offpeak.prices.peak import Peak
-from offpeak.prices.series import Series
 from power.agent.make_picture import beginnings, modelled_w, node_said, slots_said
 from power.agent.picture import NodeSaid, Picture, picture_json
 from power.drivers.port import Order

@@ -2,9 +2,9 @@
 
 import pytest
 
-from offpeak.agent_settings import AgentSettings
-from offpeak.door.mode import Mode
+from offpeak.door.effect import Mode
 from offpeak.errors import BadSetting
+from offpeak.settings.agent import AgentSettings
 from power.agent.modes import modes_of
 
 

@@ -5,7 +5,7 @@ import asyncio
 from heard_scheduler import Heard
 from memory_journal import MemoryJournal
 
-from offpeak.door.mode import Mode
+from offpeak.door.effect import Mode
 from plugin.scheduler.port import NodeChange
 from power.agent.node_changes import FAILED_S, RECORDED_S, NodeChanges
 from power.live.plan import Told

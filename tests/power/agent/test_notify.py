@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from offpeak.agent_settings import AgentSettings
 from offpeak.errors import SchedulerError
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger_settings import LedgerSettings
-from offpeak.settings import PriceSettings, Settings
+from offpeak.settings.agent import AgentSettings
+from offpeak.settings.ledger import LedgerSettings
+from offpeak.settings.replay import PriceSettings
+from offpeak.settings.table import Settings
 from plugin.scheduler.port import SchedulerView
 from power.agent import parts
 from power.agent.agent import Agent

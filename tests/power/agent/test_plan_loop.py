@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from planned_site import HOUR_S
 
-from offpeak.agent_settings import AgentSettings
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger_settings import LedgerSettings
-from offpeak.plan_settings import PlanSettings
-from offpeak.settings import PowerSettings, PriceSettings, Settings
+from offpeak.settings.agent import AgentSettings
+from offpeak.settings.ledger import LedgerSettings
+from offpeak.settings.plan import PlanSettings
+from offpeak.settings.replay import PowerSettings, PriceSettings
+from offpeak.settings.table import Settings
 from plugin.pbs.request import Chunk
 from plugin.scheduler.port import Ranking
 from power.agent import parts, plan_loop

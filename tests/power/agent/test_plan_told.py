@@ -13,7 +13,7 @@ from open_folder import open_folder
 from planned_site import HOUR_S, NOW_S, a_job, a_running, a_sight
 
 from offpeak.errors import BadInput
-from offpeak.power_cap import PowerCap
+from offpeak.model.facility import PowerCap
 from plugin.day_plan.as_text import plan_of, told_of
 from plugin.day_plan.day_plan import DayPlan
 from plugin.day_plan.make import plan_day

@@ -12,11 +12,10 @@ from model_room import ModelNode, model_lookout
 from scheduler_words import life_of, node_of
 from small_site import sight_of, site_of
 
-from offpeak.agent_settings import AgentSettings
-from offpeak.door.effect import Effect, Outcome, Refusal
-from offpeak.door.hold import Hold
+from offpeak.door.effect import Effect, Hold, Outcome, Refusal
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger_settings import LedgerSettings
+from offpeak.settings.agent import AgentSettings
+from offpeak.settings.ledger import LedgerSettings
 from power.agent.memory import remember_lives
 from power.agent.power_loop import PowerLoop
 from power.agent.voice import Voice

@@ -7,12 +7,12 @@ import pytest
 from heard_scheduler import Heard
 from queue_site import NOW_S, RULES, a_job
 
-from offpeak.door.mode import Mode
+from offpeak.door.effect import Mode
 from offpeak.errors import CannotWrite
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import Decision, Mark
-from offpeak.ledger_settings import LedgerSettings
+from offpeak.ledger.rows import DecisionRecord, JobMark
 from offpeak.prices.peak import Peak
+from offpeak.settings.ledger import LedgerSettings
 from plugin.queue_hook.facts import QueueFacts
 from plugin.queue_hook.queue_plan import QueuePlan
 from plugin.scheduler.port import Ranking
@@ -106,7 +106,7 @@ def test_without_a_ledger_no_job_is_changed(tmp_path: Path, monkeypatch: pytest.
 
 def test_each_group_has_what_is_planned_for_its_partitions() -> None:
     jobs = {str(at): a_job(at, partitions=partitions) for at, partitions in enumerate([("a",), ("b",), ("a", "b")])}
-    plan = QueuePlan({"0": 5, "2": 7}, {"1": 9}, {"1": "waits"}, (Mark("0", 0.0, "rank", 1, 5, 0.0),))
+    plan = QueuePlan({"0": 5, "2": 7}, {"1": 9}, {"1": "waits"}, (JobMark("0", 0.0, "rank", 1, 5, 0.0),))
     groups = {group.name: group for group in grouped(plan, jobs)}
     assert {name: dict(group.rank) for name, group in groups.items()} == {"a": {"0": 5}, "b": {}, "a,b": {"2": 7}}
     assert (groups["b"].begin_s, groups["b"].tell) == ({"1": 9}, {"1": "waits"})
@@ -116,7 +116,7 @@ def test_owners_are_told_of_jobs_that_are_passed_and_of_which_nothing_is_written
     """Of two equal priorities one is raised, and both jobs change places."""
     jobs = {str(at): a_job(at) for at in range(3)}
     said = ("moved back", "moved forward", "keeps its place")
-    decisions = [Decision(0.0, f"job {at}", what, "why") for at, what in enumerate(said)]
+    decisions = [DecisionRecord(0.0, f"job {at}", what, "why") for at, what in enumerate(said)]
     (group,) = grouped(QueuePlan({"1": 1}, decisions=tuple(decisions)), jobs)
     texts = advice(group, {each.subject: each for each in decisions}, {})
     assert texts == {"0": "would be moved back: why", "1": "would be moved forward: why"}

@@ -10,10 +10,9 @@ from memory_journal import MemoryJournal
 from scheduler_words import NOW, NOW_S, life_of, node_of
 
 from offpeak.door.door import Door
-from offpeak.door.effect import US, Effect, Outcome
-from offpeak.door.mode import Mode
+from offpeak.door.effect import US, Effect, Mode, Outcome
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger_settings import LedgerSettings
+from offpeak.settings.ledger import LedgerSettings
 from plugin.scheduler.node import NodePower
 from power.agent.last_orders import last_sleep_orders
 from power.agent.memory import remember_lives, remembered_lives

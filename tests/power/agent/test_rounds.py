@@ -8,7 +8,7 @@ import pytest
 from heard_scheduler import Heard
 
 from offpeak.errors import CannotWrite, SchedulerError
-from offpeak.ledger.rows import Decision
+from offpeak.ledger.rows import DecisionRecord
 from plugin.scheduler.port import SchedulerView
 from power.agent.changed import Changed
 from power.agent.observer import Observer
@@ -137,19 +137,21 @@ def test_a_time_that_moves_a_little_and_prices_that_move_are_no_news() -> None:
     for at in range(100):
         reason = f"not before 02:{at // 10:02}: {30 + at / 100:.2f} EUR/MWh over its run against {90 - at} now"
         inputs = (("begin_s", 7200.0 + 6 * at), ("price_per_mwh", 30 + at / 100))
-        new = changed.of([Decision(30.0 * at, "job 1", "delayed", reason, inputs)], {"job 1"})
+        new = changed.of([DecisionRecord(30.0 * at, "job 1", "delayed", reason, inputs)], {"job 1"})
         assert len(new) == (at == 0), at
-    (later,) = changed.of([Decision(3000.0, "job 1", "delayed", "not before 02:15", (("begin_s", 8100.0),))], {"job 1"})
+    (later,) = changed.of(
+        [DecisionRecord(3000.0, "job 1", "delayed", "not before 02:15", (("begin_s", 8100.0),))], {"job 1"}
+    )
     assert changed.latest["job 1"] == later
-    (gone,) = changed.of([Decision(3030.0, "job 1", "let go", "it may be kept back until 03:00 only")], {"job 1"})
+    (gone,) = changed.of([DecisionRecord(3030.0, "job 1", "let go", "it may be kept back until 03:00 only")], {"job 1"})
     assert changed.latest["job 1"] == gone
 
 
 def test_several_decisions_of_one_job_in_each_cycle_are_news_once() -> None:
     changed = Changed()
     both = [
-        Decision(1.0, "job 1", "let go", "cheap"),
-        Decision(1.0, "job 1", "moved back", "behind 2", (("beside", "2"),)),
+        DecisionRecord(1.0, "job 1", "let go", "cheap"),
+        DecisionRecord(1.0, "job 1", "moved back", "behind 2", (("beside", "2"),)),
     ]
     assert changed.of(both, {"job 1"}) == tuple(both)
     assert changed.of(both, {"job 1"}) == ()
@@ -159,15 +161,15 @@ def test_what_is_planned_anew_each_cycle_is_news_once_an_hour() -> None:
     changed, news = Changed(again_after_s=3600.0), []
     for at_s in range(0, 7200, 30):
         start = () if at_s % 60 else (("planned_start_s", 50_000.0 + 40.0 * at_s),)
-        news += changed.of([Decision(float(at_s), "job 1", "planned anew", f"to {at_s}", start)], {"job 1"})
+        news += changed.of([DecisionRecord(float(at_s), "job 1", "planned anew", f"to {at_s}", start)], {"job 1"})
     assert [each.at_unix_s for each in news] == [0.0, 3600.0]
 
 
 def test_the_same_decision_is_news_once() -> None:
     changed = Changed()
-    first = Decision(1.0, "job 1", "moved back", "behind 2: on-peak; nobody is put before it after 10:00")
-    again = Decision(2.0, "job 1", "moved back", "behind 2: on-peak; nobody is put before it after 10:01")
-    other = Decision(3.0, "job 1", "moved forward", "before 2: off-peak")
+    first = DecisionRecord(1.0, "job 1", "moved back", "behind 2: on-peak; nobody is put before it after 10:00")
+    again = DecisionRecord(2.0, "job 1", "moved back", "behind 2: on-peak; nobody is put before it after 10:01")
+    other = DecisionRecord(3.0, "job 1", "moved forward", "before 2: off-peak")
     assert changed.of([first], {"job 1"}) == (first,)
     assert changed.of([again], {"job 1"}) == ()
     assert changed.latest["job 1"] == first

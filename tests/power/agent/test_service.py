@@ -18,20 +18,18 @@ import pytest
 from dripping_server import DrippingServer, dripping_proxy
 from scheduler_words import life_of
 
-from offpeak.agent_settings import AgentSettings
-from offpeak.door.effect import Outcome, Refusal
-from offpeak.door.hold import Hold
-from offpeak.door.mode import Mode
+from offpeak.door.effect import Hold, Mode, Outcome, Refusal
 from offpeak.errors import BadInput, BadLedger, CannotWrite, OffpeakError
-from offpeak.feed_settings import FeedSettings
-from offpeak.hardware_settings import HardwareSettings
+from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.opened import opened
 from offpeak.ledger.records import actions_in
-from offpeak.ledger.rows import Decision
-from offpeak.ledger_settings import LedgerSettings
-from offpeak.settings import PriceSettings, Settings
-from offpeak.time_range import TimeRange
+from offpeak.ledger.rows import DecisionRecord
+from offpeak.model.local_time import TimeRange
+from offpeak.settings.agent import AgentSettings, HardwareSettings
+from offpeak.settings.feeds import FeedSettings
+from offpeak.settings.ledger import LedgerSettings
+from offpeak.settings.replay import PriceSettings
+from offpeak.settings.table import Settings
 from plugin.queue_hook.facts import QueueFacts, QueueRules
 from plugin.queue_hook.plan import plan_queue
 from plugin.queue_hook.queue_plan import QueuePlan
@@ -504,7 +502,7 @@ def test_an_order_to_sleep_that_cannot_be_recorded_is_refused_at_once(
         file = settings.ledger.url.removeprefix("sqlite:///")
         with closing(sqlite3.connect(file, isolation_level=None)) as other:
             other.execute("BEGIN EXCLUSIVE")
-            ledger.write_decisions([Decision(1.0, "n1", "sleep", "idle")])
+            ledger.write_decisions([DecisionRecord(1.0, "n1", "sleep", "idle")])
             await asyncio.to_thread(wait_until, ledger.trouble, what="the ledger to say that it is locked")
             with pytest.raises(OffpeakError, match=r"n1: nothing is switched off that cannot be recorded: .*locked"):
                 agent.hear(order("soft_off"))
@@ -539,7 +537,7 @@ def test_an_order_that_the_mode_or_a_hold_forbids_is_refused_at_once_and_recorde
         if refused_by == "mode":
             site = replace(site, agent=replace(site.agent, mode="shadow"))
         asyncio.run(rounds(Agent(parts.parts_of(site), ledger, Voice())))
-    with opened(settings.ledger.url) as connection:
+    with open_ledger(settings.ledger.url) as connection:
         (action,) = actions_in(connection, TimeRange(0, time.time() + 60), ("n1",))
     assert (action["by"], action["result"], action["rule"]) == ("admin jo", "refused", refused_by)
 

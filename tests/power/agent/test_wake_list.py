@@ -6,30 +6,32 @@ from pathlib import Path
 
 import pytest
 
-from offpeak.agent_settings import AgentSettings
 from offpeak.errors import CannotWrite
-from offpeak.machines.credential import Credential
-from offpeak.machines.inventory import Enrolled, Hardware, Inventory, Machine, Pdu, Rung
+from offpeak.machines.credentials import Credential
+from offpeak.machines.inventory import Enrolment, Hardware, Inventory, InventoryNode, Pdu, SleepMethod
+from offpeak.settings.agent import AgentSettings
 from power.agent.wake_list import wake_list, wake_pace, write_wake_list
 
 LOGIN = Credential("bmc", "admin", Path("/etc/offpeak/bmc.password"))
 IPMI = Hardware("compute", driver="ipmi", credential=LOGIN, cipher_suite=3)
 REDFISH = Hardware("new", driver="redfish", credential=LOGIN, verify=Path("/etc/ssl/site.pem"))
-STANDBY = Hardware("sleepy", driver="ipmitool", credential=LOGIN, rungs=(Rung("standby", ("wol", "bmc"), 60, 60),))
+STANDBY = Hardware(
+    "sleepy", driver="ipmitool", credential=LOGIN, rungs=(SleepMethod("standby", ("wol", "bmc"), 60, 60),)
+)
 MAC = "aa:bb:cc:dd:ee:ff"
 
 
-def ways(*machines: Machine, credentials: Path | None = None) -> dict[str, object]:
+def ways(*machines: InventoryNode, credentials: Path | None = None) -> dict[str, object]:
     return dict(wake_list(Inventory(Path("/etc/offpeak/inventory.toml"), machines), credentials=credentials))
 
 
 def test_the_way_to_each_node() -> None:
     told = ways(
-        Machine("n1", IPMI, bmc="10.1.0.1", mac=MAC),
-        Machine("n2", REDFISH, bmc="10.1.0.2", enrolled=Enrolled("ABC", (), "2026-11-01")),
-        Machine("n3", Hardware("old"), mac=MAC, wol_via="10.1.255.255:4009"),
-        Machine("n4", STANDBY, bmc="10.1.0.4", mac=MAC),
-        Machine("n5", Hardware("old")),
+        InventoryNode("n1", IPMI, bmc="10.1.0.1", mac=MAC),
+        InventoryNode("n2", REDFISH, bmc="10.1.0.2", enrolled=Enrolment("ABC", (), "2026-11-01")),
+        InventoryNode("n3", Hardware("old"), mac=MAC, wol_via="10.1.255.255:4009"),
+        InventoryNode("n4", STANDBY, bmc="10.1.0.4", mac=MAC),
+        InventoryNode("n5", Hardware("old")),
     )
     login = {"user": "admin", "password_file": "/etc/offpeak/bmc.password"}
     ipmi = {"way": "ipmi", "port": 623, "privilege": "operator", **login}
@@ -50,7 +52,7 @@ def test_the_way_to_each_node() -> None:
 def test_what_systemd_hands_over_goes_with_the_agent_so_the_file_beside_the_inventory_is_named() -> None:
     handed = Path("/run/credentials/offpeak-agent.service")
     hardware = Hardware("compute", driver="ipmi", credential=Credential("bmc", "admin", handed / "bmc.password"))
-    told = ways(Machine("n1", hardware, bmc="10.1.0.1"), credentials=handed)
+    told = ways(InventoryNode("n1", hardware, bmc="10.1.0.1"), credentials=handed)
     way = told["n1"]
     assert isinstance(way, dict)
     assert way["password_file"] == "/etc/offpeak/bmc.password"
@@ -58,7 +60,11 @@ def test_what_systemd_hands_over_goes_with_the_agent_so_the_file_beside_the_inve
 
 def test_the_pace_is_that_of_the_doors_limits() -> None:
     server = Hardware("compute", node_class="server")
-    machines = (Machine("n1", server, rack="A"), Machine("n2", Hardware("old"), rack="A"), Machine("n3", server))
+    machines = (
+        InventoryNode("n1", server, rack="A"),
+        InventoryNode("n2", Hardware("old"), rack="A"),
+        InventoryNode("n3", server),
+    )
     pdu = Pdu("pdu1", "10.1.0.9", "apc", LOGIN, outlets=(("1", "n3"),))
     inventory = Inventory(Path("/etc/offpeak/inventory.toml"), machines, pdus=(pdu,))
     usual = wake_pace(AgentSettings(), inventory)
@@ -79,7 +85,7 @@ def test_written_for_its_owner_only_and_without_a_password(tmp_path: Path) -> No
     secret = tmp_path / "bmc.password"
     secret.write_text("very secret\n")
     hardware = Hardware("compute", driver="ipmi", credential=Credential("bmc", "admin", secret))
-    told = wake_list(Inventory(tmp_path / "inventory.toml", (Machine("n1", hardware, bmc="10.1.0.1"),)))
+    told = wake_list(Inventory(tmp_path / "inventory.toml", (InventoryNode("n1", hardware, bmc="10.1.0.1"),)))
     for _ in range(2):
         write_wake_list(tmp_path, told)
     file = tmp_path / "wake.json"

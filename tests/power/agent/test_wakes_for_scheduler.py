@@ -19,14 +19,13 @@ from heard_scheduler import Heard
 from scheduler_words import life_of, node_of
 from slurm_programs import SlurmPrograms, slurm_programs
 
-from offpeak.agent_settings import AgentSettings
-from offpeak.door.effect import SCHEDULER, US, Effect, Outcome
-from offpeak.door.hold import Hold
+from offpeak.door.effect import SCHEDULER, US, Effect, Hold, Outcome
 from offpeak.errors import AccessRefused, NoAnswer, OffpeakError, SchedulerError
-from offpeak.hardware_settings import HardwareSettings
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger_settings import LedgerSettings
-from offpeak.settings import PriceSettings, Settings
+from offpeak.settings.agent import AgentSettings, HardwareSettings
+from offpeak.settings.ledger import LedgerSettings
+from offpeak.settings.replay import PriceSettings
+from offpeak.settings.table import Settings
 from plugin.scheduler.node import Node, NodePower, NodeUse
 from plugin.scheduler.port import SchedulerView
 from power.agent import parts

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from offpeak.broker_settings import BrokerSettings
 from offpeak.errors import BadInput, OffpeakError
+from offpeak.settings.broker import BrokerSettings
 from power.broker.ask_broker import MOST_BYTES, NAME, choice_of_broker
 from power.broker.choosing import ChoosingServer
 from power.broker.federation import Federation

@@ -13,7 +13,7 @@ import pytest
 
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import Submission
+from offpeak.ledger.rows import SubmissionRecord
 from plugin.federation.grid import Grid
 from power.broker.errors import NoSite, NotKnown, UnknownKey
 from power.broker.follow import cancel, standing_of
@@ -42,7 +42,7 @@ def jobs(sites: dict[str, PbsStandIn]) -> dict[str, int]:
     return {name: len(site.jobs) for name, site in sites.items() if site.jobs}
 
 
-def submitted(folder: Path, ledger: Ledger, key: str = "k", **words: object) -> Submission:
+def submitted(folder: Path, ledger: Ledger, key: str = "k", **words: object) -> SubmissionRecord:
     return asyncio.run(broker(folder, ledger, **words).submit(parcel(), key))  # type: ignore[arg-type]
 
 
@@ -116,7 +116,7 @@ def test_what_a_site_may_have_forgotten_is_not_submitted_again(
     tmp_path: Path, ledger: Ledger, sites: dict[str, PbsStandIn]
 ) -> None:
     old = time.time() - 3600
-    row = Submission("k", old, "ann", parcel().digest, "north", "tried", old)
+    row = SubmissionRecord("k", old, "ann", parcel().digest, "north", "tried", old)
     assert ledger.change_submission(None, row)
     with pytest.raises(NotKnown, match="would have forgotten it"):
         submitted(tmp_path, ledger)
@@ -124,13 +124,13 @@ def test_what_a_site_may_have_forgotten_is_not_submitted_again(
 
 
 def test_two_at_once_submit_one_job(tmp_path: Path, ledger: Ledger, sites: dict[str, PbsStandIn]) -> None:
-    async def both() -> list[Submission | BaseException]:
+    async def both() -> list[SubmissionRecord | BaseException]:
         made = broker(tmp_path, ledger, settled_s=20.0)
         return await asyncio.gather(*(made.submit(parcel(), "k") for _ in range(2)), return_exceptions=True)
 
     answers = asyncio.run(both())
     assert jobs(sites) == {"north": 1}
-    assert {each.job for each in answers if isinstance(each, Submission)} == {"1.head"}
+    assert {each.job for each in answers if isinstance(each, SubmissionRecord)} == {"1.head"}
 
 
 def test_all_sites_stale_is_said_at_once(tmp_path: Path, ledger: Ledger, sites: dict[str, PbsStandIn]) -> None:

@@ -18,9 +18,9 @@ import pytest
 from agent_socket import agent_socket
 from dripping_server import dripping_server
 
-from offpeak.broker_settings import BrokerSettings
 from offpeak.errors import BadInput
-from offpeak.machines.secret import Secret
+from offpeak.machines.credentials import Secret
+from offpeak.settings.broker import BrokerSettings
 from plugin.federation.reach import Reach
 from power.broker.ask_sites import heard_of
 from power.broker.few_threads import MOST_CLIENTS

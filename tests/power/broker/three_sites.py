@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from offpeak.broker_settings import BrokerSettings
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger_settings import LedgerSettings
+from offpeak.settings.broker import BrokerSettings
+from offpeak.settings.ledger import LedgerSettings
 from plugin.federation.grid import Grid
 from plugin.federation.live_cycle import Heard
 from plugin.federation.reach import Reach

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from served_room import planned, served_room
 
-from offpeak.machines.credential import Credential
-from offpeak.machines.inventory import Hardware, Machine
+from offpeak.machines.credentials import Credential
+from offpeak.machines.inventory import Hardware, InventoryNode
 from power.check.bmcs import check_bmc
 from power.drivers.ipmi.driver import ipmi_driver
 from power.drivers.wire import Wire
@@ -28,7 +28,7 @@ def test_a_fall_back_is_reported_once(
     password.write_text("secret\n")
     plan = planned("n1")
     hardware = Hardware("h", driver="ipmi", credential=Credential("bmc", "admin", password), port=plan.bmc_port)
-    machine = Machine("n1", hardware, bmc=plan.bmc_host)
+    machine = InventoryNode("n1", hardware, bmc=plan.bmc_host)
 
     async def use() -> list[str]:
         wire = Wire(timeout_s=20)

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from offpeak.feed_settings import FeedSettings
-from offpeak.settings import PriceSettings
+from offpeak.settings.feeds import FeedSettings
+from offpeak.settings.replay import PriceSettings
 from power.check.feeds import check_feeds
 from power.check.finding import Verdict
 from predictors.feeds.registry import price_feed

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pbs_standin import installed, standin
 
-from offpeak.pbs_settings import PbsSettings
+from offpeak.settings.schedulers import PbsSettings
 from plugin.openpbs.scheduler import OpenPbsScheduler
 from plugin.pbs.sight import Asker
 from plugin.torque.scheduler import TorqueScheduler

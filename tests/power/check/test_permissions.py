@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from offpeak.machines.credential import Credential
+from offpeak.machines.credentials import Credential
 from plugin.slurm.rights import AdminLevel, SlurmRights
 from power.check.finding import Verdict
 from power.check.permissions import check_credentials, check_scheduler, finding_of

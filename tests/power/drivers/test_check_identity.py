@@ -6,7 +6,7 @@ import pytest
 from ipmi_fixtures import MachineOf
 
 from offpeak.errors import WrongDevice
-from offpeak.machines.inventory import Enrolled
+from offpeak.machines.inventory import Enrolment
 from power.drivers.check_identity import check_identity
 from power.drivers.port import Order, PowerDriver
 from power.drivers.registry import driver_of
@@ -17,7 +17,7 @@ from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 def test_a_node_is_not_switched_by_the_bmc_of_another(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
     mine, other = few_bmcs[:2]
 
-    async def checked_off(driver: PowerDriver, enrolled: Enrolled) -> None:
+    async def checked_off(driver: PowerDriver, enrolled: Enrolment) -> None:
         await check_identity(driver, enrolled)
         await driver.send(Order.SOFT_OFF)
 
@@ -25,7 +25,7 @@ def test_a_node_is_not_switched_by_the_bmc_of_another(few_bmcs: list[SimulatedBm
         wire = Wire(timeout_s=10)
         driver = driver_of(machine_of(host), wire)
         try:
-            await checked_off(driver, Enrolled(mine.guid, (), "2026-11-21"))
+            await checked_off(driver, Enrolment(mine.guid, (), "2026-11-21"))
         finally:
             await wire.close()
 
@@ -43,4 +43,4 @@ def test_who_does_not_say_who_it_is_is_not_believed() -> None:
             return None
 
     with pytest.raises(WrongDevice, match="n1: does not say who it is"):
-        asyncio.run(check_identity(Nameless(), Enrolled("a", (), "2026-11-21")))  # type: ignore[arg-type]
+        asyncio.run(check_identity(Nameless(), Enrolment("a", (), "2026-11-21")))  # type: ignore[arg-type]

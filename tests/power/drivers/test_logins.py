@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from offpeak.errors import AccessRefused, NoAnswer
-from offpeak.machines.credential import Credential
-from offpeak.machines.secret import Secret
+from offpeak.machines.credentials import Credential, Secret
 from power.drivers.logins import Logins
 
 LOGIN = Credential("bmc", "admin")

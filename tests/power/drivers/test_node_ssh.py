@@ -12,8 +12,8 @@ from fake_node import FakeNode, fake_node, known_host, write_key
 from node_tree import BOOT, write_tree
 
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, NoAnswer, NotSupported, WrongDevice
-from offpeak.machines.credential import Credential
-from offpeak.machines.inventory import Enrolled, Hardware, Machine
+from offpeak.machines.credentials import Credential
+from offpeak.machines.inventory import Enrolment, Hardware, InventoryNode
 from power.drivers.logins import Logins
 from power.drivers.node_answers import Governors, NodeProbe
 from power.drivers.node_ssh import NodeSsh
@@ -31,13 +31,13 @@ def port() -> Iterator[int]:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, port: int) -> Machine:
+def machine(tmp_path: Path, port: int) -> InventoryNode:
     credential = Credential("nodes", "root", key_file=tmp_path / "key", known_hosts=tmp_path / "known_hosts")
-    return Machine("n001", Hardware("compute", ssh=credential, ssh_port=port), ssh="127.0.0.1")
+    return InventoryNode("n001", Hardware("compute", ssh=credential, ssh_port=port), ssh="127.0.0.1")
 
 
 @pytest.fixture
-def on_node(tmp_path: Path, machine: Machine, port: int) -> Callable[..., Any]:
+def on_node(tmp_path: Path, machine: InventoryNode, port: int) -> Callable[..., Any]:
     """Does something with a running node and its client; before it, the node's tree and keys may be spoilt."""
 
     def run(act: Act, *, timeout_s: float = 20.0) -> Any:
@@ -227,7 +227,7 @@ def test_another_host_key_is_another_device(on_node: Callable[..., Any], tmp_pat
     on_node(act)
 
 
-def test_a_port_that_listens_and_says_nothing(machine: Machine, tmp_path: Path, port: int) -> None:
+def test_a_port_that_listens_and_says_nothing(machine: InventoryNode, tmp_path: Path, port: int) -> None:
     write_key(asyncssh.generate_private_key("ssh-ed25519"), tmp_path / "key")
     (tmp_path / "known_hosts").write_text("")
 
@@ -244,7 +244,7 @@ def test_what_an_older_script_answers_is_strange(on_node: Callable[..., Any]) ->
     on_node(act)
 
 
-def test_keys_and_known_hosts_are_needed_and_private(machine: Machine, tmp_path: Path) -> None:
+def test_keys_and_known_hosts_are_needed_and_private(machine: InventoryNode, tmp_path: Path) -> None:
     def fails(message: str) -> None:
         with pytest.raises(BadInventory, match=message) as caught:
             asyncio.run(NodeSsh(machine, logins=Logins()).probe())
@@ -264,10 +264,10 @@ def test_keys_and_known_hosts_are_needed_and_private(machine: Machine, tmp_path:
         (Credential("nodes", "root", key_file=tmp_path / "key"), "credentials.nodes: has no known_hosts"),
     ):
         with pytest.raises(BadInventory, match=message):
-            NodeSsh(Machine("n001", Hardware("compute", ssh=credential)), logins=Logins())
+            NodeSsh(InventoryNode("n001", Hardware("compute", ssh=credential)), logins=Logins())
 
 
-def test_the_driver_offers_standby_to_nodes_that_can(on_node: Callable[..., Any], machine: Machine) -> None:
+def test_the_driver_offers_standby_to_nodes_that_can(on_node: Callable[..., Any], machine: InventoryNode) -> None:
     async def act(node: FakeNode, _ssh: NodeSsh) -> None:
         driver = SshDriver(machine, logins=Logins(), timeout_s=10.0, dead_man_s=700)
         assert driver.orders == frozenset()
@@ -290,8 +290,8 @@ def test_the_driver_offers_standby_to_nodes_that_can(on_node: Callable[..., Any]
     on_node(act)
 
 
-def test_what_was_enrolled_is_offered_before_the_node_was_asked(machine: Machine, tmp_path: Path) -> None:
+def test_what_was_enrolled_is_offered_before_the_node_was_asked(machine: InventoryNode, tmp_path: Path) -> None:
     (tmp_path / "known_hosts").write_text("")
-    enrolled = Enrolled("guid", ("on", "standby"), "2026-11-21")
-    known = Machine("n001", machine.hardware, ssh="127.0.0.1", enrolled=enrolled)
+    enrolled = Enrolment("guid", ("on", "standby"), "2026-11-21")
+    known = InventoryNode("n001", machine.hardware, ssh="127.0.0.1", enrolled=enrolled)
     assert SshDriver(known, logins=Logins()).orders == {Order.STANDBY}

@@ -9,8 +9,8 @@ import pytest
 from pbs_standin import StandIn, standin
 
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported
-from offpeak.machines.inventory import Hardware, Machine
-from offpeak.pbs_settings import PbsSettings
+from offpeak.machines.inventory import Hardware, InventoryNode
+from offpeak.settings.schedulers import PbsSettings
 from plugin.scheduler.port import NodeChange
 from plugin.torque.scheduler import TorqueScheduler
 from power.drivers.pbsnodes import Pbsnodes
@@ -29,7 +29,7 @@ def torque(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]
 
 
 def driver(name: str = "node1") -> Pbsnodes:
-    return Pbsnodes(Machine("n1", Hardware("torque", driver="pbsnodes"), bmc=name), timeout_s=20)
+    return Pbsnodes(InventoryNode("n1", Hardware("torque", driver="pbsnodes"), bmc=name), timeout_s=20)
 
 
 def state(way: Pbsnodes) -> PowerState:
@@ -103,7 +103,7 @@ def test_a_server_that_is_gone_and_a_node_that_is_not_there(tmp_path: Path, monk
 
 def test_a_machine_without_a_name() -> None:
     with pytest.raises(BadInventory, match="has no name in Torque"):
-        Pbsnodes(Machine("n1", Hardware("torque", driver="pbsnodes")))
+        Pbsnodes(InventoryNode("n1", Hardware("torque", driver="pbsnodes")))
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from redfish_peer import RESET, SYSTEM, UUID, RedfishPeer, redfish_peer
 from sushy_server import sushy, uuid
 
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported, WrongDevice
-from offpeak.machines.credential import Credential
-from offpeak.machines.inventory import Enrolled, Hardware, Machine
+from offpeak.machines.credentials import Credential
+from offpeak.machines.inventory import Enrolment, Hardware, InventoryNode
 from power.drivers.logins import Logins
 from power.drivers.port import Observed, Order, PowerState
 from power.drivers.redfish import RedfishDriver
@@ -35,22 +35,22 @@ def peer() -> Iterator[RedfishPeer]:
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Callable[..., Machine]:
-    def of(bmc: str, node: str = "n001", password: str = "secret", **more: Any) -> Machine:
+def machine(tmp_path: Path) -> Callable[..., InventoryNode]:
+    def of(bmc: str, node: str = "n001", password: str = "secret", **more: Any) -> InventoryNode:
         file = tmp_path / "password"
         file.write_text(password)
         file.chmod(0o600)
         hardware = Hardware("compute", "redfish", Credential("bmc", "admin", file), verify=more.pop("verify", True))
-        return Machine(node, hardware, bmc=bmc, **more)
+        return InventoryNode(node, hardware, bmc=bmc, **more)
 
     return of
 
 
-def driver_of(machine: Machine, logins: Logins | None = None) -> RedfishDriver:
+def driver_of(machine: InventoryNode, logins: Logins | None = None) -> RedfishDriver:
     return RedfishDriver(machine, logins=logins or Logins(), timeout_s=5.0)
 
 
-def done(machine: Machine, act: Callable[[RedfishDriver], Awaitable[Any]], timeout_s: float = 5.0) -> Any:
+def done(machine: InventoryNode, act: Callable[[RedfishDriver], Awaitable[Any]], timeout_s: float = 5.0) -> Any:
     async def run() -> Any:
         driver = RedfishDriver(machine, logins=Logins(), timeout_s=timeout_s)
         try:
@@ -61,7 +61,7 @@ def done(machine: Machine, act: Callable[[RedfishDriver], Awaitable[Any]], timeo
     return asyncio.run(run())
 
 
-def trouble_of(machine: Machine, timeout_s: float = 5.0) -> DeviceError:
+def trouble_of(machine: InventoryNode, timeout_s: float = 5.0) -> DeviceError:
     observed = done(machine, RedfishDriver.query, timeout_s)
     assert observed.state is PowerState.UNKNOWN
     return observed.trouble
@@ -69,7 +69,7 @@ def trouble_of(machine: Machine, timeout_s: float = 5.0) -> DeviceError:
 
 @pytest.mark.thorough
 def test_an_emulated_system_goes_on_and_another_off_some_seconds_later(
-    emulator: str, machine: Callable[..., Machine]
+    emulator: str, machine: Callable[..., InventoryNode]
 ) -> None:
     async def becomes(node: str, order: Order, goal: PowerState) -> bool:
         driver = driver_of(machine(emulator, node))
@@ -89,18 +89,18 @@ def test_an_emulated_system_goes_on_and_another_off_some_seconds_later(
 
 
 def test_an_emulated_system_is_found_by_name_and_by_enrolled_uuid(
-    emulator: str, machine: Callable[..., Machine]
+    emulator: str, machine: Callable[..., InventoryNode]
 ) -> None:
     assert done(machine(emulator, "n002"), RedfishDriver.identity) == uuid(2)
-    enrolled = Enrolled(uuid(3), (), "2026-11-21")
+    enrolled = Enrolment(uuid(3), (), "2026-11-21")
     assert done(machine(emulator, "renamed", enrolled=enrolled), RedfishDriver.identity) == uuid(3)
 
 
-def test_nobody_is_switched_where_no_system_is_the_node(emulator: str, machine: Callable[..., Machine]) -> None:
+def test_nobody_is_switched_where_no_system_is_the_node(emulator: str, machine: Callable[..., InventoryNode]) -> None:
     with pytest.raises(BadAnswer, match="0 of its 4 systems are named n99"):
         done(machine(emulator, "n99"), lambda driver: driver.send(Order.HARD_OFF))
     with pytest.raises(WrongDevice, match="none of its 4 systems is the enrolled one"):
-        done(machine(emulator, enrolled=Enrolled("other", (), "2026-11-21")), RedfishDriver.identity)
+        done(machine(emulator, enrolled=Enrolment("other", (), "2026-11-21")), RedfishDriver.identity)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_nobody_is_switched_where_no_system_is_the_node(emulator: str, machine: 
     ],
 )
 def test_an_order_is_sent_only_where_the_node_is_not_there(
-    peer: RedfishPeer, machine: Callable[..., Machine], state: str, order: Order, sent: list[str]
+    peer: RedfishPeer, machine: Callable[..., InventoryNode], state: str, order: Order, sent: list[str]
 ) -> None:
     peer.resources[SYSTEM]["PowerState"] = state
     done(machine(peer.url), lambda driver: driver.send(order))
@@ -125,7 +125,7 @@ def test_an_order_is_sent_only_where_the_node_is_not_there(
 @pytest.mark.parametrize("state", ["PoweringOn", "PoweringOff", "Paused", None, 7, ["On"]])
 @pytest.mark.parametrize("order", [Order.ON, Order.HARD_OFF])
 def test_nothing_is_sent_while_the_state_is_not_known(
-    peer: RedfishPeer, machine: Callable[..., Machine], state: object, order: Order
+    peer: RedfishPeer, machine: Callable[..., InventoryNode], state: object, order: Order
 ) -> None:
     peer.resources[SYSTEM]["PowerState"] = state
     assert "its power state is" in str(trouble_of(machine(peer.url)))
@@ -135,7 +135,7 @@ def test_nothing_is_sent_while_the_state_is_not_known(
 
 
 def test_what_a_system_does_not_take_is_not_among_its_orders(
-    peer: RedfishPeer, machine: Callable[..., Machine]
+    peer: RedfishPeer, machine: Callable[..., InventoryNode]
 ) -> None:
     action = peer.resources[SYSTEM]["Actions"]["#ComputerSystem.Reset"]
     action["ResetType@Redfish.AllowableValues"] = ["On", "ForceOff", "ForceRestart"]
@@ -155,7 +155,7 @@ def test_what_a_system_does_not_take_is_not_among_its_orders(
     assert peer.resets == []
 
 
-def test_resets_may_be_listed_elsewhere_or_nowhere(peer: RedfishPeer, machine: Callable[..., Machine]) -> None:
+def test_resets_may_be_listed_elsewhere_or_nowhere(peer: RedfishPeer, machine: Callable[..., InventoryNode]) -> None:
     async def asked(driver: RedfishDriver) -> frozenset[Order]:
         await driver.query()
         return driver.orders
@@ -169,13 +169,13 @@ def test_resets_may_be_listed_elsewhere_or_nowhere(peer: RedfishPeer, machine: C
     assert done(machine(peer.url), asked) == {Order.ON, Order.SOFT_OFF, Order.HARD_OFF}
 
 
-def test_the_identity_is_the_uuid(peer: RedfishPeer, machine: Callable[..., Machine]) -> None:
+def test_the_identity_is_the_uuid(peer: RedfishPeer, machine: Callable[..., InventoryNode]) -> None:
     assert done(machine(peer.url), RedfishDriver.identity) == UUID
     peer.resources[SYSTEM]["UUID"] = None
     assert done(machine(peer.url), RedfishDriver.identity) is None
 
 
-def test_a_refused_password_is_tried_once(peer: RedfishPeer, machine: Callable[..., Machine]) -> None:
+def test_a_refused_password_is_tried_once(peer: RedfishPeer, machine: Callable[..., InventoryNode]) -> None:
     async def thrice() -> list[DeviceError | None]:
         driver = driver_of(machine(peer.url, password="wrong"))
         observed = [await driver.query() for _ in range(3)]
@@ -190,7 +190,7 @@ def test_a_refused_password_is_tried_once(peer: RedfishPeer, machine: Callable[.
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_who_may_read_but_not_switch_does_not_try_again(
-    peer: RedfishPeer, machine: Callable[..., Machine], status: int
+    peer: RedfishPeer, machine: Callable[..., InventoryNode], status: int
 ) -> None:
     peer.resources[SYSTEM] = status
     trouble = trouble_of(machine(peer.url))
@@ -217,7 +217,7 @@ def test_who_may_read_but_not_switch_does_not_try_again(
     ],
 )
 def test_faults_have_names(
-    peer: RedfishPeer, machine: Callable[..., Machine], answer: object, kind: type[DeviceError], message: str
+    peer: RedfishPeer, machine: Callable[..., InventoryNode], answer: object, kind: type[DeviceError], message: str
 ) -> None:
     peer.resources["/redfish/v1/"] = answer
     trouble = trouble_of(machine(peer.url), timeout_s=5)
@@ -226,7 +226,7 @@ def test_faults_have_names(
     assert trouble.hint
 
 
-def test_nobody_there(machine: Callable[..., Machine]) -> None:
+def test_nobody_there(machine: Callable[..., InventoryNode]) -> None:
     with reserved_ports(1) as (port,):
         trouble = trouble_of(machine(f"http://127.0.0.1:{port}"))
     assert isinstance(trouble, NoAnswer)
@@ -234,7 +234,7 @@ def test_nobody_there(machine: Callable[..., Machine]) -> None:
 
 
 @pytest.mark.parametrize("where", ["head", "body"])
-def test_a_bmc_that_drips_holds_nothing_up(machine: Callable[..., Machine], where: str) -> None:
+def test_a_bmc_that_drips_holds_nothing_up(machine: Callable[..., InventoryNode], where: str) -> None:
     with dripping_server(where) as server:
 
         async def asked() -> list[Observed]:
@@ -248,7 +248,7 @@ def test_a_bmc_that_drips_holds_nothing_up(machine: Callable[..., Machine], wher
 
 
 @pytest.mark.slow("waits for the end of a time-out")
-def test_bmcs_that_hang_do_not_hold_the_others(peer: RedfishPeer, machine: Callable[..., Machine]) -> None:
+def test_bmcs_that_hang_do_not_hold_the_others(peer: RedfishPeer, machine: Callable[..., InventoryNode]) -> None:
     peer.resources["/redfish/v1/"] = None
 
     async def together() -> list[PowerState]:
@@ -271,7 +271,7 @@ def test_bmcs_that_hang_do_not_hold_the_others(peer: RedfishPeer, machine: Calla
 
 
 def test_neither_netrc_nor_proxies_come_between(
-    peer: RedfishPeer, machine: Callable[..., Machine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    peer: RedfishPeer, machine: Callable[..., InventoryNode], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     netrc = tmp_path / "netrc"
     netrc.write_text("machine 127.0.0.1 login other password other\n")
@@ -281,7 +281,7 @@ def test_neither_netrc_nor_proxies_come_between(
 
 
 def test_a_certificate_is_checked_unless_the_inventory_says_otherwise(
-    machine: Callable[..., Machine], tmp_path: Path
+    machine: Callable[..., InventoryNode], tmp_path: Path
 ) -> None:
     certificate = write_certificate(tmp_path / "bmc.pem", "127.0.0.1")
     with redfish_peer(certificate) as peer:
@@ -296,7 +296,7 @@ def test_a_certificate_is_checked_unless_the_inventory_says_otherwise(
             done(machine(bmc, verify=tmp_path / "none.pem"), RedfishDriver.query)
 
 
-def test_an_http_service_where_https_is_expected(peer: RedfishPeer, machine: Callable[..., Machine]) -> None:
+def test_an_http_service_where_https_is_expected(peer: RedfishPeer, machine: Callable[..., InventoryNode]) -> None:
     trouble = trouble_of(machine(peer.url.removeprefix("http://")))
     assert type(trouble) is BadAnswer
     assert str(trouble).endswith("TLS does not come about")
@@ -313,11 +313,11 @@ def test_an_http_service_where_https_is_expected(peer: RedfishPeer, machine: Cal
     ],
 )
 def test_addresses_of_bmcs(bmc: str, port: int | None, url: str) -> None:
-    assert base_url(Machine("n001", Hardware("compute", port=port), bmc=bmc)) == url
+    assert base_url(InventoryNode("n001", Hardware("compute", port=port), bmc=bmc)) == url
 
 
 def test_a_node_without_bmc_or_credential_is_said() -> None:
     with pytest.raises(BadInventory, match="n001: has no bmc"):
-        driver_of(Machine("n001", Hardware("compute")))
+        driver_of(InventoryNode("n001", Hardware("compute")))
     with pytest.raises(BadInventory, match=r"hardware\.compute: has no credential"):
-        driver_of(Machine("n001", Hardware("compute"), bmc="127.0.0.1"))
+        driver_of(InventoryNode("n001", Hardware("compute"), bmc="127.0.0.1"))

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from offpeak.errors import BadInventory
-from offpeak.machines.credential import Credential
-from offpeak.machines.inventory import Hardware, Machine
+from offpeak.machines.credentials import Credential
+from offpeak.machines.inventory import Hardware, InventoryNode
 from power.drivers.registry import DRIVERS, driver_of
 from power.drivers.wire import Wire
 
@@ -17,16 +17,16 @@ LOGIN = Credential("bmc", "admin")
 @pytest.mark.parametrize(
     ("machine", "words"),
     [
-        (Machine("n1", Hardware("compute"), bmc="10.1.0.1"), "no driver switches it"),
-        (Machine("n1", Hardware("compute", driver="ipmi"), bmc="10.1.0.1"), "no login for its BMC"),
-        (Machine("n1", Hardware("compute", driver="ipmi", credential=LOGIN)), "has no address of a BMC"),
+        (InventoryNode("n1", Hardware("compute"), bmc="10.1.0.1"), "no driver switches it"),
+        (InventoryNode("n1", Hardware("compute", driver="ipmi"), bmc="10.1.0.1"), "no login for its BMC"),
+        (InventoryNode("n1", Hardware("compute", driver="ipmi", credential=LOGIN)), "has no address of a BMC"),
         (
-            Machine("n1", Hardware("compute", driver="ipmi", credential=LOGIN, privilege="root"), bmc="b"),
+            InventoryNode("n1", Hardware("compute", driver="ipmi", credential=LOGIN, privilege="root"), bmc="b"),
             "no privilege",
         ),
     ],
 )
-def test_what_the_inventory_lacks_is_said(machine: Machine, words: str) -> None:
+def test_what_the_inventory_lacks_is_said(machine: InventoryNode, words: str) -> None:
     with pytest.raises(BadInventory, match=words) as caught:
         driver_of(machine, Wire())
     assert caught.value.hint
@@ -34,7 +34,7 @@ def test_what_the_inventory_lacks_is_said(machine: Machine, words: str) -> None:
 
 def test_a_slip_is_told_the_nearest_name() -> None:
     with pytest.raises(BadInventory, match=r"no driver 'impi', see \[hardware.compute\]") as caught:
-        driver_of(Machine("n1", Hardware("compute", driver="impi")), Wire())
+        driver_of(InventoryNode("n1", Hardware("compute", driver="impi")), Wire())
     assert caught.value.hint == "did you mean ipmi?"
 
 

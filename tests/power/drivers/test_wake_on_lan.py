@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from wake_listener import wake_listener
 
 from offpeak.errors import BadInventory, NoAnswer, NotSupported
-from offpeak.machines.inventory import Hardware, Machine
+from offpeak.machines.inventory import Hardware, InventoryNode
 from power.drivers.port import Order, PowerState
 from power.drivers.wake_on_lan import WakeOnLan, magic_packet, parse_mac
 
@@ -17,8 +17,8 @@ BYTES = bytes.fromhex("525400123456")
 macs = st.binary(min_size=6, max_size=6)
 
 
-def machine(via: str, mac: str | None = MAC) -> Machine:
-    return Machine("n001", Hardware("compute"), mac=mac, wol_via=via)
+def machine(via: str, mac: str | None = MAC) -> InventoryNode:
+    return InventoryNode("n001", Hardware("compute"), mac=mac, wol_via=via)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.255.255.255"])

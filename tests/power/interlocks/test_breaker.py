@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from memory_journal import MemoryJournal
 
 from offpeak.door.effect import Effect, Outcome, Refusal
-from offpeak.door.history import History
+from offpeak.door.journal import EffectHistory
 from offpeak.errors import BadSetting
 from power.interlocks.breaker import Breaker, BreakerTerms, Needed
 
@@ -31,7 +31,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.time, self.journal = Time(), MemoryJournal()
-        self.history = History(self.time)
+        self.history = EffectHistory(self.time)
         self.breaker = Breaker(self.history, TERMS)
 
     def ends(self, *outcomes: Outcome, effect: Effect = OFF) -> None:
@@ -49,7 +49,7 @@ class Bench:
         self.journal.write_outcome(begun[1], outcome, self.time.now_s)
 
     def restart(self) -> None:
-        self.history = History.of(self.journal, self.time.now_s, self.time)
+        self.history = EffectHistory.of(self.journal, self.time.now_s, self.time)
         self.breaker = Breaker(self.history, TERMS)
 
     @property
@@ -151,7 +151,7 @@ def test_a_restart_knows_as_much(results: list[Outcome], waits_s: list[float]) -
 REFUSED = Outcome("failed", "bmc1: refuses", "AccessRefused")
 
 
-def login_breaker(history: History) -> Breaker:
+def login_breaker(history: EffectHistory) -> Breaker:
     def needed(effect: Effect) -> Needed:
         return Needed("nodes", "bmc") if effect.order == "standby" else Needed("bmc", "bmc")
 
@@ -160,7 +160,7 @@ def login_breaker(history: History) -> Breaker:
 
 def test_a_refused_login_is_not_used_until_an_admin_has_mended_it() -> None:
     time = Time()
-    history = History(time)
+    history = EffectHistory(time)
     breaker = login_breaker(history)
     early = history.begun(OFF)
     history.ended(history.begun(OFF), REFUSED)
@@ -175,7 +175,7 @@ def test_a_refused_login_is_not_used_until_an_admin_has_mended_it() -> None:
 
 
 def test_a_refusal_of_a_rule_is_about_the_login_that_it_used() -> None:
-    history = History(Time())
+    history = EffectHistory(Time())
     breaker = login_breaker(history)
     standby = replace(OFF, order="standby")
     history.ended(history.begun(standby), REFUSED)

@@ -10,13 +10,11 @@ from hypothesis import strategies as st
 from memory_journal import MemoryJournal
 
 from offpeak.door.door import Door, Limit
-from offpeak.door.effect import Effect, Outcome
-from offpeak.door.history import History
-from offpeak.door.hold import Hold
-from offpeak.door.mode import Mode
-from offpeak.machines.credential import Credential
-from offpeak.machines.inventory import Hardware, Inventory, Machine, Pdu
-from offpeak.node_class_file import bundled_node_class
+from offpeak.door.effect import Effect, Hold, Mode, Outcome
+from offpeak.door.journal import EffectHistory
+from offpeak.machines.credentials import Credential
+from offpeak.machines.inventory import Hardware, Inventory, InventoryNode, Pdu
+from offpeak.model.node_class_file import bundled_node_class
 from power.interlocks.counts import cycles_per_day, groups_of, just_ordered, per_hour, per_rack, per_sweep, wakes
 from power.interlocks.enough_on import EnoughOn
 from power.interlocks.ramp import Swing, ramps, swing_of_class
@@ -35,7 +33,7 @@ class Time:
         return self.now_s
 
 
-def went(history: History, *effects: Effect) -> None:
+def went(history: EffectHistory, *effects: Effect) -> None:
     for effect in effects:
         history.ended(history.begun(effect), Outcome("done", ""))
 
@@ -50,7 +48,7 @@ def on(node: str) -> Effect:
 
 def test_a_sweep_and_an_hour_have_room_for_so_many() -> None:
     time = Time()
-    history = History(time)
+    history = EffectHistory(time)
     for limit in (per_sweep(history, 2), per_hour(history, 2)):
         assert limit(OFF) is None
     went(history, off("n1"), on("n2"), off("n3"))
@@ -69,7 +67,7 @@ def test_a_sweep_and_an_hour_have_room_for_so_many() -> None:
 
 def test_so_many_nodes_wake_within_a_minute_and_a_sixth_of_them_at_once() -> None:
     time = Time()
-    history = History(time)
+    history = EffectHistory(time)
     limit = wakes(history, 12)
     woken = 0
     for second in range(60):
@@ -87,7 +85,7 @@ def test_so_many_nodes_wake_within_a_minute_and_a_sixth_of_them_at_once() -> Non
 
 def test_a_node_goes_down_so_often_a_day() -> None:
     time = Time()
-    history = History(time)
+    history = EffectHistory(time)
     limit = cycles_per_day(history, 2)
     went(history, OFF, ON, replace(OFF, order="standby"), ON)
     refusal = limit(OFF)
@@ -101,7 +99,7 @@ def test_a_node_goes_down_so_often_a_day() -> None:
 
 def test_the_same_effect_twice_is_one_too_many() -> None:
     time = Time()
-    history = History(time)
+    history = EffectHistory(time)
     limit = just_ordered(history)
     assert limit(OFF) is None
     went(history, ON)
@@ -115,7 +113,7 @@ def test_the_same_effect_twice_is_one_too_many() -> None:
 
 SITE = Inventory(
     Path("inventory.toml"),
-    tuple(Machine(node, Hardware("compute"), rack="A" if node in NODES[:3] else None) for node in NODES),
+    tuple(InventoryNode(node, Hardware("compute"), rack="A" if node in NODES[:3] else None) for node in NODES),
     (Pdu("pdu1", "h", "apc", Credential("pdu"), outlets=(("1", "n3"), ("2", "n4"))),),
 )
 
@@ -123,7 +121,7 @@ SITE = Inventory(
 def test_racks_and_pdus_are_told_few_things_a_minute() -> None:
     assert groups_of(SITE)["n3"] == {"rack A", "PDU pdu1"}
     time = Time()
-    history = History(time)
+    history = EffectHistory(time)
     limit = per_rack(history, groups_of(SITE), 2)
     went(history, on("n1"), off("n2"))
     refusal = limit(on("n3"))
@@ -139,7 +137,7 @@ SWINGS = {"n1": Swing(300, 100), "n2": Swing(300, 100), "n3": Swing(200, 100)}
 
 def test_the_draw_rises_and_falls_by_no_more() -> None:
     time = Time()
-    history = History(time)
+    history = EffectHistory(time)
     limit = ramps(history, SWINGS.get, sleep_w=200, wake_w=500)
     went(history, on("n1"))
     assert limit(on("n3")) is None
@@ -153,7 +151,7 @@ def test_the_draw_rises_and_falls_by_no_more() -> None:
 
 
 def test_a_node_of_which_nobody_knows_the_draw_waits_where_the_draw_is_bound() -> None:
-    limit = ramps(History(), SWINGS.get, sleep_w=200, wake_w=None)
+    limit = ramps(EffectHistory(), SWINGS.get, sleep_w=200, wake_w=None)
     refusal = limit(off("n9"))
     assert refusal is not None
     assert (refusal.rule, refusal.hint) == ("sleep_ramp", "add node_class to its [hardware]")
@@ -161,7 +159,7 @@ def test_a_node_of_which_nobody_knows_the_draw_waits_where_the_draw_is_bound() -
 
 
 def test_a_node_that_is_too_large_for_the_bound_is_said() -> None:
-    refusal = ramps(History(), SWINGS.get, sleep_w=None, wake_w=250)(on("n1"))
+    refusal = ramps(EffectHistory(), SWINGS.get, sleep_w=None, wake_w=250)(on("n1"))
     assert refusal is not None
     assert refusal.hint.startswith("one such node alone: raise wake_ramp")
 
@@ -184,7 +182,7 @@ class Seen:
 
 def test_so_many_stay_on() -> None:
     seen, time = Seen(n1="on", n2="on", n3="on", n4="off", n5="booting", n6="unknown"), Time()
-    history = History(time)
+    history = EffectHistory(time)
     limit = seen.enough.min_on(history, 2)
     assert limit(off("n1")) is None
     seen.holds["n2"] = Hold("ada", "")
@@ -233,7 +231,7 @@ class World:
 
     def start(self) -> None:
         """Start the program, anew."""
-        self.history = History.of(self.journal, self.wall(), self.steady)
+        self.history = EffectHistory.of(self.journal, self.wall(), self.steady)
         limits: list[tuple[str, Limit]] = [
             ("sweep", per_sweep(self.history, 3)),
             ("hour", per_hour(self.history, 4)),

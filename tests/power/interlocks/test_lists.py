@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from offpeak.door.effect import Effect, Refusal
-from offpeak.door.hold import Hold
+from offpeak.door.effect import Effect, Hold, Refusal
 from power.interlocks.held import held
 from power.interlocks.observed_fresh import observed_fresh, refusal_of
 from power.interlocks.opted_in import opted_in

@@ -8,7 +8,7 @@ import pytest
 from offpeak.door.door import LastRule, Rule
 from offpeak.door.effect import Effect, Refusal
 from offpeak.errors import WrongDevice
-from offpeak.machines.inventory import Enrolled, Hardware, Machine
+from offpeak.machines.inventory import Enrolment, Hardware, InventoryNode
 from plugin.slurm.ask import SlurmIsSilent
 from power.interlocks.identity import identity
 from power.interlocks.no_job_now import no_job_now
@@ -69,8 +69,8 @@ class Bmc:
 
 
 def rule_of(bmc: Bmc, enrolled: str | None) -> Rule:
-    known = None if enrolled is None else Enrolled(enrolled, (), "2026-11-21")
-    machine = Machine("n1", Hardware("compute"), enrolled=known)
+    known = None if enrolled is None else Enrolment(enrolled, (), "2026-11-21")
+    machine = InventoryNode("n1", Hardware("compute"), enrolled=known)
     return identity(lambda _node: machine, lambda _node: bmc)  # type: ignore[arg-type,return-value]
 
 

@@ -9,14 +9,14 @@ from fake_node import fake_node
 from served_room import planned, served_room
 
 from offpeak.errors import BadInventory
-from offpeak.machines.credential import Credential
-from offpeak.machines.inventory import Hardware, Machine, Rung
+from offpeak.machines.credentials import Credential
+from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
 from power.drivers.wire import Wire
 from power.lifecycle.look_once import look_once
 from power.lifecycle.lookout import lookout_of
 from sim_backend.local_slurm.processes import reserved_ports
 
-STANDBY = Rung("standby", ("bmc",), 60, 60, 25.0)
+STANDBY = SleepMethod("standby", ("bmc",), 60, 60, 25.0)
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def hardware(folder: Path, bmc_port: int, ssh_port: int) -> Hardware:
 def test_a_node_answers_draws_and_falls_silent(port: int, tmp_path: Path) -> None:
     with served_room(planned("n1")) as room:
         kind = hardware(tmp_path, room.plan.bmc_port, port)
-        machine = Machine("n1", kind, bmc=room.plan.bmc_hosts[0], ssh="127.0.0.1")
+        machine = InventoryNode("n1", kind, bmc=room.plan.bmc_hosts[0], ssh="127.0.0.1")
 
         async def told() -> list[tuple[bool | None, float | None]]:
             wire = Wire(timeout_s=10.0)
@@ -53,12 +53,12 @@ def test_a_node_answers_draws_and_falls_silent(port: int, tmp_path: Path) -> Non
 
 
 def test_nobody_tells_of_a_node_without_ssh(tmp_path: Path) -> None:
-    machine = Machine("n1", Hardware("compute", "ipmi", Credential("bmc", "admin", tmp_path)), bmc="127.0.0.1")
+    machine = InventoryNode("n1", Hardware("compute", "ipmi", Credential("bmc", "admin", tmp_path)), bmc="127.0.0.1")
     assert asyncio.run(lookout_of([machine], Wire()).evidence("n1")) == (None, None)
 
 
 def test_a_node_that_nothing_switches_is_unknown_and_says_why() -> None:
-    machine = Machine("n1", Hardware("bare"))
+    machine = InventoryNode("n1", Hardware("bare"))
     with pytest.raises(BadInventory):
         lookout_of([machine], Wire())
     life = asyncio.run(look_once([machine], {}, Wire()))["n1"]
@@ -66,6 +66,6 @@ def test_a_node_that_nothing_switches_is_unknown_and_says_why() -> None:
 
 
 def test_ssh_without_known_hosts_is_said_beside_the_node(tmp_path: Path) -> None:
-    machine = Machine("n1", hardware(tmp_path, 623, 22), bmc="127.0.0.1", ssh="127.0.0.1")
+    machine = InventoryNode("n1", hardware(tmp_path, 623, 22), bmc="127.0.0.1", ssh="127.0.0.1")
     life = asyncio.run(look_once([machine], {}, Wire()))["n1"]
     assert life.seen.trouble.endswith("known_hosts: no such file")

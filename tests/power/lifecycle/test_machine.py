@@ -15,10 +15,8 @@ from memory_journal import MemoryJournal
 from model_room import FAULTS, HARDWARE, ModelNode, model_lookout
 
 from offpeak.door.door import Door
-from offpeak.door.effect import US, Effect, Outcome, Refusal
-from offpeak.door.history import History
-from offpeak.door.hold import Hold
-from offpeak.door.mode import Mode
+from offpeak.door.effect import US, Effect, Hold, Mode, Outcome, Refusal
+from offpeak.door.journal import EffectHistory
 from power.drivers.port import Order
 from power.interlocks.counts import per_sweep
 from power.interlocks.held import held
@@ -190,7 +188,7 @@ class AnyLife(RuleBasedStateMachine):
         self.lives = lives
 
     def door_opens(self) -> None:
-        self.history = History.of(self.journal, self.unix_s, steady=lambda: self.monotonic_s)
+        self.history = EffectHistory.of(self.journal, self.unix_s, steady=lambda: self.monotonic_s)
         rules = (("job", self.no_job), ("whim", self.whim))
         limits = (
             ("per_sweep", per_sweep(self.history, DOWNS_A_SWEEP)),

@@ -15,10 +15,10 @@ from ipmi_fixtures import MachineOf
 from memory_journal import MemoryJournal
 from served_room import ServedRoom, planned, served_room
 
-from offpeak.agent_settings import AgentSettings
 from offpeak.door.effect import US
-from offpeak.machines.credential import Credential
-from offpeak.machines.inventory import Enrolled, Hardware, Inventory, Machine, Rung
+from offpeak.machines.credentials import Credential
+from offpeak.machines.inventory import Enrolment, Hardware, Inventory, InventoryNode, SleepMethod
+from offpeak.settings.agent import AgentSettings
 from power.drivers.port import Order
 from power.drivers.wire import Wire
 from power.effects import Site, node_orders
@@ -39,7 +39,7 @@ from sim_backend.virtual.machine_room import MachineRoom
 pytestmark = pytest.mark.thorough
 
 MANY, CAP = 64, 12
-RUNGS = (Rung("soft_off", ("bmc",), enter_patience_s=2, wake_patience_s=2),)
+RUNGS = (SleepMethod("soft_off", ("bmc",), enter_patience_s=2, wake_patience_s=2),)
 HASTY = Conduct(
     first_pause_s=0.05,
     refused_pause_s=0.05,
@@ -65,7 +65,7 @@ SETTINGS = AgentSettings(
 class Agent:
     """Makes rounds over machines; `jobs` are the nodes on which one runs, as the scheduler says when it is asked."""
 
-    machines: tuple[Machine, ...]
+    machines: tuple[InventoryNode, ...]
     mode: str = "active"
     least_on: int = 4
     jobs: set[str] = field(default_factory=set)
@@ -138,14 +138,14 @@ def room() -> Iterator[ServedRoom]:
         yield room
 
 
-def machines_of(room: ServedRoom, folder: Path) -> tuple[Machine, ...]:
+def machines_of(room: ServedRoom, folder: Path) -> tuple[InventoryNode, ...]:
     password = folder / "password"
     password.touch(mode=0o600)
     password.write_text("secret\n")
     hardware = Hardware("virtual", "ipmi", Credential("bmc", "admin", password), room.plan.bmc_port, rungs=RUNGS)
     guids = room.do(lambda room: {name: str(bmc.guid) for name, bmc in room.bmcs.items()})
     return tuple(
-        Machine(node, hardware, host, enrolled=Enrolled(guids[node], (), "2026-11-21"))
+        InventoryNode(node, hardware, host, enrolled=Enrolment(guids[node], (), "2026-11-21"))
         for node, host in zip(room.plan.nodes, room.plan.bmc_hosts, strict=True)
     )
 
@@ -210,7 +210,7 @@ def test_down_and_up_on_ipmi_sim(few_bmcs: list[SimulatedBmc], machine_of: Machi
     for number, bmc in enumerate(few_bmcs, 1):
         machine = machine_of(bmc, node=f"n{number}")
         hardware = replace(machine.hardware, rungs=RUNGS)
-        machines.append(replace(machine, hardware=hardware, enrolled=Enrolled(bmc.guid, (), "2026-11-21")))
+        machines.append(replace(machine, hardware=hardware, enrolled=Enrolment(bmc.guid, (), "2026-11-21")))
 
     first, forgets, used = few_bmcs
 

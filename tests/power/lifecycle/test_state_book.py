@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from offpeak.door.effect import Refusal
-from offpeak.door.hold import Hold
+from offpeak.door.effect import Hold, Refusal
 from power.lifecycle.life import Effort, Fault, NodeLife, Now
 from power.lifecycle.state_book import recorded_of
 

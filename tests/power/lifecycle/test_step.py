@@ -5,7 +5,7 @@ from walked_life import SERVER, Walk, asleep, terms_of
 
 from offpeak.door.effect import Outcome, Refusal
 from offpeak.errors import AccessRefused
-from offpeak.machines.inventory import Hardware, Rung
+from offpeak.machines.inventory import Hardware, SleepMethod
 from power.lifecycle.life import Effort, Took
 
 FAILED = Outcome("failed", "no answer")
@@ -189,7 +189,11 @@ def test_a_shutdown_that_nobody_wants_any_more_and_that_hangs_is_no_failure() ->
 
 
 def test_a_missing_rung_is_no_way_down() -> None:
-    walk = Walk(terms_of(Hardware("bare", rungs=(Rung("hard_off", ("bmc",), 10, 10),)))).seen("on").wished("soft_off")
+    walk = (
+        Walk(terms_of(Hardware("bare", rungs=(SleepMethod("hard_off", ("bmc",), 10, 10),))))
+        .seen("on")
+        .wished("soft_off")
+    )
     assert walk.order is None
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from offpeak.agent_settings import AgentSettings
+from offpeak.settings.agent import AgentSettings
 from power.lifecycle.terms import Conduct, conduct_of
 
 

@@ -5,17 +5,17 @@ from pathlib import Path
 
 from scheduler_words import NOW, NOW_S, life_of
 
-from offpeak.agent_settings import AgentSettings
-from offpeak.capacity_settings import CapacitySettings
-from offpeak.machines.inventory import Hardware, Inventory, Machine, Rung
-from offpeak.node_class_file import bundled_node_class
+from offpeak.machines.inventory import Hardware, Inventory, InventoryNode, SleepMethod
+from offpeak.model.node_class_file import bundled_node_class
+from offpeak.settings.agent import AgentSettings
+from offpeak.settings.capacity import CapacitySettings
 from plugin.scheduler.port import SchedulerView
 from power.lifecycle.decide import Lives
 from power.live.memory import NodeMemory, PowerMemory
 from power.live.plan import PowerPlan, plan_power
 from power.live.site import PowerSite, Sight
 
-RUNGS = (Rung("soft_off", ("bmc",), 600, 600),)
+RUNGS = (SleepMethod("soft_off", ("bmc",), 600, 600),)
 HARDWARE = Hardware("compute", "ipmi", rungs=RUNGS, node_class="server")
 SERVER = bundled_node_class("server")
 
@@ -24,7 +24,7 @@ def site_of(nodes: int = 4, *, bounds=None, shared_nodes=False, hardware=HARDWAR
     """Return a site of so many nodes, all of which may be switched, under a time-out of ten minutes."""
     names = [f"n{number:02}" for number in range(1, nodes + 1)]
     usual = {"nodes": f"n[01-{nodes:02}]", "capacity": "timeout:10min", "min_on": 0, "nodes_per_sweep": nodes}
-    inventory = Inventory(Path("inventory.toml"), tuple(Machine(name, hardware) for name in names))
+    inventory = Inventory(Path("inventory.toml"), tuple(InventoryNode(name, hardware) for name in names))
     settings = replace(AgentSettings(), **(usual | agent))
     return PowerSite(inventory, settings, bounds or CapacitySettings(), {hardware.name: SERVER}, shared_nodes)
 

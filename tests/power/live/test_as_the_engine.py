@@ -7,10 +7,10 @@ import pytest
 from scheduler_words import job_of, life_of, node_of
 from small_site import HARDWARE, SERVER, sight_of, site_of
 
-from offpeak.capacity_settings import CapacitySettings
-from offpeak.jobs import Jobs
-from offpeak.node_states import ACTIVE, OFF, asleep, coming_up, going_down
-from offpeak.settings import SchedulingSettings
+from offpeak.model.jobs import Jobs
+from offpeak.model.node_states import ACTIVE, OFF, asleep, coming_up, going_down
+from offpeak.settings.capacity import CapacitySettings
+from offpeak.settings.replay import SchedulingSettings
 from plugin.capacity.fleet import Fleet
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import NodePower, NodeUse

@@ -10,10 +10,9 @@ from model_cluster import ModelCluster
 from scheduler_words import NOW_S
 from small_site import HARDWARE, site_of
 
-from offpeak.capacity_settings import CapacitySettings
-from offpeak.door.effect import Outcome, Refusal
-from offpeak.door.hold import Hold
+from offpeak.door.effect import Hold, Outcome, Refusal
 from offpeak.errors import NoAnswer
+from offpeak.settings.capacity import CapacitySettings
 from plugin.scheduler.node import NodePower
 from plugin.scheduler.port import NodeChange
 from power.drivers.port import Observed, Order, PowerState

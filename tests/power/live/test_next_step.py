@@ -6,8 +6,7 @@ from itertools import product
 import pytest
 from scheduler_words import NOW, NOW_S, life_of, node_of
 
-from offpeak.door.effect import SCHEDULER
-from offpeak.door.hold import Hold
+from offpeak.door.effect import SCHEDULER, Hold
 from plugin.scheduler.node import NodePower, NodeUse
 from plugin.scheduler.port import NodeChange
 from power.drivers.port import Order

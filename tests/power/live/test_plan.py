@@ -6,8 +6,8 @@ import pytest
 from scheduler_words import NOW, NOW_S, job_of, life_of, node_of, running
 from small_site import HARDWARE, planned, sight_of, site_of, slept_long_ago, told
 
-from offpeak.capacity_settings import CapacitySettings
-from offpeak.door.hold import Hold
+from offpeak.door.effect import Hold
+from offpeak.settings.capacity import CapacitySettings
 from plugin.scheduler.node import NodePower, NodeUse, Reservation
 from power.drivers.port import Order
 from power.lifecycle.learned_times import LearnedTimes

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from scheduler_words import NOW, NOW_S, job_of, life_of, node_of, running
 from small_site import SERVER, sight_of, site_of
 
-from offpeak.capacity_settings import CapacitySettings
 from offpeak.door.effect import US
-from offpeak.node_states import ACTIVE, FAILED, OFF, asleep, coming_up, going_down
+from offpeak.model.node_states import ACTIVE, FAILED, OFF, asleep, coming_up, going_down
+from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.fleet import Fleet
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import NodePower, NodeUse

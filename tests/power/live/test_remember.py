@@ -5,7 +5,7 @@ from dataclasses import replace
 from scheduler_words import NOW, NOW_S, life_of, node_of
 
 from offpeak.door.effect import US
-from offpeak.node_states import ACTIVE
+from offpeak.model.node_states import ACTIVE
 from power.drivers.port import Order
 from power.interlocks.counts import PAUSE_S
 from power.lifecycle.life import NodeState, Sent

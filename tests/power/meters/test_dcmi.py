@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ipmi_fixtures import MachineOf
 
 from offpeak.errors import AccessRefused, BadAnswer, NoAnswer, NotSupported
-from offpeak.machines.inventory import Machine
+from offpeak.machines.inventory import InventoryNode
 from power.drivers.registry import driver_of
 from power.drivers.wire import Wire
 from power.meters.dcmi import NO_WATTS, NOT_ACTIVE, dcmi_meter, watts
@@ -19,7 +19,7 @@ from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 DCMI_NEEDS = "admin"
 
 
-def read(machine: Machine, *, timeout_s: float = 20.0) -> tuple[Reading, ...]:
+def read(machine: InventoryNode, *, timeout_s: float = 20.0) -> tuple[Reading, ...]:
     async def run() -> tuple[Reading, ...]:
         wire = Wire(timeout_s=timeout_s, clock=lambda: 7.0)
         try:

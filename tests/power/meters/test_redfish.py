@@ -9,8 +9,8 @@ import pytest
 from redfish_peer import CHASSIS, SYSTEM, RedfishPeer, redfish_peer
 
 from offpeak.errors import BadAnswer, DeviceError, NoAnswer, NotSupported
-from offpeak.machines.credential import Credential
-from offpeak.machines.inventory import Hardware, Machine
+from offpeak.machines.credentials import Credential
+from offpeak.machines.inventory import Hardware, InventoryNode
 from power.drivers.logins import Logins
 from power.meters.port import Reading
 from power.meters.redfish import RedfishMeter
@@ -31,7 +31,7 @@ def meter(peer: RedfishPeer, tmp_path: Path) -> RedfishMeter:
     file.write_text("secret")
     file.chmod(0o600)
     hardware = Hardware("compute", "redfish", Credential("bmc", "admin", file))
-    machine = Machine("n001", hardware, bmc=peer.url)
+    machine = InventoryNode("n001", hardware, bmc=peer.url)
     return RedfishMeter(machine, logins=Logins(), timeout_s=5.0, now=lambda: NOON)
 
 

@@ -10,8 +10,8 @@ from fake_node import FakeNode, fake_node
 from node_tree import BOOT
 
 from offpeak.errors import BadAnswer, NoAnswer, NotSupported
-from offpeak.machines.credential import Credential
-from offpeak.machines.inventory import Hardware, Machine
+from offpeak.machines.credentials import Credential
+from offpeak.machines.inventory import Hardware, InventoryNode
 from power.drivers.logins import Logins
 from power.meters.port import Reading
 from power.meters.ssh import SshMeter, meters_of
@@ -27,7 +27,7 @@ OnNode = Callable[[Callable[[FakeNode, SshMeter], Awaitable[Any]]], Any]
 def on_node(tmp_path: Path) -> Iterator[OnNode]:
     with reserved_ports(1) as (port,):
         credential = Credential("nodes", "root", key_file=tmp_path / "key", known_hosts=tmp_path / "known_hosts")
-        machine = Machine("n001", Hardware("compute", ssh=credential, ssh_port=port), ssh="127.0.0.1")
+        machine = InventoryNode("n001", Hardware("compute", ssh=credential, ssh_port=port), ssh="127.0.0.1")
 
         def run(act: Callable[[FakeNode, SshMeter], Awaitable[Any]]) -> Any:
             async def there() -> Any:

@@ -6,8 +6,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from offpeak.errors import BadInput
-from offpeak.plan_settings import PlanSettings
-from offpeak.power_cap import PowerCap
+from offpeak.model.facility import PowerCap
+from offpeak.settings.plan import PlanSettings
 from predictors.demand_response.caps import Caps, asked_caps
 from predictors.demand_response.events_file import read_events
 

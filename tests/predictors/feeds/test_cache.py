@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.prices.series import Series
+from offpeak.model.step_series import Series
 from predictors.feeds.cache import Kept, read_kept, write_kept
 from predictors.feeds.condition import Condition, Trouble
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offpeak.model.step_series import Series
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_layout
-from offpeak.prices.series import Series
 from predictors.feeds.checks import SENTINELS, Asked, verdict
 from predictors.feeds.condition import Condition
 from predictors.feeds.port import Window

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.prices.series import Series, value_at
+from offpeak.model.step_series import Series, value_at
 from predictors.feeds.fallback import known_or
 from predictors.feeds.port import Known, Window
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from offpeak.prices.series import Series
+from offpeak.model.step_series import Series
 from offpeak.prices.tariff import parse_tariff, tariff_series
 from predictors.feeds.condition import Condition, Trouble
 from predictors.feeds.energy_charts import EnergyCharts

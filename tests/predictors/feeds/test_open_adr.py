@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from offpeak.plan_settings import PlanSettings
+from offpeak.settings.plan import PlanSettings
 from predictors.demand_response.caps import Caps, asked_caps
 from predictors.feeds.condition import Condition
 from predictors.feeds.open_adr import OpenAdr

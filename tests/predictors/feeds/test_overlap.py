@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.prices.series import Series
+from offpeak.model.step_series import Series
 from predictors.feeds.overlap import HOURS_NEEDED, contradicts, hourly, shift_h
 
 HOUR = 3600

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.prices.series import Series
-from offpeak.zones import DAY_S
+from offpeak.model.local_time import DAY_S
+from offpeak.model.step_series import Series
 from predictors.feeds.condition import Condition, Trouble
 from predictors.feeds.polling import (
     FIRST_RETRY_S,

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from offpeak.errors import BadSetting
-from offpeak.feed_settings import FeedSettings
-from offpeak.settings import CarbonSettings, PriceSettings
+from offpeak.settings.feeds import FeedSettings
+from offpeak.settings.replay import CarbonSettings, PriceSettings
 from predictors.feeds.registry import SOURCES, Site, carbon_feed, price_feed, temperature_feed
 
 FILE = Path("prices_eur_per_mwh.csv")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.prices.series import Series, value_at
+from offpeak.model.step_series import Series, value_at
 from predictors.feeds.condition import Condition
 from predictors.feeds.port import Window
 from predictors.feeds.rows import clipped, known_s, series_of

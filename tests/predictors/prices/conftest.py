@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from offpeak.zones import parse_zone
+from offpeak.model.local_time import parse_zone
 from predictors.prices.history import PriceHistory
 from predictors.prices.past import Past, days_of, past_of
 

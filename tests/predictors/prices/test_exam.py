@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadPrices
-from offpeak.zones import DAY_S, parse_zone, to_local_s
+from offpeak.model.local_time import DAY_S, parse_zone, to_local_s
 from predictors.prices.exam import price_exam
 from predictors.prices.history import PriceHistory, Steps
 from predictors.prices.members import BLEND, LAST_WEEK

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadPrices
-from offpeak.prices.series import Series
+from offpeak.model.step_series import Series
 from predictors.prices.history import PriceHistory, Steps, history_of, joined, price_at
 
 NAN = float("nan")

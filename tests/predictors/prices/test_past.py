@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.zones import DAY_S, parse_zone
+from offpeak.model.local_time import DAY_S, parse_zone
 from predictors.prices.history import PriceHistory
 from predictors.prices.past import SUNDAY, day_kinds, days_of, past_of
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadPrices
-from offpeak.zones import DAY_S, parse_zone
+from offpeak.model.local_time import DAY_S, parse_zone
 from predictors.prices.history import PriceHistory, Steps
 from predictors.prices.members import BLEND, LAST_WEEK, WEEK_MEAN, YESTERDAY
 from predictors.prices.predictor import PUBLISHED, PricePredictor

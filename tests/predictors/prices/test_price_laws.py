@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from laws import LAWS, Subject
 
 from offpeak.errors import BadPrices
-from offpeak.zones import DAY_S, parse_zone
+from offpeak.model.local_time import DAY_S, parse_zone
 from predictors.prices.exam import price_exam
 from predictors.prices.history import PriceHistory
 from predictors.prices.members import LEAR_DAYS, MEMBERS, SARIMA, SINGLE

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from offpeak.jobs import Int64, Jobs
-from offpeak.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
+from offpeak.model.arrays import Int64
+from offpeak.model.jobs import Jobs
+from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
 from predictors.waits.features import features
 from predictors.waits.question import WaitOutcomes, WaitQuestions
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from logged_waits import UNITS, logged_jobs, snapshot_before
 
-from offpeak.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
+from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
 from predictors.waits.features import features, if_submitted_now
 from predictors.waits.question import NO_JOB
 from predictors.waits.state_row import DAY_S, FEATURES, PUBLISHED, WEEK_S

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from logged_waits import UNITS, LoggedJobs, jobs_of, logged_jobs, snapshot_before
 
-from offpeak.snapshot import QueuedJobs, RunningJobs
+from offpeak.model.snapshot import QueuedJobs, RunningJobs
 from predictors.waits.features import features
 from predictors.waits.log_rows import log_rows
 from predictors.waits.log_states import LogStates

@@ -14,7 +14,7 @@ from random_power import (
     powered_logs,
 )
 
-from offpeak.node_states import OFF
+from offpeak.model.node_states import OFF
 from plugin.capacity.rules import NEVER
 from sim_backend.powered_replay import PoweredMachine
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from logged_jobs import ROWS, Row, logged
 
+from offpeak.model.step_series import Series
 from offpeak.prices.peak import AboveDayMean
-from offpeak.prices.series import Series
 from sim_backend.compare import Case
 from sim_backend.electricity import LaidSeries, Prices
 from sim_backend.estimate.logged_use import LoggedUse, logged_use, waiting_share

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadTrace
-from offpeak.jobs import Trace
+from offpeak.model.jobs import Trace
+from offpeak.model.local_time import DAY_S
+from offpeak.model.step_series import Series
 from offpeak.prices.file import write_series_csv
-from offpeak.prices.series import Series
-from offpeak.settings import PowerSettings, PriceSettings, SchedulingSettings, Settings
-from offpeak.zones import DAY_S
+from offpeak.settings.replay import PowerSettings, PriceSettings, SchedulingSettings
+from offpeak.settings.table import Settings
 from sim_backend.estimate.reasons import reasons
 from sim_backend.estimate.savings import FIRST_REPLAYS, MOST_REPLAYS, Estimate, estimate_savings
 from sim_backend.policy import parse_policy

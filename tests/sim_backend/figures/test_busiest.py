@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.accounting import Usage
+from offpeak.model.step_integrals import Usage
 from sim_backend.figures.busiest import SHORTEST_S, TRIED_PER_WINDOW, Window, busiest_window
 from sim_backend.figures.power_curve import PowerCurve, power_curve
 from sim_backend.replay import Schedule

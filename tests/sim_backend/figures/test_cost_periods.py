@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sleeping_comparisons import sleeping_comparisons
 
-from offpeak.jobs import Jobs
-from offpeak.prices.lay import LogSpan
-from offpeak.settings import PriceSettings, SchedulingSettings
-from offpeak.zones import DAY_S, date_text
+from offpeak.model.jobs import Jobs
+from offpeak.model.local_time import DAY_S, date_text
+from offpeak.prices.alignment import LogSpan
+from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from sim_backend.breakdown import draw_of
 from sim_backend.compare import Case, Comparison, compare
 from sim_backend.electricity import prices_of

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_node_logs import Placed, placed
 
-from offpeak.accounting import Usage, constant_meter, energy_and_charge
+from offpeak.model.step_integrals import Usage, energy_and_charge, integrate_constant
 from sim_backend.figures.power_curve import PowerCurve, integral_between, power_curve, powered_curve, within
 from sim_backend.nodes.energy import node_energy_and_charge
 from sim_backend.nodes.node_log import NodeLog
@@ -51,7 +51,7 @@ def test_each_second_is_the_sum_of_what_runs_in_it(usage: Usage) -> None:
 @given(usages())
 def test_its_integral_is_the_energy(usage: Usage) -> None:
     curve = power_curve(usage)
-    energy = energy_and_charge(constant_meter(1.0), usage)[0]
+    energy = energy_and_charge(integrate_constant(1.0), usage)[0]
     ends_s = np.array([usage.begin_s, usage.until_s])
     assert integral_between(curve.edges_s, curve.running_w, ends_s).sum() == pytest.approx(energy.jobs)
     assert integral_between(curve.edges_s, curve.total_w, ends_s).sum() == pytest.approx(energy.total)
@@ -74,7 +74,7 @@ def test_nodes_without_jobs_draw_what_their_states_do(case: Placed) -> None:
     usage, curve = case.powered.usage, curve_of(case)
     assert curve.edges_s[[0, -1]].tolist() == [usage.begin_s, usage.until_s]
     assert np.all(np.diff(curve.edges_s) > 0)
-    used = node_energy_and_charge(constant_meter(1.0), case.powered)[0]
+    used = node_energy_and_charge(integrate_constant(1.0), case.powered)[0]
     ends_s = np.array([usage.begin_s, usage.until_s])
     assert integral_between(curve.edges_s, curve.running_w, ends_s).sum() == pytest.approx(used.jobs, abs=1e-6)
     assert integral_between(curve.edges_s, curve.idle_w, ends_s).sum() == pytest.approx(used.besides_jobs, abs=1e-6)

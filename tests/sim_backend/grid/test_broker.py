@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_grids import UNITS, jobs_of, log_of, site_of
 
-from offpeak.capacity_settings import CapacitySettings
 from offpeak.errors import BadInput, OffpeakError
-from offpeak.node_class_file import bundled_node_class
+from offpeak.model.node_class_file import bundled_node_class
+from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.capacity import Capacity
 from plugin.capacity.fleet import Fleet
 from plugin.federation.site import Link

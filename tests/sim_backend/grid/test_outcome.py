@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from small_grids import jobs_of, log_of, site_of
 
-from offpeak.facility_file import facility_named
+from offpeak.model.facility import facility_named
 from plugin.federation.site import SiteRoom
 from sim_backend.grid.broker import StayHome, run_grid
 from sim_backend.grid.grid import SimulatedGrid

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from plain_planner import cheapest
 from random_node_logs import IDLE_W, meters, node_classes
 
-from offpeak.accounting import Meter, Usage, charge, constant_meter, integral
-from offpeak.node_class import NodeClass
-from offpeak.node_class_file import bundled_node_class
+from offpeak.model.node_class import NodeClass
+from offpeak.model.node_class_file import bundled_node_class
+from offpeak.model.step_integrals import StepIntegral, Usage, charge, integral, integrate_constant
 from sim_backend.nodes.absolute_bound import lowest_of_all
 
-ENERGY = constant_meter(1.0)
+ENERGY = integrate_constant(1.0)
 SERVER = bundled_node_class("server")
 PERIOD_S = 8
 
@@ -40,12 +40,14 @@ def two_schedules(draw) -> tuple[Usage, Usage]:
     return first, second
 
 
-def lowest(meter: Meter, usage: Usage, node_class: NodeClass) -> float:
+def lowest(meter: StepIntegral, usage: Usage, node_class: NodeClass) -> float:
     return lowest_of_all(meter, usage, node_class, units_per_node=1).total
 
 
 @given(two_schedules(), node_classes(), meters())
-def test_no_schedule_and_plan_uses_less(schedules: tuple[Usage, Usage], node_class: NodeClass, price: Meter) -> None:
+def test_no_schedule_and_plan_uses_less(
+    schedules: tuple[Usage, Usage], node_class: NodeClass, price: StepIntegral
+) -> None:
     given_to_it, other = schedules
     seconds = np.arange(other.until_s)[:, None]
     needed = ((other.start_s <= seconds) & (seconds < other.end_s)) @ other.size
@@ -70,7 +72,7 @@ def test_energy_is_that_of_jobs_and_of_sleep_and_one_wake_up() -> None:
 
 def test_the_hungriest_job_takes_the_cheapest_hours() -> None:
     """Two jobs of an hour on one node; the hours cost 3, 1 and 2."""
-    price = Meter(np.array([0, 3600, 7200]), np.array([3.0, 1.0, 2.0]), np.array([0.0, 10800.0, 14400.0]))
+    price = StepIntegral(np.array([0, 3600, 7200]), np.array([3.0, 1.0, 2.0]), np.array([0.0, 10800.0, 14400.0]))
     sleepless = replace(SERVER, depths=())
     usage = Usage(
         np.ones(2, np.int64), np.array([500.0, 300.0]), np.array([0, 3600]), np.array([3600, 7200]), 1, 200.0, 0, 10800
@@ -83,5 +85,5 @@ def test_the_hungriest_job_takes_the_cheapest_hours() -> None:
 def test_while_prices_are_negative_nodes_draw_what_they_can() -> None:
     none = np.empty(0, np.int64)
     usage = Usage(none, none * 1.0, none, none, 4, SERVER.idle_w, 0, 100)
-    bound = lowest_of_all(constant_meter(-2.0), usage, SERVER, units_per_node=1)
+    bound = lowest_of_all(integrate_constant(-2.0), usage, SERVER, units_per_node=1)
     assert bound.total == pytest.approx(-2.0 * 4 * 100 * SERVER.state_w().max())

@@ -10,16 +10,24 @@ from hypothesis import strategies as st
 from plain_planner import cheapest
 from random_node_logs import IDLE_W, Placed, meters, node_classes, placed
 
-from offpeak.accounting import Charge, Meter, Usage, charge, constant_meter, energy_and_charge, integral
 from offpeak.errors import OffpeakError
-from offpeak.node_class import NodeClass, break_even_s
-from offpeak.node_class_file import bundled_node_class
-from offpeak.node_states import OFF
+from offpeak.model.node_class import NodeClass, break_even_s
+from offpeak.model.node_class_file import bundled_node_class
+from offpeak.model.node_states import OFF
+from offpeak.model.step_integrals import (
+    Charge,
+    StepIntegral,
+    Usage,
+    charge,
+    energy_and_charge,
+    integral,
+    integrate_constant,
+)
 from sim_backend.nodes.absolute_bound import lowest_of_all
 from sim_backend.nodes.bounds import captured_share, lowest_for_schedule
 from sim_backend.nodes.energy import node_energy_and_charge
 
-ENERGY = constant_meter(1.0)
+ENERGY = integrate_constant(1.0)
 SERVER = bundled_node_class("server")
 PERIOD_S = 9
 """So long are the cases that a plan is sought for."""
@@ -62,11 +70,11 @@ def small(rows, machine_size: int, units_per_node: int, begin_s: int, until_s: i
     return Small(Usage(size, power_w, start_s, end_s, machine_size, idle_w, begin_s, until_s), units_per_node)
 
 
-def lowest(meter: Meter, case: Small, node_class: NodeClass) -> Charge:
+def lowest(meter: StepIntegral, case: Small, node_class: NodeClass) -> Charge:
     return lowest_for_schedule(meter, case.usage, node_class, units_per_node=case.units_per_node)
 
 
-def planned(meter: Meter, case: Small, node_class: NodeClass, *, cut_ways: bool) -> float:
+def planned(meter: StepIntegral, case: Small, node_class: NodeClass, *, cut_ways: bool) -> float:
     """What the best plan uses besides the jobs."""
     seconds = range(case.usage.begin_s, case.usage.until_s)
     price = [integral(meter, second, second + 1) for second in seconds]
@@ -76,7 +84,7 @@ def planned(meter: Meter, case: Small, node_class: NodeClass, *, cut_ways: bool)
 
 
 @given(smalls(), node_classes(), meters())
-def test_no_plan_uses_less(case: Small, node_class: NodeClass, price: Meter) -> None:
+def test_no_plan_uses_less(case: Small, node_class: NodeClass, price: StepIntegral) -> None:
     for meter in (ENERGY, price):
         assert lowest(meter, case, node_class).idle <= planned(meter, case, node_class, cut_ways=True) + 1e-6
     assert lowest(price, case, node_class).jobs == charge(price, case.usage).jobs
@@ -131,7 +139,7 @@ def gap_j(node_class: NodeClass, length_s: int, *, begins: bool, ends: bool) -> 
 
 
 @given(placed(failing=False), meters())
-def test_no_run_uses_less(case: Placed, price: Meter) -> None:
+def test_no_run_uses_less(case: Placed, price: StepIntegral) -> None:
     powered = case.powered
     units = powered.node_log.units_per_node
     for meter, used in zip((ENERGY, price), node_energy_and_charge(price, powered), strict=True):
@@ -144,12 +152,12 @@ def test_no_run_uses_less(case: Placed, price: Meter) -> None:
 
 @given(smalls(), st.floats(0.1, 500))
 def test_at_one_price_the_cost_is_the_energy_times_it(case: Small, price: float) -> None:
-    energy_j, cost = (lowest(constant_meter(value), case, SERVER).idle for value in (1.0, price))
+    energy_j, cost = (lowest(integrate_constant(value), case, SERVER).idle for value in (1.0, price))
     assert cost == pytest.approx(price * energy_j, abs=1e-6)
 
 
 @given(smalls(), meters())
-def test_without_sleep_the_bound_is_always_on(case: Small, price: Meter) -> None:
+def test_without_sleep_the_bound_is_always_on(case: Small, price: StepIntegral) -> None:
     sleepless = replace(SERVER, idle_w=IDLE_W, depths=())
     for meter, used in zip((ENERGY, price), energy_and_charge(price, case.usage), strict=True):
         assert lowest(meter, case, sleepless).idle == pytest.approx(used.idle, abs=1e-6)

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_node_logs import IDLE_W, Placed, meters, placed, state_at
 
-from offpeak.accounting import Meter, Usage, constant_meter, energy_and_charge, integral
 from offpeak.errors import OffpeakError
-from offpeak.node_class_file import bundled_node_class
-from offpeak.node_states import ACTIVE, FAILED, asleep, coming_up, going_down
+from offpeak.model.node_class_file import bundled_node_class
+from offpeak.model.node_states import ACTIVE, FAILED, asleep, coming_up, going_down
+from offpeak.model.step_integrals import StepIntegral, Usage, energy_and_charge, integral, integrate_constant
 from sim_backend.nodes.energy import NodeCharge, PoweredUsage, node_energy_and_charge, state_times
 from sim_backend.nodes.node_log import NodeLog
 
-ENERGY = constant_meter(1.0)
+ENERGY = integrate_constant(1.0)
 
 
 def energy(powered: PoweredUsage) -> NodeCharge:
@@ -34,7 +34,7 @@ def node_w(case: Placed, node: int, second: int) -> float:
 
 
 @given(placed(), meters())
-def test_the_nodes_add_up_to_the_parts(case: Placed, price: Meter) -> None:
+def test_the_nodes_add_up_to_the_parts(case: Placed, price: StepIntegral) -> None:
     usage = case.powered.usage
     seconds = range(usage.begin_s, usage.until_s)
     by_node = [[node_w(case, node, second) for second in seconds] for node in range(case.powered.node_log.nodes)]
@@ -53,7 +53,7 @@ def test_no_part_is_negative(case: Placed) -> None:
 
 @given(placed(), st.floats(-500, 4000))
 def test_at_one_price_money_is_energy_times_price(case: Placed, price: float) -> None:
-    used, charged = node_energy_and_charge(constant_meter(price), case.powered)
+    used, charged = node_energy_and_charge(integrate_constant(price), case.powered)
     assert charged.jobs == pytest.approx(price * used.jobs, abs=1e-4)
     assert charged.idle == pytest.approx(price * used.idle, abs=1e-4)
     assert charged.asleep == pytest.approx([price * each for each in used.asleep], abs=1e-4)
@@ -62,7 +62,7 @@ def test_at_one_price_money_is_energy_times_price(case: Placed, price: float) ->
 
 
 @given(placed(), meters(), st.data())
-def test_two_halves_of_the_period_add_up(case: Placed, price: Meter, data: st.DataObject) -> None:
+def test_two_halves_of_the_period_add_up(case: Placed, price: StepIntegral, data: st.DataObject) -> None:
     usage = case.powered.usage
     cut_s = data.draw(st.integers(usage.begin_s, usage.until_s))
     parts = [
@@ -85,7 +85,7 @@ def test_two_halves_of_the_period_add_up(case: Placed, price: Meter, data: st.Da
 
 
 @given(placed(), meters())
-def test_nodes_that_never_sleep_are_todays_accounting(case: Placed, price: Meter) -> None:
+def test_nodes_that_never_sleep_are_todays_accounting(case: Placed, price: StepIntegral) -> None:
     log = case.powered.node_log
     nothing = (np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int8))
     awake = replace(case.powered, node_log=NodeLog(log.nodes, log.units_per_node, *nothing))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from random_node_logs import LONGEST_S, Placed, placed, state_at
 
 from offpeak.errors import OffpeakError
-from offpeak.node_states import ACTIVE, FAILED, STATES, asleep
+from offpeak.model.node_states import ACTIVE, FAILED, STATES, asleep
 from sim_backend.nodes.node_log import NodeLog
 
 

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from random_node_logs import IDLE_W, node_classes
 
-from offpeak.node_class import NodeClass
-from offpeak.node_class_file import bundled_node_class
+from offpeak.model.node_class import NodeClass
+from offpeak.model.node_class_file import bundled_node_class
 from sim_backend.nodes.sleep_terms import sleep_terms
 
 

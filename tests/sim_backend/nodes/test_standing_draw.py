@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_node_logs import Placed, meters, placed, state_at
 
-from offpeak.accounting import Meter, charge_by_job, integrals
-from offpeak.node_states import ACTIVE
+from offpeak.model.node_states import ACTIVE
+from offpeak.model.step_integrals import StepIntegral, charge_by_job, integrals
 from sim_backend.nodes.energy import node_energy_and_charge
 from sim_backend.nodes.standing_draw import StandingDraw, standing_charge, standing_draw
 
@@ -31,7 +31,9 @@ def test_each_second_is_the_sum_of_the_nodes(case: Placed) -> None:
 
 
 @given(placed(), meters(), st.data())
-def test_with_jobs_in_the_place_of_idling_it_is_the_accounting(case: Placed, price: Meter, data: st.DataObject) -> None:
+def test_with_jobs_in_the_place_of_idling_it_is_the_accounting(
+    case: Placed, price: StepIntegral, data: st.DataObject
+) -> None:
     usage = case.powered.usage
     seconds = st.integers(usage.begin_s, usage.until_s)
     edges_s = np.array([usage.begin_s, *sorted(data.draw(st.lists(seconds, max_size=4))), usage.until_s])
@@ -43,7 +45,7 @@ def test_with_jobs_in_the_place_of_idling_it_is_the_accounting(case: Placed, pri
 
 
 @given(placed(), meters())
-def test_a_part_of_no_time_uses_nothing(case: Placed, price: Meter) -> None:
+def test_a_part_of_no_time_uses_nothing(case: Placed, price: StepIntegral) -> None:
     usage = case.powered.usage
     edges_s = np.array([usage.begin_s, usage.begin_s, usage.until_s, usage.until_s])
     standing = standing_charge(draw_of(case), usage.idle_w, edges_s, price)

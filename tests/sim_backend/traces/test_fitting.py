@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadTrace
-from offpeak.jobs import Rejected, Trace
+from offpeak.model.jobs import RejectedJobs, Trace
 from sim_backend.traces.fitting import runnable, whole_nodes
 from sim_backend.workloads.lublin import lublin_jobs
 
@@ -26,14 +26,14 @@ def test_every_job_runs_or_is_wider_than_the_machine(limit: int) -> None:
 
 
 def test_what_the_log_rejected_stays_rejected() -> None:
-    unknown = Rejected("run time unknown (-1)", (901, 902))
+    unknown = RejectedJobs("run time unknown (-1)", (901, 902))
     jobs, rejected = runnable(replace(TRACE, rejected=(unknown,)), 64)
     assert rejected == (unknown,)
     assert len(jobs) == 200
 
 
 def test_a_log_without_a_job_that_fits_is_refused_with_the_reasons() -> None:
-    trace = replace(TRACE, rejected=(Rejected("no processors", (901, 902)),))
+    trace = replace(TRACE, rejected=(RejectedJobs("no processors", (901, 902)),))
     with pytest.raises(
         BadTrace, match=r"^a log: no job can run: 2 no processors; 200 wider than the machine \(0\)$"
     ) as e:

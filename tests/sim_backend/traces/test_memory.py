@@ -15,7 +15,7 @@ import sys
 from datetime import UTC
 from pathlib import Path
 from offpeak.errors import BadTrace
-from offpeak.long_text import text_of_file
+from offpeak.files import text_of_file
 from sim_backend.traces.gwf import read as gwf
 from sim_backend.traces.pbs.read import pbs_trace
 from sim_backend.traces.slurm import blocks

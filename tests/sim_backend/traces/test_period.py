@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from logged_jobs import ROWS, Row, logged, trace_of_jobs
 
 from offpeak.errors import BadTrace
-from offpeak.jobs import Jobs, Rejected
-from offpeak.zones import DAY_S
+from offpeak.model.jobs import Jobs, RejectedJobs
+from offpeak.model.local_time import DAY_S
 from sim_backend.traces.period import FEW_JOBS, between, known_period_s, last_days
 
 LAST_S = 100
@@ -59,7 +59,7 @@ def test_the_last_days_end_with_the_last_job() -> None:
 
 def test_a_log_in_which_nothing_ran_is_refused_and_says_why() -> None:
     none = logged([(0, 0, 20, 1)]).take(np.array([], np.int64))
-    waiting = replace(trace_of_jobs(none), rejected=(Rejected("never started", (3, 4)),))
+    waiting = replace(trace_of_jobs(none), rejected=(RejectedJobs("never started", (3, 4)),))
     with pytest.raises(BadTrace, match="a log: no job ran: 2 never started"):
         last_days(waiting, None)
 

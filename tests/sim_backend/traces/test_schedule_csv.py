@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadInput, CannotWrite
-from offpeak.jobs import Trace
-from offpeak.settings import SchedulingSettings, Settings
+from offpeak.model.jobs import Trace
+from offpeak.settings.replay import SchedulingSettings
+from offpeak.settings.table import Settings
 from sim_backend.case import prepare
 from sim_backend.compare import Comparison, compare
 from sim_backend.policy import parse_policy

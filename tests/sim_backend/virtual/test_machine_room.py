@@ -8,7 +8,7 @@ import pytest
 from served_room import LOGINS, planned
 
 from offpeak.errors import BadInput
-from offpeak.node_class_file import bundled_node_class
+from offpeak.model.node_class_file import bundled_node_class
 from sim_backend.virtual.machine_room import machine_room
 from sim_backend.virtual.room_plan import RoomPlan
 

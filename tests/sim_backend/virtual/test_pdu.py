@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.node_class_file import bundled_node_class
+from offpeak.model.node_class_file import bundled_node_class
 from sim_backend.virtual.apc_rows import RPDU2, UPTIME, apc_rows
 from sim_backend.virtual.live_node import LiveNode
 from sim_backend.virtual.node import VirtualNode

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offpeak.model.local_time import DAY_S, to_local_s, weekday
 from offpeak.prices.file import read_series, write_series_csv
-from offpeak.prices.layout import Layout
-from offpeak.zones import DAY_S, to_local_s, weekday
+from offpeak.prices.layout import PriceFileLayout
 from sim_backend.workloads.price_model import synthetic_prices
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -73,7 +73,7 @@ def test_the_mean_is_what_was_asked(year, seed, mean_per_mwh):
 def test_a_written_year_is_read_again(year, tmp_path):
     path = tmp_path / "sample_2023_eur_per_mwh.csv.gz"
     write_series_csv(year, path)
-    again = read_series(path, Layout())
+    again = read_series(path, PriceFileLayout())
     assert np.array_equal(again.value, year.value)
     assert np.array_equal(again.start_s, year.start_s)
     assert path.read_bytes() == (write_series_csv(year, path), path.read_bytes())[1]

@@ -12,7 +12,8 @@ import pytest
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from offpeak.jobs import Float64, Int64, Jobs
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.jobs import Jobs
 from sim_backend.traces.swf.read import read_swf
 from sim_backend.workloads.arrivals import draw_arrivals
 from sim_backend.workloads.daily_cycle import even_s, half_hour_weights

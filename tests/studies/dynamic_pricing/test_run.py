@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.jobs import Float64, Int64
+from offpeak.model.arrays import Float64, Int64
 from studies.dynamic_pricing.arrange import arranged
 from studies.dynamic_pricing.experiment import TO_THE_LETTER, Bill, Experiment, Setup
 from studies.dynamic_pricing.factors import ALONE

@@ -2,7 +2,7 @@
 
 import pytest
 
-from offpeak.node_states import DEPTHS, POWERSAVE, STANDBY
+from offpeak.model.node_states import DEPTHS, POWERSAVE, STANDBY
 from plugin.capacity.rules import NEVER
 from studies.energy_carbon.nodes import depth_of, energy_aware, node_class_of
 from studies.energy_carbon.paper import TESTBEDS

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.jobs import Int64
-from offpeak.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
+from offpeak.model.arrays import Int64
+from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
 from plugin.capacity.capacity import Targets
 from power.ols import OnlineSimulation
 from studies.online_simulation.decide import JudgesQueued, KnowsOtherwise, known_otherwise

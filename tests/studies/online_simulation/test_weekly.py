@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.accounting import Usage
-from offpeak.node_states import ACTIVE, OFF, asleep
-from offpeak.zones import DAY_S, WEEK_S
+from offpeak.model.local_time import DAY_S, WEEK_S
+from offpeak.model.node_states import ACTIVE, OFF, asleep
+from offpeak.model.step_integrals import Usage
 from sim_backend.nodes.node_log import NodeLog
 from studies.online_simulation.weekly import week_edges_s, weekly_active
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.prices.series import Series
-from offpeak.zones import DAY_S
+from offpeak.model.local_time import DAY_S
+from offpeak.model.step_series import Series
 from studies.dynamic_pricing.arrange import offered_load
 from studies.dynamic_pricing.logs import Log
 from studies.price_capacity import arrange

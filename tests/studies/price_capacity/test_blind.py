@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from offpeak.capacity_settings import CapacitySettings
-from offpeak.node_class_file import bundled_node_class
+from offpeak.model.node_class_file import bundled_node_class
+from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.fleet import Fleet
 from studies.price_capacity.blind import blind
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from offpeak.settings import PriceSettings
+from offpeak.settings.replay import PriceSettings
 from sim_backend.case import log_span
 from sim_backend.electricity import Prices, prices_of
 from sim_backend.sample import SAMPLE_PRICES

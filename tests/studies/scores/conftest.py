@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from offpeak.jobs import Jobs
-from offpeak.settings import SchedulingSettings
+from offpeak.model.jobs import Jobs
+from offpeak.settings.replay import SchedulingSettings
 from sim_backend.policy import parse_policy
 from sim_backend.replay import replay
 from sim_backend.traces.swf.write import write_swf

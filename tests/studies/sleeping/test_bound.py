@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.accounting import Usage, charge, constant_meter
+from offpeak.model.step_integrals import Usage, charge, integrate_constant
 from sim_backend.nodes.bounds import lowest_for_schedule
 from sim_backend.powered_replay import PoweredMachine
 from studies.sleeping.bound import fewest, least_cycles
@@ -51,8 +51,8 @@ def test_it_ends_where_nothing_more_can_be_saved(
     assert least == (*known, *[None] * (len(least) - len(known)))
     assert known == sorted(known)
     assert known[0] == 0
-    always_on = charge(constant_meter(1.0), usage).idle
-    lowest = lowest_for_schedule(constant_meter(1.0), usage, NODES, units_per_node=units_per_node).idle
+    always_on = charge(integrate_constant(1.0), usage).idle
+    lowest = lowest_for_schedule(integrate_constant(1.0), usage, NODES, units_per_node=units_per_node).idle
     if always_on:
         most_pct = 100 * (1 - lowest / always_on)
         assert len(known) - 1 <= most_pct + 1e-6

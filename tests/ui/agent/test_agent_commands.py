@@ -16,12 +16,12 @@ import pytest
 from agent_socket import PUBLISHED, AgentSocket, agent_socket
 from open_folder import open_folder
 
-from offpeak import settings_file
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import Decision, Recorded
-from offpeak.ledger_settings import LedgerSettings
-from offpeak.settings import Settings
+from offpeak.ledger.rows import DecisionRecord, NodeStateRecord
+from offpeak.settings import file as settings_file
+from offpeak.settings.ledger import LedgerSettings
+from offpeak.settings.table import Settings
 from power.agent.run import Restored
 from ui.command import run
 
@@ -63,15 +63,19 @@ def book(tmp_path: Path) -> Path:
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{file}"))
     ledger.write_decisions(
         [
-            Decision(START_S + 100.0, "job 1841", "moved back", "412 W a node against 180 W", (("power_w", 412.0),)),
-            Decision(START_S + 300.0, "n2", "sleep", "idle for 20 min"),
+            DecisionRecord(
+                START_S + 100.0, "job 1841", "moved back", "412 W a node against 180 W", (("power_w", 412.0),)
+            ),
+            DecisionRecord(START_S + 300.0, "n2", "sleep", "idle for 20 min"),
         ]
     )
     sleep = Effect("n2", "soft_off", "offpeak", "idle for 20 min")
     number = ledger.write_intent(sleep, START_S + 301.0)
     ledger.write_outcome(number, Outcome("done", "accepted"), START_S + 302.0)
     ledger.write_refusal(Effect("queue", "rank", "offpeak", "2 jobs"), Refusal("mode", "shadow"), START_S + 400.0)
-    ledger.write_states([Recorded("n1", START_S, "on", "on", "x"), Recorded("n2", START_S + 350.0, "off", "off", "x")])
+    ledger.write_states(
+        [NodeStateRecord("n1", START_S, "on", "on", "x"), NodeStateRecord("n2", START_S + 350.0, "off", "off", "x")]
+    )
     assert ledger.close() == 0
     return file
 
@@ -219,7 +223,7 @@ def test_without_an_agent_the_ledger_says_what_it_knows(offpeak: Offpeak, tmp_pa
 def test_why_says_what_was_decided_last(offpeak: Offpeak, tmp_path: Path) -> None:
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path}/ledger.sqlite"))
     ledger.write_decisions(
-        [Decision(time.time() - at, "job 7", word, "dear hours") for at, word in ((9, "x"), (5, "y"))]
+        [DecisionRecord(time.time() - at, "job 7", word, "dear hours") for at, word in ((9, "x"), (5, "y"))]
     )
     assert ledger.close() == 0
     done = offpeak("why", "7")

@@ -17,14 +17,13 @@ import pytest
 from page_site import ENVIRONMENT, OFFPEAK
 from zygote import Zygote
 
-from offpeak.clock import FastClock
 from offpeak.errors import BadInput
-from offpeak.ledger.opened import opened
-from offpeak.ledger.place import PATIENCE_S
+from offpeak.ledger.database import PATIENCE_S, open_ledger
 from offpeak.ledger.records import actions_in
-from offpeak.ledger_settings import LedgerSettings
-from offpeak.node_class_file import node_class_named
-from offpeak.time_range import TimeRange
+from offpeak.model.clock import FastClock
+from offpeak.model.local_time import TimeRange
+from offpeak.model.node_class_file import node_class_named
+from offpeak.settings.ledger import LedgerSettings
 from sim_backend.local_slurm.processes import listens, reserved_ports, wait_until
 from ui.demo.outcome import without_offpeak
 from ui.demo.run import ready_ledger
@@ -61,7 +60,7 @@ def test_from_the_first_line_to_the_report(tmp_path: Path) -> None:
     assert f"\nthe report on the same log: {report}\n" in said
     assert "Ctrl-C" not in said
     assert "plotly" in report.read_text()
-    with opened(f"sqlite:///{tmp_path}/demo/ledger.sqlite") as connection:
+    with open_ledger(f"sqlite:///{tmp_path}/demo/ledger.sqlite") as connection:
         done = actions_in(connection, TimeRange(BEGIN_S, BEGIN_S + DAY_S))
     assert {"close"} <= {each["order"] for each in done if each["result"] == "done"}
     assert not [each for each in done if each["result"] == "failed"]

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from powered_fixtures import StartPowered
 
-from offpeak.feed_settings import FeedSettings
+from offpeak.model.local_time import DAY_S
+from offpeak.model.step_series import value_at
 from offpeak.prices.file import read_series
-from offpeak.prices.layout import Layout
+from offpeak.prices.layout import PriceFileLayout
 from offpeak.prices.peak import Peak, parse_peak_rule
-from offpeak.prices.series import value_at
-from offpeak.settings import PriceSettings
-from offpeak.zones import DAY_S
+from offpeak.settings.feeds import FeedSettings
+from offpeak.settings.replay import PriceSettings
 from predictors.price_curve import price_curve
 from predictors.price_source import source_of
 from sim_backend.local_slurm.plan import PoweredPlan
@@ -31,7 +31,7 @@ def test_the_price_falls_at_a_full_minute(tmp_path: Path) -> None:
     file, fall_s = tmp_path / "prices_eur_per_mwh.csv", price_fall_s(1_800_000_001.0)
     assert (fall_s % 60, 45 <= fall_s - 1_800_000_001 <= 105) == (0, True)
     write_prices(file, fall_s)
-    prices = read_series(file, Layout())
+    prices = read_series(file, PriceFileLayout())
     assert value_at(prices, np.array([fall_s - 1, fall_s], dtype=np.int64)).tolist() == [ON_PEAK, OFF_PEAK]
 
 

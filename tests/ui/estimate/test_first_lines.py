@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from offpeak.settings import MachineSettings, PriceSettings, Settings
+from offpeak.settings.replay import MachineSettings, PriceSettings
+from offpeak.settings.table import Settings
 from sim_backend.estimate.logged_use import Bounds
 from sim_backend.estimate.savings import Estimate, Saving, estimate_savings
 from sim_backend.policy import parse_policy

@@ -10,8 +10,8 @@ import pytest
 from agent_socket import agent_socket
 
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import Submission
-from offpeak.ledger_settings import LedgerSettings
+from offpeak.ledger.rows import SubmissionRecord
+from offpeak.settings.ledger import LedgerSettings
 from plugin.federation.site_said import SiteSaid, Waits
 from ui.command import run
 
@@ -72,6 +72,6 @@ def _submitted(folder: Path, at_unix_s: float) -> None:
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{folder}/ledger.sqlite"))
     ledger.ready()
     answer = {"project": "climate", "expected": {"cores": 4, "run_s": 3600}}
-    row = Submission("k", at_unix_s, "ann", "digest", "north", "taken", at_unix_s, "1", "accepted", answer)
+    row = SubmissionRecord("k", at_unix_s, "ann", "digest", "north", "taken", at_unix_s, "1", "accepted", answer)
     assert ledger.change_submission(None, row)
     ledger.close()

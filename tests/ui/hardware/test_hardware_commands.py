@@ -11,7 +11,7 @@ import pytest
 from served_room import ServedRoom, planned, served_room
 
 from offpeak.machines.inventory_file import read_inventory
-from offpeak.only_one import only_one
+from offpeak.process import exclusive_lock
 from sim_backend.virtual.bmc import BmcFaults
 from sim_backend.virtual.machine_room import MachineRoom
 from ui.command import run
@@ -262,7 +262,7 @@ def test_standby_is_tested_on_named_nodes_with_such_a_rung_only(site: Path, offp
     ledger = f"sqlite:///{site.parent}/none/ledger.sqlite"
     config.write_text(f'[agent]\nstate_folder = "{site.parent}"\n[ledger]\nurl = "{ledger}"\n')
     command = ("enroll", "n1", "--standby-test", "--inventory", site, "--config", config)
-    with only_one(site.parent):
+    with exclusive_lock(site.parent):
         assert "another offpeak switches nodes: process " in offpeak(*command).stderr
     without = offpeak(*command).stderr
     assert "none/ledger.sqlite: No such file or directory\n  hint: `mkdir -p " in without

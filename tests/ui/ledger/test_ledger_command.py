@@ -14,8 +14,8 @@ import pytest
 
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import Decision, JobUse, Metered, Price, Recorded, Saving
-from offpeak.ledger_settings import LedgerSettings
+from offpeak.ledger.rows import DecisionRecord, JobUse, MeterReading, NodeStateRecord, Price, SavingRecord
+from offpeak.settings.ledger import LedgerSettings
 from ui.ledger.text import assumed_prices
 
 Offpeak = Callable[..., subprocess.CompletedProcess[str]]
@@ -40,21 +40,21 @@ def site(tmp_path: Path) -> str:
     number = ledger.write_intent(sleep, START_S + 100.0)
     ledger.write_outcome(number, Outcome("done", "accepted"), START_S + 101.0)
     ledger.write_refusal(sleep, Refusal("held", "ann holds it"), START_S + 200.0)
-    ledger.write_decisions([Decision(START_S + 99.0, "n1", "sleep", "idle for 20 min", (("idle_s", 1200.0),))])
-    ledger.write_states([Recorded("n1", START_S - 50.0, "on", "on", "scheduler")])
-    ledger.write_states([Recorded("n2", START_S + 101.0, "off", "off", "offpeak", "asleep")])
+    ledger.write_decisions([DecisionRecord(START_S + 99.0, "n1", "sleep", "idle for 20 min", (("idle_s", 1200.0),))])
+    ledger.write_states([NodeStateRecord("n1", START_S - 50.0, "on", "on", "scheduler")])
+    ledger.write_states([NodeStateRecord("n2", START_S + 101.0, "off", "off", "offpeak", "asleep")])
     for number in range(-1, 24):
         hour = START_S + number * HOUR_S
         ledger.write_readings(
             [
-                Metered("pdu1", "snmp", f"outlet {node}", hour, hour + HOUR_S, 100.0 * node, node=f"n{node}")
+                MeterReading("pdu1", "snmp", f"outlet {node}", hour, hour + HOUR_S, 100.0 * node, node=f"n{node}")
                 for node in (1, 2)
             ]
         )
         ledger.write_prices([Price(hour, hour + HOUR_S, 80.0, "EUR", "tariff", 400.0)])
     ledger.write_jobs([job("7", "ann", "physics", 2 * KWH, 0.5), job("8", "bob", "physics", KWH, 0.25)])
     ledger.write_savings(
-        [Saving(START_S, START_S + 86_400, "always on", 9 * KWH, 2.0, 7.2 * KWH, 1.5, "EUR", "metered")]
+        [SavingRecord(START_S, START_S + 86_400, "always on", 9 * KWH, 2.0, 7.2 * KWH, 1.5, "EUR", "metered")]
     )
     assert ledger.close() == 0
     return url

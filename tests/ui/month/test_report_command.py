@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page
 
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobUse, Price
-from offpeak.ledger_settings import LedgerSettings
+from offpeak.settings.ledger import LedgerSettings
 
 Offpeak = Callable[..., subprocess.CompletedProcess[str]]
 MONTH = ("--month", "2023-05", "--nodes", "128")

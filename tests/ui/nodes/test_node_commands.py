@@ -14,14 +14,14 @@ from agent_socket import AT_S, PUBLISHED, agent_socket
 from memory_book import MemoryBook
 from served_room import ServedRoom, planned, served_room
 
-from offpeak.agent_settings import AgentSettings
-from offpeak.door.hold import Hold
+from offpeak.door.effect import Hold
 from offpeak.errors import BadInput
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import Recorded
-from offpeak.ledger_settings import LedgerSettings
+from offpeak.ledger.rows import NodeStateRecord
 from offpeak.machines.inventory_file import read_inventory
-from offpeak.only_one import only_one
+from offpeak.process import exclusive_lock
+from offpeak.settings.agent import AgentSettings
+from offpeak.settings.ledger import LedgerSettings
 from power.drivers.port import Order
 from power.drivers.wire import Wire
 from power.lifecycle.errand import Errand, run_errand
@@ -138,7 +138,7 @@ def test_ages_are_those_of_the_agents_clock(site: Path, offpeak: Callable[..., D
     config.write_text(config.read_text().replace("[agent]", f'[agent]\nsocket = "{site.parent}/agent.sock"'))
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{site.parent}/ledger.sqlite"))
     ledger.ready()
-    ledger.write_states([Recorded("n1", AT_S - 540.0, "on", "on", "scheduler")])
+    ledger.write_states([NodeStateRecord("n1", AT_S - 540.0, "on", "on", "scheduler")])
     assert ledger.close() == 0
     asked = (("nodes", "n1", "--config", config), ("node", "n1", "--config", config))
     with agent_socket(site.parent / "agent.sock") as agent:
@@ -195,7 +195,7 @@ def test_a_hold_that_a_running_agent_does_not_confirm_fails(
     """The agent hangs: it has its lock and its socket, and answers nothing."""
     monkeypatch.setattr(node_answer, "CONFIRM_S", 0.2)
     settings = settings_file(site, "active")
-    with socket.socket(socket.AF_UNIX) as hangs, only_one(site.parent), contextlib.chdir(site.parent):
+    with socket.socket(socket.AF_UNIX) as hangs, exclusive_lock(site.parent), contextlib.chdir(site.parent):
         hangs.bind("agent.sock")
         hangs.listen()
         reason = ("--reason", "fan") if action == "hold" else ()
@@ -309,10 +309,10 @@ def test_what_the_book_knows_stands_beside(site: Path, offpeak: Callable[..., Do
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{site.parent}/ledger.sqlite"))
     since_unix_s = time.time() - 100 * 86400
     ledger.write_states(
-        [Recorded(node, since_unix_s, "on", "soft_off", "offpeak", "offpeak: idle") for node in ("n1", "n2")]
+        [NodeStateRecord(node, since_unix_s, "on", "soft_off", "offpeak", "offpeak: idle") for node in ("n1", "n2")]
     )
     ledger.hold("n3", Hold("al", "repair"), since_unix_s)
-    ledger.write_states([Recorded("n4", since_unix_s, "on", "", "offpeak", "held by jo: fan; offpeak: idle")])
+    ledger.write_states([NodeStateRecord("n4", since_unix_s, "on", "", "offpeak", "held by jo: fan; offpeak: idle")])
     ledger.hold("n4", Hold("jo", "fan"), since_unix_s)
     assert ledger.close() == 0
     assert offpeak("node", "n4", "--config", config).stdout.count("held by jo: fan") == 1

@@ -12,7 +12,7 @@ from page_site import ENVIRONMENT, OFFPEAK, PageSite, page_site, picture
 from zygote import Zygote
 
 from offpeak.errors import BadInput, BadSetting
-from offpeak.machines.secret import Secret
+from offpeak.machines.credentials import Secret
 from ui.page.access import check_place, is_loopback, may_see, place_of
 from ui.page.bounded import MOST_CONNECTIONS
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from page_site import AT_S, picture, write_ledger
 
-from offpeak.ledger.node_means import NodeMean
-from offpeak.ledger.opened import opened
+from offpeak.ledger.database import open_ledger
+from offpeak.ledger.node_energy import NodeMean
 from ui.page.power_history import PowerHistory, power_slots
 
 IDLE_W = {"n1": 100.0, "n2": 100.0}
@@ -53,7 +53,7 @@ def test_it_is_read_on_from_where_it_ended(tmp_path: Path) -> None:
     write_ledger(url, shown, hours=5)
     idle_w = {node.node: 145.0 for node in shown.nodes}
     at_once, by_and_by = PowerHistory(), PowerHistory()
-    with opened(url) as connection:
+    with open_ledger(url) as connection:
         at_once.read(connection, AT_S, idle_w)
         for ago_s in (7200, 3600, 0):
             by_and_by.read(connection, AT_S - ago_s, idle_w)

@@ -1,7 +1,7 @@
 """What stands in the tiles of savings."""
 
-from offpeak.ledger.slot_prices import MeanPrice
-from offpeak.time_range import TimeRange
+from offpeak.ledger.prices import MeanPrice
+from offpeak.model.local_time import TimeRange
 from power.accounts.rests import Rest
 from power.accounts.savings import RestUse, saving_of
 from power.lifecycle.life import NodeState

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from offpeak.only_one import only_one
+from offpeak.process import exclusive_lock
 from plugin.pbs.request import Chunk
 from plugin.scheduler.port import Ranking
 from power.agent import parts
@@ -160,7 +160,7 @@ def test_in_shadow_mode_it_is_only_recorded(scheduler: SimulatedScheduler, offpe
 def test_while_an_agent_runs_it_is_told_how_the_agent_plans(
     scheduler: SimulatedScheduler, offpeak: Offpeak, tmp_path: Path
 ) -> None:
-    with only_one(tmp_path):
+    with exclusive_lock(tmp_path):
         said = offpeak("--apply")
     assert said.returncode == 1
     assert 'queue = "plan" below [agent]' in said.stderr

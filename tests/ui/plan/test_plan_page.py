@@ -6,7 +6,7 @@ import pytest
 from planned_site import HOUR_S, NOW_S, RULES, a_job, a_running, a_sight
 from playwright.sync_api import Browser
 
-from offpeak.power_cap import PowerCap
+from offpeak.model.facility import PowerCap
 from plugin.day_plan.make import plan_day
 from plugin.planner.budget import budget_of
 from ui.plan.page import plan_page

@@ -2,7 +2,7 @@
 
 import pytest
 
-from offpeak.jobs import Rejected
+from offpeak.model.jobs import RejectedJobs
 from ui.clock_text import clock_text
 from ui.figures_text import CO2_UNITS, ENERGY_UNITS, figure, length_text, unit_of
 from ui.replay.comparison_table import rejected_remark
@@ -65,7 +65,7 @@ def test_a_period_is_told_in_days_or_hours(length_s: int, text: str) -> None:
 
 
 def test_of_many_jobs_left_out_some_are_named() -> None:
-    assert rejected_remark(Rejected("too wide", (7,))) == "left out: 1 job, too wide (job 7)"
-    assert rejected_remark(Rejected("too wide", (7, 8))) == "left out: 2 jobs, too wide (jobs 7, 8)"
-    many = Rejected("too wide", tuple(range(1000)))
+    assert rejected_remark(RejectedJobs("too wide", (7,))) == "left out: 1 job, too wide (job 7)"
+    assert rejected_remark(RejectedJobs("too wide", (7, 8))) == "left out: 2 jobs, too wide (jobs 7, 8)"
+    many = RejectedJobs("too wide", tuple(range(1000)))
     assert rejected_remark(many) == "left out: 1,000 jobs, too wide (jobs 0, 1, 2, 3, 4, ...)"

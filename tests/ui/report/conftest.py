@@ -9,15 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from offpeak.jobs import Jobs, Names, Trace
-from offpeak.settings import (
-    CapacitySettings,
-    CarbonSettings,
-    PowerSettings,
-    PriceSettings,
-    SchedulingSettings,
-    Settings,
-)
+from offpeak.model.jobs import Jobs, LogNames, Trace
+from offpeak.settings.replay import CarbonSettings, PowerSettings, PriceSettings, SchedulingSettings
+from offpeak.settings.table import CapacitySettings, Settings
 from power.capacities import capacity_named
 from sim_backend.case import Prepared, fleet_of, prepare
 from sim_backend.compare import compare
@@ -46,12 +40,12 @@ def make() -> Make:
         capacities: tuple[str, ...] = (),
         node_class: str = "sketch",
         spreads: tuple[Spread, ...] = (),
-        names: Names | None = None,
+        names: LogNames | None = None,
         **of_trace: object,
     ) -> Subject:
         if isinstance(jobs, int):
             jobs = lublin_jobs(jobs, machine_size=NODES, seed=4, load=0.9 if jobs > 1 else None)
-        trace = Trace("a log", jobs, NODES, None, A_MONDAY_S, "Europe/Berlin", names=names or Names())
+        trace = Trace("a log", jobs, NODES, None, A_MONDAY_S, "Europe/Berlin", names=names or LogNames())
         settings = Settings(
             prices=PriceSettings(tariff=tariff),
             carbon=CarbonSettings(carbon),

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import pytest
 
-from offpeak.settings import SchedulingSettings
+from offpeak.settings.replay import SchedulingSettings
 from sim_backend.outcome import Outcome
 from sim_backend.policy import parse_policy
 from sim_backend.powered_charges import sleep_delay_s

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 from ui.report.delays_figure import delays_figure
 from ui.report.figure import Figure
 from ui.report.subject import Subject

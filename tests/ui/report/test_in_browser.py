@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route, expect
 
-from offpeak.jobs import Names
+from offpeak.model.jobs import LogNames
 from sim_backend.workloads.lublin import lublin_jobs
 from ui.report.subject import Subject
 from ui.report.write import report_html
@@ -101,7 +101,7 @@ def hostile(make: Make) -> Subject:
     """Two months of three policies, in which log, users and jobs have hostile names."""
     jobs = lublin_jobs(400, machine_size=32, seed=4, load=0.1)
     users = (HOSTILE,) * (int(jobs.user.max()) + 1)
-    names = Names(user=users, job={int(job): HOSTILE for job in jobs.job_id})
+    names = LogNames(user=users, job={int(job): HOSTILE for job in jobs.job_id})
     return make(jobs, "easy", "greedy", "fcfs", names=names, name=HOSTILE)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from offpeak.jobs import Int64
+from offpeak.model.arrays import Int64
 from sim_backend.figures.busiest import Window
 from ui.report import job_blocks
 from ui.report.figure import Json

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.jobs import Names
+from offpeak.model.jobs import LogNames
 from sim_backend.outcome import Charges, Run
 from sim_backend.replay import Schedule
 from ui.report.postponed_table import most_postponed, postponed_section
@@ -39,7 +39,7 @@ def test_a_row_names_job_and_user_and_tells_the_local_time(make: Make) -> None:
     job = int(most_postponed(policy.run, first.run, 1)[0])
     jobs = plain.comparison.case.jobs
     users = tuple(f"user-{number}" for number in range(int(jobs.user.max()) + 1))
-    named = make(names=Names(user=users, job={int(jobs.job_id[job]): "array_7"}))
+    named = make(names=LogNames(user=users, job={int(jobs.job_id[job]): "array_7"}))
     row = postponed_section(named).split("<tbody>")[1].split("</tr>")[0]
     assert "array_7" in row
     assert f"user-{jobs.user[job]}" in row

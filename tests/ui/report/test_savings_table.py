@@ -3,7 +3,8 @@
 import re
 from collections.abc import Callable
 
-from offpeak.settings import CapacitySettings, SchedulingSettings
+from offpeak.settings.replay import SchedulingSettings
+from offpeak.settings.table import CapacitySettings
 from power.capacities import capacity_named
 from sim_backend.case import fleet_of
 from sim_backend.policy import parse_policy

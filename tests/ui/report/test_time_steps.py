@@ -5,7 +5,7 @@ import base64
 import numpy as np
 import pytest
 
-from offpeak.jobs import Float64
+from offpeak.model.arrays import Float64
 from sim_backend.figures.busiest import Window
 from ui.report.figure import Json
 from ui.report.subject import Subject

@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from offpeak.machines.inventory_shape import HardwareTable
+from offpeak.machines.inventory_file import HardwareTable
 from power.drivers.ipmi.address import PRIVILEGES
 
 

@@ -11,7 +11,7 @@ from ipmi_fixtures import MachineOf
 from udp_tap import RAKP_1, tap
 
 from offpeak.errors import AccessRefused, BadInput, NoAnswer, NotSupported
-from offpeak.machines.inventory import Machine
+from offpeak.machines.inventory import InventoryNode
 from power.drivers.port import Order, PowerDriver, PowerState
 from power.drivers.registry import driver_of
 from power.drivers.wire import Wire
@@ -27,12 +27,12 @@ def way(request: pytest.FixtureRequest) -> str:
     return name
 
 
-def by(way: str, machine: Machine, wire: Wire) -> PowerDriver:
+def by(way: str, machine: InventoryNode, wire: Wire) -> PowerDriver:
     return driver_of(replace(machine, hardware=replace(machine.hardware, driver=way)), wire)
 
 
 def with_driver(
-    way: str, machine: Machine, use: Callable[[PowerDriver], Awaitable[Result]], *, timeout_s: float = 10.0
+    way: str, machine: InventoryNode, use: Callable[[PowerDriver], Awaitable[Result]], *, timeout_s: float = 10.0
 ) -> Result:
     """Return what `use` returns of the machine's driver, which is closed afterwards."""
 
@@ -130,7 +130,7 @@ def test_a_name_that_nobody_knows_is_no_answer(
 def test_a_refused_login_reaches_the_bmc_once(
     way: str, user: str, password: str, few_bmcs: list[SimulatedBmc], machine_of: MachineOf
 ) -> None:
-    async def try_everything(machine: Machine) -> None:
+    async def try_everything(machine: InventoryNode) -> None:
         wire = Wire(timeout_s=10)
         drivers = [by(each, machine, wire) for each in (way, *WAYS)]
         for driver in drivers:

@@ -11,7 +11,7 @@ import pytest
 from ipmi_fixtures import MachineOf
 
 from offpeak.errors import BadAnswer, NotSupported
-from offpeak.machines.inventory import Machine
+from offpeak.machines.inventory import InventoryNode
 from power.drivers.ipmi.address import address_of
 from power.drivers.ipmi.request import (
     RESTORE_POLICIES,
@@ -28,7 +28,7 @@ from sim_backend.local_slurm.ipmi_sim import SimulatedBmc, bmc, own_network
 Result = TypeVar("Result")
 
 
-def asked(machine: Machine, question: Callable[[Ask], Awaitable[Result]]) -> Result:
+def asked(machine: InventoryNode, question: Callable[[Ask], Awaitable[Result]]) -> Result:
     async def run() -> Result:
         wire = Wire(timeout_s=10)
         try:

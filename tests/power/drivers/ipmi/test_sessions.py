@@ -11,7 +11,7 @@ from ipmi_fixtures import MachineOf
 from udp_tap import MESSAGE, RAKP_1, Tap, tap
 
 from offpeak.errors import AccessRefused, BadInventory, NoAnswer
-from offpeak.machines.inventory import Machine
+from offpeak.machines.inventory import InventoryNode
 from power.drivers.ipmi.driver import ipmi_driver
 from power.drivers.port import Order, PowerState
 from power.drivers.wire import Wire
@@ -29,7 +29,7 @@ def on_a_wire(use: Callable[[Wire], Awaitable[None]], *, timeout_s: float = 10.0
     asyncio.run(run())
 
 
-def through(tapped: Tap, machine: Machine) -> Machine:
+def through(tapped: Tap, machine: InventoryNode) -> InventoryNode:
     return replace(machine, bmc="127.0.0.1", hardware=replace(machine.hardware, port=tapped.port))
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import AccessRefused, BadAnswer, DeviceError, NoAnswer, NotSupported
-from offpeak.machines.credential import Credential
+from offpeak.machines.credentials import Credential
 from power.drivers.ipmi.address import BmcAddress
 from power.drivers.ipmi.troubles import trouble_in_words, trouble_of_code
 

@@ -12,8 +12,8 @@ from served_room import planned
 from udp_tap import RAKP_2, RAKP_4, Tap, tap
 
 from offpeak.errors import NoAnswer
-from offpeak.machines.credential import Credential
-from offpeak.machines.inventory import Hardware, Machine
+from offpeak.machines.credentials import Credential
+from offpeak.machines.inventory import Hardware, InventoryNode
 from power.drivers.ipmi.driver import BmcDriver, ipmi_driver
 from power.drivers.port import PowerState
 from power.drivers.wire import Wire
@@ -44,7 +44,7 @@ async def tapped_bmc(password: Path, *, timeout_s: float) -> AsyncIterator[tuple
     try:
         with tap(plan.bmc_host, plan.bmc_port) as tapped:
             hardware = Hardware("virtual", "ipmi", Credential("bmc", "admin", password), tapped.port)
-            driver = ipmi_driver(Machine("n1", hardware, bmc="127.0.0.1"), wire)
+            driver = ipmi_driver(InventoryNode("n1", hardware, bmc="127.0.0.1"), wire)
             yield driver, tapped, cast(BmcServer, server.get_protocol()).desk.sessions
             await wire.close()
     finally:

@@ -11,7 +11,7 @@ from own_agent import OwnAgent, own_agent
 from pdu_reading import PATIENT, SHORT, login, meter
 
 from offpeak.errors import BadInput, BadInventory, NoAnswer, NotSupported
-from offpeak.machines.credential import Credential
+from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Pdu
 from power.drivers.logins import Logins
 from power.meters.counter import Counted, counted

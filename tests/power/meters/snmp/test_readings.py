@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.machines.credential import Credential
+from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Pdu
 from power.meters.port import Reading
 from power.meters.snmp.answers import Answers, Nothing

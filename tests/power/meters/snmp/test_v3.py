@@ -11,7 +11,7 @@ from pdu_reading import PATIENT, SHORT, login, meter
 from snmp_agents import User, snmpd
 
 from offpeak.errors import AccessRefused, DeviceError, NoAnswer
-from offpeak.machines.credential import Credential
+from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Pdu
 from power.drivers.logins import Logins
 from power.meters.port import Reading

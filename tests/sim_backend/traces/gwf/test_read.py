@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadTrace
-from offpeak.jobs import Rejected, Trace
-from offpeak.long_text import LongText
+from offpeak.files import LongText
+from offpeak.model.jobs import RejectedJobs, Trace
 from sim_backend.traces.gwf.read import gwf_trace, looks_like_gwf
 
 SUBMIT_S = 1_136_070_024
@@ -96,7 +96,7 @@ def test_jobs_keep_the_processors_that_they_used() -> None:
 def test_jobs_that_never_ran_are_set_aside_with_the_reason() -> None:
     trace = read(line(1, run=-1, asked=-1, used=-1), line(2), line(3, asked=-1, used=0), line(4, run=0))
     assert trace.jobs.job_id.tolist() == [2, 4]
-    assert trace.rejected == (Rejected("run time unknown (-1)", (1,)), Rejected("no processors", (3,)))
+    assert trace.rejected == (RejectedJobs("run time unknown (-1)", (1,)), RejectedJobs("no processors", (3,)))
 
 
 def test_submit_times_that_count_from_the_first_job_have_no_date() -> None:

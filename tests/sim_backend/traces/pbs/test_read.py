@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadTrace
-from offpeak.jobs import Rejected, Trace
-from offpeak.long_text import LongText
+from offpeak.files import LongText
+from offpeak.model.jobs import RejectedJobs, Trace
 from sim_backend.traces.pbs.read import looks_like_pbs, pbs_trace
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -64,15 +64,15 @@ def test_jobs_without_an_end_are_set_aside_with_the_reason() -> None:
     lines = [record(kind, f"{number}.head") for number, kind in enumerate("QDASR", 1)]
     trace = read(*lines, record("S", "1.head"), record("Q", "9.head"), ended("9.head"), record("L", "license"))
     assert trace.rejected == (
-        Rejected("still running at the end of the log", (1, 4)),
-        Rejected("put back in the queue and not started again", (5,)),
-        Rejected("never started", (2, 3)),
+        RejectedJobs("still running at the end of the log", (1, 4)),
+        RejectedJobs("put back in the queue and not started again", (5,)),
+        RejectedJobs("never started", (2, 3)),
     )
 
 
 def test_runs_without_time_or_processors_are_set_aside() -> None:
     trace = read(ended("1.head", end=50), ended("2.head", where="n001/0*0"), ended("3.head"))
-    assert trace.rejected == (Rejected("run time unknown", (1,)), Rejected("no processors", (2,)))
+    assert trace.rejected == (RejectedJobs("run time unknown", (1,)), RejectedJobs("no processors", (2,)))
     assert trace.jobs.job_id.tolist() == [3]
 
 

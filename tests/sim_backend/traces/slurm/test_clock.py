@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.jobs import Int64
-from offpeak.zones import to_local_s
+from offpeak.model.arrays import Int64
+from offpeak.model.local_time import to_local_s
 from sim_backend.traces.slurm.clock import between_s, instants, start_s
 from sim_backend.traces.slurm.values import BAD, UNKNOWN
 

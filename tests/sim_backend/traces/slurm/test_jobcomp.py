@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from offpeak.errors import BadTrace
-from offpeak.jobs import Rejected, Trace
-from offpeak.long_text import LongText
+from offpeak.files import LongText
+from offpeak.model.jobs import RejectedJobs, Trace
 from sim_backend.traces.slurm import blocks
 from sim_backend.traces.slurm.jobcomp import jobcomp_trace, looks_like_jobcomp
 
@@ -72,7 +72,7 @@ def test_jobs_that_never_started_and_runs_of_one_job() -> None:
     text = line(1, StartTime="Unknown", JobState="CANCELLED", NodeCnt="0") + line(2, TimeLimit="UNLIMITED")
     text += line(3, JobState="NODE_FAIL") + line(3, StartTime="2026-11-20T10:10:00") + line(3)
     trace = read(text)
-    assert trace.rejected == (Rejected("never started", (1,)),)
+    assert trace.rejected == (RejectedJobs("never started", (1,)),)
     assert sorted(trace.jobs.job_id.tolist()) == [2, 3, 3]
     assert trace.notes == (
         "1 job without a time limit: the run time is used",

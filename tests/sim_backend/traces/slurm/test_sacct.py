@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadTrace
-from offpeak.jobs import Rejected, Trace
-from offpeak.long_text import LongText
+from offpeak.files import LongText
+from offpeak.model.jobs import RejectedJobs, Trace
 from plugin.slurm.history import COLUMNS
 from sim_backend.traces.slurm import blocks
 from sim_backend.traces.slurm.columns import SACCT_COMMAND, looks_like_sacct
@@ -145,7 +145,7 @@ def test_arrays_and_heterogeneous_jobs_keep_their_names() -> None:
     rows = [job(12, JobID="12_[5-6%2]", **WAITS), job(23, JobID="12_4"), job(17, JobID="16+1"), job(8)]
     trace = read(dump(*rows))
     assert trace.names.job == {12: "12_[5-6%2]", 23: "12_4", 17: "16+1"}
-    assert trace.rejected == (Rejected("never started", (12,)),)
+    assert trace.rejected == (RejectedJobs("never started", (12,)),)
     unnumbered = tuple(name for name in COLUMNS if name != "JobIDRaw")
     steps = [job(JobID="12_4.batch", ConsumedEnergyRaw=1200), job(JobID="16+1.0", ConsumedEnergyRaw=2400)]
     without = [row | {"ConsumedEnergyRaw": ""} for row in rows]
@@ -166,10 +166,10 @@ def test_jobs_that_never_ran_are_set_aside_with_the_reason() -> None:
         )
     )
     assert trace.rejected == (
-        Rejected("never started", (1, 2, 3, 9)),
-        Rejected("start unknown", (4,)),
-        Rejected("run time unknown", (8,)),
-        Rejected("no processors or nodes", (5, 6)),
+        RejectedJobs("never started", (1, 2, 3, 9)),
+        RejectedJobs("start unknown", (4,)),
+        RejectedJobs("run time unknown", (8,)),
+        RejectedJobs("no processors or nodes", (5, 6)),
     )
     assert ids(trace) == [7]
 

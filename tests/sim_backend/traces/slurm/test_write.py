@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadTrace, CannotWrite
-from offpeak.jobs import Int64, Jobs, Trace
-from offpeak.long_text import text_of_file
+from offpeak.files import text_of_file
+from offpeak.model.arrays import Int64
+from offpeak.model.jobs import Jobs, Trace
 from sim_backend.traces.slurm.sacct import sacct_trace
 from sim_backend.traces.slurm.write import write_sacct
 

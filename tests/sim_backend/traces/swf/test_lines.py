@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.long_text import LongText
+from offpeak.files import LongText
 from sim_backend.traces.swf import lines as swf_lines
 from sim_backend.traces.swf.lines import SUBMIT, parse_columns, split_lines
 from sim_backend.traces.swf.malformed import malformed_lines, without_lines

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadTrace
-from offpeak.jobs import Rejected, Trace
-from offpeak.long_text import LongText
+from offpeak.files import LongText
+from offpeak.model.jobs import RejectedJobs, Trace
 from sim_backend.traces.swf import lines as swf_lines
 from sim_backend.traces.swf.read import read_swf, swf_trace
 from sim_backend.traces.swf.write import write_swf
@@ -96,7 +96,7 @@ def test_jobs_keep_the_processors_that_they_asked_for_and_those_that_they_used(w
 def test_jobs_that_never_ran_are_set_aside_with_the_reason(write: WriteLog) -> None:
     trace = read_swf(write(line(1, run=-1, asked=0, used=0), line(2), line(3, asked=-1, used=0), line(4, run=0)))
     assert trace.jobs.job_id.tolist() == [2, 4]
-    assert trace.rejected == (Rejected("run time unknown (-1)", (1,)), Rejected("no processors", (3,)))
+    assert trace.rejected == (RejectedJobs("run time unknown (-1)", (1,)), RejectedJobs("no processors", (3,)))
 
 
 def test_jobs_are_sorted_by_submission_and_keep_their_order_within_a_second(write: WriteLog) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import CannotWrite
-from offpeak.jobs import Jobs
+from offpeak.model.jobs import Jobs
 from sim_backend.traces.swf.read import read_swf
 from sim_backend.traces.swf.write import write_swf
 from sim_backend.workloads.lublin import lublin_jobs

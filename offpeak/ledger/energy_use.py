@@ -1,0 +1,118 @@
+"""Energy and cost of a time, by day, node, user or account: what meters measured of nodes, or what jobs used.
+
+Several ways of measuring may know the same node; `choose_sums` picks one of them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, tzinfo
+from itertools import pairwise
+
+from offpeak.errors import BadInput
+from offpeak.model.local_time import TimeRange, day_edges
+
+METER_GROUPS = ("day", "node")
+JOB_GROUPS = ("day", "user", "account", "partition")
+
+
+@dataclass(frozen=True)
+class EnergyUse:
+    """The energy of one group and what it cost.
+
+    `of` are the group's names in the order that was asked for. `cost` is of the energy whose price is known, and
+    `unpriced_j` the rest; None where no price is known at all. `jobs` is 0 where meters said it, `covered` the share
+    of the time of which they did, None of jobs.
+    """
+
+    of: tuple[str, ...]
+    energy_j: float
+    cost: float | None
+    currency: str
+    unpriced_j: float
+    carbon_g: float | None
+    jobs: int = 0
+    covered: float | None = None
+
+
+@dataclass(frozen=True)
+class UsePeriod:
+    """A local day, or what lies of it in the time that is asked for."""
+
+    name: str
+    from_unix_s: float
+    until_unix_s: float
+
+
+def check_groups(by: Sequence[str]) -> None:
+    """Raise BadInput for groups that nobody measures together."""
+    known = dict.fromkeys((*METER_GROUPS, *JOB_GROUPS))
+    for name in by:
+        if name not in known:
+            raise BadInput(f"--by {name}: is no group", hint=f"known: {', '.join(known)}")
+    if "node" in by and not set(by) <= set(METER_GROUPS):
+        hint = "meters know nodes, jobs know users and accounts: ask twice"
+        raise BadInput(f"--by {','.join(by)}: a node's energy is not known by user", hint=hint)
+
+
+def groups_jobs(by: Sequence[str]) -> bool:
+    """Tell whether jobs answer, not meters."""
+    return not set(by) <= set(METER_GROUPS)
+
+
+def periods(span: TimeRange, by: Sequence[str], zone: tzinfo) -> list[UsePeriod]:
+    """Return the local days of a time, or all of it as one period where nobody asks for days."""
+    edges = day_edges(span, zone) if "day" in by else [span.from_unix_s, span.until_unix_s]
+    return [
+        UsePeriod(datetime.fromtimestamp(start, zone).date().isoformat(), start, end) for start, end in pairwise(edges)
+    ]
+
+
+WAYS = ("snmp", "dcmi", "redfish", "slurm", "rapl")
+"""The ways of measuring whose parts add up to a node, from the outlet inwards. Of two that know the same share of the
+time the first is taken, never both: they measure the same watts."""
+
+J_PER_MWH, J_PER_KWH = 3.6e9, 3.6e6
+
+
+@dataclass
+class EnergySums:
+    """What one way of measuring says of one node in one period, or all that is asked for of one group."""
+
+    energy_j: float = 0.0
+    cost: float = 0.0
+    unpriced_j: float = 0.0
+    carbon_g: float | None = None
+    covered_s: float = 0.0
+    most_s: float = 0.0
+    series: set[int] = field(default_factory=set)
+
+    def add(self, other: "EnergySums") -> None:
+        """Take in what another part of the same says."""
+        self.energy_j += other.energy_j
+        self.cost += other.cost
+        self.unpriced_j += other.unpriced_j
+        self.covered_s += other.covered_s
+        self.most_s += other.most_s
+        self.series |= other.series
+        if other.carbon_g is not None:
+            self.carbon_g = (self.carbon_g or 0.0) + other.carbon_g
+
+    @property
+    def covered(self) -> float:
+        """The share of the time of which it says something."""
+        return self.covered_s / self.most_s if self.most_s else 0.0
+
+
+def choose_sums(ways: Mapping[str, EnergySums], length_s: float) -> EnergySums:
+    """Return what the way says that knows the most of so long a time; of equal ones the outermost."""
+    for sums in ways.values():
+        sums.most_s = length_s * len(sums.series)
+    return ways[max(ways, key=lambda way: (round(ways[way].covered, 2), -WAYS.index(way)))]
+
+
+def energy_use(of: Iterable[str], sums: EnergySums, currency: str) -> EnergyUse:
+    """Return the sums of a group as the answer; the cost is None where nothing of it has a price."""
+    cost = sums.cost if currency and sums.unpriced_j < sums.energy_j else None
+    return EnergyUse(
+        tuple(of), sums.energy_j, cost, currency, sums.unpriced_j, sums.carbon_g, covered=min(1.0, sums.covered)
+    )

@@ -1,0 +1,162 @@
+"""The prices and the carbon intensity in the ledger: means over slots of time, and series with gaps."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, Row, select
+
+from offpeak.errors import BadInput
+from offpeak.ledger.backlog import QUARTER_S
+from offpeak.ledger.tables import prices
+from offpeak.model.arrays import Float64
+from offpeak.model.local_time import TimeRange
+from offpeak.model.step_series import Series, merge
+from offpeak.prices.tariff import ASSUMED_TARIFF_BASIS, TARIFF_BASIS
+
+SlotValues = NDArray[np.float64]
+
+PRICED_SHARE = 0.999
+"""A slot of which less is priced has no price: its energy is told apart."""
+LONGEST_PRICE_S = 7 * 86_400
+
+
+@dataclass(frozen=True)
+class SlotPrices:
+    """A value a slot, NaN where none is known."""
+
+    price_per_mwh: SlotValues
+    carbon_g_per_kwh: SlotValues
+    currency: str
+
+
+def slot_prices(connection: Connection, start_s: SlotValues, length_s: float) -> SlotPrices:
+    """Return the prices of slots of that length; BadInput if they are in two currencies."""
+    span = TimeRange(float(start_s[0]) - LONGEST_PRICE_S, float(start_s[-1]) + length_s)
+    columns = [prices.c[name] for name in ("from_unix_s", "until_unix_s", "price_per_mwh", "carbon_g_per_kwh")]
+    within = (prices.c.from_unix_s >= span.from_unix_s) & (prices.c.from_unix_s < span.until_unix_s)
+    rows = [tuple(row) for row in connection.execute(select(*columns).where(within).order_by(prices.c.from_unix_s))]
+    currencies = connection.execute(select(prices.c.currency).where(within).distinct()).scalars().all()
+    if len(currencies) > 1:
+        hint = "ask for the time before and after the change apart: -S and -E"
+        raise BadInput(f"prices of that time are in {' and '.join(sorted(currencies))}", hint=hint)
+    table = np.array(rows, np.float64).reshape(-1, 4)
+    values = [_means(table, column, start_s, length_s) for column in (2, 3)]
+    return SlotPrices(values[0], values[1], next(iter(currencies), ""))
+
+
+@dataclass(frozen=True)
+class MeanPrice:
+    """The mean of a time over what of it is priced, a share `known` of it; None where none of it is."""
+
+    price_per_mwh: float | None
+    carbon_g_per_kwh: float | None
+    currency: str
+    known: float
+
+
+def mean_prices(connection: Connection, spans: Sequence[TimeRange]) -> list[MeanPrice]:
+    """Return the mean price of each span, none of which is empty, by quarter-hours; BadInput if in two currencies."""
+    if not spans:
+        return []
+    first_s = min(span.from_unix_s for span in spans) // QUARTER_S * QUARTER_S
+    start_s = np.arange(first_s, max(span.until_unix_s for span in spans), QUARTER_S, dtype=np.float64)
+    prices = slot_prices(connection, start_s, QUARTER_S)
+    return [_mean_of(prices, start_s, span) for span in spans]
+
+
+def _mean_of(prices: SlotPrices, start_s: SlotValues, span: TimeRange) -> MeanPrice:
+    first, last = np.searchsorted(start_s, (span.from_unix_s - QUARTER_S, span.until_unix_s), side="right")
+    within = slice(int(first), int(last))
+    starts = start_s[within]
+    inside_s = np.minimum(starts + QUARTER_S, span.until_unix_s) - np.maximum(starts, span.from_unix_s)
+    means = [_weighted(values[within], inside_s) for values in (prices.price_per_mwh, prices.carbon_g_per_kwh)]
+    known_s = inside_s[~np.isnan(prices.price_per_mwh[within])].sum()
+    return MeanPrice(means[0], means[1], prices.currency, float(known_s / inside_s.sum()))
+
+
+def _weighted(values: SlotValues, weight: SlotValues) -> float | None:
+    known = ~np.isnan(values) & (weight > 0)
+    return float(np.average(values[known], weights=weight[known])) if known.any() else None
+
+
+def _means(table: SlotValues, column: int, start_s: SlotValues, length_s: float) -> SlotValues:
+    known = table[~np.isnan(table[:, column])]
+    if not len(known):
+        return np.full(len(start_s), np.nan)
+    # A price holds until its end, or until the next one begins before that.
+    ends_s = np.minimum(known[:, 1], np.append(known[1:, 0], np.inf))
+    edges_s = np.column_stack([known[:, 0], ends_s]).ravel()
+    held_s = _running(ends_s - known[:, 0])
+    paid = _running((ends_s - known[:, 0]) * known[:, column])
+    covered_s, worth = (
+        np.interp(start_s + length_s, edges_s, sums) - np.interp(start_s, edges_s, sums) for sums in (held_s, paid)
+    )
+    return np.where(covered_s >= PRICED_SHARE * length_s, worth / np.maximum(covered_s, 1e-9), np.nan)
+
+
+def _running(each: SlotValues) -> SlotValues:
+    """Return the sum up to the start and up to the end of every price."""
+    sums = np.cumsum(each)
+    return np.column_stack([sums - each, sums]).ravel()
+
+
+def nan_to_none(values: SlotValues) -> Sequence[float | None]:
+    """Return what a database takes."""
+    return [None if np.isnan(value) else float(value) for value in values]
+
+
+LEDGER_SOURCE = "ledger"
+TARIFFS = (TARIFF_BASIS, ASSUMED_TARIFF_BASIS)
+
+
+@dataclass(frozen=True)
+class LedgerPrices:
+    """Prices per MWh, carbon intensity [g/kWh] or None where none is known, and whether all were those of a tariff."""
+
+    price: Series
+    carbon: Series | None
+    by_tariff: bool
+
+
+def read_prices(connection: Connection, span: TimeRange) -> LedgerPrices | None:
+    """Return what held in that time; None where no price is known, BadInput where they are in two currencies."""
+    rows, starts_s, ends_s = _price_rows(connection, span)
+    if not rows:
+        return None
+    currencies = sorted({row.currency for row in rows})
+    if len(currencies) > 1:
+        raise BadInput(f"prices of that time are in {' and '.join(currencies)}", hint="a replay is paid in one of them")
+    price = _series(starts_s, ends_s, np.array([row.price_per_mwh for row in rows]), f"{currencies[0]}/MWh")
+    grams = np.array([np.nan if row.carbon_g_per_kwh is None else row.carbon_g_per_kwh for row in rows])
+    carbon = None if np.isnan(grams).all() else _series(starts_s, ends_s, grams, "g/kWh")
+    return LedgerPrices(price, carbon, all(row.source in TARIFFS for row in rows))
+
+
+def assumed_share(connection: Connection, span: TimeRange) -> float:
+    """Return for which share of the priced time no price was set, so that an assumed tariff stands in the ledger."""
+    rows, starts_s, ends_s = _price_rows(connection, span)
+    within_s = np.minimum(ends_s, span.until_unix_s) - np.maximum(starts_s, span.from_unix_s)
+    is_assumed = np.array([row.source == ASSUMED_TARIFF_BASIS for row in rows], np.bool_)
+    return float(within_s[is_assumed].sum() / within_s.sum()) if within_s.any() else 0.0
+
+
+def _price_rows(connection: Connection, span: TimeRange) -> tuple[Sequence[Row[Any]], Float64, Float64]:
+    """Return the prices of that time and where each begins and ends: at its end, or where the next one begins."""
+    after = prices.c.from_unix_s >= span.from_unix_s - LONGEST_PRICE_S
+    of_time = (prices.c.from_unix_s < span.until_unix_s) & after
+    rows = connection.execute(select(prices).where(of_time).order_by(prices.c.from_unix_s)).all()
+    starts_s = np.array([row.from_unix_s for row in rows], np.float64)
+    ends_s = np.minimum([row.until_unix_s for row in rows], np.append(starts_s[1:], np.inf)[: len(rows)])
+    # A price ends before that time, too, where one that began later has replaced it.
+    held = ends_s > span.from_unix_s
+    return [row for row, is_held in zip(rows, held, strict=True) if is_held], starts_s[held], ends_s[held]
+
+
+def _series(starts_s: Float64, ends_s: Float64, value: Float64, unit: str) -> Series:
+    """Return the series; where one interval does not end at the next one's start, a gap stands between them."""
+    gaps = np.flatnonzero(ends_s[:-1] < starts_s[1:])
+    at_s = np.insert(starts_s, gaps + 1, ends_s[gaps]).astype(np.int64)
+    return merge(Series(at_s, int(ends_s[-1]), np.insert(value, gaps + 1, np.nan), unit, LEDGER_SOURCE))

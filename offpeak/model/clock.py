@@ -1,0 +1,46 @@
+"""The clock of a program: the machine's own, or a faster one for a simulated site."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Clock:
+    """`unix_s` is what people read, `steady_s` what is waited by; `factor` seconds of both pass in a real one."""
+
+    unix_s: Callable[[], float] = time.time
+    steady_s: Callable[[], float] = time.monotonic
+    factor: float = 1.0
+
+
+class FastClock:
+    """Shows a time and stands still until `start`; then it runs so many times as fast as real time, until `stop`."""
+
+    def __init__(self, factor: float, unix_s: float) -> None:
+        self._factor, self._unix_s = factor, unix_s
+        self._began_s: float | None = None
+        self._stopped_s: float | None = None
+
+    def start(self) -> None:
+        """Let it run."""
+        self._began_s = time.monotonic()
+
+    def stop(self) -> None:
+        """Let it stand still for good."""
+        self._stopped_s = self.steady_s()
+
+    def steady_s(self) -> float:
+        """Return how many of its seconds have passed."""
+        if self._stopped_s is not None:
+            return self._stopped_s
+        return 0.0 if self._began_s is None else (time.monotonic() - self._began_s) * self._factor
+
+    def unix_s(self) -> float:
+        """Return what it shows."""
+        return self._unix_s + self.steady_s()
+
+    @property
+    def clock(self) -> Clock:
+        """It as a program goes by it."""
+        return Clock(self.unix_s, self.steady_s, self._factor)

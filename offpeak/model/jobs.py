@@ -1,0 +1,108 @@
+"""Jobs as columns: every log format is read into them, and every policy works on them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpeak.model.arrays import Float64, Int64
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """Jobs as columns of one length, sorted by submit time, file order within a second.
+
+    `submit_s` counts from the trace's own zero. `size` is in the machine's allocation unit (nodes or processors).
+    Unknown users, groups, queues and applications are -1. `logged_start_s` is when the job really started, -1 where
+    the log does not say. `node_power_w` is the measured draw per allocated unit [W], NaN where nothing was measured.
+    `logged_size` is how many units each job really had where the log tells that besides what it asked for, else None.
+    """
+
+    job_id: Int64
+    submit_s: Int64
+    runtime_s: Int64
+    estimate_s: Int64
+    size: Int64
+    user: Int64
+    group: Int64
+    queue: Int64
+    application: Int64
+    logged_start_s: Int64
+    node_power_w: Float64
+    logged_size: Int64 | None = None
+
+    def __len__(self) -> int:
+        return len(self.job_id)
+
+    def take(self, which: NDArray[np.bool_] | Int64) -> "Jobs":
+        """Return the jobs that the mask or the indices select."""
+        taken = {each.name: getattr(self, each.name)[which] for each in fields(self) if each.name != "logged_size"}
+        return replace(Jobs(**taken), logged_size=None if self.logged_size is None else self.logged_size[which])
+
+    def with_size(self, size: Int64) -> "Jobs":
+        """Return the same jobs with `size` units, asked for and used."""
+        return replace(self, size=size, logged_size=None)
+
+    def as_logged(self) -> "Jobs":
+        """Return the jobs with the units that they really had."""
+        return self if self.logged_size is None else self.with_size(self.logged_size)
+
+
+@dataclass(frozen=True)
+class RejectedJobs:
+    """Jobs that can never run, for one reason."""
+
+    reason: str
+    job_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LogNames:
+    """What the numbers of a log stand for: user 3 is `user[3]`. Empty where the log itself has numbers only.
+
+    `job` holds the jobs that their scheduler calls something else than their number, such as {23: "12_4"}.
+    """
+
+    user: tuple[str, ...] = ()
+    group: tuple[str, ...] = ()
+    queue: tuple[str, ...] = ()
+    application: tuple[str, ...] = ()
+    job: Mapping[int, str] = field(default_factory=dict)
+
+    def job_text(self, job_id: int) -> str:
+        """Return what the job's scheduler calls it."""
+        return self.job.get(job_id, str(job_id))
+
+    def user_text(self, user: int) -> str:
+        """Return the user's name, or the number that the log has in its place."""
+        return self.user[user] if 0 <= user < len(self.user) else str(user)
+
+
+NUMBERS_ONLY = LogNames()
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A job log: its jobs, what its header says of the machine and the calendar, and what could not be used.
+
+    `processors` and `nodes` are the header's MaxProcs and MaxNodes, `unix_start_s` the Unix time of the trace's
+    second 0, each None where the header is silent. `units_per_node` is how many units of `jobs.size` share a node,
+    None where the log does not say what its unit is. `without_estimate` are the ids of jobs that asked for no time:
+    their `estimate_s` is the run time. `processors_per_node` is what the accounting shows of the nodes, None where it
+    does not.
+    """
+
+    name: str
+    jobs: Jobs
+    processors: int | None
+    nodes: int | None
+    unix_start_s: int | None
+    time_zone: str | None
+    rejected: tuple[RejectedJobs, ...] = ()
+    skipped_lines: int = 0
+    notes: tuple[str, ...] = ()
+    names: LogNames = NUMBERS_ONLY
+    units_per_node: int | None = None
+    without_estimate: Int64 = field(default_factory=lambda: np.empty(0, np.int64), compare=False)
+    processors_per_node: int | None = None

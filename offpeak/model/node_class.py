@@ -1,0 +1,86 @@
+"""A class of nodes: its power when idle, busy, asleep or in transition, and when sleep saves energy."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from offpeak.model.arrays import Float64
+from offpeak.model.node_states import ACTIVE, FAILED, STATES, asleep, coming_up, going_down
+
+
+@dataclass(frozen=True)
+class Transition:
+    """The way into a depth or out of it: how long it takes, what it draws meanwhile, and how often it fails (0..1)."""
+
+    duration_s: int
+    power_w: float
+    failure_probability: float
+
+    @property
+    def energy_j(self) -> float:
+        """What one transition takes."""
+        return self.duration_s * self.power_w
+
+
+@dataclass(frozen=True)
+class SleepDepth:
+    """A sleep depth of a node class; `depth` is its number in `offpeak.model.node_states`."""
+
+    depth: int
+    power_w: float
+    enter: Transition
+    leave: Transition
+
+
+@dataclass(frozen=True)
+class NodeClass:
+    """A kind of node: its draw when idle, by utilisation 0..1 when in use, and in its sleep depths, shallow to deep.
+
+    `running` holds points (utilisation, draw [W]) from idle to full use. A depth draws no more than idle and no more
+    than a shallower one. `repair_s` is how long a failed node is out of use, None if for good.
+    """
+
+    name: str
+    idle_w: float
+    running: tuple[tuple[float, float], ...]
+    depths: tuple[SleepDepth, ...]
+    repair_s: int | None = None
+
+    def running_w(self, utilisation: float) -> float:
+        """Return the draw [W] at that utilisation, 0..1: straight lines between the points."""
+        used, power_w = zip(*self.running, strict=True)
+        return float(np.interp(utilisation, used, power_w))
+
+    def find_depth(self, depth: int) -> SleepDepth | None:
+        """Return the class's depth of that number, None if it has none."""
+        return next((found for found in self.depths if found.depth == depth), None)
+
+    def state_w(self) -> Float64:
+        """Return the draw of a node that runs nothing, by its state: float64[STATES], 0 for a depth that is not there.
+
+        A failed node hangs switched on, so it is taken to draw as much as an idle one.
+        """
+        power_w = np.zeros(STATES)
+        power_w[[ACTIVE, FAILED]] = self.idle_w
+        for depth in self.depths:
+            power_w[going_down(depth.depth)] = depth.enter.power_w
+            power_w[asleep(depth.depth)] = depth.power_w
+            power_w[coming_up(depth.depth)] = depth.leave.power_w
+        return power_w
+
+
+def break_even_s(node_class: NodeClass, depth: int) -> float:
+    """Return the idle time beyond which that depth saves energy, both transitions within it, none of them failing.
+
+    It is never less than the transitions last; inf where the depth never saves, or the class does not have it.
+    """
+    sleep = node_class.find_depth(depth)
+    if sleep is None:
+        return math.inf
+    transitions_s = sleep.enter.duration_s + sleep.leave.duration_s
+    extra_j = sleep.enter.energy_j + sleep.leave.energy_j - node_class.idle_w * transitions_s
+    saved_w = node_class.idle_w - sleep.power_w
+    if extra_j < 0:
+        return float(transitions_s)
+    return transitions_s + extra_j / saved_w if saved_w > 0 else math.inf

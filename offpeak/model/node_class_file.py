@@ -1,0 +1,198 @@
+"""Reads node classes from TOML: those that come with offpeak, and a site's own.
+
+A file has the keys `idle` and `running`, optionally `repair`, and a table for each sleep depth of its nodes:
+[powersave], [standby], [off].
+"""
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from itertools import pairwise
+from pathlib import Path
+
+from offpeak.errors import BadInput
+from offpeak.files import read_bytes
+from offpeak.model.local_time import DAY_S
+from offpeak.model.node_class import NodeClass, SleepDepth, Transition
+from offpeak.model.node_states import DEPTHS
+from offpeak.settings.kinds import DURATION, POWER, SettingKind
+from offpeak.text import did_you_mean
+
+EXAMPLES = {
+    "idle": '"150W"',
+    "running": '[[0.0, "150W"], [1.0, "300W"]]',
+    "repair": '"24h"',
+    "power": '"10W"',
+    "enter": '{ duration = "60s", power = "150W", failure_probability = 0.0 }',
+    "leave": '{ duration = "180s", power = "200W", failure_probability = 0.0 }',
+    "duration": '"180s"',
+    "failure_probability": "0.01",
+}
+
+
+@dataclass(frozen=True)
+class TomlEntry:
+    """Something written in a file, and the dotted key at which it stands: "" for the whole file."""
+
+    file: str
+    key: str
+    written: object
+
+    def wrong(self, what: str, *, hint: str) -> BadInput:
+        """Return the error that says what is wrong with this entry."""
+        return BadInput(": ".join(filter(None, (self.file, self.key, what))), hint=hint)
+
+
+def entries_below(table: TomlEntry, needed: tuple[str, ...], *, optional: tuple[str, ...] = ()) -> dict[str, TomlEntry]:
+    """Return a table's entries by key; BadInput unless it has the needed keys and none but these and the optional."""
+    if not isinstance(table.written, dict):
+        raise table.wrong("is no table", hint=_how_to_write(table.key.rpartition(".")[2], needed))
+    path = f"{table.key}." if table.key else ""
+    found = {key: TomlEntry(table.file, f"{path}{key}", written) for key, written in table.written.items()}
+    for key in found:
+        if key not in (*needed, *optional):
+            raise found[key].wrong("is no key of a node class", hint=did_you_mean(key, (*needed, *optional)))
+    for key in needed:
+        if key not in found:
+            raise table.wrong(f"{key} is missing", hint=f"add {_how_to_write(key, ())}")
+    return found
+
+
+def read_power_w(entry: TomlEntry) -> float:
+    """Return a power, such as "150W", in watts; BadInput as `parse_power_w`."""
+    return _read(entry, POWER)
+
+
+def read_duration_s(entry: TomlEntry) -> int:
+    """Return a duration, such as "180s", in seconds; BadInput unless it is at least a second and at most a day."""
+    seconds = _read(entry, DURATION)
+    if not 1 <= seconds <= DAY_S:
+        raise entry.wrong(f"{entry.written!r} is not from 1s to 1d", hint="write what you measured, such as 180s")
+    return int(seconds)
+
+
+def read_repair_s(entry: TomlEntry) -> int:
+    """Return how long a repair takes, such as "24h", in seconds; BadInput unless it is at least a second."""
+    seconds = _read(entry, DURATION)
+    if seconds < 1:
+        raise entry.wrong(f"{entry.written!r} is no time at all", hint="leave it out if nobody repairs nodes")
+    return int(seconds)
+
+
+def read_share(entry: TomlEntry) -> float:
+    """Return a number from 0 to 1; BadInput otherwise."""
+    number = entry.written
+    if not isinstance(number, int | float) or isinstance(number, bool) or not 0 <= number <= 1:
+        raise entry.wrong(f"{number!r} is not from 0 to 1", hint="write a number without quotes, such as 0.01")
+    return float(number)
+
+
+def _read(entry: TomlEntry, kind: SettingKind) -> float:
+    try:
+        return float(kind.read(entry.written))
+    except BadInput as problem:
+        raise entry.wrong(str(problem), hint=problem.hint) from None
+
+
+def _how_to_write(key: str, needed: tuple[str, ...]) -> str:
+    return f"{key} = {EXAMPLES[key]}" if key in EXAMPLES else f"write [{key}], and below it {', '.join(needed)}"
+
+
+BUNDLED = files("offpeak") / "node_classes"
+
+
+def node_class_named(text: str) -> NodeClass:
+    """Return the bundled class of that name, else the class in the TOML file; BadInput if it is neither."""
+    if text in bundled_node_classes():
+        return bundled_node_class(text)
+    path = Path(text).expanduser()
+    if path.suffix == ".toml" or path.exists():
+        return read_node_class(path)
+    hint = f"{did_you_mean(text, bundled_node_classes())}; or name a TOML file"
+    raise BadInput(f"{text!r} is no node class", hint=hint)
+
+
+def bundled_node_classes() -> tuple[str, ...]:
+    """Return the names of the classes that come with offpeak."""
+    return tuple(sorted(Path(file.name).stem for file in BUNDLED.iterdir() if file.name.endswith(".toml")))
+
+
+def bundled_node_class(name: str) -> NodeClass:
+    """Return the class of one of `bundled_names`; its file says where the figures are from."""
+    file = BUNDLED / f"{name}.toml"
+    return _node_class(file.read_bytes(), name, file.name)
+
+
+def read_node_class(path: Path) -> NodeClass:
+    """Return the class that a TOML file describes, called like the file; BadInput with the file, the key and a hint."""
+    return _node_class(read_bytes(path, BadInput), path.stem, str(path))
+
+
+def _node_class(text: bytes, name: str, file: str) -> NodeClass:
+    top = entries_below(TomlEntry(file, "", _parse_toml(text, file)), ("idle", "running"), optional=("repair", *DEPTHS))
+    idle_w = read_power_w(top["idle"])
+    repair_s = read_repair_s(top["repair"]) if "repair" in top else None
+    depths = tuple(_depths(top, idle_w))
+    if repair_s is not None and any(depth.leave.failure_probability == 1 for depth in depths):
+        hint = "a node that never comes up again is not repaired: leave repair out, or give a probability below 1"
+        raise top["repair"].wrong("goes with a wake that always fails", hint=hint)
+    return NodeClass(name, idle_w, _running(top["running"], idle_w), depths, repair_s)
+
+
+def _parse_toml(text: bytes, file: str) -> dict[str, object]:
+    try:
+        return tomllib.loads(text.decode())
+    except UnicodeDecodeError:
+        raise BadInput(f"{file}: is not UTF-8 text", hint="save it as UTF-8") from None
+    except tomllib.TOMLDecodeError as problem:
+        hint = f"the file is TOML: text stands in quotes, as in idle = {EXAMPLES['idle']}"
+        raise BadInput(f"{file}: {problem}", hint=hint) from None
+
+
+def _running(curve: TomlEntry, idle_w: float) -> tuple[tuple[float, float], ...]:
+    points = tuple(_points(curve))
+    hint = f"write it like {EXAMPLES['running']}"
+    if not points or points[0] != (0.0, idle_w):
+        raise curve.wrong(f"does not begin with utilisation 0 at the idle {idle_w:g}W", hint=hint)
+    if points[-1][0] != 1:
+        raise curve.wrong("does not end with utilisation 1", hint=hint)
+    for (used, power_w), (more_used, more_w) in pairwise(points):
+        if more_used <= used or more_w < power_w:
+            what = f"{more_w:g}W at {more_used:g} comes after {power_w:g}W at {used:g}"
+            raise curve.wrong(what, hint="order the points by utilisation; more use never draws less")
+    return points
+
+
+def _points(curve: TomlEntry) -> Iterator[tuple[float, float]]:
+    hint = f"write it like {EXAMPLES['running']}"
+    if not isinstance(curve.written, list):
+        raise curve.wrong("is no list of points", hint=hint)
+    for point in curve.written:
+        if not isinstance(point, list) or len(point) != 2:
+            raise curve.wrong(f"{point!r} is no point", hint=hint)
+        yield read_share(replace(curve, written=point[0])), read_power_w(replace(curve, written=point[1]))
+
+
+def _depths(top: dict[str, TomlEntry], idle_w: float) -> Iterator[SleepDepth]:
+    above, above_w = "idle", idle_w
+    for number, name in enumerate(DEPTHS):
+        if name not in top:
+            continue
+        depth = _depth(top[name], number)
+        if depth.power_w > above_w:
+            what = f"{depth.power_w:g}W is more than the {above_w:g}W of {above}"
+            raise top[name].wrong(what, hint="a deeper sleep never draws more; check both figures")
+        above, above_w = name, depth.power_w
+        yield depth
+
+
+def _depth(table: TomlEntry, number: int) -> SleepDepth:
+    below = entries_below(table, ("power", "enter", "leave"))
+    return SleepDepth(number, read_power_w(below["power"]), _transition(below["enter"]), _transition(below["leave"]))
+
+
+def _transition(table: TomlEntry) -> Transition:
+    below = entries_below(table, ("duration", "power", "failure_probability"))
+    duration_s, power_w = read_duration_s(below["duration"]), read_power_w(below["power"])
+    return Transition(duration_s, power_w, read_share(below["failure_probability"]))

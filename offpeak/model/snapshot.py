@@ -1,0 +1,112 @@
+"""The input of a capacity decision: the jobs, and the nodes that are up, in transition or asleep, at one instant."""
+
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpeak.model.arrays import FrozenColumns, Int64, read_only
+from offpeak.model.node_states import DEPTHS, FAILED, asleep, coming_up, going_down
+
+NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, eq=False)
+class RunningJobs(FrozenColumns):
+    """Jobs that hold units, as columns in the order of their starts.
+
+    `start_s` lies ahead where a job has been given nodes that still come up. `expected_end_s` is by the estimate or by
+    a prediction.
+    """
+
+    size: Int64
+    submit_s: Int64
+    start_s: Int64
+    expected_end_s: Int64
+
+
+@dataclass(frozen=True, eq=False)
+class QueuedJobs(FrozenColumns):
+    """Jobs that wait, as columns in the order of the queue. `estimate_s` is the user's or a prediction.
+
+    `latest_end_s` is when a job with a green SLA, whose owner allows a delay, has to have ended; NEVER for all others,
+    and for all jobs if it is not given.
+    """
+
+    size: Int64
+    submit_s: Int64
+    estimate_s: Int64
+    latest_end_s: Int64 = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not len(self.latest_end_s):
+            object.__setattr__(self, "latest_end_s", read_only(np.full(len(self.size), NEVER)))
+
+    @property
+    def is_green(self) -> NDArray[np.bool_]:
+        """Which jobs have a green SLA."""
+        return np.not_equal(self.latest_end_s, NEVER)
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot(FrozenColumns):
+    """A cluster at second `now_s`, its jobs in allocation units, `units_per_node` of which share a node.
+
+    Per node: `node_state` (int8, as in offpeak.model.node_states), and `ready_s`, when the transition that is under way
+    is expected to end (`now_s` where none is). `wake_s` is how long a node takes to leave each depth, by depth number.
+    """
+
+    now_s: int
+    units_per_node: int
+    node_state: NDArray[np.int8]
+    ready_s: Int64
+    wake_s: tuple[int, ...]
+    running: RunningJobs
+    queued: QueuedJobs
+
+    @cached_property
+    def usable_units(self) -> int:
+        """Units of all nodes that have not failed: the paper's U."""
+        return int((self.node_state != FAILED).sum()) * self.units_per_node
+
+    @cached_property
+    def units_in_use(self) -> int:
+        """Units that running jobs hold."""
+        return int(self.running.size.sum())
+
+    @property
+    def least_units(self) -> int:
+        """Units without which a job would have to stop or could never start, in whole nodes: the paper's L."""
+        least = max(int(self.queued.size.max(initial=0)), self.units_in_use)
+        return -(-least // self.units_per_node) * self.units_per_node
+
+    def without_too_wide(self) -> "Snapshot":
+        """Return the snapshot without the queued jobs that need more units than are usable: they wait for a repair."""
+        fits = self.queued.size <= self.usable_units
+        if fits.all():
+            return self
+        queued = QueuedJobs(*(getattr(self.queued, column.name)[fits] for column in fields(self.queued)))
+        return replace(self, queued=queued)
+
+    def usable_from_s(self) -> Int64:
+        """Return when the nodes that have not failed could run jobs, were all woken now: the soonest first.
+
+        Of a node that is up that is `now_s`; a transition that should be over takes another second.
+        """
+        ready_s = np.maximum(self.ready_s, self.now_s + 1)
+        from_s = np.full(len(self.node_state), self.now_s)
+        for depth in range(len(DEPTHS)):
+            for state, up_s in (
+                (going_down(depth), ready_s + self.wake_s[depth]),
+                (asleep(depth), self.now_s + self.wake_s[depth]),
+                (coming_up(depth), ready_s),
+            ):
+                from_s = np.where(self.node_state == state, up_s, from_s)
+        return np.sort(from_s[self.node_state != FAILED])
+
+
+def all_active(nodes: int, *, now_s: int) -> tuple[NDArray[np.int8], Int64]:
+    """Return `node_state` and `ready_s` of a machine whose nodes are all up."""
+    return np.zeros(nodes, dtype=np.int8), np.full(nodes, now_s)

@@ -1,0 +1,148 @@
+"""The one place where text with a unit ("1.2kW", "30min", "90EUR/MWh") becomes a number, and the way back."""
+
+import math
+import re
+
+from offpeak.errors import BadInput
+from offpeak.text import did_you_mean
+
+POWER_W = {"W": 1.0, "kW": 1e3, "MW": 1e6, "GW": 1e9}
+DURATION_S = {"s": 1, "min": 60, "h": 3600, "d": 86400}
+LATENCY_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+# Links are sold in bits, and data counted in bytes.
+BANDWIDTH_MB_PER_S = {"Mbit/s": 1 / 8, "Gbit/s": 125.0, "MB/s": 1.0, "GB/s": 1000.0}
+CARBON_G_PER_KWH = {"g/kWh": 1.0, "kg/MWh": 1.0, "kg/kWh": 1e3}
+PER_MWH = {"MWh": 1.0, "kWh": 1e3}
+EURO_CENTS = "ct/kWh"
+"""As tariffs in the euro area are written; other currencies have other names for their hundredth part."""
+
+HIGHEST_POWER_W = 100e9
+HIGHEST_NODE_W = 1e6
+HIGHEST_CARBON_G_PER_KWH = 10_000.0
+LONGEST_S = 100 * 36_525 * 864
+HIGHEST_PER_MWH = 1e5
+"""More than a MWh ever cost in EUR, USD, GBP or CHF, balancing energy included: rather a wrong unit."""
+HIGHEST_OF_OTHERS_PER_MWH = 1e9
+# Only for hints: any three letters are taken as a currency.
+COMMON_PRICE_UNITS = tuple(f"{currency}/{per}" for currency in ("EUR", "USD", "GBP", "CHF") for per in PER_MWH)
+
+_NUMBER_AND_UNIT = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S*)\s*")
+_PRICE_UNIT = re.compile(rf"([A-Za-z]{{3}})/({'|'.join(PER_MWH)})")
+
+
+def parse_power_w(text: str) -> float:
+    """Return "1.2kW" as 1200.0 [W]; BadInput for a bare number, an unknown unit, a negative or implausible power."""
+    number, unit = _number_and_unit(text, example="250W or 1.2kW")
+    power_w = _not_negative(_known(number * _factor(unit, POWER_W), text), text)
+    return _at_most(power_w, HIGHEST_POWER_W, text, "100 GW, more than any site draws")
+
+
+def parse_node_power_w(text: str) -> float:
+    """Return the draw of one node [W]; BadInput as `parse_power_w`, and above one megawatt."""
+    return _at_most(parse_power_w(text), HIGHEST_NODE_W, text, "1 MW, more than any node draws")
+
+
+def parse_duration_s(text: str) -> int:
+    """Return "30min" as 1800 [s]; BadInput as for a power, and where it is no whole number of seconds."""
+    number, unit = _number_and_unit(text, example="30min or 2h")
+    seconds = _not_negative(_known(number * _factor(unit, DURATION_S), text), text)
+    if seconds != round(seconds):
+        raise BadInput(f"{text!r} is not a whole number of seconds", hint="give it in s, such as 90s")
+    return round(_at_most(seconds, LONGEST_S, text, "100 years"))
+
+
+def parse_latency_s(text: str) -> float:
+    """Return "12ms" as 0.012 [s]."""
+    number, unit = _number_and_unit(text, example="12ms")
+    return _not_negative(_known(number * _factor(unit, LATENCY_S), text), text)
+
+
+def parse_bandwidth_mb_per_s(text: str) -> float:
+    """Return "10Gbit/s" as 1250.0 [MB/s]; BadInput for nothing at all."""
+    number, unit = _number_and_unit(text, example="10Gbit/s or 500MB/s")
+    bandwidth = _not_negative(_known(number * _factor(unit, BANDWIDTH_MB_PER_S), text), text)
+    if bandwidth == 0:
+        raise BadInput(f"{text!r} lets nothing through", hint="leave the link out if there is none")
+    return bandwidth
+
+
+def parse_price(text: str) -> tuple[float, str]:
+    """Return "0.09EUR/kWh" as (90.0, "EUR") [EUR/MWh]; a price may be negative."""
+    number, unit = _number_and_unit(text, example="90EUR/MWh")
+    name, factor = parse_price_unit(unit)
+    price = _known(number * factor, text)
+    if abs(price) > highest_value(name):
+        raise BadInput(f"{text!r} is no plausible price", hint=plausible_range(name))
+    return price, name.split("/")[0]
+
+
+def highest_value(unit: str) -> float:
+    """Return the largest plausible value, and without its sign the smallest, of a series in EUR/MWh, g/kWh, ..."""
+    if unit in CARBON_G_PER_KWH:
+        return HIGHEST_CARBON_G_PER_KWH
+    return HIGHEST_PER_MWH if f"{unit.split('/')[0]}/MWh" in COMMON_PRICE_UNITS else HIGHEST_OF_OTHERS_PER_MWH
+
+
+def plausible_range(unit: str) -> str:
+    """Say in a hint between which values a series lies."""
+    highest = highest_value(unit)
+    return f"it lies between {-highest:,.0f} and {highest:,.0f} {unit}: check the value and its unit"
+
+
+def parse_carbon_g_per_kwh(text: str) -> float:
+    """Return "0.4kg/kWh" as 400.0 [g/kWh]."""
+    number, unit = _number_and_unit(text, example="400g/kWh")
+    carbon = _not_negative(_known(number * _factor(unit, CARBON_G_PER_KWH), text), text)
+    return _at_most(carbon, HIGHEST_CARBON_G_PER_KWH, text, "10 kg/kWh, more than any power station emits")
+
+
+def parse_series_unit(unit: str) -> tuple[str, float]:
+    """Return the unit that a series is kept in ("EUR/MWh", "g/kWh") and the factor from `unit` to it."""
+    if unit in CARBON_G_PER_KWH:
+        return "g/kWh", CARBON_G_PER_KWH[unit]
+    return parse_price_unit(unit)
+
+
+def parse_price_unit(unit: str) -> tuple[str, float]:
+    """Return "eur/kWh" as ("EUR/MWh", 1000.0), "ct/kWh" as euro cents; BadInput for no currency per MWh or kWh."""
+    if unit == EURO_CENTS:
+        return "EUR/MWh", 10.0
+    match = _PRICE_UNIT.fullmatch(unit)
+    if match is None:
+        raise BadInput(
+            f"unknown unit {unit!r}", hint=did_you_mean(unit, (*COMMON_PRICE_UNITS, EURO_CENTS, *CARBON_G_PER_KWH))
+        )
+    return f"{match[1].upper()}/MWh", PER_MWH[match[2]]
+
+
+def _number_and_unit(text: str, *, example: str) -> tuple[float, str]:
+    match = _NUMBER_AND_UNIT.fullmatch(text)
+    if match is None:
+        raise BadInput(f"{text!r} is not a number with a unit", hint=f"write it like {example}")
+    if not match[2]:
+        raise BadInput(f"{text!r} has no unit", hint=f"write it like {example}")
+    return float(match[1]), match[2]
+
+
+def _factor(unit: str, factors: dict[str, float] | dict[str, int]) -> float:
+    if unit not in factors:
+        raise BadInput(f"unknown unit {unit!r}", hint=did_you_mean(unit, factors))
+    return factors[unit]
+
+
+def _known(number: float, text: str) -> float:
+    if not math.isfinite(number):
+        raise BadInput(f"{text!r} is too large", hint="check the number and its unit")
+    return number
+
+
+def _at_most(number: float, highest: float, text: str, limit: str) -> float:
+    if number > highest:
+        raise BadInput(f"{text!r} is more than {limit}", hint="check the number and its unit")
+    return number
+
+
+def _not_negative(number: float, text: str) -> float:
+    if number < 0:
+        raise BadInput(f"{text!r} is negative", hint="give zero or more")
+    return number

@@ -1,0 +1,177 @@
+"""Aligns a job log with a price series: where in the calendar of the prices the seconds of the log are, and why."""
+
+from calendar import monthrange
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, tzinfo
+
+import numpy as np
+
+from offpeak.errors import BadPrices
+from offpeak.model.arrays import Int64
+from offpeak.model.local_time import DAY_S, WEEK_S, date_text, local_days, offset_at, to_unix_s, weekday
+from offpeak.model.step_series import Series, split
+
+REPEATED_WEEKS = 52
+EPOCH = date(1970, 1, 1)
+
+
+@dataclass(frozen=True)
+class LogSpan:
+    """The time that a log needs: first submission and last needed second on the trace's clock.
+
+    `unix_start_s` is the Unix time of the trace's second 0, None if unknown; `zone` the clock at the machine, UTC where
+    `is_zone_assumed`. The second 0 of a log without a date is taken for a midnight, as workload models mean it.
+    """
+
+    first_s: int
+    last_s: int
+    unix_start_s: int | None = None
+    zone: tzinfo = UTC
+    is_zone_assumed: bool = False
+
+    @property
+    def begin_s(self) -> int:
+        """The trace's second that is laid: the first submission, or without a date the last whole week before it."""
+        return self.first_s if self.unix_start_s is not None else self.first_s - self.first_s % WEEK_S
+
+
+@dataclass(frozen=True)
+class LogAlignment:
+    """Unix time = trace second + `offset_s`; `note` says in a sentence how that was chosen."""
+
+    offset_s: int
+    note: str
+
+
+def parse_start(text: str, zone: tzinfo) -> date | datetime:
+    """Return "2020-09-21" as a date, "2020-09-21T06:00" as an aware datetime (on the zone's clock without offset)."""
+    try:
+        if len(text) == len("2020-09-21"):
+            return date.fromisoformat(text)
+        start = datetime.fromisoformat(text)
+    except ValueError:
+        raise BadPrices(f"cannot read the date {text!r}", hint="write it like 2020-09-21 or 2020-09-21T06:00") from None
+    return start if start.tzinfo else start.replace(tzinfo=zone)
+
+
+def align_log(log: LogSpan, series: Series, *, start: date | datetime | None = None) -> LogAlignment:
+    """Return where the log lies on the series.
+
+    In this order: at `start` if given (a date keeps the log's local clock time); at its own dates if it begins within
+    the series; on the same weekday and season of the first year with room for the whole log, else of the first year;
+    without a date on the first Monday. BadPrices if `start` lies outside the series or the series is too short.
+    """
+    if start is not None:
+        return _at_start(log, series, start)
+    if log.unix_start_s is None:
+        return _on_monday(log, series)
+    own_s = log.unix_start_s + log.first_s
+    if series.start_s[0] <= own_s < series.end_s:
+        return LogAlignment(log.unix_start_s, f"log of {date_text(own_s, log.zone)} keeps its own dates")
+    return _in_season(log, series, own_s)
+
+
+def instant_of(log: LogSpan, start: date | datetime) -> int:
+    """Return the Unix second on which `LogSpan.begin_s` lies for a start: a date keeps the log's local clock time."""
+    if isinstance(start, datetime):
+        return int(start.timestamp())
+    return int(_on_days(log, np.array([(start - EPOCH).days], np.int64))[0])
+
+
+def _at_start(log: LogSpan, series: Series, start: date | datetime) -> LogAlignment:
+    unix_s = instant_of(log, start)
+    if not series.start_s[0] <= unix_s < series.end_s:
+        raise BadPrices(
+            f"the start {start} lies outside the prices of {series.source}",
+            hint=f"they go from {date_text(int(series.start_s[0]), log.zone)} to {date_text(series.end_s, log.zone)}",
+        )
+    return LogAlignment(unix_s - log.begin_s, f"log laid on {date_text(unix_s, log.zone)} as asked")
+
+
+def _on_monday(log: LogSpan, series: Series) -> LogAlignment:
+    unix_s, day = _days_inside(log, series)
+    monday = weekday(day) == 0
+    # Of no Monday at all argmax is 0, the first day.
+    chosen_s = int(unix_s[np.argmax(monday)])
+    said = "the first Monday of the prices" if monday.any() else "the first day of the prices"
+    return LogAlignment(chosen_s - log.begin_s, f"log without a date laid on {date_text(chosen_s, log.zone)} ({said})")
+
+
+def _in_season(log: LogSpan, series: Series, own_s: int) -> LogAlignment:
+    own = datetime.fromtimestamp(own_s, log.zone).date()
+    unix_s = _on_days(log, _season_days(own, series, log.zone))
+    unix_s = unix_s[(unix_s >= series.start_s[0]) & (unix_s < series.end_s)]
+    preferred, said = unix_s + (log.last_s - log.first_s) <= series.end_s, "same weekday and season"
+    if len(unix_s) == 0:
+        unix_s, day = _days_inside(log, series)
+        preferred = weekday(day) == own.weekday()
+        said = "same weekday" if preferred.any() else "the first day of the prices"
+    chosen_s = int(unix_s[np.argmax(preferred)])
+    return LogAlignment(chosen_s - log.begin_s, f"log of {own} laid on {date_text(chosen_s, log.zone)} ({said})")
+
+
+def _season_days(own: date, series: Series, zone: tzinfo) -> Int64:
+    """Return, for each year of the series and its neighbours, the date of the same weekday nearest to `own`'s day."""
+    first, last = (datetime.fromtimestamp(unix_s, zone).year for unix_s in (int(series.start_s[0]), series.end_s))
+    days = []
+    for year in range(first - 1, last + 2):
+        # 29 February is 28 February where there is none.
+        same_day = own.replace(year=year, day=min(own.day, monthrange(year, own.month)[1]))
+        days.append((same_day - EPOCH).days + (own.weekday() - same_day.weekday() + 3) % 7 - 3)
+    return np.array(days, np.int64)
+
+
+def _days_inside(log: LogSpan, series: Series) -> tuple[Int64, Int64]:
+    """Return instant and number of each local date on which the series knows the log's clock time."""
+    day = local_days(int(series.start_s[0]), series.end_s, log.zone)
+    unix_s = _on_days(log, day)
+    inside = (unix_s >= series.start_s[0]) & (unix_s < series.end_s)
+    if not inside.any():
+        raise BadPrices(f"{series.source}: less than a day of prices", hint="at least a whole day is needed")
+    return unix_s[inside], day[inside]
+
+
+def _on_days(log: LogSpan, local_day: Int64) -> Int64:
+    """Return the instants at which the clock shows the log's own clock time on those dates."""
+    clock_s = 0
+    if log.unix_start_s is not None:
+        begin_s = log.unix_start_s + log.begin_s
+        clock_s = (begin_s + offset_at(begin_s, log.zone)) % DAY_S
+    return to_unix_s(local_day * DAY_S + clock_s, log.zone)[0]
+
+
+def extend(series: Series, until_s: int) -> Series:
+    """Return the series up to `until_s` [Unix s] if it ends before, its last weeks repeated as often as needed.
+
+    Repeated are the last 52 weeks, or the whole weeks that it has; the whole days if it is shorter than a week.
+    BadPrices if it is shorter than a day.
+    """
+    if until_s <= series.end_s:
+        return series
+    period_s = _repeated_s(series)
+    times = -(-(until_s - series.end_s) // period_s)
+    tail = split(series, np.array([series.end_s - period_s]))
+    repeated = tail.start_s >= series.end_s - period_s
+    later_s = (tail.start_s[repeated] + period_s * np.arange(1, times + 1)[:, None]).ravel()
+    kept = later_s < until_s
+    value = np.concatenate([series.value, np.tile(tail.value[repeated], times)[kept]])
+    return replace(series, start_s=np.concatenate([series.start_s, later_s[kept]]), end_s=until_s, value=value)
+
+
+def extension_note(series: Series, until_s: int, *, zone: tzinfo) -> str:
+    """Return in a sentence what `extend` repeats; "" if the series is long enough."""
+    if until_s <= series.end_s:
+        return ""
+    period_s = _repeated_s(series)
+    count, unit = (period_s // WEEK_S, "week") if period_s >= WEEK_S else (period_s // DAY_S, "day")
+    repeated = f"last {unit} is" if count == 1 else f"last {count} {unit}s are"
+    what = "the carbon intensity ends" if series.unit == "g/kWh" else "prices end"
+    return f"{what} {date_text(series.end_s, zone)}, from there the {repeated} repeated"
+
+
+def _repeated_s(series: Series) -> int:
+    length_s = series.end_s - int(series.start_s[0])
+    if length_s < DAY_S:
+        raise BadPrices(f"{series.source}: less than a day of prices", hint="at least a whole day is needed")
+    unit_s = WEEK_S if length_s >= WEEK_S else DAY_S
+    return min(length_s // unit_s * unit_s, REPEATED_WEEKS * WEEK_S)

@@ -1,0 +1,101 @@
+"""The process: the user it acts for, and the lock that lets one program only switch nodes.
+
+The user is the one that the kernel knows, never $LOGNAME or $USER, which anybody can set.
+
+The program that holds the lock in the state folder acts; a second one refuses to start. The lock belongs to the
+process and ends with it, however it ends, so no file that is left behind blocks a start. On NFS the lock holds
+between head nodes only where the server keeps locks and the mount is not `nolock` or `local_lock`: the folder should
+be on a local disk, and the cluster manager of a pair of head nodes should start one agent only.
+"""
+
+import fcntl
+import os
+import pwd
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from offpeak.errors import BadInput, OffpeakError
+
+ROOT = 0
+NO_LOGIN_UID = 2**32 - 1
+"""The login uid of a process that nobody has logged in for, such as a daemon."""
+
+
+def user_name(uid: int) -> str:
+    """Return the name of the user, the number where it has none."""
+    with suppress(KeyError):
+        return pwd.getpwuid(uid).pw_name
+    return str(uid)
+
+
+def login_uid(uid: int, process: int | str) -> int:
+    """Return the uid of the person behind a process: for root the login uid, which su and sudo do not change."""
+    if uid != ROOT:
+        return uid
+    with suppress(OSError, ValueError):
+        login_uid = int(Path(f"/proc/{process}/loginuid").read_text())
+        if login_uid != NO_LOGIN_UID:
+            return login_uid
+    return uid
+
+
+def login_name() -> str:
+    """Return the name of the person for whom this process acts."""
+    uid = login_uid(os.getuid(), "self")
+    if uid == ROOT and os.environ.get("SUDO_UID", "").isdecimal():
+        # Where the kernel keeps no login uid. Only root can set it for root.
+        uid = int(os.environ["SUDO_UID"])
+    return user_name(uid)
+
+
+LOCK = "agent.lock"
+
+
+class AlreadyRunning(OffpeakError):
+    """Another program holds the state folder: the agent, or a command that switches nodes."""
+
+
+@contextmanager
+def exclusive_lock(state_folder: Path) -> Iterator[None]:
+    """Hold the folder until the block ends; AlreadyRunning with the other's process id, BadInput without a folder."""
+    hint = f"`mkdir -p {state_folder}` makes the folder; its name is state_folder below [agent]"
+    with locked_file(
+        state_folder / LOCK, said="another offpeak switches nodes", hint="two would switch the same nodes", missing=hint
+    ):
+        yield
+
+
+@contextmanager
+def locked_file(path: Path, *, said: str, hint: str, missing: str = "") -> Iterator[None]:
+    """Hold a lock on the file until the block ends; AlreadyRunning, with the other's process id, where it is held.
+
+    `missing` is the hint of the BadInput where the file cannot be made.
+    """
+    try:
+        # Nobody else can write it, and no program that is started inherits it.
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as problem:
+        if isinstance(problem, PermissionError) or not missing:
+            missing = f"run it as root or as the agent's user, which may write to {path.parent}"
+        raise BadInput(f"{path}: cannot be opened: {problem.strerror}", hint=missing) from None
+    with os.fdopen(descriptor, "r+") as file:
+        _lock(path, file.fileno(), said=said, hint=hint)
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield
+
+
+def _lock(path: Path, descriptor: int, *, said: str, hint: str) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        who = path.read_text().strip()
+        running = f"process {who}" if who else "it has just started"
+        hint = f"`ps {who}` shows it; {hint}" if who else hint
+        raise AlreadyRunning(f"{said}: {running}", hint=hint) from None
+    except OSError as problem:
+        raise BadInput(
+            f"{path}: cannot be locked: {problem.strerror}", hint=f"{path.parent} has to be on a local disk"
+        ) from None

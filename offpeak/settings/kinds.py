@@ -1,0 +1,164 @@
+"""The kinds of settings, and a row of the table of settings: how a value is written, and what it becomes.
+
+Every reader of a kind takes what was written (a TOML value or an option's) and returns the value that the program
+uses; it raises BadInput with the reason and what to write instead. The caller adds where the setting was written.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from offpeak.errors import BadInput
+from offpeak.model.units import (
+    parse_bandwidth_mb_per_s,
+    parse_carbon_g_per_kwh,
+    parse_duration_s,
+    parse_latency_s,
+    parse_node_power_w,
+    parse_power_w,
+)
+from offpeak.text import did_you_mean
+
+
+@dataclass(frozen=True)
+class SettingKind:
+    """One kind of setting; `suffix` ends the name of its parsed value, `typed` is what a command line takes."""
+
+    name: str
+    read: Callable[[object], Any]
+    suffix: str = ""
+    typed: Any = str
+
+
+def _text(written: object) -> str:
+    if isinstance(written, str) and written.strip():
+        return written.strip()
+    if isinstance(written, str):
+        raise BadInput("the text is empty", hint="give it a value, or leave the setting out")
+    raise BadInput(f"{written!r} is not a text", hint='write it in quotes: "..."')
+
+
+def _path(written: object) -> Path:
+    return written if isinstance(written, Path) else Path(_text(written)).expanduser()
+
+
+def _bool(written: object) -> bool:
+    if isinstance(written, bool):
+        return written
+    raise BadInput(f"{written!r} is not true or false", hint="write true or false, without quotes")
+
+
+def _names(written: object) -> tuple[str, ...]:
+    items = written.split(",") if isinstance(written, str) else written
+    if isinstance(items, list | tuple) and items and all(isinstance(item, str) and item.strip() for item in items):
+        return tuple(item.strip() for item in items)
+    raise BadInput(f"{written!r} is not a list of names", hint='write it like easy,greedy or ["easy", "greedy"]')
+
+
+def _period_s(written: object) -> int | None:
+    period_s = None if written == "event" else parse_duration_s(_text(written))
+    if period_s == 0:
+        raise BadInput(f"{written!r} is no time at all", hint='write "event" for a pass at every event')
+    return period_s
+
+
+def _tariff(written: object) -> str:
+    # The rule's hours need numpy, which settings without a tariff do without.
+    from offpeak.prices.tariff import parse_tariff
+
+    return parse_tariff(_text(written)).text
+
+
+TEXT = SettingKind("text", _text)
+PATH = SettingKind("path", _path)
+BOOL = SettingKind("true or false", _bool, typed=bool)
+NAMES = SettingKind("list of names", _names, typed=list[str])
+POWER = SettingKind("power", lambda written: parse_power_w(_text(written)), suffix="_w")
+NODE_POWER = SettingKind("power", lambda written: parse_node_power_w(_text(written)), suffix="_w")
+TARIFF = SettingKind("text", _tariff)
+CARBON = SettingKind("carbon", lambda written: parse_carbon_g_per_kwh(_text(written)), suffix="_g_per_kwh")
+LATENCY = SettingKind("latency", lambda written: parse_latency_s(_text(written)), suffix="_s")
+BANDWIDTH = SettingKind("bandwidth", lambda written: parse_bandwidth_mb_per_s(_text(written)), suffix="_mb_per_s")
+DURATION = SettingKind("duration", lambda written: parse_duration_s(_text(written)), suffix="_s")
+PERIOD = SettingKind('duration or "event"', _period_s, suffix="_s")
+
+
+def whole_number(low: int, high: int | None = None) -> SettingKind:
+    """A whole number from `low` to `high`, both included; no upper bound when `high` is None."""
+    bounds = f"{low} or more" if high is None else f"{low} to {high}"
+
+    def read(written: object) -> int:
+        if not isinstance(written, int) or isinstance(written, bool):
+            raise BadInput(f"{written!r} is not a whole number", hint=f"write a number, {bounds}, without quotes")
+        if written < low or (high is not None and written > high):
+            raise BadInput(f"{written} is out of range", hint=f"the range is {bounds}")
+        return written
+
+    return SettingKind(f"whole number, {bounds}", read, typed=int)
+
+
+def number(low: float, high: float = 1e9) -> SettingKind:
+    """A number from `low` to `high`; the usual upper bound is more than anything counted here can be."""
+
+    def read(written: object) -> float:
+        if not isinstance(written, int | float) or isinstance(written, bool) or not math.isfinite(written):
+            raise BadInput(f"{written!r} is not a number", hint=f"write a number, {low:g} or more, without quotes")
+        if not low <= written <= high:
+            raise BadInput(f"{written:g} is out of range", hint=f"the range is {low:g} to {high:,.0f}")
+        return float(written)
+
+    return SettingKind(f"number, {low:g} or more", read, typed=float)
+
+
+def choice(*words: str) -> SettingKind:
+    """One of `words`."""
+
+    def read(written: object) -> str:
+        if written in words:
+            return str(written)
+        raise BadInput(f"{written!r} is not a choice", hint=did_you_mean(str(written), words))
+
+    return SettingKind(f"one of {', '.join(words)}", read)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row of the table. `default` and `example` are as an operator writes them; a default of None means not set."""
+
+    section: str
+    key: str
+    attribute: str
+    kind: SettingKind
+    unit: str
+    default: object
+    doc: str
+    example: object
+    flag: str
+
+    @property
+    def name(self) -> str:
+        """The setting's name in messages and tables, such as `scheduling.window`."""
+        return f"{self.section}.{self.key}"
+
+
+@dataclass(frozen=True)
+class SettingValue:
+    """A setting's value as it was written, as it was parsed, and where it came from.
+
+    `origin` is "default", a file and line such as "offpeak.toml:12", or the command line's flag.
+    """
+
+    written: object
+    parsed: Any
+    origin: str
+
+
+def row(
+    kind: SettingKind, flag: str, doc: str, *, default: object = None, example: object = None, unit: str = ""
+) -> Any:
+    """Return the dataclass field whose metadata is this row of the table."""
+    columns = {"kind": kind, "unit": unit, "default": default, "doc": doc, "flag": flag}
+    parsed = None if default is None else kind.read(default)
+    return field(default=parsed, metadata=columns | {"example": default if example is None else example})

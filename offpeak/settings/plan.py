@@ -1,0 +1,113 @@
+"""The settings of the plan: the machine room, the revenue of work, and the sources of caps on power.
+
+A revenue is what a core-hour earns, by account and QOS; jobs that no entry names earn the usual one.
+"""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from offpeak.errors import BadInput
+from offpeak.settings.kinds import NAMES, PATH, TEXT, SettingKind, number, row
+
+REVENUE_HINT = "write ACCOUNT=0.08, ACCOUNT/QOS=0.2 or /QOS=0.1, separated by commas"
+
+
+@dataclass(frozen=True)
+class Revenue:
+    """What a core-hour earns of jobs of that account and QOS; "" stands for any."""
+
+    account: str
+    qos: str
+    per_core_h: float
+
+
+def revenue_per_core_h(revenues: tuple[Revenue, ...], account: str, qos: str, *, usual: float) -> float:
+    """Return what a core-hour of such a job earns: what names both counts before its QOS, that before its account."""
+    rates = {(each.account, each.qos): each.per_core_h for each in revenues}
+    for named in ((account, qos), ("", qos), (account, "")):
+        if named in rates and any(named):
+            return rates[named]
+    return usual
+
+
+HIGHEST_PER_CORE_H = 1e6
+
+
+def read_revenues(written: object) -> tuple[Revenue, ...]:
+    """Return the revenues of `physics=0.08,physics/urgent=0.2,/urgent=0.1` or a list of such; BadInput."""
+    revenues = tuple(_revenue(item) for item in NAMES.read(written))
+    named = [(each.account, each.qos) for each in revenues]
+    for who in named:
+        if named.count(who) > 1:
+            raise BadInput(f"{'/'.join(who).rstrip('/')!r} stands there twice", hint="leave one of the two")
+    return revenues
+
+
+def _revenue(item: str) -> Revenue:
+    who, equals, amount = (part.strip() for part in item.partition("="))
+    account, _, qos = (part.strip() for part in who.partition("/"))
+    try:
+        per_core_h = float(amount)
+    except ValueError:
+        per_core_h = math.nan
+    if not equals or not (account or qos):
+        raise BadInput(f"{item!r} names no account or QOS and what it earns", hint=REVENUE_HINT)
+    if not 0 <= per_core_h <= HIGHEST_PER_CORE_H:
+        raise BadInput(f"{item!r}: {amount!r} is no revenue", hint="a core-hour earns from 0 to 1,000,000")
+    return Revenue(account, qos, per_core_h)
+
+
+REVENUES = SettingKind("list of revenues", read_revenues)
+
+
+@dataclass(frozen=True)
+class PlanSettings:
+    """What a plan of the queue counts with besides jobs, nodes and prices."""
+
+    facility: str | None = row(
+        TEXT,
+        "--facility",
+        "The machine room's cooling: air, hybrid, or a CSV file of PUE by load and outside temperature; when not set:"
+        " energy for cooling is not counted.",
+        example="air",
+    )
+    outside_c: float = row(
+        number(-60.0, 60.0),
+        "--outside",
+        "Outside temperature in degrees Celsius where [feeds] names no source of it.",
+        default=15.0,
+        unit="C",
+    )
+    revenue_per_core_h: float = row(
+        number(0.0),
+        "--revenue-per-core-hour",
+        "What a core-hour earns, in the currency of the prices, unless `revenues` says otherwise.",
+        default=0.05,
+        unit="per core-hour",
+    )
+    revenues: tuple[Revenue, ...] | None = row(
+        REVENUES,
+        "--revenues",
+        "What a core-hour of other jobs earns, by account and QOS: ACCOUNT, ACCOUNT/QOS or /QOS; what names both counts"
+        " first, then the QOS.",
+        example=["physics=0.08", "physics/urgent=0.2", "/urgent=0.1"],
+    )
+    events: Path | None = row(
+        PATH,
+        "--events",
+        "TOML file of caps on power: [[event]] with begin, end, cap_w and reason.",
+        example="/etc/offpeak/events.toml",
+    )
+    openadr: str | None = row(
+        TEXT,
+        "--openadr",
+        "Address of an OpenADR 3 server whose IMPORT_CAPACITY_LIMIT events are caps on power.",
+        example="https://vtn.example.org/openadr3/3.0.1",
+    )
+    openadr_token: Path | None = row(
+        PATH,
+        "--openadr-token",
+        "File of mode 0600 with the bearer token for that server.",
+        example="/etc/offpeak/openadr.token",
+    )

@@ -1,0 +1,74 @@
+"""Every setting of offpeak, once: its kind, unit, default, meaning, example and command line flag.
+
+A field of a section is a row of the table SETTINGS, and the attribute that the program reads. A component is given
+its section (`settings.scheduling`), never the whole. What is written with a unit ("75W", "24h") is a number inside,
+its unit at the end of the attribute's name.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from offpeak.settings.agent import AgentSettings, HardwareSettings, PageSettings
+from offpeak.settings.broker import BrokerSettings
+from offpeak.settings.capacity import CapacitySettings
+from offpeak.settings.feeds import FeedSettings
+from offpeak.settings.kinds import (
+    Setting,
+    SettingValue,
+)
+from offpeak.settings.ledger import LedgerSettings
+from offpeak.settings.plan import PlanSettings
+from offpeak.settings.replay import (
+    CarbonSettings,
+    LogSettings,
+    MachineSettings,
+    PowerSettings,
+    PriceSettings,
+    SchedulingSettings,
+)
+from offpeak.settings.schedulers import PbsSettings, SlurmSettings
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All sections. `Settings()` holds the defaults."""
+
+    log: LogSettings = LogSettings()
+    prices: PriceSettings = PriceSettings()
+    carbon: CarbonSettings = CarbonSettings()
+    power: PowerSettings = PowerSettings()
+    machine: MachineSettings = MachineSettings()
+    scheduling: SchedulingSettings = SchedulingSettings()
+    capacity: CapacitySettings = CapacitySettings()
+    feeds: FeedSettings = FeedSettings()
+    hardware: HardwareSettings = HardwareSettings()
+    ledger: LedgerSettings = LedgerSettings()
+    agent: AgentSettings = AgentSettings()
+    slurm: SlurmSettings = SlurmSettings()
+    broker: BrokerSettings = BrokerSettings()
+    pbs: PbsSettings = PbsSettings()
+    plan: PlanSettings = PlanSettings()
+    page: PageSettings = PageSettings()
+
+    @classmethod
+    def of(cls, values: Mapping[str, SettingValue]) -> "Settings":
+        """Build the sections from one value for every setting, by name, as `read_values` returns them."""
+        parsed: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+        for setting in SETTINGS:
+            parsed[setting.section][setting.attribute] = values[setting.name].parsed
+        return cls(**{section: type_(**parsed[section]) for section, type_ in SECTIONS.items()})
+
+
+SECTIONS: dict[str, type] = {section.name: type(section.default) for section in fields(Settings)}
+
+
+def _settings_of(section: str) -> tuple[Setting, ...]:
+    return tuple(
+        Setting(section, each.name.removesuffix(each.metadata["kind"].suffix), each.name, **each.metadata)
+        for each in fields(SECTIONS[section])
+    )
+
+
+SETTINGS: tuple[Setting, ...] = tuple(setting for section in SECTIONS for setting in _settings_of(section))
+BY_NAME: dict[str, Setting] = {setting.name: setting for setting in SETTINGS}

@@ -1,0 +1,53 @@
+"""Small texts: counts in sentences, one printable line, the hint for an unknown name, and key=value pairs.
+
+Tariffs and file layouts are declared as pairs, such as "on=90EUR/MWh,off=30EUR/MWh". A device's answer is made
+printable before a terminal shows it.
+"""
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+from offpeak.errors import BadInput
+
+
+def counted(count: int, noun: str) -> str:
+    """Return the count with its noun, in the plural unless it is one."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+ENOUGH = 200
+
+
+def printable(text: str, *, enough: int = ENOUGH) -> str:
+    """Return the text as one line without control characters, "?" for each, and not longer than an operator reads."""
+    line = " ".join(text.split())[:enough]
+    return line if line.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in line)
+
+
+LISTED = 12
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return "did you mean X?", or the `known` words (the first of many) where none is near."""
+    words = sorted(set(known))
+    by_folded = {name.casefold(): name for name in words}
+    near = get_close_matches(word.casefold(), by_folded, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean {by_folded[near[0]]}?"
+    listed = words if len(words) <= LISTED else [*words[:LISTED], f"... ({len(words)} in all)"]
+    return "known: " + ", ".join(listed)
+
+
+def parse_pairs(text: str, *, known: Sequence[str], error: type[BadInput]) -> dict[str, str]:
+    """Return the pairs of `text`; `error` for an unknown or repeated key and for a part without `=` or value."""
+    pairs: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not value:
+            raise error(f"{part!r} in {text!r} is not key=value", hint=f"write it like {key or known[0]}=...")
+        if key not in known:
+            raise error(f"unknown key {key!r} in {text!r}", hint=did_you_mean(key, known))
+        if key in pairs:
+            raise error(f"{key!r} is given twice in {text!r}", hint="keep one of them")
+        pairs[key] = value
+    return pairs
