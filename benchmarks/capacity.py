@@ -11,7 +11,7 @@ from offpeak.model.jobs import Jobs
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
-from plugin.capacity.fleet import Fleet
+from plugin.capacity.port import Fleet
 from power.capacities import capacity_named
 from sim_backend.policy import parse_policy
 from sim_backend.powered_replay import PoweredMachine, replay_powered

@@ -13,9 +13,9 @@ from offpeak.errors import OffpeakError
 from offpeak.model.facility import facility_named
 from offpeak.model.step_series import Series
 from offpeak.prices.peak import Peak
+from plugin.day_plan.inputs import PlanFacility, PlanInputs
 from plugin.day_plan.make import plan_day
-from plugin.day_plan.sight import Room, Sight
-from plugin.planner.budget import budget_of
+from plugin.planner.searches import budget_of
 from plugin.queue_hook.facts import QueueFacts, QueueRules
 from plugin.scheduler.job import Job
 from plugin.scheduler.node import Node, NodePower, NodeUse
@@ -23,7 +23,7 @@ from plugin.scheduler.port import Ranking
 
 JOBS, NODES, LOST = 1000, 200, 50
 RULES = QueueRules("plan", 100, 24 * HOUR_S, 72 * HOUR_S, UTC)
-ROOM = Room(facility_named("air", full_power_w=80_000.0), idle_w=75.0, revenue_per_core_h=0.05, outside_c=15.0)
+ROOM = PlanFacility(facility_named("air", full_power_w=80_000.0), idle_w=75.0, revenue_per_core_h=0.05, outside_c=15.0)
 
 
 def day_plan_benchmarks() -> Iterator[Measured]:
@@ -62,7 +62,7 @@ def _jobs(count: int) -> tuple[Job, ...]:
     )
 
 
-def _sight(jobs: tuple[Job, ...], later_s: int) -> Sight:
+def _sight(jobs: tuple[Job, ...], later_s: int) -> PlanInputs:
     start_s = NOW_S + HOUR_S * np.arange(96, dtype=np.int64)
     price = 60 + 40 * np.sin(np.arange(96) * 2 * np.pi / 24)
     prices = Series(start_s, int(start_s[-1]) + HOUR_S, price, "EUR/MWh", "model")
@@ -70,7 +70,7 @@ def _sight(jobs: tuple[Job, ...], later_s: int) -> Sight:
     draws = {job.job_id: float(watts) for job, watts in zip(jobs, random.uniform(150, 400, len(jobs)), strict=True)}
     facts = QueueFacts(NOW_S + later_s, jobs, Ranking.VALUE, Peak.ON_PEAK, prices=prices, node_power_w=draws)
     nodes = tuple(_node(f"n{number}") for number in range(NODES))
-    return Sight(facts, RULES, nodes, shared_nodes=False, room=ROOM)
+    return PlanInputs(facts, RULES, nodes, shared_nodes=False, room=ROOM)
 
 
 def _node(name: str) -> Node:

@@ -12,10 +12,9 @@ from offpeak.errors import OffpeakError
 from offpeak.model.jobs import Jobs
 from offpeak.model.local_time import DAY_S
 from plugin.planner.bound import upper_bound
-from plugin.planner.budget import budget_of
-from plugin.planner.multi_search import multi_search
 from plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, Problem, Rates
-from plugin.planner.verify import verify
+from plugin.planner.searches import budget_of, multi_search
+from plugin.planner.verify import verify_plan
 from sim_backend.workloads.lublin import lublin_jobs
 from studies.profit_cooling.jobs import curie_jobs, work_of
 from studies.profit_cooling.scenario import NODES, SCENARIOS, facility_of, machine
@@ -33,7 +32,7 @@ def planner_benchmarks() -> Iterator[Measured]:
         plan = multi_search(problem, budget_of(3600))
         multi_s, multi_cpu_s = time.perf_counter() - begin, time.process_time() - begin_cpu
     begin = time.perf_counter()
-    verdict = verify(problem, plan)
+    verdict = verify_plan(problem, plan)
     verify_s = time.perf_counter() - begin
     if verdict.violations:
         raise OffpeakError(f"the plan is wrong: {verdict.violations[0]}")

@@ -12,8 +12,8 @@ from benchmarks.bars import Measured
 from benchmarks.command import MEASURE
 from benchmarks.logs import rebuilt_logs
 from offpeak.model.jobs import Jobs
-from predictors.run_times.boosted import RunTime
-from predictors.trees.boosted import Boosted
+from predictors.run_times.registry import RunTimeQuantity
+from predictors.trees.boosted import BoostedTrees
 from predictors.trees.grow import grow
 
 JOBS = 200_000
@@ -42,7 +42,7 @@ def training_jobs() -> tuple[Jobs, str]:
 def train() -> tuple[float, float]:
     """Return the processor time [s] of learning and of growing."""
     jobs, _ = training_jobs()
-    predictor = Boosted("", RunTime(), grows_itself=False)
+    predictor = BoostedTrees("", RunTimeQuantity(), grows_itself=False)
     begin_s = time.process_time()
     predictor.learn(jobs, int(jobs.submit_s[-1]))
     learned_s = time.process_time()

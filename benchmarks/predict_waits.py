@@ -10,11 +10,11 @@ from benchmarks.logs import rebuilt_logs
 from offpeak.model.jobs import Jobs
 from offpeak.settings.replay import SchedulingSettings
 from power.queue_wait import planned_waits_s
+from predictors.scores.exams import WaitExam, wait_exam
 from predictors.waits.arbiter import WaitPredictor
-from predictors.waits.exam import WaitExam, wait_exam
-from predictors.waits.features import features
-from predictors.waits.question import NO_JOB, WaitQuestions
+from predictors.waits.questions import NO_JOB, WaitQuestions
 from predictors.waits.registry import wait_predictors
+from predictors.waits.states import snapshot_features
 from sim_backend.policy import parse_policy
 from sim_backend.replay import replay
 
@@ -52,7 +52,7 @@ def questions_about(exam: WaitExam, jobs: Jobs) -> WaitQuestions:
     """Return how long each job would wait in the longest queue that one of the last submissions found."""
     last = range(len(exam.questions) - ASKED, len(exam.questions))
     state = max((exam.questions.states[number] for number in last), key=lambda each: len(each.queued.size))
-    rows = features(state, jobs.size, jobs.estimate_s)
+    rows = snapshot_features(state, jobs.size, jobs.estimate_s)
     nobody = np.full(len(jobs), NO_JOB)
     return WaitQuestions(nobody, jobs.user, jobs.queue, rows, np.zeros(len(jobs), np.int64), (state,))
 

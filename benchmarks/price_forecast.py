@@ -17,14 +17,14 @@ import numpy as np
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import PriceFileLayout
 from offpeak.model.local_time import parse_zone
-from predictors.prices.history import Steps, history_of
+from predictors.prices.history import PriceSteps, price_history
 from predictors.prices.predictor import PricePredictor
-history = history_of(read_series(Path(sys.argv[1]), PriceFileLayout()))
+history = price_history(read_series(Path(sys.argv[1]), PriceFileLayout()))
 two_years = history.take(np.arange(min(len(history), 2 * 365 * 96)))
 now_s = two_years.steps.end_s
 predictor = PricePredictor(parse_zone("Europe/Berlin"), holidays="DE")
 predictor.learn(two_years, now_s)
-coming = Steps(now_s, 3600, 36)
+coming = PriceSteps(now_s, 3600, 36)
 predictor.predict(coming, now_s)
 begin = time.perf_counter()
 predictor.predict(coming, now_s)

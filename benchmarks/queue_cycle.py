@@ -20,11 +20,11 @@ from offpeak.settings.feeds import FeedSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PowerSettings, PriceSettings
 from offpeak.settings.table import Settings
-from plugin.queue_hook.standing import RANK
+from plugin.queue_hook.positions import RANK
 from power.agent.agent import Agent
 from power.agent.parts import parts_of
 from power.agent.voice import Voice
-from predictors.price_source import source_of
+from predictors.site_sources import build_price_source
 
 JOBS, PARTITIONS, ROUNDS = 10_000, 25, 6
 DEAR, CHEAP = (f"on=90EUR/MWh,off=30EUR/MWh,hours={hours},zone=UTC" for hours in ("00:01-24:00", "00:00-00:01"))
@@ -69,7 +69,7 @@ def asked_by_us(environment: dict[str, str]) -> Iterator[None]:
 async def cycles(folder: Path, rounds: int = ROUNDS) -> list[Cycle]:
     """Return what rounds took before each of which the price had turned, but for the first, which learns the site."""
     dear = parts_of(_settings(folder))
-    both = dear, replace(dear, prices=source_of(FeedSettings(), PriceSettings(tariff=CHEAP))[0])
+    both = dear, replace(dear, prices=build_price_source(FeedSettings(), PriceSettings(tariff=CHEAP))[0])
     ledger = Ledger(dear.settings.ledger)
     ledger.ready()
     agent = Agent(dear, ledger, Voice())

@@ -11,8 +11,8 @@ from offpeak.ledger.rows import JobMark
 from offpeak.model.step_series import Series
 from offpeak.prices.peak import Peak
 from plugin.queue_hook.facts import QueueFacts, QueueRules
-from plugin.queue_hook.plan import plan_queue
-from plugin.queue_hook.standing import RANK
+from plugin.queue_hook.positions import RANK
+from plugin.queue_hook.queue_plan import plan_queue
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import Ranking
 

@@ -1,1 +1,7 @@
-"""The scheduler's side: the policies that reorder a queue."""
+"""The scheduler's side of offpeak: policies that reorder a queue or switch nodes off, and adapters to schedulers.
+
+`window_policy` is the port and registry of queue policies, `capacity` holds the power policies. `queue_hook` and
+`day_plan` decide about the live queue, `planner` solves the planning problem. `scheduler` is the port of all
+schedulers; `slurm`, `torque` and `openpbs` implement it. Decisions are pure: facts and rules go in, plans with reasons
+come out.
+"""

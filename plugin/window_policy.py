@@ -13,7 +13,7 @@ from offpeak.errors import BadInput, OffpeakError
 from offpeak.model.arrays import Float64, Int64
 from offpeak.prices.peak import Peak
 from offpeak.text import did_you_mean
-from plugin.knapsack import MOST_JOBS
+from plugin.window_order import MOST_JOBS
 
 GROUP = "offpeak.window_policies"
 ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE, EXTERNAL = range(6)

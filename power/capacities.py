@@ -6,22 +6,22 @@ from dataclasses import dataclass
 from offpeak.errors import BadInput
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.text import did_you_mean
-from plugin.capacity.capacity import Capacity
-from plugin.capacity.fleet import Fleet
-from plugin.capacity.forecast import forecast, forecast_late
 from plugin.capacity.policies import (
     always_on,
     break_even,
     energy_aware,
+    forecast,
+    forecast_late,
     green_pool,
     priced,
     timeout,
     two_level,
 )
+from plugin.capacity.port import CapacityPolicy, Fleet
 from power.ols import ols
 from power.profile_policy import price_profile
 
-Make = Callable[[Fleet, CapacitySettings, str], Capacity]
+Make = Callable[[Fleet, CapacitySettings, str], CapacityPolicy]
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def check_name(text: str) -> None:
     _kind(text)
 
 
-def capacity_named(text: str, fleet: Fleet, settings: CapacitySettings) -> Capacity:
+def capacity_named(text: str, fleet: Fleet, settings: CapacitySettings) -> CapacityPolicy:
     """Return the policy that the text means for this fleet, such as "timeout:10min"; BadInput if it means none."""
     return _kind(text).make(fleet, settings, text.strip().partition(":")[2])
 

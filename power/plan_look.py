@@ -9,7 +9,7 @@ from offpeak.ledger.rows import JobMark
 from offpeak.model.local_time import DAY_S
 from plugin.day_plan.day_plan import DayPlan
 from plugin.day_plan.make import plan_day
-from plugin.planner.budget import budget_of
+from plugin.planner.searches import budget_of
 from plugin.queue_hook.facts import QueueFacts
 from plugin.scheduler.port import SchedulerTraits, SchedulerView
 from power.accounts import job_powers, run_times
@@ -23,7 +23,7 @@ from power.agent.parts import Parts
 from power.agent.price_loop import AHEAD_S
 from power.agent.voice import Voice
 from power.plan_sight import plan_sight
-from predictors.feeds.condition import INCOMPLETE
+from predictors.feeds.port import INCOMPLETE
 from predictors.price_curve import price_curve
 from predictors.price_forecast import PriceSource
 

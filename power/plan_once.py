@@ -11,9 +11,8 @@ from offpeak.ledger.rows import JobMark
 from offpeak.process import exclusive_lock, login_name
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
-from plugin.day_plan.day_plan import DayPlan
-from plugin.day_plan.for_hook import planned_of
-from plugin.queue_hook.planned import PLAN
+from plugin.day_plan.day_plan import DayPlan, planned_of
+from plugin.queue_hook.facts import PLAN
 from plugin.queue_hook.queue_plan import QueuePlan
 from power.agent.facts import queue_rules
 from power.agent.modes import Modes

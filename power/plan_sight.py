@@ -8,9 +8,8 @@ import numpy as np
 from offpeak.model.facility import Facility, PowerCap, facility_named
 from offpeak.model.step_series import Series
 from offpeak.settings.table import Settings
-from plugin.day_plan.sight import Room, Sight
-from plugin.queue_hook.facts import QueueFacts, QueueRules
-from plugin.queue_hook.planned import PLAN
+from plugin.day_plan.inputs import PlanFacility, PlanInputs
+from plugin.queue_hook.facts import PLAN, QueueFacts, QueueRules
 from plugin.scheduler.node import Node
 
 
@@ -23,14 +22,16 @@ def plan_sight(
     shared_nodes: bool,
     caps: tuple[PowerCap, ...],
     weather: Series | None,
-) -> Sight:
+) -> PlanInputs:
     """Return the sight; BadInput for a facility that cannot be read."""
     full_power_w = max([settings.power.idle_node_w, *facts.node_power_w.values()]) * max(len(nodes), 1)
     plan = settings.plan
     facility = facility_named(plan.facility, full_power_w=full_power_w) if plan.facility else uncooled()
-    room = Room(facility, settings.power.idle_node_w, plan.revenue_per_core_h, plan.outside_c, plan.revenues or ())
+    room = PlanFacility(
+        facility, settings.power.idle_node_w, plan.revenue_per_core_h, plan.outside_c, plan.revenues or ()
+    )
     rules = replace(rules, policy=PLAN)
-    return Sight(replace(facts, planned=None), rules, tuple(nodes), shared_nodes, room, caps, weather)
+    return PlanInputs(replace(facts, planned=None), rules, tuple(nodes), shared_nodes, room, caps, weather)
 
 
 def uncooled() -> Facility:

@@ -9,9 +9,8 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import DEPTHS
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.fleet import Fleet
-from plugin.capacity.ladder import ladder_s, used_depths
-from plugin.capacity.policies import rules_of
+from plugin.capacity.policies import capacity_rules, idle_before_depth_s, used_depths
+from plugin.capacity.port import Fleet
 from plugin.capacity.rules import CapacityRules, DepthTable
 from power.what_if import EASY_RULES
 from sim_backend.engine.rules import Rules
@@ -58,5 +57,7 @@ class PowerTerms:
 def terms_of(fleet: Fleet, settings: CapacitySettings) -> PowerTerms:
     """Return the terms for a fleet. BadInput if its nodes cannot sleep as the settings say."""
     # Nodes that a reservation has woken beyond the profile would at once leave again.
-    rules = rules_of(fleet, settings, on_demand=False)._replace(ahead_s=0)
-    return PowerTerms(fleet.node_class, rules, ladder_s(fleet.node_class, used_depths(fleet.node_class, settings), 0))
+    rules = capacity_rules(fleet, settings, on_demand=False)._replace(ahead_s=0)
+    return PowerTerms(
+        fleet.node_class, rules, idle_before_depth_s(fleet.node_class, used_depths(fleet.node_class, settings), 0)
+    )

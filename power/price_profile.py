@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from offpeak.model.arrays import Float64, FrozenColumns, Int64
 from offpeak.model.snapshot import Snapshot
 from offpeak.model.step_integrals import StepIntegral
-from plugin.capacity.fleet import Fleet
+from plugin.capacity.port import Fleet
 
 HORIZON_S = 24 * 3600
 """So far ahead prices count as known: day-ahead auctions tell tomorrow's at noon, 11 to 35 hours ahead."""

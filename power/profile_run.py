@@ -5,7 +5,7 @@ import numpy as np
 from offpeak.model.arrays import Int64
 from offpeak.model.node_states import ACTIVE
 from offpeak.model.snapshot import Snapshot
-from plugin.capacity.rules import Course
+from plugin.capacity.rules import CapacitySchedule
 from power.power_terms import PowerTerms
 from power.price_profile import Profile
 from power.resumed_machine import LAST_S, Machine, copied
@@ -34,12 +34,12 @@ def run(snapshot: Snapshot, profile: Profile, machine: Machine, terms: PowerTerm
     return state.start_s[len(snapshot.running.size) : -1], log
 
 
-def _course(snapshot: Snapshot, profile: Profile, terms: PowerTerms) -> Course:
+def _course(snapshot: Snapshot, profile: Profile, terms: PowerTerms) -> CapacitySchedule:
     """Return the profile as nodes that are to be awake."""
     at_s = np.append(profile.at_s, profile.until_s)
     units = np.append(profile.units, snapshot.usable_units)
     after_s = np.tile(terms.after_s, (len(at_s), 1))
-    return Course(at_s, units // snapshot.units_per_node, np.zeros(len(at_s), dtype=np.int64), after_s)
+    return CapacitySchedule(at_s, units // snapshot.units_per_node, np.zeros(len(at_s), dtype=np.int64), after_s)
 
 
 def _already(snapshot: Snapshot, power: Power) -> Entries:

@@ -9,15 +9,14 @@ import numpy as np
 
 from offpeak.errors import BadInput
 from offpeak.files import replacing
-from predictors.port import Predictor
-from predictors.state import State, joined, part_of
+from predictors.port import Predictor, State, join_states, state_part
 
 VERSION = 1
 REMOVE = "remove the file: it is made again from the history"
 
 
 @dataclass(frozen=True)
-class Origin:
+class ModelOrigin:
     """What a predictor learned from: `outcomes` known from `first_s` to `last_s` [Unix s or the log's], and its `mae`.
 
     The mean absolute error is that of its answers on the way, each given before the outcome was known.
@@ -29,25 +28,25 @@ class Origin:
     mae: float
 
 
-def save_model(path: Path, predictor: Predictor[Any, Any], origin: Origin) -> None:
+def save_model(path: Path, predictor: Predictor[Any, Any], origin: ModelOrigin) -> None:
     """Write what it learned so that the file is there as a whole or not at all; CannotWrite if it cannot be."""
     about = {"version": np.array(VERSION), "name": np.array(predictor.name), **_numbers(origin)}
     with replacing(path) as file:
-        np.savez(file, **joined({"about": about, "state": predictor.state()}))  # type: ignore[arg-type]
+        np.savez(file, **join_states({"about": about, "state": predictor.state()}))  # type: ignore[arg-type]
 
 
-def load_model(path: Path, predictor: Predictor[Any, Any]) -> Origin:
+def load_model(path: Path, predictor: Predictor[Any, Any]) -> ModelOrigin:
     """Let the predictor take over what `save_model` wrote of one of the same name, and return where that comes from.
 
     BadInput if the file is missing, damaged, of another version or another predictor's: then make the predictor anew.
     """
     held = _read(path)
-    about = part_of(held, "about")
+    about = state_part(held, "about")
     if about.get("version") != VERSION or about.get("name") != predictor.name:
         raise BadInput(f"{path}: holds no {predictor.name!r} of version {VERSION}", hint=REMOVE)
     try:
-        predictor.restore(part_of(held, "state"))
-        return Origin(*(about[name].item() for name in Origin.__dataclass_fields__))
+        predictor.restore(state_part(held, "state"))
+        return ModelOrigin(*(about[name].item() for name in ModelOrigin.__dataclass_fields__))
     except (KeyError, ValueError, TypeError, IndexError) as problem:
         raise BadInput(f"{path}: lacks a part: {problem}", hint=REMOVE) from None
 
@@ -62,5 +61,5 @@ def _read(path: Path) -> State:
         raise BadInput(f"{path}: cannot be read: {problem}", hint=REMOVE) from None
 
 
-def _numbers(origin: Origin) -> dict[str, Any]:
-    return {name: np.array(getattr(origin, name)) for name in Origin.__dataclass_fields__}
+def _numbers(origin: ModelOrigin) -> dict[str, Any]:
+    return {name: np.array(getattr(origin, name)) for name in ModelOrigin.__dataclass_fields__}

@@ -12,8 +12,7 @@ from offpeak.model.local_time import DAY_S, local_days, to_unix_s
 from offpeak.model.step_series import Series, split, value_at
 from offpeak.prices.peak import Peak, PeakRule, classify
 from offpeak.prices.tariff import Tariff, tariff_series
-from predictors.feeds.condition import Trouble
-from predictors.feeds.port import Window
+from predictors.feeds.port import FeedProblem, Window
 from predictors.price_forecast import PriceForecast, PriceSource, forecast_prices
 
 HOUR_S = 3600
@@ -31,7 +30,7 @@ class PriceCurve:
     series: Series
     peak: NDArray[np.int8]
     basis: tuple[str, ...]
-    troubles: tuple[Trouble, ...] = ()
+    troubles: tuple[FeedProblem, ...] = ()
     quantiles: Float64 | None = None
     mae: float = math.nan
     outcomes: int = 0

@@ -13,20 +13,18 @@ from offpeak.errors import BadInput, BadPrices, CannotWrite
 from offpeak.model.local_time import DAY_S
 from offpeak.model.step_series import Series, value_at
 from offpeak.prices.tariff import Tariff, tariff_series
-from predictors.feeds.condition import INCOMPLETE, Condition, Trouble
-from predictors.feeds.declared import TariffSource
-from predictors.feeds.energy_charts import utc_text
-from predictors.feeds.fallback import Based, known_or
+from predictors.feeds.declared import BasedSeries, TariffSource, fill_with_tariff
+from predictors.feeds.energy_charts import format_utc
 from predictors.feeds.feed import Feed
-from predictors.feeds.port import Known, Window
-from predictors.model_file import Origin, load_model, save_model
+from predictors.feeds.port import INCOMPLETE, FeedCondition, FeedProblem, KnownSeries, Window
+from predictors.model_file import ModelOrigin, load_model, save_model
 from predictors.port import Prediction, certain
-from predictors.prices.history import STEPS_S, Steps, history_of
+from predictors.prices.history import STEPS_S, PriceSteps, price_history
 from predictors.prices.predictor import KEPT_S, PricePredictor
 
-ASKED_OF_OWN_S = KEPT_S
+HISTORY_OF_OWN_S = KEPT_S
 """So much is read of the operator's own file; a service is not asked for years."""
-ASKED_OF_OTHERS_S = 56 * DAY_S
+HISTORY_OF_SERVICES_S = 56 * DAY_S
 TOO_OLD_S = 7 * DAY_S
 
 
@@ -39,12 +37,12 @@ class PriceForecast:
     nothing was forecast.
     """
 
-    steps: Steps
+    steps: PriceSteps
     prediction: Prediction
     unit: str
-    troubles: tuple[Trouble, ...] = ()
-    origin: Origin | None = None
-    exact: Based | None = None
+    troubles: tuple[FeedProblem, ...] = ()
+    origin: ModelOrigin | None = None
+    exact: BasedSeries | None = None
 
 
 @dataclass(frozen=True)
@@ -68,34 +66,34 @@ class PriceSource:
 def forecast_prices(source: PriceSource, window: Window, now_s: int) -> PriceForecast:
     """Return the prices of a window whose ends are whole hours."""
     if source.is_tariff:
-        return _by_tariff(source.tariff, window, Known())
+        return _by_tariff(source.tariff, window, KnownSeries())
     predictor, damage = _recalled(source)
     own = any(each.own for each in source.feed.sources)
-    since_s = min(window.from_s, now_s) - (ASKED_OF_OWN_S if own else ASKED_OF_OTHERS_S)
+    since_s = min(window.from_s, now_s) - (HISTORY_OF_OWN_S if own else HISTORY_OF_SERVICES_S)
     from_s = min(max(since_s, predictor.known_until_s), window.from_s)
     known = source.feed.known(Window(from_s, window.until_s), now_s)
     if known.series:
-        predictor.learn(history_of(known.series), now_s)
+        predictor.learn(price_history(known.series), now_s)
     steps = _steps(window, known.series)
     said = replace(known, troubles=(*damage, *known.troubles))
     if 0 < predictor.known_until_s < window.from_s - TOO_OLD_S:
-        old = Trouble(Condition.TOO_OLD, "forecast", f"the last one ends {utc_text(predictor.known_until_s)}")
+        old = FeedProblem(FeedCondition.TOO_OLD, "forecast", f"the last one ends {format_utc(predictor.known_until_s)}")
         return _by_tariff(source.tariff, window, replace(said, troubles=(*said.troubles, old)))
     try:
         prediction = predictor.predict(steps, now_s)
     except BadPrices:
         return _by_tariff(source.tariff, window, said)
     failed = _kept(source.model, predictor) if known.fresh else ()
-    told = zip(_told(steps, known), prediction.basis, strict=True)
+    told = zip(_published_now(steps, known), prediction.basis, strict=True)
     basis = tuple(known.basis if now else each for now, each in told)
     # What is missing in the hours that are asked for is forecast, which the basis says.
     serious = tuple(each for each in said.troubles if each.condition not in INCOMPLETE)
     unit, troubles = source.feed.quantity.unit, (*serious, *failed)
-    exact = Based(known.series, (known.basis,) * len(known.series)) if known.series else None
+    exact = BasedSeries(known.series, (known.basis,) * len(known.series)) if known.series else None
     return PriceForecast(steps, replace(prediction, basis=basis), unit, troubles, predictor.origin, exact)
 
 
-def _recalled(source: PriceSource) -> tuple[PricePredictor, tuple[Trouble, ...]]:
+def _recalled(source: PriceSource) -> tuple[PricePredictor, tuple[FeedProblem, ...]]:
     """Return the predictor that was kept, one that has learned nothing where there is none or it is damaged."""
     predictor = _fresh(source)
     if source.model is None or not source.model.exists():
@@ -103,7 +101,7 @@ def _recalled(source: PriceSource) -> tuple[PricePredictor, tuple[Trouble, ...]]
     try:
         load_model(source.model, predictor)
     except BadInput as problem:
-        return _fresh(source), (Trouble(Condition.CACHE_DAMAGED, "model", str(problem)),)
+        return _fresh(source), (FeedProblem(FeedCondition.CACHE_DAMAGED, "model", str(problem)),)
     return predictor, ()
 
 
@@ -111,24 +109,24 @@ def _fresh(source: PriceSource) -> PricePredictor:
     return PricePredictor(source.feed.clock, holidays=source.holidays)
 
 
-def _kept(model: Path | None, predictor: PricePredictor) -> tuple[Trouble, ...]:
+def _kept(model: Path | None, predictor: PricePredictor) -> tuple[FeedProblem, ...]:
     if model is None:
         return ()
     try:
         model.parent.mkdir(parents=True, exist_ok=True)
         save_model(model, predictor, predictor.origin)
     except (OSError, CannotWrite) as problem:
-        return (Trouble(Condition.CACHE_UNWRITABLE, "model", str(problem)),)
+        return (FeedProblem(FeedCondition.CACHE_UNWRITABLE, "model", str(problem)),)
     return ()
 
 
-def _steps(window: Window, series: Series | None) -> Steps:
+def _steps(window: Window, series: Series | None) -> PriceSteps:
     last_s = int(series.length_s[series.known][-1]) if series and series.known.any() else max(STEPS_S)
     step_s = last_s if last_s in STEPS_S else max(STEPS_S)
-    return Steps(window.from_s, step_s, (window.until_s - window.from_s) // step_s)
+    return PriceSteps(window.from_s, step_s, (window.until_s - window.from_s) // step_s)
 
 
-def _told(steps: Steps, known: Known) -> NDArray[np.bool_]:
+def _published_now(steps: PriceSteps, known: KnownSeries) -> NDArray[np.bool_]:
     """Return which steps' prices the feed has just said; of the others some were published earlier."""
     if known.series is None:
         return np.zeros(steps.count, np.bool_)
@@ -136,18 +134,18 @@ def _told(steps: Steps, known: Known) -> NDArray[np.bool_]:
     return np.asarray(~np.isnan(quarters).any(axis=1))
 
 
-def _by_tariff(tariff: Tariff, window: Window, known: Known) -> PriceForecast:
-    based = known_or(known, tariff_series(tariff, *window), window, tariff.basis)
+def _by_tariff(tariff: Tariff, window: Window, known: KnownSeries) -> PriceForecast:
+    based = fill_with_tariff(known, tariff_series(tariff, *window), window, tariff.basis)
     steps = _steps_that_fit(window, based.series)
     start_s = np.arange(steps.start_s, steps.end_s, steps.step_s, dtype=np.int64)
     held = np.searchsorted(based.series.start_s, start_s, side="right") - 1
-    price = history_of(based.series).price.reshape(steps.count, -1).mean(axis=1)
+    price = price_history(based.series).price.reshape(steps.count, -1).mean(axis=1)
     said = replace(certain(price, ""), basis=tuple(based.basis[at] for at in held))
     return PriceForecast(steps, said, based.series.unit, known.troubles, exact=based)
 
 
-def _steps_that_fit(window: Window, series: Series) -> Steps:
+def _steps_that_fit(window: Window, series: Series) -> PriceSteps:
     """Return the longest steps at whose beginnings all changes of the series lie, quarter-hours if none do."""
     after_s = series.start_s - window.from_s
     step_s = next((each for each in sorted(STEPS_S, reverse=True) if not np.any(after_s % each)), min(STEPS_S))
-    return Steps(window.from_s, step_s, (window.until_s - window.from_s) // step_s)
+    return PriceSteps(window.from_s, step_s, (window.until_s - window.from_s) // step_s)

@@ -1,4 +1,4 @@
-"""What a predictor's own latest errors say about its next: quantiles that follow when it gets better or worse.
+"""The recent errors of a predictor, as quantiles of its next error; and its open questions until the job ends.
 
 Conformal prediction over a sliding window: Vovk, Gammerman, Shafer, "Algorithmic learning in a random world", 2005;
 for what drifts, Barber et al., "Conformal prediction beyond exchangeability", Annals of Statistics 51, 2023.
@@ -7,11 +7,39 @@ for what drifts, Barber et al., "Conformal prediction beyond exchangeability", A
 import math
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
+from collections.abc import Iterable
+from typing import Generic, TypeVar
 
 import numpy as np
 
-from predictors.port import LEVELS
-from predictors.state import State, check, joined, number, part_of
+from predictors.port import LEVELS, State, check_state, join_states, scalar_array, state_part
+
+MOST_OPEN = 100_000
+"""Jobs that were cancelled never end: beyond this many the oldest are forgotten."""
+
+GivenAnswer = TypeVar("GivenAnswer")
+
+
+class OpenQuestions(Generic[GivenAnswer]):
+    """For each job that was asked about what was said the first time, until it is taken out."""
+
+    def __init__(self) -> None:
+        self._said: dict[int, GivenAnswer] = {}
+
+    def __len__(self) -> int:
+        return len(self._said)
+
+    def remember(self, job_ids: Iterable[int], said: Iterable[GivenAnswer]) -> None:
+        """Keep what was said of each job, unless something was said of it before."""
+        for job_id, each in zip(job_ids, said, strict=True):
+            self._said.setdefault(job_id, each)
+        while len(self._said) > MOST_OPEN:
+            del self._said[next(iter(self._said))]
+
+    def take_out(self, job_id: int) -> GivenAnswer | None:
+        """Return what was said of the job and forget it; None if nothing was."""
+        return self._said.pop(job_id, None)
+
 
 WINDOW = 500
 LEAST = 1e-9
@@ -51,13 +79,17 @@ class RecentErrors:
 
     def state(self) -> State:
         """Return the errors, the oldest first."""
-        return {"error": np.array(self._errors), "shift": np.array(self._shifts), "assumed": number(self._assumed)}
+        return {
+            "error": np.array(self._errors),
+            "shift": np.array(self._shifts),
+            "assumed": scalar_array(self._assumed),
+        }
 
     def restore(self, state: State) -> None:
         """Take over errors."""
         errors, shifts, assumed = state["error"].tolist(), state["shift"].tolist(), state["assumed"].item()
         fits = len(errors) == len(shifts) and 0 <= assumed <= len(errors) and errors
-        check(is_so=bool(fits) and all(map(math.isfinite, errors + shifts)), what="no errors of a predictor")
+        check_state(is_so=bool(fits) and all(map(math.isfinite, errors + shifts)), what="no errors of a predictor")
         self._errors, self._rising, self._shifts = deque(errors), sorted(errors), deque(shifts)
         self._assumed = assumed
 
@@ -81,12 +113,12 @@ class ErrorsBySize:
 
     def state(self) -> State:
         """Return the errors of all sizes."""
-        return joined({str(size): errors.state() for size, errors in enumerate(self._errors)})
+        return join_states({str(size): errors.state() for size, errors in enumerate(self._errors)})
 
     def restore(self, state: State) -> None:
         """Take over the errors of all sizes."""
         for size, errors in enumerate(self._errors):
-            errors.restore(part_of(state, str(size)))
+            errors.restore(state_part(state, str(size)))
 
     def _errors_of(self, said: float) -> RecentErrors:
         return self._errors[bisect_right(self._edges, said)]

@@ -12,7 +12,7 @@ from offpeak.model.node_states import DEPTHS
 from offpeak.prices.alignment import LogSpan
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.table import Settings
-from plugin.capacity.fleet import Fleet
+from plugin.capacity.port import Fleet
 from sim_backend.basis import Basis, basis_of
 from sim_backend.compare import Case, guessed_end_s
 from sim_backend.cooling import room_of

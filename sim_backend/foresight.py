@@ -7,8 +7,8 @@ import numpy as np
 
 from offpeak.model.arrays import Int64
 from offpeak.model.jobs import Jobs
-from predictors.run_times.boosted import boosted_run_time
-from predictors.submitted import as_submitted
+from predictors.run_times.registry import boosted_run_time
+from predictors.submitted_jobs import jobs_at_submission
 from sim_backend.engine.state import NEVER, NOT_YET, State, Workload
 
 HOUR_S = 3600
@@ -21,7 +21,7 @@ def foreseeing_steps(jobs: Jobs, workload: Workload, state: State) -> Iterator[t
     from the jobs that had ended before the first of them.
     """
     ended, predictor = replace(jobs, runtime_s=workload.runtime_s), boosted_run_time()
-    asked, awaited = as_submitted(jobs), np.empty(0, dtype=np.int64)
+    asked, awaited = jobs_at_submission(jobs), np.empty(0, dtype=np.int64)
     first = np.append(np.flatnonzero(np.diff(jobs.submit_s // HOUR_S, prepend=-HOUR_S)), len(jobs))
     for begin, end in zip(first[:-1].tolist(), first[1:].tolist(), strict=True):
         now_s = int(jobs.submit_s[begin])

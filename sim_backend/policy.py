@@ -6,7 +6,7 @@ from offpeak.errors import BadInput
 from offpeak.installation import missing_extra
 from offpeak.settings.replay import SchedulingSettings
 from offpeak.text import did_you_mean
-from plugin.capacity.capacity import Capacity
+from plugin.capacity.port import CapacityPolicy
 from plugin.window_policy import NO_POLICY, WindowPolicy, window_policies, window_policy
 from predictors.trees.grow import can_grow
 from sim_backend.engine.rules import (
@@ -46,9 +46,9 @@ class Policy:
     rules: Rules
     window_policy: WindowPolicy
     kill_at_estimate: bool
-    capacity: Capacity | None = None
+    capacity: CapacityPolicy | None = None
 
-    def on(self, capacity: Capacity) -> "Policy":
+    def on(self, capacity: CapacityPolicy) -> "Policy":
         """Return this policy on a machine whose nodes sleep as `capacity` says, named after both."""
         if capacity.keeps_all_awake:
             return self

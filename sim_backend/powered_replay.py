@@ -12,7 +12,7 @@ from offpeak.model.jobs import Jobs
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import DEPTHS
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot
-from plugin.capacity.capacity import Capacity
+from plugin.capacity.port import CapacityPolicy
 from plugin.capacity.rules import DepthTable
 from plugin.window_policy import ARRIVAL
 from sim_backend.engine.advance import DECIDE
@@ -97,7 +97,7 @@ class PoweredReplay:
         node_power_w: Float64,
         machine: PoweredMachine,
         policy: Policy,
-        capacity: Capacity,
+        capacity: CapacityPolicy,
         *,
         peaks: PeakTimes = NO_PEAKS,
     ) -> None:
@@ -174,7 +174,7 @@ def replay_powered(
     node_power_w: Float64,
     machine: PoweredMachine,
     policy: Policy,
-    capacity: Capacity,
+    capacity: CapacityPolicy,
     *,
     peaks: PeakTimes = NO_PEAKS,
 ) -> PoweredSchedule:
@@ -184,7 +184,9 @@ def replay_powered(
     return replay.schedule()
 
 
-def _decide_capacity(workload: Workload, state: State, power: Power, depths: DepthTable, capacity: Capacity) -> None:
+def _decide_capacity(
+    workload: Workload, state: State, power: Power, depths: DepthTable, capacity: CapacityPolicy
+) -> None:
     assert capacity.decide is not None
     targets = capacity.decide(snapshot_of(workload, state, power, depths))
     power.scalars["target"] = targets.awake

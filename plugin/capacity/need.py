@@ -70,13 +70,13 @@ def new_record(nodes: int) -> NeedRecord:
 
 
 @part
-def see(record: NeedRecord, now_s: int, needed: int) -> None:
+def observe_need(record: NeedRecord, now_s: int, needed: int) -> None:
     """Take down that the jobs need so many nodes now, and learn from what followed the moment two hours ago."""
     record.moments[0] += 1
     row = index(record.moments[0] % (STEPS_AHEAD + 1))
     record.needed[row] = needed
     if record.moments[0] > STEPS_AHEAD:
-        learn(record, record.moments[0] - STEPS_AHEAD)
+        learn_from_moment(record, record.moments[0] - STEPS_AHEAD)
     record.hour[row] = now_s // 3600 % HOURS
     for level in range(needed):
         record.used_s[index(level)] = now_s
@@ -97,7 +97,7 @@ def doublings(value: int, most: int) -> int:
 
 
 @part
-def learn(record: NeedRecord, moment: int) -> None:
+def learn_from_moment(record: NeedRecord, moment: int) -> None:
     """Add to the record how long the levels that were idle in a moment remained so in those after it."""
     then = index(moment % (STEPS_AHEAD + 1))
     level = record.needed[then]
@@ -105,15 +105,15 @@ def learn(record: NeedRecord, moment: int) -> None:
     for step in range(1, STEPS_AHEAD + 1):
         needed = record.needed[index((moment + step) % (STEPS_AHEAD + 1))]
         while level < needed:
-            add(record, then, level, 1 + NARROW / (needed - before), step)
+            add_need(record, then, level, 1 + NARROW / (needed - before), step)
             level += 1
         before = needed
     for unneeded in range(level, len(record.used_s)):
-        add(record, then, unneeded, 0.0, STEPS_AHEAD)
+        add_need(record, then, unneeded, 0.0, STEPS_AHEAD)
 
 
 @part
-def add(record: NeedRecord, then: np.uintp, level: int, need: float, steps: int) -> None:
+def add_need(record: NeedRecord, then: np.uintp, level: int, need: float, steps: int) -> None:
     """Count a need, of a level that was idle then, and the idle time before it: in its hour and in all hours."""
     kind = index(record.kind[then, index(level)])
     for row in (index(record.hour[then]), index(HOURS)):
@@ -127,13 +127,13 @@ def last_rank(record: NeedRecord, needs_per_s: float) -> int:
     row = index(record.moments[0] % (STEPS_AHEAD + 1))
     needed = record.needed[row]
     for level in range(len(record.used_s) - 1, needed - 1, -1):
-        if rate(record, row, level) >= needs_per_s:
+        if need_rate(record, row, level) >= needs_per_s:
             return int(level - needed + 1)
     return 0
 
 
 @part
-def rate(record: NeedRecord, row: np.uintp, level: int) -> float:
+def need_rate(record: NeedRecord, row: np.uintp, level: int) -> float:
     """Return how many needs of an idle level a second of idling is expected to bring."""
     hour = index(record.hour[row])
     kind = index(record.kind[row, index(level)])

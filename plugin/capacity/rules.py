@@ -42,7 +42,7 @@ class CapacityRules(NamedTuple):
     worth_s: int
 
 
-class Course(NamedTuple):
+class CapacitySchedule(NamedTuple):
     """From `at_s[i]` on: nodes to be awake, idle nodes in reserve, and the idle time before each depth.
 
     `after_s[i, depth]` is NEVER where that depth is not used; `at_s[0]` lies before every job.

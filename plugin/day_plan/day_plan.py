@@ -1,11 +1,18 @@
-"""A plan of the live queue: when each job is to start and where, what holds meanwhile, and what is left out."""
+"""The plan of the live queue as values: planned starts, power over time, what is left out, and its JSON form.
+
+The agent sends the plan as JSON to its clients. `planned_of` passes it to the queue hook.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from typing import Any
+
+import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.facility import PowerCap
+from plugin.queue_hook.facts import PlannedStarts, StartConstraint
 
 
 @dataclass(frozen=True)
@@ -44,7 +51,7 @@ class PlannedJob:
 
 
 @dataclass(frozen=True)
-class Move:
+class StartChange:
     """A job whose start is another than in the plan before; None where it had, or has, none."""
 
     job_id: str
@@ -54,7 +61,7 @@ class Move:
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class PowerProfile:
     """What holds from `edge_s[i]` to `edge_s[i + 1]` [Unix s]; power is that of jobs and of nodes idle now."""
 
     edge_s: Int64
@@ -83,10 +90,10 @@ class DayPlan:
     jobs: tuple[PlannedJob, ...]
     loads: tuple[Load, ...]
     left_out: Mapping[str, str]
-    course: Course
+    course: PowerProfile
     caps: tuple[PowerCap, ...] = ()
     not_held: frozenset[str] = frozenset()
-    moves: tuple[Move, ...] = ()
+    moves: tuple[StartChange, ...] = ()
     remarks: tuple[str, ...] = ()
     violations: tuple[str, ...] = ()
 
@@ -94,3 +101,44 @@ class DayPlan:
     def by_id(self) -> Mapping[str, PlannedJob]:
         """The jobs by their numbers."""
         return {job.job_id: job for job in self.jobs}
+
+
+def plan_to_json(plan: DayPlan) -> dict[str, Any]:
+    """Return the plan as objects, lists, numbers and texts."""
+    course = {name: column.tolist() for name, column in vars(plan.course).items()}
+    return {**asdict(plan), "course": course, "not_held": sorted(plan.not_held)}
+
+
+def plan_from_json(told: Any) -> DayPlan:
+    """Return the plan that `told_of` was given; ValueError for anything else."""
+    try:
+        course = dict(told["course"])
+        edge_s = np.array(course.pop("edge_s"), np.int64)
+        parts = {
+            "course": PowerProfile(edge_s, **{name: np.array(column, np.float64) for name, column in course.items()}),
+            "jobs": tuple(PlannedJob(**_tuples(each)) for each in told["jobs"]),
+            "loads": tuple(Load(**_tuples(each)) for each in told["loads"]),
+            "caps": tuple(PowerCap(**each) for each in told["caps"]),
+            "moves": tuple(StartChange(**each) for each in told["moves"]),
+            "not_held": frozenset(told["not_held"]),
+        }
+        return DayPlan(**{**_tuples(told), **parts})
+    except (KeyError, TypeError, AttributeError) as problem:
+        raise ValueError("that is no plan") from problem
+
+
+def _tuples(told: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in told.items()}
+
+
+def planned_of(plan: DayPlan) -> PlannedStarts:
+    """Return what the hook is to carry out."""
+    return PlannedStarts(
+        start_s={job.job_id: job.start_s for job in plan.jobs if job.start_s is not None},
+        bound={
+            job.job_id: StartConstraint(job.begin_s, job.why)
+            for job in plan.jobs
+            if job.begin_s > plan.at_s and job.why and not job.waits_for_price
+        },
+        not_held=plan.not_held,
+    )

@@ -19,7 +19,7 @@ from plugin.federation.reach import Reach
 from plugin.federation.reach_reader import BadKey, reach_of
 from plugin.federation.site import Site, SiteRoom
 from plugin.federation.sites_shape import SiteTable
-from predictors.feeds.markets import MARKETS, market_of
+from predictors.feeds.markets import MARKETS, find_market
 
 Written = TypeVar("Written")
 Value = TypeVar("Value")
@@ -152,7 +152,7 @@ def _full_pue(room: SiteRoom, full_power_w: float) -> float:
 
 def _known_market(zone: str) -> str:
     try:
-        return market_of(zone).zone
+        return find_market(zone).zone
     except BadInput as problem:
         raise BadInput(f"{zone!r} is no price zone", hint=problem.hint) from None
 

@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 
 from offpeak.compiled import kernel
 from offpeak.model.arrays import Float64, Int64
-from plugin.planner.net_rates import least_pue, net_per_s
-from plugin.planner.plan import empty_plan
-from plugin.planner.problem import Problem, Rates
-from plugin.planner.profit import overlap_s, profit_of
+from plugin.planner.problem import Problem, Rates, empty_plan
+from plugin.planner.profit import compute_profit, least_pue, net_per_s, overlap_s
 
 STEPS = 48
 ROUNDS = 60
@@ -154,7 +152,7 @@ def _is_full(asked: Float64, duration_s: Int64, has: Float64) -> bool:
     return bool((asked[:, 0] * duration_s).sum() > has[0].sum())
 
 
-def gap_of(problem: Problem, profit: float, bound: float) -> float:
+def compute_gap(problem: Problem, profit: float, bound: float) -> float:
     """Return how much of the bound a plan may have missed, as a share of it."""
-    nothing = profit_of(problem, empty_plan(problem.work, "")).total
+    nothing = compute_profit(problem, empty_plan(problem.work, "")).total
     return (bound - profit) / (bound - nothing) if bound > nothing else 0.0

@@ -1,5 +1,7 @@
 """Searches by constraint programming: from nothing, from an incumbent, and neighbourhood by neighbourhood.
 
+Each search makes a question of the problem and a plan of the solver's answer.
+
 Source: "Optimizing profit and cooling costs in HPC cluster scheduling", sections 5 and 7.2. The neighbourhoods are
 ours: all jobs that start within some hours, and some that wait, are free; the rest stays.
 """
@@ -10,12 +12,219 @@ import numpy as np
 from numpy.random import Generator
 
 from offpeak.model.arrays import Int64
-from plugin.planner.budget import Budget
-from plugin.planner.by_price import better
-from plugin.planner.cp_ask import kept_nodes, plan_of, question_of
-from plugin.planner.cp_process import CpProcess, SolverGone, cp_process, need_or_tools
-from plugin.planner.plan import Plan
-from plugin.planner.problem import Problem
+from offpeak.model.facility import STEP_W
+from plugin.planner.cp_solver import (
+    CpAnswer,
+    CpProcess,
+    CpQuestion,
+    EnergyBand,
+    EnergyCost,
+    NodeAssignment,
+    ResourceUse,
+    SingleNodes,
+    SolverGone,
+    cp_process,
+    require_or_tools,
+)
+from plugin.planner.placement import place_one_by_one, watts
+from plugin.planner.problem import NO_LIMIT, Plan, Problem, first_unit
+from plugin.planner.profit import J_PER_KWH, compute_profit, net_per_s, overlap_s, pue_under
+from plugin.planner.searches import Budget, better_plan, leave_out_jobs, leave_out_losses
+
+LATER = np.iinfo(np.int64).max
+EXACT_PAIRS = 400
+"""Up to so many pairs of a job and a node a question has the nodes one by one: more have seldom an answer in time."""
+EXACT_BANDS = 400
+"""Up to so many bands of power, of all steps, the PUE of a question goes with the load."""
+SAME_COST = 1e-12
+"""Costs of energy that differ by less than this share are equal."""
+
+
+def build_cp_question(
+    problem: Problem, incumbent: Plan, which: Int64, *, hinted: bool, on_nodes: tuple[NodeAssignment, ...] = ()
+) -> CpQuestion:
+    """Return the question when these jobs start, all others as in the incumbent; a large one keeps its PUE, too.
+
+    `on_nodes` are nodes that jobs keep in a large question.
+    """
+    work, rates, machine = problem.work, problem.rates, problem.machine
+    horizon_s = rates.horizon_s
+    start_s = np.where(incumbent.placed, incumbent.start_s, horizon_s)
+    cap_w = int(min(rates.cap_w.max(), NO_LIMIT // 4))
+    is_small = len(which) * len(machine) <= EXACT_PAIRS
+    return CpQuestion(
+        asks=_requested_resources(problem)[which],
+        has=np.array([machine.cores.sum(), machine.memory_mb.sum(), machine.gpus.sum(), len(machine), cap_w], np.int64),
+        duration_s=work.duration_s[which],
+        earliest_s=np.minimum(work.release_s[which], horizon_s),
+        latest_s=np.minimum(work.latest_end_s - work.duration_s, horizon_s)[which],
+        hint_s=start_s[which] if hinted else None,
+        edge_s=rates.edge_s,
+        per_s=net_per_s(problem, pue_under(problem, incumbent))[which],
+        taken=_used_resources(problem, incumbent, which, cap_w),
+        on_nodes=() if is_small else on_nodes,
+        nodes=_single_nodes(problem, incumbent, which, hinted=hinted) if is_small else None,
+        energy=_energy_cost(problem, incumbent, which) if is_small else None,
+    )
+
+
+def plan_from_answer(problem: Problem, incumbent: Plan, which: Int64, answer: CpAnswer, solver: str) -> Plan:
+    """Return the best plan that follows the answer: on its own nodes, or packed onto single nodes one by one.
+
+    Where the answer's jobs fit the machine as a whole but not its nodes, some start later than the answer says. Jobs
+    that the answer leaves for tomorrow are placed behind all others if that pays.
+    """
+    horizon_s = problem.rates.horizon_s
+    start_s = np.where(incumbent.placed, incumbent.start_s, LATER)
+    start_s[which] = np.where(answer.start_s < horizon_s, answer.start_s, LATER)
+    held_s = np.where(start_s < LATER, start_s, 0)
+    order = np.argsort(start_s, kind="stable")
+    chosen = order[start_s[order] < LATER]
+    kept = leave_out_jobs(problem, incumbent, which)
+    free = chosen[~kept.placed[chosen]]
+    plans = [
+        place_one_by_one(problem, free, solver, kept=kept),
+        place_one_by_one(problem, free, solver, kept=kept, not_before_s=held_s),
+        place_one_by_one(problem, chosen, solver),
+    ]
+    if len(chosen) < len(order):
+        plans.append(place_one_by_one(problem, order, solver))
+    if answer.nodes is not None:
+        plans.insert(0, _on_nodes(problem, kept, which, answer, solver))
+    best = max(
+        (leave_out_losses(problem, plan) for plan in plans), key=lambda plan: compute_profit(problem, plan).total
+    )
+    left = np.flatnonzero(~best.placed)
+    return (
+        better_plan(problem, best, leave_out_losses(problem, place_one_by_one(problem, left, solver, kept=best)))
+        if len(left)
+        else best
+    )
+
+
+def _on_nodes(problem: Problem, kept: Plan, which: Int64, answer: CpAnswer, solver: str) -> Plan:
+    """Return the kept plan with these jobs as the answer has them."""
+    start_s, node, first = kept.start_s.copy(), kept.node.copy(), first_unit(problem.work)
+    assert answer.nodes is not None
+    for job, at_s, on_node in zip(which.tolist(), answer.start_s.tolist(), answer.nodes, strict=True):
+        if at_s < problem.rates.horizon_s:
+            start_s[job] = at_s
+            node[first[job] : first[job + 1]] = np.flatnonzero(on_node)
+    return Plan(start_s, node, solver)
+
+
+def _requested_resources(problem: Problem) -> Int64:
+    work = problem.work
+    each = (work.cores, work.memory_mb, work.gpus, _alone(problem, work.cores))
+    return np.stack([*(work.units * asked for asked in each), watts(work.power_w)], axis=1)
+
+
+def _alone(problem: Problem, cores: Int64) -> Int64:
+    """Return 1 for units that ask for more than half of a node's cores, of which no node has two, 0 for others."""
+    return np.asarray(2 * cores > problem.machine.cores.max(), np.int64)
+
+
+def _used_resources(problem: Problem, incumbent: Plan, which: Int64, cap_w: int) -> ResourceUse:
+    """Return what running jobs and the incumbent's others take; where the cap is lower, of the power too."""
+    running, rates, work = problem.running, problem.rates, problem.work
+    fixed = _fixed(incumbent, which)
+    start_s, duration_s = incumbent.start_s[fixed], work.duration_s[fixed]
+    alone = _alone(problem, running.cores)
+    ran = np.stack([running.cores, running.memory_mb, running.gpus, alone, watts(running.power_w)], axis=1)
+    asks = np.concatenate([ran, _requested_resources(problem)[fixed]])
+    from_s = np.concatenate([np.zeros(len(running), np.int64), start_s])
+    until_s = np.concatenate([running.until_s, start_s + duration_s])
+    taken = _over_time(from_s, until_s, asks, np.append(rates.edge_s, 0))
+    inside = taken.at_s < rates.horizon_s
+    step = np.clip(np.searchsorted(rates.edge_s, taken.at_s, side="right") - 1, 0, len(rates.cap_w) - 1)
+    missing_w = cap_w - np.minimum(rates.cap_w[step], cap_w)
+    taken.used[:, -1] = np.minimum(taken.used[:, -1] + np.where(inside, missing_w, 0), cap_w)
+    return taken
+
+
+def _fixed(incumbent: Plan, which: Int64) -> np.ndarray:
+    """Return which jobs stay as the incumbent has them."""
+    fixed = incumbent.placed.copy()
+    fixed[which] = False
+    return fixed
+
+
+def _over_time(from_s: Int64, until_s: Int64, asks: Int64, at_s: Int64) -> ResourceUse:
+    """Return the sum of what is asked for from one instant to the next, `at_s` among them."""
+    at_s = np.unique(np.concatenate([from_s, until_s, at_s]))
+    change = np.zeros((len(at_s), asks.shape[1]), np.int64)
+    np.add.at(change, np.searchsorted(at_s, from_s), asks)
+    np.subtract.at(change, np.searchsorted(at_s, until_s), asks)
+    return ResourceUse(at_s, np.cumsum(change, axis=0))
+
+
+def kept_nodes(problem: Problem, incumbent: Plan) -> tuple[NodeAssignment, ...]:
+    """Return the nodes of jobs of several units, as the incumbent has them."""
+    work = problem.work
+    job = np.repeat(np.arange(len(work)), work.units)
+    wide = (work.units[job] > 1) & incumbent.placed[job]
+    nodes = []
+    for node, capacity in enumerate(problem.machine.cores.tolist()):
+        there = job[wide & (incumbent.node == node)]
+        if len(there) > 1:
+            nodes.append(NodeAssignment(there, work.cores[there], capacity))
+    return tuple(nodes)
+
+
+def _single_nodes(problem: Problem, incumbent: Plan, which: Int64, *, hinted: bool) -> SingleNodes:
+    work, machine, running = problem.work, problem.machine, problem.running
+    job = np.repeat(np.arange(len(work)), work.units)
+    asks = np.stack([work.cores, work.memory_mb, work.gpus], axis=1)
+    ran = np.stack([running.cores, running.memory_mb, running.gpus], axis=1)
+    fixed = _fixed(incumbent, which)[job]
+    taken = []
+    for node in range(len(machine)):
+        here, there = job[fixed & (incumbent.node == node)], running.node == node
+        from_s = np.concatenate([np.zeros(int(there.sum()), np.int64), incumbent.start_s[here]])
+        until_s = np.concatenate([running.until_s[there], incumbent.start_s[here] + work.duration_s[here]])
+        taken.append(_over_time(from_s, until_s, np.concatenate([ran[there], asks[here]]), np.zeros(1, np.int64)))
+    has = np.stack([machine.cores, machine.memory_mb, machine.gpus], axis=1)
+    hint = np.zeros((len(work), len(machine)), np.bool_)
+    placed = incumbent.placed[job]
+    hint[job[placed], incumbent.node[placed]] = True
+    return SingleNodes(work.units[which], asks[which], has, tuple(taken), hint[which] if hinted else None)
+
+
+def _energy_cost(problem: Problem, incumbent: Plan, which: Int64) -> EnergyCost | None:
+    """Return what energy costs by the load; None if PUE changes so often with the load that the question is large."""
+    work, running, rates = problem.work, problem.running, problem.rates
+    fixed = _fixed(incumbent, which)
+    start_s = incumbent.start_s[fixed]
+    other_j = work.power_w[fixed] @ overlap_s(rates, start_s, start_s + work.duration_s[fixed])
+    other_j += running.power_w @ overlap_s(rates, np.zeros_like(running.until_s), running.until_s)
+    length_s = np.diff(rates.edge_s)
+    most_w = other_j / length_s + work.power_w[which].sum()
+    bands = tuple(_bands(problem, step, float(other_j[step]), float(most_w[step])) for step in range(len(length_s)))
+    if sum(map(len, bands)) > EXACT_BANDS:
+        return None
+    return EnergyCost(work.power_w[which], work.revenue_per_s[which], np.asarray(other_j), bands)
+
+
+def _bands(problem: Problem, step: int, least_j: float, most_w: float) -> tuple[EnergyBand, ...]:
+    """Return the bands of equal PUE of the step between these loads; half a band is rounded to the even one."""
+    rates = problem.rates
+    length_s = int(rates.edge_s[step + 1] - rates.edge_s[step])
+    half_mj = round(1000 * STEP_W / 2) * length_s
+    first, last = round(least_j / length_s / STEP_W), round(most_w / STEP_W)
+    numbers = np.arange(max(first - 1, 0), last + 2)
+    pue = problem.facility.pue_at(
+        np.asarray(numbers * STEP_W, np.float64), np.full(len(numbers), rates.temperature_c[step])
+    )
+    bands: list[EnergyBand] = []
+    for number, each in zip(numbers.tolist(), (pue * rates.price_per_kwh[step] / J_PER_KWH).tolist(), strict=True):
+        is_odd = number % 2
+        from_mj, until_mj = (2 * number - 1) * half_mj + is_odd, (2 * number + 1) * half_mj - is_odd
+        if bands and abs(bands[-1].cost_per_j - each) <= SAME_COST * abs(each):
+            bands[-1] = EnergyBand(bands[-1].from_mj, until_mj, each)
+        else:
+            bands.append(EnergyBand(from_mj, until_mj, each))
+    return tuple(bands)
+
 
 LEAST_S = 1.5
 """With less time than this nothing is asked: the solver's process takes a second to start."""
@@ -42,29 +251,29 @@ def relaxation_search(problem: Problem, incumbent: Plan, budget: Budget) -> Plan
 
 
 def _whole(problem: Problem, incumbent: Plan, budget: Budget, *, name: str, hinted: bool) -> Plan:
-    need_or_tools()
+    require_or_tools()
     which = np.arange(len(problem.work))
     if budget.left_s < LEAST_S + len(which) / JOBS_PER_S:
-        return _noted(incumbent, name, TOO_LITTLE_TIME)
+        return _add_note(incumbent, name, TOO_LITTLE_TIME)
     on_nodes = kept_nodes(problem, incumbent) if hinted else ()
-    question = question_of(problem, incumbent, which, hinted=hinted, on_nodes=on_nodes)
+    question = build_cp_question(problem, incumbent, which, hinted=hinted, on_nodes=on_nodes)
     try:
         with cp_process(budget.left_s) as solver:
             answer = solver.answer(question, max(budget.left_s - LEAST_S, 0.1), budget.seed)
     except SolverGone as gone:
-        return _noted(incumbent, name, _said(gone))
+        return _add_note(incumbent, name, _failure_reason(gone))
     if answer is None:
-        return _noted(incumbent, name, "the solver has found no plan in time")
-    return better(problem, incumbent, plan_of(problem, incumbent, which, answer, name))
+        return _add_note(incumbent, name, "the solver has found no plan in time")
+    return better_plan(problem, incumbent, plan_from_answer(problem, incumbent, which, answer, name))
 
 
-def _noted(plan: Plan, name: str, why: str) -> Plan:
+def _add_note(plan: Plan, name: str, why: str) -> Plan:
     """Return the plan with the reason why the search of that name has not made it, behind a note that it has."""
     said = f"{plan.note}; " if plan.note else ""
     return replace(plan, note=f"{said}{name}: {why}")
 
 
-def _said(gone: SolverGone) -> str:
+def _failure_reason(gone: SolverGone) -> str:
     return f"{gone} ({gone.hint})" if gone.hint else str(gone)
 
 
@@ -73,12 +282,12 @@ def neighbourhood_search(problem: Problem, incumbent: Plan, budget: Budget) -> P
 
     If the solver ends before the search does, the best plan so far has a note.
     """
-    need_or_tools()
+    require_or_tools()
     name = "neighbourhood search"
     if not len(problem.work):
         return incumbent
     if budget.left_s < LEAST_S:
-        return _noted(incumbent, name, TOO_LITTLE_TIME)
+        return _add_note(incumbent, name, TOO_LITTLE_TIME)
     rng = np.random.default_rng(budget.seed)
     best = incumbent
     try:
@@ -87,21 +296,21 @@ def neighbourhood_search(problem: Problem, incumbent: Plan, budget: Budget) -> P
             while budget.left_s > 0 and not done:
                 best, done = _one_round(problem, best, solver, budget, rng)
     except SolverGone as gone:
-        return _noted(best, name, _said(gone))
+        return _add_note(best, name, _failure_reason(gone))
     return best
 
 
 def _one_round(problem: Problem, best: Plan, solver: CpProcess, budget: Budget, rng: Generator) -> tuple[Plan, bool]:
     """Return the better plan, and whether no plan is better than that."""
     which = _neighbourhood(problem, best, rng)
-    question = question_of(problem, best, which, hinted=True)
+    question = build_cp_question(problem, best, which, hinted=True)
     answer = solver.answer(question, min(ROUND_S, max(budget.left_s, 0.05)), budget.seed)
     if answer is None:
         return best, False
-    plan = plan_of(problem, best, which, answer, "neighbourhood search")
+    plan = plan_from_answer(problem, best, which, answer, "neighbourhood search")
     is_exact = question.nodes is not None and question.energy is not None and len(which) == len(problem.work)
     # An equal plan may have better neighbours.
-    return better(problem, plan, best), is_exact and answer.is_best
+    return better_plan(problem, plan, best), is_exact and answer.is_best
 
 
 def _neighbourhood(problem: Problem, plan: Plan, rng: Generator) -> Int64:

@@ -1,10 +1,11 @@
-"""The question that a planner answers, as frozen columns.
+"""The planning problem and its plan, as frozen columns; and what a plan leaves to the next.
 
 Source: "Optimizing profit and cooling costs in HPC cluster scheduling", sections 3 and 5. Time is integer seconds from
-the beginning of the plan. What the paper leaves out is here: jobs that run already, and jobs that run on tomorrow.
+the beginning of the plan. The problem also has what the paper leaves out: jobs that run already, and jobs that run
+beyond the horizon. A plan gives each job its start and nodes, or leaves it for tomorrow.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +46,7 @@ class Work:
 
 
 @dataclass(frozen=True, eq=False)
-class Machine:
+class NodeCapacities:
     """What each node has, as columns of one length."""
 
     cores: Int64
@@ -99,7 +100,67 @@ class Problem:
     """Everything that a plan depends on."""
 
     work: Work
-    machine: Machine
+    machine: NodeCapacities
     running: Running
     rates: Rates
     facility: Facility
+
+
+TOMORROW = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """`start_s[i]` is the start of job i, TOMORROW if it gets none in this plan.
+
+    `node` holds the nodes of all jobs one after the other, as many for each as it has units, TOMORROW where it has no
+    start: those of job i begin at `first_unit(work)[i]`. `solver` says who made it, `note` why it is not the plan of
+    the solver that was asked: empty where it is.
+    """
+
+    start_s: Int64
+    node: Int64
+    solver: str
+    note: str = ""
+
+    @property
+    def placed(self) -> NDArray[np.bool_]:
+        """Which jobs have a start."""
+        return np.asarray(self.start_s != TOMORROW)
+
+
+def first_unit(work: Work) -> Int64:
+    """Return where the units of each job begin among those of all jobs, and where the last ends; int64[n + 1]."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(work.units)])
+
+
+def empty_plan(work: Work, solver: str) -> Plan:
+    """Return the plan that starts nothing."""
+    return Plan(np.full(len(work), TOMORROW), np.full(int(work.units.sum()), TOMORROW), solver)
+
+
+def carry_over_running(problem: Problem, plan: Plan) -> Running:
+    """Return what runs beyond the horizon, its time counted from there."""
+    work, ran, horizon_s = problem.work, problem.running, problem.rates.horizon_s
+    end_s = plan.start_s + work.duration_s
+    job = np.repeat(np.arange(len(work)), work.units)
+    unit = np.flatnonzero((plan.placed & (end_s > horizon_s))[job])
+    job, old = job[unit], ran.until_s > horizon_s
+    return Running(
+        np.concatenate([ran.node[old], plan.node[unit]]),
+        np.concatenate([ran.until_s[old], end_s[job]]) - horizon_s,
+        np.concatenate([ran.cores[old], work.cores[job]]),
+        np.concatenate([ran.memory_mb[old], work.memory_mb[job]]),
+        np.concatenate([ran.gpus[old], work.gpus[job]]),
+        np.concatenate([ran.power_w[old], work.power_w[job] / work.units[job]]),
+        np.concatenate([ran.revenue_per_s[old], work.revenue_per_s[job] / work.units[job]]),
+    )
+
+
+def carry_over_waiting(problem: Problem, plan: Plan) -> Work:
+    """Return the jobs that have not started, their times counted from the horizon."""
+    work = problem.work.take(~plan.placed)
+    horizon_s = problem.rates.horizon_s
+    return replace(
+        work, release_s=np.maximum(work.release_s - horizon_s, 0), latest_end_s=work.latest_end_s - horizon_s
+    )

@@ -1,12 +1,11 @@
-"""What a plan earns: revenue less energy less cooling, within its horizon."""
+"""The profit of a plan: revenue less energy less cooling within the horizon; and net earnings at a given PUE."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
-from plugin.planner.plan import Plan
-from plugin.planner.problem import Problem, Rates
+from plugin.planner.problem import Plan, Problem, Rates
 
 J_PER_KWH = 3.6e6
 
@@ -32,7 +31,7 @@ class Profit:
         return 1 + self.cooling_j / self.it_j if self.it_j else 1.0
 
 
-def profit_of(problem: Problem, plan: Plan) -> Profit:
+def compute_profit(problem: Problem, plan: Plan) -> Profit:
     """Return what the plan comes to: eq. (3) of the paper, with cooling as W x (PUE - 1)."""
     work, running, rates = problem.work, problem.running, problem.rates
     placed = plan.placed
@@ -53,3 +52,26 @@ def overlap_s(rates: Rates, start_s: Int64, end_s: Int64) -> Float64:
     low, high = rates.edge_s[:-1], rates.edge_s[1:]
     inside = np.minimum(end_s[:, None], high) - np.maximum(start_s[:, None], low)
     return np.asarray(np.maximum(inside, 0), np.float64)
+
+
+def net_per_s(problem: Problem, pue: Float64) -> Float64:
+    """Return revenue less energy and cooling of each job in each step [currency/s]; float64[jobs, steps]."""
+    work = problem.work
+    per_watt = pue * problem.rates.price_per_kwh / J_PER_KWH
+    return np.asarray(work.revenue_per_s[:, None] - work.power_w[:, None] * per_watt)
+
+
+def pue_under(problem: Problem, plan: Plan) -> Float64:
+    """Return the PUE of each step if the plan is carried out."""
+    work, running, rates = problem.work, problem.running, problem.rates
+    placed = plan.placed
+    start_s = plan.start_s[placed]
+    it_j = work.power_w[placed] @ overlap_s(rates, start_s, start_s + work.duration_s[placed])
+    it_j += running.power_w @ overlap_s(rates, np.zeros_like(running.until_s), running.until_s)
+    return problem.facility.pue_at(it_j / np.diff(rates.edge_s), rates.temperature_c)
+
+
+def least_pue(problem: Problem) -> Float64:
+    """Return the PUE of each step at which energy costs least, whatever the power: a bound."""
+    low, high = problem.facility.pue_range(problem.rates.temperature_c)
+    return np.where(problem.rates.price_per_kwh >= 0, low, high)

@@ -8,9 +8,8 @@ import numpy as np
 
 from offpeak.compiled import kernel
 from offpeak.model.arrays import Int64
-from plugin.planner.free import watts
-from plugin.planner.plan import TOMORROW, Plan, empty_plan, first_unit
-from plugin.planner.problem import NO_LIMIT, Problem, Work
+from plugin.planner.placement import watts
+from plugin.planner.problem import NO_LIMIT, TOMORROW, Plan, Problem, Work, empty_plan, first_unit
 
 
 def rule_based(problem: Problem, order: Int64, solver: str, *, strict: bool) -> Plan:
@@ -24,19 +23,19 @@ def rule_based(problem: Problem, order: Int64, solver: str, *, strict: bool) -> 
     caps = np.append(rates.cap_w, NO_LIMIT)
     _play(
         order, strict, rates.horizon_s, work.release_s, work.latest_end_s, work.duration_s, work.units,
-        _asked(work), _kinds(work), watts(work.power_w), first_unit(work),
+        _requested_resources(work), _kinds(work), watts(work.power_w), first_unit(work),
         running.node, running.until_s, taken, watts(running.power_w), edges, caps, free, plan.start_s, plan.node,
     )  # fmt: skip
     return plan
 
 
-def _asked(work: Work) -> Int64:
+def _requested_resources(work: Work) -> Int64:
     return np.stack([work.cores, work.memory_mb, work.gpus], axis=1).astype(np.int64)
 
 
 def _kinds(work: Work) -> Int64:
     """Return a number for each job, the same for jobs that ask for the same: where one does not fit none does."""
-    asked = np.column_stack([_asked(work), work.units])
+    asked = np.column_stack([_requested_resources(work), work.units])
     return np.unique(asked, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 

@@ -9,16 +9,11 @@ import numpy as np
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Int64
 from offpeak.text import did_you_mean
-from plugin.planner.budget import Budget
-from plugin.planner.by_price import paying
 from plugin.planner.cp_searches import default_search, neighbourhood_search, relaxation_search
-from plugin.planner.delay_search import delay_search
-from plugin.planner.multi_search import multi_search
-from plugin.planner.one_by_one import one_by_one
-from plugin.planner.orders import power_per_revenue
-from plugin.planner.plan import Plan
-from plugin.planner.problem import Problem, Work
+from plugin.planner.placement import place_one_by_one
+from plugin.planner.problem import Plan, Problem, Work
 from plugin.planner.rule_based import rule_based
+from plugin.planner.searches import Budget, delay_search, leave_out_losses, multi_search, power_per_revenue
 
 Solver = Callable[[Problem, Budget], Plan]
 """Answers when the budget is used up, or sooner; one look at the problem at least, whatever the budget."""
@@ -40,7 +35,7 @@ def _by_rule(problem: Problem, _: Budget, *, rule: str, strict: bool) -> Plan:
 
 def earliest_start(problem: Problem, _: Budget) -> Plan:
     """Return the job-based heuristic's plan in the order of release."""
-    return one_by_one(problem, RULES["EST"](problem.work), "earliest start up")
+    return place_one_by_one(problem, RULES["EST"](problem.work), "earliest start up")
 
 
 @dataclass(frozen=True)
@@ -52,7 +47,7 @@ class Search:
 
     def __call__(self, problem: Problem, budget: Budget) -> Plan:
         """Return the better plan that was found within what the first one leaves of the budget."""
-        return self.improver(problem, paying(problem, self.begin(problem, budget)), budget)
+        return self.improver(problem, leave_out_losses(problem, self.begin(problem, budget)), budget)
 
 
 SEARCHES: Mapping[str, Search] = {
@@ -71,7 +66,7 @@ RULE_BASED: Mapping[str, Solver] = {
 SOLVERS: Mapping[str, Solver] = {**RULE_BASED, "multi": multi_search, **SEARCHES}
 
 
-def solver_named(name: str) -> Solver:
+def find_solver(name: str) -> Solver:
     """Return the solver of that name; BadInput if there is none."""
     if name not in SOLVERS:
         raise BadInput(f"unknown solver {name!r}", hint=did_you_mean(name, SOLVERS))

@@ -7,26 +7,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64, Int64
-from plugin.planner.plan import TOMORROW, Plan
-from plugin.planner.problem import Problem
+from plugin.planner.problem import TOMORROW, Plan, Problem
 
 SAME = 1e-6
 """Sums of watts that differ by less than this share are equal."""
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PlanVerdict:
     """What is wrong with a plan, a sentence each, and its profit summed up instant by instant."""
 
     violations: tuple[str, ...]
     profit: float
 
 
-def verify(problem: Problem, plan: Plan) -> Verdict:
+def verify_plan(problem: Problem, plan: Plan) -> PlanVerdict:
     """Return the verdict; a plan without violations is one that the machine can carry out."""
     pieces = _pieces(problem, plan)
     wrong = (*_broken_jobs(problem, plan), *_overfull(problem, pieces), *_above_cap(problem, pieces))
-    return Verdict(wrong, _profit(problem, pieces))
+    return PlanVerdict(wrong, _profit(problem, pieces))
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ import numpy as np
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Jobs
 from plugin.scheduler.job import Job
-from predictors.stable_codes import code_of
+from predictors.submitted_jobs import stable_code
 
 UNLIMITED_S = 30 * 86_400
 """What a job without a limit is taken to ask for."""
@@ -67,4 +67,4 @@ def _series(name: str) -> str:
     return _NUMBERS.sub("#", name)
 
 
-_code = lru_cache(maxsize=MOST_TEXTS)(code_of)
+_code = lru_cache(maxsize=MOST_TEXTS)(stable_code)

@@ -13,8 +13,8 @@ from power.accounts.job_use import Booked
 from power.accounts.kept_predictor import KeptPredictor
 from power.accounts.node_kinds import ASSUMED, NodeKind, draw_by_class
 from power.accounts.own_error import OwnError
-from predictors.job_power.history import KINDS, PowerHistory
-from predictors.submitted import as_submitted
+from predictors.job_power import KINDS, JobPowerHistory
+from predictors.submitted_jobs import jobs_at_submission
 
 FILE = "job_power.npz"
 """In the state folder."""
@@ -26,7 +26,7 @@ class JobPowers:
 
     def __init__(self, declared: Sequence[Declared] = (), *, path: Path | None = None) -> None:
         self._declared = tuple(declared)
-        self._history = KeptPredictor(lambda: PowerHistory(ASSUMED.node_w), path)
+        self._history = KeptPredictor(lambda: JobPowerHistory(ASSUMED.node_w), path)
         self.error = OwnError()
 
     @property
@@ -40,7 +40,7 @@ class JobPowers:
         if measured:
             jobs, node_w = zip(*measured, strict=True)
             outcome = columns(jobs, np.array(node_w, np.float64))
-            said = self._history.predict(as_submitted(outcome), at_s)
+            said = self._history.predict(jobs_at_submission(outcome), at_s)
             self.error.add((said.mean - outcome.node_power_w).tolist())
             self._history.learn(outcome, at_s)
 
@@ -56,7 +56,7 @@ class JobPowers:
     def _learned(self, jobs: Sequence[Job], kinds: Mapping[str, NodeKind], at_s: int) -> dict[str, Draw]:
         if not jobs:
             return {}
-        said = self._history.predict(as_submitted(columns(jobs)), at_s)
+        said = self._history.predict(jobs_at_submission(columns(jobs)), at_s)
         each = zip(jobs, said.mean.tolist(), said.basis, strict=True)
         return {
             job.job_id: Draw(node_w, basis) if basis in KNOWN else draw_by_class(job, kinds)

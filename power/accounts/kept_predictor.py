@@ -8,14 +8,14 @@ from pathlib import Path
 
 from offpeak.errors import BadInput, CannotWrite
 from offpeak.model.jobs import Jobs
-from predictors.model_file import Origin, load_model, save_model
+from predictors.model_file import ModelOrigin, load_model, save_model
 from predictors.port import Prediction, Predictor
 
 KEEP_EVERY_S = 900.0
 MOST_BYTES = 64_000_000
 """Of knowledge: some hundred thousand kinds of jobs. What has more begins anew when it is kept."""
 
-NOTHING_LEARNED = Origin(0, 0, 0, math.nan)
+NOTHING_LEARNED = ModelOrigin(0, 0, 0, math.nan)
 """How wrong a predictor is, is graded elsewhere."""
 
 

@@ -9,7 +9,7 @@ from power.accounts.kept_predictor import KeptPredictor
 from power.accounts.own_error import OwnError
 from power.accounts.ran_jobs import Ended
 from predictors.run_times.last_two import LastTwo
-from predictors.submitted import as_submitted
+from predictors.submitted_jobs import jobs_at_submission
 
 FILE = "run_times.npz"
 """In the state folder."""
@@ -32,7 +32,7 @@ class RunTimes:
         seen = sorted((each.job for each in ended if not each.unseen), key=lambda job: job.end_s or 0)
         if seen:
             jobs = columns(seen)
-            said = self._last_two.predict(as_submitted(jobs), at_s)
+            said = self._last_two.predict(jobs_at_submission(jobs), at_s)
             self.error.add((said.mean - jobs.runtime_s).tolist())
             self._last_two.learn(jobs, at_s)
 
@@ -40,7 +40,7 @@ class RunTimes:
         """Return the run time of each job [s] by its number, 1 s at the least."""
         if not jobs:
             return {}
-        said = self._last_two.predict(as_submitted(columns(jobs)), at_s)
+        said = self._last_two.predict(jobs_at_submission(columns(jobs)), at_s)
         return {job.job_id: max(1, round(mean_s)) for job, mean_s in zip(jobs, said.mean.tolist(), strict=True)}
 
     def keep(self) -> None:

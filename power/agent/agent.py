@@ -11,8 +11,7 @@ from offpeak.door.effect import Effect, Mode, Refusal, refused_by_mode
 from offpeak.errors import BadInput, CannotWrite, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.node_sets import fold
-from plugin.queue_hook.facts import QueueFacts
-from plugin.queue_hook.planned import PLAN
+from plugin.queue_hook.facts import PLAN, QueueFacts
 from plugin.scheduler.port import SchedulerView
 from power.agent.answer import Told, order_of
 from power.agent.facts import queue_facts, queue_rules

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from offpeak.ledger.rows import JobMark
-from plugin.queue_hook.facts import Competition, QueueFacts, QueueRules, competition
+from plugin.queue_hook.facts import QueueFacts, QueueRules, ResourcePool, resource_pool
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import Ranking, SchedulerView
@@ -53,10 +53,10 @@ def queue_facts(
     )
 
 
-def free_nodes(jobs: Iterable[Job], nodes: Iterable[Node]) -> dict[Competition, int]:
+def free_nodes(jobs: Iterable[Job], nodes: Iterable[Node]) -> dict[ResourcePool, int]:
     """Return how many nodes each competition of pending jobs could be given now; sleeping ones are woken for it."""
     free = Counter(node.partitions for node in nodes if is_free(node))
-    lines = {competition(job) for job in jobs if job.state is JobState.PENDING}
+    lines = {resource_pool(job) for job in jobs if job.state is JobState.PENDING}
     return {
         line: sum(count for partitions, count in free.items() if not set(partitions).isdisjoint(line[0]))
         for line in lines

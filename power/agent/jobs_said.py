@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from offpeak.ledger.rows import DecisionRecord
-from plugin.queue_hook.consent import consent_of
-from plugin.queue_hook.facts import QueueFacts, QueueRules, competition
-from plugin.queue_hook.lines import pending, standings_of
-from plugin.queue_hook.standing import Standing, marks_by_job
+from plugin.queue_hook.facts import QueueFacts, QueueRules, resource_pool
+from plugin.queue_hook.positions import QueuePosition, marks_by_job, pending_jobs, queue_positions
+from plugin.queue_hook.user_hints import parse_user_hints
 from plugin.scheduler.job import Job, JobState
 from power.agent.published import JobSaid
 
@@ -31,21 +30,21 @@ class Place:
 
 def jobs_said(facts: QueueFacts, rules: QueueRules, decided: Mapping[str, DecisionRecord]) -> tuple[JobSaid, ...]:
     """Return all jobs that wait or run: first those that wait, each competition in its order."""
-    places = places_of(standings_of(pending(facts.jobs), marks_by_job(facts.marks, facts.jobs), facts).all)
+    places = places_of(queue_positions(pending_jobs(facts.jobs), marks_by_job(facts.marks, facts.jobs), facts).all)
     shown = [job for job in facts.jobs if job.state in SHOWN]
     last = len(shown) + 1
-    shown.sort(key=lambda job: (competition(job), places[job.job_id].now if job.job_id in places else last))
+    shown.sort(key=lambda job: (resource_pool(job), places[job.job_id].now if job.job_id in places else last))
     shown.sort(key=lambda job: job.state is not JobState.PENDING)
     return tuple(
         _in_line(_said(job, facts, rules, decided.get(f"job {job.job_id}")), places.get(job.job_id)) for job in shown
     )
 
 
-def places_of(standings: Sequence[Standing]) -> dict[str, Place]:
+def places_of(standings: Sequence[QueuePosition]) -> dict[str, Place]:
     """Return the place of each job that waits, among those of its competition."""
-    lines: dict[object, list[Standing]] = {}
+    lines: dict[object, list[QueuePosition]] = {}
     for each in standings:
-        lines.setdefault(competition(each.job), []).append(each)
+        lines.setdefault(resource_pool(each.job), []).append(each)
     places: dict[str, Place] = {}
     for line in lines.values():
         now, by_site = (
@@ -85,7 +84,7 @@ def _said(job: Job, facts: QueueFacts, rules: QueueRules, decision: DecisionReco
         latest_start_unix_s=_number(inputs.get("latest_start_s")),
         expected_saving=_number(inputs.get("saved")),
         currency=facts.prices.currency if facts.prices else "",
-        opted_out=consent_of(job.comment, rules.zone).now,
+        opted_out=parse_user_hints(job.comment, rules.zone).now,
     )
 
 

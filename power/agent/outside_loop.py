@@ -7,8 +7,8 @@ from offpeak.model.step_series import Series
 from power.agent.parts import Parts
 from power.agent.price_loop import AHEAD_S
 from power.agent.voice import Voice
-from predictors.demand_response.caps import Caps, asked_caps
-from predictors.feeds.bounded import fetched
+from predictors.demand_response import OrderedCaps, read_caps
+from predictors.feeds.feed import fetched
 from predictors.feeds.port import Window
 from predictors.feeds.registry import temperature_feed
 
@@ -22,7 +22,7 @@ class OutsideLoop:
 
     def __init__(self, voice: Voice, clock: Callable[[], float]) -> None:
         self._voice, self._clock = voice, clock
-        self._caps, self._weather_s = Caps(), float("-inf")
+        self._caps, self._weather_s = OrderedCaps(), float("-inf")
         self.weather: Series | None = None
 
     def caps(self) -> tuple[PowerCap, ...]:
@@ -33,7 +33,7 @@ class OutsideLoop:
         """Ask anew."""
         settings = parts.settings
         timeout_s = settings.feeds.timeout_s
-        self._caps = await fetched(lambda: asked_caps(settings.plan, parts.zone, self._caps, timeout_s=timeout_s))
+        self._caps = await fetched(lambda: read_caps(settings.plan, parts.zone, self._caps, timeout_s=timeout_s))
         self._voice.trouble("caps on power", "; ".join(self._caps.troubles) or None)
         if settings.feeds.temperature and self._clock() - self._weather_s > WEATHER_S:
             await self._ask_weather(parts, int(self._clock()))

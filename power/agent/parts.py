@@ -21,10 +21,9 @@ from power.capacities import check_name
 from power.drivers.wire import Wire
 from power.lifecycle.lookout import Lookout, lookout_of
 from power.ways import Ways
-from predictors.carbon_source import carbon_of
 from predictors.feeds.feed import Feed
 from predictors.price_forecast import PriceSource
-from predictors.price_source import source_of
+from predictors.site_sources import build_carbon_source, build_price_source
 
 CLOCK = Clock()
 
@@ -75,7 +74,7 @@ def parts_of(settings: Settings, clock: Clock = CLOCK) -> Parts:
     chosen = inventory.chosen(expand(settings.agent.nodes)) if settings.agent.nodes else ()
     by_name = {machine.node: machine for machine in inventory.machines}
     wire = Wire(timeout_s=settings.hardware.timeout_s, clock=clock.unix_s)
-    prices, zone = source_of(settings.feeds, settings.prices)
+    prices, zone = build_price_source(settings.feeds, settings.prices)
     return Parts(
         settings=settings,
         modes=modes_of(settings.agent),
@@ -87,7 +86,7 @@ def parts_of(settings: Settings, clock: Clock = CLOCK) -> Parts:
         ways=Ways(by_name, wire),
         lookout=lookout_of(chosen, wire),
         prices=prices,
-        carbon=carbon_of(settings.feeds, settings.carbon),
+        carbon=build_carbon_source(settings.feeds, settings.carbon),
         peak_rule=parse_peak_rule(settings.prices.peak_rule, zone=zone),
         zone=zone,
         callers=callers(settings.slurm.user, settings.agent.operators, settings.agent.viewers),

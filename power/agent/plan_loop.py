@@ -5,9 +5,8 @@ from dataclasses import replace
 
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord
-from plugin.day_plan.day_plan import DayPlan, Move
-from plugin.queue_hook.facts import QueueFacts
-from plugin.queue_hook.words import clock
+from plugin.day_plan.day_plan import DayPlan, StartChange
+from plugin.queue_hook.facts import QueueFacts, format_clock
 from plugin.scheduler.port import SchedulerTraits, SchedulerView
 from power.agent.changed import Changed
 from power.agent.facts import queue_rules
@@ -37,9 +36,9 @@ class PlanLoop:
     ) -> QueueFacts:
         """Return the facts with what the plan wants; without prices as they are."""
         # It loads the planner's kernels, which an agent with another policy does without.
-        from plugin.day_plan.for_hook import planned_of
+        from plugin.day_plan.day_plan import planned_of
         from plugin.day_plan.make import plan_day
-        from plugin.planner.budget import budget_of
+        from plugin.planner.searches import budget_of
 
         sight = plan_sight(
             facts,
@@ -66,9 +65,9 @@ def _trouble(plan: DayPlan) -> str | None:
     return "; ".join((*plan.violations[:1], *broken)) or None
 
 
-def _moved(move: Move, facts: QueueFacts, parts: Parts) -> DecisionRecord:
+def _moved(move: StartChange, facts: QueueFacts, parts: Parts) -> DecisionRecord:
     from_text, to_text = (
-        "no start" if at_s is None else clock(at_s, facts.now_s, parts.zone) for at_s in (move.from_s, move.to_s)
+        "no start" if at_s is None else format_clock(at_s, facts.now_s, parts.zone) for at_s in (move.from_s, move.to_s)
     )
     inputs = (("planned_start_s", float(move.to_s)),) if move.to_s is not None else ()
     reason = f"from {from_text} to {to_text}: {move.why}"

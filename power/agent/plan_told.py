@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from offpeak.errors import BadInput
-from plugin.day_plan.as_text import plan_of, told_of
-from plugin.day_plan.day_plan import DayPlan
+from plugin.day_plan.day_plan import DayPlan, plan_from_json, plan_to_json
 from power.agent.answer import FOR_ADMINS
 from power.agent.ask_agent import asked, silent
 from power.agent.callers import Rights
@@ -17,13 +16,13 @@ def plan_answer(plan: DayPlan | None, rights: Rights) -> dict[str, Any]:
         raise BadInput("the plan names other users' jobs", hint="`offpeak queue` shows the jobs that are yours")
     if plan is None:
         raise BadInput("the agent makes no plan", hint='queue = "plan" below [agent], and a price that is known')
-    return {"plan": told_of(plan)}
+    return {"plan": plan_to_json(plan)}
 
 
 def asked_plan(path: Path) -> DayPlan:
     """Return the plan that the agent carries out; AgentSilent if none answers, BadInput with what it has against it."""
     said = asked(path, FOR_ADMINS)
     try:
-        return plan_of(said.get("plan"))
+        return plan_from_json(said.get("plan"))
     except ValueError:
         raise silent(path, "its answer makes no sense: is it of another version?") from None

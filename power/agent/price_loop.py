@@ -8,11 +8,10 @@ from offpeak.model.step_series import Series
 from power.accounts.price_rows import Written, price_rows
 from power.agent.parts import Parts
 from power.agent.voice import Voice
-from predictors.carbon_source import carbon_series
-from predictors.feeds.bounded import fetched
-from predictors.feeds.condition import INCOMPLETE, Trouble
-from predictors.feeds.port import Window
+from predictors.feeds.feed import fetched
+from predictors.feeds.port import INCOMPLETE, FeedProblem, Window
 from predictors.price_curve import PriceCurve, price_curve
+from predictors.site_sources import carbon_series
 
 EVERY_S = 900.0
 """Prices of a day ahead come once a day; a source that failed is asked again so soon."""
@@ -46,7 +45,7 @@ class PriceLoop:
         self._written, rows = price_rows(self._written, curve.series, curve.basis, now_s=now_s, carbon=carbon)
         self._ledger.write_prices(rows)
 
-    def _say(self, about: str, troubles: Iterable[Trouble]) -> None:
+    def _say(self, about: str, troubles: Iterable[FeedProblem]) -> None:
         """Say what was wrong; that the coming days are not published yet is no trouble."""
         said = [f"{each}; {each.hint}" for each in troubles if each.condition not in INCOMPLETE]
         self._voice.trouble(about, "; ".join(said) or None)

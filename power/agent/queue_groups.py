@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 from offpeak.ledger.rows import DecisionRecord
-from plugin.queue_hook.moved import MOVES
 from plugin.queue_hook.queue_plan import QueuePlan
+from plugin.queue_hook.reorder import MOVES
 from plugin.scheduler.job import Job
 
 

@@ -7,8 +7,7 @@ from offpeak.door.effect import US, Mode
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobMark
 from plugin.queue_hook.facts import QueueFacts, QueueRules
-from plugin.queue_hook.plan import plan_queue
-from plugin.queue_hook.queue_plan import QueuePlan
+from plugin.queue_hook.queue_plan import QueuePlan, plan_queue
 from power.agent.changed import Changed
 from power.agent.modes import Modes
 from power.agent.queue_groups import Group, advice, grouped

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from offpeak.door.journal import Intent
 from offpeak.ledger.rows import JobMark
-from plugin.queue_hook.restore import restore_plan
+from plugin.queue_hook.queue_plan import restore_plan
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower
 from plugin.scheduler.port import NodeChange, Ranking

@@ -13,7 +13,7 @@ from offpeak.door.effect import US, Mode
 from offpeak.errors import OffpeakError, SchedulerError
 from offpeak.machines.node_sets import fold
 from offpeak.settings.table import Settings
-from plugin.queue_hook.planned import PLAN
+from plugin.queue_hook.facts import PLAN
 from power.agent.agent import Agent
 from power.agent.answer import Told
 from power.agent.holding import change_hold, hold_request

@@ -12,8 +12,7 @@ from plugin.scheduler.port import SchedulerTraits, SchedulerView
 from power.agent.agent import Agent
 from power.agent.voice import LOG
 from power.live.queue import is_waiting
-from predictors.feeds.port import Window
-from predictors.feeds.rows import clipped
+from predictors.feeds.port import Window, clip_series
 
 PATIENCE_S = 2.0
 """Who asks does not wait longer for a plan: the first one loads the engine. It is told the one before, if any."""
@@ -80,5 +79,5 @@ def _ahead(series: Series | None, now_s: int) -> Curve | None:
     """Return what is known or forecast from now on, None where nothing is."""
     if series is None or series.end_s <= now_s:
         return None
-    ahead = clipped(series, Window(now_s, series.end_s))
+    ahead = clip_series(series, Window(now_s, series.end_s))
     return curve_of(merge(ahead)) if ahead is not None and ahead.known.any() else None

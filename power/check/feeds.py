@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from power.check.finding import Finding, Verdict
 from predictors.feeds.feed import Feed
-from predictors.feeds.port import Known, Window
+from predictors.feeds.port import KnownSeries, Window
 
 HOUR_S = 3600
 
@@ -18,7 +18,7 @@ def check_feeds(feeds: Iterable[tuple[str, Feed | None]], *, now_s: int) -> list
     return [_finding(name, feed.known(window, now_s)) for name, feed in feeds if feed is not None]
 
 
-def _finding(name: str, known: Known) -> Finding:
+def _finding(name: str, known: KnownSeries) -> Finding:
     troubles = "; ".join(map(str, known.troubles))
     hint = known.troubles[0].hint if known.troubles else ""
     if known.series is None:

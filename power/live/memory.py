@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from plugin.capacity.capacity import Targets
 from plugin.capacity.need import NeedRecord
+from plugin.capacity.port import CapacityTargets
 from power.drivers.port import Order
 
 
@@ -41,7 +41,7 @@ class PoolMemory:
 
     policy: str
     decided_s: int
-    targets: Targets
+    targets: CapacityTargets
     needs: NeedRecord | None = None
 
 

@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 
 from offpeak.model.arrays import Int64
 from offpeak.model.node_states import ACTIVE, DEPTHS, asleep
-from plugin.capacity.choose import DAY_S, NO_DEPTH
-from plugin.capacity.pick import pick_sleepers
 from plugin.capacity.rules import NEVER, NodeTable
+from plugin.capacity.sleepers import DAY_S, NO_DEPTH, pick_sleepers
 from power.drivers.port import Order
 from power.live.ahead import Ahead
 from power.live.memory import NodeMemory, PoolMemory

@@ -14,7 +14,7 @@ from offpeak.model.arrays import Int64
 from offpeak.model.node_class import NodeClass, break_even_s
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, going_down
 from offpeak.model.snapshot import Snapshot
-from plugin.capacity.ladder import used_depths
+from plugin.capacity.policies import used_depths
 from plugin.scheduler.job import Job
 from plugin.scheduler.node import Node, NodeUse
 from power.live.pools import Pool

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from offpeak.door.effect import US
 from offpeak.model.node_states import ACTIVE, FAILED
-from plugin.capacity.choose import DAY_S
+from plugin.capacity.sleepers import DAY_S
 from plugin.scheduler.node import OURS, Node, NodeUse
 from power.drivers.port import Order
 from power.interlocks.counts import PAUSE_S

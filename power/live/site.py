@@ -11,7 +11,7 @@ from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import OFF, STANDBY
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.fleet import no_prices, no_times
+from plugin.capacity.port import no_prices, no_times
 from plugin.scheduler.port import SchedulerView
 from power.drivers.port import Order
 from power.lifecycle.decide import Lives

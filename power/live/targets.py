@@ -7,10 +7,9 @@ import numpy as np
 
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.text import counted
-from plugin.capacity.capacity import Capacity, Targets
-from plugin.capacity.fleet import Fleet
 from plugin.capacity.need import NeedRecord, new_record
-from plugin.capacity.pick import expect_needs
+from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet
+from plugin.capacity.sleepers import expect_needs
 from power.capacities import capacity_named
 from power.live.memory import PoolMemory
 from power.live.pool_state import PoolState
@@ -21,7 +20,7 @@ from power.live.site import PowerSite, Sight
 class PoolTargets:
     """So many nodes are to be awake (`floor`), so many idle ones ready (`reserve`) or left awake (`keep`), and why."""
 
-    capacity: Capacity
+    capacity: CapacityPolicy
     row: int
     floor: int
     reserve: int
@@ -30,7 +29,7 @@ class PoolTargets:
     memory: PoolMemory
 
 
-def policy_of(pool: PoolState, site: PowerSite, sight: Sight) -> Capacity:
+def policy_of(pool: PoolState, site: PowerSite, sight: Sight) -> CapacityPolicy:
     """Return the policy that the settings name, made for this pool; BadInput where it cannot be."""
     in_use = float(pool.busy.sum()) / max(pool.usable_nodes * pool.units_per_node, 1)
     fleet = Fleet(
@@ -46,7 +45,7 @@ def _bounds(site: PowerSite, nodes: int) -> CapacitySettings:
     return replace(site.bounds, keep_hot=keep_hot, cycles_per_day=min(per_day, default=0))
 
 
-def targets_of(pool: PoolState, capacity: Capacity, before: PoolMemory | None, now_s: int) -> PoolTargets:
+def targets_of(pool: PoolState, capacity: CapacityPolicy, before: PoolMemory | None, now_s: int) -> PoolTargets:
     """Return the targets that hold now; a policy that decides each period is asked when its last word is so old."""
     if before is not None and before.policy != capacity.name:
         before = None
@@ -65,27 +64,27 @@ def targets_of(pool: PoolState, capacity: Capacity, before: PoolMemory | None, n
     return PoolTargets(capacity, row, floor, reserve, keep, why, replace(memory, targets=targets))
 
 
-def _decided(pool: PoolState, capacity: Capacity, row: int, before: PoolMemory | None, now_s: int) -> PoolMemory:
+def _decided(pool: PoolState, capacity: CapacityPolicy, row: int, before: PoolMemory | None, now_s: int) -> PoolMemory:
     """Return what the policy decides now. A forecast's `awake` are the idle nodes that stay so."""
     if capacity.decide is not None:
         return PoolMemory(capacity.name, now_s, capacity.decide(pool.snapshot))
     if capacity.rules.worth_s:
         return _forecast(pool, capacity, before, now_s)
     awake = before.targets.awake if before is not None else int(capacity.course.target[row])
-    return PoolMemory(capacity.name, now_s, Targets(awake))
+    return PoolMemory(capacity.name, now_s, CapacityTargets(awake))
 
 
-def _forecast(pool: PoolState, capacity: Capacity, before: PoolMemory | None, now_s: int) -> PoolMemory:
+def _forecast(pool: PoolState, capacity: CapacityPolicy, before: PoolMemory | None, now_s: int) -> PoolMemory:
     nodes = pool.usable_nodes
     known = before.needs if before is not None and before.needs is not None else None
     same = known is not None and len(known.used_s) == nodes
     needs: NeedRecord = copy.deepcopy(known) if same and known is not None else new_record(nodes)
     needed = min(-(-pool.snapshot.units_in_use // pool.units_per_node), nodes)
     keep, reserve = expect_needs(needs, now_s, needed, capacity.rules.worth_s)
-    return PoolMemory(capacity.name, now_s, Targets(int(keep), int(reserve)), needs)
+    return PoolMemory(capacity.name, now_s, CapacityTargets(int(keep), int(reserve)), needs)
 
 
-def _followed(pool: PoolState, capacity: Capacity, awake: int) -> int:
+def _followed(pool: PoolState, capacity: CapacityPolicy, awake: int) -> int:
     """Return the target as it follows the queue: between two levels, or up for a job wider than it.
 
     Source: Lawson and Smirni, ICS 2005, sections 3.2 and 3.3.1.
@@ -100,7 +99,7 @@ def _followed(pool: PoolState, capacity: Capacity, awake: int) -> int:
     return max(awake, widest) if rules.raise_for_wide else awake
 
 
-def _why(pool: PoolState, capacity: Capacity, ready: int) -> str:
+def _why(pool: PoolState, capacity: CapacityPolicy, ready: int) -> str:
     idle = int(pool.is_idle.sum())
     stay = f", {ready} of them stay ready" if ready else ""
     return f"{capacity.name}: {counted(idle, 'idle node')}{stay}"

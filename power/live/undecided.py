@@ -4,7 +4,7 @@ from collections.abc import Container
 from dataclasses import replace
 from datetime import tzinfo
 
-from plugin.queue_hook.consent import consent_of
+from plugin.queue_hook.user_hints import parse_user_hints
 from plugin.scheduler.job import JobState
 from plugin.scheduler.port import SchedulerView
 
@@ -20,7 +20,7 @@ def undecided(view: SchedulerView, decided: Container[str], zone: tzinfo) -> fro
         if job.state is JobState.PENDING
         and job.job_id not in decided
         and view.at_s - job.submit_s < LONGEST_S
-        and consent_of(job.comment, zone).allows_delay
+        and parse_user_hints(job.comment, zone).allows_delay
     )
 
 

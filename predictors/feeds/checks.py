@@ -1,4 +1,7 @@
-"""Whether an answer can be believed: pure functions of the series, of what was asked and of the last good one."""
+"""Checks whether an answer is plausible: pure functions of the series, the request and the last good series.
+
+Where the new and the last series overlap, a difference shows a shifted clock, or another auction or zone.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,13 +10,59 @@ from datetime import tzinfo
 import numpy as np
 from numpy.typing import NDArray
 
+from offpeak.model.arrays import Float64
 from offpeak.model.local_time import DAY_S, offset_at, to_local_s
-from offpeak.model.step_series import Series, merge
-from predictors.feeds.condition import Condition, Trouble
-from predictors.feeds.overlap import contradicts, shift_h
-from predictors.feeds.port import Window
-from predictors.feeds.quantities import Quantity
-from predictors.feeds.rows import clipped, known_s
+from offpeak.model.step_series import Series, merge, split
+from predictors.feeds.port import FeedCondition, FeedProblem, FeedQuantity, Window, clip_series, known_s
+
+# Fewer common hours prove nothing.
+HOURS_NEEDED = 12
+# What rounding and the mean of quarter-hours may change in an hour's value.
+ABSOLUTE, RELATIVE = 0.05, 0.01
+DISAGREEING_SHARE = 0.1
+# A shift must explain nearly all of the difference.
+EXPLAINED = 0.1
+
+
+def hourly(series: Series, first_h: int, hours: int) -> Float64:
+    """Return the mean of each of the hours since `first_h` [Unix h]; NaN where any of the hour is unknown."""
+    edges_s = 3600 * np.arange(first_h, first_h + hours + 1, dtype=np.int64)
+    cut = split(series, edges_s)
+    hour = cut.start_s // 3600 - first_h
+    inside = (hour >= 0) & (hour < hours)
+    length_s = np.bincount(hour[inside], cut.length_s[inside], hours)
+    total = np.bincount(hour[inside], (cut.value * cut.length_s)[inside], hours)
+    return np.where(length_s == 3600, total / 3600, np.nan)
+
+
+def difference(new: Series, last: Series, shift_h: int = 0) -> Float64:
+    """Return by how much they differ in each hour that both know, if the new one's clock is `shift_h` ahead.
+
+    Each is counted in units of what rounding could make of it: more than 1 is a difference.
+    """
+    first_h = int(last.start_s[0]) // 3600
+    hours = -(-last.end_s // 3600) - first_h
+    was, said = hourly(last, first_h, hours), hourly(new, first_h + shift_h, hours)
+    apart = np.abs(said - was) / (ABSOLUTE + RELATIVE * np.abs(was))
+    return apart[~np.isnan(apart)]
+
+
+def shift_h(new: Series, last: Series, candidates: frozenset[int]) -> int:
+    """Return by how many hours the new one's clock is ahead of the last good one's, of the candidates; else 0."""
+    as_stamped = difference(new, last)
+    if len(as_stamped) < HOURS_NEEDED or as_stamped.mean() <= 1:
+        return 0
+    shifted = {hours: difference(new, last, hours) for hours in candidates if hours}
+    errors = {hours: apart.mean() for hours, apart in shifted.items() if len(apart) >= HOURS_NEEDED}
+    best = min(errors, key=lambda hours: errors[hours], default=0)
+    return best if best and errors[best] < EXPLAINED * as_stamped.mean() else 0
+
+
+def contradicts(new: Series, last: Series) -> bool:
+    """Return whether more than a few of the common hours have another value."""
+    apart = difference(new, last)
+    return len(apart) >= HOURS_NEEDED and bool(np.mean(apart > 1) > DISAGREEING_SHARE)
+
 
 STEPS_S = (900, 1800, 3600)
 # What sensors and programs write where they know nothing.
@@ -23,82 +72,82 @@ FLAT_S = 23 * 3600
 
 
 @dataclass(frozen=True)
-class Asked:
+class CheckContext:
     """What was asked of a source; `clock` is where the days of the market begin, `last` the last good series if any."""
 
     window: Window
-    quantity: Quantity
+    quantity: FeedQuantity
     clock: tzinfo
     last: Series | None = None
 
 
-Check = Callable[[Series, Asked], tuple[Condition, str] | None]
+Check = Callable[[Series, CheckContext], tuple[FeedCondition, str] | None]
 
 
-def verdict(series: Series, asked: Asked, *, own: bool) -> Trouble | None:
+def check_series(series: Series, asked: CheckContext, *, own: bool) -> FeedProblem | None:
     """Return the first thing that is wrong with the series, None if it can be believed and covers the window.
 
     The operator's `own` files and rules may be flat, of any step, and other than yesterday.
     """
     for check in OF_ALL if own else OF_ALL + OF_PUBLISHED + LAST:
         if found := check(series, asked):
-            return Trouble(found[0], series.source, found[1])
+            return FeedProblem(found[0], series.source, found[1])
     return _incomplete(series, asked)
 
 
-def _unit(series: Series, asked: Asked) -> tuple[Condition, str] | None:
+def _unit(series: Series, asked: CheckContext) -> tuple[FeedCondition, str] | None:
     if series.unit == asked.quantity.unit:
         return None
-    return Condition.WRONG_CURRENCY, f"answers in {series.unit}, asked for {asked.quantity.unit}"
+    return FeedCondition.WRONG_CURRENCY, f"answers in {series.unit}, asked for {asked.quantity.unit}"
 
 
-def _limits(series: Series, asked: Asked) -> tuple[Condition, str] | None:
+def _limits(series: Series, asked: CheckContext) -> tuple[FeedCondition, str] | None:
     low, high, unit = asked.quantity.low, asked.quantity.high, asked.quantity.unit
     outside = (series.value < low) | (series.value > high)
     if not outside.any():
         return None
     worst = series.value[outside][0]
-    return Condition.IMPLAUSIBLE, f"{worst:g} {unit} at {_when(series, outside)} is outside {low:g} to {high:g}"
+    return FeedCondition.IMPLAUSIBLE, f"{worst:g} {unit} at {_when(series, outside)} is outside {low:g} to {high:g}"
 
 
-def _sentinels(series: Series, _: Asked) -> tuple[Condition, str] | None:
+def _sentinels(series: Series, _: CheckContext) -> tuple[FeedCondition, str] | None:
     marked = np.isin(series.value, SENTINELS)
     others = series.value[series.known & ~marked]
     for value in np.unique(series.value[marked]):
         # A true price of -127 lies in a valley of others like it.
         if len(others) == 0 or np.abs(others - value).min() > NEAR:
-            return Condition.IMPLAUSIBLE, f"{value:g} at {_when(series, series.value == value)} stands for no value"
+            return FeedCondition.IMPLAUSIBLE, f"{value:g} at {_when(series, series.value == value)} stands for no value"
     return None
 
 
-def _steps(series: Series, _: Asked) -> tuple[Condition, str] | None:
+def _steps(series: Series, _: CheckContext) -> tuple[FeedCondition, str] | None:
     odd = series.known & ~np.isin(series.length_s, STEPS_S)
     if not odd.any():
         return None
-    return Condition.IMPLAUSIBLE, f"a value holds for {series.length_s[odd][0]} s, not for 15, 30 or 60 min"
+    return FeedCondition.IMPLAUSIBLE, f"a value holds for {series.length_s[odd][0]} s, not for 15, 30 or 60 min"
 
 
-def _flat(series: Series, asked: Asked) -> tuple[Condition, str] | None:
+def _flat(series: Series, asked: CheckContext) -> tuple[FeedCondition, str] | None:
     long = merge(series)
     flat = long.known & (long.length_s >= FLAT_S)
     if not (asked.quantity.final and flat.any()):
         return None
-    return Condition.IMPLAUSIBLE, f"{long.value[flat][0]:g} all day from {_when(long, flat)}"
+    return FeedCondition.IMPLAUSIBLE, f"{long.value[flat][0]:g} all day from {_when(long, flat)}"
 
 
-def _shifted(series: Series, asked: Asked) -> tuple[Condition, str] | None:
+def _shifted(series: Series, asked: CheckContext) -> tuple[FeedCondition, str] | None:
     ahead_h = round(offset_at(asked.window.from_s, asked.clock) / 3600)
     late_s = int(series.start_s[0]) - asked.window.from_s
     hours = late_s // 3600 if late_s == series.end_s - asked.window.until_s == ahead_h * 3600 else 0
     if not hours and asked.last is not None:
         hours = shift_h(series, asked.last, frozenset({-2, -1, 1, 2, ahead_h, -ahead_h}))
-    return (Condition.SHIFTED_CLOCK, f"its times are {hours:+d} h off") if hours else None
+    return (FeedCondition.SHIFTED_CLOCK, f"its times are {hours:+d} h off") if hours else None
 
 
-def _other(series: Series, asked: Asked) -> tuple[Condition, str] | None:
+def _other(series: Series, asked: CheckContext) -> tuple[FeedCondition, str] | None:
     if asked.last is None or not (asked.quantity.final and contradicts(series, asked.last)):
         return None
-    return Condition.WRONG_AUCTION, f"differs from what {asked.last.source} published for the same hours"
+    return FeedCondition.WRONG_AUCTION, f"differs from what {asked.last.source} published for the same hours"
 
 
 OF_ALL: tuple[Check, ...] = (_unit, _limits, _sentinels)
@@ -106,19 +155,21 @@ OF_PUBLISHED: tuple[Check, ...] = (_steps, _flat)
 LAST: tuple[Check, ...] = (_shifted, _other)
 
 
-def _incomplete(series: Series, asked: Asked) -> Trouble | None:
+def _incomplete(series: Series, asked: CheckContext) -> FeedProblem | None:
     from_s, until_s = asked.window
     missing_s = until_s - from_s - known_s(series, asked.window)
     if missing_s == 0:
         return None
-    part = clipped(series, asked.window)
+    part = clip_series(series, asked.window)
     end_s = from_s if part is None or not part.known.any() else int((part.start_s + part.length_s)[part.known][-1])
     if missing_s == until_s - end_s and _is_edge(end_s, asked):
-        return Trouble(Condition.NOT_YET_PUBLISHED, series.source, f"ends at {_text(end_s)}")
-    return Trouble(Condition.HALF_MISSING, series.source, f"{missing_s / 3600:g} h of {(until_s - from_s) / 3600:g} h")
+        return FeedProblem(FeedCondition.NOT_YET_PUBLISHED, series.source, f"ends at {_text(end_s)}")
+    return FeedProblem(
+        FeedCondition.HALF_MISSING, series.source, f"{missing_s / 3600:g} h of {(until_s - from_s) / 3600:g} h"
+    )
 
 
-def _is_edge(end_s: int, asked: Asked) -> bool:
+def _is_edge(end_s: int, asked: CheckContext) -> bool:
     """Return whether a publication may end there: an auction's at midnight, a forecast's anywhere."""
     midnight = int(to_local_s(np.array([end_s], np.int64), asked.clock)[0]) % DAY_S == 0
     return midnight or end_s == asked.window.from_s or not asked.quantity.final

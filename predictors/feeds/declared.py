@@ -1,14 +1,19 @@
-"""Sources that the operator declares: a file of prices or of carbon intensity, and a time-of-use rule."""
+"""Sources that the operator declares: a file of prices or carbon intensity, and a time-of-use tariff.
+
+The tariff also fills every step for which nothing is published and nothing can be forecast.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from offpeak.errors import BadInput
+from offpeak.model.arrays import Int64
+from offpeak.model.step_series import Series, value_at
 from offpeak.prices.layout import PriceFileLayout
 from offpeak.prices.tariff import Tariff, tariff_series
-from predictors.feeds.condition import Condition, Trouble
-from predictors.feeds.port import Answer, Window
-from predictors.feeds.rows import clipped
+from predictors.feeds.port import FeedCondition, FeedProblem, KnownSeries, SourceAnswer, Window, clip_series
 
 
 @dataclass(frozen=True)
@@ -20,16 +25,16 @@ class FileSource:
     name: str = "file"
     own: bool = True
 
-    def fetch(self, window: Window) -> Answer:
+    def fetch(self, window: Window) -> SourceAnswer:
         """Return the file's rows inside the window."""
         # What reads files takes 25 MiB, which an agent that has none can do without.
         from offpeak.prices.file import read_series
 
         try:
-            part = clipped(read_series(self.path, self.layout), window)
+            part = clip_series(read_series(self.path, self.layout), window)
         except BadInput as error:
-            return Trouble(Condition.UNREADABLE_FILE, self.name, f"{error}; {error.hint}")
-        return part or Trouble(Condition.NOT_YET_PUBLISHED, self.name, f"{self.path} has no row of that time")
+            return FeedProblem(FeedCondition.UNREADABLE_FILE, self.name, f"{error}; {error.hint}")
+        return part or FeedProblem(FeedCondition.NOT_YET_PUBLISHED, self.name, f"{self.path} has no row of that time")
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,37 @@ class TariffSource:
     name: str = "tariff"
     own: bool = True
 
-    def fetch(self, window: Window) -> Answer:
+    def fetch(self, window: Window) -> SourceAnswer:
         """Return the rule's prices over the window."""
         return tariff_series(self.tariff, *window)
+
+
+@dataclass(frozen=True, eq=False)
+class BasedSeries:
+    """A series over all of a window with what each of its values rests on; "unknown" where the value is NaN."""
+
+    series: Series
+    basis: tuple[str, ...]
+
+
+def fill_with_tariff(known: KnownSeries, tariff: Series, window: Window, basis: str = "tariff") -> BasedSeries:
+    """Return what is known where it is, else the tariff, whose prices rest on `basis`.
+
+    The unit is the tariff's, which the operator has declared: what comes in another is left out.
+    """
+    said = [(known.series, known.basis), (tariff, basis)]
+    layers = [(series, basis) for series, basis in said if series and series.unit == tariff.unit]
+    start_s = _starts([series for series, _ in layers], window)
+    values = np.array([value_at(series, start_s) for series, _ in layers])
+    # Of all NaN the first is taken, which is NaN.
+    first = np.argmax(~np.isnan(values), axis=0)
+    value = values[first, np.arange(len(start_s))]
+    words = [layers[layer][1] if found else "unknown" for layer, found in zip(first, ~np.isnan(value), strict=True)]
+    sources = dict.fromkeys(words)
+    return BasedSeries(Series(start_s, window.until_s, value, tariff.unit, ", then ".join(sources)), tuple(words))
+
+
+def _starts(layers: list[Series], window: Window) -> Int64:
+    edges = [np.append(series.start_s, series.end_s) for series in layers]
+    every = np.unique(np.concatenate([np.array([window.from_s], np.int64), *edges]))
+    return every[(every >= window.from_s) & (every < window.until_s)]

@@ -7,27 +7,23 @@ from dataclasses import dataclass
 
 from pydantic import AwareDatetime, FiniteFloat
 
-from predictors.feeds.condition import Condition, Trouble
-from predictors.feeds.json_answer import Shape, get_json
-from predictors.feeds.key import KeyPlace, read_key
-from predictors.feeds.port import Answer, Window
-from predictors.feeds.rows import series_of
-from predictors.feeds.web import TIMEOUT_S, Ask
+from predictors.feeds.port import FeedCondition, FeedProblem, SourceAnswer, Window, build_series
+from predictors.feeds.web import TIMEOUT_S, AnswerShape, HttpRequest, KeyLocation, get_json, read_key
 
 
-class Hour(Shape):
+class IntensityHour(AnswerShape):
     """The intensity of the hour that begins then [g/kWh]."""
 
     carbonIntensity: FiniteFloat | None  # noqa: N815
     datetime: AwareDatetime
 
 
-class Hours(Shape):
+class IntensityHours(AnswerShape):
     """What is used of either answer."""
 
     zone: str
-    history: tuple[Hour, ...] = ()
-    forecast: tuple[Hour, ...] = ()
+    history: tuple[IntensityHour, ...] = ()
+    forecast: tuple[IntensityHour, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -35,31 +31,35 @@ class ElectricityMaps:
     """Carbon intensity of one zone, by its name there ("DE")."""
 
     zone: str
-    key: KeyPlace
+    key: KeyLocation
     url: str = "https://api.electricitymap.org"
     timeout_s: float = TIMEOUT_S
     name: str = "electricity-maps"
     own: bool = False
 
-    def fetch(self, window: Window) -> Answer:  # noqa: ARG002
+    def fetch(self, window: Window) -> SourceAnswer:  # noqa: ARG002
         """Return the last 24 hours and, if the plan has it, the forecast: the service chooses the time."""
         key = read_key(self.key, self.name)
-        if isinstance(key, Trouble):
+        if isinstance(key, FeedProblem):
             return key
         past, ahead = self._hours("history", key), self._hours("forecast", key)
-        if isinstance(past, Trouble):
+        if isinstance(past, FeedProblem):
             return past
-        intensity = {} if isinstance(ahead, Trouble) else {hour.datetime: hour.carbonIntensity for hour in ahead}
+        intensity = {} if isinstance(ahead, FeedProblem) else {hour.datetime: hour.carbonIntensity for hour in ahead}
         # What was measured stands above what was forecast.
         intensity |= {hour.datetime: hour.carbonIntensity for hour in past}
         times = sorted(intensity)
-        return series_of(self.name, "g/kWh", [round(t.timestamp()) for t in times], [intensity[t] for t in times])
+        return build_series(self.name, "g/kWh", [round(t.timestamp()) for t in times], [intensity[t] for t in times])
 
-    def _hours(self, which: str, key: str) -> tuple[Hour, ...] | Trouble:
+    def _hours(self, which: str, key: str) -> tuple[IntensityHour, ...] | FeedProblem:
         url = f"{self.url}/v3/carbon-intensity/{which}"
-        answer = get_json(Ask(self.name, url, {"zone": self.zone}, {"auth-token": key}, self.timeout_s), Hours)
-        if isinstance(answer, Trouble):
+        answer = get_json(
+            HttpRequest(self.name, url, {"zone": self.zone}, {"auth-token": key}, self.timeout_s), IntensityHours
+        )
+        if isinstance(answer, FeedProblem):
             return answer
         if answer.zone != self.zone:
-            return Trouble(Condition.WRONG_ZONE, self.name, f"answers for {answer.zone[:20]!r}, asked for {self.zone}")
+            return FeedProblem(
+                FeedCondition.WRONG_ZONE, self.name, f"answers for {answer.zone[:20]!r}, asked for {self.zone}"
+            )
         return answer.history or answer.forecast

@@ -10,14 +10,11 @@ from pydantic import FiniteFloat
 
 from offpeak.errors import BadInput
 from offpeak.model.units import parse_price_unit
-from predictors.feeds.condition import Condition, Trouble
-from predictors.feeds.json_answer import Shape, get_json
-from predictors.feeds.port import Answer, Window
-from predictors.feeds.rows import series_of
-from predictors.feeds.web import TIMEOUT_S, Ask
+from predictors.feeds.port import FeedCondition, FeedProblem, SourceAnswer, Window, build_series
+from predictors.feeds.web import TIMEOUT_S, AnswerShape, HttpRequest, get_json
 
 
-class Prices(Shape):
+class EnergyChartsAnswer(AnswerShape):
     """What is used of the answer."""
 
     unix_seconds: tuple[int, ...]
@@ -35,20 +32,22 @@ class EnergyCharts:
     name: str = "energy-charts"
     own: bool = False
 
-    def fetch(self, window: Window) -> Answer:
+    def fetch(self, window: Window) -> SourceAnswer:
         """Return the zone's prices around the window."""
-        query = {"bzn": self.zone, "start": utc_text(window.from_s), "end": utc_text(window.until_s)}
-        answer = get_json(Ask(self.name, f"{self.url}/price", query, timeout_s=self.timeout_s), Prices)
-        if isinstance(answer, Trouble):
+        query = {"bzn": self.zone, "start": format_utc(window.from_s), "end": format_utc(window.until_s)}
+        answer = get_json(
+            HttpRequest(self.name, f"{self.url}/price", query, timeout_s=self.timeout_s), EnergyChartsAnswer
+        )
+        if isinstance(answer, FeedProblem):
             return answer
         try:
             unit, factor = parse_price_unit(answer.unit.replace(" ", ""))
         except BadInput:
-            return Trouble(Condition.WRONG_CURRENCY, self.name, f"answers in {answer.unit[:20]!r}")
+            return FeedProblem(FeedCondition.WRONG_CURRENCY, self.name, f"answers in {answer.unit[:20]!r}")
         prices = [None if price is None else price * factor for price in answer.price]
-        return series_of(self.name, unit, answer.unix_seconds, prices)
+        return build_series(self.name, unit, answer.unix_seconds, prices)
 
 
-def utc_text(unix_s: int) -> str:
+def format_utc(unix_s: int) -> str:
     """Return an instant as 2024-11-04T23:00Z."""
     return str(np.datetime64(unix_s, "s"))[:16] + "Z"

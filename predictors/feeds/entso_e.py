@@ -13,11 +13,8 @@ from typing import Any
 import requests
 
 from offpeak.web_session import WebSession
-from predictors.feeds.condition import Condition, Trouble
-from predictors.feeds.key import KeyPlace, read_key
-from predictors.feeds.port import Answer, Window
-from predictors.feeds.rows import series_of
-from predictors.feeds.web import TIMEOUT_S, trouble_of_error, trouble_of_status
+from predictors.feeds.port import FeedCondition, FeedProblem, SourceAnswer, Window, build_series
+from predictors.feeds.web import TIMEOUT_S, KeyLocation, read_key, request_problem, status_problem
 
 DAY_AHEAD = "A01"
 _TAG = re.compile(r"<(currency_Unit\.name|contract_MarketAgreement\.type|out_Domain\.mRID)[^>]*>([^<]*)<")
@@ -29,66 +26,66 @@ class EntsoE:
 
     area: str
     currency: str
-    key: KeyPlace
+    key: KeyLocation
     url: str = "https://web-api.tp.entsoe.eu/api"
     timeout_s: float = TIMEOUT_S
     name: str = "entso-e"
     own: bool = False
 
-    def fetch(self, window: Window) -> Answer:
+    def fetch(self, window: Window) -> SourceAnswer:
         """Return the area's prices around the window."""
         if not self.area:
-            return Trouble(Condition.WRONG_ZONE, self.name, "does not publish this zone")
+            return FeedProblem(FeedCondition.WRONG_ZONE, self.name, "does not publish this zone")
         key = read_key(self.key, self.name)
-        if isinstance(key, Trouble):
+        if isinstance(key, FeedProblem):
             return key
         try:
             entsoe, pandas = import_module("entsoe"), import_module("pandas")
         except ImportError:
-            return Trouble(Condition.NOT_INSTALLED, self.name, "it needs entsoe-py", extra="feeds-entsoe")
-        session = _Listening(self.url, self.timeout_s)
+            return FeedProblem(FeedCondition.NOT_INSTALLED, self.name, "it needs entsoe-py", extra="feeds-entsoe")
+        session = _TagSession(self.url, self.timeout_s)
         client = entsoe.EntsoePandasClient(
             api_key=key, session=session, retry_count=1, retry_delay=0, timeout=self.timeout_s
         )
         return self._asked(client, session, [pandas.Timestamp(edge_s, unit="s", tz="UTC") for edge_s in window])
 
-    def _asked(self, client: Any, session: "_Listening", edges: list[Any]) -> Answer:
+    def _asked(self, client: Any, session: "_TagSession", edges: list[Any]) -> SourceAnswer:
         _keep_keys_out_of_logs()
         try:
             prices = client.query_day_ahead_prices(self.area, start=edges[0], end=edges[1])
         except requests.HTTPError as error:
-            trouble = trouble_of_status(self.name, error.response) if error.response is not None else None
-            return trouble or trouble_of_error(self.name, self.url, error)
+            trouble = status_problem(self.name, error.response) if error.response is not None else None
+            return trouble or request_problem(self.name, self.url, error)
         except requests.RequestException as error:
-            return trouble_of_error(self.name, self.url, error)
+            return request_problem(self.name, self.url, error)
         except Exception as error:
             # Its own exceptions and whatever its parsers raise; their words may hold the key.
             empty = type(error).__name__ == "NoMatchingDataError"
-            condition = Condition.NOT_YET_PUBLISHED if empty else Condition.GARBAGE
-            return Trouble(condition, self.name, f"entsoe-py: {type(error).__name__}")
+            condition = FeedCondition.NOT_YET_PUBLISHED if empty else FeedCondition.GARBAGE
+            return FeedProblem(condition, self.name, f"entsoe-py: {type(error).__name__}")
         return self._other_tags(session) or self._series(prices)
 
-    def _other_tags(self, session: "_Listening") -> Trouble | None:
+    def _other_tags(self, session: "_TagSession") -> FeedProblem | None:
         code = import_module("entsoe.mappings").lookup_area(self.area).code
         asked = {
-            "currency_Unit.name": (self.currency, Condition.WRONG_CURRENCY),
-            "contract_MarketAgreement.type": (DAY_AHEAD, Condition.WRONG_AUCTION),
-            "out_Domain.mRID": (code, Condition.WRONG_ZONE),
+            "currency_Unit.name": (self.currency, FeedCondition.WRONG_CURRENCY),
+            "contract_MarketAgreement.type": (DAY_AHEAD, FeedCondition.WRONG_AUCTION),
+            "out_Domain.mRID": (code, FeedCondition.WRONG_ZONE),
         }
         for tag, said in sorted(session.tags):
             wanted, condition = asked[tag]
             if said != wanted:
-                return Trouble(condition, self.name, f"answers for {said[:20]!r}, asked for {wanted}")
+                return FeedProblem(condition, self.name, f"answers for {said[:20]!r}, asked for {wanted}")
         return None
 
-    def _series(self, prices: Any) -> Answer:
+    def _series(self, prices: Any) -> SourceAnswer:
         start_s = [round(time.timestamp()) for time in prices.index]
         values = [None if price != price else float(price) for price in prices]
-        return series_of(self.name, f"{self.currency}/MWh", start_s, values)
+        return build_series(self.name, f"{self.currency}/MWh", start_s, values)
 
 
 @dataclass
-class _Listening(WebSession):
+class _TagSession(WebSession):
     """A session that asks one address and remembers the tags of what it heard; an answer takes `timeout_s` at most."""
 
     address: str

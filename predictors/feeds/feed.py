@@ -1,78 +1,216 @@
-"""A feed: sources in order, each judged, the last good series behind them."""
+"""A feed: sources in order, each answer judged, with the last good series behind them.
 
+A source gets a limited time, whatever it or its library does. The last good series is a file on disk: readable with
+`less`, whole or not at all.
+"""
+
+import asyncio
+import threading
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import TypeVar
 
+import numpy as np
+
+from offpeak.errors import CannotWrite, OffpeakError
+from offpeak.files import replacing
 from offpeak.model.step_series import Series
-from predictors.feeds.bounded import fetch_within
-from predictors.feeds.cache import Kept, read_kept, write_kept
-from predictors.feeds.checks import Asked, verdict
-from predictors.feeds.condition import INCOMPLETE, Condition, Trouble
-from predictors.feeds.port import Known, Source, Window
-from predictors.feeds.quantities import Quantity
-from predictors.feeds.rows import clipped, known_s
+from predictors.feeds.checks import CheckContext, check_series
+from predictors.feeds.port import (
+    INCOMPLETE,
+    FeedCondition,
+    FeedProblem,
+    FeedQuantity,
+    FeedSource,
+    KnownSeries,
+    SourceAnswer,
+    Window,
+    clip_series,
+    known_s,
+)
+
+LEFT_BEHIND = 3
+"""A source that still has so many questions open, all of them given up, is not asked another one."""
+
+Result = TypeVar("Result")
+
+
+async def fetched(fetch: Callable[[], Result]) -> Result:
+    """Return what `fetch` returns, which runs in a daemon thread of its own.
+
+    Cancelled, it leaves the thread behind: neither the program's end nor another thread waits for it.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Result] = loop.create_future()
+
+    def finish(result: Result | None, error: BaseException | None) -> None:
+        if done.done():
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(result)  # type: ignore[arg-type]
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = fetch()
+        except BaseException as problem:
+            error = problem
+        # The loop may be closed by now.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(finish, result, error)
+
+    Thread(target=run, daemon=True, name="fetch").start()
+    return await done
+
+
+def fetch_within(source: FeedSource, window: Window, limit_s: float) -> SourceAnswer:
+    """Return the source's answer, or HANGING after `limit_s`; then it is left behind and ends by itself."""
+    name = f"feed {source.name}"
+    if sum(thread.name == name for thread in threading.enumerate()) >= LEFT_BEHIND:
+        return FeedProblem(FeedCondition.HANGING, source.name, f"{LEFT_BEHIND} questions are still open")
+    answers: SimpleQueue[SourceAnswer] = SimpleQueue()
+    # A daemon, because nobody must wait for a hanging library when the program ends.
+    Thread(target=_fetch, args=(source, window, answers), daemon=True, name=name).start()
+    try:
+        return answers.get(timeout=limit_s)
+    except Empty:
+        return FeedProblem(FeedCondition.HANGING, source.name, f"nothing after {limit_s:g} s")
+
+
+def _fetch(source: FeedSource, window: Window, answers: SimpleQueue[SourceAnswer]) -> None:
+    try:
+        answers.put(source.fetch(window))
+    except Exception as error:
+        # Others' libraries raise anything; what they say may hold a key.
+        answers.put(FeedProblem(FeedCondition.GARBAGE, source.name, f"failed with {type(error).__name__}"))
+
+
+MARK = b"# offpeak feed cache 1, crc32 "
+
+
+@dataclass(frozen=True, eq=False)
+class CachedSeries:
+    """A good series and when it was fetched [Unix s]."""
+
+    series: Series
+    fetched_s: int
+
+
+def write_cache(path: Path, kept: CachedSeries) -> FeedProblem | None:
+    """Replace the file; what hinders that is said, and what was there before stays."""
+    text = _text(kept)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as file:
+            file.write(MARK + b"%08x\n" % zlib.crc32(text) + text)
+    except (OSError, CannotWrite) as error:
+        return FeedProblem(FeedCondition.CACHE_UNWRITABLE, "cache", f"{path}: {error}")
+    return None
+
+
+def _text(kept: CachedSeries) -> bytes:
+    series = kept.series
+    values = (repr(value) if known else "" for value, known in zip(series.value.tolist(), series.known, strict=True))
+    rows = "".join(f"{start_s},{value}\n" for start_s, value in zip(series.start_s.tolist(), values, strict=True))
+    head = f"source,{series.source}\nunit,{series.unit}\nfetched_s,{kept.fetched_s}\nend_s,{series.end_s}\n"
+    return f"{head}start_s,value\n{rows}".encode()
+
+
+def read_cache(path: Path) -> CachedSeries | FeedProblem | None:
+    """Return what was kept, None if nothing was yet."""
+    try:
+        mark, _, text = path.read_bytes().partition(b"\n")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return FeedProblem(FeedCondition.CACHE_DAMAGED, "cache", f"{path}: {error.strerror}")
+    if mark != MARK + b"%08x" % zlib.crc32(text):
+        return FeedProblem(FeedCondition.CACHE_DAMAGED, "cache", f"{path}: its checksum is wrong")
+    try:
+        return _parse_cache(text.decode().split("\n")[:-1])
+    except (ValueError, IndexError, OffpeakError) as error:
+        return FeedProblem(FeedCondition.CACHE_DAMAGED, "cache", f"{path}: {error}")
+
+
+def _parse_cache(lines: list[str]) -> CachedSeries:
+    source, unit, fetched_s, end_s = (line.split(",", 1)[1] for line in lines[:4])
+    rows = [line.split(",") for line in lines[5:]]
+    start = np.array([int(start_s) for start_s, _ in rows], np.int64)
+    value = np.array([float(value) if value else np.nan for _, value in rows])
+    return CachedSeries(Series(start, int(end_s), value, unit, source), int(fetched_s))
 
 
 @dataclass(frozen=True)
 class Feed:
     """One quantity from several sources; the market's days begin on `clock`, `cache` is a file of this feed alone."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[FeedSource, ...]
     cache: Path
-    quantity: Quantity
+    quantity: FeedQuantity
     clock: tzinfo
     limit_s: float = 60.0
 
-    def known(self, window: Window, now_s: int) -> Known:
+    def known(self, window: Window, now_s: int) -> KnownSeries:
         """Return what the first source with a good and whole answer says, else what covers most of the window.
 
         That may be an answer with values missing, or the last good series from the cache; an old value of what is not
         final, or that the operator's own file said, is used only without a new answer. Never raises: what failed is in
         `troubles`.
         """
-        kept, damage = _usable(read_kept(self.cache), self.quantity)
+        kept, damage = _usable(read_cache(self.cache), self.quantity)
         published = self._published(kept)
-        fresh, troubles = self._ask(Asked(window, self.quantity, self.clock, published))
+        fresh, troubles = self._ask(CheckContext(window, self.quantity, self.clock, published))
         if fresh is None or (self.quantity.final and published and known_s(published, window) > known_s(fresh, window)):
             return _from_cache(kept, now_s, window, (*damage, *troubles))
-        failed = write_kept(self.cache, Kept(fresh, now_s))
+        failed = write_cache(self.cache, CachedSeries(fresh, now_s))
         said = (*damage, *troubles, *((failed,) if failed else ()))
-        return Known(fresh, fresh.source, now_s, 0, fresh=True, troubles=said)
+        return KnownSeries(fresh, fresh.source, now_s, 0, fresh=True, troubles=said)
 
-    def _published(self, kept: Kept | None) -> Series | None:
+    def _published(self, kept: CachedSeries | None) -> Series | None:
         # What the operator's own file said does not tell whether a market's answer is right.
         names = {source.name for source in self.sources if not source.own}
         return kept.series if kept and kept.series.source in names else None
 
-    def _ask(self, asked: Asked) -> tuple[Series | None, list[Trouble]]:
+    def _ask(self, asked: CheckContext) -> tuple[Series | None, list[FeedProblem]]:
         best: Series | None = None
-        troubles: list[Trouble] = []
+        troubles: list[FeedProblem] = []
         for source in self.sources:
             answer = fetch_within(source, asked.window, self.limit_s)
-            trouble = answer if isinstance(answer, Trouble) else verdict(answer, asked, own=source.own)
+            trouble = answer if isinstance(answer, FeedProblem) else check_series(answer, asked, own=source.own)
             if trouble:
                 troubles.append(replace(trouble, source=source.name))
             if isinstance(answer, Series) and (trouble is None or trouble.condition in INCOMPLETE):
-                part = clipped(answer, asked.window)
+                part = clip_series(answer, asked.window)
                 best = part if known_s(part, asked.window) > known_s(best, asked.window) else best
             if trouble is None:
                 break
         return best, troubles
 
 
-def _usable(read: Kept | Trouble | None, quantity: Quantity) -> tuple[Kept | None, tuple[Trouble, ...]]:
-    if isinstance(read, Trouble):
+def _usable(
+    read: CachedSeries | FeedProblem | None, quantity: FeedQuantity
+) -> tuple[CachedSeries | None, tuple[FeedProblem, ...]]:
+    if isinstance(read, FeedProblem):
         return None, (read,)
     if read and read.series.unit != quantity.unit:
         detail = f"it holds {read.series.unit}, asked for {quantity.unit}"
-        return None, (Trouble(Condition.WRONG_CURRENCY, "cache", detail),)
+        return None, (FeedProblem(FeedCondition.WRONG_CURRENCY, "cache", detail),)
     return read, ()
 
 
-def _from_cache(kept: Kept | None, now_s: int, window: Window, troubles: tuple[Trouble, ...]) -> Known:
-    part = clipped(kept.series, window) if kept else None
+def _from_cache(
+    kept: CachedSeries | None, now_s: int, window: Window, troubles: tuple[FeedProblem, ...]
+) -> KnownSeries:
+    part = clip_series(kept.series, window) if kept else None
     if kept is None or part is None:
-        return Known(troubles=troubles)
+        return KnownSeries(troubles=troubles)
     age_s = max(0, now_s - kept.fetched_s)
-    return Known(part, part.source, kept.fetched_s, age_s, troubles=troubles)
+    return KnownSeries(part, part.source, kept.fetched_s, age_s, troubles=troubles)

@@ -7,16 +7,13 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from pydantic import AwareDatetime, FiniteFloat
 
-from predictors.feeds.condition import Condition, Trouble
-from predictors.feeds.json_answer import Shape, get_json
-from predictors.feeds.port import Answer, Window
-from predictors.feeds.rows import series_of
-from predictors.feeds.web import TIMEOUT_S, Ask
+from predictors.feeds.port import FeedCondition, FeedProblem, SourceAnswer, Window, build_series
+from predictors.feeds.web import TIMEOUT_S, AnswerShape, HttpRequest, get_json
 
 DAYS_OF = ZoneInfo("Europe/Brussels")
 
 
-class Entry(Shape):
+class NordPoolEntry(AnswerShape):
     """The price of one delivery period in each area [currency/MWh]."""
 
     deliveryStart: AwareDatetime  # noqa: N815
@@ -24,20 +21,20 @@ class Entry(Shape):
     entryPerArea: dict[str, FiniteFloat | None]  # noqa: N815
 
 
-class AreaState(Shape):
+class AreaState(AnswerShape):
     """Which areas' prices are final."""
 
     state: str
     areas: tuple[str, ...]
 
 
-class Day(Shape):
+class NordPoolDay(AnswerShape):
     """What is used of the answer for one delivery day."""
 
     deliveryDateCET: str  # noqa: N815
     market: str
     currency: str
-    multiAreaEntries: tuple[Entry, ...]  # noqa: N815
+    multiAreaEntries: tuple[NordPoolEntry, ...]  # noqa: N815
     areaStates: tuple[AreaState, ...] = ()  # noqa: N815
 
 
@@ -52,48 +49,50 @@ class NordPool:
     name: str = "nord-pool"
     own: bool = False
 
-    def fetch(self, window: Window) -> Answer:
+    def fetch(self, window: Window) -> SourceAnswer:
         """Return the whole delivery days that the window touches, as far as they are published."""
         if not self.area:
-            return Trouble(Condition.WRONG_ZONE, self.name, "does not publish this zone")
-        entries: list[Entry] = []
+            return FeedProblem(FeedCondition.WRONG_ZONE, self.name, "does not publish this zone")
+        entries: list[NordPoolEntry] = []
         for day in _days(window):
             answer = self._day(day)
-            if isinstance(answer, Trouble) and answer.condition is Condition.NOT_YET_PUBLISHED and entries:
+            if isinstance(answer, FeedProblem) and answer.condition is FeedCondition.NOT_YET_PUBLISHED and entries:
                 break
-            if isinstance(answer, Trouble):
+            if isinstance(answer, FeedProblem):
                 return answer
             entries += answer.multiAreaEntries
         return self._series(entries)
 
-    def _day(self, day: date) -> Day | Trouble:
+    def _day(self, day: date) -> NordPoolDay | FeedProblem:
         query = {"date": f"{day}", "market": "DayAhead", "deliveryArea": self.area, "currency": self.currency}
-        ask = Ask(self.name, f"{self.url}/api/DayAheadPrices", query, timeout_s=self.timeout_s)
-        answer = get_json(ask, Day)
-        return answer if isinstance(answer, Trouble) else self._checked(answer, day)
+        ask = HttpRequest(self.name, f"{self.url}/api/DayAheadPrices", query, timeout_s=self.timeout_s)
+        answer = get_json(ask, NordPoolDay)
+        return answer if isinstance(answer, FeedProblem) else self._checked(answer, day)
 
-    def _checked(self, answer: Day, day: date) -> Day | Trouble:
-        wrong: Condition | None = None
+    def _checked(self, answer: NordPoolDay, day: date) -> NordPoolDay | FeedProblem:
+        wrong: FeedCondition | None = None
         midnight = datetime(day.year, day.month, day.day, tzinfo=DAYS_OF)
         if any(self.area in state.areas and state.state != "Final" for state in answer.areaStates):
-            wrong = Condition.NOT_YET_PUBLISHED
+            wrong = FeedCondition.NOT_YET_PUBLISHED
         elif answer.market != "DayAhead":
-            wrong = Condition.WRONG_AUCTION
+            wrong = FeedCondition.WRONG_AUCTION
         elif answer.currency != self.currency:
-            wrong = Condition.WRONG_CURRENCY
+            wrong = FeedCondition.WRONG_CURRENCY
         elif any(self.area not in entry.entryPerArea for entry in answer.multiAreaEntries):
-            wrong = Condition.WRONG_ZONE
+            wrong = FeedCondition.WRONG_ZONE
         elif answer.deliveryDateCET != f"{day}":
-            wrong = Condition.GARBAGE
+            wrong = FeedCondition.GARBAGE
         elif answer.multiAreaEntries and answer.multiAreaEntries[0].deliveryStart != midnight:
-            wrong = Condition.SHIFTED_CLOCK
-        return Trouble(wrong, self.name, f"the answer for {day} in {self.area}, {self.currency}") if wrong else answer
+            wrong = FeedCondition.SHIFTED_CLOCK
+        return (
+            FeedProblem(wrong, self.name, f"the answer for {day} in {self.area}, {self.currency}") if wrong else answer
+        )
 
-    def _series(self, entries: list[Entry]) -> Answer:
+    def _series(self, entries: list[NordPoolEntry]) -> SourceAnswer:
         start_s = [round(entry.deliveryStart.timestamp()) for entry in entries]
         end_s = np.array([round(entry.deliveryEnd.timestamp()) for entry in entries], np.int64)
         prices = [entry.entryPerArea[self.area] for entry in entries]
-        return series_of(self.name, f"{self.currency}/MWh", start_s, prices, length_s=end_s - start_s)
+        return build_series(self.name, f"{self.currency}/MWh", start_s, prices, length_s=end_s - start_s)
 
 
 def _days(window: Window) -> list[date]:

@@ -1,12 +1,139 @@
-"""The port of every feed: a source is asked for a window of time and answers with a series or says what is wrong."""
+"""The port of every feed: a source returns a series for a window of time, or the problem that prevents it.
 
+It also defines the problems, each with its name and a hint for the operator, the quantities with their units and
+plausible ranges, and the conversion of an answer's rows (times, values, gaps) into a series.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from offpeak.model.step_series import Series
-from predictors.feeds.condition import Trouble
+import numpy as np
 
-Answer = Series | Trouble
+from offpeak.installation import install_hint
+from offpeak.model.arrays import Int64
+from offpeak.model.step_series import Series, series_of_rows, split, usual_lengths
+
+
+class FeedCondition(StrEnum):
+    """The named conditions; the value is how people read them."""
+
+    NO_KEY = "no key"
+    KEY_REFUSED = "key refused"
+    NOT_INSTALLED = "not installed"
+    NO_NETWORK = "no network"
+    REFUSED = "connection refused"
+    UNTRUSTED = "certificate not trusted"
+    HANGING = "no answer in time"
+    UNAVAILABLE = "service unavailable"
+    TOO_MANY = "too many requests"
+    GARBAGE = "unreadable answer"
+    UNREADABLE_FILE = "unreadable file"
+    WRONG_ZONE = "wrong zone"
+    WRONG_AUCTION = "wrong auction"
+    WRONG_CURRENCY = "wrong currency or unit"
+    SHIFTED_CLOCK = "local time stamped as UTC"
+    IMPLAUSIBLE = "implausible values"
+    HALF_MISSING = "values missing"
+    NOT_YET_PUBLISHED = "not yet published"
+    TOO_OLD = "known prices too old to forecast from"
+    CACHE_DAMAGED = "cache damaged"
+    CACHE_UNWRITABLE = "cache cannot be written"
+
+
+HINTS: Mapping[FeedCondition, str] = MappingProxyType(
+    {
+        FeedCondition.NO_KEY: "put the key into the file that feeds.key_file names, and `chmod 600` it",
+        FeedCondition.KEY_REFUSED: "ask the service for a new key, or for this zone in your plan",
+        FeedCondition.NOT_INSTALLED: "install what the message names",
+        FeedCondition.NO_NETWORK: "check the cable, the name server and https_proxy; try `curl -I` to the host",
+        FeedCondition.REFUSED: "check the firewall and the address; try `curl -I` to the host",
+        FeedCondition.UNTRUSTED: (
+            "set REQUESTS_CA_BUNDLE to the certificates of your proxy, and check this machine's date"
+        ),
+        FeedCondition.HANGING: "it is asked again later; raise feeds.timeout if that is usual",
+        FeedCondition.UNAVAILABLE: "it is asked again later; name a second source in [feeds]",
+        FeedCondition.TOO_MANY: "it is asked again when the service allows it; does another program use the same key?",
+        FeedCondition.GARBAGE: "open the address in a browser: a login page or a changed interface?",
+        FeedCondition.UNREADABLE_FILE: "correct the file that the message names",
+        FeedCondition.WRONG_ZONE: "check feeds.zone and feeds.place",
+        FeedCondition.WRONG_AUCTION: "compare with the exchange's page; if the cache is what is wrong, remove its file",
+        FeedCondition.WRONG_CURRENCY: "set feeds.currency to what the source answers in",
+        FeedCondition.SHIFTED_CLOCK: "use another source until this one is put right; tell its operator",
+        FeedCondition.IMPLAUSIBLE: "compare with the exchange's page; use another source until this one is put right",
+        FeedCondition.HALF_MISSING: "name a second source in [feeds]; the hours that are missing are forecast",
+        FeedCondition.NOT_YET_PUBLISHED: "nothing: it is asked again soon",
+        FeedCondition.TOO_OLD: "append newer prices; --from the day on which they end forecasts from there",
+        FeedCondition.CACHE_DAMAGED: "nothing: the next good answer replaces it",
+        FeedCondition.CACHE_UNWRITABLE: "let the service's user write to feeds.cache; try `df` and `ls -ld` there",
+    }
+)
+
+INCOMPLETE = frozenset({FeedCondition.HALF_MISSING, FeedCondition.NOT_YET_PUBLISHED})
+"""What leaves the values that are there usable."""
+
+
+@dataclass(frozen=True)
+class FeedProblem:
+    """One condition of one source: `detail` says what and where, `retry_after_s` how long the service wants peace.
+
+    `extra` is what has to be installed, "" if nothing.
+    """
+
+    condition: FeedCondition
+    source: str
+    detail: str
+    retry_after_s: int = 0
+    extra: str = ""
+
+    @property
+    def hint(self) -> str:
+        """What to do about it."""
+        return install_hint(self.extra) if self.extra else HINTS[self.condition]
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.condition}: {self.detail}"
+
+
+@dataclass(frozen=True)
+class FeedQuantity:
+    """`low` and `high` are in `unit`. A `final` value never changes once it is published, as an auction's price."""
+
+    unit: str
+    low: float
+    high: float
+    final: bool
+
+
+CARBON = FeedQuantity("g/kWh", 0.0, 2000.0, final=False)
+OUTSIDE_TEMPERATURE = FeedQuantity("degC", -70.0, 60.0, final=False)
+
+# Wide enough for what exchanges allow: the European day-ahead limits are -500 and 4000 EUR/MWh and may be raised by
+# steps of 1000; ERCOT's cap was 9000 USD/MWh until 2021.
+PRICE_LIMITS: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {
+        "EUR": (-600.0, 6000.0),
+        "CHF": (-600.0, 6000.0),
+        "GBP": (-600.0, 6000.0),
+        "USD": (-2000.0, 9500.0),
+        "DKK": (-5000.0, 45_000.0),
+        "NOK": (-8000.0, 75_000.0),
+        "SEK": (-8000.0, 75_000.0),
+        "PLN": (-3000.0, 27_000.0),
+    }
+)
+ANY_PRICE = (-1e5, 1e6)
+
+
+def price_quantity(currency: str) -> FeedQuantity:
+    """Return the quantity of an auction's price."""
+    low, high = PRICE_LIMITS.get(currency, ANY_PRICE)
+    return FeedQuantity(f"{currency}/MWh", low, high, final=True)
+
+
+SourceAnswer = Series | FeedProblem
 
 
 class Window(NamedTuple):
@@ -16,7 +143,7 @@ class Window(NamedTuple):
     until_s: int
 
 
-class Source(Protocol):
+class FeedSource(Protocol):
     """One place that values come from. It carries no key, only where the key is kept."""
 
     @property
@@ -29,13 +156,13 @@ class Source(Protocol):
         """Whether it is the operator's own file or rule: what it says may change and need not look like a market."""
         ...
 
-    def fetch(self, window: Window) -> Answer:
+    def fetch(self, window: Window) -> SourceAnswer:
         """Return what it has of the window, and perhaps more around it. Never raises for what the world does."""
         ...
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownSeries:
     """What a feed knows of a window; `series` is None if nothing at all is.
 
     `source` is who said it and `fetched_s` when; `fresh` if that was just now, otherwise it is the last good series,
@@ -47,7 +174,7 @@ class Known:
     fetched_s: int = 0
     age_s: int = 0
     fresh: bool = False
-    troubles: tuple[Trouble, ...] = ()
+    troubles: tuple[FeedProblem, ...] = ()
 
     @property
     def basis(self) -> str:
@@ -55,3 +182,39 @@ class Known:
         if self.fresh:
             return "published"
         return f"cached {self.age_s // 3600} h" if self.age_s >= 3600 else f"cached {self.age_s // 60} min"
+
+
+def build_series(
+    source: str, unit: str, start_s: Sequence[int], value: Sequence[float | None], *, length_s: Int64 | None = None
+) -> SourceAnswer:
+    """Return the rows as a series; None and the time between two rows that are further apart than usual are gaps.
+
+    `length_s` [s] says how long each row holds where the answer tells.
+    """
+    start = np.array(start_s, np.int64)
+    if len(start) != len(value):
+        return FeedProblem(FeedCondition.GARBAGE, source, f"{len(start)} times but {len(value)} values")
+    if len(start) == 0:
+        return FeedProblem(FeedCondition.NOT_YET_PUBLISHED, source, "the answer holds no values")
+    if np.any(np.diff(start) <= 0):
+        return FeedProblem(FeedCondition.GARBAGE, source, "the times of the answer do not rise")
+    lengths = usual_lengths(start) if length_s is None else length_s
+    if np.any(lengths <= 0) or np.any(start[1:] < (start + lengths)[:-1]):
+        return FeedProblem(FeedCondition.GARBAGE, source, "the answer does not tell how long its values hold")
+    return series_of_rows(start, lengths, np.array(value, np.float64), unit=unit, source=source)
+
+
+def clip_series(series: Series, window: Window) -> Series | None:
+    """Return the part of the series inside the window, None if there is none."""
+    cut = split(series, np.array(window, np.int64))
+    inside = (cut.start_s >= window.from_s) & (cut.start_s < window.until_s)
+    if not inside.any():
+        return None
+    end_s = min(series.end_s, window.until_s)
+    return Series(cut.start_s[inside], end_s, cut.value[inside], series.unit, series.source)
+
+
+def known_s(series: Series | None, window: Window) -> int:
+    """Return how many seconds of the window have a value."""
+    part = None if series is None else clip_series(series, window)
+    return 0 if part is None else int(part.length_s[part.known].sum())

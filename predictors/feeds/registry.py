@@ -19,20 +19,19 @@ from predictors.feeds.electricity_maps import ElectricityMaps
 from predictors.feeds.energy_charts import EnergyCharts
 from predictors.feeds.entso_e import EntsoE
 from predictors.feeds.feed import Feed
-from predictors.feeds.key import KeyPlace
-from predictors.feeds.markets import Market, market_of
+from predictors.feeds.markets import Market, find_market
 from predictors.feeds.nord_pool import NordPool
 from predictors.feeds.open_meteo import ARCHIVE_URL, FORECAST_URL, OpenMeteo
-from predictors.feeds.port import Source
-from predictors.feeds.quantities import CARBON, OUTSIDE, Quantity, price_in
+from predictors.feeds.port import CARBON, OUTSIDE_TEMPERATURE, FeedQuantity, FeedSource, price_quantity
 from predictors.feeds.us_markets import UsMarket
+from predictors.feeds.web import KeyLocation
 
 # A source may ask more than once for an answer.
 ASKS = 3
 
 
 @dataclass(frozen=True)
-class Site:
+class SourceSettings:
     """What sources are made from; each takes what it needs, and BadSetting says what is not set."""
 
     feeds: FeedSettings
@@ -45,25 +44,25 @@ class Site:
         """The market of feeds.zone."""
         if self.feeds.zone is None:
             raise BadSetting("feeds.zone: is not set", hint='write such as zone = "DE-LU" below [feeds]')
-        return market_of(self.feeds.zone)
+        return find_market(self.feeds.zone)
 
     @property
     def clock(self) -> tzinfo:
         """Whose midnight begins a day: the market's, UTC without one."""
         return parse_zone(self.market.clock) if self.feeds.zone else UTC
 
-    def key(self, variable: str) -> KeyPlace:
+    def key(self, variable: str) -> KeyLocation:
         """Where the key of that name is kept."""
-        return KeyPlace(variable, self.feeds.key_file)
+        return KeyLocation(variable, self.feeds.key_file)
 
 
-def _file(site: Site) -> Source:
+def _file(site: SourceSettings) -> FeedSource:
     if site.file is None:
         raise BadSetting("feeds: the source file has no file", hint="name it: file below [prices], source in [carbon]")
     return FileSource(site.file, site.layout or PriceFileLayout())
 
 
-def _weather(site: Site, url: str, name: str) -> Source:
+def _weather(site: SourceSettings, url: str, name: str) -> FeedSource:
     north, east = _degrees(site.feeds.place or "")
     return OpenMeteo(north, east, url, site.feeds.timeout_s, name)
 
@@ -75,7 +74,7 @@ def _degrees(text: str) -> tuple[float, float]:
     return float(match[1]), float(match[2])
 
 
-SOURCES: Mapping[str, Mapping[str, Callable[[Site], Source]]] = {
+SOURCES: Mapping[str, Mapping[str, Callable[[SourceSettings], FeedSource]]] = {
     "prices": {
         "file": _file,
         "tariff": lambda site: TariffSource(site_tariff(site.tariff, site.clock)),
@@ -101,22 +100,22 @@ SOURCES: Mapping[str, Mapping[str, Callable[[Site], Source]]] = {
 
 def price_feed(feeds: FeedSettings, prices: PriceSettings) -> Feed | None:
     """Return the feed of known prices, None if the settings name no source; BadSetting for what cannot be."""
-    site = Site(feeds, prices.file, parse_layout(prices.layout or ""), prices.tariff)
-    return _feed("prices", feeds.prices, site, price_in(feeds.currency))
+    site = SourceSettings(feeds, prices.file, parse_layout(prices.layout or ""), prices.tariff)
+    return _feed("prices", feeds.prices, site, price_quantity(feeds.currency))
 
 
 def carbon_feed(feeds: FeedSettings, carbon: CarbonSettings) -> Feed | None:
     """Return the feed of carbon intensity [g/kWh]."""
-    site = Site(feeds, *parse_file_and_layout(carbon.source)) if carbon.source else Site(feeds)
+    site = SourceSettings(feeds, *parse_file_and_layout(carbon.source)) if carbon.source else SourceSettings(feeds)
     return _feed("carbon", feeds.carbon, site, CARBON)
 
 
 def temperature_feed(feeds: FeedSettings) -> Feed | None:
     """Return the feed of the outside temperature [degC]."""
-    return _feed("temperature", feeds.temperature, Site(feeds), OUTSIDE)
+    return _feed("temperature", feeds.temperature, SourceSettings(feeds), OUTSIDE_TEMPERATURE)
 
 
-def _feed(what: str, names: tuple[str, ...] | None, site: Site, quantity: Quantity) -> Feed | None:
+def _feed(what: str, names: tuple[str, ...] | None, site: SourceSettings, quantity: FeedQuantity) -> Feed | None:
     if names is None:
         return None
     if "tariff" in names and len(names) > 1:
@@ -129,12 +128,12 @@ def _feed(what: str, names: tuple[str, ...] | None, site: Site, quantity: Quanti
     return Feed(sources, site.feeds.cache / file, quantity, site.clock, ASKS * site.feeds.timeout_s)
 
 
-def _own_place(site: Site) -> str:
+def _own_place(site: SourceSettings) -> str:
     """Return what tells one file of prices from another of the same name."""
     return f"{site.file.name} {zlib.crc32(bytes(site.file.resolve())):08x}" if site.file else "here"
 
 
-def _builder(what: str, name: str) -> Callable[[Site], Source]:
+def _builder(what: str, name: str) -> Callable[[SourceSettings], FeedSource]:
     if name not in SOURCES[what]:
         raise BadSetting(f"feeds.{what}: {name!r} is no source", hint=did_you_mean(name, SOURCES[what]))
     return SOURCES[what][name]

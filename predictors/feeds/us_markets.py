@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from predictors.feeds.condition import Condition, Trouble
-from predictors.feeds.port import Answer, Window
-from predictors.feeds.rows import series_of
+from predictors.feeds.port import FeedCondition, FeedProblem, SourceAnswer, Window, build_series
 
 # What gridstatus calls the markets, and the column that holds the price [USD/MWh].
 CLASSES = {"CAISO": "CAISO", "ERCOT": "Ercot", "ISONE": "ISONE", "MISO": "MISO", "NYISO": "NYISO", "PJM": "PJM"}
@@ -25,14 +23,14 @@ class UsMarket:
     name: str = "us-markets"
     own: bool = False
 
-    def fetch(self, window: Window) -> Answer:
+    def fetch(self, window: Window) -> SourceAnswer:
         """Return the place's prices around the window. Without time-outs of its own: the feed stops waiting."""
         if self.market not in CLASSES:
-            return Trouble(Condition.WRONG_ZONE, self.name, f"{self.market} is no American market")
+            return FeedProblem(FeedCondition.WRONG_ZONE, self.name, f"{self.market} is no American market")
         try:
             gridstatus, pandas = import_module("gridstatus"), import_module("pandas")
         except ImportError:
-            return Trouble(Condition.NOT_INSTALLED, self.name, "it needs gridstatus", extra="feeds-us")
+            return FeedProblem(FeedCondition.NOT_INSTALLED, self.name, "it needs gridstatus", extra="feeds-us")
         market = getattr(gridstatus, CLASSES[self.market])()
         ask = market.get_spp if self.market == "ERCOT" else market.get_lmp
         start, end = (
@@ -41,11 +39,11 @@ class UsMarket:
         rows = ask(date=start, end=end, market="DAY_AHEAD_HOURLY", locations=[self.place])
         return self.series(rows[rows["Location"] == self.place])
 
-    def series(self, rows: Any) -> Answer:
+    def series(self, rows: Any) -> SourceAnswer:
         """Return the rows of one place (columns "Interval Start" and the price) as a series."""
         if len(rows) == 0:
-            return Trouble(Condition.WRONG_ZONE, self.name, f"{self.market} has no row of {self.place}")
+            return FeedProblem(FeedCondition.WRONG_ZONE, self.name, f"{self.market} has no row of {self.place}")
         ordered = rows.sort_values("Interval Start")
         start_s = [round(time.timestamp()) for time in ordered["Interval Start"]]
         values = [None if price != price else float(price) for price in ordered[PRICE.get(self.market, "LMP")]]
-        return series_of(self.name, "USD/MWh", start_s, values)
+        return build_series(self.name, "USD/MWh", start_s, values)

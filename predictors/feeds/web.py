@@ -1,44 +1,52 @@
-"""One HTTP GET, bounded as a whole, and what is wrong when it brings nothing: never an exception."""
+"""One HTTP GET, bounded as a whole, that returns the body or the problem and never raises; JSON answers and keys.
 
+JSON is validated when it arrives. Keys of services are read when they are needed, from the environment or from a file
+that no other user can read.
+"""
+
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import requests
+from pydantic import BaseModel, ConfigDict, ValidationError
 from urllib3.exceptions import ReadTimeoutError
 
 from offpeak.web_session import WebSession, read_body
-from predictors.feeds.condition import Condition, Trouble
+from predictors.feeds.port import FeedCondition, FeedProblem
 
 ENOUGH_BYTES = 16 * 1024 * 1024
 LONGEST_RETRY_S = 86_400
 TIMEOUT_S = 20.0
 
 # In this order, because a time-out to connect is a failed connection too.
-CAUSES: tuple[tuple[type[BaseException], Condition], ...] = (
-    (requests.Timeout, Condition.HANGING),
-    (ReadTimeoutError, Condition.HANGING),
-    (requests.exceptions.SSLError, Condition.UNTRUSTED),
-    (ConnectionRefusedError, Condition.REFUSED),
-    (ConnectionResetError, Condition.UNAVAILABLE),
-    (requests.exceptions.ChunkedEncodingError, Condition.UNAVAILABLE),
-    (requests.ConnectionError, Condition.NO_NETWORK),
+CAUSES: tuple[tuple[type[BaseException], FeedCondition], ...] = (
+    (requests.Timeout, FeedCondition.HANGING),
+    (ReadTimeoutError, FeedCondition.HANGING),
+    (requests.exceptions.SSLError, FeedCondition.UNTRUSTED),
+    (ConnectionRefusedError, FeedCondition.REFUSED),
+    (ConnectionResetError, FeedCondition.UNAVAILABLE),
+    (requests.exceptions.ChunkedEncodingError, FeedCondition.UNAVAILABLE),
+    (requests.ConnectionError, FeedCondition.NO_NETWORK),
 )
-STATUSES: Mapping[int, Condition] = {
-    204: Condition.NOT_YET_PUBLISHED,
-    401: Condition.KEY_REFUSED,
-    403: Condition.KEY_REFUSED,
-    400: Condition.WRONG_ZONE,
-    404: Condition.WRONG_ZONE,
-    422: Condition.WRONG_ZONE,
-    408: Condition.HANGING,
-    429: Condition.TOO_MANY,
+STATUSES: Mapping[int, FeedCondition] = {
+    204: FeedCondition.NOT_YET_PUBLISHED,
+    401: FeedCondition.KEY_REFUSED,
+    403: FeedCondition.KEY_REFUSED,
+    400: FeedCondition.WRONG_ZONE,
+    404: FeedCondition.WRONG_ZONE,
+    422: FeedCondition.WRONG_ZONE,
+    408: FeedCondition.HANGING,
+    429: FeedCondition.TOO_MANY,
 }
 
 
 @dataclass(frozen=True)
-class Ask:
+class HttpRequest:
     """What is asked for, and on behalf of which source; headers may hold a key and are not shown.
 
     The whole answer is to be there within `timeout_s`.
@@ -51,7 +59,7 @@ class Ask:
     timeout_s: float = TIMEOUT_S
 
 
-def get(ask: Ask) -> bytes | Trouble:
+def get(ask: HttpRequest) -> bytes | FeedProblem:
     """Return the body of an answer of status 200. Redirections are not followed: they would take the key along."""
     try:
         with (
@@ -66,26 +74,26 @@ def get(ask: Ask) -> bytes | Trouble:
                 allow_redirects=False,
             ) as response,
         ):
-            return trouble_of_status(ask.source, response) or _body(ask, response)
+            return status_problem(ask.source, response) or _body(ask, response)
     except requests.RequestException as error:
-        return trouble_of_error(ask.source, ask.url, error)
+        return request_problem(ask.source, ask.url, error)
 
 
-def _body(ask: Ask, response: requests.Response) -> bytes | Trouble:
+def _body(ask: HttpRequest, response: requests.Response) -> bytes | FeedProblem:
     body = read_body(response, most_bytes=ENOUGH_BYTES)
     if body is None:
-        return Trouble(Condition.GARBAGE, ask.source, f"more than {ENOUGH_BYTES} bytes")
+        return FeedProblem(FeedCondition.GARBAGE, ask.source, f"more than {ENOUGH_BYTES} bytes")
     return body
 
 
-def trouble_of_status(source: str, response: requests.Response) -> Trouble | None:
+def status_problem(source: str, response: requests.Response) -> FeedProblem | None:
     """Return what a status other than 200 means."""
     status = response.status_code
     if status == 200:
         return None
-    other = Condition.UNAVAILABLE if status >= 500 else Condition.GARBAGE
+    other = FeedCondition.UNAVAILABLE if status >= 500 else FeedCondition.GARBAGE
     host = urlsplit(response.url).netloc
-    return Trouble(STATUSES.get(status, other), source, f"HTTP {status} from {host}", _retry_after_s(response))
+    return FeedProblem(STATUSES.get(status, other), source, f"HTTP {status} from {host}", _retry_after_s(response))
 
 
 def _retry_after_s(response: requests.Response) -> int:
@@ -102,13 +110,13 @@ def _apart_s(earlier: str, later: str) -> int:
     return round((parsedate_to_datetime(later) - parsedate_to_datetime(earlier)).total_seconds())
 
 
-def trouble_of_error(source: str, url: str, error: BaseException) -> Trouble:
+def request_problem(source: str, url: str, error: BaseException) -> FeedProblem:
     """Return what a failed request means. Its own words are left out: they may hold the key of the address."""
     chain = list(_chain(error))
     for kind, condition in CAUSES:
         if any(isinstance(cause, kind) for cause in chain):
-            return Trouble(condition, source, f"asking {urlsplit(url).netloc}")
-    return Trouble(Condition.GARBAGE, source, f"asking {urlsplit(url).netloc}: {type(error).__name__}")
+            return FeedProblem(condition, source, f"asking {urlsplit(url).netloc}")
+    return FeedProblem(FeedCondition.GARBAGE, source, f"asking {urlsplit(url).netloc}: {type(error).__name__}")
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -117,3 +125,61 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         # Requests keeps what urllib3 said as its first argument where it is not the context.
         inner = error.args[0] if error.args and isinstance(error.args[0], BaseException) else None
         error = error.__cause__ or error.__context__ or inner
+
+
+class AnswerShape(BaseModel):
+    """What an answer must hold; more is ignored, other types are not converted."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+
+Model = TypeVar("Model", bound=AnswerShape)
+
+
+def get_json(ask: HttpRequest, shape: type[Model]) -> Model | FeedProblem:
+    """Return the answer in its shape."""
+    body = get(ask)
+    return body if isinstance(body, FeedProblem) else read_json(ask.source, body, shape)
+
+
+def read_json(source: str, body: bytes, shape: type[Model]) -> Model | FeedProblem:
+    """Return the text in its shape; what is wrong with it is said without repeating the text."""
+    try:
+        return shape.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        page = body.lstrip()[:1] == b"<"
+        detail = "a page instead of data" if page else f"{place}: {first['msg']}" if place else "no JSON"
+        return FeedProblem(FeedCondition.GARBAGE, source, detail)
+
+
+@dataclass(frozen=True)
+class KeyLocation:
+    """Where a key is kept: the environment variable, and lines `VARIABLE=key` of a file of mode 0600."""
+
+    variable: str
+    file: Path | None = None
+
+
+def read_key(place: KeyLocation, source: str) -> str | FeedProblem:
+    """Return the key; the environment wins over the file."""
+    if key := os.environ.get(place.variable, "").strip():
+        return key
+    if place.file is None:
+        return FeedProblem(FeedCondition.NO_KEY, source, f"{place.variable} is not set and no key file is named")
+    try:
+        return _key_in(place.file, place.variable, source)
+    except (OSError, UnicodeDecodeError) as error:
+        return FeedProblem(FeedCondition.NO_KEY, source, f"{place.file} cannot be read: {type(error).__name__}")
+
+
+def _key_in(file: Path, variable: str, source: str) -> str | FeedProblem:
+    mode = file.stat().st_mode & 0o777
+    if mode & 0o077:
+        return FeedProblem(FeedCondition.NO_KEY, source, f"{file} can be read by others (mode {mode:04o})")
+    for line in file.read_text(encoding="utf-8").splitlines():
+        name, _, key = line.partition("=")
+        if name.strip() == variable and key.strip():
+            return key.strip()
+    return FeedProblem(FeedCondition.NO_KEY, source, f"{file} has no line {variable}=...")

@@ -16,7 +16,7 @@ HIGHEST = 1e9
 
 
 @dataclass(frozen=True)
-class Steps:
+class PriceSteps:
     """`count` equal steps from `start_s` [Unix s] on; BadPrices unless `step_s` is 900, 1800 or 3600 and fits."""
 
     start_s: int
@@ -33,7 +33,7 @@ class Steps:
     def __len__(self) -> int:
         return self.count
 
-    def take(self, which: NDArray[np.bool_] | Int64) -> "Steps":
+    def take(self, which: NDArray[np.bool_] | Int64) -> "PriceSteps":
         """Return the steps that the indices select; BadPrices unless these follow each other."""
         run = _run(which)
         return replace(self, start_s=self.start_s + run.start * self.step_s, count=run.stop - run.start)
@@ -66,9 +66,9 @@ class PriceHistory:
         return replace(self, start_s=self.start_s + run.start * self.step_s, price=self.price[run].copy())
 
     @property
-    def steps(self) -> Steps:
+    def steps(self) -> PriceSteps:
         """The steps that the prices are of."""
-        return Steps(self.start_s, self.step_s, len(self.price))
+        return PriceSteps(self.start_s, self.step_s, len(self.price))
 
     def quarters(self) -> Float64:
         """Return the price of each quarter-hour, NaN where none is known."""
@@ -87,7 +87,7 @@ def _run(which: NDArray[np.bool_] | Int64) -> slice:
     return slice(int(index[0]), int(index[-1]) + 1)
 
 
-def history_of(series: Series) -> PriceHistory:
+def price_history(series: Series) -> PriceHistory:
     """Return the series by quarter-hours: where the price changes within one, the mean of what is known of it.
 
     A quarter-hour is known if its start is.
@@ -104,7 +104,7 @@ def history_of(series: Series) -> PriceHistory:
     return PriceHistory(start_s, QUARTER_S, price)
 
 
-def joined(earlier: PriceHistory | None, later: PriceHistory, *, kept_s: int) -> PriceHistory:
+def join_histories(earlier: PriceHistory | None, later: PriceHistory, *, kept_s: int) -> PriceHistory:
     """Return both by quarter-hours, the later's price where both know one, and of these the last `kept_s` seconds."""
     parts = [part for part in (earlier, later) if part is not None and len(part.price)]
     if not parts:

@@ -4,6 +4,11 @@ Source: Uniejewski, Nowotarski, Weron, "Automated variable selection and shrinka
 forecasting", Energies 9(8), 2016; Lago, Marcjasz, De Schutter, Weron, Applied Energy 293, 2021. Theirs picks its
 penalty by an information criterion each day, which overfits windows as short as its number of features; ours is a fixed
 share of the penalty under which no feature is left.
+
+The lasso has several targets that share their features, solved at once by the method of multipliers. Source: Boyd,
+Parikh, Chu, Peleato, Eckstein, "Distributed optimization and statistical learning via the alternating direction method
+of multipliers", Foundations and Trends in Machine Learning 3(1), 2011, section 6.4. Prices are scaled so that a spike
+is no outlier: distance from the median, logarithmic beyond the usual.
 """
 
 from collections.abc import Callable
@@ -12,9 +17,80 @@ from dataclasses import dataclass
 import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
-from predictors.prices.lasso import lasso
 from predictors.prices.past import SUNDAY, Past
-from predictors.prices.scale import scale_of
+
+# Of a normal distribution the median of the absolute deviations is so many standard deviations.
+NORMAL_MAD = 0.6745
+
+
+@dataclass(frozen=True)
+class PriceScale:
+    """A price is `middle` + `spread` * x; x is squeezed to sign(x) ln(1 + |x|/3).
+
+    Source: the mirror-log of Uniejewski, Weron, Ziel, "Variance stabilizing transformations for electricity spot price
+    forecasting", IEEE Transactions on Power Systems 33(2), 2018, with c = 1/3.
+    """
+
+    middle: float
+    spread: float
+
+    def squeeze(self, price: Float64) -> Float64:
+        """Return the prices on the squeezed scale, any shape."""
+        x = (price - self.middle) / self.spread
+        return np.sign(x) * np.log1p(np.abs(x) / 3)
+
+    def widen(self, squeezed: Float64) -> Float64:
+        """Return the prices of what `squeeze` returned."""
+        return self.middle + self.spread * np.sign(squeezed) * 3 * np.expm1(np.abs(squeezed))
+
+
+def fit_scale(price: Float64) -> PriceScale:
+    """Return the scale of these prices; that of their standard deviation, or 1, where most of them are the same."""
+    middle = float(np.median(price))
+    spread = float(np.median(np.abs(price - middle))) / NORMAL_MAD
+    # A spread that is nothing beside the prices is the rounding of a constant.
+    least = 1e-6 * (1.0 + abs(middle))
+    return PriceScale(middle, next((wide for wide in (spread, float(price.std())) if wide > least), 1.0))
+
+
+# The step between the two halves of the method; features are scaled to a mean square of 1, so it need not adapt.
+STEP = 1.0
+ROUNDS = 300
+CLOSE = 5e-4
+
+
+def lasso(x: Float64, y: Float64, weight: Float64, penalty: float) -> tuple[Float64, Float64]:
+    """Return slopes float64[features, targets] and offsets float64[targets], such that y is about x @ slopes + offsets.
+
+    `x` is [rows, features], `y` [rows, targets], `weight` [rows]. Features are scaled before they are penalised;
+    `penalty` is a share of the one that would leave no feature, of each target. A constant feature gets slope 0.
+    """
+    share = weight[:, None] / weight.sum()
+    x_mean, y_mean = (share * x).sum(axis=0), (share * y).sum(axis=0)
+    spread = np.sqrt((share * (x - x_mean) ** 2).sum(axis=0))
+    unit = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 1e-9)
+    scaled = (x - x_mean) * unit
+    together = scaled.T @ (share * (y - y_mean))
+    slope = unit[:, None] * _sparse(scaled.T @ (share * scaled), together, penalty * np.abs(together).max(axis=0))
+    return slope, y_mean - x_mean @ slope
+
+
+def _sparse(gram: Float64, together: Float64, penalty: Float64) -> Float64:
+    inverse = np.linalg.inv(gram + STEP * np.eye(len(gram)))
+    sparse, dual = np.zeros_like(together), np.zeros_like(together)
+    for _ in range(ROUNDS):
+        before = sparse
+        smooth = inverse @ (together + STEP * (sparse - dual))
+        sparse = _shrunk(smooth + dual, penalty / STEP)
+        dual = dual + smooth - sparse
+        if max(np.abs(sparse - before).max(), np.abs(smooth - sparse).max()) < CLOSE:
+            break
+    return sparse
+
+
+def _shrunk(value: Float64, by: Float64) -> Float64:
+    return np.sign(value) * np.maximum(np.abs(value) - by, 0.0)
+
 
 LAGS = (1, 2, 3, 7)
 # How far beyond what was ever seen a forecast may go, as a share of what was.
@@ -38,7 +114,7 @@ class Lear:
         """Return what forecasts the 24 prices after a past; this one has a known day after its first week."""
         first = max(len(past) - self.days, max(LAGS))
         seen = past.price[first - max(LAGS) :]
-        scale = scale_of(seen)
+        scale = fit_scale(seen)
         squeezed = scale.squeeze(past.price)
         target = first + np.flatnonzero(past.known[first:])
         weight = 0.5 ** ((len(past) - target) / self.half_life_days)

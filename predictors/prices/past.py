@@ -66,7 +66,7 @@ def mean_known(value: Float64, *, axis: int) -> Float64:
     return mean
 
 
-def days_of(history: PriceHistory, zone: tzinfo) -> Days:
+def split_days(history: PriceHistory, zone: tzinfo) -> Days:
     """Return the history by days of that clock, the last one being the last that is known to its end."""
     price = history.quarters()
     day, clock_s = np.divmod(to_local_s(history.steps.quarter_s, zone), DAY_S)
@@ -87,7 +87,7 @@ def _ended(quarter: Float64) -> int:
     return int(ended[-1]) + 1 if len(ended) else 0
 
 
-def past_of(days: Days, *, ahead: int, holidays: str | None) -> Past:
+def fill_days(days: Days, *, ahead: int, holidays: str | None) -> Past:
     """Return the days with their gaps filled, and the kinds of `ahead` days after them too.
 
     `holidays` names the country, or country and subdivision, whose public holidays count as Sundays; "" for none, None

@@ -1,5 +1,13 @@
-"""Prices of coming steps behind the port of all predictors: it learns what is published and forecasts the rest."""
+"""Predicts the prices of coming steps by an ensemble, behind the port of all predictors.
 
+It learns published prices and forecasts the rest. A model counts the more, the smaller its recent errors are.
+
+The quantiles are those of the ensemble's own last errors, scaled by the size of each hour's: a split conformal interval
+on a sliding window, by hour. No distribution is assumed, and the interval widens and narrows as the errors do. Source
+of the idea: Vovk, Gammerman, Shafer, "Algorithmic learning in a random world", 2005.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
 
@@ -8,14 +16,154 @@ import numpy as np
 from offpeak.errors import BadPrices
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.local_time import DAY_S, to_local_s
-from predictors.model_file import Origin
-from predictors.port import Prediction
-from predictors.prices.history import QUARTER_S, PriceHistory, Steps, joined, price_at
-from predictors.prices.members import MEMBERS, Member
-from predictors.prices.outlook import AHEAD_DAYS, Outlook, Track, look_ahead
-from predictors.prices.past import QUARTERS, Past, days_of, mean_known, past_of
-from predictors.prices.spread import offsets
-from predictors.state import State, check, number
+from predictors.model_file import ModelOrigin
+from predictors.port import LEVELS, MEDIAN, Prediction, State, check_state, scalar_array
+from predictors.prices.history import QUARTER_S, PriceHistory, PriceSteps, join_histories, price_at
+from predictors.prices.models import MEMBERS, Member, Model, fit_all, forecasts, one_thread
+from predictors.prices.past import QUARTERS, Past, fill_days, mean_known, split_days
+
+# Half the error counts 2 to that power as much.
+SHARPNESS = 4
+# A model that was right for fewer days may have been lucky.
+ENOUGH_DAYS = 7
+
+
+def shares(error: Float64, speaking: Float64) -> Float64:
+    """Return each model's share, float64[models], that sum to 1.
+
+    `error` float64[days, models, 24] are past errors, NaN where a model said nothing; `speaking` float64[models, 24]
+    are the forecasts that the shares are for. A model counts nothing while another one has been judged for longer.
+    """
+    speaks = ~np.isnan(speaking).any(axis=1)
+    days = np.where(speaks, (~np.isnan(error).any(axis=2)).sum(axis=0), 0)
+    if days.max() == 0:
+        return np.asarray(speaks / speaks.sum())
+    judged = days >= min(ENOUGH_DAYS, days.max())
+    wrong = np.nanmean(np.abs(error[:, judged]), axis=(0, 2))
+    # In relation to the best, so that no power of a small or large error leaves the range of numbers.
+    best = max(float(wrong.min()), 1e-9)
+    share = np.zeros(len(days))
+    share[judged] = (best / np.maximum(wrong, best)) ** SHARPNESS
+    return share / float(share.sum())
+
+
+def mix_forecasts(forecast: Float64, share: Float64) -> Float64:
+    """Return the mean of forecasts float64[..., models, 24] by these shares, float64[..., 24].
+
+    Where a model is silent (NaN) the others' shares grow; NaN where all that have a share are.
+    """
+    weight = np.where(np.isnan(forecast), 0.0, share[:, None])
+    total = weight.sum(axis=-2)
+    summed = (weight * np.nan_to_num(forecast)).sum(axis=-2)
+    return np.asarray(np.divide(summed, total, out=np.full(summed.shape, np.nan), where=total > 0))
+
+
+AHEAD_DAYS = 7
+# For so many days the shares of the models and the intervals rest on what was forecast.
+TRACKED_DAYS = 28
+
+Track = Mapping[int, Float64]
+"""What each member said of a local day before it began: day number -> float64[members, 24]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """What follows a past.
+
+    `price` float64[AHEAD_DAYS, 24] are the days after it; `error` float64[days, 24] is price less forecast of the days
+    before; `basis` says in words what the forecast rests on; `track` is what the next outlook can build on.
+    """
+
+    price: Float64
+    error: Float64
+    basis: str
+    track: Track
+
+
+@one_thread
+def look_ahead(past: Past, members: tuple[Member, ...], before: Track) -> Outlook:
+    """Return the outlook from a past of at least one day; what `before` lacks is made up for from earlier pasts.
+
+    BadPrices if the past is too short for every member.
+    """
+    models = fit_all(members, past)
+    coming = forecasts(models, past)
+    _check_any(coming, past, members)
+    days = [int(day) for day in np.flatnonzero(past.known) if day >= max(1, len(past) - TRACKED_DAYS)]
+    track = {past.first_day + day: _member_forecasts(past, day, members, before) for day in days}
+    said = np.array([*track.values()]).reshape(-1, *coming.shape)
+    share = shares(past.price[days, None] - said, coming)
+    price = _days_ahead(past, models, share)
+    track[past.first_day + len(past)] = coming
+    return Outlook(
+        price, _errors(past.price[days] - mix_forecasts(said, share), past), _basis(past, members, share), track
+    )
+
+
+def _errors(error: Float64, past: Past) -> Float64:
+    told = error[~np.isnan(error).any(axis=1)]
+    # After a single day nothing was forecast yet: any hour's price may come at any hour.
+    return told if len(told) else past.price[-1:] - past.price[-1].mean()
+
+
+def _check_any(coming: Float64, past: Past, members: tuple[Member, ...]) -> None:
+    if np.isnan(coming).all():
+        least = min(members, key=lambda member: member.days)
+        raise BadPrices(
+            f"{least.name} needs {least.days} whole days of prices, and {int(past.known.sum())} are known",
+            hint="load older prices, or use the ensemble until there are as many",
+        )
+
+
+def _member_forecasts(past: Past, day: int, members: tuple[Member, ...], before: Track) -> Float64:
+    said = before.get(past.first_day + day)
+    if said is not None:
+        return said
+    earlier = past.until(day)
+    return forecasts(fit_all(members, earlier), earlier)
+
+
+def _days_ahead(past: Past, models: tuple[Model | None, ...], share: Float64) -> Float64:
+    extended = past
+    while len(extended) < len(past) + AHEAD_DAYS:
+        extended = extended.followed_by(mix_forecasts(forecasts(models, extended), share))
+    return extended.price[len(past) :]
+
+
+def _basis(past: Past, members: tuple[Member, ...], share: Float64) -> str:
+    most = sorted(range(len(members)), key=lambda i: -share[i])[:3]
+    parts = ", ".join(f"{members[i].name} {share[i]:.0%}" for i in most if share[i] >= 0.005)
+    return f"forecast from {int(past.known.sum())} days: {parts}"
+
+
+# An hour's own mean error counts as much as that of all hours together while it rests on so many days.
+POOLED_DAYS = 7
+# The errors of a day grow with this power of how many days ahead it is.
+GROWTH = 0.4
+# Of what the last errors lean to one side, so much goes on: the best share over the first years of five markets.
+LEAN = 0.5
+
+
+def error_offsets(error: Float64, *, ahead: int) -> Float64:
+    """Return what to add to a day's forecast for each of LEVELS, float64[24, len(LEVELS)], rising along each row.
+
+    `error` float64[days, 24] is price less forecast of the last days; `ahead` is 1 for the coming day.
+    """
+    if len(error) == 0:
+        return np.zeros((24, len(LEVELS)))
+    size = np.abs(error)
+    scale = (size.sum(axis=0) + POOLED_DAYS * size.mean()) / (len(error) + POOLED_DAYS)
+    relative = error / np.maximum(scale, 1e-9)
+    quantile = np.quantile(relative, [_conformal(level, len(error)) for level in LEVELS])
+    quantile[MEDIAN] = np.clip(LEAN * quantile[MEDIAN], quantile[0], quantile[-1])
+    return np.asarray(scale[:, None] * quantile * ahead**GROWTH)
+
+
+def _conformal(level: float, days: int) -> float:
+    # The coming error is as likely to fall into any gap between the past ones or beyond them. The hours of a day err
+    # together, so there are as many errors as days.
+    return float(np.clip((level * (days + 1) - 1) / max(days - 1, 1), 0.0, 1.0))
+
 
 KEPT_S = 744 * DAY_S
 # The course within the hours, where prices are of less than an hour.
@@ -49,18 +197,18 @@ class PricePredictor:
     ) -> None:
         self.name = name
         self._zone, self._holidays, self._members = zone, holidays, members
-        self._history = joined(None, PriceHistory(0, QUARTER_S, np.empty(0)), kept_s=KEPT_S)
+        self._history = join_histories(None, PriceHistory(0, QUARTER_S, np.empty(0)), kept_s=KEPT_S)
         self._view: _View | None = None
         self._track: Track = {}
         self._stale = True
 
     def learn(self, outcome: PriceHistory, at_s: int) -> None:  # noqa: ARG002 - the port's: these are all known by now
         """Take in published prices; where some were known for the same time, the new ones hold."""
-        history = joined(self._history, outcome, kept_s=KEPT_S)
+        history = join_histories(self._history, outcome, kept_s=KEPT_S)
         self._stale |= not _same(history, self._history)
         self._history = history
 
-    def predict(self, question: Steps, at_s: int) -> Prediction:  # noqa: ARG002 - the port's: nothing here ages
+    def predict(self, question: PriceSteps, at_s: int) -> Prediction:  # noqa: ARG002 - the port's: nothing here ages
         """Return the price of each step: as published, else as forecast. BadPrices before any price is known."""
         view = self._viewed()
         published = price_at(self._history, question.quarter_s)
@@ -78,10 +226,10 @@ class PricePredictor:
         return self._view
 
     def _new_view(self) -> _View:
-        days = days_of(self._history, self._zone)
+        days = split_days(self._history, self._zone)
         if len(days.quarter) == 0:
             raise BadPrices("no day of prices is known to forecast from", hint="check the price feed or file")
-        past = past_of(days, ahead=AHEAD_DAYS + 1, holidays=self._holidays)
+        past = fill_days(days, ahead=AHEAD_DAYS + 1, holidays=self._holidays)
         outlook = look_ahead(past, self._members, self._track)
         self._track = outlook.track
         return _View(past, _course(days.quarter), outlook)
@@ -93,26 +241,26 @@ class PricePredictor:
         return self._history.start_s + QUARTER_S * (int(known[-1]) + 1) if len(known) else 0
 
     @property
-    def origin(self) -> Origin:
+    def origin(self) -> ModelOrigin:
         """What it learned from, in quarters of an hour, and its mean absolute error of late, NaN if there is none."""
         known = np.flatnonzero(~np.isnan(self._history.quarters()))
         first_s = self._history.start_s + QUARTER_S * int(known[0]) if len(known) else 0
         error = self._view.outlook.error if self._view else np.empty(0)
         mae = float(np.abs(error).mean()) if error.size else np.nan
-        return Origin(len(known), first_s, self.known_until_s, mae)
+        return ModelOrigin(len(known), first_s, self.known_until_s, mae)
 
     def state(self) -> State:
         """Return the prices, and what each member said of each day of late before it began."""
         said = np.array([*self._track.values()]).reshape(-1, len(self._members), 24)
         days = np.fromiter(self._track, np.int64, len(self._track))
         history = self._history
-        return {"start_s": number(history.start_s), "price": history.price, "day": days, "said": said}
+        return {"start_s": scalar_array(history.start_s), "price": history.price, "day": days, "said": said}
 
     def restore(self, state: State) -> None:
         """Take over prices and what was said."""
         said, day, start_s = state["said"], state["day"], int(state["start_s"])
         fits = said.shape == (len(day), len(self._members), 24) and state["price"].ndim == 1
-        check(is_so=fits and start_s % QUARTER_S == 0, what="what other members said")
+        check_state(is_so=fits and start_s % QUARTER_S == 0, what="what other members said")
         self._history = PriceHistory(start_s, QUARTER_S, np.array(state["price"], np.float64))
         self._track = dict(zip(day.tolist(), said.astype(np.float64), strict=True))
         self._stale = True
@@ -136,7 +284,7 @@ def _forecast(view: _View, quarter_s: Int64, zone: tzinfo) -> tuple[Float64, Flo
     slot = clock_s // QUARTER_S
     hour = slot // (QUARTERS // 24)
     ahead = np.clip(day - view.past.first_day - len(view.past) + 1, 1, AHEAD_DAYS)
-    spreads = np.array([offsets(view.outlook.error, ahead=days) for days in range(1, AHEAD_DAYS + 1)])
+    spreads = np.array([error_offsets(view.outlook.error, ahead=days) for days in range(1, AHEAD_DAYS + 1)])
     return price[index, hour] + view.course[slot], spreads[ahead - 1, hour]
 
 
@@ -146,6 +294,6 @@ def _within(index: Int64, days: int) -> Int64:
     return np.asarray(np.clip(index - 7 * weeks, 0, days - 1))
 
 
-def _by_step(quarters: Float64, question: Steps) -> Float64:
+def _by_step(quarters: Float64, question: PriceSteps) -> Float64:
     each = quarters.reshape(question.count, question.step_s // QUARTER_S, *quarters.shape[1:])
     return np.asarray(each.mean(axis=1))

@@ -1,1 +1,5 @@
-"""Predictions of how long a job will run [s]."""
+"""Predictors of a job's run time [s].
+
+`registry` lists them: the user's estimate, the user's last two run times (`last_two`), boosted trees. The kernel in
+`last_two_kernel` stands alone because the engine compiles it in.
+"""

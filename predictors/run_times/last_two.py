@@ -7,9 +7,8 @@ import numpy as np
 from offpeak.compiled import in_place
 from offpeak.model.arrays import Int64
 from offpeak.model.jobs import Jobs
-from predictors.port import Prediction, certain
+from predictors.port import Prediction, State, certain, check_state
 from predictors.run_times.last_two_kernel import learn_run_time, predict_run_time
-from predictors.state import State, check
 
 FIRST_USERS = 256
 LAST_TWO, ESTIMATE = "the user's last two jobs", "the user's estimate"
@@ -49,7 +48,7 @@ class LastTwo:
         recent_s = np.array(state["recent_s"], np.int64)
         users = state["users"].tolist()
         in_pairs = recent_s.ndim == 1 and len(recent_s) % 2 == 0
-        check(is_so=in_pairs and len(recent_s) >= max(2, 2 * len(users)), what="fewer run times than users")
+        check_state(is_so=in_pairs and len(recent_s) >= max(2, 2 * len(users)), what="fewer run times than users")
         self._number = {user: number for number, user in enumerate(users)}
         self._recent_s = recent_s
 

@@ -1,27 +1,83 @@
-"""A predictor of jobs by boosted trees: grown again as jobs end, its quantiles corrected by its own recent errors."""
+"""A predictor of jobs by boosted trees: trained again as jobs end, with quantiles from its own recent errors.
+
+The features of a job are its request, its hour, and the outcomes of similar jobs so far.
+"""
 
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from offpeak.model.arrays import Float64
+from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Jobs
 from offpeak.text import counted
-from predictors.asked import AskedJobs
-from predictors.port import LEVELS, Prediction
-from predictors.recent_errors import ErrorsBySize
-from predictors.state import Learned, State, joined, number, part_of
-from predictors.trees.forest import Forest, forest_from, state_of
-from predictors.trees.grow import Growth, Lessons, can_grow, grow, no_trees
-from predictors.trees.history import History, Schedule
-from predictors.trees.job_features import JobFeatures, categories
+from predictors.port import LEVELS, Prediction, Restorable, State, join_states, scalar_array, state_part
+from predictors.recent_errors import ErrorsBySize, OpenQuestions
+from predictors.trees.forest import Forest, forest_state, restore_forest
+from predictors.trees.grow import Growth, GrowthSchedule, TrainingData, TrainingHistory, can_grow, grow, no_trees
+from predictors.trees.running_statistics import RunningStatistics
+
+DAY_S, HOUR_S, WEEK_DAYS = 86_400, 3_600, 7
+
+USER, GROUP, QUEUE, APPLICATION, SIZE, ESTIMATE = range(6)
+KINDS = (
+    (USER,),
+    (USER, SIZE),
+    (USER, ESTIMATE),
+    (USER, SIZE, ESTIMATE),
+    (USER, APPLICATION),
+    (GROUP, QUEUE),
+)
+"""Jobs are alike that have these columns in common."""
+
+REQUEST_COLUMNS = 4
+
+
+class JobFeatures:
+    """Turns jobs into rows of features; remembers of each outcome its `target`."""
+
+    def __init__(self) -> None:
+        self._running = RunningStatistics(KINDS, targets=1)
+
+    @property
+    def columns(self) -> int:
+        """How many features a job has."""
+        return self._running.columns + REQUEST_COLUMNS
+
+    def learn(self, category: Int64, target: Float64) -> None:
+        """Take in jobs that ended, one after the other: their `categories` and finite targets float64[n]."""
+        self._running.learn(category, target[:, None])
+
+    def of(self, jobs: Jobs) -> Float64:
+        """Return float64[n, columns] of jobs as submitted: each row depends on its own job alone."""
+        return np.hstack([self._running.of(categories(jobs)), _request(jobs)])
+
+    def state(self) -> State:
+        """Return what was remembered."""
+        return self._running.state()
+
+    def restore(self, state: State) -> None:
+        """Take over what was remembered."""
+        self._running.restore(state)
+
+
+def categories(jobs: Jobs) -> Int64:
+    """Return the columns of which KINDS are made, int64[n, 6]."""
+    return np.stack([jobs.user, jobs.group, jobs.queue, jobs.application, jobs.size, jobs.estimate_s], axis=1)
+
+
+def _request(jobs: Jobs) -> Float64:
+    """Return estimate and size as logarithms, hour and day of the week, both by the trace's own zero."""
+    day = jobs.submit_s // DAY_S
+    estimate, size = np.log(np.maximum(jobs.estimate_s, 1)), np.log(np.maximum(jobs.size, 1))
+    return np.stack([estimate, size, (jobs.submit_s - day * DAY_S) / HOUR_S, day % WEEK_DAYS], axis=1)
+
 
 MOST_ROWS = 200_000
 GROWTH = Growth()
-SCHEDULE = Schedule()
+SCHEDULE = GrowthSchedule()
 
 
-class Quantity(Protocol):
+class TreeQuantity(Protocol):
     """What is predicted of jobs. The trees see it as a share of its `scale`."""
 
     @property
@@ -46,7 +102,7 @@ class Quantity(Protocol):
         ...
 
 
-class Asked(NamedTuple):
+class OpenJob(NamedTuple):
     """A job that has not ended: what was known of it when it was asked about, what was said, and of what that is an
     error if it was wrong; forests and what is said before the first err in different ways.
     """
@@ -56,7 +112,7 @@ class Asked(NamedTuple):
     errors: ErrorsBySize
 
 
-class Boosted:
+class BoostedTrees:
     """Predicts a `quantity`. It remembers what it was asked and said until the job ends: from that it learns.
 
     With `grows_itself` a forest is grown within `learn`, as replays need it. Else the caller does it where it likes:
@@ -64,7 +120,7 @@ class Boosted:
     """
 
     def __init__(
-        self, name: str, quantity: Quantity, *, growth: Growth = GROWTH, schedule: Schedule = SCHEDULE,
+        self, name: str, quantity: TreeQuantity, *, growth: Growth = GROWTH, schedule: GrowthSchedule = SCHEDULE,
         grows_itself: bool = True,
     ) -> None:  # fmt: skip
         self.name = name
@@ -74,11 +130,11 @@ class Boosted:
         self._grows_itself = grows_itself
         self._can_grow, self._no_trees = can_grow(), no_trees()
         self._features = JobFeatures()
-        self._history = History(self._features.columns, MOST_ROWS)
+        self._history = TrainingHistory(self._features.columns, MOST_ROWS)
         self._forest: Forest | None = None
         self._grown_from = 0
         self._due_at = schedule.least
-        self._asked: AskedJobs[Asked] = AskedJobs()
+        self._asked: OpenQuestions[OpenJob] = OpenQuestions()
         self._errors = ErrorsBySize(quantity.edges)
 
     def learn(self, outcome: Jobs, _at_s: int) -> None:
@@ -107,7 +163,8 @@ class Boosted:
         features, scale = self._features.of(question), self._quantity.scale(question)
         said = self._said(question, features) / scale
         self._asked.remember(
-            question.job_id.tolist(), (Asked(*each, self._errors) for each in zip(features, said.tolist(), strict=True))
+            question.job_id.tolist(),
+            (OpenJob(*each, self._errors) for each in zip(features, said.tolist(), strict=True)),
         )
         corrected = np.array([self._errors.corrected(share) for share in said.tolist()]).reshape(-1, 1 + len(LEVELS))
         value = self._quantity.bounded(corrected * scale[:, None], question)
@@ -128,7 +185,7 @@ class Boosted:
         """Whether enough jobs have ended for another forest."""
         return self._can_grow and self._history.count >= self._due_at
 
-    def lessons(self) -> Lessons:
+    def lessons(self) -> TrainingData:
         """Return a copy of the latest MOST_ROWS outcomes and of what was known of them when they were asked about."""
         return self._history.lessons()
 
@@ -142,15 +199,15 @@ class Boosted:
 
     def state(self) -> State:
         """Return all that was learned, the forest too."""
-        parts: dict[str, Learned] = {"features": self._features, "history": self._history, "errors": self._errors}
-        numbers = {"due_at": number(self._due_at), "grown_from": number(self._grown_from)}
-        return {**numbers, **joined({name: part.state() for name, part in parts.items()}),
-                **joined({"forest": state_of(self._forest)})}  # fmt: skip
+        parts: dict[str, Restorable] = {"features": self._features, "history": self._history, "errors": self._errors}
+        numbers = {"due_at": scalar_array(self._due_at), "grown_from": scalar_array(self._grown_from)}
+        return {**numbers, **join_states({name: part.state() for name, part in parts.items()}),
+                **join_states({"forest": forest_state(self._forest)})}  # fmt: skip
 
     def restore(self, state: State) -> None:
         """Take over all of it."""
-        self._features.restore(part_of(state, "features"))
-        self._history.restore(part_of(state, "history"))
-        self._errors.restore(part_of(state, "errors"))
-        self._forest = forest_from(part_of(state, "forest"), self._features.columns)
+        self._features.restore(state_part(state, "features"))
+        self._history.restore(state_part(state, "history"))
+        self._errors.restore(state_part(state, "errors"))
+        self._forest = restore_forest(state_part(state, "forest"), self._features.columns)
         self._due_at, self._grown_from = int(state["due_at"]), int(state["grown_from"])

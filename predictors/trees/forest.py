@@ -1,4 +1,7 @@
-"""A forest of regression trees as plain arrays: nothing of the library that grew it is needed to ask it."""
+"""A forest of regression trees as plain arrays, and the kernel that walks through it.
+
+A prediction needs nothing of the library that trained the forest.
+"""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -6,11 +9,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offpeak.compiled import in_place, index
 from offpeak.model.arrays import Float64
-from predictors.state import State
-from predictors.trees.forest_kernel import add_up
+from predictors.port import State
 
 Int32 = NDArray[np.int32]
+
+
+@in_place
+def add_tree_answers(
+    feature: Int32,
+    threshold: Float64,
+    left: Int32,
+    right: Int32,
+    missing_left: NDArray[np.bool_],
+    value: Float64,
+    roots: Int32,
+    questions: Float64,
+    answer: Float64,
+) -> None:
+    """Add to `answer` float64[n] what each tree says to the `questions` float64[n, columns], tree by tree."""
+    for row in range(len(questions)):
+        for root in roots:
+            node = index(root)
+            while feature[node] >= 0:
+                asked = questions[row, index(feature[node])]
+                goes_left = missing_left[node] if np.isnan(asked) else asked <= threshold[node]
+                node = index(left[node] if goes_left else right[node])
+            answer[row] += value[node]
+
+
 LEAF = -1
 ARRAYS = ("feature", "threshold", "left", "right", "missing_left", "value", "roots")
 
@@ -37,7 +65,7 @@ class Forest:
     def answer(self, features: Float64) -> Float64:
         """Return float64[n] for questions float64[n, columns]."""
         found = np.full(len(features), self.baseline)
-        add_up(self.feature, self.threshold, self.left, self.right, self.missing_left, self.value, self.roots,
+        add_tree_answers(self.feature, self.threshold, self.left, self.right, self.missing_left, self.value, self.roots,
                features, found)  # fmt: skip
         return found
 
@@ -45,12 +73,12 @@ class Forest:
 DTYPES = {"threshold": np.float64, "value": np.float64, "missing_left": np.bool_}
 
 
-def state_of(forest: Forest | None) -> State:
+def forest_state(forest: Forest | None) -> State:
     """Return the forest as a state, an empty one if there is none."""
     return {column.name: np.asarray(getattr(forest, column.name)) for column in fields(Forest)} if forest else {}
 
 
-def forest_from(state: State, columns: int) -> Forest | None:
+def restore_forest(state: State, columns: int) -> Forest | None:
     """Return what `state_of` returned; ValueError unless a walk through it can neither leave the arrays nor go on
     for ever, and a question has so many `columns`."""
     if not state:

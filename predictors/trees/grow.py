@@ -1,6 +1,7 @@
-"""Grows forests by gradient boosting with scikit-learn, which is loaded only when a forest is grown.
+"""Trains forests by gradient boosting with scikit-learn, from the latest outcomes and on a schedule.
 
-Without it predictors go on with what they say before the first forest, and commands name what is missing.
+scikit-learn is loaded only when a forest is trained. Without it predictors keep the answers that they give before the
+first forest, and commands name what is missing.
 
 Histogram gradient boosting: Ke et al., "LightGBM: a highly efficient gradient boosting decision tree", NeurIPS 2017;
 Friedman, "Greedy function approximation: a gradient boosting machine", Annals of Statistics 29, 2001.
@@ -13,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from offpeak.model.arrays import Float64
+from predictors.port import State, check_state, scalar_array
 from predictors.trees.forest import LEAF, Forest
 
 
@@ -42,7 +44,7 @@ class Growth:
 
 
 @dataclass(frozen=True, eq=False)
-class Lessons:
+class TrainingData:
     """What a forest is grown from: features float64[n, columns] with NaN where unknown, and targets float64[n]."""
 
     features: Float64
@@ -52,7 +54,7 @@ class Lessons:
         return len(self.target)
 
 
-def grow(lessons: Lessons, growth: Growth) -> Forest:
+def grow(lessons: TrainingData, growth: Growth) -> Forest:
     """Return the forest of these lessons; the same lessons give the same forest. It may run in another process.
 
     It keeps to one processor, because a head node has other things to do and sums then have one order.
@@ -70,7 +72,7 @@ def grow(lessons: Lessons, growth: Growth) -> Forest:
         random_state=0,
     )
     with threadpool_limits(1):
-        return forest_of(model.fit(_without_empty_columns(lessons.features), lessons.target))
+        return extract_forest(model.fit(_without_empty_columns(lessons.features), lessons.target))
 
 
 def _without_empty_columns(features: Float64) -> Float64:
@@ -79,7 +81,7 @@ def _without_empty_columns(features: Float64) -> Float64:
     return np.where(empty, 0.0, features) if empty.any() else features
 
 
-def forest_of(model: Any) -> Forest:
+def extract_forest(model: Any) -> Forest:
     """Return the trees of a fitted HistGradientBoostingRegressor without categorical features."""
     trees = [tree.nodes for (tree,) in model._predictors]
     first = np.cumsum([0, *map(len, trees)])
@@ -97,3 +99,67 @@ def forest_of(model: Any) -> Forest:
         baseline=float(np.squeeze(model._baseline_prediction)),
         columns=int(model.n_features_in_),
     )
+
+
+FIRST_ROWS = 1024
+
+
+@dataclass(frozen=True)
+class GrowthSchedule:
+    """Grown from `least` outcomes on, and anew when they grew by the share `growth`: by `least` to `most` of them."""
+
+    least: int = 500
+    growth: float = 0.2
+    most: int = 50_000
+
+    def next_after(self, outcomes: int) -> int:
+        """Return at how many outcomes the next forest is due, if one was grown at `outcomes`."""
+        return outcomes + min(self.most, max(self.least, int(self.growth * outcomes)))
+
+
+SELDOM = GrowthSchedule(growth=1.0)
+"""For who learns a whole log to answer once: most forests on the way would never be asked."""
+
+
+class TrainingHistory:
+    """A ring of the `most` latest rows of features and targets."""
+
+    def __init__(self, columns: int, most: int) -> None:
+        self._features = np.empty((min(FIRST_ROWS, most), columns))
+        self._target = np.empty(len(self._features))
+        self._most = most
+        self.count = 0
+
+    def add(self, features: Float64, target: float) -> None:
+        """Take in one row, float64[columns]."""
+        if self.count == len(self._target) < self._most:
+            self._widen(min(2 * self.count, self._most))
+        at = self.count % len(self._target)
+        self._features[at] = features
+        self._target[at] = target
+        self.count += 1
+
+    def lessons(self) -> TrainingData:
+        """Return a copy of what is held, to grow a forest from at leisure."""
+        held = min(self.count, len(self._target))
+        return TrainingData(self._features[:held].copy(), self._target[:held].copy())
+
+    def state(self) -> State:
+        """Return the rows that are held and how many there were."""
+        lessons = self.lessons()
+        return {"features": lessons.features, "target": lessons.target, "count": scalar_array(self.count)}
+
+    def restore(self, state: State) -> None:
+        """Take over rows."""
+        features, target, count = state["features"], state["target"], int(state["count"])
+        held, columns = min(count, self._most), self._features.shape[1]
+        check_state(is_so=features.shape == (held, columns) and target.shape == (held,), what="rows of another shape")
+        self._features, self._target = np.empty((0, columns)), np.empty(0)
+        self._widen(max(held, min(FIRST_ROWS, self._most)))
+        self._features[:held], self._target[:held] = features, target
+        self.count = count
+
+    def _widen(self, rows: int) -> None:
+        more = rows - len(self._target)
+        self._features = np.concatenate([self._features, np.empty((more, self._features.shape[1]))])
+        self._target = np.concatenate([self._target, np.empty(more)])

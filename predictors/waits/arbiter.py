@@ -11,10 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
-from predictors.asked import AskedJobs
-from predictors.port import Prediction, Predictor
-from predictors.state import State, check, joined, part_of
-from predictors.waits.question import NO_JOB, WaitOutcomes, WaitQuestions
+from predictors.port import Prediction, Predictor, State, check_state, join_states, state_part
+from predictors.recent_errors import OpenQuestions
+from predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions
 from predictors.waits.state_row import FEATURES
 
 MISSING, QUEUED = FEATURES.index("missing_units"), FEATURES.index("queued_jobs")
@@ -29,7 +28,7 @@ NOBODY_WAITS, ROOM, NO_ROOM = range(3)
 WaitPredictor = Predictor[WaitQuestions, WaitOutcomes]
 
 
-class Said(NamedTuple):
+class MemberAnswers(NamedTuple):
     """What each member said of a job of a class."""
 
     wait_s: Float64
@@ -41,7 +40,7 @@ class Arbiter:
 
     def __init__(self, members: tuple[WaitPredictor, ...], name: str = "arbiter") -> None:
         self.name, self.members = name, members
-        self._said: AskedJobs[Said] = AskedJobs()
+        self._said: OpenQuestions[MemberAnswers] = OpenQuestions()
         self._error_s = np.zeros((NO_ROOM + 1, len(members)))
 
     def learn(self, outcome: WaitOutcomes, at_s: int) -> None:
@@ -59,20 +58,20 @@ class Arbiter:
         answers = [member.predict(question, at_s) for member in self.members]
         said_s, case = np.stack([answer.point for answer in answers], axis=1), _case(question)
         real = question.job_id != NO_JOB
-        self._said.remember(question.job_id[real].tolist(), map(Said, said_s[real], case[real].tolist()))
+        self._said.remember(question.job_id[real].tolist(), map(MemberAnswers, said_s[real], case[real].tolist()))
         return _picked(answers, self.members, _middle(said_s, 1 / (self._error_s[case] + LEAST_ERROR_S) ** 2))
 
     def state(self) -> State:
         """Return how wrong each member was, and what it learned."""
         members = {str(number): member.state() for number, member in enumerate(self.members)}
-        return {"error_s": self._error_s.copy(), **joined(members)}
+        return {"error_s": self._error_s.copy(), **join_states(members)}
 
     def restore(self, state: State) -> None:
         """Take over both."""
-        check(is_so=state["error_s"].shape == self._error_s.shape, what="errors of other members")
+        check_state(is_so=state["error_s"].shape == self._error_s.shape, what="errors of other members")
         self._error_s = np.array(state["error_s"], np.float64)
         for number, member in enumerate(self.members):
-            member.restore(part_of(state, str(number)))
+            member.restore(state_part(state, str(number)))
 
 
 def _case(question: WaitQuestions) -> Int64:

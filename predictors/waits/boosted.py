@@ -7,21 +7,17 @@ import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
 from offpeak.text import counted
-from predictors.asked import AskedJobs
-from predictors.port import Prediction
-from predictors.state import Learned, State, joined, number, part_of
-from predictors.trees.forest import Forest, forest_from, state_of
-from predictors.trees.grow import Growth, can_grow, grow, no_trees
-from predictors.trees.history import History, Schedule
-from predictors.trees.running import RunningStatistics
-from predictors.trees.running_kernel import COMMON, RECENT_MEAN
-from predictors.waits.question import NO_JOB, WaitOutcomes, WaitQuestions
-from predictors.waits.spread import Spread
+from predictors.port import Prediction, Restorable, State, join_states, scalar_array, state_part
+from predictors.recent_errors import OpenQuestions
+from predictors.trees.forest import Forest, forest_state, restore_forest
+from predictors.trees.grow import Growth, GrowthSchedule, TrainingHistory, can_grow, grow, no_trees
+from predictors.trees.running_statistics import COMMON, RECENT_MEAN, RunningStatistics
+from predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions, WaitSpread
 from predictors.waits.state_row import FEATURES
 
 MOST_ROWS = 200_000
 GROWTH = Growth(loss="absolute_error")
-SCHEDULE = Schedule(least=100)
+SCHEDULE = GrowthSchedule(least=100)
 ALL, USER, QUEUE, SIZE, ESTIMATE = range(5)
 REQUEST = ("size", "estimate_s")
 KINDS = ((ALL,), (USER,), (QUEUE,), (SIZE,), (SIZE, ESTIMATE), (USER, SIZE))
@@ -35,13 +31,13 @@ class BoostedWaits:
 
     name = "boosted"
 
-    def __init__(self, *, growth: Growth = GROWTH, schedule: Schedule = SCHEDULE) -> None:
+    def __init__(self, *, growth: Growth = GROWTH, schedule: GrowthSchedule = SCHEDULE) -> None:
         self._growth = growth
         self._schedule = schedule
         self._running = RunningStatistics(KINDS, targets=1)
-        self._history = History(len(FEATURES) + self._running.columns, MOST_ROWS)
-        self._asked: AskedJobs[Float64] = AskedJobs()
-        self._spread = Spread()
+        self._history = TrainingHistory(len(FEATURES) + self._running.columns, MOST_ROWS)
+        self._asked: OpenQuestions[Float64] = OpenQuestions()
+        self._spread = WaitSpread()
         self._forest: Forest | None = None
         self._due_at = schedule.least
         self._can_grow, self._no_trees = can_grow(), no_trees()
@@ -75,16 +71,16 @@ class BoostedWaits:
 
     def state(self) -> State:
         """Return all that was learned, the forest too."""
-        parts: dict[str, Learned] = {"running": self._running, "history": self._history, "spread": self._spread}
+        parts: dict[str, Restorable] = {"running": self._running, "history": self._history, "spread": self._spread}
         states = {name: part.state() for name, part in parts.items()}
-        return {"due_at": number(self._due_at), **joined({**states, "forest": state_of(self._forest)})}
+        return {"due_at": scalar_array(self._due_at), **join_states({**states, "forest": forest_state(self._forest)})}
 
     def restore(self, state: State) -> None:
         """Take over all of it."""
-        self._running.restore(part_of(state, "running"))
-        self._history.restore(part_of(state, "history"))
-        self._spread.restore(part_of(state, "spread"))
-        self._forest = forest_from(part_of(state, "forest"), len(FEATURES) + self._running.columns)
+        self._running.restore(state_part(state, "running"))
+        self._history.restore(state_part(state, "history"))
+        self._spread.restore(state_part(state, "spread"))
+        self._forest = restore_forest(state_part(state, "forest"), len(FEATURES) + self._running.columns)
         self._due_at = int(state["due_at"])
 
     def _known(self, question: WaitQuestions) -> Float64:

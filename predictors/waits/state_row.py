@@ -36,7 +36,7 @@ PUBLISHED = 8
 DAY_S, WEEK_S, HOUR_S = 86_400, 7 * 86_400, 3600
 
 
-class Columns(NamedTuple):
+class JobColumns(NamedTuple):
     """Jobs as columns of one length; what has not started has no start and no end."""
 
     size: Int64
@@ -46,7 +46,7 @@ class Columns(NamedTuple):
     expected_end_s: Int64
 
 
-class Asked(NamedTuple):
+class SubmittedJob(NamedTuple):
     """A job that is submitted at `now_s` to a machine of so many usable units."""
 
     now_s: int
@@ -56,7 +56,7 @@ class Asked(NamedTuple):
 
 
 @kernel
-def write_row(row: Float64, asked: Asked, jobs: Columns, running: Int64, queued: Int64) -> None:
+def write_row(row: Float64, asked: SubmittedJob, jobs: JobColumns, running: Int64, queued: Int64) -> None:
     """Write the features of a job. `running` are indices of `jobs` by expected end, `queued` others."""
     row[0] = asked.size
     row[1] = asked.estimate_s
@@ -68,7 +68,7 @@ def write_row(row: Float64, asked: Asked, jobs: Columns, running: Int64, queued:
 
 
 @kernel
-def _write_queue(row: Float64, asked: Asked, jobs: Columns, queued: Int64) -> None:
+def _write_queue(row: Float64, asked: SubmittedJob, jobs: JobColumns, queued: Int64) -> None:
     row[8] = len(queued)
     for job in queued:
         waited_s = asked.now_s - jobs.submit_s[job]
@@ -84,7 +84,7 @@ def _write_queue(row: Float64, asked: Asked, jobs: Columns, queued: Int64) -> No
 
 
 @kernel
-def _write_running(row: Float64, asked: Asked, jobs: Columns, running: Int64) -> None:
+def _write_running(row: Float64, asked: SubmittedJob, jobs: JobColumns, running: Int64) -> None:
     for job in running:
         row[5] += jobs.size[job]
         row[6] += asked.now_s - jobs.start_s[job]
@@ -94,7 +94,7 @@ def _write_running(row: Float64, asked: Asked, jobs: Columns, running: Int64) ->
 
 
 @kernel
-def _room_after_s(asked: Asked, jobs: Columns, running: Int64) -> float:
+def _room_after_s(asked: SubmittedJob, jobs: JobColumns, running: Int64) -> float:
     """Return the seconds until the job would fit beside the running jobs alone; a second at least if not now."""
     missing = asked.size - asked.units
     for job in running:

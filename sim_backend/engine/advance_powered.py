@@ -6,7 +6,7 @@ that are needed are woken.
 """
 
 from offpeak.compiled import in_place, part
-from plugin.capacity.rules import CapacityRules, Course, DepthTable
+from plugin.capacity.rules import CapacityRules, CapacitySchedule, DepthTable
 from plugin.window_policy import ARRIVAL, EXTERNAL
 from sim_backend.engine.advance import (
     DECIDE,
@@ -45,7 +45,7 @@ ORDER_ASKED, CAPACITY_ASKED = 1, 2
 
 
 @part
-def next_power_s(power: Power, course: Course) -> int:
+def next_power_s(power: Power, course: CapacitySchedule) -> int:
     """Return when something happens to the nodes, or is to be decided on them, next."""
     nodes = power.scalars[0]
     at_s = min(nodes.next_ready_s, nodes.wake_due_s)
@@ -60,7 +60,7 @@ def is_over(state: State) -> bool:
 
 
 @part
-def take_powered_events(workload: Workload, state: State, power: Power, course: Course, rules: Rules) -> bool:
+def take_powered_events(workload: Workload, state: State, power: Power, course: CapacitySchedule, rules: Rules) -> bool:
     """Handle all ends and submissions of this second, ends first, and say whether there were any."""
     now = state.scalars[0]
     any_event = False
@@ -108,7 +108,9 @@ def is_to_reserve(state: State, capacity: CapacityRules) -> bool:
 
 
 @part
-def keep_nodes(state: State, power: Power, depths: DepthTable, capacity: CapacityRules, course: Course) -> None:
+def keep_nodes(
+    state: State, power: Power, depths: DepthTable, capacity: CapacityRules, course: CapacitySchedule
+) -> None:
     """Put to sleep and wake what is due behind a pass."""
     sleep_due(state, power, depths, capacity, course)
     wake_needed(state, power, depths, capacity)
@@ -121,7 +123,7 @@ def advance_powered(
     peaks: PeakTimes,
     rules: Rules,
     capacity: CapacityRules,
-    course: Course,
+    course: CapacitySchedule,
     depths: DepthTable,
     machine_size: int,
     state: State,

@@ -5,8 +5,8 @@ import numpy as np
 from offpeak.bits import NO_BIT, lowest_bit, next_bit, set_bit
 from offpeak.compiled import index, part
 from offpeak.model.node_states import ACTIVE, FAILED
-from plugin.capacity.choose import SHALLOW_TO_DEEP
-from plugin.capacity.rules import CapacityRules, Course, DepthTable
+from plugin.capacity.rules import CapacityRules, CapacitySchedule, DepthTable
+from plugin.capacity.sleepers import SHALLOW_TO_DEEP
 from sim_backend.engine.conservative import duration_of
 from sim_backend.engine.nodes import NO_PIECE, WORD_NODES, Nodes, take_nodes
 from sim_backend.engine.power import STAYS, Power, free_units, rising_nodes
@@ -167,7 +167,7 @@ def plan_later_end(state: State, position: int, begin_s: int) -> None:
 
 
 @part
-def release_powered(state: State, power: Power, course: Course, slot: int) -> None:
+def release_powered(state: State, power: Power, course: CapacitySchedule, slot: int) -> None:
     """Give back the nodes of `slot`, each as what it is."""
     now = state.scalars[0]
     unlist(state, slot)
@@ -190,7 +190,7 @@ def release_powered(state: State, power: Power, course: Course, slot: int) -> No
 
 
 @part
-def return_unit(state: State, power: Power, course: Course, unit: int) -> None:
+def return_unit(state: State, power: Power, course: CapacitySchedule, unit: int) -> None:
     """Take a unit back from its job."""
     now = state.scalars[0]
     nodes = power.scalars[0]
@@ -221,7 +221,7 @@ def return_unit(state: State, power: Power, course: Course, unit: int) -> None:
 
 
 @part
-def end_powered(workload: Workload, state: State, power: Power, course: Course, rules: Rules) -> None:
+def end_powered(workload: Workload, state: State, power: Power, course: CapacitySchedule, rules: Rules) -> None:
     """End the job whose end comes first, or send it back into the queue if a node that it waited for has failed."""
     slot = first_end(state)
     job = state.slots.job[index(slot)]

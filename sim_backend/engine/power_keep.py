@@ -3,7 +3,8 @@
 from offpeak.bits import NO_BIT, next_bit, previous_bit
 from offpeak.compiled import index, part
 from offpeak.model.node_states import ACTIVE, FAILED
-from plugin.capacity.choose import (
+from plugin.capacity.rules import NEVER, CapacityRules, CapacitySchedule, DepthTable
+from plugin.capacity.sleepers import (
     NO_DEPTH,
     SHALLOW_TO_DEEP,
     deepest_in_use,
@@ -11,13 +12,12 @@ from plugin.capacity.choose import (
     due_in_s,
     eligible_up_to,
     free_to_sleep_s,
+    is_shallower,
     is_spent,
     last_key,
-    lies_above,
     may_sleep,
     sleep_key,
 )
-from plugin.capacity.rules import NEVER, CapacityRules, Course, DepthTable
 from sim_backend.engine.power import Power, falling_nodes, free_units, rising_nodes
 from sim_backend.engine.power_moves import go_deeper, put_to_sleep, wake
 from sim_backend.engine.state import NOT_YET, State
@@ -26,7 +26,7 @@ A_MINUTE_S = 60
 
 
 @part
-def first_due_s(course: Course, row: int, idle_since_s: int) -> int:
+def first_due_s(course: CapacitySchedule, row: int, idle_since_s: int) -> int:
     """Return when a node that is idle since then is due for its first depth, NEVER if for none."""
     soonest = NEVER
     for depth in range(SHALLOW_TO_DEEP):
@@ -36,7 +36,7 @@ def first_due_s(course: Course, row: int, idle_since_s: int) -> int:
 
 
 @part
-def follow_course(power: Power, course: Course, now_s: int) -> bool:
+def follow_course(power: Power, course: CapacitySchedule, now_s: int) -> bool:
     """Go to the row of the course that holds now, and say whether that is another one."""
     nodes = power.scalars[0]
     row = nodes.row
@@ -52,7 +52,7 @@ def follow_course(power: Power, course: Course, now_s: int) -> bool:
 
 
 @part
-def next_row_s(power: Power, course: Course) -> int:
+def next_row_s(power: Power, course: CapacitySchedule) -> int:
     """Return when the next row of the course begins, NEVER if there is none."""
     following = power.scalars[0].row + 1
     return int(course.at_s[index(following)]) if following < len(course.at_s) else NEVER
@@ -123,7 +123,7 @@ def sleep_some(
     power: Power,
     depths: DepthTable,
     rules: CapacityRules,
-    course: Course,
+    course: CapacitySchedule,
     allowed: int,
     any_age: bool,
 ) -> bool:
@@ -170,7 +170,9 @@ def may_leave(power: Power, rules: CapacityRules) -> int:
 
 
 @part
-def shrink_to_target(state: State, power: Power, depths: DepthTable, rules: CapacityRules, course: Course) -> None:
+def shrink_to_target(
+    state: State, power: Power, depths: DepthTable, rules: CapacityRules, course: CapacitySchedule
+) -> None:
     """Put idle nodes beyond the target to sleep, before a job is given them."""
     nodes = power.scalars[0]
     if rules.on_demand:
@@ -216,7 +218,7 @@ def light_sleepers(power: Power, deepest: int) -> int:
 
 
 @part
-def deepen_due(state: State, power: Power, depths: DepthTable, rules: CapacityRules, course: Course) -> int:
+def deepen_due(state: State, power: Power, depths: DepthTable, rules: CapacityRules, course: CapacitySchedule) -> int:
     """Send to a deeper sleep the nodes that are due for one; return when the next one is, or NEVER."""
     now_s = state.scalars[0].now_s
     row = power.scalars[0].row
@@ -229,7 +231,7 @@ def deepen_due(state: State, power: Power, depths: DepthTable, rules: CapacityRu
         if power.table.busy[at] > 0:
             continue
         depth = depth_at_age(course, row, now_s - power.table.idle_since_s[at])
-        is_due = depth != NO_DEPTH and lies_above(power.table.state[at], depth)
+        is_due = depth != NO_DEPTH and is_shallower(power.table.state[at], depth)
         if is_due and not is_spent(power.table, rules, node, now_s):
             go_deeper(state, power, depths, rules.wakes_per_min, node, depth)
         soonest = min(soonest, due_in_s(power.table, rules, course, row, node, now_s))
@@ -237,7 +239,7 @@ def deepen_due(state: State, power: Power, depths: DepthTable, rules: CapacityRu
 
 
 @part
-def sleep_due(state: State, power: Power, depths: DepthTable, rules: CapacityRules, course: Course) -> None:
+def sleep_due(state: State, power: Power, depths: DepthTable, rules: CapacityRules, course: CapacitySchedule) -> None:
     """Put to sleep, or to a deeper sleep, the nodes that are due by their idle time and that nothing keeps awake."""
     now_s = state.scalars[0].now_s
     nodes = power.scalars[0]

@@ -5,7 +5,7 @@ import numpy as np
 from offpeak.bits import lowest_bit
 from offpeak.compiled import index, part
 from offpeak.model.node_states import ACTIVE
-from plugin.capacity.rules import CapacityRules, Course
+from plugin.capacity.rules import CapacityRules, CapacitySchedule
 from sim_backend.engine.ends import push
 from sim_backend.engine.nodes import NO_PIECE, WORD_NODES, take_nodes
 from sim_backend.engine.power import Power
@@ -49,7 +49,7 @@ def next_to_rebind(state: State, behind: int) -> int:
 
 
 @part
-def begin_now(workload: Workload, state: State, power: Power, course: Course, slot: int) -> None:
+def begin_now(workload: Workload, state: State, power: Power, course: CapacitySchedule, slot: int) -> None:
     """Give the job of `slot` idle nodes for those that come up, and let it run."""
     now = state.scalars[0]
     held = index(slot)
@@ -73,7 +73,7 @@ def begin_now(workload: Workload, state: State, power: Power, course: Course, sl
 
 
 @part
-def rebind(workload: Workload, state: State, power: Power, rules: CapacityRules, course: Course) -> None:
+def rebind(workload: Workload, state: State, power: Power, rules: CapacityRules, course: CapacitySchedule) -> None:
     """Start the jobs that wait for nodes to come up and for which others have become free, the first given first."""
     now = state.scalars[0]
     nodes = power.scalars[0]

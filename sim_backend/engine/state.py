@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from plugin.knapsack import Fillings, scratch
+from plugin.window_order import Fillings, scratch
 from sim_backend.engine.nodes import Nodes, all_free
 from sim_backend.engine.rules import BEST_FIT, CONSERVATIVE, PREDICTED_RUNTIME, Rules
 

@@ -2,8 +2,7 @@
 
 from offpeak.compiled import index, part
 from offpeak.prices.peak import Peak
-from plugin.greedy import sort_by_power
-from plugin.knapsack import fill_nodes, fill_value, put_first
+from plugin.window_order import fill_nodes, fill_value, put_first, sort_by_power
 from plugin.window_policy import GREEDY, GREEDY_SLIDE, KNAPSACK
 from sim_backend.engine.rules import Rules
 from sim_backend.engine.state import NEVER, PeakTimes, State

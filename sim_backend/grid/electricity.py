@@ -9,7 +9,7 @@ import numpy as np
 from offpeak.model.arrays import Float64
 from offpeak.model.local_time import DAY_S
 from offpeak.model.step_series import Series
-from predictors.prices.members import Member
+from predictors.prices.models import Member
 from predictors.prices.past import Past
 
 AHEAD_DAYS = 4

@@ -10,7 +10,7 @@ from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Jobs
 from offpeak.model.step_integrals import StepIntegral
-from plugin.capacity.capacity import Capacity
+from plugin.capacity.port import CapacityPolicy
 from plugin.federation.grid import Grid
 from plugin.federation.jobs import GridJobs, grid_jobs
 from plugin.federation.site import Link, Site
@@ -26,7 +26,7 @@ class SleepingNodes:
     """The nodes of a site that can sleep, and the policy by which they do."""
 
     machine: PoweredMachine
-    capacity: Capacity
+    capacity: CapacityPolicy
 
 
 @dataclass(frozen=True)

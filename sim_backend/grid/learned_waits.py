@@ -7,8 +7,8 @@ import numpy as np
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.snapshot import Snapshot
 from predictors.waits.arbiter import WaitPredictor
-from predictors.waits.question import NO_JOB, WaitOutcomes, WaitQuestions
-from predictors.waits.state_row import Columns
+from predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions
+from predictors.waits.state_row import JobColumns
 from sim_backend.engine.state import NEVER, NOT_YET
 from sim_backend.grid.broker import Moment
 from sim_backend.grid.open_site import OpenSite
@@ -72,11 +72,11 @@ def _questions(rows: Float64) -> WaitQuestions:
     return WaitQuestions(nobody, nobody, nobody, rows, np.zeros(len(rows), np.int64), NO_STATES)
 
 
-def _columns(site: OpenSite, first: int) -> tuple[Columns, Int64]:
+def _columns(site: OpenSite, first: int) -> tuple[JobColumns, Int64]:
     """Return the site's jobs from the row `first` on, and when they end; NEVER for what is not known yet."""
     rows, jobs = slice(first, site.count), site.workload
     waits = site.held_s[first:] == NOT_YET
     held_s, end_s = (np.where(waits, NEVER, each) for each in (site.held_s[first:], site.end_s(first)))
     # What waits has no expected end: it is never asked for one.
     expected_s = np.where(waits, NEVER, held_s + jobs.estimate_s[rows])
-    return Columns(jobs.size[rows], jobs.submit_s[rows], jobs.estimate_s[rows], held_s, expected_s), end_s
+    return JobColumns(jobs.size[rows], jobs.submit_s[rows], jobs.estimate_s[rows], held_s, expected_s), end_s

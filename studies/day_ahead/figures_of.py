@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.schedule_metrics import bounded_slowdown
-from predictors.job_power.hpl import AVERAGE_HPL, HIGHER_THAN_HPL, LOWER_THAN_HPL
+from predictors.job_power import AVERAGE_HPL, HIGHER_THAN_HPL, LOWER_THAN_HPL
 from sim_backend.grid.grid import SimulatedGrid
 from sim_backend.grid.outcome import GridOutcome, fairness, load_at, mean_power_w, outcome_of, utilizations
 from sim_backend.grid.running import GridSchedule

@@ -10,7 +10,7 @@ import numpy as np
 
 from offpeak.model.arrays import Float64
 from offpeak.text import counted
-from predictors.prices.members import SARIMA
+from predictors.prices.models import SARIMA
 from sim_backend.grid.electricity import forecast_days
 from studies.day_ahead.folder import daily_prices, site_rows
 from studies.parallel import run_all

@@ -6,8 +6,7 @@ from dataclasses import replace
 from offpeak.model.node_class import NodeClass, SleepDepth, break_even_s
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.capacity import Capacity
-from plugin.capacity.fleet import Fleet
+from plugin.capacity.port import CapacityPolicy, Fleet
 from power.capacities import capacity_named
 from studies.energy_carbon.paper import JUGGLE
 
@@ -30,7 +29,7 @@ def depth_of(node_class: NodeClass, way: str) -> SleepDepth:
     return node_class.depths[0] if name == "powersave" else node_class.depths[-1]
 
 
-def energy_aware(nodes: int, node_class: NodeClass, way: str, *, keeps: bool) -> Capacity:
+def energy_aware(nodes: int, node_class: NodeClass, way: str, *, keeps: bool) -> CapacityPolicy:
     """Return the policy in which idle nodes sleep at once.
 
     `keeps`: but for those that the first waiting job is expected to need before it would have paid to sleep.

@@ -9,7 +9,7 @@ from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.schedule_metrics import utilization
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.fleet import Fleet
+from plugin.capacity.port import Fleet
 from power.capacities import capacity_named
 from sim_backend.powered_replay import PoweredMachine, PoweredSchedule, replay_powered
 from studies.energy_carbon.experiment import Simulation

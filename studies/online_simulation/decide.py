@@ -9,7 +9,7 @@ from offpeak.model.arrays import Int64
 from offpeak.model.jobs import Jobs
 from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
 from offpeak.model.snapshot import Snapshot
-from plugin.capacity.capacity import Capacity, Decide, Targets
+from plugin.capacity.port import CapacityPolicy, CapacityTargets, TargetFunction
 from power.online_simulation import offers
 from power.what_if import Plan, what_if
 from studies.online_simulation.experiment import AS_SCHEDULER, QUEUED_JOBS, Setup
@@ -25,10 +25,10 @@ class KnowsOtherwise:
     Jobs that were submitted in one second with one size and one estimate are taken for each other.
     """
 
-    decide: Decide
+    decide: TargetFunction
     runtime_s: Mapping[Asked, int]
 
-    def __call__(self, snapshot: Snapshot) -> Targets:
+    def __call__(self, snapshot: Snapshot) -> CapacityTargets:
         """Return what `decide` makes of the snapshot with these run times."""
         running, queued = snapshot.running, snapshot.queued
         expected_s = self._runtime_s(running.submit_s, running.size, running.expected_end_s - running.start_s)
@@ -50,12 +50,12 @@ class JudgesQueued:
 
     sla: float
 
-    def __call__(self, snapshot: Snapshot) -> Targets:
+    def __call__(self, snapshot: Snapshot) -> CapacityTargets:
         """Return the first number of nodes tried that keeps the SLA, else all."""
         running = len(snapshot.running.size)
         tried = offers(snapshot)
         kept = (units for units in tried if self._slowdown(snapshot, what_if(snapshot, units), running) <= self.sla)
-        return Targets(next(kept, tried[-1]) // snapshot.units_per_node)
+        return CapacityTargets(next(kept, tried[-1]) // snapshot.units_per_node)
 
     def _slowdown(self, snapshot: Snapshot, plan: Plan, running: int) -> float:
         if not len(snapshot.queued.size):
@@ -64,7 +64,7 @@ class JudgesQueued:
         return float(bounded_slowdown_by_delay(start_s - snapshot.queued.submit_s, end_s - start_s).mean())
 
 
-def deciding(capacity: Capacity, setup: Setup, jobs: Jobs, sla: float) -> Capacity:
+def deciding(capacity: CapacityPolicy, setup: Setup, jobs: Jobs, sla: float) -> CapacityPolicy:
     """Return the policy with what the setup changes of its decisions; one that decides nothing stays as it is."""
     decide = capacity.decide
     if decide is None:

@@ -7,8 +7,7 @@ from offpeak.model.jobs import Jobs
 from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
-from plugin.capacity.capacity import Capacity
-from plugin.capacity.fleet import Fleet
+from plugin.capacity.port import CapacityPolicy, Fleet
 from power.capacities import capacity_named
 from sim_backend.nodes.energy import PoweredUsage
 from sim_backend.nodes.sleep_figures import SleepFigures, sleep_figures
@@ -41,7 +40,7 @@ def run(experiment: Experiment, log: Log) -> Result:
     return _result(powered, jobs, sleep_figures(powered, jobs.submit_s, schedule.sleep_delay_s, slowdown_bound=SLA))
 
 
-def capacity_of(setup: Setup, machine: PoweredMachine, jobs: Jobs) -> Capacity:
+def capacity_of(setup: Setup, machine: PoweredMachine, jobs: Jobs) -> CapacityPolicy:
     """Return the setup's capacity policy for the machine."""
     fleet = Fleet(machine.size, machine.units_per_node, machine.node_class)
     return deciding(capacity_named(setup.capacity, fleet, CapacitySettings(sla=SLA)), setup, jobs, SLA)

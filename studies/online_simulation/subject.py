@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from offpeak.errors import BadInput
-from plugin.capacity.policies import stepped
+from plugin.capacity.policies import round_load_up
 from studies.dynamic_pricing.arrange import offered_load
 from studies.dynamic_pricing.logs import Log
 from studies.online_simulation.experiment import Setup
@@ -63,4 +63,4 @@ def _by_the_rule(log: Log, size: int) -> Subject:
 
 def lower_level(log: Log, size: int) -> int:
     """Return L by the paper's rule: the load, rounded up to the next twentieth, of all processors."""
-    return math.ceil(stepped(offered_load(log.trace.jobs, size)) * size)
+    return math.ceil(round_load_up(offered_load(log.trace.jobs, size)) * size)

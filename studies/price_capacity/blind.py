@@ -4,10 +4,9 @@ import numpy as np
 
 from offpeak.model.local_time import DAY_S
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.capacity import Capacity
-from plugin.capacity.fleet import Fleet
 from plugin.capacity.policies import FROM_THE_BEGINNING
-from plugin.capacity.rules import Course
+from plugin.capacity.port import CapacityPolicy, Fleet
+from plugin.capacity.rules import CapacitySchedule
 from power.power_terms import terms_of
 from studies.price_capacity.experiment import BLIND
 
@@ -15,7 +14,7 @@ DEAR_S = 6 * 3600
 SHARE = 0.5
 
 
-def blind(fleet: Fleet, settings: CapacitySettings) -> Capacity:
+def blind(fleet: Fleet, settings: CapacitySettings) -> CapacityPolicy:
     """Return the policy for a fleet whose prices are known for all time."""
     at_s, terms = fleet.price_at_s.copy(), terms_of(fleet, settings)
     day = (at_s - at_s[0]) // DAY_S
@@ -27,5 +26,5 @@ def blind(fleet: Fleet, settings: CapacitySettings) -> Capacity:
     is_dear[order] = before_s - before_s[first_of_day] < DEAR_S
     target = np.where(is_dear, int(SHARE * fleet.nodes), fleet.nodes)
     at_s[0] = FROM_THE_BEGINNING
-    course = Course(at_s, target, np.zeros_like(target), np.tile(terms.after_s, (len(at_s), 1)))
-    return Capacity(BLIND, terms.capacity, course)
+    course = CapacitySchedule(at_s, target, np.zeros_like(target), np.tile(terms.after_s, (len(at_s), 1)))
+    return CapacityPolicy(BLIND, terms.capacity, course)

@@ -9,12 +9,10 @@ import time
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from plugin.planner.budget import budget_of
-from plugin.planner.multi_search import best_of, in_all_orders, multi_search
-from plugin.planner.plan import Plan
-from plugin.planner.problem import Problem
-from plugin.planner.profit import profit_of
-from plugin.planner.solvers import RULE_BASED, SEARCHES, Solver, solver_named
+from plugin.planner.problem import Plan, Problem
+from plugin.planner.profit import compute_profit
+from plugin.planner.searches import best_plan, budget_of, multi_search, plan_in_all_orders
+from plugin.planner.solvers import RULE_BASED, SEARCHES, Solver, find_solver
 from studies.profit_cooling.scenario import SCENARIOS, facility_of, rates_of
 
 NO_LIMIT_S = 3600.0
@@ -38,15 +36,15 @@ class Planned:
 def planned(problem: Problem, solver: str, search_s: float) -> Planned:
     """Return the solver's plan; a search may take so many seconds after the plan that it begins with."""
     search = SEARCHES.get(solver)
-    begin = _begun(_Day(_digest(problem), problem), search.begin if search else solver_named(solver))
+    begin = _begun(_Day(_digest(problem), problem), search.begin if search else find_solver(solver))
     # What a rule starts it starts at any price.
-    first = begin.plans[0] if solver in RULE_BASED else best_of(problem, list(begin.plans))
+    first = begin.plans[0] if solver in RULE_BASED else best_plan(problem, list(begin.plans))
     if search is None:
         return Planned(first, begin.seconds, 0.0, is_own=True)
     before_s = time.monotonic()
     plan = search.improver(problem, first, budget_of(search_s))
     took_s = time.monotonic() - before_s
-    is_own = profit_of(problem, plan).total != profit_of(problem, first).total
+    is_own = compute_profit(problem, plan).total != compute_profit(problem, first).total
     return Planned(plan, begin.seconds + took_s, took_s, is_own)
 
 
@@ -72,13 +70,13 @@ def _begun(day: _Day, solver: Solver) -> _Begun:
     if solver is not multi_search:
         plan = solver(day.problem, budget_of(NO_LIMIT_S))
         return _Begun((plan,), time.monotonic() - before_s)
-    plans = in_all_orders(day.problem, budget_of(NO_LIMIT_S))
+    plans = plan_in_all_orders(day.problem, budget_of(NO_LIMIT_S))
     seconds, machine, horizon_s = time.monotonic() - before_s, day.problem.machine, day.problem.rates.horizon_s
     places = [
         replace(day.problem, rates=rates_of(each, horizon_s), facility=facility_of(each, machine))
         for each in SCENARIOS.values()
     ]
-    best = {best_of(place, plans).solver for place in places}
+    best = {best_plan(place, plans).solver for place in places}
     return _Begun(tuple(plan for plan in plans if plan.solver in best), seconds)
 
 

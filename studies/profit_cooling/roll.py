@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from offpeak.model.local_time import DAY_S
-from plugin.planner.bound import gap_of, upper_bound
-from plugin.planner.problem import NOTHING_RUNS, Machine, Problem, Work
-from plugin.planner.profit import profit_of
+from plugin.planner.bound import compute_gap, upper_bound
+from plugin.planner.problem import NOTHING_RUNS, NodeCapacities, Problem, Work, carry_over_running, carry_over_waiting
+from plugin.planner.profit import compute_profit
 from plugin.planner.solvers import RULE_BASED
-from plugin.planner.tomorrow import running_on, waiting_on
-from plugin.planner.verify import verify
+from plugin.planner.verify import verify_plan
 from studies.profit_cooling.planned import Planned, planned
 from studies.profit_cooling.scenario import Scenario, facility_of, rates_of
 
@@ -23,7 +22,7 @@ SAME = 1e-6
 class Place:
     """Where it runs."""
 
-    machine: Machine
+    machine: NodeCapacities
     scenario: Scenario
 
 
@@ -57,11 +56,11 @@ def rolled(work: Work, place: Place, solver: str, search_s: float, days: int) ->
         problem = Problem(today, place.machine, running, rates_of(place.scenario, horizon_s), facility)
         answer = planned(problem, solver, search_s)
         yield _day(problem, answer, now_s, bounded=whole and solver not in RULE_BASED)
-        running, behind = running_on(problem, answer.plan), waiting_on(problem, answer.plan)
+        running, behind = carry_over_running(problem, answer.plan), carry_over_waiting(problem, answer.plan)
         now_s += horizon_s
 
 
-def _time_for(behind: Work, machine: Machine) -> int:
+def _time_for(behind: Work, machine: NodeCapacities) -> int:
     """Return whole days in which the machine could do all that waits, had it no gaps."""
     core_s = float((behind.units * behind.cores * behind.duration_s).sum())
     return DAY_S * max(1, int(core_s / float(machine.cores.sum()) / DAY_S))
@@ -73,12 +72,12 @@ def _joined(behind: Work, new: Work) -> Work:
 
 def _day(problem: Problem, answer: Planned, now_s: int, *, bounded: bool) -> Day:
     plan = answer.plan
-    profit, verdict = profit_of(problem, plan), verify(problem, plan)
+    profit, verdict = compute_profit(problem, plan), verify_plan(problem, plan)
     wrong = verdict.violations
     if abs(verdict.profit - profit.total) > SAME * max(abs(profit.total), 1):
         wrong += (f"the plan says {profit.total:.2f}, the verifier {verdict.profit:.2f}",)
     ends_s = (plan.start_s + problem.work.duration_s)[plan.placed]
     last_s = max(int(ends_s.max(initial=0)), int(problem.running.until_s.max(initial=0)))
-    gap = gap_of(problem, profit.total, upper_bound(problem)) if bounded else None
+    gap = compute_gap(problem, profit.total, upper_bound(problem)) if bounded else None
     until_s = now_s + problem.rates.horizon_s
     return Day(now_s, until_s, profit.total, profit.it_j, profit.cooling_j, now_s + last_s, answer, gap, wrong)

@@ -13,7 +13,7 @@ from offpeak.model.facility import (
     temperature_segments,
 )
 from offpeak.model.local_time import DAY_S
-from plugin.planner.problem import NO_LIMIT, Machine, Rates
+from plugin.planner.problem import NO_LIMIT, NodeCapacities, Rates
 
 NODES, NODE_CORES, NODE_MEMORY_MB = 300, 32, 128 * 1024
 LEAST_W, MOST_W = 7.8, 11.11
@@ -45,12 +45,12 @@ SCENARIOS: Mapping[str, Scenario] = {
 }
 
 
-def machine(nodes: int) -> Machine:
+def machine(nodes: int) -> NodeCapacities:
     """Return so many of the paper's nodes."""
-    return Machine(np.full(nodes, NODE_CORES), np.full(nodes, NODE_MEMORY_MB), np.zeros(nodes, np.int64))
+    return NodeCapacities(np.full(nodes, NODE_CORES), np.full(nodes, NODE_MEMORY_MB), np.zeros(nodes, np.int64))
 
 
-def facility_of(scenario: Scenario, machine: Machine) -> Facility:
+def facility_of(scenario: Scenario, machine: NodeCapacities) -> Facility:
     """Return the scenario's cooling of such a machine."""
     return facility_named(scenario.facility, full_power_w=float(machine.cores.sum()) * MOST_W)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from offpeak.compiled import sources_of
 from offpeak.text import counted
-from plugin.planner.cp_process import need_or_tools
+from plugin.planner.cp_solver import require_or_tools
 from plugin.planner.solvers import RULE_BASED
 from studies.order import Order, Progress
 from studies.profit_cooling.experiment import Experiment, Result, parse_result
@@ -32,7 +32,7 @@ SOLVERS = {**dict.fromkeys((*RULE_BASED, "multi"), 0.0), **dict.fromkeys(("defau
 
 def profit_cooling(order: Order, progress: Progress) -> Report:
     """Run what `order.out` does not have yet, and return the report. BadInput, CannotWrite or OffpeakError."""
-    need_or_tools()
+    require_or_tools()
     log = find_log(order.logs)
     jobs = curie_jobs(log)
     planned = [Experiment(scenario, *solver, order.seed) for solver in SOLVERS.items() for scenario in SCENARIOS]

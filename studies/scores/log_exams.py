@@ -11,17 +11,13 @@ from offpeak.installation import install_hint
 from offpeak.model.arrays import Int64
 from offpeak.model.job_power import ASSUMED_POWER
 from power.queue_wait import planned_waits_s
-from predictors.job_power.registry import POWER_PREDICTORS
+from predictors.job_power import POWER_PREDICTORS
 from predictors.port import Predictor
-from predictors.run_times.boosted import boosted_run_time
-from predictors.run_times.registry import RUN_TIME_PREDICTORS
-from predictors.scores.exam import Exam
-from predictors.scores.job_exams import JobExam, power_exam, run_time_exam
-from predictors.scores.sit import sit
-from predictors.trees.boosted import SCHEDULE, Boosted
-from predictors.trees.grow import can_grow
-from predictors.trees.history import Schedule
-from predictors.waits.exam import WaitExam, wait_exam
+from predictors.run_times.registry import RUN_TIME_PREDICTORS, boosted_run_time
+from predictors.scores.evaluation import Exam, take_exam
+from predictors.scores.exams import JobExam, WaitExam, power_exam, run_time_exam, wait_exam
+from predictors.trees.boosted import SCHEDULE, BoostedTrees
+from predictors.trees.grow import GrowthSchedule, can_grow
 from predictors.waits.registry import ARBITER_WITHOUT_TREES, wait_predictors
 from studies.scores.log_file import LogFile, read_log_file
 
@@ -50,7 +46,7 @@ def without_trees() -> tuple[str, ...]:
 
 def that_can_be_asked(predictors: Made) -> Made:
     """Return the predictors without the boosted trees where they cannot be grown."""
-    return predictors if can_grow() else tuple(each for each in predictors if not isinstance(each, Boosted))
+    return predictors if can_grow() else tuple(each for each in predictors if not isinstance(each, BoostedTrees))
 
 
 def fresh_predictors(quantity: str) -> Mapping[str, Predictor[Any, Any]]:
@@ -91,12 +87,12 @@ def _expected_run_s(path: Path) -> Int64:
     return expected_run_s(read_log_file(path))
 
 
-def expected_run_s(log: LogFile, schedule: Schedule = SCHEDULE) -> Int64:
+def expected_run_s(log: LogFile, schedule: GrowthSchedule = SCHEDULE) -> Int64:
     """Return how long each job was expected to run, int64[n]: the boosted trees' median at its submission.
 
     Without scikit-learn it is the user's estimate.
     """
     if not can_grow():
         return log.jobs.estimate_s.copy()
-    answer = sit(boosted_run_time(schedule), run_times_of(log))
+    answer = take_exam(boosted_run_time(schedule), run_times_of(log))
     return np.rint(answer.point).astype(np.int64)

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from predictors.job_power.reading import readings_w
-from predictors.scores.score import Score, score_of
-from predictors.scores.sit import sit
+from predictors.job_power import readings_w
+from predictors.scores.evaluation import Score, compute_score, take_exam
 from studies.scores.log_exams import POWER, RUN_TIME, WAIT, fresh_predictors, log_exam
 from studies.scores.log_file import read_log_file
 
@@ -50,6 +49,6 @@ def run_log_task(task: LogTask) -> LogResult:
     predictor = fresh_predictors(task.quantity)[task.predictor]
     exam = log_exam(task.path, task.quantity, task.predictor)
     begin_s = time.process_time()
-    answer = sit(predictor, exam)
+    answer = take_exam(predictor, exam)
     cpu_s = time.process_time() - begin_s
-    return LogResult(task, log.name, score_of(exam.actual, answer), cpu_s, log.notes)
+    return LogResult(task, log.name, compute_score(exam.actual, answer), cpu_s, log.notes)

@@ -11,7 +11,7 @@ from offpeak.model.local_time import parse_zone, zone_text
 from offpeak.prices.file import CsvTable, first_numeric, read_series, read_table
 from offpeak.prices.layout import PriceFileLayout, unit_of
 from predictors.feeds.markets import MARKETS, Market
-from predictors.prices.history import PriceHistory, history_of
+from predictors.prices.history import PriceHistory, price_history
 
 LOCAL_TIME = "local_time"
 # The code of ISO 4217 for "no currency": what is scored does not depend on it.
@@ -66,13 +66,13 @@ def _with_published(path: Path, table: CsvTable) -> PriceFile:
 
 
 def _column(path: Path, name: str) -> PriceHistory:
-    return history_of(read_series(path, PriceFileLayout(LOCAL_TIME, name, _unit(path) or NO_CURRENCY, UTC)))
+    return price_history(read_series(path, PriceFileLayout(LOCAL_TIME, name, _unit(path) or NO_CURRENCY, UTC)))
 
 
 def _undated(path: Path, start: str | None) -> PriceFile:
     unit = _unit(path)
     layout = PriceFileLayout(unit=unit or NO_CURRENCY, start_s=_midnight_s(start) if start else 0, step_s=HOUR_S)
-    history = history_of(read_series(path, layout))
+    history = price_history(read_series(path, layout))
     if start is None:
         return PriceFile(
             str(path), unit, history, (), UTC, None, "no dates: weekdays and public holidays are not known"
@@ -85,7 +85,7 @@ def _undated(path: Path, start: str | None) -> PriceFile:
 def _dated(path: Path) -> PriceFile:
     market = market_in(path.name)
     zone = parse_zone(market.clock) if market else UTC
-    history = history_of(read_series(path, PriceFileLayout(unit=_unit(path) or NO_CURRENCY)))
+    history = price_history(read_series(path, PriceFileLayout(unit=_unit(path) or NO_CURRENCY)))
     holidays = country_of(market)
     return PriceFile(str(path), _unit(path), history, (), zone, holidays, f"{zone_text(zone)}{_of(holidays)}")
 

@@ -10,11 +10,10 @@ import numpy as np
 from offpeak.errors import BadInput
 from offpeak.model.local_time import DAY_S
 from predictors.port import Prediction, certain
-from predictors.prices.exam import PriceExam, price_exam
-from predictors.prices.members import LAST_WEEK, MEMBERS, SINGLE, Member
+from predictors.prices.models import LAST_WEEK, MEMBERS, SINGLE, Member
 from predictors.prices.predictor import PricePredictor
-from predictors.scores.score import Score, score_of
-from predictors.scores.sit import sit
+from predictors.scores.evaluation import Score, compute_score, take_exam
+from predictors.scores.exams import PriceExam, price_exam
 from studies.scores.price_files import PriceFile, read_price_file
 
 OURS: Mapping[str, tuple[Member, ...]] = {each.name: (each,) for each in SINGLE} | {"ensemble": MEMBERS}
@@ -96,7 +95,7 @@ def _given(task: PriceTask, exam: PriceExam) -> Prediction:
 def _score(file: PriceFile, exam: PriceExam, given: Prediction) -> Score:
     naive = certain(_answers(file, exam, (LAST_WEEK,)).mean, LAST_WEEK.name)
     # What was published may have gaps of its own.
-    return score_of(np.where(np.isnan(given.mean), np.nan, exam.actual), given, naive=naive)
+    return compute_score(np.where(np.isnan(given.mean), np.nan, exam.actual), given, naive=naive)
 
 
 def learned_days(file: PriceFile) -> int:
@@ -110,4 +109,4 @@ def _exam(file: PriceFile) -> PriceExam:
 
 
 def _answers(file: PriceFile, exam: PriceExam, members: tuple[Member, ...]) -> Prediction:
-    return sit(PricePredictor(file.zone, holidays=file.holidays, members=members), exam)
+    return take_exam(PricePredictor(file.zone, holidays=file.holidays, members=members), exam)

@@ -7,7 +7,7 @@ from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
-from plugin.capacity.fleet import Fleet
+from plugin.capacity.port import Fleet
 from power.capacities import capacity_named
 from sim_backend.nodes.energy import PoweredUsage
 from sim_backend.nodes.sleep_figures import SleepFigures, sleep_figures

@@ -13,7 +13,7 @@ import pytest
 from needed_programs import need
 from slurm_fixtures import PACKAGES
 
-from plugin.queue_hook.consent import consent_of
+from plugin.queue_hook.user_hints import parse_user_hints
 from sim_backend.local_slurm.processes import reserved_ports
 from sim_backend.local_slurm.servers import Cluster, munge, slurmctld
 
@@ -73,7 +73,7 @@ def at(from_now: timedelta) -> str:
 )
 def test_what_passes(cluster: Cluster, comment: str) -> None:
     assert submit(cluster, comment) == ""
-    assert consent_of(comment, UTC).troubles == ()
+    assert parse_user_hints(comment, UTC).troubles == ()
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_what_passes(cluster: Cluster, comment: str) -> None:
 )
 def test_what_is_refused_here_the_agent_cannot_read_either(cluster: Cluster, word: str, said: str) -> None:
     assert submit(cluster, f"for ann, offpeak:now,offpeak:{word}") == f"offpeak:{word} in the comment: {said}"
-    assert len(consent_of(f"offpeak:{word}", UTC).troubles) == 1
+    assert len(parse_user_hints(f"offpeak:{word}", UTC).troubles) == 1
 
 
 def test_a_deadline_has_to_leave_room_for_the_limit(cluster: Cluster) -> None:

@@ -12,8 +12,7 @@ from queue_site import NOW_S, Site, a_job
 from slurm_fixtures import PACKAGES
 
 from offpeak.prices.peak import Peak
-from plugin.queue_hook.queue_plan import QueuePlan
-from plugin.queue_hook.restore import restore_plan
+from plugin.queue_hook.queue_plan import QueuePlan, restore_plan
 from plugin.scheduler.job import Job
 from plugin.scheduler.port import Ranking
 from sim_backend.local_slurm.processes import reserved_ports

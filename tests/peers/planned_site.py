@@ -6,13 +6,13 @@ from queue_site import HOUR_S, NOW_S, RULES, Site, a_job, prices
 
 from offpeak.model.facility import PowerCap, facility_named
 from offpeak.prices.peak import Peak
-from plugin.day_plan.sight import Room, Sight
+from plugin.day_plan.inputs import PlanFacility, PlanInputs
 from plugin.queue_hook.facts import QueueFacts, QueueRules
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
 from plugin.scheduler.port import Ranking
 
-ROOM = Room(facility_named("air", full_power_w=4000.0), idle_w=50.0, revenue_per_core_h=0.1, outside_c=15.0)
+ROOM = PlanFacility(facility_named("air", full_power_w=4000.0), idle_w=50.0, revenue_per_core_h=0.1, outside_c=15.0)
 CHEAP_AT_NIGHT = prices(*([100.0] * 22 + [20.0] * 8 + [100.0] * 18))
 
 
@@ -57,7 +57,7 @@ def a_sight(
     caps: tuple[PowerCap, ...] = (),
     rules: QueueRules = RULES,
     **facts: Any,
-) -> Sight:
+) -> PlanInputs:
     """Return the sight of so many nodes, all jobs drawing `watts` a node."""
     said = {
         "peak": Peak.ON_PEAK,
@@ -70,7 +70,7 @@ def a_sight(
     used = {host for job in jobs if job.hosts for host in job.hosts.split(",")}
     uses = [NodeUse.USED if name in used else NodeUse.FREE for name in names]
     stand = tuple(a_node(name, use=use) for name, use in zip(names, uses, strict=True))
-    return Sight(queue, rules, stand, shared_nodes=False, room=ROOM, caps=caps)
+    return PlanInputs(queue, rules, stand, shared_nodes=False, room=ROOM, caps=caps)
 
 
 __all__ = ["HOUR_S", "NOW_S", "RULES", "Site", "a_job", "a_node", "a_running", "a_sight", "prices"]

@@ -11,7 +11,7 @@ from itertools import combinations, product
 import numpy as np
 
 from offpeak.model.facility import Facility
-from plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, Machine, Problem, Rates, Running, Work
+from plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, NodeCapacities, Problem, Rates, Running, Work
 
 HORIZON_S = 9
 FULL_W = 4000.0
@@ -78,7 +78,7 @@ def tiny_problem(seed: int, *, mixed: bool = False, cap: bool = False) -> Proble
     if whole:
         work = Work(**{**vars(work), "cores": np.full(jobs, int(sizes.min()))})
     gpus = (rng.random(nodes) < 0.5).astype(np.int64) if mixed else np.ones(nodes, np.int64)
-    machine = Machine(sizes, sizes + 4 if mixed else np.full(nodes, 12), gpus)
+    machine = NodeCapacities(sizes, sizes + 4 if mixed else np.full(nodes, 12), gpus)
     running = _running(rng) if rng.random() < 0.4 else NOTHING_RUNS
     least_w = int(running.power_w.sum())
     cap_w = np.maximum(rng.integers(4, 14, 3) * 100, least_w) if cap else np.full(3, NO_LIMIT)

@@ -10,9 +10,8 @@ import numpy as np
 from offpeak.ledger.rows import JobMark
 from offpeak.model.step_series import Series
 from offpeak.prices.peak import Peak
-from plugin.queue_hook.facts import QueueFacts, QueueRules, number_of
-from plugin.queue_hook.plan import plan_queue
-from plugin.queue_hook.queue_plan import QueuePlan
+from plugin.queue_hook.facts import QueueFacts, QueueRules, job_number
+from plugin.queue_hook.queue_plan import QueuePlan, plan_queue
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import Ranking
 
@@ -104,7 +103,7 @@ class Site:
     def order(self) -> list[str]:
         """Return all pending jobs in the scheduler's order."""
         pending = [job for job in self.jobs if job.state is JobState.PENDING]
-        return [job.job_id for job in sorted(pending, key=lambda job: (-job.priority, number_of(job.job_id)))]
+        return [job.job_id for job in sorted(pending, key=lambda job: (-job.priority, job_number(job.job_id)))]
 
 
 def with_draws(*power_w: float, **words: Any) -> Site:

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugin.greedy import sort_by_power
+from plugin.window_order import sort_by_power
 
 watts = st.lists(st.one_of(st.integers(1, 4).map(float), st.floats(0, 1e4)), max_size=40)
 

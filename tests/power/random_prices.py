@@ -10,7 +10,7 @@ from offpeak.model.node_class import NodeClass, SleepDepth, Transition
 from offpeak.model.node_states import OFF, POWERSAVE, STANDBY
 from offpeak.model.snapshot import QueuedJobs, Snapshot
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.fleet import Fleet
+from plugin.capacity.port import Fleet
 from power.power_terms import PowerTerms, terms_of
 from power.price_profile import PricesAhead
 

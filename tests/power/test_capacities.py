@@ -6,7 +6,7 @@ import pytest
 from offpeak.errors import BadInput
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.fleet import Fleet
+from plugin.capacity.port import Fleet
 from power.capacities import CAPACITIES, FRONT, capacity_named, check_name, spelt_out
 
 FLEET = Fleet(

@@ -11,7 +11,7 @@ from offpeak.errors import BadInput
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.snapshot import QueuedJobs, Snapshot
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.fleet import Fleet
+from plugin.capacity.port import Fleet
 from power.ols import OnlineSimulation, ols
 from power.online_simulation import ols_units
 

@@ -19,7 +19,7 @@ ALLOWED = {
     "benchmarks/soak/orders.py": {"send"},
     # Other things of these names: where a virtual BMC looks up its commands, and a pipe to a solver.
     "sim_backend/virtual/rmcp/commands.py": {"control"},
-    "plugin/planner/cp_process.py": {"send"},
+    "plugin/planner/cp_solver.py": {"send"},
 }
 
 

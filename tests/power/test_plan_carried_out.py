@@ -9,14 +9,13 @@ from planned_site import CHEAP_AT_NIGHT, HOUR_S, NOW_S, ROOM, RULES
 from offpeak.ledger.rows import JobMark
 from offpeak.model.facility import PowerCap
 from offpeak.prices.peak import Peak
-from plugin.day_plan.day_plan import DayPlan
-from plugin.day_plan.for_hook import planned_of
+from plugin.day_plan.day_plan import DayPlan, planned_of
+from plugin.day_plan.inputs import PlanInputs
 from plugin.day_plan.make import plan_day
-from plugin.day_plan.sight import Sight
 from plugin.pbs.request import Chunk
-from plugin.planner.budget import budget_of
+from plugin.planner.searches import budget_of
 from plugin.queue_hook.facts import QueueFacts
-from plugin.queue_hook.plan import plan_queue
+from plugin.queue_hook.queue_plan import plan_queue
 from plugin.scheduler.job import JobState
 from plugin.scheduler.port import Ranking
 from sim_backend.scheduler.cluster import Cluster
@@ -58,7 +57,7 @@ class Site:
         facts = QueueFacts(
             self.now_s, view.jobs, Ranking.OFFSET, Peak.ON_PEAK, prices=CHEAP_AT_NIGHT, node_power_w=watts, marks=marks
         )
-        sight = Sight(facts, BY_PLAN, view.nodes, shared_nodes=False, room=ROOM, caps=self.caps)
+        sight = PlanInputs(facts, BY_PLAN, view.nodes, shared_nodes=False, room=ROOM, caps=self.caps)
         plan = self.standing = plan_day(sight, self.standing, budget_of(0.2))
         assert plan is not None
         assert plan.violations == ()

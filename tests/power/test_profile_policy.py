@@ -11,7 +11,7 @@ from random_snapshots import NOW_S, snapshot_of, snapshots
 from offpeak.errors import BadInput
 from offpeak.model.node_states import ACTIVE
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.fleet import Fleet
+from plugin.capacity.port import Fleet
 from power.profile_policy import PriceProfile, price_profile
 from sim_backend.powered_replay import PoweredMachine, replay_powered
 

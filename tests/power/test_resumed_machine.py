@@ -8,8 +8,8 @@ from random_prices import QUICK, prices_of
 
 from offpeak.model.snapshot import Snapshot
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.fleet import Fleet
-from plugin.capacity.rules import Course
+from plugin.capacity.port import Fleet
+from plugin.capacity.rules import CapacitySchedule
 from power.power_terms import PowerTerms, terms_of
 from power.price_profile import Profile
 from power.profile_plan import simulate_profile
@@ -50,14 +50,16 @@ def test_a_job_is_put_beside_a_reservation_as_soon_as_nodes_come_up_for_it() -> 
     assert replayed(log, course, terms, 0)[2].tolist() == [0, 1, 2, 11, 3]
 
 
-def course_of(log: Log, edges_s: np.ndarray, offered: list[int], terms: PowerTerms) -> Course:
+def course_of(log: Log, edges_s: np.ndarray, offered: list[int], terms: PowerTerms) -> CapacitySchedule:
     """Return the course that offers these nodes between the edges, and all behind them."""
     at_s, target = edges_s.copy(), np.array([*offered, log.machine_size])
     at_s[0] = LONG_AGO_S
-    return Course(at_s, target, np.zeros_like(target), np.tile(terms.after_s, (len(at_s), 1)))
+    return CapacitySchedule(at_s, target, np.zeros_like(target), np.tile(terms.after_s, (len(at_s), 1)))
 
 
-def replayed(log: Log, course: Course, terms: PowerTerms, second: int) -> tuple[Snapshot, np.ndarray, np.ndarray]:
+def replayed(
+    log: Log, course: CapacitySchedule, terms: PowerTerms, second: int
+) -> tuple[Snapshot, np.ndarray, np.ndarray]:
     """Return the snapshot at that second, which jobs wait then, and when the replay without later jobs starts each."""
     jobs = log.jobs.take(log.jobs.submit_s <= second)
     workload = workload_of(jobs, log.node_power_w[: len(jobs)], policy_of(PLAIN))

@@ -12,12 +12,11 @@ import pytest
 from hypothesis.strategies import SearchStrategy
 
 from offpeak.errors import OffpeakError
-from predictors.model_file import Origin, load_model, save_model
+from predictors.model_file import ModelOrigin, load_model, save_model
 from predictors.port import LEVELS, Prediction
-from predictors.scores.exam import Exam
-from predictors.scores.sit import sit
+from predictors.scores.evaluation import Exam, take_exam
 
-ORIGIN = Origin(outcomes=3, first_s=10, last_s=20, mae=1.5)
+ORIGIN = ModelOrigin(outcomes=3, first_s=10, last_s=20, mae=1.5)
 
 
 @dataclass(frozen=True)
@@ -47,11 +46,11 @@ def inputs_are_not_changed(subject: Subject, exam: Exam) -> None:
 
 
 def answers_are_possible(subject: Subject, exam: Exam) -> None:
-    possible(sit(subject.make(), exam), len(exam.questions), subject.lowest)
+    possible(take_exam(subject.make(), exam), len(exam.questions), subject.lowest)
 
 
 def the_point_lies_within_its_range(subject: Subject, exam: Exam) -> None:
-    given = sit(subject.make(), exam)
+    given = take_exam(subject.make(), exam)
     assert (given.quantiles[:, 0] <= given.point).all()
     assert (given.point <= given.quantiles[:, -1]).all()
 
@@ -63,18 +62,18 @@ def nothing_need_be_learned(subject: Subject, exam: Exam) -> None:
 
 
 def the_same_twice(subject: Subject, exam: Exam) -> None:
-    assert_same(sit(subject.make(), exam), sit(subject.make(), exam))
+    assert_same(take_exam(subject.make(), exam), take_exam(subject.make(), exam))
 
 
 def a_pickled_one_goes_on_as_before(subject: Subject, exam: Exam) -> None:
     predictor = subject.make()
-    sit(predictor, exam)
+    take_exam(predictor, exam)
     assert_same(*asked_again([predictor, pickle.loads(pickle.dumps(predictor))], exam))
 
 
 def one_that_was_kept_in_a_file_goes_on_as_before(subject: Subject, exam: Exam) -> None:
     predictor, restored = subject.make(), subject.make()
-    sit(predictor, exam)
+    take_exam(predictor, exam)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "model.npz"
         save_model(path, predictor, ORIGIN)
@@ -87,7 +86,7 @@ def one_that_was_kept_in_a_file_goes_on_as_before(subject: Subject, exam: Exam) 
 
 def asking_again_changes_nothing(subject: Subject, exam: Exam) -> None:
     predictor = subject.make()
-    sit(predictor, exam)
+    take_exam(predictor, exam)
     assert_same(*asked_again([predictor, predictor], exam))
 
 

@@ -6,29 +6,24 @@ from hypothesis import strategies as st
 from laws import LAWS, Subject
 from random_jobs import alike, populations
 
-from predictors.job_power.boosted import Draw
-from predictors.job_power.flat import Flat
-from predictors.job_power.hpl import HplPower, Linpack
-from predictors.job_power.registry import POWER_PREDICTORS
-from predictors.run_times.boosted import RunTime
-from predictors.run_times.registry import RUN_TIME_PREDICTORS
-from predictors.scores.job_exams import power_exam, run_time_exam
-from predictors.trees.boosted import Boosted
-from predictors.trees.grow import Growth
-from predictors.trees.history import Schedule
+from predictors.job_power import POWER_PREDICTORS, DeclaredPower, HplPower, JobPowerQuantity, Linpack
+from predictors.run_times.registry import RUN_TIME_PREDICTORS, RunTimeQuantity
+from predictors.scores.exams import power_exam, run_time_exam
+from predictors.trees.boosted import BoostedTrees
+from predictors.trees.grow import Growth, GrowthSchedule
 
 jobs = st.one_of(populations, alike)
 run_times = jobs.map(lambda all_jobs: run_time_exam(all_jobs, all_jobs.logged_start_s))
 powers = jobs.map(lambda all_jobs: power_exam(all_jobs, all_jobs.logged_start_s))
-SOON = {"growth": Growth(trees=3, leaves=4, least_rows=2), "schedule": Schedule(least=8)}
+SOON = {"growth": Growth(trees=3, leaves=4, least_rows=2), "schedule": GrowthSchedule(least=8)}
 
 SUBJECTS = (
     *(Subject(f"run time: {make().name}", make, run_times) for make in RUN_TIME_PREDICTORS),
-    Subject("run time: boosted soon", lambda: Boosted("soon", RunTime(), **SOON), run_times),
+    Subject("run time: boosted soon", lambda: BoostedTrees("soon", RunTimeQuantity(), **SOON), run_times),
     *(Subject(f"power: {make(200).name}", lambda make=make: make(200), powers) for make in POWER_PREDICTORS),
-    Subject("power: by class", lambda: Flat(200, {0: 150, 2: 350}), powers),
+    Subject("power: by class", lambda: DeclaredPower(200, {0: 150, 2: 350}), powers),
     Subject("power: HPL", lambda: HplPower(Linpack(hpl_w=1e6, cores=20_000, cores_per_unit=32)), powers),
-    Subject("power: boosted soon", lambda: Boosted("soon", Draw(200), **SOON), powers),
+    Subject("power: boosted soon", lambda: BoostedTrees("soon", JobPowerQuantity(200), **SOON), powers),
 )
 
 

@@ -7,12 +7,12 @@ import pytest
 from laws import ORIGIN
 
 from offpeak.errors import BadInput, CannotWrite
-from predictors.job_power.flat import Flat
+from predictors.job_power import DeclaredPower
 from predictors.model_file import load_model, save_model
-from predictors.run_times.boosted import boosted_run_time
 from predictors.run_times.last_two import LastTwo
-from predictors.trees.forest import Forest, forest_from, state_of
-from predictors.trees.grow import Growth, Lessons, grow
+from predictors.run_times.registry import boosted_run_time
+from predictors.trees.forest import Forest, forest_state, restore_forest
+from predictors.trees.grow import Growth, TrainingData, grow
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_a_pickle_is_not_loaded(path):
 
 def test_what_cannot_be_written_is_said(tmp_path):
     with pytest.raises(CannotWrite, match=r"model\.npz"):
-        save_model(tmp_path / "no" / "model.npz", Flat(200.0), ORIGIN)
+        save_model(tmp_path / "no" / "model.npz", DeclaredPower(200.0), ORIGIN)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_what_cannot_be_written_is_said(tmp_path):
 def test_a_forest_that_a_walk_could_leave_is_refused(change):
     rng = np.random.default_rng(0)
     features = rng.random((300, 3))
-    state = state_of(grow(Lessons(features, features.sum(axis=1)), Growth(trees=3)))
-    assert isinstance(forest_from(state, 3), Forest)
+    state = forest_state(grow(TrainingData(features, features.sum(axis=1)), Growth(trees=3)))
+    assert isinstance(restore_forest(state, 3), Forest)
     with pytest.raises(ValueError, match="no forest"):
-        forest_from({**state, **change}, 3)
+        restore_forest({**state, **change}, 3)

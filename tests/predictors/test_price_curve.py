@@ -16,7 +16,7 @@ from offpeak.prices.peak import Peak, classify, parse_peak_rule
 from offpeak.settings.feeds import FeedSettings
 from offpeak.settings.replay import PriceSettings
 from predictors.price_curve import PriceCurve, price_curve
-from predictors.price_source import source_of
+from predictors.site_sources import build_price_source
 
 BERLIN = ZoneInfo("Europe/Berlin")
 TARIFF = "on=120EUR/MWh,off=40EUR/MWh,hours=06:30-22:00,days=mon-fri,zone=Europe/Berlin"
@@ -24,7 +24,7 @@ HOUR_S, DAY_S = 3600, 86_400
 
 
 def curve_of(now_s: int, prices: PriceSettings, cache: Path = Path("nowhere"), ahead_s: int = 2 * DAY_S) -> PriceCurve:
-    source, _ = source_of(FeedSettings(cache=cache), prices)
+    source, _ = build_price_source(FeedSettings(cache=cache), prices)
     return price_curve(source, parse_peak_rule("day-mean", zone=BERLIN), BERLIN, now_s=now_s, ahead_s=ahead_s)
 
 

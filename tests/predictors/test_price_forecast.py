@@ -8,12 +8,8 @@ import pytest
 
 from offpeak.model.step_series import Series
 from offpeak.prices.tariff import parse_tariff
-from predictors.feeds.bounded import fetch_within
-from predictors.feeds.condition import Condition, Trouble
-from predictors.feeds.feed import Feed
-from predictors.feeds.port import Answer, Window
-from predictors.feeds.quantities import price_in
-from predictors.feeds.rows import clipped
+from predictors.feeds.feed import Feed, fetch_within
+from predictors.feeds.port import FeedCondition, FeedProblem, SourceAnswer, Window, clip_series, price_quantity
 from predictors.price_forecast import PriceSource, forecast_prices
 
 HOUR, DAY = 3600, 86_400
@@ -32,28 +28,28 @@ class Market:
     name: str = "market"
     own: bool = False
 
-    def fetch(self, window: Window) -> Answer:
+    def fetch(self, window: Window) -> SourceAnswer:
         start_s = np.arange(MIDNIGHT - 20 * DAY, self.until_s, self.step_s, dtype=np.int64)
         hour = (start_s // HOUR) % 24
         price = 60 + 20 * np.sin(hour / 4) + np.random.default_rng(1).normal(0, 3, len(start_s))
         series = Series(start_s, self.until_s, price, "EUR/MWh", self.name)
-        return clipped(series, window) or Trouble(Condition.NOT_YET_PUBLISHED, self.name, "nothing yet")
+        return clip_series(series, window) or FeedProblem(FeedCondition.NOT_YET_PUBLISHED, self.name, "nothing yet")
 
 
 @dataclass(frozen=True)
 class Broken:
     """A source that fails as it is told to."""
 
-    condition: Condition
+    condition: FeedCondition
     name: str = "broken"
     own: bool = False
 
-    def fetch(self, _: Window) -> Answer:
-        return Trouble(self.condition, self.name, "as told")
+    def fetch(self, _: Window) -> SourceAnswer:
+        return FeedProblem(self.condition, self.name, "as told")
 
 
 def source_of(source, tmp_path, limit_s=5.0):
-    feed = Feed((source,), tmp_path / "cache" / "prices.csv", price_in("EUR"), BRUSSELS, limit_s)
+    feed = Feed((source,), tmp_path / "cache" / "prices.csv", price_quantity("EUR"), BRUSSELS, limit_s)
     return PriceSource(feed, parse_tariff("on=90EUR/MWh,off=30EUR/MWh"), tmp_path / "cache" / "model.npz", "BE")
 
 
@@ -76,7 +72,9 @@ def test_quarters_of_an_hour_stay_quarters(tmp_path):
     assert len(forecast.prediction) == 36 * 4
 
 
-@pytest.mark.parametrize("condition", [Condition.REFUSED, Condition.HANGING, Condition.GARBAGE, Condition.NO_NETWORK])
+@pytest.mark.parametrize(
+    "condition", [FeedCondition.REFUSED, FeedCondition.HANGING, FeedCondition.GARBAGE, FeedCondition.NO_NETWORK]
+)
 def test_without_the_network_the_forecast_rests_on_what_was_kept(tmp_path, condition):
     working = source_of(Market(MIDNIGHT + DAY), tmp_path)
     before = forecast_prices(working, WINDOW, NOW)
@@ -88,7 +86,7 @@ def test_without_the_network_the_forecast_rests_on_what_was_kept(tmp_path, condi
     assert condition in {trouble.condition for trouble in after.troubles}
 
 
-@pytest.mark.parametrize("condition", [Condition.REFUSED, Condition.HANGING, Condition.GARBAGE])
+@pytest.mark.parametrize("condition", [FeedCondition.REFUSED, FeedCondition.HANGING, FeedCondition.GARBAGE])
 def test_without_anything_the_tariff_holds(tmp_path, condition):
     forecast = forecast_prices(source_of(Broken(condition), tmp_path), WINDOW, NOW)
     assert set(forecast.prediction.basis) == {"tariff"}
@@ -119,7 +117,7 @@ def test_prices_of_last_month_tell_nothing_of_this_one(tmp_path):
     stale = source_of(Market(MIDNIGHT - 10 * DAY), tmp_path)
     forecast = forecast_prices(stale, WINDOW, NOW)
     assert set(forecast.prediction.basis) == {"tariff"}
-    assert [each.detail for each in forecast.troubles if each.condition is Condition.TOO_OLD] == [
+    assert [each.detail for each in forecast.troubles if each.condition is FeedCondition.TOO_OLD] == [
         "the last one ends 2024-10-24T23:00Z"
     ]
 
@@ -162,7 +160,7 @@ def test_a_model_that_cannot_be_kept_is_said(tmp_path):
 
 
 def test_a_tariff_that_changes_within_an_hour_is_said_in_shorter_steps(tmp_path):
-    source = source_of(Broken(Condition.NO_NETWORK), tmp_path)
+    source = source_of(Broken(FeedCondition.NO_NETWORK), tmp_path)
     halves = parse_tariff("on=90EUR/MWh,off=30EUR/MWh,hours=06:30-22:00,zone=Europe/Brussels")
     whole = forecast_prices(source, WINDOW, NOW)
     assert whole.steps.step_s == HOUR

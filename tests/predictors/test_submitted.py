@@ -4,14 +4,14 @@ import numpy as np
 from hypothesis import given
 from random_jobs import populations
 
-from predictors.submitted import as_submitted
+from predictors.submitted_jobs import jobs_at_submission
 
 TOLD_BY_TIME = ("runtime_s", "logged_start_s", "node_power_w")
 
 
 @given(populations)
 def test_only_what_time_tells_is_masked(jobs):
-    known = as_submitted(jobs)
+    known = jobs_at_submission(jobs)
     assert (known.runtime_s == -1).all()
     assert (known.logged_start_s == -1).all()
     assert np.isnan(known.node_power_w).all()

@@ -12,9 +12,9 @@ from plain_scheduler import NEVER_STARTED, PlainJob, PlainScheduler
 
 from offpeak.model.node_states import ACTIVE, FAILED, POWERSAVE
 from offpeak.prices.peak import Peak
-from plugin.capacity.capacity import Targets
 from plugin.capacity.need import WAKE_AHEAD_AT
-from plugin.capacity.rules import NEVER, CapacityRules, Course, DepthTable
+from plugin.capacity.port import CapacityTargets
+from plugin.capacity.rules import NEVER, CapacityRules, CapacitySchedule, DepthTable
 from plugin.window_policy import ARRIVAL
 from sim_backend.engine.rules import BEST_FIT, EASY, FCFS, Rules
 
@@ -31,8 +31,8 @@ class PlainPower(PlainScheduler):
         nodes: tuple[int, int],
         rules: Rules,
         peaks: list[tuple[int, Peak]],
-        capacity: tuple[CapacityRules, Course, DepthTable],
-        decide: Callable[[int, int], Targets],
+        capacity: tuple[CapacityRules, CapacitySchedule, DepthTable],
+        decide: Callable[[int, int], CapacityTargets],
     ) -> None:
         count, self.k = nodes
         super().__init__(jobs, count * self.k, rules, peaks)

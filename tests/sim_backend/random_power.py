@@ -12,8 +12,8 @@ from random_logs import POLICIES, Log, log_of, policy_of, rules
 from offpeak.model.node_class import NodeClass, SleepDepth, Transition
 from offpeak.model.snapshot import Snapshot
 from offpeak.prices.peak import Peak
-from plugin.capacity.capacity import Capacity, Targets
-from plugin.capacity.rules import BY_IDLE_AGE, BY_NUMBER, BY_WEAR, NEVER, CapacityRules, Course
+from plugin.capacity.port import CapacityPolicy, CapacityTargets
+from plugin.capacity.rules import BY_IDLE_AGE, BY_NUMBER, BY_WEAR, NEVER, CapacityRules, CapacitySchedule
 from plugin.window_policy import ARRIVAL, KNAPSACK_SLIDE
 from sim_backend.engine.advance_powered import LOG_FULL, advance_powered
 from sim_backend.engine.nodes import node_numbers
@@ -40,21 +40,21 @@ class PoweredLog:
     rules: Rules
     machine: PoweredMachine
     capacity: CapacityRules
-    course: Course
+    course: CapacitySchedule
 
-    def policy(self) -> Capacity:
+    def policy(self) -> CapacityPolicy:
         """Return the capacity policy as a value."""
-        return Capacity("under test", self.capacity, self.course, lambda seen: targets(seen, self.machine.nodes))
+        return CapacityPolicy("under test", self.capacity, self.course, lambda seen: targets(seen, self.machine.nodes))
 
 
-def targets(snapshot: Snapshot, nodes: int) -> Targets:
+def targets(snapshot: Snapshot, nodes: int) -> CapacityTargets:
     """Return what is decided from outside: anything that follows from what is seen."""
     return arbitrary(snapshot.now_s, len(snapshot.queued.size), nodes)
 
 
-def arbitrary(now_s: int, waiting: int, nodes: int) -> Targets:
+def arbitrary(now_s: int, waiting: int, nodes: int) -> CapacityTargets:
     """Return targets that differ from time to time."""
-    return Targets((now_s // 5 + waiting) % (nodes + 1), reserve=now_s % 3)
+    return CapacityTargets((now_s // 5 + waiting) % (nodes + 1), reserve=now_s % 3)
 
 
 def powered(case: PoweredLog) -> PoweredSchedule:
@@ -82,10 +82,10 @@ def plain_power(case: PoweredLog) -> PlainPower:
     )
 
 
-def course_of(*rows) -> Course:
+def course_of(*rows) -> CapacitySchedule:
     """Return the course of rows (second, target, reserve, (after s by depth))."""
     at_s, target, reserve, after_s = zip(*rows, strict=True)
-    return Course(np.array(at_s), np.array(target), np.array(reserve), np.array(after_s, dtype=np.int64))
+    return CapacitySchedule(np.array(at_s), np.array(target), np.array(reserve), np.array(after_s, dtype=np.int64))
 
 
 def class_of(*depths, repair_s=None) -> NodeClass:
@@ -116,7 +116,7 @@ def node_classes(draw, *, failures=failures, repairs_s=repairs_s) -> NodeClass:
 
 
 @st.composite
-def courses(draw, node_class: NodeClass, nodes: int, begin_s: int) -> Course:
+def courses(draw, node_class: NodeClass, nodes: int, begin_s: int) -> CapacitySchedule:
     """A course of up to three rows that uses some of the class's depths."""
     has = [depth.depth for depth in node_class.depths]
     count = st.integers(0, nodes + 1)

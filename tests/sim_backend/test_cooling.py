@@ -10,9 +10,8 @@ from offpeak.model.facility import Facility, facility_named
 from offpeak.model.step_integrals import Usage, integrate_constant, integrate_series
 from offpeak.model.step_series import Series
 from offpeak.settings.plan import PlanSettings
-from plugin.planner.plan import Plan
-from plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, Machine, Problem, Rates, Work
-from plugin.planner.profit import profit_of
+from plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, NodeCapacities, Plan, Problem, Rates, Work
+from plugin.planner.profit import compute_profit
 from sim_backend.cooling import Room, cooling_of, room_of
 from sim_backend.figures.power_curve import power_curve
 
@@ -45,8 +44,10 @@ def test_it_is_the_planners_cooling() -> None:
     """One job on a machine that draws nothing else: the replay's accounting and the plan's come to the same."""
     work = Work(*(np.array([each]) for each in (1, 1, 8, 0, 0, 3600, 0, NO_LIMIT, 16_000.0, 0.0)))
     rates = Rates(np.array([0, 3600]), np.array([0.2]), np.array([24.0]), np.array([NO_LIMIT]))
-    machine = Machine(np.array([8]), np.array([1]), np.array([0]))
-    planned = profit_of(Problem(work, machine, NOTHING_RUNS, rates, AIR), Plan(np.array([0]), np.array([0]), "by hand"))
+    machine = NodeCapacities(np.array([8]), np.array([1]), np.array([0]))
+    planned = compute_profit(
+        Problem(work, machine, NOTHING_RUNS, rates, AIR), Plan(np.array([0]), np.array([0]), "by hand")
+    )
     usage = Usage(np.array([1]), np.array([16_000.0]), np.array([0]), np.array([3600]), 1, 0.0, 0, 3600)
     replayed = cooling_of(Room(AIR, 24.0), power_curve(usage), integrate_constant(200.0), None)
     assert replayed.kwh == pytest.approx(planned.cooling_j / 3.6e6)

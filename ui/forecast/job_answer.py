@@ -14,22 +14,16 @@ from offpeak.model.units import parse_duration_s
 from offpeak.settings.table import Settings
 from power.queue_wait import planned_waits_s
 from power.snapshot_file import read_snapshot
-from predictors.job_power.boosted import boosted_power
-from predictors.job_power.flat import Flat
-from predictors.job_power.history import PowerHistory
-from predictors.model_file import Origin, load_model, save_model
+from predictors.job_power import DeclaredPower, JobPowerHistory, boosted_power
+from predictors.model_file import ModelOrigin, load_model, save_model
 from predictors.port import Predictor
-from predictors.run_times.boosted import boosted_run_time
 from predictors.run_times.last_two import LastTwo
-from predictors.run_times.user_estimate import UserEstimate
-from predictors.scores.exam import Exam
-from predictors.scores.teach import teach
-from predictors.stable_codes import by_name, code_of
-from predictors.submitted import as_submitted
-from predictors.trees.history import SELDOM
-from predictors.waits.features import if_submitted_now
-from predictors.waits.log_states import LogStates
+from predictors.run_times.registry import UserEstimate, boosted_run_time
+from predictors.scores.evaluation import Exam, teach
+from predictors.submitted_jobs import jobs_at_submission, stable_code, with_stable_codes
+from predictors.trees.grow import SELDOM
 from predictors.waits.registry import arbiter
+from predictors.waits.states import LogStates, if_submitted_now
 from sim_backend.traces.period import last_days
 from studies.scores.log_exams import (
     DECLARED_W,
@@ -80,7 +74,9 @@ def answer_power(settings: Settings, request: JobRequest) -> None:
     """Print what the job will draw."""
     log = _log(settings, request)
     exam = powers_of(log)
-    predictors = that_can_be_asked((Flat(DECLARED_W), PowerHistory(DECLARED_W), boosted_power(DECLARED_W, SELDOM)))
+    predictors = that_can_be_asked(
+        (DeclaredPower(DECLARED_W), JobPowerHistory(DECLARED_W), boosted_power(DECLARED_W, SELDOM))
+    )
     _answer(Subject(POWER, exam, log.end_s, predictors), request, log, _as_jobs(request.job, log))
 
 
@@ -98,7 +94,7 @@ def answer_wait(settings: Settings, request: JobRequest) -> None:
     snapshot = told or _state_at_the_end(log, expected_s)
     exam = waits_of(log, expected_s)
     asked = if_submitted_now(
-        snapshot, size=job.size, estimate_s=_estimate_s(job), user=code_of(job.user), queue=code_of(job.queue)
+        snapshot, size=job.size, estimate_s=_estimate_s(job), user=stable_code(job.user), queue=stable_code(job.queue)
     )
     judge = arbiter(planned_waits_s, SELDOM)
     _answer(Subject(WAIT, exam, log.start_s, (judge,), judge.members), request, log, asked)
@@ -113,7 +109,7 @@ def _log(settings: Settings, request: JobRequest) -> LogFile:
     log = log_file_of(trace, machine)
     # A log that is read again later may begin on another day: only the calendar's seconds stay what they are.
     ahead_s = trace.unix_start_s or 0
-    jobs = by_name(log.jobs, trace.names)
+    jobs = with_stable_codes(log.jobs, trace.names)
     jobs = replace(jobs, submit_s=jobs.submit_s + ahead_s)
     notes = (*log.notes, *without_trees())
     return replace(log, jobs=jobs, start_s=log.start_s + ahead_s, end_s=log.end_s + ahead_s, notes=notes)
@@ -127,13 +123,13 @@ def _as_jobs(job: AskedJob, log: LogFile) -> Jobs:
         "submit_s": now_s,
         "estimate_s": _estimate_s(job),
         "size": job.size,
-        "user": code_of(job.user),
-        "group": code_of(job.group),
-        "queue": code_of(job.queue),
-        "application": code_of(job.name),
+        "user": stable_code(job.user),
+        "group": stable_code(job.group),
+        "queue": stable_code(job.queue),
+        "application": stable_code(job.name),
     }
     any_job = log.jobs.take(np.array([0]))
-    return as_submitted(replace(any_job, **{name: np.array([number]) for name, number in numbers.items()}))
+    return jobs_at_submission(replace(any_job, **{name: np.array([number]) for name, number in numbers.items()}))
 
 
 def _estimate_s(job: AskedJob) -> int:
@@ -166,7 +162,7 @@ def _model_file(models: Path, subject: Subject, predictor: Predictor[Any, Any]) 
     return models / f"{subject.quantity} {predictor.name}.npz".replace(" ", "-")
 
 
-def _taught(subject: Subject, predictor: Predictor[Any, Any], models: Path | None) -> Origin:
+def _taught(subject: Subject, predictor: Predictor[Any, Any], models: Path | None) -> ModelOrigin:
     """Return what the predictor has learned from, once it has learned all of the exam that it did not know before."""
     if models is None:
         return teach(predictor, subject.exam, subject.answered_s, None)

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from predictors.model_file import Origin
+from predictors.model_file import ModelOrigin
 from predictors.port import Prediction
 from studies.scores.log_exams import POWER
 from studies.scores.log_file import LogFile
@@ -16,7 +16,7 @@ from ui.clock_text import clock_text
 from ui.figures_text import NOT_WRAPPED
 from ui.forecast.command import AskedJob
 
-NOT_JUDGED = Origin(0, 0, 0, float("nan"))
+NOT_JUDGED = ModelOrigin(0, 0, 0, float("nan"))
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Answer:
 
     predictor: str
     prediction: Prediction
-    origin: Origin = NOT_JUDGED
+    origin: ModelOrigin = NOT_JUDGED
 
 
 @dataclass(frozen=True)

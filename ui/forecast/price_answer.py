@@ -16,7 +16,7 @@ from offpeak.settings.feeds import FeedSettings
 from offpeak.settings.table import Settings
 from predictors.feeds.port import Window
 from predictors.price_forecast import PriceForecast, forecast_prices
-from predictors.price_source import check_libraries, source_of
+from predictors.site_sources import build_price_source, check_libraries
 from ui.figures_text import NOT_WRAPPED, figure
 from ui.forecast.command import PriceRequest
 from ui.prices.answer import instant_of
@@ -29,7 +29,7 @@ HINT = "--zone DE-LU forecasts a market's, --prices FILE your own; --tariff RULE
 def answer(settings: Settings, request: PriceRequest) -> None:
     """Print the prices of the hours that are asked for."""
     check_libraries(settings.feeds)
-    source, zone = source_of(settings.feeds, settings.prices)
+    source, zone = build_price_source(settings.feeds, settings.prices)
     now_s = int(time.time())
     from_s = (instant_of(request.from_text, zone) if request.from_text else now_s) // HOUR_S * HOUR_S
     if source.is_tariff and settings.prices.tariff is None:

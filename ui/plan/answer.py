@@ -11,11 +11,11 @@ from offpeak.process import AlreadyRunning
 from offpeak.settings.table import Settings
 from offpeak.text import counted
 from plugin.day_plan.day_plan import DayPlan
-from plugin.queue_hook.planned import PLAN
+from plugin.queue_hook.facts import PLAN
 from power.agent.ask_agent import AgentSilent
 from power.agent.plan_told import asked_plan
 from power.plan_once import Applied, apply_once, plan_once
-from predictors.demand_response.caps import Caps, asked_caps
+from predictors.demand_response import OrderedCaps, read_caps
 from ui.plan.as_json import plan_json
 from ui.plan.command import Request
 from ui.plan.text import print_plan
@@ -74,7 +74,7 @@ def _applied(settings: Settings) -> Applied:
 
 def _check_events(settings: Settings) -> None:
     """Refuse what the agent would say in its log and go on without: here somebody waits for the plan."""
-    troubles = asked_caps(settings.plan, machine_zone(), Caps()).troubles
+    troubles = read_caps(settings.plan, machine_zone(), OrderedCaps()).troubles
     if troubles:
         what, _, hint = troubles[0].rpartition("; ")
         raise BadSetting(what, hint=hint)

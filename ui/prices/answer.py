@@ -11,9 +11,8 @@ from offpeak.model.local_time import DAY_S, local_days, machine_zone, to_unix_s
 from offpeak.prices.alignment import parse_start
 from offpeak.prices.tariff import site_tariff
 from offpeak.settings.table import Settings
-from predictors.feeds.condition import INCOMPLETE
-from predictors.feeds.port import Window
-from predictors.price_source import check_libraries, feed_of
+from predictors.feeds.port import INCOMPLETE, Window
+from predictors.site_sources import build_price_feed, check_libraries
 from ui.prices.as_json import prices_json
 from ui.prices.command import Request
 from ui.prices.plot import check_plot, write_plot
@@ -28,7 +27,7 @@ def answer(settings: Settings, request: Request) -> None:
     if request.plot:
         check_plot(request.plot)
     check_libraries(settings.feeds)
-    feed = feed_of(settings.feeds, settings.prices)
+    feed = build_price_feed(settings.feeds, settings.prices)
     zone = feed.clock if settings.feeds.zone else machine_zone()
     window = window_of(request, int(time.time()), zone)
     known = feed.known(window, int(time.time()))

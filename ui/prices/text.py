@@ -11,7 +11,7 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.local_time import DAY_S, date_text, to_local_s, zone_text
 from offpeak.model.step_series import Series, value_at
 from offpeak.prices.tariff import Tariff
-from predictors.feeds.port import Known, Window
+from predictors.feeds.port import KnownSeries, Window
 from ui.figures_text import NOT_WRAPPED, figure
 
 HOUR_S = 3600
@@ -29,7 +29,7 @@ class KnownPrices:
     zone: str | None
     window: Window
     clock: tzinfo
-    known: Known
+    known: KnownSeries
     series: Series
     tariff: Tariff
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from offpeak.compiled import kernel
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, POWERSAVE, STANDBY, STATES, asleep
-from plugin.capacity import choose
-from plugin.capacity.rules import BY_IDLE_AGE, BY_NUMBER, BY_WEAR, NEVER, CapacityRules, Course, NodeTable
+from plugin.capacity import sleepers as choose
+from plugin.capacity.rules import BY_IDLE_AGE, BY_NUMBER, BY_WEAR, NEVER, CapacityRules, CapacitySchedule, NodeTable
 
 NO_BOUNDS = CapacityRules(True, 0, False, 0, 0, 0, 0, 0, 0, 0, 0, BY_NUMBER, False, 0)
 NOON_S = 10 * choose.DAY_S + choose.DAY_S // 2
@@ -78,9 +78,9 @@ def table_of(*nodes: Node) -> NodeTable:
     )
 
 
-def ladder(*after_s) -> Course:
+def ladder(*after_s) -> CapacitySchedule:
     """Return the course in which each depth comes after that idle time."""
-    return Course(np.array([0]), np.array([9]), np.array([0]), np.array([after_s], dtype=np.int64))
+    return CapacitySchedule(np.array([0]), np.array([9]), np.array([0]), np.array([after_s], dtype=np.int64))
 
 
 after_times_s = st.one_of(st.integers(0, 50), st.just(NEVER))

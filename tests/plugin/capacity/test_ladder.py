@@ -13,7 +13,7 @@ from offpeak.model.node_class import NodeClass, break_even_s
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import OFF, POWERSAVE, STANDBY
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.ladder import break_even_ladder_s, ladder_s, priced_ladder_s, used_depths
+from plugin.capacity.policies import break_even_idle_s, idle_before_depth_s, priced_idle_s, used_depths
 from plugin.capacity.rules import NEVER
 
 SERVER = bundled_node_class("server")
@@ -49,26 +49,26 @@ def test_a_depth_that_is_not_there(node_class: NodeClass, name: str, message: st
 
 
 def test_the_first_rung_comes_when_asked_and_a_deeper_one_when_it_pays() -> None:
-    after_s = ladder_s(SERVER, (STANDBY, OFF), 60)
+    after_s = idle_before_depth_s(SERVER, (STANDBY, OFF), 60)
     assert after_s.tolist() == [NEVER, 60, math.ceil(break_even_s(SERVER, OFF))]
-    assert ladder_s(SERVER, (STANDBY, OFF), 7200).tolist() == [NEVER, 7200, 7200]
+    assert idle_before_depth_s(SERVER, (STANDBY, OFF), 7200).tolist() == [NEVER, 7200, 7200]
 
 
 def test_break_even_waits_as_long_as_sleeping_costs() -> None:
-    after_s = break_even_ladder_s(SKETCH, (OFF,))
+    after_s = break_even_idle_s(SKETCH, (OFF,))
     assert after_s[OFF] == math.ceil(break_even_s(SKETCH, OFF))
     assert after_s[POWERSAVE] == after_s[STANDBY] == NEVER
 
 
 def test_a_depth_that_never_pays_is_never_entered() -> None:
     useless = replace(SKETCH, depths=(replace(SKETCH.depths[0], power_w=SKETCH.idle_w),))
-    assert break_even_ladder_s(useless, (OFF,))[OFF] == NEVER
+    assert break_even_idle_s(useless, (OFF,))[OFF] == NEVER
 
 
 @given(price=st.floats(0.01, 1000), cycle_cost=st.floats(0, 1))
 def test_wear_and_electricity_break_even(price: float, cycle_cost: float) -> None:
     """What an idle node costs beyond the energetic break-even equals the wear of a cycle, to a second."""
-    longer_s = priced_ladder_s(SKETCH, (OFF,), price, cycle_cost)[OFF] - break_even_ladder_s(SKETCH, (OFF,))[OFF]
+    longer_s = priced_idle_s(SKETCH, (OFF,), price, cycle_cost)[OFF] - break_even_idle_s(SKETCH, (OFF,))[OFF]
     saved_per_s = (SKETCH.idle_w - SKETCH.depths[0].power_w) * price / J_PER_MWH
     assert saved_per_s * (longer_s - 1) <= cycle_cost * (1 + 1e-9)
     assert saved_per_s * longer_s >= cycle_cost * (1 - 1e-9)
@@ -76,9 +76,9 @@ def test_wear_and_electricity_break_even(price: float, cycle_cost: float) -> Non
 
 @given(cheap=st.floats(0.01, 500), more=st.floats(0.01, 500))
 def test_the_dearer_the_sooner(cheap: float, more: float) -> None:
-    assert (priced_ladder_s(SKETCH, (OFF,), cheap + more, 0.05) <= priced_ladder_s(SKETCH, (OFF,), cheap, 0.05)).all()
+    assert (priced_idle_s(SKETCH, (OFF,), cheap + more, 0.05) <= priced_idle_s(SKETCH, (OFF,), cheap, 0.05)).all()
 
 
 @pytest.mark.parametrize("price", [0.0, -80.0, np.nan])
 def test_at_a_price_of_nothing_or_an_unknown_one_nodes_stay_up(price: float) -> None:
-    assert (priced_ladder_s(SKETCH, (OFF,), price, 0.0) == NEVER).all()
+    assert (priced_idle_s(SKETCH, (OFF,), price, 0.0) == NEVER).all()

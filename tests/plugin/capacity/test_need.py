@@ -17,7 +17,7 @@ demands = st.lists(st.integers(0, NODES), min_size=1, max_size=60)
 
 @kernel
 def see(record: NeedRecord, now_s: int, needed: int) -> None:
-    need.see(record, now_s, needed)
+    need.observe_need(record, now_s, needed)
 
 
 @kernel

@@ -10,24 +10,23 @@ from offpeak.errors import BadInput
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import OFF
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.capacity import Capacity
-from plugin.capacity.fleet import Fleet
 from plugin.capacity.policies import (
     always_on,
     break_even,
     energy_aware,
     green_pool,
     priced,
-    stepped,
+    round_load_up,
     timeout,
     two_level,
 )
+from plugin.capacity.port import CapacityPolicy, Fleet
 from plugin.capacity.rules import BY_WEAR, NEVER
 
 FLEET = Fleet(nodes=100, units_per_node=1, node_class=bundled_node_class("sketch"), load=0.69)
 DEFAULTS = CapacitySettings()
 
-Make = Callable[[Fleet, CapacitySettings, str], Capacity]
+Make = Callable[[Fleet, CapacitySettings, str], CapacityPolicy]
 
 
 def test_always_on_lets_no_node_sleep() -> None:
@@ -65,7 +64,7 @@ def test_two_levels(argument: str, low: int) -> None:
 )
 def test_the_lower_level_is_a_step_above_the_load(load: float, step: float) -> None:
     """Examples of Lawson and Smirni, section 3.2, and the ends."""
-    assert stepped(load) == step
+    assert round_load_up(load) == step
 
 
 def test_the_price_decides_how_long_nodes_stay_idle() -> None:

@@ -11,16 +11,15 @@ from planned_site import HOUR_S, NOW_S, RULES, a_job, a_node, a_running, a_sight
 from offpeak.model.facility import PowerCap
 from offpeak.model.step_series import Series
 from offpeak.settings.plan import Revenue
-from plugin.day_plan.day_plan import DayPlan
-from plugin.day_plan.for_hook import planned_of
+from plugin.day_plan.day_plan import DayPlan, planned_of
+from plugin.day_plan.inputs import PlanInputs
+from plugin.day_plan.join import NEGATIVE_PRICES, NOTHING_EARNS
 from plugin.day_plan.make import plan_day
-from plugin.day_plan.remarks import NEGATIVE_PRICES, NOTHING_EARNS
-from plugin.day_plan.sight import Sight
-from plugin.planner.budget import budget_of
+from plugin.planner.searches import budget_of
 from plugin.scheduler.job import JobState
 
 
-def planned(sight: Sight, standing: DayPlan | None = None, *, search_s: float = 10.0) -> DayPlan:
+def planned(sight: PlanInputs, standing: DayPlan | None = None, *, search_s: float = 10.0) -> DayPlan:
     plan = plan_day(sight, standing, budget_of(search_s))
     assert plan is not None
     assert plan.violations == ()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from offpeak.model.facility import facility_named
-from plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, Machine, Problem, Rates, Running, Work
+from plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, NodeCapacities, Problem, Rates, Running, Work
 
 HORIZON_S = 1000
 FULL_W = 5000.0
@@ -27,7 +27,7 @@ def drawn_problem(jobs: int, *, seed: int, nodes: int = 5, cap_w: int = NO_LIMIT
         np.arange(1, jobs + 1), units, cores, rng.integers(1, 9, jobs), rng.integers(0, 2, jobs) // 1, duration_s,
         release_s, latest_end_s, size * rng.uniform(7.8, 11.11, jobs), size * rng.uniform(0.5, 1.5, jobs) / 3600,
     )  # fmt: skip
-    machine = Machine(np.full(nodes, 8), np.full(nodes, 12), np.full(nodes, 1))
+    machine = NodeCapacities(np.full(nodes, 8), np.full(nodes, 12), np.full(nodes, 1))
     rates = Rates(np.array([0, 500, HORIZON_S]), np.array([0.1, 0.3]), np.array([10.0, 25.0]), np.full(2, cap_w))
     return Problem(work, machine, _running(running, rng), rates, facility_named("air", full_power_w=FULL_W))
 

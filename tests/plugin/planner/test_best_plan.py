@@ -7,15 +7,23 @@ import pytest
 from planner_brute_force import HORIZON_S, Best, best_by_trying, profit_by_second, steep_facility, tiny_problem
 
 from plugin.planner.bound import upper_bound
-from plugin.planner.budget import budget_of
-from plugin.planner.cp_ask import plan_of, question_of
-from plugin.planner.cp_solve import solve
-from plugin.planner.multi_search import multi_search
-from plugin.planner.plan import TOMORROW, Plan, empty_plan
-from plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, Machine, Problem, Rates, Work
-from plugin.planner.profit import profit_of
+from plugin.planner.cp_searches import build_cp_question, plan_from_answer
+from plugin.planner.cp_solver import solve
+from plugin.planner.problem import (
+    NO_LIMIT,
+    NOTHING_RUNS,
+    TOMORROW,
+    NodeCapacities,
+    Plan,
+    Problem,
+    Rates,
+    Work,
+    empty_plan,
+)
+from plugin.planner.profit import compute_profit
+from plugin.planner.searches import budget_of, multi_search
 from plugin.planner.solvers import SOLVERS
-from plugin.planner.verify import verify
+from plugin.planner.verify import verify_plan
 
 SAME = 1e-6
 """The money that rounding to integers may cost; the profits of these problems are around 1."""
@@ -30,10 +38,10 @@ def starts_of(plan: Plan) -> tuple[int | None, ...]:
 
 def check(problem: Problem, plan: Plan, best: Best) -> float:
     """Check that the plan keeps all rules, earns what it says, and earns no more without any one of its jobs."""
-    assert verify(problem, plan).violations == ()
+    assert verify_plan(problem, plan).violations == ()
     starts = starts_of(plan)
     profit = profit_by_second(problem, starts)
-    assert profit == pytest.approx(profit_of(problem, plan).total, abs=1e-9)
+    assert profit == pytest.approx(compute_profit(problem, plan).total, abs=1e-9)
     assert profit <= best.profit + 1e-9
     for job in range(len(starts)):
         assert profit_by_second(problem, (*starts[:job], None, *starts[job + 1 :])) <= profit + 1e-9
@@ -54,17 +62,17 @@ def test_the_best_of_all_plans_is_found(seed: int, mixed: bool, cap: bool) -> No
     assert upper_bound(problem) >= best.profit - 1e-9
     heuristic = multi_search(problem, budget_of(60.0))
     check(problem, heuristic, best)
-    question = question_of(problem, heuristic, which, hinted=True)
+    question = build_cp_question(problem, heuristic, which, hinted=True)
     answer = solve(question, 60.0, 1)
     assert answer is not None
     assert answer.is_best
-    found = plan_of(problem, empty_plan(problem.work, "nothing"), which, answer, "exact")
+    found = plan_from_answer(problem, empty_plan(problem.work, "nothing"), which, answer, "exact")
     assert check(problem, found, best) == pytest.approx(best.profit, abs=SAME)
     # A large question has all nodes as one and the load of the plan so far: no rule is broken, and nothing is promised.
     whole = solve(replace(question, nodes=None, energy=None), 60.0, 1)
     assert whole is not None
     assert all(can_start(problem, job) for job in np.flatnonzero(whole.start_s < HORIZON_S))
-    check(problem, plan_of(problem, heuristic, which, whole, "whole"), best)
+    check(problem, plan_from_answer(problem, heuristic, which, whole, "whole"), best)
 
 
 def test_the_tiny_problems_have_jobs_that_are_better_left_out() -> None:
@@ -82,7 +90,7 @@ def test_the_tiny_problems_have_jobs_that_are_better_left_out() -> None:
 def test_each_search_finds_the_best_plan(name: str) -> None:
     problem = tiny_problem(5, mixed=True)
     best = best_by_trying(problem)
-    assert profit_of(problem, multi_search(problem, budget_of(60.0))).total < best.profit - SAME
+    assert compute_profit(problem, multi_search(problem, budget_of(60.0))).total < best.profit - SAME
     plan = SOLVERS[name](problem, budget_of(60.0))
     assert check(problem, plan, best) == pytest.approx(best.profit, abs=SAME)
     assert plan.note == ""
@@ -96,7 +104,7 @@ def one_node_problem(latest_end_s: list[int], revenue_per_s: list[float]) -> Pro
         np.array(revenue_per_s),
     )  # fmt: skip
     rates = Rates(np.array([0, HORIZON_S]), np.array([300.0]), np.array([10.0]), np.array([NO_LIMIT]))
-    machine = Machine(np.array([8]), np.array([0]), np.array([0]))
+    machine = NodeCapacities(np.array([8]), np.array([0]), np.array([0]))
     return Problem(work, machine, NOTHING_RUNS, rates, steep_facility())
 
 
@@ -104,12 +112,12 @@ def one_node_problem(latest_end_s: list[int], revenue_per_s: list[float]) -> Pro
 def test_a_job_that_cannot_meet_its_latest_end_displaces_no_other(exact: bool) -> None:
     problem = one_node_problem([3, NO_LIMIT, NO_LIMIT], [100.0, 1.0, 1.0])
     which = np.arange(3)
-    question = question_of(problem, empty_plan(problem.work, ""), which, hinted=False)
+    question = build_cp_question(problem, empty_plan(problem.work, ""), which, hinted=False)
     answer = solve(question if exact else replace(question, nodes=None, energy=None), 60.0, 1)
     assert answer is not None
     assert answer.start_s[0] == HORIZON_S
     assert sorted(answer.start_s[1:].tolist()) == [0, 4] or sorted(answer.start_s[1:].tolist()) == [0, 5]
-    plan = plan_of(problem, empty_plan(problem.work, ""), which, answer, "test")
+    plan = plan_from_answer(problem, empty_plan(problem.work, ""), which, answer, "test")
     assert starts_of(plan)[0] is None
     assert None not in starts_of(plan)[1:]
 

@@ -5,20 +5,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from plugin.planner.one_by_one import one_by_one
-from plugin.planner.plan import TOMORROW, Plan, first_unit
-from plugin.planner.profit import profit_of
-from plugin.planner.verify import verify
+from plugin.planner.placement import place_one_by_one
+from plugin.planner.problem import TOMORROW, Plan, first_unit
+from plugin.planner.profit import compute_profit
+from plugin.planner.verify import verify_plan
 
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(("cap_w", "running"), [(2**60, 0), (2**60, 3), (700, 0), (700, 4)])
 def test_plans_break_no_rule_and_earn_what_they_say(drawn, seed: int, cap_w: int, running: int) -> None:
     problem = drawn(40, seed=seed, cap_w=cap_w, running=running)
-    plan = one_by_one(problem, np.random.default_rng(seed).permutation(40), "test")
-    verdict = verify(problem, plan)
+    plan = place_one_by_one(problem, np.random.default_rng(seed).permutation(40), "test")
+    verdict = verify_plan(problem, plan)
     assert verdict.violations == ()
-    assert verdict.profit == pytest.approx(profit_of(problem, plan).total, rel=1e-9)
+    assert verdict.profit == pytest.approx(compute_profit(problem, plan).total, rel=1e-9)
     assert plan.placed.any()
 
 
@@ -26,7 +26,7 @@ def test_plans_break_no_rule_and_earn_what_they_say(drawn, seed: int, cap_w: int
 def test_each_job_starts_as_early_as_those_before_it_allow(drawn, seed: int) -> None:
     problem = drawn(12, seed=seed, running=2)
     order = np.random.default_rng(seed).permutation(12)
-    plan = one_by_one(problem, order, "test")
+    plan = place_one_by_one(problem, order, "test")
     for place, job in enumerate(order):
         before = np.isin(np.arange(12), order[:place]) & plan.placed
         expected = _earliest_by_trying(problem, plan, before, job)
@@ -50,7 +50,7 @@ def _earliest_by_trying(problem, plan: Plan, before, job: int) -> int:
             nodes = np.where(np.repeat(before, work.units), plan.node, TOMORROW)
             nodes[first[job]] = node
             nodes[first[job] + 1 : first[job + 1]] = TOMORROW
-            said = verify(problem, Plan(start, nodes, "")).violations
+            said = verify_plan(problem, Plan(start, nodes, "")).violations
             if not any("overfull" in violation for violation in said):
                 fitting.append(node)
         if len(fitting) >= units:
@@ -61,14 +61,14 @@ def _earliest_by_trying(problem, plan: Plan, before, job: int) -> int:
 def test_a_job_that_does_not_fit_today_waits_for_tomorrow(drawn) -> None:
     problem = drawn(3, seed=1)
     work = replace(problem.work, release_s=np.full(3, problem.rates.horizon_s))
-    plan = one_by_one(replace(problem, work=work), np.arange(3), "test")
+    plan = place_one_by_one(replace(problem, work=work), np.arange(3), "test")
     assert plan.start_s.tolist() == [TOMORROW] * 3
     assert set(plan.node.tolist()) == {TOMORROW}
 
 
 def test_starts_may_be_held_back(drawn) -> None:
     problem = drawn(5, seed=3)
-    plan = one_by_one(problem, np.arange(5), "test", not_before_s=np.full(5, 700))
+    plan = place_one_by_one(problem, np.arange(5), "test", not_before_s=np.full(5, 700))
     assert plan.placed.any()
     assert plan.start_s[plan.placed].min() >= 700
 
@@ -77,6 +77,6 @@ def test_many_jobs_on_a_node_need_no_limit(drawn) -> None:
     problem = drawn(400, seed=2, nodes=3)
     work = replace(problem.work, duration_s=np.full(400, 2), units=np.ones(400, np.int64))
     problem = replace(problem, work=work)
-    plan = one_by_one(problem, np.arange(400), "test")
-    assert verify(problem, plan).violations == ()
+    plan = place_one_by_one(problem, np.arange(400), "test")
+    assert verify_plan(problem, plan).violations == ()
     assert plan.placed.sum() > 350

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from plugin.planner.profit import profit_of
+from plugin.planner.profit import compute_profit
 from plugin.planner.rule_based import rule_based
-from plugin.planner.verify import verify
+from plugin.planner.verify import verify_plan
 
 
 @pytest.mark.parametrize("strict", [True, False])
@@ -14,9 +14,9 @@ from plugin.planner.verify import verify
 def test_plans_break_no_rule(drawn, strict: bool, seed: int, cap_w: int, running: int) -> None:
     problem = drawn(40, seed=seed, cap_w=cap_w, running=running)
     plan = rule_based(problem, np.argsort(problem.work.release_s, kind="stable"), "test", strict=strict)
-    verdict = verify(problem, plan)
+    verdict = verify_plan(problem, plan)
     assert verdict.violations == ()
-    assert verdict.profit == pytest.approx(profit_of(problem, plan).total, rel=1e-9)
+    assert verdict.profit == pytest.approx(compute_profit(problem, plan).total, rel=1e-9)
 
 
 def test_strict_order_holds_up_what_is_behind(drawn) -> None:

@@ -13,17 +13,13 @@ import pytest
 
 from offpeak.errors import BadInput
 from offpeak.installation import install_hint
-from plugin.planner.bound import gap_of, upper_bound
-from plugin.planner.budget import Budget, budget_of
-from plugin.planner.cp_ask import plan_of, question_of
-from plugin.planner.cp_process import SolverGone, cp_process
-from plugin.planner.cp_question import Answer
-from plugin.planner.cp_searches import TOO_LITTLE_TIME, neighbourhood_search
-from plugin.planner.multi_search import multi_search
-from plugin.planner.orders import orders_of
-from plugin.planner.profit import profit_of
-from plugin.planner.solvers import SOLVERS, solver_named
-from plugin.planner.verify import verify
+from plugin.planner.bound import compute_gap, upper_bound
+from plugin.planner.cp_searches import TOO_LITTLE_TIME, build_cp_question, neighbourhood_search, plan_from_answer
+from plugin.planner.cp_solver import CpAnswer, SolverGone, cp_process
+from plugin.planner.profit import compute_profit
+from plugin.planner.searches import Budget, all_orders, budget_of, multi_search
+from plugin.planner.solvers import SOLVERS, find_solver
+from plugin.planner.verify import verify_plan
 
 
 @pytest.mark.thorough
@@ -32,17 +28,17 @@ from plugin.planner.verify import verify
 def test_every_solver_keeps_every_rule(drawn, name: str, cap_w: int, running: int) -> None:
     problem = drawn(30, seed=7, cap_w=cap_w, running=running)
     plan = SOLVERS[name](problem, budget_of(4.0))
-    verdict = verify(problem, plan)
+    verdict = verify_plan(problem, plan)
     assert verdict.violations == ()
-    assert verdict.profit == pytest.approx(profit_of(problem, plan).total, rel=1e-9)
+    assert verdict.profit == pytest.approx(compute_profit(problem, plan).total, rel=1e-9)
     assert verdict.profit <= upper_bound(problem) + 1e-9
     if name in ("relaxation", "delay", "neighbourhood"):
-        assert verdict.profit >= profit_of(problem, multi_search(problem, budget_of(60))).total
+        assert verdict.profit >= compute_profit(problem, multi_search(problem, budget_of(60))).total
 
 
 def test_there_are_22_orders_of_all_jobs(drawn) -> None:
     problem = drawn(30, seed=7)
-    orders = orders_of(problem.work, problem.machine)
+    orders = all_orders(problem.work, problem.machine)
     assert len(orders) == 22
     assert all(sorted(order.tolist()) == list(range(30)) for order in orders.values())
 
@@ -60,23 +56,23 @@ def test_neighbourhoods_find_what_the_orders_do_not(drawn) -> None:
     problem = drawn(60, seed=11, nodes=4)
     first = multi_search(problem, budget_of(60))
     better = neighbourhood_search(problem, first, budget_of(8.0))
-    assert profit_of(problem, better).total > profit_of(problem, first).total
-    assert gap_of(problem, profit_of(problem, better).total, upper_bound(problem)) >= 0
+    assert compute_profit(problem, better).total > compute_profit(problem, first).total
+    assert compute_gap(problem, compute_profit(problem, better).total, upper_bound(problem)) >= 0
 
 
 def test_an_unchanged_answer_packs_to_no_less(drawn) -> None:
     problem = drawn(40, seed=3)
     plan = multi_search(problem, budget_of(60))
     which = np.arange(10)
-    question = question_of(problem, plan, which, hinted=True)
-    again = plan_of(problem, plan, which, Answer(question.hint_s, None, is_best=False), "again")
-    assert profit_of(problem, again).total >= profit_of(problem, plan).total - 1e-9
+    question = build_cp_question(problem, plan, which, hinted=True)
+    again = plan_from_answer(problem, plan, which, CpAnswer(question.hint_s, None, is_best=False), "again")
+    assert compute_profit(problem, again).total >= compute_profit(problem, plan).total - 1e-9
 
 
 def test_a_solver_that_is_killed_leaves_the_plan_as_it_was(drawn) -> None:
     problem = drawn(30, seed=7)
     plan = multi_search(problem, budget_of(60))
-    question = question_of(problem, plan, np.arange(30), hinted=True)
+    question = build_cp_question(problem, plan, np.arange(30), hinted=True)
     with cp_process(60) as solver:
         os.kill(solver.process.pid, signal.SIGKILL)
         with pytest.raises(SolverGone, match="has ended") as problem_said:
@@ -95,7 +91,7 @@ def test_a_plan_says_that_the_solver_was_killed(drawn, name: str) -> None:
             process.kill()
         plan = searching.result(60)
     assert plan.note.startswith(f"{name} search: the solver's process ")
-    assert verify(problem, plan).violations == ()
+    assert verify_plan(problem, plan).violations == ()
     assert plan.placed.any()
 
 
@@ -116,12 +112,12 @@ def test_no_work_is_no_trouble(drawn) -> None:
     problem = replace(problem, work=problem.work.take(np.zeros(5, np.bool_)))
     for name in ("multi", "delay", "neighbourhood", "strict EST"):
         assert len(SOLVERS[name](problem, budget_of(2.0)).start_s) == 0
-    assert upper_bound(problem) >= profit_of(problem, SOLVERS["multi"](problem, budget_of(1.0))).total - 1e-12
+    assert upper_bound(problem) >= compute_profit(problem, SOLVERS["multi"](problem, budget_of(1.0))).total - 1e-12
 
 
 def test_an_unknown_solver_is_refused() -> None:
     with pytest.raises(BadInput, match="unknown solver 'mutli'"):
-        solver_named("mutli")
+        find_solver("mutli")
 
 
 @pytest.mark.parametrize("budget_s", [0.0, 2.0])

@@ -5,20 +5,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from plugin.planner.one_by_one import one_by_one
-from plugin.planner.plan import TOMORROW
-from plugin.planner.verify import verify
+from plugin.planner.placement import place_one_by_one
+from plugin.planner.problem import TOMORROW
+from plugin.planner.verify import verify_plan
 
 
 @pytest.fixture
 def case(drawn):
     problem = drawn(6, seed=4)
     problem = replace(problem, work=replace(problem.work, release_s=np.full(6, 10), units=np.full(6, 2)))
-    return problem, one_by_one(problem, np.arange(6), "test")
+    return problem, place_one_by_one(problem, np.arange(6), "test")
 
 
 def said(problem, plan) -> str:
-    return " | ".join(verify(problem, plan).violations)
+    return " | ".join(verify_plan(problem, plan).violations)
 
 
 def test_a_good_plan_has_no_violation(case) -> None:

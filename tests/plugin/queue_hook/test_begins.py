@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from queue_site import HOUR_S, MIDNIGHT_S, NOW_S, RULES, Site, a_job, by_id, prices
 
 from offpeak.prices.peak import Peak
-from plugin.queue_hook.starts import Starts, paid_along
+from plugin.queue_hook.start_times import StartCosts, cumulate_prices
 from plugin.scheduler.job import JobState
 
 # From 18:00: dear until 22:00, cheap from 02:00 to 05:00 the next day.
@@ -160,7 +160,7 @@ values = st.lists(st.one_of(st.integers(-50, 200).map(float), st.just(float("nan
 @given(values, st.integers(1, 10 * HOUR_S), st.integers(0, 20 * HOUR_S), st.integers(0, 20 * HOUR_S))
 def test_no_start_is_cheaper_than_the_cheapest(per_mwh, run_s, from_s, length_s):
     series = prices(*per_mwh, from_s=0)
-    starts = Starts(paid_along(series), run_s)
+    starts = StartCosts(cumulate_prices(series), run_s)
     best = starts.cheapest(from_s, from_s + length_s)
     tried = [starts.at(at_s) for at_s in range(from_s, from_s + length_s + 1, 600)]
     known = [each.per_watt for each in tried if each.per_watt == each.per_watt]

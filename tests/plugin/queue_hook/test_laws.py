@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 from queue_site import HOUR_S, NOW_S, RULES, TOP, ZONE, Site, a_job, by_id, prices
 
 from offpeak.prices.peak import Peak
-from plugin.queue_hook.consent import consent_of
-from plugin.queue_hook.facts import competition
-from plugin.queue_hook.lines import lines_of, standings_of
-from plugin.queue_hook.restore import restore_plan
-from plugin.queue_hook.standing import marks_by_job
+from plugin.queue_hook.facts import resource_pool
+from plugin.queue_hook.positions import group_by_pool, marks_by_job, queue_positions
+from plugin.queue_hook.queue_plan import restore_plan
+from plugin.queue_hook.user_hints import parse_user_hints
 from plugin.scheduler.job import JobState
 from plugin.scheduler.port import Ranking
 
@@ -52,7 +51,7 @@ def draws_of(data, site):
 
 
 def facts_of(data, site):
-    groups = {competition(job) for job in site.jobs}
+    groups = {resource_pool(job) for job in site.jobs}
     return {
         "peak": data.draw(peaks),
         "node_power_w": draws_of(data, site),
@@ -74,8 +73,8 @@ def lines(site, later=()):
         ranking, set_by_hand = site.ranking, frozenset()
 
     pending = [job for job in site.jobs if job.state is JobState.PENDING]
-    standings = standings_of(pending, marked, Facts)
-    return lines_of(standings.all, now_s=NOW_S, later=later)
+    standings = queue_positions(pending, marked, Facts)
+    return group_by_pool(standings.all, now_s=NOW_S, later=later)
 
 
 @given(sites(), rules, st.data())
@@ -106,7 +105,7 @@ def test_held_array_later_and_opted_out_jobs_are_untouched(site, rules, data):
     plan = site.plan(rules, **facts_of(data, site))
     for job in site.jobs:
         touchable = job.plain and job.state is JobState.PENDING and job.begin_s is None
-        if not touchable or consent_of(job.comment, ZONE).now:
+        if not touchable or parse_user_hints(job.comment, ZONE).now:
             assert job.job_id not in plan.rank.keys() | plan.begin_s.keys()
 
 
@@ -133,7 +132,7 @@ def test_nobody_outside_a_window_is_passed_and_no_opted_out_job_is_moved_back(si
         window, outside = line[: rules.window], line[rules.window :]
         assert all(place[a.job.job_id] < place[b.job.job_id] for a in window for b in outside)
         for at, each in enumerate(window):
-            if consent_of(each.job.comment, ZONE).now:
+            if parse_user_hints(each.job.comment, ZONE).now:
                 assert sum(place[other.job.job_id] < place[each.job.job_id] for other in window) == at
 
 
@@ -153,7 +152,7 @@ def test_no_job_is_kept_back_beyond_its_latest_start(site, data, passed_s):
         plan = site.plan(now_s=now_s, **facts)
         for job_id, begin_s in plan.begin_s.items():
             job = was[job_id]
-            consent = consent_of(job.comment, ZONE)
+            consent = parse_user_hints(job.comment, ZONE)
             assert begin_s == 0 or now_s < begin_s <= job.submit_s + consent.delay_s - facts["expected_wait_s"][job_id]
             assert consent.deadline_s is None or begin_s == 0 or begin_s + job.limit_s <= consent.deadline_s
         site = site.apply(plan, now_s=now_s)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from queue_site import HOUR_S, NOW_S, RULES, Site, a_job, prices, with_draws
 
-from plugin.queue_hook.planned import Bound, Planned
+from plugin.queue_hook.facts import PlannedStarts, StartConstraint
 from plugin.scheduler.port import Ranking
 
 BY_PLAN = replace(RULES, policy="plan")
@@ -12,8 +12,8 @@ THREE = with_draws(412, 300, 180)
 CAP = "power is capped at 1,000 W until 21:00: the grid asks"
 
 
-def starts(*hours: float) -> Planned:
-    return Planned({str(at): int(NOW_S + hour * HOUR_S) for at, hour in enumerate(hours, 1)})
+def starts(*hours: float) -> PlannedStarts:
+    return PlannedStarts({str(at): int(NOW_S + hour * HOUR_S) for at, hour in enumerate(hours, 1)})
 
 
 def reasons(plan):
@@ -34,7 +34,7 @@ def test_by_offsets_too():
 
 
 def test_what_the_plan_has_no_start_for_keeps_its_place():
-    plan = THREE.plan(BY_PLAN, planned=Planned({"1": NOW_S + 60, "3": NOW_S}))
+    plan = THREE.plan(BY_PLAN, planned=PlannedStarts({"1": NOW_S + 60, "3": NOW_S}))
     assert THREE.apply(plan).order() == ["3", "2", "1"]
     assert reasons(plan)["job 2"] == "keeps its place: the plan has no start for it"
 
@@ -44,7 +44,7 @@ def test_without_a_plan_nothing_is_moved():
 
 
 def test_a_cap_keeps_jobs_back_also_those_whose_owners_said_nothing():
-    planned = replace(starts(0, 3, 3), bound={"2": Bound(NOW_S + 3 * HOUR_S, CAP)})
+    planned = replace(starts(0, 3, 3), bound={"2": StartConstraint(NOW_S + 3 * HOUR_S, CAP)})
     plan = THREE.plan(BY_PLAN, planned=planned)
     assert plan.begin_s == {"2": NOW_S + 3 * HOUR_S}
     assert reasons(plan)["job 2"] == f"kept back: not before 21:00: {CAP}"
@@ -54,7 +54,7 @@ def test_a_cap_keeps_jobs_back_also_those_whose_owners_said_nothing():
 
 
 def test_when_the_cap_has_gone_the_job_is_let_go():
-    planned = replace(starts(0, 3, 3), bound={"2": Bound(NOW_S + 3 * HOUR_S, CAP)})
+    planned = replace(starts(0, 3, 3), bound={"2": StartConstraint(NOW_S + 3 * HOUR_S, CAP)})
     written = THREE.apply(THREE.plan(BY_PLAN, planned=planned))
     plan = written.plan(BY_PLAN, planned=starts(0, 0, 0))
     assert plan.begin_s == {"2": 0}
@@ -62,7 +62,7 @@ def test_when_the_cap_has_gone_the_job_is_let_go():
 
 
 def test_a_begin_that_is_not_ours_and_a_job_that_may_not_wait_are_left_alone():
-    planned = replace(starts(0, 3, 3), bound={str(at): Bound(NOW_S + 3 * HOUR_S, CAP) for at in (1, 2)})
+    planned = replace(starts(0, 3, 3), bound={str(at): StartConstraint(NOW_S + 3 * HOUR_S, CAP) for at in (1, 2)})
     jobs = (a_job(1, begin_s=NOW_S + HOUR_S), a_job(2, comment="offpeak:now"), a_job(3))
     assert replace(THREE, jobs=jobs).plan(BY_PLAN, planned=planned).begin_s == {}
 

@@ -14,10 +14,9 @@ from planned_site import HOUR_S, NOW_S, a_job, a_running, a_sight
 
 from offpeak.errors import BadInput
 from offpeak.model.facility import PowerCap
-from plugin.day_plan.as_text import plan_of, told_of
-from plugin.day_plan.day_plan import DayPlan
+from plugin.day_plan.day_plan import DayPlan, plan_from_json, plan_to_json
 from plugin.day_plan.make import plan_day
-from plugin.planner.budget import budget_of
+from plugin.planner.searches import budget_of
 from power.agent.ask_agent import AgentSilent
 from power.agent.callers import Callers, Rights
 from power.agent.plan_told import asked_plan, plan_answer
@@ -49,13 +48,13 @@ def agent() -> Iterator[AgentSocket]:
 def test_a_plan_survives_json(plan: DayPlan) -> None:
     assert plan.moves
     assert plan.left_out
-    assert same(plan_of(json.loads(json.dumps(told_of(plan)))), plan)
+    assert same(plan_from_json(json.loads(json.dumps(plan_to_json(plan)))), plan)
 
 
 @pytest.mark.parametrize("told", [None, [], "plan", {}, {"course": {}}, {"course": {"edge_s": []}, "jobs": [1]}])
 def test_what_is_no_plan_is_refused(told: object) -> None:
     with pytest.raises(ValueError, match="no plan"):
-        plan_of(told)
+        plan_from_json(told)
 
 
 def test_who_asks_gets_the_plan_that_stands(agent: AgentSocket, plan: DayPlan) -> None:

@@ -31,8 +31,7 @@ from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PriceSettings
 from offpeak.settings.table import Settings
 from plugin.queue_hook.facts import QueueFacts, QueueRules
-from plugin.queue_hook.plan import plan_queue
-from plugin.queue_hook.queue_plan import QueuePlan
+from plugin.queue_hook.queue_plan import QueuePlan, plan_queue
 from plugin.scheduler.node import NodePower
 from plugin.scheduler.port import NodeChange
 from power.agent import parts, queue_loop, service

@@ -11,7 +11,7 @@ from offpeak.model.jobs import Jobs
 from offpeak.model.node_states import ACTIVE, OFF, asleep, coming_up, going_down
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
-from plugin.capacity.fleet import Fleet
+from plugin.capacity.port import Fleet
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import NodePower, NodeUse
 from plugin.scheduler.port import NodeChange

@@ -9,7 +9,7 @@ from small_site import SERVER, sight_of, site_of
 from offpeak.door.effect import US
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, asleep, coming_up, going_down
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.fleet import Fleet
+from plugin.capacity.port import Fleet
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import NodePower, NodeUse
 from power.drivers.port import Order

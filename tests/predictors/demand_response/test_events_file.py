@@ -8,8 +8,7 @@ import pytest
 from offpeak.errors import BadInput
 from offpeak.model.facility import PowerCap
 from offpeak.settings.plan import PlanSettings
-from predictors.demand_response.caps import Caps, asked_caps
-from predictors.demand_response.events_file import read_events
+from predictors.demand_response import OrderedCaps, read_caps, read_events
 
 ZONE = ZoneInfo("Europe/Berlin")
 EVENT = """[[event]]
@@ -56,10 +55,10 @@ def test_what_is_refused(tmp_path, old, new, said):
 
 def test_a_file_that_is_damaged_leaves_what_it_said_before(tmp_path):
     settings = PlanSettings(events=written(tmp_path, EVENT))
-    known = asked_caps(settings, ZONE, Caps())
+    known = read_caps(settings, ZONE, OrderedCaps())
     assert len(known.ahead(FIVE_PM)) == 1
     written(tmp_path, "[[event]]\n")
-    damaged = asked_caps(settings, ZONE, known)
+    damaged = read_caps(settings, ZONE, known)
     assert damaged.of_file == known.of_file
     assert "event 1" in damaged.troubles[0]
     assert damaged.ahead(FIVE_PM + 4 * 3600) == ()

@@ -5,9 +5,8 @@ import time
 from dataclasses import dataclass
 from threading import Event
 
-from predictors.feeds.bounded import fetch_within
-from predictors.feeds.condition import Condition
-from predictors.feeds.port import Window
+from predictors.feeds.feed import fetch_within
+from predictors.feeds.port import FeedCondition, Window
 
 
 @dataclass(frozen=True)
@@ -34,13 +33,13 @@ def test_a_source_that_hangs_is_left_behind():
     began = time.monotonic()
     found = fetch_within(Hangs(released), Window(0, 1), 0.05)
     assert time.monotonic() - began < 5
-    assert (found.condition, found.source) == (Condition.HANGING, "hangs")
+    assert (found.condition, found.source) == (FeedCondition.HANGING, "hangs")
     assert all(thread.daemon for thread in threading.enumerate() if thread.name == "feed hangs")
     released.set()
 
 
 def test_a_source_that_breaks_is_named_and_does_not_tell_its_key():
     found = fetch_within(Breaks(), Window(0, 1), 5)
-    assert (found.condition, found.source) == (Condition.GARBAGE, "breaks")
+    assert (found.condition, found.source) == (FeedCondition.GARBAGE, "breaks")
     assert "RuntimeError" in str(found)
     assert "the-secret-key" not in repr(found)

@@ -2,9 +2,8 @@
 
 from offpeak.prices.layout import parse_layout
 from offpeak.prices.tariff import parse_tariff
-from predictors.feeds.condition import Condition
 from predictors.feeds.declared import FileSource, TariffSource
-from predictors.feeds.port import Window
+from predictors.feeds.port import FeedCondition, Window
 
 HOUR = 3600
 
@@ -15,16 +14,16 @@ def test_the_part_of_a_file_that_was_asked_for(tmp_path):
     source = FileSource(file, parse_layout(""))
     series = source.fetch(Window(HOUR, 2 * HOUR))
     assert (series.start_s.tolist(), series.value.tolist(), series.unit) == ([HOUR], [20.0], "EUR/MWh")
-    assert source.fetch(Window(9 * HOUR, 10 * HOUR)).condition is Condition.NOT_YET_PUBLISHED
+    assert source.fetch(Window(9 * HOUR, 10 * HOUR)).condition is FeedCondition.NOT_YET_PUBLISHED
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
     file = tmp_path / "prices_eur_per_mwh.csv"
     found = FileSource(file, parse_layout("")).fetch(Window(0, HOUR))
-    assert found.condition is Condition.UNREADABLE_FILE
+    assert found.condition is FeedCondition.UNREADABLE_FILE
     assert str(file) in found.detail
     file.write_text("utc,price\n1970-01-01T00:00Z,ten\n")
-    assert FileSource(file, parse_layout("")).fetch(Window(0, HOUR)).condition is Condition.UNREADABLE_FILE
+    assert FileSource(file, parse_layout("")).fetch(Window(0, HOUR)).condition is FeedCondition.UNREADABLE_FILE
 
 
 def test_a_rule_is_known_for_ever():

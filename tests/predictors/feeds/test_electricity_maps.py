@@ -4,17 +4,16 @@ import json
 
 import pytest
 
-from predictors.feeds.condition import Condition
 from predictors.feeds.electricity_maps import ElectricityMaps
-from predictors.feeds.key import KeyPlace
-from predictors.feeds.port import Window
+from predictors.feeds.port import FeedCondition, Window
+from predictors.feeds.web import KeyLocation
 
 WINDOW = Window(1_730_674_800, 1_730_674_800 + 48 * 3600)
 
 
 @pytest.fixture
 def source(player, key_file) -> ElectricityMaps:
-    return ElectricityMaps("DE", KeyPlace("ELECTRICITY_MAPS_TOKEN", key_file), player.url, timeout_s=5)
+    return ElectricityMaps("DE", KeyLocation("ELECTRICITY_MAPS_TOKEN", key_file), player.url, timeout_s=5)
 
 
 @pytest.fixture
@@ -54,9 +53,9 @@ def test_a_plan_without_the_forecast(plays, source):
 @pytest.mark.parametrize(
     ("history", "condition"),
     [
-        (401, Condition.KEY_REFUSED),
-        ({"zone": "FR"}, Condition.WRONG_ZONE),
-        ({"history": [{"carbonIntensity": 3, "datetime": "2024-11-04T00:00:00"}]}, Condition.GARBAGE),
+        (401, FeedCondition.KEY_REFUSED),
+        ({"zone": "FR"}, FeedCondition.WRONG_ZONE),
+        ({"history": [{"carbonIntensity": 3, "datetime": "2024-11-04T00:00:00"}]}, FeedCondition.GARBAGE),
     ],
 )
 def test_other_answers(plays, source, history, condition):
@@ -65,5 +64,5 @@ def test_other_answers(plays, source, history, condition):
 
 
 def test_no_key(player):
-    assert ElectricityMaps("DE", KeyPlace("NOT_SET"), player.url).fetch(WINDOW).condition is Condition.NO_KEY
+    assert ElectricityMaps("DE", KeyLocation("NOT_SET"), player.url).fetch(WINDOW).condition is FeedCondition.NO_KEY
     assert not player.asked

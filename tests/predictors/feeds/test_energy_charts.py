@@ -2,9 +2,8 @@
 
 import pytest
 
-from predictors.feeds.condition import Condition
 from predictors.feeds.energy_charts import EnergyCharts
-from predictors.feeds.port import Window
+from predictors.feeds.port import FeedCondition, Window
 
 WINDOW = Window(1_730_674_800, 1_730_674_800 + 48 * 3600)
 
@@ -38,11 +37,11 @@ def test_null_is_a_gap(player, answer):
 @pytest.mark.parametrize(
     ("other", "condition"),
     [
-        ({"unit": "EUR/t"}, Condition.WRONG_CURRENCY),
-        ({"unix_seconds": [], "price": []}, Condition.NOT_YET_PUBLISHED),
-        ({"price": [1.0]}, Condition.GARBAGE),
-        ({"unix_seconds": None}, Condition.GARBAGE),
-        ({"price": ["NaN"] * 48}, Condition.GARBAGE),
+        ({"unit": "EUR/t"}, FeedCondition.WRONG_CURRENCY),
+        ({"unix_seconds": [], "price": []}, FeedCondition.NOT_YET_PUBLISHED),
+        ({"price": [1.0]}, FeedCondition.GARBAGE),
+        ({"unix_seconds": None}, FeedCondition.GARBAGE),
+        ({"price": ["NaN"] * 48}, FeedCondition.GARBAGE),
     ],
 )
 def test_other_answers(player, answer, other, condition):

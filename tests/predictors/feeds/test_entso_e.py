@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from offpeak.installation import install_hint
-from predictors.feeds.condition import Condition
 from predictors.feeds.entso_e import EntsoE
-from predictors.feeds.key import KeyPlace
-from predictors.feeds.port import Window
+from predictors.feeds.port import FeedCondition, Window
+from predictors.feeds.web import KeyLocation
 
 WINDOW = Window(1_730_674_800, 1_730_674_800 + 48 * 3600)
 XML = (Path(__file__).parent / "answers" / "entso_e.xml").read_text(encoding="utf-8")
@@ -25,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 def source(player, key_file, monkeypatch) -> EntsoE:
     pytest.importorskip("entsoe")
     monkeypatch.delenv("ENTSOE_API_KEY", raising=False)
-    return EntsoE("DE_LU", "EUR", KeyPlace("ENTSOE_API_KEY", key_file), player.url, timeout_s=5.0)
+    return EntsoE("DE_LU", "EUR", KeyLocation("ENTSOE_API_KEY", key_file), player.url, timeout_s=5.0)
 
 
 @pytest.fixture
@@ -49,9 +48,9 @@ def test_a_good_answer(player, plays, answer, source):
 @pytest.mark.parametrize(
     ("tag", "other", "condition"),
     [
-        ("<currency_Unit.name>EUR", "<currency_Unit.name>PLN", Condition.WRONG_CURRENCY),
-        ("<contract_MarketAgreement.type>A01", "<contract_MarketAgreement.type>A07", Condition.WRONG_AUCTION),
-        ("10Y1001A1001A82H</out_Domain", "10YFR-RTE------C</out_Domain", Condition.WRONG_ZONE),
+        ("<currency_Unit.name>EUR", "<currency_Unit.name>PLN", FeedCondition.WRONG_CURRENCY),
+        ("<contract_MarketAgreement.type>A01", "<contract_MarketAgreement.type>A07", FeedCondition.WRONG_AUCTION),
+        ("10Y1001A1001A82H</out_Domain", "10YFR-RTE------C</out_Domain", FeedCondition.WRONG_ZONE),
     ],
 )
 def test_tags_of_another_answer(plays, source, tag, other, condition):
@@ -71,8 +70,8 @@ def test_faults(player, reply, faults, source):
 
 def test_nobody_listens(closed_url, key_file):
     pytest.importorskip("entsoe")
-    place = KeyPlace("ENTSOE_API_KEY", key_file)
-    assert EntsoE("DE_LU", "EUR", place, closed_url).fetch(WINDOW).condition is Condition.REFUSED
+    place = KeyLocation("ENTSOE_API_KEY", key_file)
+    assert EntsoE("DE_LU", "EUR", place, closed_url).fetch(WINDOW).condition is FeedCondition.REFUSED
 
 
 def test_the_key_is_in_no_log(player, plays, source, caplog):
@@ -85,8 +84,8 @@ def test_the_key_is_in_no_log(player, plays, source, caplog):
 
 
 def test_without_the_library_a_key_or_the_zone(source, monkeypatch):
-    assert EntsoE("DE_LU", "EUR", KeyPlace("NOT_SET")).fetch(WINDOW).condition is Condition.NO_KEY
-    assert EntsoE("", "EUR", KeyPlace("NOT_SET")).fetch(WINDOW).condition is Condition.WRONG_ZONE
+    assert EntsoE("DE_LU", "EUR", KeyLocation("NOT_SET")).fetch(WINDOW).condition is FeedCondition.NO_KEY
+    assert EntsoE("", "EUR", KeyLocation("NOT_SET")).fetch(WINDOW).condition is FeedCondition.WRONG_ZONE
     monkeypatch.setitem(sys.modules, "entsoe", None)
     missing = source.fetch(WINDOW)
-    assert (missing.condition, missing.hint) == (Condition.NOT_INSTALLED, install_hint("feeds-entsoe"))
+    assert (missing.condition, missing.hint) == (FeedCondition.NOT_INSTALLED, install_hint("feeds-entsoe"))

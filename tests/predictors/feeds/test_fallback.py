@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.step_series import Series, value_at
-from predictors.feeds.fallback import known_or
-from predictors.feeds.port import Known, Window
+from predictors.feeds.declared import fill_with_tariff
+from predictors.feeds.port import KnownSeries, Window
 
 HOUR = 3600
 WINDOW = Window(2 * HOUR, 12 * HOUR)
@@ -23,8 +23,8 @@ TARIFF = series([30.0] * 24, source="on=90EUR/MWh,off=30EUR/MWh")
 
 
 def test_each_step_says_what_it_rests_on():
-    known = Known(series([1.0, float("nan"), 3.0], from_h=2), fetched_s=0, age_s=5 * HOUR + 100)
-    based = known_or(known, TARIFF, WINDOW)
+    known = KnownSeries(series([1.0, float("nan"), 3.0], from_h=2), fetched_s=0, age_s=5 * HOUR + 100)
+    based = fill_with_tariff(known, TARIFF, WINDOW)
     assert based.basis[:3] == ("cached 5 h", "tariff", "cached 5 h")
     assert based.basis[-1] == "tariff"
     assert based.series.value[:4].tolist() == [1.0, 30.0, 3.0, 30.0]
@@ -32,30 +32,30 @@ def test_each_step_says_what_it_rests_on():
 
 
 def test_words_for_fresh_and_young():
-    assert Known(TARIFF, fresh=True).basis == "published"
-    assert Known(TARIFF, age_s=720).basis == "cached 12 min"
+    assert KnownSeries(TARIFF, fresh=True).basis == "published"
+    assert KnownSeries(TARIFF, age_s=720).basis == "cached 12 min"
 
 
 def test_nothing_but_the_tariff():
-    based = known_or(Known(), TARIFF, WINDOW)
+    based = fill_with_tariff(KnownSeries(), TARIFF, WINDOW)
     assert set(based.basis) == {"tariff"}
 
 
 def test_another_currency_is_never_mixed_in():
     other = series([1000.0] * 24, unit="SEK/MWh", source="lear")
-    assert set(known_or(Known(other, fresh=True), TARIFF, WINDOW).basis) == {"tariff"}
+    assert set(fill_with_tariff(KnownSeries(other, fresh=True), TARIFF, WINDOW).basis) == {"tariff"}
 
 
 def test_where_nothing_is_known_it_says_so():
-    based = known_or(Known(), series([30.0], from_h=5), WINDOW)
+    based = fill_with_tariff(KnownSeries(), series([30.0], from_h=5), WINDOW)
     assert based.basis == ("unknown", "tariff", "unknown")
     assert np.isnan(based.series.value).tolist() == [True, False, True]
 
 
 @given(hours, starts, st.booleans())
 def test_a_published_price_holds_before_the_tariff(published, published_h, has_known):
-    known = Known(series(published, from_h=published_h), fresh=True) if has_known else Known()
-    based = known_or(known, TARIFF, WINDOW)
+    known = KnownSeries(series(published, from_h=published_h), fresh=True) if has_known else KnownSeries()
+    based = fill_with_tariff(known, TARIFF, WINDOW)
     assert (based.series.start_s[0], based.series.end_s) == WINDOW
     assert len(based.basis) == len(based.series)
     for second in range(*WINDOW, HOUR):

@@ -12,20 +12,26 @@ from hypothesis import strategies as st
 
 from offpeak.model.step_series import Series
 from offpeak.prices.tariff import parse_tariff, tariff_series
-from predictors.feeds.condition import Condition, Trouble
+from predictors.feeds.declared import fill_with_tariff
 from predictors.feeds.energy_charts import EnergyCharts
-from predictors.feeds.fallback import known_or
 from predictors.feeds.feed import Feed
 from predictors.feeds.nord_pool import NordPool
-from predictors.feeds.port import Answer, Known, Window
-from predictors.feeds.quantities import OUTSIDE, price_in
+from predictors.feeds.port import (
+    OUTSIDE_TEMPERATURE,
+    FeedCondition,
+    FeedProblem,
+    KnownSeries,
+    SourceAnswer,
+    Window,
+    price_quantity,
+)
 
 HOUR = 3600
 MIDNIGHT = 1_730_674_800
 WINDOW = Window(MIDNIGHT, MIDNIGHT + 48 * HOUR)
 NOW = MIDNIGHT + 15 * HOUR
 BRUSSELS = ZoneInfo("Europe/Brussels")
-EUR = price_in("EUR")
+EUR = price_quantity("EUR")
 TARIFF = tariff_series(parse_tariff("on=90EUR/MWh,off=30EUR/MWh"), *WINDOW)
 
 
@@ -33,11 +39,11 @@ TARIFF = tariff_series(parse_tariff("on=90EUR/MWh,off=30EUR/MWh"), *WINDOW)
 class Says:
     """A source that says what it is told to."""
 
-    answer: Answer
+    answer: SourceAnswer
     name: str = "says"
     own: bool = False
 
-    def fetch(self, _: Window) -> Answer:
+    def fetch(self, _: Window) -> SourceAnswer:
         return self.answer
 
 
@@ -51,7 +57,7 @@ def series(hours: int = 48, *, source: str = "says", from_s: int = MIDNIGHT, add
     return Series(start_s, int(start_s[-1]) + HOUR, value, "EUR/MWh", source)
 
 
-def conditions(known: Known) -> list[Condition]:
+def conditions(known: KnownSeries) -> list[FeedCondition]:
     return [trouble.condition for trouble in known.troubles]
 
 
@@ -67,7 +73,7 @@ def test_a_second_source_when_the_first_fails(tmp_path, player, answer, closed_u
     first = NordPool("GER", "EUR", closed_url, timeout_s=5.0)
     player.plays_json(good)
     known = feed(tmp_path, first, EnergyCharts("DE-LU", player.url)).known(WINDOW, NOW)
-    assert (known.source, known.basis, conditions(known)) == ("energy-charts", "published", [Condition.REFUSED])
+    assert (known.source, known.basis, conditions(known)) == ("energy-charts", "published", [FeedCondition.REFUSED])
     assert known.series.value.tolist() == good["price"]
 
 
@@ -84,35 +90,35 @@ def test_pulling_the_cable_changes_the_basis_and_never_stops_the_caller(tmp_path
         assert (known.basis, known.source, known.age_s) == ("cached 5 h", "energy-charts", 5 * HOUR)
         assert known.series.value.tolist() == published.series.value.tolist()
     gone = feed(tmp_path, EnergyCharts("DE-LU", closed_url)).known(WINDOW, NOW + 6 * HOUR)
-    assert (gone.basis, conditions(gone)) == ("cached 6 h", [Condition.REFUSED])
-    based = known_or(gone, TARIFF, WINDOW)
+    assert (gone.basis, conditions(gone)) == ("cached 6 h", [FeedCondition.REFUSED])
+    based = fill_with_tariff(gone, TARIFF, WINDOW)
     assert set(based.basis) == {"cached 6 h"}
 
 
 def test_without_anything_the_stated_fallback_holds(tmp_path, closed_url):
     known = feed(tmp_path, EnergyCharts("DE-LU", closed_url)).known(WINDOW, NOW)
     assert (known.series, known.source, known.fresh) == (None, "", False)
-    assert set(known_or(known, TARIFF, WINDOW).basis) == {"tariff"}
+    assert set(fill_with_tariff(known, TARIFF, WINDOW).basis) == {"tariff"}
 
 
 def test_a_server_that_hangs_is_left_behind(tmp_path, player, reply):
     player.plays(reply(hangs=True))
     known = feed(tmp_path, EnergyCharts("DE-LU", player.url, timeout_s=5.0), limit_s=0.1).known(WINDOW, NOW)
-    assert conditions(known) == [Condition.HANGING]
+    assert conditions(known) == [FeedCondition.HANGING]
 
 
 def test_tomorrow_from_the_source_that_has_it(tmp_path):
     late, whole = Says(series(24), "late"), Says(series(48), "whole")
     known = feed(tmp_path, late, whole).known(WINDOW, NOW)
-    assert (known.source, conditions(known)) == ("says", [Condition.NOT_YET_PUBLISHED])
+    assert (known.source, conditions(known)) == ("says", [FeedCondition.NOT_YET_PUBLISHED])
     assert known.troubles[0].source == "late"
 
 
 def test_an_incomplete_answer_is_used_where_nothing_is_better(tmp_path):
     known = feed(tmp_path, Says(series(24)), Says(series(12))).known(WINDOW, NOW)
-    assert conditions(known) == [Condition.NOT_YET_PUBLISHED, Condition.HALF_MISSING]
+    assert conditions(known) == [FeedCondition.NOT_YET_PUBLISHED, FeedCondition.HALF_MISSING]
     assert (known.fresh, known.series.end_s) == (True, MIDNIGHT + 24 * HOUR)
-    based = known_or(known, TARIFF, WINDOW)
+    based = fill_with_tariff(known, TARIFF, WINDOW)
     assert dict.fromkeys(based.basis) == {"published": None, "tariff": None}
 
 
@@ -124,18 +130,18 @@ def test_what_was_known_is_not_forgotten_for_a_shorter_answer(tmp_path):
 
 def test_an_old_temperature_does_not_stand_against_a_new_one(tmp_path):
     both = [replace(series(hours, add=-70), unit="degC") for hours in (48, 24)]
-    feeds = [Feed((Says(answer),), tmp_path / "temperature.csv", OUTSIDE, BRUSSELS, 5) for answer in both]
+    feeds = [Feed((Says(answer),), tmp_path / "temperature.csv", OUTSIDE_TEMPERATURE, BRUSSELS, 5) for answer in both]
     known = [each.known(WINDOW, NOW) for each in feeds][-1]
-    assert (known.fresh, conditions(known)) == (True, [Condition.NOT_YET_PUBLISHED])
+    assert (known.fresh, conditions(known)) == (True, [FeedCondition.NOT_YET_PUBLISHED])
 
 
 @pytest.mark.parametrize(
     ("answer", "condition"),
     [
-        (series(48, from_s=MIDNIGHT + HOUR), Condition.SHIFTED_CLOCK),
-        (series(48, add=20), Condition.WRONG_AUCTION),
-        (series(48, add=1e4), Condition.IMPLAUSIBLE),
-        (replace(series(), unit="SEK/MWh"), Condition.WRONG_CURRENCY),
+        (series(48, from_s=MIDNIGHT + HOUR), FeedCondition.SHIFTED_CLOCK),
+        (series(48, add=20), FeedCondition.WRONG_AUCTION),
+        (series(48, add=1e4), FeedCondition.IMPLAUSIBLE),
+        (replace(series(), unit="SEK/MWh"), FeedCondition.WRONG_CURRENCY),
     ],
 )
 def test_a_wrong_answer_is_neither_used_nor_kept(tmp_path, answer, condition):
@@ -163,7 +169,7 @@ def test_what_a_file_said_does_not_judge_a_market(tmp_path):
 def test_a_damaged_cache_is_named_and_replaced(tmp_path):
     (tmp_path / "prices.csv").write_bytes(b"\0\0garbage")
     today = feed(tmp_path, Says(series()))
-    assert conditions(today.known(WINDOW, NOW)) == [Condition.CACHE_DAMAGED]
+    assert conditions(today.known(WINDOW, NOW)) == [FeedCondition.CACHE_DAMAGED]
     assert conditions(today.known(WINDOW, NOW)) == []
 
 
@@ -171,19 +177,24 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     known = feed(tmp_path / "file", Says(series())).known(WINDOW, NOW)
     assert known.fresh
-    assert conditions(known)[-1] is Condition.CACHE_UNWRITABLE
+    assert conditions(known)[-1] is FeedCondition.CACHE_UNWRITABLE
 
 
 def test_a_cache_in_another_currency_is_not_used(tmp_path):
     feed(tmp_path, Says(series())).known(WINDOW, NOW)
-    crowns = Feed((Says(Trouble(Condition.REFUSED, "says", "")),), tmp_path / "prices.csv", price_in("SEK"), BRUSSELS)
+    crowns = Feed(
+        (Says(FeedProblem(FeedCondition.REFUSED, "says", "")),),
+        tmp_path / "prices.csv",
+        price_quantity("SEK"),
+        BRUSSELS,
+    )
     known = crowns.known(WINDOW, NOW)
-    assert (known.series, conditions(known)) == (None, [Condition.WRONG_CURRENCY, Condition.REFUSED])
+    assert (known.series, conditions(known)) == (None, [FeedCondition.WRONG_CURRENCY, FeedCondition.REFUSED])
 
 
 def test_every_condition_says_what_to_do():
-    for condition in Condition:
-        trouble = Trouble(condition, "nord-pool", "what happened")
+    for condition in FeedCondition:
+        trouble = FeedProblem(condition, "nord-pool", "what happened")
         assert trouble.hint
         assert str(trouble) == f"nord-pool: {condition.value}: what happened"
 
@@ -196,7 +207,7 @@ def test_every_condition_says_what_to_do():
 def test_no_body_stops_a_caller_or_becomes_a_price(tmp_path_factory, player, reply, body):
     player.plays(reply(body))
     known = feed(tmp_path_factory.mktemp("cache"), EnergyCharts("DE-LU", player.url)).known(WINDOW, NOW)
-    assert (known.series, conditions(known)) == (None, [Condition.GARBAGE])
+    assert (known.series, conditions(known)) == (None, [FeedCondition.GARBAGE])
 
 
 def test_an_own_file_that_was_shortened_is_believed(tmp_path) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from predictors.feeds.condition import Condition, Trouble
-from predictors.feeds.key import KeyPlace, read_key
+from predictors.feeds.port import FeedCondition, FeedProblem
+from predictors.feeds.web import KeyLocation, read_key
 
 
 @pytest.fixture(autouse=True)
@@ -12,21 +12,21 @@ def empty_environment(monkeypatch):
 
 
 def test_from_the_file(key_file):
-    assert read_key(KeyPlace("ENTSOE_API_KEY", key_file), "test") == "the-secret-key"
-    assert read_key(KeyPlace("ELECTRICITY_MAPS_TOKEN", key_file), "test") == "the-secret-key"
+    assert read_key(KeyLocation("ENTSOE_API_KEY", key_file), "test") == "the-secret-key"
+    assert read_key(KeyLocation("ELECTRICITY_MAPS_TOKEN", key_file), "test") == "the-secret-key"
 
 
 def test_the_environment_wins(key_file, monkeypatch):
     monkeypatch.setenv("ENTSOE_API_KEY", " another ")
-    assert read_key(KeyPlace("ENTSOE_API_KEY", key_file), "test") == "another"
-    assert read_key(KeyPlace("ENTSOE_API_KEY"), "test") == "another"
+    assert read_key(KeyLocation("ENTSOE_API_KEY", key_file), "test") == "another"
+    assert read_key(KeyLocation("ENTSOE_API_KEY"), "test") == "another"
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o660])
 def test_a_file_that_others_can_read_is_not_used(key_file, mode):
     key_file.chmod(mode)
-    trouble = read_key(KeyPlace("ENTSOE_API_KEY", key_file), "test")
-    assert trouble.condition is Condition.NO_KEY
+    trouble = read_key(KeyLocation("ENTSOE_API_KEY", key_file), "test")
+    assert trouble.condition is FeedCondition.NO_KEY
     assert f"{mode:04o}" in trouble.detail
     assert "chmod 600" in trouble.hint
 
@@ -34,9 +34,13 @@ def test_a_file_that_others_can_read_is_not_used(key_file, mode):
 @pytest.mark.parametrize("content", [b"", b"OTHER=1\n", b"ENTSOE_API_KEY=\n", b"ENTSOE_API_KEY\n", b"\xff\xfe"])
 def test_a_file_without_it(key_file, content):
     key_file.write_bytes(content)
-    assert read_key(KeyPlace("ENTSOE_API_KEY", key_file), "test").condition is Condition.NO_KEY
+    assert read_key(KeyLocation("ENTSOE_API_KEY", key_file), "test").condition is FeedCondition.NO_KEY
 
 
 def test_no_file(tmp_path):
-    for place in (KeyPlace("ENTSOE_API_KEY"), KeyPlace("ENTSOE_API_KEY", tmp_path / "no"), KeyPlace("NO", tmp_path)):
-        assert isinstance(read_key(place, "test"), Trouble)
+    for place in (
+        KeyLocation("ENTSOE_API_KEY"),
+        KeyLocation("ENTSOE_API_KEY", tmp_path / "no"),
+        KeyLocation("NO", tmp_path),
+    ):
+        assert isinstance(read_key(place, "test"), FeedProblem)

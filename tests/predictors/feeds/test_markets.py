@@ -4,7 +4,7 @@ import pytest
 
 from offpeak.errors import BadSetting
 from offpeak.model.local_time import parse_zone
-from predictors.feeds.markets import BY_ZONE, MARKETS, market_of
+from predictors.feeds.markets import BY_ZONE, MARKETS, find_market
 
 
 def test_names_are_unique_and_clocks_exist():
@@ -22,12 +22,12 @@ def test_every_zone_is_known_to_entsoe():
 
 
 def test_a_zone_and_a_place():
-    assert (market_of("DE-LU").nord_pool, market_of("SE4").maps) == ("GER", "SE-SE4")
-    assert market_of("CAISO/TH_NP15_GEN-APND").place == "TH_NP15_GEN-APND"
+    assert (find_market("DE-LU").nord_pool, find_market("SE4").maps) == ("GER", "SE-SE4")
+    assert find_market("CAISO/TH_NP15_GEN-APND").place == "TH_NP15_GEN-APND"
 
 
 @pytest.mark.parametrize("text", ["DE_LU", "", "CAISO", "CAISO/", "DE-LU/Berlin", "/x"])
 def test_what_is_no_zone(text):
     with pytest.raises(BadSetting, match=r"feeds\.zone") as problem:
-        market_of(text)
+        find_market(text)
     assert problem.value.hint

@@ -6,9 +6,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from predictors.feeds.condition import Condition
 from predictors.feeds.nord_pool import NordPool
-from predictors.feeds.port import Window
+from predictors.feeds.port import FeedCondition, Window
 
 BRUSSELS = ZoneInfo("Europe/Brussels")
 WINDOW = Window(1_730_674_800, 1_730_674_800 + 48 * 3600)
@@ -41,17 +40,17 @@ def test_tomorrow_is_not_yet_published(player, reply, answer):
     plays_days(player, reply, answer, published=("2024-11-04",))
     assert source(player).fetch(WINDOW).end_s == WINDOW.from_s + 24 * 3600
     plays_days(player, reply, answer, published=())
-    assert source(player).fetch(WINDOW).condition is Condition.NOT_YET_PUBLISHED
+    assert source(player).fetch(WINDOW).condition is FeedCondition.NOT_YET_PUBLISHED
 
 
 @pytest.mark.parametrize(
     ("changed", "condition"),
     [
-        ({"market": "Intraday"}, Condition.WRONG_AUCTION),
-        ({"currency": "SEK"}, Condition.WRONG_CURRENCY),
-        ({"areaStates": [{"state": "Preliminary", "areas": ["GER"]}]}, Condition.NOT_YET_PUBLISHED),
-        ({"deliveryDateCET": "2023-11-04"}, Condition.GARBAGE),
-        ({"multiAreaEntries": [{"deliveryStart": "2024-11-04T00:00:00"}]}, Condition.GARBAGE),
+        ({"market": "Intraday"}, FeedCondition.WRONG_AUCTION),
+        ({"currency": "SEK"}, FeedCondition.WRONG_CURRENCY),
+        ({"areaStates": [{"state": "Preliminary", "areas": ["GER"]}]}, FeedCondition.NOT_YET_PUBLISHED),
+        ({"deliveryDateCET": "2023-11-04"}, FeedCondition.GARBAGE),
+        ({"multiAreaEntries": [{"deliveryStart": "2024-11-04T00:00:00"}]}, FeedCondition.GARBAGE),
     ],
 )
 def test_other_answers(player, reply, answer, changed, condition):
@@ -72,13 +71,13 @@ def entries(start: datetime, hours: int, area: str = "GER"):
 def test_another_area(player, reply, answer):
     other = entries(datetime(2024, 11, 3, 23, tzinfo=UTC), 24, "FR")
     plays_days(player, reply, answer, changed={"multiAreaEntries": other})
-    assert source(player).fetch(WINDOW).condition is Condition.WRONG_ZONE
+    assert source(player).fetch(WINDOW).condition is FeedCondition.WRONG_ZONE
 
 
 def test_local_time_stamped_as_utc(player, reply, answer):
     shifted = entries(datetime(2024, 11, 4, 0, tzinfo=UTC), 24)
     plays_days(player, reply, answer, changed={"multiAreaEntries": shifted})
-    assert source(player).fetch(WINDOW).condition is Condition.SHIFTED_CLOCK
+    assert source(player).fetch(WINDOW).condition is FeedCondition.SHIFTED_CLOCK
 
 
 @pytest.mark.parametrize(("date", "hours"), [("2025-03-30", 23), ("2024-10-27", 25)])
@@ -93,5 +92,5 @@ def test_days_of_23_and_25_hours(player, answer, date, hours):
 
 
 def test_a_zone_that_it_does_not_publish(player):
-    assert NordPool("", "EUR", player.url).fetch(WINDOW).condition is Condition.WRONG_ZONE
+    assert NordPool("", "EUR", player.url).fetch(WINDOW).condition is FeedCondition.WRONG_ZONE
     assert not player.asked

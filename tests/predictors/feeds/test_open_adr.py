@@ -6,9 +6,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from offpeak.settings.plan import PlanSettings
-from predictors.demand_response.caps import Caps, asked_caps
-from predictors.feeds.condition import Condition
-from predictors.feeds.open_adr import OpenAdr
+from predictors.demand_response import OpenAdr, OrderedCaps, read_caps
+from predictors.feeds.port import FeedCondition
 
 BEGIN = 1_795_363_200
 EVENT = {
@@ -69,19 +68,19 @@ def test_limits_are_caps_interval_by_interval(player, tmp_path):
 def test_what_makes_no_sense_is_garbage(player, change):
     player.plays_json([{key: value for key, value in (EVENT | change).items() if value is not None}])
     trouble = fetched(player)
-    assert trouble.condition is Condition.GARBAGE
+    assert trouble.condition is FeedCondition.GARBAGE
     assert "\n" not in str(trouble)
 
 
 def test_while_the_server_is_away_what_it_said_holds(player, reply):
     settings, zone = PlanSettings(openadr=player.url), ZoneInfo("UTC")
     player.plays_json([EVENT])
-    known = asked_caps(settings, zone, Caps(), timeout_s=5)
+    known = read_caps(settings, zone, OrderedCaps(), timeout_s=5)
     player.plays(reply(status=503))
-    away = asked_caps(settings, zone, known, timeout_s=5)
+    away = read_caps(settings, zone, known, timeout_s=5)
     assert away == replace(known, troubles=away.troubles)
     assert "service unavailable" in away.troubles[0]
 
 
 def test_a_token_that_cannot_be_read_is_said(player, tmp_path):
-    assert fetched(player, token=tmp_path / "none").condition is Condition.NO_KEY
+    assert fetched(player, token=tmp_path / "none").condition is FeedCondition.NO_KEY

@@ -2,9 +2,8 @@
 
 import pytest
 
-from predictors.feeds.condition import Condition
 from predictors.feeds.open_meteo import OpenMeteo
-from predictors.feeds.port import Window
+from predictors.feeds.port import FeedCondition, Window
 
 WINDOW = Window(1_730_678_400, 1_730_678_400 + 48 * 3600)
 
@@ -25,11 +24,11 @@ def test_a_good_answer(player, answer):
 @pytest.mark.parametrize(
     ("other", "condition"),
     [
-        ({"utc_offset_seconds": 3600}, Condition.SHIFTED_CLOCK),
-        ({"hourly_units": {"temperature_2m": "°F"}}, Condition.WRONG_CURRENCY),
-        ({"latitude": 48.1}, Condition.WRONG_ZONE),
-        ({"hourly": {"time": ["2024-11-04T00:00"], "temperature_2m": [1.0]}}, Condition.GARBAGE),
-        ({"hourly": {"time": [], "temperature_2m": []}}, Condition.NOT_YET_PUBLISHED),
+        ({"utc_offset_seconds": 3600}, FeedCondition.SHIFTED_CLOCK),
+        ({"hourly_units": {"temperature_2m": "°F"}}, FeedCondition.WRONG_CURRENCY),
+        ({"latitude": 48.1}, FeedCondition.WRONG_ZONE),
+        ({"hourly": {"time": ["2024-11-04T00:00"], "temperature_2m": [1.0]}}, FeedCondition.GARBAGE),
+        ({"hourly": {"time": [], "temperature_2m": []}}, FeedCondition.NOT_YET_PUBLISHED),
     ],
 )
 def test_other_answers(player, answer, other, condition):

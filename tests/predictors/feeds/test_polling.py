@@ -10,18 +10,17 @@ from hypothesis import strategies as st
 
 from offpeak.model.local_time import DAY_S
 from offpeak.model.step_series import Series
-from predictors.feeds.condition import Condition, Trouble
-from predictors.feeds.polling import (
+from predictors.feeds.markets import (
     FIRST_RETRY_S,
     JITTER_S,
     LONGEST_RETRY_S,
-    Polled,
+    PollResult,
     Publication,
     day_ahead_window,
     next_poll_s,
-    polled,
+    poll_result,
 )
-from predictors.feeds.port import Known, Window
+from predictors.feeds.port import FeedCondition, FeedProblem, KnownSeries, Window
 
 BRUSSELS = ZoneInfo("Europe/Brussels")
 AUCTION = Publication((12 * 3600 + 45 * 60,), BRUSSELS)
@@ -68,7 +67,7 @@ def test_the_window_holds_now_and_ends_at_a_midnight(now_s):
 
 def test_all_that_was_wanted_came_so_the_next_publication_is_waited_for():
     now_s = at("2024-11-04T13:00")
-    due_s = [next_poll_s(Polled(now_s, complete=True), AUCTION, seed=seed) for seed in range(50)]
+    due_s = [next_poll_s(PollResult(now_s, complete=True), AUCTION, seed=seed) for seed in range(50)]
     assert min(due_s) >= at("2024-11-05T12:45")
     assert max(due_s) < at("2024-11-05T12:45") + JITTER_S
     assert len(set(due_s)) > 30
@@ -76,7 +75,7 @@ def test_all_that_was_wanted_came_so_the_next_publication_is_waited_for():
 
 def test_failures_are_asked_ever_rarer():
     now_s = at("2024-11-04T13:00")
-    waits = [next_poll_s(Polled(now_s, False, n), AUCTION, seed=1) - now_s for n in range(1, 30)]
+    waits = [next_poll_s(PollResult(now_s, False, n), AUCTION, seed=1) - now_s for n in range(1, 30)]
     assert FIRST_RETRY_S <= waits[0] < 1.25 * FIRST_RETRY_S
     assert waits[1] > 1.5 * waits[0]
     assert all(LONGEST_RETRY_S <= wait < 1.25 * LONGEST_RETRY_S for wait in waits[4:])
@@ -84,12 +83,12 @@ def test_failures_are_asked_ever_rarer():
 
 def test_a_failure_does_not_sleep_through_the_publication():
     now_s = at("2024-11-04T12:40")
-    assert next_poll_s(Polled(now_s, False, 9), AUCTION, seed=1) < at("2024-11-04T12:45") + JITTER_S
+    assert next_poll_s(PollResult(now_s, False, 9), AUCTION, seed=1) < at("2024-11-04T12:45") + JITTER_S
 
 
 @given(seconds, st.booleans(), st.integers(1, 10**6), st.integers(0, 10**5), st.integers(), st.booleans())
 def test_always_later_and_never_sooner_than_the_service_allows(now_s, complete, failures, retry_s, seed, hourly):
-    last = Polled(now_s, complete, failures, retry_s)
+    last = PollResult(now_s, complete, failures, retry_s)
     due_s = next_poll_s(last, HOURLY if hourly else AUCTION, seed=seed)
     assert due_s > now_s
     assert due_s >= now_s + retry_s
@@ -100,9 +99,11 @@ def test_always_later_and_never_sooner_than_the_service_allows(now_s, complete, 
 def test_how_a_poll_went():
     window = Window(0, 7200)
     series = Series(np.array([0, 3600]), 7200, np.array([1.0, 2.0]), "EUR/MWh", "test")
-    failed = Known(troubles=(Trouble(Condition.TOO_MANY, "test", "", 600), Trouble(Condition.REFUSED, "test", "")))
-    first = polled(failed, window, 10)
-    assert first == Polled(10, complete=False, failures=1, retry_after_s=600)
-    assert polled(Known(series, fresh=False), window, 20, first).failures == 2
-    assert polled(Known(series, fresh=True), Window(0, 9999), 20, first).failures == 2
-    assert polled(Known(series, fresh=True), window, 30, first) == Polled(30, complete=True)
+    failed = KnownSeries(
+        troubles=(FeedProblem(FeedCondition.TOO_MANY, "test", "", 600), FeedProblem(FeedCondition.REFUSED, "test", ""))
+    )
+    first = poll_result(failed, window, 10)
+    assert first == PollResult(10, complete=False, failures=1, retry_after_s=600)
+    assert poll_result(KnownSeries(series, fresh=False), window, 20, first).failures == 2
+    assert poll_result(KnownSeries(series, fresh=True), Window(0, 9999), 20, first).failures == 2
+    assert poll_result(KnownSeries(series, fresh=True), window, 30, first) == PollResult(30, complete=True)

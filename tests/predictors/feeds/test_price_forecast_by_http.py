@@ -5,8 +5,7 @@ from zoneinfo import ZoneInfo
 from offpeak.prices.tariff import parse_tariff
 from predictors.feeds.energy_charts import EnergyCharts
 from predictors.feeds.feed import Feed
-from predictors.feeds.port import Window
-from predictors.feeds.quantities import price_in
+from predictors.feeds.port import Window, price_quantity
 from predictors.price_forecast import PriceSource, forecast_prices
 
 HOUR, DAY = 3600, 86_400
@@ -21,7 +20,7 @@ def answer(from_s, until_s):
 
 
 def test_only_what_is_new_is_asked_for(tmp_path, player):
-    feed = Feed((EnergyCharts("BE", url=player.url),), tmp_path / "prices.csv", price_in("EUR"), BRUSSELS)
+    feed = Feed((EnergyCharts("BE", url=player.url),), tmp_path / "prices.csv", price_quantity("EUR"), BRUSSELS)
     source = PriceSource(feed, parse_tariff("on=90EUR/MWh,off=30EUR/MWh"), tmp_path / "model.npz", "BE")
     player.plays_json(answer(MIDNIGHT - 56 * DAY, MIDNIGHT + DAY))
     forecast_prices(source, Window(NOW, NOW + 36 * HOUR), NOW)

@@ -7,10 +7,10 @@ import pytest
 from offpeak.errors import BadSetting
 from offpeak.settings.feeds import FeedSettings
 from offpeak.settings.replay import CarbonSettings, PriceSettings
-from predictors.feeds.registry import SOURCES, Site, carbon_feed, price_feed, temperature_feed
+from predictors.feeds.registry import SOURCES, SourceSettings, carbon_feed, price_feed, temperature_feed
 
 FILE = Path("prices_eur_per_mwh.csv")
-SITE = Site(FeedSettings(zone="DE-LU", place="52.52, -13.4"), FILE, tariff="on=90EUR/MWh,off=30EUR/MWh")
+SITE = SourceSettings(FeedSettings(zone="DE-LU", place="52.52, -13.4"), FILE, tariff="on=90EUR/MWh,off=30EUR/MWh")
 
 
 @pytest.mark.parametrize(("what", "name"), [(what, name) for what, names in SOURCES.items() for name in names])

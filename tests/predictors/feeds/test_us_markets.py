@@ -6,8 +6,7 @@ import sys
 import pytest
 
 from offpeak.installation import install_hint
-from predictors.feeds.condition import Condition
-from predictors.feeds.port import Window
+from predictors.feeds.port import FeedCondition, Window
 from predictors.feeds.us_markets import CLASSES, UsMarket
 
 WINDOW = Window(1_730_674_800, 1_730_674_800 + 24 * 3600)
@@ -24,18 +23,18 @@ def test_rows_become_a_series(market, column):
     assert series.end_s - series.start_s[0] == 23 * 3600
     assert series.value[0] == 22.0
     assert not series.known[-1]
-    assert UsMarket(market, "HUB").series(rows[:0]).condition is Condition.WRONG_ZONE
+    assert UsMarket(market, "HUB").series(rows[:0]).condition is FeedCondition.WRONG_ZONE
 
 
 def test_without_the_library(monkeypatch):
     monkeypatch.setitem(sys.modules, "gridstatus", None)
     found = UsMarket("CAISO", "HUB").fetch(WINDOW)
-    assert found.condition is Condition.NOT_INSTALLED
+    assert found.condition is FeedCondition.NOT_INSTALLED
     assert found.hint == install_hint("feeds-us")
 
 
 def test_a_european_zone():
-    assert UsMarket("DE-LU", "").fetch(WINDOW).condition is Condition.WRONG_ZONE
+    assert UsMarket("DE-LU", "").fetch(WINDOW).condition is FeedCondition.WRONG_ZONE
 
 
 @pytest.mark.parametrize("market", sorted(CLASSES))

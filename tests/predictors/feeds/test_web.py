@@ -5,18 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import FiniteFloat
 
-from predictors.feeds.condition import Condition, Trouble
-from predictors.feeds.json_answer import Shape, read_json
-from predictors.feeds.web import LONGEST_RETRY_S, Ask, get
+from predictors.feeds.port import FeedCondition, FeedProblem
+from predictors.feeds.web import LONGEST_RETRY_S, AnswerShape, HttpRequest, get, read_json
 
 
-class Prices(Shape):
+class Prices(AnswerShape):
     unit: str
     price: tuple[FiniteFloat | None, ...]
 
 
-def ask(url: str) -> Ask:
-    return Ask("test", url, {"key": "the-secret-key"}, {"auth-token": "the-secret-key"}, timeout_s=5.0)
+def ask(url: str) -> HttpRequest:
+    return HttpRequest("test", url, {"key": "the-secret-key"}, {"auth-token": "the-secret-key"}, timeout_s=5.0)
 
 
 def test_a_body(player, reply):
@@ -33,31 +32,31 @@ def test_each_fault_has_its_name(player, faults):
         found = get(ask(player.url))
         if isinstance(found, bytes):
             found = read_json("test", found, Prices)
-        assert isinstance(found, Trouble)
+        assert isinstance(found, FeedProblem)
         assert str(found.condition) == condition
         assert "the-secret-key" not in f"{found!r} {found} {found.hint}"
 
 
 def test_nobody_listens(closed_url):
-    assert get(ask(closed_url)).condition is Condition.REFUSED
+    assert get(ask(closed_url)).condition is FeedCondition.REFUSED
 
 
 def test_no_such_host():
-    assert get(ask("http://nowhere.invalid")).condition in {Condition.NO_NETWORK, Condition.HANGING}
+    assert get(ask("http://nowhere.invalid")).condition in {FeedCondition.NO_NETWORK, FeedCondition.HANGING}
 
 
 def test_a_server_that_speaks_no_tls_is_not_trusted(player):
-    assert get(ask(player.url.replace("http:", "https:"))).condition is Condition.UNTRUSTED
+    assert get(ask(player.url.replace("http:", "https:"))).condition is FeedCondition.UNTRUSTED
 
 
 def test_an_answer_that_breaks_off(player, reply):
     player.plays(reply(b'{"unit": "EUR', length=5000))
-    assert get(ask(player.url)).condition is Condition.UNAVAILABLE
+    assert get(ask(player.url)).condition is FeedCondition.UNAVAILABLE
 
 
 def test_a_redirection_would_take_the_key_along(player, reply):
     player.plays(reply(b"", 302, {"Location": f"{player.url}/elsewhere"}))
-    assert get(ask(player.url)).condition is Condition.GARBAGE
+    assert get(ask(player.url)).condition is FeedCondition.GARBAGE
     assert len(player.asked) == 1
 
 
@@ -78,7 +77,7 @@ def test_how_long_the_service_wants_peace(player, reply, written, seconds):
 
 @given(st.binary(max_size=60))
 def test_no_bytes_raise(body):
-    assert isinstance(read_json("test", body, Prices), Trouble)
+    assert isinstance(read_json("test", body, Prices), FeedProblem)
 
 
 @pytest.mark.parametrize(
@@ -95,4 +94,4 @@ def test_no_bytes_raise(body):
     ],
 )
 def test_values_are_not_guessed(text):
-    assert read_json("test", text.encode(), Prices).condition is Condition.GARBAGE
+    assert read_json("test", text.encode(), Prices).condition is FeedCondition.GARBAGE

@@ -8,15 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_jobs import jobs_of, user_habits
 
-from predictors.job_power.boosted import boosted_power
-from predictors.job_power.flat import Flat
-from predictors.job_power.history import PowerHistory
-from predictors.job_power.hpl import AVERAGE_HPL, HIGHER_THAN_HPL, LIKE_HPL, LOWER_THAN_HPL, HplPower, Linpack
-from predictors.job_power.reading import readings_w
-from predictors.scores.job_exams import power_exam
-from predictors.scores.score import score_of
-from predictors.scores.sit import sit
-from predictors.submitted import as_submitted
+from predictors.job_power import (
+    AVERAGE_HPL,
+    HIGHER_THAN_HPL,
+    LIKE_HPL,
+    LOWER_THAN_HPL,
+    DeclaredPower,
+    HplPower,
+    JobPowerHistory,
+    Linpack,
+    boosted_power,
+    readings_w,
+)
+from predictors.scores.evaluation import compute_score, take_exam
+from predictors.scores.exams import power_exam
+from predictors.submitted_jobs import jobs_at_submission
 from sim_backend.traces.read import read_log
 
 USER, OTHER = 3, 4
@@ -28,13 +34,13 @@ def job(*, user=USER, application=1, size=4, power_w=float("nan"), queue=0):
 
 
 def learned(*rows):
-    predictor = PowerHistory(at_first_w=200)
+    predictor = JobPowerHistory(at_first_w=200)
     predictor.learn(jobs_of(rows), 10**6)
     return predictor
 
 
 def said(predictor, row):
-    given_ = predictor.predict(as_submitted(jobs_of([row])), 10**6)
+    given_ = predictor.predict(jobs_at_submission(jobs_of([row])), 10**6)
     return given_.mean[0], given_.basis[0]
 
 
@@ -59,12 +65,14 @@ def test_what_no_job_can_draw_is_no_reading():
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("make", [PowerHistory, boosted_power])
+@pytest.mark.parametrize("make", [JobPowerHistory, boosted_power])
 def test_habits_are_learned_and_four_fifths_lie_in_the_interval(make):
     jobs = user_habits(1500, 2)
     exam = power_exam(jobs, jobs.logged_start_s)
     late = exam.asked_s > exam.asked_s[900]
-    score = score_of(np.where(late, exam.actual, np.nan), sit(make(200), exam), naive=sit(Flat(200), exam))
+    score = compute_score(
+        np.where(late, exam.actual, np.nan), take_exam(make(200), exam), naive=take_exam(DeclaredPower(200), exam)
+    )
     assert score.relative_mae < 0.2
     assert score.coverage == pytest.approx(0.8, abs=0.08)
 
@@ -73,13 +81,13 @@ def test_readings_of_sacct_teach(repository):
     log = repository / "sim_backend" / "sample" / "sample_sacct.txt.gz"
     jobs = read_log(str(log), lenient=False, zone=UTC).jobs
     exam = power_exam(jobs, jobs.logged_start_s)
-    score = score_of(exam.actual, sit(PowerHistory(200), exam), naive=sit(Flat(200), exam))
+    score = compute_score(exam.actual, take_exam(JobPowerHistory(200), exam), naive=take_exam(DeclaredPower(200), exam))
     assert score.count > 0
     assert score.relative_mae < 1
 
 
 def test_a_class_is_a_queue():
-    given_ = Flat(200, {1: 350}).predict(jobs_of([job(queue=0), job(queue=1)]), 0)
+    given_ = DeclaredPower(200, {1: 350}).predict(jobs_of([job(queue=0), job(queue=1)]), 0)
     assert given_.mean.tolist() == [200, 350]
 
 

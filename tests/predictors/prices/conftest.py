@@ -7,7 +7,7 @@ import pytest
 
 from offpeak.model.local_time import parse_zone
 from predictors.prices.history import PriceHistory
-from predictors.prices.past import Past, days_of, past_of
+from predictors.prices.past import Past, fill_days, split_days
 
 MONDAY_S = 1_609_714_800  # 2021-01-04 00:00 in Brussels
 BRUSSELS = parse_zone("Europe/Brussels")
@@ -32,4 +32,4 @@ def history() -> Callable[..., PriceHistory]:
 @pytest.fixture(scope="session")
 def past(history: Callable[..., PriceHistory]) -> Callable[..., Past]:
     """Makes the past of so many days."""
-    return lambda days, **how: past_of(days_of(history(days, **how), BRUSSELS), ahead=8, holidays="")
+    return lambda days, **how: fill_days(split_days(history(days, **how), BRUSSELS), ahead=8, holidays="")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from predictors.prices.blend import fit_blend
+from predictors.prices.models import fit_blend
 from predictors.prices.past import Past
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from predictors.prices.ensemble import mixed, shares
+from predictors.prices.predictor import mix_forecasts, shares
 
 SPEAKING = np.zeros((3, 24))
 ERRORS = arrays(np.float64, st.tuples(st.integers(0, 12), st.just(3), st.just(24)), elements=st.floats(-1e4, 1e4))
@@ -52,6 +52,6 @@ def test_never_wrong_is_best():
 def test_mixed_leaves_out_the_silent():
     forecast = np.array([[1.0] * 24, [3.0] * 24, [np.nan] * 24])
     share = np.array([0.25, 0.25, 0.5])
-    assert mixed(forecast, share).tolist() == [2.0] * 24
-    assert mixed(np.stack([forecast, forecast + 1]), share)[:, 0].tolist() == [2, 3]
-    assert np.isnan(mixed(forecast, np.array([0.0, 0.0, 1.0]))).all()
+    assert mix_forecasts(forecast, share).tolist() == [2.0] * 24
+    assert mix_forecasts(np.stack([forecast, forecast + 1]), share)[:, 0].tolist() == [2, 3]
+    assert np.isnan(mix_forecasts(forecast, np.array([0.0, 0.0, 1.0]))).all()

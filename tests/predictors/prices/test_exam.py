@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 
 from offpeak.errors import BadPrices
 from offpeak.model.local_time import DAY_S, parse_zone, to_local_s
-from predictors.prices.exam import price_exam
-from predictors.prices.history import PriceHistory, Steps
-from predictors.prices.members import BLEND, LAST_WEEK
+from predictors.prices.history import PriceHistory, PriceSteps
+from predictors.prices.models import BLEND, LAST_WEEK
 from predictors.prices.predictor import PricePredictor
-from predictors.scores.score import score_of
-from predictors.scores.sit import sit
+from predictors.scores.evaluation import compute_score, take_exam
+from predictors.scores.exams import price_exam
 
 # Newfoundland's clock went back from 00:01 to 23:01 until 2011, Lord Howe's goes back by half an hour.
 ZONES = ("UTC", "Europe/Brussels", "America/St_Johns", "Australia/Lord_Howe", "Asia/Kathmandu")
@@ -56,7 +55,7 @@ def test_no_later_price_changes_an_answer(history, name, day, seed):
     changed = price.copy()
     changed[len(price) - int(later.sum()) :] += np.random.default_rng(seed).normal(0, 50, int(later.sum()))
     before, after = (
-        sit(PricePredictor(zone, members=(BLEND,)), price_exam(replace(history, price=each), zone))
+        take_exam(PricePredictor(zone, members=(BLEND,)), price_exam(replace(history, price=each), zone))
         for each in (price, changed)
     )
     np.testing.assert_array_equal(before.mean[~later], after.mean[~later])
@@ -67,9 +66,9 @@ def test_last_week_answers_with_last_week_and_gaps_are_not_scored(history):
     weeks = history(21)
     weeks.price[24 * 15 + 3] = NAN
     exam = price_exam(weeks, parse_zone("Europe/Brussels"), after_days=14)
-    told = sit(PricePredictor(parse_zone("Europe/Brussels"), members=(LAST_WEEK,)), exam)
+    told = take_exam(PricePredictor(parse_zone("Europe/Brussels"), members=(LAST_WEEK,)), exam)
     np.testing.assert_array_equal(told.mean, weeks.price[24 * 7 : 24 * 14])
-    score = score_of(exam.actual, told, naive=told)
+    score = compute_score(exam.actual, told, naive=told)
     assert (score.count, score.relative_mae) == (24 * 7 - 1, 1.0)
 
 
@@ -81,12 +80,14 @@ def test_taken_rows_are_the_steps_at_their_times(count, first, more):
     assert history.price.tolist() == rows.tolist()
     if more:
         assert (
-            history.steps == Steps(900 * count, 1800, 100).take(rows) == Steps(900 * count + 1800 * first, 1800, more)
+            history.steps
+            == PriceSteps(900 * count, 1800, 100).take(rows)
+            == PriceSteps(900 * count + 1800 * first, 1800, more)
         )
-    assert len(Steps(0, 900, count).take(np.zeros(count, np.bool_))) == 0
+    assert len(PriceSteps(0, 900, count).take(np.zeros(count, np.bool_))) == 0
 
 
 @pytest.mark.parametrize("rows", [np.array([0, 2]), np.array([1, 0]), np.array([True, False, True])])
 def test_rows_with_others_between_them_are_refused(rows):
     with pytest.raises(BadPrices, match="no series"):
-        Steps(0, 900, 3).take(rows)
+        PriceSteps(0, 900, 3).take(rows)

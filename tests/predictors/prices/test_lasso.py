@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.prices.lasso import lasso
+from predictors.prices.lear import lasso
 
 
 def sample(seed: int, rows: int, features: int):

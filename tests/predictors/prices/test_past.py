@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from offpeak.model.local_time import DAY_S, parse_zone
 from predictors.prices.history import PriceHistory
-from predictors.prices.past import SUNDAY, day_kinds, days_of, past_of
+from predictors.prices.past import SUNDAY, day_kinds, fill_days, split_days
 
 BERLIN = parse_zone("Europe/Berlin")
 NAN = float("nan")
@@ -20,7 +20,7 @@ def unix_s(*date: int) -> int:
 
 
 def past_from(start_s: int, price, step_s: int = 3600):
-    return past_of(days_of(PriceHistory(start_s, step_s, np.asarray(price, float)), BERLIN), ahead=2, holidays="")
+    return fill_days(split_days(PriceHistory(start_s, step_s, np.asarray(price, float)), BERLIN), ahead=2, holidays="")
 
 
 def test_the_missing_hour_of_march_lies_between_its_neighbours():

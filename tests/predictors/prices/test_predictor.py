@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from offpeak.errors import BadPrices
 from offpeak.model.local_time import DAY_S, parse_zone
-from predictors.prices.history import PriceHistory, Steps
-from predictors.prices.members import BLEND, LAST_WEEK, WEEK_MEAN, YESTERDAY
+from predictors.prices.history import PriceHistory, PriceSteps
+from predictors.prices.models import BLEND, LAST_WEEK, WEEK_MEAN, YESTERDAY
 from predictors.prices.predictor import PUBLISHED, PricePredictor
 
 BRUSSELS = parse_zone("Europe/Brussels")
@@ -28,7 +28,7 @@ def taught(history: PriceHistory, **how) -> PricePredictor:
 
 
 def ask(predictor: PricePredictor, start_s: int, step_s: int = 3600, count: int = 36):
-    return predictor.predict(Steps(start_s, step_s, count), start_s)
+    return predictor.predict(PriceSteps(start_s, step_s, count), start_s)
 
 
 def finer(history: PriceHistory, step_s: int) -> PriceHistory:

@@ -10,10 +10,10 @@ from laws import LAWS, Subject
 
 from offpeak.errors import BadPrices
 from offpeak.model.local_time import DAY_S, parse_zone
-from predictors.prices.exam import price_exam
 from predictors.prices.history import PriceHistory
-from predictors.prices.members import LEAR_DAYS, MEMBERS, SARIMA, SINGLE
+from predictors.prices.models import LEAR_DAYS, MEMBERS, SARIMA, SINGLE
 from predictors.prices.predictor import PricePredictor
+from predictors.scores.exams import price_exam
 
 pytestmark = pytest.mark.thorough
 

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from predictors.prices.spread import offsets
+from predictors.prices.predictor import error_offsets
 
 ERRORS = arrays(np.float64, st.tuples(st.integers(0, 30), st.just(24)), elements=st.floats(-1e3, 1e3))
 
 
 @given(ERRORS, st.integers(1, 7))
 def test_quantiles_rise(error, ahead):
-    offset = offsets(error, ahead=ahead)
+    offset = error_offsets(error, ahead=ahead)
     assert offset.shape == (24, 3)
     assert (np.diff(offset, axis=1) >= 0).all()
 
@@ -21,7 +21,7 @@ def test_quantiles_rise(error, ahead):
 def test_at_least_four_of_five_errors_of_the_same_kind_lie_inside():
     random = np.random.default_rng(4)
     hour = 1 + np.arange(24) / 6
-    offset = offsets(random.laplace(0, hour, (28, 24)), ahead=1)
+    offset = error_offsets(random.laplace(0, hour, (28, 24)), ahead=1)
     coming = random.laplace(0, hour, (400, 24))
     inside = (coming >= offset[:, 0]) & (coming <= offset[:, 2])
     assert 0.8 < inside.mean() < 0.9
@@ -30,14 +30,14 @@ def test_at_least_four_of_five_errors_of_the_same_kind_lie_inside():
 
 def test_further_ahead_is_less_certain():
     error = np.random.default_rng(5).normal(0, 1, (28, 24))
-    one, three = offsets(error, ahead=1), offsets(error, ahead=3)
+    one, three = error_offsets(error, ahead=1), error_offsets(error, ahead=3)
     assert (three[:, 2] - three[:, 0] > one[:, 2] - one[:, 0]).all()
 
 
 def test_one_sided_errors_move_the_interval():
-    assert offsets(np.full((28, 24), 2.0), ahead=1) == pytest.approx(2.0)
+    assert error_offsets(np.full((28, 24), 2.0), ahead=1) == pytest.approx(2.0)
 
 
 def test_half_of_what_errors_lean_to_one_side_goes_on():
     error = np.repeat(np.random.default_rng(6).normal(3, 10, (28, 1)), 24, axis=1)
-    np.testing.assert_allclose(offsets(error, ahead=1)[:, 1], np.median(error) / 2)
+    np.testing.assert_allclose(error_offsets(error, ahead=1)[:, 1], np.median(error) / 2)

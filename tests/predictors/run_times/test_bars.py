@@ -5,11 +5,9 @@ from datetime import UTC
 import numpy as np
 import pytest
 
-from predictors.run_times.boosted import boosted_run_time
-from predictors.run_times.user_estimate import UserEstimate
-from predictors.scores.job_exams import run_time_exam
-from predictors.scores.score import score_of
-from predictors.scores.sit import sit
+from predictors.run_times.registry import UserEstimate, boosted_run_time
+from predictors.scores.evaluation import compute_score, take_exam
+from predictors.scores.exams import run_time_exam
 from sim_backend.traces.read import read_log
 
 pytestmark = pytest.mark.thorough
@@ -22,6 +20,6 @@ def test_kth_sp2(shared):
     jobs = read_log(str(log), lenient=False, zone=UTC).jobs.take(np.arange(JOBS))
     exam = run_time_exam(jobs, jobs.logged_start_s)
     actual = np.where(np.arange(JOBS) < 1000, np.nan, exam.actual)
-    score = score_of(actual, sit(boosted_run_time(), exam), naive=sit(UserEstimate(), exam))
+    score = compute_score(actual, take_exam(boosted_run_time(), exam), naive=take_exam(UserEstimate(), exam))
     assert score.relative_mae < 0.9
     assert score.coverage == pytest.approx(0.8, abs=0.05)

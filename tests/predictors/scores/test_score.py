@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.port import LEVELS, Prediction, certain
-from predictors.scores.score import pinball, score_of
+from predictors.scores.evaluation import compute_score, pinball
 
 values = st.lists(st.floats(0, 1e6), min_size=1, max_size=20)
 ACTUAL = np.array([100.0, 200.0, 400.0, np.nan])
@@ -20,7 +20,7 @@ def test_by_hand():
         quantiles=np.array([[90, 120, 150], [210, 220, 230], [100, 300, 400], [0, 0, 0]]) + 0.0,
         basis=("",) * 4,
     )
-    score = score_of(ACTUAL, said, naive=certain(np.array([180.0, 200, 240, 0]), ""), close=20.0)
+    score = compute_score(ACTUAL, said, naive=certain(np.array([180.0, 200, 240, 0]), ""), close=20.0)
     assert score.count == 3
     assert score.mae == pytest.approx((20 + 20 + 100) / 3)
     assert score.rmse == pytest.approx(math.sqrt((100 + 900) / 3))
@@ -33,13 +33,13 @@ def test_by_hand():
 
 
 def test_without_a_naive_prediction_nothing_is_said_of_the_relative_error():
-    score = score_of(ACTUAL, certain(np.zeros(4), ""))
+    score = compute_score(ACTUAL, certain(np.zeros(4), ""))
     assert score.mae == pytest.approx(700 / 3)
     assert math.isnan(score.relative_mae)
 
 
 def test_nothing_to_measure():
-    score = score_of(np.array([np.nan]), certain(np.array([1.0]), ""), naive=certain(np.array([1.0]), ""))
+    score = compute_score(np.array([np.nan]), certain(np.array([1.0]), ""), naive=certain(np.array([1.0]), ""))
     assert score.count == 0
     assert math.isnan(score.mae)
     assert math.isnan(score.relative_mae)
@@ -48,7 +48,7 @@ def test_nothing_to_measure():
 @given(values)
 def test_who_knows_all_has_no_error(actual):
     all_knowing = certain(np.array(actual), "")
-    score = score_of(np.array(actual), all_knowing, naive=certain(np.zeros(len(actual)), ""))
+    score = compute_score(np.array(actual), all_knowing, naive=certain(np.zeros(len(actual)), ""))
     assert (score.mae, score.rmse, score.coverage, score.close_share) == (0, 0, 1, 1)
     assert score.pinball == (0,) * len(LEVELS)
     assert not score.relative_mae > 0

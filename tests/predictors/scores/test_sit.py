@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 from random_jobs import populations
 
 from predictors.port import certain
-from predictors.scores.job_exams import run_time_exam
-from predictors.scores.score import score_of
-from predictors.scores.sit import sit, turns
+from predictors.scores.evaluation import compute_score, exam_steps, take_exam
+from predictors.scores.exams import run_time_exam
 
 seconds = st.lists(st.integers(0, 20), max_size=30).map(lambda values: np.array(sorted(values), np.int64))
 
@@ -36,7 +35,7 @@ class Cheat:
 
 @given(populations)
 def test_a_cheat_gets_nothing_but_jobs_that_ended_as_they_came(jobs):
-    given_ = sit(Cheat(), run_time_exam(jobs, jobs.logged_start_s))
+    given_ = take_exam(Cheat(), run_time_exam(jobs, jobs.logged_start_s))
     at_once = jobs.logged_start_s + jobs.runtime_s == jobs.submit_s
     assert (given_.mean[~at_once] == 0).all()
     assert len(given_) == len(jobs)
@@ -46,14 +45,14 @@ def test_a_cheat_gets_nothing_but_jobs_that_ended_as_they_came(jobs):
 def test_a_question_holds_no_answer(jobs):
     exam = run_time_exam(jobs, jobs.logged_start_s)
     assert (exam.questions.runtime_s == -1).all()
-    score = score_of(exam.actual, sit(Cheat(), exam), naive=certain(exam.actual, "all-knowing"))
+    score = compute_score(exam.actual, take_exam(Cheat(), exam), naive=certain(exam.actual, "all-knowing"))
     assert score.count == len(jobs)
 
 
 @given(seconds, seconds)
 def test_every_outcome_comes_in_its_second_and_before_the_questions_of_it(asked_s, known_s):
     learned = asked = 0
-    for verb, first, end in turns(asked_s, known_s):
+    for verb, first, end in exam_steps(asked_s, known_s):
         if verb == "learn":
             assert first == learned
             assert len(set(known_s[first:end].tolist())) == 1
@@ -67,5 +66,5 @@ def test_every_outcome_comes_in_its_second_and_before_the_questions_of_it(asked_
 
 
 def test_questions_without_an_outcome_in_between_are_asked_together():
-    found = list(turns(np.array([1, 2, 5, 5, 6]), np.array([5, 5, 6, 9])))
+    found = list(exam_steps(np.array([1, 2, 5, 5, 6]), np.array([5, 5, 6, 9])))
     assert found == [("ask", 0, 2), ("learn", 0, 2), ("ask", 2, 4), ("learn", 2, 3), ("ask", 4, 5), ("learn", 3, 4)]

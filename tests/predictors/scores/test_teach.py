@@ -7,11 +7,9 @@ from random_jobs import populations, user_habits
 
 from predictors.model_file import load_model, save_model
 from predictors.run_times.last_two import LastTwo
-from predictors.scores.job_exams import run_time_exam
-from predictors.scores.score import score_of
-from predictors.scores.sit import sit
-from predictors.scores.teach import teach
-from predictors.submitted import as_submitted
+from predictors.scores.evaluation import compute_score, take_exam, teach
+from predictors.scores.exams import run_time_exam
+from predictors.submitted_jobs import jobs_at_submission
 
 JOBS = user_habits(300, 1)
 
@@ -23,8 +21,8 @@ def exam_of(jobs):
 def test_the_error_on_the_way_is_that_of_the_exam():
     exam, end_s = exam_of(JOBS)
     origin = teach(LastTwo(), exam, end_s, None)
-    given = sit(LastTwo(), exam)
-    assert origin.mae == pytest.approx(score_of(exam.actual, given, naive=given).mae)
+    given = take_exam(LastTwo(), exam)
+    assert origin.mae == pytest.approx(compute_score(exam.actual, given, naive=given).mae)
     assert (origin.outcomes, origin.first_s, origin.last_s) == (300, end_s.min(), end_s.max())
 
 
@@ -40,7 +38,7 @@ def test_one_that_was_kept_learns_only_what_is_new(tmp_path):
     after = teach(again, whole, end_s, before)
     always = LastTwo()
     teach(always, whole, end_s, None)
-    asked = as_submitted(user_habits(20, 2))
+    asked = jobs_at_submission(user_habits(20, 2))
     assert again.predict(asked, 10**9).mean.tolist() == always.predict(asked, 10**9).mean.tolist()
     assert (after.outcomes, after.first_s, after.last_s) == (300, origin.first_s, end_s.max())
 

@@ -5,22 +5,21 @@ import signal
 import time
 
 import pytest
+from background_forests import Background
 from random_jobs import user_habits
 
-from predictors.run_times.boosted import RunTime
-from predictors.submitted import as_submitted
-from predictors.trees.background import Background
-from predictors.trees.boosted import Boosted
-from predictors.trees.grow import Growth
-from predictors.trees.history import Schedule
+from predictors.run_times.registry import RunTimeQuantity
+from predictors.submitted_jobs import jobs_at_submission
+from predictors.trees.boosted import BoostedTrees
+from predictors.trees.grow import Growth, GrowthSchedule
 
 pytestmark = pytest.mark.thorough
 
-GROWTH, SCHEDULE = Growth(trees=3, leaves=4, least_rows=2), Schedule(least=50)
+GROWTH, SCHEDULE = Growth(trees=3, leaves=4, least_rows=2), GrowthSchedule(least=50)
 
 
 def learned(*, grows_itself):
-    predictor = Boosted("boosted", RunTime(), growth=GROWTH, schedule=SCHEDULE, grows_itself=grows_itself)
+    predictor = BoostedTrees("boosted", RunTimeQuantity(), growth=GROWTH, schedule=SCHEDULE, grows_itself=grows_itself)
     predictor.learn(user_habits(50, 1), 0)
     return predictor
 
@@ -35,7 +34,7 @@ def tend_until(background, is_so):
 
 def test_it_answers_meanwhile_and_then_as_if_it_had_grown_the_forest_itself():
     predictor, other = learned(grows_itself=False), learned(grows_itself=True)
-    asked = as_submitted(user_habits(5, 2))
+    asked = jobs_at_submission(user_habits(5, 2))
     assert predictor.is_due
     with Background(predictor) as background:
         background.tend()

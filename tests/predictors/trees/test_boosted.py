@@ -4,23 +4,21 @@ import numpy as np
 import pytest
 from random_jobs import user_habits
 
-from predictors.run_times.boosted import RunTime
-from predictors.scores.job_exams import run_time_exam
-from predictors.scores.score import score_of
-from predictors.scores.sit import sit
-from predictors.submitted import as_submitted
-from predictors.trees.boosted import Boosted
-from predictors.trees.grow import Growth, grow
-from predictors.trees.history import Schedule
+from predictors.run_times.registry import RunTimeQuantity
+from predictors.scores.evaluation import compute_score, take_exam
+from predictors.scores.exams import run_time_exam
+from predictors.submitted_jobs import jobs_at_submission
+from predictors.trees.boosted import BoostedTrees
+from predictors.trees.grow import Growth, GrowthSchedule, grow
 
-GROWTH, SCHEDULE = Growth(trees=20, least_rows=20), Schedule(least=300)
+GROWTH, SCHEDULE = Growth(trees=20, least_rows=20), GrowthSchedule(least=300)
 JOBS = user_habits(1500, 1)
 
 
 def test_the_caller_may_grow_the_forest_elsewhere():
-    itself = Boosted("itself", RunTime(), growth=GROWTH, schedule=SCHEDULE)
-    helped = Boosted("helped", RunTime(), growth=GROWTH, schedule=SCHEDULE, grows_itself=False)
-    first, later = JOBS.take(np.arange(300)), as_submitted(JOBS.take(np.arange(300, 310)))
+    itself = BoostedTrees("itself", RunTimeQuantity(), growth=GROWTH, schedule=SCHEDULE)
+    helped = BoostedTrees("helped", RunTimeQuantity(), growth=GROWTH, schedule=SCHEDULE, grows_itself=False)
+    first, later = JOBS.take(np.arange(300)), jobs_at_submission(JOBS.take(np.arange(300, 310)))
     for predictor in (itself, helped):
         predictor.learn(first, 10**6)
     assert helped.is_due
@@ -34,9 +32,9 @@ def test_the_caller_may_grow_the_forest_elsewhere():
 
 def test_habits_are_learned_and_four_fifths_lie_in_the_interval():
     exam = run_time_exam(JOBS, JOBS.logged_start_s)
-    given = sit(Boosted("boosted", RunTime(), growth=GROWTH, schedule=SCHEDULE), exam)
-    estimate = sit(Boosted("never", RunTime(), schedule=Schedule(least=10**9)), exam)
+    given = take_exam(BoostedTrees("boosted", RunTimeQuantity(), growth=GROWTH, schedule=SCHEDULE), exam)
+    estimate = take_exam(BoostedTrees("never", RunTimeQuantity(), schedule=GrowthSchedule(least=10**9)), exam)
     late = exam.asked_s > exam.asked_s[800]
-    score = score_of(np.where(late, exam.actual, np.nan), given, naive=estimate)
+    score = compute_score(np.where(late, exam.actual, np.nan), given, naive=estimate)
     assert score.relative_mae < 0.25
     assert score.coverage == pytest.approx(0.8, abs=0.06)

@@ -13,15 +13,15 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from threadpoolctl import threadpool_limits
 
 from predictors.trees.forest import LEAF
-from predictors.trees.grow import Growth, Lessons, forest_of, grow
+from predictors.trees.grow import Growth, TrainingData, extract_forest, grow
 
 
-def lessons(rows: int, seed: int) -> Lessons:
+def lessons(rows: int, seed: int) -> TrainingData:
     rng = np.random.default_rng(seed)
     features = rng.normal(size=(rows, 6)).round(1)
     features[rng.random(features.shape) < 0.2] = np.nan
     target = 3 * np.nan_to_num(features[:, 0]) + np.isnan(features[:, 1]) + rng.normal(size=rows)
-    return Lessons(features, target)
+    return TrainingData(features, target)
 
 
 @pytest.mark.thorough
@@ -33,14 +33,14 @@ def test_a_forest_is_equal_to_what_it_was_made_from(rows, seed, loss):
     model = HistGradientBoostingRegressor(loss=loss, max_iter=8, min_samples_leaf=3, early_stopping=False)
     # With more than one thread each waits in a loop for the others, which costs most where processors are busy.
     with threadpool_limits(1):
-        forest = forest_of(model.fit(known.features, known.target))
+        forest = extract_forest(model.fit(known.features, known.target))
         assert forest.answer(asked).tolist() == model.predict(asked).tolist()
     assert (forest.feature == LEAF).sum() == len(forest.roots) + (forest.feature != LEAF).sum()
 
 
 def test_a_column_of_which_nothing_is_known_is_no_obstacle():
     features = np.stack([np.full(100, np.nan), np.arange(100.0)], axis=1)
-    forest = grow(Lessons(features, np.arange(100.0)), Growth(least_rows=20))
+    forest = grow(TrainingData(features, np.arange(100.0)), Growth(least_rows=20))
     assert forest.answer(features)[[0, -1]] == pytest.approx([5, 95], abs=10)
 
 
@@ -52,7 +52,7 @@ def test_the_same_lessons_grow_the_same_forest():
 
 def test_absolute_error_grows_medians_and_squared_error_means():
     features = np.zeros((1000, 1))
-    known = Lessons(features, np.where(np.arange(1000) < 800, 1.0, 100.0))
+    known = TrainingData(features, np.where(np.arange(1000) < 800, 1.0, 100.0))
     assert grow(known, Growth("absolute_error")).answer(features[:1])[0] == pytest.approx(1.0)
     assert grow(known, Growth("squared_error")).answer(features[:1])[0] == pytest.approx(20.8)
 
@@ -72,11 +72,11 @@ import sys
 sys.modules["sklearn"] = None
 sys.path.insert(0, {tests!r})
 from random_jobs import user_habits
-from predictors.run_times.boosted import boosted_run_time
-from predictors.submitted import as_submitted
+from predictors.run_times.registry import boosted_run_time
+from predictors.submitted_jobs import jobs_at_submission
 predictor = boosted_run_time()
 predictor.learn(user_habits(600, 1), 10**9)
-asked = as_submitted(user_habits(3, 2))
+asked = jobs_at_submission(user_habits(3, 2))
 answer = predictor.predict(asked, 10**9)
 assert answer.mean.max() <= asked.estimate_s.max()
 print(*set(answer.basis))

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from offpeak.model.arrays import Int64
 from offpeak.model.jobs import Jobs
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
-from predictors.waits.features import features
-from predictors.waits.question import WaitOutcomes, WaitQuestions
+from predictors.waits.questions import WaitOutcomes, WaitQuestions
+from predictors.waits.states import snapshot_features
 
 UNITS = 16
 
@@ -62,7 +62,7 @@ def question_of(log: LoggedJobs, job: int) -> WaitQuestions:
     """Return how long a job would wait, asked as it is submitted."""
     snapshot, one = snapshot_before(log, job), slice(job, job + 1)
     jobs = log.jobs
-    rows = features(snapshot, jobs.size[one], jobs.estimate_s[one])
+    rows = snapshot_features(snapshot, jobs.size[one], jobs.estimate_s[one])
     return WaitQuestions(jobs.job_id[one], jobs.user[one], jobs.queue[one], rows, np.array([0]), (snapshot,))
 
 

@@ -7,10 +7,9 @@ from hypothesis.extra.numpy import arrays
 from logged_waits import jobs_of
 
 from predictors.port import certain
-from predictors.scores.score import score_of
-from predictors.scores.sit import sit
+from predictors.scores.evaluation import compute_score, take_exam
+from predictors.scores.exams import wait_exam
 from predictors.waits.arbiter import Arbiter, _middle
-from predictors.waits.exam import wait_exam
 
 
 class Says:
@@ -35,30 +34,33 @@ def exam_of(wait_s):
 
 
 def test_the_lower_of_two_is_passed_on_until_the_other_was_better():
-    answer = sit(Arbiter((Says(0), Says(100))), exam_of([90] * 3))
+    answer = take_exam(Arbiter((Says(0), Says(100))), exam_of([90] * 3))
     assert answer.quantiles[:, 1].tolist() == [0, 100, 100]
     assert answer.basis == ("0 s: always", "100 s: always", "100 s: always")
 
 
 def test_it_follows_when_the_better_one_becomes_the_worse():
     exam = exam_of([0] * 200 + [500] * 800)
-    answer = sit(Arbiter((Says(0), Says(500))), exam)
+    answer = take_exam(Arbiter((Says(0), Says(500))), exam)
     assert set(answer.mean[:200].tolist()) == {0.0}
     assert set(answer.mean[-200:].tolist()) == {500.0}
-    alone = [score_of(exam.actual, sit(Says(wait_s), exam), naive=certain(exam.actual, "")).mae for wait_s in (0, 500)]
-    assert score_of(exam.actual, answer, naive=certain(exam.actual, "")).mae < min(alone)
+    alone = [
+        compute_score(exam.actual, take_exam(Says(wait_s), exam), naive=certain(exam.actual, "")).mae
+        for wait_s in (0, 500)
+    ]
+    assert compute_score(exam.actual, answer, naive=certain(exam.actual, "")).mae < min(alone)
 
 
 def test_jobs_that_find_room_and_jobs_that_do_not_are_judged_apart():
     jobs = jobs_of([(36_000 * number, 1, 60, 1 + 16 * (number % 2), 0, 0) for number in range(60)])
     start_s = jobs.submit_s + np.where(jobs.size > 16, 10_000, 0)
     exam = wait_exam(jobs, start_s, start_s + 1, units=16)
-    answer = sit(Arbiter((Says(0), Says(10_000))), exam)
+    answer = take_exam(Arbiter((Says(0), Says(10_000))), exam)
     assert answer.mean[2:].tolist() == exam.actual[2:].tolist()
 
 
 def test_the_middle_one_of_three_is_passed_on_until_another_outweighs_both():
-    answer = sit(Arbiter((Says(500), Says(0), Says(100))), exam_of([90] * 2 + [490] * 2000))
+    answer = take_exam(Arbiter((Says(500), Says(0), Says(100))), exam_of([90] * 2 + [490] * 2000))
     assert answer.quantiles[:3, 1].tolist() == [100] * 3
     assert answer.basis[0] == "100 s: always"
     assert set(answer.mean[-1000:].tolist()) == {500.0}

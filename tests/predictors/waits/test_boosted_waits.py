@@ -7,15 +7,14 @@ import pytest
 from logged_waits import jobs_of
 
 from predictors.port import LEVELS, certain
-from predictors.scores.score import score_of
-from predictors.scores.sit import sit
+from predictors.scores.evaluation import compute_score, take_exam
+from predictors.scores.exams import wait_exam
 from predictors.trees.grow import Growth
 from predictors.waits.arbiter import Arbiter
 from predictors.waits.boosted import BoostedWaits
-from predictors.waits.exam import wait_exam
-from predictors.waits.features import if_submitted_now
-from predictors.waits.question import NO_JOB
+from predictors.waits.questions import NO_JOB
 from predictors.waits.similar_jobs import SimilarJobs
+from predictors.waits.states import if_submitted_now
 
 pytestmark = pytest.mark.thorough
 
@@ -35,9 +34,9 @@ def exam():
 
 
 def test_it_learns_who_waits(exam):
-    answer = sit(BoostedWaits(growth=QUICK), exam)
+    answer = take_exam(BoostedWaits(growth=QUICK), exam)
     late = slice(JOBS // 2, None)
-    score = score_of(exam.actual, answer, naive=certain(np.full(JOBS, exam.actual.mean()), "the mean"))
+    score = compute_score(exam.actual, answer, naive=certain(np.full(JOBS, exam.actual.mean()), "the mean"))
     assert score.relative_mae < 0.3
     error = np.abs(answer.quantiles[late, 1] - exam.actual[late]) / exam.actual[late]
     assert np.median(error) < 0.1
@@ -47,7 +46,7 @@ def test_it_learns_who_waits(exam):
 
 def test_a_job_that_does_not_exist_yet_can_be_asked_about(exam):
     arbiter = Arbiter((BoostedWaits(growth=QUICK), SimilarJobs()))
-    sit(arbiter, exam)
+    take_exam(arbiter, exam)
     state = exam.questions.states[JOBS - 1]
     waits = [if_submitted_now(state, size=size, estimate_s=60, user=1, queue=0) for size in (1, 16)]
     short, long = (arbiter.predict(question, state.now_s) for question in waits)
@@ -60,4 +59,4 @@ def test_such_a_question_leaves_no_trace(exam):
     plain, asked = BoostedWaits(growth=QUICK), BoostedWaits(growth=QUICK)
     made_up = replace(exam.questions.take(np.arange(5)), job_id=np.full(5, NO_JOB))
     asked.predict(made_up, 0)
-    assert sit(plain, exam).quantiles.tolist() == sit(asked, exam).quantiles.tolist()
+    assert take_exam(plain, exam).quantiles.tolist() == take_exam(asked, exam).quantiles.tolist()

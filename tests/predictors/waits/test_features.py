@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from logged_waits import UNITS, logged_jobs, snapshot_before
 
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
-from predictors.waits.features import features, if_submitted_now
-from predictors.waits.question import NO_JOB
+from predictors.waits.questions import NO_JOB
 from predictors.waits.state_row import DAY_S, FEATURES, PUBLISHED, WEEK_S
+from predictors.waits.states import if_submitted_now, snapshot_features
 
 NOW_S = 10 * DAY_S + 7200
 RUNNING = RunningJobs(
@@ -20,7 +20,7 @@ SNAPSHOT = Snapshot(NOW_S, 4, *all_active(4, now_s=NOW_S), (1, 1, 1), RUNNING, Q
 
 
 def named(snapshot, size, estimate_s):
-    row = features(snapshot, np.array([size]), np.array([estimate_s]))[0]
+    row = snapshot_features(snapshot, np.array([size]), np.array([estimate_s]))[0]
     return dict(zip(FEATURES, row.tolist(), strict=True))
 
 
@@ -50,14 +50,14 @@ def test_the_first_eight_are_the_published_ones():
 @given(logged_jobs(), st.integers(1, UNITS), st.integers(0, 10**6))
 def test_jobs_asked_about_together_do_not_see_each_other(log, size, estimate_s):
     snapshot = snapshot_before(log, len(log.jobs) - 1)
-    together = features(snapshot, np.array([size, 1, size]), np.array([estimate_s, 60, estimate_s]))
-    alone = features(snapshot, np.array([size]), np.array([estimate_s]))
+    together = snapshot_features(snapshot, np.array([size, 1, size]), np.array([estimate_s, 60, estimate_s]))
+    alone = snapshot_features(snapshot, np.array([size]), np.array([estimate_s]))
     assert (together[0] == alone[0]).all()
     assert (together[2] == alone[0]).all()
 
 
 def test_a_job_that_does_not_exist_yet_can_be_asked_about():
     question = if_submitted_now(SNAPSHOT, size=6, estimate_s=600)
-    assert (question.rows == features(SNAPSHOT, np.array([6]), np.array([600]))).all()
+    assert (question.rows == snapshot_features(SNAPSHOT, np.array([6]), np.array([600]))).all()
     assert [column.tolist() for column in (question.job_id, question.user, question.queue)] == [[NO_JOB], [-1], [-1]]
     assert question.states[question.state[0]] is SNAPSHOT

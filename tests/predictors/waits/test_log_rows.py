@@ -8,10 +8,8 @@ from hypothesis import given
 from logged_waits import UNITS, LoggedJobs, jobs_of, logged_jobs, snapshot_before
 
 from offpeak.model.snapshot import QueuedJobs, RunningJobs
-from predictors.waits.features import features
-from predictors.waits.log_rows import log_rows
-from predictors.waits.log_states import LogStates
 from predictors.waits.state_row import FEATURES
+from predictors.waits.states import LogStates, log_rows, snapshot_features
 
 
 @given(logged_jobs())
@@ -21,7 +19,7 @@ def test_each_row_is_that_of_the_snapshot_which_the_job_is_submitted_into(log):
     for job, row in enumerate(rows):
         one = slice(job, job + 1)
         snapshot = snapshot_before(log, job)
-        expected = features(snapshot, log.jobs.size[one], log.jobs.estimate_s[one])[0]
+        expected = snapshot_features(snapshot, log.jobs.size[one], log.jobs.estimate_s[one])[0]
         assert row == pytest.approx(expected, rel=1e-12)
 
 

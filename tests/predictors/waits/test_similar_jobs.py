@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.waits.question import WaitOutcomes, WaitQuestions
+from predictors.waits.questions import WaitOutcomes, WaitQuestions
 from predictors.waits.similar_jobs import BASES, CLUSTER, HISTORY, RIDGE, SimilarJobs
 from predictors.waits.state_row import FEATURES
 

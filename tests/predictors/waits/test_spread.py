@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.waits.question import NO_JOB, WaitOutcomes, WaitQuestions
-from predictors.waits.spread import Spread
+from predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions, WaitSpread
 from predictors.waits.state_row import FEATURES
 
 seconds = st.lists(st.integers(0, 10**6), min_size=1, max_size=20)
@@ -23,7 +22,7 @@ def around(spread, job_id, said_s):
 
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), max_size=40), seconds)
 def test_the_median_is_what_was_said_and_nothing_is_below_zero(came, said_s):
-    spread = Spread()
+    spread = WaitSpread()
     for job_id, (said, wait_s) in enumerate(came):
         around(spread, [job_id], [said])
         spread.learn(WaitOutcomes(asked([job_id]), np.array([wait_s])))
@@ -35,7 +34,7 @@ def test_the_median_is_what_was_said_and_nothing_is_below_zero(came, said_s):
 
 
 def test_waits_that_are_always_twice_what_was_said_move_the_mean_and_the_upper_quantile():
-    spread, jobs = Spread(), list(range(600))
+    spread, jobs = WaitSpread(), list(range(600))
     around(spread, jobs, [1140.0] * 600)
     spread.learn(WaitOutcomes(asked(jobs), np.full(600, 2340)))
     answer = around(spread, [NO_JOB], [1140.0])
@@ -44,7 +43,7 @@ def test_waits_that_are_always_twice_what_was_said_move_the_mean_and_the_upper_q
 
 
 def test_what_was_said_of_a_job_that_does_not_exist_is_not_judged():
-    spread = Spread()
+    spread = WaitSpread()
     before = around(spread, [NO_JOB], [600.0])
     spread.learn(WaitOutcomes(asked([NO_JOB]), np.array([10**6])))
     assert around(spread, [NO_JOB], [600.0]).quantiles.tolist() == before.quantiles.tolist()

@@ -5,13 +5,11 @@ from hypothesis import given
 from laws import LAWS, Subject
 from logged_waits import UNITS, logged_jobs
 
-from predictors.trees.grow import Growth
-from predictors.trees.history import Schedule
+from predictors.scores.exams import wait_exam
+from predictors.trees.grow import Growth, GrowthSchedule
 from predictors.waits.arbiter import Arbiter
 from predictors.waits.boosted import BoostedWaits
-from predictors.waits.exam import wait_exam
-from predictors.waits.nobody_waits import NobodyWaits
-from predictors.waits.planned import PlannedWaits
+from predictors.waits.registry import NoWaitPredictor, PlannedWaits
 from predictors.waits.similar_jobs import SimilarJobs
 
 pytestmark = pytest.mark.thorough
@@ -26,11 +24,11 @@ def work_ahead_s(snapshot, size, estimate_s):
 
 
 def boosted_soon():
-    return BoostedWaits(growth=Growth(trees=3, leaves=4, least_rows=2), schedule=Schedule(least=8))
+    return BoostedWaits(growth=Growth(trees=3, leaves=4, least_rows=2), schedule=GrowthSchedule(least=8))
 
 
 SUBJECTS = (
-    Subject("nobody waits", NobodyWaits, exams),
+    Subject("nobody waits", NoWaitPredictor, exams),
     Subject("similar jobs", SimilarJobs, exams),
     Subject("boosted", BoostedWaits, exams),
     Subject("boosted soon", boosted_soon, exams),

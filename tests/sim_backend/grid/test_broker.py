@@ -9,8 +9,7 @@ from small_grids import UNITS, jobs_of, log_of, site_of
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.capacity import Capacity
-from plugin.capacity.fleet import Fleet
+from plugin.capacity.port import CapacityPolicy, Fleet
 from plugin.federation.site import Link
 from power.capacities import capacity_named
 from sim_backend.grid.broker import Moment, StayHome, run_grid
@@ -23,7 +22,7 @@ DUNE = bundled_node_class("dune")
 DISCIPLINES = ("fcfs", "easy", "first-fit", "best-fit", "conservative")
 
 
-def energy_aware() -> Capacity:
+def energy_aware() -> CapacityPolicy:
     return capacity_named("energy-aware", Fleet(UNITS, 1, DUNE), CapacitySettings(depths=("off",), wake_ahead_s=0))
 
 

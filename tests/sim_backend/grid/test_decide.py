@@ -6,7 +6,7 @@ from small_grids import jobs_of, log_of, site_of
 
 from plugin.federation.cycle import Rules
 from plugin.federation.policies import grid_policy
-from predictors.prices.members import YESTERDAY
+from predictors.prices.models import YESTERDAY
 from sim_backend.grid.broker import StayHome, run_grid
 from sim_backend.grid.decide import Decider
 from sim_backend.grid.electricity import DayAhead, Markets, Steady, forecast_days

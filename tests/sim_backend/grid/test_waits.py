@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_grids import UNITS, jobs_of, log_of, site_of
 
-from predictors.waits.log_rows import log_rows
 from predictors.waits.similar_jobs import SimilarJobs
+from predictors.waits.states import log_rows
 from sim_backend.grid.broker import Moment, run_grid
 from sim_backend.grid.grid import SimulatedGrid
 from sim_backend.grid.known_waits import NobodyWaits, WrongBy

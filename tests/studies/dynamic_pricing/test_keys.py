@@ -28,7 +28,7 @@ def test_the_log_and_the_replay_count() -> None:
 
 def test_sources_hold_the_kernels_and_not_the_tables() -> None:
     names = {path.relative_to(ROOT).as_posix() for path in sources_of(RUN)}
-    assert {"sim_backend/engine/advance.py", "plugin/knapsack.py", "studies/dynamic_pricing/power.py"} <= names
+    assert {"sim_backend/engine/advance.py", "plugin/window_order.py", "studies/dynamic_pricing/power.py"} <= names
     assert not {"studies/dynamic_pricing/figure.py", "studies/report.py"} & names
 
 

@@ -27,5 +27,5 @@ def test_the_replay_and_the_seed_count() -> None:
 
 def test_sources_hold_the_engine_and_not_the_tables() -> None:
     names = {path.relative_to(ROOT).as_posix() for path in sources_of(RUN)}
-    assert {"sim_backend/engine/power.py", "plugin/capacity/choose.py", "studies/energy_carbon/paper.py"} <= names
+    assert {"sim_backend/engine/power.py", "plugin/capacity/sleepers.py", "studies/energy_carbon/paper.py"} <= names
     assert not {"studies/energy_carbon/testbed_tables.py", "studies/report.py"} & names

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from offpeak.model.arrays import Int64
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
-from plugin.capacity.capacity import Targets
+from plugin.capacity.port import CapacityTargets
 from power.ols import OnlineSimulation
 from studies.online_simulation.decide import JudgesQueued, KnowsOtherwise, known_otherwise
 from studies.online_simulation.experiment import OLS, QUEUED_JOBS, Experiment, Setup
@@ -54,9 +54,9 @@ def test_what_is_known_otherwise_is_what_is_seen(
 ) -> None:
     seen: list[Snapshot] = []
 
-    def decide(snapshot: Snapshot) -> Targets:
+    def decide(snapshot: Snapshot) -> CapacityTargets:
         seen.append(snapshot)
-        return Targets(0)
+        return CapacityTargets(0)
 
     known = {(submit_s, size, run_s): run_s * times for size, submit_s, run_s in running + queued}
     KnowsOtherwise(decide, known)(cluster(running, queued))

@@ -4,7 +4,7 @@ import numpy as np
 
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.fleet import Fleet
+from plugin.capacity.port import Fleet
 from studies.price_capacity.blind import blind
 
 HOUR_S = 3600

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from plugin.planner.budget import budget_of
 from plugin.planner.problem import NOTHING_RUNS, Problem
-from plugin.planner.profit import profit_of
+from plugin.planner.profit import compute_profit
+from plugin.planner.searches import budget_of
 from plugin.planner.solvers import SOLVERS
 from sim_backend.workloads.lublin import lublin_jobs
 from studies.profit_cooling.jobs import work_of
@@ -27,7 +27,7 @@ def test_each_scenario_has_the_plan_that_the_solver_alone_finds(solver: str) -> 
         problem = day_of(scenario)
         alone = SOLVERS[solver](problem, budget_of(60.0))
         found = planned(problem, solver, 0.0)
-        assert profit_of(problem, found.plan).total == profit_of(problem, alone).total
+        assert compute_profit(problem, found.plan).total == compute_profit(problem, alone).total
         assert (found.is_own, found.search_s) == (True, 0.0)
 
 
@@ -41,7 +41,7 @@ def test_a_search_begins_with_the_first_plan_and_says_whether_it_has_found_anoth
     problem = day_of("air summer")
     first = planned(problem, "multi", 0.0).plan
     searched = planned(problem, "delay", 0.5)
-    gain = profit_of(problem, searched.plan).total - profit_of(problem, first).total
+    gain = compute_profit(problem, searched.plan).total - compute_profit(problem, first).total
     assert gain >= 0
     assert searched.is_own == (gain > 0)
     assert 0 < searched.search_s < searched.seconds

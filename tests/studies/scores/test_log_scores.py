@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from predictors.scores.sit import sit
+from predictors.scores.evaluation import take_exam
 from studies.scores.log_exams import (
     POWER,
     RUN_TIME,
@@ -80,7 +80,7 @@ def test_what_happens_later_changes_no_answer(ran, written, quantity):
 
 
 def answer(path, quantity, name):
-    return sit(fresh_predictors(quantity)[name], log_exam(path, quantity, name)).quantiles
+    return take_exam(fresh_predictors(quantity)[name], log_exam(path, quantity, name)).quantiles
 
 
 def test_the_what_if_plans_with_predicted_run_times(ran, written):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from predictors.scores.score import Score
+from predictors.scores.evaluation import Score
 from studies.report import cell_text
 from studies.scores.log_exams import POWER, RUN_TIME, WAIT
 from studies.scores.log_scores import LogResult, LogTask

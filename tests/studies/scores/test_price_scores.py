@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.scores.score import Score
+from predictors.scores.evaluation import Score
 from studies.report import cell_text
 from studies.scores.price_scores import price_tables
 from studies.scores.price_tasks import OURS, PriceResult

@@ -16,7 +16,7 @@ from offpeak.prices.peak import Peak, parse_peak_rule
 from offpeak.settings.feeds import FeedSettings
 from offpeak.settings.replay import PriceSettings
 from predictors.price_curve import price_curve
-from predictors.price_source import source_of
+from predictors.site_sources import build_price_source
 from sim_backend.local_slurm.plan import PoweredPlan
 from ui.demo.on_slurm import JOBS, OFF_PEAK, ON_PEAK, Story, energy_saved, job_arrivals, price_fall_s, write_prices
 
@@ -40,7 +40,7 @@ def test_the_agent_sees_the_price_fall_at_that_minute(tmp_path: Path, begin_s: f
     """The last two fall at a midnight and shortly after one."""
     file, fall_s = tmp_path / "prices_eur_per_mwh.csv", int(price_fall_s(begin_s))
     write_prices(file, fall_s)
-    source, _ = source_of(FeedSettings(cache=tmp_path), PriceSettings(file=file))
+    source, _ = build_price_source(FeedSettings(cache=tmp_path), PriceSettings(file=file))
     curve = price_curve(source, parse_peak_rule("day-mean", zone=UTC), UTC, now_s=int(begin_s), ahead_s=DAY_S)
     assert curve.peak_at(int(begin_s)) is curve.peak_at(fall_s - 1) is Peak.ON_PEAK
     assert curve.peak_until_s(int(begin_s)) == fall_s

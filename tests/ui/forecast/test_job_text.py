@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.port import Prediction
-from predictors.waits.question import NO_JOB, WaitOutcomes, WaitQuestions
-from predictors.waits.spread import Spread
+from predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions, WaitSpread
 from predictors.waits.state_row import FEATURES
 from studies.scores.log_exams import WAIT
 from ui.clock_text import clock_text
@@ -44,7 +43,7 @@ def asked(job_id):
 
 def test_a_mean_that_a_few_large_errors_drag_out_of_the_range_is_not_the_figure():
     """Of answers of 23 h one in twenty came to nothing, the others true: the mean of 6.5 h falls below its range."""
-    spread = Spread()
+    spread = WaitSpread()
     for job_id, wait_s in enumerate([0] * 5 + [23 * HOUR_S] * 95):
         spread.around(asked([job_id]), np.array([23.0 * HOUR_S]), ("why",))
         spread.learn(WaitOutcomes(asked([job_id]), np.array([wait_s])))

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser
 
 from offpeak.model.facility import PowerCap
 from plugin.day_plan.make import plan_day
-from plugin.planner.budget import budget_of
+from plugin.planner.searches import budget_of
 from ui.plan.page import plan_page
 
 pytestmark = pytest.mark.thorough

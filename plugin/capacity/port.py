@@ -1,0 +1,68 @@
+"""A capacity policy as a value (name, rules, external decision if any) and the fleet that it is made for."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.node_class import NodeClass
+from offpeak.model.snapshot import Snapshot
+from plugin.capacity.rules import NEVER, CapacityRules, CapacitySchedule
+
+
+@dataclass(frozen=True)
+class CapacityTargets:
+    """How many nodes are to be awake, how many of them idle, and why so many in words and numbers."""
+
+    awake: int
+    reserve: int = 0
+    why: str = ""
+
+
+class TargetFunction(Protocol):
+    """Decides on the targets from all that is known at an instant."""
+
+    def __call__(self, snapshot: Snapshot, /) -> CapacityTargets:
+        """Return the targets that hold from now on."""
+
+
+@dataclass(frozen=True)
+class CapacityPolicy:
+    """A policy; where it has a `decide`, that is asked every `rules.period_s`."""
+
+    name: str
+    rules: CapacityRules
+    course: CapacitySchedule
+    decide: TargetFunction | None = None
+
+    @property
+    def keeps_all_awake(self) -> bool:
+        """Whether no node can ever sleep."""
+        return bool((self.course.after_s == NEVER).all())
+
+
+def no_times() -> Int64:
+    """Return the times of no prices."""
+    return np.empty(0, dtype=np.int64)
+
+
+def no_prices() -> Float64:
+    """Return no prices."""
+    return np.empty(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Fleet:
+    """Nodes of one class, their load, and the price of electricity where it is known.
+
+    `load`: the share of all units that jobs use on average, 0..1. `price_per_mwh[i]` holds from `price_at_s[i]` on, in
+    trace seconds, NaN where it is not known.
+    """
+
+    nodes: int
+    units_per_node: int
+    node_class: NodeClass
+    load: float = 0.0
+    price_at_s: Int64 = field(default_factory=no_times)
+    price_per_mwh: Float64 = field(default_factory=no_prices)

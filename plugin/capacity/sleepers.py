@@ -1,0 +1,180 @@
+"""Compiled kernels that select the idle nodes that may sleep, their depth and their order.
+
+The engine calls the parts within its own kernels. `pick_sleepers` and `expect_needs` are the entries for the live power
+loop, which simulates nothing.
+"""
+
+from offpeak.bits import NO_BIT, next_bit, previous_bit
+from offpeak.compiled import in_place, index, part
+from offpeak.model.arrays import Int64
+from offpeak.model.node_states import ACTIVE, DEPTHS
+from plugin.capacity.need import WAKE_AHEAD_AT, NeedRecord, last_rank, observe_need
+from plugin.capacity.rules import BY_IDLE_AGE, BY_WEAR, NEVER, CapacityRules, CapacitySchedule, NodeTable
+
+NO_DEPTH = -1
+SHALLOW_TO_DEEP = len(DEPTHS)
+DAY_S = 86_400
+
+
+@part
+def depth_at_age(course: CapacitySchedule, row: int, age_s: int) -> int:
+    """Return the deepest depth that a node idle for `age_s` is due for, NO_DEPTH for none."""
+    due = NO_DEPTH
+    for depth in range(SHALLOW_TO_DEEP):
+        if course.after_s[row, depth] <= age_s:
+            due = depth
+    return due
+
+
+@part
+def deepest_in_use(course: CapacitySchedule, row: int) -> int:
+    """Return the deepest depth that is used at any age, NO_DEPTH for none."""
+    return int(depth_at_age(course, row, NEVER - 1))
+
+
+@part
+def sleeps_today(table: NodeTable, node: int, now_s: int) -> int:
+    """Return how often the node was put to sleep on the present day."""
+    return int(table.sleeps[index(node)]) if table.day[index(node)] == now_s // DAY_S else 0
+
+
+@part
+def is_spent(table: NodeTable, rules: CapacityRules, node: int, now_s: int) -> bool:
+    """Say whether the node has used up its power cycles of the present day."""
+    most = rules.most_sleeps_per_day
+    return bool(most > 0 and sleeps_today(table, node, now_s) >= most)
+
+
+@part
+def is_free_to_sleep(table: NodeTable, rules: CapacityRules, node: int, now_s: int) -> bool:
+    """Say whether the node is active without a job, was awake long enough and is not spent."""
+    at = index(node)
+    if table.state[at] != ACTIVE or table.busy[at] > 0 or now_s - table.woken_s[at] < rules.min_awake_s:
+        return False
+    return not is_spent(table, rules, node, now_s)
+
+
+@part
+def may_sleep(
+    table: NodeTable, rules: CapacityRules, course: CapacitySchedule, row: int, node: int, now_s: int, any_age: bool
+) -> bool:
+    """Say whether the node may be put to sleep, of `any_age` or due by its idle time."""
+    if not is_free_to_sleep(table, rules, node, now_s):
+        return False
+    return bool(any_age or depth_at_age(course, row, now_s - table.idle_since_s[index(node)]) != NO_DEPTH)
+
+
+@part
+def free_to_sleep_s(table: NodeTable, rules: CapacityRules, node: int, now_s: int) -> int:
+    """Return from when on nothing but a job or its age keeps an active node awake."""
+    at_s = table.woken_s[index(node)] + rules.min_awake_s
+    if is_spent(table, rules, node, now_s):
+        at_s = max(at_s, (now_s // DAY_S + 1) * DAY_S)
+    return int(at_s)
+
+
+@part
+def sleep_key(table: NodeTable, rules: CapacityRules, node: int, now_s: int) -> int:
+    """Return what the node is ordered by: of two, the one with the lower key sleeps first."""
+    if rules.order == BY_IDLE_AGE:
+        return int(table.idle_since_s[index(node)])
+    return sleeps_today(table, node, now_s) if rules.order == BY_WEAR else 0
+
+
+@part
+def eligible_up_to(
+    table: NodeTable, rules: CapacityRules, course: CapacitySchedule, row: int, key: int, now_s: int, any_age: bool
+) -> int:
+    """Return the number of nodes with at most this key that may sleep, of `any_age` or due."""
+    found = 0
+    node = next_bit(table.idle, 0)
+    while node != NO_BIT:
+        if sleep_key(table, rules, node, now_s) <= key and may_sleep(table, rules, course, row, node, now_s, any_age):
+            found += 1
+        node = next_bit(table.idle, node + 1)
+    return found
+
+
+@part
+def last_key(
+    table: NodeTable, rules: CapacityRules, course: CapacitySchedule, row: int, wanted: int, now_s: int, any_age: bool
+) -> int:
+    """Return the lowest key up to which `wanted` nodes may sleep."""
+    low = NEVER
+    high = -NEVER
+    node = next_bit(table.idle, 0)
+    while node != NO_BIT:
+        key = sleep_key(table, rules, node, now_s)
+        low = min(low, key)
+        high = max(high, key)
+        node = next_bit(table.idle, node + 1)
+    while low < high:
+        middle = low + (high - low) // 2
+        if eligible_up_to(table, rules, course, row, middle, now_s, any_age) >= wanted:
+            high = middle
+        else:
+            low = middle + 1
+    return int(low)
+
+
+@part
+def due_in_s(table: NodeTable, rules: CapacityRules, course: CapacitySchedule, row: int, node: int, now_s: int) -> int:
+    """Return the next second after now at which the idle node is due for a depth that it is not in, or NEVER."""
+    at = index(node)
+    state = table.state[at]
+    soonest = NEVER
+    for depth in range(SHALLOW_TO_DEEP):
+        after_s = course.after_s[row, depth]
+        if after_s == NEVER or (state != ACTIVE and not is_shallower(state, depth)):
+            continue
+        due_s = max(table.idle_since_s[at] + after_s, free_to_sleep_s(table, rules, node, now_s))
+        if due_s > now_s:
+            soonest = min(soonest, due_s)
+    return int(soonest)
+
+
+@part
+def is_shallower(state: int, depth: int) -> bool:
+    """Say whether `state` is being asleep at less than `depth`."""
+    return bool(state >= 3 and state % 3 == 0 and state // 3 - 1 < depth)
+
+
+@in_place
+def pick_sleepers(
+    table: NodeTable,
+    rules: CapacityRules,
+    course: CapacitySchedule,
+    row: int,
+    allowed: int,
+    now_s: int,
+    any_age: bool,
+    depth: Int64,
+) -> None:
+    """Write the depth for each of up to `allowed` idle nodes that are to sleep, of any age or due by it.
+
+    Those stay NO_DEPTH that stay awake. The same ones in the same order as in a replay.
+    """
+    due = eligible_up_to(table, rules, course, row, NEVER, now_s, any_age)
+    left = max(0, min(allowed, due))
+    last = NEVER
+    ties = 0
+    if 0 < left < due:
+        last = last_key(table, rules, course, row, left, now_s, any_age)
+        ties = left - eligible_up_to(table, rules, course, row, last - 1, now_s, any_age)
+    node = previous_bit(table.idle, len(table.state) - 1)
+    while left > 0 and node != NO_BIT:
+        key = sleep_key(table, rules, node, now_s)
+        is_first = key < last or (key == last and ties > 0)
+        if is_first and may_sleep(table, rules, course, row, node, now_s, any_age):
+            age_s = now_s - table.idle_since_s[index(node)]
+            depth[index(node)] = deepest_in_use(course, row) if any_age else depth_at_age(course, row, age_s)
+            left -= depth[index(node)] != NO_DEPTH
+            ties -= key == last
+        node = previous_bit(table.idle, node - 1)
+
+
+@in_place
+def expect_needs(record: NeedRecord, now_s: int, needed: int, worth_s: int) -> tuple[int, int]:
+    """Take down that jobs need so many nodes; return how many idle ones stay awake, and how many are to be awake."""
+    observe_need(record, now_s, needed)
+    return last_rank(record, 1 / worth_s), last_rank(record, WAKE_AHEAD_AT / worth_s)

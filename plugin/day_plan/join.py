@@ -1,0 +1,272 @@
+"""Joins the plans of all pools into one plan of the queue, in the scheduler's words and on its clock.
+
+It adds what draws power outside the pools (idle nodes, jobs on other nodes), the power profile (power of jobs and idle
+nodes beside price, temperature and PUE), the reasons for changed starts, and remarks for the operator. A job that could
+run while a cap holds gets its planned start as begin time: without it the scheduler starts a job as soon as nodes are
+free, whatever its power.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from offpeak.model.facility import PowerCap
+from offpeak.text import counted
+from plugin.day_plan.day_plan import DayPlan, Load, PlannedJob, PowerProfile, StartChange
+from plugin.day_plan.inputs import PlanInputs, power_over_time, subtract_power
+from plugin.day_plan.pool_plan import SAME_START_S
+from plugin.day_plan.pools import PoolProblem, StartHold, expected_run_s_of, is_usable
+from plugin.planner.problem import TOMORROW, Plan, Rates, first_unit
+from plugin.planner.verify import verify_plan
+from plugin.queue_hook.facts import format_clock
+from plugin.queue_hook.user_hints import parse_user_hints
+from plugin.scheduler.job import Job
+from plugin.scheduler.node import Node, NodePower, NodeUse
+
+
+def idle_w(sight: PlanInputs) -> float:
+    """Return what the nodes draw that are up without a job; they are taken to be so all the time: the safe side."""
+    return sight.room.idle_w * sum(map(_is_idle, sight.nodes))
+
+
+def subtract_outside_load(rates: Rates, sight: PlanInputs, loads: Sequence[Load]) -> Rates:
+    """Return the rates with caps lowered by idle nodes and by jobs that no pool has."""
+    ends_s = np.array([*(load.until_s - sight.queue.now_s for load in loads), rates.horizon_s], np.int64)
+    power_w = np.array([*(load.power_w for load in loads), idle_w(sight)])
+    return subtract_power(rates, *power_over_time(np.zeros(len(ends_s), np.int64), ends_s, power_w))
+
+
+def _is_idle(node: Node) -> bool:
+    return is_usable(node) and node.use is NodeUse.FREE and node.power is NodePower.UP
+
+
+def bind_to_caps(job: PlannedJob, sight: PlanInputs) -> PlannedJob:
+    """Return the job with its planned start as its begin, if by starting sooner it could run while a cap holds.
+
+    When the cap is over it may start at any time. Nobody binds a job whose owner said offpeak:now.
+    """
+    now_s = sight.queue.now_s
+    caps = _caps_before_start(sight, job)
+    if not caps or job.opted_out or (job.start_s is not None and job.start_s <= now_s):
+        return job
+    cap = max(caps, key=lambda each: each.until_s)
+    begin_s = cap.until_s if job.start_s is None else min(job.start_s, cap.until_s)
+    until = format_clock(cap.until_s, now_s, sight.rules.zone)
+    why = f"power is capped at {cap.cap_w:,} W until {until}: {cap.reason}"
+    return replace(job, begin_s=begin_s, waits_for_price=False, why=why)
+
+
+def _caps_before_start(sight: PlanInputs, job: PlannedJob) -> list[PowerCap]:
+    """Return the caps under which the job could run if it started between now and its planned start."""
+    now_s = sight.queue.now_s
+    over_s = (now_s if job.start_s is None else job.start_s) + job.run_s
+    return [cap for cap in sight.caps if cap.until_s > now_s and cap.from_s < over_s]
+
+
+def build_power_profile(
+    sight: PlanInputs, rates: Rates, jobs: Sequence[PlannedJob], loads: Sequence[Load], *, idle_w: float
+) -> PowerProfile:
+    """Return the course from now to the end of the rates."""
+    now_s = sight.queue.now_s
+    runs = [(job.start_s, job.start_s + job.run_s, job.power_w) for job in jobs if job.start_s is not None]
+    runs += [(now_s, load.until_s, load.power_w) for load in loads]
+    begin_s, end_s, power_w = (np.array([run[at] for run in runs], np.float64) for at in range(3))
+    edges, drawn_w = power_over_time(begin_s.astype(np.int64), end_s.astype(np.int64), power_w)
+    rate_edges = now_s + rates.edge_s
+    inside = edges[(edges > now_s) & (edges < rate_edges[-1])]
+    edge_s = np.union1d(rate_edges, inside)
+    at = np.searchsorted(rate_edges, edge_s[:-1], side="right") - 1
+    jobs_w = _values_at(edges, drawn_w, edge_s[:-1])
+    temperature_c, total_w = rates.temperature_c[at], jobs_w + idle_w
+    pue = sight.room.facility.pue_at(total_w, temperature_c)
+    return PowerProfile(edge_s, rates.price_per_kwh[at], temperature_c, total_w, pue)
+
+
+def _values_at(edges: np.ndarray, value: np.ndarray, at_s: np.ndarray) -> np.ndarray:
+    index = np.searchsorted(edges, at_s, side="right") - 1
+    inside = (index >= 0) & (index < len(value))
+    return (
+        np.where(inside, value[np.clip(index, 0, max(len(value) - 1, 0))], 0.0) if len(value) else np.zeros(len(at_s))
+    )
+
+
+def explain_start_changes(before: DayPlan | None, plan: DayPlan) -> tuple[StartChange, ...]:
+    """Return each job whose start is another, in the order of the new plan; new jobs are no news."""
+    if before is None:
+        return ()
+    general = _what_happened(before, plan)
+    return tuple(
+        StartChange(job.job_id, old.start_s, job.start_s, _job_reason(old, job, before, plan) or general)
+        for job in plan.jobs
+        if (old := before.by_id.get(job.job_id)) is not None and _differs(old.start_s, job.start_s)
+    )
+
+
+def _differs(one_s: int | None, other_s: int | None) -> bool:
+    if one_s is None or other_s is None:
+        return one_s is not other_s
+    return abs(one_s - other_s) > SAME_START_S
+
+
+def _job_reason(old: PlannedJob, job: PlannedJob, before: DayPlan, plan: DayPlan) -> str:
+    """Return what of the job itself has changed, "" if nothing has."""
+    if job.waits_for_price != old.waits_for_price:
+        return job.why if job.waits_for_price else "a cheaper hour is not worth the wait any more"
+    if plan.caps != before.caps:
+        return "a power cap has changed"
+    if old.begin_s != job.begin_s and job.begin_s:
+        return job.why or "its begin was set by hand"
+    if old.start_s is not None and old.start_s <= plan.at_s:
+        return "the nodes it was to have are not free yet"
+    if old.run_s != job.run_s:
+        return "another run time is expected"
+    return ""
+
+
+def _what_happened(before: DayPlan, plan: DayPlan) -> str:
+    """Return what has happened since to others."""
+    ran, runs = ({load.job_id: load for load in each.loads} for each in (before, plan))
+    early = sum(job not in runs and load.until_s > plan.at_s for job, load in ran.items())
+    late = sum(job in ran and load.until_s > ran[job].until_s + SAME_START_S for job, load in runs.items())
+    new = len(plan.by_id.keys() - before.by_id.keys())
+    gone = len(before.by_id.keys() - plan.by_id.keys() - runs.keys())
+    said = [
+        f"{early} ended early" if early else "",
+        f"{late} run longer than expected" if late else "",
+        f"{new} were submitted" if new else "",
+        f"{gone} vanished" if gone else "",
+    ]
+    return ", ".join(each for each in said if each) or "nodes, prices or the order have changed"
+
+
+NAMED = 5
+NEGATIVE_PRICES = "some prices are negative: in those hours energy earns money, and so does cooling"
+NOTHING_EARNS = "no job earns anything: the plan that starts nothing may be the cheapest, and jobs still run"
+
+
+def list_remarks(sight: PlanInputs, plan: DayPlan) -> tuple[str, ...]:
+    """Return the sentences."""
+    return tuple(_remarks(sight, plan))
+
+
+def _remarks(sight: PlanInputs, plan: DayPlan) -> Iterator[str]:
+    said = sight.room.facility.beyond_table(plan.course.temperature_c)
+    if said:
+        yield said
+    if (plan.course.price_per_kwh < 0).any():
+        yield NEGATIVE_PRICES
+    if plan.jobs and sight.room.revenue_per_core_h == 0 and not any(each.per_core_h for each in sight.room.revenues):
+        yield NOTHING_EARNS
+    yield from _broken_caps(sight, plan)
+    yield from _above_caps(sight, plan)
+    for why, count in Counter(plan.left_out.values()).most_common():
+        yield f"{counted(count, 'job')} left as they are: {why}"
+    unplaced = sum(job.start_s is None for job in plan.jobs)
+    if unplaced:
+        until = format_clock(plan.until_s, plan.at_s, sight.rules.zone)
+        yield f"{counted(unplaced, 'job')} without a place before {until}, when the plan ends"
+
+
+def _broken_caps(sight: PlanInputs, plan: DayPlan) -> Iterator[str]:
+    """Name the running jobs that keep a cap from being held: nobody stops them."""
+    for cap in plan.caps:
+        from_s = max(cap.from_s, plan.at_s)
+        loads = [load for load in plan.loads if load.until_s > from_s]
+        drawn_w = sum(load.power_w for load in loads)
+        if cap.until_s <= plan.at_s or drawn_w <= cap.cap_w:
+            continue
+        begin = format_clock(from_s, plan.at_s, sight.rules.zone)
+        yield (
+            f"the cap of {cap.cap_w:,} W from {begin} ({cap.reason}) cannot hold at first: running jobs draw"
+            f" {drawn_w:,.0f} W, and are not stopped: {_named(loads)}"
+        )
+
+
+def _above_caps(sight: PlanInputs, plan: DayPlan) -> Iterator[str]:
+    """Name the waiting jobs that could not start under a cap if they had the machine to themselves."""
+    for cap in plan.caps:
+        alone = [job for job in plan.jobs if job.power_w > cap.cap_w]
+        if cap.until_s <= plan.at_s or not alone:
+            continue
+        until = format_clock(cap.until_s, plan.at_s, sight.rules.zone)
+        yield (
+            f"{counted(len(alone), 'job')} by itself above the cap of {cap.cap_w:,} W ({cap.reason}), and not to run"
+            f" before {until}: {_named(alone)}"
+        )
+
+
+def _named(jobs: Sequence[Load | PlannedJob]) -> str:
+    """Return the hungriest ones by number and draw, and how many there are besides."""
+    first = sorted(jobs, key=lambda job: -job.power_w)[:NAMED]
+    more = f" and {len(jobs) - NAMED} more" if len(jobs) > NAMED else ""
+    return ", ".join(f"{job.job_id} ({job.power_w:,.0f} W)" for job in first) + more
+
+
+@dataclass(frozen=True, eq=False)
+class PoolResult:
+    """A pool's question and plan under its holds; `wished` are the jobs for which, alone, a cheaper hour is best."""
+
+    question: PoolProblem
+    plan: Plan
+    holds: Mapping[str, StartHold]
+    wished: frozenset[str] = frozenset()
+
+
+def join_pool_plans(
+    sight: PlanInputs,
+    rates: Rates,
+    loads: tuple[Load, ...],
+    left_out: Mapping[str, str],
+    answers: Sequence[PoolResult],
+    standing: DayPlan | None,
+) -> DayPlan:
+    """Return the plan of all pools; `loads` are all jobs that have nodes, `rates` hold for the whole machine."""
+    jobs = tuple(bind_to_caps(job, sight) for answer in answers for job in _planned(sight, answer))
+    wished = frozenset[str]().union(*(answer.wished for answer in answers))
+    held = {job.job_id for job in jobs if job.waits_for_price}
+    plan = DayPlan(
+        at_s=sight.queue.now_s,
+        until_s=sight.queue.now_s + rates.horizon_s,
+        currency=sight.queue.prices.currency if sight.queue.prices else "",
+        jobs=jobs,
+        loads=loads,
+        left_out=left_out,
+        course=build_power_profile(sight, rates, jobs, loads, idle_w=idle_w(sight)),
+        caps=sight.caps,
+        not_held=wished - held,
+        violations=tuple(each for one in answers for each in verify_plan(one.question.problem, one.plan).violations),
+    )
+    notes = dict.fromkeys(answer.plan.note for answer in answers if answer.plan.note)
+    return replace(plan, moves=explain_start_changes(standing, plan), remarks=(*list_remarks(sight, plan), *notes))
+
+
+def _planned(sight: PlanInputs, answer: PoolResult) -> list[PlannedJob]:
+    pool, plan, work = answer.question.pool, answer.plan, answer.question.problem.work
+    firsts, found = first_unit(work).tolist(), []
+    for at, job in enumerate(pool.waiting):
+        start_s = int(plan.start_s[at])
+        rows = plan.node[firsts[at] : firsts[at + 1]].tolist() if start_s != TOMORROW else ()
+        hosts = tuple(pool.nodes[row].name for row in rows)
+        found.append(_planned_job(sight, job, answer.holds[job.job_id], start_s, hosts))
+    return found
+
+
+def _planned_job(sight: PlanInputs, job: Job, hold: StartHold, start_s: int, hosts: tuple[str, ...]) -> PlannedJob:
+    facts = sight.queue
+    return PlannedJob(
+        job.job_id,
+        job.user,
+        job.partitions,
+        max(job.nodes, 1),
+        None if start_s == TOMORROW else facts.now_s + start_s,
+        expected_run_s_of(job, facts) or 1,
+        facts.node_power_w[job.job_id] * max(job.nodes, 1),
+        hosts,
+        hold.begin_s,
+        "electricity is cheaper then" if hold.for_price else "",
+        hold.latest_start_s,
+        hold.for_price,
+        parse_user_hints(job.comment, sight.rules.zone).now,
+    )

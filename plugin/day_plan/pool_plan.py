@@ -1,0 +1,137 @@
+"""The plan of one pool: repairs the standing plan and tries other orders while there is time.
+
+The order of the queue is the site's; only the movable jobs of the queue hook's windows may change places.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from offpeak.model.arrays import Int64
+from plugin.day_plan.inputs import PlanInputs
+from plugin.planner.placement import keep_what_fits, place_one_by_one
+from plugin.planner.problem import Plan, Problem
+from plugin.planner.profit import compute_profit
+from plugin.planner.searches import Budget, all_orders
+from plugin.queue_hook.positions import (
+    BEGIN,
+    NO_MARKS,
+    MarksByJob,
+    group_by_pool,
+    is_ours,
+    marks_by_job,
+    pending_jobs,
+    queue_positions,
+)
+from plugin.queue_hook.window import find_kept_positions, first_passed_s, started_jobs_by_pool, window_size
+from plugin.scheduler.job import Job
+
+
+@dataclass(frozen=True)
+class QueueOrder:
+    """All jobs that wait, the first to start first as the site has them, and the movable ones of each window."""
+
+    ordered: tuple[Job, ...]
+    windows: tuple[frozenset[str], ...]
+
+
+def find_queue_order(sight: PlanInputs) -> QueueOrder:
+    """Return the line; windows and who keeps the place in them are the queue hook's."""
+    facts, rules = sight.queue, sight.rules
+    marked = marks_by_job(facts.marks, facts.jobs)
+    waiting = pending_jobs(facts.jobs)
+    # Whom only we keep back may change places in the plan as if we did not.
+    kept_back = {job.job_id for job in waiting if job.begin_s and _is_ours(job, marked)}
+    standings = queue_positions(waiting, marked, facts)
+    at_once = [
+        each._replace(job=each.job._replace(begin_s=None)) if each.job.job_id in kept_back else each
+        for each in standings.all
+    ]
+    ordered = sorted(standings.all, key=lambda each: (-each.site, each.number))
+    started, windows = started_jobs_by_pool(facts.jobs), []
+    for competition, line in group_by_pool(at_once, now_s=facts.now_s, later=()).items():
+        window = line[: window_size(rules)]
+        passed = {
+            each.job.job_id: first_passed_s(each, started.get(competition, []), marked.get(each.job.job_id, NO_MARKS))
+            for each in window
+        }
+        since_s = {job: since for job, since in passed.items() if since is not None}
+        kept = find_kept_positions(window, facts=facts, rules=rules, by_hand=standings.by_hand, since_s=since_s).kept
+        windows.append(frozenset(each.job.job_id for at, each in enumerate(window) if at not in kept))
+    return QueueOrder(tuple(each.job for each in ordered), tuple(windows))
+
+
+def _is_ours(job: Job, marked: MarksByJob) -> bool:
+    return is_ours(marked.get(job.job_id, NO_MARKS), BEGIN, job.begin_s or 0) is True
+
+
+def reorder_within_windows(order: Int64, windows: Sequence[Int64]) -> Int64:
+    """Return 0, 1, 2 ... with each window's positions in the sequence that `order` has them in."""
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    dealt = np.arange(len(order))
+    for window in windows:
+        dealt[window] = window[np.argsort(rank[window], kind="stable")]
+    return dealt
+
+
+SAME_START_S = 60
+"""A start that changes by less is the same start: expected ends move by seconds all the time."""
+WORTH_IT = 0.01
+"""Another order has to save this share of the energy's cost: for less nobody's start is moved."""
+
+
+def refit_plan(problem: Problem, standing: Plan | None, windows: Sequence[Int64], budget: Budget) -> Plan:
+    """Return the best plan that was found; `windows` are positions that may change places, the rest stays in order.
+
+    The standing plan's places are kept where they still are any, unless all jobs can start as early or earlier without
+    them, or another order is worth it. The plan has a note if time was up before all orders were tried. No job is left
+    out because it loses money: what is submitted is to run.
+    """
+    in_line = np.arange(len(problem.work))
+    best = place_one_by_one(problem, in_line, "in line") if standing is None else _repair(problem, standing, in_line)
+    orders = _orders(problem, windows)
+    for tried, (name, order) in enumerate(orders):
+        if not budget.left_s:
+            return replace(best, note=f"time was up when {tried} of {len(orders)} other orders of the jobs were tried")
+        best = _better(problem, best, place_one_by_one(problem, order, name))
+    return best
+
+
+def _repair(problem: Problem, standing: Plan, in_line: Int64) -> Plan:
+    kept = keep_what_fits(problem, standing)
+    repaired = place_one_by_one(problem, in_line[~kept.placed], "repaired", kept=kept)
+    before = np.where(standing.placed, standing.start_s, np.iinfo(np.int64).max)
+    moved_up = place_one_by_one(problem, np.argsort(before, kind="stable"), "moved up")
+    return moved_up if _is_earlier(moved_up, repaired) else repaired
+
+
+def _is_earlier(plan: Plan, other: Plan) -> bool:
+    """Whether no job starts later, or not at all, and some job clearly earlier."""
+    late = np.iinfo(np.int64).max // 2
+    ours = np.where(plan.placed, plan.start_s, late)
+    theirs = np.where(other.placed, other.start_s, late)
+    return bool(np.all(ours <= theirs + SAME_START_S) and np.any(ours < theirs - SAME_START_S))
+
+
+def _orders(problem: Problem, windows: Sequence[Int64]) -> list[tuple[str, Int64]]:
+    if not len(problem.work) or not any(len(window) > 1 for window in windows):
+        return []
+    known = {np.arange(len(problem.work)).tobytes()}
+    found = []
+    for name, order in all_orders(problem.work, problem.machine).items():
+        dealt = reorder_within_windows(order, windows)
+        if dealt.tobytes() not in known:
+            known.add(dealt.tobytes())
+            found.append((name, dealt))
+    return found
+
+
+def _better(problem: Problem, plan: Plan, other: Plan) -> Plan:
+    """Return the other plan if it starts no fewer jobs and is worth it."""
+    if other.placed.sum() < plan.placed.sum():
+        return plan
+    ours, theirs = compute_profit(problem, plan), compute_profit(problem, other)
+    cost = abs(ours.energy_cost) + abs(ours.cooling_cost)
+    return other if theirs.total - ours.total > WORTH_IT * cost else plan

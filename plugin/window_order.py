@@ -1,0 +1,162 @@
+"""Compiled kernels that order a window of jobs by power: greedy sort and 0-1 knapsack.
+
+Source: Yang et al., "Integrating dynamic pricing of electricity into energy aware scheduling for HPC systems", SC 2013.
+
+Greedy sorts the window by power profile. The paper's overview puts the jobs with the highest power first off-peak and
+those with the lowest first on-peak; the slide "Scheduling Algorithms" prints the two the other way round, which
+`greedy-slide` follows to the letter.
+
+The knapsack selects the jobs that start now, by exact dynamic programming: the free nodes are the knapsack, a job's
+nodes its weight. Two readings:
+
+* `knapsack` (lexicographic): first fill as many nodes as possible, then, among such fillings, draw the least power
+  on-peak and the most off-peak; a job's power is its draw per node times its nodes.
+* `knapsack-slide` (to the letter): a job's value is its draw per node; the largest total off-peak, the smallest
+  on-peak, which is that of the empty set: on-peak nothing starts.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpeak.compiled import in_place, index
+from offpeak.model.arrays import Float64, Int64
+
+
+@in_place
+def sort_by_power(order: Int64, first: int, node_power_w: Float64, hungriest_first: bool) -> None:
+    """Sort ranks `first`.. of the window by draw per node [W]; equal jobs stay in submission order.
+
+    `order[rank]` is the window position of the job at `rank`, `node_power_w[position]` its draw. Positions below
+    `first` keep their place.
+    """
+    sign = -1.0 if hungriest_first else 1.0
+    for rank in range(first, len(node_power_w)):
+        key = sign * node_power_w[index(rank)]
+        at = rank
+        while at > first and sign * node_power_w[index(order[index(at - 1)])] > key:
+            order[index(at)] = order[index(at - 1)]
+            at -= 1
+        order[index(at)] = rank
+
+
+MOST_JOBS = 64
+"""A filling is a 64-bit set of window positions, so the window of a knapsack has at most 64 jobs."""
+
+
+class Fillings(NamedTuple):
+    """Scratch: reachable fillings by increasing weight, the best one per weight, in two buffers (rows).
+
+    There are never more than capacity + 1 of them.
+    """
+
+    weight: NDArray[np.int64]
+    value: NDArray[np.float64]
+    members: NDArray[np.uint64]
+
+
+def scratch(capacity: int) -> Fillings:
+    """Return room for the fillings of a knapsack of up to `capacity` nodes."""
+    shape = (2, capacity + 1)
+    return Fillings(np.empty(shape, dtype=np.int64), np.empty(shape), np.empty(shape, dtype=np.uint64))
+
+
+@in_place
+def copy_filling(fillings: Fillings, read: int, source: int, target: int) -> None:
+    """Copy filling `source` of buffer `read` to `target` of the other buffer."""
+    fillings.weight[1 - read, target] = fillings.weight[read, source]
+    fillings.value[1 - read, target] = fillings.value[read, source]
+    fillings.members[1 - read, target] = fillings.members[read, source]
+
+
+@in_place
+def offer(fillings: Fillings, read: int, length: int, capacity: int, position: int, size: int, value: float) -> int:
+    """Merge the `length` fillings of buffer `read`, each without and with one more job, into the other buffer.
+
+    Returns how many there are then. Among fillings of one weight the dearer stays, the one without the job at a tie.
+    """
+    weights = fillings.weight[read]
+    values = fillings.value[read]
+    beyond = capacity + 1
+    # Not plain zeros: numba would compile what is called with them once more, for that very number.
+    without = joined = made = int(np.int64(0))
+    while True:
+        light = weights[without] if without < length else beyond
+        heavy = min(weights[joined] + size, beyond) if joined < length else beyond
+        if light == beyond and heavy == beyond:
+            return made
+        if heavy < light or (heavy == light and values[joined] + value > values[without]):
+            fillings.weight[1 - read, made] = heavy
+            fillings.value[1 - read, made] = values[joined] + value
+            fillings.members[1 - read, made] = fillings.members[read, joined] | (np.uint64(1) << np.uint64(position))
+        else:
+            copy_filling(fillings, read, without, made)
+        without += light <= heavy
+        joined += heavy <= light
+        made += 1
+
+
+@in_place
+def reach(
+    fillings: Fillings, first: int, size: Int64, node_power_w: Float64, sign: float, by_size: bool, capacity: int
+) -> tuple[int, int]:
+    """Write all fillings of the jobs from window position `first` on; return their buffer and their number.
+
+    A filling's value is the sum of its jobs' draws per node, times their sizes if `by_size`, times `sign`.
+    """
+    read, length = int(np.int64(0)), int(np.int64(1))
+    fillings.weight[0, 0] = 0
+    fillings.value[0, 0] = 0.0
+    fillings.members[0, 0] = np.uint64(0)
+    for position in range(first, len(size)):
+        if size[position] <= capacity:
+            value = sign * node_power_w[position] * (size[position] if by_size else 1)
+            length = offer(fillings, read, length, capacity, position, size[position], value)
+            read = 1 - read
+    return read, length
+
+
+@in_place
+def fill_nodes(
+    fillings: Fillings, first: int, size: Int64, node_power_w: Float64, capacity: int, hungriest: bool
+) -> np.uint64:
+    """Return the set of window positions from `first` on that fills the most of `capacity` nodes.
+
+    Among such sets the one with the largest total power [W] if `hungriest`, else the smallest.
+    """
+    everything = np.uint64(0)
+    total = 0
+    for position in range(first, len(size)):
+        if size[position] <= capacity:
+            everything |= np.uint64(1) << np.uint64(position)
+            total += size[position]
+    if total <= capacity:
+        return everything
+    sign = 1.0 if hungriest else -1.0
+    read, length = reach(fillings, first, size, node_power_w, sign, True, capacity)
+    return np.uint64(fillings.members[read, length - 1])
+
+
+@in_place
+def fill_value(fillings: Fillings, first: int, size: Int64, node_power_w: Float64, capacity: int) -> np.uint64:
+    """Return the set of window positions from `first` on with the largest sum of draws per node [W] that fits."""
+    read, length = reach(fillings, first, size, node_power_w, 1.0, False, capacity)
+    return np.uint64(fillings.members[read, np.argmax(fillings.value[read, :length])])
+
+
+@in_place
+def put_first(order: Int64, first: int, chosen: np.uint64, length: int) -> int:
+    """Order window positions `first`..`length`: the chosen ones, then the others, each in submission order.
+
+    Returns the rank behind the last chosen one.
+    """
+    rank = first
+    for wanted in (True, False):
+        for position in range(first, length):
+            if (((chosen >> np.uint64(position)) & np.uint64(1)) == np.uint64(1)) == wanted:
+                order[rank] = position
+                rank += 1
+        if wanted:
+            behind = rank
+    return behind

@@ -1,0 +1,219 @@
+"""Caps on the machine's power that the grid or the site orders: a site's own file of events, and OpenADR 3.
+
+The site's file is TOML; times without an offset are on the site's clock:
+
+    [[event]]
+    begin = 2026-11-22T17:00:00+01:00
+    end = 2026-11-22T20:00:00+01:00
+    cap_w = 40000
+    reason = "the grid asks"
+
+An OpenADR 3 server sends events whose intervals have a payload IMPORT_CAPACITY_LIMIT. Shapes after the OpenADR 3.0.1
+specification: GET /events answers with a list of events; an interval begins with its own intervalPeriod, else behind
+the one before it in the event's. Limits are kW unless the event says otherwise.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from pathlib import Path
+from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic.alias_generators import to_camel
+
+from offpeak.errors import BadInput
+from offpeak.files import read_bytes
+from offpeak.model.facility import PowerCap
+from offpeak.settings.plan import PlanSettings
+from predictors.feeds.port import FeedCondition, FeedProblem
+from predictors.feeds.web import TIMEOUT_S, AnswerShape, HttpRequest, get
+
+EVENT_KEYS = ("begin", "end", "cap_w", "reason")
+EVENT_EXAMPLE = 'write [[event]] and below it begin = 2026-11-22T17:00:00+01:00, end, cap_w = 40000 and reason = "..."'
+
+
+def read_events(path: Path, zone: tzinfo) -> tuple[PowerCap, ...]:
+    """Return the caps of a file; BadInput with file and event for what cannot be read."""
+    try:
+        told = tomllib.loads(read_bytes(path, BadInput).decode(errors="replace"))
+    except tomllib.TOMLDecodeError as problem:
+        raise BadInput(f"{path}: {problem}", hint=EVENT_EXAMPLE) from None
+    events = told.get("event", [])
+    if set(told) - {"event"} or not isinstance(events, list):
+        raise BadInput(f"{path}: has more than [[event]] in it", hint=EVENT_EXAMPLE)
+    return tuple(_cap(event, f"{path}: event {number}", zone, str(path)) for number, event in enumerate(events, 1))
+
+
+def _cap(event: Any, where: str, zone: tzinfo, source: str) -> PowerCap:
+    if not isinstance(event, dict) or set(event) != set(EVENT_KEYS):
+        odd = sorted(set(event) ^ set(EVENT_KEYS)) if isinstance(event, dict) else []
+        raise BadInput(f"{where}: has not just {', '.join(EVENT_KEYS)}: {', '.join(odd)}", hint=EVENT_EXAMPLE)
+    from_s, until_s = (_event_time_s(event[key], f"{where}: {key}", zone) for key in ("begin", "end"))
+    cap_w, reason = event["cap_w"], event["reason"]
+    if until_s <= from_s:
+        raise BadInput(f"{where}: ends before it begins", hint="end is a time behind begin")
+    if isinstance(cap_w, bool) or not isinstance(cap_w, int | float) or not 0 <= cap_w < 1e12:
+        raise BadInput(f"{where}: cap_w: {cap_w!r} is no power", hint="write watts as a number, such as 40000")
+    if not isinstance(reason, str):
+        raise BadInput(f"{where}: reason: {reason!r} is no text", hint=EVENT_EXAMPLE)
+    return PowerCap(from_s, until_s, int(cap_w), reason, source)
+
+
+def _event_time_s(written: Any, where: str, zone: tzinfo) -> int:
+    if not isinstance(written, datetime):
+        raise BadInput(f"{where}: {written!r} is no time", hint="write it without quotes: 2026-11-22T17:00:00+01:00")
+    return int((written if written.tzinfo else written.replace(tzinfo=zone)).timestamp())
+
+
+LIMIT = "IMPORT_CAPACITY_LIMIT"
+WATTS: Mapping[str, float] = {"KW": 1e3, "W": 1.0, "MW": 1e6}
+FOREVER_S = 100 * 366 * 86_400
+_DURATION = re.compile(r"P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
+_SECONDS = (31_536_000, 2_592_000, 604_800, 86_400, 3600, 60, 1)
+
+
+class OpenAdrShape(AnswerShape):
+    """Names as OpenADR writes them: intervalPeriod."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore", alias_generator=to_camel)
+
+
+class EventPeriod(OpenAdrShape):
+    """When something begins, and how long it lasts, as ISO 8601 has it."""
+
+    start: str
+    duration: str | None = None
+
+
+class EventPayload(OpenAdrShape):
+    """What holds."""
+
+    type: str
+    values: tuple[float | int | str | bool, ...] = ()
+
+
+class EventInterval(OpenAdrShape):
+    """A part of an event."""
+
+    interval_period: EventPeriod | None = None
+    payloads: tuple[EventPayload, ...] = ()
+
+
+class PayloadDescriptor(OpenAdrShape):
+    """The unit of a kind of payload."""
+
+    payload_type: str
+    units: str | None = None
+
+
+class OpenAdrEvent(OpenAdrShape):
+    """What is used of an event."""
+
+    id: str = ""
+    event_name: str | None = None
+    interval_period: EventPeriod | None = None
+    payload_descriptors: tuple[PayloadDescriptor, ...] | None = None
+    intervals: tuple[EventInterval, ...] = ()
+
+
+@dataclass(frozen=True)
+class OpenAdr:
+    """A server, asked with the token that stands in a file, if there is one."""
+
+    url: str
+    token: Path | None = None
+    timeout_s: float = TIMEOUT_S
+    name: str = "openadr"
+
+    def fetch(self) -> tuple[PowerCap, ...] | FeedProblem:
+        """Return all caps of its events. Never raises for what the world does."""
+        try:
+            token = self.token.read_text().strip() if self.token else ""
+        except OSError as problem:
+            return FeedProblem(FeedCondition.NO_KEY, self.name, f"{self.token}: {problem.strerror}")
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        body = get(HttpRequest(self.name, f"{self.url.rstrip('/')}/events", {}, headers, self.timeout_s))
+        if isinstance(body, FeedProblem):
+            return body
+        try:
+            events = TypeAdapter(tuple[OpenAdrEvent, ...]).validate_json(body)
+            return tuple(cap for event in events for cap in _caps(event, self.name))
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+            return FeedProblem(FeedCondition.GARBAGE, self.name, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+        except ValueError as error:
+            return FeedProblem(FeedCondition.GARBAGE, self.name, str(error))
+
+
+def _caps(event: OpenAdrEvent, source: str) -> Iterator[PowerCap]:
+    units = {each.payload_type: each.units or "KW" for each in event.payload_descriptors or ()}
+    next_s = None if event.interval_period is None else _parse_time_s(event.interval_period.start)
+    for interval in event.intervals:
+        period = interval.interval_period or event.interval_period
+        if period is None:
+            raise ValueError(f"event {event.id}: an interval has no period")
+        from_s = _parse_time_s(period.start) if interval.interval_period or next_s is None else next_s
+        next_s = from_s + _duration_s(period.duration)
+        for payload in interval.payloads:
+            if payload.type == LIMIT:
+                cap_w = _watts(payload, units.get(LIMIT, "KW"), event.id)
+                yield PowerCap(from_s, next_s, cap_w, event.event_name or f"event {event.id}", source)
+
+
+def _watts(payload: EventPayload, unit: str, event: str) -> int:
+    if unit.upper() not in WATTS:
+        raise ValueError(f"event {event}: {LIMIT} in {unit!r}, not kW")
+    values = [each for each in payload.values if isinstance(each, float | int) and not isinstance(each, bool)]
+    if not values or min(values) < 0:
+        raise ValueError(f"event {event}: {LIMIT} without a power")
+    return int(min(values) * WATTS[unit.upper()])
+
+
+def _parse_time_s(text: str) -> int:
+    at = datetime.fromisoformat(text)
+    if at.tzinfo is None:
+        raise ValueError(f"{text!r} has no offset to UTC")
+    return int(at.timestamp())
+
+
+def _duration_s(text: str | None) -> int:
+    """Return a duration of ISO 8601 [s]; what has none, or 9999 years, lasts for ever."""
+    if text is None:
+        return FOREVER_S
+    match = _DURATION.fullmatch(text)
+    if match is None or text.endswith(("P", "T")):
+        raise ValueError(f"{text!r} is no duration")
+    seconds = sum(int(part or 0) * each for part, each in zip(match.groups(), _SECONDS, strict=True))
+    return min(seconds, FOREVER_S) or FOREVER_S
+
+
+@dataclass(frozen=True)
+class OrderedCaps:
+    """What a file and a server say of caps; where one cannot be read, what it said last. `troubles` are sentences."""
+
+    of_file: tuple[PowerCap, ...] = ()
+    of_server: tuple[PowerCap, ...] = ()
+    troubles: tuple[str, ...] = ()
+
+    def ahead(self, now_s: int) -> tuple[PowerCap, ...]:
+        """Return those that are not over, the first to begin first."""
+        caps = {cap for cap in (*self.of_file, *self.of_server) if cap.until_s > now_s}
+        return tuple(sorted(caps, key=lambda cap: (cap.from_s, cap.until_s, cap.cap_w)))
+
+
+def read_caps(plan: PlanSettings, zone: tzinfo, before: OrderedCaps, *, timeout_s: float = TIMEOUT_S) -> OrderedCaps:
+    """Return what is said now; it asks a server. Never raises: a cap that was known holds on."""
+    of_file, of_server, troubles = before.of_file, before.of_server, []
+    try:
+        of_file = read_events(plan.events, zone) if plan.events else ()
+    except BadInput as problem:
+        troubles.append(f"{problem}; {problem.hint}")
+    answer = OpenAdr(plan.openadr, plan.openadr_token, timeout_s).fetch() if plan.openadr else ()
+    if isinstance(answer, FeedProblem):
+        troubles.append(f"{answer}; {answer.hint}")
+    else:
+        of_server = answer
+    return OrderedCaps(of_file, of_server, tuple(troubles))

@@ -1,1 +1,0 @@
-"""Caps on the machine's power that somebody orders: a site's own file of events, and OpenADR 3."""

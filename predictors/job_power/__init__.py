@@ -1,1 +1,0 @@
-"""Predictions of what a job will draw per allocated unit [W]."""

@@ -1,0 +1,224 @@
+"""The models of the price ensemble, in one visible tuple: naive ones, a blend of them, SARIMA and LEAR.
+
+* Naive: yesterday's prices, those of a week ago, the week's mean. Every other model must be better.
+* Blend of the three, for the first weeks: five coefficients for all hours, by a ridge regression whose penalty pulls
+  towards plausible coefficients, not to zero, so that the data count more as they grow.
+* Seasonal ARIMA over the last days. Source: Murali, Vadhiyar, "Metascheduling of HPC jobs in day-ahead electricity
+  markets", 2018: "unit order terms for the autoregressive and moving average seasonal and non-seasonal components", a
+  season of 24 hours, three days to learn from.
+
+Small matrices are computed on one thread: on a busy machine, threads that wait for each other take ten times as long.
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from offpeak.installation import missing_extra
+from offpeak.model.arrays import Float64
+from predictors.prices.lear import Lear, fit_scale
+from predictors.prices.past import Past
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def one_thread(function: Callable[P, R]) -> Callable[P, R]:
+    """Run `function` with a linear algebra that uses one thread; with as many as it takes without threadpoolctl."""
+
+    @wraps(function)
+    def alone(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            # It comes with scikit-learn, which these models do not need.
+            from threadpoolctl import threadpool_limits
+        except ImportError:
+            return function(*args, **kwargs)
+        with threadpool_limits(limits=1, user_api="blas"):
+            return function(*args, **kwargs)
+
+    return alone
+
+
+WEEK = 7
+
+
+def yesterday(past: Past) -> Float64:
+    """Return the prices of the day before, float64[24]."""
+    return np.asarray(past.price[-1])
+
+
+def last_week(past: Past) -> Float64:
+    """Return the prices of the same day a week before, float64[24]; the day before's while there is no week yet."""
+    return np.asarray(past.price[-WEEK if len(past) >= WEEK else -1])
+
+
+def week_mean(past: Past) -> Float64:
+    """Return the mean of each hour over the last seven days, or as many as there are, float64[24]."""
+    return np.asarray(past.price[-WEEK:].mean(axis=0))
+
+
+LEARNED_DAYS = 28
+# Of the distances to the week's mean: yesterday's hour, the day before's, last week's, yesterday's level and evening.
+PLAUSIBLE = np.array([0.4, 0.0, 0.2, 0.0, 0.1])
+# As many days of data weigh as much as what is plausible.
+TRUST_DAYS = 30
+EVENING = 20
+
+
+def fit_blend(past: Past) -> Callable[[Past], Float64]:
+    """Return what forecasts the 24 prices after a past, having learned from the last four weeks of this one."""
+    scale = fit_scale(past.price[-LEARNED_DAYS:])
+    squeezed = scale.squeeze(past.price)
+    days = range(max(2, len(past) - LEARNED_DAYS), len(past))
+    rows = [_distances(squeezed[:day]) for day in days if past.known[day]]
+    targets = [squeezed[day] - _week_mean(squeezed[:day]) for day in days if past.known[day]]
+    share = _pulled(np.vstack(rows), np.concatenate(targets)) if rows else PLAUSIBLE
+
+    def coming(now: Past) -> Float64:
+        week = scale.squeeze(now.price[-WEEK:])
+        return scale.widen(_week_mean(week) + _distances(week) @ share)
+
+    return coming
+
+
+def _pulled(x: Float64, y: Float64) -> Float64:
+    pull = TRUST_DAYS * 24 * (np.mean(x**2) + 1e-9)
+    solved = np.linalg.solve(x.T @ x + pull * np.eye(x.shape[1]), x.T @ (y - x @ PLAUSIBLE))
+    return np.asarray(PLAUSIBLE + solved)
+
+
+def _week_mean(squeezed: Float64) -> Float64:
+    return np.asarray(squeezed[-WEEK:].mean(axis=0))
+
+
+def _distances(squeezed: Float64) -> Float64:
+    mean = _week_mean(squeezed)
+    yesterday = squeezed[-1] - mean
+    before = squeezed[max(-2, -len(squeezed))] - mean
+    week_ago = squeezed[-WEEK] - mean if len(squeezed) >= WEEK else np.zeros(24)
+    level, evening = np.full(24, yesterday.mean()), np.full(24, yesterday[EVENING:].mean())
+    return np.stack([yesterday, before, week_ago, level, evening], axis=1)
+
+
+PUBLISHED_DAYS = 3
+ORDER = (1, 0, 1)
+SEASONAL = (1, 0, 1, 24)
+
+
+@dataclass(frozen=True)
+class Sarima:
+    """Learns from the last `days` days."""
+
+    days: int = PUBLISHED_DAYS
+
+    def fit(self, past: Past) -> Callable[[Past], Float64]:
+        """Return what forecasts the 24 prices after a past, with the terms of this one's last days.
+
+        It says yesterday's prices where the fit fails or diverges beyond numbers. BadInput without statsmodels.
+        """
+        _load()
+        terms = _or_none(lambda: _terms(self._learned(past)[0]))
+
+        def coming(now: Past) -> Float64:
+            known, middle, scale = self._learned(now)
+            forecast = None if terms is None else _or_none(lambda: middle + scale * _forecast(known, terms))
+            return yesterday(now) if forecast is None else np.where(np.isfinite(forecast), forecast, yesterday(now))
+
+        return coming
+
+    def _learned(self, past: Past) -> tuple[Float64, float, float]:
+        """Return the last days' prices as they are learned, and the middle and scale that they were brought to."""
+        known = past.price[-self.days :].ravel()
+        middle, scale = float(known.mean()), float(known.std()) or 1.0
+        return (known - middle) / scale, middle, scale
+
+
+def _load() -> None:
+    # Before `one_thread`, which reaches only what is loaded by then.
+    try:
+        import statsmodels.tsa.statespace.sarimax  # noqa: F401
+    except ImportError:
+        raise missing_extra("SARIMA", "predictors", "statsmodels") from None
+
+
+def _or_none(answer: Callable[[], Float64]) -> Float64 | None:
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            # Three days are few for four terms: it warns of its start values and of its convergence nearly every time.
+            warnings.simplefilter("ignore")
+            return answer()
+    except (np.linalg.LinAlgError, ValueError):
+        return None
+
+
+@one_thread
+def _terms(known: Float64) -> Float64:
+    return np.asarray(_model(known).fit(disp=0, cov_type="none").params)
+
+
+@one_thread
+def _forecast(known: Float64, terms: Float64) -> Float64:
+    return np.asarray(_model(known).filter(terms, cov_type="none").forecast(24))
+
+
+def _model(known: Float64) -> Any:
+    from statsmodels.tsa.statespace.sarimax import SARIMAX
+
+    return SARIMAX(known, order=ORDER, seasonal_order=SEASONAL)
+
+
+Model = Callable[[Past], Float64]
+"""Returns the 24 prices of the day after a past."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A model, its name in tables, and how many known days it needs; `fit` learns from a past."""
+
+    name: str
+    fit: Callable[[Past], Model]
+    days: int = 0
+
+
+@dataclass(frozen=True)
+class Unfitted:
+    """A model that has nothing to learn."""
+
+    model: Model
+
+    def fit(self, past: Past) -> Model:  # noqa: ARG002 - as every model's
+        """Return the model itself."""
+        return self.model
+
+
+# Below so many days a lasso over a hundred features is worse than the blend.
+LEAR_DAYS = 42
+
+YESTERDAY = Member("yesterday", Unfitted(yesterday).fit)
+LAST_WEEK = Member("last week", Unfitted(last_week).fit)
+WEEK_MEAN = Member("week's mean", Unfitted(week_mean).fit)
+BLEND = Member("blend", fit_blend)
+SARIMA = Member("SARIMA", Sarima().fit)
+SARIMA_LONG = Member("SARIMA of two weeks", Sarima(days=14).fit)
+LEAR = Member("LEAR", Lear().fit, LEAR_DAYS)
+LEAR_LEVEL = Member("LEAR from the day's level", Lear(penalty=0.04, level_days=1).fit, LEAR_DAYS)
+LEAR_RECENT = Member("LEAR of recent days", Lear(half_life_days=120, penalty=0.05, level_days=1).fit, LEAR_DAYS)
+
+MEMBERS = (BLEND, LEAR, LEAR_LEVEL, LEAR_RECENT)
+SINGLE = (YESTERDAY, LAST_WEEK, WEEK_MEAN, SARIMA, SARIMA_LONG, *MEMBERS)
+"""What can be scored alone, such as `PricePredictor(zone, members=(SARIMA,))`."""
+
+
+def forecasts(models: tuple[Model | None, ...], past: Past) -> Float64:
+    """Return what each model says of the day after the past, float64[models, 24], NaN from one that has no model."""
+    silent = np.full(24, np.nan)
+    return np.array([silent if model is None else model(past) for model in models])
+
+
+def fit_all(members: tuple[Member, ...], past: Past) -> tuple[Model | None, ...]:
+    """Return the fitted model of each member, None of those for which the past is too short."""
+    return tuple(member.fit(past) if past.known.sum() >= member.days else None for member in members)

@@ -1,0 +1,206 @@
+"""Takes a predictor through an exam in time order and scores its answers.
+
+An exam says what is asked when, what becomes known when, and the correct answers. Every outcome is learned at the
+second at which it became known, so a predictor cannot look ahead. The idea of scoring with delayed labels is that of
+progressive validation (Blum, Kalai, Langford, "Beating the hold-out", COLT 1999). `teach` does the same with what has
+happened since a predictor was saved.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Generic, Literal, NamedTuple, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpeak.model.arrays import Float64, Int64
+from predictors.model_file import ModelOrigin
+from predictors.port import LEVELS, MEDIAN, Prediction, Predictor
+
+Mask = NDArray[np.bool_]
+
+
+class Rows(Protocol):
+    """Rows of which some can be picked out, such as `Jobs`."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, which: NDArray[np.bool_] | Int64, /) -> Self:
+        """Return copies of the rows that the indices select."""
+        ...
+
+
+QuestionRows = TypeVar("QuestionRows", bound=Rows)
+OutcomeRows = TypeVar("OutcomeRows", bound=Rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Exam(Generic[QuestionRows, OutcomeRows]):
+    """`questions` are asked at `asked_s` int64[n], `outcomes` become known at `known_s` int64[m]; both rise.
+
+    `actual` float64[n] is what is right for each question, NaN where nobody knows.
+    """
+
+    questions: QuestionRows
+    asked_s: Int64
+    actual: Float64
+    outcomes: OutcomeRows
+    known_s: Int64
+
+    def without(self, unanswered: Mask, untold: Mask) -> "Exam[QuestionRows, OutcomeRows]":
+        """Return the exam without right answers for the questions `unanswered` and without the outcomes `untold`."""
+        told = np.flatnonzero(~untold)
+        actual = np.where(unanswered, np.nan, self.actual)
+        return replace(self, actual=actual, outcomes=self.outcomes.take(told), known_s=self.known_s[told])
+
+
+class ExamStep(NamedTuple):
+    """What happens next: the rows `first`..`end` - 1 of the outcomes are learned, or of the questions are asked."""
+
+    verb: Literal["learn", "ask"]
+    first: int
+    end: int
+
+
+def take_exam(predictor: Predictor[QuestionRows, OutcomeRows], exam: Exam[QuestionRows, OutcomeRows]) -> Prediction:
+    """Return the predictor's answer to each question; of every answer only what was known by then had been learned.
+
+    The outcomes of a second come before its questions; those after the last question are learned too. Questions
+    without an outcome in between are asked in one call, at the second of the first.
+    """
+    mean = np.empty(len(exam.questions))
+    quantiles = np.empty((len(exam.questions), len(LEVELS)))
+    basis: list[str] = []
+    for verb, first, end in exam_steps(exam.asked_s, exam.known_s):
+        rows = np.arange(first, end)
+        if verb == "learn":
+            predictor.learn(exam.outcomes.take(rows), int(exam.known_s[first]))
+            continue
+        answer = predictor.predict(exam.questions.take(rows), int(exam.asked_s[first]))
+        mean[first:end], quantiles[first:end] = answer.mean, answer.quantiles
+        basis += answer.basis
+    return Prediction(mean, quantiles, tuple(basis))
+
+
+def exam_steps(asked_s: Int64, known_s: Int64) -> Iterator[ExamStep]:
+    """Yield what happens, in time order; one `learn` holds the outcomes of one second."""
+    known_before = np.searchsorted(known_s, asked_s, side="right")
+    learned = 0
+    for first, end in _runs(known_before):
+        yield from _lessons(known_s, learned, int(known_before[first]))
+        learned = int(known_before[first])
+        yield ExamStep("ask", first, end)
+    yield from _lessons(known_s, learned, len(known_s))
+
+
+def _lessons(known_s: Int64, first: int, end: int) -> Iterator[ExamStep]:
+    for begin, stop in _runs(known_s[first:end]):
+        yield ExamStep("learn", first + begin, first + stop)
+
+
+def _runs(values: Int64) -> Iterator[tuple[int, int]]:
+    """Yield where each run of equal values begins and where it ends."""
+    if len(values):
+        changes = (np.flatnonzero(np.diff(values)) + 1).tolist()
+        yield from zip([0, *changes], [*changes, len(values)], strict=True)
+
+
+def teach(
+    predictor: Predictor[QuestionRows, OutcomeRows],
+    exam: Exam[QuestionRows, OutcomeRows],
+    answered_s: Int64,
+    before: ModelOrigin | None,
+) -> ModelOrigin:
+    """Let the predictor sit what became known after `before`, and return what it has learned from by then.
+
+    `answered_s` int64[n] is when the outcome of each question is known.
+    """
+    last_s = before.last_s if before else -1
+    new = _since(exam, answered_s, last_s)
+    if len(new.outcomes) == 0:
+        return before or ModelOrigin(0, 0, 0, float("nan"))
+    error = np.abs(new.actual - take_exam(predictor, new).point)
+    known = error[np.isfinite(error)]
+    first_s = before.first_s if before else int(new.known_s[0])
+    outcomes = (before.outcomes if before else 0) + len(known)
+    total = float(known.sum()) + (before.mae * before.outcomes if before and before.outcomes else 0.0)
+    return ModelOrigin(outcomes, first_s, int(new.known_s[-1]), total / outcomes if outcomes else float("nan"))
+
+
+def _since(exam: Exam[QuestionRows, OutcomeRows], answered_s: Int64, last_s: int) -> Exam[QuestionRows, OutcomeRows]:
+    open_questions, news = np.flatnonzero(answered_s > last_s), np.flatnonzero(exam.known_s > last_s)
+    return Exam(
+        exam.questions.take(open_questions),
+        exam.asked_s[open_questions],
+        exam.actual[open_questions],
+        exam.outcomes.take(news),
+        exam.known_s[news],
+    )
+
+
+HOUR_S = 3600.0
+
+
+@dataclass(frozen=True)
+class Score:
+    """`count` predictions against what came, y. NaN is a measure that has nothing to measure.
+
+    The median m is judged by absolute error and the mean f by squared error, because these are what each minimises
+    (Gneiting, "Making and evaluating point forecasts", JASA 106, 2011). A point prediction has m = f.
+
+    * `mae`: mean |y - m|; the papers on waits call it average absolute error.
+    * `rmse`: square root of the mean of (y - f)^2.
+    * `percentage_error`: 100 x mean |y - m| / y over y > 0 (PPE of Murali and Vadhiyar, 2018).
+    * `pinball`: for each level q of LEVELS and its quantile x the mean of max(q (y - x), (q - 1) (y - x))
+      (Koenker and Bassett, "Regression quantiles", Econometrica 46, 1978).
+    * `coverage`: share of y from the lowest to the highest quantile, both included; 0.8 is right.
+    * `close_share`: share of |y - m| up to an hour, or to the distance that `score_of` was told.
+    * `relative_mae`: mae / mae of the naive predictor on the same questions (Hyndman and Koehler, "Another look at
+      measures of forecast accuracy", Int. J. Forecasting 22, 2006).
+    """
+
+    count: int
+    mae: float
+    rmse: float
+    percentage_error: float
+    pinball: tuple[float, ...]
+    coverage: float
+    close_share: float
+    relative_mae: float
+
+
+def compute_score(
+    actual: Float64, given: Prediction, *, naive: Prediction | None = None, close: float = HOUR_S
+) -> Score:
+    """Return the score of the predictions `given` for `actual` float64[n], leaving out where `actual` is NaN.
+
+    Without `naive` nothing is said of the relative error.
+    """
+    known = np.isfinite(actual)
+    y, quantiles = actual[known], given.quantiles[known]
+    error = np.abs(y - quantiles[:, MEDIAN])
+    naive_mae = _mean(np.abs(y - naive.quantiles[known, MEDIAN])) if naive else float("nan")
+    return Score(
+        count=len(y),
+        mae=_mean(error),
+        rmse=float(np.sqrt(_mean((y - given.mean[known]) ** 2))),
+        percentage_error=100 * _mean(error[y > 0] / y[y > 0]),
+        pinball=tuple(pinball(y, x, level) for x, level in zip(quantiles.T, LEVELS, strict=True)),
+        coverage=_mean((quantiles[:, 0] <= y) & (y <= quantiles[:, -1])),
+        close_share=_mean(error <= close),
+        relative_mae=_ratio(_mean(error), naive_mae),
+    )
+
+
+def pinball(actual: Float64, quantile: Float64, level: float) -> float:
+    """Return the mean pinball loss of a quantile, both float64[n]."""
+    above = actual - quantile
+    return _mean(np.maximum(level * above, (level - 1) * above))
+
+
+def _mean(values: Float64 | NDArray[np.bool_]) -> float:
+    return float(np.mean(values)) if len(values) else float("nan")
+
+
+def _ratio(mae: float, naive_mae: float) -> float:
+    return mae / naive_mae if naive_mae > 0 else float("nan")

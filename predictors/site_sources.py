@@ -1,0 +1,93 @@
+"""Builds the sources of prices and of carbon intensity that a site's settings name.
+
+Prices come from a feed with the tariff behind it. Carbon intensity is a fixed figure, a file or a feed.
+"""
+
+from dataclasses import replace
+from datetime import tzinfo
+from importlib.util import find_spec
+
+import numpy as np
+
+from offpeak.installation import missing_extra
+from offpeak.model.local_time import machine_zone
+from offpeak.model.step_series import Series
+from offpeak.model.units import parse_carbon_g_per_kwh
+from offpeak.prices.layout import parse_file_and_layout
+from offpeak.prices.tariff import site_tariff
+from offpeak.settings.feeds import FeedSettings
+from offpeak.settings.replay import CarbonSettings, PriceSettings
+from predictors.feeds.feed import Feed
+from predictors.feeds.markets import find_market
+from predictors.feeds.port import FeedProblem, Window
+from predictors.feeds.registry import carbon_feed, price_feed
+from predictors.price_forecast import PriceSource
+
+EUROPEAN, AMERICAN = ("energy-charts", "nord-pool"), ("us-markets",)
+
+
+LIBRARIES = {"entso-e": ("entsoe", "entsoe-py", "feeds-entsoe"), "us-markets": ("gridstatus", "gridstatus", "feeds-us")}
+"""The module, the package and the extra of each source that has a library of its own."""
+
+
+def check_libraries(feeds: FeedSettings) -> None:
+    """Raise BadInput where the settings name a source whose library is missing.
+
+    For commands that answer once. The agent goes on by the next source, or the tariff, and names what is missing.
+    """
+    for name in feeds.prices or ():
+        module, package, extra = LIBRARIES.get(name, ("", "", ""))
+        if module and find_spec(module) is None:
+            raise missing_extra(f"feeds.prices: {name}", extra, package)
+
+
+def build_price_feed(feeds: FeedSettings, prices: PriceSettings) -> Feed:
+    """Return the feed of the settings; where they name no source, what the zone's is, else the file or the tariff.
+
+    BadSetting for what cannot be.
+    """
+    names = feeds.prices or _usual(feeds, prices)
+    feed = price_feed(replace(feeds, prices=names), prices)
+    assert feed is not None
+    return feed
+
+
+def build_price_source(feeds: FeedSettings, prices: PriceSettings) -> tuple[PriceSource, tzinfo]:
+    """Return what prices are known or forecast from, and on whose clock their days begin; BadInput as `feed_of`."""
+    feed = build_price_feed(feeds, prices)
+    zone = feed.clock if feeds.zone else machine_zone()
+    holidays = find_market(feeds.zone).country if feeds.zone else ""
+    own = any(each.own for each in feed.sources)
+    model = None if own else feed.cache.with_suffix(".npz")
+    return PriceSource(feed, site_tariff(prices.tariff, zone), model, holidays), zone
+
+
+def _usual(feeds: FeedSettings, prices: PriceSettings) -> tuple[str, ...]:
+    if feeds.zone is not None:
+        return EUROPEAN if find_market(feeds.zone).entsoe else AMERICAN
+    return ("file",) if prices.file else ("tariff",)
+
+
+FILES = (".csv", ".gz")
+
+
+def build_carbon_source(feeds: FeedSettings, carbon: CarbonSettings) -> Feed | float | None:
+    """Return the feed, the figure [g/kWh], or None where the settings name nothing; BadInput for what cannot be."""
+    if feeds.carbon is None and carbon.source is not None:
+        if parse_file_and_layout(carbon.source)[0].suffix not in FILES:
+            return parse_carbon_g_per_kwh(carbon.source)
+        feeds = replace(feeds, carbon=("file",))
+    return carbon_feed(feeds, carbon)
+
+
+def carbon_series(
+    source: Feed | float | None, window: Window, now_s: int
+) -> tuple[Series | None, tuple[FeedProblem, ...]]:
+    """Return the intensity over a window as far as it is known, and what was wrong. It may ask a service."""
+    if source is None:
+        return None, ()
+    if isinstance(source, Feed):
+        known = source.known(window, now_s)
+        return known.series, known.troubles
+    start_s = np.array([window.from_s], np.int64)
+    return Series(start_s, window.until_s, np.array([source]), "g/kWh", "declared"), ()

@@ -1,0 +1,92 @@
+"""The questions and outcomes of queue-wait predictors, and the quantiles of a wait from recent errors."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.snapshot import Snapshot
+from predictors.port import LEVELS, Prediction, State
+from predictors.recent_errors import ErrorsBySize, OpenQuestions
+
+NO_JOB = -1
+
+
+@dataclass(frozen=True, eq=False)
+class WaitQuestions:
+    """How long will each of n jobs wait that is, or would be, submitted now?
+
+    `rows` float64[n, len(FEATURES)], as predictors.waits.states makes them, is the job and the state that it is
+    submitted into; that state itself is `states[state[i]]`, for predictors that plan with it. `job_id` is NO_JOB of a
+    job that does not exist yet; `user` and `queue` are -1 where unknown. All are int64[n].
+    """
+
+    job_id: Int64
+    user: Int64
+    queue: Int64
+    rows: Float64
+    state: Int64
+    states: Sequence[Snapshot]
+
+    def __len__(self) -> int:
+        return len(self.job_id)
+
+    def take(self, which: NDArray[np.bool_] | Int64, /) -> "WaitQuestions":
+        """Return the questions that the mask or the indices select."""
+        return WaitQuestions(
+            self.job_id[which], self.user[which], self.queue[which], self.rows[which], self.state[which], self.states
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class WaitOutcomes:
+    """How long jobs waited that have started: `wait_s` int64[n], and each as it was at its submission."""
+
+    asked: WaitQuestions
+    wait_s: Int64
+
+    def __len__(self) -> int:
+        return len(self.wait_s)
+
+    def take(self, which: NDArray[np.bool_] | Int64, /) -> "WaitOutcomes":
+        """Return the outcomes that the mask or the indices select."""
+        return WaitOutcomes(self.asked.take(which), self.wait_s[which])
+
+
+MINUTE_S = 60.0
+"""Added to both sides of a ratio: whether a job starts at once or in ten seconds makes no difference to anyone."""
+EDGES_S = (60.0, 600.0, 3600.0, 6 * 3600.0, 24 * 3600.0)
+
+
+class WaitSpread:
+    """Remembers what was said of each job until it starts; short and long answers are judged apart."""
+
+    def __init__(self) -> None:
+        self._said: OpenQuestions[float] = OpenQuestions()
+        self._errors = ErrorsBySize(tuple(edge_s + MINUTE_S for edge_s in EDGES_S))
+
+    def learn(self, outcome: WaitOutcomes) -> None:
+        """Take in how long jobs waited that had been asked about."""
+        for job_id, wait_s in zip(outcome.asked.job_id.tolist(), outcome.wait_s.tolist(), strict=True):
+            said_s = self._said.take_out(job_id)
+            if said_s is not None:
+                self._errors.add(said_s + MINUTE_S, wait_s + MINUTE_S)
+
+    def around(self, question: WaitQuestions, said_s: Float64, basis: tuple[str, ...]) -> Prediction:
+        """Return the prediction that what was said, float64[n] [s], stands for; the median is what was said itself."""
+        real = question.job_id != NO_JOB
+        self._said.remember(question.job_id[real].tolist(), said_s[real].tolist())
+        corrected = np.array([self._errors.corrected(each + MINUTE_S) for each in said_s.tolist()])
+        mean_s, *levels_s = np.maximum(corrected.reshape(-1, 1 + len(LEVELS)) - MINUTE_S, 0.0).T
+        low_s, high_s = np.minimum(levels_s[0], said_s), np.maximum(levels_s[-1], said_s)
+        return Prediction(mean_s, np.stack([low_s, said_s, high_s], axis=1), basis)
+
+    def state(self) -> State:
+        """Return the errors."""
+        return self._errors.state()
+
+    def restore(self, state: State) -> None:
+        """Take over errors."""
+        self._errors.restore(state)
