@@ -14,7 +14,7 @@ from statistics import median
 
 from benchmarks.bars import Measured
 from benchmarks.peers import peer
-from plugin.federation.site_said import SiteSaid, Waits
+from plugin.federation.site_report import SiteReport, WaitTable
 from sim_backend.local_slurm.processes import reserved_ports, wait_until
 
 OFFPEAK = (sys.executable, "-P", "-c", "from ui.command import main; main()")
@@ -45,7 +45,7 @@ poll = "1min"
 [ledger]
 url = "sqlite:///{folder}/ledger.sqlite"
 """
-IDLE = SiteSaid(0.0, "c", "slurm 22", 32, 32, 0, 0, Waits((32,), (86_400,), ((0.0,),)))
+IDLE = SiteReport(0.0, "c", "slurm 22", 32, 32, 0, 0, WaitTable((32,), (86_400,), ((0.0,),)))
 
 
 def choose_benchmarks() -> Iterator[Measured]:

@@ -13,14 +13,12 @@ from benchmarks.bars import Measured
 from offpeak.errors import OffpeakError
 from offpeak.model.arrays import Int64
 from offpeak.model.step_series import Series
-from plugin.federation.cycle import Cycle, SiteStates
-from plugin.federation.flow import cheapest_flow
-from plugin.federation.flow_costs import as_integers, flow_cost, scale_of, weights_of
-from plugin.federation.grid import Grid
+from plugin.federation.cycle import GridCycle, SiteStates
+from plugin.federation.flow import cheapest_flow, flow_cost, integer_costs, scale_of, weights_of
 from plugin.federation.jobs import grid_jobs
 from plugin.federation.metaschedule import mcmf
-from plugin.federation.predict_costs import predict_costs
-from plugin.federation.site import Site
+from plugin.federation.placement_costs import predict_costs
+from plugin.federation.sites import Grid, Site
 
 HOUR_S = 3600
 SITES = 50
@@ -45,7 +43,7 @@ def federation_benchmarks() -> Iterator[Measured]:
     yield Measured("networkx's time over ours, 200 x 50, same cost", theirs_s / ours_s, "", 10, True, DATA)
 
 
-def drawn_cycle(jobs: int, *, seed: int) -> Cycle:
+def drawn_cycle(jobs: int, *, seed: int) -> GridCycle:
     """Return a cycle of jobs of all sizes and sites of all speeds, prices and queues."""
     rng = np.random.default_rng(seed)
     most = int(0.9 * jobs / SITES)
@@ -64,7 +62,7 @@ def drawn_cycle(jobs: int, *, seed: int) -> Cycle:
         tuple(_hours(rng, "g/kWh") for _ in range(SITES)),
         grid.allocated_core_s,
     )
-    return Cycle(0, grid, asked, states, rng.exponential(2 * HOUR_S, (jobs, SITES)))
+    return GridCycle(0, grid, asked, states, rng.exponential(2 * HOUR_S, (jobs, SITES)))
 
 
 def _site(rng: Generator, name: str, most: int) -> Site:
@@ -76,10 +74,10 @@ def _hours(rng: Generator, unit: str) -> Series:
     return Series(HOUR_S * np.arange(72), 72 * HOUR_S, rng.uniform(20, 90, 72), unit, "drawn")
 
 
-def _flow_of(cycle: Cycle) -> tuple[Int64, NDArray[np.bool_], Int64]:
+def _flow_of(cycle: GridCycle) -> tuple[Int64, NDArray[np.bool_], Int64]:
     predicted = predict_costs(cycle)
     allowed = predicted.compatible
-    cost = as_integers(flow_cost(predicted, weights_of(cycle), scale_of(predicted, allowed)), allowed)
+    cost = integer_costs(flow_cost(predicted, weights_of(cycle), scale_of(predicted, allowed)), allowed)
     return cost, allowed, cycle.grid.max_per_cycle
 
 

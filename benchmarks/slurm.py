@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Iterator
 
 from benchmarks.bars import Measured
-from plugin.slurm.jobs_text import COLUMNS, job_of, jobs_of_text, separator
-from plugin.slurm.nodes_text import nodes_of_text
+from plugin.slurm.jobs import SQUEUE_COLUMNS, job_of, jobs_of_text, separator
+from plugin.slurm.nodes import nodes_of_text
 
 JOBS, NODES = 10_000, 1000
 TRIES = 5
@@ -74,7 +74,7 @@ def _job(number: int, chance: random.Random) -> Iterator[str]:
         "Comment": "flexible" if number % 3 else "(null)",
         "Name": f"run {number}",
     }
-    return (told.get(column, "(null)") for column in COLUMNS)
+    return (told.get(column, "(null)") for column in SQUEUE_COLUMNS)
 
 
 def _least(parse: Callable[[], int], wanted: int, *, before: Callable[[], None] = lambda: None) -> float:

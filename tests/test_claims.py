@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from plugin.federation.jobs import GOALS, PlacementRequest, policy_for
 from plugin.federation.policies import POLICIES
-from plugin.federation.request import GOALS, Request, policy_for
 from plugin.scheduler.port import Ranking, SchedulerView
 from power.agent.facts import queue_facts
 
@@ -24,7 +24,7 @@ def test_no_page_guarantees_anything(page: Path) -> None:
 
 
 def test_the_page_on_federations_names_the_policies_that_run_live() -> None:
-    requests = (Request(1, 60, goal, end_s) for goal, end_s in product(GOALS, (None, 9)))
+    requests = (PlacementRequest(1, 60, goal, end_s) for goal, end_s in product(GOALS, (None, 9)))
     live = {policy_for(request) for request in requests}
     page = " ".join((ROOT / "docs/explanation/federation.md").read_text().split())
     used = re.search(r"and uses three of them: (.*?) \(", page)

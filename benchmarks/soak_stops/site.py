@@ -21,7 +21,7 @@ from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import ACTIVE
 from offpeak.settings.file import read_values
 from offpeak.settings.table import Settings
-from plugin.pbs.request import Chunk
+from plugin.pbs.resource_request import Chunk
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import NodePower
 from plugin.scheduler.port import NodeChange, SchedulerTraits, SchedulerView

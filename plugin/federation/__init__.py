@@ -1,1 +1,7 @@
-"""Many clusters as one: where does a job run best, by wait, energy, CO2 and price? Pure decisions with reasons."""
+"""Many clusters as one: where does a job run best, by wait, energy, CO2 and price? Pure decisions with reasons.
+
+A site's agent publishes a site_report.py; live_cycle.choose, the entry of the broker, makes a cycle.py of the reports,
+the jobs.py and the sites.py (read by sites_file.py). placement_costs.py predicts what each job takes at each site,
+policies.py names the policies (metaschedule.py with flow.py, and one_by_one.py) that decide, and choice.py is the
+answer in words. The simulated grid gives its own cycles to the same policies.
+"""

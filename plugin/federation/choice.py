@@ -1,10 +1,15 @@
-"""A decision in words: where a job goes, why, what the second-best site would have cost, or what is missing where."""
+"""A choice for people and programs: the site of a job, the reason, the second-best site, and what is missing elsewhere.
+
+As JSON, for programs and portals, times have their zone and every figure has its unit in its name.
+"""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
 
 
 @dataclass(frozen=True)
-class Estimate:
+class SiteEstimate:
     """What a job would take at a site: `delay_s` until it starts, run time, cores of whole units, energy, cost, CO2.
 
     `score` is what the policy compared, None where it saw no choice.
@@ -21,7 +26,7 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Miss:
+class SiteMismatch:
     """Why a site cannot run a job."""
 
     site: str
@@ -29,7 +34,7 @@ class Miss:
 
 
 @dataclass(frozen=True)
-class Choice:
+class SiteChoice:
     """Where a job goes, None for nowhere now, with the reason.
 
     `chosen` and `second` are the site and the best of the others, None where there is none; `misses` are the sites that
@@ -39,6 +44,43 @@ class Choice:
     job_id: int
     site: str | None
     reason: str
-    chosen: Estimate | None
-    second: Estimate | None
-    misses: tuple[Miss, ...]
+    chosen: SiteEstimate | None
+    second: SiteEstimate | None
+    misses: tuple[SiteMismatch, ...]
+
+
+J_PER_KWH = 3.6e6
+
+
+def choice_json(choice: SiteChoice, *, now_s: int, currency: str) -> dict[str, Any]:
+    """Return the choice as JSON's objects: `site` is None where no site can have the job now."""
+    second = choice.second
+    return {
+        "site": choice.site,
+        "reason": choice.reason,
+        "expected": _estimate_json(choice.chosen, now_s, currency),
+        "second": None if second is None else {"site": second.site, **(_estimate_json(second, now_s, currency) or {})},
+        "misses": {miss.site: miss.text for miss in choice.misses},
+    }
+
+
+def _estimate_json(estimate: SiteEstimate | None, now_s: int, currency: str) -> dict[str, Any] | None:
+    if estimate is None:
+        return None
+    starts_s = now_s + estimate.delay_s
+    return {
+        "starts": time_text(starts_s),
+        "ends": time_text(starts_s + estimate.runtime_s),
+        "wait_s": round(estimate.delay_s),
+        "run_s": round(estimate.runtime_s),
+        "cores": estimate.cores,
+        "energy_kwh": round(estimate.energy_j / J_PER_KWH, 3),
+        "cost": round(estimate.cost, 4),
+        "currency": currency,
+        "co2_kg": round(estimate.co2_g / 1000, 3),
+    }
+
+
+def time_text(unix_s: float) -> str:
+    """Return an instant such as 2026-11-22T08:00:00Z."""
+    return datetime.fromtimestamp(round(unix_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,6 +1,12 @@
-"""What is known in one scheduling cycle: the jobs, the sites' states, their electricity, and how policies are set."""
+"""One scheduling cycle of the grid: what is known, what is predicted, and what a policy decides.
+
+A cycle has the jobs, the states of the sites, their electricity, and the rules of the policies. Predictions are the
+matrices by which policies choose: what each job would take and cost at each site. A decision is a site for each job, or
+none, with the reason.
+"""
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,8 +14,8 @@ from numpy.typing import NDArray
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.step_series import Series
-from plugin.federation.grid import Grid
 from plugin.federation.jobs import Goal, GridJobs
+from plugin.federation.sites import Grid
 
 WHOLE_PERCENT = 100.0
 
@@ -49,7 +55,7 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Rules:
+class GridRules:
     """How policies are set.
 
     `goal` is what the energy- and CO2-aware policies minimise for jobs that say nothing; sites with more than
@@ -69,7 +75,7 @@ class Rules:
 
 
 @dataclass(frozen=True, eq=False)
-class Cycle:
+class GridCycle:
     """One scheduling cycle at `now_s` [Unix s].
 
     `wait_s` float64[n, m] is how long each of the n jobs would wait in the queue of each of the m sites, submitted now
@@ -81,7 +87,7 @@ class Cycle:
     jobs: GridJobs
     states: SiteStates
     wait_s: Float64
-    rules: Rules = Rules()
+    rules: GridRules = GridRules()
     turn: int = 0
 
     @property
@@ -89,3 +95,66 @@ class Cycle:
         """The PUE of each site at its present load, float64[m]."""
         busy = np.clip(self.grid.units - self.states.idle_units, 0, self.grid.units)
         return np.array([float(site.pue_at(units)) for site, units in zip(self.grid.sites, busy, strict=True)])
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Matrices [n jobs, m sites].
+
+    `units` a job takes there, `delay_s` until it starts (its wait in the queue, or its data's way if that is longer),
+    `runtime_s`, `energy_j` at the site's meter (PUE included), `cost` in the currency of the prices, `co2_g`. What is
+    not `compatible` can never run there as things are; its figures mean nothing.
+    """
+
+    units: Int64
+    delay_s: Float64
+    runtime_s: Float64
+    energy_j: Float64
+    cost: Float64
+    co2_g: Float64
+    compatible: NDArray[np.bool_]
+
+    @property
+    def response_s(self) -> Float64:
+        """Time from now to the end: eq. (7) of the day-ahead paper."""
+        return self.delay_s + self.runtime_s
+
+
+NO_SITE = -1
+
+
+class DecisionReason(IntEnum):
+    """The reason of a choice."""
+
+    IMPOSSIBLE = 0
+    NEXT_CYCLE = 1
+    HOME = 2
+    NOT_AT_HOME = 3
+    TURN = 4
+    IDLE = 5
+    SHORTEST_WAIT = 6
+    LEAST = 7
+    NEXT_BEST = 8
+    NONE_IN_TIME = 9
+    ALL_QUEUES_LONG = 10
+    CHEAPEST = 11
+    GIVES_WAY = 12
+
+
+@dataclass(frozen=True, eq=False)
+class GridDecision:
+    """Of each of the n jobs the number of its `site`, NO_SITE where it gets none now, and `why` (a `DecisionReason`),
+    int8[n].
+
+    `score` float64[n, m] is what the policy compared, the lower the better, inf where it saw no choice. `predicted` is
+    what it knew at the end, and `turn` the site that comes next by turns.
+    """
+
+    site: Int64
+    why: NDArray[np.int8]
+    score: Float64
+    predicted: Predictions
+    turn: int = 0
+
+    def __len__(self) -> int:
+        return len(self.site)

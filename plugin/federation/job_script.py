@@ -13,7 +13,7 @@ SLURM, PBS = "#SBATCH", "#PBS"
 
 
 @dataclass(frozen=True)
-class ScriptAsks:
+class ScriptRequest:
     """What stands in a script; None is what does not.
 
     Of a job of whole nodes `nodes` are known and `cores` may be None. `comment` is Slurm's, `variables` are those of
@@ -31,7 +31,7 @@ class ScriptAsks:
     name: str = ""
 
 
-def script_asks(text: str) -> ScriptAsks:
+def parse_script(text: str) -> ScriptRequest:
     """Return what the script asks for, by Slurm's lines if there are any; BadInput for what cannot be chosen for."""
     if not text.startswith("#!"):
         raise BadInput("the job's script does not begin with #!", hint="its first line is such as #!/bin/bash")
@@ -39,7 +39,7 @@ def script_asks(text: str) -> ScriptAsks:
         return _of_slurm(_parsed(_SLURM, lines, SLURM))
     if lines := _lines(text, PBS):
         return _of_pbs(_parsed(_PBS, lines, PBS))
-    return ScriptAsks()
+    return ScriptRequest()
 
 
 def parse_limit_s(text: str) -> int:
@@ -105,7 +105,7 @@ def _parsed(options: ArgumentParser, lines: list[str], sign: str) -> Namespace:
         raise BadInput(f"{sign}: {problem}", hint="the job's script names an option without its value") from None
 
 
-def _of_slurm(said: Namespace) -> ScriptAsks:
+def _of_slurm(said: Namespace) -> ScriptRequest:
     if said.array:
         raise BadInput("a job array is many jobs, and sites are chosen for one", hint="submit its tasks one by one")
     nodes = None if said.nodes is None else _number(said.nodes.rpartition("-")[2], "--nodes")
@@ -117,7 +117,7 @@ def _of_slurm(said: Namespace) -> ScriptAsks:
         cores = nodes * _number(said.ntasks_per_node, "--ntasks-per-node") * per_task
     elif nodes is None:
         cores = per_task
-    return ScriptAsks(
+    return ScriptRequest(
         SLURM,
         cores,
         nodes,
@@ -129,7 +129,7 @@ def _of_slurm(said: Namespace) -> ScriptAsks:
     )
 
 
-def _of_pbs(said: Namespace) -> ScriptAsks:
+def _of_pbs(said: Namespace) -> ScriptRequest:
     if said.J or said.t:
         raise BadInput("a job array is many jobs, and sites are chosen for one", hint="submit its tasks one by one")
     resources = dict(
@@ -140,7 +140,7 @@ def _of_pbs(said: Namespace) -> ScriptAsks:
     cores = _number(resources.get("ncpus", "1"), "ncpus") if chunks is None else sum(map(_chunk, chunks.split("+")))
     # A single number is seconds to PBS.
     limit_s = None if walltime is None else int(walltime) if walltime.isdecimal() else parse_limit_s(walltime)
-    return ScriptAsks(PBS, cores, None, limit_s, said.A or "", variables=said.v or "", name=said.N or "")
+    return ScriptRequest(PBS, cores, None, limit_s, said.A or "", variables=said.v or "", name=said.N or "")
 
 
 def _chunk(text: str) -> int:

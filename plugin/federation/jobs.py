@@ -1,4 +1,7 @@
-"""The jobs of a scheduling cycle as columns: what each asks for, and what its owner wants of the grid."""
+"""The jobs for which sites are chosen: the columns of a scheduling cycle, and the request of one job.
+
+Both hold what a job requests, and what its owner wants of the grid.
+"""
 
 from dataclasses import dataclass, fields
 from enum import IntEnum
@@ -6,9 +9,12 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.snapshot import NEVER
-from plugin.federation.grid import UNKNOWN
+from offpeak.text import did_you_mean
+from plugin.federation.reach import LOCAL
+from plugin.federation.sites import UNKNOWN, Grid
 
 
 class Goal(IntEnum):
@@ -78,4 +84,62 @@ def grid_jobs(*, job_id: object, cores: object, estimate_s: object, **columns: o
             name: np.broadcast_to(np.asarray(column, TYPES.get(name, np.int64)), count).copy()
             for name, column in given.items()
         }
+    )
+
+
+GOALS = {"co2": Goal.CO2, "cost": Goal.COST, "energy": Goal.ENERGY, "time": Goal.TIME}
+ONE_JOB = 1
+
+
+@dataclass(frozen=True)
+class PlacementRequest:
+    """A job of so many `cores` that its owner lets run for `limit_s` at home.
+
+    `goal` is a key of GOALS, `latest_end_s` [Unix s] the green SLA's latest finish. `features` are what it insists on,
+    `application` is what sites may have a rank for, "" where its owner does not say.
+    """
+
+    cores: int
+    limit_s: int
+    goal: str = "co2"
+    latest_end_s: int | None = None
+    project: str = ""
+    features: tuple[str, ...] = ()
+    application: str = ""
+
+
+def parse_goal(text: str) -> str:
+    """Return the goal of that name; BadInput if there is none."""
+    if text not in GOALS:
+        raise BadInput(f"--goal {text}: is no goal", hint=did_you_mean(text, GOALS))
+    return text
+
+
+def find_home(grid: Grid) -> int:
+    """Return the site at which estimates hold and which is first among equals: where the broker is, else the first."""
+    local = (at for at, site in enumerate(grid.sites) if site.reach is not None and site.reach.way == LOCAL)
+    return next(local, 0)
+
+
+def policy_for(request: PlacementRequest) -> str:
+    """Return the name of the policy that chooses: by the latest finish, by time alone, else by goal and queues."""
+    if request.latest_end_s is not None:
+        return "eca-sla"
+    return "fastest" if request.goal == "time" else "eca-queue"
+
+
+def request_column(request: PlacementRequest, grid: Grid, now_s: int) -> GridJobs:
+    """Return the job as the only one of a cycle; BadInput for a feature or an application that no site has."""
+    project = grid.projects.index(request.project) if request.project in grid.projects else UNKNOWN
+    return grid_jobs(
+        job_id=ONE_JOB,
+        cores=request.cores,
+        estimate_s=request.limit_s,
+        submit_s=now_s,
+        home=find_home(grid),
+        project=project,
+        latest_end_s=NEVER if request.latest_end_s is None else request.latest_end_s,
+        features=grid.feature_mask(request.features),
+        goal=GOALS[request.goal],
+        application=grid.application_number(request.application) if request.application else UNKNOWN,
     )

@@ -1,36 +1,179 @@
-"""From what sites said to a scheduling cycle of one job, and its answer in words."""
+"""Makes a scheduling cycle of one job from the reports of the sites, and puts the decision into words.
 
-from collections.abc import Mapping, Sequence
+The words say why the site was chosen, what the second best would have cost, and what is missing where. Jobs that the
+broker has already given to sites count too: what they have used of allocations, and what a site has not reported yet.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from offpeak.errors import BadInput
+from offpeak.model.arrays import Float64
 from offpeak.model.local_time import DAY_S
 from offpeak.model.step_series import Series
-from plugin.federation.choice import Choice, Miss
-from plugin.federation.cycle import Cycle, SiteStates
-from plugin.federation.explain import choices
-from plugin.federation.grid import Grid
-from plugin.federation.own_series import own_carbon, own_price
+from plugin.federation.choice import SiteChoice, SiteEstimate, SiteMismatch
+from plugin.federation.cycle import NO_SITE, DecisionReason, GridCycle, GridDecision, SiteStates
+from plugin.federation.electricity import mix_carbon, tariff_price
+from plugin.federation.jobs import PlacementRequest, policy_for, request_column
+from plugin.federation.placement_costs import SiteFit, check_fit, find_mismatches
 from plugin.federation.policies import grid_policy
-from plugin.federation.request import Request, column_of, policy_for
-from plugin.federation.sent import Sent, as_if_told, left_core_s
-from plugin.federation.site import Site
-from plugin.federation.site_said import Curve, SiteSaid
+from plugin.federation.site_report import Curve, SiteReport
+from plugin.federation.sites import Grid, Site
+
+REASONS = {
+    DecisionReason.IMPOSSIBLE: "no site can run it: {missing}",
+    DecisionReason.NEXT_CYCLE: (
+        "sites that can run it have all the jobs that they take in this cycle, or its allocation is used"
+    ),
+    DecisionReason.HOME: "it stays at home",
+    DecisionReason.NOT_AT_HOME: "its home cannot run it now",
+    DecisionReason.TURN: "it is {site}'s turn",
+    DecisionReason.IDLE: "{site} has enough idle and nobody waits there",
+    DecisionReason.SHORTEST_WAIT: "it starts soonest at {site}, in {delay}",
+    DecisionReason.LEAST: "{site} takes least: {figures}",
+    DecisionReason.NEXT_BEST: "{site} takes least of those that are not too late or too full: {figures}",
+    DecisionReason.NONE_IN_TIME: "no site can end it in time; it starts soonest at {site}, in {delay}",
+    DecisionReason.ALL_QUEUES_LONG: "all queues are over the limit; it starts soonest at {site}, in {delay}",
+    DecisionReason.CHEAPEST: "{site} suits it best: {figures}",
+    DecisionReason.GIVES_WAY: (
+        "{second} would suit it better, but all jobs of the cycle together cost less so: {site}, {figures}"
+    ),
+}
+
+
+def explain_decision(cycle: GridCycle, decision: GridDecision) -> tuple[SiteChoice, ...]:
+    """Return the choice of each job of the cycle in words, in their order."""
+    fit = check_fit(cycle, decision.predicted.units, decision.predicted.runtime_s)
+    return tuple(_explain_choice(cycle, decision, fit, job) for job in range(len(decision)))
+
+
+def _explain_choice(cycle: GridCycle, decision: GridDecision, fit: SiteFit, job: int) -> SiteChoice:
+    place = int(decision.site[job])
+    chosen = None if place == NO_SITE else estimate_at(cycle, decision, job, place)
+    second = _second_best(cycle, decision, job)
+    missing = find_mismatches(cycle, fit, decision.predicted.runtime_s, job)
+    words = {
+        "missing": "; ".join(f"{miss.site}: {miss.text}" for miss in missing),
+        "second": second.site if second else "another site",
+        "site": chosen.site if chosen else "",
+        "delay": _time_text(chosen.delay_s) if chosen else "",
+        "figures": _figures_text(chosen, cycle.states.price[0].currency) if chosen else "",
+    }
+    reason = REASONS[DecisionReason(int(decision.why[job]))].format(**words)
+    return SiteChoice(int(cycle.jobs.job_id[job]), chosen.site if chosen else None, reason, chosen, second, missing)
+
+
+def estimate_at(cycle: GridCycle, decision: GridDecision, job: int, site: int) -> SiteEstimate:
+    """Return what the job would take at the site."""
+    predicted, at = decision.predicted, (job, site)
+    score = float(decision.score[at])
+    return SiteEstimate(
+        cycle.grid.names[site],
+        float(predicted.delay_s[at]),
+        float(predicted.runtime_s[at]),
+        int(predicted.units[at]) * cycle.grid.sites[site].cores_per_unit,
+        float(predicted.energy_j[at]),
+        float(predicted.cost[at]),
+        float(predicted.co2_g[at]),
+        score if np.isfinite(score) else None,
+    )
+
+
+def _second_best(cycle: GridCycle, decision: GridDecision, job: int) -> SiteEstimate | None:
+    """Return the best of the other sites by what the policy compared, None if there is no other."""
+    others = decision.score[job].copy()
+    if decision.site[job] != NO_SITE:
+        others[decision.site[job]] = np.inf
+    best = int(np.argmin(others))
+    return estimate_at(cycle, decision, job, best) if np.isfinite(others[best]) else None
+
+
+def _figures_text(estimate: SiteEstimate, currency: str) -> str:
+    end_s = estimate.delay_s + estimate.runtime_s
+    energy = f"{estimate.energy_j / 3.6e6:,.1f} kWh"
+    return (
+        f"ends in {_time_text(end_s)}, {estimate.cost:,.2f} {currency}, {estimate.co2_g / 1000:,.2f} kg CO2, {energy}"
+    )
+
+
+def _time_text(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
+
+
+ON_THE_WAY_S = 5.0
+"""A job that was sent so shortly before a site looked may not have been there yet."""
+
+
+@dataclass(frozen=True)
+class SentJob:
+    """A job of `project` given to `site` at `at_unix_s`: whole units of `cores` for `held_s`.
+
+    `there` is False of a job that was cancelled: it keeps nobody waiting any more.
+    """
+
+    site: str
+    at_unix_s: float
+    cores: int
+    held_s: float
+    project: str = ""
+    there: bool = True
+
+    @property
+    def core_s(self) -> float:
+        """What it has of the site at most [core seconds]."""
+        return self.cores * self.held_s
+
+
+def add_sent_jobs(said: SiteReport, sent: Iterable[SentJob]) -> SiteReport:
+    """Return what a site would say if it had seen the jobs that it was sent since it looked.
+
+    They take what is idle, or stand in the queue, and whoever waits does so behind their work, spread over the site.
+    """
+    idle_cores, queued, ahead_core_s = said.idle_cores, said.queued, 0.0
+    for job in _unreported_jobs(said, sent):
+        ahead_core_s += job.core_s
+        if not queued and job.cores <= idle_cores:
+            idle_cores -= job.cores
+        else:
+            queued += 1
+    later_s = ahead_core_s / max(said.cores, 1)
+    wait_s = tuple(tuple(each + later_s for each in row) for row in said.waits.wait_s)
+    return replace(said, idle_cores=idle_cores, queued=queued, waits=replace(said.waits, wait_s=wait_s))
+
+
+def left_core_s(grid: Grid, sent: Iterable[SentJob]) -> Float64:
+    """Return what is left of the allocations [core seconds], shaped as `Grid.allocated_core_s`.
+
+    A job counts with all that it asked for, where it was sent after the beginning of the site's period.
+    """
+    left = grid.allocated_core_s.copy()
+    projects = {name: row for row, name in enumerate(grid.projects)}
+    places = {site.name: (at, site.allocations_since_s or 0) for at, site in enumerate(grid.sites)}
+    for job in sent:
+        at, since_s = places.get(job.site, (0, np.inf))
+        if job.project in projects and job.at_unix_s >= since_s:
+            left[projects[job.project], at] -= job.core_s
+    return np.maximum(left, 0.0)
+
+
+def _unreported_jobs(said: SiteReport, sent: Iterable[SentJob]) -> list[SentJob]:
+    return [job for job in sent if job.there and job.at_unix_s >= said.at_unix_s - ON_THE_WAY_S]
+
 
 AHEAD_S = 8 * DAY_S
 
 
 @dataclass(frozen=True)
-class Heard:
+class SiteReply:
     """What is known of a site: its last answer, or why there is none to go by."""
 
-    said: SiteSaid | None = None
+    said: SiteReport | None = None
     trouble: str = ""
 
 
-NOT_ASKED = Heard(trouble="was not asked")
+NOT_POLLED = SiteReply(trouble="was not asked")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,49 +182,49 @@ class _SiteNow:
 
     price: Series
     carbon: Series
-    said: SiteSaid | None
+    said: SiteReport | None
     trouble: str = ""
 
 
 def choose(
-    request: Request,
+    request: PlacementRequest,
     grid: Grid,
-    heard: Mapping[str, Heard],
+    heard: Mapping[str, SiteReply],
     *,
     now_s: int,
     stale_s: float,
-    sent: Sequence[Sent] = (),
-) -> Choice:
+    sent: Sequence[SentJob] = (),
+) -> SiteChoice:
     """Return where the job goes and why; `misses` names every site that is left out. The same to the same, always.
 
     Sites that said nothing, or longer than `stale_s` ago, are left out. What sites were `sent` counts against their
     allocations, and as theirs until they tell of it. BadInput for a latest finish that has passed and for a feature
     that no site has, BadPrices for prices in two currencies.
     """
-    _check(request, now_s)
-    known = _with_sent(heard, sent)
-    sites = [_site_now(site, known.get(site.name, NOT_ASKED), now_s, stale_s) for site in grid.sites]
-    cycle = _cycle(request, grid, _in_one_unit(sites), now_s)
+    _check_request(request, now_s)
+    known = _with_sent_jobs(heard, sent)
+    sites = [_site_now(site, known.get(site.name, NOT_POLLED), now_s, stale_s) for site in grid.sites]
+    cycle = _cycle(request, grid, _unify_units(sites), now_s)
     cycle = replace(cycle, states=replace(cycle.states, left_core_s=left_core_s(grid, sent)))
-    (choice,) = choices(cycle, grid_policy(policy_for(request)).decide(cycle))
-    return _with_troubles(choice, {site.name: now.trouble for site, now in zip(grid.sites, sites, strict=True)})
+    (choice,) = explain_decision(cycle, grid_policy(policy_for(request)).decide(cycle))
+    return _with_problems(choice, {site.name: now.trouble for site, now in zip(grid.sites, sites, strict=True)})
 
 
-def _with_sent(heard: Mapping[str, Heard], sent: Sequence[Sent]) -> dict[str, Heard]:
-    def known(name: str, said: SiteSaid) -> SiteSaid:
-        return as_if_told(said, [job for job in sent if job.site == name])
+def _with_sent_jobs(heard: Mapping[str, SiteReply], sent: Sequence[SentJob]) -> dict[str, SiteReply]:
+    def known(name: str, said: SiteReport) -> SiteReport:
+        return add_sent_jobs(said, [job for job in sent if job.site == name])
 
     return {
         name: each if each.said is None else replace(each, said=known(name, each.said)) for name, each in heard.items()
     }
 
 
-def _check(request: Request, now_s: int) -> None:
+def _check_request(request: PlacementRequest, now_s: int) -> None:
     if request.latest_end_s is not None and request.latest_end_s <= now_s:
         raise BadInput("--latest-finish has passed", hint="give a later time, or leave it")
 
 
-def _cycle(request: Request, grid: Grid, sites: list[_SiteNow], now_s: int) -> Cycle:
+def _cycle(request: PlacementRequest, grid: Grid, sites: list[_SiteNow], now_s: int) -> GridCycle:
     idle = [now.said.idle_cores // site.cores_per_unit if now.said else 0 for site, now in _pairs(grid, sites)]
     states = SiteStates(
         idle_units=np.array(idle, np.int64),
@@ -91,16 +234,16 @@ def _cycle(request: Request, grid: Grid, sites: list[_SiteNow], now_s: int) -> C
         carbon=tuple(now.carbon for now in sites),
         left_core_s=grid.allocated_core_s,
     )
-    jobs = column_of(request, grid, now_s)
+    jobs = request_column(request, grid, now_s)
     waits = [_wait_s(now.said, site, request) for site, now in _pairs(grid, sites)]
-    return Cycle(now_s, grid, jobs, states, np.array([waits], np.float64))
+    return GridCycle(now_s, grid, jobs, states, np.array([waits], np.float64))
 
 
 def _pairs(grid: Grid, sites: list[_SiteNow]) -> zip:  # type: ignore[type-arg]
     return zip(grid.sites, sites, strict=True)
 
 
-def _wait_s(said: SiteSaid | None, site: Site, request: Request) -> float:
+def _wait_s(said: SiteReport | None, site: Site, request: PlacementRequest) -> float:
     """Return how long the job would wait in whole units of the site; nobody waits where enough is free and no queue."""
     cores = -(-request.cores // site.cores_per_unit) * site.cores_per_unit
     if said is None:
@@ -110,29 +253,29 @@ def _wait_s(said: SiteSaid | None, site: Site, request: Request) -> float:
     return 0.0 if at_once or cores > site.cores else said.waits.of(cores, request.limit_s)
 
 
-def _site_now(site: Site, heard: Heard, now_s: int, stale_s: float) -> _SiteNow:
+def _site_now(site: Site, heard: SiteReply, now_s: int, stale_s: float) -> _SiteNow:
     said, trouble = heard.said, heard.trouble
     if said is None:
         trouble = trouble or "has not answered"
     elif now_s - said.at_unix_s > stale_s:
         trouble = f"its last answer is {now_s - said.at_unix_s:.0f} s old"
-    price = own_price(site, now_s, now_s + AHEAD_S) or _told(said.price if said else None, site.name)
-    carbon = own_carbon(site, now_s, now_s + AHEAD_S) or _told(said.carbon if said else None, site.name)
+    price = tariff_price(site, now_s, now_s + AHEAD_S) or _curve_series(said.price if said else None, site.name)
+    carbon = mix_carbon(site, now_s, now_s + AHEAD_S) or _curve_series(said.carbon if said else None, site.name)
     if not trouble and (price is None or carbon is None):
         trouble = "its agent knows no price" if price is None else "its agent knows no carbon intensity"
-    return _SiteNow(price or _nothing(now_s, ""), carbon or _nothing(now_s, "g/kWh"), said, trouble)
+    return _SiteNow(price or _empty_series(now_s, ""), carbon or _empty_series(now_s, "g/kWh"), said, trouble)
 
 
-def _told(curve: Curve | None, name: str) -> Series | None:
+def _curve_series(curve: Curve | None, name: str) -> Series | None:
     return None if curve is None else curve.series(name)
 
 
-def _nothing(now_s: int, unit: str) -> Series:
+def _empty_series(now_s: int, unit: str) -> Series:
     """Return what stands in the place of a site's series that is left out."""
     return Series(np.array([now_s]), now_s + DAY_S, np.array([0.0]), unit, "nobody")
 
 
-def _in_one_unit(sites: list[_SiteNow]) -> list[_SiteNow]:
+def _unify_units(sites: list[_SiteNow]) -> list[_SiteNow]:
     """Return the sites with the prices of those left out in the unit of the others, so that they contradict nobody."""
     units = [now.price.unit for now in sites if not now.trouble]
     if not units:
@@ -140,20 +283,20 @@ def _in_one_unit(sites: list[_SiteNow]) -> list[_SiteNow]:
     return [replace(now, price=replace(now.price, unit=units[0])) if now.trouble else now for now in sites]
 
 
-def _with_troubles(choice: Choice, troubles: Mapping[str, str]) -> Choice:
+def _with_problems(choice: SiteChoice, troubles: Mapping[str, str]) -> SiteChoice:
     """Return the choice with what is really wrong of each site that was left out."""
-    misses = tuple(Miss(miss.site, troubles[miss.site] or miss.text) for miss in choice.misses)
+    misses = tuple(SiteMismatch(miss.site, troubles[miss.site] or miss.text) for miss in choice.misses)
     if choice.site is not None:
         return replace(choice, misses=misses)
     missing = "; ".join(f"{miss.site}: {miss.text}" for miss in misses)
     return replace(choice, misses=misses, reason=f"no site can run it: {missing}" if missing else choice.reason)
 
 
-def currency_of(grid: Grid, heard: Mapping[str, Heard], *, now_s: int) -> str:
+def currency_of(grid: Grid, heard: Mapping[str, SiteReply], *, now_s: int) -> str:
     """Return the currency of the first site that has a price, "" where none has."""
     for site in grid.sites:
-        said = heard.get(site.name, NOT_ASKED).said
-        price = own_price(site, now_s, now_s + AHEAD_S) or _told(said.price if said else None, site.name)
+        said = heard.get(site.name, NOT_POLLED).said
+        price = tariff_price(site, now_s, now_s + AHEAD_S) or _curve_series(said.price if said else None, site.name)
         if price is not None:
             return price.currency
     return ""

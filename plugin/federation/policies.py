@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from offpeak.errors import BadInput
 from offpeak.text import did_you_mean
-from plugin.federation.cycle import Cycle
-from plugin.federation.decision import Decision
+from plugin.federation.cycle import GridCycle, GridDecision
 from plugin.federation.metaschedule import inst, mcmf, two_price
 from plugin.federation.one_by_one import baseline, eca_queue, eca_sla, fastest_possible, round_robin
 
@@ -16,7 +15,7 @@ class GridPolicy:
     """A policy: `decide` is a pure function of a cycle; `doc` is one line of help."""
 
     name: str
-    decide: Callable[[Cycle], Decision]
+    decide: Callable[[GridCycle], GridDecision]
     doc: str
 
 

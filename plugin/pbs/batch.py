@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 
 from offpeak.errors import SchedulerError
-from plugin.scheduler.batch import SUBMIT_S, Errand, Ran, Standing
+from plugin.scheduler.batch import SUBMIT_S, BatchJob, BatchResult, JobSubmission
 
 KEY, DEADLINE = "OFFPEAK_KEY", "OFFPEAK_DEADLINE"
 LONGEST_NAME = 15
@@ -17,7 +17,7 @@ MAYBE_TAKEN = ("timed out", "timeout", "end of file", "premature end", "protocol
 _JOB = re.compile(r"\d+(?:\[\])?(?:\.[\w.-]+)?")
 _OF_TEXT = re.compile(r"^Job Id: (\S+)$(.*?)(?=^Job Id: |\Z)", re.MULTILINE | re.DOTALL)
 _OF_XML = re.compile(r"<Job>.*?<Job_Id>([^<]+)</Job_Id>(.*?)</Job>", re.DOTALL)
-_STATE = re.compile(r"job_state(?: = |>)(\w)")
+_JOB_STATE = re.compile(r"job_state(?: = |>)(\w)")
 _OF_KEY = re.compile(rf"\b{KEY}=([\w.-]+)")
 _RIGHTS = re.compile(r"^\s*(manager|operator)s = (.*)$", re.MULTILINE)
 _FOLD = re.compile(r"\n\t")
@@ -41,7 +41,7 @@ class PbsBatch:
                 return f"PBS {role}"
         return ""
 
-    def submit_words(self, errand: Errand) -> Sequence[str]:
+    def submit_words(self, errand: JobSubmission) -> Sequence[str]:
         """Return qsub, its script on standard input."""
         hours, rest = divmod(errand.limit_s, 3600)
         options = ["-l", f"walltime={hours:02d}:{rest // 60:02d}:{rest % 60:02d}"]
@@ -52,12 +52,12 @@ class PbsBatch:
             options += ["-N", errand.name[:LONGEST_NAME]]
         return ("timeout", str(SUBMIT_S), "qsub", *options, "-v", variables_of(errand))
 
-    def submitted(self, ran: Ran) -> str:
+    def submitted(self, ran: BatchResult) -> str:
         """Return the id that qsub prints."""
         last = (ran.output.strip().splitlines() or [""])[-1]
         return last if ran.code == 0 and _JOB.fullmatch(last) else ""
 
-    def refused(self, ran: Ran) -> str:
+    def refused(self, ran: BatchResult) -> str:
         """Return qsub's complaint, "" where it may have been taken nevertheless."""
         said = ran.complaint.strip()
         if ran.code in (None, 0, 124) or any(sign in said.lower() for sign in MAYBE_TAKEN):
@@ -68,30 +68,30 @@ class PbsBatch:
         """Return qstat in full: OpenPBS adds jobs that have ended as long as it keeps them, Torque answers as XML."""
         return ("qstat", "-fx")
 
-    def find_fallback(self, ran: Ran) -> Sequence[str]:
+    def find_fallback(self, ran: BatchResult) -> Sequence[str]:
         """Return qstat for the jobs that have not ended: with -x an OpenPBS without a job history shows none at all."""
         return ("qstat", "-f") if NO_HISTORY in ran.complaint else ()
 
-    def found(self, output: str, *, key: str) -> Standing | None:
+    def found(self, output: str, *, key: str) -> BatchJob | None:
         """Return the job whose variables have the key, the last where a user's own variables name one too."""
-        return _only([job for job, text in _jobs(output) if _OF_KEY.findall(text)[-1:] == [key]])
+        return _only_job([job for job, text in _jobs(output) if _OF_KEY.findall(text)[-1:] == [key]])
 
-    def standing(self, output: str, *, job: str) -> Standing | None:
+    def standing(self, output: str, *, job: str) -> BatchJob | None:
         """Return the job of that id."""
-        return _only([each for each, _ in _jobs(output) if each.job == job])
+        return _only_job([each for each, _ in _jobs(output) if each.job == job])
 
     def cancel_words(self, job: str) -> Sequence[str]:
         """Return qdel."""
         return ("qdel", job)
 
 
-def variables_of(errand: Errand) -> str:
+def variables_of(errand: JobSubmission) -> str:
     """Return the owner's variables with the key and the latest finish."""
     ours = [f"{KEY}={errand.key}", *([f"{DEADLINE}={errand.latest_finish}"] if errand.latest_finish else [])]
     return ",".join([*([errand.variables] if errand.variables else []), *ours])
 
 
-def _only(found: list[Standing]) -> Standing | None:
+def _only_job(found: list[BatchJob]) -> BatchJob | None:
     """Return the one job; SchedulerError where several look like it: a line break in variables forges records."""
     if len(found) > 1:
         jobs = ", ".join(each.job for each in found)
@@ -99,8 +99,8 @@ def _only(found: list[Standing]) -> Standing | None:
     return found[0] if found else None
 
 
-def _jobs(output: str) -> Iterator[tuple[Standing, str]]:
+def _jobs(output: str) -> Iterator[tuple[BatchJob, str]]:
     whole = _FOLD.sub("", output)
     for job, text in (*_OF_TEXT.findall(whole), *_OF_XML.findall(whole)):
-        state = _STATE.search(text)
-        yield Standing(job, state[1] if state else "?"), text
+        state = _JOB_STATE.search(text)
+        yield BatchJob(job, state[1] if state else "?"), text

@@ -1,32 +1,32 @@
-"""For which waiting jobs sleeping nodes have to be woken: PBS itself gives no job a node that sleeps.
+"""Finds the waiting jobs for which sleeping nodes have to be woken: PBS itself gives no job a node that sleeps.
 
-What is found is written where other schedulers write their plans: a job that could start if some sleeping nodes were
-up has these nodes as its planned hosts, now. Where OpenPBS has estimated a start, its estimate stays, but for one of
-the next ten minutes: a node that sleeps counts there as up ten minutes after each of the server's looks, and that may
-never come.
+The result is written where other schedulers write their plans: a job that could start if some sleeping nodes were up
+has these nodes as its planned hosts, now. Where OpenPBS has estimated a start, its estimate stays, except for a start
+within the next ten minutes: OpenPBS counts a sleeping node as up ten minutes after each of its cycles, and that moment
+may never come.
 """
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from plugin.pbs.request import Chunk, chunks_of
-from plugin.pbs.told_job import ToldJob
+from plugin.pbs.jobs import PbsJob
+from plugin.pbs.resource_request import Chunk, chunks_of
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
 
-MOST_LOOKED_AT = 500
+MOST_JOBS = 500
 """So many jobs in front of a queue decide; nodes are woken for what can start next."""
 COUNTS_AS_UP_IN_S = 660
 """OpenPBS counts a sleeping node as up ten minutes after its look; one minute for clocks. What is later is not so for
 want of an awake node."""
-NOBODY_KNOWS_S = sys.maxsize
+UNKNOWN_END_S = sys.maxsize
 """When a job without a limit will have ended."""
 NO_NODE_HELPS = ("limit", "hold", "license", "dependency", "fairshare")
 
 
 @dataclass
-class Room:
+class NodeCapacity:
     """A node's processors that are left, in the course of a count. `sleeps`: it has to be woken first."""
 
     node: Node
@@ -34,34 +34,36 @@ class Room:
     sleeps: bool
 
 
-def with_demand(jobs: Sequence[ToldJob], nodes: Sequence[Node], now_s: int) -> tuple[Job, ...]:
+def with_demand(jobs: Sequence[PbsJob], nodes: Sequence[Node], now_s: int) -> tuple[Job, ...]:
     """Return the jobs, those with planned hosts for which nodes are to be woken, or are to stay awake."""
-    rooms = [room for room in map(_room, nodes) if room is not None]
-    waiting = sorted((each for each in jobs if _could_start(each.job, now_s)), key=_place)
+    rooms = [room for room in map(_node_capacity, nodes) if room is not None]
+    waiting = sorted((each for each in jobs if _could_start(each.job, now_s)), key=_queue_order)
     if not any(room.sleeps for room in rooms) and all(each.job.start_s is None for each in waiting):
         return tuple(each.job for each in jobs)
     held_until_s = _held_until_s(each.job for each in jobs)
-    planned = {told.job.job_id: _planned(told, rooms, held_until_s, now_s) for told in waiting[:MOST_LOOKED_AT]}
+    planned = {told.job.job_id: _plan_job(told, rooms, held_until_s, now_s) for told in waiting[:MOST_JOBS]}
     return tuple(planned.get(each.job.job_id, each.job) for each in jobs)
 
 
-def _planned(told: ToldJob, rooms: Sequence[Room], held_until_s: Mapping[str, int], now_s: int) -> Job:
+def _plan_job(told: PbsJob, rooms: Sequence[NodeCapacity], held_until_s: Mapping[str, int], now_s: int) -> Job:
     """Return the job with the sleeping nodes that it needs, and when; as it is if it needs none."""
     job = told.job
     if job.start_s is not None:
         return job._replace(start_s=_free_s(told, job.start_s, rooms, held_until_s, now_s))
-    found = _placed(told, rooms)
+    found = _place_job(told, rooms)
     hosts = ",".join(dict.fromkeys(room.node.name for room in found))
     return job._replace(start_s=now_s, hosts=hosts) if any(room.sleeps for room in found) else job
 
 
-def _free_s(told: ToldJob, estimated_s: int, rooms: Sequence[Room], held_until_s: Mapping[str, int], now_s: int) -> int:
+def _free_s(
+    told: PbsJob, estimated_s: int, rooms: Sequence[NodeCapacity], held_until_s: Mapping[str, int], now_s: int
+) -> int:
     """Return from when nobody else has the nodes of an estimate, awake or not [Unix s]; never later than estimated."""
     hosts = told.job.hosts.split(",")
     named = [room for room in rooms if room.node.name in hosts]
     if len(named) < len(hosts) or estimated_s > now_s + COUNTS_AS_UP_IN_S:
         return estimated_s
-    if _placed(told, named):
+    if _place_job(told, named):
         return min(estimated_s, now_s)
     if all(room.node.power is NodePower.UP for room in named):
         return estimated_s
@@ -73,21 +75,21 @@ def _held_until_s(jobs: Iterable[Job]) -> dict[str, int]:
     found: dict[str, int] = {}
     for job in jobs:
         if job.state in HOLDING:
-            end_s = NOBODY_KNOWS_S if job.end_s is None else job.end_s
+            end_s = UNKNOWN_END_S if job.end_s is None else job.end_s
             found |= {host: max(end_s, found.get(host, 0)) for host in job.hosts.split(",")}
     return found
 
 
-def _room(node: Node) -> Room | None:
+def _node_capacity(node: Node) -> NodeCapacity | None:
     """Return what jobs may yet have of a node; None where they get nothing."""
     opens = node.closed_by_us and node.planned
     if (node.closed and not opens) or node.failed or node.reserved or node.use is NodeUse.UNKNOWN:
         return None
     if node.power is NodePower.UP:
-        return Room(node, node.cpus - node.cpus_used, sleeps=False) if node.responds else None
+        return NodeCapacity(node, node.cpus - node.cpus_used, sleeps=False) if node.responds else None
     if node.use is NodeUse.USED:
         return None
-    return Room(node, node.cpus, sleeps=node.power is NodePower.DOWN)
+    return NodeCapacity(node, node.cpus, sleeps=node.power is NodePower.DOWN)
 
 
 def _could_start(job: Job, now_s: int) -> bool:
@@ -97,18 +99,18 @@ def _could_start(job: Job, now_s: int) -> bool:
     return not any(word in said for word in NO_NODE_HELPS)
 
 
-def _place(told: ToldJob) -> tuple[int, int]:
+def _queue_order(told: PbsJob) -> tuple[int, int]:
     return -told.job.priority, told.rank
 
 
-def _placed(told: ToldJob, rooms: Iterable[Room]) -> list[Room]:
+def _place_job(told: PbsJob, rooms: Iterable[NodeCapacity]) -> list[NodeCapacity]:
     """Return the rooms for each part of the job, first those of nodes that are up; [] if there is not enough.
 
     What was found is taken: the next job has to do with the rest.
     """
     open_to = [room for room in rooms if set(told.job.partitions) & set(room.node.partitions)]
     open_to.sort(key=lambda room: room.sleeps)
-    taken: list[tuple[Room, int]] = []
+    taken: list[tuple[NodeCapacity, int]] = []
     for chunk in chunks_of(told.request):
         for _ in range(chunk.times):
             used = {id(room) for room, _ in taken} if told.apart or told.job.whole_nodes else set()
@@ -123,7 +125,7 @@ def _placed(told: ToldJob, rooms: Iterable[Room]) -> list[Room]:
     return [room for room, _ in taken]
 
 
-def _fits(room: Room, chunk: Chunk, job: Job) -> bool:
+def _fits(room: NodeCapacity, chunk: Chunk, job: Job) -> bool:
     wanted = room.node.cpus if job.whole_nodes else chunk.cpus
     if room.cpus < wanted or (chunk.host and chunk.host != room.node.name):
         return False

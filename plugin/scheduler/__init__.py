@@ -1,1 +1,6 @@
-"""The scheduler as the agent sees it: jobs, nodes and reservations as values, and one port for all schedulers."""
+"""The scheduler as the agent sees it: one port for all schedulers, and what passes through it as values.
+
+port.py is the entry: an adapter (plugin.slurm, plugin.pbs) implements Scheduler, returns job.py's jobs and node.py's
+nodes in a SchedulerView, and takes the few changes. registry.py finds the scheduler of the site. batch.py is the port
+of the commands by which the broker submits, follows and cancels jobs.
+"""

@@ -12,7 +12,7 @@ SUBMIT_S = 20
 
 
 @dataclass(frozen=True)
-class Errand:
+class JobSubmission:
     """A job to submit: its `script` and arguments, its `key`, and what it is given beside what stands in the script.
 
     `name` is "" where the script gives one, `cores` None where the script says it to this scheduler, `latest_finish` ""
@@ -32,7 +32,7 @@ class Errand:
 
 
 @dataclass(frozen=True)
-class Ran:
+class BatchResult:
     """What a command answered; `code` is None where nobody knows, since it took too long or the way to it broke."""
 
     code: int | None
@@ -41,14 +41,14 @@ class Ran:
 
 
 @dataclass(frozen=True)
-class Standing:
+class BatchJob:
     """A job as its site knows it: `state` is the scheduler's own word."""
 
     job: str
     state: str
 
 
-class Batch(Protocol):
+class BatchCommands(Protocol):
     """The commands of one kind of scheduler. Words are for a shell that is not there: each is one argument."""
 
     def rights_words(self, user: str) -> Sequence[Sequence[str]]:
@@ -57,25 +57,25 @@ class Batch(Protocol):
     def admin_right(self, user: str, answers: Sequence[str]) -> str:
         """Return the user's right to administer the scheduler by the answers of `rights_words`, "" for none."""
 
-    def submit_words(self, errand: Errand) -> Sequence[str]:
+    def submit_words(self, errand: JobSubmission) -> Sequence[str]:
         """Return the command that submits what it reads from its standard input."""
 
-    def submitted(self, ran: Ran) -> str:
+    def submitted(self, ran: BatchResult) -> str:
         """Return the job that was submitted, "" where the answer does not tell."""
 
-    def refused(self, ran: Ran) -> str:
+    def refused(self, ran: BatchResult) -> str:
         """Return why the job was certainly not taken, "" where it may have been."""
 
     def find_words(self) -> Sequence[str]:
         """Return the command that lists jobs, also those that have just ended."""
 
-    def find_fallback(self, ran: Ran) -> Sequence[str]:
+    def find_fallback(self, ran: BatchResult) -> Sequence[str]:
         """Return the command that lists jobs where the first one has answered that it cannot, () if it has not."""
 
-    def found(self, output: str, *, key: str) -> Standing | None:
+    def found(self, output: str, *, key: str) -> BatchJob | None:
         """Return the job of that key in the list, None if it is not there."""
 
-    def standing(self, output: str, *, job: str) -> Standing | None:
+    def standing(self, output: str, *, job: str) -> BatchJob | None:
         """Return that job of the list, None if it is not there."""
 
     def cancel_words(self, job: str) -> Sequence[str]:

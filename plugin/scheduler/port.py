@@ -1,7 +1,8 @@
-"""The port of every scheduler: what is read from it, and the few changes that may be asked of it.
+"""The port of every scheduler: what is read from it, and the few changes that it may be ordered to make.
 
-All calls block until the scheduler has answered, within their time-outs: the agent makes them in threads. What is read
-raises offpeak.errors.SchedulerError where the scheduler cannot tell. The changes are made by nobody but the door.
+All calls block until the scheduler has answered, within their time-outs: the agent makes them in threads. Reading
+raises offpeak.errors.SchedulerError where the scheduler cannot answer. Only the door makes changes. A change to a node
+is refused, or is done already, by the node's record, before the scheduler gets the order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from plugin.scheduler.job import Job
-from plugin.scheduler.node import Node, Reservation
+from plugin.scheduler.node import Node, NodePower, Reservation
 
 
 class Ranking(StrEnum):
@@ -90,3 +91,33 @@ class Scheduler(Protocol):
 
     def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
         """Tell the scheduler of these nodes."""
+
+
+UP_STATES = (NodePower.UP, NodePower.ASKED_UP, NodePower.COMING_UP)
+
+
+def change_refusal(name: str, known: Mapping[str, Node], change: NodeChange) -> str:
+    """Return why a node is not changed, "" if it may be: all changes write over what somebody else has set."""
+    node = known.get(name)
+    if node is None:
+        return "there is no such node"
+    if node.closed and not node.closed_by_us:
+        return f"was closed by {node.reason_by or 'somebody'}: {node.reason}"
+    if node.failed and node.power is NodePower.UP and not node.closed and change is NodeChange.RESUME:
+        return f"is down: {node.reason}"
+    return ""
+
+
+def is_change_done(node: Node, change: NodeChange) -> bool:
+    """Whether the node is as the change would have it."""
+    match change:
+        case NodeChange.CLOSE:
+            return node.closed
+        case NodeChange.OPEN:
+            return not node.closed
+        case NodeChange.RESUME:
+            return not node.failed
+        case NodeChange.POWER_DOWN:
+            return node.power is NodePower.DOWN and not node.failed
+        case NodeChange.POWER_UP:
+            return node.power in UP_STATES

@@ -8,11 +8,11 @@ from typing import NoReturn
 
 from offpeak.errors import SchedulerError
 from offpeak.settings.table import Settings
-from plugin.openpbs.scheduler import OpenPbsScheduler
-from plugin.pbs.history import may_be_there
+from plugin.pbs.accounting import may_be_there
+from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
+from plugin.pbs.torque_scheduler import TorqueScheduler
 from plugin.scheduler.port import Scheduler
 from plugin.slurm.scheduler import SlurmScheduler
-from plugin.torque.scheduler import TorqueScheduler
 
 SLURM, TORQUE, OPENPBS, SIMULATED = "slurm", "torque", "openpbs", "simulated"
 

@@ -8,8 +8,8 @@ import re
 import secrets
 from collections.abc import Iterator, Sequence
 
-from plugin.scheduler.batch import SUBMIT_S, Errand, Ran, Standing
-from plugin.slurm.rights import level_word
+from plugin.scheduler.batch import SUBMIT_S, BatchJob, BatchResult, JobSubmission
+from plugin.slurm.rights import find_admin_level
 
 MAYBE_TAKEN = ("timed out", "zero bytes", "unexpected message", "communication connection failure")
 """What sbatch says where its question may have arrived: all other complaints are refusals."""
@@ -37,10 +37,10 @@ class SlurmBatch:
         owner = _SLURM_USER.search(config)
         if owner is None or owner[1] == user:
             return "SlurmUser" if owner else "unknown to us (scontrol show config names no SlurmUser)"
-        level = level_word(known, user)
+        level = find_admin_level(known, user)
         return "" if level in ("None", "Not Set") else f"Slurm {level}"
 
-    def submit_words(self, errand: Errand) -> Sequence[str]:
+    def submit_words(self, errand: JobSubmission) -> Sequence[str]:
         """Return sbatch, its script on standard input."""
         minutes = -(-errand.limit_s // 60)
         tasks = () if errand.cores is None else (f"--ntasks={errand.cores}",)
@@ -49,12 +49,12 @@ class SlurmBatch:
         options = ("--parsable", f"--time={minutes}", *tasks, *name, f"--comment={comment_of(errand)}")
         return ("timeout", str(SUBMIT_S), "sbatch", *self._there, *options, *script)
 
-    def submitted(self, ran: Ran) -> str:
+    def submitted(self, ran: BatchResult) -> str:
         """Return the number that sbatch --parsable prints, without the cluster behind it."""
         last = (ran.output.strip().splitlines() or [""])[-1].partition(";")[0]
         return last if ran.code == 0 and _JOB.fullmatch(last) else ""
 
-    def refused(self, ran: Ran) -> str:
+    def refused(self, ran: BatchResult) -> str:
         """Return sbatch's complaint, "" where it may have been taken nevertheless."""
         said = ran.complaint.strip()
         if ran.code in (None, 0, 124) or any(sign in said.lower() for sign in MAYBE_TAKEN):
@@ -67,15 +67,15 @@ class SlurmBatch:
         options = ("--me", "--all", "--noheader", "--states=all", f"--format=%A|%T|%k{self._end}")
         return ("squeue", *self._there, *options)
 
-    def find_fallback(self, ran: Ran) -> Sequence[str]:  # noqa: ARG002
+    def find_fallback(self, ran: BatchResult) -> Sequence[str]:  # noqa: ARG002
         """Return (): there is no other command."""
         return ()
 
-    def found(self, output: str, *, key: str) -> Standing | None:
+    def found(self, output: str, *, key: str) -> BatchJob | None:
         """Return the job whose comment has the key."""
         return next((job for job, comment in self._jobs(output) if KEY.findall(comment)[-1:] == [key]), None)
 
-    def standing(self, output: str, *, job: str) -> Standing | None:
+    def standing(self, output: str, *, job: str) -> BatchJob | None:
         """Return the job of that number."""
         return next((each for each, _ in self._jobs(output) if each.job == job), None)
 
@@ -83,16 +83,16 @@ class SlurmBatch:
         """Return scancel."""
         return ("scancel", *self._there, "--me", job)
 
-    def _jobs(self, output: str) -> Iterator[tuple[Standing, str]]:
+    def _jobs(self, output: str) -> Iterator[tuple[BatchJob, str]]:
         # What follows the last end was cut off.
         for record in output.split(f"{self._end}\n")[:-1]:
             job, _, rest = record.partition("|")
             state, bar, comment = rest.partition("|")
             if bar and _JOB.fullmatch(job):
-                yield Standing(job, state), comment
+                yield BatchJob(job, state), comment
 
 
-def comment_of(errand: Errand) -> str:
+def comment_of(errand: JobSubmission) -> str:
     """Return the owner's comment with the key and, where there is one, the latest finish that its agent may use."""
     ours = f"offpeak:key={errand.key}"
     if errand.latest_finish:

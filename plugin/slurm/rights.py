@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from offpeak.process import user_name
-from plugin.slurm.ask import CannotAskSlurm, ask
-from plugin.slurm.config_text import config_of_text
+from plugin.slurm.commands import CannotAskSlurm, ask
+from plugin.slurm.fields import parse_config
 
 RECHECK_S = 60.0
 NEEDED = ("jobs", "nodes", "partitions", "reservations")
@@ -60,7 +60,7 @@ class SlurmRights:
 
 def read_rights(*, timeout_s: float) -> SlurmRights:
     """Return what slurmctld says of the user of this process; CannotAskSlurm if it does not answer."""
-    config = config_of_text(ask("scontrol", "show", "config", timeout_s=timeout_s))
+    config = parse_config(ask("scontrol", "show", "config", timeout_s=timeout_s))
     user = user_name(os.geteuid())
     if user in ("root", config.get("SlurmUser", "").partition("(")[0]):
         return SlurmRights(user, AdminLevel.ADMINISTRATOR)
@@ -82,7 +82,7 @@ def cached_rights(timeout_s: float, clock: Callable[[], float] = time.monotonic)
     return rights
 
 
-def level_word(shown: str, user: str) -> str:
+def find_admin_level(shown: str, user: str) -> str:
     """Return the user's AdminLevel in `scontrol show assoc_mgr`; "None" for a user that slurmdbd does not know."""
     return next((level for name, level in _LEVEL.findall(shown) if name == user), "None")
 
@@ -93,5 +93,5 @@ def _read_level(user: str, timeout_s: float) -> AdminLevel:
     except CannotAskSlurm:
         # PrivateData may refuse even this question; a user that it refuses has no level.
         return AdminLevel.NONE
-    level = level_word(answer.decode(errors="replace"), user)
+    level = find_admin_level(answer.decode(errors="replace"), user)
     return AdminLevel(level) if level in tuple(AdminLevel) else AdminLevel.NONE

@@ -6,16 +6,10 @@ from dataclasses import replace
 
 from offpeak.settings.schedulers import SlurmSettings
 from plugin.scheduler.port import NodeChange, SchedulerTraits, SchedulerView
-from plugin.slurm.admin_comments import tell_owners
-from plugin.slurm.ask import ask
-from plugin.slurm.change_jobs import Telling, defer_jobs, rank_jobs
-from plugin.slurm.change_nodes import change_nodes
-from plugin.slurm.node_in_use import node_in_use
-from plugin.slurm.read_json import read_json
-from plugin.slurm.read_pyslurm import read_pyslurm
-from plugin.slurm.read_text import read_text
-from plugin.slurm.reading import Reading
-from plugin.slurm.rest import SlurmRest
+from plugin.slurm.changes import ScontrolOptions, change_nodes, defer_jobs, rank_jobs, tell_owners
+from plugin.slurm.commands import ask
+from plugin.slurm.nodes import node_in_use
+from plugin.slurm.readers import SlurmRest, SlurmSnapshot, read_json, read_pyslurm, read_text
 from plugin.slurm.rights import cached_rights
 from plugin.slurm.traits import order_wait_s, traits_of_text
 
@@ -27,7 +21,7 @@ class SlurmScheduler:
         self._clock = clock
         self._timeout_s = float(settings.timeout_s)
         self._read = _reader(settings)
-        self._telling = Telling(settings.command or (), self._timeout_s)
+        self._telling = ScontrolOptions(settings.command or (), self._timeout_s)
         self._told: SchedulerTraits | None = None
         self._rights = cached_rights(self._timeout_s)
 
@@ -68,7 +62,7 @@ class SlurmScheduler:
         return change_nodes(nodes, change, reason=reason, telling=self._telling)
 
 
-def _reader(settings: SlurmSettings) -> Callable[[], Reading]:
+def _reader(settings: SlurmSettings) -> Callable[[], SlurmSnapshot]:
     timeout_s = float(settings.timeout_s)
     match settings.read:
         case "json":

@@ -5,8 +5,7 @@ import re
 from collections.abc import Mapping
 
 from plugin.scheduler.port import Ranking, SchedulerTraits
-from plugin.slurm.config_text import config_of_text
-from plugin.slurm.words import count
+from plugin.slurm.fields import count, parse_config
 
 A_YEAR_S = 31_536_000
 # Less than this, and Slurm may suspend a node before the agent has decided.
@@ -27,7 +26,7 @@ _PARTITION_SUSPENDS = re.compile(rb"^PartitionName=(\S+).*?\sSuspendTime=(\d+)",
 
 def traits_of_text(config: bytes, partitions: bytes) -> SchedulerTraits:
     """Return what `scontrol show config` and `scontrol --all --oneliner show partitions` say."""
-    said = config_of_text(config)
+    said = parse_config(config)
     suspends = {name.decode(errors="replace"): int(s) for name, s in _PARTITION_SUSPENDS.findall(partitions)}
     return SchedulerTraits(
         name="slurm",
@@ -98,7 +97,7 @@ def rate_troubles(said: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def order_wait_s(config: bytes) -> float:
     """Return how long one order of many has to wait by that limit, 0 without one."""
-    limit = _rate_limit(config_of_text(config))
+    limit = _rate_limit(parse_config(config))
     return 0.0 if limit is None else 1 / limit[1]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from offpeak.errors import OffpeakError
 from offpeak.model.step_series import Series, merge
-from plugin.federation.site_said import Curve, SiteSaid, Waits, curve_of
+from plugin.federation.site_report import Curve, SiteReport, WaitTable, make_curve
 from plugin.scheduler.job import HOLDING
 from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import SchedulerTraits, SchedulerView
@@ -23,10 +23,10 @@ class SiteWords:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
-        self._planned_s, self._waits = -1, Waits()
+        self._planned_s, self._waits = -1, WaitTable()
         self._planning: asyncio.Task[None] | None = None
 
-    async def said(self) -> SiteSaid | None:
+    async def said(self) -> SiteReport | None:
         """Return what is known since the last round of the queue, None before the first."""
         agent = self._agent
         view, traits = agent.observer.latest, agent.observer.traits
@@ -34,7 +34,7 @@ class SiteWords:
             return None
         await self._plan(view, traits, agent.facts.expected_run_s if agent.facts else {})
         curve = agent.prices.curve
-        return SiteSaid(
+        return SiteReport(
             at_unix_s=view.at_s,
             cluster=traits.cluster,
             scheduler=f"{traits.name} {traits.version}",
@@ -61,7 +61,7 @@ class SiteWords:
             self._waits = await asyncio.to_thread(waits_of, view, run_s, shared=traits.shared_nodes)
             self._planned_s = view.at_s
         except OffpeakError as problem:
-            self._waits = Waits()
+            self._waits = WaitTable()
             LOG.warning("waits cannot be planned: %s", problem)
         finally:
             self._planning = None
@@ -80,4 +80,4 @@ def _ahead(series: Series | None, now_s: int) -> Curve | None:
     if series is None or series.end_s <= now_s:
         return None
     ahead = clip_series(series, Window(now_s, series.end_s))
-    return curve_of(merge(ahead)) if ahead is not None and ahead.known.any() else None
+    return make_curve(merge(ahead)) if ahead is not None and ahead.known.any() else None

@@ -12,7 +12,7 @@ from typing import Any
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.process import user_name
 from plugin.day_plan.day_plan import DayPlan
-from plugin.federation.site_said import SiteSaid, said_json
+from plugin.federation.site_report import SiteReport, report_json
 from power.agent.answer import (
     FOR_ADMINS,
     FOR_BROKERS,
@@ -42,7 +42,7 @@ MOST_CLIENTS, MOST_OF_ONE_USER = 64, 8
 """Of one user with rights, and of all users without rights together; of one user without rights."""
 
 
-AskSite = Callable[[], Awaitable[SiteSaid | None]]
+AskSite = Callable[[], Awaitable[SiteReport | None]]
 """Gives what brokers are told, None before there is anything. It may take a while."""
 Draw = Callable[[float | None], Picture | None]
 """Gives the picture for who has seen the jobs of that instant, None before there is anything."""
@@ -146,7 +146,7 @@ class SocketServer:
         said = await self._site()
         if said is None:
             raise just_started()
-        return {"snapshot": said_json(said)}
+        return {"snapshot": report_json(said)}
 
     def _drawn(self, question: Question) -> dict[str, Any]:
         picture = self._picture(jobs_seen(question))

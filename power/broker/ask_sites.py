@@ -9,10 +9,10 @@ from pathlib import Path
 from offpeak.errors import NoAnswer, OffpeakError
 from offpeak.machines.credentials import read_secret
 from offpeak.web_session import WebSession, read_body
-from plugin.federation.live_cycle import Heard
+from plugin.federation.live_cycle import SiteReply
 from plugin.federation.reach import SSH, Reach
-from plugin.federation.site import Site
-from plugin.federation.site_said import said_of
+from plugin.federation.site_report import parse_report
+from plugin.federation.sites import Site
 from power.broker.over_socket import MOST_BYTES, over_socket
 from power.broker.routes import reach_of, route_of
 from power.broker.signed import ANSWER, REQUEST, check_answer, checked_stamp, new_stamp
@@ -21,28 +21,28 @@ SNAPSHOT = ("offpeak", "snapshot")
 PAGE = "/v1/snapshot"
 
 
-async def heard_of(sites: Iterable[Site], *, socket: Path, timeout_s: float) -> dict[str, Heard]:
+async def heard_of(sites: Iterable[Site], *, socket: Path, timeout_s: float) -> dict[str, SiteReply]:
     """Return what each site said, or why it said nothing; `socket` is that of this machine's agent."""
     asked = list(sites)
     answers = await asyncio.gather(*(_heard(site, socket, timeout_s) for site in asked))
     return {site.name: answer for site, answer in zip(asked, answers, strict=True)}
 
 
-async def _heard(site: Site, socket: Path, timeout_s: float) -> Heard:
+async def _heard(site: Site, socket: Path, timeout_s: float) -> SiteReply:
     if site.reach is None:
-        return Heard(trouble="its table in the file of sites has no reach")
+        return SiteReply(trouble="its table in the file of sites has no reach")
     try:
         async with asyncio.timeout(timeout_s):
-            return Heard(said_of(json.loads(await _text(site, socket, timeout_s))))
+            return SiteReply(parse_report(json.loads(await _text(site, socket, timeout_s))))
     except TimeoutError:
-        return Heard(trouble=f"its agent did not answer within {timeout_s:g} s")
+        return SiteReply(trouble=f"its agent did not answer within {timeout_s:g} s")
     except ValueError as problem:
         said = str(problem).splitlines()[0]
-        return Heard(trouble=f"its agent's answer makes no sense: is it of another version? {said}")
+        return SiteReply(trouble=f"its agent's answer makes no sense: is it of another version? {said}")
     except OffpeakError as problem:
-        return Heard(trouble=f"its agent does not answer: {problem}")
+        return SiteReply(trouble=f"its agent does not answer: {problem}")
     except OSError as problem:
-        return Heard(trouble=f"its agent does not answer: {_cause(problem)}")
+        return SiteReply(trouble=f"its agent does not answer: {_cause(problem)}")
 
 
 def _cause(problem: BaseException) -> str:

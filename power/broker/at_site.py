@@ -9,8 +9,8 @@ from pathlib import Path
 
 from offpeak.process import user_name
 from plugin.federation.reach import LOCAL, SLURM
-from plugin.federation.site import Site
-from plugin.scheduler.batch import SUBMIT_S, Batch, Errand, Ran, Standing
+from plugin.federation.sites import Site
+from plugin.scheduler.batch import SUBMIT_S, BatchCommands, BatchJob, BatchResult, JobSubmission
 from power.broker.errors import NotKnown, SiteRefused
 from power.broker.routes import Route, batch_of, reach_of, route_of
 
@@ -48,11 +48,11 @@ class AtSite:
     """
 
     name: str
-    batch: Batch
+    batch: BatchCommands
     route: Route
     submitter: Submitter | None
 
-    async def submit(self, errand: Errand) -> str:
+    async def submit(self, errand: JobSubmission) -> str:
         """Return the job that the site has taken; SiteRefused if it certainly has not, NotKnown otherwise."""
         if self.submitter is not None and (right := await self._admin_right(self.submitter)):
             hint = "submit as an account without admin rights, such as offpeak-broker"
@@ -78,11 +78,11 @@ class AtSite:
             answers.append(ran.output)
         return self.batch.admin_right(submitter.user, answers)
 
-    async def find(self, key: str) -> Standing | None:
+    async def find(self, key: str) -> BatchJob | None:
         """Return the job of that key, None if the site says that it has none; NotKnown if it does not say."""
         return self.batch.found(await self._listed(), key=key)
 
-    async def standing(self, job: str) -> Standing | None:
+    async def standing(self, job: str) -> BatchJob | None:
         """Return a job, None if the site does not know it any more; NotKnown if it does not say."""
         return self.batch.standing(await self._listed(), job=job)
 
@@ -111,6 +111,6 @@ def at_site(site: Site, *, agent_socket: Path) -> AtSite:
     return AtSite(site.name, batch_of(site), route_of(site), this_account(agent_socket) if own_account else None)
 
 
-def _said(ran: Ran) -> str:
+def _said(ran: BatchResult) -> str:
     lines = (ran.complaint.strip() or ran.output.strip()).splitlines()
     return lines[-1] if lines else f"ended with {ran.code} and did not say why"

@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass as checked
 
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.settings.broker import BrokerSettings
-from plugin.federation.request import goal_named
+from plugin.federation.jobs import parse_goal
 from power.agent.socket_file import bound_socket, remove_socket
 from power.broker.ask_broker import MOST_BYTES, NAME
 from power.broker.chosen import choice_of
@@ -78,7 +78,7 @@ class _Answering(PatientHandler):
         federation = self.server.federation()
         if not set(federation.grid.names) <= set(federation.heard):
             return {}
-        goal = goal_named(wanted.goal)
+        goal = parse_goal(wanted.goal)
         wishes = Wishes(goal, wanted.latest_end_s, wanted.cores, wanted.limit_s, wanted.application)
         parcel = parcel_of(wanted.script, "", wanted.arguments, wishes=wishes, grid=federation.grid)
         return {"choice": choice_of(federation, parcel)}

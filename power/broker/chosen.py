@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from plugin.federation.choice_json import choice_json
+from plugin.federation.choice import choice_json
 from power.broker.federation import Federation
 from power.broker.parcel import Parcel
 

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from offpeak.settings.broker import BrokerSettings
-from plugin.federation.choice import Choice
-from plugin.federation.grid import Grid
-from plugin.federation.live_cycle import Heard, choose, currency_of
-from plugin.federation.request import Request
-from plugin.federation.sent import Sent
+from plugin.federation.choice import SiteChoice
+from plugin.federation.jobs import PlacementRequest
+from plugin.federation.live_cycle import SentJob, SiteReply, choose, currency_of
+from plugin.federation.sites import Grid
 from plugin.federation.sites_file import read_sites
 from power.broker.snapshots_file import read_snapshots
 
@@ -20,14 +19,14 @@ class Federation:
     """The sites of `grid`, what was `heard` of them, and the jobs that they were `sent`, None where nobody looked."""
 
     grid: Grid
-    heard: Mapping[str, Heard]
+    heard: Mapping[str, SiteReply]
     stale_s: float
-    sent: tuple[Sent, ...] | None = None
+    sent: tuple[SentJob, ...] | None = None
     clock: Callable[[], float] = field(default=time.time, repr=False)
 
-    def choose(self, request: Request, *, without: Mapping[str, str]) -> Choice:
+    def choose(self, request: PlacementRequest, *, without: Mapping[str, str]) -> SiteChoice:
         """Return where the job goes; `without` are sites that cannot have it, and why."""
-        heard = {**self.heard, **{site: Heard(trouble=why) for site, why in without.items()}}
+        heard = {**self.heard, **{site: SiteReply(trouble=why) for site, why in without.items()}}
         now_s = int(self.clock())
         return choose(request, self.grid, heard, now_s=now_s, stale_s=self.stale_s, sent=self.sent or ())
 
@@ -52,7 +51,7 @@ def federation_now(settings: BrokerSettings, *, socket: Path, state_folder: Path
     return Federation(grid, kept.heard, settings.stale_s, kept.sent)
 
 
-def _asked(grid: Grid, settings: BrokerSettings, socket: Path) -> dict[str, Heard]:
+def _asked(grid: Grid, settings: BrokerSettings, socket: Path) -> dict[str, SiteReply]:
     # Slow to import: who finds kept answers does without.
     import asyncio
 

@@ -6,7 +6,7 @@ from typing import Any
 from offpeak.door.effect import Effect, Refusal
 from offpeak.errors import OffpeakError
 from offpeak.ledger.rows import SubmissionRecord
-from plugin.federation.choice_json import time_text
+from plugin.federation.choice import time_text
 from power.broker.errors import SiteRefused, UnknownKey
 from power.broker.states import CANCELLED, FAILED, TAKEN, TRIED
 from power.broker.submit import MODE_HINT, Broker

@@ -6,13 +6,11 @@ import re
 from dataclasses import dataclass
 
 from offpeak.errors import BadInput
-from plugin.federation.choice import Choice
-from plugin.federation.choice_json import time_text
-from plugin.federation.grid import Grid
-from plugin.federation.job_script import PBS, SLURM, ScriptAsks, script_asks
-from plugin.federation.request import Request, home_of
-from plugin.federation.site import Site
-from plugin.scheduler.batch import Errand
+from plugin.federation.choice import SiteChoice, time_text
+from plugin.federation.job_script import PBS, SLURM, ScriptRequest, parse_script
+from plugin.federation.jobs import PlacementRequest, find_home
+from plugin.federation.sites import Grid, Site
+from plugin.scheduler.batch import JobSubmission
 
 LINES_OF = {"sbatch": SLURM, "qsub": PBS}
 SLOT_S = 600
@@ -38,9 +36,9 @@ class Parcel:
     script: str
     name: str
     arguments: tuple[str, ...]
-    asks: ScriptAsks
+    asks: ScriptRequest
     wishes: Wishes
-    request: Request
+    request: PlacementRequest
 
     @property
     def digest(self) -> str:
@@ -61,13 +59,13 @@ class Parcel:
         by_qsub = [site.name for site in grid.sites if site.reach is not None and site.reach.submit == "qsub"]
         return dict.fromkeys(by_qsub, "qsub hands scripts no arguments")
 
-    def errand(self, key: str, site: Site, choice: Choice) -> Errand:
+    def errand(self, key: str, site: Site, choice: SiteChoice) -> JobSubmission:
         """Return what is submitted at the chosen site: where its cores are slower, with a longer limit."""
         assert site.reach is not None
         assert choice.chosen is not None
         latest_end_s = self.wishes.latest_end_s
         own_words = self.asks.system == LINES_OF[site.reach.submit] and self.wishes.cores is None
-        return Errand(
+        return JobSubmission(
             key=key,
             script=self.script,
             name="" if self.asks.name else self.name,
@@ -83,15 +81,17 @@ class Parcel:
 
 def parcel_of(script: str, name: str, arguments: tuple[str, ...], *, wishes: Wishes, grid: Grid) -> Parcel:
     """Return the parcel; BadInput where neither script nor wishes say how long it runs, or the script is none."""
-    asks = script_asks(script)
+    asks = parse_script(script)
     limit_s = wishes.limit_s or asks.limit_s
     if limit_s is None:
         hint = "add #SBATCH --time=... or #PBS -l walltime=..., or give --time 2h"
         raise BadInput("nothing says how long the job may run", hint=hint)
-    whole_nodes = (asks.nodes or 1) * grid.sites[home_of(grid)].cores_per_unit
+    whole_nodes = (asks.nodes or 1) * grid.sites[find_home(grid)].cores_per_unit
     cores = wishes.cores or asks.cores or whole_nodes
     application = wishes.application or ""
-    request = Request(cores, limit_s, wishes.goal, wishes.latest_end_s, asks.project, asks.features, application)
+    request = PlacementRequest(
+        cores, limit_s, wishes.goal, wishes.latest_end_s, asks.project, asks.features, application
+    )
     return Parcel(script, name, arguments, asks, wishes, request)
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from offpeak.errors import OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.settings.broker import BrokerSettings
-from plugin.federation.live_cycle import Heard
-from plugin.federation.watched_sites import WatchedSites
+from plugin.federation.live_cycle import SiteReply
+from plugin.federation.sites_file import WatchedSites
 from power.broker.ask_sites import heard_of
 from power.broker.federation import Federation
 from power.broker.sent_jobs import with_sent
@@ -69,7 +69,7 @@ class Poller:
         self._say("ledger", "")
         return counted
 
-    def _or_before(self, name: str, heard: Heard) -> Heard:
+    def _or_before(self, name: str, heard: SiteReply) -> SiteReply:
         """Return what a site says; where it is silent, what it said before, which ages until it counts no more."""
         self._say(name, heard.trouble)
         before = self.federation.heard.get(name)

@@ -13,10 +13,10 @@ from offpeak.errors import BadInput
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.units import parse_duration_s
 from offpeak.settings.broker import BrokerSettings
-from plugin.federation.choice_json import time_text
+from plugin.federation.choice import time_text
 from plugin.federation.job_script import MOST_BYTES
+from plugin.federation.jobs import parse_goal
 from plugin.federation.reach import LOCAL
-from plugin.federation.request import goal_named
 from power.broker.chosen import choice_of
 from power.broker.federation import Federation
 from power.broker.follow import cancel, standing_of, submission_json
@@ -99,7 +99,7 @@ class Questions:
     def _parcel(self, asked: Asked) -> Parcel:
         latest_s = None if asked.latest_finish is None else int(instant(asked.latest_finish))
         limit_s = None if asked.time is None else parse_duration_s(asked.time)
-        wishes = Wishes(goal_named(asked.goal), latest_s, asked.cores, limit_s, asked.application)
+        wishes = Wishes(parse_goal(asked.goal), latest_s, asked.cores, limit_s, asked.application)
         grid = self.poller.federation.grid
         return parcel_of(asked.script, asked.name, asked.arguments, wishes=wishes, grid=grid)
 

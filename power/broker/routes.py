@@ -6,40 +6,40 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from plugin.federation.reach import LOCAL, SLURM, Reach
-from plugin.federation.site import Site
+from plugin.federation.sites import Site
 from plugin.pbs.batch import PbsBatch
-from plugin.scheduler.batch import Batch, Ran
-from plugin.slurm.ask import plain_environment
+from plugin.scheduler.batch import BatchCommands, BatchResult
 from plugin.slurm.batch import SlurmBatch
+from plugin.slurm.commands import plain_environment
 
 
 class Route(Protocol):
     """Runs commands where a site's scheduler is."""
 
-    async def run(self, words: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> Ran:
+    async def run(self, words: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> BatchResult:
         """Return what the command answers; the code None where nobody knows, also after `timeout_s`. Never raises."""
 
 
 class LocalRoute:
     """Runs commands on this machine. What submits gets our own environment, as if its owner had typed it."""
 
-    async def run(self, words: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> Ran:
+    async def run(self, words: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> BatchResult:
         """Return what the command answers."""
         environment = plain_environment() if stdin is None else dict(os.environ)
         try:
             child = await _started(words, environment)
         except OSError as problem:
-            return Ran(127, "", f"{words[0]}: cannot be run: {problem.strerror}")
+            return BatchResult(127, "", f"{words[0]}: cannot be run: {problem.strerror}")
         try:
             async with asyncio.timeout(timeout_s):
                 output, complaint = await child.communicate((stdin or "").encode())
         except TimeoutError:
-            return Ran(None, "", f"{words[0]}: no answer within {timeout_s:g} s")
+            return BatchResult(None, "", f"{words[0]}: no answer within {timeout_s:g} s")
         finally:
             if child.returncode is None:
                 child.kill()
                 await child.wait()
-        return Ran(child.returncode, output.decode(errors="replace"), complaint.decode(errors="replace"))
+        return BatchResult(child.returncode, output.decode(errors="replace"), complaint.decode(errors="replace"))
 
 
 async def _started(words: Sequence[str], environment: Mapping[str, str]) -> asyncio.subprocess.Process:
@@ -64,7 +64,7 @@ def route_of(site: Site) -> Route:
     return SshRoute(site.name, reach)
 
 
-def batch_of(site: Site) -> Batch:
+def batch_of(site: Site) -> BatchCommands:
     """Return the commands of the site's scheduler."""
     reach = reach_of(site)
     return PbsBatch() if reach.submit == "qsub" else SlurmBatch(reach.cluster)

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from offpeak.ledger.rows import SubmissionRecord
-from plugin.federation.grid import Grid
-from plugin.federation.sent import ON_THE_WAY_S, Sent
+from plugin.federation.live_cycle import ON_THE_WAY_S, SentJob
+from plugin.federation.sites import Grid
 from power.broker.federation import Federation
 from power.broker.states import CANCELLED, TAKEN, TRIED
 
@@ -26,16 +26,16 @@ def with_sent(federation: Federation, given: Ask) -> Federation:
     periods_s = _periods_s(federation.grid)
     found = given(STATES, recent_s, periods_s)
     older = [
-        Sent(site, periods_s[site], cores=1, held_s=core_s, project=project, there=False)
+        SentJob(site, periods_s[site], cores=1, held_s=core_s, project=project, there=False)
         for (site, project), core_s in sorted(found.core_s.items())
     ]
     return replace(federation, sent=(*older, *map(sent_of, found.recent)))
 
 
-def sent_of(row: SubmissionRecord) -> Sent:
+def sent_of(row: SubmissionRecord) -> SentJob:
     """Return what a row says; one that is older than these figures holds nothing."""
     expected = row.answer.get("expected") or {}
-    return Sent(
+    return SentJob(
         row.site,
         row.tried_unix_s,
         int(expected.get("cores", 0)),

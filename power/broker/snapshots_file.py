@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from offpeak.files import replacing
-from plugin.federation.live_cycle import Heard
-from plugin.federation.sent import Sent
-from plugin.federation.site_said import said_json, said_of
+from plugin.federation.live_cycle import SentJob, SiteReply
+from plugin.federation.site_report import parse_report, report_json
 
 NAME = "federation.json"
 
@@ -17,8 +16,8 @@ NAME = "federation.json"
 class Kept:
     """What was `heard` of sites, and the jobs that they were `sent`."""
 
-    heard: Mapping[str, Heard]
-    sent: tuple[Sent, ...] = ()
+    heard: Mapping[str, SiteReply]
+    sent: tuple[SentJob, ...] = ()
 
 
 def write_snapshots(folder: Path, kept: Kept, *, at_unix_s: float) -> None:
@@ -36,14 +35,14 @@ def read_snapshots(folder: Path, *, not_before_unix_s: float) -> Kept | None:
         if said["at_unix_s"] < not_before_unix_s:
             return None
         heard = {name: _heard(each["said"], str(each["trouble"])) for name, each in said["sites"].items()}
-        return Kept(heard, tuple(Sent(**job) for job in said["sent"]))
+        return Kept(heard, tuple(SentJob(**job) for job in said["sent"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def _said(heard: Heard) -> object:
-    return None if heard.said is None else said_json(heard.said)
+def _said(heard: SiteReply) -> object:
+    return None if heard.said is None else report_json(heard.said)
 
 
-def _heard(said: object, trouble: str) -> Heard:
-    return Heard(None if said is None else said_of(said), trouble)
+def _heard(said: object, trouble: str) -> SiteReply:
+    return SiteReply(None if said is None else parse_report(said), trouble)

@@ -10,8 +10,7 @@ from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import SubmissionRecord
-from plugin.federation.choice import Choice
-from plugin.federation.choice_json import choice_json
+from plugin.federation.choice import SiteChoice, choice_json
 from plugin.scheduler.batch import SUBMIT_S
 from power.broker.at_site import RIGHTS_S, AtSite
 from power.broker.errors import NoSite, NotKnown, SiteRefused
@@ -91,14 +90,14 @@ class Broker:
             row = self.changed(row, replace(row, state=FAILED, said=outcome.said))
             without = {**without, choice.site: f"refused it: {outcome.said.partition(': ')[2]}"}
 
-    def _tried(self, parcel: Parcel, key: str, was: SubmissionRecord | None, choice: Choice) -> SubmissionRecord:
+    def _tried(self, parcel: Parcel, key: str, was: SubmissionRecord | None, choice: SiteChoice) -> SubmissionRecord:
         now_s = self.clock()
         answer = choice_json(choice, now_s=int(now_s), currency=self.federation.currency)
         answer |= {"project": parcel.request.project}
         row = SubmissionRecord(key, now_s, self.by, parcel.digest, choice.site or "", TRIED, now_s, answer=answer)
         return self.changed(was, row if was is None else replace(row, at_unix_s=was.at_unix_s))
 
-    async def _through_the_door(self, parcel: Parcel, row: SubmissionRecord, choice: Choice) -> Outcome | Refusal:
+    async def _through_the_door(self, parcel: Parcel, row: SubmissionRecord, choice: SiteChoice) -> Outcome | Refusal:
         site = self.federation.grid.sites[self.federation.grid.index(row.site)]
         errand, request = parcel.errand(row.key, site, choice), parcel.request
         inputs = (("key", row.key), ("cores", request.cores), ("limit_s", request.limit_s))

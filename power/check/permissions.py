@@ -6,8 +6,8 @@ from pathlib import Path
 
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.machines.credentials import Credential, read_secret
-from plugin.slurm.ask import CannotAskSlurm, ask
-from plugin.slurm.config_text import config_of_text
+from plugin.slurm.commands import CannotAskSlurm, ask
+from plugin.slurm.fields import parse_config
 from plugin.slurm.rights import AdminLevel, SlurmRights, read_rights
 from plugin.slurm.traits import rate_troubles
 from power.check.finding import Finding, Verdict, failed
@@ -43,7 +43,7 @@ def check_scheduler() -> Finding:
     try:
         ask("scontrol", "ping", timeout_s=TIMEOUT_S)
         rights = read_rights(timeout_s=TIMEOUT_S)
-        config = config_of_text(ask("scontrol", "show", "config", timeout_s=TIMEOUT_S))
+        config = parse_config(ask("scontrol", "show", "config", timeout_s=TIMEOUT_S))
     except CannotAskSlurm as problem:
         return _without_slurm(problem)
     found = finding_of(rights)

@@ -11,17 +11,15 @@ from typing import TypeVar
 from offpeak.door.door import Confirm
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
-from plugin.pbs.ask import CannotAskPbs, PbsCommands, PbsIsSilent, Said
-from plugin.pbs.marks import Kind
-from plugin.pbs.told import RIGHTS
-from plugin.torque.nodes_xml import DOWN, RUNNING, status_of
-from plugin.torque.notes import mark_of
-from plugin.torque.xml_text import fields, records
+from plugin.pbs.commands import RIGHTS_HINT, CannotAskPbs, CommandResult, PbsCommands, PbsIsSilent
+from plugin.pbs.fields import xml_fields, xml_records
+from plugin.pbs.node_marks import MarkKind, parse_torque_note
+from plugin.pbs.torque_nodes import DOWN, RUNNING, status_of
 from power.drivers.port import Observed, Order, PowerState, at_once
 
 WORDS = {Order.ON: "running", Order.SOFT_OFF: "shutdown"}
 OFF = frozenset({"Shutdown", "Hibernate"})
-OUR_SLEEP = (Kind.ASLEEP, Kind.WAKES)
+OUR_SLEEP = (MarkKind.ASLEEP, MarkKind.WAKES)
 OTHER_WAY = 'switch it by its BMC: driver = "ipmi" or "redfish"'
 # What the server of 6.1 says when the node's daemon has already begun to shut it down.
 FALSE_ERROR = "Job not found"
@@ -64,7 +62,7 @@ class Pbsnodes:
             return
         guard = await confirm()
 
-        def tell() -> Said:
+        def tell() -> CommandResult:
             guard()
             return self._commands.tell("pbsnodes", "-m", WORDS[order], self._node)
 
@@ -84,8 +82,8 @@ class Pbsnodes:
 
     async def _told(self) -> dict[str, str]:
         answer = await self._asked(lambda: self._commands.ask("pbsnodes", "-x", self._node))
-        found = records(answer, "Node", source="pbsnodes -x")
-        return fields(found[0]) if found else {}
+        found = xml_records(answer, "Node", source="pbsnodes -x")
+        return xml_fields(found[0]) if found else {}
 
     async def _asked(self, work: Callable[[], Answer]) -> Answer:
         try:
@@ -96,7 +94,11 @@ class Pbsnodes:
             raise BadAnswer(f"{self._node}: {problem}", hint=problem.hint) from None
 
     def _observed(self, told: dict[str, str]) -> Observed:
-        power, down, mark = told.get("power_state"), DOWN in told.get("state", ""), mark_of(told.get("note", ""))
+        power, down, mark = (
+            told.get("power_state"),
+            DOWN in told.get("state", ""),
+            parse_torque_note(told.get("note", "")),
+        )
         if power is None:
             trouble = NotSupported(f"{self._node}: this Torque tells no power_state and has no -m", hint=OTHER_WAY)
             return Observed(PowerState.UNKNOWN, self._now(), trouble)
@@ -115,5 +117,5 @@ def refusal(node: str, word: str, said: str) -> DeviceError:
     if "invalid option" in said:
         return NotSupported(f"{node}: this Torque's pbsnodes has no -m", hint=OTHER_WAY)
     if "Unauthorized" in said:
-        return AccessRefused(told, hint=RIGHTS)
+        return AccessRefused(told, hint=RIGHTS_HINT)
     return BadAnswer(told, hint=f"`pbsnodes -x {node}` shows what Torque knows of it")

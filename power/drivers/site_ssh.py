@@ -8,7 +8,7 @@ import asyncssh
 
 from offpeak.errors import OffpeakError
 from plugin.federation.reach import Reach
-from plugin.scheduler.batch import Ran
+from plugin.scheduler.batch import BatchResult
 from power.drivers.ssh_key import logged_in, read_key
 
 MOST_CHARACTERS = 16 * 1024 * 1024
@@ -22,7 +22,7 @@ class SshRoute:
     def __init__(self, site: str, reach: Reach) -> None:
         self._site, self._reach = site, reach
 
-    async def run(self, words: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> Ran:
+    async def run(self, words: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> BatchResult:
         """Return what the command answers; the code None where it was begun and its end is not known."""
         connection: asyncssh.SSHClientConnection | None = None
         try:
@@ -30,9 +30,9 @@ class SshRoute:
                 connection = await self._connected()
                 return await _answer(connection, shlex.join(words), stdin)
         except OffpeakError as problem:
-            return Ran(NOT_BEGUN, "", str(problem))
+            return BatchResult(NOT_BEGUN, "", str(problem))
         except (TimeoutError, OSError, asyncssh.Error) as problem:
-            return Ran(NOT_BEGUN if connection is None else None, "", self._trouble(problem))
+            return BatchResult(NOT_BEGUN if connection is None else None, "", self._trouble(problem))
         finally:
             if connection is not None:
                 connection.abort()
@@ -55,11 +55,11 @@ class SshRoute:
         return f"{at}: {problem}"
 
 
-async def _answer(connection: asyncssh.SSHClientConnection, command: str, stdin: str | None) -> Ran:
+async def _answer(connection: asyncssh.SSHClientConnection, command: str, stdin: str | None) -> BatchResult:
     # An empty input would never end it.
     source = {"stdin": asyncssh.DEVNULL} if not stdin else {"input": stdin}
     done = await connection.run(command, check=False, errors="replace", **source)
     output, complaint = str(done.stdout or ""), str(done.stderr or "")
     if len(output) > MOST_CHARACTERS:
-        return Ran(None, "", "an endless answer")
-    return Ran(done.exit_status, output, complaint)
+        return BatchResult(None, "", "an endless answer")
+    return BatchResult(done.exit_status, output, complaint)

@@ -7,7 +7,7 @@ import numpy as np
 from offpeak.model.arrays import Int64
 from offpeak.model.node_states import DEPTHS
 from offpeak.model.snapshot import Snapshot, all_active
-from plugin.federation.site_said import Waits
+from plugin.federation.site_report import WaitTable
 from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import SchedulerView
 from power.lifecycle.decide import Lives
@@ -35,7 +35,7 @@ def cores_of_unit(nodes: tuple[Node, ...], *, shared: bool) -> tuple[int, int]:
     return max(cpus[len(cpus) // 2], 1), 1
 
 
-def waits_of(view: SchedulerView, run_s: Mapping[str, int], *, shared: bool) -> Waits:
+def waits_of(view: SchedulerView, run_s: Mapping[str, int], *, shared: bool) -> WaitTable:
     """Return the waits of jobs from one unit up to all, by the plan of the known jobs under EASY; boots not counted.
 
     Jobs run as long as `run_s` predicts, by id, else to their limits.
@@ -45,11 +45,11 @@ def waits_of(view: SchedulerView, run_s: Mapping[str, int], *, shared: bool) -> 
     snapshot = _snapshot(view, run_s, len(nodes), per_node)
     sizes = _sizes(snapshot.usable_units)
     if not len(sizes):
-        return Waits()
+        return WaitTable()
     size, limit_s = (each.ravel() for each in np.meshgrid(sizes, np.array(LIMITS_S), indexing="ij"))
     waits_s = planned_waits_s(snapshot, size, limit_s).reshape(len(sizes), -1)
     cores = tuple((sizes * unit_cores).tolist())
-    return Waits(cores, LIMITS_S, tuple(tuple(row) for row in waits_s.tolist()))
+    return WaitTable(cores, LIMITS_S, tuple(tuple(row) for row in waits_s.tolist()))
 
 
 def _sizes(units: int) -> Int64:

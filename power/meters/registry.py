@@ -7,8 +7,8 @@ from pathlib import Path
 from offpeak.machines.inventory import Inventory, InventoryNode, Pdu
 from offpeak.settings.table import Settings
 from plugin.scheduler.registry import SLURM, scheduler_name
-from plugin.slurm.ask import CannotAskSlurm, ask
-from plugin.slurm.machine import machine_of_slurm
+from plugin.slurm.commands import CannotAskSlurm, ask
+from plugin.slurm.nodes import read_machine
 from power.drivers.wire import Wire
 from power.meters.dcmi import dcmi_meter
 from power.meters.hwmon import HwmonMeter
@@ -71,7 +71,7 @@ def slurm_meters(settings: Settings) -> tuple[Meter, ...]:
         return ()
     try:
         config = ask("scontrol", "show", "config", timeout_s=SLURM_S).decode(errors="replace")
-        return (SlurmEnergy(machine_of_slurm(timeout_s=SLURM_S).cluster),) if measures(config) else ()
+        return (SlurmEnergy(read_machine(timeout_s=SLURM_S).cluster),) if measures(config) else ()
     except CannotAskSlurm:
         return ()
 

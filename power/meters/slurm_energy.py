@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from offpeak.errors import NoAnswer, NotSupported
-from plugin.slurm.ask import CannotAskSlurm, SlurmIsSilent, ask
+from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask
 from power.meters.port import Reading
 
 _NODE = re.compile(r"^NodeName=(\S+)(.*)$", re.MULTILINE)

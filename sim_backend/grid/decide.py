@@ -6,7 +6,7 @@ import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.step_series import Series
-from plugin.federation.cycle import Cycle, Rules, SiteStates
+from plugin.federation.cycle import GridCycle, GridRules, SiteStates
 from plugin.federation.policies import GridPolicy
 from sim_backend.grid.broker import Moment
 
@@ -34,13 +34,13 @@ class Electricity(Protocol):
 class Decider:
     """A policy with its rules, its waits and its electricity, as the broker asks it."""
 
-    def __init__(self, policy: GridPolicy, rules: Rules, waits: Waits, electricity: Electricity) -> None:
+    def __init__(self, policy: GridPolicy, rules: GridRules, waits: Waits, electricity: Electricity) -> None:
         self._policy, self._rules, self._waits, self._electricity = policy, rules, waits, electricity
         self._turn = 0
 
     def choose(self, moment: Moment) -> Int64:
         """Return the site of each pending job, NOBODY for those that wait for the next cycle."""
-        cycle = Cycle(
+        cycle = GridCycle(
             now_s=moment.now_s,
             grid=moment.grid.federation,
             jobs=moment.grid.asked.take(moment.job),

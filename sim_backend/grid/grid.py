@@ -11,9 +11,8 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Jobs
 from offpeak.model.step_integrals import StepIntegral
 from plugin.capacity.port import CapacityPolicy
-from plugin.federation.grid import Grid
 from plugin.federation.jobs import GridJobs, grid_jobs
-from plugin.federation.site import Link, Site
+from plugin.federation.sites import Grid, Link, Site
 from plugin.window_policy import ARRIVAL
 from sim_backend.engine.rules import CAN_BE_OUTLIVED, EXACT_RUNTIME
 from sim_backend.engine.state import NEVER

@@ -16,7 +16,7 @@ from offpeak.model.step_integrals import (
     integrate_steps,
     multiply,
 )
-from plugin.federation.site import Site
+from plugin.federation.sites import Site
 from sim_backend.grid.grid import SimulatedGrid
 from sim_backend.grid.running import GridSchedule
 

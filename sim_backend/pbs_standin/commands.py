@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from plugin.openpbs.resources import BEGIN, PRIO
+from plugin.pbs.openpbs_server import BEGIN_RESOURCE, PRIORITY_RESOURCE
 from plugin.scheduler.job import JobState
 from sim_backend.pbs_standin.answer import (
     BAD_STATE,
@@ -28,7 +28,7 @@ from sim_backend.pbs_standin.text import jobs_text, queues_text, server_text
 from sim_backend.pbs_standin.torque_xml import pbsnodes_xml, qstat_xml
 from sim_backend.scheduler.sim_job import SimJob
 
-READ_ONLY = frozenset({PRIO, BEGIN})
+READ_ONLY = frozenset({PRIORITY_RESOURCE, BEGIN_RESOURCE})
 HISTORY = "job_history_enable"
 SELECTED = {TORQUE: frozenset("CEHQRTW"), OPENPBS: frozenset("BEFHMQRSTUWX")}
 """The states that qselect takes: that of Torque does not take S, though its server has suspended jobs."""

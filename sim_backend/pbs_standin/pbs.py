@@ -5,8 +5,7 @@ import os
 import pwd
 from dataclasses import dataclass, field
 
-from plugin.openpbs.formula import formula_of
-from plugin.openpbs.resources import PRIO
+from plugin.pbs.openpbs_server import PRIORITY_RESOURCE, parse_formula
 from sim_backend.scheduler.cluster import Cluster
 from sim_backend.scheduler.sim_job import SimJob
 from sim_backend.scheduler.sim_node import SimNode
@@ -62,7 +61,7 @@ class Pbs:
         """Return what jobs are sorted by: in OpenPBS nothing but the site's formula counts."""
         if self.kind == TORQUE:
             return float(job.priority)
-        formula = formula_of(self.attributes.get("job_sort_formula", ""))
+        formula = parse_formula(self.attributes.get("job_sort_formula", ""))
         wants = {name: _number(value) for name, value in job.wants.items()}
         site = formula.site_value({"Priority": job.priority, "Resource_List": wants}, {})
         return site + (offset_of(job) if formula.ours else 0.0)
@@ -92,7 +91,7 @@ def new_pbs(kind: str, nodes: dict[str, SimNode]) -> Pbs:
 
 def offset_of(job: SimJob) -> float:
     """Return what our resource adds to a job's place."""
-    return _number(job.wants.get(PRIO, "0"))
+    return _number(job.wants.get(PRIORITY_RESOURCE, "0"))
 
 
 def _number(text: str) -> float:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from plugin.openpbs.resources import NODE
+from plugin.pbs.openpbs_server import NODE_RESOURCE
 from sim_backend.pbs_standin.answer import HOOK_ERROR, NO_ATTRIBUTE, REFUSED, UNKNOWN_NODE, Answer, Refused
 from sim_backend.pbs_standin.estimate import POWER
 from sim_backend.pbs_standin.pbs import Pbs
@@ -93,7 +93,7 @@ def _write(pbs: Pbs, name: str, key: str, sign: str, value: str) -> None:
     node = pbs.cluster.nodes[name]
     if key == "comment":
         node.note = value
-    elif key == f"resources_available.{NODE}":
+    elif key == f"resources_available.{NODE_RESOURCE}":
         node.mark = value
     elif key == "state":
         wanted = set(value.split(",")) & STATES

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from plugin.pbs.request import chunks_of
-from plugin.pbs.words import limit_s
-from plugin.torque.tasks import tasks_of
+from plugin.pbs.fields import limit_s
+from plugin.pbs.resource_request import chunks_of, parse_tasks
 from sim_backend.pbs_standin.pbs import OPENPBS, Pbs
 from sim_backend.pbs_standin.task_words import req_information
 from sim_backend.scheduler.sim_job import SimJob
@@ -84,7 +83,7 @@ def submitted(pbs: Pbs, words: Sequence[str], script: str, user: str, now_s: flo
 def _job(pbs: Pbs, told: Options, script: str, user: str, now_s: float, index: int | None) -> SimJob:
     wants = told.wants
     limit = limit_s(wants.get("walltime"))
-    asked = tasks_of(tasks) if (tasks := req_information(told.tasks)) else None
+    asked = parse_tasks(tasks) if (tasks := req_information(told.tasks)) else None
     request = asked.request if asked else wants.get("select") or wants.get("nodes") or _plain_request(wants)
     naps = [float(each) for each in _SLEEP.findall(script)]
     place = wants.get("place", "free")

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from plugin.pbs.request import Chunk
+from plugin.pbs.resource_request import Chunk
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import NodePower
 from sim_backend.scheduler.sim_job import SimJob

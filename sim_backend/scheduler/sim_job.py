@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from plugin.pbs.request import Chunk
+from plugin.pbs.resource_request import Chunk
 from plugin.scheduler.job import JobState
 
 DAY_S = 86_400

@@ -6,8 +6,7 @@ from typing import TypeVar
 from offpeak.errors import SchedulerError
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
-from plugin.scheduler.node_changes import is_done, refusal
-from plugin.scheduler.port import NodeChange, Ranking, SchedulerTraits, SchedulerView
+from plugin.scheduler.port import NodeChange, Ranking, SchedulerTraits, SchedulerView, change_refusal, is_change_done
 from sim_backend.scheduler.cluster import Cluster
 from sim_backend.scheduler.sim_job import SimJob
 from sim_backend.scheduler.sim_node import SimNode
@@ -97,8 +96,8 @@ class SimulatedScheduler:
 
     def _change_node(self, name: str, change: NodeChange, reason: str, now_s: int) -> str:
         known = {each: self._node(node) for each, node in self.cluster.nodes.items()}
-        said = refusal(name, known, change)
-        if said or is_done(known[name], change):
+        said = change_refusal(name, known, change)
+        if said or is_change_done(known[name], change):
             return said
         node = self.cluster.nodes[name]
         match change:

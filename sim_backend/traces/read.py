@@ -9,7 +9,7 @@ from typing import Protocol
 from offpeak.errors import BadTrace
 from offpeak.files import LongText, read_stdin, text_of_file
 from offpeak.model.jobs import Trace
-from plugin.pbs.history import accounting_text
+from plugin.pbs.accounting import accounting_text
 from sim_backend.traces.gwf.read import gwf_trace, looks_like_gwf
 from sim_backend.traces.pbs.read import looks_like_pbs, pbs_trace
 from sim_backend.traces.period import last_days

@@ -3,7 +3,7 @@
 from itertools import combinations
 from pathlib import Path
 
-from plugin.federation.site import Link
+from plugin.federation.sites import Link
 from studies.day_ahead.folder import site_rows
 
 BANDWIDTH_MB_PER_S = 250.0

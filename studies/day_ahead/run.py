@@ -7,7 +7,7 @@ import numpy as np
 from numpy.random import Generator
 
 from offpeak.model.arrays import Float64, Int64
-from plugin.federation.cycle import Rules, Weights
+from plugin.federation.cycle import GridRules, Weights
 from plugin.federation.policies import grid_policy
 from predictors.waits.similar_jobs import SimilarJobs
 from sim_backend.grid.broker import Moment, StayHome, run_grid
@@ -58,7 +58,7 @@ def _waits(case: Case, experiment: Experiment) -> Waits:
 
 
 def _chosen(grid: SimulatedGrid, case: Case, waits: Waits, markets: Markets) -> GridSchedule:
-    rules = Rules(weights=Weights(case.time_pct, 100 - case.time_pct), passes=case.passes)
+    rules = GridRules(weights=Weights(case.time_pct, 100 - case.time_pct), passes=case.passes)
     return run_grid(grid, Decider(grid_policy(case.strategy), rules, waits, markets), period_s=case.period_s)
 
 

@@ -12,7 +12,7 @@ from offpeak.model.local_time import DAY_S
 from offpeak.model.step_integrals import StepIntegral, integrate_constant, integrate_series
 from offpeak.model.step_series import Series
 from offpeak.settings.replay import SchedulingSettings
-from plugin.federation.site import Link, Site
+from plugin.federation.sites import Link, Site
 from sim_backend.grid.electricity import DayAhead
 from sim_backend.grid.grid import GridLog, SimulatedGrid, SimulatedSite
 from sim_backend.policy import parse_policy

@@ -11,9 +11,9 @@ from pbs_standin import standin
 from slurm_fixtures import SlurmAccounting
 
 from offpeak.settings.schedulers import PbsSettings
-from plugin.openpbs.scheduler import OpenPbsScheduler
+from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
+from plugin.pbs.torque_scheduler import TorqueScheduler
 from plugin.scheduler.port import NodeChange, Scheduler
-from plugin.torque.scheduler import TorqueScheduler
 from sim_backend.local_slurm.processes import SEARCH_PATH
 from sim_backend.local_slurm.servers import Cluster
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pbs_standin import standin
 
-from plugin.openpbs.traits import HOOK_FAILURES
+from plugin.pbs.openpbs_server import HOOK_FAILURES
 from sim_backend.pbs_standin.hooks import HookEvent, Resources, priority, run_hook
 
 BROKEN = object()

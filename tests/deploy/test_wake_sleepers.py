@@ -16,10 +16,10 @@ import pytest
 from pbs_standin import StandIn, standin
 
 from offpeak.settings.schedulers import PbsSettings
-from plugin.openpbs.scheduler import OpenPbsScheduler
+from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
+from plugin.pbs.torque_scheduler import TorqueScheduler
 from plugin.scheduler.node import Node
 from plugin.scheduler.port import NodeChange, Scheduler
-from plugin.torque.scheduler import TorqueScheduler
 from power.live.next_step import MAY_STILL_FOLLOW_S
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 

@@ -38,7 +38,7 @@ def private(cluster: Cluster) -> Iterator[Cluster]:
 ASKS = """
 from offpeak.errors import SchedulerError
 from offpeak.settings.schedulers import SlurmSettings
-from plugin.slurm.node_in_use import node_in_use
+from plugin.slurm.nodes import node_in_use
 from plugin.slurm.rights import AdminLevel, SlurmRights
 from plugin.slurm.scheduler import SlurmScheduler
 from power.check.permissions import check_scheduler

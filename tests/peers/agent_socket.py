@@ -13,7 +13,7 @@ from typing import Any
 
 from offpeak.errors import OffpeakError
 from plugin.day_plan.day_plan import DayPlan
-from plugin.federation.site_said import SiteSaid
+from plugin.federation.site_report import SiteReport
 from power.agent.answer import Told
 from power.agent.callers import Callers
 from power.agent.picture import Picture
@@ -55,7 +55,7 @@ class AgentSocket:
 
     path: Path
     published: Published | None = PUBLISHED
-    site: SiteSaid | None = None
+    site: SiteReport | None = None
     picture: Picture | None = None
     plan: DayPlan | None = None
     told: list[Told] = field(default_factory=list)
@@ -79,7 +79,7 @@ class AgentSocket:
             return self.picture
         return replace(self.picture, published=replace(self.picture.published, jobs=()), jobs_left_out=True)
 
-    async def say_site(self) -> SiteSaid | None:
+    async def say_site(self) -> SiteReport | None:
         return self.site
 
     def say(self, line: bytes | dict[str, str]) -> Any:

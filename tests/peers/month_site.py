@@ -17,7 +17,7 @@ from offpeak.prices.layout import parse_layout
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import MachineSettings, PriceSettings
 from offpeak.settings.table import Settings
-from plugin.slurm.history import COLUMNS
+from plugin.slurm.accounting import SACCT_COLUMNS
 from sim_backend.case import prepare
 from sim_backend.compare import Case, compare
 from sim_backend.policy import parse_policy
@@ -120,7 +120,7 @@ def _use(site: MonthSite, at: int) -> JobUse:
 def sacct_text(site: MonthSite) -> str:
     """Return the month's accounting as `sacct -P` prints it, on the clock of Berlin."""
     jobs, units = site.trace.jobs, site.trace.units_per_node or 1
-    lines = ["|".join(COLUMNS)]
+    lines = ["|".join(SACCT_COLUMNS)]
     for at in range(len(jobs)):
         submit, start = (
             int(column[at]) + (site.trace.unix_start_s or 0) for column in (jobs.submit_s, jobs.logged_start_s)

@@ -7,9 +7,9 @@ from typing import TypeVar
 
 from pbs_standin import StandIn
 
-from plugin.openpbs.node_marks import mark_of as mark_at_node
-from plugin.pbs.marks import Kind, Mark
-from plugin.torque.notes import mark_of as mark_in_note
+from plugin.pbs.node_marks import MarkKind, NodeMark
+from plugin.pbs.node_marks import parse_openpbs_mark as mark_at_node
+from plugin.pbs.node_marks import parse_torque_note as mark_in_note
 from sim_backend.local_slurm.stage import Standing
 from sim_backend.pbs_standin.pbs import OPENPBS
 from sim_backend.scheduler.sim_node import SimNode
@@ -80,12 +80,12 @@ class PbsAdmin:
     def sleeps(self, node: str) -> bool:
         known = self._node(node)
         mark = self._mark(known)
-        return bool(known.shut) and not known.alive and mark is not None and mark.kind is Kind.ASLEEP
+        return bool(known.shut) and not known.alive and mark is not None and mark.kind is MarkKind.ASLEEP
 
     def shown(self) -> str:
         return self.server.do(lambda pbs: repr((pbs.cluster.nodes, pbs.attributes)))
 
-    def _mark(self, known: SimNode) -> Mark | None:
+    def _mark(self, known: SimNode) -> NodeMark | None:
         return mark_at_node(known.mark) if self._openpbs else mark_in_note(known.note)
 
     def _node(self, name: str) -> SimNode:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from plugin.scheduler.batch import Ran
+from plugin.scheduler.batch import BatchResult
 from power.broker.routes import LocalRoute
 
 PROGRAM = """\
@@ -59,7 +59,7 @@ class PbsStandIn:
         """Let it be well again."""
         (self.folder / what).unlink()
 
-    async def run(self, words: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> Ran:
+    async def run(self, words: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> BatchResult:
         """Run a command with its programs before all others: implements power.broker.routes.Route."""
         path = f"PATH={self.folder}/bin:/usr/bin:/bin"
         return await LocalRoute().run(("env", path, *words), stdin=stdin, timeout_s=timeout_s)

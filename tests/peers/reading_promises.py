@@ -3,7 +3,7 @@
 import pytest
 
 from offpeak.errors import SchedulerError
-from plugin.pbs.job_number import strange
+from plugin.pbs.commands import invalid_job_numbers
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import Scheduler, SchedulerView
@@ -31,7 +31,7 @@ def keeps_its_promises(scheduler: Scheduler) -> None:
 
 def of_a_job(job: Job, view: SchedulerView) -> None:
     """Identity, units and order of times."""
-    assert not strange([job.job_id])
+    assert not invalid_job_numbers([job.job_id])
     assert job.user
     assert job.name
     assert job.state is not JobState.OTHER, job.state_word

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from offpeak.settings.schedulers import PbsSettings
-from plugin.openpbs.jobs_json import jobs_of_json
-from plugin.openpbs.scheduler import OpenPbsScheduler
-from plugin.pbs.sight import Asker
+from plugin.pbs.jobs import PbsUser
+from plugin.pbs.openpbs_jobs import jobs_of_json
+from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
+from plugin.pbs.torque_jobs import jobs_of_xml
+from plugin.pbs.torque_scheduler import TorqueScheduler
 from plugin.scheduler.job import HOLDING
 from plugin.scheduler.port import Scheduler
-from plugin.torque.jobs_xml import jobs_of_xml
-from plugin.torque.scheduler import TorqueScheduler
 
 SETTINGS = PbsSettings(timeout_s=20, torque_order="priority")
 RECORDED_S = 1_795_214_200
@@ -61,7 +61,7 @@ class Recording:
             program.write_text(PROGRAM.format(answer=answer, **told))
             program.chmod(0o755)
         made = TorqueScheduler if self.kind == "torque" else OpenPbsScheduler
-        return made(SETTINGS, clock=lambda: RECORDED_S, asker=Asker("root", "head"))
+        return made(SETTINGS, clock=lambda: RECORDED_S, asker=PbsUser("root", "head"))
 
 
 def recordings(captures: Path) -> Iterator[tuple[str, Recording]]:

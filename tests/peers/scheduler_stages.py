@@ -12,11 +12,11 @@ from pbs_standin import StandIn
 from slurm_queue import submit
 
 from offpeak.settings.schedulers import PbsSettings, SlurmSettings
-from plugin.openpbs.scheduler import OpenPbsScheduler
-from plugin.pbs.request import Chunk
+from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
+from plugin.pbs.resource_request import Chunk
+from plugin.pbs.torque_scheduler import TorqueScheduler
 from plugin.scheduler.port import Scheduler
 from plugin.slurm.scheduler import SlurmScheduler
-from plugin.torque.scheduler import TorqueScheduler
 from sim_backend.local_slurm.processes import ME, wait_until
 from sim_backend.local_slurm.servers import Cluster as SlurmCluster
 from sim_backend.pbs_standin.pbs import Pbs

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from plugin.pbs.batch import PbsBatch
-from plugin.scheduler.batch import Errand, Ran, Standing
+from plugin.scheduler.batch import BatchJob, BatchResult, JobSubmission
 from plugin.slurm.batch import SlurmBatch
 
-ERRAND = Errand("k-1", "#!/bin/sh\n", "job.sh", ("a b",), 5430, 6, 4, "mine", "A=1", "2026-11-22T08:00:00Z")
+ERRAND = JobSubmission("k-1", "#!/bin/sh\n", "job.sh", ("a b",), 5430, 6, 4, "mine", "A=1", "2026-11-22T08:00:00Z")
 
 
 def test_sbatch() -> None:
@@ -29,18 +29,25 @@ def test_qsub() -> None:
 @pytest.mark.parametrize(
     ("batch", "ran", "job", "refused"),
     [
-        (SlurmBatch(), Ran(0, "17;far\n", ""), "17", ""),
-        (SlurmBatch(), Ran(1, "", "sbatch: error: Batch job submission failed: Invalid account"), "", "Batch job sub"),
-        (SlurmBatch(), Ran(1, "", "sbatch: error: Socket timed out on send/recv operation"), "", ""),
-        (SlurmBatch(), Ran(124, "", ""), "", ""),
-        (SlurmBatch(), Ran(None, "", "ssh: lost"), "", ""),
-        (SlurmBatch(), Ran(255, "", "ssh: refused"), "", "ssh: refused"),
-        (PbsBatch(), Ran(0, "8.head\n", ""), "8.head", ""),
-        (PbsBatch(), Ran(159, "", "qsub: Unauthorized Request"), "", "Unauthorized"),
-        (PbsBatch(), Ran(1, "", "qsub: End of File"), "", ""),
+        (SlurmBatch(), BatchResult(0, "17;far\n", ""), "17", ""),
+        (
+            SlurmBatch(),
+            BatchResult(1, "", "sbatch: error: Batch job submission failed: Invalid account"),
+            "",
+            "Batch job sub",
+        ),
+        (SlurmBatch(), BatchResult(1, "", "sbatch: error: Socket timed out on send/recv operation"), "", ""),
+        (SlurmBatch(), BatchResult(124, "", ""), "", ""),
+        (SlurmBatch(), BatchResult(None, "", "ssh: lost"), "", ""),
+        (SlurmBatch(), BatchResult(255, "", "ssh: refused"), "", "ssh: refused"),
+        (PbsBatch(), BatchResult(0, "8.head\n", ""), "8.head", ""),
+        (PbsBatch(), BatchResult(159, "", "qsub: Unauthorized Request"), "", "Unauthorized"),
+        (PbsBatch(), BatchResult(1, "", "qsub: End of File"), "", ""),
     ],
 )
-def test_what_was_taken_what_refused_and_what_is_not_known(batch: object, ran: Ran, job: str, refused: str) -> None:
+def test_what_was_taken_what_refused_and_what_is_not_known(
+    batch: object, ran: BatchResult, job: str, refused: str
+) -> None:
     assert isinstance(batch, SlurmBatch | PbsBatch)
     assert batch.submitted(ran) == job
     assert batch.refused(ran).startswith(refused)
@@ -52,13 +59,13 @@ def test_a_key_is_found_as_a_whole() -> None:
     end = slurm.find_words()[-1].partition("%k")[2]
     records = ("7|RUNNING|", "8|PENDING|a|b offpeak:key=k-1,deadline=x", "9|PENDING|offpeak:key=k-12")
     listed = "".join(f"{record}{end}\n" for record in records)
-    assert slurm.found(listed, key="k-1") == Standing("8", "PENDING")
+    assert slurm.found(listed, key="k-1") == BatchJob("8", "PENDING")
     assert slurm.found(listed, key="k") is None
-    assert slurm.standing(listed, job="9") == Standing("9", "PENDING")
+    assert slurm.standing(listed, job="9") == BatchJob("9", "PENDING")
     full = "Job Id: 1.h\n    job_state = Q\n    Variable_List = A=1,OFFPEAK_K\n\tEY=k-12\n\n"
     full += "Job Id: 2.h\n    job_state = R\n    Variable_List = OFFPEAK_KEY=k-1,B=2\n"
-    assert PbsBatch().found(full, key="k-1") == Standing("2.h", "R")
-    assert PbsBatch().found(full, key="k-12") == Standing("1.h", "Q")
+    assert PbsBatch().found(full, key="k-1") == BatchJob("2.h", "R")
+    assert PbsBatch().found(full, key="k-12") == BatchJob("1.h", "Q")
 
 
 @pytest.mark.parametrize(
@@ -71,6 +78,6 @@ def test_a_key_is_found_as_a_whole() -> None:
 )
 def test_recorded_lists_are_read(shared: Path, file: str, job: str, state: str) -> None:
     text = (shared / "data" / "captures" / file).read_text()
-    assert PbsBatch().standing(text, job=job) == Standing(job, state)
+    assert PbsBatch().standing(text, job=job) == BatchJob(job, state)
     marked = text.replace("PBS_O_QUEUE=", "OFFPEAK_KEY=k-1,PBS_O_QUEUE=", 1)
     assert PbsBatch().found(marked, key="k-1") is not None

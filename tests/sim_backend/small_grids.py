@@ -5,7 +5,7 @@ import numpy as np
 from offpeak.model.jobs import Jobs
 from offpeak.model.step_integrals import integrate_constant
 from offpeak.settings.replay import SchedulingSettings
-from plugin.federation.site import Site
+from plugin.federation.sites import Site
 from sim_backend.grid.grid import GridLog, SimulatedSite
 from sim_backend.policy import parse_policy
 

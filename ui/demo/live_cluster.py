@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from offpeak.model.node_states import ACTIVE
-from plugin.pbs.request import Chunk
+from plugin.pbs.resource_request import Chunk
 from plugin.scheduler.job import JobState
 from plugin.scheduler.port import NodeChange, SchedulerTraits, SchedulerView
 from sim_backend.scheduler.cluster import Cluster

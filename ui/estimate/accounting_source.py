@@ -9,10 +9,10 @@ from offpeak.model.jobs import Trace
 from offpeak.model.local_time import machine_zone, parse_zone, zone_text
 from offpeak.settings.replay import LogSettings
 from offpeak.settings.table import Settings
-from plugin.pbs.history import ACCOUNTING, accounting_text, openpbs_accounting_folder
+from plugin.pbs.accounting import ACCOUNTING, accounting_text, openpbs_accounting_folder
 from plugin.scheduler.registry import OPENPBS, SIMULATED, SLURM, scheduler_name
-from plugin.slurm.history import sacct_text
-from plugin.slurm.machine import machine_of_slurm
+from plugin.slurm.accounting import sacct_text
+from plugin.slurm.nodes import read_machine
 from sim_backend.traces.anonymous import anonymised
 from sim_backend.traces.read import read_log, trace_of_text
 
@@ -62,7 +62,7 @@ def with_nodes(settings: Settings, accounting: Accounting) -> Settings:
 
 
 def _of_slurm(days: int, log: LogSettings, *, lenient: bool) -> Accounting:
-    machine = machine_of_slurm()
+    machine = read_machine()
     trace = trace_of_text(LongText(sacct_text(days)), "sacct", lenient=lenient, zone=zone_of(log))
     return Accounting(_as_set(replace(trace, name=machine.cluster or "sacct"), log), machine.nodes)
 

@@ -8,7 +8,7 @@ import typer
 from offpeak.errors import OffpeakError
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
-from plugin.federation.request import goal_named
+from plugin.federation.jobs import parse_goal
 from power.broker.chosen import choice_of
 from power.broker.federation import Federation, federation_now
 from power.broker.parcel import Parcel, Wishes, parcel_of
@@ -28,7 +28,7 @@ def federation_of(settings: Settings) -> Federation:
 
 def parcel_in(job: Job, federation: Federation) -> Parcel:
     """Return the job as it is handed over; BadInput for what makes no sense."""
-    wishes = Wishes(goal_named(job.goal), job.latest_end_s, job.cores, job.limit_s, job.application)
+    wishes = Wishes(parse_goal(job.goal), job.latest_end_s, job.cores, job.limit_s, job.application)
     return parcel_of(job.script, job.name, job.arguments, wishes=wishes, grid=federation.grid)
 
 

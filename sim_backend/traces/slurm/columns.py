@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass
 
 from offpeak.errors import BadTrace
-from plugin.slurm.history import COLUMNS
+from plugin.slurm.accounting import SACCT_COLUMNS
 
-SACCT_COMMAND = f"sacct -a -D -X -P -S now-30days -o {','.join(COLUMNS)} > sacct.txt"
+SACCT_COMMAND = f"sacct -a -D -X -P -S now-30days -o {','.join(SACCT_COLUMNS)} > sacct.txt"
 
 # Columns that can stand for each other, the best one first.
 IDS = ("JobIDRaw", "JobID")
@@ -17,7 +17,7 @@ PROCESSORS = ("AllocCPUS", "NCPUS", "AllocTRES", "ReqTRES")
 NODES = ("AllocNodes", "NNodes", "AllocTRES", "ReqTRES")
 ENERGIES = ("ConsumedEnergyRaw", "ConsumedEnergy")
 NEEDED = (IDS, ("Submit",), ("Start",), ("End", *RUN_TIMES), ("State",), (*PROCESSORS, *NODES))
-USED = frozenset((*COLUMNS, *RUN_TIMES, *LIMITS, *PROCESSORS, *NODES, *ENERGIES))
+USED = frozenset((*SACCT_COLUMNS, *RUN_TIMES, *LIMITS, *PROCESSORS, *NODES, *ENERGIES))
 
 FREE_TEXT = frozenset(("JobName", "Comment", "AdminComment", "SubmitLine"))
 TELLING = 2  # a line that names so many used columns is a header

@@ -13,7 +13,7 @@ from numpy.random import Generator
 from offpeak.model.arrays import Int64
 from offpeak.model.step_integrals import integrate_constant
 from offpeak.settings.replay import SchedulingSettings
-from plugin.federation.site import Site
+from plugin.federation.sites import Site
 from sim_backend.grid.electricity import HOUR_S, DayAhead
 from sim_backend.grid.grid import GridLog, SimulatedGrid, SimulatedSite
 from sim_backend.policy import parse_policy

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from plugin.federation.cycle import Rules, Weights
+from plugin.federation.cycle import GridRules, Weights
 from plugin.federation.policies import grid_policy
 from predictors.waits.similar_jobs import SimilarJobs
 from sim_backend.grid.broker import StayHome, run_grid
@@ -62,7 +62,7 @@ def _schedule(grid: SimulatedGrid, markets: tuple[DayAhead, ...], experiment: Ex
     if experiment.strategy == "baseline":
         return run_grid(grid, StayHome(), period_s=PERIOD_S)
     waits: Waits = NobodyWaits() if experiment.strategy == "inst" else LearnedWaits(SimilarJobs)
-    rules = Rules(weights=Weights(experiment.time_pct, 100 - experiment.time_pct))
+    rules = GridRules(weights=Weights(experiment.time_pct, 100 - experiment.time_pct))
     decider = Decider(grid_policy(experiment.strategy), rules, waits, Markets(markets))
     return run_grid(grid, decider, period_s=PERIOD_S)
 

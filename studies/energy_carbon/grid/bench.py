@@ -13,10 +13,10 @@ from numpy.random import Generator
 from offpeak.model.arrays import Int64
 from offpeak.model.step_integrals import integrate_constant
 from offpeak.settings.replay import SchedulingSettings
-from plugin.federation.cycle import Rules
+from plugin.federation.cycle import GridRules
 from plugin.federation.jobs import Goal
 from plugin.federation.policies import grid_policy
-from plugin.federation.site import Site
+from plugin.federation.sites import Site
 from sim_backend.grid.broker import run_grid
 from sim_backend.grid.decide import Decider
 from sim_backend.grid.electricity import Steady
@@ -42,7 +42,7 @@ def measure(case: Bench, rng: Generator) -> Result:
     """Return what a column of Table IX comes to."""
     grid = SimulatedGrid(tuple(map(_site, TESTBEDS)), log_of(LATEST_S[case.column], rng))
     electricity = Steady((0.0,) * len(TESTBEDS), [G_PER_KG * each.cue / each.pue for each in TESTBEDS])
-    decider = Decider(grid_policy(POLICIES[case.column]), Rules(goal=Goal.CO2), LongestWaits(), electricity)
+    decider = Decider(grid_policy(POLICIES[case.column]), GridRules(goal=Goal.CO2), LongestWaits(), electricity)
     return _result(grid, run_grid(grid, decider))
 
 

@@ -7,10 +7,10 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.step_integrals import J_PER_KWH, Usage, energy_and_charge, integrate_constant
-from plugin.federation.cycle import Rules
-from plugin.federation.energy_mix import esc_g_per_kwh
+from plugin.federation.cycle import GridRules
+from plugin.federation.electricity import esc_g_per_kwh
 from plugin.federation.policies import grid_policy
-from plugin.federation.site import Site
+from plugin.federation.sites import Site
 from sim_backend.grid.broker import run_grid
 from sim_backend.grid.decide import Decider
 from sim_backend.grid.electricity import Steady
@@ -37,7 +37,7 @@ def simulate(case: Choice, rng: Generator) -> Result:
     grid = grid_of(case, node_class, rng)
     decider = Decider(
         grid_policy(case.selection),
-        Rules(queue_limit=case.queue_limit),
+        GridRules(queue_limit=case.queue_limit),
         LongestWaits(),
         Steady((0.0,) * len(CLUSTERS), [esc_g_per_kwh(cluster.mix) for cluster in CLUSTERS]),
     )

@@ -8,14 +8,13 @@ import pytest
 
 from offpeak.model.arrays import Float64
 from offpeak.model.step_series import Series
-from plugin.federation.cycle import Cycle, Rules, SiteStates
-from plugin.federation.grid import Grid
+from plugin.federation.cycle import GridCycle, GridRules, SiteStates
 from plugin.federation.jobs import GridJobs, grid_jobs
-from plugin.federation.site import Site
+from plugin.federation.sites import Grid, Site
 
 HOUR_S = 3600
 NOW_S = 389_445 * HOUR_S
-RULES = Rules()
+RULES = GridRules()
 
 
 def flat(value: float, unit: str = "EUR/MWh") -> Series:
@@ -34,11 +33,13 @@ def states_of(grid: Grid) -> SiteStates:
     )
 
 
-def made_cycle(grid: Grid, jobs: GridJobs, wait_s: object = 0.0, rules: Rules = RULES, **states: object) -> Cycle:
+def made_cycle(
+    grid: Grid, jobs: GridJobs, wait_s: object = 0.0, rules: GridRules = RULES, **states: object
+) -> GridCycle:
     shape = (len(jobs), len(grid))
     waits: Float64 = np.broadcast_to(np.asarray(wait_s, np.float64), shape).copy()
     known = {name: np.asarray(each) if isinstance(each, list) else each for name, each in states.items()}
-    return Cycle(NOW_S, grid, jobs, replace(states_of(grid), **known), waits, rules)
+    return GridCycle(NOW_S, grid, jobs, replace(states_of(grid), **known), waits, rules)
 
 
 def hourly(rng: np.random.Generator, low: float, high: float, unit: str) -> Series:
@@ -57,7 +58,9 @@ def drawn_site(rng: np.random.Generator, name: str, most: int | None) -> Site:
     )
 
 
-def drawn_cycle(jobs: int, sites: int, seed: int = 1, *, most: int | None = None, rules: Rules = RULES) -> Cycle:
+def drawn_cycle(
+    jobs: int, sites: int, seed: int = 1, *, most: int | None = None, rules: GridRules = RULES
+) -> GridCycle:
     rng = np.random.default_rng(seed)
     grid = Grid(tuple(drawn_site(rng, f"s{number}", most) for number in range(sites)))
     asked = grid_jobs(
@@ -80,13 +83,13 @@ def drawn_cycle(jobs: int, sites: int, seed: int = 1, *, most: int | None = None
 
 
 @pytest.fixture(scope="session")
-def draw() -> Callable[..., Cycle]:
+def draw() -> Callable[..., GridCycle]:
     """Draws a cycle of so many jobs and sites."""
     return drawn_cycle
 
 
 @pytest.fixture(scope="session")
-def make() -> Callable[..., Cycle]:
+def make() -> Callable[..., GridCycle]:
     """Makes a cycle of sites that are idle, at 50 EUR/MWh and 400 g/kWh unless said otherwise."""
     return made_cycle
 

@@ -3,8 +3,8 @@
 import pytest
 
 from offpeak.errors import BadInput
-from plugin.federation.energy_mix import esc_g_per_kwh
-from plugin.federation.site import Site
+from plugin.federation.electricity import esc_g_per_kwh
+from plugin.federation.sites import Site
 
 # Majanen et al., Table III; the third CUE is printed 0.166792, which is not the product of its factors.
 TABLE_3 = [

@@ -6,22 +6,21 @@ import pytest
 
 from offpeak.errors import BadInput
 from offpeak.model.step_series import Series
-from plugin.federation.choice import Choice
-from plugin.federation.cycle import Cycle
-from plugin.federation.explain import choices
-from plugin.federation.grid import Grid
+from plugin.federation.choice import SiteChoice
+from plugin.federation.cycle import GridCycle
 from plugin.federation.jobs import grid_jobs
+from plugin.federation.live_cycle import explain_decision
 from plugin.federation.policies import POLICIES, grid_policy
-from plugin.federation.site import Site
+from plugin.federation.sites import Grid, Site
 
-Make = Callable[..., Cycle]
+Make = Callable[..., GridCycle]
 NORTH = Site("north", 64, 100.0, longest_job_s=7200, features=frozenset({"gpu"}), allocations={"climate": 10.0})
 SOUTH = Site("south", 16, 100.0, features=frozenset({"infiniband"}))
 HOUR_S = 3600
 
 
-def explained(name: str, cycle: Cycle) -> tuple[Choice, ...]:
-    return choices(cycle, grid_policy(name).decide(cycle))
+def explained(name: str, cycle: GridCycle) -> tuple[SiteChoice, ...]:
+    return explain_decision(cycle, grid_policy(name).decide(cycle))
 
 
 @pytest.mark.parametrize("name", [policy.name for policy in POLICIES if policy.name != "baseline"])

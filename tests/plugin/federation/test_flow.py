@@ -13,7 +13,7 @@ from offpeak.errors import BadInput
 from offpeak.installation import install_hint
 from offpeak.model.arrays import Int64
 from offpeak.model.snapshot import NEVER
-from plugin.federation.decision import NOBODY
+from plugin.federation.cycle import NO_SITE
 from plugin.federation.flow import cheapest_flow
 
 
@@ -36,7 +36,7 @@ PROBLEMS = st.builds(
 
 
 def total(cost: Int64, site: Int64) -> int:
-    placed = np.flatnonzero(site != NOBODY)
+    placed = np.flatnonzero(site != NO_SITE)
     return int(cost[placed, site[placed]].sum())
 
 
@@ -55,7 +55,7 @@ def second_opinion(problem: Problem) -> tuple[int, int]:
 @given(PROBLEMS)
 def test_no_capacity_and_no_arc_is_violated(problem: Problem) -> None:
     site = cheapest_flow(problem.cost, problem.allowed, problem.most)
-    placed = np.flatnonzero(site != NOBODY)
+    placed = np.flatnonzero(site != NO_SITE)
     assert problem.allowed[placed, site[placed]].all()
     assert (np.bincount(site[placed], minlength=len(problem.most)) <= problem.most).all()
 
@@ -63,7 +63,7 @@ def test_no_capacity_and_no_arc_is_violated(problem: Problem) -> None:
 @given(PROBLEMS)
 def test_it_is_the_optimum_of_networkx(problem: Problem) -> None:
     site = cheapest_flow(problem.cost, problem.allowed, problem.most)
-    assert (int((site != NOBODY).sum()), total(problem.cost, site)) == second_opinion(problem)
+    assert (int((site != NO_SITE).sum()), total(problem.cost, site)) == second_opinion(problem)
 
 
 @given(PROBLEMS, st.integers(-(10**6), 10**6))
@@ -88,7 +88,7 @@ def test_the_arrays_are_left_alone_and_any_number_may_be_allowed() -> None:
 @pytest.mark.parametrize("jobs", [0, 3])
 def test_without_arcs_nobody_gets_a_place(jobs: int) -> None:
     nothing = np.zeros((jobs, 2), np.int64)
-    assert cheapest_flow(nothing, nothing > 0, np.array([1, 1])).tolist() == [NOBODY] * jobs
+    assert cheapest_flow(nothing, nothing > 0, np.array([1, 1])).tolist() == [NO_SITE] * jobs
 
 
 def test_without_or_tools_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

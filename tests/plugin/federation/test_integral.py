@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from offpeak.errors import BadPrices
 from offpeak.model.step_series import Series, value_at
-from plugin.federation.integral import integral, known_else_forecast
+from plugin.federation.electricity import integrate_series, known_else_forecast
 
 HOUR_S = 3600
 
@@ -27,23 +27,23 @@ def hours(*value: float, start_s: int = 0, unit: str = "EUR/MWh") -> Series:
 def test_within_the_series_it_is_the_sum_of_its_seconds(values: list[int], one_s: int, other_s: int) -> None:
     series = hours(*map(float, values))
     from_s, until_s = sorted(min(each, series.end_s) for each in (one_s, other_s))
-    found = integral(series).between(np.array([float(from_s)]), np.array([float(until_s)]))
+    found = integrate_series(series).between(np.array([float(from_s)]), np.array([float(until_s)]))
     edges = np.unique(np.clip(np.append(series.start_s, series.end_s), from_s, until_s))
     assert found[0] == pytest.approx(float(np.sum(value_at(series, edges[:-1]) * np.diff(edges))), abs=1e-6)
 
 
 def test_behind_the_series_its_last_day_goes_on() -> None:
     series = hours(*[1000.0] * 24, *[10.0] * 12, *[30.0] * 12)
-    found = integral(series).between(np.array([float(series.end_s)]), np.array([series.end_s + 10.0]))
+    found = integrate_series(series).between(np.array([float(series.end_s)]), np.array([series.end_s + 10.0]))
     assert found[0] == pytest.approx(10 * 20.0)
 
 
 def test_before_the_series_its_first_value_holds_and_gaps_count_as_the_mean() -> None:
-    of = integral(hours(10.0, np.nan, 30.0))
+    of = integrate_series(hours(10.0, np.nan, 30.0))
     assert of.between(np.array([-5.0]), np.array([0.0]))[0] == pytest.approx(50.0)
     assert of.between(np.array([3600.0]), np.array([7200.0]))[0] == pytest.approx(3600 * 20.0)
     with pytest.raises(BadPrices, match="has no known value"):
-        integral(hours(np.nan))
+        integrate_series(hours(np.nan))
 
 
 def test_a_forecast_never_stands_where_a_price_is_published() -> None:

@@ -3,11 +3,11 @@
 import pytest
 
 from offpeak.errors import BadInput
-from plugin.federation.job_script import ScriptAsks, parse_limit_s, script_asks
+from plugin.federation.job_script import ScriptRequest, parse_limit_s, parse_script
 
 
-def asks(*lines: str) -> ScriptAsks:
-    return script_asks("\n".join(["#!/bin/bash", *lines, "hostname", "#SBATCH --time=99", ""]))
+def asks(*lines: str) -> ScriptRequest:
+    return parse_script("\n".join(["#!/bin/bash", *lines, "hostname", "#SBATCH --time=99", ""]))
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_what_cannot_be_chosen_for(line: str) -> None:
 
 def test_what_is_no_script() -> None:
     with pytest.raises(BadInput, match="does not begin with #!"):
-        script_asks("hostname\n")
+        parse_script("hostname\n")
 
 
 @pytest.mark.parametrize(

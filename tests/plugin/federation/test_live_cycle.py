@@ -8,27 +8,26 @@ import pytest
 
 from offpeak.errors import BadInput, BadPrices
 from offpeak.prices.tariff import parse_tariff
-from plugin.federation.grid import Grid
-from plugin.federation.live_cycle import Heard, choose
+from plugin.federation.jobs import PlacementRequest
+from plugin.federation.live_cycle import SiteReply, choose
 from plugin.federation.reach import Reach
-from plugin.federation.request import Request
-from plugin.federation.site import Site
-from plugin.federation.site_said import Curve, SiteSaid, Waits, said_json, said_of
+from plugin.federation.site_report import Curve, SiteReport, WaitTable, parse_report, report_json
+from plugin.federation.sites import Grid, Site
 
 NOW_S = 1_795_215_600
 PRICE = Curve(tuple(NOW_S + 3600 * hour for hour in range(72)), NOW_S + 72 * 3600, (80.0,) * 72, "EUR/MWh")
 CARBON = replace(PRICE, value=(300.0,) * 72, unit="g/kWh")
-WAITS = Waits((4, 16), (3600, 86_400), ((60.0, 600.0), (120.0, 1200.0)))
-SAID = SiteSaid(NOW_S, "c", "slurm", 16, 0, 3, 4, WAITS, PRICE, CARBON)
-JOB = Request(cores=4, limit_s=3600)
+WAITS = WaitTable((4, 16), (3600, 86_400), ((60.0, 600.0), (120.0, 1200.0)))
+SAID = SiteReport(NOW_S, "c", "slurm", 16, 0, 3, 4, WAITS, PRICE, CARBON)
+JOB = PlacementRequest(cores=4, limit_s=3600)
 
 
 def grid(count: int) -> Grid:
     return Grid(tuple(Site(f"s{i}", 4, 100.0, cores_per_unit=4, reach=Reach("local")) for i in range(count)))
 
 
-def all_heard(count: int, **changes: object) -> dict[str, Heard]:
-    return {f"s{i}": Heard(replace(SAID, **changes)) for i in range(count)}  # type: ignore[arg-type]
+def all_heard(count: int, **changes: object) -> dict[str, SiteReply]:
+    return {f"s{i}": SiteReply(replace(SAID, **changes)) for i in range(count)}  # type: ignore[arg-type]
 
 
 def test_waits_are_those_of_the_next_larger_job() -> None:
@@ -44,9 +43,9 @@ def test_equal_sites_are_decided_by_their_order_every_time() -> None:
 
 def test_old_silent_and_unpriced_sites_are_left_out_and_said() -> None:
     heard = all_heard(4)
-    heard["s0"] = Heard(replace(SAID, at_unix_s=NOW_S - 61))
-    heard["s1"] = Heard(trouble="its agent does not answer: refused")
-    heard["s2"] = Heard(replace(SAID, price=None))
+    heard["s0"] = SiteReply(replace(SAID, at_unix_s=NOW_S - 61))
+    heard["s1"] = SiteReply(trouble="its agent does not answer: refused")
+    heard["s2"] = SiteReply(replace(SAID, price=None))
     choice = choose(JOB, grid(4), heard, now_s=NOW_S, stale_s=60)
     assert choice.site == "s3"
     assert {miss.site: miss.text for miss in choice.misses} == {
@@ -66,10 +65,10 @@ def test_a_tariff_of_the_file_holds_before_what_the_agent_says() -> None:
 
 def test_two_currencies_are_an_error_unless_one_is_left_out() -> None:
     heard = all_heard(2)
-    heard["s1"] = Heard(replace(SAID, price=replace(PRICE, unit="NOK/MWh")))
+    heard["s1"] = SiteReply(replace(SAID, price=replace(PRICE, unit="NOK/MWh")))
     with pytest.raises(BadPrices):
         choose(JOB, grid(2), heard, now_s=NOW_S, stale_s=60)
-    heard["s1"] = Heard(replace(SAID, price=replace(PRICE, unit="NOK/MWh"), at_unix_s=0))
+    heard["s1"] = SiteReply(replace(SAID, price=replace(PRICE, unit="NOK/MWh"), at_unix_s=0))
     assert choose(JOB, grid(2), heard, now_s=NOW_S, stale_s=60).site == "s0"
 
 
@@ -79,11 +78,11 @@ def test_no_site_in_time_is_said() -> None:
 
 
 def test_what_is_told_comes_back_and_other_versions_do_not() -> None:
-    told = json.loads(json.dumps(said_json(SAID)))
-    assert said_of(told) == SAID
+    told = json.loads(json.dumps(report_json(SAID)))
+    assert parse_report(told) == SAID
     for wrong in ({"version": 2}, {"waits": {"cores": [1], "limit_s": [1], "wait_s": []}}, {"cores": "many"}):
         with pytest.raises(ValueError, match=r".+"):
-            said_of(told | wrong)
+            parse_report(told | wrong)
 
 
 def test_eight_live_sites_take_less_than_200_ms() -> None:

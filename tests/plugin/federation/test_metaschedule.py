@@ -10,19 +10,16 @@ from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
 from offpeak.model.step_series import Series
-from plugin.federation.behind import behind_s
-from plugin.federation.cycle import Cycle, Rules, Weights
-from plugin.federation.decision import NOBODY, Decision, Why
-from plugin.federation.flow_costs import as_integers, flow_cost, scale_of, weights_of
-from plugin.federation.grid import Grid
+from plugin.federation.cycle import NO_SITE, DecisionReason, GridCycle, GridDecision, GridRules, Weights
+from plugin.federation.flow import flow_cost, integer_costs, scale_of, weights_of
 from plugin.federation.jobs import Goal, grid_jobs
-from plugin.federation.metaschedule import inst, mcmf, two_price
+from plugin.federation.metaschedule import extra_wait_s, inst, mcmf, two_price
+from plugin.federation.placement_costs import predict_costs
 from plugin.federation.policies import POLICIES
-from plugin.federation.predict_costs import predict_costs
-from plugin.federation.site import Site
+from plugin.federation.sites import Grid, Site
 
-Make = Callable[..., Cycle]
-ALONE = Rules(passes=1)
+Make = Callable[..., GridCycle]
+ALONE = GridRules(passes=1)
 TWO = Grid((Site("a", 10, 100.0), Site("b", 10, 100.0)))
 HOUR_S = 3600
 
@@ -36,7 +33,7 @@ def test_costs_are_those_of_equations_4_to_6(make: Make, constant: Callable[...,
     time, money = np.array([[0, 1], [1, 4]]) / 4, np.array([[0, 1], [7, 15]]) / 15
     wanted = 25 * time + 75 * money
     assert cost.tolist() == [pytest.approx(row) for row in wanted.tolist()]
-    assert as_integers(cost, predicted.compatible).tolist() == np.rint(100 * wanted).astype(int).tolist()
+    assert integer_costs(cost, predicted.compatible).tolist() == np.rint(100 * wanted).astype(int).tolist()
 
 
 def test_a_range_of_nothing_is_nothing(make: Make) -> None:
@@ -53,7 +50,7 @@ def test_equal_costs_leave_jobs_at_home(make: Make) -> None:
 
 def test_a_job_s_goal_has_all_the_weight(make: Make) -> None:
     jobs = grid_jobs(job_id=[1, 2, 3], cores=1, estimate_s=60, goal=[Goal.UNSAID, Goal.CO2, Goal.TIME])
-    weights = weights_of(make(TWO, jobs, 0.0, Rules(Weights(10, 60, 20, 10))))
+    weights = weights_of(make(TWO, jobs, 0.0, GridRules(Weights(10, 60, 20, 10))))
     assert weights.tolist() == [[10, 60, 20, 10], [0, 0, 100, 0], [100, 0, 0, 0]]
 
 
@@ -62,7 +59,7 @@ def test_weights_are_shares(shares: tuple[float, ...]) -> None:
     with pytest.raises(BadInput, match="weights of"):
         Weights(*shares)
     with pytest.raises(BadInput, match="0 passes"):
-        Rules(passes=0)
+        GridRules(passes=0)
 
 
 def test_max_q_makes_jobs_give_way_or_wait(make: Make, constant: Callable[..., Series]) -> None:
@@ -70,13 +67,19 @@ def test_max_q_makes_jobs_give_way_or_wait(make: Make, constant: Callable[..., S
     jobs = grid_jobs(job_id=[1, 2, 3], cores=[8, 2, 2], estimate_s=[HOUR_S, HOUR_S, 9 * HOUR_S])
     cycle = make(grid, jobs, price=(constant(10.0), constant(20.0)))
     found = mcmf(cycle)
-    assert found.site.tolist() == [0, 1, NOBODY]
-    assert [Why(each) for each in found.why.tolist()] == [Why.CHEAPEST, Why.GIVES_WAY, Why.NEXT_CYCLE]
+    assert found.site.tolist() == [0, 1, NO_SITE]
+    assert [DecisionReason(each) for each in found.why.tolist()] == [
+        DecisionReason.CHEAPEST,
+        DecisionReason.GIVES_WAY,
+        DecisionReason.NEXT_CYCLE,
+    ]
 
 
 def test_inst_believes_that_nobody_waits(make: Make) -> None:
     jobs = grid_jobs(job_id=[1], cores=1, estimate_s=60)
-    cycle = make(Grid((Site("a", 10, 90.0), Site("b", 10, 100.0))), jobs, [[9 * HOUR_S, 0.0]], Rules(Weights(75, 25)))
+    cycle = make(
+        Grid((Site("a", 10, 90.0), Site("b", 10, 100.0))), jobs, [[9 * HOUR_S, 0.0]], GridRules(Weights(75, 25))
+    )
     assert inst(cycle).site.tolist() == [0]
     assert inst(cycle).predicted.delay_s.tolist() == [[0, 0]]
     assert mcmf(cycle).site.tolist() == [1]
@@ -100,7 +103,7 @@ def test_two_price_knows_half_days_only(make: Make, constant: Callable[..., Seri
 def test_jobs_of_one_cycle_know_of_each_other(make: Make) -> None:
     jobs = grid_jobs(job_id=range(4), cores=10, estimate_s=HOUR_S)
     waits = [[0.0, 60.0]] * 4
-    timely = Rules(Weights(100, 0))
+    timely = GridRules(Weights(100, 0))
     assert mcmf(make(TWO, jobs, waits, replace(timely, passes=1))).site.tolist() == [0, 0, 0, 0]
     found = mcmf(make(TWO, jobs, waits, timely))
     assert found.site.tolist() == [0, 1, 0, 1]
@@ -112,15 +115,15 @@ def test_behind_is_the_work_of_those_before(make: Make) -> None:
     cycle = make(TWO, jobs, idle_units=[10, 10], queued=[0, 1])
     predicted = predict_costs(cycle)
     all_on_both = np.ones((3, 2))
-    assert behind_s(cycle, predicted, all_on_both).tolist() == [[0, 0], [0, 0.4 * HOUR_S], [HOUR_S, HOUR_S]]
+    assert extra_wait_s(cycle, predicted, all_on_both).tolist() == [[0, 0], [0, 0.4 * HOUR_S], [HOUR_S, HOUR_S]]
 
 
 @given(st.integers(1, 60), st.integers(1, 8), st.integers(0, 10**6), st.sampled_from([None, 1, 3]))
 def test_more_passes_are_never_worse(
-    draw: Callable[..., Cycle], jobs: int, sites: int, seed: int, most: int | None
+    draw: Callable[..., GridCycle], jobs: int, sites: int, seed: int, most: int | None
 ) -> None:
     def worth(passes: int) -> tuple[int, float]:
-        cycle = draw(jobs, sites, seed, most=most, rules=Rules(passes=passes))
+        cycle = draw(jobs, sites, seed, most=most, rules=GridRules(passes=passes))
         return _worth_behind_each_other(cycle, mcmf(cycle))
 
     one, three = worth(1), worth(3)
@@ -128,29 +131,29 @@ def test_more_passes_are_never_worse(
     assert three[1] <= one[1] + 1e-6
 
 
-def _worth_behind_each_other(cycle: Cycle, decision: Decision) -> tuple[int, float]:
+def _worth_behind_each_other(cycle: GridCycle, decision: GridDecision) -> tuple[int, float]:
     """Return the jobs placed and what they cost with the waits that they mean for each other."""
     alone = predict_costs(cycle)
     if not alone.compatible.any():
         return 0, 0.0
-    placed = np.flatnonzero(decision.site != NOBODY)
+    placed = np.flatnonzero(decision.site != NO_SITE)
     share = np.zeros(cycle.wait_s.shape)
     share[placed, decision.site[placed]] = 1.0
-    own = predict_costs(replace(cycle, wait_s=cycle.wait_s + behind_s(cycle, alone, share)))
+    own = predict_costs(replace(cycle, wait_s=cycle.wait_s + extra_wait_s(cycle, alone, share)))
     cost = flow_cost(own, weights_of(cycle), scale_of(alone, alone.compatible))
     return len(placed), float(cost[placed, decision.site[placed]].sum())
 
 
 @given(st.integers(1, 40), st.integers(1, 6), st.integers(0, 10**6), st.sampled_from([None, 1, 3]))
 def test_every_policy_keeps_every_bound_and_answers_the_same_again(
-    draw: Callable[..., Cycle], jobs: int, sites: int, seed: int, most: int | None
+    draw: Callable[..., GridCycle], jobs: int, sites: int, seed: int, most: int | None
 ) -> None:
     cycle = draw(jobs, sites, seed, most=most)
     left = np.random.default_rng(seed).choice([np.inf, 1e6, 1e8], cycle.states.left_core_s.shape)
     cycle = replace(cycle, states=replace(cycle.states, left_core_s=left))
     for policy in POLICIES:
         found = policy.decide(cycle)
-        placed = np.flatnonzero(found.site != NOBODY)
+        placed = np.flatnonzero(found.site != NO_SITE)
         site = found.site[placed]
         assert found.predicted.compatible[placed, site].all(), policy.name
         assert np.isfinite(found.score[placed, site]).all(), policy.name
@@ -172,7 +175,7 @@ def test_a_green_sla_is_kept_where_it_can_be(make: Make, constant: Callable[...,
     price = (constant(10.0), constant(90.0))
     now_s = int(price[0].start_s[0])
     jobs = grid_jobs(job_id=range(3), cores=1, estimate_s=60, latest_end_s=[now_s + 4000, now_s + 90, 1])
-    cycle = make(TWO, jobs, [[3600.0, 0.0]] * 3, Rules(Weights(0, 100)), price=price, queued=[1, 0])
+    cycle = make(TWO, jobs, [[3600.0, 0.0]] * 3, GridRules(Weights(0, 100)), price=price, queued=[1, 0])
     assert mcmf(cycle).site.tolist() == [0, 1, 0]
 
 
@@ -181,9 +184,9 @@ def test_co2_can_be_what_counts(make: Make, constant: Callable[..., Series]) -> 
     price = (constant(10.0), constant(90.0))
     jobs = grid_jobs(job_id=[1], cores=1, estimate_s=60)
     assert mcmf(make(TWO, jobs, carbon=carbon, price=price)).site.tolist() == [0]
-    green = Rules(Weights(10, 10, 80))
+    green = GridRules(Weights(10, 10, 80))
     assert mcmf(make(TWO, jobs, 0.0, green, carbon=carbon, price=price)).site.tolist() == [1]
 
 
-def test_five_thousand_jobs_behind_each_other_are_solved(draw: Callable[..., Cycle]) -> None:
-    assert (mcmf(draw(5000, 8)).site != NOBODY).all()
+def test_five_thousand_jobs_behind_each_other_are_solved(draw: Callable[..., GridCycle]) -> None:
+    assert (mcmf(draw(5000, 8)).site != NO_SITE).all()

@@ -5,21 +5,19 @@ from collections.abc import Callable
 import pytest
 
 from offpeak.model.step_series import Series
-from plugin.federation.cycle import Cycle, Rules
-from plugin.federation.decision import NOBODY, Why
-from plugin.federation.grid import Grid
+from plugin.federation.cycle import NO_SITE, DecisionReason, GridCycle, GridRules
 from plugin.federation.jobs import Goal, grid_jobs
 from plugin.federation.policies import grid_policy
-from plugin.federation.site import Site
+from plugin.federation.sites import Grid, Site
 
-Make = Callable[..., Cycle]
+Make = Callable[..., GridCycle]
 THREE = Grid((Site("a", 10, 100.0), Site("b", 10, 100.0), Site("c", 10, 100.0)))
 HOUR_S = 3600
 
 
-def decided(name: str, cycle: Cycle) -> tuple[list[int], list[Why]]:
+def decided(name: str, cycle: GridCycle) -> tuple[list[int], list[DecisionReason]]:
     decision = grid_policy(name).decide(cycle)
-    return decision.site.tolist(), [Why(each) for each in decision.why.tolist()]
+    return decision.site.tolist(), [DecisionReason(each) for each in decision.why.tolist()]
 
 
 def jobs(count: int, cores: object = 1, **columns: object) -> object:
@@ -34,43 +32,46 @@ def test_round_robin_goes_on_where_the_last_cycle_ended(make: Make) -> None:
 
 def test_round_robin_leaves_out_a_site_that_cannot(make: Make) -> None:
     cycle = make(Grid((Site("a", 10, 1.0), Site("b", 5, 1.0), Site("c", 10, 1.0))), jobs(3, [1, 6, 1]))
-    assert decided("round-robin", cycle) == ([0, 2, 0], [Why.TURN] * 3)
+    assert decided("round-robin", cycle) == ([0, 2, 0], [DecisionReason.TURN] * 3)
 
 
 def test_baseline_stays_at_home_or_nowhere(make: Make) -> None:
     cycle = make(THREE, jobs(3, [1, 11, 1], home=[2, 0, 1]))
-    assert decided("baseline", cycle) == ([2, NOBODY, 1], [Why.HOME, Why.IMPOSSIBLE, Why.HOME])
+    assert decided("baseline", cycle) == (
+        [2, NO_SITE, 1],
+        [DecisionReason.HOME, DecisionReason.IMPOSSIBLE, DecisionReason.HOME],
+    )
     cycle = make(Grid((Site("a", 5, 1.0), Site("b", 10, 1.0))), jobs(1, 6))
-    assert decided("baseline", cycle) == ([NOBODY], [Why.NOT_AT_HOME])
+    assert decided("baseline", cycle) == ([NO_SITE], [DecisionReason.NOT_AT_HOME])
 
 
 def test_fastest_takes_the_first_that_is_idle_even_if_another_waits_less(make: Make) -> None:
     cycle = make(THREE, jobs(1), [[0.0, 60.0, 0.0]], queued=[1, 0, 0])
-    assert decided("fastest", cycle) == ([1], [Why.IDLE])
+    assert decided("fastest", cycle) == ([1], [DecisionReason.IDLE])
 
 
 def test_fastest_else_waits_least(make: Make) -> None:
     cycle = make(THREE, jobs(1, 4), [[900.0, 700.0, 800.0]], idle_units=[3, 3, 10], queued=[0, 0, 1])
-    assert decided("fastest", cycle) == ([1], [Why.SHORTEST_WAIT])
+    assert decided("fastest", cycle) == ([1], [DecisionReason.SHORTEST_WAIT])
 
 
 def test_fastest_knows_of_the_jobs_placed_before(make: Make) -> None:
     cycle = make(THREE, jobs(4, 6), [[0.0, 0.0, 500.0]] * 4, idle_units=[10, 6, 0])
     assert decided("fastest", cycle) == (
         [0, 1, 2, 0],
-        [Why.IDLE, Why.IDLE, Why.SHORTEST_WAIT, Why.SHORTEST_WAIT],
+        [DecisionReason.IDLE, DecisionReason.IDLE, DecisionReason.SHORTEST_WAIT, DecisionReason.SHORTEST_WAIT],
     )
 
 
 def test_eca_passes_over_long_queues(make: Make, constant: Callable[..., Series]) -> None:
     carbon = tuple(constant(each, "g/kWh") for each in (10.0, 20.0, 900.0))
-    rules = Rules(queue_limit=1)
+    rules = GridRules(queue_limit=1)
     cycle = make(THREE, jobs(4, 10), 0.0, rules, carbon=carbon, idle_units=[0, 0, 0])
-    least, next_best = Why.LEAST, Why.NEXT_BEST
+    least, next_best = DecisionReason.LEAST, DecisionReason.NEXT_BEST
     # The second job is the second in the queue, which is not over the limit; the third would find two before it.
     assert decided("eca-queue", cycle) == ([0, 0, 1, 1], [least, least, next_best, next_best])
     full = make(THREE, jobs(1, 10), [[9.0, 8.0, 7.0]], rules, carbon=carbon, queued=[2, 2, 2], idle_units=[0, 0, 0])
-    assert decided("eca-queue", full) == ([2], [Why.ALL_QUEUES_LONG])
+    assert decided("eca-queue", full) == ([2], [DecisionReason.ALL_QUEUES_LONG])
 
 
 def test_eca_keeps_the_latest_finish(make: Make, constant: Callable[..., Series]) -> None:
@@ -86,12 +87,16 @@ def test_eca_keeps_the_latest_finish(make: Make, constant: Callable[..., Series]
     )
     found = grid_policy("eca-sla").decide(cycle)
     assert found.site[:3].tolist() == [0, 1, 2]
-    assert [Why(each) for each in found.why[:3].tolist()] == [Why.LEAST, Why.NEXT_BEST, Why.NONE_IN_TIME]
+    assert [DecisionReason(each) for each in found.why[:3].tolist()] == [
+        DecisionReason.LEAST,
+        DecisionReason.NEXT_BEST,
+        DecisionReason.NONE_IN_TIME,
+    ]
 
 
 def test_a_green_sla_already_past_goes_where_it_is_fastest(make: Make) -> None:
     cycle = make(THREE, jobs(1, latest_end_s=1), [[30.0, 20.0, 10.0]], queued=[1, 1, 1])
-    assert decided("eca-sla", cycle) == ([2], [Why.NONE_IN_TIME])
+    assert decided("eca-sla", cycle) == ([2], [DecisionReason.NONE_IN_TIME])
 
 
 @pytest.mark.parametrize(
@@ -103,7 +108,7 @@ def test_the_goal_is_the_owner_s(make: Make, constant: Callable[..., Series], go
         grid,
         jobs(1, goal=goal),
         [[500.0, 100.0, 900.0]],
-        Rules(goal=Goal.ENERGY),
+        GridRules(goal=Goal.ENERGY),
         carbon=tuple(constant(each, "g/kWh") for each in (10.0, 500.0, 900.0)),
         price=tuple(constant(each) for each in (70.0, 20.0, 90.0)),
     )
@@ -114,12 +119,12 @@ def test_places_and_allocations_are_used_up(make: Make) -> None:
     grid = Grid((Site("a", 10, 1.0, max_per_cycle=1), Site("b", 10, 1.0, allocations={"climate": 2.0})))
     cycle = make(grid, jobs(4, project=[0, 0, 0, -1]), [[0.0, 0.0]] * 4)
     assert decided("fastest", cycle) == (
-        [0, 1, 1, NOBODY],
-        [Why.IDLE, Why.IDLE, Why.IDLE, Why.NEXT_CYCLE],
+        [0, 1, 1, NO_SITE],
+        [DecisionReason.IDLE, DecisionReason.IDLE, DecisionReason.IDLE, DecisionReason.NEXT_CYCLE],
     )
 
 
 def test_sites_that_are_all_stale_get_nothing(make: Make) -> None:
     for name in ("baseline", "round-robin", "fastest", "eca-queue", "eca-sla", "mcmf", "inst", "two-price"):
         cycle = make(THREE, jobs(2), stale=[True, True, True])
-        assert grid_policy(name).decide(cycle).site.tolist() == [NOBODY, NOBODY], name
+        assert grid_policy(name).decide(cycle).site.tolist() == [NO_SITE, NO_SITE], name

@@ -8,14 +8,13 @@ import pytest
 from offpeak.errors import BadPrices
 from offpeak.model.facility import Facility, facility_named
 from offpeak.model.step_series import Series
-from plugin.federation.cycle import Cycle
-from plugin.federation.grid import Grid
+from plugin.federation.cycle import GridCycle
 from plugin.federation.jobs import grid_jobs
+from plugin.federation.placement_costs import predict_costs
 from plugin.federation.policies import grid_policy
-from plugin.federation.predict_costs import predict_costs
-from plugin.federation.site import Link, Site, SiteRoom
+from plugin.federation.sites import Grid, Link, Site, SiteRoom
 
-Make = Callable[..., Cycle]
+Make = Callable[..., GridCycle]
 # Murali and Vadhiyar, Table 1: W/core and Gflops/core.
 MASON = Site("mason", 576, 39.95, core_gflops=7.43)
 GORDON = Site("gordon", 16_160, 22.17, core_gflops=21.10)

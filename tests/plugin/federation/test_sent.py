@@ -2,27 +2,25 @@
 
 from dataclasses import replace
 
-from plugin.federation.grid import Grid
-from plugin.federation.live_cycle import Heard, choose
+from plugin.federation.jobs import PlacementRequest
+from plugin.federation.live_cycle import SentJob, SiteReply, add_sent_jobs, choose, left_core_s
 from plugin.federation.reach import Reach
-from plugin.federation.request import Request
-from plugin.federation.sent import Sent, as_if_told, left_core_s
-from plugin.federation.site import Site
-from plugin.federation.site_said import Curve, SiteSaid, Waits
+from plugin.federation.site_report import Curve, SiteReport, WaitTable
+from plugin.federation.sites import Grid, Site
 
 NOW_S = 1_795_215_600
 HOUR_S = 3600
 PRICE = Curve((NOW_S,), NOW_S + 72 * HOUR_S, (80.0,), "EUR/MWh")
 CARBON = replace(PRICE, value=(300.0,), unit="g/kWh")
-SAID = SiteSaid(NOW_S, "c", "slurm", 16, 16, 0, 0, Waits((16,), (HOUR_S,), ((0.0,),)), PRICE, CARBON)
-JOB = Request(cores=16, limit_s=HOUR_S, goal="time", project="climate")
-SENT = Sent("near", NOW_S, 16, 2 * HOUR_S, "climate")
+SAID = SiteReport(NOW_S, "c", "slurm", 16, 16, 0, 0, WaitTable((16,), (HOUR_S,), ((0.0,),)), PRICE, CARBON)
+JOB = PlacementRequest(cores=16, limit_s=HOUR_S, goal="time", project="climate")
+SENT = SentJob("near", NOW_S, 16, 2 * HOUR_S, "climate")
 NEAR = Site("near", 4, 100.0, cores_per_unit=4, allocations={"climate": 50.0, "other": 10.0}, reach=Reach("local"))
 GRID = Grid((NEAR, replace(NEAR, name="far")))
-HEARD = {"near": Heard(SAID), "far": Heard(SAID)}
+HEARD = {"near": SiteReply(SAID), "far": SiteReply(SAID)}
 
 
-def chosen(*sent: Sent, grid: Grid = GRID, now_s: int = NOW_S, at: str = "near") -> tuple[str | None, str]:
+def chosen(*sent: SentJob, grid: Grid = GRID, now_s: int = NOW_S, at: str = "near") -> tuple[str | None, str]:
     choice = choose(JOB, grid, HEARD, now_s=now_s, stale_s=60.0, sent=sent)
     return choice.site, {miss.site: miss.text for miss in choice.misses}.get(at, "")
 
@@ -30,13 +28,13 @@ def chosen(*sent: Sent, grid: Grid = GRID, now_s: int = NOW_S, at: str = "near")
 def test_what_is_idle_is_given_away_once() -> None:
     assert chosen() == ("near", "")
     assert chosen(SENT) == ("far", "")
-    later = as_if_told(SAID, [SENT, SENT])
+    later = add_sent_jobs(SAID, [SENT, SENT])
     assert (later.idle_cores, later.queued, later.waits.wait_s) == (0, 1, ((4.0 * HOUR_S,),))
 
 
 def test_what_a_site_has_seen_and_what_was_cancelled_is_its_own_business() -> None:
-    assert as_if_told(SAID, [replace(SENT, at_unix_s=NOW_S - 6), replace(SENT, there=False)]) == SAID
-    assert as_if_told(SAID, [replace(SENT, at_unix_s=NOW_S - 4)]) != SAID
+    assert add_sent_jobs(SAID, [replace(SENT, at_unix_s=NOW_S - 6), replace(SENT, there=False)]) == SAID
+    assert add_sent_jobs(SAID, [replace(SENT, at_unix_s=NOW_S - 4)]) != SAID
 
 
 def test_an_allocation_that_is_spent_keeps_jobs_away_and_is_said() -> None:

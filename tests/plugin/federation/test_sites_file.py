@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadSites
-from plugin.federation.own_series import own_carbon, own_price
+from plugin.federation.electricity import mix_carbon, tariff_price
 from plugin.federation.sites_file import example_sites, read_sites
 
 NORTH = """\
@@ -52,15 +52,15 @@ def test_a_period_begins_with_a_day_of_the_site(tmp_path: Path) -> None:
 def test_a_site_tells_its_own_series(tmp_path: Path) -> None:
     (tmp_path / "sites.toml").write_text(NORTH)
     site = read_sites(tmp_path / "sites.toml").sites[0]
-    price, carbon = own_price(site, 0, 86_400), own_carbon(site, 0, 86_400)
+    price, carbon = tariff_price(site, 0, 86_400), mix_carbon(site, 0, 86_400)
     assert price is not None
     assert carbon is not None
     # From 09:00 to 23:00 on its own clock, two hours ahead of UTC.
     assert price.start_s.tolist() == [0, 7 * 3600, 21 * 3600]
     assert carbon.value.tolist() == pytest.approx([459.83])
     market, mixed = example_sites().sites[2], example_sites().sites[0]
-    assert own_price(mixed, 0, 1) is None
-    assert own_carbon(market, 0, 1) is None
+    assert tariff_price(mixed, 0, 1) is None
+    assert mix_carbon(market, 0, 1) is None
 
 
 def changed(key: str, line: str) -> str:

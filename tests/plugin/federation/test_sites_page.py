@@ -3,9 +3,8 @@
 import re
 from pathlib import Path
 
-from plugin.federation.energy_mix import EMISSIONS_G_PER_KWH
-from plugin.federation.sites_file import EXAMPLE
-from plugin.federation.sites_shape import LinkTable, SiteTable
+from plugin.federation.electricity import EMISSIONS_G_PER_KWH
+from plugin.federation.sites_file import EXAMPLE, LinkTable, SiteTable
 
 
 def test_every_key_and_every_source_is_explained(repository: Path) -> None:

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from offpeak.errors import BadSites
-from plugin.federation.sites_file import EXAMPLE
-from plugin.federation.watched_sites import WatchedSites
+from plugin.federation.sites_file import EXAMPLE, WatchedSites
 
 
 def test_a_change_takes_effect_and_a_mistake_does_not(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from plugin.openpbs.jobs_json import jobs_of_json
-from plugin.openpbs.nodes_json import nodes_of_json
-from plugin.pbs.ask import CannotAskPbs
-from plugin.pbs.queues_text import execution_queues, texts_of
+from plugin.pbs.commands import CannotAskPbs
+from plugin.pbs.fields import execution_queues, parse_attributes
+from plugin.pbs.openpbs_jobs import jobs_of_json
+from plugin.pbs.openpbs_nodes import nodes_of_json
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
 
@@ -108,10 +108,10 @@ def test_bytes_numbers_and_absent_keys(answers: Path) -> None:
 
 
 def test_queues_and_server(answers: Path) -> None:
-    queues = texts_of((answers / "A_qstat_Q.txt").read_bytes())
+    queues = parse_attributes((answers / "A_qstat_Q.txt").read_bytes())
     assert execution_queues(queues) == ("workq", "short")
     assert queues["short"]["Priority"] == "150"
-    server = texts_of((answers / "G_server_formula.txt").read_bytes().replace(b"Server head", b"Server: head"))
+    server = parse_attributes((answers / "G_server_formula.txt").read_bytes().replace(b"Server head", b"Server: head"))
     assert server["head"]["job_sort_formula"] == "offpeak_prio + 0*job_priority"
 
 

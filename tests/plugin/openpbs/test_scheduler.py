@@ -9,11 +9,10 @@ import pytest
 from pbs_standin import StandIn, installed, standin
 
 from offpeak.settings.schedulers import PbsSettings
-from plugin.openpbs.formula import formula_of, with_ours
-from plugin.openpbs.scheduler import OpenPbsScheduler
-from plugin.openpbs.traits import HOOK_FAILURES
-from plugin.pbs.ask import CannotAskPbs
-from plugin.pbs.sight import Asker
+from plugin.pbs.commands import CannotAskPbs
+from plugin.pbs.jobs import PbsUser
+from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
+from plugin.pbs.openpbs_server import HOOK_FAILURES, add_our_term, parse_formula
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower
 from plugin.scheduler.port import NodeChange
@@ -47,7 +46,7 @@ def node(scheduler: OpenPbsScheduler) -> Node:
 def test_the_sites_own_formula_stays_and_comes_back(openpbs: StandIn, tmp_path: Path) -> None:
     assert installed(openpbs, tmp_path, "uninstall") == "uninstalled: the order of jobs is ''\n"
     openpbs.run("qmgr", "-c", 'set server job_sort_formula = "2*job_priority"')
-    scheduler = OpenPbsScheduler(SETTINGS, asker=Asker("root", "head"))
+    scheduler = OpenPbsScheduler(SETTINGS, asker=PbsUser("root", "head"))
     assert [what for what, _ in scheduler.traits().troubles] == [
         "the server has no resource offpeak_prio, offpeak_begin, offpeak_node",
         "job_sort_formula has no offpeak_prio: jobs do not change places",
@@ -122,7 +121,7 @@ def test_hooks_are_shown_to_root_only(openpbs: StandIn, monkeypatch: pytest.Monk
     assert asked.stderr == "offpeak@head is unauthorized to access hooks data from server head\n"
     # The resource that the hook uses is evidence enough; a root of another host learns no more.
     for user in ("offpeak", "root"):
-        assert OpenPbsScheduler(SETTINGS, asker=Asker(user, "head")).traits().troubles == ()
+        assert OpenPbsScheduler(SETTINGS, asker=PbsUser(user, "head")).traits().troubles == ()
 
 
 def test_a_hook_that_failed_is_reported(openpbs: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,14 +147,14 @@ def test_formulas() -> None:
         ("ncpus ** 2 + no_such_resource", 16.0),
         ("job_priority / 0", 0.0),
     ):
-        formula = formula_of(written)
+        formula = parse_formula(written)
         assert (formula.site_value(job, {"long": 150}), formula.trouble) == (value, "")
         assert formula.ours == ("offpeak_prio" in written)
     for written in ("fairshare_perc * 5", "sqrt(ncpus)", "ncpus +* 2"):
-        assert formula_of(written).trouble
-    assert with_ours("") == "offpeak_prio"
-    assert with_ours("-walltime") == "-walltime + offpeak_prio"
-    assert with_ours("offpeak_prio + 1") == "offpeak_prio + 1"
+        assert parse_formula(written).trouble
+    assert add_our_term("") == "offpeak_prio"
+    assert add_our_term("-walltime") == "-walltime + offpeak_prio"
+    assert add_our_term("offpeak_prio + 1") == "offpeak_prio + 1"
 
 
 def test_where_the_sites_order_is_not_known_nobody_is_moved(openpbs: StandIn) -> None:

@@ -4,8 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from plugin.pbs.ask import CannotAskPbs, PbsCommands, PbsIsSilent, Said
-from plugin.pbs.told import complaints_of, one_line, tell_jobs
+from plugin.pbs.commands import (
+    CannotAskPbs,
+    CommandResult,
+    PbsCommands,
+    PbsIsSilent,
+    complaints_of,
+    one_line,
+    tell_jobs,
+)
 
 
 @pytest.fixture
@@ -78,17 +85,17 @@ def test_complaints_by_job_in_the_words_of_both(programs: Path) -> None:
         "qalter: Job has finished 7.head",
         "qalter: Cannot modify attribute while job running  6.head",
     )
-    said = complaints_of("qalter", Said(b"", lines, 159), ["9.head", "8.head", "7.head", "6.head", "5.head"])
+    said = complaints_of("qalter", CommandResult(b"", lines, 159), ["9.head", "8.head", "7.head", "6.head", "5.head"])
     assert said["8.head"] == "Unauthorized Request"
     assert said["6.head"] == "Cannot modify attribute while job running"
     assert "5.head" not in said
     with pytest.raises(CannotAskPbs, match="invalid option") as caught:
-        complaints_of("qalter", Said(b"", ("qalter: invalid option -- 'Z'",), 2), ["1.head"])
+        complaints_of("qalter", CommandResult(b"", ("qalter: invalid option -- 'Z'",), 2), ["1.head"])
     assert caught.value.hint
     # So is a complaint that ends with 0.
     with pytest.raises(CannotAskPbs, match="cannot resolve"):
-        complaints_of("qalter", Said(b"", ("qalter: cannot resolve default server host",), 0), ["1.head"])
-    assert complaints_of("qalter", Said(b"", ("qalter: Unauthorized Request  8.head",), 0), ["8.head"])
+        complaints_of("qalter", CommandResult(b"", ("qalter: cannot resolve default server host",), 0), ["1.head"])
+    assert complaints_of("qalter", CommandResult(b"", ("qalter: Unauthorized Request  8.head",), 0), ["8.head"])
     program(programs, "qalter", "\n".join(f"echo '{line}' >&2" for line in lines) + "\nexit 153")
     told = tell_jobs(PbsCommands(timeout_s=5), "qalter", ("-p", "5"), ["9.head", "8.head", "7.head", "6.head"])
     # Who has gone is no complaint.

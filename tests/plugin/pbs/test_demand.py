@@ -6,18 +6,16 @@ import pytest
 from queue_site import a_job
 
 from plugin.pbs.demand import with_demand
-from plugin.pbs.request import Chunk, chunks_of
-from plugin.pbs.told_job import ToldJob
+from plugin.pbs.jobs import PbsJob
+from plugin.pbs.resource_request import Chunk, chunks_of
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
 
 NOW_S = 1_795_300_000
 
 
-def told(number: int, request: str, *, apart: bool = True, **words: Any) -> ToldJob:
-    return ToldJob(
-        a_job(number, **{"priority": 0, "reason": "", "whole_nodes": False, **words}), request, apart, number
-    )
+def told(number: int, request: str, *, apart: bool = True, **words: Any) -> PbsJob:
+    return PbsJob(a_job(number, **{"priority": 0, "reason": "", "whole_nodes": False, **words}), request, apart, number)
 
 
 def a_node(name: str, power: NodePower = NodePower.UP, *, used: int = 0, **words: Any) -> Node:
@@ -31,7 +29,7 @@ def a_node(name: str, power: NodePower = NodePower.UP, *, used: int = 0, **words
 DOWN = NodePower.DOWN
 
 
-def planned(jobs: list[ToldJob], nodes: list[Node]) -> dict[str, str]:
+def planned(jobs: list[PbsJob], nodes: list[Node]) -> dict[str, str]:
     return {job.job_id: job.hosts for job in with_demand(jobs, nodes, NOW_S) if job.hosts}
 
 
@@ -80,7 +78,7 @@ ESTIMATED_S = NOW_S + 600
 """What OpenPBS reckons with for a node that sleeps, however soon the node could be up."""
 
 
-def estimate_of(*jobs: ToldJob, nodes: list[Node]) -> tuple[int | None, str]:
+def estimate_of(*jobs: PbsJob, nodes: list[Node]) -> tuple[int | None, str]:
     first = next(job for job in with_demand(jobs, nodes, NOW_S) if job.state is JobState.PENDING)
     return first.start_s, first.hosts
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from offpeak.errors import BadTrace
 from offpeak.files import LongText
-from plugin.pbs.history import accounting_text, openpbs_accounting_folder
+from plugin.pbs.accounting import accounting_text, openpbs_accounting_folder
 
 LAST = date(2026, 3, 1)
 

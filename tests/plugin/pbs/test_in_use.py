@@ -7,14 +7,13 @@ import pytest
 from pbs_standin import StandIn, standin
 
 from offpeak.settings.schedulers import PbsSettings
-from plugin.openpbs.jobs_json import placed_jobs_of_text
-from plugin.openpbs.scheduler import OpenPbsScheduler
-from plugin.pbs.ask import CannotAskPbs
-from plugin.pbs.holding import holders
-from plugin.pbs.sight import Asker
+from plugin.pbs.commands import CannotAskPbs
+from plugin.pbs.jobs import PbsUser, holders
+from plugin.pbs.openpbs_jobs import placed_jobs_of_text
+from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
+from plugin.pbs.torque_scheduler import TorqueScheduler
 from plugin.scheduler.job import JobState
 from plugin.scheduler.port import NodeChange, Scheduler
-from plugin.torque.scheduler import TorqueScheduler
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
 SETTINGS = PbsSettings(timeout_s=60, torque_order="priority")
@@ -28,7 +27,7 @@ class Site:
     def __init__(self, kind: str, running: StandIn, folder: Path) -> None:
         self.kind, self.running, self.folder, self.log = kind, running, folder / "first", folder / "log"
         self.folder.mkdir()
-        self.scheduler: Scheduler = MAKERS[kind](SETTINGS, asker=Asker("root", "head"))
+        self.scheduler: Scheduler = MAKERS[kind](SETTINGS, asker=PbsUser("root", "head"))
         for name in PROGRAMS:
             self.wrap(name, "")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from plugin.openpbs.change_nodes import directives
+from plugin.pbs.openpbs_nodes import qmgr_directives
 from plugin.scheduler.port import NodeChange
 
 ROOMS = ("plugin", "power", "ui", "deploy")
@@ -24,7 +24,7 @@ def test_words_that_stand_in_no_program_of_ours(word: str, repository: Path) -> 
 def test_nodes_of_openpbs_are_set_by_qmgr_and_never_offline(change: NodeChange) -> None:
     # Its pbsnodes -o was seen to fail, and what is offline the server does not open by itself.
     for sleeps in (True, False):
-        for order in directives("n1", change, "offpeak: x", 5, sleeps=sleeps):
+        for order in qmgr_directives("n1", change, "offpeak: x", 5, sleeps=sleeps):
             assert order.startswith(("set node n1 ", "unset node n1 "))
             assert "offline" not in order
 
@@ -33,7 +33,7 @@ def test_nodes_of_openpbs_are_set_by_qmgr_and_never_offline(change: NodeChange) 
 def test_the_state_of_an_openpbs_node_is_never_written_over(change: NodeChange) -> None:
     # "state = sleep" and "state = free" would erase what the server has noticed itself, such as down.
     for sleeps in (True, False):
-        said = " ".join(directives("n1", change, "offpeak: x", 5, sleeps=sleeps))
+        said = " ".join(qmgr_directives("n1", change, "offpeak: x", 5, sleeps=sleeps))
         assert "state =" not in said
         assert not (sleeps and "state +=" in said)
         assert sleeps or "state -=" not in said

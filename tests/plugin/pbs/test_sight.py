@@ -8,20 +8,20 @@ from pbs_standin import StandIn, standin
 from recorded_pbs import recordings
 
 from offpeak.settings.schedulers import PbsSettings
-from plugin.openpbs.nodes_json import given_of_json
-from plugin.openpbs.scheduler import OpenPbsScheduler
-from plugin.pbs.ask import CannotAskPbs
-from plugin.pbs.sight import Asker, blindness, this_process
+from plugin.pbs.commands import CannotAskPbs
+from plugin.pbs.jobs import PbsUser, current_user, find_hidden_jobs
+from plugin.pbs.openpbs_nodes import given_of_json
+from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
+from plugin.pbs.torque_nodes import given_of_xml
+from plugin.pbs.torque_scheduler import TorqueScheduler
 from plugin.scheduler.port import NodeChange, Scheduler
-from plugin.torque.nodes_xml import given_of_xml
-from plugin.torque.scheduler import TorqueScheduler
 from power.check.finding import Verdict
 from power.check.pbs import check_pbs
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 from sim_backend.pbs_standin.program import USER_VARIABLE
 
 SETTINGS = PbsSettings(timeout_s=20, torque_order="priority")
-ANN = Asker("ann", "head.site.org")
+ANN = PbsUser("ann", "head.site.org")
 RECORDINGS = dict(recordings(Path(__file__).parents[4] / "shared" / "data" / "captures"))
 
 
@@ -41,13 +41,13 @@ RECORDINGS = dict(recordings(Path(__file__).parents[4] / "shared" / "data" / "ca
     ],
 )
 def test_who_sees_all(told: dict[str, str], *, sees: bool) -> None:
-    assert (blindness("head", told, ANN) is None) is sees
+    assert (find_hidden_jobs("head", told, ANN) is None) is sees
 
 
 def test_root_is_a_manager_at_the_servers_own_host_only() -> None:
-    assert blindness("head", {}, Asker("root", "head.site.org")) is None
-    assert blindness("pbs", {"server_host": "head.site.org"}, Asker("root", "head")) is None
-    assert blindness("head", {"managers": "ann@head"}, Asker("root", "login")) is not None
+    assert find_hidden_jobs("head", {}, PbsUser("root", "head.site.org")) is None
+    assert find_hidden_jobs("pbs", {"server_host": "head.site.org"}, PbsUser("root", "head")) is None
+    assert find_hidden_jobs("head", {"managers": "ann@head"}, PbsUser("root", "login")) is not None
 
 
 @pytest.mark.parametrize("kind", [TORQUE, OPENPBS])
@@ -58,7 +58,7 @@ def test_hands_off_where_only_own_jobs_are_shown(kind: str, tmp_path: Path, monk
             running.run("qmgr", "-c", "set server query_other_jobs = False")
         other, own = (submit(running, user) for user in ("bob", "ann"))
         assert [user_sees in running.run("qstat", user="ann") for user_sees in (other, own)] == [False, True]
-        ann = Asker("ann", "head")
+        ann = PbsUser("ann", "head")
         monkeypatch.setenv(USER_VARIABLE, "ann")
         blind = scheduler(kind, ann)
         for ask in (blind.view, lambda: blind.in_use("node1")):
@@ -83,18 +83,18 @@ def test_a_recorded_torque_shows_its_manager_everything_and_nobody_else(
     made = RECORDINGS[name].scheduler(tmp_path)
     assert not any("is no manager" in what for what, _ in made.traits().troubles)
     with pytest.raises(CannotAskPbs, match="alice is no manager"):
-        TorqueScheduler(SETTINGS, asker=Asker("alice", "head")).view()
+        TorqueScheduler(SETTINGS, asker=PbsUser("alice", "head")).view()
 
 
 def test_this_process_is_somebody() -> None:
-    assert all(this_process())
+    assert all(current_user())
 
 
 def submit(running: StandIn, user: str) -> str:
     return running.run("qsub", user=user, stdin="sleep 100\n")
 
 
-def scheduler(kind: str, asker: Asker) -> Scheduler:
+def scheduler(kind: str, asker: PbsUser) -> Scheduler:
     return TorqueScheduler(SETTINGS, asker=asker) if kind == TORQUE else OpenPbsScheduler(SETTINGS, asker=asker)
 
 
@@ -105,7 +105,7 @@ def test_a_node_whose_record_shows_a_job_that_is_not_listed_is_not_free(
     """What qstat leaves out, since a right was lost in between or by a fault of the server, the node's record shows."""
     with standin(kind, tmp_path) as running:
         monkeypatch.setenv("PATH", running.path)
-        made = scheduler(kind, Asker("root", "head"))
+        made = scheduler(kind, PbsUser("root", "head"))
         job = submit(running, "bob")
         assert made.change_nodes(["node1"], NodeChange.CLOSE, reason="offpeak: x") == {}
         assert made.in_use("node1") == f"runs {job}"

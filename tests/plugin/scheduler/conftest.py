@@ -11,10 +11,10 @@ from scheduler_stages import PbsStage, SimulatedStage, SlurmStage, Stage, ended
 from slurm_fixtures import sleeping_slurm
 
 from offpeak.settings.schedulers import PbsSettings, SlurmSettings
-from plugin.openpbs.scheduler import OpenPbsScheduler
+from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
+from plugin.pbs.torque_scheduler import TorqueScheduler
 from plugin.scheduler.port import Ranking
 from plugin.slurm.scheduler import SlurmScheduler
-from plugin.torque.scheduler import TorqueScheduler
 from sim_backend.local_slurm.servers import Cluster as SlurmCluster
 from sim_backend.scheduler.cluster import Cluster
 from sim_backend.scheduler.sim_node import SimNode

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from slurm_fixtures import ACCOUNTING, SlurmAccounting
 
-from plugin.slurm.ask import CannotAskSlurm, SlurmIsSilent, ask
-from plugin.slurm.history import sacct_text
-from plugin.slurm.told import complaints_by_job
+from plugin.slurm.accounting import sacct_text
+from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask, complaints_by_job
 from sim_backend.local_slurm.processes import reserved_ports
 from sim_backend.local_slurm.servers import Cluster, slurmdbd
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import pytest
 from slurm_fixtures import SlurmAccounting
 
-from plugin.slurm.history import COLUMNS, DELIMITER, sacct_text
+from plugin.slurm.accounting import DELIMITER, SACCT_COLUMNS, sacct_text
 from sim_backend.local_slurm.processes import ME, wait_until
 from sim_backend.local_slurm.servers import Cluster
 
 ODD_NAME = f"a|b,{DELIMITER}c é"
 # Other tests have jobs on this cluster too.
-FORGED = f"forged\n{DELIMITER.join(['999999'] * len(COLUMNS))}"
+FORGED = f"forged\n{DELIMITER.join(['999999'] * len(SACCT_COLUMNS))}"
 NAMES = {ODD_NAME, "forged", "failed", "tasks", "wide", "running", "requeued", "cancelled"}
 
 Row = dict[str, str]
@@ -33,8 +33,8 @@ class History:
 
 def rows_of(text: bytes) -> list[Row]:
     header, *lines = text.decode().splitlines()
-    assert tuple(header.split(DELIMITER)) == COLUMNS
-    return [dict(zip(COLUMNS, line.split(DELIMITER, len(COLUMNS) - 1), strict=True)) for line in lines]
+    assert tuple(header.split(DELIMITER)) == SACCT_COLUMNS
+    return [dict(zip(SACCT_COLUMNS, line.split(DELIMITER, len(SACCT_COLUMNS) - 1), strict=True)) for line in lines]
 
 
 def submit(cluster: Cluster, name: str, script: str, *options: str) -> str:

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugin.scheduler.job import HOLDING, Job, JobState
-from plugin.slurm.job_states import BASES, FLAGS, job_state, shown_word
-from plugin.slurm.jobs_text import COLUMNS, jobs_of_text, separator
+from plugin.slurm.jobs import BASE_STATES, SQUEUE_COLUMNS, STATE_FLAGS, job_state, jobs_of_text, select_state, separator
 
 END = "\x1eabc"
 USUAL = {
@@ -30,7 +29,7 @@ USUAL = {
 
 def row(**others: str) -> bytes:
     told = USUAL | others
-    return (separator(END).join(told.get(column, "") for column in COLUMNS) + f"{END}\n").encode(
+    return (separator(END).join(told.get(column, "") for column in SQUEUE_COLUMNS) + f"{END}\n").encode(
         "utf-8", "surrogateescape"
     )
 
@@ -101,12 +100,12 @@ def test_states(state: str, reason: str, priority: str, means: JobState) -> None
 
 def test_what_is_not_known_may_have_nodes() -> None:
     assert job_state("", "", 5) in HOLDING
-    assert job_state(shown_word(["RUNNING", "DREAMING"]), "", 5) is JobState.OTHER
+    assert job_state(select_state(["RUNNING", "DREAMING"]), "", 5) is JobState.OTHER
 
 
-@given(st.sampled_from(sorted(BASES)), st.sets(st.sampled_from(sorted(FLAGS)), max_size=3))
+@given(st.sampled_from(sorted(BASE_STATES)), st.sets(st.sampled_from(sorted(STATE_FLAGS)), max_size=3))
 def test_one_of_several_words_is_shown(base: str, flags: set[str]) -> None:
-    shown = shown_word([base, *flags])
+    shown = select_state([base, *flags])
     assert shown in {base, *flags, "CONFIGURING"}
-    assert shown_word([*flags, base, "UPDATE_DB"]) == shown
+    assert select_state([*flags, base, "UPDATE_DB"]) == shown
     assert flags or shown == base

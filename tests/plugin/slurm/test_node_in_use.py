@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from offpeak.settings.schedulers import SlurmSettings
-from plugin.slurm.ask import CannotAskSlurm, SlurmIsSilent
-from plugin.slurm.node_in_use import node_in_use
+from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
+from plugin.slurm.nodes import node_in_use
 from plugin.slurm.rights import AdminLevel, SlurmRights
 from plugin.slurm.scheduler import SlurmScheduler
 from sim_backend.local_slurm.processes import reserved_ports, wait_until

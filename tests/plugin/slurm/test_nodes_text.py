@@ -5,9 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugin.scheduler.node import NodePower, NodeUse
-from plugin.slurm.node_states import condition
-from plugin.slurm.nodes_text import nodes_of_text
-from plugin.slurm.reservations_text import reservations_of_text
+from plugin.slurm.nodes import nodes_of_text, parse_node_state, reservations_of_text
 
 FLAGS = ["DRAIN", "NOT_RESPONDING", "PLANNED", "MAINT", "RESERVED", "CLOUD"]
 FLAGS += ["POWERED_DOWN", "POWERING_UP", "POWER_DOWN", "COMPLETING"]
@@ -70,21 +68,21 @@ def test_lines_that_go_on_and_fields_that_are_missing() -> None:
     ],
 )
 def test_states(word: str, use: NodeUse, power: NodePower) -> None:
-    said = condition(word, False)
+    said = parse_node_state(word, False)
     assert (said.use, said.power) == (use, power)
 
 
 @given(st.sampled_from(["IDLE", "DOWN", "ALLOCATED", "MIXED"]), st.permutations(FLAGS), st.integers(0, len(FLAGS)))
 def test_flags_combine_in_any_order(base: str, flags: list[str], number: int) -> None:
     words = [base, *flags[:number]]
-    said = condition("+".join(words), False)
-    assert said == condition("+".join(reversed(words)), False)
+    said = parse_node_state("+".join(words), False)
+    assert said == parse_node_state("+".join(reversed(words)), False)
     assert said.closed is ("DRAIN" in words)
     assert said.failed is (base == "DOWN")
     assert said.responds is ("NOT_RESPONDING" not in words)
     assert said.reserved is bool({"MAINT", "RESERVED"} & set(words))
     assert (said.use is NodeUse.USED) is (base in ("ALLOCATED", "MIXED") or "COMPLETING" in words)
-    assert condition("+".join(words), True).use is NodeUse.USED
+    assert parse_node_state("+".join(words), True).use is NodeUse.USED
 
 
 def test_reservations() -> None:

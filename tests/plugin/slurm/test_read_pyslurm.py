@@ -12,10 +12,9 @@ from pytest_mock import MockerFixture
 from offpeak.settings.schedulers import SlurmSettings
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import NodePower
-from plugin.slurm.ask import CannotAskSlurm, SlurmIsSilent
+from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
 from plugin.slurm.pyslurm_child import JOB, NODE
-from plugin.slurm.read_pyslurm import read_pyslurm, tres_of_text
-from plugin.slurm.read_text import read_text
+from plugin.slurm.readers import read_pyslurm, read_text, tres_of_text
 from plugin.slurm.scheduler import SlurmScheduler
 from sim_backend.local_slurm.servers import Cluster
 
@@ -84,9 +83,9 @@ def installed(basic: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, m
     (tmp_path / "pyslurm.py").write_text(STAND_IN)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    mocker.patch("plugin.slurm.read_pyslurm.slurm_version", return_value=(25, 11))
+    mocker.patch("plugin.slurm.readers.slurm_version", return_value=(25, 11))
     wants = tres_of_text(WANTS)
-    mocker.patch("plugin.slurm.read_pyslurm.tres_of_text", return_value=wants)
+    mocker.patch("plugin.slurm.readers.tres_of_text", return_value=wants)
     return tmp_path / "pyslurm.py"
 
 
@@ -166,7 +165,7 @@ def test_an_import_that_hangs_is_ended(installed: Path) -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_another_version_is_not_used(mocker: MockerFixture) -> None:
-    mocker.patch("plugin.slurm.read_pyslurm.slurm_version", return_value=(22, 5))
+    mocker.patch("plugin.slurm.readers.slurm_version", return_value=(22, 5))
     with pytest.raises(CannotAskSlurm, match=r"^pyslurm: 25.11.2 is not made for Slurm 22.05$"):
         read_pyslurm(20)
 
@@ -179,8 +178,8 @@ def test_without_it_one_line_says_so() -> None:
 
 
 def test_the_hint_installs_the_version_of_slurm(mocker: MockerFixture) -> None:
-    mocker.patch("plugin.slurm.read_pyslurm.slurm_version", return_value=(25, 11))
-    mocker.patch("plugin.slurm.read_pyslurm.version", side_effect=PackageNotFoundError)
+    mocker.patch("plugin.slurm.readers.slurm_version", return_value=(25, 11))
+    mocker.patch("plugin.slurm.readers.version", side_effect=PackageNotFoundError)
     with pytest.raises(CannotAskSlurm, match=r"^pyslurm: is not installed$") as caught:
         read_pyslurm(20)
     assert "env SLURM_INCLUDE_DIR=/usr/include SLURM_LIB_DIR=/usr/lib " in caught.value.hint

@@ -7,12 +7,9 @@ import pytest
 
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
-from plugin.slurm.ask import CannotAskSlurm
-from plugin.slurm.jobs_json import jobs_of_json
-from plugin.slurm.jobs_text import COLUMNS, jobs_of_text, separator
-from plugin.slurm.nodes_json import nodes_of_json, reservations_of_json
-from plugin.slurm.nodes_text import nodes_of_text
-from plugin.slurm.reservations_text import reservations_of_text
+from plugin.slurm.commands import CannotAskSlurm
+from plugin.slurm.jobs import SQUEUE_COLUMNS, jobs_of_json, jobs_of_text, separator
+from plugin.slurm.nodes import nodes_of_json, nodes_of_text, reservations_of_json, reservations_of_text
 from plugin.slurm.traits import traits_of_text
 
 ANSWERS = Path(__file__).parents[4] / "shared" / "data" / "captures" / "slurm"
@@ -47,7 +44,7 @@ def as_we_ask(row: str) -> str:
     first, rest = row.split("|", 20)[:20], row.split("|", 20)[20]
     told = dict(zip(RECORDED, [*first, *rest.rsplit("|", 2)], strict=True))
     told["State"] = COMPACT[told["State"]]
-    return separator("END").join(told.get(column, "") for column in COLUMNS)
+    return separator("END").join(told.get(column, "") for column in SQUEUE_COLUMNS)
 
 
 def some(job: Job) -> dict[str, object]:

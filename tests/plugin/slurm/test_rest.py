@@ -12,8 +12,8 @@ from slurmrestd_server import PACKAGES, PROGRAMS, settings_with_key, slurmrestd,
 from offpeak.errors import BadInput, BadSetting
 from offpeak.settings.schedulers import SlurmSettings
 from plugin.scheduler.job import Job
-from plugin.slurm.ask import CannotAskSlurm, SlurmIsSilent
-from plugin.slurm.rest import SlurmRest, newest_version
+from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
+from plugin.slurm.readers import SlurmRest, newest_rest_version
 from plugin.slurm.scheduler import SlurmScheduler
 from sim_backend.local_slurm.processes import reserved_ports
 from sim_backend.local_slurm.servers import Cluster
@@ -81,9 +81,9 @@ def test_a_server_that_is_gone_or_not_named(tmp_path: Path) -> None:
 
 def test_the_newest_version_is_asked(shared: Path) -> None:
     recorded = shared / "data" / "captures" / "slurm" / "22.05" / "openapi_v0.0.38.json"
-    assert newest_version(recorded.read_bytes()) == "v0.0.38"
+    assert newest_rest_version(recorded.read_bytes()) == "v0.0.38"
     assert (
-        newest_version(b'{"paths": {"/slurm/v0.0.9/jobs": 1, "/slurm/v0.0.44/jobs/": 1, "/x/v0.0.50/jobs/": 1}}')
+        newest_rest_version(b'{"paths": {"/slurm/v0.0.9/jobs": 1, "/slurm/v0.0.44/jobs/": 1, "/x/v0.0.50/jobs/": 1}}')
         == "v0.0.44"
     )
-    assert newest_version(b"<html>") == newest_version(b"[]") == ""
+    assert newest_rest_version(b"<html>") == newest_rest_version(b"[]") == ""

@@ -9,8 +9,8 @@ from slurm_queue import full, submit
 from offpeak.settings.schedulers import SlurmSettings
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import Ranking, Scheduler
-from plugin.slurm.ask import CannotAskSlurm, SlurmIsSilent
-from plugin.slurm.change_jobs import HELD
+from plugin.slurm.changes import HELD_COMPLAINT
+from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
 from plugin.slurm.scheduler import SlurmScheduler
 from sim_backend.local_slurm.processes import reserved_ports, wait_until
 from sim_backend.local_slurm.servers import Cluster
@@ -96,7 +96,11 @@ def test_who_cannot_be_ranked_hides_nobody_else(basic: Cluster, slurm: SlurmSche
         gone = submit(basic, "--hold")
         basic.run("scancel", gone)
         values = {"99999999": 5, gone: 5, held: 5, "1; 2": 5, filler: 5, free: 4_000_000_000, free + "1": 0}
-        assert slurm.rank(values) == {held: HELD, "1; 2": "is no job number", free + "1": "priority 0 is none"}
+        assert slurm.rank(values) == {
+            held: HELD_COMPLAINT,
+            "1; 2": "is no job number",
+            free + "1": "priority 0 is none",
+        }
         assert jobs_of(slurm)[free].priority == 4_000_000_000
         assert jobs_of(slurm)[held].state is JobState.HELD
 
@@ -139,7 +143,7 @@ def test_offsets_are_added_and_taken_away(multifactor: Cluster, slurm: SlurmSche
         held = submit(multifactor, "--hold")
         before = jobs_of(slurm)
         values = {jobs[0]: 100, jobs[1]: 300, jobs[2]: -200, held: 400, "99999999": 7}
-        assert slurm.rank(values) == {held: HELD}
+        assert slurm.rank(values) == {held: HELD_COMPLAINT}
         present = jobs_of(slurm)
         assert [present[job].offset for job in jobs] == [100, 300, -200]
         assert sorted(jobs, key=lambda job: -present[job].priority) == [jobs[1], jobs[0], jobs[2]]

@@ -7,7 +7,7 @@ import pytest
 from offpeak.settings.schedulers import SlurmSettings
 from plugin.scheduler.port import Ranking
 from plugin.slurm import scheduler
-from plugin.slurm.change_jobs import Telling
+from plugin.slurm.changes import ScontrolOptions
 from plugin.slurm.rights import AdminLevel, SlurmRights
 from plugin.slurm.traits import order_wait_s, traits_of_text
 
@@ -97,7 +97,7 @@ def test_orders_get_the_time_that_the_limit_makes_them_wait(monkeypatch: pytest.
     monkeypatch.setattr(os, "geteuid", lambda: 990)
     monkeypatch.setattr(scheduler, "ask", lambda *words, **_: limited if "config" in words else PARTITIONS)
     monkeypatch.setattr(scheduler, "cached_rights", lambda _: lambda: SlurmRights("offpeak", AdminLevel.ADMINISTRATOR))
-    given: list[Telling] = []
+    given: list[ScontrolOptions] = []
     monkeypatch.setattr(scheduler, "defer_jobs", lambda _, telling: given.append(telling) or {})
     slurm = scheduler.SlurmScheduler(SlurmSettings())
     slurm.traits()

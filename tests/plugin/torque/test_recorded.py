@@ -6,12 +6,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from plugin.pbs.ask import CannotAskPbs
-from plugin.pbs.told_job import ToldJob
+from plugin.pbs.commands import CannotAskPbs
+from plugin.pbs.jobs import PbsJob
+from plugin.pbs.torque_jobs import jobs_of_xml
+from plugin.pbs.torque_nodes import jobs_on, nodes_of_xml, status_of
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
-from plugin.torque.jobs_xml import jobs_of_xml
-from plugin.torque.nodes_xml import jobs_on, nodes_of_xml, status_of
 
 ANSWERS = Path(__file__).parents[4] / "shared" / "data" / "captures" / "torque"
 JOBS = sorted(file.relative_to(ANSWERS) for file in ANSWERS.rglob("*qstat_x*.xml"))
@@ -24,7 +24,7 @@ def answers(shared: Path) -> Path:
     return shared / "data" / "captures" / "torque"
 
 
-def jobs(file: Path) -> dict[str, ToldJob]:
+def jobs(file: Path) -> dict[str, PbsJob]:
     return {each.job.job_id: each for each in jobs_of_xml(file.read_bytes())}
 
 

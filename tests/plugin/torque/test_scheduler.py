@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from pbs_standin import StandIn, standin
 
 from offpeak.settings.schedulers import PbsSettings
-from plugin.pbs.ask import CannotAskPbs, PbsIsSilent
+from plugin.pbs.commands import CannotAskPbs, PbsIsSilent
+from plugin.pbs.torque_jobs import NO_METHOD, QUEUE_MOVED, ReorderMethod, find_reorder_method, plan_swaps
+from plugin.pbs.torque_scheduler import TorqueScheduler
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower
 from plugin.scheduler.port import NodeChange
-from plugin.torque.change_jobs import MOVED, NO_ROUTE, swaps
-from plugin.torque.order import Route, route_of
-from plugin.torque.scheduler import TorqueScheduler
 from sim_backend.local_slurm.processes import wait_until
 
 BY_PRIORITY = PbsSettings(timeout_s=20, torque_order="priority")
@@ -55,7 +54,7 @@ def test_places_are_exchanged_where_priorities_do_not_count(torque: StandIn) -> 
     assert sorted(waiting, key=lambda job: -jobs(scheduler)[job].priority) == wanted
     # Once more, and nobody is exchanged with itself: the stand-in would complain, and a server of 4.2 hang.
     assert scheduler.rank(dict(zip(wanted, values, strict=True))) == {}
-    assert scheduler.rank({waiting[0]: values[0], waiting[1]: 5}) == dict.fromkeys(waiting[:2], MOVED)
+    assert scheduler.rank({waiting[0]: values[0], waiting[1]: 5}) == dict.fromkeys(waiting[:2], QUEUE_MOVED)
 
 
 @given(st.permutations(range(7)))
@@ -64,7 +63,7 @@ def test_swaps_lead_there_and_never_name_one_job_twice(order: list[int]) -> None
     present = {name: 100 - at for at, name in enumerate(names)}
     wanted = {names[job]: 100 - at for at, job in enumerate(order)}
     has = dict(present)
-    pairs = list(swaps(present, wanted))
+    pairs = list(plan_swaps(present, wanted))
     for one, other in pairs:
         assert one != other
         has[one], has[other] = has[other], has[one]
@@ -76,23 +75,23 @@ def test_by_what_the_site_sorts(tmp_path: Path) -> None:
     config = tmp_path / "sched_priv" / "sched_config"
     config.parent.mkdir()
     auto = PbsSettings(home=tmp_path)
-    found = route_of(auto)
+    found = find_reorder_method(auto)
     assert (found.route, found.why) == (
-        Route.NONE,
+        ReorderMethod.NONE,
         f"{config}: No such file or directory: nobody knows by what jobs are sorted",
     )
     assert "torque_order" in found.hint
     for text, expected in (
-        ("# sort_by: no_sort\nsort_by: shortest_job_first ALL\n", Route.NONE),
-        ("sort_by: high_priority_first\tALL\n", Route.PRIORITY),
-        ("sort_by: no_sort ALL\n", Route.SWAP),
-        ("round_robin: False all\n", Route.NONE),
+        ("# sort_by: no_sort\nsort_by: shortest_job_first ALL\n", ReorderMethod.NONE),
+        ("sort_by: high_priority_first\tALL\n", ReorderMethod.PRIORITY),
+        ("sort_by: no_sort ALL\n", ReorderMethod.SWAP),
+        ("round_robin: False all\n", ReorderMethod.NONE),
     ):
         config.write_text(text)
-        assert route_of(auto).route is expected
+        assert find_reorder_method(auto).route is expected
     config.write_text("sort_by: no_sort ALL\n")
-    assert route_of(auto).words == "qorder, as pbs_sched sorts by no_sort"
-    assert route_of(replace(auto, torque_order="priority")).words == "qalter -p, as torque_order says"
+    assert find_reorder_method(auto).words == "qorder, as pbs_sched sorts by no_sort"
+    assert find_reorder_method(replace(auto, torque_order="priority")).words == "qalter -p, as torque_order says"
 
 
 def test_who_starts_jobs_is_looked_for_before_what_only_pbs_sched_reads(tmp_path: Path) -> None:
@@ -103,20 +102,22 @@ def test_who_starts_jobs_is_looked_for_before_what_only_pbs_sched_reads(tmp_path
     for number, name in (("1", "systemd"), ("77", "pbs_server"), ("self", "maui")):
         (processes / number).mkdir(parents=True)
         (processes / number / "comm").write_text(f"{name}\n")
-    assert route_of(auto, processes=processes).route is Route.PRIORITY
+    assert find_reorder_method(auto, processes=processes).route is ReorderMethod.PRIORITY
     (processes / "99").mkdir()
     (processes / "99" / "comm").write_text("maui\n")
-    found = route_of(auto, processes=processes)
-    assert (found.route, found.why) == (Route.NONE, "maui runs here, and nobody knows by what it sorts jobs")
+    found = find_reorder_method(auto, processes=processes)
+    assert (found.route, found.why) == (ReorderMethod.NONE, "maui runs here, and nobody knows by what it sorts jobs")
     assert "USERPRIOWEIGHT" in found.hint
-    assert route_of(replace(auto, torque_order="priority"), processes=processes).route is Route.PRIORITY
+    assert (
+        find_reorder_method(replace(auto, torque_order="priority"), processes=processes).route is ReorderMethod.PRIORITY
+    )
 
 
 def test_where_nothing_moves_jobs_it_is_said_and_nothing_is_sent(torque: StandIn) -> None:
     scheduler = TorqueScheduler(PbsSettings(timeout_s=20, home=torque.programs))
     submit(torque)
     job = submit(torque)
-    assert scheduler.rank({job: 5}) == {job: NO_ROUTE}
+    assert scheduler.rank({job: 5}) == {job: NO_METHOD}
     ((said, hint),) = scheduler.traits().troubles
     assert "nobody knows by what jobs are sorted" in said
     assert "torque_order" in hint

@@ -6,11 +6,10 @@ import pytest
 from pbs_standin import standin
 
 from offpeak.settings.schedulers import PbsSettings
-from plugin.pbs.request import chunks_of
+from plugin.pbs.resource_request import TaskRequest, chunks_of, parse_tasks
+from plugin.pbs.torque_jobs import jobs_of_xml
+from plugin.pbs.torque_scheduler import TorqueScheduler
 from plugin.scheduler.port import NodeChange
-from plugin.torque.jobs_xml import jobs_of_xml
-from plugin.torque.scheduler import TorqueScheduler
-from plugin.torque.tasks import TaskRequest, tasks_of
 from sim_backend.pbs_standin.task_words import req_information
 
 PLACED = {
@@ -37,18 +36,18 @@ PLACED = {
 )
 def test_one_request(option: str, expected: TaskRequest) -> None:
     told = req_information([option])
-    assert tasks_of(told) == expected
-    assert tasks_of({**told, **PLACED}) == expected
+    assert parse_tasks(told) == expected
+    assert parse_tasks({**told, **PLACED}) == expected
 
 
 def test_several_requests_are_one_job() -> None:
     told = req_information(["tasks=1:lprocs=8", *["tasks=2:lprocs=1"] * 10])
-    asked = tasks_of(dict(reversed(told.items())))
+    asked = parse_tasks(dict(reversed(told.items())))
     assert asked is not None
     # By their numbers: the eleventh is not the third.
     assert [chunk.cpus for chunk in chunks_of(asked.request)] == [8, *[1] * 10]
-    assert tasks_of({}) is None
-    assert tasks_of(PLACED) is None
+    assert parse_tasks({}) is None
+    assert parse_tasks(PLACED) is None
 
 
 def test_what_was_asked_by_nodes_goes_before_what_the_server_made_of_it() -> None:

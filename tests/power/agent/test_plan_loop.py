@@ -13,7 +13,7 @@ from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.plan import PlanSettings
 from offpeak.settings.replay import PowerSettings, PriceSettings
 from offpeak.settings.table import Settings
-from plugin.pbs.request import Chunk
+from plugin.pbs.resource_request import Chunk
 from plugin.scheduler.port import Ranking
 from power.agent import parts, plan_loop
 from power.agent.agent import Agent

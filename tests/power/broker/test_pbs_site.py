@@ -10,7 +10,7 @@ from pbs_standin import StandIn, standin
 
 from offpeak.errors import SchedulerError
 from plugin.pbs.batch import PbsBatch
-from plugin.scheduler.batch import Errand, Ran, Standing
+from plugin.scheduler.batch import BatchJob, BatchResult, JobSubmission
 from power.broker.at_site import AtSite, Submitter
 from power.broker.errors import NotKnown, SiteRefused
 from power.broker.routes import LocalRoute
@@ -26,7 +26,7 @@ class ToStandIn:
 
     site: StandIn
 
-    async def run(self, words: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> Ran:
+    async def run(self, words: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> BatchResult:
         """Run a command with that folder first."""
         return await LocalRoute().run(("env", f"PATH={self.site.path}", *words), stdin=stdin, timeout_s=timeout_s)
 
@@ -37,16 +37,18 @@ def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AtSite]:
         yield AtSite("barn", PbsBatch(), ToStandIn(running), Submitter("ann", right=""))
 
 
-def errand(key: str, *, seconds: float = 60.0) -> Errand:
-    return Errand(key, SCRIPT.format(seconds=seconds), "night.sh", (), 3600, 16, 8, latest_finish="2026-11-23T08:00Z")
+def errand(key: str, *, seconds: float = 60.0) -> JobSubmission:
+    return JobSubmission(
+        key, SCRIPT.format(seconds=seconds), "night.sh", (), 3600, 16, 8, latest_finish="2026-11-23T08:00Z"
+    )
 
 
 def test_a_job_is_submitted_found_by_its_key_followed_and_cancelled(site: AtSite) -> None:
     job = asyncio.run(site.submit(errand("night-17")))
-    assert asyncio.run(site.find("night-17")) == Standing(job, "R") == asyncio.run(site.standing(job))
+    assert asyncio.run(site.find("night-17")) == BatchJob(job, "R") == asyncio.run(site.standing(job))
     assert asyncio.run(site.find("night-1")) is None
     waits = asyncio.run(site.submit(errand("night-18")))
-    assert asyncio.run(site.standing(waits)) == Standing(waits, "Q")
+    assert asyncio.run(site.standing(waits)) == BatchJob(waits, "Q")
     assert asyncio.run(site.cancel(job)) == "cancelled"
     wait_until(lambda: _state(site, waits) == "R", what="the next job to start", seconds=10)
     assert _state(site, job) not in ("R", "Q")
@@ -68,7 +70,7 @@ def test_a_list_that_only_complains_is_no_empty_list(site: AtSite, tmp_path: Pat
 
     @dataclass(frozen=True)
     class Complaining:
-        async def run(self, words: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> Ran:
+        async def run(self, words: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> BatchResult:
             return await LocalRoute().run(
                 ("env", f"PATH={qstat.parent}:/usr/bin", *words), stdin=stdin, timeout_s=timeout_s
             )
@@ -87,7 +89,7 @@ def test_what_the_site_refuses_is_said(site: AtSite) -> None:
 def test_a_forged_record_makes_no_other_job_ours() -> None:
     real = "Job Id: 7.head\n    job_state = R\n    Variable_List = OFFPEAK_KEY=other-1,X=a,\n\tOFFPEAK_KEY=mine-1\n"
     batch = PbsBatch()
-    assert batch.found(real, key="mine-1") == Standing("7.head", "R")
+    assert batch.found(real, key="mine-1") == BatchJob("7.head", "R")
     assert batch.found(real, key="other-1") is None
     forged = real + "\nJob Id: 8.head\n    job_state = R\n    Variable_List = X=\nJob Id: 7.head\n    job_state = E\n"
     with pytest.raises(SchedulerError, match=r"several jobs look like the one: 7\.head, 7\.head"):

@@ -11,8 +11,8 @@ import pytest
 from slurm_fixtures import SlurmAccounting
 
 from plugin.federation.reach import parse_reach
-from plugin.federation.site import Site
-from plugin.scheduler.batch import Errand
+from plugin.federation.sites import Site
+from plugin.scheduler.batch import JobSubmission
 from power.broker.at_site import AtSite, Submitter, at_site, this_account
 from power.broker.errors import NotKnown, SiteRefused
 from sim_backend.local_slurm.processes import ME, reserved_ports, wait_until
@@ -59,7 +59,7 @@ def test_a_job_runs_at_the_other_cluster_and_is_found_followed_and_cancelled(
     slurm_accounting: SlurmAccounting, other: Cluster, route: AtSite
 ) -> None:
     ran = other.folder / "ran"
-    errand = Errand("m-1", SCRIPT.format(ran=ran), "job.sh", ("word",), 600, None, 4)
+    errand = JobSubmission("m-1", SCRIPT.format(ran=ran), "job.sh", ("word",), 600, None, 4)
     job = asyncio.run(route.submit(errand))
     wait_until(lambda: ran.exists() and "word" in ran.read_text(), what="the job to run there")
     standing = asyncio.run(route.find("m-1"))
@@ -80,7 +80,7 @@ def _ended(route: AtSite, job: str) -> bool:
 def test_a_cluster_that_slurmdbd_does_not_know_has_no_job() -> None:
     unknown = as_user("nobody", "unheard")
     with pytest.raises(SiteRefused, match="unheard"):
-        asyncio.run(unknown.submit(Errand("m-3", SCRIPT, "job.sh", (), 600, None, 4)))
+        asyncio.run(unknown.submit(JobSubmission("m-3", SCRIPT, "job.sh", (), 600, None, 4)))
     with pytest.raises(NotKnown):
         asyncio.run(unknown.find("m-3"))
 
@@ -97,9 +97,9 @@ def test_an_account_with_an_admin_level_submits_nothing(
         wait_until(lambda: "games" in _as_games(other), what="slurmctld to know the user")
         if right:
             with pytest.raises(SiteRefused, match=f"not submitted as games, which is .*{right}"):
-                asyncio.run(games.submit(Errand(f"level-{level}", SCRIPT, "job.sh", (), 600, None, 4)))
+                asyncio.run(games.submit(JobSubmission(f"level-{level}", SCRIPT, "job.sh", (), 600, None, 4)))
         else:
-            job = asyncio.run(games.submit(Errand(f"level-{level}", SCRIPT, "job.sh", (), 600, None, 4)))
+            job = asyncio.run(games.submit(JobSubmission(f"level-{level}", SCRIPT, "job.sh", (), 600, None, 4)))
             assert asyncio.run(route.cancel(job)) == "cancelled"
         assert (asyncio.run(route.find(f"level-{level}")) is None) == bool(right)
     finally:
@@ -117,14 +117,16 @@ def _as_games(cluster: Cluster) -> str:
 def test_slurm_user_and_root_submit_nothing(tmp_path: Path) -> None:
     for account in (Submitter(ME, right=""), this_account(tmp_path)):
         with pytest.raises(SiteRefused, match=f"not submitted as {ME}, which is (SlurmUser|root|the agent's user)"):
-            asyncio.run(replace(as_user(ME, "other"), submitter=account).submit(Errand("s", SCRIPT, "j", (), 60, 1, 4)))
+            asyncio.run(
+                replace(as_user(ME, "other"), submitter=account).submit(JobSubmission("s", SCRIPT, "j", (), 60, 1, 4))
+            )
 
 
 def test_a_line_break_in_a_comment_forges_no_job(other: Cluster, route: AtSite) -> None:
-    victim = asyncio.run(route.submit(Errand("victim-1", SCRIPT, "job.sh", (), 600, None, 4)))
+    victim = asyncio.run(route.submit(JobSubmission("victim-1", SCRIPT, "job.sh", (), 600, None, 4)))
     forged = f"x\n{victim}|COMPLETED|offpeak:key=other-1\n4711|RUNNING|offpeak:key=victim-2\n"
     try:
-        errand = Errand(
+        errand = JobSubmission(
             "forger-1", SCRIPT, f"a\n{victim}|b", (), 600, None, 4, comment=f"{forged} offpeak:key=victim-1"
         )
         forger = asyncio.run(route.submit(errand))

@@ -14,7 +14,7 @@ import pytest
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import SubmissionRecord
-from plugin.federation.grid import Grid
+from plugin.federation.sites import Grid
 from power.broker.errors import NoSite, NotKnown, UnknownKey
 from power.broker.follow import cancel, standing_of
 

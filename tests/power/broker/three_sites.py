@@ -15,13 +15,12 @@ from pathlib import Path
 from offpeak.ledger.ledger import Ledger
 from offpeak.settings.broker import BrokerSettings
 from offpeak.settings.ledger import LedgerSettings
-from plugin.federation.grid import Grid
-from plugin.federation.live_cycle import Heard
+from plugin.federation.live_cycle import SiteReply
 from plugin.federation.reach import Reach
-from plugin.federation.site import Site
-from plugin.federation.site_said import SiteSaid, Waits
+from plugin.federation.site_report import SiteReport, WaitTable
+from plugin.federation.sites import Grid, Site
 from plugin.pbs.batch import PbsBatch
-from plugin.scheduler.batch import Ran
+from plugin.scheduler.batch import BatchResult
 from power.broker.at_site import AtSite, Submitter
 from power.broker.federation import Federation
 from power.broker.open import broker_of
@@ -47,15 +46,15 @@ def site(name: str) -> Site:
 
 
 GRID = Grid(tuple(map(site, GRAMS)))
-IDLE = SiteSaid(
-    0.0, "c", "pbs 23", cores=32, idle_cores=32, queued=0, running=0, waits=Waits((32,), (86_400,), ((0.0,),))
+IDLE = SiteReport(
+    0.0, "c", "pbs 23", cores=32, idle_cores=32, queued=0, running=0, waits=WaitTable((32,), (86_400,), ((0.0,),))
 )
 
 
-def heard(**troubles: str) -> dict[str, Heard]:
+def heard(**troubles: str) -> dict[str, SiteReply]:
     """Return what all sites said just now, but for those in trouble."""
     said = replace(IDLE, at_unix_s=time.time())
-    return {name: Heard(trouble=troubles[name]) if name in troubles else Heard(said) for name in GRID.names}
+    return {name: SiteReply(trouble=troubles[name]) if name in troubles else SiteReply(said) for name in GRID.names}
 
 
 def parcel(script: str = SCRIPT, **wishes: object) -> Parcel:
@@ -70,7 +69,7 @@ class Dying:
     site: PbsStandIn
     moment: str
 
-    async def run(self, words: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> Ran:
+    async def run(self, words: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> BatchResult:
         """Die before or after a job is submitted."""
         if "qsub" not in words:
             return await self.site.run(words, stdin=stdin, timeout_s=timeout_s)

@@ -11,8 +11,8 @@ from pbs_standin import StandIn, standin
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported
 from offpeak.machines.inventory import Hardware, InventoryNode
 from offpeak.settings.schedulers import PbsSettings
+from plugin.pbs.torque_scheduler import TorqueScheduler
 from plugin.scheduler.port import NodeChange
-from plugin.torque.scheduler import TorqueScheduler
 from power.drivers.pbsnodes import Pbsnodes
 from power.drivers.port import Order, PowerState
 

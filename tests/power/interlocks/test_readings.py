@@ -9,7 +9,7 @@ from offpeak.door.door import LastRule, Rule
 from offpeak.door.effect import Effect, Refusal
 from offpeak.errors import WrongDevice
 from offpeak.machines.inventory import Enrolment, Hardware, InventoryNode
-from plugin.slurm.ask import SlurmIsSilent
+from plugin.slurm.commands import SlurmIsSilent
 from power.interlocks.identity import identity
 from power.interlocks.no_job_now import no_job_now
 

@@ -10,7 +10,7 @@ from offpeak.errors import BadInput, OffpeakError
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.port import CapacityPolicy, Fleet
-from plugin.federation.site import Link
+from plugin.federation.sites import Link
 from power.capacities import capacity_named
 from sim_backend.grid.broker import Moment, StayHome, run_grid
 from sim_backend.grid.grid import SimulatedGrid, SleepingNodes

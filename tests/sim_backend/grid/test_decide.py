@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from small_grids import jobs_of, log_of, site_of
 
-from plugin.federation.cycle import Rules
+from plugin.federation.cycle import GridRules
 from plugin.federation.policies import grid_policy
 from predictors.prices.models import YESTERDAY
 from sim_backend.grid.broker import StayHome, run_grid
@@ -22,7 +22,7 @@ def grid_of(count: int = 12) -> SimulatedGrid:
 
 
 def placed(policy: str, **rules) -> list[int]:
-    decider = Decider(grid_policy(policy), Rules(**rules), LongestWaits(), Steady(PRICES, CARBON))
+    decider = Decider(grid_policy(policy), GridRules(**rules), LongestWaits(), Steady(PRICES, CARBON))
     return run_grid(grid_of(), decider).site.tolist()
 
 

@@ -7,7 +7,7 @@ import pytest
 from small_grids import jobs_of, log_of, site_of
 
 from offpeak.model.facility import facility_named
-from plugin.federation.site import SiteRoom
+from plugin.federation.sites import SiteRoom
 from sim_backend.grid.broker import StayHome, run_grid
 from sim_backend.grid.grid import SimulatedGrid
 from sim_backend.grid.outcome import fairness, load_at, mean_power_w, outcome_of, utilizations

@@ -3,7 +3,7 @@
 import numpy as np
 from small_grids import jobs_of, log_of, site_of
 
-from plugin.federation.site import Link
+from plugin.federation.sites import Link
 from sim_backend.grid.grid import SimulatedGrid
 
 

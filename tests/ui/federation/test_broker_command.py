@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from agent_socket import agent_socket
 
-from plugin.federation.site_said import SiteSaid
+from plugin.federation.site_report import SiteReport
 from power.broker.snapshots_file import read_snapshots
 from sim_backend.local_slurm.processes import listens, reserved_ports, wait_until
 
@@ -42,7 +42,7 @@ token_file = "{folder}/token"
 [ledger]
 url = "sqlite:///{folder}/ledger.sqlite"
 """
-SAID = SiteSaid(0.0, "c", "slurm 22", 32, 32, 0, 0)
+SAID = SiteReport(0.0, "c", "slurm 22", 32, 32, 0, 0)
 OFFPEAK = (sys.executable, "-P", "-c", "from ui.command import main; main()")
 
 

@@ -12,7 +12,7 @@ from agent_socket import agent_socket
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import SubmissionRecord
 from offpeak.settings.ledger import LedgerSettings
-from plugin.federation.site_said import SiteSaid, Waits
+from plugin.federation.site_report import SiteReport, WaitTable
 from ui.command import run
 
 SITES = """\
@@ -30,7 +30,7 @@ reach = "local"
 """
 SETTINGS = '[agent]\nsocket = "agent.sock"\nstate_folder = "."\n\n[broker]\nsites = "sites.toml"\n'
 SCRIPT = "#!/bin/bash\n#SBATCH --ntasks=4 --time=60 --account=climate\nhostname\n"
-SAID = SiteSaid(0.0, "c", "slurm 22", 32, 32, 0, 0, Waits((32,), (86_400,), ((0.0,),)))
+SAID = SiteReport(0.0, "c", "slurm 22", 32, 32, 0, 0, WaitTable((32,), (86_400,), ((0.0,),)))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from offpeak.process import exclusive_lock
-from plugin.pbs.request import Chunk
+from plugin.pbs.resource_request import Chunk
 from plugin.scheduler.port import Ranking
 from power.agent import parts
 from sim_backend.scheduler.cluster import Cluster

@@ -11,7 +11,7 @@ import pytest
 from offpeak.errors import BadTrace
 from offpeak.files import LongText
 from offpeak.model.jobs import RejectedJobs, Trace
-from plugin.slurm.history import COLUMNS
+from plugin.slurm.accounting import SACCT_COLUMNS
 from sim_backend.traces.slurm import blocks
 from sim_backend.traces.slurm.columns import SACCT_COMMAND, looks_like_sacct
 from sim_backend.traces.slurm.sacct import sacct_trace
@@ -44,7 +44,7 @@ def job(number: object = 1, **changed: object) -> dict[str, str]:
     return RAN | {"JobIDRaw": str(number), "JobID": str(number)} | {name: str(value) for name, value in changed.items()}
 
 
-def dump(*jobs: dict[str, str], columns: tuple[str, ...] = COLUMNS, delimiter: str = "|", end: str = "\n") -> str:
+def dump(*jobs: dict[str, str], columns: tuple[str, ...] = SACCT_COLUMNS, delimiter: str = "|", end: str = "\n") -> str:
     return "".join(delimiter.join(row) + end for row in (columns, *([row[name] for name in columns] for row in jobs)))
 
 
@@ -99,7 +99,7 @@ def test_missing_columns_are_named_all_at_once_with_the_command() -> None:
     message, hint = refused("JobID|State|User\n1|COMPLETED|user1\n")
     assert message == "a.txt:1: has no columns Submit, Start, End, AllocCPUS"
     assert hint == f"`{SACCT_COMMAND}`"
-    assert refused(dump(job(), columns=COLUMNS[:8] + COLUMNS[9:]))[0] == "a.txt:1: has no column Start"
+    assert refused(dump(job(), columns=SACCT_COLUMNS[:8] + SACCT_COLUMNS[9:]))[0] == "a.txt:1: has no column Start"
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_missing_columns_are_named_all_at_once_with_the_command() -> None:
     [
         ("", "a.txt: is empty"),
         ("\n \n", "a.txt: is empty"),
-        ("|".join(COLUMNS), "a.txt: holds no jobs"),
+        ("|".join(SACCT_COLUMNS), "a.txt: holds no jobs"),
         (dump(job("1.batch")), "a.txt: holds no jobs"),
         ("JobID    JobName   State\n----- ---- ---\n", "a.txt: is laid out for people, its values may be cut off"),
         (
@@ -146,7 +146,7 @@ def test_arrays_and_heterogeneous_jobs_keep_their_names() -> None:
     trace = read(dump(*rows))
     assert trace.names.job == {12: "12_[5-6%2]", 23: "12_4", 17: "16+1"}
     assert trace.rejected == (RejectedJobs("never started", (12,)),)
-    unnumbered = tuple(name for name in COLUMNS if name != "JobIDRaw")
+    unnumbered = tuple(name for name in SACCT_COLUMNS if name != "JobIDRaw")
     steps = [job(JobID="12_4.batch", ConsumedEnergyRaw=1200), job(JobID="16+1.0", ConsumedEnergyRaw=2400)]
     without = [row | {"ConsumedEnergyRaw": ""} for row in rows]
     trace = read(dump(*without, *steps, columns=unnumbered))
@@ -234,7 +234,7 @@ def test_a_start_before_the_submission_counts_as_no_wait() -> None:
     ],
 )
 def test_a_line_that_makes_no_sense_is_refused_with_its_number(changed: dict[str, str], fault: str) -> None:
-    columns = ("JobName", *COLUMNS[:-1])
+    columns = ("JobName", *SACCT_COLUMNS[:-1])
     bad = dict(job(4), **changed)
     text = dump(job(1), job(2), columns=columns) + "\n" + dump(job(3), bad, job(5), columns=columns)
     message, hint = refused(text)
@@ -251,7 +251,7 @@ def test_foreign_times_name_the_remedy() -> None:
 def test_surplus_fields_belong_to_the_name_where_it_is_last() -> None:
     trace = read(dump(job(1, JobName="a|b|c"), job(2), job(3, JobName="|"), end="|\n"))
     assert set(trace.names.application) == {"app1", "a|b|c", "|"}
-    assert "make JobName the last column" in refused(dump(job(1, JobName="a|b"), columns=COLUMNS[::-1]))[1]
+    assert "make JobName the last column" in refused(dump(job(1, JobName="a|b"), columns=SACCT_COLUMNS[::-1]))[1]
 
 
 def test_names_need_not_be_unicode() -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from plugin.federation.energy_mix import esc_g_per_kwh
+from plugin.federation.electricity import esc_g_per_kwh
 from studies.energy_carbon import simulate
 from studies.energy_carbon.grid.experiment import Bench, Choice, Experiment
 from studies.energy_carbon.grid.paper import CLUSTERS, TABLE_IX, TESTBED_JOBS, TESTBEDS, Column

@@ -1,0 +1,174 @@
+"""Predicts from waits and prices when each job would start at each site, and what it would draw, cost and emit there.
+
+Also which jobs can run at which sites, and what is missing where they cannot.
+
+Sources: Murali and Vadhiyar, "Metascheduling of HPC jobs in day-ahead electricity markets" (run times: section 4.5.2,
+power: 4.5.1, cost: eq. 5, data: eq. 7); Majanen et al., "Energy and Carbon Aware Scheduling in Supercomputing" (energy:
+eq. 7, emissions: eq. 5, application ranks: section III-B).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpeak.errors import BadPrices
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.step_series import Series
+from plugin.federation.choice import SiteMismatch
+from plugin.federation.cycle import GridCycle, Predictions
+from plugin.federation.electricity import SeriesIntegral, integrate_series
+from plugin.federation.jobs import GridJobs
+from plugin.federation.sites import Grid
+
+
+@dataclass(frozen=True, eq=False)
+class SiteFit:
+    """What keeps jobs from sites, bool[n, m] each: True where it does not."""
+
+    answers: NDArray[np.bool_]
+    foreseen: NDArray[np.bool_]
+    wide: NDArray[np.bool_]
+    long: NDArray[np.bool_]
+    features: NDArray[np.bool_]
+    allocation: NDArray[np.bool_]
+
+    @property
+    def compatible(self) -> NDArray[np.bool_]:
+        """Where nothing does."""
+        return self.answers & self.foreseen & self.wide & self.long & self.features & self.allocation
+
+
+def check_fit(cycle: GridCycle, units: Int64, runtime_s: Float64) -> SiteFit:
+    """Return what fits, given the units int64[n, m] and the run times [s] float64[n, m] of jobs at sites.
+
+    As in section 3.3.1 of the day-ahead paper, but a job as wide or as long as the limit fits, and its time is the one
+    at that site.
+    """
+    jobs, grid = cycle.jobs, cycle.grid
+    wanted = jobs.features[:, None]
+    asked_core_s = units * grid.cores_per_unit * runtime_s
+    return SiteFit(
+        np.broadcast_to(~cycle.states.stale, units.shape),
+        np.isfinite(cycle.wait_s),
+        jobs.cores[:, None] <= grid.largest_cores,
+        runtime_s <= grid.longest_s,
+        (wanted & grid.feature_masks) == wanted,
+        asked_core_s <= cycle.states.left_core_s[jobs.project],
+    )
+
+
+def find_mismatches(cycle: GridCycle, fit: SiteFit, runtime_s: Float64, job: int) -> tuple[SiteMismatch, ...]:
+    """Return for each site that cannot run the job what is missing there."""
+    nowhere = np.flatnonzero(~fit.compatible[job])
+    return tuple(
+        SiteMismatch(
+            cycle.grid.names[site], ", ".join(_missing(cycle, fit, float(runtime_s[job, site]), job, int(site)))
+        )
+        for site in nowhere
+    )
+
+
+def _missing(cycle: GridCycle, fit: SiteFit, runtime_s: float, job: int, site: int) -> Iterator[str]:
+    grid, jobs = cycle.grid, cycle.jobs
+    if not fit.answers[job, site]:
+        yield "its last answer is too old"
+    if not fit.foreseen[job, site]:
+        yield "its wait is not known"
+    if not fit.wide[job, site]:
+        yield f"{jobs.cores[job]:,} cores asked, {grid.largest_cores[site]:,} are the most"
+    if not fit.long[job, site]:
+        yield f"{runtime_s / 3600:.1f} h asked, {grid.longest_s[site] / 3600:.1f} h are the most"
+    if not fit.features[job, site]:
+        lacking = int(jobs.features[job] & ~grid.feature_masks[site])
+        yield "has no " + ", ".join(name for bit, name in enumerate(grid.features) if lacking >> bit & 1)
+    if not fit.allocation[job, site]:
+        yield _no_allocation(cycle, job, site)
+
+
+def _no_allocation(cycle: GridCycle, job: int, site: int) -> str:
+    project = int(cycle.jobs.project[job])
+    name = cycle.grid.projects[project] if project >= 0 else "the job's project"
+    left, given = (each[project, site] / 3600 for each in (cycle.states.left_core_s, cycle.grid.allocated_core_s))
+    return f"{name} has {left:,.0f}{f' of {given:,.0f}' if given else ''} core-hours left"
+
+
+J_PER_KWH = 3.6e6
+J_PER_MWH = 3.6e9
+
+
+def predict_costs(cycle: GridCycle) -> Predictions:
+    """Return what the cycle's jobs would take at its sites, waiting as `cycle.wait_s` says."""
+    return CostModel(cycle).predict(cycle.wait_s)
+
+
+class CostModel:
+    """What of a cycle's predictions does not depend on the waits, so that other waits are soon answered.
+
+    BadPrices unless all prices are in one currency and every series knows something.
+    """
+
+    def __init__(self, cycle: GridCycle) -> None:
+        self._now_s, self._pue = cycle.now_s, cycle.pue
+        self._units = count_units(cycle.jobs, cycle.grid)
+        self._runtime_s = runtime_s(cycle.jobs, cycle.grid)
+        self._data_s = transfer_s(cycle.jobs, cycle.grid)
+        self._watts = self._units * cycle.grid.unit_w * self._pue * cycle.jobs.power_factor[:, None]
+        self._compatible = check_fit(cycle, self._units, self._runtime_s).compatible
+        self._price = _integrate_all(cycle.states.price)
+        self._carbon = _integrate_all(cycle.states.carbon)
+
+    def predict(self, wait_s: Float64) -> Predictions:
+        """Return what the jobs would take if they waited so long [s], float64[n, m]."""
+        delay_s = np.maximum(np.where(np.isfinite(wait_s), wait_s, 0.0), self._data_s)
+        from_s = self._now_s + delay_s
+        until_s = from_s + self._runtime_s
+        return Predictions(
+            self._units,
+            delay_s,
+            self._runtime_s,
+            self._watts * self._runtime_s,
+            self._watts * _integrals_between(self._price, from_s, until_s) / J_PER_MWH,
+            self._watts * _integrals_between(self._carbon, from_s, until_s) / J_PER_KWH,
+            self._compatible,
+        )
+
+
+def count_units(jobs: GridJobs, grid: Grid) -> Int64:
+    """Return how many units each job takes at each site, int64[n, m]: whole ones."""
+    return -(-jobs.cores[:, None] // grid.cores_per_unit)
+
+
+def runtime_s(jobs: GridJobs, grid: Grid) -> Float64:
+    """Return the estimates at each site [s], float64[n, m].
+
+    By the ranks of the job's application where both its home and the site have one, else by the speed of a core:
+    ERT x ppc(home) / ppc(site).
+    """
+    by_core = grid.core_gflops[jobs.home][:, None] / grid.core_gflops
+    if not len(grid.applications):
+        return np.asarray(jobs.estimate_s[:, None] * by_core)
+    ranks = np.vstack([grid.ranks, np.full(len(grid), np.nan)])[jobs.application]
+    by_rank = np.take_along_axis(ranks, jobs.home[:, None], axis=1) / ranks
+    return np.asarray(jobs.estimate_s[:, None] * np.where(np.isnan(by_rank), by_core, by_rank))
+
+
+def transfer_s(jobs: GridJobs, grid: Grid) -> Float64:
+    """Return how long each job's data are on their way from its home [s], float64[n, m]; 0 for what has no data."""
+    way_s = grid.latency_s[jobs.home] + jobs.data_mb[:, None] / grid.bandwidth_mb_per_s[jobs.home]
+    return np.where(jobs.data_mb[:, None] > 0, way_s, 0.0)
+
+
+def _integrate_all(series: tuple[Series, ...]) -> tuple[SeriesIntegral, ...]:
+    units = {each.unit for each in series}
+    if len(units) > 1:
+        raise BadPrices(f"the sites' series are in {' and '.join(sorted(units))}", hint="convert them to one unit")
+    # Many sites may share a series: each is added up once.
+    made = {number: integrate_series(each) for number, each in {id(each): each for each in series}.items()}
+    return tuple(made[id(each)] for each in series)
+
+
+def _integrals_between(integrals: tuple[SeriesIntegral, ...], from_s: Float64, until_s: Float64) -> Float64:
+    columns = [each.between(from_s[:, site], until_s[:, site]) for site, each in enumerate(integrals)]
+    return np.stack(columns, axis=1)

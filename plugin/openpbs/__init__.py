@@ -1,1 +1,0 @@
-"""OpenPBS, asked by its own commands."""

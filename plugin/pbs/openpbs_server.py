@@ -1,0 +1,184 @@
+"""What an OpenPBS server is set to: our custom resources, the site's formula, our hooks, and what is wrong there.
+
+The installer makes the custom resources, by which jobs and nodes carry our values. The site's own formula for the order
+of jobs is evaluated as far as the server shows its terms.
+"""
+
+import ast
+import operator
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from plugin.pbs.fields import Record, as_int, as_text, json_part, limit_s, memory_mib
+
+PRIORITY_RESOURCE = "offpeak_prio"
+"""Of a job: what is added to the site's order. Float; users may not set it."""
+BEGIN_RESOURCE = "offpeak_begin"
+"""Of a job: the Unix second before which the runjob hook does not let it start, 0 for none. Users may not set it."""
+NODE_RESOURCE = "offpeak_node"
+"""Of a node: our mark. A text; the server itself overwrites a node's comment when the node goes down."""
+OUR_RESOURCES = frozenset({PRIORITY_RESOURCE, BEGIN_RESOURCE, NODE_RESOURCE})
+
+FORMULA_SCALE = 1000
+"""So many of our whole numbers are 1 in the site's formula, whose values have fractions."""
+
+OUR_TERM = re.compile(rf"\s*\+?\s*\b{PRIORITY_RESOURCE}\b")
+
+_OPERATORS: Mapping[type[ast.AST], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+}
+_JOB_TERMS = frozenset({"job_priority", "queue_priority", "eligible_time"})
+# They change from cycle to cycle and are told to nobody.
+_HIDDEN_TERMS = re.compile(r"fair|accrue")
+
+
+class UnknownTerm(ValueError):
+    """The formula has something in it that the server does not tell."""
+
+
+@dataclass(frozen=True)
+class Formula:
+    """`ours`: our term is in it. `trouble` is what keeps us from knowing the site's own order, "" if nothing does."""
+
+    site: str
+    ours: bool
+    trouble: str
+    tree: ast.expr | None
+
+    def site_value(self, job: Record, queue_priority: Mapping[str, int]) -> float:
+        """Return what the site's own formula says of a job, 0 where that cannot be told: then only places count."""
+        if self.tree is None:
+            return 0.0
+        try:
+            return _evaluate(self.tree, job, queue_priority)
+        except (UnknownTerm, ArithmeticError):
+            return 0.0
+
+
+def parse_formula(written: str) -> Formula:
+    """Return a server's job_sort_formula, "" for none."""
+    plain = written.strip().strip('"')
+    site = OUR_TERM.sub("", plain).strip()
+    site = site.removeprefix("+").strip()
+    if not site:
+        return Formula("", PRIORITY_RESOURCE in plain, "", None)
+    try:
+        tree = ast.parse(site, mode="eval").body
+        _check_terms(tree)
+    except (SyntaxError, UnknownTerm) as problem:
+        return Formula(site, PRIORITY_RESOURCE in plain, f"{problem}", None)
+    return Formula(site, PRIORITY_RESOURCE in plain, "", tree)
+
+
+def add_our_term(written: str) -> str:
+    """Return the formula with our term in it; what the site had stays as it is."""
+    if PRIORITY_RESOURCE in written:
+        return written
+    return f"{written} + {PRIORITY_RESOURCE}" if written.strip() else PRIORITY_RESOURCE
+
+
+def _check_terms(tree: ast.expr) -> None:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and _HIDDEN_TERMS.search(node.id):
+            raise UnknownTerm(f"its {node.id} is told to nobody")
+        if isinstance(node, ast.Call):
+            raise UnknownTerm("it calls a function")
+
+
+def _evaluate(tree: ast.expr, job: Record, queue_priority: Mapping[str, int]) -> float:
+    match tree:
+        case ast.Constant(value=int() | float() as constant):
+            return float(constant)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_evaluate(left, job, queue_priority), _evaluate(right, job, queue_priority))
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_evaluate(operand, job, queue_priority)
+        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+            return _evaluate(operand, job, queue_priority)
+        case ast.Name(id=name):
+            return _term_value(name, job, queue_priority)
+    raise UnknownTerm(ast.unparse(tree))
+
+
+def _term_value(name: str, job: Record, queue_priority: Mapping[str, int]) -> float:
+    if name == "job_priority":
+        return float(as_int(job.get("Priority")))
+    if name == "queue_priority":
+        return float(queue_priority.get(as_text(job.get("queue")), 0))
+    value = job.get(name) if name in _JOB_TERMS else json_part(job, "Resource_List").get(name)
+    if isinstance(value, int | float):
+        return float(value)
+    seconds = limit_s(as_text(value) or None)
+    return float(seconds if seconds is not None else memory_mib(as_text(value)) * 1024)
+
+
+RUNJOB_HOOK, MODIFYJOB_HOOK = "offpeak_runjob", "offpeak_modifyjob"
+INSTALL_HINT = "run `deploy/openpbs/setup install` as root on the server's host"
+HOOK_FAILURES = "OFFPEAK_HOOK_FAILURES"
+"""The variable that names the folder in which each of our hooks leaves its last failure."""
+FAILURES_FOLDER = "/run/offpeak-hooks"
+RECENT_FAILURE_S = 86_400
+"""A failure of a hook is reported for so long."""
+
+_RESOURCE = re.compile(r"^Resource (\S+)$", re.MULTILINE)
+_HOOK = re.compile(r"^Hook (\S+)$((?:\n[ \t].*)*)", re.MULTILINE)
+_ENABLED = re.compile(r"^\s+enabled = true", re.MULTILINE | re.IGNORECASE)
+
+
+def parse_resources(listed: bytes) -> frozenset[str]:
+    """Return the names in the answer to `qmgr -c 'list resource'`."""
+    return frozenset(_RESOURCE.findall(listed.decode(errors="replace")))
+
+
+def parse_hooks(listed: bytes) -> frozenset[str]:
+    """Return the names of the enabled hooks in the answer to `qmgr -c 'list hook'`."""
+    found = _HOOK.findall(listed.decode(errors="replace"))
+    return frozenset(name for name, attributes in found if _ENABLED.search(attributes))
+
+
+def find_problems(formula: Formula, resources: frozenset[str], hooks: frozenset[str] | None) -> list[tuple[str, str]]:
+    """Return what keeps us from ordering, deferring or closing, each as message and hint.
+
+    `hooks` is None where the server does not show them to this user.
+    """
+    troubles = []
+    missing = [name for name in (PRIORITY_RESOURCE, BEGIN_RESOURCE, NODE_RESOURCE) if name not in resources]
+    if missing:
+        troubles.append((f"the server has no resource {', '.join(missing)}", INSTALL_HINT))
+    if not formula.ours:
+        troubles.append((f"job_sort_formula has no {PRIORITY_RESOURCE}: jobs do not change places", INSTALL_HINT))
+    if formula.trouble:
+        told = f"job_sort_formula {formula.site!r} cannot be worked out: {formula.trouble}; jobs keep their order"
+        troubles.append((told, "take that out of the formula, or set queue = off below [agent]"))
+    if hooks is not None and RUNJOB_HOOK not in hooks:
+        troubles.append((f"the server has no enabled hook {RUNJOB_HOOK}: no job is kept back", INSTALL_HINT))
+    if hooks is not None and MODIFYJOB_HOOK not in hooks:
+        troubles.append(
+            (f"the server has no enabled hook {MODIFYJOB_HOOK}: users raise their own jobs' priority", INSTALL_HINT)
+        )
+    return troubles
+
+
+def hook_failures(now_s: float | None = None) -> list[tuple[str, str]]:
+    """Return the hooks of ours that failed within the last day, each as message and hint.
+
+    The server's log says it too, but only root finds it there. A hook leaves a file where only root may write.
+    """
+    since_s = (time.time() if now_s is None else now_s) - RECENT_FAILURE_S
+    found = []
+    for file in sorted(Path(os.environ.get(HOOK_FAILURES, FAILURES_FOLDER)).glob("offpeak_*")):
+        try:
+            if file.stat().st_mtime >= since_s:
+                line = " ".join(file.read_text(errors="replace")[:500].split())
+                found.append((f"the hook {file.name} failed: {line}", f"{INSTALL_HINT}; the server's log has more"))
+        except OSError:
+            continue
+    return found

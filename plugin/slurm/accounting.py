@@ -1,0 +1,87 @@
+"""Reads the jobs of the last days from Slurm's accounting, by `sacct`."""
+
+import os
+import pwd
+import secrets
+from io import BytesIO
+from itertools import islice
+
+from plugin.slurm.commands import CannotAskSlurm, ask
+
+SACCT_COLUMNS = (
+    "JobIDRaw",
+    "JobID",
+    "User",
+    "Account",
+    "Partition",
+    "State",
+    "Submit",
+    "Eligible",
+    "Start",
+    "End",
+    "ElapsedRaw",
+    "TimelimitRaw",
+    "AllocNodes",
+    "AllocCPUS",
+    "ConsumedEnergyRaw",
+    # Last, because users may write anything into it.
+    "JobName",
+)
+DELIMITER = "\x1f"
+
+# A year of a large site is millions of rows to slurmdbd.
+LONG_S = 1800.0
+SHORT_S = 60.0
+
+
+def sacct_text(days: int, *, timeout_s: float = LONG_S) -> bytes:
+    """Return the jobs of all users that were queued or ran within the last `days`, one line a run, with a header.
+
+    Columns are SACCT_COLUMNS, separated by DELIMITER; times are Unix seconds or a word such as Unknown. A requeued job
+    has a line for each run. CannotAskSlurm if accounting is off or shows only one's own jobs, SlurmIsSilent if it
+    is down.
+    """
+    # No user can guess it and so write lines of other jobs into the name of a job.
+    between = f"{DELIMITER}{secrets.token_hex(8)}{DELIMITER}"
+    answer = ask(
+        "sacct",
+        "--allusers",
+        "--allocations",
+        "--duplicates",
+        "--parsable2",
+        f"--delimiter={between}",
+        f"--starttime=now-{days}days",
+        f"--format={','.join(SACCT_COLUMNS)}",
+        timeout_s=timeout_s,
+    )
+    text = _rows(answer, between.encode())
+    if os.geteuid() != 0 and not _shows_others(text) and _jobs_are_private():
+        hint = "run this as root or SlurmUser, or `sacctmgr modify user NAME set adminlevel=operator`"
+        raise CannotAskSlurm("sacct shows only your own jobs: PrivateData=jobs in slurmdbd.conf", hint=hint)
+    return text
+
+
+def _rows(answer: bytes, between: bytes) -> bytes:
+    """Return the rows, without what stands behind a line break in a job's name, and with the plain delimiter."""
+    rows = (line.split(between) for line in answer.split(b"\n"))
+    return b"".join(DELIMITER.encode().join(row) + b"\n" for row in rows if len(row) == len(SACCT_COLUMNS))
+
+
+def _shows_others(text: bytes) -> bool:
+    user, mine = SACCT_COLUMNS.index("User"), _my_name().encode()
+    rows = (line.split(DELIMITER.encode()) for line in islice(BytesIO(text), 1, None))
+    return any(row[user] != mine for row in rows if len(row) > user)
+
+
+def _my_name() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        # Slurm too shows the number of a user who has no name.
+        return str(os.geteuid())
+
+
+def _jobs_are_private() -> bool:
+    lines = ask("sacctmgr", "--noheader", "show", "configuration", timeout_s=SHORT_S).decode(errors="replace")
+    ours = lines.partition("SlurmDBD configuration")[2].splitlines()
+    return any("jobs" in line for line in ours if line.startswith("PrivateData"))

@@ -1,0 +1,196 @@
+"""Orders scontrol to change jobs and nodes: the rank, begin time and comment of a job, the state of a node.
+
+A job's owner sees one bracketed part of its AdminComment; the rest of that comment stays. Each node is read directly
+before its change: what somebody else has closed or taken down stays as it is.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from plugin.scheduler.node import OURS, Node, NodePower
+from plugin.scheduler.port import NodeChange, Ranking
+from plugin.slurm.commands import ask, complaint_of_one, complaints_by_job
+from plugin.slurm.nodes import NODES_ARGUMENTS, nodes_of_text
+
+# A larger one is one of Slurm's signs for "none".
+HIGHEST_PRIORITY = 4_294_967_293
+LOWEST_NICE, HIGHEST_NICE = -2_147_483_645, 2_147_483_645
+FIRST_S = 1_000_000
+HELD_COMPLAINT = "Job is in held state, pending scheduler release"
+
+# Slurm's words for jobs that have gone meanwhile: nothing is left to be changed.
+GONE = frozenset({"Invalid job id specified", "Job has already finished"})
+
+_JOB_NUMBER = re.compile(r"[0-9]+")
+_HELD_REASONS = frozenset({"JobHeldAdmin", "JobHeldUser"})
+
+
+class ScontrolOptions(NamedTuple):
+    """How scontrol is told: what stands before it, how long it may take, and how long one order of many has to wait."""
+
+    command: tuple[str, ...]
+    timeout_s: float
+    order_s: float = 0.0
+
+
+def rank_jobs(values: Mapping[str, int], ranking: Ranking, telling: ScontrolOptions) -> dict[str, str]:
+    """Set priorities, or offsets as nice values with their sign turned; return why not, by job.
+
+    Priority 0 would hold a job, and a nice value would end its hold in Slurm 22.05: neither is sent.
+    """
+    if ranking is Ranking.VALUE:
+        refused = {
+            job: f"priority {value} is none" for job, value in values.items() if not 0 < value <= HIGHEST_PRIORITY
+        }
+        return refused | _update_jobs({job: f"priority={value}" for job, value in values.items()}, refused, telling)
+    nices = {job: -value for job, value in values.items()}
+    refused = {job: f"nice {nice} is none" for job, nice in nices.items() if not LOWEST_NICE <= nice <= HIGHEST_NICE}
+    refused |= dict.fromkeys(_held_jobs(telling.timeout_s) & values.keys(), HELD_COMPLAINT)
+    return refused | _update_jobs({job: f"nice={nice}" for job, nice in nices.items()}, refused, telling)
+
+
+def defer_jobs(begin_s: Mapping[str, int], telling: ScontrolOptions) -> dict[str, str]:
+    """Let each job start at its Unix second at the earliest, now where that is 0; return why not, by job."""
+    return _update_jobs({job: f"starttime={_start_time(at_s)}" for job, at_s in begin_s.items()}, {}, telling)
+
+
+def _start_time(at_s: int) -> str:
+    # "uts" and Unix seconds: no zone, no clock change and no wait makes it another. Slurm takes none of January 1970.
+    return f"uts{at_s}" if at_s > FIRST_S else "now"
+
+
+def _update_jobs(changes: Mapping[str, str], refused: Mapping[str, str], telling: ScontrolOptions) -> dict[str, str]:
+    strange = {job: "is no job number" for job in changes if not _JOB_NUMBER.fullmatch(job)}
+    # An array's number changes all its tasks: those that were split off have larger numbers and get their own after it.
+    jobs = sorted(changes.keys() - refused.keys() - strange.keys(), key=int)
+    orders = (f"update jobid={job} {changes[job]}" for job in jobs)
+    complaints = complaints_by_job(
+        orders, command=telling.command, timeout_s=telling.timeout_s, order_s=telling.order_s
+    )
+    return strange | {job: why for job, why in complaints.items() if why not in GONE}
+
+
+def _held_jobs(timeout_s: float) -> set[str]:
+    arguments = ("--all", "--local", "--noheader", "--array", "--states=PENDING")
+    rows = ask("squeue", *arguments, "--Format=JobID:|,PriorityLong:|,Reason:", timeout_s=timeout_s).decode()
+    fields = (row.split("|", 2) for row in rows.splitlines())
+    return {job for job, priority, reason in fields if priority == "0" or reason.strip() in _HELD_REASONS}
+
+
+UNCLEAR_COMMENT = "a line break in its name or comments hides which AdminComment is its own"
+
+_OUR_PART = re.compile(r"\s*\[offpeak: [^\]]*\]")
+_RECORD = re.compile(r"^JobId=(\d+) ", re.MULTILINE)
+_COMMENT = re.compile(r"^   AdminComment=(.*?)(?=\n   [A-Z]\w*[=/:]|\n\n|\Z)", re.MULTILINE | re.DOTALL)
+_FOR_JOB = r" for job \S+$"
+
+
+def tell_owners(comments: Mapping[str, str], telling: ScontrolOptions) -> dict[str, str]:
+    """Write for each job what its owner is to see, "" takes it away; return why not, by job, but for jobs that went."""
+    present = admin_comments(ask("scontrol", "--all", "show", "jobs", timeout_s=telling.timeout_s))
+    troubles = {
+        job: _replace_comment(job, present[job], ours, telling) for job, ours in comments.items() if job in present
+    }
+    return {job: trouble for job, trouble in troubles.items() if trouble and trouble not in GONE}
+
+
+def admin_comments(shown: bytes) -> dict[str, str]:
+    """Return the AdminComment of each job that `scontrol show jobs` prints, UNCLEAR_COMMENT where it shows several."""
+    pieces = _RECORD.split(shown.decode(errors="replace"))[1:]
+    found: dict[str, str] = {}
+    for job, record in zip(pieces[::2], pieces[1::2], strict=True):
+        texts = [match[1].rstrip() for match in _COMMENT.finditer(record)]
+        found[job] = UNCLEAR_COMMENT if len(texts) > 1 or job in found else "".join(texts)
+    return found
+
+
+def replace_our_part(text: str, ours: str) -> str:
+    """Return the text with our part replaced; "" takes it away, and leaves a text without our part as it is."""
+    if not ours and not _OUR_PART.search(text):
+        return text
+    theirs = _OUR_PART.sub("", text).strip()
+    # What ends our part, or a line, must not stand inside it.
+    inside = " ".join(ours.replace("]", ")").split())
+    return f"{theirs} [offpeak: {inside}]".strip() if inside else theirs
+
+
+def _replace_comment(job: str, theirs: str, ours: str, telling: ScontrolOptions) -> str:
+    if theirs == UNCLEAR_COMMENT:
+        return UNCLEAR_COMMENT
+    if (wanted := replace_our_part(theirs, ours)) == theirs:
+        return ""
+    # An argument, not a line: on standard input scontrol keeps the quotes that a text with spaces needs.
+    arguments = ("update", f"jobid={job}", f"admincomment={wanted}")
+    said = complaint_of_one(arguments, _FOR_JOB, command=telling.command, timeout_s=telling.timeout_s)
+    return re.sub(_FOR_JOB, "", said)
+
+
+STATE_OF_CHANGE = {
+    NodeChange.CLOSE: "drain",
+    NodeChange.OPEN: "undrain",
+    NodeChange.POWER_DOWN: "power_down",
+    NodeChange.POWER_UP: "power_up",
+    NodeChange.RESUME: "resume",
+}
+# They also replace a reason, or end a state, that somebody else has set.
+CHANGES_OF_REASON = (NodeChange.CLOSE, NodeChange.OPEN, NodeChange.RESUME)
+# Slurm's own reasons for nodes that did not answer.
+SLURM_REASONS = ("ResumeTimeout reached", "Not responding", "Node unexpectedly rebooted")
+
+_OF_NODES = "slurm_update error: "
+
+
+def change_nodes(nodes: Sequence[str], change: NodeChange, *, reason: str, telling: ScontrolOptions) -> dict[str, str]:
+    """Tell Slurm of these nodes and return why not, by node.
+
+    Each is told by a process of its own: scontrol does not say which node of a list it refuses.
+    """
+    known = {node.name: node for node in nodes_of_text(ask("scontrol", *NODES_ARGUMENTS, timeout_s=telling.timeout_s))}
+    troubles = {node: _change_refusal(node, known, change) for node in nodes}
+    for node in nodes:
+        if not troubles[node] and not _is_change_done(known[node], change):
+            troubles[node] = _change_node(node, change, reason, telling)
+    return {node: trouble for node, trouble in troubles.items() if trouble}
+
+
+def _change_refusal(name: str, known: Mapping[str, Node], change: NodeChange) -> str:
+    node = known.get(name)
+    if node is None:
+        return "Slurm has no such node"
+    who = f"{node.reason_by or 'somebody'}: {node.reason}"
+    if node.closed and not node.closed_by_us and change in CHANGES_OF_REASON:
+        return f"was closed by {who}"
+    if (
+        node.failed
+        and node.reason
+        and not node.reason.startswith((OURS, *SLURM_REASONS))
+        and change in CHANGES_OF_REASON
+    ):
+        return f"was taken down by {who}"
+    if change is NodeChange.POWER_UP and node.power is NodePower.GOING_DOWN:
+        return "still powers down, and Slurm would forget the order"
+    return ""
+
+
+def _is_change_done(node: Node, change: NodeChange) -> bool:
+    match change:
+        case NodeChange.CLOSE:
+            return node.closed
+        case NodeChange.OPEN:
+            return not node.closed
+        case NodeChange.RESUME:
+            return not node.failed
+        case NodeChange.POWER_DOWN:
+            # Once more, and Slurm would power it down again, perhaps just when it has been woken.
+            return node.power in (NodePower.ASKED_DOWN, NodePower.GOING_DOWN, NodePower.DOWN)
+        case NodeChange.POWER_UP:
+            return node.power in (NodePower.ASKED_UP, NodePower.COMING_UP, NodePower.UP)
+
+
+def _change_node(node: str, change: NodeChange, reason: str, telling: ScontrolOptions) -> str:
+    arguments = ["update", f"nodename={node}", f"state={STATE_OF_CHANGE[change]}"]
+    if change is NodeChange.CLOSE:
+        arguments.append(f"reason={' '.join(reason.split())}")
+    said = complaint_of_one(arguments, _OF_NODES, command=telling.command, timeout_s=telling.timeout_s)
+    return said.rpartition(_OF_NODES)[2]

@@ -1,0 +1,266 @@
+"""Parses the jobs that squeue prints as text, and those of `squeue --json` and of slurmrestd.
+
+The text has one record a job. The pending tasks of an array are one record of the scheduler, except for tasks that
+were split off. Without --array squeue hides the split-off tasks; with it an array is many equal lines, of which one is
+kept. Free text of users comes last. A word that no user can guess ends each record and separates its columns: an
+account or a comment may contain any character.
+"""
+
+from collections.abc import Collection
+from functools import lru_cache
+
+from plugin.scheduler.job import Job, JobState
+from plugin.slurm.fields import (
+    NOTHING,
+    Record,
+    count,
+    get_list,
+    get_number,
+    get_text,
+    get_time_s,
+    json_records,
+    limit_s,
+    memory_mib,
+    parts,
+    plain,
+    unix_s,
+)
+
+# In the order in which Slurm shows one of them for a job that has several.
+STATE_FLAGS = {
+    "COMPLETING": JobState.ENDS,
+    "STAGE_OUT": JobState.ENDS,
+    "CONFIGURING": JobState.STARTS,
+    "POWER_UP_NODE": JobState.STARTS,
+    "RESIZING": JobState.RUNNING,
+    "REQUEUED": JobState.ENDS,
+    "REQUEUE_FED": JobState.ENDS,
+    "REQUEUE_HOLD": JobState.HELD,
+    "SPECIAL_EXIT": JobState.HELD,
+    "STOPPED": JobState.SUSPENDED,
+    "REVOKED": JobState.ENDED,
+    "RESV_DEL_HOLD": JobState.HELD,
+    "SIGNALING": JobState.ENDS,
+}
+BASE_STATES = {
+    "PENDING": JobState.PENDING,
+    "RUNNING": JobState.RUNNING,
+    "SUSPENDED": JobState.SUSPENDED,
+    "COMPLETED": JobState.ENDED,
+    "CANCELLED": JobState.ENDED,
+    "FAILED": JobState.ENDED,
+    "TIMEOUT": JobState.ENDED,
+    "NODE_FAIL": JobState.ENDED,
+    "PREEMPTED": JobState.ENDED,
+    "BOOT_FAIL": JobState.ENDED,
+    "DEADLINE": JobState.ENDED,
+    "OUT_OF_MEMORY": JobState.ENDED,
+}
+_STATES = STATE_FLAGS | BASE_STATES
+
+# They change nothing of what the job is or does.
+_IGNORED_STATES = frozenset({"UPDATE_DB", "LAUNCH_FAILED", "RECONFIG_FAIL", "EXPEDITING"})
+_HELD_REASONS = frozenset({"JobHeldAdmin", "JobHeldUser"})
+
+
+def job_state(word: str, reason: str, priority: int) -> JobState:
+    """Return the state that Slurm's word stands for; OTHER if it is not known."""
+    state = _STATES.get(word, JobState.OTHER)
+    if state is JobState.PENDING and (priority == 0 or reason in _HELD_REASONS):
+        return JobState.HELD
+    return state
+
+
+def select_state(words: Collection[str]) -> str:
+    """Return the one of a job's words that Slurm shows where it shows only one; all of them if one is not known."""
+    told = [word for word in words if word not in _IGNORED_STATES]
+    if any(word not in _STATES for word in told):
+        return "+".join(told)
+    shown = next((flag for flag in STATE_FLAGS if flag in told), None) or next(iter(told), "")
+    return "CONFIGURING" if shown == "POWER_UP_NODE" else shown
+
+
+SQUEUE_COLUMNS = (
+    "JobID",
+    "JobArrayID",
+    "HetJobID",
+    "State",
+    "Reason",
+    "UserName",
+    "Account",
+    "Partition",
+    "PriorityLong",
+    "Nice",
+    "NumNodes",
+    "NumCPUs",
+    "OverSubscribe",
+    "TimeLimit",
+    "SubmitTime",
+    "EligibleTime",
+    "StartTime",
+    "EndTime",
+    "NodeList",
+    "SchedNodes",
+    "Dependency",
+    "Reservation",
+    "QOS",
+    "MinCpus",
+    "MinMemory",
+    "Feature",
+    "ReqNodes",
+    "tres-per-job",
+    "tres-per-node",
+    "tres-per-socket",
+    "tres-per-task",
+    "Comment",
+    "Name",
+)
+SEPARATOR = "\0"
+"""It stands between the columns of a record, once it is read: no text of Slurm has it."""
+
+MOST_RECORDS = 1 << 15
+"""So many are remembered: most jobs that wait are told of in the same words again."""
+
+# Every version has them: --array-unique, which would print the records as they are, went after 22.05. --noconvert, as
+# 2048 nodes would be 2K.
+SQUEUE_OPTIONS = ("--all", "--local", "--noheader", "--noconvert", "--array", "--states=all")
+
+
+def squeue_arguments(end: str) -> tuple[str, ...]:
+    """Return what squeue is to be asked, so that each record ends with `end` and a newline."""
+    last = len(SQUEUE_COLUMNS) - 1
+    columns = (f"{column}:{end if i == last else separator(end)}" for i, column in enumerate(SQUEUE_COLUMNS))
+    return (*SQUEUE_OPTIONS, f"--Format={','.join(columns)}")
+
+
+def separator(end: str) -> str:
+    """Return what squeue writes between columns; like `end`, no user can guess it."""
+    return f"\x1f{end}\x1f"
+
+
+def jobs_of_text(text: bytes, end: str) -> tuple[Job, ...]:
+    """Return the jobs of squeue's answer to `squeue_arguments(end)`; records that are cut off are left out."""
+    # What follows the last end was cut off.
+    records = text.decode(errors="replace").replace(separator(end), SEPARATOR).split(f"{end}\n")[:-1]
+    one_of_each = {record.partition(SEPARATOR)[0]: record for record in records}
+    return tuple(filter(None, map(job_of, one_of_each.values())))
+
+
+def needs_text(*what: str) -> str:
+    """Return one text of what decides which nodes a job can use; those of jobs from the same source compare."""
+    return SEPARATOR.join(what)
+
+
+@lru_cache(maxsize=MOST_RECORDS)
+def job_of(record: str) -> Job | None:
+    """Return the job of one record, None if it is cut off."""
+    row = record.split(SEPARATOR, len(SQUEUE_COLUMNS) - 1)
+    return _job_of_row(row) if len(row) == len(SQUEUE_COLUMNS) else None
+
+
+def _job_of_row(row: list[str]) -> Job:
+    job_id, array_id, het_id, state, reason, user, account, partition = row[:8]
+    priority, nice, nodes, cpus, share, limit, submit, eligible = row[8:16]
+    start, end, hosts, planned, dependency, reservation, qos, cpus_per_node = row[16:24]
+    memory, feature, required, per_job, per_node, per_socket, per_task, comment, name = row[24:]
+    number = count(priority)
+    wants = needs_text(
+        partition,
+        cpus_per_node,
+        str(memory_mib(memory)),
+        feature,
+        reservation,
+        qos,
+        required,
+        per_job,
+        per_node,
+        per_socket,
+        per_task,
+        "",
+    )
+    return Job(
+        job_id,
+        job_state(state, reason, number),
+        state,
+        plain(reason),
+        user,
+        plain(account),
+        name,
+        plain(comment),
+        parts(partition),
+        wants.replace("(null)", "").replace("N/A", ""),
+        plain(reservation),
+        plain(qos),
+        number,
+        -int(nice) if nice not in NOTHING else 0,
+        count(nodes),
+        count(cpus),
+        share == "NO",
+        limit_s(limit),
+        unix_s(submit) or 0,
+        unix_s(eligible),
+        unix_s(start),
+        unix_s(end),
+        hosts or plain(planned),
+        array_id == job_id and het_id in NOTHING and dependency in NOTHING,
+    )
+
+
+# In the order of the columns that squeue's text is made of; text knows no excluded nodes.
+_NEEDS_FIELDS = (
+    "features",
+    "resv_name",
+    "qos",
+    "required_nodes",
+    "tres_per_job",
+    "tres_per_node",
+    "tres_per_socket",
+    "tres_per_task",
+    "excluded_nodes",
+)
+
+
+def jobs_of_json(answer: bytes, *, source: str) -> tuple[Job, ...]:
+    """Return the jobs of the answer; CannotAskSlurm as `records`. Fields that are missing count as nothing."""
+    return tuple(map(_job_of_json, json_records(answer, "jobs", source=source)))
+
+
+def _job_of_json(record: Record) -> Job:
+    state = select_state(get_list(record, "job_state"))
+    reason = get_text(record, "state_description") or get_text(record, "state_reason")
+    priority = get_number(record, "priority") or 0
+    limit_min = get_number(record, "time_limit")
+    job_id, array_id = get_number(record, "job_id") or 0, get_number(record, "array_job_id") or 0
+    return Job(
+        str(job_id),
+        job_state(state, reason, priority),
+        state,
+        plain(reason),
+        get_text(record, "user_name"),
+        plain(get_text(record, "account")),
+        get_text(record, "name"),
+        plain(get_text(record, "comment")),
+        parts(get_text(record, "partition")),
+        _needs_of_json(record),
+        get_text(record, "resv_name"),
+        plain(get_text(record, "qos")),
+        priority,
+        -(get_number(record, "nice") or 0),
+        get_number(record, "node_count") or 0,
+        get_number(record, "cpus") or 0,
+        "none" in get_list(record, "shared") or "true" in get_list(record, "exclusive"),
+        None if limit_min is None else 60 * limit_min,
+        get_time_s(record, "submit_time") or 0,
+        get_time_s(record, "eligible_time"),
+        get_time_s(record, "start_time"),
+        get_time_s(record, "end_time"),
+        get_text(record, "nodes") or get_text(record, "scheduled_nodes"),
+        not array_id and not get_number(record, "het_job_id") and get_text(record, "dependency") in NOTHING,
+    )
+
+
+def _needs_of_json(record: Record) -> str:
+    memory = get_number(record, "memory_per_node") or get_number(record, "memory_per_cpu") or 0
+    cpus = get_number(record, "minimum_cpus_per_node") or 0
+    wants = ("" if (want := get_text(record, name)) in NOTHING else want for name in _NEEDS_FIELDS)
+    return needs_text(get_text(record, "partition"), str(cpus), str(memory), *wants)

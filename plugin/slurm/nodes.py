@@ -1,0 +1,313 @@
+"""Parses Slurm's nodes and reservations, and says whether a job holds a node and how large the machine is.
+
+The text is `scontrol --all --oneliner show nodes` and `... show reservations`, one record a line. The JSON is
+`scontrol show ... --json`, `sinfo --json` before 23.02, and slurmrestd's. The state of a node is one base and any
+number of flags in any combination. A node is free only if squeue's answer and the node's own record agree.
+"""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from offpeak.machines.node_sets import expand
+from plugin.scheduler.node import Node, NodePower, NodeUse, Reservation
+from plugin.slurm.commands import CannotAskSlurm, ask
+from plugin.slurm.fields import (
+    Record,
+    count,
+    get_list,
+    get_number,
+    get_text,
+    get_time_s,
+    json_records,
+    parse_config,
+    parts,
+    plain,
+    unix_s,
+)
+from plugin.slurm.rights import SlurmRights
+
+BASE_STATES = {
+    "IDLE": NodeUse.FREE,
+    "DOWN": NodeUse.FREE,
+    "ALLOCATED": NodeUse.USED,
+    "MIXED": NodeUse.USED,
+}
+
+# The first that a node has tells.
+_POWERS = (
+    ("POWERING_DOWN", NodePower.GOING_DOWN),
+    ("POWERING_UP", NodePower.COMING_UP),
+    ("POWER_DOWN", NodePower.ASKED_DOWN),
+    ("POWER_UP", NodePower.ASKED_UP),
+    ("POWERED_DOWN", NodePower.DOWN),
+)
+_FAILED = frozenset({"DOWN", "FAIL", "INVALID_REG"})
+_RESERVED = frozenset({"RESERVED", "MAINT", "MAINTENANCE"})
+_OTHERS = frozenset({"DRAIN", "NOT_RESPONDING", "COMPLETING", "PLANNED", "CLOUD", "DYNAMIC_NORM"})
+_OTHERS |= {"DYNAMIC_FUTURE", "BLOCKED", "PERFCTRS", "RESUME", "EXTERNAL", "POWER_DRAIN"}
+# REBOOT_REQUESTED and REBOOT_ISSUED are missing on purpose: somebody works on that node.
+_KNOWN = _OTHERS | _RESERVED | _FAILED | {word for word, _ in _POWERS} | set(BASE_STATES)
+
+
+class SlurmNodeState(NamedTuple):
+    """What a node's words say, as in plugin.scheduler.node.Node."""
+
+    use: NodeUse
+    power: NodePower
+    closed: bool
+    failed: bool
+    responds: bool
+    reserved: bool
+    planned: bool
+
+
+@lru_cache(maxsize=1024)
+def parse_node_state(word: str, busy: bool) -> SlurmNodeState:
+    """Return what a word such as IDLE+DRAIN+POWERED_DOWN says; `busy`: processors of the node are given to jobs."""
+    words = frozenset(word.split("+"))
+    use = _parse_use(words, busy)
+    return SlurmNodeState(
+        use=use,
+        power=_parse_power(words, use),
+        closed="DRAIN" in words,
+        failed=bool(words & _FAILED),
+        responds="NOT_RESPONDING" not in words,
+        reserved=bool(words & _RESERVED),
+        planned="PLANNED" in words,
+    )
+
+
+def _parse_use(words: frozenset[str], busy: bool) -> NodeUse:
+    if words - _KNOWN or not words & BASE_STATES.keys():
+        return NodeUse.UNKNOWN
+    if busy or "COMPLETING" in words:
+        return NodeUse.USED
+    return next(use for base, use in BASE_STATES.items() if base in words)
+
+
+def _parse_power(words: frozenset[str], use: NodeUse) -> NodePower:
+    power = next((power for word, power in _POWERS if word in words), NodePower.UP)
+    # A job has been given it: Slurm is about to wake it.
+    return NodePower.ASKED_UP if power is NodePower.DOWN and use is NodeUse.USED else power
+
+
+NODES_ARGUMENTS = ("--all", "--oneliner", "show", "nodes")
+
+_NODE_STARTS = re.compile(r"^NodeName=", re.MULTILINE)
+_NODE_FIELD = re.compile(r"(?:^|\s)([A-Z]\w+)=(\S*)")
+# What admins write freely stands last, in this order.
+_FREE_TEXT = re.compile(r"(?:^|\s)Reason=(.*?)(?=\sComment=|\sExtra=|$)|(?:^|\s)Comment=(.*?)(?=\sExtra=|$)", re.DOTALL)
+_BY = re.compile(r"(.*) \[([^\]@]*)@([^\]@]*)\]", re.DOTALL)
+_FREE_TEXT_STARTS = re.compile(r"\s(?:Reason|Comment|Extra)=")
+
+
+def nodes_of_text(text: bytes) -> tuple[Node, ...]:
+    """Return the nodes of scontrol's answer, each once; a field that is missing counts as nothing."""
+    records = _NODE_STARTS.split(text.decode(errors="replace"))[1:]
+    return tuple({node.name: node for node in map(_node_of_text, records)}.values())
+
+
+def node_fields(text: bytes) -> dict[str, str]:
+    """Return the fields of the first node of scontrol's answer as they are, without those that admins write freely."""
+    record = text.decode(errors="replace").rstrip()
+    return dict(_NODE_FIELD.findall(record[: _free_text_at(record)]))
+
+
+def _free_text_at(record: str) -> int:
+    return match.start() if (match := _FREE_TEXT_STARTS.search(record)) else len(record)
+
+
+def _node_of_text(record: str) -> Node:
+    name, _, rest = record.rstrip().partition(" ")
+    free_at = _free_text_at(rest)
+    fields = dict(_NODE_FIELD.findall(rest[:free_at]))
+    reason, by, at, comment = _parse_free_text(rest[free_at:])
+    cpus_used = count(fields.get("CPUAlloc", ""))
+    state = fields.get("State", "").rstrip("*")
+    says = parse_node_state(state, cpus_used > 0)
+    return Node(
+        name,
+        state,
+        *says,
+        reason,
+        by,
+        at,
+        parts(fields.get("Partitions", "")),
+        parts(fields.get("AvailableFeatures", "")),
+        count(fields.get("CPUTot", "")),
+        cpus_used,
+        count(fields.get("RealMemory", "")),
+        unix_s(fields.get("BootTime", "")),
+        unix_s(fields.get("LastBusyTime", "")) if says.use is NodeUse.FREE else None,
+        comment,
+    )
+
+
+def _parse_free_text(text: str) -> tuple[str, str, int | None, str]:
+    """Return reason, by whom, since when, and the comment."""
+    reason = comment = ""
+    for match in _FREE_TEXT.finditer(text):
+        reason, comment = match[1] or reason, match[2] or comment
+    signed = _BY.fullmatch(reason)
+    if not signed:
+        return plain(reason), "", None, comment
+    return signed[1], signed[2], unix_s(signed[3]), comment
+
+
+def nodes_of_json(answer: bytes, *, source: str) -> tuple[Node, ...]:
+    """Return the nodes of the answer, each once; CannotAskSlurm as `records`."""
+    return tuple(
+        {node.name: node for node in map(_node_of_json, json_records(answer, "nodes", source=source))}.values()
+    )
+
+
+def reservations_of_json(answer: bytes, *, source: str) -> tuple[Reservation, ...]:
+    """Return the reservations of the answer; CannotAskSlurm as `records`."""
+    return tuple(map(_reservation_of_json, json_records(answer, "reservations", source=source)))
+
+
+def _node_of_json(record: Record) -> Node:
+    state = "+".join(word.upper() for word in (*get_list(record, "state"), *get_list(record, "state_flags")))
+    cpus_used = get_number(record, "alloc_cpus") or 0
+    says = parse_node_state(state, cpus_used > 0)
+    reason = plain(get_text(record, "reason"))
+    return Node(
+        get_text(record, "name"),
+        state,
+        *says,
+        reason,
+        get_text(record, "reason_set_by_user") if reason else "",
+        get_time_s(record, "reason_changed_at") if reason else None,
+        get_list(record, "partitions"),
+        get_list(record, "features"),
+        get_number(record, "cpus") or 0,
+        cpus_used,
+        get_number(record, "real_memory") or 0,
+        get_time_s(record, "boot_time"),
+        get_time_s(record, "last_busy") if says.use is NodeUse.FREE else None,
+        get_text(record, "comment"),
+    )
+
+
+def _reservation_of_json(record: Record) -> Reservation:
+    nodes = get_text(record, "node_list")
+    return Reservation(
+        get_text(record, "name"),
+        get_time_s(record, "start_time") or 0,
+        get_time_s(record, "end_time") or 0,
+        expand(nodes) if nodes else (),
+        "MAINT" in get_list(record, "flags"),
+    )
+
+
+RESERVATIONS_ARGUMENTS = ("--all", "--oneliner", "show", "reservations")
+
+_RESERVATION_FIELD = re.compile(r"(?:^|\s)([A-Z]\w+)=(\S*)")
+
+
+def reservations_of_text(text: bytes) -> tuple[Reservation, ...]:
+    """Return the reservations of scontrol's answer."""
+    lines = text.decode(errors="replace").splitlines()
+    return tuple(
+        _reservation_of_text(dict(_RESERVATION_FIELD.findall(line)))
+        for line in lines
+        if line.startswith("ReservationName=")
+    )
+
+
+def _reservation_of_text(fields: dict[str, str]) -> Reservation:
+    nodes = plain(fields.get("Nodes", ""))
+    return Reservation(
+        fields["ReservationName"],
+        unix_s(fields.get("StartTime", "")) or 0,
+        unix_s(fields.get("EndTime", "")) or 0,
+        expand(nodes) if nodes else (),
+        "MAINT" in parts(fields.get("Flags", "")),
+    )
+
+
+IN_USE_TIMEOUT_S = 20.0
+
+# Everything that holds a node: also what is suspended, completing or being staged.
+HOLDING_STATES = "RUNNING,SUSPENDED,COMPLETING,CONFIGURING,SIGNALING,STAGE_OUT,STOPPED,RESIZING"
+
+# What jobs have of a node, by the fields of its record, and what stands there when they have nothing.
+NOTHING_GIVEN = {"CPUAlloc": "0", "AllocMem": "0", "AllocTRES": ""}
+
+
+def node_in_use(node: str, rights: SlurmRights, *, timeout_s: float = IN_USE_TIMEOUT_S) -> str:
+    """Return why the node is not free, "" if it is: drained, no job holds it, and nothing of it is allocated.
+
+    CannotAskSlurm if Slurm cannot tell: for a node that it does not know, a state or a record that this program does
+    not know, a user from whom jobs are hidden, and an allocated node without a visible job.
+    """
+    # A suspended job has no processors of its node: its record alone does not show the job.
+    rights.require_all_jobs()
+    command = ("squeue", "--all", "--noheader", f"--nodelist={node}", f"--states={HOLDING_STATES}", "--format=%A")
+    jobs = ask(*command, timeout_s=timeout_s).decode().split()
+    # The record comes last: that the node is drained and free holds for one instant, and no job starts there after it.
+    answer = ask("scontrol", "--oneliner", "show", "node", node, timeout_s=timeout_s)
+    if jobs:
+        return f"runs {', '.join(jobs)}"
+    return _refusal_of_record(node, answer, rights)
+
+
+def _refusal_of_record(node: str, answer: bytes, rights: SlurmRights) -> str:
+    shown, fields = nodes_of_text(answer), node_fields(answer)
+    if len(shown) != 1 or shown[0].name != node:
+        raise CannotAskSlurm(f"scontrol: shows no node {node}", hint=f"`scontrol show node {node}`; {rights.hint}")
+    (record,) = shown
+    if not record.closed:
+        return "is not drained: a job may start there"
+    missing = [name for name in NOTHING_GIVEN if name not in fields]
+    if record.use is NodeUse.UNKNOWN or missing:
+        what = f"without {', '.join(missing)}" if missing else f"in the unknown state {record.state_word}"
+        raise CannotAskSlurm(f"scontrol: shows {node} {what}", hint=f"look at it: scontrol show node {node}")
+    given = [f"{name}={fields[name]}" for name, nothing in NOTHING_GIVEN.items() if plain(fields[name]) != nothing]
+    if given or record.use is NodeUse.USED:
+        said = " ".join([f"{node} is {record.state_word}", *given])
+        hint = f"PrivateData=jobs, or a lost AdminLevel of {rights.user}, hides jobs: `offpeak check` tells"
+        raise CannotAskSlurm(f"scontrol: {said}, but squeue shows no job there", hint=hint)
+    return "is reserved: see `scontrol show reservation`" if record.reserved else ""
+
+
+MACHINE_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class SlurmMachine:
+    """A cluster: each node counts once, whatever its state and in however many partitions it is.
+
+    `processors_per_node` is what most nodes have, in Slurm's CPUs, None if Slurm does not say; `unlike` is how many
+    nodes have another number of them.
+    """
+
+    cluster: str
+    nodes: int
+    processors_per_node: int | None
+    unlike: int
+
+
+def read_machine(*, timeout_s: float = MACHINE_TIMEOUT_S) -> SlurmMachine:
+    """Return the cluster of this machine; CannotAskSlurm if there is none, SlurmIsSilent if slurmctld is down."""
+    nodes = ask("scontrol", *NODES_ARGUMENTS, timeout_s=timeout_s)
+    return parse_machine(nodes, ask("scontrol", "show", "config", timeout_s=timeout_s))
+
+
+def parse_machine(nodes: bytes, config: bytes) -> SlurmMachine:
+    """Return the machine that the answers to `scontrol --oneliner show nodes` and `show config` describe."""
+    processors = [node.cpus or None for node in nodes_of_text(nodes)]
+    if not processors:
+        hint = "`scontrol show nodes` says why; with PrivateData=nodes in slurm.conf ask as root"
+        raise CannotAskSlurm("scontrol: Slurm shows no node", hint=hint)
+    counts = Counter(number for number in processors if number)
+    usual = max(counts, key=counts.__getitem__, default=None)
+    return SlurmMachine(
+        cluster=parse_config(config).get("ClusterName", ""),
+        nodes=len(processors),
+        processors_per_node=usual,
+        unlike=sum(number != usual for number in processors),
+    )

@@ -1,1 +1,0 @@
-"""Torque 4.2 to 6.1, asked by its own commands."""
