@@ -16,7 +16,7 @@ from benchmarks.logs import REBUILT, price_file, trace_file
 from sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES
 from sim_backend.traces.swf.read import read_swf
 from sim_backend.traces.swf.write import write_swf
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.workloads.generate import lublin_jobs
 
 OFFPEAK = Path(sys.executable).with_name("offpeak")
 ROUNDS = 5

@@ -11,9 +11,9 @@ from offpeak.model.job_power import default_power_model, node_power_w
 from offpeak.model.jobs import Jobs, Trace
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from sim_backend.case import log_span
-from sim_backend.compare import Case, guessed_end_s, meters_of, usage_of
+from sim_backend.compare import ReplayCase, guessed_end_s, meters_of, usage_of
 from sim_backend.electricity import peak_times, prices_of
-from sim_backend.outcome import Machine, charges_of
+from sim_backend.outcome import ReplayMachine, charges_of
 from sim_backend.policy import parse_policy
 from sim_backend.replay import replay
 
@@ -41,14 +41,14 @@ def engine_benchmarks() -> Iterator[Measured]:
             yield Measured(f"{discipline}, {log}", rate / 1e6, "million jobs/s", 0.0, True, data)
 
 
-def case_of(jobs: Jobs, size: int, prices: PriceSettings) -> Case:
+def case_of(jobs: Jobs, size: int, prices: PriceSettings) -> ReplayCase:
     """Return the case of a log: its power as measured, else assumed, at those prices."""
     log = log_span(Trace("", jobs, size, size, None, None), jobs)
     power_w = node_power_w(default_power_model(jobs), jobs, 1)
-    return Case(jobs, power_w, Machine(size, 75.0), prices_of(log, prices, None), None)
+    return ReplayCase(jobs, power_w, ReplayMachine(size, 75.0), prices_of(log, prices, None), None)
 
 
-def jobs_per_s(case: Case, name: str, scheduling: SchedulingSettings) -> float:
+def jobs_per_s(case: ReplayCase, name: str, scheduling: SchedulingSettings) -> float:
     """Return the best rate of several replays, each charged for energy and money."""
     policy = parse_policy(name, scheduling)
     begin_s, until_s = int(case.jobs.submit_s[0]), guessed_end_s(case)

@@ -31,9 +31,9 @@ from power.agent.parts import parts_of
 from power.agent.voice import Voice
 from predictors.price_curve import PriceCurve
 from sim_backend.engine.state import PeakTimes
+from sim_backend.local_slurm.cluster import SlurmJobs
 from sim_backend.local_slurm.processes import reserved_ports
-from sim_backend.local_slurm.servers import Cluster, munge, slurmctld, slurmd, wait_for_nodes
-from sim_backend.local_slurm.slurm_commands import SlurmJobs
+from sim_backend.local_slurm.servers import SlurmCluster, munge, slurmctld, slurmd, wait_for_nodes
 from sim_backend.policy import parse_policy
 from sim_backend.replay import replay
 from sim_backend.sample import NODES as LOGGED_NODES
@@ -142,7 +142,7 @@ def under_slurm(day: Day, policy: str) -> tuple[Float64, float]:
         return asyncio.run(_run(cluster, day, policy)), between_s
 
 
-def _between_s(cluster: Cluster) -> float:
+def _between_s(cluster: SlurmCluster) -> float:
     """Return the median over jobs that each need all nodes and stand in the queue already."""
     jobs = SlurmJobs(cluster)
     jobs.submit(seconds=2.0, nodes=NODES)
@@ -155,12 +155,12 @@ def _between_s(cluster: Cluster) -> float:
 
 
 @contextmanager
-def _slurm() -> Iterator[Cluster]:
+def _slurm() -> Iterator[SlurmCluster]:
     with TemporaryDirectory(prefix="offpeak-fidelity-", ignore_cleanup_errors=True) as name, ExitStack() as servers:
         folder = Path(name)
         socket = servers.enter_context(munge(folder))
         port, *ports = servers.enter_context(reserved_ports(1 + NODES))
-        cluster = Cluster(folder, socket, port, tuple(ports), SLURM)
+        cluster = SlurmCluster(folder, socket, port, tuple(ports), SLURM)
         cluster.write_conf()
         servers.enter_context(slurmctld(cluster))
         for number in range(1, NODES + 1):
@@ -169,7 +169,7 @@ def _slurm() -> Iterator[Cluster]:
         yield cluster
 
 
-async def _run(cluster: Cluster, day: Day, policy: str) -> Float64:
+async def _run(cluster: SlurmCluster, day: Day, policy: str) -> Float64:
     jobs = SlurmJobs(cluster)
     begin_s = time.time()
     ordering = asyncio.create_task(_order(cluster.folder, day, begin_s)) if policy == "greedy" else None

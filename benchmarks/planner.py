@@ -15,7 +15,7 @@ from plugin.planner.bound import upper_bound
 from plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, Problem, Rates
 from plugin.planner.searches import budget_of, multi_search
 from plugin.planner.verify import verify_plan
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.workloads.generate import lublin_jobs
 from studies.profit_cooling.jobs import curie_jobs, work_of
 from studies.profit_cooling.scenario import NODES, SCENARIOS, facility_of, machine
 

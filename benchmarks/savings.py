@@ -27,10 +27,10 @@ from offpeak.settings.table import Settings
 from power.capacities import capacity_named
 from power.worth_case import with_nodes
 from sim_backend.case import fleet_of, prepare
-from sim_backend.compare import Case, compare
-from sim_backend.outcome import Outcome
+from sim_backend.compare import ReplayCase, compare
+from sim_backend.outcome import PolicyOutcome
 from sim_backend.policy import parse_policy
-from sim_backend.spread import WITHIN_PERCENTILES
+from sim_backend.replications import WITHIN_PERCENTILES
 from sim_backend.traces.swf.read import read_swf
 
 LOGS = ("KTH-SP2", "SDSC-SP2", "CTC-SP2", "SDSC-BLUE")
@@ -86,14 +86,14 @@ def laid_on(name: str, trace: Trace, prices: Path, start: date) -> Iterator[Laid
     yield _laid(name, start, SLEEP, *_asleep(case))
 
 
-def _asleep(case: Case) -> tuple[Outcome, Outcome]:
+def _asleep(case: ReplayCase) -> tuple[PolicyOutcome, PolicyOutcome]:
     easy = parse_policy("easy", SchedulingSettings())
     asleep = easy.on(capacity_named(SLEEP, fleet_of(case), CapacitySettings()))
     always_on, slept = compare(case, (easy, asleep)).outcomes
     return always_on, slept
 
 
-def _laid(name: str, start: date, policy: str, baseline: Outcome, outcome: Outcome) -> Laid:
+def _laid(name: str, start: date, policy: str, baseline: PolicyOutcome, outcome: PolicyOutcome) -> Laid:
     return Laid(
         name,
         start.isoformat(),

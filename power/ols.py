@@ -10,7 +10,7 @@ from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet
 from power.online_simulation import ols_units
 from power.period_and_sla import DEFAULT_PERIOD, period_and_sla
 from power.what_if import EASY_RULES
-from sim_backend.engine.rules import Rules
+from sim_backend.engine.rules import SchedulingRules
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class OnlineSimulation:
     """Decides by the what-if under a scheduling discipline; the SLA bounds the mean slowdown of the known jobs."""
 
     sla: float
-    rules: Rules = EASY_RULES
+    rules: SchedulingRules = EASY_RULES
 
     def __call__(self, snapshot: Snapshot) -> CapacityTargets:
         """Return the fewest nodes that keep the SLA, of those that the bisection tries."""

@@ -12,7 +12,7 @@ from offpeak.errors import BadInput
 from offpeak.model.snapshot import Snapshot
 from offpeak.settings.capacity import DEFAULT_SLA
 from power.what_if import EASY_RULES, Plan, check_units, what_if
-from sim_backend.engine.rules import Rules
+from sim_backend.engine.rules import SchedulingRules
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class Decision:
         return self.plan.slowdown <= self.sla
 
 
-def ols_units(snapshot: Snapshot, sla: float = DEFAULT_SLA, *, rules: Rules = EASY_RULES) -> Decision:
+def ols_units(snapshot: Snapshot, sla: float = DEFAULT_SLA, *, rules: SchedulingRules = EASY_RULES) -> Decision:
     """Return how many units to keep on offer so that the known jobs' mean slowdown is at most `sla`.
 
     BadInput for an SLA below 1, which no job can keep, and where jobs need more units than are usable.
@@ -55,7 +55,7 @@ def ols_units(snapshot: Snapshot, sla: float = DEFAULT_SLA, *, rules: Rules = EA
     return Decision(sla, tuple(tried))
 
 
-def curve(snapshot: Snapshot, *, rules: Rules = EASY_RULES) -> tuple[Plan, ...]:
+def curve(snapshot: Snapshot, *, rules: SchedulingRules = EASY_RULES) -> tuple[Plan, ...]:
     """Return the plan of every number of units that OLS may try, fewest first, worked out on all cores at once."""
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         return tuple(threads.map(lambda units: what_if(snapshot, units, rules=rules), offers(snapshot)))

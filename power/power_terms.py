@@ -13,7 +13,7 @@ from plugin.capacity.policies import capacity_rules, idle_before_depth_s, used_d
 from plugin.capacity.port import Fleet
 from plugin.capacity.rules import CapacityRules, DepthTable
 from power.what_if import EASY_RULES
-from sim_backend.engine.rules import Rules
+from sim_backend.engine.rules import SchedulingRules
 from sim_backend.powered_replay import depth_table
 
 JOB_UTILISATION = 0.75
@@ -30,7 +30,7 @@ class PowerTerms:
     node_class: NodeClass
     capacity: CapacityRules
     after_s: Int64
-    rules: Rules = EASY_RULES
+    rules: SchedulingRules = EASY_RULES
 
     @cached_property
     def job_w(self) -> float:

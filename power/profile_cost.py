@@ -8,8 +8,7 @@ from offpeak.model.step_integrals import J_PER_MWH, integrals
 from power.power_terms import PowerTerms
 from power.price_profile import PricesAhead
 from power.what_if import Plan
-from sim_backend.nodes.energy import state_times
-from sim_backend.nodes.node_log import NodeLog
+from sim_backend.nodes.node_log import NodeLog, state_times
 
 
 def energy_and_cost(

@@ -6,7 +6,7 @@ from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.snapshot import Snapshot
 from power.what_if import EASY_RULES, all_start_s, check_units, workload_of
-from sim_backend.engine.one_more import Known, starts_of_one_more
+from sim_backend.engine.start_forecast import KnownSchedule, start_times_of_one_more
 
 
 def planned_waits_s(snapshot: Snapshot, size: Int64, estimate_s: Int64) -> Float64:
@@ -20,8 +20,8 @@ def planned_waits_s(snapshot: Snapshot, size: Int64, estimate_s: Int64) -> Float
     _check(snapshot, int(size.max(initial=0)))
     workload, holders = workload_of(snapshot, units)
     start_s = all_start_s(workload, holders, units, EASY_RULES)
-    known = Known(start_s, start_s + workload.runtime_s, workload.size)
-    return (starts_of_one_more(known, now_s, units, size, np.maximum(estimate_s, 1)) - now_s).astype(np.float64)
+    known = KnownSchedule(start_s, start_s + workload.runtime_s, workload.size)
+    return (start_times_of_one_more(known, now_s, units, size, np.maximum(estimate_s, 1)) - now_s).astype(np.float64)
 
 
 def _check(snapshot: Snapshot, widest: int) -> None:

@@ -14,8 +14,8 @@ from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, STATES, asleep, co
 from offpeak.model.snapshot import Snapshot
 from power.power_terms import PowerTerms
 from power.what_if import check_units
-from sim_backend.engine.power import MOST_ENTRIES_PER_NODE, Log, Power, all_active, bitmap
-from sim_backend.engine.resume import resumed_state
+from sim_backend.engine.power import MOST_ENTRIES_PER_NODE, Power, TransitionLog, all_active, bitmap
+from sim_backend.engine.running_jobs import resumed_state
 from sim_backend.engine.state import NEVER, State, Workload
 
 KEPT = ("profile", "window", "fillings", "recent_s", "log")
@@ -64,7 +64,7 @@ def resumed_machine(snapshot: Snapshot, order: Int64, terms: PowerTerms) -> Mach
     _put_units(state, power)
     # A log for years of entries would take longer to copy than all else.
     entries = 4 * MOST_ENTRIES_PER_NODE * len(power.ready_s)
-    log = Log(np.empty(entries, np.int64), np.empty(entries, np.int32), np.empty(entries, np.int8))
+    log = TransitionLog(np.empty(entries, np.int64), np.empty(entries, np.int32), np.empty(entries, np.int8))
     return Machine(workload, state, power._replace(log=log))
 
 

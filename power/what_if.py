@@ -16,8 +16,8 @@ from offpeak.model.snapshot import Snapshot
 from offpeak.text import did_you_mean
 from plugin.window_policy import ARRIVAL
 from sim_backend.engine.advance import advance
-from sim_backend.engine.resume import resumed_state
-from sim_backend.engine.rules import BEST_FIT, EASY, EXACT_RUNTIME, FCFS, FIRST_FIT, USER_ESTIMATE, Rules
+from sim_backend.engine.rules import BEST_FIT, EASY, EXACT_RUNTIME, FCFS, FIRST_FIT, USER_ESTIMATE, SchedulingRules
+from sim_backend.engine.running_jobs import resumed_state
 from sim_backend.engine.state import NEVER, Workload
 from sim_backend.replay import NO_PEAKS
 
@@ -42,18 +42,18 @@ class Plan:
     until_s: int
 
 
-def rules_of(discipline: str) -> Rules:
+def rules_of(discipline: str) -> SchedulingRules:
     """Return the engine's rules of a discipline by its name; BadInput for one that a what-if cannot run."""
     if discipline not in DISCIPLINES:
         raise BadInput(f"what-if knows no discipline {discipline!r}", hint=did_you_mean(discipline, DISCIPLINES))
-    return Rules(DISCIPLINES[discipline], ARRIVAL, 0, 0, 0, USER_ESTIMATE, False)
+    return SchedulingRules(DISCIPLINES[discipline], ARRIVAL, 0, 0, 0, USER_ESTIMATE, False)
 
 
 EASY_RULES = rules_of("easy")
 NOTHING = np.empty(0, dtype=np.int64)
 
 
-def what_if(snapshot: Snapshot, units: int, *, rules: Rules = EASY_RULES) -> Plan:
+def what_if(snapshot: Snapshot, units: int, *, rules: SchedulingRules = EASY_RULES) -> Plan:
     """Return how the jobs of the snapshot would run with `units` on offer.
 
     BadInput for fewer units than are in use or than a queued job is wide, or for more than there are.
@@ -62,13 +62,13 @@ def what_if(snapshot: Snapshot, units: int, *, rules: Rules = EASY_RULES) -> Pla
     return plan_of(snapshot, units, queued_start_s(snapshot, units, rules))
 
 
-def queued_start_s(snapshot: Snapshot, units: int, rules: Rules) -> Int64:
+def queued_start_s(snapshot: Snapshot, units: int, rules: SchedulingRules) -> Int64:
     """Return when the engine starts the queued jobs."""
     workload, holders = workload_of(snapshot, units)
     return all_start_s(workload, holders, units, rules)[holders:]
 
 
-def all_start_s(workload: Workload, holders: int, units: int, rules: Rules) -> Int64:
+def all_start_s(workload: Workload, holders: int, units: int, rules: SchedulingRules) -> Int64:
     """Return when the engine starts each job of a workload, all submitted at once; the first `holders` start then."""
     if holders == len(workload.submit_s):
         return workload.submit_s

@@ -14,10 +14,9 @@ from offpeak.settings.table import Settings
 from power.capacities import capacity_named
 from power.worth_case import lately, with_nodes
 from sim_backend.case import fleet_of
-from sim_backend.estimate.savings import Estimate, Saving, saving_of
+from sim_backend.estimate import CapabilitySaving, SavingsEstimate, saving_of
 from sim_backend.policy import Policy
-from sim_backend.replays import replay_each
-from sim_backend.spread import Spread, spreads_of
+from sim_backend.replications import ReplicationSpread, replay_each, spreads_of
 
 LEVERS = (
     ("sleep", "timeout:10min"),
@@ -37,12 +36,12 @@ class Lever:
     """What one policy of a lever would have saved; None where that is not measured. `note` says on what, or why not."""
 
     name: str
-    saving: Saving | None
+    saving: CapabilitySaving | None
     note: str = ""
 
 
 def levers(
-    estimate: Estimate, settings: Settings, baseline: Policy, *, progress: Callable[[int], None] = lambda _: None
+    estimate: SavingsEstimate, settings: Settings, baseline: Policy, *, progress: Callable[[int], None] = lambda _: None
 ) -> tuple[Lever, ...]:
     """Return a row a policy of each lever. `progress` is told how many of len(LEVERS) * REPLAYS are done.
 
@@ -57,13 +56,13 @@ def levers(
     )
 
 
-def _saving(estimate: Estimate, lever: str, policy: str, spread: Spread) -> Saving:
+def _saving(estimate: SavingsEstimate, lever: str, policy: str, spread: ReplicationSpread) -> CapabilitySaving:
     return replace(saving_of(spread, estimate.used, lever), policy=policy)
 
 
 def _replayed(
-    estimate: Estimate, settings: Settings, baseline: Policy, progress: Callable[[int], None]
-) -> tuple[Sequence[Spread], str]:
+    estimate: SavingsEstimate, settings: Settings, baseline: Policy, progress: Callable[[int], None]
+) -> tuple[Sequence[ReplicationSpread], str]:
     """Return the spreads of the policies of LEVERS against the baseline, and what they are replayed on.
 
     Each is compared with the baseline alone: beside a policy under which jobs end days later, all would be charged for

@@ -8,11 +8,11 @@ from offpeak.model.local_time import DAY_S
 from offpeak.model.node_class import NodeClass, SleepDepth, Transition
 from offpeak.model.node_class_file import bundled_node_class
 from sim_backend.case import ASSUMED_CLASS
-from sim_backend.compare import Case
+from sim_backend.compare import ReplayCase
 from sim_backend.powered_replay import PoweredMachine
 
 
-def lately(case: Case, days: int) -> tuple[Case, int]:
+def lately(case: ReplayCase, days: int) -> tuple[ReplayCase, int]:
     """Return the case of the jobs that were submitted in the last days, and the number of the first of them."""
     submit_s = case.jobs.submit_s
     first = int(np.searchsorted(submit_s, submit_s[-1] - days * DAY_S))
@@ -20,7 +20,7 @@ def lately(case: Case, days: int) -> tuple[Case, int]:
     return replace(case, jobs=case.jobs.take(kept), node_power_w=case.node_power_w[first:]), first
 
 
-def with_nodes(case: Case, units_per_node: int) -> tuple[Case, str]:
+def with_nodes(case: ReplayCase, units_per_node: int) -> tuple[ReplayCase, str]:
     """Return the case with nodes that can sleep, and in words which; where none are known, as hungry as its idle ones.
 
     These are of an assumed class in the proportion of the idle draws.

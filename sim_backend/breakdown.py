@@ -1,13 +1,14 @@
-"""Who used what: energy and money of a run by power class of the jobs, by user, and by local day."""
+"""Breaks the energy and the money of a run down by power class of the jobs, by user, by local day, week or month."""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.job_power import POWER_CLASSES, power_class
 from offpeak.model.jobs import NUMBERS_ONLY, LogNames
-from offpeak.model.local_time import DAY_S, date_text, local_days, to_unix_s
+from offpeak.model.local_time import DAY_S, date_text, local_days, to_local_s, to_unix_s, weekday
 from offpeak.model.step_integrals import (
     J_PER_KWH,
     J_PER_MWH,
@@ -17,15 +18,15 @@ from offpeak.model.step_integrals import (
     integrate_constant,
     integrate_series,
 )
-from sim_backend.compare import Case, Comparison, draw_of, usage_of
+from sim_backend.compare import Comparison, ReplayCase, draw_of, usage_of
 from sim_backend.engine.state import NOT_YET
-from sim_backend.nodes.standing_draw import StandingDraw, standing_charge
-from sim_backend.outcome import Run
+from sim_backend.nodes.power_curve import StandingDraw, standing_charge
+from sim_backend.outcome import PolicyRun
 from sim_backend.replay import Schedule
 
 
 @dataclass(frozen=True)
-class Row:
+class BreakdownRow:
     """One group: its jobs (for a day: those that end on it), their mean wait, energy and money.
 
     A day has the energy and money of idle units and sleeping nodes too; jobs alone have none of it.
@@ -38,7 +39,9 @@ class Row:
     cost: float
 
 
-def breakdown(comparison: Comparison, run: Run, kind: str, names: LogNames = NUMBERS_ONLY) -> tuple[Row, ...]:
+def breakdown(
+    comparison: Comparison, run: PolicyRun, kind: str, names: LogNames = NUMBERS_ONLY
+) -> tuple[BreakdownRow, ...]:
     """Return the rows of a run by "class", "user" or "day"; `names` are those of the log.
 
     A job that never started is in none of them.
@@ -53,7 +56,7 @@ def breakdown(comparison: Comparison, run: Run, kind: str, names: LogNames = NUM
     return _by_day(comparison, run)
 
 
-def _of_those_that_ran(comparison: Comparison, run: Run) -> tuple[Comparison, Run]:
+def _of_those_that_ran(comparison: Comparison, run: PolicyRun) -> tuple[Comparison, PolicyRun]:
     case, schedule = comparison.case, run.schedule
     ran = schedule.start_s != NOT_YET
     if ran.all():
@@ -63,20 +66,20 @@ def _of_those_that_ran(comparison: Comparison, run: Run) -> tuple[Comparison, Ru
     return replace(comparison, case=some), replace(run, schedule=ended)
 
 
-def _by_group(comparison: Comparison, run: Run, names: tuple[str, ...], group: Int64) -> tuple[Row, ...]:
+def _by_group(comparison: Comparison, run: PolicyRun, names: tuple[str, ...], group: Int64) -> tuple[BreakdownRow, ...]:
     case = comparison.case
     usage = usage_of(case, run.schedule, comparison.begin_s, comparison.until_s)
     energy_j, cost = (_sums(group, charge_by_job(each, usage), len(names)) for each in _meters(case))
     return _rows(case, run, names, group, energy_j, cost)
 
 
-def _meters(case: Case) -> tuple[StepIntegral, StepIntegral]:
+def _meters(case: ReplayCase) -> tuple[StepIntegral, StepIntegral]:
     """Return the meters of energy and money."""
     laid = case.prices.laid
     return integrate_constant(1.0), integrate_series(laid.series, laid.offset_s)
 
 
-def _by_day(comparison: Comparison, run: Run) -> tuple[Row, ...]:
+def _by_day(comparison: Comparison, run: PolicyRun) -> tuple[BreakdownRow, ...]:
     case = comparison.case
     laid = case.prices.laid
     edges_s = day_edges_s(comparison)
@@ -96,7 +99,9 @@ def day_edges_s(comparison: Comparison) -> Int64:
     return np.concatenate([[begin], inner, [until]]) - laid.offset_s
 
 
-def used_by_day(case: Case, run: Run, edges_s: Int64, meter: StepIntegral, *, draw: StandingDraw | None) -> Float64:
+def used_by_day(
+    case: ReplayCase, run: PolicyRun, edges_s: Int64, meter: StepIntegral, *, draw: StandingDraw | None
+) -> Float64:
     """Return the integral of the machine's power times the meter's series between neighbouring edges, float64[days].
 
     `draw` is that of the run's nodes.
@@ -123,12 +128,12 @@ def _sums(group: Int64, value: Float64, groups: int) -> Float64:
 
 
 def _rows(
-    case: Case, run: Run, names: tuple[str, ...], group: Int64, energy_j: Float64, cost: Float64
-) -> tuple[Row, ...]:
+    case: ReplayCase, run: PolicyRun, names: tuple[str, ...], group: Int64, energy_j: Float64, cost: Float64
+) -> tuple[BreakdownRow, ...]:
     count = np.bincount(group, minlength=len(names))
     wait_s = _sums(group, (run.schedule.start_s - case.jobs.submit_s).astype(np.float64), len(names))
     return tuple(
-        Row(
+        BreakdownRow(
             group=name,
             jobs=int(count[at]),
             mean_wait_s=float(wait_s[at]) / max(int(count[at]), 1),
@@ -137,3 +142,49 @@ def _rows(
         )
         for at, name in enumerate(names)
     )
+
+
+MOST_PERIODS = 120
+
+
+@dataclass(frozen=True)
+class Periods:
+    """Days, weeks from Monday or months of the local calendar; the first and the last may be cut.
+
+    `edges_s` are trace seconds; `unit` is "day", "week" or "month".
+    """
+
+    edges_s: Int64
+    unit: str
+
+
+def cost_periods(comparison: Comparison) -> Periods:
+    """Return the shortest periods of which the comparison has at most 120, or its months."""
+    days_s = day_edges_s(comparison)
+    laid = comparison.case.prices.laid
+    day = to_local_s(days_s + laid.offset_s, laid.zone) // DAY_S
+    begins = {
+        "day": np.ones(len(day), np.bool_),
+        "week": weekday(day) == 0,
+        "month": day.astype("datetime64[D]") == day.astype("datetime64[D]").astype("datetime64[M]"),
+    }
+    unit = next((unit for unit, each in begins.items() if np.count_nonzero(each) <= MOST_PERIODS), "month")
+    return Periods(days_s[_with_ends(begins[unit])], unit)
+
+
+def _with_ends(begins: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    kept = begins.copy()
+    kept[[0, -1]] = True
+    return kept
+
+
+def cost_by_period(
+    comparison: Comparison, run: PolicyRun, periods: Periods, *, draw: StandingDraw | None = None
+) -> Float64:
+    """Return what the machine's electricity costs in each period, float64[periods], in the currency of the prices.
+
+    `draw` is that of nodes that sleep: breakdown.draw_of the run.
+    """
+    laid = comparison.case.prices.laid
+    price = integrate_series(laid.series, laid.offset_s)
+    return used_by_day(comparison.case, run, periods.edges_s, price, draw=draw) / J_PER_MWH

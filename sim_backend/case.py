@@ -1,9 +1,12 @@
-"""Makes the case of a comparison from a log and the settings: the machine, the jobs' power, the electricity."""
+"""Makes the case of a comparison from a log and the settings: machine, job power, electricity, and what is assumed."""
 
 from dataclasses import dataclass, replace
 from datetime import UTC
 
-from offpeak.model.job_power import JobPower, job_power_of
+import numpy as np
+
+from offpeak.model.arrays import Float64
+from offpeak.model.job_power import JobPower, MeasuredPower, UniformPower, job_power_of
 from offpeak.model.jobs import Jobs, RejectedJobs, Trace
 from offpeak.model.local_time import parse_zone
 from offpeak.model.node_class import NodeClass
@@ -11,23 +14,84 @@ from offpeak.model.node_class_file import node_class_named
 from offpeak.model.node_states import DEPTHS
 from offpeak.prices.alignment import LogSpan
 from offpeak.settings.capacity import CapacitySettings
+from offpeak.settings.replay import PowerSettings
 from offpeak.settings.table import Settings
 from plugin.capacity.port import Fleet
-from sim_backend.basis import Basis, basis_of
-from sim_backend.compare import Case, guessed_end_s
+from sim_backend.compare import ReplayCase, guessed_end_s
 from sim_backend.cooling import room_of
-from sim_backend.electricity import carbon_of, prices_of
-from sim_backend.machine_size import overload_note, units_of
-from sim_backend.outcome import Machine
+from sim_backend.electricity import LaidSeries, carbon_of, prices_of
+from sim_backend.machine_size import AllocationUnits, overload_note, units_of
+from sim_backend.outcome import ReplayMachine
 from sim_backend.powered_replay import PoweredMachine
-from sim_backend.traces.fitting import runnable
+from sim_backend.traces.filters import runnable
+
+BUSY_WATTS, IDLE_WATTS = "watts of busy nodes (--power)", "watts of idle nodes (--idle-power)"
 
 
 @dataclass(frozen=True)
-class Prepared:
+class Basis:
+    """The prices in words, the notes that these contain, and what of them is assumed, "" for nothing; and the machine.
+
+    A busy node draws `busy_w`, lowest and highest; these are one and the same where draws are not left to chance: the
+    mean over the jobs. `busy_source` says where that comes from. `assumed` names each fact of the machine that nobody
+    declared, with the option that does.
+    """
+
+    prices: str
+    prices_notes: tuple[str, ...]
+    prices_assumed: str
+    nodes: int
+    processors_per_node: int
+    busy_w: tuple[float, float]
+    busy_source: str
+    idle_w: float
+    assumed: tuple[str, ...]
+
+
+def basis_of(
+    units: AllocationUnits,
+    laid: LaidSeries,
+    power: JobPower,
+    draw_w: Float64,
+    settings: PowerSettings,
+    node: NodeClass | None,
+) -> Basis:
+    """Return what the figures of these jobs rest on; `draw_w` is what each draws per unit [W]."""
+    tariff = laid.tariff
+    notes = () if tariff else laid.notes
+    prices = tariff.description if tariff else "; ".join((f"{laid.series.source} in {laid.series.unit}", *notes))
+    assumed = "; ".join(filter(None, (tariff.assumed if tariff else "", laid.assumed)))
+    is_idle_assumed = settings.node_class is None if node else settings.idle_w is None
+    return Basis(
+        prices=prices,
+        prices_notes=(laid.assumed,) if laid.assumed else notes,
+        prices_assumed=assumed,
+        nodes=units.size // units.per_node,
+        processors_per_node=units.node_processors,
+        busy_w=_busy_w(power, draw_w),
+        busy_source="measured in the log, on average" if power.model == MeasuredPower() else settings.job or "",
+        idle_w=node.idle_w if node else settings.idle_node_w,
+        assumed=(
+            *units.assumed,
+            *((BUSY_WATTS,) if power.assumed else ()),
+            *((IDLE_WATTS,) if is_idle_assumed else ()),
+        ),
+    )
+
+
+def _busy_w(power: JobPower, draw_w: Float64) -> tuple[float, float]:
+    if isinstance(power.model, UniformPower):
+        return power.model.low_w, power.model.high_w
+    weights = np.maximum(power.jobs.size * power.jobs.runtime_s, 1)
+    mean_w = float(np.average(draw_w, weights=weights)) * power.units_per_node
+    return mean_w, mean_w
+
+
+@dataclass(frozen=True)
+class PreparedCase:
     """A case, what was left out of it, and what a reader should know of it, in sentences."""
 
-    case: Case
+    case: ReplayCase
     rejected: tuple[RejectedJobs, ...]
     notes: tuple[str, ...]
     power: JobPower
@@ -35,7 +99,7 @@ class Prepared:
     basis: Basis
 
 
-def prepare(trace: Trace, settings: Settings, *, start: str | None, whole: Trace | None = None) -> Prepared:
+def prepare(trace: Trace, settings: Settings, *, start: str | None, whole: Trace | None = None) -> PreparedCase:
     """Return the case of a log under these settings; `whole` is the log before it was cut, if it was.
 
     BadTrace if no job can run, BadPrices if the prices do not fit, BadInput for an unknown node class.
@@ -47,16 +111,16 @@ def prepare(trace: Trace, settings: Settings, *, start: str | None, whole: Trace
     log = log_span(trace, jobs)
     prices = prices_of(log, settings.prices, start)
     idle_w = node_class.idle_w if node_class else settings.power.idle_node_w
-    machine = Machine(units.size, idle_w / units.per_node)
+    machine = ReplayMachine(units.size, idle_w / units.per_node)
     nodes = PoweredMachine(units.size, units.per_node, node_class, settings.power.seed) if node_class else None
     carbon = carbon_of(log, settings.carbon, prices.laid)
     draw_w = power.draw_w(settings.power.seed)
     room = room_of(settings.plan, full_power_w=machine.size * max(machine.idle_w, float(draw_w.max())))
-    case = Case(jobs, draw_w, machine, prices, carbon, nodes, settings.capacity.sla, room)
+    case = ReplayCase(jobs, draw_w, machine, prices, carbon, nodes, settings.capacity.sla, room)
     overload = overload_note(jobs, units.size)
     notes = (*trace.notes, *units.notes, *overload, *class_notes, *power.notes, *([room.note] if room else []))
     basis = basis_of(units, prices.laid, power, draw_w, settings.power, node_class)
-    return Prepared(case, rejected, notes, power, units.per_node, basis)
+    return PreparedCase(case, rejected, notes, power, units.per_node, basis)
 
 
 ASSUMED_CLASS = "server"
@@ -75,7 +139,7 @@ def node_class_of(settings: Settings) -> tuple[NodeClass | None, tuple[str, ...]
     )
 
 
-def fleet_of(case: Case) -> Fleet:
+def fleet_of(case: ReplayCase) -> Fleet:
     """Return what capacity policies have to know of the case's machine, jobs and prices."""
     assert case.nodes is not None
     jobs = case.jobs

@@ -13,18 +13,28 @@ from offpeak.model.step_integrals import Usage, integrate_constant, integrate_se
 from offpeak.prices.alignment import REPEATED_WEEKS
 from offpeak.settings.capacity import DEFAULT_SLA
 from offpeak.text import counted
-from sim_backend.cooling import Cooling, Room, cooling_of
-from sim_backend.electricity import LaidSeries, Prices, peak_times
+from sim_backend.cooling import Cooling, CoolingConditions, cooling_of
+from sim_backend.electricity import LaidSeries, ReplayPrices, peak_times
 from sim_backend.engine.state import NOT_YET, PeakTimes
-from sim_backend.figures.power_curve import PowerCurve, power_curve, powered_curve
 from sim_backend.machine_size import backlog_s
 from sim_backend.nodes.bounds import lowest_for_schedule
-from sim_backend.nodes.node_log import StateCounts
-from sim_backend.nodes.sleep_figures import sleep_figures
-from sim_backend.nodes.standing_draw import StandingDraw, standing_draw
-from sim_backend.outcome import Machine, Meters, Outcome, Run, Sleep, charges_of, outcome_of, price_meters
+from sim_backend.nodes.node_log import StateCounts, sleep_figures
+from sim_backend.nodes.power_curve import PowerCurve, StandingDraw, power_curve, powered_curve, standing_draw
+from sim_backend.outcome import (
+    Meters,
+    PolicyOutcome,
+    PolicyRun,
+    ReplayMachine,
+    SleepOutcome,
+    charges_of,
+    failed_nodes,
+    outcome_of,
+    powered_charges_of,
+    powered_usage,
+    price_meters,
+    sleep_delay_s,
+)
 from sim_backend.policy import Policy
-from sim_backend.powered_charges import failed_nodes, powered_charges_of, powered_usage, sleep_delay_s
 from sim_backend.powered_replay import PoweredMachine, PoweredReplay
 from sim_backend.replay import Schedule, replay
 
@@ -32,7 +42,7 @@ A_MONTH_S = 30 * 86_400
 
 
 @dataclass(frozen=True)
-class Case:
+class ReplayCase:
     """What is compared on: jobs that can all run, their draw per unit [W], the machine and its electricity.
 
     `carbon` is a laid series or a constant [g/kWh], or None. `nodes` is the machine as nodes that can sleep, None where
@@ -41,12 +51,12 @@ class Case:
 
     jobs: Jobs
     node_power_w: Float64
-    machine: Machine
-    prices: Prices
+    machine: ReplayMachine
+    prices: ReplayPrices
     carbon: LaidSeries | float | None
     nodes: PoweredMachine | None = None
     sla: float = DEFAULT_SLA
-    room: Room | None = None
+    room: CoolingConditions | None = None
 
     def notes_until(self, trace_s: int) -> tuple[str, ...]:
         """Return how prices and carbon intensity lie on the log up to that second of the trace, in sentences."""
@@ -61,9 +71,9 @@ class Comparison:
     `case` is the one given, its prices continued as far as they were needed.
     """
 
-    case: Case
-    runs: tuple[Run, ...]
-    outcomes: tuple[Outcome, ...]
+    case: ReplayCase
+    runs: tuple[PolicyRun, ...]
+    outcomes: tuple[PolicyOutcome, ...]
     begin_s: int
     until_s: int
 
@@ -80,7 +90,9 @@ class Comparison:
         return float(logged_s.mean()), float(replayed_s.mean())
 
 
-def compare(case: Case, policies: tuple[Policy, ...], progress: Callable[[str, int], None] | None = None) -> Comparison:
+def compare(
+    case: ReplayCase, policies: tuple[Policy, ...], progress: Callable[[str, int], None] | None = None
+) -> Comparison:
     """Replay `case` under each policy. `progress` is told now and then: policy, jobs submitted so far.
 
     BadInput if jobs never start under a policy: there may be one that starts none on-peak, and prices always on-peak.
@@ -97,29 +109,29 @@ def compare(case: Case, policies: tuple[Policy, ...], progress: Callable[[str, i
     return Comparison(case, runs, outcomes, begin_s, until_s)
 
 
-def _run(case: Case, policy: Policy, schedule: Schedule, usage: Usage, meters: Meters) -> Run:
+def _run(case: ReplayCase, policy: Policy, schedule: Schedule, usage: Usage, meters: Meters) -> PolicyRun:
     if case.nodes is None:
         cooling = _cooling(case, usage, meters, None)
-        return Run(policy.name, schedule, charges_of(usage, meters), cooling=cooling)
+        return PolicyRun(policy.name, schedule, charges_of(usage, meters), cooling=cooling)
     powered = powered_usage(schedule, usage, case.nodes)
     figures = sleep_figures(powered, case.jobs.submit_s, sleep_delay_s(schedule), slowdown_bound=case.sla)
     least_energy, least_cost = (
         lowest_for_schedule(meter, usage, case.nodes.node_class, units_per_node=case.nodes.units_per_node)
         for meter in (integrate_constant(1.0), meters.price)
     )
-    sleep = Sleep(powered.node_log, figures, least_energy, least_cost)
+    sleep = SleepOutcome(powered.node_log, figures, least_energy, least_cost)
     cooling = _cooling(case, usage, meters, sleep)
-    return Run(policy.name, schedule, powered_charges_of(powered, meters), sleep, cooling)
+    return PolicyRun(policy.name, schedule, powered_charges_of(powered, meters), sleep, cooling)
 
 
-def _cooling(case: Case, usage: Usage, meters: Meters, sleep: Sleep | None) -> Cooling | None:
+def _cooling(case: ReplayCase, usage: Usage, meters: Meters, sleep: SleepOutcome | None) -> Cooling | None:
     if case.room is None:
         return None
     counts = sleep.node_log.counts(usage.begin_s) if sleep else None
     return cooling_of(case.room, curve_of(usage, draw_of(case, counts)), meters.price, meters.carbon)
 
 
-def draw_of(case: Case, counts: StateCounts | None) -> StandingDraw | None:
+def draw_of(case: ReplayCase, counts: StateCounts | None) -> StandingDraw | None:
     """Return what the case's nodes draw besides their jobs if so many are in each state; None where they have none."""
     if counts is None or case.nodes is None:
         return None
@@ -135,8 +147,8 @@ def curve_of(usage: Usage, draw: StandingDraw | None) -> PowerCurve:
 
 
 def _replay_all(
-    case: Case, policies: tuple[Policy, ...], progress: Callable[[str, int], None] | None
-) -> tuple[Case, list[Schedule]]:
+    case: ReplayCase, policies: tuple[Policy, ...], progress: Callable[[str, int], None] | None
+) -> tuple[ReplayCase, list[Schedule]]:
     """Replay under each policy, again with prices that reach further where a schedule goes beyond their end."""
     begin_s = int(case.jobs.submit_s[0])
     needed_s = guessed_end_s(case) + backlog_s(case.jobs, case.machine.size)
@@ -159,7 +171,7 @@ def _replay_all(
         needed_s = max(until_s, needed_s) + max(until_s - begin_s, needed_s - begin_s, (REPEATED_WEEKS + 1) * WEEK_S)
 
 
-def _never_started(case: Case, policies: tuple[Policy, ...], schedules: list[Schedule]) -> BadInput:
+def _never_started(case: ReplayCase, policies: tuple[Policy, ...], schedules: list[Schedule]) -> BadInput:
     left = {
         policy.name: case.jobs.job_id[each.start_s == NOT_YET]
         for policy, each in zip(policies, schedules, strict=True)
@@ -172,7 +184,7 @@ def _never_started(case: Case, policies: tuple[Policy, ...], schedules: list[Sch
     )
 
 
-def guessed_end_s(case: Case) -> int:
+def guessed_end_s(case: ReplayCase) -> int:
     """Return a second by which most schedules have ended: a tenth of the log's length and a month after it."""
     jobs = case.jobs
     first_s, last_s = int(jobs.submit_s[0]), int(jobs.submit_s[-1])
@@ -180,7 +192,7 @@ def guessed_end_s(case: Case) -> int:
 
 
 def _replays(
-    case: Case, policies: tuple[Policy, ...], peaks: PeakTimes, progress: Callable[[str, int], None] | None
+    case: ReplayCase, policies: tuple[Policy, ...], peaks: PeakTimes, progress: Callable[[str, int], None] | None
 ) -> list[Schedule]:
     """Replay under each policy; nodes that can sleep go on until the last job under any of them has ended."""
     replays = [_replay(case, policy, peaks, progress) for policy in policies]
@@ -189,7 +201,7 @@ def _replays(
 
 
 def _replay(
-    case: Case, policy: Policy, peaks: PeakTimes, progress: Callable[[str, int], None] | None
+    case: ReplayCase, policy: Policy, peaks: PeakTimes, progress: Callable[[str, int], None] | None
 ) -> Schedule | PoweredReplay:
     told = (lambda submitted: progress(policy.name, submitted)) if progress else None
     if policy.capacity is not None:
@@ -212,7 +224,7 @@ def _rested(powered: PoweredReplay, until_s: int) -> Schedule:
     return powered.schedule()
 
 
-def usage_of(case: Case, schedule: Schedule, begin_s: int, until_s: int) -> Usage:
+def usage_of(case: ReplayCase, schedule: Schedule, begin_s: int, until_s: int) -> Usage:
     """Return who used the machine when, over the period [begin_s, until_s)."""
     return Usage(
         size=case.jobs.size,
@@ -226,7 +238,7 @@ def usage_of(case: Case, schedule: Schedule, begin_s: int, until_s: int) -> Usag
     )
 
 
-def meters_of(case: Case, until_s: int) -> Meters:
+def meters_of(case: ReplayCase, until_s: int) -> Meters:
     """Return what schedules that end by `until_s` are charged by; the prices reach that far."""
     laid = case.prices.laid
     begin_s = int(case.jobs.submit_s[0])

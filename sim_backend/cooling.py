@@ -11,11 +11,11 @@ from offpeak.model.arrays import Float64
 from offpeak.model.facility import Facility, cooling_w, facility_named
 from offpeak.model.step_integrals import J_PER_KWH, J_PER_MWH, StepIntegral, integrals
 from offpeak.settings.plan import PlanSettings
-from sim_backend.figures.power_curve import PowerCurve
+from sim_backend.nodes.power_curve import PowerCurve
 
 
 @dataclass(frozen=True, eq=False)
-class Room:
+class CoolingConditions:
     """The machine room, and the temperature outside [degrees C]."""
 
     facility: Facility
@@ -42,14 +42,14 @@ class Cooling:
     pue: float
 
 
-def room_of(settings: PlanSettings, *, full_power_w: float) -> Room | None:
+def room_of(settings: PlanSettings, *, full_power_w: float) -> CoolingConditions | None:
     """Return the room, None where no facility is set; BadInput for one that cannot be read."""
     if settings.facility is None:
         return None
-    return Room(facility_named(settings.facility, full_power_w=full_power_w), settings.outside_c)
+    return CoolingConditions(facility_named(settings.facility, full_power_w=full_power_w), settings.outside_c)
 
 
-def cooling_of(room: Room, curve: PowerCurve, price: StepIntegral, carbon: StepIntegral | None) -> Cooling:
+def cooling_of(room: CoolingConditions, curve: PowerCurve, price: StepIntegral, carbon: StepIntegral | None) -> Cooling:
     """Return what cooling takes while the machine draws the power of the curve."""
     edges_s, it_w = curve.edges_s, curve.total_w
     watts = cooling_w(room.facility, it_w, np.full(len(it_w), room.outside_c))

@@ -65,26 +65,26 @@ class LaidSeries:
 
 
 @dataclass(frozen=True)
-class Prices:
+class ReplayPrices:
     """Prices on a log's clock, and the rule that says which of them are on-peak."""
 
     laid: LaidSeries
     rule: PeakRule
 
 
-def prices_of(log: LogSpan, prices: PriceSettings, start: str | None) -> Prices:
+def prices_of(log: LogSpan, prices: PriceSettings, start: str | None) -> ReplayPrices:
     """Return the price file or tariff of the settings, laid on the log at the date `start` or by the rules of `lay`."""
     when = parse_start(start, log.zone) if start else None
     if prices.file is None:
         tariff = site_tariff(prices.tariff, log.zone)
-        return Prices(_laid_tariff(log, tariff, when), tariff.hours)
+        return ReplayPrices(_laid_tariff(log, tariff, when), tariff.hours)
     series = read_series(prices.file, parse_layout(prices.layout or ""))
     if series.unit == CARBON_UNIT:
         raise BadPrices(f"{prices.file}: holds a carbon intensity, no prices", hint="give it with --carbon")
     filled = fill_gaps(series) if prices.fill_gaps else series
     laid = align_log(log, filled, start=when)
     notes = (laid.note, *(gaps_notes(series, filled, "in no cost") if prices.fill_gaps else ()))
-    return Prices(
+    return ReplayPrices(
         LaidSeries(filled, laid.offset_s, log.zone, notes, are_gaps_filled=prices.fill_gaps),
         parse_peak_rule(prices.peak_rule, zone=log.zone),
     )
@@ -126,7 +126,7 @@ def _parse_constant(text: str) -> float:
         raise BadInput(f"carbon intensity: {problem}", hint=hint) from None
 
 
-def peak_times(prices: Prices) -> PeakTimes:
+def peak_times(prices: ReplayPrices) -> PeakTimes:
     """Return when the price's state changes, on the log's clock."""
     series, peak = classify(prices.laid.series, prices.rule)
     changes = np.flatnonzero(np.diff(peak, prepend=np.int8(-1)))

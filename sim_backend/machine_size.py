@@ -9,7 +9,7 @@ from offpeak.model.arrays import Int64
 from offpeak.model.jobs import Jobs, Trace
 from offpeak.settings.replay import MachineSettings
 from offpeak.text import counted
-from sim_backend.traces.fitting import whole_nodes
+from sim_backend.traces.filters import whole_nodes
 
 OVERLOADED, MANY_JOBS, MANY_RUNS = 1.02, 1000, 5
 """The queue of a log grows without end from this load on, if it has so many jobs in so many times its longest run."""
@@ -23,7 +23,7 @@ PROCESSORS_PER_NODE = "processors per node (--processors-per-node)"
 
 
 @dataclass(frozen=True)
-class Units:
+class AllocationUnits:
     """The jobs in allocation units, the machine's number of them, how many are a node, and what was assumed.
 
     `node_processors` is how many processors a node has. `assumed` names what neither the log nor the settings say.
@@ -37,7 +37,7 @@ class Units:
     assumed: tuple[str, ...] = ()
 
 
-def units_of(trace: Trace, machine: MachineSettings, whole: Trace | None = None) -> Units:
+def units_of(trace: Trace, machine: MachineSettings, whole: Trace | None = None) -> AllocationUnits:
     """Return the log in whole nodes where its unit is the node or `processors_per_node` says how to count them.
 
     `whole` is the log before it was cut, if what happened in it counts: what was in use in all of it tells more of the
@@ -54,13 +54,13 @@ def units_of(trace: Trace, machine: MachineSettings, whole: Trace | None = None)
     return _accounted(trace.jobs, machine, (trace.units_per_node, node_processors), seen)
 
 
-def _of_header(trace: Trace, machine: MachineSettings, seen: Jobs, *, holds_log: bool) -> Units:
+def _of_header(trace: Trace, machine: MachineSettings, seen: Jobs, *, holds_log: bool) -> AllocationUnits:
     """Return the units of a log that has a header in place of nodes.
 
     Processors become whole nodes where the settings say how many a node has. Where only the header does, jobs keep
     their processors and share nodes.
     """
-    told = _told_size(trace, machine)
+    told = _declared_size(trace, machine)
     size, notes, assumed = told, list[str](), list[str]()
     if (machine.nodes is None or holds_log) and _is_overfull(seen, told):
         most = most_in_use(seen)
@@ -73,7 +73,7 @@ def _of_header(trace: Trace, machine: MachineSettings, seen: Jobs, *, holds_log:
     if machine.processors_per_node is not None:
         per_node = machine.processors_per_node
         nodes = _whole(trace, size, per_node)
-        return Units(whole_nodes(trace.jobs, per_node), nodes, 1, per_node, tuple(notes), tuple(assumed))
+        return AllocationUnits(whole_nodes(trace.jobs, per_node), nodes, 1, per_node, tuple(notes), tuple(assumed))
     per_node = _header_ratio(trace)
     # A header's odd processors are part of a node more; what is set is not exceeded.
     nodes = _whole(trace, size, per_node) if size == machine.nodes else -(-size // per_node)
@@ -84,7 +84,7 @@ def _of_header(trace: Trace, machine: MachineSettings, seen: Jobs, *, holds_log:
         assumed.append(f"equal nodes, as the header has {told_nodes} (--processors-per-node)")
     if per_node > 1:
         notes.append(f"counted in processors, {per_node} of them a node: the header has {told_nodes}")
-    return Units(trace.jobs, nodes * per_node, per_node, per_node, tuple(notes), tuple(assumed))
+    return AllocationUnits(trace.jobs, nodes * per_node, per_node, per_node, tuple(notes), tuple(assumed))
 
 
 def _header_ratio(trace: Trace) -> int:
@@ -94,7 +94,7 @@ def _header_ratio(trace: Trace) -> int:
     return max(1, round(trace.processors / trace.nodes))
 
 
-def _told_size(trace: Trace, machine: MachineSettings) -> int:
+def _declared_size(trace: Trace, machine: MachineSettings) -> int:
     """Return the machine's size in the log's own unit: as set, else as its header says.
 
     A header's processors come before its nodes: both count in the log's own unit.
@@ -118,7 +118,7 @@ def _whole(trace: Trace, processors: int, per_node: int) -> int:
     return processors // per_node
 
 
-def _accounted(jobs: Jobs, machine: MachineSettings, node: tuple[int, int], seen: Jobs) -> Units:
+def _accounted(jobs: Jobs, machine: MachineSettings, node: tuple[int, int], seen: Jobs) -> AllocationUnits:
     """Return the units of an accounting log: it does not tell the machine's size, but what was in use.
 
     `node` is how many units and how many processors a node has.
@@ -127,11 +127,11 @@ def _accounted(jobs: Jobs, machine: MachineSettings, node: tuple[int, int], seen
     used_nodes = -(-most_in_use(seen) // per_node)
     if machine.nodes is None:
         note = f"size of the machine: {counted(used_nodes, 'node')}, the most in use at once; --nodes N says otherwise"
-        return Units(jobs, used_nodes * per_node, per_node, node_processors, (note,), (NODES,))
+        return AllocationUnits(jobs, used_nodes * per_node, per_node, node_processors, (note,), (NODES,))
     if used_nodes > machine.nodes:
         note = f"size of the machine: {counted(used_nodes, 'node')} were in use at once, not {machine.nodes:,}"
-        return Units(jobs, used_nodes * per_node, per_node, node_processors, (note,))
-    return Units(jobs, machine.nodes * per_node, per_node, node_processors)
+        return AllocationUnits(jobs, used_nodes * per_node, per_node, node_processors, (note,))
+    return AllocationUnits(jobs, machine.nodes * per_node, per_node, node_processors)
 
 
 def backlog_s(jobs: Jobs, size: int) -> int:

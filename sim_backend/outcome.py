@@ -1,4 +1,7 @@
-"""What one policy came to on a log: its schedule in figures, beside the baseline's."""
+"""The outcome of one policy on a log: its schedule in figures, beside the baseline's, with and without sleeping nodes.
+
+A schedule on nodes that sleep is charged by its node log, laid beside its jobs.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offpeak.model.arrays import Int64
 from offpeak.model.jobs import Jobs
+from offpeak.model.node_states import FAILED
 from offpeak.model.schedule_metrics import (
     bounded_slowdown,
     bounded_slowdown_by_delay,
@@ -30,13 +35,13 @@ from offpeak.model.step_series import Series
 from sim_backend.cooling import Cooling
 from sim_backend.engine.state import NOT_YET
 from sim_backend.nodes.bounds import captured_share
-from sim_backend.nodes.node_log import NodeLog
-from sim_backend.nodes.sleep_figures import SleepFigures
+from sim_backend.nodes.node_log import NodeCharge, NodeLog, PoweredUsage, SleepFigures, node_energy_and_charge
+from sim_backend.powered_replay import PoweredMachine, PoweredSchedule
 from sim_backend.replay import Schedule
 
 
 @dataclass(frozen=True)
-class Machine:
+class ReplayMachine:
     """The machine of a replay: allocation units, and what an idle one draws [W]."""
 
     size: int
@@ -54,7 +59,7 @@ class Meters:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PolicyOutcome:
     """The figures of one policy, units in the names; `saving_pct` and what follows are against the first policy.
 
     `mean_bounded_slowdown` is max((wait + run) / max(run, 10 s), 1), `mean_bounded_slowdown_by_delay` is
@@ -127,18 +132,18 @@ class Charges:
 
 
 @dataclass(frozen=True)
-class Run:
+class PolicyRun:
     """One policy's schedule and what it used."""
 
     policy: str
     schedule: Schedule
     charges: Charges
-    sleep: "Sleep | None" = None
+    sleep: "SleepOutcome | None" = None
     cooling: Cooling | None = None
 
 
 @dataclass(frozen=True)
-class Sleep:
+class SleepOutcome:
     """What nodes that can sleep did in a run, and the least that its starts would have needed, were the future known.
 
     Energy in joules, cost in watts times the price's unit times seconds.
@@ -169,7 +174,7 @@ def price_meters(series: Series, offset_s: int, begin_s: int, until_s: int) -> t
     return integrate_series(series, offset_s), integrate_known_time(series, offset_s)
 
 
-def outcome_of(run: Run, baseline: Run, jobs: Jobs, machine: Machine, currency: str) -> Outcome:
+def outcome_of(run: PolicyRun, baseline: PolicyRun, jobs: Jobs, machine: ReplayMachine, currency: str) -> PolicyOutcome:
     """Return the figures of a run, against those of the first policy's run.
 
     Times are those of the jobs that started under both, of which there is one at least.
@@ -185,7 +190,7 @@ def outcome_of(run: Run, baseline: Run, jobs: Jobs, machine: Machine, currency: 
     span_s = makespan_s(jobs.submit_s, schedule.end_s)
     postponed_s = postponement_s(schedule.start_s, first.start_s)
     worst = int(np.argmax(postponed_s))
-    return Outcome(
+    return PolicyOutcome(
         policy=run.policy,
         jobs=len(jobs),
         mean_wait_s=float(wait_s.mean()),
@@ -215,7 +220,7 @@ def _only(schedule: Schedule, ran: NDArray[np.bool_]) -> Schedule:
     return Schedule(schedule.start_s[ran], schedule.end_s[ran], schedule.simulate_s)
 
 
-def _sleep_fields(sleep: Sleep, used: Charges) -> dict[str, Any]:
+def _sleep_fields(sleep: SleepOutcome, used: Charges) -> dict[str, Any]:
     """Return the fields of an Outcome that only nodes which can sleep have."""
     figures = sleep.figures
     captured = captured_share(used.energy.idle, always_on=figures.always_on_idle_j, lowest=sleep.lowest_energy.idle)
@@ -233,7 +238,7 @@ def _sleep_fields(sleep: Sleep, used: Charges) -> dict[str, Any]:
     }
 
 
-def _cooling_fields(run: Run, baseline: Run) -> dict[str, Any]:
+def _cooling_fields(run: PolicyRun, baseline: PolicyRun) -> dict[str, Any]:
     """Return the fields of an Outcome that only a machine room has."""
     assert run.cooling is not None
     cost, before = (_cooled_cost(each) for each in (run, baseline))
@@ -246,10 +251,50 @@ def _cooling_fields(run: Run, baseline: Run) -> dict[str, Any]:
     }
 
 
-def _cooled_cost(run: Run) -> float:
+def _cooled_cost(run: PolicyRun) -> float:
     return run.charges.cost.total / J_PER_MWH + (run.cooling.cost if run.cooling else 0.0)
 
 
 def saving_pct(cost: float, baseline: float) -> float:
     """Return by how many per cent `cost` is below the baseline's; 0 where that is nothing."""
     return 100 * (baseline - cost) / abs(baseline) if baseline else 0.0
+
+
+def powered_usage(schedule: Schedule, usage: Usage, machine: PoweredMachine) -> PoweredUsage:
+    """Return the usage with what the nodes did: nothing, where the schedule is of nodes that are always on."""
+    if isinstance(schedule, PoweredSchedule):
+        return PoweredUsage(usage, schedule.node_log.until(usage.until_s), machine.node_class)
+    always_on = NodeLog(machine.nodes, machine.units_per_node, _none(np.int64), _none(np.int32), _none(np.int8))
+    return PoweredUsage(usage, always_on, machine.node_class)
+
+
+def _none(kind: type[np.generic]) -> np.ndarray:
+    return np.empty(0, dtype=kind)
+
+
+def sleep_delay_s(schedule: Schedule) -> Int64:
+    """Return how long sleeping nodes kept each job from running [s]."""
+    return schedule.sleep_delay_s if isinstance(schedule, PoweredSchedule) else np.zeros_like(schedule.start_s)
+
+
+def failed_nodes(schedule: Schedule) -> int:
+    """Return how many nodes had failed at the end of the replay."""
+    if not isinstance(schedule, PoweredSchedule):
+        return 0
+    return int((schedule.node_log.counts(0).nodes[-1])[FAILED])
+
+
+def powered_charges_of(powered: PoweredUsage, meters: Meters) -> Charges:
+    """Return what the machine used over the period; all but the jobs counts as idle."""
+    energy, cost = (_charge(part) for part in node_energy_and_charge(meters.price, powered))
+    known_j = _weighted(meters.known, powered).total if meters.known else energy.total
+    carbon = _weighted(meters.carbon, powered) if meters.carbon else None
+    return Charges(energy, cost, energy.total - known_j, carbon)
+
+
+def _weighted(meter: StepIntegral, powered: PoweredUsage) -> Charge:
+    return _charge(node_energy_and_charge(meter, powered)[1])
+
+
+def _charge(charge: NodeCharge) -> Charge:
+    return Charge(charge.jobs, charge.besides_jobs)

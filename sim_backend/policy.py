@@ -19,7 +19,7 @@ from sim_backend.engine.rules import (
     FORESEEN_RUNTIME,
     PREDICTED_RUNTIME,
     USER_ESTIMATE,
-    Rules,
+    SchedulingRules,
 )
 
 DISCIPLINES = {
@@ -43,7 +43,7 @@ class Policy:
     """
 
     name: str
-    rules: Rules
+    rules: SchedulingRules
     window_policy: WindowPolicy
     kill_at_estimate: bool
     capacity: CapacityPolicy | None = None
@@ -68,7 +68,7 @@ def parse_policy(name: str, scheduling: SchedulingSettings) -> Policy:
     if scheduling.estimates == "boosted" and not can_grow():
         raise missing_extra("scheduling.estimates: boosted", "predictors", "scikit-learn")
     per_event = scheduling.passes == "event"
-    rules = Rules(
+    rules = SchedulingRules(
         discipline=discipline,
         policy=window.code,
         window=scheduling.window,

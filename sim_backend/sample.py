@@ -15,7 +15,7 @@ from sim_backend.policy import parse_policy
 from sim_backend.replay import replay
 from sim_backend.traces.slurm.write import write_sacct
 from sim_backend.traces.swf.write import write_swf
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.workloads.generate import lublin_jobs
 from sim_backend.workloads.price_model import synthetic_prices
 
 FOLDER = Path(__file__).with_name("sample")

@@ -15,10 +15,9 @@ from benchmarks.soak.truth import NodeTruth
 from benchmarks.soak.watched_bmc import WatchedBmc
 from offpeak.model.node_class_file import bundled_node_class
 from sim_backend.virtual.bmc import VirtualBmc
-from sim_backend.virtual.live_node import LiveNode
-from sim_backend.virtual.logins import RoomLogins
-from sim_backend.virtual.node import VirtualNode
+from sim_backend.virtual.node import LiveNode, VirtualNode
 from sim_backend.virtual.rmcp.server import BmcServer, serve
+from sim_backend.virtual.room_plan import RoomLogins
 
 
 class BmcRoom:

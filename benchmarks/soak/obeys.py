@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from benchmarks.soak.plan import SoakPlan
-from sim_backend.virtual.logins import RoomLogins
-from sim_backend.virtual.room_folder import room_logins
+from sim_backend.virtual.room_plan import RoomLogins, room_logins
 
 
 class Obedient(Protocol):

@@ -17,7 +17,7 @@ from power.drivers.wire import Wire
 from power.meters.port import Meter
 from power.meters.registry import meters_of, pdu_meter
 from power.meters.taken import Taken, take
-from sim_backend.virtual.room_folder import BMC_PASSWORD, PDU_COMMUNITY, USER
+from sim_backend.virtual.room_plan import BMC_PASSWORD, PDU_COMMUNITY, USER
 
 STEPS = 4
 """A question may cost so many time-outs: to find a BMC, to log in, to be answered, and one for what waits its turn."""

@@ -4,7 +4,7 @@ import time
 import uuid
 
 from sim_backend.virtual.bmc import BmcFaults, VirtualBmc
-from sim_backend.virtual.rmcp.login import Desk
+from sim_backend.virtual.rmcp.login import LoginDesk
 from sim_backend.virtual.rmcp.sessions import SILENCE_S
 
 FAULTS = {
@@ -20,7 +20,7 @@ FAULTS = {
 class WatchedBmc:
     """The BMC behind a desk of logins."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: LoginDesk) -> None:
         self._desk = desk
         self._well_since_s = 0.0
 

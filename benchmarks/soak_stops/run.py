@@ -33,7 +33,7 @@ from power.agent.parts import Parts, parts_of
 from power.agent.service import Service
 from power.agent.voice import Voice
 from sim_backend.virtual.machine_room import MachineRoom, machine_room
-from sim_backend.virtual.room_folder import room_logins, write_inventory
+from sim_backend.virtual.room_plan import room_logins, write_inventory
 
 LOOK_S = 0.05
 PAUSE_S, DEAD_S = (0.5, 4.0), (0.0, 2.0)

@@ -25,13 +25,10 @@ from plugin.pbs.resource_request import Chunk
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import NodePower
 from plugin.scheduler.port import NodeChange, SchedulerTraits, SchedulerView
-from sim_backend.scheduler.cluster import Cluster
-from sim_backend.scheduler.sim_job import SimJob
-from sim_backend.scheduler.sim_node import SimNode
+from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
 from sim_backend.virtual.machine_room import MachineRoom
-from sim_backend.virtual.room_folder import INVENTORY
-from sim_backend.virtual.room_plan import RoomPlan
+from sim_backend.virtual.room_plan import INVENTORY, RoomPlan
 
 RESUME = Path(__file__).resolve().parents[2] / "deploy" / "slurm" / "offpeak-resume"
 QUEUE, CPUS = "batch", 4
@@ -105,7 +102,7 @@ class SiteScheduler:
     def __post_init__(self) -> None:
         now_s = int(self.clock())
         nodes = {name: SimNode(name, CPUS, queue=QUEUE, changed_s=now_s, last_used_s=now_s) for name in self.room.nodes}
-        self.cluster = Cluster(nodes, queues=(QUEUE,), wakes=True)
+        self.cluster = SimulatedCluster(nodes, queues=(QUEUE,), wakes=True)
         self._scheduler = SimulatedScheduler(self.cluster, clock=self.clock)
         self._down_since_s: dict[str, float] = {}
         self._coming: set[str] = set()

@@ -17,12 +17,12 @@ from offpeak.settings.replay import CarbonSettings, PriceSettings
 from offpeak.settings.table import Settings
 from power.accounts.ordered_days import Told, ordered_peaks, with_draws
 from power.accounts.replayed_days import BilledDays, billed_days
-from sim_backend.case import Prepared, prepare
-from sim_backend.compare import Case
-from sim_backend.electricity import LaidSeries, Prices
+from sim_backend.case import PreparedCase, prepare
+from sim_backend.compare import ReplayCase
+from sim_backend.electricity import LaidSeries, ReplayPrices
 from sim_backend.policy import Policy
-from sim_backend.spread import WITHIN_PERCENTILES, Interval
-from sim_backend.traces.period import between
+from sim_backend.replications import WITHIN_PERCENTILES, ReplicationInterval
+from sim_backend.traces.filters import between
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Counterfactual:
     logged: Float64
     own: Float64
     without: Float64
-    saved: Interval
-    saved_kg: Interval | None
+    saved: ReplicationInterval
+    saved_kg: ReplicationInterval | None
     currency: str
     error_share: float
     wait_s: float
@@ -82,14 +82,14 @@ def _started(trace: Trace) -> Trace:
     return replace(trace, jobs=trace.jobs.take(started))
 
 
-def _prepared(cut: Trace, whole: Trace, settings: Settings, told: Told) -> Prepared:
+def _prepared(cut: Trace, whole: Trace, settings: Settings, told: Told) -> PreparedCase:
     """Return the case of the log; what it is paid by are the prices of the ledger, not those of the settings."""
     prepared = prepare(cut, replace(settings, prices=PriceSettings(), carbon=CarbonSettings()), start=None, whole=whole)
     price, carbon = told.prices.price, told.prices.carbon
     laid = _laid(price, cut, told)
-    case: Case = replace(
+    case: ReplayCase = replace(
         prepared.case,
-        prices=Prices(laid, told.peak_rule),
+        prices=ReplayPrices(laid, told.peak_rule),
         carbon=_laid(carbon, cut, told) if carbon else None,
         nodes=None,
     )
@@ -125,7 +125,7 @@ def _judged(billed: BilledDays, names: tuple[str, str], counts: tuple[int, int, 
     )
 
 
-def _saved_kg(billed: BilledDays) -> Interval | None:
+def _saved_kg(billed: BilledDays) -> ReplicationInterval | None:
     sums = [
         float((site.co2_kg - own.co2_kg).sum())
         for site, own in billed.replayed
@@ -134,6 +134,6 @@ def _saved_kg(billed: BilledDays) -> Interval | None:
     return _interval(np.array(sums)) if sums else None
 
 
-def _interval(values: Float64) -> Interval:
+def _interval(values: Float64) -> ReplicationInterval:
     low, high = np.percentile(values, WITHIN_PERCENTILES)
-    return Interval(float(values.mean()), float(low), float(high))
+    return ReplicationInterval(float(values.mean()), float(low), float(high))

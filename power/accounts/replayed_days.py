@@ -9,12 +9,12 @@ import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.step_integrals import J_PER_KWH, J_PER_MWH
-from sim_backend.compare import Case, meters_of, usage_of
+from sim_backend.compare import ReplayCase, meters_of, usage_of
 from sim_backend.engine.state import PeakTimes
 from sim_backend.outcome import Meters, charges_of
 from sim_backend.policy import Policy
 from sim_backend.replay import Schedule, replay
-from sim_backend.replays import shifted
+from sim_backend.replications import shifted
 
 REPLAYS = 20
 
@@ -40,7 +40,7 @@ class BilledDays:
 
 
 def billed_days(
-    case: Case, policies: tuple[Policy, ...], peaks: PeakTimes, day_edges_s: Int64, *, seed: int
+    case: ReplayCase, policies: tuple[Policy, ...], peaks: PeakTimes, day_edges_s: Int64, *, seed: int
 ) -> BilledDays:
     """Return the bills of the days between these edges [trace seconds]; jobs start in the log and in REPLAYS replays.
 
@@ -62,11 +62,11 @@ def billed_days(
     )
 
 
-def _replay(case: Case, policy: Policy, peaks: PeakTimes) -> Schedule:
+def _replay(case: ReplayCase, policy: Policy, peaks: PeakTimes) -> Schedule:
     return replay(case.jobs, case.node_power_w, machine_size=case.machine.size, policy=policy, peaks=peaks)
 
 
-def _bills(case: Case, schedule: Schedule, edges_s: Int64, meters: Meters) -> Bills:
+def _bills(case: ReplayCase, schedule: Schedule, edges_s: Int64, meters: Meters) -> Bills:
     periods = zip(edges_s[:-1].tolist(), edges_s[1:].tolist(), strict=True)
     charges = [charges_of(usage_of(case, _within(schedule, *each), *each), meters) for each in periods]
     cost = np.array([each.cost.total for each in charges]) / J_PER_MWH

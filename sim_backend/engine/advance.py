@@ -7,12 +7,10 @@ and a job whose expected end has come no longer holds its nodes.
 
 from offpeak.compiled import in_place, part
 from plugin.window_policy import ARRIVAL, EXTERNAL
-from sim_backend.engine.backfill import next_backfilled, open_backfill
-from sim_backend.engine.conservative import next_promised, open_promises
-from sim_backend.engine.profile import add_free, held_until_s
+from sim_backend.engine.backfill import next_backfilled, next_promised, open_backfill, open_promises
 from sim_backend.engine.queue import close_pass, note_passed_over, smallest_waiting, submit_next
-from sim_backend.engine.rules import CAN_BE_OUTLIVED, CONSERVATIVE, Rules
-from sim_backend.engine.starts import end_first, expect_end, release, start_job, unlist
+from sim_backend.engine.rules import CAN_BE_OUTLIVED, CONSERVATIVE, SchedulingRules
+from sim_backend.engine.running_jobs import add_free, end_first, expect_end, held_until_s, release, start_job, unlist
 from sim_backend.engine.state import NEVER, PeakTimes, State, Workload
 from sim_backend.engine.window import open_window, order_window
 
@@ -61,7 +59,7 @@ def next_event_s(state: State, peaks: PeakTimes) -> int:
 
 
 @part
-def take_event(workload: Workload, state: State, rules: Rules) -> bool:
+def take_event(workload: Workload, state: State, rules: SchedulingRules) -> bool:
     """Handle one event of this second, a submission before an end, and say whether there was one."""
     now = state.scalars[0]
     if now.next_submit_s <= now.now_s:
@@ -74,7 +72,7 @@ def take_event(workload: Workload, state: State, rules: Rules) -> bool:
 
 
 @part
-def take_events(workload: Workload, state: State, rules: Rules) -> bool:
+def take_events(workload: Workload, state: State, rules: SchedulingRules) -> bool:
     """Handle all events of this second, ends first, and say whether there were any."""
     now = state.scalars[0]
     any_event = False
@@ -98,7 +96,7 @@ def take_price_changes(state: State, peaks: PeakTimes) -> bool:
 
 
 @part
-def want_pass(state: State, rules: Rules) -> None:
+def want_pass(state: State, rules: SchedulingRules) -> None:
     """Ask for a scheduling pass at the next multiple of the period."""
     now = state.scalars[0]
     now.wanted_pass_s = now.now_s
@@ -107,7 +105,7 @@ def want_pass(state: State, rules: Rules) -> None:
 
 
 @part
-def nothing_can_start(state: State, rules: Rules) -> bool:
+def nothing_can_start(state: State, rules: SchedulingRules) -> bool:
     """Say whether a pass would change nothing: no job waits, or none is small enough for what is free."""
     now = state.scalars[0]
     if now.waiting == 0 or rules.discipline == CONSERVATIVE:
@@ -119,13 +117,13 @@ def nothing_can_start(state: State, rules: Rules) -> bool:
 
 
 @part
-def next_to_start(state: State, rules: Rules) -> int:
+def next_to_start(state: State, rules: SchedulingRules) -> int:
     """Return the queue position of the job that the discipline starts next in this pass, or -1."""
     return next_promised(state, rules) if rules.discipline == CONSERVATIVE else next_backfilled(state, rules)
 
 
 @part
-def run_pass(workload: Workload, state: State, rules: Rules, machine_size: int) -> None:
+def run_pass(workload: Workload, state: State, rules: SchedulingRules, machine_size: int) -> None:
     """Start what the discipline starts now."""
     if rules.discipline == CONSERVATIVE:
         open_promises(state, machine_size)
@@ -141,7 +139,9 @@ def run_pass(workload: Workload, state: State, rules: Rules, machine_size: int) 
 
 
 @in_place
-def advance(workload: Workload, peaks: PeakTimes, rules: Rules, machine_size: int, state: State, until_s: int) -> int:
+def advance(
+    workload: Workload, peaks: PeakTimes, rules: SchedulingRules, machine_size: int, state: State, until_s: int
+) -> int:
     """Handle all events up to and including second `until_s`.
 
     Returns PAUSED when later events are left, FINISHED when none are, DECIDE when an external policy has to write

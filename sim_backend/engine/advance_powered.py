@@ -19,29 +19,27 @@ from sim_backend.engine.advance import (
     take_price_changes,
     want_pass,
 )
-from sim_backend.engine.backfill import open_backfill
-from sim_backend.engine.conservative import open_promises
+from sim_backend.engine.backfill import open_backfill, open_promises
 from sim_backend.engine.power import Power, log_is_full, refresh_free
-from sim_backend.engine.power_forecast import expect_needs
-from sim_backend.engine.power_jobs import drop_too_wide, end_powered, start_powered
-from sim_backend.engine.power_keep import (
-    follow_course,
+from sim_backend.engine.power_capacity import (
+    expect_needs,
+    follow_schedule,
     next_row_s,
-    note_wanted,
+    note_blocked_since,
     set_target,
     shrink_to_target,
     sleep_due,
     wake_needed,
 )
-from sim_backend.engine.power_moves import arrive
-from sim_backend.engine.power_rebind import rebind
+from sim_backend.engine.power_jobs import drop_too_wide, end_powered, rebind, start_powered
+from sim_backend.engine.power_transitions import arrive
 from sim_backend.engine.queue import close_pass, note_passed_over, submit_next
-from sim_backend.engine.rules import CAN_BE_OUTLIVED, CONSERVATIVE, Rules
+from sim_backend.engine.rules import CAN_BE_OUTLIVED, CONSERVATIVE, SchedulingRules
 from sim_backend.engine.state import NEVER, PeakTimes, State, Workload
 from sim_backend.engine.window import open_window, order_window
 
 CAPACITY, LOG_FULL = 3, 4
-ORDER_ASKED, CAPACITY_ASKED = 1, 2
+ORDER_REQUESTED, CAPACITY_REQUESTED = 1, 2
 
 
 @part
@@ -60,7 +58,9 @@ def is_over(state: State) -> bool:
 
 
 @part
-def take_powered_events(workload: Workload, state: State, power: Power, course: CapacitySchedule, rules: Rules) -> bool:
+def take_powered_events(
+    workload: Workload, state: State, power: Power, course: CapacitySchedule, rules: SchedulingRules
+) -> bool:
     """Handle all ends and submissions of this second, ends first, and say whether there were any."""
     now = state.scalars[0]
     any_event = False
@@ -79,7 +79,7 @@ def run_powered_pass(
     state: State,
     power: Power,
     depths: DepthTable,
-    rules: Rules,
+    rules: SchedulingRules,
     capacity: CapacityRules,
     machine_size: int,
 ) -> None:
@@ -114,14 +114,14 @@ def keep_nodes(
     """Put to sleep and wake what is due behind a pass."""
     sleep_due(state, power, depths, capacity, course)
     wake_needed(state, power, depths, capacity)
-    note_wanted(state, power, capacity)
+    note_blocked_since(state, power, capacity)
 
 
 @in_place
 def advance_powered(
     workload: Workload,
     peaks: PeakTimes,
-    rules: Rules,
+    rules: SchedulingRules,
     capacity: CapacityRules,
     course: CapacitySchedule,
     depths: DepthTable,
@@ -153,7 +153,7 @@ def advance_powered(
             changed = take_price_changes(state, peaks)
             changed |= take_powered_events(workload, state, power, course, rules)
             rebind(workload, state, power, capacity, course)
-            changed |= follow_course(power, course, now.now_s)
+            changed |= follow_schedule(power, course, now.now_s)
             if depths.repair_s == NEVER:
                 changed |= drop_too_wide(state, power)
             changed |= refresh_free(state, power, capacity)
@@ -162,10 +162,10 @@ def advance_powered(
             if nodes.next_decision_s <= now.now_s:
                 nodes.next_decision_s = now.now_s + capacity.period_s
                 if capacity.worth_s == 0:
-                    now.deciding = CAPACITY_ASKED
+                    now.deciding = CAPACITY_REQUESTED
                     return CAPACITY
                 expect_needs(state, power, capacity)
-        if now.deciding != ORDER_ASKED:
+        if now.deciding != ORDER_REQUESTED:
             now.deciding = 0
             set_target(state, power, depths, capacity)
             shrink_to_target(state, power, depths, capacity, course)
@@ -179,7 +179,7 @@ def advance_powered(
                 if not nothing_can_start(state, rules) or is_to_reserve(state, capacity):
                     open_window(state, 0 if rules.policy == ARRIVAL else rules.window)
                     if rules.policy == EXTERNAL:
-                        now.deciding = ORDER_ASKED
+                        now.deciding = ORDER_REQUESTED
                         now.wanted_pass_s = now.now_s
                         return DECIDE
                     if rules.policy != ARRIVAL:

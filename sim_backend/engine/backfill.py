@@ -1,17 +1,23 @@
-"""FCFS, EASY and the two fits: start in order, then fill beside the first job that has to wait.
+"""The disciplines: FCFS, EASY, first and best fit, and conservative backfilling.
 
 EASY: Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995; the first job that does not fit gets a reservation, a later
 one may start if by its estimate it ends before that, or needs only units which the reservation leaves over.
 First and best fit (Majanen et al., "Energy and carbon aware scheduling in supercomputing", which names but does not
 define them): only jobs that end before the reservation are candidates; first fit takes them in queue order, best fit
 always the one that leaves the fewest units free.
+
+Conservative: every job has a promised start, and none is ever moved back to let another pass. Source: Mu'alem and
+Feitelson, "Utilization, predictability, workloads, and user runtime estimates in scheduling the IBM SP2 with
+backfilling", IEEE TPDS 12(6), 2001. When a job ends early the queue is gone through in order and each job moves to the
+earliest place that is free beside all other promises. A window policy changes that order, hence who moves up first.
+Only jobs that run longer than expected can break a promise; then all are given anew, in order.
 """
 
 from offpeak.compiled import index, part
-from sim_backend.engine.fitting import next_fitting, next_fitting_of_many
-from sim_backend.engine.rules import BEST_FIT, EASY, FCFS, Rules
+from sim_backend.engine.queue import next_fitting, next_fitting_of_many, note_estimate, widest_in_time, widest_of_few
+from sim_backend.engine.rules import BEST_FIT, EASY, FCFS, SchedulingRules
+from sim_backend.engine.running_jobs import add_free, earliest, expect_end, forget_past, held_until_s, unlist
 from sim_backend.engine.state import BLOCK, NEVER, NOT_YET, Queue, State
-from sim_backend.engine.widest import note_estimate, widest_in_time, widest_of_few
 
 
 @part
@@ -52,7 +58,7 @@ def fits_beside(queue: Queue, position: int, free: int, extra: int, longest_s: i
 
 
 @part
-def next_beside(state: State, rules: Rules) -> int:
+def next_beside(state: State, rules: SchedulingRules) -> int:
     """Return the position of the next job that may start beside the reservation, or -1."""
     now = state.scalars[0]
     queue = state.queue
@@ -139,7 +145,7 @@ def note_leaving(state: State, position: int) -> int:
 
 
 @part
-def next_backfilled(state: State, rules: Rules) -> int:
+def next_backfilled(state: State, rules: SchedulingRules) -> int:
     """Return the queue position of the next job that starts in this pass, or -1."""
     now = state.scalars[0]
     if now.free == 0:
@@ -166,3 +172,96 @@ def open_backfill(state: State) -> None:
     else:
         now.cursor = 0
         now.shadow_s = NOT_YET
+
+
+@part
+def duration_of(state: State, position: int) -> int:
+    """Return for how long a promise holds units: the estimate, at least a second."""
+    return int(max(1, state.queue.estimate_s[index(position)]))
+
+
+@part
+def promise(state: State, position: int, period_s: int) -> None:
+    """Promise the job at `position` the earliest start that is free beside all other promises."""
+    queue = state.queue
+    size = queue.size[index(position)]
+    duration_s = duration_of(state, position)
+    promised_s = queue.reserved_s[index(position)]
+    held_s = NEVER if promised_s == NOT_YET else promised_s
+    from_s = earliest(state, size, duration_s, period_s, held_s)
+    if from_s == held_s:
+        return
+    if promised_s != NOT_YET:
+        add_free(state, promised_s, promised_s + duration_s, size)
+    add_free(state, from_s, from_s + duration_s, -size)
+    queue.reserved_s[index(position)] = from_s
+
+
+@part
+def a_promise_is_broken(state: State) -> bool:
+    """Say whether a promised start has passed, or a running job was given more time than was promised around."""
+    now = state.scalars[0]
+    if now.corrected:
+        return True
+    for position in range(now.head, now.tail):
+        promised_s = state.queue.reserved_s[index(position)]
+        if state.queue.size[index(position)] != NEVER and NOT_YET < promised_s < now.now_s:
+            return True
+    return False
+
+
+@part
+def take_back_promises(state: State) -> None:
+    """Take back all promises."""
+    now = state.scalars[0]
+    queue = state.queue
+    for position in range(now.head, now.tail):
+        promised_s = queue.reserved_s[index(position)]
+        if queue.size[index(position)] != NEVER and promised_s != NOT_YET:
+            end_s = promised_s + duration_of(state, position)
+            add_free(state, promised_s, end_s, queue.size[index(position)])
+            queue.reserved_s[index(position)] = NOT_YET
+    now.corrected = 0
+
+
+@part
+def extend_late(state: State) -> None:
+    """Expect running jobs whose expected end has come to end in a second."""
+    now = state.scalars[0]
+    while now.listed > 0 and state.slots.expected_end_s[state.expected[0]] <= now.now_s:
+        slot = int(state.expected[0])
+        add_free(state, held_until_s(state, slot), now.now_s + 1, -state.slots.size[slot])
+        unlist(state, slot)
+        expect_end(state, slot, now.now_s + 1)
+
+
+@part
+def open_promises(state: State, machine_size: int) -> None:
+    """Begin a pass: the profile from now on, and no promise that cannot be kept."""
+    now = state.scalars[0]
+    now.cursor = 0
+    if now.breakpoints == 0:
+        state.profile.at_s[0] = now.now_s
+        state.profile.free[0] = machine_size
+        now.breakpoints = 1
+    if a_promise_is_broken(state):
+        take_back_promises(state)
+    forget_past(state)
+    extend_late(state)
+
+
+@part
+def next_promised(state: State, rules: SchedulingRules) -> int:
+    """Promise or move up each considered job in order; return the position of the next whose time has come, or -1."""
+    now = state.scalars[0]
+    queue = state.queue
+    while now.cursor < now.considered:
+        position = entry(state, now.cursor)
+        now.cursor += 1
+        if queue.size[index(position)] == NEVER:
+            continue
+        if now.ended or now.window > 0 or queue.reserved_s[index(position)] == NOT_YET:
+            promise(state, position, rules.period_s)
+        if queue.reserved_s[index(position)] == now.now_s and queue.size[index(position)] <= now.free:
+            return position
+    return -1

@@ -22,7 +22,7 @@ STAYS = -1
 NO_JOB = 0
 
 
-class Log(NamedTuple):
+class TransitionLog(NamedTuple):
     """Who entered which state when: the first `length` entries, in time order."""
 
     at_s: Int64
@@ -56,7 +56,7 @@ class Power(NamedTuple):
     doomed: NDArray[np.int8]
     wanted_s: Int64
     needs: NeedRecord
-    log: Log
+    log: TransitionLog
 
 
 SCALARS = np.dtype(
@@ -145,7 +145,7 @@ def all_active(
         doomed=np.zeros(slots, dtype=np.int8),
         wanted_s=np.full(jobs, NOT_YET, dtype=np.int64),
         needs=new_record(nodes if rules.worth_s else 0),
-        log=Log(np.empty(entries, np.int64), np.empty(entries, np.int32), np.empty(entries, np.int8)),
+        log=TransitionLog(np.empty(entries, np.int64), np.empty(entries, np.int32), np.empty(entries, np.int8)),
     )
 
 

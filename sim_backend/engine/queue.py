@@ -1,11 +1,241 @@
-"""The queue: submissions join at its end, started jobs leave holes, who was passed over is remembered."""
+"""The queue of the waiting jobs: submissions join at its end, started jobs leave holes; searches for jobs that fit.
 
-from offpeak.compiled import index, part
+The next job that fits: the queue's positions are cut into blocks, and jobs belong to classes: class k > 0 are those
+less than 2^k wide. No job waiting in a block has fewer units than `Queue.bounds[0, block]`, and none of class k a
+shorter estimate than `Queue.bounds[k, block]`: 0 until a search has gone all through the block in vain. Only full
+blocks are learned of, so a submission changes no bound, and jobs that leave only make bounds too low.
+
+The widest job that fits and ends in time, for best fit in a long queue, in a few dozen steps: all jobs of the workload,
+also those that are still to come, have ranks by size, then submission. A binary tree over the ranks holds at each node
+the shortest estimate of the waiting jobs below it; a job that does not wait has NEVER.
+"""
+
+import numpy as np
+
+from offpeak.compiled import in_place, index, part
 from predictors.run_times.last_two_kernel import predict_run_time
-from sim_backend.engine.fitting import forget, next_fitting_of_many
-from sim_backend.engine.rules import BEST_FIT, EXACT_RUNTIME, FORESEEN_RUNTIME, PREDICTED_RUNTIME, Rules
-from sim_backend.engine.state import NEVER, NOT_YET, State, Workload
-from sim_backend.engine.widest import note_estimate, rank_waiting
+from sim_backend.engine.rules import BEST_FIT, EXACT_RUNTIME, FORESEEN_RUNTIME, PREDICTED_RUNTIME, SchedulingRules
+from sim_backend.engine.state import BLOCK, CLASSES, NEVER, NOT_YET, ByWidth, Int64, Queue, State, Workload
+
+LEAST_SIZE = 0
+STRETCH = 32
+"""So many blocks are looked at in one go, with vector instructions."""
+
+
+@in_place
+def next_fitting(size: Int64, estimate_s: Int64, first: int, last: int, free: int, extra: int, longest_s: int) -> int:
+    """Return the first position in [first, last) whose job fits in `free` units, or `last`.
+
+    It has to fit in `extra` units as well or to take no longer than `longest_s`. A kernel of its own, not a part: with
+    all registers for the search.
+    """
+    for at in range(first, last):
+        wanted = size[index(at)]
+        if wanted <= free and (wanted <= extra or estimate_s[index(at)] <= longest_s):
+            return at
+    return last
+
+
+@in_place
+def next_fitting_of_many(
+    size: Int64, estimate_s: Int64, bounds: Int64, first: int, last: int, free: int, extra: int, longest_s: int
+) -> int:
+    """Return what `next_fitting` does: sooner in a long queue that was searched before."""
+    fitting = class_of(free)
+    narrow = min(free, extra)
+    at = first
+    while True:
+        at = next_promising(bounds, fitting, at, last, narrow, longest_s)
+        if at >= last:
+            return last
+        block = at // BLOCK
+        behind = min((block + 1) * BLOCK, last)
+        found = next_fitting(size, estimate_s, at, behind, free, extra, longest_s)
+        if found < behind:
+            return found
+        if behind - at == BLOCK:
+            bounds[LEAST_SIZE, index(block)] = least_size(size, at)
+            bounds[index(fitting), index(block)] = shortest_s(size, estimate_s, at, fitting)
+        at = behind
+
+
+@part
+def class_of(units: int) -> int:
+    """Return the first class that holds all jobs of up to `units`; the last one holds all jobs."""
+    found = 1
+    while found < CLASSES - 1 and units >> found > 0:
+        found += 1
+    return found
+
+
+@part
+def next_promising(bounds: Int64, fitting: int, first: int, last: int, narrow: int, longest_s: int) -> int:
+    """Return the first position from `first` on in a block that may have a job that fits, or one not before `last`."""
+    block = first // BLOCK
+    behind = (last + BLOCK - 1) // BLOCK
+    while block < behind:
+        ahead = min(block + STRETCH, behind)
+        if promising_blocks(bounds, fitting, block, ahead, narrow, longest_s) > 0:
+            break
+        block = ahead
+    while block < behind and promising_blocks(bounds, fitting, block, block + 1, narrow, longest_s) == 0:
+        block += 1
+    return int(max(first, block * BLOCK))
+
+
+@part
+def promising_blocks(bounds: Int64, fitting: int, first: int, behind: int, narrow: int, longest_s: int) -> int:
+    """Return how many of the blocks [first, behind) may have a job that fits, as far as is known."""
+    promising = 0
+    for block in range(first, behind):
+        at = index(block)
+        promising += (bounds[LEAST_SIZE, at] <= narrow) | (bounds[index(fitting), at] <= longest_s)
+    return promising
+
+
+@in_place
+def least_size(size: Int64, first: int) -> int:
+    """Return the least size in the block that begins at position `first`, NEVER if no job waits there."""
+    least = NEVER
+    for at in range(first, first + BLOCK):
+        least = min(least, size[index(at)])
+    return least
+
+
+@in_place
+def shortest_s(size: Int64, estimate_s: Int64, first: int, of_class: int) -> int:
+    """Return the shortest estimate of a class in that block, NEVER if no such job waits there."""
+    limit = NEVER if of_class == CLASSES - 1 else np.int64(1) << np.int64(of_class)
+    shortest = NEVER
+    for at in range(first, first + BLOCK):
+        if size[index(at)] < limit:
+            shortest = min(shortest, estimate_s[index(at)])
+    return shortest
+
+
+@part
+def forget(queue: Queue, tail: int) -> None:
+    """Forget what was learned of positions before `tail`: other jobs will stand there."""
+    queue.bounds[:, : tail // BLOCK] = 0
+
+
+@part
+def rank_all(by_width: ByWidth, size: Int64) -> None:
+    """Rank all jobs of the workload."""
+    behind = by_width.behind
+    for width in range(len(behind)):
+        behind[index(width)] = 0
+    for job in range(len(size)):
+        behind[index(size[index(job)])] += 1
+    for width in range(1, len(behind)):
+        behind[index(width)] += behind[index(width - 1)]
+    for job in range(len(size) - 1, -1, -1):
+        own = index(size[index(job)])
+        behind[own] -= 1
+        by_width.rank[index(job)] = behind[own]
+        by_width.job[index(behind[own])] = job
+    # The loop has left at each width where its ranks begin, which is behind those of the width before.
+    for width in range(len(behind) - 1):
+        behind[index(width)] = behind[index(width + 1)]
+    behind[index(len(behind) - 1)] = len(size)
+
+
+@part
+def fill(by_width: ByWidth, queue: Queue, head: int, tail: int) -> None:
+    """Note the waiting jobs of the queue's positions [head, tail) in the tree, and no others."""
+    shortest_s = by_width.shortest_s
+    leaves = len(shortest_s) // 2
+    for node in range(len(shortest_s)):
+        shortest_s[index(node)] = NEVER
+    for position in range(head, tail):
+        if queue.size[index(position)] != NEVER:
+            leaf = leaves + by_width.rank[index(queue.job[index(position)])]
+            shortest_s[index(leaf)] = queue.estimate_s[index(position)]
+    for node in range(leaves - 1, 0, -1):
+        shortest_s[index(node)] = min(shortest_s[index(2 * node)], shortest_s[index(2 * node + 1)])
+
+
+@in_place
+def rank_waiting(by_width: ByWidth, queue: Queue, size: Int64, head: int, tail: int) -> None:
+    """Rank all jobs of the workload, of these sizes, and note those that wait at the queue's positions [head, tail)."""
+    rank_all(by_width, size)
+    fill(by_width, queue, head, tail)
+
+
+@in_place
+def note_estimate(by_width: ByWidth, job: int, estimate_s: int) -> None:
+    """Note that a job waits with this estimate, or with NEVER that it does not wait."""
+    shortest_s = by_width.shortest_s
+    node = len(shortest_s) // 2 + by_width.rank[index(job)]
+    shortest_s[index(node)] = estimate_s
+    while node > 1:
+        node >>= 1
+        least = min(shortest_s[index(2 * node)], shortest_s[index(2 * node + 1)])
+        if shortest_s[index(node)] == least:
+            return
+        shortest_s[index(node)] = least
+
+
+@in_place
+def widest_of_few(size: Int64, estimate_s: Int64, first: int, last: int, free: int, longest_s: int) -> int:
+    """Return what `widest_in_time` does, of the positions [first, last), by looking at each of them."""
+    best = -1
+    widest = 0
+    for at in range(first, last):
+        if widest < size[index(at)] <= free and estimate_s[index(at)] <= longest_s:
+            best = at
+            widest = size[index(at)]
+    return best
+
+
+@in_place
+def widest_in_time(by_width: ByWidth, queue: Queue, tail: int, free: int, longest_s: int) -> int:
+    """Return the position of the widest waiting job of up to `free` units that takes no longer than `longest_s`.
+
+    Of several that are as wide the first in the queue; -1 if there is none.
+    """
+    shortest_s = by_width.shortest_s
+    leaves = len(shortest_s) // 2
+    widths = by_width.behind[index(min(free, len(by_width.behind) - 1))]
+    if widths == 0:
+        return -1
+    node = leaves + widths - 1
+    while shortest_s[index(node)] > longest_s:
+        while node & 1 == 0:
+            node >>= 1
+        if node == 1:
+            return -1
+        node -= 1
+    while node < leaves:
+        node = 2 * node + 1
+        if shortest_s[index(node)] > longest_s:
+            node -= 1
+    width = queue.size[index(position_of(queue, tail, by_width.job[index(node - leaves)]))]
+    node = leaves + by_width.behind[index(width - 1)]
+    while shortest_s[index(node)] > longest_s:
+        while node & 1 == 1:
+            node >>= 1
+        node += 1
+    while node < leaves:
+        node = 2 * node
+        if shortest_s[index(node)] > longest_s:
+            node += 1
+    return int(position_of(queue, tail, by_width.job[index(node - leaves)]))
+
+
+@part
+def position_of(queue: Queue, tail: int, job: int) -> int:
+    """Return where in the queue a waiting job stands: jobs are in the order of their numbers, holes included."""
+    low = 0
+    high = tail
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if queue.job[index(middle)] <= job:
+            low = middle
+        else:
+            high = middle
+    return low
+
 
 MOST_HOLES = 64
 SCANNED = 1024
@@ -13,7 +243,7 @@ SCANNED = 1024
 
 
 @part
-def submit_next(workload: Workload, state: State, rules: Rules) -> None:
+def submit_next(workload: Workload, state: State, rules: SchedulingRules) -> None:
     """Put the next submitted job at the end of the queue."""
     now = state.scalars[0]
     queue = state.queue

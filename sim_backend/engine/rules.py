@@ -8,7 +8,7 @@ CAN_BE_OUTLIVED = PREDICTED_RUNTIME
 """From this one on a job may run for longer than the scheduler expects."""
 
 
-class Rules(NamedTuple):
+class SchedulingRules(NamedTuple):
     """One policy's rules.
 
     `policy` is the code of a window policy (plugin.window_policy), `window` the number of queued jobs that it may

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from plugin.window_order import Fillings, scratch
 from sim_backend.engine.nodes import Nodes, all_free
-from sim_backend.engine.rules import BEST_FIT, CONSERVATIVE, PREDICTED_RUNTIME, Rules
+from sim_backend.engine.rules import BEST_FIT, CONSERVATIVE, PREDICTED_RUNTIME, SchedulingRules
 
 Int64 = NDArray[np.int64]
 Float64 = NDArray[np.float64]
@@ -22,7 +22,7 @@ NOT_YET = -1
 RANK_FROM = 512
 """In a queue with fewer waiting jobs the widest is found as fast by looking at all of them."""
 BLOCK, CLASSES = 64, 24
-"""Positions of the queue that are searched or skipped together, and classes of jobs by size: see `fitting`."""
+"""Positions of the queue that are searched or skipped together, and classes of jobs by size: see `queue`."""
 
 
 class Workload(NamedTuple):
@@ -51,7 +51,7 @@ class Queue(NamedTuple):
     """Waiting jobs in submission order, at positions [scalars.head, scalars.tail).
 
     Where a job has left, its position stays behind as a hole, too wide for any machine (`size` NEVER), until the queue
-    is compacted. `bounds` is what sim_backend.engine.fitting has learned of the queue.
+    is compacted. `bounds` is what sim_backend.engine.queue has learned of the queue.
     """
 
     job: Int64
@@ -64,7 +64,7 @@ class Queue(NamedTuple):
 
 
 class ByWidth(NamedTuple):
-    """The waiting jobs by size, for best fit in a long queue: see sim_backend.engine.widest. In use if scalars.ranked.
+    """The waiting jobs by size, for best fit in a long queue: see sim_backend.engine.queue. In use if scalars.ranked.
 
     `rank[job]` and `job[rank]` order all jobs by size, then submission; `behind[width]` is the first rank of a wider
     job. `shortest_s` is a binary tree, its root at 1, the leaf of a rank in its second half.
@@ -91,14 +91,14 @@ class Slots(NamedTuple):
     following: Int64
 
 
-class Profile(NamedTuple):
+class AvailabilityProfile(NamedTuple):
     """Free units over time as promised to conservative backfilling: `free[i]` from `at_s[i]` on; length in scalars."""
 
     at_s: Int64
     free: Int64
 
 
-class Window(NamedTuple):
+class QueueWindow(NamedTuple):
     """The window of this pass by rank of submission, and the order that a policy gives to these ranks."""
 
     position: Int64
@@ -123,8 +123,8 @@ class State(NamedTuple):
     ends: Int64
     expected: NDArray[np.int32]
     nodes: Nodes
-    profile: Profile
-    window: Window
+    profile: AvailabilityProfile
+    window: QueueWindow
     fillings: Fillings
     recent_s: Int64
     start_s: Int64
@@ -170,7 +170,7 @@ SCALARS = np.dtype(
 )
 
 
-def new_state(workload: Workload, rules: Rules, *, machine_size: int) -> State:
+def new_state(workload: Workload, rules: SchedulingRules, *, machine_size: int) -> State:
     """Return the state before the first event: an empty machine of `machine_size` units."""
     jobs = len(workload.submit_s)
     window = rules.window
@@ -221,8 +221,8 @@ def new_state(workload: Workload, rules: Rules, *, machine_size: int) -> State:
         ends=column(most_running),
         expected=np.empty(most_running, dtype=np.int32),
         nodes=all_free(machine_size),
-        profile=Profile(column(breakpoints + 8), column(breakpoints + 8)),
-        window=Window(column(window), column(window), np.empty(window), column(window)),
+        profile=AvailabilityProfile(column(breakpoints + 8), column(breakpoints + 8)),
+        window=QueueWindow(column(window), column(window), np.empty(window), column(window)),
         fillings=scratch(machine_size),
         recent_s=np.full(2 * users, NOT_YET, dtype=np.int64),
         start_s=np.full(jobs, NOT_YET, dtype=np.int64),

@@ -4,7 +4,7 @@ from offpeak.compiled import index, part
 from offpeak.prices.peak import Peak
 from plugin.window_order import fill_nodes, fill_value, put_first, sort_by_power
 from plugin.window_policy import GREEDY, GREEDY_SLIDE, KNAPSACK
-from sim_backend.engine.rules import Rules
+from sim_backend.engine.rules import SchedulingRules
 from sim_backend.engine.state import NEVER, PeakTimes, State
 
 OFF_PEAK, ON_PEAK, UNKNOWN = int(Peak.OFF_PEAK), int(Peak.ON_PEAK), int(Peak.UNKNOWN)
@@ -42,7 +42,7 @@ def current_peak(state: State, peaks: PeakTimes) -> int:
 
 
 @part
-def kept_places(state: State, rules: Rules) -> int:
+def kept_places(state: State, rules: SchedulingRules) -> int:
     """Return how many jobs at the front of the window keep their place: passed over for longer than the bound."""
     now = state.scalars[0]
     kept = 0
@@ -68,7 +68,7 @@ def free_behind(state: State, kept: int) -> int:
 
 
 @part
-def order_window(state: State, peaks: PeakTimes, rules: Rules) -> None:
+def order_window(state: State, peaks: PeakTimes, rules: SchedulingRules) -> None:
     """Let the policy order the window, and say how many jobs are considered. An unknown price changes nothing."""
     now = state.scalars[0]
     peak = current_peak(state, peaks)

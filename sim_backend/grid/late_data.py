@@ -5,8 +5,7 @@ job is submitted.
 """
 
 from offpeak.compiled import in_place, index
-from sim_backend.engine.ends import push
-from sim_backend.engine.starts import expect_end, unlist
+from sim_backend.engine.running_jobs import expect_end, push, unlist
 from sim_backend.engine.state import NEVER, Int64, State
 
 

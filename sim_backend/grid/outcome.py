@@ -18,7 +18,7 @@ from offpeak.model.step_integrals import (
 )
 from plugin.federation.sites import Site
 from sim_backend.grid.grid import SimulatedGrid
-from sim_backend.grid.running import GridSchedule
+from sim_backend.grid.sites import GridSchedule
 
 HOUR_S = 3600
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from sim_backend.local_slurm.node import PoweredNode
 from sim_backend.local_slurm.processes import free_udp_port
 from sim_backend.local_slurm.stage import PoweredStage
-from sim_backend.virtual.logins import PduLogins
 from sim_backend.virtual.pdu import MeteredLoad, VirtualPdu
-from sim_backend.virtual.room_plan import OUTLETS
+from sim_backend.virtual.room_plan import OUTLETS, PduLogins
 from sim_backend.virtual.snmp_agent import SnmpAgent
 
 

@@ -81,7 +81,7 @@ class Daemon(Protocol):
         """Return when it has ended."""
 
 
-class OnNode(Protocol):
+class NodeWorkload(Protocol):
     """What lives on a node, and goes with its power."""
 
     def jobs(self) -> tuple[str, ...]:
@@ -94,7 +94,7 @@ class OnNode(Protocol):
         """End all of it at once."""
 
 
-class NodeState(StrEnum):
+class SimulatedNodeState(StrEnum):
     """What the power of a node and its operating system are doing."""
 
     OFF = "off"
@@ -113,7 +113,7 @@ class PoweredNode:
 
     name: str
     bmc: SimulatedBmc
-    processes: OnNode
+    processes: NodeWorkload
     log: PowerLog
     start: Callable[[], Daemon]
     boot_s: float
@@ -121,7 +121,7 @@ class PoweredNode:
     hangs_in_boot: bool = False
     ignores_shutdown: bool = False
     bmc_lies_off: bool = False
-    state: NodeState = NodeState.OFF
+    state: SimulatedNodeState = SimulatedNodeState.OFF
     joules: float = 0.0
     asleep_s: float = 0.0
     watts: float = OFF_W
@@ -140,7 +140,7 @@ class PoweredNode:
         """Do what the BMC was told since the last time, and what is due by now."""
         for order in self._new_orders():
             self._obey(order, now_s)
-        if self.state in (NodeState.BOOTS, NodeState.SHUTS_DOWN) and now_s >= self._due_s:
+        if self.state in (SimulatedNodeState.BOOTS, SimulatedNodeState.SHUTS_DOWN) and now_s >= self._due_s:
             self._arrive()
         self._meter(now_s)
 
@@ -160,24 +160,24 @@ class PoweredNode:
 
     def _obey(self, order: str, now_s: float) -> None:
         self.log.add(self.name, order, () if order == "on" else self.processes.jobs())
-        if order == "hard_off" and self.state is not NodeState.OFF:
+        if order == "hard_off" and self.state is not SimulatedNodeState.OFF:
             self._lose_power()
-        elif order == "soft_off" and self.state is NodeState.UP and not self.ignores_shutdown:
-            self.state, self._due_s = NodeState.SHUTS_DOWN, now_s + self.shutdown_s
-        elif order == "on" and self.state is NodeState.OFF:
+        elif order == "soft_off" and self.state is SimulatedNodeState.UP and not self.ignores_shutdown:
+            self.state, self._due_s = SimulatedNodeState.SHUTS_DOWN, now_s + self.shutdown_s
+        elif order == "on" and self.state is SimulatedNodeState.OFF:
             self.log.add(self.name, "booting")
-            self.state, self._due_s = NodeState.BOOTS, now_s + self.boot_s
+            self.state, self._due_s = SimulatedNodeState.BOOTS, now_s + self.boot_s
 
     def _arrive(self) -> None:
-        if self.state is NodeState.SHUTS_DOWN:
+        if self.state is SimulatedNodeState.SHUTS_DOWN:
             self._lose_power()
         elif not self.hangs_in_boot:
-            self.slurmd, self.state = self.start(), NodeState.UP
+            self.slurmd, self.state = self.start(), SimulatedNodeState.UP
             self.log.add(self.name, "up")
 
     def _lose_power(self, what: str = "off") -> None:
         jobs = self.processes.jobs()
-        self.state = NodeState.OFF
+        self.state = SimulatedNodeState.OFF
         self.end_slurmd()
         self.processes.kill()
         self._show()
@@ -204,15 +204,15 @@ class PoweredNode:
     def _meter(self, now_s: float) -> None:
         passed_s = now_s - self._metered_s
         self.joules += self.watts * passed_s
-        self.asleep_s += passed_s if self.state is NodeState.OFF else 0.0
+        self.asleep_s += passed_s if self.state is SimulatedNodeState.OFF else 0.0
         self._metered_s = now_s
         self._show()
 
     def _show(self) -> None:
         """Let BMC and meter show what is so."""
         up_w = self.processes.draw_w(idle_w=IDLE_W, busy_w=BUSY_W)
-        self.watts = {NodeState.OFF: OFF_W, NodeState.BOOTS: BOOT_W}.get(self.state, up_w)
-        off = self.bmc_lies_off or self.state is NodeState.OFF
+        self.watts = {SimulatedNodeState.OFF: OFF_W, SimulatedNodeState.BOOTS: BOOT_W}.get(self.state, up_w)
+        off = self.bmc_lies_off or self.state is SimulatedNodeState.OFF
         shown = ("off" if off else "on", f"{self.watts:.0f}")
         for name, old, new in zip(("power", "watts"), self._shown, shown, strict=True):
             if old != new:

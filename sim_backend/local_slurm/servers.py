@@ -56,7 +56,7 @@ NODE = "NodeName=node{number} NodeHostname={host} NodeAddr=127.0.0.1 Port={port}
 
 
 @dataclass(frozen=True)
-class Cluster:
+class SlurmCluster:
     """Where a cluster lives: one folder, one port for slurmctld and one for each node.
 
     `settings` go to slurm.conf, in the place of what stands there by the same key.
@@ -181,7 +181,7 @@ def slurmdbd(folder: Path, port: int, *, munge: Path, database: Path, settings: 
 
 
 @contextmanager
-def slurmctld(cluster: Cluster) -> Iterator[subprocess.Popen[bytes]]:
+def slurmctld(cluster: SlurmCluster) -> Iterator[subprocess.Popen[bytes]]:
     """Run the cluster's controller."""
     command = ("slurmctld", "-D", "-f", cluster.conf)
     environment = {"SLURM_CONF": str(cluster.conf)}
@@ -191,7 +191,7 @@ def slurmctld(cluster: Cluster) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @contextmanager
-def slurmd(cluster: Cluster, number: int) -> Iterator[None]:
+def slurmd(cluster: SlurmCluster, number: int) -> Iterator[None]:
     """Run node `number`, counted from 1, and end what its jobs leave behind."""
     command = ("slurmd", "-D", "-f", cluster.conf, "-N", f"node{number}")
     environment = {"SLURM_CONF": str(cluster.conf)}
@@ -204,7 +204,7 @@ def slurmd(cluster: Cluster, number: int) -> Iterator[None]:
         end_processes_with("SLURM_CONF", cluster.conf)
 
 
-def wait_for_nodes(cluster: Cluster) -> None:
+def wait_for_nodes(cluster: SlurmCluster) -> None:
     """Return when every node is idle."""
     idle = str(len(cluster.node_ports))
     log = cluster.folder / "slurmctld.log"

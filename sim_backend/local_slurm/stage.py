@@ -18,7 +18,7 @@ LOOK_EVERY_S = 0.2
 """Each look runs a command of the scheduler's."""
 
 
-class Standing(StrEnum):
+class StageNodeState(StrEnum):
     """What a scheduler says of a node.
 
     BUSY: a job has it, and it is up. IDLE: up and free. CLOSED: free, and gets no job. DOWN: open, and its daemon does
@@ -34,7 +34,7 @@ class Standing(StrEnum):
 
 
 @dataclass(frozen=True)
-class Traced:
+class JobTraceEntry:
     """What a job wrote: `what` is start or end; Unix seconds."""
 
     at_s: float
@@ -78,7 +78,7 @@ class StageJobs(Protocol):
     def shown(self) -> str:
         """Return all that the scheduler shows of jobs, but what it changes by itself."""
 
-    def trace(self) -> tuple[Traced, ...]:
+    def trace(self) -> tuple[JobTraceEntry, ...]:
         """Return the starts and ends of jobs in their order."""
 
     def started(self) -> list[str]:
@@ -118,7 +118,7 @@ class Admin(Protocol):
     def let_go(self, job: str) -> None:
         """Have a job that was put back tried again at once."""
 
-    def standing(self, node: str) -> Standing:
+    def standing(self, node: str) -> StageNodeState:
         """Return how a node stands."""
 
     def is_shut(self, node: str) -> bool:
@@ -147,7 +147,7 @@ class PoweredStage(Protocol):
     plan: PoweredPlan
     nodes: dict[str, PoweredNode]
     log: PowerLog
-    silent: Standing
+    silent: StageNodeState
     gives_sleepers: bool
     offpeak: tuple[str, ...]
 

@@ -1,4 +1,11 @@
-"""The node log of a powered replay: which node entered which state when, and how many nodes were in each state."""
+"""The node log of a powered replay: which node entered which state when; and its energy and sleep figures.
+
+Energy, money and CO2 are integrated exactly: jobs, idle, asleep, in transition, failed. A running job's units draw the
+job's power, whatever their node. The units of active nodes that run no job are all units of active nodes less those of
+the running jobs; a node in any other state draws what that state draws.
+
+The sleep figures say what sleeping cost: nodes saved, power cycles, what the jobs waited for it.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -7,8 +14,20 @@ from numpy.typing import NDArray
 
 from offpeak.compiled import kernel
 from offpeak.errors import OffpeakError
-from offpeak.model.arrays import Int64
-from offpeak.model.node_states import ACTIVE, STATES
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.local_time import DAY_S, WEEK_S
+from offpeak.model.node_class import NodeClass
+from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, OFF, STANDBY, STATES, asleep, coming_up, going_down
+from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
+from offpeak.model.step_integrals import (
+    Charge,
+    StepIntegral,
+    Usage,
+    energy_and_charge,
+    integrate_constant,
+    interval_at,
+    total_at,
+)
 
 Int32 = NDArray[np.int32]
 Int8 = NDArray[np.int8]
@@ -93,3 +112,206 @@ def _counts(edges_s: Int64, at_s: Int64, node: Int32, state: Int8, nodes: int) -
         present[node[entry]] = state[entry]
     counts[piece] = now
     return counts
+
+
+@dataclass(frozen=True)
+class PoweredUsage:
+    """Who used the machine when, and what its nodes did meanwhile.
+
+    An idle unit of an active node draws `usage.idle_w`; in the other states a node draws what its class does.
+    OffpeakError unless the machine is whole nodes.
+    """
+
+    usage: Usage
+    node_log: NodeLog
+    node_class: NodeClass
+
+    def __post_init__(self) -> None:
+        if self.usage.machine_size != self.node_log.units:
+            raise OffpeakError(
+                f"{self.usage.machine_size} units are not the {self.node_log.units} of {self.node_log.nodes} nodes",
+                hint=f"a machine is whole nodes of {self.node_log.units_per_node} units",
+            )
+
+
+@dataclass(frozen=True)
+class NodeCharge:
+    """The integral of power times a series, in watts times the series' unit x s; joules where the series is 1.
+
+    `jobs` ran; `idle` units were active without a job; `asleep[depth]` was drawn in each depth, `transitions` on the
+    way into and out of them, `failed` by nodes that hung.
+    """
+
+    jobs: float
+    idle: float
+    asleep: tuple[float, ...]
+    transitions: float
+    failed: float
+
+    @property
+    def besides_jobs(self) -> float:
+        """All but the jobs: what a capacity policy can lower."""
+        return self.idle + sum(self.asleep) + self.transitions + self.failed
+
+    @property
+    def total(self) -> float:
+        """What the cluster used."""
+        return self.jobs + self.besides_jobs
+
+
+@dataclass(frozen=True)
+class StateTimes:
+    """Over all nodes, by state: node-seconds int64[STATES], and the integrals of a meter's series float64[STATES]."""
+
+    seconds: Int64
+    integral: Float64
+
+
+def state_times(meter: StepIntegral, log: NodeLog, begin_s: int, until_s: int) -> StateTimes:
+    """Return how long the nodes were in each state within [begin_s, until_s)."""
+    series = (meter.at_s, meter.value, meter.total)
+    return StateTimes(*_state_times(*series, log.at_s, log.node, log.state, log.nodes, begin_s, until_s))
+
+
+@kernel
+def _state_times(
+    at_s: Int64,
+    value: Float64,
+    total: Float64,
+    entry_s: Int64,
+    node: Int32,
+    state: Int8,
+    nodes: int,
+    begin_s: int,
+    until_s: int,
+) -> tuple[Int64, Float64]:
+    seconds, integral = np.zeros(STATES, dtype=np.int64), np.zeros(STATES)
+    present = np.full(nodes, ACTIVE, dtype=np.int8)
+    at = interval_at(at_s, 0, begin_s)
+    since_s, since = np.full(nodes, begin_s), np.full(nodes, total_at(at_s, value, total, at, begin_s))
+    # Behind the log's last entry every node is taken to leave its state when the period ends.
+    for entry in range(len(entry_s) + nodes):
+        closing = entry >= len(entry_s)
+        second = until_s if closing else min(max(entry_s[entry], begin_s), until_s)
+        which = entry - len(entry_s) if closing else node[entry]
+        at = interval_at(at_s, at, second)
+        now = total_at(at_s, value, total, at, second)
+        seconds[present[which]] += second - since_s[which]
+        integral[present[which]] += now - since[which]
+        since_s[which], since[which] = second, now
+        present[which] = ACTIVE if closing else state[entry]
+    return seconds, integral
+
+
+def node_energy_and_charge(meter: StepIntegral, powered: PoweredUsage) -> tuple[NodeCharge, NodeCharge]:
+    """Return the energy [J], and the same weighted by the meter's series, over the period of the usage."""
+    usage = powered.usage
+    times = state_times(meter, powered.node_log, usage.begin_s, usage.until_s)
+    # An idle draw of 1 W makes the idle units' charge their time: it stays exact where sleep is taken off.
+    energy, charged = energy_and_charge(meter, replace(usage, idle_w=1.0))
+    return _parts(powered, energy, times.seconds), _parts(powered, charged, times.integral)
+
+
+def _parts(powered: PoweredUsage, all_active: Charge, in_state: NDArray[np.int64] | Float64) -> NodeCharge:
+    away = in_state[np.arange(STATES) != ACTIVE].sum()
+    idle = powered.usage.idle_w * (all_active.idle - powered.node_log.units_per_node * away)
+    used = powered.node_class.state_w() * in_state
+    ways = [way(depth) for depth in range(len(DEPTHS)) for way in (going_down, coming_up)]
+    return NodeCharge(
+        jobs=all_active.jobs,
+        idle=float(idle),
+        asleep=tuple(float(used[asleep(depth)]) for depth in range(len(DEPTHS))),
+        transitions=float(used[ways].sum()),
+        failed=float(used[FAILED]),
+    )
+
+
+@dataclass(frozen=True)
+class SleepFigures:
+    """The figures of a run with a node log, units in the names. Weeks are counted from the period's begin.
+
+    `inactive_share` is the share of all node time in which nodes were not active: "proportion of processor savings",
+    and `utilization_of_active` the jobs' unit-seconds over those of active nodes, both of Lawson and Smirni, ICS 2005.
+    `state_share[state]` sums to 1. A power cycle is an entry into standby or off. `weekly_slowdown` is the mean bounded
+    slowdown 1 + wait / max(10 s, run) of the jobs that ended in each week and `weekly_violations` the share of them
+    above the bound: float64[weeks], NaN where none ended; `above_bound_share` is that of all jobs. `always_on_idle_j`
+    is the energy of idle units under the same schedule on nodes that are always on, `idle_saved_pct` what sleeping
+    saves of it, 0 where that is nothing. Jobs that never ran have no part in it.
+    """
+
+    mean_active_nodes: float
+    inactive_share: float
+    state_share: Float64
+    utilization_of_active: float
+    power_cycles: int
+    power_cycles_per_node_day: float
+    most_power_cycles_of_a_node: int
+    mean_boot_delay_s: float
+    delayed_share: float
+    largest_boot_delay_s: int
+    slowdown_bound: float
+    weekly_slowdown: Float64
+    weekly_violations: Float64
+    above_bound_share: float
+    always_on_idle_j: float
+    idle_saved_pct: float
+
+
+def sleep_figures(
+    powered: PoweredUsage, submit_s: Int64, boot_delay_s: Int64, *, slowdown_bound: float
+) -> SleepFigures:
+    """Return the figures of a run of one job or more; a period of no time counts as a second.
+
+    `boot_delay_s` is how long each job waited for its nodes to come up, part of its wait.
+    """
+    usage, log = powered.usage, powered.node_log
+    usage = replace(usage, until_s=max(usage.until_s, usage.begin_s + 1))
+    powered = replace(powered, usage=usage)
+    period_s = usage.until_s - usage.begin_s
+    seconds = state_times(integrate_constant(1.0), log, usage.begin_s, usage.until_s).seconds
+    busy_s = float((usage.size * (usage.end_s - usage.start_s)).sum())
+    active_unit_s = float(seconds[ACTIVE] * log.units_per_node)
+    cycles = power_cycles(log, usage.begin_s, usage.until_s)
+    always_on_j = usage.idle_w * (usage.machine_size * period_s - busy_s)
+    used_j = node_energy_and_charge(integrate_constant(1.0), powered)[0].besides_jobs
+    ran = usage.start_s >= submit_s
+    start_s, end_s = usage.start_s[ran], usage.end_s[ran]
+    slowdown = bounded_slowdown_by_delay(start_s - submit_s[ran], end_s - start_s)
+    week, weeks = (end_s - usage.begin_s) // WEEK_S, -(-period_s // WEEK_S)
+    return SleepFigures(
+        mean_active_nodes=float(seconds[ACTIVE] / period_s),
+        inactive_share=float(1 - seconds[ACTIVE] / seconds.sum()),
+        state_share=seconds / seconds.sum(),
+        utilization_of_active=busy_s / active_unit_s if active_unit_s else 0.0,
+        power_cycles=int(cycles.sum()),
+        power_cycles_per_node_day=float(cycles.mean() * DAY_S / period_s),
+        most_power_cycles_of_a_node=int(cycles.max()),
+        mean_boot_delay_s=float(boot_delay_s.mean()),
+        delayed_share=float((boot_delay_s > 0).mean()),
+        largest_boot_delay_s=int(boot_delay_s.max()),
+        slowdown_bound=slowdown_bound,
+        weekly_slowdown=weekly_mean(slowdown, week, weeks),
+        weekly_violations=weekly_mean((slowdown > slowdown_bound).astype(np.float64), week, weeks),
+        above_bound_share=float((slowdown > slowdown_bound).mean()),
+        always_on_idle_j=always_on_j,
+        idle_saved_pct=100 * (always_on_j - used_j) / always_on_j if always_on_j else 0.0,
+    )
+
+
+def power_cycles(log: NodeLog, begin_s: int, until_s: int) -> Int64:
+    """Return how often each node fell asleep within [begin_s, until_s): int64[nodes]. A slower clock is no sleep."""
+    inside = slice(*np.searchsorted(log.at_s, [begin_s, until_s]))
+    node, state = log.node[inside], log.state[inside]
+    fell_asleep = (state == asleep(STANDBY)) | (state == asleep(OFF))
+    return np.bincount(node[fell_asleep], minlength=log.nodes).astype(np.int64)
+
+
+def weekly_mean(value: Float64, week: Int64, weeks: int) -> Float64:
+    """Return the mean over the jobs of each week: float64[weeks], NaN for a week without any.
+
+    A job that ends as the last week does belongs to that week.
+    """
+    of_week = np.minimum(week, weeks - 1)
+    jobs = np.bincount(of_week, minlength=weeks)
+    total = np.bincount(of_week, weights=value, minlength=weeks)
+    return np.where(jobs > 0, total / np.maximum(jobs, 1), np.nan)

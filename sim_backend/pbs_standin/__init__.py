@@ -1,1 +1,6 @@
-"""The simulated scheduler in the clothes of Torque and OpenPBS: programs that answer in the formats of real ones."""
+"""The simulated scheduler as Torque or OpenPBS: programs that answer in the formats of real ones.
+
+`server` is the entry: it listens on a socket, and the programs that it writes (qstat, qsub, ...) send their arguments
+there. `commands` does what each program is called for with the server's `pbs` (jobs, nodes, attributes), through
+`submission`, `qmgr` and `hooks`; `output` prints the answer.
+"""

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from types import ModuleType, SimpleNamespace
 from typing import Any, NoReturn
 
-from sim_backend.pbs_standin.answer import HOOK_ERROR, Refused
-from sim_backend.pbs_standin.pbs import OPENPBS, Pbs
-from sim_backend.scheduler.sim_job import SimJob
+from sim_backend.pbs_standin.pbs import HOOK_ERROR, OPENPBS, Pbs, PbsError
+from sim_backend.scheduler.cluster import SimJob
 
 MODIFYJOB, QUEUEJOB = "offpeak_modifyjob", "offpeak_queuejob"
 
@@ -108,7 +107,7 @@ def _check(pbs: Pbs, name: str, event: HookEvent, job: str) -> None:
     except Exception:
         said = f"request rejected as filter hook '{name}' encountered an exception. Please inform Admin"
     if said:
-        raise Refused(HOOK_ERROR, f"{said} {job}".strip())
+        raise PbsError(HOOK_ERROR, f"{said} {job}".strip())
 
 
 def _listed(names: str) -> acl | None:

@@ -1,14 +1,18 @@
-"""A PBS server that is not there: its jobs and nodes, and what an admin has set."""
+"""A simulated PBS server: its jobs and nodes, what an admin has set, its replies and errors, and its start estimate.
+
+With `strict_ordering` and the hook PBS_power OpenPBS estimates when it starts the first job that waits. Of a node in
+state sleep it assumes that it is up ten minutes from now, in each of its cycles anew.
+"""
 
 import math
 import os
 import pwd
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from plugin.pbs.openpbs_server import PRIORITY_RESOURCE, parse_formula
-from sim_backend.scheduler.cluster import Cluster
-from sim_backend.scheduler.sim_job import SimJob
-from sim_backend.scheduler.sim_node import SimNode
+from plugin.scheduler.job import JobState
+from sim_backend.scheduler.cluster import ON_NODES, SLEEP, SimJob, SimNode, SimulatedCluster
 
 TORQUE, OPENPBS = "torque", "openpbs"
 VERSIONS = {TORQUE: "6.1.3", OPENPBS: "23.06.06"}
@@ -24,7 +28,7 @@ class Pbs:
     """
 
     kind: str
-    cluster: Cluster
+    cluster: SimulatedCluster
     host: str = "head"
     managers: frozenset[str] = frozenset({"root"})
     roots: frozenset[str] = frozenset({"root"})
@@ -83,7 +87,7 @@ def new_pbs(kind: str, nodes: dict[str, SimNode]) -> Pbs:
     attributes = {"scheduling": "True", "managers": ",".join(f"{name}@*" for name in sorted(managers))}
     if kind == OPENPBS:
         attributes["query_other_jobs"] = "True"
-    cluster = Cluster(nodes, queues=(QUEUES[kind],))
+    cluster = SimulatedCluster(nodes, queues=(QUEUES[kind],))
     pbs = Pbs(kind, cluster, managers=managers, roots=managers, attributes=attributes)
     pbs.cluster.value, pbs.cluster.begin = pbs.value, pbs.begin_of
     return pbs
@@ -100,3 +104,93 @@ def _number(text: str) -> float:
     except ValueError:
         return 0.0
     return value if math.isfinite(value) else 0.0
+
+
+_RUNS = {JobState.RUNNING: "R", JobState.STARTS: "R", JobState.SUSPENDED: "S"}
+
+
+def letter_of(pbs: Pbs, job: SimJob, now_s: float) -> str:
+    """Return the letter; a job that the runjob hook keeps back stays queued."""
+    if job.state is JobState.ENDED:
+        return "C" if pbs.kind == TORQUE else "F"
+    if job.state in _RUNS:
+        return _RUNS[job.state]
+    if job.holds or pbs.cluster.hangs(job):
+        return "H"
+    return "W" if job.begin_s > now_s else "Q"
+
+
+def holds_of(pbs: Pbs, job: SimJob) -> str:
+    """Return who holds it: n for nobody, s for the job that it waits for."""
+    held = set(job.holds) | ({"s"} if job.state is JobState.PENDING and pbs.cluster.hangs(job) else set())
+    return "".join(sorted(held, key="uos".index)) or "n"
+
+
+UNKNOWN_JOB, REFUSED, BAD_STATE, UNKNOWN_NODE, BUSY_NODE, NO_ATTRIBUTE = 15001, 15007, 15018, 15062, 15150, 15002
+HOOK_ERROR = 15136
+
+
+class PbsReply(NamedTuple):
+    """What is printed, what is complained of, and the exit code."""
+
+    out: bytes = b""
+    err: str = ""
+    code: int = 0
+
+
+def version_of(kind: str) -> PbsReply:
+    """Return what the commands of Torque or OpenPBS print of their version."""
+    if kind == TORQUE:
+        return PbsReply(f"Version: {VERSIONS[kind]}\nCommit: 0000000000000000000000000000000000000000\n".encode())
+    return PbsReply(f"pbs_version = {VERSIONS[kind]}\n".encode())
+
+
+class PbsError(Exception):
+    """One of PBS's errors; a command's exit code is its number modulo 256."""
+
+    def __init__(self, error: int, said: str) -> None:
+        super().__init__(said)
+        self.code = error % 256
+
+
+def all_of(program: str, complaints: list[PbsError], out: bytes = b"") -> PbsReply:
+    """Return the answer to an order to several: a complaint for each that was not done, the last one's code."""
+    return PbsReply(
+        out, "".join(f"{program}: {each}\n" for each in complaints), complaints[-1].code if complaints else 0
+    )
+
+
+POWER = "power_provisioning"
+"""The server's attribute that is True while the hook PBS_power is enabled."""
+WAKES_IN_S = 600
+
+
+class StartEstimate(NamedTuple):
+    """From when [Unix s] the first job that waits has which processors, by node."""
+
+    job: SimJob
+    start_s: float
+    placed: dict[str, int]
+
+
+def estimate_of(pbs: Pbs, now_s: float) -> StartEstimate | None:
+    """Return when the first job that waits is to start, and where; None where the server does not say or know."""
+    waiting = pbs.cluster.pending(now_s) if pbs.attributes.get(POWER) == "True" else []
+    if not waiting:
+        return None
+    ends_s = {
+        job.job_id: (job.start_s or now_s) + job.longest_s for job in pbs.cluster.jobs.values() if job.state in ON_NODES
+    }
+    for at_s in sorted({now_s, now_s + WAKES_IN_S, *(max(end_s, now_s) for end_s in ends_s.values())}):
+        nodes = {name: _then(node, at_s, now_s, ends_s) for name, node in pbs.cluster.nodes.items()}
+        placed = replace(pbs.cluster, nodes=nodes).place(waiting[0])
+        if placed:
+            return StartEstimate(waiting[0], at_s, placed)
+    return None
+
+
+def _then(node: SimNode, at_s: float, now_s: float, ends_s: dict[str, float]) -> SimNode:
+    used = {job: cpus for job, cpus in node.used.items() if ends_s.get(job, now_s) > at_s}
+    if SLEEP in node.shut and at_s >= now_s + WAKES_IN_S:
+        return replace(node, used=used, shut=node.shut - {SLEEP}, alive=True)
+    return replace(node, used=used)

@@ -5,9 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from plugin.pbs.openpbs_server import NODE_RESOURCE
-from sim_backend.pbs_standin.answer import HOOK_ERROR, NO_ATTRIBUTE, REFUSED, UNKNOWN_NODE, Answer, Refused
-from sim_backend.pbs_standin.estimate import POWER
-from sim_backend.pbs_standin.pbs import Pbs
+from sim_backend.pbs_standin.pbs import HOOK_ERROR, NO_ATTRIBUTE, POWER, REFUSED, UNKNOWN_NODE, Pbs, PbsError, PbsReply
 
 _ORDER = re.compile(r"\s*(\w+)\s+(\w+)(?:\s+([^\s=]+))?\s*(.*)", re.DOTALL)
 _PAIR = re.compile(r'\s*([\w.]+)\s*(\+=|-=|=)\s*("[^"]*"|[^,]*?)\s*(?:,|$)')
@@ -17,7 +15,7 @@ POWER_HOOK = "PBS_power"
 STATES = frozenset({"sleep", "offline"})
 
 
-def qmgr(pbs: Pbs, order: str, user: str) -> Answer:
+def qmgr(pbs: Pbs, order: str, user: str) -> PbsReply:
     """Do what qmgr is told and return its answer; Refused if it may not or cannot."""
     match = _ORDER.match(order)
     verb, what = (match[1], match[2]) if match else ("", "")
@@ -25,13 +23,13 @@ def qmgr(pbs: Pbs, order: str, user: str) -> Answer:
     if what == "hook" and user not in pbs.roots:
         # A list ends with 0 all the same; managers are no exception.
         refused = f"{user}@{pbs.host} is unauthorized to access hooks data from server {pbs.host}\n"
-        return Answer(err=refused, code=0 if verb in ("list", "print") else HOOK_ERROR % 256)
+        return PbsReply(err=refused, code=0 if verb in ("list", "print") else HOOK_ERROR % 256)
     if verb not in ("list", "print") and user not in pbs.managers:
-        raise Refused(REFUSED, "Unauthorized Request")
+        raise PbsError(REFUSED, "Unauthorized Request")
     name, rest = (match[3] or "", match[4]) if match else ("", "")
     if (verb, what) == ("import", "hook") and pbs.hooks.get(name):
-        return Answer(_made(pbs.hooks, verb, "Hook", name, rest).encode(), f"hook '{name}' contents overwritten\n")
-    return Answer(_done(pbs, verb, what, name, rest).encode())
+        return PbsReply(_made(pbs.hooks, verb, "Hook", name, rest).encode(), f"hook '{name}' contents overwritten\n")
+    return PbsReply(_done(pbs, verb, what, name, rest).encode())
 
 
 def _done(pbs: Pbs, verb: str, what: str, name: str, rest: str) -> str:
@@ -74,7 +72,7 @@ def _changed(before: str, sign: str, value: str) -> str:
 def _node(pbs: Pbs, verb: str, name: str, rest: str) -> str:
     node = pbs.cluster.nodes.get(name)
     if node is None:
-        raise Refused(UNKNOWN_NODE, "Unknown node")
+        raise PbsError(UNKNOWN_NODE, "Unknown node")
     if verb == "unset":
         for key in (each.strip() for each in rest.split(",")):
             _write(pbs, name, key, "=", "")
@@ -83,7 +81,7 @@ def _node(pbs: Pbs, verb: str, name: str, rest: str) -> str:
     # All of one order, or nothing of it.
     for key, _, _ in pairs:
         if key.startswith("resources_available.") and key.partition(".")[2] not in pbs.resources:
-            raise Refused(NO_ATTRIBUTE, "Unknown resource")
+            raise PbsError(NO_ATTRIBUTE, "Unknown resource")
     for key, sign, value in pairs:
         _write(pbs, name, key, sign, value.strip('"'))
     return ""

@@ -1,17 +1,27 @@
-"""The stand-in's server: takes a call of a program as texts between zeros, and answers so. Time goes on meanwhile."""
+"""The stand-in's server on its socket, the programs that call it, and a virtual room as its nodes.
+
+A program sends its arguments as texts between zeros and prints the answer, which comes back in the same form. Time goes
+on meanwhile. In a virtual room a node that is up registers; one that goes down takes its jobs with it.
+"""
 
 import asyncio
+import os
 import pwd
 import socket
 import struct
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from sim_backend.pbs_standin.commands import PROGRAMS, Call, answer
-from sim_backend.pbs_standin.pbs import Pbs
+from offpeak.model.node_states import ACTIVE
+from sim_backend.pbs_standin.commands import PROGRAMS, RUNNING, SHUTDOWN, PbsCall, answer
+from sim_backend.pbs_standin.pbs import Pbs, new_pbs
+from sim_backend.scheduler.cluster import SimNode
+from sim_backend.virtual.machine_room import MachineRoom
+from sim_backend.virtual.node import LiveNode
 
 TICK_S = 0.1
 ZERO = b"\0"
@@ -22,7 +32,7 @@ _CREDENTIALS = struct.Struct("3i")
 async def served(pbs: Pbs, path: Path, clock: Callable[[], float] = time.time) -> AsyncIterator[None]:
     """Answer at a Unix socket until the block ends. `clock` tells Unix seconds."""
     path.unlink(missing_ok=True)
-    server = await asyncio.start_unix_server(partial(_hear, pbs, clock), path)
+    server = await asyncio.start_unix_server(partial(_serve_client, pbs, clock), path)
     path.chmod(0o666)
     ticking = asyncio.create_task(_tick(pbs, clock))
     try:
@@ -41,7 +51,7 @@ async def _tick(pbs: Pbs, clock: Callable[[], float]) -> None:
         await asyncio.sleep(TICK_S)
 
 
-async def _hear(
+async def _serve_client(
     pbs: Pbs, clock: Callable[[], float], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
     try:
@@ -52,10 +62,10 @@ async def _hear(
         writer.close()
 
 
-def _call(told: bytes, user: str, now_s: float) -> Call:
+def _call(told: bytes, user: str, now_s: float) -> PbsCall:
     claims, program, text, *words = (part.decode(errors="replace") for part in told.split(ZERO))
     named = program if program in PROGRAMS else "qstat"
-    return Call(named, tuple(words), claims if user == "root" and claims else user, text, now_s)
+    return PbsCall(named, tuple(words), claims if user == "root" and claims else user, text, now_s)
 
 
 def _peer(writer: asyncio.StreamWriter) -> str:
@@ -65,3 +75,96 @@ def _peer(writer: asyncio.StreamWriter) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return str(uid)
+
+
+USER_VARIABLE = "PBS_STANDIN_USER"
+"""Whom root submits for."""
+
+# What is imported here is all that a call takes besides the server: the modules that json and socket bring along would
+# make it more than twice as long.
+SCRIPT = """\
+#!{python} -IS
+import _socket, sys
+from posix import environ
+
+name, words, text = sys.argv[0].rpartition("/")[2], sys.argv[1:], ""
+try:
+    script = open(words[-1], errors="replace") if name == "qsub" and words else None
+except OSError:
+    script = None
+if script:
+    words.pop()
+elif (name == "qsub" or (name == "qmgr" and "-c" not in words)) and not sys.stdin.isatty():
+    script = sys.stdin
+if script:
+    text = script.read()
+answer = b""
+try:
+    server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    server.connect({socket!r})
+    told = "\\0".join((name, text, *words)).encode(errors="surrogateescape")
+    server.sendall(environ.get(b"{user}", b"") + b"\\0" + told)
+    server.shutdown(_socket.SHUT_WR)
+    while part := server.recv(65536):
+        answer += part
+except OSError as problem:
+    sys.stderr.write(f"{{name}}: cannot connect to server head (errno={{problem.errno}}) {{problem.strerror}}\\n")
+    sys.exit(problem.errno)
+code, complaint, said = answer.split(b"\\0", 2)
+sys.stdout.buffer.write(said)
+sys.stderr.buffer.write(complaint)
+sys.exit(int(code))
+"""
+
+
+def write_programs(folder: Path, socket: Path) -> Path:
+    """Write the programs into a folder below this one, which is to stand in PATH, and return that."""
+    programs = folder / "bin"
+    programs.mkdir(parents=True, exist_ok=True)
+    text = SCRIPT.format(python=os.path.realpath(sys.executable), socket=str(socket), user=USER_VARIABLE)
+    for name in PROGRAMS:
+        file = programs / name
+        file.write_text(text)
+        file.chmod(0o755)
+    return programs
+
+
+LOOK_S = 0.1
+CPUS = 8
+SOCKET = "pbs.sock"
+
+
+@asynccontextmanager
+async def pbs_of_room(
+    kind: str, room: MachineRoom, folder: Path, clock: Callable[[], float] = time.time
+) -> AsyncIterator[Pbs]:
+    """Run a server over the room's nodes until the block ends; its programs are in `folder`/bin."""
+    now_s = int(clock())
+    pbs = new_pbs(kind, {name: SimNode(name, CPUS, changed_s=now_s, last_used_s=now_s) for name in room.nodes})
+    write_programs(folder, folder / SOCKET)
+    async with served(pbs, folder / SOCKET, clock):
+        following = asyncio.create_task(_follow(room, pbs, clock))
+        try:
+            yield pbs
+        finally:
+            following.cancel()
+            with suppress(asyncio.CancelledError):
+                await following
+
+
+async def _follow(room: MachineRoom, pbs: Pbs, clock: Callable[[], float]) -> None:
+    while True:
+        for name, node in room.nodes.items():
+            _execute_order(node, pbs.cluster.nodes[name])
+            up = node.now().state == ACTIVE
+            if up != pbs.cluster.nodes[name].alive:
+                (pbs.cluster.comes_up if up else pbs.cluster.goes_down)(name, clock())
+        await asyncio.sleep(LOOK_S)
+
+
+def _execute_order(node: LiveNode, known: SimNode) -> None:
+    word, known.told = known.told, ""
+    if word == RUNNING:
+        node.on()
+    elif word == SHUTDOWN:
+        node.soft_off()

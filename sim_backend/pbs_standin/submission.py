@@ -1,4 +1,8 @@
-"""What `qsub` is told, as jobs of the simulated scheduler. A script's lines `sleep SECONDS` say how long it runs."""
+"""Reads the options of `qsub` as jobs of the simulated scheduler.
+
+A script's lines `sleep SECONDS` say how long the job runs. `qsub -L tasks=2:lprocs=4:place=node`
+becomes the numbered fields of a Torque job's req_information.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,8 +12,28 @@ from datetime import UTC, datetime
 from plugin.pbs.fields import limit_s
 from plugin.pbs.resource_request import chunks_of, parse_tasks
 from sim_backend.pbs_standin.pbs import OPENPBS, Pbs
-from sim_backend.pbs_standin.task_words import req_information
-from sim_backend.scheduler.sim_job import SimJob
+from sim_backend.scheduler.cluster import SimJob
+
+NAMES = {"tasks": "task_count", "feature": "features"}
+"""What the option and the job's field call differently."""
+
+
+def req_information(options: list[str]) -> dict[str, str]:
+    """Return the fields of all `-L` options, in their order."""
+    return {f"{name}.{at}": value for at, text in enumerate(options) for name, value in _fields(text).items()}
+
+
+def _fields(text: str) -> dict[str, str]:
+    found = {"task_count": "1", "lprocs": "1"}
+    for word in text.split(":"):
+        name, sign, value = word.partition("=")
+        if name == "place":
+            place, _, count = value.partition("=")
+            found[place] = count or "1"
+        elif sign:
+            found[NAMES.get(name, name)] = value
+    return found
+
 
 FLAGS = "hIVzXf"
 """Options without a value."""

@@ -7,18 +7,18 @@ from offpeak.errors import SchedulerError
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
 from plugin.scheduler.port import NodeChange, Ranking, SchedulerTraits, SchedulerView, change_refusal, is_change_done
-from sim_backend.scheduler.cluster import Cluster
-from sim_backend.scheduler.sim_job import SimJob
-from sim_backend.scheduler.sim_node import SimNode
+from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
 
 BOOT_S = 600
-Wanted = TypeVar("Wanted", int, str)
+JobValue = TypeVar("JobValue", int, str)
 
 
 class SimulatedScheduler:
     """Asks and changes a cluster in memory, which its `clock` moves on; it wakes nodes for jobs, as Slurm does."""
 
-    def __init__(self, cluster: Cluster, *, clock: Callable[[], float], ranking: Ranking = Ranking.OFFSET) -> None:
+    def __init__(
+        self, cluster: SimulatedCluster, *, clock: Callable[[], float], ranking: Ranking = Ranking.OFFSET
+    ) -> None:
         self.cluster, self._clock, self._ranking = cluster, clock, ranking
 
     def traits(self) -> SchedulerTraits:
@@ -80,7 +80,7 @@ class SimulatedScheduler:
         self.cluster.step(now_s)
         return now_s
 
-    def _change(self, wanted: Mapping[str, Wanted], change: Callable[[SimJob, Wanted], None]) -> dict[str, str]:
+    def _change(self, wanted: Mapping[str, JobValue], change: Callable[[SimJob, JobValue], None]) -> dict[str, str]:
         """Change each job that still waits; those that have gone are left out."""
         jobs = {job.job_id: job for job in self.cluster.jobs.values()}
         refused: dict[str, str] = {}

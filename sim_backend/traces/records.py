@@ -1,14 +1,101 @@
-"""What accounting logs of all schedulers have in common: jobs that ran, with when, where and for whom."""
+"""What accounting logs of all schedulers have in common: jobs that ran, with when, where and for whom, as columns.
+
+The columns grow block by block while a log is read, and are then given up one by one: the log is never held twice.
+Names are numbers, the same ones in each block.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from mmap import mmap
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Jobs, LogNames, RejectedJobs, Trace
 from offpeak.text import counted
+
+SEGMENT_ROWS = 1 << 16
+NARROW = np.iinfo(np.int32)
+
+Column = NDArray[Any]
+
+
+class ColumnStore:
+    """Columns of one length. Whole numbers take four bytes where they fit, as nearly all of a log do."""
+
+    def __init__(self) -> None:
+        self._segments: dict[str, list[_Segment]] = {}
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def append(self, block: Mapping[str, Column]) -> None:
+        """Add the same columns as before."""
+        for name, values in block.items():
+            segments = self._segments.setdefault(name, [])
+            _append(segments, _narrow(values))
+        self._length += len(values)
+
+    def get(self, name: str) -> Column:
+        """Return a copy of a column: int64, float64 or bool."""
+        return self._joined(name, keep=True)
+
+    def pop(self, name: str) -> Column:
+        """Give up a column: what it took is free when this returns."""
+        return self._joined(name, keep=False)
+
+    def release(self, *names: str) -> None:
+        """Give up columns that are not needed."""
+        for name in names:
+            del self._segments[name]
+
+    def _joined(self, name: str, *, keep: bool) -> Column:
+        segments = self._segments[name] if keep else self._segments.pop(name)
+        if not segments:
+            return np.empty(0, np.int64)
+        kind = np.result_type(*(segment.values.dtype for segment in segments))
+        column = np.empty(self._length, dtype=np.int64 if kind == np.int32 else kind)
+        row = 0
+        for place, segment in enumerate(segments):
+            column[row : row + segment.length] = segment.values[: segment.length]
+            row += segment.length
+            if not keep:
+                segments[place] = _NOTHING
+        return column
+
+
+class _Segment:
+    """Some rows of a column, in memory that the system takes back at once: a heap full of holes keeps it."""
+
+    def __init__(self, rows: int, kind: np.dtype[Any]) -> None:
+        self.values: Column = np.frombuffer(mmap(-1, rows * kind.itemsize), kind)
+        self.length = 0
+
+
+_NOTHING = _Segment(1, np.dtype(np.int8))
+
+
+def _append(segments: list[_Segment], values: Column) -> None:
+    while len(values):
+        if not segments or segments[-1].values.dtype != values.dtype or segments[-1].length == SEGMENT_ROWS:
+            segments.append(_Segment(SEGMENT_ROWS, values.dtype))
+        last = segments[-1]
+        taken = values[: SEGMENT_ROWS - last.length]
+        last.values[last.length : last.length + len(taken)] = taken
+        last.length += len(taken)
+        values = values[len(taken) :]
+
+
+def _narrow(values: Float64 | Int64) -> Column:
+    is_narrow = values.dtype == np.int64 and (
+        not len(values) or NARROW.min <= values.min() <= values.max() <= NARROW.max
+    )
+    return values.astype(np.int32) if is_narrow else values
+
 
 WHOLE_NODES = 0.9
 """Jobs that use this share of the processors of their nodes, or more, are taken to have them alone."""
@@ -18,7 +105,7 @@ SEEN_SHARE = 0.01
 
 
 @dataclass(frozen=True)
-class Coded:
+class CodedNames:
     """A column of names: `names[code]` for each job, -1 where the log has none."""
 
     code: Int64
@@ -44,10 +131,10 @@ class Records:
     estimate_s: Int64
     nodes: Int64 | None
     processors: Int64
-    user: Coded
-    group: Coded
-    queue: Coded
-    application: Coded
+    user: CodedNames
+    group: CodedNames
+    queue: CodedNames
+    application: CodedNames
     energy_j: Float64 | None
     job_names: Mapping[int, str]
     logged_processors: Int64 | None = None
@@ -164,3 +251,43 @@ def _unit_notes(units_per_node: int | None) -> tuple[str, ...]:
 
 def _estimate_notes(count: int) -> tuple[str, ...]:
     return (f"{counted(count, 'job')} without a time limit: the run time is used",) if count else ()
+
+
+class Codes:
+    """Gives each name a code, in the order of appearance, and `unknown`, where that is no name, -1."""
+
+    def __init__(self, unknown: bytes | None = None) -> None:
+        self._unknown = unknown
+        self._codes: dict[bytes, int] = {}
+
+    def of_name(self, name: bytes) -> int:
+        """Return the code of a name."""
+        return -1 if name == self._unknown else self._codes.setdefault(name, len(self._codes))
+
+    def of(self, column: pa.ChunkedArray) -> Int64:
+        """Return the codes of a column of names, each chunk of which has a dictionary."""
+        parts = [np.empty(0, np.int64)]
+        for chunk in column.chunks:
+            of_index = np.array([self.of_name(name) for name in chunk.dictionary.to_pylist()], np.int64)
+            parts.append(of_index[chunk.indices.to_numpy()] if len(chunk) else parts[0])
+        return np.concatenate(parts)
+
+    @property
+    def names(self) -> tuple[bytes, ...]:
+        """The names in the order of their codes."""
+        return tuple(self._codes)
+
+    def coded(self, code: Int64) -> CodedNames:
+        """Return a column of these codes with its names."""
+        return CodedNames(code, tuple(name.decode(errors="replace") for name in self._codes))
+
+    def renumbered(self, code: Int64) -> CodedNames:
+        """Return a column of some of these codes, which become the numbers of those names alone that are in it."""
+        borne = np.zeros(len(self._codes) + 1, bool)
+        borne[code] = True
+        borne[-1] = False
+        number = np.where(borne, np.cumsum(borne) - 1, -1)
+        names = tuple(
+            name.decode(errors="replace") for name, is_borne in zip(self._codes, borne, strict=False) if is_borne
+        )
+        return CodedNames(number[code], names)

@@ -10,7 +10,7 @@ from pyarrow import csv
 from offpeak.errors import BadInput
 from offpeak.files import check_writable, replacing
 from sim_backend.compare import Comparison
-from sim_backend.outcome import Run
+from sim_backend.outcome import PolicyRun
 
 
 def schedule_paths(path: Path, policies: tuple[str, ...]) -> tuple[Path, ...]:
@@ -44,7 +44,7 @@ def write_schedules(comparison: Comparison, path: Path) -> tuple[Path, ...]:
     return paths
 
 
-def _schedule_csv(comparison: Comparison, run: Run) -> bytes:
+def _schedule_csv(comparison: Comparison, run: PolicyRun) -> bytes:
     table = pa.table(
         {"job_id": comparison.case.jobs.job_id, "start_s": run.schedule.start_s, "end_s": run.schedule.end_s}
     )

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sim_backend.virtual.live_node import LiveNode
+from sim_backend.virtual.node import LiveNode
 
 CALLBACK, USER, OPERATOR, ADMINISTRATOR = 1, 2, 3, 4
 """Privilege levels by their numbers on the wire: IPMI v2.0, section 22.18."""

@@ -1,19 +1,22 @@
-"""A virtual machine room on loopback: nodes of a class, a BMC each, and PDUs with the nodes on their outlets."""
+"""A virtual machine room on loopback: nodes of a class, a BMC each, and PDUs with the nodes on their outlets.
 
+It runs beside other code, or in the foreground until a user presses Ctrl-C or ends the process.
+"""
+
+import asyncio
 import errno
 import random
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from offpeak.errors import BadInput
 from sim_backend.virtual.bmc import BmcUser, VirtualBmc
-from sim_backend.virtual.live_node import Clock, LiveNode, clock_of
-from sim_backend.virtual.logins import RoomLogins
-from sim_backend.virtual.node import VirtualNode
+from sim_backend.virtual.node import Clock, LiveNode, VirtualNode, clock_of
 from sim_backend.virtual.pdu import VirtualPdu
 from sim_backend.virtual.rmcp.server import serve
-from sim_backend.virtual.room_plan import OUTLETS, RoomPlan
+from sim_backend.virtual.room_plan import OUTLETS, RoomLogins, RoomPlan
 from sim_backend.virtual.snmp_agent import SnmpAgent
 
 LISTEN_HINTS = {
@@ -71,3 +74,21 @@ def _listening(host: str, port: int) -> Iterator[None]:
     except OSError as problem:
         hint = LISTEN_HINTS.get(problem.errno or 0, "choose another address or port")
         raise BadInput(f"{host} port {port}: cannot listen: {problem.strerror}", hint=hint) from None
+
+
+Beside = Callable[[MachineRoom], AbstractAsyncContextManager[object]]
+"""What runs beside a room as long as that does."""
+
+
+def run_room(plan: RoomPlan, logins: RoomLogins, *, ready: Callable[[], None], beside: Beside | None = None) -> None:
+    """Run the room, and call `ready` once everything listens; BadInput as `machine_room`."""
+    asyncio.run(_run(plan, logins, ready, beside))
+
+
+async def _run(plan: RoomPlan, logins: RoomLogins, ready: Callable[[], None], beside: Beside | None) -> None:
+    ended = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    async with machine_room(plan, logins) as room, beside(room) if beside else nullcontext():
+        ready()
+        await ended.wait()

@@ -1,14 +1,19 @@
-"""A virtual node: its power states by the durations and draws of its class, and the energy it took. Time is handed in.
+"""A virtual node: its power states by the durations and draws of its class, its energy, its orders, and its clock.
 
-A node draws the same from one change to the next, so its energy is a sum of rectangles, and exact.
+Time is handed in. A node draws the same from one change to the next, so its energy is a sum of rectangles, and exact.
+The orders are on, off, cycle, reset and suspend; one that makes no sense does nothing. A `LiveNode` lives by a clock:
+each look shows it as it is now.
 """
 
 import math
+import random
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from offpeak.errors import NotSupported
 from offpeak.model.node_class import NodeClass, SleepDepth, Transition
-from offpeak.model.node_states import ACTIVE, FAILED, OFF, asleep, coming_up, going_down
+from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, OFF, STANDBY, asleep, coming_up, going_down
 
 Fate = Callable[[Transition], bool]
 """Says of a transition that begins whether it will fail."""
@@ -119,3 +124,132 @@ def _arrived(node: VirtualNode) -> VirtualNode:
         return replace(up, utilisation=0.0) if depth.depth == OFF else up
     down = changed(node, at_s, state=asleep(depth.depth))
     return woken(down, at_s, never_fails) if node.wakes_next else down
+
+
+def power_on_node(node: VirtualNode, now_s: float, fate: Fate = never_fails) -> VirtualNode:
+    """Return a sleeping node on its way up. While it shuts down the order is dropped, or waits, as the node is made."""
+    node = advance(node, now_s)
+    depth = depth_of(node)
+    if depth is None:
+        return node
+    if node.state == going_down(depth.depth):
+        return node if node.drops_early_on else replace(node, wakes_next=True)
+    return woken(node, now_s, fate)
+
+
+def soft_off_node(node: VirtualNode, now_s: float, fate: Fate = never_fails) -> VirtualNode:
+    """Return a node that is up on its way off. Any other has no system that would hear of it."""
+    return _down(advance(node, now_s), OFF, now_s, fate)
+
+
+def suspend_node(node: VirtualNode, now_s: float, fate: Fate = never_fails) -> VirtualNode:
+    """Return a node that is up on its way into standby; NotSupported if its class has none."""
+    return _down(advance(node, now_s), STANDBY, now_s, fate)
+
+
+def hard_off_node(node: VirtualNode, now_s: float) -> VirtualNode:
+    """Return the node without power, at once."""
+    node = advance(node, now_s)
+    _depth(node, OFF)
+    return node if node.state == asleep(OFF) else changed(node, now_s, state=asleep(OFF))
+
+
+def reset_node(node: VirtualNode, now_s: float, fate: Fate = never_fails) -> VirtualNode:
+    """Return the node as it boots anew, as a power cycle makes it too; nothing happens where it has no power."""
+    node = advance(node, now_s)
+    if node.state in (asleep(OFF), asleep(STANDBY)):
+        return node
+    return in_transition(node, now_s, coming_up(OFF), _depth(node, OFF).leave, fate)
+
+
+def _down(node: VirtualNode, depth: int, now_s: float, fate: Fate) -> VirtualNode:
+    enter = _depth(node, depth).enter
+    if node.state != ACTIVE:
+        return node
+    return in_transition(node, now_s, going_down(depth), enter, fate)
+
+
+def _depth(node: VirtualNode, number: int) -> SleepDepth:
+    depth = node.node_class.find_depth(number)
+    if depth is None:
+        name = node.node_class.name
+        raise NotSupported(
+            f"{name}: this node class has no {DEPTHS[number]}", hint="choose another class, such as server"
+        )
+    return depth
+
+
+Clock = Callable[[], float]
+"""Tells the seconds of a virtual room since it was opened."""
+
+
+def clock_of(factor: float) -> Clock:
+    """Return a clock that starts now at 0 and runs `factor` times as fast as real time."""
+    start_s = time.monotonic()
+    return lambda: (time.monotonic() - start_s) * factor
+
+
+@dataclass
+class LiveNode:
+    """A node by its name. Transitions fail as often as its class says, by `chance`, or when `fail_next` is called."""
+
+    name: str
+    clock: Clock
+    chance: random.Random
+    node: VirtualNode
+    _failing: bool = field(default=False, init=False)
+
+    def now(self) -> VirtualNode:
+        """Return the node as it is now."""
+        self.node = advance(self.node, self.clock())
+        return self.node
+
+    @property
+    def power_w(self) -> float:
+        """What it draws now."""
+        return self.now().power_w
+
+    @property
+    def energy_j(self) -> float:
+        """What it has taken since it was made."""
+        at_s = self.clock()
+        self.node = advance(self.node, at_s)
+        return self.node.energy_at(at_s)
+
+    @property
+    def powered(self) -> bool:
+        """Whether its main power is on."""
+        return is_powered(self.now())
+
+    def fail_next(self) -> None:
+        """Let the next transition fail: the node hangs at its end."""
+        self._failing = True
+
+    def use(self, utilisation: float) -> None:
+        """Let it work, 0..1."""
+        self.node = used(self.node, utilisation, self.clock())
+
+    def on(self) -> None:
+        """Switch it on."""
+        self.node = power_on_node(self.node, self.clock(), self._fate)
+
+    def soft_off(self) -> None:
+        """Ask its system to shut down."""
+        self.node = soft_off_node(self.node, self.clock(), self._fate)
+
+    def suspend(self) -> None:
+        """Suspend it to memory; NotSupported if its class has no standby."""
+        self.node = suspend_node(self.node, self.clock(), self._fate)
+
+    def hard_off(self) -> None:
+        """Cut its power."""
+        self.node = hard_off_node(self.node, self.clock())
+
+    def reset(self) -> None:
+        """Let it boot anew."""
+        self.node = reset_node(self.node, self.clock(), self._fate)
+
+    def _fate(self, transition: Transition) -> bool:
+        fails = self._failing or self.chance.random() < transition.failure_probability
+        self._failing = False
+        return fails

@@ -22,10 +22,9 @@ from pysnmp.proto.rfc1902 import Integer32, ObjectIdentifier, OctetString, TimeT
 from pysnmp.proto.rfc1905 import endOfMibView, noSuchInstance
 from pysnmp.smi.error import NotWritableError
 
-from sim_backend.virtual.apc_rows import UPTIME, Oid, Rows, Value, apc_rows
 from sim_backend.virtual.bmc import NAMESPACE
-from sim_backend.virtual.logins import PduLogins
-from sim_backend.virtual.pdu import VirtualPdu
+from sim_backend.virtual.pdu import UPTIME, Oid, Rows, Value, VirtualPdu, apc_rows
+from sim_backend.virtual.room_plan import PduLogins
 
 # As in power.meters.snmp.engines: a virtual PDU starts in any thread, and may not change what others draw.
 nextid.random = random.Random()

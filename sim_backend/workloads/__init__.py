@@ -1,1 +1,5 @@
-"""Generators of logs and prices, seeded."""
+"""Generators of logs and prices, seeded.
+
+`generate` is the entry: it draws arrivals, sizes and run times (`lublin_model`), users, limits and power (`users`), or
+limits as users choose them (`tsafrir`). `price_model` makes a year of prices.
+"""

@@ -1,17 +1,135 @@
-"""Gives jobs the limits that users would ask for, after Tsafrir, Etsion and Feitelson, JSSPP 2005.
+"""Gives jobs the limits that users would ask for: few values, twenty of which serve 89 % of the jobs.
 
-The model says how many jobs ask for what; here each of these limits goes to a job that runs no longer.
+Model and parameters: Tsafrir, Etsion and Feitelson, "Modeling user runtime estimates", JSSPP 2005. Which of the twenty
+most popular estimates are short and which are long was counted in four logs, and is drawn from them. The model says how
+many jobs ask for what; here each of these limits goes to a job that runs no longer.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
 
 from offpeak.errors import BadInput
-from offpeak.model.arrays import Int64
-from sim_backend.workloads.tsafrir_model import Asked, draw_asked
-from sim_backend.workloads.user_habits import MINUTE_S
+from offpeak.model.arrays import Float64, Int64
+from sim_backend.workloads.users import COMMON_ESTIMATES_S, MINUTE_S
+
+HEAD = 20
+RANKS_BY_TIME = {
+    "SDSC-SP2": (3, 1, 4, 17, 13, 7, 8, 18, 2, 6, 16, 10, 5, 15, 14, 19, 11, 12, 9, 20),
+    "CTC-SP2": (1, 3, 4, 2, 12, 9, 8, 18, 6, 7, 11, 20, 16, 5, 14, 13, 10, 15, 17, 19),
+    "KTH-SP2 up to 4 h": (1, 4, 10, 14, 20, 2, 3, 7, 12, 6, 19, 5, 18, 16, 9, 17, 15, 13, 8, 11),
+    "SDSC-BLUE": (1, 6, 5, 3, 7, 2, 18, 19, 4, 11, 20, 9, 10, 14, 13, 16, 15, 17, 8, 12),
+}
+"""Popularity (1 the most popular) of each log's top twenty estimates: the longest first, then the others by time."""
+
+
+def draw_ranks(rng: Generator) -> Int64:
+    """Draw the popularity of twenty estimates, the longest first, then the others by time: a permutation of 1..20.
+
+    The longest is the most popular. Each other time takes the smaller of two draws from the ranks that it or a
+    shorter one has in a log and that are still free; a rank that no later time has in any log is taken at once.
+    """
+    return np.fromiter(_ranks(rng), np.int64, HEAD)
+
+
+def _ranks(rng: Generator) -> Iterator[int]:
+    by_time = list(zip(*RANKS_BY_TIME.values(), strict=True))
+    free = set(range(1, HEAD + 1))
+    candidates: list[int] = []
+    for time, ranks in enumerate(by_time):
+        candidates = [rank for rank in (*candidates, *ranks) if rank in free]
+        later = {rank for row in by_time[time + 1 :] for rank in row}
+        due = free - later
+        rank = 1 if time == 0 else min(due) if due else min(rng.choice(candidates, 2))
+        free.remove(rank)
+        yield int(rank)
+
+
+HEAD_SHARE = 0.89
+ROUND_S = tuple(MINUTE_S * minutes for minutes in (12_000, 6_000, 3_000, 600, 300, 120, 60, 20, 10, 5))
+JOBS = (0, 20, 200, 1000, 10_000, 70_000, 250_000)
+VALUES = (0, 10, 20, 35, 90, 340, 565)
+"""How many different values so many jobs ask for, linear in between."""
+
+OUT_OF_THE_WAY_S = (0, 30, -30, 20, -20, 10, -10)
+
+
+@dataclass(frozen=True)
+class EstimateCounts:
+    """How many jobs ask for each limit: values [s] rising, both int64[values]."""
+
+    value_s: Int64
+    jobs: Int64
+
+
+def draw_estimate_counts(count: int, longest_s: int, rng: Generator) -> EstimateCounts:
+    """Draw what `count` jobs (200 or more) ask for where the longest limit is `longest_s` (100 min or more)."""
+    values = round(float(np.interp(count, JOBS, VALUES)))
+    head_s = head_values_s(longest_s)
+    tail_s = tail_values_s(values, head_s)
+    head, tail = head_shares()[draw_ranks(rng) - 1], rng.permutation(tail_shares(len(tail_s)))
+    value_s = np.array([*head_s, *tail_s])
+    by_time = np.argsort(value_s)
+    return EstimateCounts(value_s[by_time], whole_jobs(count, np.concatenate([head, tail]))[by_time])
+
+
+def head_values_s(longest_s: int) -> list[int]:
+    """Return the twenty most popular values [s]: the longest first, then the others by time.
+
+    They are the longest, the common ones below it, and the roundest of all others, from the longest downwards.
+    """
+    values = [longest_s, *(common for common in COMMON_ESTIMATES_S.tolist() if common < longest_s)]
+    rounds = (value for step in ROUND_S for value in range(longest_s // step * step, 0, -step))
+    others = (value for value in rounds if value not in values)
+    while len(values) < HEAD:
+        values.append(next(others))
+    return [longest_s, *sorted(values[1:])]
+
+
+def head_shares() -> Float64:
+    """Return the share of jobs of each of the twenty most popular values, float64[20], the largest first."""
+    rank = np.arange(2, HEAD + 1)
+    shares = (14.0491 * np.exp(-0.177531 * rank) + 0.462513) / 100
+    return np.concatenate([[HEAD_SHARE - shares.sum()], shares])
+
+
+def tail_values_s(values: int, head_s: list[int]) -> list[int]:
+    """Return the other of so many values [s], in whole minutes; one that is taken moves aside by up to 30 s or goes.
+
+    Their relative times are (a - 1) x / (a - x), x being their relative ranks.
+    """
+    longest_s = head_s[0]
+    a = 1 + 12.1039 * values**-0.6026
+    x = np.arange(1, values - HEAD + 1) / max(values - HEAD, 1)
+    time_s = np.rint((a - 1) * x / (a - x) * longest_s / MINUTE_S).astype(np.int64) * MINUTE_S
+    return list(_beside(time_s.tolist(), set(head_s), longest_s))
+
+
+def _beside(values_s: list[int], taken_s: set[int], longest_s: int) -> Iterator[int]:
+    for value_s in values_s:
+        places = (value_s + aside for aside in OUT_OF_THE_WAY_S)
+        place = next((place for place in places if 0 < place < longest_s and place not in taken_s), None)
+        if place is not None:
+            taken_s.add(place)
+            yield place
+
+
+def tail_shares(values: int) -> Float64:
+    """Return the share of jobs of each value beyond the twenty most popular, float64[values], the largest first."""
+    rank = np.arange(HEAD + 1, HEAD + 1 + values, dtype=np.float64)
+    shares: Float64 = 795.6 * np.power(rank, -2.267)
+    return np.asarray(shares * (1 - HEAD_SHARE) / shares.sum())
+
+
+def whole_jobs(count: int, shares: Float64) -> Int64:
+    """Return how many of `count` jobs each share stands for: at least one, `count` in all."""
+    jobs: Int64 = np.maximum(np.rint(shares / shares.sum() * count).astype(np.int64), 1)
+    surplus = int(jobs.sum()) - count
+    jobs[np.argsort(-jobs, kind="stable")[: abs(surplus)]] -= np.sign(surplus)
+    return jobs
+
 
 FEWEST_JOBS = 200
 SHORTEST_LIMIT_S = 100 * MINUTE_S  # below, there are no twenty multiples of five minutes
@@ -29,10 +147,10 @@ def tsafrir_estimates_s(runtime_s: Int64, *, longest_s: int, rng: Generator) -> 
         raise BadInput(
             f"a longest estimate of {longest_s} s is too short", hint=f"at least {needed_s} s for these jobs"
         )
-    return assigned_s(runtime_s, draw_asked(len(runtime_s), longest_s, rng), rng)
+    return assigned_s(runtime_s, draw_estimate_counts(len(runtime_s), longest_s, rng), rng)
 
 
-def assigned_s(runtime_s: Int64, asked: Asked, rng: Generator) -> Int64:
+def assigned_s(runtime_s: Int64, asked: EstimateCounts, rng: Generator) -> Int64:
     """Return who gets which limit [s]: all assignments with no limit below its run time are equally likely.
 
     There are as many limits as jobs. Where more jobs run long than limits are long, long enough ones take the place
@@ -40,7 +158,7 @@ def assigned_s(runtime_s: Int64, asked: Asked, rng: Generator) -> Int64:
     """
     shortest = np.searchsorted(asked.value_s, runtime_s).astype(np.int16)
     needed = np.bincount(shortest, minlength=len(asked.value_s))
-    enough = Asked(asked.value_s, sufficient(asked.jobs, needed))
+    enough = EstimateCounts(asked.value_s, sufficient(asked.jobs, needed))
     longest_first = np.argsort(-shortest, kind="stable")
     estimate_s = np.empty(len(runtime_s), np.int64)
     begin = 0
@@ -59,7 +177,7 @@ def sufficient(asked: Int64, needed: Int64) -> Int64:
     return np.diff(or_longer, prepend=0)[::-1]
 
 
-def _given_s(asked: Asked, needed: Int64, rng: Generator) -> Iterator[Int64]:
+def _given_s(asked: EstimateCounts, needed: Int64, rng: Generator) -> Iterator[Int64]:
     """Yield the limits [s] of the jobs that need each value or a longer one, the longest value first."""
     left = np.zeros_like(needed)
     for value in range(len(needed))[::-1]:

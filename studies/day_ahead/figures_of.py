@@ -9,7 +9,7 @@ from offpeak.model.schedule_metrics import bounded_slowdown
 from predictors.job_power import AVERAGE_HPL, HIGHER_THAN_HPL, LOWER_THAN_HPL
 from sim_backend.grid.grid import SimulatedGrid
 from sim_backend.grid.outcome import GridOutcome, fairness, load_at, mean_power_w, outcome_of, utilizations
-from sim_backend.grid.running import GridSchedule
+from sim_backend.grid.sites import GridSchedule
 from studies.day_ahead.paper import ERROR_EDGES_PCT, SIZE_EDGES_CORE_H
 from studies.day_ahead.result import Result
 

@@ -11,9 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from offpeak.model.arrays import Float64, Int64
-from sim_backend.workloads.arrivals import draw_arrivals, stretched
-from sim_backend.workloads.demand import draw_runtimes_s, draw_sizes
-from sim_backend.workloads.lublin_model import TYPELESS, Gamma
+from sim_backend.workloads.lublin_model import TYPELESS, Gamma, draw_arrivals, draw_runtimes_s, draw_sizes, stretched
 from sim_backend.workloads.tsafrir import tsafrir_estimates_s
 
 LONG_RUNS = replace(TYPELESS, short=Gamma(28.4, 0.282), long=Gamma(353.0, 0.0293), short_slope=0.0, short_at_0=0.14)

@@ -10,13 +10,11 @@ from offpeak.model.arrays import Float64, Int64
 from plugin.federation.cycle import GridRules, Weights
 from plugin.federation.policies import grid_policy
 from predictors.waits.similar_jobs import SimilarJobs
-from sim_backend.grid.broker import Moment, StayHome, run_grid
-from sim_backend.grid.decide import Decider, Waits
+from sim_backend.grid.broker import Decider, Moment, StayHome, WaitEstimator, run_grid
 from sim_backend.grid.electricity import Markets
 from sim_backend.grid.grid import GridLog, SimulatedGrid
-from sim_backend.grid.known_waits import NobodyWaits, WrongBy
-from sim_backend.grid.learned_waits import LearnedWaits
-from sim_backend.grid.running import GridSchedule
+from sim_backend.grid.sites import GridSchedule
+from sim_backend.grid.waits import LearnedWaits, NoisyWaits, ZeroGridWaits
 from studies.day_ahead.experiment import Case, Experiment
 from studies.day_ahead.figures_of import figures_of
 from studies.day_ahead.links import DATA_MB, links_of
@@ -50,14 +48,14 @@ def _asked(log: GridLog, case: Case, rng: Generator) -> GridLog:
     return replace(log, brokered=brokered, data_mb=data_mb)
 
 
-def _waits(case: Case, experiment: Experiment) -> Waits:
+def _waits(case: Case, experiment: Experiment) -> WaitEstimator:
     if case.strategy == "inst":
-        return NobodyWaits()
+        return ZeroGridWaits()
     learned = LearnedWaits(SimilarJobs)
-    return WrongBy(learned, case.wrong_h, experiment.replay) if case.wrong_h else learned
+    return NoisyWaits(learned, case.wrong_h, experiment.replay) if case.wrong_h else learned
 
 
-def _chosen(grid: SimulatedGrid, case: Case, waits: Waits, markets: Markets) -> GridSchedule:
+def _chosen(grid: SimulatedGrid, case: Case, waits: WaitEstimator, markets: Markets) -> GridSchedule:
     rules = GridRules(weights=Weights(case.time_pct, 100 - case.time_pct), passes=case.passes)
     return run_grid(grid, Decider(grid_policy(case.strategy), rules, waits, markets), period_s=case.period_s)
 
@@ -65,7 +63,7 @@ def _chosen(grid: SimulatedGrid, case: Case, waits: Waits, markets: Markets) -> 
 class Remembered:
     """Passes predictions on, and keeps what was said last of each job at each site."""
 
-    def __init__(self, waits: Waits) -> None:
+    def __init__(self, waits: WaitEstimator) -> None:
         self._waits = waits
         self._said_s: dict[int, Float64] = {}
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from offpeak.errors import BadInput, BadTrace
 from offpeak.model.jobs import Trace
-from sim_backend.traces.fitting import runnable
+from sim_backend.traces.filters import runnable
 from sim_backend.traces.swf.read import read_swf
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.workloads.generate import lublin_jobs
 
 SUFFIXES = (".swf", ".swf.gz")
 GENERATED = "generated"

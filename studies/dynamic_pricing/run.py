@@ -10,11 +10,11 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.step_integrals import StepIntegral, Usage, energy_and_charge, integrals
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from sim_backend.case import log_span
-from sim_backend.compare import Case, Comparison, compare, meters_of, usage_of
+from sim_backend.compare import Comparison, ReplayCase, compare, meters_of, usage_of
 from sim_backend.electricity import prices_of
-from sim_backend.outcome import Machine
+from sim_backend.outcome import ReplayMachine
 from sim_backend.policy import Policy, parse_policy
-from sim_backend.replays import shifted
+from sim_backend.replications import shifted
 from studies.dynamic_pricing.arrange import arranged
 from studies.dynamic_pricing.experiment import Experiment, Setup
 from studies.dynamic_pricing.logs import Log
@@ -36,12 +36,12 @@ def run(experiment: Experiment, log: Log) -> Result:
     return Result(results, _perfect(results[0].as_run, comparison, meter))
 
 
-def case_of(log: Log, setup: Setup, rng: Generator) -> Case:
+def case_of(log: Log, setup: Setup, rng: Generator) -> ReplayCase:
     """Return the log's jobs with their power, on its machine, at a tariff of 1 on-peak and 0 off-peak."""
     jobs, size = arranged(log, setup)
     tariff = ONE_ON_PEAK.format(hours=setup.on_peak, zone=log.trace.time_zone or "UTC")
     prices = prices_of(log_span(log.trace, jobs), PriceSettings(tariff=tariff), None)
-    case = Case(jobs, jobs.node_power_w, Machine(size, IDLE_W), prices, None)
+    case = ReplayCase(jobs, jobs.node_power_w, ReplayMachine(size, IDLE_W), prices, None)
     return shifted(case, rng, partial(draw_power_w, setup.power, setup.power_ratio, jobs))
 
 

@@ -10,7 +10,7 @@ from offpeak.model.jobs import Jobs
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import DEPTHS, coming_up
 from offpeak.model.step_integrals import Usage, integrate_constant
-from sim_backend.nodes.energy import PoweredUsage, node_energy_and_charge
+from sim_backend.nodes.node_log import PoweredUsage, node_energy_and_charge
 from sim_backend.powered_replay import PoweredMachine, PoweredSchedule, replay_powered
 from studies.energy_carbon.experiment import Measurement
 from studies.energy_carbon.nodes import energy_aware, node_class_of

@@ -7,7 +7,7 @@ from numpy.random import Generator
 
 from offpeak.model.jobs import Jobs
 from offpeak.model.local_time import DAY_S
-from sim_backend.replays import LARGEST_SHIFT_S
+from sim_backend.replications import LARGEST_SHIFT_S
 from studies.online_simulation.experiment import Setup
 
 

@@ -9,17 +9,17 @@ import numpy as np
 from offpeak.model.step_series import Series, fill_gaps
 from offpeak.settings.replay import PriceSettings
 from sim_backend.case import log_span
-from sim_backend.electricity import Prices, prices_of
+from sim_backend.electricity import ReplayPrices, prices_of
 from studies.dynamic_pricing.logs import Log, Source, remembered_log
 
 
 @lru_cache(maxsize=2)
-def remembered_prices(source: Source, digest: str, file: Path) -> Prices:
+def remembered_prices(source: Source, digest: str, file: Path) -> ReplayPrices:
     """Return the prices for the log of that digest, the last two from memory. BadPrices, BadInput as `laid_on`."""
     return laid_on(remembered_log(source, digest), file)
 
 
-def laid_on(log: Log, file: Path) -> Prices:
+def laid_on(log: Log, file: Path) -> ReplayPrices:
     """Return the prices laid on the whole log. BadPrices if they cannot be read or are of less than a day."""
     prices = _as_read(log, file)
     return replace(prices, laid=replace(prices.laid, series=fill_gaps(prices.laid.series)))
@@ -47,5 +47,5 @@ def _gap_note(series: Series) -> tuple[str, ...]:
     return (f"{unknown_h:,.6g} of {all_h:,.6g} hours have no price: for them stands the hour of the week before",)
 
 
-def _as_read(log: Log, file: Path) -> Prices:
+def _as_read(log: Log, file: Path) -> ReplayPrices:
     return prices_of(log_span(log.trace, log.trace.jobs), PriceSettings(file=file), None)

@@ -16,7 +16,7 @@ from offpeak.text import counted
 from sim_backend.machine_size import NODES, units_of
 from sim_backend.policy import parse_policy
 from sim_backend.replay import replay
-from sim_backend.traces.fitting import runnable
+from sim_backend.traces.filters import runnable
 from sim_backend.traces.read import read_log
 
 Notes = tuple[str, ...]

@@ -3,7 +3,7 @@
 A node that sleeps through a gap costs one cycle, however long the gap is, so the gaps that save most are slept through
 first. Why no other assignment of jobs to nodes needs fewer: sort the nodes of any run at each instant from active to
 asleep. Whenever one falls asleep the lowest active level does, so cycles are those of the levels, and each level sleeps
-only in its own gaps (sim_backend/nodes/gaps.py).
+only in its own gaps (sim_backend/nodes/bounds.py).
 """
 
 import numpy as np
@@ -11,9 +11,7 @@ import numpy as np
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.local_time import DAY_S
 from offpeak.model.step_integrals import Usage, integrate_constant
-from sim_backend.nodes.bounds import saved_asleep
-from sim_backend.nodes.gaps import gaps_of
-from sim_backend.nodes.sleep_terms import sleep_terms
+from sim_backend.nodes.bounds import gaps_of, saved_asleep, sleep_terms
 from sim_backend.powered_replay import PoweredMachine
 
 SHARES_PCT = range(100)

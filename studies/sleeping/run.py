@@ -9,8 +9,7 @@ from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
 from plugin.capacity.port import Fleet
 from power.capacities import capacity_named
-from sim_backend.nodes.energy import PoweredUsage
-from sim_backend.nodes.sleep_figures import SleepFigures, sleep_figures
+from sim_backend.nodes.node_log import PoweredUsage, SleepFigures, sleep_figures
 from sim_backend.policy import parse_policy
 from sim_backend.powered_replay import PoweredMachine, replay_powered
 from studies.dynamic_pricing.arrange import offered_load

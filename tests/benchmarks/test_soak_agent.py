@@ -9,7 +9,7 @@ from benchmarks.soak_agent.witness import Run, of_jobs, of_ledger, of_limits, of
 from offpeak.door.effect import US, Effect, Outcome
 from offpeak.door.journal import Intent, IntentResult
 from sim_backend.local_slurm.node import PowerEvent
-from sim_backend.local_slurm.stage import Traced
+from sim_backend.local_slurm.stage import JobTraceEntry
 
 RUN = Run(begun_s=0.0, ended_s=100.0, per_hour=2, min_on=1)
 
@@ -34,7 +34,7 @@ def event(what: str, jobs: tuple[str, ...] = (), node: str = "node1") -> PowerEv
     ],
 )
 def test_jobs_run_once(starts: int, ends: int, said: list[str]) -> None:
-    trace = [Traced(1.0, "5", "start", "node1")] * starts + [Traced(2.0, "5", "end", "node1")] * ends
+    trace = [JobTraceEntry(1.0, "5", "start", "node1")] * starts + [JobTraceEntry(2.0, "5", "end", "node1")] * ends
     assert list(of_jobs(["5"], trace)) == said
 
 

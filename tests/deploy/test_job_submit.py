@@ -15,7 +15,7 @@ from slurm_fixtures import PACKAGES
 
 from plugin.queue_hook.user_hints import parse_user_hints
 from sim_backend.local_slurm.processes import reserved_ports
-from sim_backend.local_slurm.servers import Cluster, munge, slurmctld
+from sim_backend.local_slurm.servers import SlurmCluster, munge, slurmctld
 
 PROGRAMS = ("slurmctld", "sbatch", "munged", "setpriv", "/usr/lib/*/slurm-wlm/job_submit_lua.so")
 BROKEN = 'error("broken on purpose")\n'
@@ -24,7 +24,7 @@ DEADLINE = "write it like offpeak:deadline=2026-11-22T08:00 or 2026-11-22T08:00+
 
 
 @pytest.fixture(scope="module")
-def cluster(repository: Path) -> Iterator[Cluster]:
+def cluster(repository: Path) -> Iterator[SlurmCluster]:
     """A controller without nodes: jobs are taken, and wait."""
     need(PROGRAMS, packages=PACKAGES)
     with (
@@ -35,14 +35,14 @@ def cluster(repository: Path) -> Iterator[Cluster]:
         folder.chmod(0o755)
         socket = servers.enter_context(munge(folder))
         port, *node_ports = servers.enter_context(reserved_ports(2))
-        cluster = Cluster(folder, socket, port, tuple(node_ports), "JobSubmitPlugins=lua")
+        cluster = SlurmCluster(folder, socket, port, tuple(node_ports), "JobSubmitPlugins=lua")
         cluster.write_conf()
         shutil.copy(repository / "deploy" / "slurm" / "job_submit.lua", folder)
         servers.enter_context(slurmctld(cluster))
         yield cluster
 
 
-def submit(cluster: Cluster, comment: str, *options: str) -> str:
+def submit(cluster: SlurmCluster, comment: str, *options: str) -> str:
     """Return what the user reads: the refusal, or "" for a job that was taken."""
     try:
         cluster.run("sbatch", "--parsable", f"--comment={comment}", "--hold", *options, "--wrap=true")
@@ -71,7 +71,7 @@ def at(from_now: timedelta) -> str:
         "offpeak:deadline=2999-12-31T00:00-11:30",
     ],
 )
-def test_what_passes(cluster: Cluster, comment: str) -> None:
+def test_what_passes(cluster: SlurmCluster, comment: str) -> None:
     assert submit(cluster, comment) == ""
     assert parse_user_hints(comment, UTC).troubles == ()
 
@@ -94,12 +94,12 @@ def test_what_passes(cluster: Cluster, comment: str) -> None:
         ("later", "known are delay=12h, deadline=2026-11-22T08:00 and now"),
     ],
 )
-def test_what_is_refused_here_the_agent_cannot_read_either(cluster: Cluster, word: str, said: str) -> None:
+def test_what_is_refused_here_the_agent_cannot_read_either(cluster: SlurmCluster, word: str, said: str) -> None:
     assert submit(cluster, f"for ann, offpeak:now,offpeak:{word}") == f"offpeak:{word} in the comment: {said}"
     assert len(parse_user_hints(f"offpeak:{word}", UTC).troubles) == 1
 
 
-def test_a_deadline_has_to_leave_room_for_the_limit(cluster: Cluster) -> None:
+def test_a_deadline_has_to_leave_room_for_the_limit(cluster: SlurmCluster) -> None:
     past, soon = f"offpeak:deadline={at(-timedelta(hours=1))}", f"offpeak:deadline={at(timedelta(minutes=90))}"
     assert submit(cluster, past) == f"{past} in the comment: that time has passed"
     too_late = f"{soon} in the comment: with its time limit of 120 min the job cannot end by then"
@@ -110,7 +110,7 @@ def test_a_deadline_has_to_leave_room_for_the_limit(cluster: Cluster) -> None:
     assert submit(cluster, soon) == ""
 
 
-def test_nothing_else_of_a_job_is_touched(cluster: Cluster) -> None:
+def test_nothing_else_of_a_job_is_touched(cluster: SlurmCluster) -> None:
     job = cluster.run("sbatch", "--parsable", "--comment=offpeak:delay=1h", "--hold", "--wrap=true").strip()
     shown = cluster.run("scontrol", "show", "job", job)
     assert "Comment=offpeak:delay=1h" in shown
@@ -118,7 +118,7 @@ def test_nothing_else_of_a_job_is_touched(cluster: Cluster) -> None:
     cluster.run("scontrol", "update", f"jobid={job}", "comment=offpeak:nonsense")
 
 
-def test_an_error_of_its_own_lets_the_job_pass(cluster: Cluster) -> None:
+def test_an_error_of_its_own_lets_the_job_pass(cluster: SlurmCluster) -> None:
     script = cluster.folder / "job_submit.lua"
     ours = script.read_text()
     try:

@@ -15,7 +15,7 @@ from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
 from plugin.pbs.torque_scheduler import TorqueScheduler
 from plugin.scheduler.port import NodeChange, Scheduler
 from sim_backend.local_slurm.processes import SEARCH_PATH
-from sim_backend.local_slurm.servers import Cluster
+from sim_backend.local_slurm.servers import SlurmCluster
 
 pytestmark = pytest.mark.thorough
 
@@ -38,7 +38,7 @@ def leave(repository: Path, wake_list: Path, **environment: str) -> "subprocess.
 
 
 @pytest.fixture
-def slurm(slurm_accounting: SlurmAccounting, repository: Path) -> Iterator[Cluster]:
+def slurm(slurm_accounting: SlurmAccounting, repository: Path) -> Iterator[SlurmCluster]:
     """A Slurm on which offpeak has had its rights, and which still has its snippet."""
     cluster = slurm_accounting.cluster
     shutil.copy(repository / "deploy/slurm/slurm.conf.offpeak", cluster.folder)
@@ -57,7 +57,7 @@ def slurm(slurm_accounting: SlurmAccounting, repository: Path) -> Iterator[Clust
         cluster.run("scontrol", "update", name, "comment=")
 
 
-def test_a_slurm_with_a_node_that_is_still_closed(slurm: Cluster, repository: Path, wake_list: Path) -> None:
+def test_a_slurm_with_a_node_that_is_still_closed(slurm: SlurmCluster, repository: Path, wake_list: Path) -> None:
     for node, why in (("node1", "offpeak: sleeps"), ("node2", "disk broken, not offpeak: ours")):
         slurm.run("scontrol", "update", f"nodename={node}", "state=drain", f"reason={why}")
     for node, why in (("node2", "from rack 7"), ("node3", "offpeak: was off")):
@@ -75,7 +75,7 @@ def test_a_slurm_with_a_node_that_is_still_closed(slurm: Cluster, repository: Pa
     assert "was off" not in shown
 
 
-def test_a_slurm_that_is_as_it_was(slurm: Cluster, repository: Path, wake_list: Path) -> None:
+def test_a_slurm_that_is_as_it_was(slurm: SlurmCluster, repository: Path, wake_list: Path) -> None:
     snippet = slurm.folder / "slurm.conf.offpeak"
     done = leave(repository, wake_list, SLURM_CONF=str(slurm.conf))
     assert (done.returncode, done.stderr) == (0, "")
@@ -87,7 +87,7 @@ def test_a_slurm_that_is_as_it_was(slurm: Cluster, repository: Path, wake_list: 
     ]
 
 
-def test_a_slurm_conf_that_includes_our_lines(slurm: Cluster, repository: Path, wake_list: Path) -> None:
+def test_a_slurm_conf_that_includes_our_lines(slurm: SlurmCluster, repository: Path, wake_list: Path) -> None:
     slurm.conf.write_text(slurm.conf.read_text() + "include slurm.conf.offpeak\n")
     done = leave(repository, wake_list, SLURM_CONF=str(slurm.conf))
     assert done.returncode == 1

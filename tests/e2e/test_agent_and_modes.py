@@ -10,7 +10,7 @@ from zygote import Zygote
 
 from sim_backend.local_slurm.agent import RunningAgent, write_site
 from sim_backend.local_slurm.plan import PoweredPlan
-from sim_backend.local_slurm.stage import PoweredStage, Standing
+from sim_backend.local_slurm.stage import PoweredStage, StageNodeState
 from sim_backend.pbs_standin.pbs import TORQUE
 
 HOT, COOL = "hot", "cool"
@@ -62,7 +62,7 @@ def test_advise_and_maintenance(cluster: PoweredStage, running: RunningAgent, jo
     cluster.wait(
         lambda: f"before {hot}" in cluster.jobs.note_to_owner(cool), what="the other one to be told", seconds=5
     )
-    cluster.wait(lambda: cluster.admin.standing("node6") is Standing.MAINTENANCE, what="the maintenance")
+    cluster.wait(lambda: cluster.admin.standing("node6") is StageNodeState.MAINTENANCE, what="the maintenance")
     assert cluster.jobs.order() == [hot, cool]
     assert all(orders(cluster, node) == [] for node in cluster.nodes)
     assert running.runs
@@ -97,7 +97,7 @@ def test_a_node_that_slept_when_the_mode_closed_is_woken(cluster: PoweredStage, 
 
     def is_there_for_jobs() -> bool:
         cluster.without_agent()
-        return cluster.admin.standing("node5") in (Standing.BUSY, Standing.IDLE)
+        return cluster.admin.standing("node5") in (StageNodeState.BUSY, StageNodeState.IDLE)
 
     cluster.wait(is_there_for_jobs, what="node5 to be woken", seconds=60)
     assert (orders(cluster, "node5")[-1], orders(cluster, "node6")) == ("on", [])

@@ -12,7 +12,7 @@ from zygote import Zygote
 from sim_backend.local_slurm.agent import RunningAgent, write_site
 from sim_backend.local_slurm.meters import metered_racks
 from sim_backend.local_slurm.plan import PoweredPlan
-from sim_backend.local_slurm.stage import PoweredStage, Standing
+from sim_backend.local_slurm.stage import PoweredStage, StageNodeState
 
 pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
 
@@ -78,7 +78,7 @@ def test_nodes_are_woken_without_a_ledger(cluster: PoweredStage, running: Runnin
 def is_woken(cluster: PoweredStage, node: str, jobs: list[str]) -> None:
     """See to it that a job wakes the node, and keep the job with the others."""
     jobs += cluster.jobs.submit(on=node, seconds=60)
-    cluster.wait(lambda: cluster.admin.standing(node) is Standing.BUSY, what=f"{node} to be woken")
+    cluster.wait(lambda: cluster.admin.standing(node) is StageNodeState.BUSY, what=f"{node} to be woken")
 
 
 def wait_until_free(cluster: PoweredStage, *nodes: str) -> None:

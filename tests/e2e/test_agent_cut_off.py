@@ -10,9 +10,9 @@ from powered_fixtures import StartStage
 from zygote import Zygote
 
 from sim_backend.local_slurm.agent import RunningAgent, run_offpeak, write_site
-from sim_backend.local_slurm.node import NodeState
+from sim_backend.local_slurm.node import SimulatedNodeState
 from sim_backend.local_slurm.plan import PoweredPlan
-from sim_backend.local_slurm.stage import PATIENCE_S, PoweredStage, Standing
+from sim_backend.local_slurm.stage import PATIENCE_S, PoweredStage, StageNodeState
 
 ALL = ("node1", "node2", "node3")
 WHILE_S = 3.0
@@ -87,10 +87,11 @@ def test_no_job_starts_on_a_node_that_was_just_ordered_to_sleep(cluster: Powered
     asleep = told_to_go(cluster)
     awake = [node for node in ALL if node not in asleep]
     # To the scheduler they are up still.
-    assert {cluster.nodes[node].state for node in asleep} == {NodeState.OFF}
-    assert {cluster.admin.standing(node) for node in asleep} == {Standing.CLOSED}
+    assert {cluster.nodes[node].state for node in asleep} == {SimulatedNodeState.OFF}
+    assert {cluster.admin.standing(node) for node in asleep} == {StageNodeState.CLOSED}
     cluster.wait(
-        lambda: {cluster.admin.standing(node) for node in awake} == {Standing.IDLE}, what="the other nodes to be open"
+        lambda: {cluster.admin.standing(node) for node in awake} == {StageNodeState.IDLE},
+        what="the other nodes to be open",
     )
     jobs = cluster.jobs.submit(count=len(ALL) + 1, seconds=60)
     cluster.wait(lambda: len(cluster.jobs.started()) == len(awake), what="jobs on the other nodes")

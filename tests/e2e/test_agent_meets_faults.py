@@ -10,7 +10,7 @@ from zygote import Zygote
 
 from sim_backend.local_slurm.agent import RunningAgent, run_offpeak, write_site
 from sim_backend.local_slurm.plan import PoweredPlan
-from sim_backend.local_slurm.stage import PoweredStage, Standing
+from sim_backend.local_slurm.stage import PoweredStage, StageNodeState
 
 pytestmark = pytest.mark.thorough
 
@@ -80,7 +80,7 @@ def test_a_node_that_does_not_boot_is_handed_over(cluster: PoweredStage, running
     assert orders(cluster, broken, begin_s) == ["on"]
     mend(cluster, broken)
     (again,) = cluster.jobs.submit(on=broken, seconds=60)
-    cluster.wait(lambda: cluster.admin.standing(broken) is Standing.BUSY, what="the mended node to serve")
+    cluster.wait(lambda: cluster.admin.standing(broken) is StageNodeState.BUSY, what="the mended node to serve")
     cluster.jobs.cancel([again])
     assert cluster.jobs.lost() == ([job] if cluster.gives_sleepers else [])
     assert cluster.log.sins == ()

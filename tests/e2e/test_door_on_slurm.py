@@ -11,7 +11,7 @@ from offpeak.door.effect import Outcome, Refusal
 from offpeak.settings.schedulers import SlurmSettings
 from plugin.slurm.scheduler import SlurmScheduler
 from sim_backend.local_slurm.processes import wait_until
-from sim_backend.local_slurm.servers import Cluster
+from sim_backend.local_slurm.servers import SlurmCluster
 
 OPEN = replace(ALL_OPEN, nodes="node[2-3]")
 OFF_3 = replace(OFF, subject="node3")
@@ -26,7 +26,7 @@ def refused(room: GuardedRoom, order: str = "soft_off") -> tuple[str, str]:
 def test_power_is_taken_from_a_drained_node_without_a_job_only(
     slurm_accounting: SlurmAccounting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    cluster: Cluster = slurm_accounting.cluster
+    cluster: SlurmCluster = slurm_accounting.cluster
     monkeypatch.setenv("SLURM_CONF", str(cluster.conf))
     with guarded_room(tmp_path, "node[2-3]") as room:
         room.in_use = SlurmScheduler(SlurmSettings()).in_use

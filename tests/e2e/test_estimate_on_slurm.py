@@ -16,7 +16,7 @@ import pytest
 from slurm_fixtures import ACCOUNTING, accounting_slurm
 
 from sim_backend.local_slurm.processes import ME, reserved_ports, wait_until
-from sim_backend.local_slurm.servers import Cluster
+from sim_backend.local_slurm.servers import SlurmCluster
 
 pytestmark = pytest.mark.thorough
 
@@ -35,7 +35,7 @@ Done = subprocess.CompletedProcess[str]
 class HeadNode:
     """Where the operator types: a folder, and an environment in which Slurm's commands find their cluster."""
 
-    cluster: Cluster
+    cluster: SlurmCluster
     folder: Path
     environment: dict[str, str]
 
@@ -64,7 +64,7 @@ class Run:
     nodes: int
 
 
-def head_node(cluster: Cluster, folder: Path) -> HeadNode:
+def head_node(cluster: SlurmCluster, folder: Path) -> HeadNode:
     # Settings of a site and a forced colour would change the answers.
     changing = {"OFFPEAK_CONFIG", "FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS"}
     kept = {name: value for name, value in os.environ.items() if name not in changing}
@@ -91,7 +91,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeadNode]:
         cluster.run("scancel", f"--user={ME}")
 
 
-def states(cluster: Cluster, *jobs: str) -> list[str]:
+def states(cluster: SlurmCluster, *jobs: str) -> list[str]:
     told = cluster.run("sacct", "--noheader", "-X", "-P", "-o", "State", "-j", ",".join(jobs))
     return [line.partition(" ")[0] for line in told.splitlines()]
 

@@ -19,7 +19,7 @@ from offpeak.machines.inventory import Inventory
 from power.agent.wake_list import wake_list, write_wake_list
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 from sim_backend.local_slurm.processes import reserved_ports, wait_until
-from sim_backend.local_slurm.servers import Cluster, munge, slurmctld, slurmd, wait_for_nodes
+from sim_backend.local_slurm.servers import SlurmCluster, munge, slurmctld, slurmd, wait_for_nodes
 
 pytestmark = pytest.mark.thorough
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.thorough
 class Site:
     """A cluster of two nodes, and the programs that its slurm.conf names."""
 
-    cluster: Cluster
+    cluster: SlurmCluster
     programs: SlurmPrograms
 
     def told(self, node: str, state: str) -> None:
@@ -55,7 +55,7 @@ def site() -> Iterator[Site]:
         folder.chmod(0o755)
         port, *node_ports = stack.enter_context(reserved_ports(3))
         programs = slurm_programs(folder)
-        cluster = Cluster(folder, stack.enter_context(munge(folder)), port, tuple(node_ports), conf_for(programs))
+        cluster = SlurmCluster(folder, stack.enter_context(munge(folder)), port, tuple(node_ports), conf_for(programs))
         cluster.write_conf()
         stack.enter_context(slurmctld(cluster))
         for number in (1, 2):

@@ -16,7 +16,7 @@ from plugin.queue_hook.queue_plan import QueuePlan, restore_plan
 from plugin.scheduler.job import Job
 from plugin.scheduler.port import Ranking
 from sim_backend.local_slurm.processes import reserved_ports
-from sim_backend.local_slurm.servers import Cluster, munge, slurmctld
+from sim_backend.local_slurm.servers import SlurmCluster, munge, slurmctld
 
 FIELD = {Ranking.VALUE: "priority", Ranking.OFFSET: "nice"}
 PLUGIN = {Ranking.VALUE: "priority/basic", Ranking.OFFSET: "priority/multifactor"}
@@ -25,7 +25,7 @@ DRAWS = {str(number): 100.0 * number for number in range(1, 20)}
 
 
 @pytest.fixture(params=list(Ranking), ids=lambda ranking: ranking.value)
-def site(request: pytest.FixtureRequest) -> Iterator[tuple[Cluster, Site]]:
+def site(request: pytest.FixtureRequest) -> Iterator[tuple[SlurmCluster, Site]]:
     """A controller without nodes, its jobs waiting, and what the hook is told besides them."""
     need(("slurmctld", "sbatch", "munged", "setpriv"), packages=PACKAGES)
     with (
@@ -36,17 +36,17 @@ def site(request: pytest.FixtureRequest) -> Iterator[tuple[Cluster, Site]]:
         folder.chmod(0o755)
         socket = servers.enter_context(munge(folder))
         port, *node_ports = servers.enter_context(reserved_ports(2))
-        cluster = Cluster(folder, socket, port, tuple(node_ports), priority=PLUGIN[request.param])
+        cluster = SlurmCluster(folder, socket, port, tuple(node_ports), priority=PLUGIN[request.param])
         cluster.write_conf()
         servers.enter_context(slurmctld(cluster))
         yield cluster, Site((), request.param, facts={"node_power_w": DRAWS})
 
 
-def submit(cluster: Cluster, *options: str) -> str:
+def submit(cluster: SlurmCluster, *options: str) -> str:
     return cluster.run("sbatch", "--parsable", *options, "--wrap=true").strip()
 
 
-def seen(cluster: Cluster, site: Site) -> Site:
+def seen(cluster: SlurmCluster, site: Site) -> Site:
     """Return the site with the jobs as Slurm has them."""
     jobs: list[Job] = []
     for line in cluster.run(*ASK).splitlines():
@@ -57,7 +57,7 @@ def seen(cluster: Cluster, site: Site) -> Site:
     return replace(site, jobs=tuple(jobs))
 
 
-def write(cluster: Cluster, site: Site, plan: QueuePlan) -> Site:
+def write(cluster: SlurmCluster, site: Site, plan: QueuePlan) -> Site:
     """Write the plan, and return what is there then."""
     remembered = site.remember(plan)
     for job, value in plan.rank.items():
@@ -71,7 +71,7 @@ def left_alone(plan: QueuePlan) -> set[str]:
     return {each.subject for each in plan.decisions if each.decided == "left alone"}
 
 
-def test_the_order_comes_about_stays_and_is_given_back(site: tuple[Cluster, Site]) -> None:
+def test_the_order_comes_about_stays_and_is_given_back(site: tuple[SlurmCluster, Site]) -> None:
     cluster, start = site
     for options in ((), (), (), ("--array=1-2",), (), (), ("--nice=100",)):
         submit(cluster, *options)
@@ -87,7 +87,7 @@ def test_the_order_comes_about_stays_and_is_given_back(site: tuple[Cluster, Site
     ]
 
 
-def test_an_admins_hand_is_seen_and_respected(site: tuple[Cluster, Site]) -> None:
+def test_an_admins_hand_is_seen_and_respected(site: tuple[SlurmCluster, Site]) -> None:
     cluster, start = site
     for _ in range(5):
         submit(cluster)
@@ -103,7 +103,7 @@ def test_an_admins_hand_is_seen_and_respected(site: tuple[Cluster, Site]) -> Non
 
 
 @pytest.mark.parametrize("site", [Ranking.VALUE], indirect=True)
-def test_what_stands_out_at_first_sight(site: tuple[Cluster, Site]) -> None:
+def test_what_stands_out_at_first_sight(site: tuple[SlurmCluster, Site]) -> None:
     cluster, start = site
     for options in ((), ("--nice=10",), ("--nice=-5",), (), (), (), ()):
         submit(cluster, *options)

@@ -10,13 +10,13 @@ import pytest
 from slurm_fixtures import SlurmAccounting
 
 from sim_backend.local_slurm.processes import SEARCH_PATH, wait_until
-from sim_backend.local_slurm.servers import Cluster
+from sim_backend.local_slurm.servers import SlurmCluster
 
 pytestmark = [pytest.mark.thorough, pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user: needs root")]
 
 
 @pytest.fixture
-def cluster(slurm_accounting: SlurmAccounting) -> Iterator[Cluster]:
+def cluster(slurm_accounting: SlurmAccounting) -> Iterator[SlurmCluster]:
     cluster = slurm_accounting.cluster
     cluster.run("sacctmgr", "--immediate", "add", "account", "daemons")
     cluster.run("sacctmgr", "--immediate", "add", "user", "nobody", "account=daemons")
@@ -26,7 +26,7 @@ def cluster(slurm_accounting: SlurmAccounting) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def private(cluster: Cluster) -> Iterator[Cluster]:
+def private(cluster: SlurmCluster) -> Iterator[SlurmCluster]:
     """Hides jobs from those without a level."""
     replace(cluster, settings=f"{cluster.settings}\nPrivateData=jobs").write_conf()
     cluster.run("scontrol", "reconfigure")
@@ -56,18 +56,18 @@ print(check_scheduler().verdict)
 """
 
 
-def asked_by_nobody(cluster: Cluster) -> list[str]:
+def asked_by_nobody(cluster: SlurmCluster) -> list[str]:
     """Return what the last rule and `offpeak check` say to a user without rights of its own."""
     words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c", ASKS]
     done = subprocess.run(words, env=cluster.environment, capture_output=True, text=True, check=True)
     return done.stdout.splitlines()
 
 
-def level(cluster: Cluster, name: str) -> None:
+def level(cluster: SlurmCluster, name: str) -> None:
     cluster.run("sacctmgr", "--immediate", "modify", "user", "nobody", "set", f"adminlevel={name}")
 
 
-def test_a_node_whose_jobs_are_hidden_is_not_free(private: Cluster) -> None:
+def test_a_node_whose_jobs_are_hidden_is_not_free(private: SlurmCluster) -> None:
     job = private.run("sbatch", "--parsable", "--exclusive", "--nodelist=node3", "--wrap=sleep 300").strip()
     try:
         show = ("squeue", "--noheader", "--format=%t", f"--jobs={job}")
@@ -90,7 +90,7 @@ def test_a_node_whose_jobs_are_hidden_is_not_free(private: Cluster) -> None:
         private.run("scontrol", "update", "nodename=node3", "state=resume")
 
 
-def may(cluster: Cluster, *update: str) -> bool:
+def may(cluster: SlurmCluster, *update: str) -> bool:
     done = subprocess.run(
         ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "scontrol", "update", *update],
         env={"PATH": SEARCH_PATH, "LC_ALL": "C", "SLURM_CONF": str(cluster.conf)},
@@ -101,7 +101,7 @@ def may(cluster: Cluster, *update: str) -> bool:
     return done.returncode == 0
 
 
-def test_jobs_need_an_operator_and_nodes_an_administrator(cluster: Cluster) -> None:
+def test_jobs_need_an_operator_and_nodes_an_administrator(cluster: SlurmCluster) -> None:
     job = cluster.run("sbatch", "--parsable", "--begin=now+1hour", "--wrap=true", "--output=/dev/null").strip()
     seen = {}
     try:

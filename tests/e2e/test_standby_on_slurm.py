@@ -13,7 +13,7 @@ from slurm_fixtures import SlurmAccounting
 
 from offpeak.machines.inventory_file import read_inventory
 from sim_backend.local_slurm.processes import reserved_ports, wait_until
-from sim_backend.local_slurm.servers import Cluster
+from sim_backend.local_slurm.servers import SlurmCluster
 from ui.command import run
 
 pytestmark = pytest.mark.thorough
@@ -85,7 +85,7 @@ def site(tmp_path: Path, node: FakeNode, room: ServedRoom) -> Path:
 
 
 @pytest.fixture
-def cluster(slurm_accounting: SlurmAccounting, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+def cluster(slurm_accounting: SlurmAccounting, monkeypatch: pytest.MonkeyPatch) -> SlurmCluster:
     """The running cluster, to which this test's commands talk."""
     monkeypatch.setenv("SLURM_CONF", str(slurm_accounting.cluster.conf))
     return slurm_accounting.cluster
@@ -97,7 +97,7 @@ def _capabilities(site: Path) -> tuple[str, ...]:
 
 
 def test_only_a_drained_node_without_a_job_is_suspended(
-    cluster: Cluster, node: FakeNode, room: ServedRoom, site: Path, capsys: pytest.CaptureFixture[str]
+    cluster: SlurmCluster, node: FakeNode, room: ServedRoom, site: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = site.with_name("offpeak.toml")
     command = ["enroll", "node2", "--standby-test", "--inventory", str(site), "--device-timeout", "10s"]

@@ -15,7 +15,7 @@ from power.drivers.wire import Wire
 from power.meters.port import Reading
 from power.meters.registry import meters_of
 from sim_backend.local_slurm.processes import wait_until
-from sim_backend.virtual.room_folder import room_logins, write_inventory
+from sim_backend.virtual.room_plan import room_logins, write_inventory
 
 NODES = 30
 FASTER = 1000.0

@@ -23,7 +23,7 @@ from power.enrol import probe_all
 from power.interlocks.no_job_now import InUse
 from power.interlocks.sighting import Sighting
 from power.ways import Ways
-from sim_backend.virtual.room_folder import room_logins, write_inventory
+from sim_backend.virtual.room_plan import room_logins, write_inventory
 
 ALL_OPEN = AgentSettings(mode="active", nodes="n[1-6]", min_on=0, rack_nodes_per_min=100)
 OFF = Effect("n1", "soft_off", "offpeak", "idle for an hour")

@@ -9,7 +9,7 @@ from subprocess import Popen
 from slurm_queue import full
 
 from sim_backend.local_slurm.processes import reserved_ports
-from sim_backend.local_slurm.servers import Cluster, munge, slurmctld, slurmd, wait_for_nodes
+from sim_backend.local_slurm.servers import SlurmCluster, munge, slurmctld, slurmd, wait_for_nodes
 
 NEEDED = ("slurmctld", "slurmd", "sinfo", "munged", "setpriv")
 NODES, STREAMS = 2, 4
@@ -23,7 +23,7 @@ SUBMIT = (
 
 
 @contextmanager
-def long_queue(jobs: int, partitions: int) -> Iterator[Cluster]:
+def long_queue(jobs: int, partitions: int) -> Iterator[SlurmCluster]:
     """Run it until the block ends. Hot and cool jobs stand by turns in the queue of each partition p1, p2, ..."""
     with (
         tempfile.TemporaryDirectory(prefix="offpeak-queue-", ignore_cleanup_errors=True) as name,
@@ -35,7 +35,7 @@ def long_queue(jobs: int, partitions: int) -> Iterator[Cluster]:
         port, *node_ports = servers.enter_context(reserved_ports(1 + NODES))
         queues = [f"p{number}" for number in range(1, partitions + 1)]
         settings = "\n".join(["MaxJobCount=50000", USUAL, *(PARTITION.format(name=each) for each in queues)])
-        cluster = Cluster(folder, socket, port, tuple(node_ports), settings)
+        cluster = SlurmCluster(folder, socket, port, tuple(node_ports), settings)
         cluster.write_conf()
         servers.enter_context(slurmctld(cluster))
         for number in range(1, NODES + 1):
@@ -46,7 +46,7 @@ def long_queue(jobs: int, partitions: int) -> Iterator[Cluster]:
         yield cluster
 
 
-def _submit(cluster: Cluster, jobs: int, partitions: Sequence[str]) -> None:
+def _submit(cluster: SlurmCluster, jobs: int, partitions: Sequence[str]) -> None:
     """Submit in several streams: a job at a time is what sbatch takes."""
     script = cluster.folder / "job.sh"
     script.write_text("#!/bin/sh\nsleep 600\n")
@@ -57,7 +57,7 @@ def _submit(cluster: Cluster, jobs: int, partitions: Sequence[str]) -> None:
             raise RuntimeError("not all jobs were submitted")
 
 
-def _stream(cluster: Cluster, numbers: range, partitions: Sequence[str], script: Path) -> Popen[bytes]:
+def _stream(cluster: SlurmCluster, numbers: range, partitions: Sequence[str], script: Path) -> Popen[bytes]:
     file = cluster.folder / f"submit{numbers.start}.sh"
     file.write_text("\n".join(["set -e", "exec >/dev/null", *(_line(each, partitions, script) for each in numbers)]))
     return Popen(("sh", file), env=cluster.environment, start_new_session=True)

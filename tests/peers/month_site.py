@@ -19,9 +19,9 @@ from offpeak.settings.replay import MachineSettings, PriceSettings
 from offpeak.settings.table import Settings
 from plugin.slurm.accounting import SACCT_COLUMNS
 from sim_backend.case import prepare
-from sim_backend.compare import Case, compare
+from sim_backend.compare import ReplayCase, compare
 from sim_backend.policy import parse_policy
-from sim_backend.traces.period import between
+from sim_backend.traces.filters import between
 from sim_backend.traces.read import read_log
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -41,7 +41,7 @@ class MonthSite:
     trace: Trace
     prices: Series
     settings: Settings
-    case: Case
+    case: ReplayCase
     true_saving: float
 
 

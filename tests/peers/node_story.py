@@ -4,9 +4,9 @@ import time
 from datetime import UTC, datetime
 
 from sim_backend.local_slurm.agent import RunningAgent, run_offpeak
-from sim_backend.local_slurm.node import TAKES_POWER, NodeState
+from sim_backend.local_slurm.node import TAKES_POWER, SimulatedNodeState
 from sim_backend.local_slurm.processes import wait_until
-from sim_backend.local_slurm.stage import PATIENCE_S, PoweredStage, Standing
+from sim_backend.local_slurm.stage import PATIENCE_S, PoweredStage, StageNodeState
 
 FLAT = {"prices": {"tariff": "on=90EUR/MWh,off=30EUR/MWh,hours=00:00-23:59,zone=UTC"}}
 """One price, so that nothing is put off for another."""
@@ -21,7 +21,7 @@ def dear_until(edge_unix_s: float) -> str:
 
 def sleeping(cluster: PoweredStage) -> set[str]:
     """Return the nodes that are off, and are woken when a job needs them."""
-    off = [name for name, node in cluster.nodes.items() if node.state is NodeState.OFF]
+    off = [name for name, node in cluster.nodes.items() if node.state is SimulatedNodeState.OFF]
     return {name for name in off if cluster.admin.sleeps(name)}
 
 
@@ -32,7 +32,7 @@ def wait_for_sleep(cluster: PoweredStage, *nodes: str) -> None:
 
 def is_up(cluster: PoweredStage, node: str) -> bool:
     """Whether it has power and counts as idle and up."""
-    return cluster.nodes[node].state is NodeState.UP and cluster.admin.standing(node) is Standing.IDLE
+    return cluster.nodes[node].state is SimulatedNodeState.UP and cluster.admin.standing(node) is StageNodeState.IDLE
 
 
 def orders(cluster: PoweredStage, node: str, since_s: float = 0.0) -> list[str]:

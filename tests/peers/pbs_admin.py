@@ -10,9 +10,9 @@ from pbs_standin import StandIn
 from plugin.pbs.node_marks import MarkKind, NodeMark
 from plugin.pbs.node_marks import parse_openpbs_mark as mark_at_node
 from plugin.pbs.node_marks import parse_torque_note as mark_in_note
-from sim_backend.local_slurm.stage import Standing
+from sim_backend.local_slurm.stage import StageNodeState
 from sim_backend.pbs_standin.pbs import OPENPBS
-from sim_backend.scheduler.sim_node import SimNode
+from sim_backend.scheduler.cluster import SimNode
 
 REPAIR = "repair"
 Answer = TypeVar("Answer")
@@ -61,14 +61,14 @@ class PbsAdmin:
     def let_go(self, job: str) -> None:
         """It was never given a node that did not come up."""
 
-    def standing(self, node: str) -> Standing:
+    def standing(self, node: str) -> StageNodeState:
         known = self._node(node)
         if known.used:
-            return Standing.BUSY
+            return StageNodeState.BUSY
         if known.shut:
-            closed = Standing.MAINTENANCE if known.note == REPAIR else Standing.CLOSED
-            return Standing.OTHER if self.sleeps(node) else closed
-        return Standing.IDLE if known.alive else Standing.DOWN
+            closed = StageNodeState.MAINTENANCE if known.note == REPAIR else StageNodeState.CLOSED
+            return StageNodeState.OTHER if self.sleeps(node) else closed
+        return StageNodeState.IDLE if known.alive else StageNodeState.DOWN
 
     def is_shut(self, node: str) -> bool:
         known = self._node(node)

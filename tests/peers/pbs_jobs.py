@@ -9,9 +9,9 @@ from pbs_standin import CPUS, StandIn
 
 from offpeak.machines.node_sets import expand
 from plugin.scheduler.job import JobState
-from sim_backend.local_slurm.stage import Traced
+from sim_backend.local_slurm.stage import JobTraceEntry
 from sim_backend.pbs_standin.pbs import OPENPBS, Pbs
-from sim_backend.scheduler.sim_job import SimJob
+from sim_backend.scheduler.cluster import SimJob
 
 START_S = 0.3
 """What a real server takes besides to start a job."""
@@ -62,8 +62,8 @@ class PbsJobs:
     def shown(self) -> str:
         return self.server.do(lambda pbs: repr(pbs.cluster.jobs))
 
-    def trace(self) -> tuple[Traced, ...]:
-        def traced(pbs: Pbs) -> list[Traced]:
+    def trace(self) -> tuple[JobTraceEntry, ...]:
+        def traced(pbs: Pbs) -> list[JobTraceEntry]:
             return [each for job in pbs.cluster.jobs.values() for each in _of_job(pbs, job)]
 
         return tuple(sorted(self.server.do(traced), key=lambda each: each.at_s))
@@ -86,10 +86,10 @@ class PbsJobs:
         return "nodes=" + ("+".join(f"{host}:ppn={CPUS}" for host in hosts) or f"{nodes}:ppn={CPUS}")
 
 
-def _of_job(pbs: Pbs, job: SimJob) -> list[Traced]:
+def _of_job(pbs: Pbs, job: SimJob) -> list[JobTraceEntry]:
     """Return its start, and its end if it has come to it by itself."""
     name, nodes = pbs.job_id(job), ",".join(job.placed)
-    told = [Traced(job.start_s, name, "start", nodes)] if job.start_s is not None else []
+    told = [JobTraceEntry(job.start_s, name, "start", nodes)] if job.start_s is not None else []
     ran_s = (job.end_s or 0.0) - (job.start_s or 0.0)
     by_itself = job.end_s is not None and not job.lost and ran_s >= min(job.run_s, job.longest_s) - 0.001
-    return told + ([Traced(job.end_s, name, "end", nodes)] if by_itself and job.end_s is not None else [])
+    return told + ([JobTraceEntry(job.end_s, name, "end", nodes)] if by_itself and job.end_s is not None else [])

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from sim_backend.pbs_standin.pbs import OPENPBS, Pbs, new_pbs
-from sim_backend.pbs_standin.program import USER_VARIABLE, write_programs
-from sim_backend.pbs_standin.server import served
-from sim_backend.scheduler.sim_node import SimNode
+from sim_backend.pbs_standin.server import USER_VARIABLE, served, write_programs
+from sim_backend.scheduler.cluster import SimNode
 
 SETUP = Path(__file__).parents[2] / "deploy" / "openpbs" / "setup"
 CPUS = 8

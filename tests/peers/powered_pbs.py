@@ -23,7 +23,7 @@ from sim_backend.local_slurm.ipmi_sim import SimulatedBmc, bmcs, compiled_comman
 from sim_backend.local_slurm.node import PoweredNode, PowerLog, followed
 from sim_backend.local_slurm.plan import REPOSITORY, PoweredPlan
 from sim_backend.local_slurm.processes import wait_until
-from sim_backend.local_slurm.stage import LOOK_EVERY_S, OFFPEAK, PATIENCE_S, Standing
+from sim_backend.local_slurm.stage import LOOK_EVERY_S, OFFPEAK, PATIENCE_S, StageNodeState
 from sim_backend.pbs_standin.pbs import OPENPBS, Pbs
 
 SOCKET, DEBUG = "pbs.sock", "debug"
@@ -86,7 +86,7 @@ class PoweredPbs:
     server: StandIn
     nodes: dict[str, PoweredNode]
     log: PowerLog
-    silent: Standing = Standing.DOWN
+    silent: StageNodeState = StageNodeState.DOWN
     gives_sleepers: bool = False
     offpeak: tuple[str, ...] = OFFPEAK
     _bmcs: ExitStack = field(default_factory=ExitStack)

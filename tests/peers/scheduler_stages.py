@@ -18,10 +18,10 @@ from plugin.pbs.torque_scheduler import TorqueScheduler
 from plugin.scheduler.port import Scheduler
 from plugin.slurm.scheduler import SlurmScheduler
 from sim_backend.local_slurm.processes import ME, wait_until
-from sim_backend.local_slurm.servers import Cluster as SlurmCluster
+from sim_backend.local_slurm.servers import SlurmCluster
 from sim_backend.pbs_standin.pbs import Pbs
 from sim_backend.pbs_standin.submission import submitted
-from sim_backend.scheduler.sim_job import SimJob
+from sim_backend.scheduler.cluster import SimJob
 from sim_backend.scheduler.simulated import SimulatedScheduler
 
 NOBODY = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")

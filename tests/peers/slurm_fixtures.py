@@ -12,7 +12,7 @@ from needed_programs import need
 from sim_backend.local_slurm.processes import reserved_ports
 from sim_backend.local_slurm.servers import (
     ACCOUNTING,
-    Cluster,
+    SlurmCluster,
     mariadb,
     munge,
     slurmctld,
@@ -44,7 +44,7 @@ ResumeRate=0
 class SlurmAccounting:
     """A running cluster whose jobs are accounted for: `settings` are the lines of slurm.conf that say so."""
 
-    cluster: Cluster
+    cluster: SlurmCluster
     database: Path
     settings: str
 
@@ -65,7 +65,7 @@ def accounting_slurm() -> Iterator[SlurmAccounting]:
         database = servers.enter_context(mariadb(folder))
         accounting_port, port, *node_ports = servers.enter_context(reserved_ports(2 + NODES))
         settings = ACCOUNTING.format(port=accounting_port, munge=munge_socket)
-        cluster = Cluster(folder, munge_socket, port, tuple(node_ports), settings)
+        cluster = SlurmCluster(folder, munge_socket, port, tuple(node_ports), settings)
         cluster.write_conf()
         servers.enter_context(slurmdbd(folder, accounting_port, munge=munge_socket, database=database))
         cluster.run("sacctmgr", "--immediate", "add", "cluster", cluster.name)
@@ -86,7 +86,7 @@ def slurm_accounting() -> Iterator[SlurmAccounting]:
 @contextmanager
 def sleeping_slurm(
     priority: str, *, nodes: int = 3, settings_for: Callable[[Path], str] = lambda _: ""
-) -> Iterator[Cluster]:
+) -> Iterator[SlurmCluster]:
     """Run a cluster without accounting whose nodes Slurm may count as powered down.
 
     `settings_for` returns more lines of slurm.conf, given the cluster's folder.
@@ -101,7 +101,7 @@ def sleeping_slurm(
         munge_socket = servers.enter_context(munge(folder))
         port, *node_ports = servers.enter_context(reserved_ports(1 + nodes))
         settings = POWER_SAVING + settings_for(folder)
-        cluster = Cluster(folder, munge_socket, port, tuple(node_ports), settings, priority=priority)
+        cluster = SlurmCluster(folder, munge_socket, port, tuple(node_ports), settings, priority=priority)
         cluster.write_conf()
         servers.enter_context(slurmctld(cluster))
         for number in range(1, nodes + 1):
@@ -111,14 +111,14 @@ def sleeping_slurm(
 
 
 @pytest.fixture(scope="session")
-def basic_slurm() -> Iterator[Cluster]:
+def basic_slurm() -> Iterator[SlurmCluster]:
     """Three nodes under priority/basic."""
     with sleeping_slurm("priority/basic") as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
-def multifactor_slurm() -> Iterator[Cluster]:
+def multifactor_slurm() -> Iterator[SlurmCluster]:
     """Three nodes under priority/multifactor."""
     with sleeping_slurm("priority/multifactor") as cluster:
         yield cluster

@@ -4,19 +4,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sim_backend.local_slurm.processes import wait_until
-from sim_backend.local_slurm.servers import Cluster
+from sim_backend.local_slurm.servers import SlurmCluster
 
 SLEEP = "--wrap=sleep 600"
 
 
-def submit(cluster: Cluster, *options: str) -> str:
+def submit(cluster: SlurmCluster, *options: str) -> str:
     """Submit a job and return its number; it sleeps if the options say nothing else."""
     what = () if any(option.startswith("--wrap") for option in options) else (SLEEP,)
     return cluster.run("sbatch", "--parsable", "--output=/dev/null", *options, *what).strip()
 
 
 @contextmanager
-def full(cluster: Cluster) -> Iterator[str]:
+def full(cluster: SlurmCluster) -> Iterator[str]:
     """Fill all nodes with one job, whose number it gives, and empty the queue in the end."""
     filler = submit(cluster, "--exclusive", f"--nodes={len(cluster.node_ports)}", "--job-name=filler")
     try:
@@ -27,7 +27,7 @@ def full(cluster: Cluster) -> Iterator[str]:
         empty(cluster)
 
 
-def empty(cluster: Cluster) -> None:
+def empty(cluster: SlurmCluster) -> None:
     """Cancel all jobs and wait until none is left in the queue."""
     queue = ("squeue", "--all", "--noheader", "--format=%A")
     if jobs := cluster.run(*queue).split():

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sim_backend.local_slurm.processes import listens, running
-from sim_backend.local_slurm.servers import Cluster
+from sim_backend.local_slurm.servers import SlurmCluster
 
 PROGRAMS = ("slurmrestd", "/usr/lib/*/slurm-wlm/auth_jwt.so", "setpriv")
 PACKAGES = "slurmrestd slurm-wlm-jwt-plugin"
@@ -23,7 +23,7 @@ def settings_with_key(folder: Path) -> str:
 
 
 @contextmanager
-def slurmrestd(cluster: Cluster, port: int) -> Iterator[str]:
+def slurmrestd(cluster: SlurmCluster, port: int) -> Iterator[str]:
     """Run slurmrestd; gives its address."""
     # All it has would need accounting.
     command = ("slurmrestd", "-s", "openapi/v0.0.38", "-a", "rest_auth/jwt", f"127.0.0.1:{port}")
@@ -35,7 +35,7 @@ def slurmrestd(cluster: Cluster, port: int) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
 
 
-def token_file(cluster: Cluster, file: Path) -> Path:
+def token_file(cluster: SlurmCluster, file: Path) -> Path:
     """Write a token for this user into a file that only its owner can read."""
     token = cluster.run("scontrol", "token", "lifespan=600").strip().removeprefix("SLURM_JWT=")
     file.touch(mode=0o600)

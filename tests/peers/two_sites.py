@@ -16,7 +16,7 @@ from offpeak.errors import NoAnswer
 from power.broker.over_socket import over_socket
 from sim_backend.local_slurm.plan import REPOSITORY
 from sim_backend.local_slurm.processes import reserved_ports, running
-from sim_backend.local_slurm.servers import Cluster, munge, slurmctld, slurmd, wait_for_nodes
+from sim_backend.local_slurm.servers import SlurmCluster, munge, slurmctld, slurmd, wait_for_nodes
 from sim_backend.pbs_standin.pbs import TORQUE
 
 SITES = """\
@@ -79,8 +79,8 @@ timeout = "10s"
 class TwoSites:
     """The clusters `here` and `there`, the head node of the latter, the stand-in `barn`, and what `offpeak` runs."""
 
-    here: Cluster
-    there: Cluster
+    here: SlurmCluster
+    there: SlurmCluster
     head: HeadNode
     barn: StandIn
     offpeak: Path
@@ -97,14 +97,14 @@ class TwoSites:
 
 
 @contextmanager
-def plain_cluster(folder: Path, name: str, *, nodes: int = 2) -> Iterator[Cluster]:
+def plain_cluster(folder: Path, name: str, *, nodes: int = 2) -> Iterator[SlurmCluster]:
     """Run a cluster with munge of its own, without accounting."""
     folder.mkdir()
     folder.chmod(0o755)
     with ExitStack() as servers:
         socket = servers.enter_context(munge(folder))
         port, *node_ports = servers.enter_context(reserved_ports(1 + nodes))
-        cluster = Cluster(folder, socket, port, tuple(node_ports), name=name)
+        cluster = SlurmCluster(folder, socket, port, tuple(node_ports), name=name)
         cluster.write_conf()
         servers.enter_context(slurmctld(cluster))
         for number in range(1, nodes + 1):

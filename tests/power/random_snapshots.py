@@ -7,7 +7,7 @@ from random_logs import PLAIN
 
 from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, STATES, asleep, coming_up, going_down
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot
-from sim_backend.engine.rules import Rules
+from sim_backend.engine.rules import SchedulingRules
 
 NOW_S = 1000
 
@@ -66,7 +66,7 @@ def up_s(snapshot: Snapshot, node: int) -> int:
     return NOW_S
 
 
-def plain_starts(snapshot: Snapshot, units: int, rules: Rules) -> list[int]:
+def plain_starts(snapshot: Snapshot, units: int, rules: SchedulingRules) -> list[int]:
     """Return when the plain scheduler starts the queued jobs. Every unit that is not up is a job of its own."""
     usable = [node for node in range(len(snapshot.node_state)) if snapshot.node_state[node] != FAILED]
     unit_up_s = sorted(up_s(snapshot, node) for node in usable for _ in range(snapshot.units_per_node))

@@ -17,8 +17,7 @@ ALLOWED = {
     "power/effects.py": {"send"},
     # The soak orders virtual nodes of its own about.
     "benchmarks/soak/orders.py": {"send"},
-    # Other things of these names: where a virtual BMC looks up its commands, and a pipe to a solver.
-    "sim_backend/virtual/rmcp/commands.py": {"control"},
+    # Another thing of this name: a pipe to a solver.
     "plugin/planner/cp_solver.py": {"send"},
 }
 

@@ -18,9 +18,7 @@ from plugin.queue_hook.facts import QueueFacts
 from plugin.queue_hook.queue_plan import plan_queue
 from plugin.scheduler.job import JobState
 from plugin.scheduler.port import Ranking
-from sim_backend.scheduler.cluster import Cluster
-from sim_backend.scheduler.sim_job import SimJob
-from sim_backend.scheduler.sim_node import SimNode
+from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
 
 CYCLE_S = 300
@@ -39,7 +37,7 @@ class Site:
 
     def __post_init__(self) -> None:
         nodes = {name: SimNode(name, 8) for name in ("n1", "n2", "n3", "n4")}
-        self.scheduler = SimulatedScheduler(Cluster(nodes), clock=lambda: self.now_s)
+        self.scheduler = SimulatedScheduler(SimulatedCluster(nodes), clock=lambda: self.now_s)
 
     def submit(self, nodes: int, limit_s: int, *, share: float = 1.0, comment: str = "") -> str:
         """Submit a job of whole nodes that runs for so much of its limit."""

@@ -15,7 +15,7 @@ from offpeak.settings.table import Settings
 from power import worth
 from power.worth import LEVERS, Lever, levers
 from power.worth_case import lately, scaled, with_nodes
-from sim_backend.estimate.savings import Estimate, estimate_savings
+from sim_backend.estimate import SavingsEstimate, estimate_savings
 from sim_backend.policy import parse_policy
 from sim_backend.sample import SAMPLE_LOG
 from sim_backend.traces.swf.read import read_swf
@@ -27,13 +27,13 @@ SERVER = bundled_node_class("server")
 
 
 @pytest.fixture(scope="module")
-def estimate() -> Estimate:
+def estimate() -> SavingsEstimate:
     """The estimate of a few days of the sample."""
     return estimate_savings(read_swf(SAMPLE_LOG), SETTINGS, (EASY, GREEDY), days=6, replays=2)
 
 
 @pytest.fixture(scope="module")
-def measured(estimate: Estimate) -> tuple[Lever, ...]:
+def measured(estimate: SavingsEstimate) -> tuple[Lever, ...]:
     """Its levers, from two replays of its last three days."""
     with pytest.MonkeyPatch.context() as quick:
         quick.setattr(worth, "DAYS", 3)
@@ -49,7 +49,7 @@ def test_a_row_a_policy_of_each_lever(measured: tuple[Lever, ...]) -> None:
     assert all(each.saving is None or each.saving.capability == each.name for each in measured)
 
 
-def test_order_is_the_estimates_own(estimate: Estimate, measured: tuple[Lever, ...]) -> None:
+def test_order_is_the_estimates_own(estimate: SavingsEstimate, measured: tuple[Lever, ...]) -> None:
     assert [each.saving for each in measured if each.name == "order"] == list(estimate.savings)
 
 
@@ -82,7 +82,7 @@ def test_place_says_why_it_is_not_measured(measured: tuple[Lever, ...]) -> None:
     assert "not measured" in measured[-1].note
 
 
-def test_the_last_days_are_those_of_the_last_submissions(estimate: Estimate) -> None:
+def test_the_last_days_are_those_of_the_last_submissions(estimate: SavingsEstimate) -> None:
     case = estimate.prepared.case
     cut, first = lately(case, 2)
     assert cut.jobs.job_id.tolist() == case.jobs.job_id[first:].tolist()
@@ -90,7 +90,7 @@ def test_the_last_days_are_those_of_the_last_submissions(estimate: Estimate) -> 
     assert len(cut.node_power_w) == len(cut.jobs)
 
 
-def test_nodes_of_a_class_that_is_set_are_those(estimate: Estimate) -> None:
+def test_nodes_of_a_class_that_is_set_are_those(estimate: SavingsEstimate) -> None:
     settings = replace(SETTINGS, power=PowerSettings(node_class="sketch"))
     named = estimate_savings(read_swf(SAMPLE_LOG), settings, (EASY, GREEDY), days=2, replays=2)
     case, note = with_nodes(named.prepared.case, 1)

@@ -5,21 +5,11 @@ from dataclasses import dataclass, field, replace
 
 from offpeak.model.node_class_file import bundled_node_class
 from sim_backend.virtual.bmc import BmcUser, VirtualBmc
-from sim_backend.virtual.live_node import LiveNode
-from sim_backend.virtual.node import VirtualNode
-from sim_backend.virtual.rmcp.cipher_suites import SUITES, CipherSuite, keys_of
-from sim_backend.virtual.rmcp.framing import (
-    OPEN_REQUEST,
-    RAKP1,
-    RAKP3,
-    Packet,
-    read_packet,
-    write_packet,
-)
-from sim_backend.virtual.rmcp.login import Desk
+from sim_backend.virtual.node import LiveNode, VirtualNode
+from sim_backend.virtual.rmcp.framing import OPEN_REQUEST, RAKP1, RAKP3, Packet, read_packet, write_packet
+from sim_backend.virtual.rmcp.login import LoginDesk
 from sim_backend.virtual.rmcp.server import reply_to
-from sim_backend.virtual.rmcp.session import Session, opened, sealed
-from sim_backend.virtual.rmcp.sessions import Sessions
+from sim_backend.virtual.rmcp.sessions import SUITES, BmcSession, CipherSuite, SessionTable, keys_of, opened, sealed
 
 ADMIN, PASSWORD = b"admin", b"secret"
 CONSOLE_ID = 0xA0A1A2A3
@@ -27,10 +17,10 @@ CONSOLE_RANDOM = bytes(range(16))
 ROLE = 0x14
 
 
-def new_desk() -> Desk:
+def new_desk() -> LoginDesk:
     """Return a BMC that nobody has spoken to, with a node that stands still in time."""
     node = LiveNode("n1", lambda: 0.0, random.Random(1), VirtualNode(bundled_node_class("server")))
-    return Desk(VirtualBmc(node, {ADMIN: BmcUser(PASSWORD)}), Sessions())
+    return LoginDesk(VirtualBmc(node, {ADMIN: BmcUser(PASSWORD)}), SessionTable())
 
 
 def request(function: int, command: int, data: bytes = b"") -> bytes:
@@ -43,12 +33,12 @@ def request(function: int, command: int, data: bytes = b"") -> bytes:
 class PlainClient:
     """Speaks to one BMC. `status` is what the last step of the login said; `now_s` is the time of the BMC."""
 
-    desk: Desk
+    desk: LoginDesk
     suite: CipherSuite = SUITES[1]
     password: bytes = PASSWORD
     now_s: float = 0.0
     status: int = 0
-    session: Session | None = field(default=None)
+    session: BmcSession | None = field(default=None)
 
     def send(self, datagram: bytes) -> bytes | None:
         """Return the BMC's answer to any bytes."""
@@ -72,7 +62,7 @@ class PlainClient:
         if self.status:
             return False
         # Towards the BMC the two numbers of the session change places.
-        self.session = Session(CONSOLE_ID, int.from_bytes(managed_id, "little"), self.suite, self.now_s)
+        self.session = BmcSession(CONSOLE_ID, int.from_bytes(managed_id, "little"), self.suite, self.now_s)
         self.session.keys = keys_of(self.suite, key)
         return True
 

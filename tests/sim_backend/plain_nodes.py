@@ -11,7 +11,7 @@ LONG_AGO_S = -(10**12)
 
 
 def splitmix(word: int) -> int:
-    """Return the rounds of splitmix64 that `sim_backend.engine.power_moves.chance` makes."""
+    """Return the rounds of splitmix64 that `sim_backend.engine.power_transitions.chance` makes."""
     for _ in range(2):
         word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 % WORD
         word = (word ^ word >> 27) * 0x94D049BB133111EB % WORD

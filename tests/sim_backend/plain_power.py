@@ -16,7 +16,7 @@ from plugin.capacity.need import WAKE_AHEAD_AT
 from plugin.capacity.port import CapacityTargets
 from plugin.capacity.rules import NEVER, CapacityRules, CapacitySchedule, DepthTable
 from plugin.window_policy import ARRIVAL
-from sim_backend.engine.rules import BEST_FIT, EASY, FCFS, Rules
+from sim_backend.engine.rules import BEST_FIT, EASY, FCFS, SchedulingRules
 
 MOST_SECONDS = 50_000
 MOST_ROUNDS = 500
@@ -29,7 +29,7 @@ class PlainPower(PlainScheduler):
         self,
         jobs: list[PlainJob],
         nodes: tuple[int, int],
-        rules: Rules,
+        rules: SchedulingRules,
         peaks: list[tuple[int, Peak]],
         capacity: tuple[CapacityRules, CapacitySchedule, DepthTable],
         decide: Callable[[int, int], CapacityTargets],

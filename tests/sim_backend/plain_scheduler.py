@@ -7,7 +7,7 @@ from plain_window import knapsack, sorted_by_power
 
 from offpeak.prices.peak import Peak
 from plugin.window_policy import ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK_SLIDE
-from sim_backend.engine.rules import BEST_FIT, EASY, EXACT_RUNTIME, FCFS, PREDICTED_RUNTIME, Rules
+from sim_backend.engine.rules import BEST_FIT, EASY, EXACT_RUNTIME, FCFS, PREDICTED_RUNTIME, SchedulingRules
 
 NEVER_STARTED = -1
 
@@ -27,7 +27,9 @@ class PlainJob:
 class PlainScheduler:
     """Jobs are known by their number. `peaks` are pairs (from second, Peak); before the first the price is unknown."""
 
-    def __init__(self, jobs: list[PlainJob], machine_size: int, rules: Rules, peaks: list[tuple[int, Peak]]) -> None:
+    def __init__(
+        self, jobs: list[PlainJob], machine_size: int, rules: SchedulingRules, peaks: list[tuple[int, Peak]]
+    ) -> None:
         self.jobs, self.machine_size, self.rules, self.peaks = jobs, machine_size, rules, peaks
         self.now_s = jobs[0].submit_s
         self.wanted_pass_s: int | None = None

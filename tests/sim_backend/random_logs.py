@@ -20,7 +20,7 @@ from sim_backend.engine.rules import (
     FIRST_FIT,
     PREDICTED_RUNTIME,
     USER_ESTIMATE,
-    Rules,
+    SchedulingRules,
 )
 from sim_backend.engine.state import PeakTimes, State, Workload, new_state
 from sim_backend.policy import Policy
@@ -31,7 +31,7 @@ BACKFILLING = (FCFS, EASY, FIRST_FIT, BEST_FIT)
 POLICIES = (ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE)
 ESTIMATES = (USER_ESTIMATE, EXACT_RUNTIME, PREDICTED_RUNTIME)
 NO_BOUND_S = 10**12
-PLAIN = Rules(EASY, ARRIVAL, 5, 0, NO_BOUND_S, USER_ESTIMATE, False)
+PLAIN = SchedulingRules(EASY, ARRIVAL, 5, 0, NO_BOUND_S, USER_ESTIMATE, False)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def logs(draw, *, shortest_s=0, most_jobs=60) -> Log:
 def rules(*, disciplines=BACKFILLING, policies=POLICIES, periods_s=(0, 0, 7, 10), estimates=ESTIMATES):
     """Rules of any kind, with small windows (a knapsack is compared with all its subsets)."""
     return st.builds(
-        Rules,
+        SchedulingRules,
         discipline=st.sampled_from(disciplines),
         policy=st.sampled_from(policies),
         window=st.integers(1, 6),
@@ -102,30 +102,30 @@ def rules(*, disciplines=BACKFILLING, policies=POLICIES, periods_s=(0, 0, 7, 10)
     )
 
 
-def policy_of(rules: Rules) -> Policy:
+def policy_of(rules: SchedulingRules) -> Policy:
     """Return the policy of these rules; runs are cut at the estimate where there is a pass per event, as always."""
     return Policy("under test", rules, NO_POLICY, kill_at_estimate=rules.pass_per_event)
 
 
-def schedule(log: Log, rules: Rules) -> Schedule:
+def schedule(log: Log, rules: SchedulingRules) -> Schedule:
     """Return what the engine makes of the log."""
     return replay(
         log.jobs, log.node_power_w, machine_size=log.machine_size, policy=policy_of(rules), peaks=log.peaks
     )  # fmt: skip
 
 
-def starts(log: Log, rules: Rules) -> list[int]:
+def starts(log: Log, rules: SchedulingRules) -> list[int]:
     """Return when the engine starts each job."""
     return schedule(log, rules).start_s.tolist()
 
 
-def engine(log: Log, rules: Rules) -> tuple[Workload, State]:
+def engine(log: Log, rules: SchedulingRules) -> tuple[Workload, State]:
     """Return what `advance` takes, before the first event."""
     workload = workload_of(log.jobs, log.node_power_w, policy_of(rules))
     return workload, new_state(workload, rules, machine_size=log.machine_size)
 
 
-def plain(log: Log, rules: Rules) -> PlainScheduler:
+def plain(log: Log, rules: SchedulingRules) -> PlainScheduler:
     """Return the plain scheduler for the log, before the first event."""
     cut = log.cut_at_estimate() if rules.pass_per_event else log
     columns = (

@@ -17,9 +17,9 @@ from plugin.capacity.rules import BY_IDLE_AGE, BY_NUMBER, BY_WEAR, NEVER, Capaci
 from plugin.window_policy import ARRIVAL, KNAPSACK_SLIDE
 from sim_backend.engine.advance_powered import LOG_FULL, advance_powered
 from sim_backend.engine.nodes import node_numbers
-from sim_backend.engine.power import Log as EngineLog
 from sim_backend.engine.power import Power, all_active
-from sim_backend.engine.rules import Rules
+from sim_backend.engine.power import TransitionLog as EngineLog
+from sim_backend.engine.rules import SchedulingRules
 from sim_backend.engine.state import State, new_state
 from sim_backend.powered_replay import PoweredMachine, PoweredSchedule, depth_table, replay_powered
 from sim_backend.replay import NO_PEAKS, workload_of
@@ -37,7 +37,7 @@ class PoweredLog:
     """A log, how it is scheduled, the machine and what its capacity policy asks for."""
 
     log: Log
-    rules: Rules
+    rules: SchedulingRules
     machine: PoweredMachine
     capacity: CapacityRules
     course: CapacitySchedule

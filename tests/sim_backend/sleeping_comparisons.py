@@ -13,12 +13,12 @@ from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
 from plugin.capacity.policies import energy_aware, timeout, two_level
 from sim_backend.case import fleet_of
-from sim_backend.compare import Case, Comparison, compare
-from sim_backend.electricity import LaidSeries, Prices
-from sim_backend.outcome import Machine
+from sim_backend.compare import Comparison, ReplayCase, compare
+from sim_backend.electricity import LaidSeries, ReplayPrices
+from sim_backend.outcome import ReplayMachine
 from sim_backend.policy import parse_policy
 from sim_backend.powered_replay import PoweredMachine
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.workloads.generate import lublin_jobs
 
 UNITS = 32
 A_MONDAY_S = 1_675_641_600
@@ -29,12 +29,12 @@ def sleeping_comparison(jobs: int, *, seed: int, units_per_node: int, zone: tzin
     start_s = A_MONDAY_S - 2 * DAY_S + np.arange(24 * 60) * 3600
     value = np.random.default_rng(seed).normal(50, 60, len(start_s))
     series = Series(start_s, int(start_s[-1]) + 3600, value, "EUR/MWh", "test")
-    prices = Prices(LaidSeries(series, A_MONDAY_S, zone, ()), AboveDayMean(zone))
+    prices = ReplayPrices(LaidSeries(series, A_MONDAY_S, zone, ()), AboveDayMean(zone))
     node_class = bundled_node_class("server")
     log = lublin_jobs(jobs, machine_size=UNITS, seed=seed, load=0.5 if jobs > 1 else None)
-    machine = Machine(UNITS, node_class.idle_w / units_per_node)
+    machine = ReplayMachine(UNITS, node_class.idle_w / units_per_node)
     nodes = PoweredMachine(UNITS, units_per_node, node_class)
-    case = Case(log, log.node_power_w, machine, prices, None, nodes)
+    case = ReplayCase(log, log.node_power_w, machine, prices, None, nodes)
     easy, fleet, settings = parse_policy("easy", SchedulingSettings()), fleet_of(case), CapacitySettings()
     asleep = (timeout(fleet, settings, "5min"), energy_aware(fleet, settings, ""), two_level(fleet, settings, "50%"))
     return compare(case, (easy, *(easy.on(capacity) for capacity in asleep)))

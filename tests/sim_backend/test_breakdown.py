@@ -17,13 +17,13 @@ from offpeak.model.step_integrals import J_PER_KWH, J_PER_MWH
 from offpeak.model.step_series import Series
 from offpeak.prices.peak import AboveDayMean
 from offpeak.settings.replay import SchedulingSettings
-from sim_backend.breakdown import Row, breakdown, day_edges_s
-from sim_backend.compare import Case, Comparison, compare
-from sim_backend.electricity import LaidSeries, Prices
+from sim_backend.breakdown import BreakdownRow, breakdown, day_edges_s
+from sim_backend.compare import Comparison, ReplayCase, compare
+from sim_backend.electricity import LaidSeries, ReplayPrices
 from sim_backend.engine.state import NOT_YET
-from sim_backend.outcome import Machine
+from sim_backend.outcome import ReplayMachine
 from sim_backend.policy import parse_policy
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.workloads.generate import lublin_jobs
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NODES, IDLE_W = 16, 75.0
@@ -39,8 +39,8 @@ def compared(jobs: Jobs, begin: str, zone: tzinfo, *, price: float | None = None
     start_s = offset_s - 2 * DAY_S + np.arange(24 * 60) * 3600
     value = np.random.default_rng(1).normal(50, 60, len(start_s)) if price is None else np.full(len(start_s), price)
     series = Series(start_s, int(start_s[-1]) + 3600, value, "EUR/MWh", "test")
-    prices = Prices(LaidSeries(series, offset_s, zone, ()), AboveDayMean(zone))
-    case = Case(jobs, jobs.node_power_w, Machine(NODES, IDLE_W), prices, None)
+    prices = ReplayPrices(LaidSeries(series, offset_s, zone, ()), AboveDayMean(zone))
+    case = ReplayCase(jobs, jobs.node_power_w, ReplayMachine(NODES, IDLE_W), prices, None)
     return compare(case, (parse_policy("easy", SchedulingSettings()),))
 
 
@@ -54,7 +54,7 @@ def jobs_of(*runs: tuple[int, int, int]) -> Jobs:
     )
 
 
-def rows_of(comparison: Comparison, kind: str) -> tuple[Row, ...]:
+def rows_of(comparison: Comparison, kind: str) -> tuple[BreakdownRow, ...]:
     return breakdown(comparison, comparison.runs[0], kind)
 
 

@@ -9,14 +9,14 @@ from offpeak.errors import BadInput
 from offpeak.model.jobs import RejectedJobs, Trace
 from offpeak.settings.replay import MachineSettings, PowerSettings
 from offpeak.settings.table import Settings
-from sim_backend.case import Prepared, log_span, prepare
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.case import PreparedCase, log_span, prepare
+from sim_backend.workloads.generate import lublin_jobs
 
 JOBS = lublin_jobs(200, machine_size=64, seed=1)
 TRACE = Trace("a log", JOBS, 64, None, None, None)
 
 
-def prepared(trace: Trace = TRACE, **sections: object) -> Prepared:
+def prepared(trace: Trace = TRACE, **sections: object) -> PreparedCase:
     return prepare(trace, replace(Settings(), **sections), start=None)
 
 

@@ -15,13 +15,13 @@ from offpeak.model.step_series import Series
 from offpeak.prices.alignment import LogSpan, extend
 from offpeak.prices.peak import AboveDayMean
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
-from sim_backend.compare import Case, Comparison, compare, guessed_end_s
-from sim_backend.electricity import LaidSeries, Prices, prices_of
+from sim_backend.compare import Comparison, ReplayCase, compare, guessed_end_s
+from sim_backend.electricity import LaidSeries, ReplayPrices, prices_of
 from sim_backend.engine.state import NOT_YET
-from sim_backend.outcome import Machine
+from sim_backend.outcome import ReplayMachine
 from sim_backend.policy import Policy, parse_policy
 from sim_backend.replay import JOBS_PER_STEP
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.workloads.generate import lublin_jobs
 
 NODES = 16
 ALL_DAY_BUT_ONE_HOUR = "on=90EUR/MWh,off=30EUR/MWh,hours=00:00-23:00"
@@ -35,19 +35,19 @@ def jobs_of(count: int, seed: int) -> Jobs:
     return lublin_jobs(count, machine_size=NODES, seed=seed, load=0.8)
 
 
-def case_of(jobs: Jobs, prices: Prices, carbon: LaidSeries | float | None = None) -> Case:
-    return Case(jobs, jobs.node_power_w, Machine(NODES, 75.0), prices, carbon)
+def case_of(jobs: Jobs, prices: ReplayPrices, carbon: LaidSeries | float | None = None) -> ReplayCase:
+    return ReplayCase(jobs, jobs.node_power_w, ReplayMachine(NODES, 75.0), prices, carbon)
 
 
-def by_tariff(jobs: Jobs, tariff: str = PriceSettings().tariff) -> Case:
+def by_tariff(jobs: Jobs, tariff: str = PriceSettings().tariff) -> ReplayCase:
     span = LogSpan(int(jobs.submit_s[0]), int((jobs.submit_s + jobs.runtime_s).max()))
     return case_of(jobs, prices_of(span, PriceSettings(tariff=tariff), None))
 
 
-def hourly(value: list[float], days: int) -> Prices:
+def hourly(value: list[float], days: int) -> ReplayPrices:
     """Prices of the hours of a day, from the trace's second 0 on; NaN is a gap."""
     series = Series(np.arange(24 * days) * 3600, days * DAY_S, np.tile(value, days), "EUR/MWh", "test")
-    return Prices(LaidSeries(series, 0, UTC, ()), AboveDayMean(UTC))
+    return ReplayPrices(LaidSeries(series, 0, UTC, ()), AboveDayMean(UTC))
 
 
 def assert_lawful(comparison: Comparison) -> None:

@@ -12,8 +12,8 @@ from offpeak.model.step_series import Series
 from offpeak.settings.plan import PlanSettings
 from plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, NodeCapacities, Plan, Problem, Rates, Work
 from plugin.planner.profit import compute_profit
-from sim_backend.cooling import Room, cooling_of, room_of
-from sim_backend.figures.power_curve import power_curve
+from sim_backend.cooling import CoolingConditions, cooling_of, room_of
+from sim_backend.nodes.power_curve import power_curve
 
 AIR = facility_named("air", full_power_w=20_000.0)
 
@@ -28,7 +28,9 @@ def usage_of(jobs: int = 30, seed: int = 1, idle_w: float = 40.0) -> Usage:
 def test_the_sums_are_those_of_every_second() -> None:
     usage = usage_of()
     prices = Series(np.array([0, 7000, 18_000]), 40_000, np.array([50.0, 120.0, -10.0]), "EUR/MWh", "test")
-    cooling = cooling_of(Room(AIR, 24.0), power_curve(usage), integrate_series(prices, 0), integrate_constant(300.0))
+    cooling = cooling_of(
+        CoolingConditions(AIR, 24.0), power_curve(usage), integrate_series(prices, 0), integrate_constant(300.0)
+    )
     second = np.arange(30_000)[:, None]
     runs = (usage.start_s <= second) & (second < usage.end_s)
     it_w = runs @ (usage.size * usage.node_power_w) + usage.idle_w * (200 - runs @ usage.size)
@@ -49,7 +51,7 @@ def test_it_is_the_planners_cooling() -> None:
         Problem(work, machine, NOTHING_RUNS, rates, AIR), Plan(np.array([0]), np.array([0]), "by hand")
     )
     usage = Usage(np.array([1]), np.array([16_000.0]), np.array([0]), np.array([3600]), 1, 0.0, 0, 3600)
-    replayed = cooling_of(Room(AIR, 24.0), power_curve(usage), integrate_constant(200.0), None)
+    replayed = cooling_of(CoolingConditions(AIR, 24.0), power_curve(usage), integrate_constant(200.0), None)
     assert replayed.kwh == pytest.approx(planned.cooling_j / 3.6e6)
     assert replayed.cost == pytest.approx(planned.cooling_cost)
     assert replayed.pue == pytest.approx(planned.pue)
@@ -58,13 +60,13 @@ def test_it_is_the_planners_cooling() -> None:
 
 def test_a_room_that_cools_for_nothing_adds_nothing() -> None:
     free = Facility("free", np.zeros(1), np.array([0.0, 40.0]), np.ones((1, 2)))
-    cooling = cooling_of(Room(free, 20.0), power_curve(usage_of()), integrate_constant(100.0), None)
+    cooling = cooling_of(CoolingConditions(free, 20.0), power_curve(usage_of()), integrate_constant(100.0), None)
     assert (cooling.kwh, cooling.cost, cooling.pue) == (0.0, 0.0, 1.0)
 
 
 def test_a_machine_that_draws_nothing_has_a_pue_of_one() -> None:
     usage = replace(usage_of(idle_w=0.0), node_power_w=np.zeros(30))
-    assert cooling_of(Room(AIR, 20.0), power_curve(usage), integrate_constant(1.0), None).pue == 1.0
+    assert cooling_of(CoolingConditions(AIR, 20.0), power_curve(usage), integrate_constant(1.0), None).pue == 1.0
 
 
 def test_without_a_facility_there_is_no_room_and_a_wrong_one_is_refused() -> None:
@@ -74,5 +76,5 @@ def test_without_a_facility_there_is_no_room_and_a_wrong_one_is_refused() -> Non
 
 
 def test_a_temperature_beyond_the_table_is_said() -> None:
-    assert "lie outside its table" in Room(AIR, 99.0).note
-    assert Room(AIR, 20.0).note == "cooling: air, 20 C outside at all times"
+    assert "lie outside its table" in CoolingConditions(AIR, 99.0).note
+    assert CoolingConditions(AIR, 20.0).note == "cooling: air, 20 C outside at all times"

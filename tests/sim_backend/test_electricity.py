@@ -17,7 +17,7 @@ from offpeak.prices.alignment import LogSpan
 from offpeak.prices.peak import AboveDayMean, Peak
 from offpeak.prices.tariff import parse_tariff, tariff_series
 from offpeak.settings.replay import CarbonSettings, PriceSettings
-from sim_backend.electricity import LaidSeries, Prices, carbon_of, peak_times, prices_of
+from sim_backend.electricity import LaidSeries, ReplayPrices, carbon_of, peak_times, prices_of
 
 BERLIN = ZoneInfo("Europe/Berlin")
 WEEKDAYS = "on=90EUR/MWh,off=30EUR/MWh,hours=09:00-23:00,days=mon-fri,holidays=DE,zone=Europe/Berlin"
@@ -203,7 +203,7 @@ def test_prices_are_no_carbon_intensity_and_the_other_way_round(tmp_path: Path) 
 def test_the_state_changes_at_every_peak_time(values: list[float], offset_s: int) -> None:
     start_s = np.arange(len(values)) * 3600
     series = Series(start_s, 3600 * len(values), np.array(values), "EUR/MWh", "test")
-    peaks = peak_times(Prices(LaidSeries(series, offset_s, UTC, ()), AboveDayMean(UTC)))
+    peaks = peak_times(ReplayPrices(LaidSeries(series, offset_s, UTC, ()), AboveDayMean(UTC)))
     assert peaks.at_s[0] == -offset_s
     assert (np.diff(peaks.at_s) > 0).all()
     assert (np.diff(peaks.peak) != 0).all()

@@ -7,10 +7,9 @@ import pytest
 
 from offpeak.settings.replay import SchedulingSettings
 from sim_backend.engine.state import NEVER, new_state
-from sim_backend.foresight import HOUR_S, foreseeing_steps
 from sim_backend.policy import parse_policy
-from sim_backend.replay import replay, workload_of
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.replay import HOUR_S, foreseeing_steps, replay, workload_of
+from sim_backend.workloads.generate import lublin_jobs
 
 NODES = 64
 POLICY = parse_policy("easy", replace(SchedulingSettings(), estimates="boosted"))

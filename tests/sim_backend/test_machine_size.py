@@ -11,7 +11,7 @@ from offpeak.errors import BadTrace
 from offpeak.model.jobs import Jobs, Trace
 from offpeak.settings.replay import MachineSettings
 from sim_backend.machine_size import backlog_s, most_in_use, overload_note, units_of
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.workloads.generate import lublin_jobs
 
 JOBS = lublin_jobs(200, machine_size=64, seed=1)
 TRACE = Trace("a log", JOBS, 64, None, None, None)

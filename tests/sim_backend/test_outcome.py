@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from offpeak.model.step_integrals import Charge
-from sim_backend.outcome import Charges, Machine, Run, outcome_of, saving_pct
+from sim_backend.outcome import Charges, PolicyRun, ReplayMachine, outcome_of, saving_pct
 from sim_backend.replay import Schedule
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.workloads.generate import lublin_jobs
 
 JOBS = replace(
     lublin_jobs(2, machine_size=4, seed=1),
@@ -18,10 +18,10 @@ JOBS = replace(
 )
 
 
-def run_of(name: str, start_s: list[int], end_s: list[int], cost: float) -> Run:
+def run_of(name: str, start_s: list[int], end_s: list[int], cost: float) -> PolicyRun:
     energy = Charge(3.6e6, 3.6e6)
     money = Charge(cost * 3.6e9, 0.0)
-    return Run(name, Schedule(np.array(start_s), np.array(end_s), 0.5), Charges(energy, money, 7.2e6, None))
+    return PolicyRun(name, Schedule(np.array(start_s), np.array(end_s), 0.5), Charges(energy, money, 7.2e6, None))
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_a_saving_is_positive_where_less_is_paid(cost: float, baseline: float, p
 def test_the_figures_by_hand() -> None:
     baseline = run_of("easy", [100, 120], [120, 140], cost=8)
     other = run_of("greedy", [130, 110], [150, 130], cost=6)
-    figures = outcome_of(other, baseline, JOBS, Machine(4, 60.0), "EUR")
+    figures = outcome_of(other, baseline, JOBS, ReplayMachine(4, 60.0), "EUR")
     assert figures.policy == "greedy"
     assert (figures.jobs, figures.mean_wait_s, figures.mean_response_s) == (2, 15, 35)
     assert figures.mean_bounded_slowdown == figures.mean_bounded_slowdown_by_delay == (50 / 20 + 1) / 2
@@ -48,5 +48,5 @@ def test_the_figures_by_hand() -> None:
 
 def test_the_baseline_beside_itself() -> None:
     run = run_of("easy", [100, 120], [120, 140], cost=8)
-    figures = outcome_of(run, run, JOBS, Machine(4, 60.0), "EUR")
+    figures = outcome_of(run, run, JOBS, ReplayMachine(4, 60.0), "EUR")
     assert (figures.saving_pct, figures.worst_postponement_s, figures.response_ratio) == (0, 0, 1)

@@ -16,7 +16,7 @@ from sim_backend.engine.rules import (
     FIRST_FIT,
     PREDICTED_RUNTIME,
     USER_ESTIMATE,
-    Rules,
+    SchedulingRules,
 )
 from sim_backend.policy import parse_policy
 
@@ -51,7 +51,7 @@ def test_a_name_means_a_discipline_and_a_window_policy(name, discipline, window_
 def test_the_defaults():
     policy = parse_policy("easy", DEFAULTS)
     day_s = 24 * 3600
-    assert policy.rules == Rules(EASY, ARRIVAL, 20, 0, day_s, USER_ESTIMATE, pass_per_event=False)
+    assert policy.rules == SchedulingRules(EASY, ARRIVAL, 20, 0, day_s, USER_ESTIMATE, pass_per_event=False)
     assert not policy.kill_at_estimate
 
 
@@ -60,7 +60,9 @@ def test_the_defaults():
 )
 def test_the_settings_become_rules(estimates, code):
     settings = replace(DEFAULTS, window=7, period_s=30, max_postponement_s=60, estimates=estimates)
-    assert parse_policy("greedy", settings).rules == Rules(EASY, GREEDY, 7, 30, 60, code, pass_per_event=False)
+    assert parse_policy("greedy", settings).rules == SchedulingRules(
+        EASY, GREEDY, 7, 30, 60, code, pass_per_event=False
+    )
 
 
 def test_with_a_pass_per_event_jobs_end_at_their_estimate():

@@ -12,10 +12,10 @@ from offpeak.model.node_class_file import bundled_node_class
 from offpeak.settings.replay import PowerSettings, SchedulingSettings
 from offpeak.settings.table import CapacitySettings, Settings
 from plugin.capacity.policies import energy_aware, timeout, two_level
-from sim_backend.case import Prepared, fleet_of, prepare
+from sim_backend.case import PreparedCase, fleet_of, prepare
 from sim_backend.compare import compare
 from sim_backend.policy import Policy, parse_policy
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.workloads.generate import lublin_jobs
 
 JOBS = lublin_jobs(300, machine_size=64, seed=3)
 TRACE = Trace("a log", JOBS, 64, None, None, None)
@@ -23,7 +23,7 @@ EASY = parse_policy("easy", SchedulingSettings())
 SLEEPS = CapacitySettings(policies=("timeout:5min",))
 
 
-def prepared(**sections: object) -> Prepared:
+def prepared(**sections: object) -> PreparedCase:
     return prepare(TRACE, replace(Settings(), **sections), start=None)
 
 
@@ -107,7 +107,7 @@ def test_passes_per_event_have_no_sleeping_nodes() -> None:
         per_event.on(energy_aware(fleet_of(prepared(capacity=SLEEPS).case), SLEEPS, ""))
 
 
-def all_fail() -> tuple[Policy, Prepared]:
+def all_fail() -> tuple[Policy, PreparedCase]:
     made = prepared(capacity=SLEEPS)
     nodes = replace(made.case.nodes, node_class=failing(bundled_node_class("sketch"), 1.0))
     made = replace(made, case=replace(made.case, nodes=nodes))

@@ -32,7 +32,7 @@ from offpeak.errors import OffpeakError
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, POWERSAVE, STANDBY, asleep, coming_up, going_down
 from plugin.capacity.rules import BY_WEAR, NEVER
 from plugin.window_policy import ARRIVAL, EXTERNAL, WindowPolicy
-from sim_backend.engine.power_moves import chance
+from sim_backend.engine.power_transitions import chance
 from sim_backend.engine.rules import CONSERVATIVE, FCFS
 from sim_backend.policy import Policy
 from sim_backend.powered_replay import PoweredMachine, replay_powered

@@ -11,7 +11,7 @@ from offpeak.model.schedule_metrics import bounded_slowdown
 from offpeak.settings.replay import SchedulingSettings
 from sim_backend.policy import parse_policy
 from sim_backend.replay import Schedule, replay
-from sim_backend.traces.fitting import runnable
+from sim_backend.traces.filters import runnable
 from sim_backend.traces.swf.read import read_swf
 
 PER_SECOND = SchedulingSettings()

@@ -13,22 +13,21 @@ from offpeak.model.jobs import Jobs
 from offpeak.prices.alignment import LogSpan
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from plugin.window_policy import EXTERNAL, WindowPolicy, WindowView
-from sim_backend.compare import Case
+from sim_backend.compare import ReplayCase
 from sim_backend.electricity import prices_of
-from sim_backend.outcome import Machine, Outcome
+from sim_backend.outcome import PolicyOutcome, ReplayMachine
 from sim_backend.policy import parse_policy
-from sim_backend.replays import LARGEST_SHIFT_S, replay_each, replay_often, shifted
-from sim_backend.spread import spreads_of
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.replications import LARGEST_SHIFT_S, replay_each, replay_often, shifted, spreads_of
+from sim_backend.workloads.generate import lublin_jobs
 
 NODES = 32
 POLICIES = tuple(parse_policy(name, SchedulingSettings()) for name in ("easy", "greedy"))
 
 
-def case_of(jobs: Jobs) -> Case:
+def case_of(jobs: Jobs) -> ReplayCase:
     span = LogSpan(int(jobs.submit_s[0]), int((jobs.submit_s + jobs.runtime_s).max()))
     prices = prices_of(span, PriceSettings(), None)
-    return Case(jobs, jobs.node_power_w, Machine(NODES, 75.0), prices, carbon=None)
+    return ReplayCase(jobs, jobs.node_power_w, ReplayMachine(NODES, 75.0), prices, carbon=None)
 
 
 CASE = case_of(lublin_jobs(400, machine_size=NODES, seed=5, load=0.8))
@@ -64,7 +63,7 @@ def test_more_replays_go_on_where_fewer_stopped() -> None:
     assert told == [1, 2, 3, 4, 5]
 
 
-def replay_figures(outcomes: tuple[Outcome, ...]) -> list[Outcome]:
+def replay_figures(outcomes: tuple[PolicyOutcome, ...]) -> list[PolicyOutcome]:
     """The outcomes without the time that it took to find them."""
     return [replace(outcome, simulate_s=0.0) for outcome in outcomes]
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim_backend.outcome import Outcome
-from sim_backend.spread import FIGURES, spreads_of
+from sim_backend.outcome import PolicyOutcome
+from sim_backend.replications import FIGURES, spreads_of
 
-BASELINE = Outcome(
+BASELINE = PolicyOutcome(
     policy="easy",
     jobs=10,
     mean_wait_s=100.0,
@@ -33,7 +33,7 @@ BASELINE = Outcome(
 )
 
 
-def outcomes(waits: list[float], other_waits: list[float]) -> list[tuple[Outcome, Outcome]]:
+def outcomes(waits: list[float], other_waits: list[float]) -> list[tuple[PolicyOutcome, PolicyOutcome]]:
     """Each replay's outcomes under two policies that differ in their mean wait alone."""
     return [
         (replace(BASELINE, mean_wait_s=wait), replace(BASELINE, policy="greedy", mean_wait_s=other))

@@ -9,7 +9,7 @@ from plugin.capacity.port import Fleet
 from power.capacities import capacity_named
 from sim_backend.policy import parse_policy
 from sim_backend.powered_replay import PoweredMachine, replay_powered
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.workloads.generate import lublin_jobs
 from studies.usage import usage_of
 
 

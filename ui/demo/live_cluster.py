@@ -9,9 +9,7 @@ from offpeak.model.node_states import ACTIVE
 from plugin.pbs.resource_request import Chunk
 from plugin.scheduler.job import JobState
 from plugin.scheduler.port import NodeChange, SchedulerTraits, SchedulerView
-from sim_backend.scheduler.cluster import Cluster
-from sim_backend.scheduler.sim_job import SimJob
-from sim_backend.scheduler.sim_node import SimNode
+from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
 from sim_backend.virtual.machine_room import MachineRoom
 from ui.demo.scenario import BEGIN_S, CPUS, KINDS, Coming, price_at
@@ -20,12 +18,14 @@ J_PER_MWH = 3.6e9
 UTILISATION = {kind.name: kind.utilisation for kind in KINDS}
 
 
-def new_cluster(nodes: Sequence[str]) -> Cluster:
+def new_cluster(nodes: Sequence[str]) -> SimulatedCluster:
     """Return a cluster whose nodes are up."""
-    return Cluster({name: SimNode(name, CPUS, changed_s=BEGIN_S, last_used_s=BEGIN_S) for name in nodes}, wakes=True)
+    return SimulatedCluster(
+        {name: SimNode(name, CPUS, changed_s=BEGIN_S, last_used_s=BEGIN_S) for name in nodes}, wakes=True
+    )
 
 
-def submit(cluster: Cluster, job: Coming) -> None:
+def submit(cluster: SimulatedCluster, job: Coming) -> None:
     """Give a job to the cluster."""
     cluster.submit(
         SimJob(

@@ -17,7 +17,7 @@ from sim_backend.local_slurm.meters import metered_racks
 from sim_backend.local_slurm.node import IDLE_W, OFF_W, PowerEvent
 from sim_backend.local_slurm.plan import PROGRAMS, PoweredPlan
 from sim_backend.local_slurm.processes import missing_files
-from sim_backend.local_slurm.stage import Traced
+from sim_backend.local_slurm.stage import JobTraceEntry
 
 NODES = 10
 JOBS = 40
@@ -257,7 +257,7 @@ def _node_line(event: PowerEvent) -> str:
     return line.format_map(words)
 
 
-def _job_line(traced: Traced, name: str) -> str:
+def _job_line(traced: JobTraceEntry, name: str) -> str:
     verb = "starts on" if traced.what == "start" else "is done on"
     return f"job {traced.job} ({name}) {verb} {traced.nodes}"
 

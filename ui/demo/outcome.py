@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from offpeak.model.node_class import NodeClass
 from plugin.scheduler.job import JobState
-from sim_backend.scheduler.cluster import Cluster
+from sim_backend.scheduler.cluster import SimulatedCluster
 from ui.demo.live_cluster import J_PER_MWH, UTILISATION, new_cluster, submit
 from ui.demo.scenario import BEGIN_S, Coming, price_at
 
@@ -24,7 +24,7 @@ class Outcome:
     work_s: float
 
 
-def outcome_of(cluster: Cluster, now_s: float, *, energy_j: float, cost: float) -> Outcome:
+def outcome_of(cluster: SimulatedCluster, now_s: float, *, energy_j: float, cost: float) -> Outcome:
     """Return what a cluster has done until now; what it did later is left out."""
     begun = [job for job in cluster.jobs.values() if job.start_s is not None and job.start_s <= now_s]
     waits_s = [(job.start_s or 0.0) - job.submit_s for job in begun]
@@ -46,7 +46,7 @@ def without_offpeak(jobs: Iterable[Coming], nodes: tuple[str, ...], node_class: 
     return outcome_of(cluster, BEGIN_S + length_s, energy_j=energy_j, cost=cost)
 
 
-def _power_w(cluster: Cluster, node_class: NodeClass) -> float:
+def _power_w(cluster: SimulatedCluster, node_class: NodeClass) -> float:
     running = [job for job in cluster.jobs.values() if job.state is JobState.RUNNING]
     busy_w = sum(job.nodes * node_class.running_w(UTILISATION[job.name]) for job in running)
     return busy_w + (len(cluster.nodes) - sum(job.nodes for job in running)) * node_class.idle_w

@@ -26,7 +26,7 @@ from power.agent.parts import parts_of
 from power.agent.service import Service
 from power.agent.voice import Voice
 from sim_backend.virtual.machine_room import machine_room
-from sim_backend.virtual.room_folder import room_logins
+from sim_backend.virtual.room_plan import room_logins
 from ui.demo.live_cluster import LiveCluster
 from ui.demo.outcome import STEP_S, outcome_of, summary, without_offpeak
 from ui.demo.scenario import BEGIN_S, Coming, jobs_to_come

@@ -16,8 +16,7 @@ from offpeak.settings.file import read_values
 from offpeak.settings.table import Settings
 from plugin.scheduler.registry import SIMULATED
 from sim_backend.virtual.machine_room import MachineRoom
-from sim_backend.virtual.room_folder import INVENTORY, write_inventory
-from sim_backend.virtual.room_plan import RoomPlan
+from sim_backend.virtual.room_plan import INVENTORY, RoomPlan, write_inventory
 from ui.demo.scenario import KINDS, Coming, write_log, write_prices
 
 CLASS = "server"

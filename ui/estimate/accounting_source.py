@@ -13,7 +13,7 @@ from plugin.pbs.accounting import ACCOUNTING, accounting_text, openpbs_accountin
 from plugin.scheduler.registry import OPENPBS, SIMULATED, SLURM, scheduler_name
 from plugin.slurm.accounting import sacct_text
 from plugin.slurm.nodes import read_machine
-from sim_backend.traces.anonymous import anonymised
+from sim_backend.traces.filters import anonymised
 from sim_backend.traces.read import read_log, trace_of_text
 
 

@@ -5,7 +5,7 @@ import typer
 from offpeak.errors import BadInput
 from offpeak.settings.table import Settings
 from power.worth import LEVERS, REPLAYS, Lever, levers
-from sim_backend.estimate.savings import MOST_REPLAYS, Estimate, estimate_savings
+from sim_backend.estimate import MOST_REPLAYS, SavingsEstimate, estimate_savings
 from sim_backend.policy import Policy, parse_policy
 from ui.estimate.accounting_source import accounting_of, with_nodes
 from ui.estimate.as_json import estimate_json
@@ -36,6 +36,6 @@ def answer(settings: Settings, request: Request) -> None:
         print_estimate(estimate, measured)
 
 
-def _levers(estimate: Estimate, settings: Settings, baseline: Policy) -> tuple[Lever, ...]:
+def _levers(estimate: SavingsEstimate, settings: Settings, baseline: Policy) -> tuple[Lever, ...]:
     with repeat_progress(len(LEVERS) * REPLAYS) as progress:
         return levers(estimate, settings, baseline, progress=progress)

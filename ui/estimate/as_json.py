@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from power.worth import Lever
-from sim_backend.estimate.reasons import reasons
-from sim_backend.estimate.savings import Estimate
+from sim_backend.estimate import SavingsEstimate, reasons
 from ui.replay.basis_text import basis_json
 from ui.replay.comparison_table import remarks, unlike_remark
 
 
-def estimate_json(estimate: Estimate, levers: Sequence[Lever]) -> str:
+def estimate_json(estimate: SavingsEstimate, levers: Sequence[Lever]) -> str:
     """Return the estimate as a JSON object; `levers` is empty where they are not measured."""
     laid = estimate.comparison.case.prices.laid
     document = {

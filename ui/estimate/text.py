@@ -8,9 +8,15 @@ from rich.table import Table
 from offpeak.model.local_time import date_text, zone_text
 from offpeak.text import counted
 from power.worth import Lever
-from sim_backend.estimate.logged_use import Bounds, LoggedUse
-from sim_backend.estimate.reasons import reasons
-from sim_backend.estimate.savings import FIRST_REPLAYS, SETTLED_PCT, Estimate, Saving
+from sim_backend.estimate import (
+    FIRST_REPLAYS,
+    SETTLED_PCT,
+    Bounds,
+    CapabilitySaving,
+    LoggedUse,
+    SavingsEstimate,
+    reasons,
+)
 from ui.clock_text import clock_text
 from ui.figures_text import CO2_UNITS, ENERGY_UNITS, NOT_WRAPPED, figure, length_text, unit_of
 from ui.replay.basis_text import basis_lines
@@ -21,7 +27,7 @@ HARDLY_LONGER_S = 600
 CAPABILITIES = {"order": "queue order", "sleep": "sleeping nodes", "time": "dear hours", "place": "other sites"}
 
 
-def print_estimate(estimate: Estimate, levers: Sequence[Lever]) -> None:
+def print_estimate(estimate: SavingsEstimate, levers: Sequence[Lever]) -> None:
     """Print the estimate; `levers` is empty where they are not measured."""
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
@@ -43,7 +49,7 @@ def print_estimate(estimate: Estimate, levers: Sequence[Lever]) -> None:
         console.print(f"- {line}")
 
 
-def headline(estimate: Estimate) -> str:
+def headline(estimate: SavingsEstimate) -> str:
     """Say in a line what the estimate is about."""
     used, laid = estimate.used, estimate.comparison.case.prices.laid
     first, last = (date_text(second + laid.offset_s, laid.zone) for second in (used.begin_s, used.until_s))
@@ -89,7 +95,7 @@ def bounds_text(bounds: Bounds) -> str:
     return f"{figure(bounds.middle)} ({figure(bounds.low)} to {figure(bounds.high)})"
 
 
-def savings_table(savings: Sequence[Saving], currency: str) -> Table:
+def savings_table(savings: Sequence[CapabilitySaving], currency: str) -> Table:
     """Return a row a capability and policy."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("what would have been saved")
@@ -117,20 +123,20 @@ def lever_lines(levers: Sequence[Lever]) -> list[str]:
     return [f"{', '.join(names)}: {note}" for note, names in notes.items()]
 
 
-def share_text(saving: Saving) -> str:
+def share_text(saving: CapabilitySaving) -> str:
     """Return the share of the bill with its range."""
     share = saving.share_pct
     return f"{share.middle:z.2f} ({share.low:z.2f} to {share.high:z.2f}) %"
 
 
-def wait_text(saving: Saving) -> str:
+def wait_text(saving: CapabilitySaving) -> str:
     """Return how much longer or shorter jobs would have waited."""
     if saving.wait_is_noise:
         return NOISE
     return f"{clock_text(abs(saving.wait_change_s))} {'longer' if saving.wait_change_s > 0 else 'shorter'}"
 
 
-def verdict(estimate: Estimate) -> str:
+def verdict(estimate: SavingsEstimate) -> str:
     """Say in a sentence whether it pays."""
     told = [saving for saving in estimate.savings if not saving.is_noise]
     saved = [saving for saving in told if saving.share_pct.middle > 0]
@@ -145,7 +151,7 @@ def verdict(estimate: Estimate) -> str:
     return f"{best.policy} would have saved {share}: {bounds_text(best.a_year)} {estimate.used.currency} a year."
 
 
-def levers_verdict(estimate: Estimate, savings: Sequence[Saving]) -> str:
+def levers_verdict(estimate: SavingsEstimate, savings: Sequence[CapabilitySaving]) -> str:
     """Say in a sentence which of all levers saves most where jobs wait hardly longer."""
     hardly = clock_text(HARDLY_LONGER_S)
     quick = [
@@ -159,7 +165,7 @@ def levers_verdict(estimate: Estimate, savings: Sequence[Saving]) -> str:
     return f"Of what makes jobs wait at most {hardly} longer on average, {best.policy} saves most: {share}."
 
 
-def assumptions(estimate: Estimate) -> list[str]:
+def assumptions(estimate: SavingsEstimate) -> list[str]:
     """Return what the figures rest on, in sentences."""
     first = estimate.spreads[0]
     wait = first.figures["mean_wait_s"]
@@ -188,7 +194,7 @@ def assumptions(estimate: Estimate) -> list[str]:
     ]
 
 
-def _power_lines(estimate: Estimate) -> list[str]:
+def _power_lines(estimate: SavingsEstimate) -> list[str]:
     if not estimate.prepared.power.assumed:
         return []
     return [

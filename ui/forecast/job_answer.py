@@ -24,7 +24,7 @@ from predictors.submitted_jobs import jobs_at_submission, stable_code, with_stab
 from predictors.trees.grow import SELDOM
 from predictors.waits.registry import arbiter
 from predictors.waits.states import LogStates, if_submitted_now
-from sim_backend.traces.period import last_days
+from sim_backend.traces.filters import last_days
 from studies.scores.log_exams import (
     DECLARED_W,
     POWER,

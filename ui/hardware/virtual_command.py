@@ -36,10 +36,9 @@ def virtual(
     # What is imported here loads pysnmp, which `offpeak --version` must not wait for.
     from offpeak.machines.node_sets import expand
     from offpeak.model.node_class_file import bundled_node_classes, node_class_named
-    from sim_backend.pbs_standin.room_nodes import pbs_of_room
-    from sim_backend.virtual.foreground import run_room
-    from sim_backend.virtual.room_folder import room_logins, write_inventory
-    from sim_backend.virtual.room_plan import RoomPlan
+    from sim_backend.pbs_standin.server import pbs_of_room
+    from sim_backend.virtual.machine_room import run_room
+    from sim_backend.virtual.room_plan import RoomPlan, room_logins, write_inventory
 
     plan = RoomPlan(
         expand(nodes),
@@ -61,7 +60,7 @@ def virtual(
 def _summary(plan: "RoomPlan", inventory: Path, scheduler: PbsKind | None) -> str:
     from offpeak.machines.node_sets import fold
     from offpeak.text import counted
-    from sim_backend.virtual.room_folder import BMC_PASSWORD, PDU_COMMUNITY, USER
+    from sim_backend.virtual.room_plan import BMC_PASSWORD, PDU_COMMUNITY, USER
 
     folder = inventory.parent
     lines = [

@@ -3,7 +3,7 @@
 from typing import Any
 
 from offpeak.text import counted
-from sim_backend.basis import Basis
+from sim_backend.case import Basis
 from ui.watts_text import power_text
 
 

@@ -6,20 +6,20 @@ from dataclasses import asdict
 from typing import Any
 
 from offpeak.model.jobs import Trace
-from sim_backend.breakdown import Row
-from sim_backend.case import Prepared
+from sim_backend.breakdown import BreakdownRow
+from sim_backend.case import PreparedCase
 from sim_backend.compare import Comparison
-from sim_backend.spread import Spread
+from sim_backend.replications import ReplicationSpread
 from ui.replay.basis_text import basis_json
 from ui.replay.comparison_table import unlike_remark
 
 
 def comparison_json(
     trace: Trace,
-    prepared: Prepared,
+    prepared: PreparedCase,
     comparison: Comparison,
-    spreads: Sequence[Spread],
-    breakdowns: dict[str, tuple[tuple[Row, ...], ...]],
+    spreads: Sequence[ReplicationSpread],
+    breakdowns: dict[str, tuple[tuple[BreakdownRow, ...], ...]],
 ) -> str:
     """Return the comparison as a JSON object; `breakdowns` holds the rows of each policy by kind of group."""
     case = comparison.case

@@ -8,11 +8,11 @@ from rich.table import Table
 
 from offpeak.model.jobs import RejectedJobs, Trace
 from offpeak.text import counted
-from sim_backend.breakdown import Row
-from sim_backend.case import Prepared
+from sim_backend.breakdown import BreakdownRow
+from sim_backend.case import PreparedCase
 from sim_backend.compare import Comparison
-from sim_backend.outcome import Outcome
-from sim_backend.spread import Spread
+from sim_backend.outcome import PolicyOutcome
+from sim_backend.replications import ReplicationSpread
 from ui.clock_text import clock_text
 from ui.figures_text import CO2_UNITS, ENERGY_UNITS, NOT_WRAPPED, Unit, figure, length_text, unit_of
 from ui.replay.basis_text import basis_lines
@@ -57,7 +57,7 @@ class PolicyUnits:
         return [each.format(currency=self.currency, energy=self.energy.name, co2=co2) for each in shown]
 
 
-def policy_units(outcomes: Sequence[Outcome]) -> PolicyUnits:
+def policy_units(outcomes: Sequence[PolicyOutcome]) -> PolicyUnits:
     """Return the units that suit the figures."""
     co2_kg = [abs(each.co2_kg) for each in outcomes if each.co2_kg is not None]
     return PolicyUnits(
@@ -69,10 +69,10 @@ def policy_units(outcomes: Sequence[Outcome]) -> PolicyUnits:
 
 def print_comparison(
     trace: Trace,
-    prepared: Prepared,
+    prepared: PreparedCase,
     comparison: Comparison,
-    spreads: Sequence[Spread],
-    groups: Mapping[str, Sequence[Sequence[Row]]],
+    spreads: Sequence[ReplicationSpread],
+    groups: Mapping[str, Sequence[Sequence[BreakdownRow]]],
 ) -> None:
     """Print the comparison, what many replays make of it if there are any, and for each kind of group the rows."""
     console = Console(highlight=False, markup=False, emoji=False)
@@ -108,7 +108,7 @@ def print_comparison(
             print_groups(console, outcome, kind, rows)
 
 
-def headline(trace: Trace, prepared: Prepared, comparison: Comparison) -> str:
+def headline(trace: Trace, prepared: PreparedCase, comparison: Comparison) -> str:
     """Say in a line what was replayed."""
     case = comparison.case
     length = length_text(comparison.until_s - comparison.begin_s)
@@ -116,7 +116,7 @@ def headline(trace: Trace, prepared: Prepared, comparison: Comparison) -> str:
     return f"{trace.name}: {counted(len(case.jobs), 'job')} on {nodes}, {length}"
 
 
-def fitting_table(console: Console, outcomes: Sequence[Outcome]) -> Table:
+def fitting_table(console: Console, outcomes: Sequence[PolicyOutcome]) -> Table:
     """Return the table of policies, its headers broken if the console is too narrow for them."""
     table = policy_table(outcomes, narrow=False)
     unlimited = console.options.update(max_width=NOT_WRAPPED)
@@ -124,7 +124,7 @@ def fitting_table(console: Console, outcomes: Sequence[Outcome]) -> Table:
     return policy_table(outcomes, narrow=True) if is_wide else table
 
 
-def policy_table(outcomes: Sequence[Outcome], *, narrow: bool) -> Table:
+def policy_table(outcomes: Sequence[PolicyOutcome], *, narrow: bool) -> Table:
     """Return a row a policy; savings and postponements are against the first one. `narrow` is for 80 columns."""
     first, units = outcomes[0], policy_units(outcomes)
     table = Table(box=None, pad_edge=False, collapse_padding=narrow, header_style="bold")
@@ -140,7 +140,7 @@ def policy_table(outcomes: Sequence[Outcome], *, narrow: bool) -> Table:
     return table
 
 
-def policy_row(outcome: Outcome, units: PolicyUnits, *, is_first: bool) -> tuple[str, ...]:
+def policy_row(outcome: PolicyOutcome, units: PolicyUnits, *, is_first: bool) -> tuple[str, ...]:
     """Return the cells of a policy."""
     return (
         outcome.policy,
@@ -155,7 +155,7 @@ def policy_row(outcome: Outcome, units: PolicyUnits, *, is_first: bool) -> tuple
     )
 
 
-def remarks(trace: Trace, prepared: Prepared, comparison: Comparison) -> list[str]:
+def remarks(trace: Trace, prepared: PreparedCase, comparison: Comparison) -> list[str]:
     """Return in sentences what the figures rest on besides the basis and the baseline."""
     notes = prepared.case.notes_until(comparison.until_s)
     lines = [note for note in notes if note not in prepared.basis.prices_notes]
@@ -198,7 +198,7 @@ def gap_remark(comparison: Comparison) -> tuple[str, ...]:
     return (f"{share:.2f} % of the energy fell into gaps of the prices and is not in the cost; {remedy}",)
 
 
-def never_started_remark(outcome: Outcome) -> str:
+def never_started_remark(outcome: PolicyOutcome) -> str:
     """Say how many jobs found too few nodes that had not failed."""
     return f"{outcome.policy}: {counted(outcome.never_started, 'job')} never started, as too many nodes had failed"
 
@@ -211,7 +211,7 @@ def rejected_remark(rejected: RejectedJobs) -> str:
     return f"left out: {counted(len(rejected.job_ids), 'job')}, {rejected.reason} ({noun} {shown}{more})"
 
 
-def print_groups(console: Console, outcome: Outcome, kind: str, rows: Sequence[Row]) -> None:
+def print_groups(console: Console, outcome: PolicyOutcome, kind: str, rows: Sequence[BreakdownRow]) -> None:
     """Print a policy's rows by class, user or day: days in order, the others by cost."""
     ordered = rows if kind == "day" else sorted(rows, key=lambda row: -row.cost)
     energy = unit_of(max((row.energy_kwh for row in rows), default=0.0), ENERGY_UNITS)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from sim_backend.outcome import Outcome
+from sim_backend.outcome import PolicyOutcome
 from ui.figures_text import ENERGY_UNITS, Unit, figure, unit_of
 
 COOLING_HEADERS = (
@@ -19,18 +19,18 @@ COOLING_HEADERS = (
 REMARK = "cooling is beside cost, energy and CO2 of the first table, not in them; PUE: energy of both over computers'"
 
 
-def cooling_headers(outcomes: Sequence[Outcome]) -> list[str]:
+def cooling_headers(outcomes: Sequence[PolicyOutcome]) -> list[str]:
     """Return the headers with the units in them."""
     energy = energy_unit(outcomes).name
     return [header.format(currency=outcomes[0].currency, energy=energy) for header in COOLING_HEADERS]
 
 
-def energy_unit(outcomes: Sequence[Outcome]) -> Unit:
+def energy_unit(outcomes: Sequence[PolicyOutcome]) -> Unit:
     """Return the unit that suits the energy of the computers."""
     return unit_of(max(outcome.energy_kwh for outcome in outcomes), ENERGY_UNITS)
 
 
-def cooling_table(outcomes: Sequence[Outcome]) -> Table:
+def cooling_table(outcomes: Sequence[PolicyOutcome]) -> Table:
     """Return a row a policy; savings are against the first."""
     table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
     for header in cooling_headers(outcomes):
@@ -40,7 +40,7 @@ def cooling_table(outcomes: Sequence[Outcome]) -> Table:
     return table
 
 
-def cooling_row(outcome: Outcome, energy: Unit, *, is_first: bool) -> tuple[str, ...]:
+def cooling_row(outcome: PolicyOutcome, energy: Unit, *, is_first: bool) -> tuple[str, ...]:
     """Return the cells of a policy."""
     cooling_cost = outcome.cooling_cost or 0.0
     return (

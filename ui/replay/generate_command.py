@@ -10,7 +10,7 @@ from offpeak.errors import BadInput
 
 if TYPE_CHECKING:
     from offpeak.model.jobs import Jobs
-    from sim_backend.workloads.generated import LogRequest
+    from sim_backend.workloads.generate import LogRequest
 
 
 def generate(
@@ -27,7 +27,7 @@ def generate(
     # What is imported here loads numpy and pyarrow, which `offpeak --version` must not wait for.
     from offpeak.files import check_writable
     from sim_backend.traces.swf.write import write_swf
-    from sim_backend.workloads.generated import LogRequest, generate_jobs, notes_of
+    from sim_backend.workloads.generate import LogRequest, generate_jobs, notes_of
 
     request = LogRequest(jobs, nodes, load, model, seed)
     begin_s = _midnight_s(start, time_zone)

@@ -10,11 +10,10 @@ from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.table import Settings
 from power.capacities import capacity_named, check_name, spelt_out
 from sim_backend.breakdown import breakdown
-from sim_backend.case import Prepared, fleet_of, prepare
+from sim_backend.case import PreparedCase, fleet_of, prepare
 from sim_backend.compare import compare
 from sim_backend.policy import Policy, parse_policy
-from sim_backend.replays import replay_often
-from sim_backend.spread import Spread
+from sim_backend.replications import ReplicationSpread, replay_often
 from sim_backend.traces.schedule_csv import check_schedule_path, write_schedules
 from ui.estimate.accounting_source import log_of
 from ui.progress import repeat_progress, replay_progress, say_written
@@ -55,7 +54,9 @@ def answer(source: str, settings: Settings, request: Request) -> None:
     say_written(*written, as_json=request.as_json)
 
 
-def _policies(disciplines: tuple[Policy, ...], prepared: Prepared, settings: CapacitySettings) -> tuple[Policy, ...]:
+def _policies(
+    disciplines: tuple[Policy, ...], prepared: PreparedCase, settings: CapacitySettings
+) -> tuple[Policy, ...]:
     """Return each scheduling policy with each capacity policy."""
     if prepared.case.nodes is None:
         return disciplines
@@ -74,7 +75,9 @@ def _check_paths(settings: Settings, request: Request) -> None:
         check_report_path(request.report)
 
 
-def _spreads(prepared: Prepared, policies: tuple[Policy, ...], replays: int | None, seed: int) -> tuple[Spread, ...]:
+def _spreads(
+    prepared: PreparedCase, policies: tuple[Policy, ...], replays: int | None, seed: int
+) -> tuple[ReplicationSpread, ...]:
     if replays is None:
         return ()
     with repeat_progress(replays) as progress:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from sim_backend.outcome import Outcome
+from sim_backend.outcome import PolicyOutcome
 from ui.clock_text import clock_text
 
 SLEEP_HEADERS = (
@@ -19,7 +19,7 @@ SLEEP_HEADERS = (
 )
 
 
-def sleep_table(outcomes: Sequence[Outcome]) -> Table:
+def sleep_table(outcomes: Sequence[PolicyOutcome]) -> Table:
     """Return a row a policy whose nodes can sleep."""
     table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
     for header in SLEEP_HEADERS:
@@ -29,7 +29,7 @@ def sleep_table(outcomes: Sequence[Outcome]) -> Table:
     return table
 
 
-def sleep_row(outcome: Outcome) -> tuple[str, ...]:
+def sleep_row(outcome: PolicyOutcome) -> tuple[str, ...]:
     """Return the cells of a policy."""
     return (
         outcome.policy,

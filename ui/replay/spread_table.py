@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from sim_backend.spread import Interval, Spread
+from sim_backend.replications import ReplicationInterval, ReplicationSpread
 from ui.clock_text import clock_text
 
 NOISE = "noise"
@@ -18,7 +18,7 @@ COLUMNS = (
 """The figures that are shown; the last two only where nodes can sleep."""
 
 
-def spread_table(spreads: Sequence[Spread]) -> Table:
+def spread_table(spreads: Sequence[ReplicationSpread]) -> Table:
     """Return a row a policy: the mean of each figure, its range, and whether its difference is noise."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("policy", overflow="fold")
@@ -31,7 +31,7 @@ def spread_table(spreads: Sequence[Spread]) -> Table:
     return table
 
 
-def spread_cell(spread: Spread, name: str, *, is_first: bool) -> str:
+def spread_cell(spread: ReplicationSpread, name: str, *, is_first: bool) -> str:
     """Return the mean and range of a figure; the first policy saves nothing against itself."""
     if is_first and name == "saving_pct":
         return "-"
@@ -39,7 +39,7 @@ def spread_cell(spread: Spread, name: str, *, is_first: bool) -> str:
     return f"{text} {NOISE}" if not is_first and spread.is_noise(name) else text
 
 
-def interval_text(interval: Interval, name: str) -> str:
+def interval_text(interval: ReplicationInterval, name: str) -> str:
     """Return "0.62 (0.51 to 0.70) %"."""
     if name.endswith("_s"):
         return f"{clock_text(interval.mean)} ({clock_text(interval.low)} to {clock_text(interval.high)})"
@@ -47,7 +47,7 @@ def interval_text(interval: Interval, name: str) -> str:
     return f"{interval.mean:z,.2f} ({interval.low:z,.2f} to {interval.high:z,.2f}){unit}"
 
 
-def spread_remark(spreads: Sequence[Spread]) -> str:
+def spread_remark(spreads: Sequence[ReplicationSpread]) -> str:
     """Say what the table shows."""
     return (
         f"{spreads[0].replays} replays with submit times shifted by up to a minute; ranges hold 19 of 20 of them, "

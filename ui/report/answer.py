@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from sim_backend.outcome import Outcome
-from sim_backend.spread import Spread
+from sim_backend.outcome import PolicyOutcome
+from sim_backend.replications import ReplicationSpread
 from ui.clock_text import clock_text
 from ui.figures_text import figure, length_text
 from ui.report.subject import Subject
@@ -29,7 +29,7 @@ def answer(subject: Subject) -> str:
     return f"{money}; {_waiting(baseline, cheapest)}.{asleep}{_means(subject.spreads)}"
 
 
-def _alone(subject: Subject, outcome: Outcome) -> str:
+def _alone(subject: Subject, outcome: PolicyOutcome) -> str:
     length = length_text(subject.comparison.until_s - subject.comparison.begin_s)
     return (
         f"Under {outcome.policy} the electricity of {length} would have cost {outcome.currency} "
@@ -38,7 +38,7 @@ def _alone(subject: Subject, outcome: Outcome) -> str:
     )
 
 
-def _money(baseline: Outcome, other: Outcome) -> str:
+def _money(baseline: PolicyOutcome, other: PolicyOutcome) -> str:
     difference = abs(baseline.cost - other.cost)
     amount = f"{other.currency} {difference:,.{0 if difference >= WITHOUT_CENTS else 2}f}"
     share = f"{abs(other.saving_pct):.1f} %"
@@ -54,7 +54,7 @@ def _money(baseline: Outcome, other: Outcome) -> str:
     return f"With {other.policy}, electricity would have cost {share} less than with {baseline.policy} ({amount} {of})"
 
 
-def _range(spreads: tuple[Spread, ...], policy: str) -> str:
+def _range(spreads: tuple[ReplicationSpread, ...], policy: str) -> str:
     spread = next((spread for spread in spreads if spread.policy == policy), None)
     if spread is None:
         return ""
@@ -63,11 +63,11 @@ def _range(spreads: tuple[Spread, ...], policy: str) -> str:
     return f", {what} {saving.low:z.2f} to {saving.high:z.2f} % in 19 of 20 replays"
 
 
-def _means(spreads: tuple[Spread, ...]) -> str:
+def _means(spreads: tuple[ReplicationSpread, ...]) -> str:
     return f" Figures are means of {spreads[0].replays} replays." if spreads else ""
 
 
-def _waiting(baseline: Outcome, other: Outcome) -> str:
+def _waiting(baseline: PolicyOutcome, other: PolicyOutcome) -> str:
     before_s, after_s = baseline.mean_wait_s, other.mean_wait_s
     verb = "fell" if after_s < before_s else "rose"
     wait = f"the mean wait {verb} from {clock_text(before_s)} to {clock_text(after_s)} h"
@@ -78,7 +78,7 @@ def _waiting(baseline: Outcome, other: Outcome) -> str:
     return f"{wait}; the most postponed job started {clock_text(other.worst_postponement_s)} later"
 
 
-def _asleep(outcomes: Sequence[Outcome], *, told_of: Outcome) -> str:
+def _asleep(outcomes: Sequence[PolicyOutcome], *, told_of: PolicyOutcome) -> str:
     """Return what sleeping nodes came to under the cheapest policy that lets nodes sleep, if one does."""
     sleepers = [outcome for outcome in outcomes if outcome.asleep_share]
     if not sleepers:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from offpeak.model.arrays import Float64
-from sim_backend.figures.cost_periods import Periods, cost_by_period, cost_periods
+from sim_backend.breakdown import Periods, cost_by_period, cost_periods
 from ui.report.figure import Figure, Json, axis, name_text, packed, time_axis
 from ui.report.subject import Policy, Subject
 

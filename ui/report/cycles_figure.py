@@ -4,7 +4,7 @@ import numpy as np
 
 from offpeak.model.arrays import Float64
 from offpeak.model.local_time import DAY_S
-from sim_backend.nodes.sleep_figures import power_cycles
+from sim_backend.nodes.node_log import power_cycles
 from ui.report.figure import Figure, Json, axis, line, name_text, packed
 from ui.report.subject import Policy, Subject
 

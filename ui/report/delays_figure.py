@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from sim_backend.figures.distribution import cumulative_share
-from sim_backend.powered_charges import sleep_delay_s
+from sim_backend.figures import cumulative_share
+from sim_backend.outcome import sleep_delay_s
 from ui.report.figure import Figure, Json, axis, line, name_text, packed
 from ui.report.subject import Policy, Subject
 from ui.report.wait_figure import MOST_POINTS, SHORTEST_S, TICKS

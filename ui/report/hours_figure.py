@@ -3,7 +3,7 @@
 import numpy as np
 
 from offpeak.model.arrays import Float64
-from sim_backend.figures.hours_of_day import HOURS, clock_hours, mean_by_hour, mean_price_by_hour
+from sim_backend.figures import HOURS, clock_hours, mean_by_hour, mean_price_by_hour
 from ui.report.figure import Figure, Json, axis, line, name_text, packed
 from ui.report.subject import Policy, Subject
 from ui.report.time_steps import PRICE_KEY

@@ -5,8 +5,7 @@ import numpy as np
 from offpeak.model.arrays import Int64
 from offpeak.model.job_power import POWER_CLASSES, power_class
 from offpeak.text import counted
-from sim_backend.figures.busiest import Window
-from sim_backend.figures.placement import placed
+from sim_backend.figures import BusiestWindow, placed
 from ui.report.figure import Json, Key, packed
 from ui.report.subject import Policy, Subject
 
@@ -25,7 +24,7 @@ def most_jobs(subject: Subject) -> int:
     return min(MOST_JOBS, ALL_JOBS // len(subject.policies)) if subject.can_sleep else MOST_JOBS
 
 
-def shown_jobs(subject: Subject, policy: Policy, window: Window) -> Int64:
+def shown_jobs(subject: Subject, policy: Policy, window: BusiestWindow) -> Int64:
     """Return the jobs that run in the window, the largest there if they are too many."""
     schedule = policy.run.schedule
     inside = np.flatnonzero(window.holds(schedule))
@@ -35,7 +34,7 @@ def shown_jobs(subject: Subject, policy: Policy, window: Window) -> Int64:
     return largest
 
 
-def blocks_json(subject: Subject, window: Window, shown: list[Int64]) -> Json:
+def blocks_json(subject: Subject, window: BusiestWindow, shown: list[Int64]) -> Json:
     """Return what the page's script draws: the jobs' texts and power classes, and each policy's rectangles.
 
     `shown` holds the jobs of each policy.
@@ -53,7 +52,7 @@ def blocks_json(subject: Subject, window: Window, shown: list[Int64]) -> Json:
     }
 
 
-def _rectangles(subject: Subject, policy: Policy, window: Window, shown: Int64, number: Int64) -> Json:
+def _rectangles(subject: Subject, policy: Policy, window: BusiestWindow, shown: Int64, number: Int64) -> Json:
     """Return rectangles: seconds from the window's begin, units, and the number of the job among the texts."""
     case, schedule = subject.comparison.case, policy.run.schedule
     start_s, end_s = schedule.start_s[shown], schedule.end_s[shown]

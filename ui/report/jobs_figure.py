@@ -3,8 +3,8 @@
 import numpy as np
 
 from offpeak.model.arrays import Int64
-from sim_backend.figures.busiest import Window
-from sim_backend.figures.power_curve import within
+from sim_backend.figures import BusiestWindow
+from sim_backend.nodes.power_curve import within
 from ui.report.figure import Figure, Json, axis, time_axis
 from ui.report.job_blocks import blocks_json, class_keys, shown_jobs
 from ui.report.power_figure import HIDDEN_AXIS, price_trace, shading
@@ -12,7 +12,7 @@ from ui.report.subject import Policy, Subject
 from ui.report.time_steps import power_keys, power_traces, steps_of
 
 
-def jobs_figure(subject: Subject, window: Window) -> Figure:
+def jobs_figure(subject: Subject, window: BusiestWindow) -> Figure:
     """Return the figure of that window."""
     shown = [shown_jobs(subject, policy, window) for policy in subject.policies]
     price, _ = price_trace(subject, window)
@@ -60,12 +60,12 @@ def _class_traces(subject: Subject, policy: Policy) -> list[Json]:
     ]
 
 
-def _power_traces(subject: Subject, policy: Policy, window: Window) -> list[Json]:
+def _power_traces(subject: Subject, policy: Policy, window: BusiestWindow) -> list[Json]:
     curve = within(policy.curve, window.from_s, window.until_s)
     return power_traces(subject, policy, curve, steps_of(curve.edges_s, curve.total_w))
 
 
-def _caption(subject: Subject, window: Window, shown: Int64) -> str:
+def _caption(subject: Subject, window: BusiestWindow, shown: Int64) -> str:
     first, calendar = subject.policies[0], subject.calendar
     inside = int(np.count_nonzero(window.holds(first.run.schedule)))
     which = f"{inside:,}" if len(shown) == inside else f"the {len(shown):,} largest of {inside:,}"

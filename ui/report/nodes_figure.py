@@ -6,10 +6,18 @@ import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.node_states import DEPTHS
-from sim_backend.figures.busiest import Window
-from sim_backend.figures.extremes import extreme_pieces
-from sim_backend.figures.node_bands import CHANGING, FIRST_DEPTH, HUNG, IDLE, RUNNING, NodeBands, node_bands
-from sim_backend.figures.power_curve import integral_between
+from sim_backend.figures import (
+    CHANGING,
+    FIRST_DEPTH,
+    HUNG,
+    IDLE,
+    RUNNING,
+    BusiestWindow,
+    NodeBands,
+    extreme_pieces,
+    node_bands,
+)
+from sim_backend.nodes.power_curve import integral_between
 from ui.report.figure import Figure, Json, Key, axis, line, packed, time_axis
 from ui.report.power_figure import first_shown, stretches_text
 from ui.report.subject import Policy, Subject
@@ -46,9 +54,9 @@ class _Drawn:
     stretches_s: tuple[int, ...]
 
 
-def nodes_figure(subject: Subject, busiest: Window) -> Figure:
+def nodes_figure(subject: Subject, busiest: BusiestWindow) -> Figure:
     """Return the figure; of a long log it shows the four weeks around the busiest at first."""
-    whole = Window(subject.comparison.begin_s, subject.comparison.until_s)
+    whole = BusiestWindow(subject.comparison.begin_s, subject.comparison.until_s)
     first = first_shown(busiest, whole)
     drawn = [_drawn(subject, policy, first) for policy in subject.policies]
     seen = {band for each in drawn for band in each.bands}
@@ -77,7 +85,7 @@ def nodes_figure(subject: Subject, busiest: Window) -> Figure:
     )
 
 
-def _drawn(subject: Subject, policy: Policy, detail: Window) -> _Drawn:
+def _drawn(subject: Subject, policy: Policy, detail: BusiestWindow) -> _Drawn:
     assert policy.counts is not None
     bands = node_bands(policy.curve, policy.counts, units_per_node=subject.nodes.units_per_node)
     seen = tuple(np.flatnonzero(bands.units.any(axis=1)).tolist())

@@ -5,7 +5,7 @@ import numpy as np
 from offpeak.model.arrays import Int64
 from offpeak.model.schedule_metrics import postponement_s
 from sim_backend.engine.state import NOT_YET
-from sim_backend.outcome import Run
+from sim_backend.outcome import PolicyRun
 from ui.clock_text import clock_text
 from ui.report.html_text import Cell, paragraph, section, table
 from ui.report.subject import Policy, Subject
@@ -32,7 +32,7 @@ def postponed_section(subject: Subject) -> str:
     return section("Who waits longest for it", *parts)
 
 
-def most_postponed(run: Run, baseline: Run, count: int) -> Int64:
+def most_postponed(run: PolicyRun, baseline: PolicyRun, count: int) -> Int64:
     """Return the `count` jobs that start most later than under the baseline, none that does not start later."""
     first_s = baseline.schedule.start_s
     later_s = np.where(first_s == NOT_YET, 0, postponement_s(run.schedule.start_s, first_s))

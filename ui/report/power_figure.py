@@ -3,7 +3,7 @@
 import numpy as np
 
 from offpeak.model.local_time import DAY_S
-from sim_backend.figures.busiest import Window
+from sim_backend.figures import BusiestWindow
 from ui.report.figure import Figure, Json, axis, line, name_text, time_axis
 from ui.report.subject import Subject
 from ui.report.time_steps import (
@@ -22,9 +22,9 @@ SHOWN_AT_FIRST_S = 28 * DAY_S
 HIDDEN_AXIS: Json = {"range": [0, 1], "fixedrange": True, "visible": False}
 
 
-def power_figure(subject: Subject, busiest: Window) -> Figure:
+def power_figure(subject: Subject, busiest: BusiestWindow) -> Figure:
     """Return the figure; of a long log it shows the four weeks around the busiest at first."""
-    whole = Window(subject.comparison.begin_s, subject.comparison.until_s)
+    whole = BusiestWindow(subject.comparison.begin_s, subject.comparison.until_s)
     first = first_shown(busiest, whole)
     most = share_of_stretches(subject)
     drawn = [
@@ -63,7 +63,7 @@ def power_figure(subject: Subject, busiest: Window) -> Figure:
     )
 
 
-def price_trace(subject: Subject, window: Window, detail: Window | None = None) -> tuple[Json, Steps]:
+def price_trace(subject: Subject, window: BusiestWindow, detail: BusiestWindow | None = None) -> tuple[Json, Steps]:
     """Return the price as a line on the second vertical axis, and what of it is drawn."""
     laid = subject.comparison.case.prices.laid
     edges_s, value = price_edges(laid, window)
@@ -77,22 +77,22 @@ def price_trace(subject: Subject, window: Window, detail: Window | None = None) 
     return step_trace(subject.calendar, steps, value) | look, steps
 
 
-def shading(subject: Subject, window: Window) -> list[Json]:
+def shading(subject: Subject, window: BusiestWindow) -> list[Json]:
     """Return the on-peak hours over both rows: vertical axes 3 and 4 lie over 1 and 2."""
     on_peak = peak_trace(subject.comparison.case.prices, subject.calendar, window)
     return [on_peak | {"yaxis": "y3"}, on_peak | {"yaxis": "y4"}]
 
 
-def first_shown(busiest: Window, whole: Window) -> Window:
+def first_shown(busiest: BusiestWindow, whole: BusiestWindow) -> BusiestWindow:
     """Return four weeks with the busiest stretch in their middle, if the whole is much longer."""
     if whole.until_s - whole.from_s <= SHOWN_AT_FIRST_S * 5 // 4:
         return whole
     from_s = (busiest.from_s + busiest.until_s - SHOWN_AT_FIRST_S) // 2
     from_s = min(max(from_s, whole.from_s), whole.until_s - SHOWN_AT_FIRST_S)
-    return Window(from_s, from_s + SHOWN_AT_FIRST_S)
+    return BusiestWindow(from_s, from_s + SHOWN_AT_FIRST_S)
 
 
-def _view(subject: Subject, window: Window) -> Json:
+def _view(subject: Subject, window: BusiestWindow) -> Json:
     """Return what shows a window: its time and its prices, which differ more between years than between hours."""
     _, price = price_edges(subject.comparison.case.prices.laid, window)
     known = price[~np.isnan(price)]

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from sim_backend.outcome import Outcome
-from sim_backend.spread import Spread
+from sim_backend.outcome import PolicyOutcome
+from sim_backend.replications import ReplicationSpread
 from ui.figures_text import Unit
 from ui.replay.comparison_table import PolicyUnits, policy_row, policy_units
 from ui.replay.cooling_table import cooling_headers, cooling_row, energy_unit
@@ -13,7 +13,7 @@ from ui.replay.spread_table import NOISE, spread_remark
 from ui.report.html_text import Cell, paragraph, section, table
 from ui.report.subject import Subject, outcome_at
 
-Texts = Callable[[Outcome, bool], tuple[str, ...]]
+Texts = Callable[[PolicyOutcome, bool], tuple[str, ...]]
 """The cells of a policy; it is told whether it is the first."""
 
 FIGURES = (
@@ -80,7 +80,7 @@ def _table(subject: Subject, caption: str, headers: Sequence[str], fields: Seque
     return table(caption, names, [_row(subject, outcome, fields, texts) for outcome in subject.comparison.outcomes])
 
 
-def _row(subject: Subject, outcome: Outcome, fields: Sequence[str], texts: Texts) -> tuple[Cell, ...]:
+def _row(subject: Subject, outcome: PolicyOutcome, fields: Sequence[str], texts: Texts) -> tuple[Cell, ...]:
     is_first = outcome is subject.comparison.outcomes[0]
     spread = next((spread for spread in subject.spreads if spread.policy == outcome.policy), None)
     if spread is None:
@@ -89,19 +89,21 @@ def _row(subject: Subject, outcome: Outcome, fields: Sequence[str], texts: Texts
     return tuple(_cells(spread, zip(fields, *columns, strict=False), is_first=is_first))
 
 
-def _texts(units: PolicyUnits, outcome: Outcome, is_first: bool) -> tuple[str, ...]:
+def _texts(units: PolicyUnits, outcome: PolicyOutcome, is_first: bool) -> tuple[str, ...]:
     return policy_row(outcome, units, is_first=is_first)
 
 
-def _cooling_texts(energy: Unit, outcome: Outcome, is_first: bool) -> tuple[str, ...]:
+def _cooling_texts(energy: Unit, outcome: PolicyOutcome, is_first: bool) -> tuple[str, ...]:
     return cooling_row(outcome, energy, is_first=is_first)
 
 
-def _sleep_texts(outcome: Outcome, _is_first: bool) -> tuple[str, ...]:
+def _sleep_texts(outcome: PolicyOutcome, _is_first: bool) -> tuple[str, ...]:
     return sleep_row(outcome)
 
 
-def _cells(spread: Spread, columns: Iterable[tuple[str, str, str, str]], *, is_first: bool) -> Iterator[Cell]:
+def _cells(
+    spread: ReplicationSpread, columns: Iterable[tuple[str, str, str, str]], *, is_first: bool
+) -> Iterator[Cell]:
     """Yield the mean of each figure over the replays, and the interval where it has one."""
     for name, mean, low, high in columns:
         varies = name in WITH_RANGE and low != high
@@ -111,7 +113,7 @@ def _cells(spread: Spread, columns: Iterable[tuple[str, str, str, str]], *, is_f
         )
 
 
-def _remark(spreads: tuple[Spread, ...]) -> str:
+def _remark(spreads: tuple[ReplicationSpread, ...]) -> str:
     if not spreads:
         return ONE_REPLAY
     return f"Means of {spread_remark(spreads)}."

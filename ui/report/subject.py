@@ -4,14 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from offpeak.model.jobs import Trace
-from sim_backend.case import Prepared
+from sim_backend.case import PreparedCase
 from sim_backend.compare import Comparison, curve_of, draw_of, usage_of
-from sim_backend.figures.power_curve import PowerCurve
 from sim_backend.nodes.node_log import StateCounts
-from sim_backend.nodes.standing_draw import StandingDraw
-from sim_backend.outcome import Outcome, Run, Sleep
+from sim_backend.nodes.power_curve import PowerCurve, StandingDraw
+from sim_backend.outcome import PolicyOutcome, PolicyRun, SleepOutcome
 from sim_backend.powered_replay import PoweredMachine
-from sim_backend.spread import Spread
+from sim_backend.replications import ReplicationSpread
 from ui.report.calendar import Calendar, calendar_of
 from ui.report.figure import Key
 
@@ -29,8 +28,8 @@ class Policy:
     """
 
     number: int
-    run: Run
-    outcome: Outcome
+    run: PolicyRun
+    outcome: PolicyOutcome
     curve: PowerCurve
     counts: StateCounts | None
     draw: StandingDraw | None
@@ -46,7 +45,7 @@ class Policy:
         return Key(self.name, f"var(--policy-{self.number % PALETTE})", DASHES[self.number % len(DASHES)])
 
     @property
-    def sleep(self) -> Sleep:
+    def sleep(self) -> SleepOutcome:
         """What its nodes did: only of a comparison whose nodes can sleep."""
         assert self.run.sleep is not None
         return self.run.sleep
@@ -60,9 +59,9 @@ class Subject:
     """
 
     trace: Trace
-    prepared: Prepared
+    prepared: PreparedCase
     comparison: Comparison
-    spreads: tuple[Spread, ...]
+    spreads: tuple[ReplicationSpread, ...]
     calendar: Calendar
     policies: tuple[Policy, ...]
     power_unit: str
@@ -85,7 +84,7 @@ class Subject:
         return self.comparison.case.nodes
 
     @property
-    def figures(self) -> tuple[Outcome, ...]:
+    def figures(self) -> tuple[PolicyOutcome, ...]:
         """The figures that text and tables give of each policy: means over the replays, or of the only one there is."""
         spread_of = {spread.policy: spread for spread in self.spreads}
         outcomes = self.comparison.outcomes
@@ -97,14 +96,16 @@ class Subject:
         return self.policies[1:]
 
 
-def outcome_at(outcome: Outcome, spread: Spread | None, which: str) -> Outcome:
+def outcome_at(outcome: PolicyOutcome, spread: ReplicationSpread | None, which: str) -> PolicyOutcome:
     """Return the outcome with its figures' "mean", "low" or "high" over the replays; itself if there is one only."""
     if spread is None:
         return outcome
     return replace(outcome, **{name: getattr(interval, which) for name, interval in spread.figures.items()})
 
 
-def subject_of(trace: Trace, prepared: Prepared, comparison: Comparison, spreads: tuple[Spread, ...]) -> Subject:
+def subject_of(
+    trace: Trace, prepared: PreparedCase, comparison: Comparison, spreads: tuple[ReplicationSpread, ...]
+) -> Subject:
     """Return what the report of this comparison is made from."""
     policies = tuple(_policies(comparison))
     highest_w = max(float(policy.curve.total_w.max(initial=0.0)) for policy in policies)

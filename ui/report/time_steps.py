@@ -6,10 +6,9 @@ import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
 from offpeak.prices.peak import Peak
-from sim_backend.electricity import LaidSeries, Prices, peak_times
-from sim_backend.figures.busiest import Window
-from sim_backend.figures.extremes import extreme_pieces
-from sim_backend.figures.power_curve import PowerCurve
+from sim_backend.electricity import LaidSeries, ReplayPrices, peak_times
+from sim_backend.figures import BusiestWindow, extreme_pieces
+from sim_backend.nodes.power_curve import PowerCurve
 from ui.report.calendar import Calendar
 from ui.report.figure import Json, Key, packed
 from ui.report.subject import Policy, Subject
@@ -51,7 +50,7 @@ class Steps:
 
 
 def steps_of(
-    edges_s: Int64, value: Float64, detail: Window | None = None, *, most_stretches: int = MOST_STRETCHES
+    edges_s: Int64, value: Float64, detail: BusiestWindow | None = None, *, most_stretches: int = MOST_STRETCHES
 ) -> Steps:
     """Return the steps that are drawn of the function that is `value[i]` from `edges_s[i]` to `edges_s[i + 1]`."""
     if len(value) <= most_steps(most_stretches):
@@ -66,7 +65,7 @@ def most_steps(most_stretches: int) -> int:
     return MOST_STEPS * most_stretches // MOST_STRETCHES
 
 
-def stretches_of(edges_s: Int64, detail: Window | None, *, most_stretches: int) -> tuple[Int64, tuple[int, ...]]:
+def stretches_of(edges_s: Int64, detail: BusiestWindow | None, *, most_stretches: int) -> tuple[Int64, tuple[int, ...]]:
     """Return the edges of stretches of time, and how long these are: in all, and in detail if that is shorter.
 
     There are at most so many of either length.
@@ -115,7 +114,7 @@ def step_trace(calendar: Calendar, steps: Steps, value: Float64) -> Json:
     return {"type": "scatter", "mode": "lines", "x": x, "y": y}
 
 
-def price_edges(laid: LaidSeries, window: Window) -> tuple[Int64, Float64]:
+def price_edges(laid: LaidSeries, window: BusiestWindow) -> tuple[Int64, Float64]:
     """Return the prices of a window as a step function on the trace's clock; NaN where unknown."""
     from_s, until_s = window.from_s, window.until_s
     series = laid.series
@@ -126,7 +125,7 @@ def price_edges(laid: LaidSeries, window: Window) -> tuple[Int64, Float64]:
     return edges_s, series.value[first:beyond]
 
 
-def peak_trace(prices: Prices, calendar: Calendar, window: Window) -> Json:
+def peak_trace(prices: ReplayPrices, calendar: Calendar, window: BusiestWindow) -> Json:
     """Return the shading of the on-peak hours, for an axis that goes from 0 to 1."""
     from_s, until_s = window.from_s, window.until_s
     peaks = peak_times(prices)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from offpeak.model.arrays import Float64
-from sim_backend.figures.pareto import pareto_front
+from sim_backend.figures import pareto_front
 from ui.clock_text import clock_text
 from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed
 from ui.report.side_labels import ROW_PX, label_heights, label_margin_px, labels, leaders

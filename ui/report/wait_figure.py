@@ -4,7 +4,7 @@ import numpy as np
 
 from offpeak.model.arrays import Int64
 from sim_backend.engine.state import NOT_YET
-from sim_backend.figures.distribution import cumulative_share
+from sim_backend.figures import cumulative_share
 from ui.report.figure import Figure, Json, axis, line, name_text, packed
 from ui.report.subject import Policy, Subject
 

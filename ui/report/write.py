@@ -4,10 +4,10 @@ from pathlib import Path
 
 from offpeak.files import check_writable, replacing
 from offpeak.model.jobs import Trace
-from sim_backend.case import Prepared
+from sim_backend.case import PreparedCase
 from sim_backend.compare import Comparison
-from sim_backend.figures.busiest import busiest_window
-from sim_backend.spread import Spread
+from sim_backend.figures import busiest_window
+from sim_backend.replications import ReplicationSpread
 from ui.report.cost_figure import cost_figure
 from ui.report.cycles_figure import cycles_figure
 from ui.report.delays_figure import delays_figure
@@ -34,9 +34,9 @@ def check_report_path(path: Path) -> None:
 def write_report(
     path: Path,
     trace: Trace,
-    prepared: Prepared,
+    prepared: PreparedCase,
     comparison: Comparison,
-    spreads: tuple[Spread, ...] = (),
+    spreads: tuple[ReplicationSpread, ...] = (),
     *,
     origin: Origin | None = None,
 ) -> None:

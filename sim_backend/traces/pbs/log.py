@@ -1,13 +1,229 @@
-"""Reads the lines of an accounting log into columns: which runs ended, and what became of the other jobs."""
+"""Reads the lines of an accounting log into columns: which runs ended, and what became of the other jobs.
+
+A run is read from its E record ("ended"). exec_host says on how many nodes, and on how many processors of them, a job
+ran. Job ids such as 31.head and 32[1].head are numbers while a log is read, and texts as the ids of its jobs.
+"""
+
+import re
+from collections import Counter
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 from offpeak.errors import BadTrace
 from offpeak.files import LongText
-from sim_backend.traces.codes import Codes
-from sim_backend.traces.column_store import ColumnStore
-from sim_backend.traces.pbs.job_ids import JobIds
-from sim_backend.traces.pbs.run import Run, Who, run_of
+from offpeak.model.arrays import Int64
+from sim_backend.traces.records import Codes, ColumnStore
+
+# Torque 4: n001/0+n001/1, Torque 6: n001/0-3,6+n002/0, OpenPBS: n001/0*4+n002/1*4 (chunk number, processors).
+PLACE = re.compile(rb"([^/+]+)/([0-9]{1,9})(?:\*([0-9]{1,9})|((?:-[0-9]{1,9})?(?:,[0-9]{1,9}(?:-[0-9]{1,9})?)*))")
+
+
+class JobPlacement(NamedTuple):
+    """How much of the machine a job had."""
+
+    nodes: int
+    processors: int
+
+
+@lru_cache(maxsize=1024)
+def places_of(exec_host: bytes) -> JobPlacement:
+    """Count the hosts, each once, and the processors; ValueError if it is written in no known way."""
+    hosts = set()
+    processors = 0
+    for place in exec_host.split(b"+"):
+        match = PLACE.fullmatch(place)
+        if match is None:
+            raise ValueError(f"exec_host cannot be read: {place[:40].decode(errors='replace')!r}")
+        host, slot, chunk, more_slots = match.groups()
+        hosts.add(host)
+        processors += int(chunk) if chunk else _slots(slot + more_slots)
+    return JobPlacement(len(hosts), processors)
+
+
+def _slots(ranges: bytes) -> int:
+    count = 0
+    for each in ranges.split(b","):
+        first, _, last = each.partition(b"-")
+        count += max(int(last or first) - int(first) + 1, 0)
+    return count
+
+
+# Users can write what they like into account and jobname, so the times are looked for behind the last ctime.
+WHO = re.compile(rb'user=(\S*) group=(\S*)(?: account=("[^"]*"|\S*))?(?: .*?)? jobname=(.*) queue=(\S*)')
+TIMES = re.compile(
+    rb"([0-9]{1,15}) qtime=([0-9]{1,15}) etime=([0-9]{1,15}) (?:.*? )??start=([0-9]{1,15}) .* end=([0-9]{1,15})(?:\s|$)"
+)
+TOTALS = re.compile(rb" total_execution_slots=([0-9]{1,9}) unique_node_count=([0-9]{1,9}) ")
+EXEC_HOST = re.compile(rb" exec_host=(\S*)")
+NODES = re.compile(rb" Resource_List\.nodect=([0-9]{1,9})")
+PROCESSORS = re.compile(rb" Resource_List\.(?:ncpus|procs)=([0-9]{1,9})")
+REQUESTED_TIME = re.compile(rb" Resource_List\.walltime=([0-9:]{1,15})")
+USED_TIME = re.compile(rb" resources_used\.walltime=([0-9:]{1,15})")
+USED_ENERGY = re.compile(rb" resources_used\.energy_used=([0-9]{1,15})")
+SECONDS_PER_PART = (1, 60, 3_600, 86_400)
+
+
+class JobOwner(NamedTuple):
+    """Names as they stand in the record, empty where there are none; `group` is the account where there is one."""
+
+    user: bytes = b""
+    group: bytes = b""
+    queue: bytes = b""
+    application: bytes = b""
+
+
+class PbsRun(NamedTuple):
+    """A run from start to end, in Unix seconds; `queued_s` is from when it could have started.
+
+    `runtime_s` is -1 where it is unknown, `asked_s` 0 without a limit, `energy_j` 0 where nothing was measured:
+    Torque's energy_used, which only Crays fill, from their resource utilization reports, in joules over all nodes.
+    """
+
+    job: bytes
+    queued_s: int
+    start_s: int
+    runtime_s: int
+    asked_s: int
+    energy_j: int
+    places: JobPlacement
+    who: JobOwner
+
+
+def run_of(job: bytes, attributes: bytes) -> PbsRun | None:
+    """Return the run of an E record, None if it never started; ValueError with the fault if it cannot be read."""
+    head, _, tail = attributes.rpartition(b" ctime=")
+    times = TIMES.match(tail)
+    if times is None:
+        if b" start=" in tail:
+            raise ValueError("an E record without one of its times (ctime, qtime, etime, start, end)")
+        return None
+    created_s, queued_s, eligible_s, start_s, end_s = map(int, times.groups())
+    if not start_s:
+        return None
+    # A held job becomes eligible later than it is queued.
+    queued_s = eligible_s or queued_s or created_s
+    runtime_s = _runtime_s(start_s, end_s, tail)
+    asked_s = _seconds(_found(REQUESTED_TIME, tail))
+    energy_j = int(_found(USED_ENERGY, tail))
+    return PbsRun(job, queued_s, start_s, runtime_s, asked_s, energy_j, _places(tail), _who(head))
+
+
+def _runtime_s(start_s: int, end_s: int, tail: bytes) -> int:
+    """Return how long the nodes were held; what the job itself used, if the clock was set back meanwhile."""
+    if end_s >= start_s:
+        return end_s - start_s
+    used = USED_TIME.search(tail)
+    return _seconds(used[1]) if used else -1
+
+
+def _places(tail: bytes) -> JobPlacement:
+    """Return where it ran: Torque's own count, else what exec_host says, else what was asked for."""
+    if totals := TOTALS.search(tail):
+        return _counted(totals[2], totals[1])
+    if hosts := EXEC_HOST.search(tail):
+        return places_of(hosts[1])
+    nodes = int(_found(NODES, tail))
+    return JobPlacement(nodes, int(_found(PROCESSORS, tail)) or nodes)
+
+
+# What repeats from record to record is kept as one object, which saves memory in a long log.
+@lru_cache(maxsize=1024)
+def _counted(nodes: bytes, processors: bytes) -> JobPlacement:
+    return JobPlacement(int(nodes), int(processors))
+
+
+def _found(pattern: re.Pattern[bytes], tail: bytes) -> bytes:
+    match = pattern.search(tail)
+    return match[1] if match else b"0"
+
+
+@lru_cache(maxsize=1024)
+def _who(head: bytes) -> JobOwner:
+    match = WHO.match(head)
+    if match is None:
+        return JobOwner()
+    user, group, account, application, queue = match.groups()
+    return JobOwner(user, (account or b"").strip(b'"') or group, queue, application)
+
+
+@lru_cache(maxsize=1024)
+def _seconds(text: bytes) -> int:
+    """Read [[[days:]hours:]minutes:]seconds."""
+    parts = text.split(b":")
+    return sum(int(part or 0) * unit for part, unit in zip(reversed(parts), SECONDS_PER_PART, strict=False))
+
+
+LONGEST = 15  # digits of a number that an array of integers can hold
+NUMBER = re.compile(rb"(?:0|[1-9][0-9]{0,8})(?![0-9])")  # so short that a key cannot overflow
+UNNUMBERED = -1
+
+
+class JobIds:
+    """Splits each id into its number, UNNUMBERED if it begins with none, and a code for the rest, as ".head"."""
+
+    def __init__(self) -> None:
+        self._rests: dict[bytes, int] = {}
+
+    def split(self, job: bytes) -> tuple[int, int]:
+        """Return the number of an id and the code of the rest."""
+        match = NUMBER.match(job)
+        number, rest = (int(match[0]), job[match.end() :]) if match else (UNNUMBERED, job)
+        return number, self._rests.setdefault(rest, len(self._rests))
+
+    def keys(self, number: Int64, rest: Int64) -> Int64:
+        """Return one number for each id, once all have been split; `number` is overwritten."""
+        number -= UNNUMBERED
+        number *= len(self._rests)
+        number += rest
+        return number
+
+    def numbered(self, keys: Int64) -> tuple[Int64, dict[int, str]]:
+        """Return a number for each job and, by number, the ids that are not just that number.
+
+        The first 31.head is 31. Members of arrays, later runs and jobs of the same number on another server get numbers
+        that no job has. The server is left out of an id where it is the one that most jobs belong to.
+        """
+        texts = tuple(self._rests)
+        number, rest = np.divmod(keys, max(len(texts), 1))
+        number += UNNUMBERED
+        split = [text.partition(b".") for text in texts]
+        home = _home([server for _, _, server in split], rest)
+        is_home = np.array([server == home for _, _, server in split], bool)
+        own = _own_numbers(number, rest, [short for short, _, _ in split])
+        is_first = np.zeros(len(own), bool)
+        is_first[np.unique(own, return_index=True)[1]] = True
+        is_first &= own >= 0
+        unused = 1 + int(own.max(initial=UNNUMBERED))
+        others = np.flatnonzero(~is_first)
+        own[others] = unused + np.arange(len(others))
+        names = {}
+        for row in np.flatnonzero(~is_first | ~is_home[rest]).tolist():
+            begin = b"%d" % number[row] if number[row] >= 0 else b""
+            end = split[rest[row]][0] if is_home[rest[row]] else texts[rest[row]]
+            names[int(own[row])] = (begin + end).decode(errors="replace")
+        return own, names
+
+
+def _home(servers: list[bytes], rest: Int64) -> bytes:
+    """Return the server that most jobs belong to, of several the one that comes first."""
+    jobs: Counter[bytes] = Counter()
+    count = np.bincount(rest, minlength=len(servers))
+    first = np.full(len(servers), len(rest))
+    first[rest[::-1]] = np.arange(len(rest) - 1, -1, -1)
+    for code in np.argsort(first, kind="stable").tolist():
+        jobs[servers[code]] += int(count[code])
+    return max(jobs, key=jobs.__getitem__, default=b"")
+
+
+def _own_numbers(number: Int64, rest: Int64, shorts: list[bytes]) -> Int64:
+    """Return the numbers of the ids that are a number on a server, else UNNUMBERED; `shorts` end where that begins."""
+    is_plain = np.array([not short for short in shorts], bool)
+    # Where an id has leading zeros, or is long, the rest is all of it.
+    padded = np.array([int(s) if s.isdigit() and len(s) <= LONGEST else UNNUMBERED for s in shorts], np.int64)
+    return np.where(number < 0, padded[rest], np.where(is_plain[rest], number, UNNUMBERED))
+
 
 BLOCK_LINES = 1 << 13
 MOMENT = len("MM/DD/YYYY HH:MM:SS")
@@ -19,7 +235,7 @@ ARRAY = b"[]"  # 3[].head stands for all of 3[1].head, 3[2].head ... and runs no
 RUN_COLUMNS = ("number", "rest", "queued_s", "start_s", "runtime_s", "asked_s", "energy_j", "nodes", "processors")
 
 
-class Log:
+class PbsLog:
     """What the lines said so far, in their order: `runs` has a row for each E record of a run, `news` for each line.
 
     A line's news of its job is QUEUED, STARTED, RERUN or OVER. `ids` tells the jobs by their columns number and rest,
@@ -30,18 +246,18 @@ class Log:
         self.runs = ColumnStore()
         self.news = ColumnStore()
         self.ids = JobIds()
-        self.codes = {name: Codes(b"") for name in Who._fields}
+        self.codes = {name: Codes(b"") for name in JobOwner._fields}
         self.malformed = 0
         self.is_cut = False
         self._runs: list[tuple[int, ...]] = []
         self._news: list[tuple[int, int, int]] = []
 
-    def add(self, job: bytes, news: int, run: Run | None = None) -> None:
+    def add(self, job: bytes, news: int, run: PbsRun | None = None) -> None:
         """Add what a line says of a job, with the run that it ends."""
         number, rest = self.ids.split(job)
         self._news.append((number, rest, news))
         if run:
-            names = [self.codes[name].of_name(text) for name, text in zip(Who._fields, run.who, strict=True)]
+            names = [self.codes[name].of_name(text) for name, text in zip(JobOwner._fields, run.who, strict=True)]
             times = (run.queued_s, run.start_s, run.runtime_s, run.asked_s)
             self._runs.append((number, rest, *times, run.energy_j, *run.places, *names))
         if len(self._news) == BLOCK_LINES:
@@ -49,7 +265,7 @@ class Log:
 
     def flush(self) -> None:
         """Move what was added to the columns."""
-        run_names = (*RUN_COLUMNS, *Who._fields)
+        run_names = (*RUN_COLUMNS, *JobOwner._fields)
         runs = np.array(self._runs, np.int64).reshape(-1, len(run_names)).T
         self.runs.append(dict(zip(run_names, runs, strict=True)))
         number, rest, news = np.array(self._news, np.int64).reshape(-1, 3).T
@@ -58,9 +274,9 @@ class Log:
         self._news.clear()
 
 
-def read_log(text: LongText, name: str, *, lenient: bool) -> Log:
+def read_log(text: LongText, name: str, *, lenient: bool) -> PbsLog:
     """Read all lines of `text`; a malformed one raises BadTrace, or is counted if `lenient`."""
-    log = Log()
+    log = PbsLog()
     for number, line in enumerate(text.lines(), 1):
         if not line.endswith(b"\n"):
             log.is_cut = True
@@ -78,7 +294,7 @@ def read_log(text: LongText, name: str, *, lenient: bool) -> Log:
     return log
 
 
-def _take(log: Log, line: bytes) -> None:
+def _take(log: PbsLog, line: bytes) -> None:
     fields = line.split(b";", 3)
     if len(fields) != 4 or len(fields[0]) != MOMENT:
         raise ValueError("not an accounting record (MM/DD/YYYY HH:MM:SS;TYPE;JOB;...)")

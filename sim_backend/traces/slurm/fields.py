@@ -1,15 +1,193 @@
-"""The lines of a dump of `sacct` as columns of text, parsed column-wise."""
+"""Parses the lines of a dump of `sacct` into columns of text, block by block, so that only a part is ever held.
+
+Which columns are needed, how they are separated, and how to ask for them. Lines with too many or too few fields are
+joined, dropped or refused; that is slow, and done for odd blocks only.
+"""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from io import BytesIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from sim_backend.traces.slurm.blocks import Block, Source
-from sim_backend.traces.slurm.columns import ENERGIES, IDS, RUN_TIMES, TIMES, Layout
-from sim_backend.traces.slurm.mend import IN_NAME, mended_lines
+from offpeak.errors import BadTrace
+from offpeak.files import LongText
+from plugin.slurm.accounting import SACCT_COLUMNS
+
+BLOCK_BYTES = 4 << 20
+LENIENT_HINT = "--lenient skips such lines and counts them"
+
+
+@dataclass(frozen=True)
+class TextSource:
+    """Where a text comes from and what is done about its malformed lines: skipped and counted, or refused."""
+
+    name: str
+    lenient: bool
+
+    def refuse(self, line: int, fault: str, hint: str = LENIENT_HINT) -> None:
+        """Raise BadTrace unless malformed lines are to be skipped."""
+        if not self.lenient:
+            raise BadTrace(f"{self.name}:{line}: {fault}", hint=hint)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some whole lines; the number of the first one, counted from 1, is `first_line`."""
+
+    text: bytes
+    first_line: int
+
+    def line_of_row(self, row: int) -> int:
+        """Return the number of the line that holds the row, counted from 0; empty lines hold none."""
+        filled = (number for number, line in enumerate(self.text.splitlines()) if line)
+        return self.first_line + next(number for index, number in enumerate(filled) if index == row)
+
+
+def blocks(text: LongText) -> Iterator[Block]:
+    """Yield the text in pieces of about BLOCK_BYTES."""
+    first_line = 1
+    for block in text.blocks(BLOCK_BYTES):
+        yield Block(block, first_line)
+        first_line += block.count(b"\n")
+
+
+SACCT_COMMAND = f"sacct -a -D -X -P -S now-30days -o {','.join(SACCT_COLUMNS)} > sacct.txt"
+
+# Columns that can stand for each other, the best one first.
+IDS = ("JobIDRaw", "JobID")
+TIMES = ("Submit", "Eligible", "Start", "End")
+RUN_TIMES = ("ElapsedRaw", "Elapsed")
+LIMITS = ("TimelimitRaw", "Timelimit")
+PROCESSORS = ("AllocCPUS", "NCPUS", "AllocTRES", "ReqTRES")
+NODES = ("AllocNodes", "NNodes", "AllocTRES", "ReqTRES")
+ENERGIES = ("ConsumedEnergyRaw", "ConsumedEnergy")
+NEEDED = (IDS, ("Submit",), ("Start",), ("End", *RUN_TIMES), ("State",), (*PROCESSORS, *NODES))
+USED = frozenset((*SACCT_COLUMNS, *RUN_TIMES, *LIMITS, *PROCESSORS, *NODES, *ENERGIES))
+
+FREE_TEXT = frozenset(("JobName", "Comment", "AdminComment", "SubmitLine"))
+TELLING = 2  # a line that names so many used columns is a header
+DISABLED = b"Slurm accounting storage is disabled"
+MESSAGE = re.compile(rb"sacct: |slurm_\w+: |" + DISABLED)
+
+
+@dataclass(frozen=True)
+class SacctLayout:
+    """How the lines of a dump are made: `columns` in order, the last one "" where each line ends in a delimiter."""
+
+    header: bytes
+    delimiter: str
+    columns: tuple[str, ...]
+
+    @property
+    def ends_in_free_text(self) -> bool:
+        """Whether surplus fields of a line can only belong to its last column."""
+        return next(name for name in reversed(self.columns) if name) in FREE_TEXT
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """The columns that are read."""
+        return tuple(dict.fromkeys(name for name in self.columns if name in USED))
+
+
+def looks_like_sacct(head: bytes) -> bool:
+    """Say whether a text that begins so is a dump of `sacct`, or its complaint in place of one."""
+    header = _first_line(head)
+    return bool(MESSAGE.match(header)) or len(USED.intersection(_split(header)[1])) >= TELLING
+
+
+def layout_of(text: bytes, name: str) -> SacctLayout:
+    """Return the layout that the first line tells; BadTrace if it is no header or needed columns are missing."""
+    header = _first_line(text)
+    if MESSAGE.match(header):
+        disabled = "sacct needs slurmdbd; a log of jobcomp/filetxt, which does not, is read too"
+        raise BadTrace(
+            f"{name}:1: is a message of sacct, not its answer: {header[:80].decode(errors='replace')!r}",
+            hint=disabled if DISABLED in header else f"`{SACCT_COMMAND}`",
+        )
+    delimiter, columns = _split(header)
+    if delimiter == " ":
+        raise BadTrace(f"{name}: is laid out for people, its values may be cut off", hint=f"`{SACCT_COMMAND}`")
+    missing = [names[0] for names in NEEDED if not set(names) & set(columns)]
+    if missing:
+        plural = "s" if len(missing) > 1 else ""
+        raise BadTrace(f"{name}:1: has no column{plural} {', '.join(missing)}", hint=f"`{SACCT_COMMAND}`")
+    return SacctLayout(header, delimiter, columns)
+
+
+def first_of(names: tuple[str, ...], present: tuple[str, ...]) -> str | None:
+    """Return the best of the columns that can stand for each other; None if none is present."""
+    return next((name for name in names if name in present), None)
+
+
+def _first_line(text: bytes) -> bytes:
+    return text[: text.find(b"\n") + 1 or None].rstrip(b"\r\n")
+
+
+def _split(header: bytes) -> tuple[str, tuple[str, ...]]:
+    """Return the delimiter, which is whatever stands between the names, and the names."""
+    line = header.decode(errors="replace")
+    between = set(re.sub("[A-Za-z0-9]", "", line))
+    delimiter = between.pop() if len(between) == 1 else "|"
+    return delimiter, tuple(line.split(delimiter))
+
+
+IN_NAME = "\x1e"  # stands for a delimiter inside a name while the line is parsed
+SURPLUS_HINT = "if a name holds the delimiter, make JobName the last column of -o, or use --delimiter=$'\\x1f'"
+
+
+@dataclass(frozen=True)
+class RepairedBlock:
+    """A block whose lines have as many fields as they should, or are empty where nothing helped."""
+
+    block: Block
+    skipped_lines: int
+    is_cut: bool
+
+
+def repair_lines(block: Block, layout: SacctLayout, source: TextSource) -> RepairedBlock:
+    """Join surplus fields into the last column where that is free text; BadTrace at other odd lines unless `lenient`.
+
+    A last line without an end and with too few fields is dropped: the file was still being written.
+    """
+    pieces, taken, skipped, is_cut = [], 0, 0, False
+    for number, start, line, surplus in _odd_lines(block, layout):
+        body = line.rstrip(b"\r\n")
+        is_joined = surplus > 0 and layout.ends_in_free_text
+        is_cut = surplus < 0 and not line.endswith(b"\n") and not body.isspace()
+        if not is_joined and not is_cut and not body.isspace():
+            _refuse(number, surplus, layout, source)
+            skipped += 1
+        pieces += [block.text[taken:start], _joined(body, layout) if is_joined else b""]
+        taken = start + len(body)
+    return RepairedBlock(replace(block, text=b"".join((*pieces, block.text[taken:]))), skipped, is_cut)
+
+
+def _odd_lines(block: Block, layout: SacctLayout) -> Iterator[tuple[int, int, bytes, int]]:
+    """Yield number, first byte, text and surplus of fields (negative if some are missing) of each odd line."""
+    delimiter, most, start = layout.delimiter.encode(), len(layout.columns) - 1, 0
+    for number, line in enumerate(BytesIO(block.text), block.first_line):
+        surplus = line.count(delimiter) - most
+        if surplus and line not in (b"\n", b"\r\n"):
+            yield number, start, line, surplus
+        start += len(line)
+
+
+def _refuse(number: int, surplus: int, layout: SacctLayout, source: TextSource) -> None:
+    expected = len(layout.columns)
+    fault = f"{expected + surplus} fields where {expected} are expected"
+    source.refuse(number, fault, SURPLUS_HINT if surplus > 0 else LENIENT_HINT)
+
+
+def _joined(body: bytes, layout: SacctLayout) -> bytes:
+    """Return a line with too many fields with the surplus in its last column, IN_NAME for each delimiter there."""
+    delimiter, last = layout.delimiter.encode(), b"" if layout.columns[-1] else layout.delimiter.encode()
+    fields = body.removesuffix(last).split(delimiter, sum(map(bool, layout.columns)) - 1)
+    return delimiter.join((*fields[:-1], fields[-1].replace(delimiter, IN_NAME.encode()))) + last
+
 
 TEXT, DISTINCT = pa.string(), pa.dictionary(pa.int32(), pa.binary())
 AS_TEXT = frozenset((*IDS, *TIMES, RUN_TIMES[0], ENERGIES[0]))
@@ -26,7 +204,7 @@ class Fields:
     is_cut: bool
 
 
-def fields_of(block: Block, layout: Layout, source: Source) -> Fields:
+def fields_of(block: Block, layout: SacctLayout, source: TextSource) -> Fields:
     """Return the fields of the lines; BadTrace at a line with too many or too few, unless `lenient`.
 
     The last line is dropped where it has no end and too few fields: the file was still being written.
@@ -35,7 +213,7 @@ def fields_of(block: Block, layout: Layout, source: Source) -> Fields:
     try:
         return Fields(block, parsed(block.text, layout), 0, is_cut=False)
     except pa.ArrowInvalid:
-        mended = mended_lines(block, layout, source)
+        mended = repair_lines(block, layout, source)
     table = _with_delimiters(parsed(mended.block.text, layout), layout.delimiter)
     return Fields(mended.block, table, mended.skipped_lines, mended.is_cut)
 
@@ -47,7 +225,7 @@ def _without_headers(text: bytes, header: bytes) -> bytes:
     return re.sub(rb"^%b(?=\r?$)" % re.escape(header), b"", text, flags=re.MULTILINE)
 
 
-def parsed(text: bytes, layout: Layout) -> pa.Table:
+def parsed(text: bytes, layout: SacctLayout) -> pa.Table:
     """Return the used columns; pa.ArrowInvalid if a line has too many or too few fields."""
     types = {name: TEXT if name in AS_TEXT else DISTINCT for name in layout.used}
     if not text or text.isspace():
@@ -64,7 +242,7 @@ def parsed(text: bytes, layout: Layout) -> pa.Table:
 
 
 def _with_delimiters(table: pa.Table, delimiter: str) -> pa.Table:
-    """Return the table with the delimiters that `mend` took out of job names."""
+    """Return the table with the delimiters that `repair_lines` took out of job names."""
     if "JobName" not in table.column_names:
         return table
     index, column = table.column_names.index("JobName"), table["JobName"].combine_chunks()

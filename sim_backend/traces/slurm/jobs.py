@@ -1,4 +1,8 @@
-"""What the fields of a job's line mean: from columns of text to columns of numbers."""
+"""From columns of text to columns of numbers: the jobs and the steps in a block of Slurm's accounting.
+
+Jobs are called by number, and "12_4" in an array or "16+1" in a heterogeneous job; "12.batch" is a step. What a job
+drew is its own measured energy, else that of its steps. Lines with a field that makes no sense are refused or skipped.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -6,23 +10,176 @@ from datetime import tzinfo
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from offpeak.model.arrays import Int64
-from sim_backend.traces.slurm.clock import Instants, between_s, instants, start_s
-from sim_backend.traces.slurm.columns import LIMITS, NODES, PROCESSORS, RUN_TIMES, TIMES, first_of
-from sim_backend.traces.slurm.energy import energy_of, plausible, room
-from sim_backend.traces.slurm.ids import id_column, ids_of
+from offpeak.model.arrays import Float64, Int64
+from sim_backend.traces.slurm.fields import (
+    ENERGIES,
+    IDS,
+    LENIENT_HINT,
+    LIMITS,
+    NODES,
+    PROCESSORS,
+    RUN_TIMES,
+    TIMES,
+    Fields,
+    TextSource,
+    first_of,
+)
 from sim_backend.traces.slurm.values import (
+    BAD,
     UNKNOWN,
+    Instants,
+    between_s,
     by_distinct,
     count,
     count_in,
     duration_s,
+    energy_j,
+    instants,
     limit_of_duration_s,
     limit_of_minutes_s,
+    start_s,
     whole_number,
     whole_numbers,
 )
+
+OTHER_NAME = r"^\d+[_+]"
+
+
+@dataclass(frozen=True)
+class IdColumns:
+    """Of each line: the number, UNKNOWN where the id is none, BAD where there is no id; what else it is, or ""."""
+
+    number: Int64
+    name: pa.StringArray
+
+
+@dataclass(frozen=True)
+class Ids:
+    """Of many lines: the number of each, UNKNOWN where the id is none, and what else the lines `named` are called."""
+
+    number: Int64
+    named: Int64
+    name: pa.ChunkedArray
+
+
+def id_column(fields: pa.Table) -> str:
+    """Return the column that identifies the jobs."""
+    return first_of(IDS, tuple(fields.column_names)) or IDS[0]
+
+
+def is_step(fields: pa.Table) -> NDArray[np.bool_]:
+    """Tell the lines of job steps from those of jobs."""
+    return np.asarray(pc.find_substring(fields[id_column(fields)], ".")) >= 0
+
+
+def ids_of(fields: pa.Table) -> IdColumns:
+    """Return how the jobs are called."""
+    number = whole_numbers(fields[id_column(fields)].combine_chunks())
+    number = np.where(number < 0, BAD, number)
+    if "JobID" not in fields.column_names:
+        return IdColumns(number, pa.repeat("", len(fields)))
+    name = fields["JobID"].combine_chunks()
+    if "JobIDRaw" in fields.column_names:
+        return IdColumns(number, pc.if_else(pc.equal(name, fields["JobIDRaw"].combine_chunks()), "", name))
+    other = pc.match_substring_regex(name, OTHER_NAME)
+    return IdColumns(np.where(other, UNKNOWN, number), pc.if_else(other, name, ""))
+
+
+def ids_of_parents(fields: pa.Table) -> IdColumns:
+    """Return how the jobs of these steps are called."""
+    column = id_column(fields)
+    parent = pc.list_element(pc.split_pattern(fields[column].combine_chunks(), ".", max_splits=1), 0)
+    return ids_of(pa.table({column: parent}))
+
+
+def numbered(*tables: Ids) -> tuple[Int64, ...]:
+    """Return the numbers, unused ones where only the other name is known."""
+    unused = 1 + max((int(ids.number.max(initial=0)) for ids in tables), default=0)
+    unnumbered = [_unnumbered(ids) for ids in tables]
+    names = pa.chunked_array([chunk for column in unnumbered for chunk in column.chunks], pa.string()).unique()
+    return tuple(
+        _with_unused(ids.number, column, names, unused) for ids, column in zip(tables, unnumbered, strict=True)
+    )
+
+
+def _unnumbered(ids: Ids) -> pa.ChunkedArray:
+    return ids.name.filter(pa.array(ids.number[ids.named] < 0))
+
+
+def _with_unused(number: Int64, unnumbered: pa.ChunkedArray, names: pa.StringArray, unused: int) -> Int64:
+    if len(unnumbered):
+        number[number < 0] = unused + pc.index_in(unnumbered, value_set=names).to_numpy()
+    return number
+
+
+HIGHEST_NODE_W = 20_000.0
+"""No node draws more: failing sensors report such energies, 4294967294 J or 18446744073709551614 J."""
+
+
+def energy_of(fields: pa.Table) -> Float64:
+    """Return the energy [J] that each line tells, NaN where it tells none or a zero."""
+    name = first_of(ENERGIES, tuple(fields.column_names))
+    if name is None:
+        return np.full(len(fields), np.nan)
+    energy = energy_j(fields[name].combine_chunks())
+    return np.where(energy > 0, energy, np.nan)
+
+
+def step_lines(fields: pa.Table, row: Int64) -> pa.Table:
+    """Return the steps with an energy: the `number` and `id` of their jobs (see `Ids`), `row`, energy_j, is_extern."""
+    energy = energy_of(fields)
+    measured = np.flatnonzero(energy > 0)
+    fields = fields.take(pa.array(measured))
+    ids = ids_of_parents(fields)
+    is_extern = pc.ends_with(fields[id_column(fields)], ".extern").combine_chunks()
+    columns = {"number": ids.number, "id": ids.name, "row": row[measured], "energy_j": energy[measured]}
+    return pa.table(columns | {"is_extern": is_extern})
+
+
+def plausible(energy_j: Float64, *, nodes: Int64, runtime_s: Int64) -> Float64:
+    """Return the energies [J], NaN for those that `nodes` cannot have used in that time."""
+    return np.where(energy_j <= HIGHEST_NODE_W * nodes * runtime_s, energy_j, np.nan)
+
+
+def room(columns: Mapping[str, Int64]) -> dict[str, Int64]:
+    """Return on what and how long jobs can have used energy, for `plausible`."""
+    nodes = columns["nodes"]
+    return {
+        "nodes": np.where(nodes > 0, nodes, columns["processors"]),
+        "runtime_s": np.maximum(columns["runtime_s"], 1),
+    }
+
+
+def with_energy_of_steps(energy_j: Float64, number: Int64, row: Int64, steps: pa.Table, step_number: Int64) -> Float64:
+    """Return the energies of jobs [J], where they are NaN the sum of their steps'.
+
+    A step belongs to the last line of its job before it, as `sacct` writes them, else to the first after it. Where a
+    job has an extern step that alone counts, as for Slurm itself: it lasts as long as the job, on all of its nodes.
+    """
+    if not len(steps) or not np.isnan(energy_j).any():
+        return energy_j
+    run = _run_of_step(number, row, steps["row"].to_numpy(), step_number)
+    known, extern = run >= 0, steps["is_extern"].to_numpy()
+    step_j, jobs = steps["energy_j"].to_numpy(), len(number)
+    of_all = np.bincount(run[known], step_j[known], jobs)
+    of_extern = np.bincount(run[known & extern], step_j[known & extern], jobs)
+    sum_j = np.where(of_extern > 0, of_extern, of_all)
+    return np.where(np.isnan(energy_j) & (sum_j > 0), sum_j, energy_j)
+
+
+def _run_of_step(number: Int64, row: Int64, step_row: Int64, step_number: Int64) -> Int64:
+    """Return the index of each step's job, -1 for steps of jobs that are not there."""
+    order = np.lexsort((row, number))
+    numbers, span = number[order], 1 + int(max(row.max(initial=0), step_row.max(initial=0)))
+    first = np.searchsorted(numbers, step_number, side="left")
+    last = np.searchsorted(numbers, step_number, side="right") - 1
+    before = np.searchsorted(numbers * span + row[order], step_number * span + step_row) - 1
+    place = np.clip(before, first, np.maximum(last, first))
+    return np.where(last >= first, np.append(order, -1)[place], -1)
+
 
 NAMES = ("User", "Account", "Partition", "JobName", "State")
 
@@ -37,7 +194,7 @@ NODE_READERS: Readers = dict.fromkeys(NODES[:2], count) | dict.fromkeys(NODES[2:
 class JobLines:
     """What the lines of jobs say, `table`, and what was `read` of each column that has to make sense, BAD or not.
 
-    `table` has `number` and `id` (see ids), queued_s, start_s, end_s (as it is written), runtime_s and limit_s, each
+    `table` has `number` and `id` (see `Ids`), queued_s, start_s, end_s (as it is written), runtime_s and limit_s, each
     UNKNOWN where it is, processors, nodes, energy_j (NaN where unknown or absurd, which is_absurd tells), and the texts
     NAMES.
     """
@@ -97,3 +254,39 @@ def _names(fields: pa.Table, name: str) -> pa.DictionaryArray:
     if name in fields.column_names:
         return fields[name].combine_chunks()
     return pa.DictionaryArray.from_arrays(np.zeros(len(fields), np.int32), pa.array([b""], pa.binary()))
+
+
+TIME_HINT = "times like 2026-11-20T22:01:28 are read: put SLURM_TIME_FORMAT=standard in front of sacct"
+SHOWN = 40
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The jobs (see `JobLines.table`) and steps (see `step_lines`) of some lines, each with its `row`."""
+
+    jobs: pa.Table
+    steps: pa.Table
+    rows: int
+    skipped_lines: int
+    is_cut: bool
+
+
+def lines_of(fields: Fields, source: TextSource, *, zone: tzinfo, first_row: int) -> Lines:
+    """Return what the fields mean; BadTrace at a line with a field that makes no sense, unless `lenient`."""
+    step = is_step(fields.table)
+    row = first_row + np.arange(len(step))
+    jobs = job_lines(fields.table.filter(pa.array(~step)), zone)
+    bad = np.logical_or.reduce([values == BAD for values in jobs.read.values()])
+    if bad.any():
+        _refuse(fields, np.flatnonzero(~step)[int(np.argmax(bad))], jobs.read, int(np.argmax(bad)), source)
+    steps = step_lines(fields.table.filter(pa.array(step)), row[step])
+    table = jobs.table.append_column("row", pa.array(row[~step])).filter(pa.array(~bad))
+    return Lines(table, steps, len(step), fields.skipped_lines + int(np.count_nonzero(bad)), fields.is_cut)
+
+
+def _refuse(fields: Fields, row: int, read: Mapping[str, Int64], job: int, source: TextSource) -> None:
+    name = next(name for name, values in read.items() if values[job] == BAD)
+    value = fields.table[name].cast(pa.binary())[row].as_py()[:SHOWN].decode(errors="replace")
+    is_time = name in TIMES
+    fault = f"{name} is no {'time' if is_time else 'value that Slurm writes'}: {value!r}"
+    source.refuse(fields.block.line_of_row(int(row)), fault, TIME_HINT if is_time else LENIENT_HINT)

@@ -1,4 +1,4 @@
-"""Which lines of Slurm's accounting are jobs that ran, each counted once, and why the others are not."""
+"""Which lines of Slurm's accounting are jobs that ran, each counted once, and why the others are not, by job state."""
 
 from dataclasses import dataclass
 
@@ -9,8 +9,44 @@ from offpeak.model.arrays import Int64
 from offpeak.model.jobs import RejectedJobs
 from offpeak.model.local_time import DAY_S
 from offpeak.text import counted
-from sim_backend.traces.column_store import ColumnStore
-from sim_backend.traces.slurm.states import KNOWN, NEVER_STARTED, RUNNING, WAITING, is_one_of, words_of
+from sim_backend.traces.records import ColumnStore
+
+WAITING = frozenset(("PENDING", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT"))
+NEVER_STARTED = WAITING | {"CANCELLED", "DEADLINE", "REQUEUED", "REVOKED"}
+"""Jobs that end like this may have waited until then."""
+
+RUNNING = frozenset(
+    ("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED")
+)
+ENDED = frozenset(
+    (
+        "COMPLETED",
+        "FAILED",
+        "TIMEOUT",
+        "CANCELLED",
+        "NODE_FAIL",
+        "OUT_OF_MEMORY",
+        "PREEMPTED",
+        "REQUEUED",
+        "DEADLINE",
+        "BOOT_FAIL",
+        "LAUNCH_FAILED",
+        "RECONFIG_FAIL",
+        "REVOKED",
+    )
+)
+KNOWN = WAITING | NEVER_STARTED | RUNNING | ENDED
+
+
+def state_names(states: tuple[bytes, ...]) -> tuple[str, ...]:
+    """Return the first word of each state: of "CANCELLED by 1000" what it is."""
+    return tuple(text.decode(errors="replace").partition(" ")[0] for text in states)
+
+
+def is_one_of(among: frozenset[str], code: Int64, words: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Say for each job, whose state is the word of its code, whether it is one of these."""
+    return np.array([word in among for word in words], np.bool_)[code]
+
 
 REASONS = (
     "never started",
@@ -24,7 +60,7 @@ RAN = -1
 
 
 @dataclass(frozen=True)
-class Runs:
+class SlurmRuns:
     """The indices of the lines that are jobs which ran, and what became of the others."""
 
     kept: Int64
@@ -32,12 +68,12 @@ class Runs:
     notes: tuple[str, ...]
 
 
-def runs_of(jobs: ColumnStore, number: Int64, states: tuple[bytes, ...]) -> Runs:
+def runs_of(jobs: ColumnStore, number: Int64, states: tuple[bytes, ...]) -> SlurmRuns:
     """Sort out the lines of jobs (see `jobs.JobLines.table`), whose numbers these are; `states` by code.
 
     Lines of one number and start are one run; the one that lasted longest counts.
     """
-    words = words_of(states)
+    words = state_names(states)
     is_running = is_one_of(RUNNING, jobs.get("State"), words) & (jobs.get("end_s") < 0)
     reason = _reason(jobs, is_running, words)
     once = _once(number, jobs)
@@ -53,7 +89,7 @@ def runs_of(jobs: ColumnStore, number: Int64, states: tuple[bytes, ...]) -> Runs
         *_note(repeated, "line", "of a job that is there already: left out"),
         *_state_notes(jobs.get("State")[kept], words),
     )
-    return Runs(kept, _rejected(reason[left], number[left]), notes)
+    return SlurmRuns(kept, _rejected(reason[left], number[left]), notes)
 
 
 def _reason(jobs: ColumnStore, is_running: NDArray[np.bool_], words: tuple[str, ...]) -> NDArray[np.int8]:

@@ -13,7 +13,8 @@ from pyarrow import csv
 
 from offpeak.files import replacing
 from offpeak.model.jobs import Jobs
-from sim_backend.traces.swf.jobs import (
+from sim_backend.traces.swf.lines import COLUMNS, SUBMIT
+from sim_backend.traces.swf.read import (
     APPLICATION,
     GROUP,
     JOB,
@@ -25,7 +26,6 @@ from sim_backend.traces.swf.jobs import (
     USER,
     WAIT,
 )
-from sim_backend.traces.swf.lines import COLUMNS, SUBMIT
 
 STATUS = 11
 COMPLETED = 1

@@ -1,4 +1,7 @@
-"""The outer layers of a datagram: RMCP, ASF's presence ping, and the session headers of IPMI 1.5 and 2.0."""
+"""The layers of a datagram: RMCP, ASF's presence ping, the session headers of IPMI 1.5 and 2.0, and IPMI messages.
+
+A message inside a payload has addresses, function, command and data between two checksums (table 13-8).
+"""
 
 import struct
 from dataclasses import dataclass
@@ -77,3 +80,39 @@ def _read_v20(session: bytes) -> Packet:
     if len(payload) != size:
         raise Malformed("ends in its payload")
     return Packet(kind & 0x3F, session_id, sequence, payload, kind & (ENCRYPTED | AUTHENTICATED))
+
+
+BMC_ADDRESS = 0x20
+
+
+@dataclass(frozen=True, slots=True)
+class IpmiMessage:
+    """A command: its network function and number, its data, and what makes its answer find the way back."""
+
+    function: int
+    command: int
+    data: bytes
+    asker: int
+    lun: int
+    sequence_and_lun: int
+
+
+def read_request(message: bytes) -> IpmiMessage:
+    """Return the request in a payload; Malformed if it is too short, damaged, an answer, or for somebody else."""
+    if len(message) < 7 or sum(message[:3]) & 0xFF or sum(message[3:]) & 0xFF:
+        raise Malformed("checksum")
+    function = message[1] >> 2
+    if message[0] != BMC_ADDRESS or function & 1:
+        raise Malformed("not for the BMC")
+    return IpmiMessage(function, message[5], message[6:-1], message[3], message[1] & 3, message[4])
+
+
+def write_answer(request: IpmiMessage, answer: bytes) -> bytes:
+    """Return the message that answers a request; `answer` begins with the completion code."""
+    head = bytes([request.asker, (request.function | 1) << 2 | request.sequence_and_lun & 3])
+    body = bytes([BMC_ADDRESS, request.sequence_and_lun & ~3 | request.lun, request.command]) + answer
+    return head + _checksum(head) + body + _checksum(body)
+
+
+def _checksum(part: bytes) -> bytes:
+    return bytes([-sum(part) & 0xFF])

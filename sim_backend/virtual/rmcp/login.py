@@ -6,10 +6,8 @@ import struct
 from dataclasses import dataclass
 
 from sim_backend.virtual.bmc import ADMINISTRATOR, CALLBACK, USER, BmcUser, VirtualBmc
-from sim_backend.virtual.rmcp.cipher_suites import SUITES, CipherSuite, keys_of
 from sim_backend.virtual.rmcp.framing import Malformed
-from sim_backend.virtual.rmcp.session import Session
-from sim_backend.virtual.rmcp.sessions import Sessions
+from sim_backend.virtual.rmcp.sessions import SUITES, BmcSession, CipherSuite, SessionTable, keys_of
 
 NO_RESOURCES, INVALID_SESSION = 0x01, 0x02
 INVALID_AUTHENTICATION, INVALID_INTEGRITY, INVALID_CONFIDENTIALITY, NO_SUITE = 0x04, 0x05, 0x10, 0x11
@@ -23,19 +21,19 @@ ALGORITHM = struct.Struct("<BxxBBxxx")
 
 
 @dataclass(frozen=True)
-class Desk:
+class LoginDesk:
     """Where clients of a BMC log in."""
 
     bmc: VirtualBmc
-    sessions: Sessions
+    sessions: SessionTable
 
 
-def open_session(desk: Desk, request: bytes, now_s: float) -> bytes:
+def open_session(desk: LoginDesk, request: bytes, now_s: float) -> bytes:
     """Return the response to an Open Session Request (tables 13-9 and 13-10)."""
     if len(request) < 32:
         raise Malformed("open session")
     tag, asked, console_id = request[0], request[1] & 0x0F, request[4:8]
-    suite = _suite_of(_asked_algorithms(request))
+    suite = _suite_of(_requested_algorithms(request))
     if isinstance(suite, int):
         return bytes([tag, suite, 0, 0]) + console_id
     session = desk.sessions.open(int.from_bytes(console_id, "little"), suite, now_s)
@@ -46,7 +44,7 @@ def open_session(desk: Desk, request: bytes, now_s: float) -> bytes:
     return granted + console_id + session.managed_id.to_bytes(4, "little") + chosen
 
 
-def rakp_1(desk: Desk, request: bytes, now_s: float) -> bytes:
+def rakp_1(desk: LoginDesk, request: bytes, now_s: float) -> bytes:
     """Return RAKP message 2: who the BMC is, and its proof that it knows the user's password."""
     if len(request) < 28 or len(request) < 28 + request[27]:
         raise Malformed("RAKP 1")
@@ -68,7 +66,7 @@ def rakp_1(desk: Desk, request: bytes, now_s: float) -> bytes:
     return bytes([tag, 0, 0, 0]) + _console_id(session) + session.managed_random + guid + proof
 
 
-def rakp_3(desk: Desk, request: bytes, now_s: float) -> bytes | None:
+def rakp_3(desk: LoginDesk, request: bytes, now_s: float) -> bytes | None:
     """Return RAKP message 4, which opens the session if the client knows the password; None if it gave up."""
     if len(request) < 8:
         raise Malformed("RAKP 3")
@@ -93,7 +91,7 @@ def guid_bytes(bmc: VirtualBmc) -> bytes:
     return bmc.guid.bytes[::-1]
 
 
-def _established(desk: Desk, session: Session, password: bytes) -> bytes:
+def _established(desk: LoginDesk, session: BmcSession, password: bytes) -> bytes:
     """Give the session its keys, count it, and return the BMC's proof."""
     key = session.suite.code(password, _randoms(session), _role_and_name(session))
     if session.keys is None:
@@ -105,7 +103,7 @@ def _established(desk: Desk, session: Session, password: bytes) -> bytes:
     return proof[: session.suite.check_bytes]
 
 
-def _asked_algorithms(request: bytes) -> tuple[int, int, int]:
+def _requested_algorithms(request: bytes) -> tuple[int, int, int]:
     authentication, integrity, confidentiality = (ALGORITHM.unpack_from(request, at)[2] for at in (8, 16, 24))
     return authentication, integrity, confidentiality
 
@@ -133,21 +131,21 @@ def _allowed(bmc: VirtualBmc, name: bytes, role: int) -> BmcUser | int:
     return user
 
 
-def _session(desk: Desk, request: bytes, now_s: float) -> Session | None:
+def _session(desk: LoginDesk, request: bytes, now_s: float) -> BmcSession | None:
     return desk.sessions.find(int.from_bytes(request[4:8], "little"), now_s)
 
 
-def _console_id(session: Session) -> bytes:
+def _console_id(session: BmcSession) -> bytes:
     return session.console_id.to_bytes(4, "little")
 
 
-def _ids(session: Session) -> bytes:
+def _ids(session: BmcSession) -> bytes:
     return _console_id(session) + session.managed_id.to_bytes(4, "little")
 
 
-def _randoms(session: Session) -> bytes:
+def _randoms(session: BmcSession) -> bytes:
     return session.console_random + session.managed_random
 
 
-def _role_and_name(session: Session) -> bytes:
+def _role_and_name(session: BmcSession) -> bytes:
     return session.asked + bytes([len(session.user)]) + session.user

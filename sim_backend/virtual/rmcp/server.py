@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import cast
 
 from sim_backend.virtual.bmc import VirtualBmc
-from sim_backend.virtual.rmcp.call import Call
-from sim_backend.virtual.rmcp.commands import answer
+from sim_backend.virtual.rmcp.commands import IpmiCall, answer
 from sim_backend.virtual.rmcp.framing import (
     IPMI,
     OPEN_REQUEST,
@@ -20,12 +19,12 @@ from sim_backend.virtual.rmcp.framing import (
     Packet,
     pong,
     read_packet,
+    read_request,
+    write_answer,
     write_packet,
 )
-from sim_backend.virtual.rmcp.login import Desk, open_session, rakp_1, rakp_3
-from sim_backend.virtual.rmcp.message import read_request, write_answer
-from sim_backend.virtual.rmcp.session import Session, opened, sealed
-from sim_backend.virtual.rmcp.sessions import Sessions
+from sim_backend.virtual.rmcp.login import LoginDesk, open_session, rakp_1, rakp_3
+from sim_backend.virtual.rmcp.sessions import BmcSession, SessionTable, opened, sealed
 
 Address = tuple[str, int]
 
@@ -37,7 +36,7 @@ LOGIN_STEPS = {
 """What answers each message of a login, and the type of that answer."""
 
 
-def reply_to(desk: Desk, datagram: bytes, now_s: float) -> bytes | None:
+def reply_to(desk: LoginDesk, datagram: bytes, now_s: float) -> bytes | None:
     """Return the datagram that answers another, None if nothing does; `now_s` is any clock that sessions go by."""
     try:
         return pong(datagram) or _reply(desk, datagram, now_s)
@@ -49,7 +48,7 @@ class BmcServer(asyncio.DatagramProtocol):
     """Serves one virtual BMC."""
 
     def __init__(self, bmc: VirtualBmc) -> None:
-        self.desk = Desk(bmc, Sessions())
+        self.desk = LoginDesk(bmc, SessionTable())
         self._transport: asyncio.DatagramTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -77,7 +76,7 @@ async def serve(bmc: VirtualBmc, host: str, port: int) -> asyncio.DatagramTransp
     return transport
 
 
-def _reply(desk: Desk, datagram: bytes, now_s: float) -> bytes | None:
+def _reply(desk: LoginDesk, datagram: bytes, now_s: float) -> bytes | None:
     packet = read_packet(datagram)
     if packet.session_id:
         return _in_session(desk, datagram, packet, now_s)
@@ -92,7 +91,7 @@ def _reply(desk: Desk, datagram: bytes, now_s: float) -> bytes | None:
     return write_packet(replace(packet, sequence=0, payload=_answered(desk, None, packet.payload)))
 
 
-def _in_session(desk: Desk, datagram: bytes, packet: Packet, now_s: float) -> bytes:
+def _in_session(desk: LoginDesk, datagram: bytes, packet: Packet, now_s: float) -> bytes:
     session = desk.sessions.find(packet.session_id, now_s)
     if session is None or session.keys is None:
         raise Malformed("no such session")
@@ -101,7 +100,7 @@ def _in_session(desk: Desk, datagram: bytes, packet: Packet, now_s: float) -> by
     return sealed(session, session.keys, _answered(desk, session, message))
 
 
-def _answered(desk: Desk, session: Session | None, message: bytes) -> bytes:
+def _answered(desk: LoginDesk, session: BmcSession | None, message: bytes) -> bytes:
     request = read_request(message)
-    call = Call(desk.bmc, desk.sessions, session, request.data)
+    call = IpmiCall(desk.bmc, desk.sessions, session, request.data)
     return write_answer(request, answer(call, request.function, request.command))

@@ -1,10 +1,149 @@
-"""The sessions of one virtual BMC: few, as in real ones, and given up when nobody speaks in them."""
+"""The sessions of a virtual BMC, and its cipher suites (sections 6.12.13, 13.6 and 13.28 to 13.32).
 
+Packets of a session are protected, and each is accepted once. Sessions are few, as in real BMCs, and are closed when
+their client is silent.
+"""
+
+import hmac
 import secrets
 from dataclasses import dataclass, field
 
-from sim_backend.virtual.rmcp.cipher_suites import CipherSuite
-from sim_backend.virtual.rmcp.session import Session
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CBC
+
+from sim_backend.virtual.bmc import USER
+from sim_backend.virtual.rmcp.framing import AUTHENTICATED, ENCRYPTED, IPMI, Malformed, Packet, write_packet
+
+BLOCK = 16
+
+
+@dataclass(frozen=True)
+class CipherSuite:
+    """A suite by the numbers of its algorithms; `check_bytes` is how much of a code stands at a packet's end."""
+
+    number: int
+    authentication: int
+    integrity: int
+    hash_name: str
+    check_bytes: int
+    confidentiality: int = 1
+
+    @property
+    def algorithms(self) -> tuple[int, int, int]:
+        """The numbers for authentication, integrity and confidentiality."""
+        return self.authentication, self.integrity, self.confidentiality
+
+    def code(self, key: bytes, *parts: bytes) -> bytes:
+        """Return the keyed hash of the parts one after another."""
+        return hmac.digest(key, b"".join(parts), self.hash_name)
+
+
+SUITES = (CipherSuite(3, 1, 1, "sha1", 12), CipherSuite(17, 3, 4, "sha256", 16))
+"""HMAC-SHA1 with SHA1-96, HMAC-SHA256 with SHA256-128; both with AES-CBC-128."""
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What a session's packets are protected with."""
+
+    integrity: bytes
+    confidentiality: bytes
+
+
+def keys_of(suite: CipherSuite, session_key: bytes) -> Keys:
+    """Return the keys made of the session integrity key (section 13.32)."""
+    return Keys(suite.code(session_key, b"\x01" * 20), suite.code(session_key, b"\x02" * 20)[:16])
+
+
+def encrypted(key: bytes, payload: bytes) -> bytes:
+    """Return initialization vector and cipher text, with the padding 1, 2, 3 ... of table 13-20."""
+    pad = -(len(payload) + 1) % BLOCK
+    vector = secrets.token_bytes(BLOCK)
+    cipher = Cipher(AES(key), CBC(vector)).encryptor()
+    return vector + cipher.update(payload + bytes(range(1, pad + 1)) + bytes([pad])) + cipher.finalize()
+
+
+def decrypted(key: bytes, payload: bytes) -> bytes:
+    """Return the plain payload; Malformed if it is no number of blocks, or its padding is wrong."""
+    if len(payload) < 2 * BLOCK or len(payload) % BLOCK:
+        raise Malformed("not whole blocks")
+    cipher = Cipher(AES(key), CBC(payload[:BLOCK])).decryptor()
+    plain = cipher.update(payload[BLOCK:]) + cipher.finalize()
+    pad = plain[-1]
+    if pad >= BLOCK or plain[-1 - pad : -1] != bytes(range(1, pad + 1)):
+        raise Malformed("padding")
+    return plain[: -1 - pad]
+
+
+WINDOW = 16
+NEXT_HEADER = 0x07
+
+
+@dataclass(frozen=True)
+class SequenceWindow:
+    """Which sequence numbers came: the highest, and the bits of those that came among the sixteen up to it."""
+
+    highest: int = 0
+    came: int = 1
+
+    def after(self, number: int) -> "SequenceWindow | None":
+        """Return the window after a packet of that number, None if it is too old, too far ahead, or came before."""
+        ahead = (number - self.highest) & 0xFFFFFFFF
+        if 0 < ahead <= WINDOW:
+            return SequenceWindow(number, (self.came << ahead | 1) & 0xFFFF)
+        bit = 1 << (-ahead & 0xFFFFFFFF) if -ahead & 0xFFFFFFFF < WINDOW else 0
+        return SequenceWindow(self.highest, self.came | bit) if bit & ~self.came else None
+
+
+@dataclass
+class BmcSession:
+    """A session from its opening on; `keys` are there once somebody has logged in.
+
+    `asked` is the role as the client sent it, which goes into the hashes; `limit` the privilege that follows from it.
+    """
+
+    managed_id: int
+    console_id: int
+    suite: CipherSuite
+    heard_s: float
+    console_random: bytes = b""
+    managed_random: bytes = b""
+    asked: bytes = b""
+    user: bytes = b""
+    limit: int = USER
+    privilege: int = USER
+    keys: Keys | None = None
+    window: SequenceWindow = field(default_factory=SequenceWindow)
+    sent: int = 0
+
+
+def opened(session: BmcSession, keys: Keys, datagram: bytes, packet: Packet) -> bytes:
+    """Return the payload of a packet in the session; Malformed unless it is sealed by its keys and new."""
+    if packet.protection != ENCRYPTED | AUTHENTICATED or packet.payload_type != IPMI:
+        raise Malformed("not protected")
+    signed, code = datagram[4 : -session.suite.check_bytes], datagram[-session.suite.check_bytes :]
+    expected = session.suite.code(keys.integrity, signed)[: session.suite.check_bytes]
+    if not hmac.compare_digest(code, expected):
+        raise Malformed("integrity")
+    window = session.window.after(packet.sequence)
+    if window is None:
+        raise Malformed("sequence")
+    session.window = window
+    return decrypted(keys.confidentiality, packet.payload)
+
+
+def sealed(session: BmcSession, keys: Keys, payload: bytes) -> bytes:
+    """Return the datagram that carries a payload to the client, numbered and sealed."""
+    session.sent = session.sent % 0xFFFFFFFF + 1
+    hidden = encrypted(keys.confidentiality, payload)
+    protection = ENCRYPTED | AUTHENTICATED
+    head = write_packet(Packet(IPMI, session.console_id, session.sent, hidden, protection))
+    # From the authentication type on, what is signed has a multiple of four bytes.
+    pad = -(len(head) - 4 + 2) % 4
+    whole = head + b"\xff" * pad + bytes([pad, NEXT_HEADER])
+    return whole + session.suite.code(keys.integrity, whole[4:])[: session.suite.check_bytes]
+
 
 MOST = 5
 SILENCE_S = 60.0
@@ -12,22 +151,22 @@ SILENCE_S = 60.0
 
 
 @dataclass
-class Sessions:
+class SessionTable:
     """Open sessions by the BMC's number for them. A login that is not complete gives way when all places are taken."""
 
-    by_id: dict[int, Session] = field(default_factory=dict)
+    by_id: dict[int, BmcSession] = field(default_factory=dict)
 
-    def open(self, console_id: int, suite: CipherSuite, now_s: float) -> Session | None:
+    def open(self, console_id: int, suite: CipherSuite, now_s: float) -> BmcSession | None:
         """Return a new session, None if there is no place for it."""
         self._close_silent(now_s)
         if len(self.by_id) >= MOST and not self._give_way():
             return None
         managed_id = secrets.randbelow(0xFFFFFFFE) + 1
-        session = Session(managed_id, console_id, suite, now_s)
+        session = BmcSession(managed_id, console_id, suite, now_s)
         self.by_id[managed_id] = session
         return session
 
-    def find(self, managed_id: int, now_s: float) -> Session | None:
+    def find(self, managed_id: int, now_s: float) -> BmcSession | None:
         """Return the open session of that number; None if there is none."""
         session = self.by_id.get(managed_id)
         if session is None or now_s - session.heard_s > SILENCE_S:

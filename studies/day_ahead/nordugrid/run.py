@@ -10,14 +10,12 @@ import numpy as np
 from plugin.federation.cycle import GridRules, Weights
 from plugin.federation.policies import grid_policy
 from predictors.waits.similar_jobs import SimilarJobs
-from sim_backend.grid.broker import StayHome, run_grid
-from sim_backend.grid.decide import Decider, Waits
+from sim_backend.grid.broker import Decider, StayHome, WaitEstimator, run_grid
 from sim_backend.grid.electricity import DayAhead, Markets
 from sim_backend.grid.grid import SimulatedGrid
-from sim_backend.grid.known_waits import NobodyWaits
-from sim_backend.grid.learned_waits import LearnedWaits
 from sim_backend.grid.outcome import outcome_of
-from sim_backend.grid.running import GridSchedule
+from sim_backend.grid.sites import GridSchedule
+from sim_backend.grid.waits import LearnedWaits, ZeroGridWaits
 from studies.day_ahead.nordugrid.grid import grid_of
 
 PERIOD_S = 900
@@ -61,7 +59,7 @@ def run(experiment: Experiment, folder: Path, out: Path) -> Result:
 def _schedule(grid: SimulatedGrid, markets: tuple[DayAhead, ...], experiment: Experiment) -> GridSchedule:
     if experiment.strategy == "baseline":
         return run_grid(grid, StayHome(), period_s=PERIOD_S)
-    waits: Waits = NobodyWaits() if experiment.strategy == "inst" else LearnedWaits(SimilarJobs)
+    waits: WaitEstimator = ZeroGridWaits() if experiment.strategy == "inst" else LearnedWaits(SimilarJobs)
     rules = GridRules(weights=Weights(experiment.time_pct, 100 - experiment.time_pct))
     decider = Decider(grid_policy(experiment.strategy), rules, waits, Markets(markets))
     return run_grid(grid, decider, period_s=PERIOD_S)

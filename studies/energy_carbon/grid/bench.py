@@ -17,12 +17,11 @@ from plugin.federation.cycle import GridRules
 from plugin.federation.jobs import Goal
 from plugin.federation.policies import grid_policy
 from plugin.federation.sites import Site
-from sim_backend.grid.broker import run_grid
-from sim_backend.grid.decide import Decider
+from sim_backend.grid.broker import Decider, run_grid
 from sim_backend.grid.electricity import Steady
 from sim_backend.grid.grid import GridLog, SimulatedGrid, SimulatedSite
-from sim_backend.grid.longest_waits import LongestWaits
-from sim_backend.grid.running import GridSchedule
+from sim_backend.grid.sites import GridSchedule
+from sim_backend.grid.waits import LongestWaits
 from sim_backend.policy import parse_policy
 from studies.energy_carbon.grid.experiment import Bench
 from studies.energy_carbon.grid.paper import LATEST_S, TABLE_IX, TESTBED_JOBS, TESTBEDS, Testbed

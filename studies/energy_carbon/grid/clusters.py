@@ -11,13 +11,12 @@ from plugin.federation.cycle import GridRules
 from plugin.federation.electricity import esc_g_per_kwh
 from plugin.federation.policies import grid_policy
 from plugin.federation.sites import Site
-from sim_backend.grid.broker import run_grid
-from sim_backend.grid.decide import Decider
+from sim_backend.grid.broker import Decider, run_grid
 from sim_backend.grid.electricity import Steady
 from sim_backend.grid.grid import GridLog, SimulatedGrid, SimulatedSite, SleepingNodes
-from sim_backend.grid.longest_waits import LongestWaits
-from sim_backend.grid.running import GridSchedule
-from sim_backend.nodes.energy import PoweredUsage, node_energy_and_charge
+from sim_backend.grid.sites import GridSchedule
+from sim_backend.grid.waits import LongestWaits
+from sim_backend.nodes.node_log import PoweredUsage, node_energy_and_charge
 from sim_backend.powered_replay import PoweredMachine
 from studies.energy_carbon.experiment import Simulation
 from studies.energy_carbon.grid.experiment import Choice

@@ -18,7 +18,7 @@ from plugin.scheduler.node import Node, NodePower
 from plugin.scheduler.port import NodeChange
 from sim_backend.local_slurm.processes import wait_until
 from sim_backend.pbs_standin.pbs import Pbs
-from sim_backend.pbs_standin.program import USER_VARIABLE
+from sim_backend.pbs_standin.server import USER_VARIABLE
 
 SETTINGS = PbsSettings(timeout_s=20, boot_s=300)
 

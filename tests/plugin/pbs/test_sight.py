@@ -18,7 +18,7 @@ from plugin.scheduler.port import NodeChange, Scheduler
 from power.check.finding import Verdict
 from power.check.pbs import check_pbs
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
-from sim_backend.pbs_standin.program import USER_VARIABLE
+from sim_backend.pbs_standin.server import USER_VARIABLE
 
 SETTINGS = PbsSettings(timeout_s=20, torque_order="priority")
 ANN = PbsUser("ann", "head.site.org")

@@ -15,9 +15,8 @@ from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
 from plugin.pbs.torque_scheduler import TorqueScheduler
 from plugin.scheduler.port import Ranking
 from plugin.slurm.scheduler import SlurmScheduler
-from sim_backend.local_slurm.servers import Cluster as SlurmCluster
-from sim_backend.scheduler.cluster import Cluster
-from sim_backend.scheduler.sim_node import SimNode
+from sim_backend.local_slurm.servers import SlurmCluster
+from sim_backend.scheduler.cluster import SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
 
 PBS = PbsSettings(timeout_s=20, torque_order="priority")
@@ -56,7 +55,7 @@ def slurm(cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> SlurmStage:
 def other(kind: str, monkeypatch: pytest.MonkeyPatch, end: ExitStack) -> Stage:
     if kind == "simulated":
         nodes = {f"node{number}": SimNode(f"node{number}", 8) for number in (1, 2, 3)}
-        simulated = SimulatedScheduler(Cluster(nodes, wakes=True), clock=time.time, ranking=Ranking.VALUE)
+        simulated = SimulatedScheduler(SimulatedCluster(nodes, wakes=True), clock=time.time, ranking=Ranking.VALUE)
         return SimulatedStage(simulated)
     running = end.enter_context(standin(kind, end.enter_context(open_folder())))
     monkeypatch.setenv("PATH", running.path)

@@ -10,23 +10,23 @@ from slurm_fixtures import SlurmAccounting
 
 from offpeak.settings.schedulers import SlurmSettings
 from plugin.slurm.scheduler import SlurmScheduler
-from sim_backend.local_slurm.servers import Cluster
+from sim_backend.local_slurm.servers import SlurmCluster
 
-UseSettings = Callable[[str], Cluster]
+UseSettings = Callable[[str], SlurmCluster]
 
 
 @pytest.fixture
-def cluster(slurm_accounting: SlurmAccounting, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+def cluster(slurm_accounting: SlurmAccounting, monkeypatch: pytest.MonkeyPatch) -> SlurmCluster:
     """The running cluster, to which this test's `sacct` and `scontrol` talk."""
     monkeypatch.setenv("SLURM_CONF", str(slurm_accounting.cluster.conf))
     return slurm_accounting.cluster
 
 
 @pytest.fixture
-def use_settings(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> UseSettings:
+def use_settings(cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> UseSettings:
     """Lets this test's commands read a slurm.conf of their own, with other last lines."""
 
-    def use(settings: str) -> Cluster:
+    def use(settings: str) -> SlurmCluster:
         folder = Path(tempfile.mkdtemp(dir=cluster.folder))
         folder.chmod(0o755)
         other = replace(cluster, folder=folder, settings=settings)
@@ -38,14 +38,14 @@ def use_settings(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> UseSettin
 
 
 @pytest.fixture
-def basic(basic_slurm: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+def basic(basic_slurm: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> SlurmCluster:
     """A cluster under priority/basic, to which this test's commands talk."""
     monkeypatch.setenv("SLURM_CONF", str(basic_slurm.conf))
     return basic_slurm
 
 
 @pytest.fixture
-def multifactor(multifactor_slurm: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+def multifactor(multifactor_slurm: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> SlurmCluster:
     """A cluster under priority/multifactor, to which this test's commands talk."""
     monkeypatch.setenv("SLURM_CONF", str(multifactor_slurm.conf))
     return multifactor_slurm

@@ -11,13 +11,13 @@ from slurm_fixtures import ACCOUNTING, SlurmAccounting
 from plugin.slurm.accounting import sacct_text
 from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask, complaints_by_job
 from sim_backend.local_slurm.processes import reserved_ports
-from sim_backend.local_slurm.servers import Cluster, slurmdbd
+from sim_backend.local_slurm.servers import SlurmCluster, slurmdbd
 
 NOBODY = 65534
 
 
 @pytest.fixture
-def strict_slurmdbd(slurm_accounting: SlurmAccounting, use_settings: Callable[[str], Cluster]) -> Iterator[None]:
+def strict_slurmdbd(slurm_accounting: SlurmAccounting, use_settings: Callable[[str], SlurmCluster]) -> Iterator[None]:
     """A second slurmdbd on the same database, which hides jobs from others and answers for a week at most."""
     munge, database = slurm_accounting.cluster.munge, slurm_accounting.database
     settings = "PrivateData=jobs\nMaxQueryTimeRange=7-0"
@@ -66,7 +66,7 @@ def test_a_complaint_of_a_command_that_ends_with_0(
     assert ask("squeue", timeout_s=20) == b""
 
 
-def test_accounting_that_is_switched_off(use_settings: Callable[[str], Cluster]) -> None:
+def test_accounting_that_is_switched_off(use_settings: Callable[[str], SlurmCluster]) -> None:
     use_settings("AccountingStorageType=accounting_storage/none")
     with pytest.raises(CannotAskSlurm, match=r"^sacct: Slurm keeps no accounting here") as caught:
         sacct_text(1)
@@ -74,7 +74,7 @@ def test_accounting_that_is_switched_off(use_settings: Callable[[str], Cluster])
     assert "AccountingStorageType=accounting_storage/slurmdbd" in caught.value.hint
 
 
-def test_a_slurmdbd_that_is_down(cluster: Cluster, use_settings: Callable[[str], Cluster]) -> None:
+def test_a_slurmdbd_that_is_down(cluster: SlurmCluster, use_settings: Callable[[str], SlurmCluster]) -> None:
     with reserved_ports(1) as (port,):
         use_settings(ACCOUNTING.format(port=port, munge=cluster.munge))
         with pytest.raises(SlurmIsSilent, match=r"^sacct: Problem talking to .*: Connection refused$") as caught:
@@ -82,7 +82,7 @@ def test_a_slurmdbd_that_is_down(cluster: Cluster, use_settings: Callable[[str],
     assert "sacctmgr ping" in caught.value.hint
 
 
-def test_a_slurmdbd_that_never_answers(cluster: Cluster, use_settings: Callable[[str], Cluster]) -> None:
+def test_a_slurmdbd_that_never_answers(cluster: SlurmCluster, use_settings: Callable[[str], SlurmCluster]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         use_settings(ACCOUNTING.format(port=deaf.getsockname()[1], munge=cluster.munge))
         with pytest.raises(SlurmIsSilent, match=r"^sacct: no answer within 0\.5 s$"):

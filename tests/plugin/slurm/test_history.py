@@ -9,7 +9,7 @@ from slurm_fixtures import SlurmAccounting
 
 from plugin.slurm.accounting import DELIMITER, SACCT_COLUMNS, sacct_text
 from sim_backend.local_slurm.processes import ME, wait_until
-from sim_backend.local_slurm.servers import Cluster
+from sim_backend.local_slurm.servers import SlurmCluster
 
 ODD_NAME = f"a|b,{DELIMITER}c é"
 # Other tests have jobs on this cluster too.
@@ -37,12 +37,12 @@ def rows_of(text: bytes) -> list[Row]:
     return [dict(zip(SACCT_COLUMNS, line.split(DELIMITER, len(SACCT_COLUMNS) - 1), strict=True)) for line in lines]
 
 
-def submit(cluster: Cluster, name: str, script: str, *options: str) -> str:
+def submit(cluster: SlurmCluster, name: str, script: str, *options: str) -> str:
     command = ("sbatch", "--parsable", f"--job-name={name}", "--output=/dev/null", *options, "--wrap", script)
     return cluster.run(*command).strip()
 
 
-def submit_every_kind(cluster: Cluster) -> None:
+def submit_every_kind(cluster: SlurmCluster) -> None:
     submit(cluster, ODD_NAME, "true")
     submit(cluster, FORGED, "true")
     submit(cluster, "failed", "exit 3", "--time=5")

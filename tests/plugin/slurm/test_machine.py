@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
 from plugin.slurm.nodes import SlurmMachine, parse_machine, read_machine
 from sim_backend.local_slurm.processes import reserved_ports
-from sim_backend.local_slurm.servers import Cluster
+from sim_backend.local_slurm.servers import SlurmCluster
 
 CONFIG = (
     b"Configuration data as of 2026-11-20T22:00:00\nClusterName             = alps\nCommunicationParameters = (null)\n"
@@ -18,12 +18,12 @@ CONFIG = (
 NODE = b"NodeName=%s CPUAlloc=0 CPUTot=%d State=DOWN Partitions=a,b Comment=NodeName=x CPUTot=1 Reason=a CPUTot=2\n"
 
 
-def test_nodes_of_the_running_cluster_count_once(cluster: Cluster) -> None:
+def test_nodes_of_the_running_cluster_count_once(cluster: SlurmCluster) -> None:
     assert len(cluster.run("sinfo", "--noheader", "--Node").splitlines()) == 8
     assert read_machine() == SlurmMachine("test", nodes=4, processors_per_node=4, unlike=0)
 
 
-def test_a_node_that_is_down_counts_too(cluster: Cluster) -> None:
+def test_a_node_that_is_down_counts_too(cluster: SlurmCluster) -> None:
     cluster.run("scontrol", "update", "nodename=node4", "state=down", "reason=test")
     try:
         assert read_machine().nodes == 4
@@ -31,7 +31,7 @@ def test_a_node_that_is_down_counts_too(cluster: Cluster) -> None:
         cluster.run("scontrol", "update", "nodename=node4", "state=resume")
 
 
-def test_a_slurmctld_that_is_down(use_settings: Callable[[str], Cluster]) -> None:
+def test_a_slurmctld_that_is_down(use_settings: Callable[[str], SlurmCluster]) -> None:
     with reserved_ports(1) as (port,):
         use_settings(f"SlurmctldPort={port}")
         with pytest.raises(SlurmIsSilent, match=r"^scontrol: no answer within 0\.5 s$") as caught:

@@ -11,7 +11,7 @@ from plugin.slurm.nodes import node_in_use
 from plugin.slurm.rights import AdminLevel, SlurmRights
 from plugin.slurm.scheduler import SlurmScheduler
 from sim_backend.local_slurm.processes import reserved_ports, wait_until
-from sim_backend.local_slurm.servers import Cluster
+from sim_backend.local_slurm.servers import SlurmCluster
 
 OPEN = "is not drained: a job may start there"
 RECORD = (
@@ -21,7 +21,7 @@ RECORD = (
 ALL = SlurmRights("offpeak", AdminLevel.ADMINISTRATOR)
 
 
-def test_a_job_holds_its_node_only_and_a_free_one_is_drained(cluster: Cluster) -> None:
+def test_a_job_holds_its_node_only_and_a_free_one_is_drained(cluster: SlurmCluster) -> None:
     in_use = SlurmScheduler(SlurmSettings()).in_use
     job = cluster.run("sbatch", "--parsable", "--exclusive", "--nodelist=node2", "--wrap=sleep 300").strip()
     try:
@@ -39,12 +39,12 @@ def test_a_job_holds_its_node_only_and_a_free_one_is_drained(cluster: Cluster) -
 
 
 @pytest.mark.parametrize("node", ["node99", "nowhere"])
-def test_an_unknown_node_is_no_free_node(cluster: Cluster, node: str) -> None:  # noqa: ARG001
+def test_an_unknown_node_is_no_free_node(cluster: SlurmCluster, node: str) -> None:  # noqa: ARG001
     with pytest.raises(CannotAskSlurm):
         SlurmScheduler(SlurmSettings()).in_use(node)
 
 
-def test_a_slurmctld_that_is_down_does_not_say_that_a_node_is_free(use_settings: Callable[[str], Cluster]) -> None:
+def test_a_slurmctld_that_is_down_does_not_say_that_a_node_is_free(use_settings: Callable[[str], SlurmCluster]) -> None:
     with reserved_ports(1) as (port,):
         use_settings(f"SlurmctldPort={port}")
         with pytest.raises(SlurmIsSilent):

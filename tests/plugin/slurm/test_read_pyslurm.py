@@ -16,7 +16,7 @@ from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
 from plugin.slurm.pyslurm_child import JOB, NODE
 from plugin.slurm.readers import read_pyslurm, read_text, tres_of_text
 from plugin.slurm.scheduler import SlurmScheduler
-from sim_backend.local_slurm.servers import Cluster
+from sim_backend.local_slurm.servers import SlurmCluster
 
 STAND_IN = """\
 class TrackableResources: pass
@@ -74,7 +74,7 @@ WANTS = b"""\
 
 
 @pytest.fixture
-def installed(basic: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mocker: MockerFixture) -> Path:
+def installed(basic: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mocker: MockerFixture) -> Path:
     """A folder of Python's path with pyslurm 25.11.2, on a cluster that says it is 25.11."""
     assert basic
     about = tmp_path / "pyslurm-25.11.2.dist-info"
@@ -140,7 +140,7 @@ def test_a_configuration_that_is_read_again_and_again_is_said(installed: Path) -
 
 
 @pytest.mark.skipif(find_spec("pyslurm") is None, reason="needs pyslurm, and a Slurm of its version")
-def test_pyslurm_and_the_text_of_the_same_slurm_agree(basic: Cluster) -> None:
+def test_pyslurm_and_the_text_of_the_same_slurm_agree(basic: SlurmCluster) -> None:
     wants = ((), ("-c2",), ("--exclusive",), ("--array=1-3",), ("--nice=50", "--comment=flex"), ("-N2", "-t10"))
     for options in wants:
         basic.run("sbatch", "--parsable", "--output=/dev/null", "--hold", *options, "--wrap=sleep 60")

@@ -16,11 +16,11 @@ from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
 from plugin.slurm.readers import SlurmRest, newest_rest_version
 from plugin.slurm.scheduler import SlurmScheduler
 from sim_backend.local_slurm.processes import reserved_ports
-from sim_backend.local_slurm.servers import Cluster
+from sim_backend.local_slurm.servers import SlurmCluster
 
 
 @pytest.fixture(scope="module")
-def cluster_with_rest() -> Iterator[tuple[Cluster, str]]:
+def cluster_with_rest() -> Iterator[tuple[SlurmCluster, str]]:
     need(PROGRAMS, packages=PACKAGES)
     with (
         sleeping_slurm("priority/basic", settings_for=settings_with_key) as cluster,
@@ -36,7 +36,7 @@ def comparable(job: Job) -> Job:
 
 
 def test_it_tells_the_same_as_squeue_and_scontrol(
-    cluster_with_rest: tuple[Cluster, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster_with_rest: tuple[SlurmCluster, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster, url = cluster_with_rest
     monkeypatch.setenv("SLURM_CONF", str(cluster.conf))
@@ -57,7 +57,7 @@ def test_it_tells_the_same_as_squeue_and_scontrol(
             assert told.reservations == other.reservations
 
 
-def test_a_token_that_is_refused(cluster_with_rest: tuple[Cluster, str], tmp_path: Path) -> None:
+def test_a_token_that_is_refused(cluster_with_rest: tuple[SlurmCluster, str], tmp_path: Path) -> None:
     _, url = cluster_with_rest
     token = tmp_path / "token"
     token.touch(mode=0o600)

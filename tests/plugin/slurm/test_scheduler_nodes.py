@@ -12,7 +12,7 @@ from plugin.scheduler.node import Node, NodePower, NodeUse
 from plugin.scheduler.port import NodeChange, Scheduler
 from plugin.slurm.scheduler import SlurmScheduler
 from sim_backend.local_slurm.processes import wait_until
-from sim_backend.local_slurm.servers import Cluster
+from sim_backend.local_slurm.servers import SlurmCluster
 
 WHY = "offpeak: sleeps, as nobody needs it"
 
@@ -26,7 +26,7 @@ def change(slurm: Scheduler, name: str, what: NodeChange) -> dict[str, str]:
 
 
 @contextmanager
-def drained(cluster: Cluster, node: str, reason: str) -> Iterator[None]:
+def drained(cluster: SlurmCluster, node: str, reason: str) -> Iterator[None]:
     cluster.run("scontrol", "update", f"nodename={node}", "state=drain", f"reason={reason}")
     try:
         yield
@@ -54,7 +54,7 @@ def test_a_node_is_closed_and_opened(slurm: SlurmScheduler) -> None:
     assert change(slurm, "node2", NodeChange.OPEN) == {}
 
 
-def test_what_somebody_else_closed_or_took_down_stays(basic: Cluster, slurm: SlurmScheduler) -> None:
+def test_what_somebody_else_closed_or_took_down_stays(basic: SlurmCluster, slurm: SlurmScheduler) -> None:
     with drained(basic, "node3", "broken fan [call 7]"):
         for what in (NodeChange.CLOSE, NodeChange.OPEN, NodeChange.RESUME):
             assert change(slurm, "node3", what) == {"node3": "was closed by root: broken fan [call 7]"}
@@ -69,7 +69,7 @@ def test_what_somebody_else_closed_or_took_down_stays(basic: Cluster, slurm: Slu
     wait_until(lambda: not node_of(slurm, "node3").failed, what="node3 to be up again")
 
 
-def test_reservations_and_maintenance(basic: Cluster, slurm: SlurmScheduler) -> None:
+def test_reservations_and_maintenance(basic: SlurmCluster, slurm: SlurmScheduler) -> None:
     create = ("scontrol", "create", "reservation", "starttime=now", "duration=60", "users=root")
     basic.run(*create, "reservationname=works", "nodes=node[2-3]", "flags=maint,ignore_jobs")
     try:
@@ -83,7 +83,7 @@ def test_reservations_and_maintenance(basic: Cluster, slurm: SlurmScheduler) -> 
 
 
 @pytest.mark.parametrize("theirs", ["", "ask Ann before you kill this", 'quotes " and [brackets]', "two\n   lines"])
-def test_an_admins_comment_survives_ours(theirs: str, basic: Cluster, slurm: SlurmScheduler) -> None:
+def test_an_admins_comment_survives_ours(theirs: str, basic: SlurmCluster, slurm: SlurmScheduler) -> None:
     def comment(job: str) -> str:
         shown = basic.run("scontrol", "show", "job", job)
         return shown.partition("   AdminComment=")[2].partition("\n   StdErr=")[0].rstrip()

@@ -13,11 +13,11 @@ from plugin.scheduler.node import Node, NodePower, NodeUse
 from plugin.scheduler.port import NodeChange
 from plugin.slurm.scheduler import SlurmScheduler
 from sim_backend.local_slurm.processes import wait_until
-from sim_backend.local_slurm.servers import Cluster
+from sim_backend.local_slurm.servers import SlurmCluster
 
 
 @pytest.fixture
-def one_node(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+def one_node(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlurmCluster]:
     """A cluster whose only node nobody ever boots."""
     with sleeping_slurm("priority/basic", nodes=1) as cluster:
         monkeypatch.setenv("SLURM_CONF", str(cluster.conf))
@@ -25,7 +25,7 @@ def one_node(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
 
 
 @pytest.mark.slow("slurmctld powers a node down and up")
-def test_down_and_up_again(one_node: Cluster, slurm: SlurmScheduler) -> None:
+def test_down_and_up_again(one_node: SlurmCluster, slurm: SlurmScheduler) -> None:
     def node() -> Node:
         return slurm.view().nodes[0]
 

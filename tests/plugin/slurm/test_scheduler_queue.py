@@ -13,7 +13,7 @@ from plugin.slurm.changes import HELD_COMPLAINT
 from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
 from plugin.slurm.scheduler import SlurmScheduler
 from sim_backend.local_slurm.processes import reserved_ports, wait_until
-from sim_backend.local_slurm.servers import Cluster
+from sim_backend.local_slurm.servers import SlurmCluster
 
 
 def jobs_of(slurm: Scheduler) -> dict[str, Job]:
@@ -21,7 +21,7 @@ def jobs_of(slurm: Scheduler) -> dict[str, Job]:
 
 
 @pytest.mark.slow("runs four jobs one after the other")
-def test_priorities_bind_the_order(basic: Cluster, slurm: SlurmScheduler, tmp_path: Path) -> None:
+def test_priorities_bind_the_order(basic: SlurmCluster, slurm: SlurmScheduler, tmp_path: Path) -> None:
     assert slurm.traits().ranking is Ranking.VALUE
     order = tmp_path / "order"
     with full(basic) as filler:
@@ -36,7 +36,7 @@ def test_priorities_bind_the_order(basic: Cluster, slurm: SlurmScheduler, tmp_pa
         assert order.read_text().split() == wanted
 
 
-def test_what_is_told_of_each_job(basic: Cluster, slurm: SlurmScheduler) -> None:
+def test_what_is_told_of_each_job(basic: SlurmCluster, slurm: SlurmScheduler) -> None:
     now_s = int(time.time())
     with full(basic) as filler:
         wide = submit(
@@ -73,7 +73,7 @@ def test_what_is_told_of_each_job(basic: Cluster, slurm: SlurmScheduler) -> None
         assert jobs[later].needs == jobs[filler].needs
 
 
-def test_an_array_is_one_job_but_for_tasks_of_their_own(basic: Cluster, slurm: SlurmScheduler) -> None:
+def test_an_array_is_one_job_but_for_tasks_of_their_own(basic: SlurmCluster, slurm: SlurmScheduler) -> None:
     with full(basic):
         array = submit(basic, "--array=1-1000%3")
         het = submit(basic, "--nodes=1", ":", "--nodes=2")
@@ -90,7 +90,7 @@ def test_an_array_is_one_job_but_for_tasks_of_their_own(basic: Cluster, slurm: S
         assert jobs_of(slurm)[split.job_id].priority == 300
 
 
-def test_who_cannot_be_ranked_hides_nobody_else(basic: Cluster, slurm: SlurmScheduler) -> None:
+def test_who_cannot_be_ranked_hides_nobody_else(basic: SlurmCluster, slurm: SlurmScheduler) -> None:
     with full(basic) as filler:
         held, free = submit(basic, "--hold"), submit(basic)
         gone = submit(basic, "--hold")
@@ -106,7 +106,7 @@ def test_who_cannot_be_ranked_hides_nobody_else(basic: Cluster, slurm: SlurmSche
 
 
 @pytest.mark.thorough
-def test_a_thousand_jobs_are_ranked(basic: Cluster, slurm: SlurmScheduler) -> None:
+def test_a_thousand_jobs_are_ranked(basic: SlurmCluster, slurm: SlurmScheduler) -> None:
     with full(basic) as filler:
         array = submit(basic, "--array=1-1000")
         # Each task becomes a job of its own, which is quicker than to submit so many.
@@ -120,7 +120,7 @@ def test_a_thousand_jobs_are_ranked(basic: Cluster, slurm: SlurmScheduler) -> No
         assert {job: present[job].priority for job in values} == values
 
 
-def test_a_begin_time_is_set_and_taken_away(basic: Cluster, slurm: SlurmScheduler, tmp_path: Path) -> None:
+def test_a_begin_time_is_set_and_taken_away(basic: SlurmCluster, slurm: SlurmScheduler, tmp_path: Path) -> None:
     began = tmp_path / "began"
     at_s = int(time.time()) + 86_400
     with full(basic) as filler:
@@ -136,7 +136,7 @@ def test_a_begin_time_is_set_and_taken_away(basic: Cluster, slurm: SlurmSchedule
         wait_until(began.exists, what="the job to start")
 
 
-def test_offsets_are_added_and_taken_away(multifactor: Cluster, slurm: SlurmScheduler) -> None:
+def test_offsets_are_added_and_taken_away(multifactor: SlurmCluster, slurm: SlurmScheduler) -> None:
     assert slurm.traits().ranking is Ranking.OFFSET
     with full(multifactor):
         jobs = [submit(multifactor) for _ in range(3)]
@@ -154,7 +154,7 @@ def test_offsets_are_added_and_taken_away(multifactor: Cluster, slurm: SlurmSche
 
 
 def test_jobs_are_ranked_as_the_traits_told_last_though_slurm_has_changed_meanwhile(
-    basic: Cluster, multifactor: Cluster, slurm: SlurmScheduler, monkeypatch: pytest.MonkeyPatch
+    basic: SlurmCluster, multifactor: SlurmCluster, slurm: SlurmScheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLURM_CONF", str(basic.conf))
     assert slurm.traits().ranking is Ranking.VALUE
@@ -170,7 +170,7 @@ def test_jobs_are_ranked_as_the_traits_told_last_though_slurm_has_changed_meanwh
 
 
 def test_defaults_that_somebody_exported_hide_nothing(
-    basic: Cluster, slurm: SlurmScheduler, monkeypatch: pytest.MonkeyPatch
+    basic: SlurmCluster, slurm: SlurmScheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {"PARTITION": "again", "USERS": "nobody", "STATES": "PD", "SORT": "i", "FORMAT": "%A"}.items():
         monkeypatch.setenv(f"SQUEUE_{name}", value)
@@ -179,7 +179,7 @@ def test_defaults_that_somebody_exported_hide_nothing(
         assert slurm.in_use("node1") == f"runs {filler}"
 
 
-def test_a_slurmctld_that_is_gone(basic: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slurmctld_that_is_gone(basic: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dead = tmp_path / "slurm.conf"
     slurm = SlurmScheduler(SlurmSettings(timeout_s=1))
     with reserved_ports(1) as (port,):
@@ -190,7 +190,7 @@ def test_a_slurmctld_that_is_gone(basic: Cluster, tmp_path: Path, monkeypatch: p
                 call()
 
 
-def test_who_may_change_nothing(basic: Cluster, slurm: SlurmScheduler) -> None:
+def test_who_may_change_nothing(basic: SlurmCluster, slurm: SlurmScheduler) -> None:
     nobody = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
     other = SlurmScheduler(SlurmSettings(command=nobody, timeout_s=30))
     with full(basic):

@@ -10,7 +10,7 @@ from plugin.pbs.resource_request import TaskRequest, chunks_of, parse_tasks
 from plugin.pbs.torque_jobs import jobs_of_xml
 from plugin.pbs.torque_scheduler import TorqueScheduler
 from plugin.scheduler.port import NodeChange
-from sim_backend.pbs_standin.task_words import req_information
+from sim_backend.pbs_standin.submission import req_information
 
 PLACED = {
     "thread_usage_policy.0": "allowthreads",

@@ -13,7 +13,7 @@ from offpeak.model.local_time import TimeRange
 from power.accounts.counterfactual import Counterfactual, counterfactual
 from power.accounts.month_account import MonthAccount, month_account
 from sim_backend.policy import parse_policy
-from sim_backend.replays import replay_each
+from sim_backend.replications import replay_each
 
 SPAN = TimeRange(*(day.timestamp() for day in MAY))
 

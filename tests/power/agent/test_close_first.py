@@ -18,8 +18,7 @@ from power.agent.close_first import NodeCloser
 from power.drivers.port import Order
 from power.lifecycle.life import NodeLife, Wish
 from power.standby_trial import NotLetThrough
-from sim_backend.scheduler.cluster import Cluster
-from sim_backend.scheduler.sim_node import SimNode
+from sim_backend.scheduler.cluster import SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
 
 BY = "admin ada"
@@ -39,7 +38,7 @@ class Site:
         self.room = room
         self.node = SimNode("n1", 8)
         self.ledger = Ledger(LedgerSettings(url=f"sqlite:///{folder}/ledger.sqlite"))
-        scheduler = SimulatedScheduler(Cluster({"n1": self.node}), clock=time.time)
+        scheduler = SimulatedScheduler(SimulatedCluster({"n1": self.node}), clock=time.time)
         self.closer = NodeCloser(room.inventory, settings, self.ledger, room.wire, scheduler)
         self.machine = next(each for each in room.inventory.machines if each.node == "n1")
 

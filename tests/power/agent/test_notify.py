@@ -22,8 +22,7 @@ from power.agent.agent import Agent
 from power.agent.notify import ALIVE, READY, notify, reloading, status, watchdog_s
 from power.agent.service import Service
 from power.agent.voice import Voice
-from sim_backend.scheduler.cluster import Cluster
-from sim_backend.scheduler.sim_node import SimNode
+from sim_backend.scheduler.cluster import SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
 
 
@@ -64,7 +63,7 @@ class GatedScheduler(SimulatedScheduler):
     """Answers when it may, and fails while `problem` is one."""
 
     def __init__(self) -> None:
-        super().__init__(Cluster({"n1": SimNode("n1", 8)}), clock=time.time)
+        super().__init__(SimulatedCluster({"n1": SimNode("n1", 8)}), clock=time.time)
         self.may_answer, self.problem = threading.Event(), SchedulerError("squeue: refused", hint="try squeue")
 
     def view(self) -> SchedulerView:

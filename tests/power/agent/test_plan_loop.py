@@ -18,9 +18,7 @@ from plugin.scheduler.port import Ranking
 from power.agent import parts, plan_loop
 from power.agent.agent import Agent
 from power.agent.voice import Voice
-from sim_backend.scheduler.cluster import Cluster
-from sim_backend.scheduler.sim_job import SimJob
-from sim_backend.scheduler.sim_node import SimNode
+from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
 
 
@@ -30,7 +28,7 @@ class Stage:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
         self.now_s = int(time.time()) // HOUR_S * HOUR_S
         self.scheduler = SimulatedScheduler(
-            Cluster({"n1": SimNode("n1", 8)}), clock=lambda: self.now_s, ranking=Ranking.VALUE
+            SimulatedCluster({"n1": SimNode("n1", 8)}), clock=lambda: self.now_s, ranking=Ranking.VALUE
         )
         for at, name in enumerate(("first", "hot", "cool")):
             job = SimJob(0, name, "ann", "batch", (Chunk(1, 8),), 9e9, self.now_s, HOUR_S, whole_nodes=True)

@@ -50,8 +50,7 @@ from power.live.site import PowerSite, Sight
 from power.scheduler_effects import Answer
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 from sim_backend.local_slurm.processes import reserved_ports, wait_until
-from sim_backend.scheduler.cluster import Cluster
-from sim_backend.scheduler.sim_node import SimNode
+from sim_backend.scheduler.cluster import SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
 from ui.agent.text import Clock, status_lines
 
@@ -78,7 +77,7 @@ bmc = "{host}"
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """An agent of a simulated scheduler with one node."""
-    scheduler = SimulatedScheduler(Cluster({"n1": SimNode("n1", 8)}), clock=time.time)
+    scheduler = SimulatedScheduler(SimulatedCluster({"n1": SimNode("n1", 8)}), clock=time.time)
     monkeypatch.setattr(parts, "scheduler_of", lambda _settings: scheduler)
     agent = AgentSettings(state_folder=tmp_path, socket=tmp_path / "agent.sock", capacity="always-on")
     return Settings(

@@ -16,18 +16,18 @@ from plugin.scheduler.batch import JobSubmission
 from power.broker.at_site import AtSite, Submitter, at_site, this_account
 from power.broker.errors import NotKnown, SiteRefused
 from sim_backend.local_slurm.processes import ME, reserved_ports, wait_until
-from sim_backend.local_slurm.servers import Cluster, slurmctld, slurmd, wait_for_nodes
+from sim_backend.local_slurm.servers import SlurmCluster, slurmctld, slurmd, wait_for_nodes
 
 SCRIPT = "#!/bin/bash\n#SBATCH --ntasks=1 --output=/dev/null --chdir=/\necho $SLURM_CLUSTER_NAME $1 >>{ran}\nsleep 60\n"
 
 
 @pytest.fixture(scope="module")
-def other(slurm_accounting: SlurmAccounting) -> Iterator[Cluster]:
+def other(slurm_accounting: SlurmAccounting) -> Iterator[SlurmCluster]:
     here = slurm_accounting.cluster
     folder = here.folder / "other"
     folder.mkdir()
     with reserved_ports(2) as (port, node_port):
-        cluster = Cluster(folder, here.munge, port, (node_port,), here.settings, name="other")
+        cluster = SlurmCluster(folder, here.munge, port, (node_port,), here.settings, name="other")
         cluster.write_conf()
         here.run("sacctmgr", "--immediate", "add", "cluster", cluster.name)
         with slurmctld(cluster), slurmd(cluster, 1):
@@ -36,7 +36,7 @@ def other(slurm_accounting: SlurmAccounting) -> Iterator[Cluster]:
             yield cluster
 
 
-def _is_known(here: Cluster, other: Cluster) -> bool:
+def _is_known(here: SlurmCluster, other: SlurmCluster) -> bool:
     words = ("sacctmgr", "--noheader", "--parsable2", "show", "cluster", other.name, "format=controlport")
     return here.run(*words).strip() == str(other.port)
 
@@ -56,7 +56,7 @@ def as_user(user: str, cluster: str) -> AtSite:
 
 
 def test_a_job_runs_at_the_other_cluster_and_is_found_followed_and_cancelled(
-    slurm_accounting: SlurmAccounting, other: Cluster, route: AtSite
+    slurm_accounting: SlurmAccounting, other: SlurmCluster, route: AtSite
 ) -> None:
     ran = other.folder / "ran"
     errand = JobSubmission("m-1", SCRIPT.format(ran=ran), "job.sh", ("word",), 600, None, 4)
@@ -87,7 +87,7 @@ def test_a_cluster_that_slurmdbd_does_not_know_has_no_job() -> None:
 
 @pytest.mark.parametrize(("level", "right"), [("None", ""), ("Operator", "Slurm Operator"), ("Admin", "Administrator")])
 def test_an_account_with_an_admin_level_submits_nothing(
-    slurm_accounting: SlurmAccounting, route: AtSite, other: Cluster, level: str, right: str
+    slurm_accounting: SlurmAccounting, route: AtSite, other: SlurmCluster, level: str, right: str
 ) -> None:
     here = slurm_accounting.cluster
     here.run("sacctmgr", "--immediate", "add", "account", "portals")
@@ -107,7 +107,7 @@ def test_an_account_with_an_admin_level_submits_nothing(
         here.run("sacctmgr", "--immediate", "delete", "account", "portals")
 
 
-def _as_games(cluster: Cluster) -> str:
+def _as_games(cluster: SlurmCluster) -> str:
     """Return what slurmctld shows of that user to the user itself, where this process may act as another user."""
     words = ("scontrol", "show", "assoc_mgr", "users=games", "flags=users")
     return cluster.run(*(("setpriv", "--reuid=games", "--regid=60", "--clear-groups") if ME == "root" else ()), *words)
@@ -122,7 +122,7 @@ def test_slurm_user_and_root_submit_nothing(tmp_path: Path) -> None:
             )
 
 
-def test_a_line_break_in_a_comment_forges_no_job(other: Cluster, route: AtSite) -> None:
+def test_a_line_break_in_a_comment_forges_no_job(other: SlurmCluster, route: AtSite) -> None:
     victim = asyncio.run(route.submit(JobSubmission("victim-1", SCRIPT, "job.sh", (), 600, None, 4)))
     forged = f"x\n{victim}|COMPLETED|offpeak:key=other-1\n4711|RUNNING|offpeak:key=victim-2\n"
     try:
@@ -142,7 +142,7 @@ def test_a_line_break_in_a_comment_forges_no_job(other: Cluster, route: AtSite) 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="submits as another user: needs root")
-def test_jobs_of_other_accounts_are_neither_found_nor_cancelled(other: Cluster, route: AtSite) -> None:
+def test_jobs_of_other_accounts_are_neither_found_nor_cancelled(other: SlurmCluster, route: AtSite) -> None:
     submits = (
         "sbatch",
         "--parsable",

@@ -14,7 +14,7 @@ from two_sites import TwoSites, two_sites
 from zygote import Zygote
 
 from sim_backend.local_slurm.processes import wait_until
-from sim_backend.local_slurm.servers import Cluster
+from sim_backend.local_slurm.servers import SlurmCluster
 
 pytestmark = pytest.mark.thorough
 
@@ -45,7 +45,7 @@ def said(done: subprocess.CompletedProcess[str]) -> Any:
     return json.loads(done.stdout)
 
 
-def jobs_of(cluster: Cluster) -> list[list[str]]:
+def jobs_of(cluster: SlurmCluster) -> list[list[str]]:
     shown = cluster.run("squeue", "--noheader", "--states=all", "--format=%A|%j|%l|%k")
     return [line.split("|") for line in shown.splitlines()]
 

@@ -13,7 +13,7 @@ from power.check.bmcs import check_bmc
 from power.drivers.ipmi.driver import ipmi_driver
 from power.drivers.wire import Wire
 from sim_backend.virtual.rmcp import login
-from sim_backend.virtual.rmcp.cipher_suites import SUITES
+from sim_backend.virtual.rmcp.sessions import SUITES
 
 FALLEN_BACK = "refused cipher suite 17; its sessions use 3, SHA-1"
 

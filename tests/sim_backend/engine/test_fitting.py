@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_logs import BACKFILLING, PLAIN, log_of, plain, starts
 
-from sim_backend.engine.fitting import next_fitting, next_fitting_of_many
+from sim_backend.engine.queue import next_fitting, next_fitting_of_many
 from sim_backend.engine.state import BLOCK, CLASSES, NEVER
 
 ONE_W = 1

@@ -7,7 +7,7 @@ from random_logs import PLAIN
 
 from sim_backend.engine.advance import FINISHED, advance
 from sim_backend.engine.nodes import node_numbers
-from sim_backend.engine.resume import resumed_state
+from sim_backend.engine.running_jobs import resumed_state
 from sim_backend.engine.state import NEVER, Workload
 from sim_backend.replay import NO_PEAKS
 

@@ -8,9 +8,9 @@ from random_logs import PLAIN, POLICIES, log_of, logs, plain, rules, starts
 from random_power import per_second_rules, plain_power, powered, powered_logs
 
 from sim_backend.engine import state
+from sim_backend.engine.queue import note_estimate, rank_waiting, widest_in_time
 from sim_backend.engine.rules import BEST_FIT
 from sim_backend.engine.state import NEVER, ByWidth, Queue
-from sim_backend.engine.widest import note_estimate, rank_waiting, widest_in_time
 
 NONE = np.empty(0, dtype=np.int64)
 

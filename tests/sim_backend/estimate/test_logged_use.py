@@ -10,25 +10,25 @@ from logged_jobs import ROWS, Row, logged
 
 from offpeak.model.step_series import Series
 from offpeak.prices.peak import AboveDayMean
-from sim_backend.compare import Case
-from sim_backend.electricity import LaidSeries, Prices
-from sim_backend.estimate.logged_use import LoggedUse, logged_use, waiting_share
-from sim_backend.outcome import Machine
+from sim_backend.compare import ReplayCase
+from sim_backend.electricity import LaidSeries, ReplayPrices
+from sim_backend.estimate import LoggedUse, logged_use, waiting_share
+from sim_backend.outcome import ReplayMachine
 
 IDLE_W = 40.0
 PRICE_S = 10
 
 
-def case_of(rows: list[Row], price: list[float]) -> Case:
+def case_of(rows: list[Row], price: list[float]) -> ReplayCase:
     """Return the jobs on a machine that holds all of them at once; a price holds for 10 s."""
     jobs = logged(rows)
     series = Series(np.arange(len(price)) * PRICE_S, len(price) * PRICE_S, np.array(price), "EUR/MWh", "test")
     size = int(jobs.size.sum())
-    prices = Prices(LaidSeries(series, 0, UTC, ()), AboveDayMean(UTC))
-    return Case(jobs, np.linspace(100.0, 200.0, len(jobs)), Machine(size, IDLE_W), prices, carbon=400.0)
+    prices = ReplayPrices(LaidSeries(series, 0, UTC, ()), AboveDayMean(UTC))
+    return ReplayCase(jobs, np.linspace(100.0, 200.0, len(jobs)), ReplayMachine(size, IDLE_W), prices, carbon=400.0)
 
 
-def use_of(case: Case, *, low: float = 1.0, high: float = 1.0) -> LoggedUse:
+def use_of(case: ReplayCase, *, low: float = 1.0, high: float = 1.0) -> LoggedUse:
     until_s = int((case.jobs.logged_start_s + case.jobs.runtime_s).max()) + 1
     draw_w = case.node_power_w
     return logged_use(case, (low * draw_w, draw_w, high * draw_w), 0, until_s)

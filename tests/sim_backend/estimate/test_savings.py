@@ -14,8 +14,7 @@ from offpeak.model.step_series import Series
 from offpeak.prices.file import write_series_csv
 from offpeak.settings.replay import PowerSettings, PriceSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from sim_backend.estimate.reasons import reasons
-from sim_backend.estimate.savings import FIRST_REPLAYS, MOST_REPLAYS, Estimate, estimate_savings
+from sim_backend.estimate import FIRST_REPLAYS, MOST_REPLAYS, SavingsEstimate, estimate_savings, reasons
 from sim_backend.policy import parse_policy
 from sim_backend.sample import SAMPLE_LOG
 from sim_backend.traces.swf.read import read_swf
@@ -35,7 +34,9 @@ def unmeasured() -> Trace:
     return replace(sample(), jobs=replace(jobs, node_power_w=np.full(len(jobs), np.nan)))
 
 
-def estimate_of(trace: Trace, prices: PriceSettings = TARIFF, days: int | None = DAYS, **sections: object) -> Estimate:
+def estimate_of(
+    trace: Trace, prices: PriceSettings = TARIFF, days: int | None = DAYS, **sections: object
+) -> SavingsEstimate:
     return estimate_savings(trace, Settings(prices=prices, **sections), POLICIES, days=days, replays=10)
 
 

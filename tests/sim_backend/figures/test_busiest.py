@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.step_integrals import Usage
-from sim_backend.figures.busiest import SHORTEST_S, TRIED_PER_WINDOW, Window, busiest_window
-from sim_backend.figures.power_curve import PowerCurve, power_curve
+from sim_backend.figures import SHORTEST_S, TRIED_PER_WINDOW, BusiestWindow, busiest_window
+from sim_backend.nodes.power_curve import PowerCurve, power_curve
 from sim_backend.replay import Schedule
 
 HOUR_S = 3600
@@ -30,16 +30,16 @@ def test_no_window_tried_is_busier(jobs: list[tuple[int, int]], longest_h: int) 
     longest_s = HOUR_S * longest_h
     window = busiest_window(curve, [schedule], most_jobs=1000, longest_s=longest_s)
 
-    def busy_s(each: Window) -> int:
+    def busy_s(each: BusiestWindow) -> int:
         inside = np.minimum(schedule.end_s, each.until_s) - np.maximum(schedule.start_s, each.from_s)
         return int(np.maximum(inside, 0).sum())
 
     begin_s = int(schedule.start_s.min())
     if curve.until_s - begin_s <= longest_s:
-        assert window == Window(begin_s, curve.until_s)
+        assert window == BusiestWindow(begin_s, curve.until_s)
     else:
         tried = range(begin_s, curve.until_s - longest_s + 1, longest_s // TRIED_PER_WINDOW)
-        assert busy_s(window) == max(busy_s(Window(from_s, from_s + longest_s)) for from_s in tried)
+        assert busy_s(window) == max(busy_s(BusiestWindow(from_s, from_s + longest_s)) for from_s in tried)
         assert window.until_s - window.from_s == longest_s
 
 
@@ -58,4 +58,4 @@ def test_but_not_below_half_a_day() -> None:
 
 def test_a_log_of_no_time_is_its_own_window() -> None:
     curve, schedule = made([3], [0])
-    assert busiest_window(curve, [schedule], most_jobs=5) == Window(3 * HOUR_S, 3 * HOUR_S)
+    assert busiest_window(curve, [schedule], most_jobs=5) == BusiestWindow(3 * HOUR_S, 3 * HOUR_S)

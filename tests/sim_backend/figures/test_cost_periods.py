@@ -15,13 +15,12 @@ from offpeak.model.jobs import Jobs
 from offpeak.model.local_time import DAY_S, date_text
 from offpeak.prices.alignment import LogSpan
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
-from sim_backend.breakdown import draw_of
-from sim_backend.compare import Case, Comparison, compare
+from sim_backend.breakdown import MOST_PERIODS, cost_by_period, cost_periods, draw_of
+from sim_backend.compare import Comparison, ReplayCase, compare
 from sim_backend.electricity import prices_of
-from sim_backend.figures.cost_periods import MOST_PERIODS, cost_by_period, cost_periods
-from sim_backend.outcome import Machine
+from sim_backend.outcome import ReplayMachine
 from sim_backend.policy import parse_policy
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.workloads.generate import lublin_jobs
 
 BERLIN = ZoneInfo("Europe/Berlin")
 TARIFF = PriceSettings(tariff="on=90EUR/MWh,off=30EUR/MWh,zone=Europe/Berlin")
@@ -32,7 +31,7 @@ def over(days: int) -> Comparison:
     some = lublin_jobs(30, machine_size=16, seed=2)
     jobs: Jobs = replace(some, submit_s=np.linspace(0, days * DAY_S - 100_000, 30).astype(np.int64) // 60 * 60)
     span = LogSpan(0, days * DAY_S, 1_675_249_200, BERLIN)
-    case = Case(jobs, jobs.node_power_w, Machine(16, 75.0), prices_of(span, TARIFF, None), None)
+    case = ReplayCase(jobs, jobs.node_power_w, ReplayMachine(16, 75.0), prices_of(span, TARIFF, None), None)
     return compare(case, (parse_policy("easy", SchedulingSettings()),))
 
 

@@ -14,8 +14,8 @@ from offpeak.model.step_series import Series
 from sim_backend.breakdown import draw_of
 from sim_backend.compare import Comparison, usage_of
 from sim_backend.electricity import LaidSeries
-from sim_backend.figures.hours_of_day import HOURS, clock_hours, mean_by_hour, mean_price_by_hour
-from sim_backend.figures.power_curve import power_curve, powered_curve
+from sim_backend.figures import HOURS, clock_hours, mean_by_hour, mean_price_by_hour
+from sim_backend.nodes.power_curve import power_curve, powered_curve
 
 ZONES = (UTC, ZoneInfo("Europe/Berlin"), ZoneInfo("Asia/Kolkata"), ZoneInfo("Australia/Lord_Howe"))
 

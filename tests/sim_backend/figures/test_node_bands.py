@@ -5,9 +5,8 @@ from hypothesis import given
 from random_node_logs import Placed, placed, state_at
 
 from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, asleep, coming_up, going_down
-from sim_backend.figures.node_bands import BANDS, CHANGING, FIRST_DEPTH, HUNG, IDLE, RUNNING, NodeBands, node_bands
-from sim_backend.figures.power_curve import powered_curve
-from sim_backend.nodes.standing_draw import standing_draw
+from sim_backend.figures import BANDS, CHANGING, FIRST_DEPTH, HUNG, IDLE, RUNNING, NodeBands, node_bands
+from sim_backend.nodes.power_curve import powered_curve, standing_draw
 
 BAND_OF_STATE = {ACTIVE: IDLE, FAILED: HUNG}
 for depth in range(len(DEPTHS)):

@@ -9,10 +9,15 @@ from hypothesis import strategies as st
 from random_node_logs import Placed, placed
 
 from offpeak.model.step_integrals import Usage, energy_and_charge, integrate_constant
-from sim_backend.figures.power_curve import PowerCurve, integral_between, power_curve, powered_curve, within
-from sim_backend.nodes.energy import node_energy_and_charge
-from sim_backend.nodes.node_log import NodeLog
-from sim_backend.nodes.standing_draw import standing_draw
+from sim_backend.nodes.node_log import NodeLog, node_energy_and_charge
+from sim_backend.nodes.power_curve import (
+    PowerCurve,
+    integral_between,
+    power_curve,
+    powered_curve,
+    standing_draw,
+    within,
+)
 
 NODES, IDLE_W = 10, 50.0
 RUN = st.tuples(st.integers(0, 60), st.integers(0, 20), st.integers(1, NODES), st.sampled_from([100.0, 0.1, 333.3]))

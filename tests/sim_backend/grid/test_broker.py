@@ -14,7 +14,7 @@ from plugin.federation.sites import Link
 from power.capacities import capacity_named
 from sim_backend.grid.broker import Moment, StayHome, run_grid
 from sim_backend.grid.grid import SimulatedGrid, SleepingNodes
-from sim_backend.grid.running import NOBODY
+from sim_backend.grid.sites import NO_SITE
 from sim_backend.powered_replay import PoweredMachine, replay_powered
 from sim_backend.replay import replay
 
@@ -33,7 +33,7 @@ class Anywhere:
         self._rng = np.random.default_rng(seed)
 
     def choose(self, moment: Moment):
-        lowest = 0 if all(site.is_idle for site in moment.sites) else NOBODY
+        lowest = 0 if all(site.is_idle for site in moment.sites) else NO_SITE
         return self._rng.integers(lowest, len(moment.sites), len(moment.job))
 
 
@@ -94,7 +94,7 @@ def test_every_job_runs_once_on_nodes_that_are_there(log, seed, period_s) -> Non
 def test_jobs_left_over_wait_for_the_next_period() -> None:
     class OneACycle:
         def choose(self, moment: Moment):
-            return np.where(np.arange(len(moment.job)) == 0, 0, NOBODY)
+            return np.where(np.arange(len(moment.job)) == 0, 0, NO_SITE)
 
     jobs = jobs_of([(5, 10, 0, 1)] * 3)
     schedule = run_grid(SimulatedGrid((site_of(),), log_of(jobs)), OneACycle(), period_s=60)
@@ -104,7 +104,7 @@ def test_jobs_left_over_wait_for_the_next_period() -> None:
 def test_a_job_that_nobody_takes_is_named() -> None:
     class Nobody:
         def choose(self, moment: Moment):
-            return np.full(len(moment.job), NOBODY)
+            return np.full(len(moment.job), NO_SITE)
 
     with pytest.raises(OffpeakError, match="job 1 waits in an empty grid"):
         run_grid(SimulatedGrid((site_of(),), log_of(jobs_of([(5, 10, 0, 1)]))), Nobody())

@@ -10,9 +10,7 @@ from predictors.waits.similar_jobs import SimilarJobs
 from predictors.waits.states import log_rows
 from sim_backend.grid.broker import Moment, run_grid
 from sim_backend.grid.grid import SimulatedGrid
-from sim_backend.grid.known_waits import NobodyWaits, WrongBy
-from sim_backend.grid.learned_waits import LearnedWaits
-from sim_backend.grid.longest_waits import LongestWaits
+from sim_backend.grid.waits import LearnedWaits, LongestWaits, NoisyWaits, ZeroGridWaits
 
 pytestmark = pytest.mark.thorough
 
@@ -84,7 +82,7 @@ def test_what_is_learned_of_jobs_is_what_was_known_when_they_were_submitted() ->
 def test_waits_that_are_wrong_are_longer_by_no_more_than_said_and_the_same_again() -> None:
     jobs = jobs_of([(second, 5, 0, 1) for second in range(40)])
     grid = SimulatedGrid((site_of(),), log_of(jobs))
-    runs = [Asked(WrongBy(NobodyWaits(), 2.0, seed)) for seed in (1, 1, 2)]
+    runs = [Asked(NoisyWaits(ZeroGridWaits(), 2.0, seed)) for seed in (1, 1, 2)]
     for asked in runs:
         run_grid(grid, asked)
     assert runs[0].told_s == runs[1].told_s != runs[2].told_s

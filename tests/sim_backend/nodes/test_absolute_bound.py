@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from absolute_bound import lowest_of_all
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_planner import cheapest
@@ -12,7 +13,6 @@ from random_node_logs import IDLE_W, meters, node_classes
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.step_integrals import StepIntegral, Usage, charge, integral, integrate_constant
-from sim_backend.nodes.absolute_bound import lowest_of_all
 
 ENERGY = integrate_constant(1.0)
 SERVER = bundled_node_class("server")

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from absolute_bound import lowest_of_all
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_planner import cheapest
@@ -23,9 +24,8 @@ from offpeak.model.step_integrals import (
     integral,
     integrate_constant,
 )
-from sim_backend.nodes.absolute_bound import lowest_of_all
 from sim_backend.nodes.bounds import captured_share, lowest_for_schedule
-from sim_backend.nodes.energy import node_energy_and_charge
+from sim_backend.nodes.node_log import node_energy_and_charge
 
 ENERGY = integrate_constant(1.0)
 SERVER = bundled_node_class("server")

@@ -12,8 +12,7 @@ from offpeak.errors import OffpeakError
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import ACTIVE, FAILED, asleep, coming_up, going_down
 from offpeak.model.step_integrals import StepIntegral, Usage, energy_and_charge, integral, integrate_constant
-from sim_backend.nodes.energy import NodeCharge, PoweredUsage, node_energy_and_charge, state_times
-from sim_backend.nodes.node_log import NodeLog
+from sim_backend.nodes.node_log import NodeCharge, NodeLog, PoweredUsage, node_energy_and_charge, state_times
 
 ENERGY = integrate_constant(1.0)
 

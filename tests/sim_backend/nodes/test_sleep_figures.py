@@ -10,9 +10,7 @@ from offpeak.model.local_time import DAY_S, WEEK_S
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import ACTIVE, OFF, STANDBY, asleep, coming_up, going_down
 from offpeak.model.step_integrals import Usage
-from sim_backend.nodes.energy import PoweredUsage
-from sim_backend.nodes.node_log import NodeLog
-from sim_backend.nodes.sleep_figures import SleepFigures, power_cycles, sleep_figures, weekly_mean
+from sim_backend.nodes.node_log import NodeLog, PoweredUsage, SleepFigures, power_cycles, sleep_figures, weekly_mean
 
 SERVER = bundled_node_class("server")
 

@@ -11,7 +11,7 @@ import pytest
 from pbs_standin import StandIn, standin
 
 from plugin.pbs.fields import ctime_s
-from sim_backend.pbs_standin.openpbs_json import json_text
+from sim_backend.pbs_standin.output import json_text
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
 ANSWERS = Path(__file__).parents[4] / "shared" / "data" / "captures" / "openpbs"

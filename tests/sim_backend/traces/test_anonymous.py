@@ -6,7 +6,7 @@ import numpy as np
 from logged_jobs import logged, trace_of_jobs
 
 from offpeak.model.jobs import LogNames
-from sim_backend.traces.anonymous import anonymised
+from sim_backend.traces.filters import anonymised
 
 
 def test_users_are_numbered_in_the_order_of_their_first_job() -> None:

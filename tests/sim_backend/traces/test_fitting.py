@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from offpeak.errors import BadTrace
 from offpeak.model.jobs import RejectedJobs, Trace
-from sim_backend.traces.fitting import runnable, whole_nodes
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.traces.filters import runnable, whole_nodes
+from sim_backend.workloads.generate import lublin_jobs
 
 TRACE = Trace("a log", lublin_jobs(200, machine_size=64, seed=1), 64, 64, None, None)
 

@@ -19,7 +19,7 @@ from offpeak.files import text_of_file
 from sim_backend.traces.gwf import read as gwf
 from sim_backend.traces.pbs.read import pbs_trace
 from sim_backend.traces.slurm import blocks
-from sim_backend.traces.slurm.sacct import sacct_trace
+from sim_backend.traces.slurm.read import sacct_trace
 
 gwf.BLOCK_BYTES = blocks.BLOCK_BYTES = 1 << 18
 

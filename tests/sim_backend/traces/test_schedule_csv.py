@@ -15,7 +15,7 @@ from sim_backend.case import prepare
 from sim_backend.compare import Comparison, compare
 from sim_backend.policy import parse_policy
 from sim_backend.traces.schedule_csv import check_schedule_path, schedule_paths, write_schedules
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.workloads.generate import lublin_jobs
 
 TRACE = Trace("a log", lublin_jobs(50, machine_size=16, seed=1), 16, None, None, None)
 

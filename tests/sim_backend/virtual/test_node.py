@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 from offpeak.errors import NotSupported
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep, coming_up, going_down
-from sim_backend.virtual import node_orders as orders
+from sim_backend.virtual import node as orders
 from sim_backend.virtual.node import VirtualNode, advance, is_powered, never_fails, used
 
 SERVER = bundled_node_class("server")
 NODE = VirtualNode(SERVER)
 
 ORDERS = {
-    "on": orders.told_on,
-    "soft off": orders.told_soft_off,
-    "hard off": lambda node, now_s, _: orders.told_hard_off(node, now_s),
-    "suspend": orders.told_suspend,
-    "reset": orders.told_reset,
+    "on": orders.power_on_node,
+    "soft off": orders.soft_off_node,
+    "hard off": lambda node, now_s, _: orders.hard_off_node(node, now_s),
+    "suspend": orders.suspend_node,
+    "reset": orders.reset_node,
     "work": lambda node, now_s, _: used(node, 0.7, now_s),
     "rest": lambda node, now_s, _: used(node, 0.0, now_s),
 }
@@ -35,47 +35,47 @@ def states_of(node: VirtualNode, *times_s: float) -> list[int]:
 
 
 def test_a_shutdown_and_a_boot_last_as_long_as_the_class_says() -> None:
-    down = orders.told_soft_off(NODE, 100.0)
+    down = orders.soft_off_node(NODE, 100.0)
     assert states_of(down, 100, 159.9, 160) == [going_down(OFF), going_down(OFF), asleep(OFF)]
-    up = orders.told_on(down, 200.0)
+    up = orders.power_on_node(down, 200.0)
     assert states_of(up, 200, 499.9, 500) == [coming_up(OFF), coming_up(OFF), ACTIVE]
     assert [advance(node, 1000).power_w for node in (NODE, down, up)] == [200, 15, 200]
     assert [is_powered(advance(node, 210)) for node in (NODE, down, up)] == [True, False, True]
 
 
 def test_standby_is_entered_and_left_faster() -> None:
-    asleep_node = orders.told_suspend(used(NODE, 1.0, 0), 0)
+    asleep_node = orders.suspend_node(used(NODE, 1.0, 0), 0)
     assert states_of(asleep_node, 14, 15) == [going_down(STANDBY), asleep(STANDBY)]
-    up = orders.told_on(asleep_node, 100)
+    up = orders.power_on_node(asleep_node, 100)
     assert states_of(up, 144, 145) == [coming_up(STANDBY), ACTIVE]
     assert (advance(asleep_node, 50).power_w, advance(up, 145).power_w) == (30, 700)
 
 
 def test_on_during_the_shutdown_is_dropped_or_waits() -> None:
-    down = orders.told_soft_off(NODE, 0)
-    assert states_of(orders.told_on(down, 30), 60, 1000) == [asleep(OFF), asleep(OFF)]
+    down = orders.soft_off_node(NODE, 0)
+    assert states_of(orders.power_on_node(down, 30), 60, 1000) == [asleep(OFF), asleep(OFF)]
     patient = replace(down, drops_early_on=False)
-    assert states_of(orders.told_on(patient, 30), 59, 60, 360) == [going_down(OFF), coming_up(OFF), ACTIVE]
+    assert states_of(orders.power_on_node(patient, 30), 59, 60, 360) == [going_down(OFF), coming_up(OFF), ACTIVE]
 
 
 def test_hard_off_is_at_once_and_what_ran_does_not_run_after_a_boot() -> None:
     busy = used(NODE, 1.0, 0)
-    cut = orders.told_hard_off(busy, 10)
+    cut = orders.hard_off_node(busy, 10)
     assert cut.state == asleep(OFF)
-    assert advance(orders.told_on(cut, 20), 320).power_w == 200
-    assert advance(orders.told_reset(busy, 20), 320).power_w == 200
+    assert advance(orders.power_on_node(cut, 20), 320).power_w == 200
+    assert advance(orders.reset_node(busy, 20), 320).power_w == 200
 
 
 def test_a_wake_that_fails_hangs_switched_on_until_its_power_is_cut() -> None:
-    hung = advance(orders.told_on(orders.told_hard_off(NODE, 0), 0, lambda _: True), 1000)
+    hung = advance(orders.power_on_node(orders.hard_off_node(NODE, 0), 0, lambda _: True), 1000)
     assert (hung.state, hung.power_w, is_powered(hung)) == (FAILED, 200, True)
-    assert orders.told_on(hung, 1001) == orders.told_soft_off(hung, 1001) == hung
-    assert orders.told_hard_off(hung, 1001).state == asleep(OFF)
+    assert orders.power_on_node(hung, 1001) == orders.soft_off_node(hung, 1001) == hung
+    assert orders.hard_off_node(hung, 1001).state == asleep(OFF)
 
 
 def test_a_class_without_a_depth_cannot_enter_it() -> None:
     with pytest.raises(NotSupported, match="juggle: this node class has no"):
-        orders.told_suspend(VirtualNode(replace(bundled_node_class("juggle"), depths=())), 0)
+        orders.suspend_node(VirtualNode(replace(bundled_node_class("juggle"), depths=())), 0)
 
 
 @given(LIVES)

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim_backend.workloads.demand import Demand, draw_demand
-from sim_backend.workloads.lublin_model import BATCH, INTERACTIVE, TYPELESS, Lublin
+from sim_backend.workloads.lublin_model import BATCH, INTERACTIVE, TYPELESS, JobDemand, Lublin, draw_demand
 
 
 @given(st.integers(1, 500), st.integers(1, 10**8), st.integers(0, 99), st.sampled_from([BATCH, INTERACTIVE, TYPELESS]))
@@ -28,5 +27,5 @@ def test_interactive_jobs_are_narrow_and_short() -> None:
 
 
 def test_a_load_takes_its_time() -> None:
-    demand = Demand(np.array([2, 3]), np.array([10, 20]))
+    demand = JobDemand(np.array([2, 3]), np.array([10, 20]))
     assert demand.span_s(machine_size=4, load=0.5) == pytest.approx(40)

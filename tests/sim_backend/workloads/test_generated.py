@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadInput
-from sim_backend.workloads.generated import MODELS, LogRequest, generate_jobs, notes_of
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.workloads.generate import MODELS, LogRequest, generate_jobs, lublin_jobs, notes_of
 
 REQUEST = LogRequest(jobs=1000, nodes=64, load=0.8, model="batch", seed=3)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
 from offpeak.model.jobs import Jobs
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.workloads.generate import lublin_jobs
 from sim_backend.workloads.lublin_model import BATCH, INTERACTIVE, TYPELESS, Lublin
 
 

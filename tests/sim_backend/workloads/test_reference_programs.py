@@ -15,14 +15,26 @@ from scipy import stats
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Jobs
 from sim_backend.traces.swf.read import read_swf
-from sim_backend.workloads.arrivals import draw_arrivals
-from sim_backend.workloads.daily_cycle import even_s, half_hour_weights
-from sim_backend.workloads.demand import Demand, draw_demand
-from sim_backend.workloads.lublin_model import BATCH, INTERACTIVE, TYPELESS, Lublin
-from sim_backend.workloads.mixed import mixed_jobs
-from sim_backend.workloads.tsafrir import assigned_s, tsafrir_estimates_s
-from sim_backend.workloads.tsafrir_model import Asked, draw_asked, head_values_s
-from sim_backend.workloads.tsafrir_ranks import draw_ranks
+from sim_backend.workloads.generate import mixed_jobs
+from sim_backend.workloads.lublin_model import (
+    BATCH,
+    INTERACTIVE,
+    TYPELESS,
+    JobDemand,
+    Lublin,
+    draw_arrivals,
+    draw_demand,
+    even_s,
+    half_hour_weights,
+)
+from sim_backend.workloads.tsafrir import (
+    EstimateCounts,
+    assigned_s,
+    draw_estimate_counts,
+    draw_ranks,
+    head_values_s,
+    tsafrir_estimates_s,
+)
 
 SIGNIFICANCE = 0.01
 SEEDS = range(5)
@@ -61,7 +73,7 @@ def is_usual(one: float, many: ArrayLike) -> bool:
     return bool(low <= one <= high)
 
 
-def demands(model: Lublin, machine_size: int) -> list[Demand]:
+def demands(model: Lublin, machine_size: int) -> list[JobDemand]:
     return [draw_demand(20_000, model, machine_size, np.random.default_rng(seed)) for seed in SEEDS]
 
 
@@ -136,13 +148,13 @@ def test_the_program_runs_ahead_of_the_daily_cycle_and_we_do_not(typeless: Jobs)
     assert is_usual(hours_distance(without_drift(typeless.submit_s)), ours)
 
 
-def counted(estimate_s: Int64) -> Asked:
-    return Asked(*np.unique(estimate_s, return_counts=True))
+def counted(estimate_s: Int64) -> EstimateCounts:
+    return EstimateCounts(*np.unique(estimate_s, return_counts=True))
 
 
 def test_as_many_jobs_ask_for_the_same_limits(with_limits: Jobs) -> None:
     """Which values, and how many jobs the most and the least popular ones have, is not left to chance."""
-    theirs, ours = counted(with_limits.estimate_s), draw_asked(1000, LIMIT_S, np.random.default_rng(1))
+    theirs, ours = counted(with_limits.estimate_s), draw_estimate_counts(1000, LIMIT_S, np.random.default_rng(1))
     np.testing.assert_array_equal(ours.value_s, theirs.value_s)
     np.testing.assert_array_equal(np.sort(ours.jobs), np.sort(theirs.jobs))
 

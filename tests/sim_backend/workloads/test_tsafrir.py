@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
-from sim_backend.workloads.tsafrir import assigned_s, sufficient, tsafrir_estimates_s
-from sim_backend.workloads.tsafrir_model import Asked
+from sim_backend.workloads.tsafrir import EstimateCounts, assigned_s, sufficient, tsafrir_estimates_s
 
 COUNTS = st.lists(st.integers(0, 20), min_size=1, max_size=10)
 
@@ -29,7 +28,7 @@ def test_limits_that_suffice_are_all_given_away(count: int, seed: int) -> None:
     jobs = rng.multinomial(count, np.full(len(value_s), 1 / len(value_s)))
     limits_s = np.repeat(value_s, jobs)
     runtime_s = rng.integers(1, limits_s + 1)
-    estimate_s = assigned_s(rng.permutation(runtime_s), Asked(value_s, jobs), rng)
+    estimate_s = assigned_s(rng.permutation(runtime_s), EstimateCounts(value_s, jobs), rng)
     np.testing.assert_array_equal(np.sort(estimate_s), limits_s)
 
 
@@ -48,7 +47,7 @@ def test_long_limits_are_made_to_suffice_and_no_job_is_lost(data: st.DataObject,
 def test_all_assignments_are_equally_likely() -> None:
     """Of four jobs one needs the long limit: the other long one and the two short ones are for the three others."""
     rng = np.random.default_rng(1)
-    asked, runtime_s = Asked(np.array([2, 5]), np.array([2, 2])), np.array([1, 2, 4, 1])
+    asked, runtime_s = EstimateCounts(np.array([2, 5]), np.array([2, 2])), np.array([1, 2, 4, 1])
     got_long = np.zeros(4)
     for _ in range(3000):
         got_long += assigned_s(runtime_s, asked, rng) == 5

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim_backend.workloads.tsafrir_model import (
+from sim_backend.workloads.tsafrir import (
     HEAD,
-    draw_asked,
+    draw_estimate_counts,
     head_shares,
     head_values_s,
     tail_shares,
@@ -20,7 +20,7 @@ LIMITS_S = st.integers(6_000, 30 * 86_400)
 
 @given(st.integers(200, 1_000_000), LIMITS_S, st.integers(0, 99))
 def test_all_jobs_ask_for_something_and_most_for_the_longest(count: int, longest_s: int, seed: int) -> None:
-    asked = draw_asked(count, longest_s, np.random.default_rng(seed))
+    asked = draw_estimate_counts(count, longest_s, np.random.default_rng(seed))
     assert asked.jobs.sum() == count
     assert asked.jobs.min() >= 1
     assert (np.diff(asked.value_s) > 0).all()
@@ -69,8 +69,8 @@ def test_the_other_values_are_none_of_the_twenty(values: int, longest_s: int) ->
 
 def test_a_thousand_jobs_ask_for_35_values_and_a_million_for_565() -> None:
     rng = np.random.default_rng(1)
-    assert [len(draw_asked(count, 64_800, rng).value_s) for count in (200, 1000, 10_000)] == [20, 35, 90]
-    assert len(draw_asked(1_000_000, 172_800, rng).value_s) == 565
+    assert [len(draw_estimate_counts(count, 64_800, rng).value_s) for count in (200, 1000, 10_000)] == [20, 35, 90]
+    assert len(draw_estimate_counts(1_000_000, 172_800, rng).value_s) == 565
 
 
 @given(st.lists(st.floats(0.001, 1), min_size=1, max_size=50), st.integers(1000, 10**6))

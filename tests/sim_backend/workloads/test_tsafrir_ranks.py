@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim_backend.traces.swf.read import read_swf
-from sim_backend.workloads.tsafrir_ranks import HEAD, RANKS_BY_TIME, draw_ranks
+from sim_backend.workloads.tsafrir import HEAD, RANKS_BY_TIME, draw_ranks
 
 
 @given(st.integers(0, 10_000))

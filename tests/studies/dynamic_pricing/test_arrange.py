@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.workloads.generate import lublin_jobs
 from studies.dynamic_pricing.arrange import MONTH_S, arranged, at_load, faster, month_of, months_of, offered_load
 from studies.dynamic_pricing.experiment import Setup
 from studies.dynamic_pricing.logs import Log

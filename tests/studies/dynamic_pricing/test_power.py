@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.workloads.generate import lublin_jobs
 from studies.dynamic_pricing.power import DISTRIBUTIONS, LOWEST_W, draw_power_w
 
 JOBS = lublin_jobs(300, machine_size=64, seed=1)

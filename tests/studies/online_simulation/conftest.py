@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sim_backend.traces.swf.write import write_swf
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.workloads.generate import lublin_jobs
 from studies.dynamic_pricing.logs import Source, read_log
 from studies.online_simulation.subject import Subject, subjects_of
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.local_time import DAY_S
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.workloads.generate import lublin_jobs
 from studies.online_simulation.arrange import arranged, shifted
 from studies.online_simulation.experiment import Setup
 

@@ -8,7 +8,7 @@ from plugin.planner.problem import NOTHING_RUNS, Problem
 from plugin.planner.profit import compute_profit
 from plugin.planner.searches import budget_of
 from plugin.planner.solvers import SOLVERS
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.workloads.generate import lublin_jobs
 from studies.profit_cooling.jobs import work_of
 from studies.profit_cooling.planned import planned
 from studies.profit_cooling.scenario import SCENARIOS, facility_of, machine, rates_of

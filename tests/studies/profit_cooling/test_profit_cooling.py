@@ -9,7 +9,7 @@ import pytest
 from offpeak.errors import BadInput
 from plugin.planner.cp_searches import TOO_LITTLE_TIME
 from plugin.planner.solvers import RULE_BASED
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.workloads.generate import lublin_jobs
 from studies.order import Order
 from studies.profit_cooling.experiment import Experiment, Result, parse_result
 from studies.profit_cooling.figure import behind_svg

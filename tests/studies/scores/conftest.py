@@ -12,7 +12,7 @@ from offpeak.settings.replay import SchedulingSettings
 from sim_backend.policy import parse_policy
 from sim_backend.replay import replay
 from sim_backend.traces.swf.write import write_swf
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.workloads.generate import lublin_jobs
 
 UNITS, JOBS = 64, 150
 

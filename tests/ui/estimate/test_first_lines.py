@@ -13,8 +13,7 @@ import pytest
 
 from offpeak.settings.replay import MachineSettings, PriceSettings
 from offpeak.settings.table import Settings
-from sim_backend.estimate.logged_use import Bounds
-from sim_backend.estimate.savings import Estimate, Saving, estimate_savings
+from sim_backend.estimate import Bounds, CapabilitySaving, SavingsEstimate, estimate_savings
 from sim_backend.policy import parse_policy
 from sim_backend.traces.read import read_log
 from ui.estimate.text import print_estimate, verdict
@@ -48,7 +47,7 @@ MACHINE = re.compile(
 )
 
 
-def begun(source: Path, settings: Settings) -> Estimate:
+def begun(source: Path, settings: Settings) -> SavingsEstimate:
     """Return the estimate of the first jobs of a log."""
     trace = read_log(str(source), lenient=True, zone=UTC)
     if trace.processors is None and trace.nodes is None and trace.units_per_node is None:
@@ -341,7 +340,7 @@ def test_a_policy_that_costs_more_is_not_said_to_save(
 ) -> None:
     estimate = begun(repository / "sim_backend" / "sample" / "sample.swf.gz", Settings())
     savings = tuple(
-        Saving("order", name, bounds(share), bounds(share), 0.0, True, is_noise)
+        CapabilitySaving("order", name, bounds(share), bounds(share), 0.0, True, is_noise)
         for name, (share, is_noise) in {"greedy": greedy, "knapsack": knapsack}.items()
     )
     assert verdict(replace(estimate, savings=savings)).startswith(sentence)

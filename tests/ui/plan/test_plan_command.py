@@ -13,9 +13,7 @@ from offpeak.process import exclusive_lock
 from plugin.pbs.resource_request import Chunk
 from plugin.scheduler.port import Ranking
 from power.agent import parts
-from sim_backend.scheduler.cluster import Cluster
-from sim_backend.scheduler.sim_job import SimJob
-from sim_backend.scheduler.sim_node import SimNode
+from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
 from ui.command import run
 
@@ -42,7 +40,7 @@ EVENT = '[[event]]\nbegin = {begin}\nend = {end}\ncap_w = 300\nreason = "the <gr
 def scheduler(monkeypatch: pytest.MonkeyPatch) -> SimulatedScheduler:
     """A node that is taken, and two jobs that wait for it."""
     now_s = int(time.time()) // HOUR_S * HOUR_S
-    made = SimulatedScheduler(Cluster({"n1": SimNode("n1", 8)}), clock=lambda: now_s, ranking=Ranking.VALUE)
+    made = SimulatedScheduler(SimulatedCluster({"n1": SimNode("n1", 8)}), clock=lambda: now_s, ranking=Ranking.VALUE)
     for at, name in enumerate(("first", "hot", "cool")):
         job = SimJob(0, name, "ann", "batch", (Chunk(1, 8),), 9000.0, now_s, HOUR_S, whole_nodes=True)
         made.cluster.submit(job).priority = 1000 - at

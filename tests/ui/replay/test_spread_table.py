@@ -2,15 +2,18 @@
 
 from types import MappingProxyType
 
-from sim_backend.spread import Interval, Spread
+from sim_backend.replications import ReplicationInterval, ReplicationSpread
 from ui.replay.spread_table import spread_table
 
-OF_ALL = {name: Interval(2.0, 1.0, 3.0) for name in ("saving_pct", "mean_wait_s", "mean_bounded_slowdown")}
-OF_SLEEP = {"idle_saved_pct": Interval(83.0, 82.0, 84.0), "mean_sleep_delay_s": Interval(60.0, 50.0, 70.0)}
+OF_ALL = {name: ReplicationInterval(2.0, 1.0, 3.0) for name in ("saving_pct", "mean_wait_s", "mean_bounded_slowdown")}
+OF_SLEEP = {
+    "idle_saved_pct": ReplicationInterval(83.0, 82.0, 84.0),
+    "mean_sleep_delay_s": ReplicationInterval(60.0, 50.0, 70.0),
+}
 
 
-def headers_and_last_row(figures: dict[str, Interval]) -> tuple[list[str], list[str]]:
-    spread = Spread("easy", 20, MappingProxyType(figures), MappingProxyType(figures))
+def headers_and_last_row(figures: dict[str, ReplicationInterval]) -> tuple[list[str], list[str]]:
+    spread = ReplicationSpread("easy", 20, MappingProxyType(figures), MappingProxyType(figures))
     columns = spread_table([spread, spread]).columns
     return [str(column.header) for column in columns], [str(list(column.cells)[-1]) for column in columns]
 

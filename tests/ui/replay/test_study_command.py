@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sim_backend.traces.swf.write import write_swf
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.workloads.generate import lublin_jobs
 from ui.command import run
 
 pytestmark = pytest.mark.thorough

@@ -13,11 +13,11 @@ from offpeak.model.jobs import Jobs, LogNames, Trace
 from offpeak.settings.replay import CarbonSettings, PowerSettings, PriceSettings, SchedulingSettings
 from offpeak.settings.table import CapacitySettings, Settings
 from power.capacities import capacity_named
-from sim_backend.case import Prepared, fleet_of, prepare
+from sim_backend.case import PreparedCase, fleet_of, prepare
 from sim_backend.compare import compare
 from sim_backend.policy import Policy, parse_policy
-from sim_backend.spread import Spread
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.replications import ReplicationSpread
+from sim_backend.workloads.generate import lublin_jobs
 from ui.report.figure import Figure
 from ui.report.subject import Subject, subject_of
 
@@ -39,7 +39,7 @@ def make() -> Make:
         carbon: str | None = None,
         capacities: tuple[str, ...] = (),
         node_class: str = "sketch",
-        spreads: tuple[Spread, ...] = (),
+        spreads: tuple[ReplicationSpread, ...] = (),
         names: LogNames | None = None,
         **of_trace: object,
     ) -> Subject:
@@ -63,7 +63,7 @@ def make() -> Make:
     return made
 
 
-def powered(policies: tuple[Policy, ...], prepared: Prepared, settings: CapacitySettings) -> tuple[Policy, ...]:
+def powered(policies: tuple[Policy, ...], prepared: PreparedCase, settings: CapacitySettings) -> tuple[Policy, ...]:
     """Return each policy with each capacity policy of the settings."""
     fleet = fleet_of(prepared.case)
     capacities = [capacity_named(name, fleet, settings) for name in settings.policies]

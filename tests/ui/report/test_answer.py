@@ -7,11 +7,9 @@ from types import MappingProxyType
 import pytest
 
 from offpeak.settings.replay import SchedulingSettings
-from sim_backend.outcome import Outcome
+from sim_backend.outcome import PolicyOutcome, sleep_delay_s
 from sim_backend.policy import parse_policy
-from sim_backend.powered_charges import sleep_delay_s
-from sim_backend.replays import replay_often
-from sim_backend.spread import Interval, Spread
+from sim_backend.replications import ReplicationInterval, ReplicationSpread, replay_often
 from ui.clock_text import clock_text
 from ui.report.answer import answer
 from ui.report.savings_table import savings_section
@@ -19,7 +17,7 @@ from ui.report.subject import Subject
 
 Make = Callable[..., Subject]
 
-BASELINE = Outcome(
+BASELINE = PolicyOutcome(
     policy="easy", jobs=9, mean_wait_s=7870, mean_response_s=9000, mean_bounded_slowdown=5, utilization=0.5,
     mean_bounded_slowdown_by_delay=5, makespan_s=10**6, energy_kwh=1e6, idle_energy_kwh=1e5, unpriced_kwh=0,
     cost=205_678, currency="EUR", co2_kg=None, saving_pct=0, worst_postponement_s=0, worst_postponement_job_id=1,
@@ -27,20 +25,20 @@ BASELINE = Outcome(
 )  # fmt: skip
 
 
-def said(subject: Subject, *others: Outcome, spreads: tuple[Spread, ...] = ()) -> str:
+def said(subject: Subject, *others: PolicyOutcome, spreads: tuple[ReplicationSpread, ...] = ()) -> str:
     comparison = replace(subject.comparison, outcomes=(BASELINE, *others))
     return answer(replace(subject, comparison=comparison, spreads=spreads))
 
 
-def other(**figures: object) -> Outcome:
+def other(**figures: object) -> PolicyOutcome:
     cheaper = replace(BASELINE, policy="greedy", cost=204_444, saving_pct=0.6, mean_wait_s=6240)
     return replace(cheaper, worst_postponement_s=75_780, **figures)
 
 
-def spread(low: float, high: float) -> Spread:
-    figures = {"saving_pct": Interval(0.6, low, high)}
-    differences = {"cost": Interval(-1000, -1000 * high, -1000 * low)}
-    return Spread("greedy", 20, MappingProxyType(figures), MappingProxyType(differences))
+def spread(low: float, high: float) -> ReplicationSpread:
+    figures = {"saving_pct": ReplicationInterval(0.6, low, high)}
+    differences = {"cost": ReplicationInterval(-1000, -1000 * high, -1000 * low)}
+    return ReplicationSpread("greedy", 20, MappingProxyType(figures), MappingProxyType(differences))
 
 
 def test_a_saving(subject: Subject) -> None:
@@ -99,7 +97,7 @@ def test_the_headline_has_the_means_that_the_table_has(make: Make) -> None:
     assert f"EUR {saved:,.{0 if saved >= 100 else 2}f}" in sentence
 
 
-def spreads_of_three(subject: Subject) -> tuple[Spread, ...]:
+def spreads_of_three(subject: Subject) -> tuple[ReplicationSpread, ...]:
     """Replay the subject's case three times, with shifts that move its means."""
     policies = tuple(parse_policy(each.name, SchedulingSettings()) for each in subject.policies)
     return replay_often(subject.prepared.case, policies, replays=3, seed=1)

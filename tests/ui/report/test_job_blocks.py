@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from offpeak.model.arrays import Int64
-from sim_backend.figures.busiest import Window
+from sim_backend.figures import BusiestWindow
 from ui.report import job_blocks
 from ui.report.figure import Json
 from ui.report.job_blocks import blocks_json, class_keys, shown_jobs
@@ -22,7 +22,7 @@ def unpacked(array: Json) -> Int64:
 
 
 def test_rectangles_are_the_node_seconds_of_the_window(subject: Subject) -> None:
-    window = Window(100_000, 200_000)
+    window = BusiestWindow(100_000, 200_000)
     shown = [shown_jobs(subject, policy, window) for policy in subject.policies]
     document = blocks_json(subject, window, shown)
     assert len(document["text"]) == len(np.unique(np.concatenate(shown)))
@@ -35,7 +35,7 @@ def test_rectangles_are_the_node_seconds_of_the_window(subject: Subject) -> None
 
 
 def test_of_too_many_jobs_the_largest_are_shown(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    window = Window(subject.comparison.begin_s, subject.comparison.until_s)
+    window = BusiestWindow(subject.comparison.begin_s, subject.comparison.until_s)
     policy = subject.policies[0]
     node_s = subject.comparison.case.jobs.size * (policy.run.schedule.end_s - policy.run.schedule.start_s)
     monkeypatch.setattr(job_blocks, "MOST_JOBS", 5)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim_backend.figures.busiest import Window
+from sim_backend.figures import BusiestWindow
 from ui.report import nodes_figure as module
 from ui.report.figure import Figure
 from ui.report.nodes_figure import nodes_figure
@@ -29,7 +29,7 @@ def test_areas_are_the_node_seconds_in_each_state(
 ) -> None:
     monkeypatch.setattr(module, "most_steps", lambda _: most_steps)
     comparison = sleeping.comparison
-    figure = nodes_figure(sleeping, Window(comparison.begin_s, comparison.until_s))
+    figure = nodes_figure(sleeping, BusiestWindow(comparison.begin_s, comparison.until_s))
     traces = drawn(figure)
     assert ("means of each" in figure.caption) == (most_steps == 40)
     period_s = comparison.until_s - comparison.begin_s
@@ -49,7 +49,7 @@ def test_thinned_areas_lie_between_the_fewest_and_the_most(
 ) -> None:
     monkeypatch.setattr(module, "most_steps", lambda _: 40)
     comparison = sleeping.comparison
-    traces = drawn(nodes_figure(sleeping, Window(comparison.begin_s, comparison.until_s)))
+    traces = drawn(nodes_figure(sleeping, BusiestWindow(comparison.begin_s, comparison.until_s)))
     of_policy = {trace["name"]: trace["y"] for trace in traces if trace["meta"] == {"choice": 2}}
     awake = of_policy["running jobs"] + of_policy["idle"] + of_policy["falling asleep or waking"]
     assert np.all(of_policy["fewest not asleep"] <= awake + 1e-3)
@@ -59,6 +59,6 @@ def test_thinned_areas_lie_between_the_fewest_and_the_most(
 
 def test_without_depths_there_is_nothing_but_running_and_idle(make: Make) -> None:
     subject = make(60, "easy", capacities=("always-on",))
-    figure = nodes_figure(subject, Window(subject.comparison.begin_s, subject.comparison.until_s))
+    figure = nodes_figure(subject, BusiestWindow(subject.comparison.begin_s, subject.comparison.until_s))
     assert [key.name for key in figure.keys] == ["running jobs", "idle"]
     assert figure.caption.startswith("The areas are exact.")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.jobs import LogNames
-from sim_backend.outcome import Charges, Run
+from sim_backend.outcome import Charges, PolicyRun
 from sim_backend.replay import Schedule
 from ui.report.postponed_table import most_postponed, postponed_section
 from ui.report.subject import Subject
@@ -16,10 +16,10 @@ from ui.report.subject import Subject
 Make = Callable[..., Subject]
 
 
-def run(start_s: list[int]) -> Run:
+def run(start_s: list[int]) -> PolicyRun:
     starts = np.array(start_s)
     charges: Charges = None  # type: ignore[assignment]
-    return Run("a policy", Schedule(starts, starts + 60, 0.0), charges)
+    return PolicyRun("a policy", Schedule(starts, starts + 60, 0.0), charges)
 
 
 STARTS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=30)

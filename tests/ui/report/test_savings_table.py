@@ -8,7 +8,7 @@ from offpeak.settings.table import CapacitySettings
 from power.capacities import capacity_named
 from sim_backend.case import fleet_of
 from sim_backend.policy import parse_policy
-from sim_backend.replays import replay_often
+from sim_backend.replications import replay_often
 from ui.replay.comparison_table import policy_row, policy_units
 from ui.replay.sleep_table import sleep_row
 from ui.report.savings_table import FIGURES, ONE_REPLAY, SLEEP_FIGURES, savings_section

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from offpeak.model.arrays import Float64
-from sim_backend.figures.busiest import Window
+from sim_backend.figures import BusiestWindow
 from ui.report.figure import Json
 from ui.report.subject import Subject
 from ui.report.time_steps import MOST_STEPS, peak_trace, price_edges, step_trace, steps_of
@@ -25,8 +25,8 @@ def test_few_steps_are_drawn_exactly(subject: Subject) -> None:
     assert unpacked(trace["y"]).tolist() == [1.0, 5.0, 2.0, 2.0]
 
 
-@pytest.mark.parametrize("detail", [None, Window(20 * 86_400, 23 * 86_400)])
-def test_many_steps_keep_every_extreme_in_its_stretch(detail: Window | None) -> None:
+@pytest.mark.parametrize("detail", [None, BusiestWindow(20 * 86_400, 23 * 86_400)])
+def test_many_steps_keep_every_extreme_in_its_stretch(detail: BusiestWindow | None) -> None:
     rng = np.random.default_rng(1)
     edges_s = np.arange(60_001) * 60
     value = rng.normal(size=60_000)
@@ -45,7 +45,7 @@ def test_many_steps_keep_every_extreme_in_its_stretch(detail: Window | None) -> 
 
 def test_prices_of_a_window_begin_and_end_with_it(subject: Subject) -> None:
     laid = subject.comparison.case.prices.laid
-    edges_s, value = price_edges(laid, Window(10_000, 100_000))
+    edges_s, value = price_edges(laid, BusiestWindow(10_000, 100_000))
     assert (edges_s[0], edges_s[-1], len(value)) == (10_000, 100_000, len(edges_s) - 1)
     assert set(value.tolist()) == {30.0, 90.0}
     for at_s, price in zip(edges_s, value, strict=False):
@@ -53,7 +53,7 @@ def test_prices_of_a_window_begin_and_end_with_it(subject: Subject) -> None:
 
 
 def test_on_peak_is_shaded_where_it_is(subject: Subject) -> None:
-    trace = peak_trace(subject.comparison.case.prices, subject.calendar, Window(0, 86_400))
+    trace = peak_trace(subject.comparison.case.prices, subject.calendar, BusiestWindow(0, 86_400))
     hours = ((unpacked(trace["x"]) - subject.calendar.axis_ms(np.array([0]))[0]) / 3_600_000).tolist()
     # Second 0 is 1:00 in Berlin.
     assert hours == [0, 8, 20, 24]

@@ -18,10 +18,9 @@ from power.drivers.ipmi.driver import BmcDriver, ipmi_driver
 from power.drivers.port import PowerState
 from power.drivers.wire import Wire
 from sim_backend.virtual.bmc import BmcUser, VirtualBmc
-from sim_backend.virtual.live_node import LiveNode, clock_of
-from sim_backend.virtual.node import VirtualNode
+from sim_backend.virtual.node import LiveNode, VirtualNode, clock_of
 from sim_backend.virtual.rmcp.server import BmcServer, serve
-from sim_backend.virtual.rmcp.sessions import Sessions
+from sim_backend.virtual.rmcp.sessions import SessionTable
 
 CLOSED_S = 2.0
 
@@ -35,7 +34,7 @@ def password(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def tapped_bmc(password: Path, *, timeout_s: float) -> AsyncIterator[tuple[BmcDriver, Tap, Sessions]]:
+async def tapped_bmc(password: Path, *, timeout_s: float) -> AsyncIterator[tuple[BmcDriver, Tap, SessionTable]]:
     """Give the driver of a virtual BMC, the tap between both, and the BMC's sessions."""
     plan = planned("n1")
     node = LiveNode("n1", clock_of(1.0), random.Random(1), VirtualNode(plan.node_class))
@@ -51,7 +50,7 @@ async def tapped_bmc(password: Path, *, timeout_s: float) -> AsyncIterator[tuple
         server.close()
 
 
-async def settled(sessions: Sessions, *, count: int) -> int:
+async def settled(sessions: SessionTable, *, count: int) -> int:
     """Return how many sessions are open once these are, or it has been waited for long enough."""
     for _ in range(int(CLOSED_S / 0.02)):
         if len(sessions.by_id) == count:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from offpeak.errors import BadTrace
 from offpeak.files import LongText
 from offpeak.model.jobs import RejectedJobs, Trace
-from sim_backend.traces.gwf.read import gwf_trace, looks_like_gwf
+from sim_backend.traces.gwf import gwf_trace, looks_like_gwf
 
 SUBMIT_S = 1_136_070_024
 HEADER = "# 1  JobID\t\tcounter\n# 2  SubmitTime\t\tin seconds\n#\n# (fields contain -1 if not available)\n"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim_backend.traces.pbs.exec_host import Places, places_of
+from sim_backend.traces.pbs.log import JobPlacement, places_of
 
 HOSTS = st.from_regex(r"[a-z][a-z0-9.-]{0,8}", fullmatch=True)
 SLOTS_OF_HOSTS = st.dictionaries(HOSTS, st.sets(st.integers(0, 40), min_size=1), min_size=1, max_size=5)
@@ -23,7 +23,7 @@ SLOTS_OF_HOSTS = st.dictionaries(HOSTS, st.sets(st.integers(0, 40), min_size=1),
     ],
 )
 def test_the_notations(exec_host: str, nodes: int, processors: int) -> None:
-    assert places_of(exec_host.encode()) == Places(nodes, processors)
+    assert places_of(exec_host.encode()) == JobPlacement(nodes, processors)
 
 
 @given(slots_of=SLOTS_OF_HOSTS)
@@ -31,7 +31,7 @@ def test_all_notations_count_the_same(slots_of: dict[str, set[int]]) -> None:
     torque_4 = "+".join(f"{host}/{slot}" for host, slots in slots_of.items() for slot in sorted(slots))
     torque_6 = "+".join(f"{host}/{','.join(map(str, sorted(slots)))}" for host, slots in slots_of.items())
     openpbs = "+".join(f"{host}/{chunk}*{len(slots)}" for chunk, (host, slots) in enumerate(slots_of.items()))
-    expected = Places(len(slots_of), sum(map(len, slots_of.values())))
+    expected = JobPlacement(len(slots_of), sum(map(len, slots_of.values())))
     assert [places_of(each.encode()) for each in (torque_4, torque_6, openpbs)] == [expected] * 3
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim_backend.traces.pbs.job_ids import JobIds
+from sim_backend.traces.pbs.log import JobIds
 
 IDS = st.from_regex(rb"(0|[1-9][0-9]{0,2})(\[[0-9]{1,2}\])?(\.(head|other))?|license|\xff", fullmatch=True)
 

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim_backend.traces.pbs.exec_host import Places
-from sim_backend.traces.pbs.run import Run, Who, run_of
+from sim_backend.traces.pbs.log import JobOwner, JobPlacement, PbsRun, run_of
 
 TORQUE = (
     b"user=alice group=users account=aero jobname=cfd queue=batch ctime=1000 qtime=1010 etime=1020 start_count=1"
@@ -20,20 +19,20 @@ OPENPBS = (
 )
 
 
-def read(attributes: bytes) -> Run:
+def read(attributes: bytes) -> PbsRun:
     run = run_of(b"1.head", attributes)
     assert run
     return run
 
 
 def test_a_record_of_torque() -> None:
-    who = Who(b"alice", b"aero", b"batch", b"cfd")
-    assert read(TORQUE) == Run(b"1.head", 1020, 1100, 300, 3600, 600, Places(2, 8), who)
+    who = JobOwner(b"alice", b"aero", b"batch", b"cfd")
+    assert read(TORQUE) == PbsRun(b"1.head", 1020, 1100, 300, 3600, 600, JobPlacement(2, 8), who)
 
 
 def test_a_record_of_openpbs() -> None:
-    who = Who(b"bob", b"aero", b"workq", b"md")
-    assert read(OPENPBS) == Run(b"1.head", 1000, 1100, 63, 150, 0, Places(1, 8), who)
+    who = JobOwner(b"bob", b"aero", b"workq", b"md")
+    assert read(OPENPBS) == PbsRun(b"1.head", 1000, 1100, 63, 150, 0, JobPlacement(1, 8), who)
 
 
 def test_torques_totals_agree_with_exec_host() -> None:
@@ -44,13 +43,13 @@ def test_torques_totals_agree_with_exec_host() -> None:
 @pytest.mark.parametrize(
     ("asked", "places"),
     [
-        (b"Resource_List.nodect=3 Resource_List.ncpus=24 ", Places(3, 24)),
-        (b"Resource_List.procs=6 ", Places(0, 6)),
-        (b"Resource_List.nodect=3 ", Places(3, 3)),
-        (b"", Places(0, 0)),
+        (b"Resource_List.nodect=3 Resource_List.ncpus=24 ", JobPlacement(3, 24)),
+        (b"Resource_List.procs=6 ", JobPlacement(0, 6)),
+        (b"Resource_List.nodect=3 ", JobPlacement(3, 3)),
+        (b"", JobPlacement(0, 0)),
     ],
 )
-def test_without_exec_host_what_was_asked_for_counts(asked: bytes, places: Places) -> None:
+def test_without_exec_host_what_was_asked_for_counts(asked: bytes, places: JobPlacement) -> None:
     attributes = b"user=a group=b jobname=j queue=q ctime=1 qtime=1 etime=1 start=5 " + asked + b"session=1 end=9"
     assert read(attributes).places == places
 
@@ -82,8 +81,8 @@ def test_no_job_name_can_forge_the_times(jobname: bytes) -> None:
     forged = jobname + b" queue=q ctime=1 qtime=1 etime=1 start=5 x end=9"
     for name in (jobname, forged):
         run = read(TORQUE.replace(b"=cfd", b"=" + name))
-        assert run._replace(who=Who()) == read(TORQUE)._replace(who=Who())
-        assert run.who == Who(b"alice", b"aero", b"batch", name)
+        assert run._replace(who=JobOwner()) == read(TORQUE)._replace(who=JobOwner())
+        assert run.who == JobOwner(b"alice", b"aero", b"batch", name)
 
 
 @given(st.integers(0, 999), st.integers(0, 23), st.integers(0, 59), st.integers(0, 59))

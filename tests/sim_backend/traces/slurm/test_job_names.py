@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim_backend.traces.slurm.job_names import job_names
+from sim_backend.traces.slurm.read import job_names
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.text("ab_", max_size=3))))

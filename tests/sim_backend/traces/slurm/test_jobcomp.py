@@ -8,8 +8,8 @@ import pytest
 from offpeak.errors import BadTrace
 from offpeak.files import LongText
 from offpeak.model.jobs import RejectedJobs, Trace
-from sim_backend.traces.slurm import blocks
-from sim_backend.traces.slurm.jobcomp import jobcomp_trace, looks_like_jobcomp
+from sim_backend.traces.slurm import fields as blocks
+from sim_backend.traces.slurm.read import jobcomp_trace, looks_like_jobcomp
 
 TEN = 1_795_168_800  # 2026-11-20 10:00 UTC
 

@@ -12,9 +12,9 @@ from offpeak.errors import BadTrace
 from offpeak.files import LongText
 from offpeak.model.jobs import RejectedJobs, Trace
 from plugin.slurm.accounting import SACCT_COLUMNS
-from sim_backend.traces.slurm import blocks
-from sim_backend.traces.slurm.columns import SACCT_COMMAND, looks_like_sacct
-from sim_backend.traces.slurm.sacct import sacct_trace
+from sim_backend.traces.slurm import fields as blocks
+from sim_backend.traces.slurm.fields import SACCT_COMMAND, looks_like_sacct
+from sim_backend.traces.slurm.read import sacct_trace
 
 BERLIN = ZoneInfo("Europe/Berlin")
 RAN = {

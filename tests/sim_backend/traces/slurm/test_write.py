@@ -14,7 +14,7 @@ from offpeak.errors import BadTrace, CannotWrite
 from offpeak.files import text_of_file
 from offpeak.model.arrays import Int64
 from offpeak.model.jobs import Jobs, Trace
-from sim_backend.traces.slurm.sacct import sacct_trace
+from sim_backend.traces.slurm.read import sacct_trace
 from sim_backend.traces.slurm.write import write_sacct
 
 START_S = 1_767_225_600

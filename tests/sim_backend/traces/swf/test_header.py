@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim_backend.traces.swf.header import parse_header
+from sim_backend.traces.swf.read import parse_header
 
 
 def test_directives_are_found_among_remarks() -> None:

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from offpeak.files import LongText
 from sim_backend.traces.swf import lines as swf_lines
-from sim_backend.traces.swf.lines import SUBMIT, parse_columns, split_lines
-from sim_backend.traces.swf.malformed import malformed_lines, without_lines
+from sim_backend.traces.swf.lines import SUBMIT, malformed_lines, parse_columns, split_lines, without_lines
 
 WANTED = (1, SUBMIT, 4)
 

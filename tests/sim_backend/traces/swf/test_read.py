@@ -15,7 +15,7 @@ from offpeak.model.jobs import RejectedJobs, Trace
 from sim_backend.traces.swf import lines as swf_lines
 from sim_backend.traces.swf.read import read_swf, swf_trace
 from sim_backend.traces.swf.write import write_swf
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.workloads.generate import lublin_jobs
 
 WriteLog = Callable[..., Path]
 

@@ -13,7 +13,7 @@ from offpeak.errors import CannotWrite
 from offpeak.model.jobs import Jobs
 from sim_backend.traces.swf.read import read_swf
 from sim_backend.traces.swf.write import write_swf
-from sim_backend.workloads.lublin import lublin_jobs
+from sim_backend.workloads.generate import lublin_jobs
 
 
 @st.composite

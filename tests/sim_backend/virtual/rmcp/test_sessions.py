@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from plain_bmc_client import ADMIN, PlainClient, new_desk, renumbered, request
 
 from sim_backend.virtual.bmc import BmcFaults, BmcUser
-from sim_backend.virtual.rmcp.cipher_suites import SUITES, CipherSuite, decrypted, encrypted
 from sim_backend.virtual.rmcp.framing import IPMI_CLASS, RAKP1, RAKP3, Malformed, Packet, write_packet
-from sim_backend.virtual.rmcp.session import Window
+from sim_backend.virtual.rmcp.sessions import SUITES, CipherSuite, SequenceWindow, decrypted, encrypted
 
 APP, CHASSIS = 0x06, 0x00
 STATUS = request(CHASSIS, 0x01)
@@ -69,7 +68,7 @@ def test_packets_that_overtake_each_other_are_accepted_and_those_too_far_off_are
 
 @given(st.lists(st.integers(1, 60), max_size=60))
 def test_a_window_lets_each_number_through_at_most_once(numbers: list[int]) -> None:
-    window, through = Window(), []
+    window, through = SequenceWindow(), []
     for number in numbers:
         after = window.after(number)
         if after is not None:
@@ -79,7 +78,7 @@ def test_a_window_lets_each_number_through_at_most_once(numbers: list[int]) -> N
 
 
 def test_the_window_goes_on_where_numbers_begin_again() -> None:
-    window = Window(0xFFFFFFFF).after(3)
+    window = SequenceWindow(0xFFFFFFFF).after(3)
     assert window is not None
     assert window.after(0xFFFFFFFE) is not None
 

@@ -1,0 +1,371 @@
+"""Puts nodes to sleep and wakes them as the capacity policy's rules say, at one instant of the replay.
+
+A forecast, handed to the engine every period, says how many idle nodes stay awake and how many are woken.
+"""
+
+from offpeak.bits import NO_BIT, next_bit, previous_bit
+from offpeak.compiled import index, part
+from offpeak.model.node_states import ACTIVE, FAILED
+from plugin.capacity.need import WAKE_AHEAD_AT, last_rank, observe_need
+from plugin.capacity.rules import NEVER, CapacityRules, CapacitySchedule, DepthTable
+from plugin.capacity.sleepers import (
+    NO_DEPTH,
+    SHALLOW_TO_DEEP,
+    deepest_in_use,
+    depth_at_age,
+    due_in_s,
+    eligible_up_to,
+    free_to_sleep_s,
+    is_shallower,
+    is_spent,
+    last_key,
+    may_sleep,
+    sleep_key,
+)
+from sim_backend.engine.power import Power, falling_nodes, free_units, rising_nodes
+from sim_backend.engine.power_transitions import go_deeper, put_to_sleep, wake
+from sim_backend.engine.state import NOT_YET, State
+
+A_MINUTE_S = 60
+
+
+@part
+def first_due_s(course: CapacitySchedule, row: int, idle_since_s: int) -> int:
+    """Return when a node that is idle since then is due for its first depth, NEVER if for none."""
+    soonest = NEVER
+    for depth in range(SHALLOW_TO_DEEP):
+        if course.after_s[row, depth] != NEVER:
+            soonest = min(soonest, idle_since_s + course.after_s[row, depth])
+    return int(soonest)
+
+
+@part
+def follow_schedule(power: Power, course: CapacitySchedule, now_s: int) -> bool:
+    """Go to the row of the course that holds now, and say whether that is another one."""
+    nodes = power.scalars[0]
+    row = nodes.row
+    while row + 1 < len(course.at_s) and course.at_s[index(row + 1)] <= now_s:
+        row += 1
+    if row == nodes.row:
+        return False
+    nodes.row = row
+    nodes.target = course.target[index(row)]
+    nodes.reserve = course.reserve[index(row)]
+    nodes.due_s = now_s
+    return True
+
+
+@part
+def next_row_s(power: Power, course: CapacitySchedule) -> int:
+    """Return when the next row of the course begins, NEVER if there is none."""
+    following = power.scalars[0].row + 1
+    return int(course.at_s[index(following)]) if following < len(course.at_s) else NEVER
+
+
+@part
+def usable_nodes(power: Power) -> int:
+    """Return the number of nodes that have not failed."""
+    return int(len(power.ready_s) - power.nodes_in[FAILED])
+
+
+@part
+def widest_waiting(state: State, power: Power, depths: DepthTable) -> int:
+    """Return how many nodes the widest waiting job needs, of those that fit on nodes that work or will be repaired."""
+    now = state.scalars[0]
+    units = power.scalars[0].units_per_node
+    most = usable_nodes(power) * units if depths.repair_s == NEVER else len(power.ready_s) * units
+    widest = 0
+    for position in range(now.head, now.tail):
+        size = state.queue.size[index(position)]
+        if widest < size <= most:
+            widest = size
+    return int((widest + units - 1) // units)
+
+
+@part
+def set_target(state: State, power: Power, depths: DepthTable, rules: CapacityRules) -> None:
+    """Let the target follow the queue: up and down between two levels, or up for a job wider than it.
+
+    Two levels: Lawson and Smirni, "Power-aware resource allocation in high-end systems via online simulation", ICS
+    2005, section 3.2; the rise for a wide job: section 3.3.1.
+    """
+    nodes = power.scalars[0]
+    high = len(power.ready_s)
+    if rules.low > 0:
+        in_use = power.nodes_in[ACTIVE] - nodes.idle_nodes
+        if nodes.target > rules.low and in_use > rules.low:
+            return
+        nodes.target = rules.low if widest_waiting(state, power, depths) <= rules.low else high
+    elif rules.raise_for_wide and state.scalars[0].waiting > 0:
+        nodes.target = max(nodes.target, widest_waiting(state, power, depths))
+
+
+@part
+def floor_nodes(power: Power, rules: CapacityRules) -> int:
+    """Return how many nodes are to be awake at the least, with or without jobs."""
+    target = 0 if rules.on_demand else power.scalars[0].target
+    return int(max(rules.keep_hot, target))
+
+
+@part
+def within_rate(power: Power, rules: CapacityRules, wanted: int, now_s: int) -> int:
+    """Return how many of the wanted sleeps the bound on sleeps a minute leaves, and count them."""
+    if rules.sleeps_per_min == 0:
+        return wanted
+    nodes = power.scalars[0]
+    if nodes.slept_minute != now_s // A_MINUTE_S:
+        nodes.slept_minute = now_s // A_MINUTE_S
+        nodes.slept_in_minute = 0
+    granted = min(wanted, rules.sleeps_per_min - nodes.slept_in_minute)
+    nodes.slept_in_minute += granted
+    return int(granted)
+
+
+@part
+def sleep_some(
+    state: State,
+    power: Power,
+    depths: DepthTable,
+    rules: CapacityRules,
+    course: CapacitySchedule,
+    allowed: int,
+    any_age: bool,
+) -> bool:
+    """Put up to `allowed` idle nodes to sleep, of any age or due by it; say whether others are due and stay awake."""
+    now_s = state.scalars[0].now_s
+    table = power.table
+    row = power.scalars[0].row
+    due = eligible_up_to(table, rules, course, row, NEVER, now_s, any_age)
+    left = within_rate(power, rules, max(0, min(allowed, due)), now_s)
+    limited = left < due
+    last = NEVER
+    ties = 0
+    if 0 < left < due:
+        last = last_key(table, rules, course, row, left, now_s, any_age)
+        ties = left - eligible_up_to(table, rules, course, row, last - 1, now_s, any_age)
+    before = previous_bit(table.idle, len(table.state) - 1)
+    while left > 0 and before != NO_BIT:
+        node = before
+        before = previous_bit(table.idle, node - 1)
+        key = sleep_key(table, rules, node, now_s)
+        if key > last or (key == last and ties == 0):
+            continue
+        if may_sleep(table, rules, course, row, node, now_s, any_age):
+            depth = deepest_in_use(course, row)
+            if not any_age:
+                depth = depth_at_age(course, row, now_s - table.idle_since_s[index(node)])
+            put_to_sleep(state, power, depths, node, depth)
+            left -= 1
+            ties -= key == last
+    return bool(limited)
+
+
+@part
+def may_leave(power: Power, rules: CapacityRules) -> int:
+    """Return how many nodes are awake beyond those that have to be, with jobs and without.
+
+    Nodes that come up do not count: a node that leaves for one that is not up yet would have to be woken again. But a
+    target bounds what jobs use, and so those count that come up with a job.
+    """
+    nodes = power.scalars[0]
+    idle = nodes.idle_nodes - max(nodes.reserve, nodes.keep)
+    coming = 0 if rules.on_demand else rising_nodes(power) - nodes.rising_idle
+    return int(min(power.nodes_in[ACTIVE] + coming - floor_nodes(power, rules), idle))
+
+
+@part
+def shrink_to_target(
+    state: State, power: Power, depths: DepthTable, rules: CapacityRules, course: CapacitySchedule
+) -> None:
+    """Put idle nodes beyond the target to sleep, before a job is given them."""
+    nodes = power.scalars[0]
+    if rules.on_demand:
+        return
+    nodes.due_s = NEVER
+    excess = may_leave(power, rules)
+    if excess <= 0 or deepest_in_use(course, nodes.row) == NO_DEPTH:
+        return
+    before = nodes.idle_nodes
+    sleep_some(state, power, depths, rules, course, excess, True)
+    if before - nodes.idle_nodes < excess:
+        nodes.due_s = next_leave_s(power, rules, state.scalars[0].now_s)
+
+
+@part
+def next_leave_s(power: Power, rules: CapacityRules, now_s: int) -> int:
+    """Return when a bound next lets go of a node that it keeps awake, or NEVER."""
+    soonest = next_rate_s(power, rules, now_s)
+    node = next_bit(power.table.idle, 0)
+    while node != NO_BIT:
+        free_s = free_to_sleep_s(power.table, rules, node, now_s)
+        if free_s > now_s:
+            soonest = min(soonest, free_s)
+        node = next_bit(power.table.idle, node + 1)
+    return int(soonest)
+
+
+@part
+def next_rate_s(power: Power, rules: CapacityRules, now_s: int) -> int:
+    """Return when nodes may be put to sleep again if this minute's are used up, else NEVER."""
+    if rules.sleeps_per_min == 0 or power.scalars[0].slept_in_minute < rules.sleeps_per_min:
+        return NEVER
+    return int((now_s // A_MINUTE_S + 1) * A_MINUTE_S)
+
+
+@part
+def light_sleepers(power: Power, deepest: int) -> int:
+    """Return how many nodes sleep in depths that lie above the deepest in use."""
+    found = 0
+    for depth in range(deepest):
+        found += power.nodes_in[index(3 + 3 * depth)]
+    return int(found)
+
+
+@part
+def deepen_due(state: State, power: Power, depths: DepthTable, rules: CapacityRules, course: CapacitySchedule) -> int:
+    """Send to a deeper sleep the nodes that are due for one; return when the next one is, or NEVER."""
+    now_s = state.scalars[0].now_s
+    row = power.scalars[0].row
+    soonest = NEVER
+    after = next_bit(power.away, 0)
+    while after != NO_BIT:
+        node = after
+        after = next_bit(power.away, node + 1)
+        at = index(node)
+        if power.table.busy[at] > 0:
+            continue
+        depth = depth_at_age(course, row, now_s - power.table.idle_since_s[at])
+        is_due = depth != NO_DEPTH and is_shallower(power.table.state[at], depth)
+        if is_due and not is_spent(power.table, rules, node, now_s):
+            go_deeper(state, power, depths, rules.wakes_per_min, node, depth)
+        soonest = min(soonest, due_in_s(power.table, rules, course, row, node, now_s))
+    return int(soonest)
+
+
+@part
+def sleep_due(state: State, power: Power, depths: DepthTable, rules: CapacityRules, course: CapacitySchedule) -> None:
+    """Put to sleep, or to a deeper sleep, the nodes that are due by their idle time and that nothing keeps awake."""
+    now_s = state.scalars[0].now_s
+    nodes = power.scalars[0]
+    if not rules.on_demand or (nodes.due_s > now_s and nodes.limited == 0):
+        return
+    stay = is_awaited(state, rules) or waits_for_repair(state, power, depths)
+    allowed = 0 if stay else may_leave(power, rules)
+    nodes.limited = 1 if sleep_some(state, power, depths, rules, course, allowed, False) else 0
+    soonest = NEVER
+    if light_sleepers(power, deepest_in_use(course, nodes.row)) > 0:
+        soonest = deepen_due(state, power, depths, rules, course)
+    node = next_bit(power.table.idle, 0)
+    while node != NO_BIT:
+        soonest = min(soonest, due_in_s(power.table, rules, course, nodes.row, node, now_s))
+        node = next_bit(power.table.idle, node + 1)
+    nodes.due_s = min(soonest, next_rate_s(power, rules, now_s)) if nodes.limited else soonest
+
+
+@part
+def has_reservation(state: State, rules: CapacityRules) -> bool:
+    """Say whether a waiting job has a reservation for which nodes come up or stay."""
+    now = state.scalars[0]
+    return bool(rules.on_demand and rules.ahead_s > 0 and now.waiting > 0 and now.shadow_s != NOT_YET)
+
+
+@part
+def is_awaited(state: State, rules: CapacityRules) -> bool:
+    """Say whether idle nodes stay awake because a reservation will need them soon."""
+    now = state.scalars[0]
+    return has_reservation(state, rules) and bool(now.shadow_s - now.now_s <= rules.ahead_s)
+
+
+@part
+def waits_for_repair(state: State, power: Power, depths: DepthTable) -> bool:
+    """Say whether the first waiting job lacks nothing but nodes that are being repaired.
+
+    Were the others to sleep meanwhile, some of them would fail to wake up for it, and so on: a job that needs a hundred
+    nodes of which one in fifty fails would hardly ever start.
+    """
+    now = state.scalars[0]
+    if depths.repair_s == NEVER or now.waiting == 0:
+        return False
+    units = units_without_job(power)
+    failed = power.nodes_in[FAILED] * power.scalars[0].units_per_node
+    return bool(units < state.queue.size[index(now.head)] <= units + failed)
+
+
+@part
+def units_without_job(power: Power) -> int:
+    """Return the units without a job on all nodes that have not failed."""
+    nodes = power.scalars[0]
+    return int(nodes.idle_units + nodes.spare_units + falling_nodes(power) * nodes.units_per_node)
+
+
+@part
+def needed_for_reservation(state: State, power: Power, rules: CapacityRules) -> int:
+    """Return how many sleeping nodes the reservation of the first waiting job will need; note when to wake them."""
+    now = state.scalars[0]
+    nodes = power.scalars[0]
+    nodes.wake_due_s = NEVER
+    missing = nodes.spare_units + now.returning - now.extra
+    if not has_reservation(state, rules) or missing <= 0:
+        return 0
+    if now.shadow_s - now.now_s > rules.ahead_s:
+        nodes.wake_due_s = now.shadow_s - rules.ahead_s
+        return 0
+    needed = (missing + nodes.units_per_node - 1) // nodes.units_per_node
+    return int(max(0, needed - nodes.rising_idle))
+
+
+@part
+def wake_needed(state: State, power: Power, depths: DepthTable, rules: CapacityRules) -> None:
+    """Wake nodes up to the floor, to the reserve, and for the reservation.
+
+    The lightest sleepers first, and of these the ones that sleep last.
+    """
+    now_s = state.scalars[0].now_s
+    nodes = power.scalars[0]
+    missing = floor_nodes(power, rules) - power.nodes_in[ACTIVE] - rising_nodes(power)
+    missing = max(missing, nodes.reserve - nodes.idle_nodes - nodes.rising_idle)
+    missing = max(missing, needed_for_reservation(state, power, rules))
+    for depth in range(SHALLOW_TO_DEEP):
+        after = next_bit(power.away, 0) if power.nodes_in[index(3 + 3 * depth)] > 0 else NO_BIT
+        while missing > 0 and after != NO_BIT:
+            node = after
+            after = next_bit(power.away, node + 1)
+            if power.table.state[index(node)] != 3 + 3 * depth:
+                continue
+            rested_s = power.table.slept_s[index(node)] + rules.min_asleep_s
+            if rested_s > now_s:
+                nodes.wake_due_s = min(nodes.wake_due_s, rested_s)
+                continue
+            wake(state, power, depths, rules.wakes_per_min, node)
+            missing -= 1
+
+
+@part
+def note_blocked_since(state: State, power: Power, rules: CapacityRules) -> None:
+    """Note on the first waiting job since when only sleeping nodes keep it from starting."""
+    now = state.scalars[0]
+    if now.waiting == 0 or now.wanted_pass_s != NEVER:
+        return
+    job = index(state.queue.job[index(now.head)])
+    is_there = free_units(power, rules) < state.queue.size[index(now.head)] <= units_without_job(power)
+    if power.wanted_s[job] == NOT_YET and is_there:
+        power.wanted_s[job] = now.now_s
+
+
+@part
+def nodes_needed(state: State, power: Power) -> int:
+    """Return how many nodes the running jobs need, those included that wait for their nodes to come up."""
+    units = 0
+    for at in range(state.scalars[0].listed):
+        units += state.slots.size[index(state.expected[index(at)])]
+    per_node = power.scalars[0].units_per_node
+    return int((units + per_node - 1) // per_node)
+
+
+@part
+def expect_needs(state: State, power: Power, rules: CapacityRules) -> None:
+    """Learn from what is needed now, and set how many idle nodes stay awake and how many are to be awake."""
+    nodes = power.scalars[0]
+    observe_need(power.needs, state.scalars[0].now_s, nodes_needed(state, power))
+    nodes.keep = last_rank(power.needs, 1 / rules.worth_s)
+    nodes.reserve = last_rank(power.needs, WAKE_AHEAD_AT / rules.worth_s)

@@ -1,0 +1,342 @@
+"""The running jobs: starts and ends, the heap of real ends, the profile of free units, and a state resumed midway.
+
+Where all nodes are up no code asks which ones a job holds: its units are only counted. The heap holds slots by (end,
+start number). The profile holds the free units over time, as running jobs and promised starts leave them, for
+conservative backfilling. A resumed state has jobs that already hold units, and others that wait.
+"""
+
+import numpy as np
+
+from offpeak.compiled import in_place, index, part
+from predictors.run_times.last_two_kernel import learn_run_time
+from sim_backend.engine.nodes import take_nodes
+from sim_backend.engine.rules import EXACT_RUNTIME, PREDICTED_RUNTIME, SchedulingRules
+from sim_backend.engine.state import NEVER, NOT_YET, AvailabilityProfile, Int64, Slots, State, Workload, new_state
+
+
+@part
+def ends_before(slots: Slots, a: int, b: int) -> bool:
+    """Say whether the job of slot `a` ends before that of slot `b`; of one second, the one that started first."""
+    a_s = slots.end_s[index(a)]
+    b_s = slots.end_s[index(b)]
+    return bool(a_s < b_s or (a_s == b_s and slots.started[index(a)] < slots.started[index(b)]))
+
+
+@part
+def push(ends: Int64, length: int, slots: Slots, slot: int) -> None:
+    """Add a slot to a heap of `length`."""
+    child = length
+    while child > 0:
+        parent = (child - 1) >> 1
+        above = ends[index(parent)]
+        if not ends_before(slots, slot, above):
+            break
+        ends[index(child)] = above
+        child = parent
+    ends[index(child)] = slot
+
+
+@part
+def drop_first(ends: Int64, length: int, slots: Slots) -> None:
+    """Take the first slot out of a heap of `length`."""
+    last = length - 1
+    slot = ends[index(last)]
+    parent = 0
+    while True:
+        child = 2 * parent + 1
+        if child >= last:
+            break
+        if child + 1 < last and ends_before(slots, ends[index(child + 1)], ends[index(child)]):
+            child += 1
+        below = ends[index(child)]
+        if not ends_before(slots, below, slot):
+            break
+        ends[index(parent)] = below
+        parent = child
+    ends[index(parent)] = slot
+
+
+@part
+def breakpoint_at(profile: AvailabilityProfile, length: int, at_s: int) -> int:
+    """Return the last breakpoint at or before `at_s`; the profile's first one is."""
+    low = 0
+    high = length
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if profile.at_s[index(middle)] <= at_s:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@part
+def split_at(profile: AvailabilityProfile, length: int, at_s: int) -> tuple[int, int]:
+    """Make `at_s` a breakpoint; return its index and the new length."""
+    place = breakpoint_at(profile, length, at_s)
+    if profile.at_s[index(place)] == at_s:
+        return place, length
+    at = length
+    while at > place + 1:
+        profile.at_s[index(at)] = profile.at_s[index(at - 1)]
+        profile.free[index(at)] = profile.free[index(at - 1)]
+        at -= 1
+    profile.at_s[index(at)] = at_s
+    profile.free[index(at)] = profile.free[index(place)]
+    return at, length + 1
+
+
+@part
+def add_free(state: State, from_s: int, until_s: int, units: int) -> None:
+    """Add `units` (negative: take them) to the free units of [from_s, until_s), from now on."""
+    now = state.scalars[0]
+    profile = state.profile
+    begin_s = max(from_s, now.now_s)
+    if until_s <= begin_s:
+        return
+    first, length = split_at(profile, now.breakpoints, begin_s)
+    behind, length = split_at(profile, length, until_s)
+    now.breakpoints = length
+    for at in range(first, behind):
+        profile.free[index(at)] += units
+
+
+@part
+def held_until_s(state: State, slot: int) -> int:
+    """Return until when the profile counts the running job of `slot`: its expected end, at least a second's run."""
+    at = index(slot)
+    return int(max(state.slots.expected_end_s[at], state.start_s[index(state.slots.job[at])] + 1))
+
+
+@part
+def forget_past(state: State) -> None:
+    """Let the profile begin now, and drop the breakpoints at which nothing changes."""
+    now = state.scalars[0]
+    profile = state.profile
+    read = breakpoint_at(profile, now.breakpoints, now.now_s)
+    profile.at_s[0] = now.now_s
+    profile.free[0] = profile.free[index(read)]
+    write = 0
+    for at in range(read + 1, now.breakpoints):
+        if profile.free[index(at)] != profile.free[index(write)]:
+            write += 1
+            profile.at_s[index(write)] = profile.at_s[index(at)]
+            profile.free[index(write)] = profile.free[index(at)]
+    now.breakpoints = write + 1
+
+
+@part
+def earliest(state: State, size: int, duration_s: int, period_s: int, held_s: int) -> int:
+    """Return the first second from now on, a multiple of the period, at which `size` units are free for `duration_s`.
+
+    The units that the job holds itself from `held_s` on, for `duration_s`, count as free; `held_s` is returned where
+    there is no earlier second.
+    """
+    now = state.scalars[0]
+    profile = state.profile
+    last = now.breakpoints
+    candidate_s = now.now_s
+    at = 0
+    while at < last and profile.at_s[index(at)] < candidate_s + duration_s:
+        begin_s = profile.at_s[index(at)]
+        free = profile.free[index(at)]
+        if held_s <= begin_s < held_s + duration_s:
+            free += size
+        at += 1
+        if free < size:
+            candidate_s = profile.at_s[index(at)]
+            if period_s > 0:
+                candidate_s += -candidate_s % period_s
+            if candidate_s >= held_s:
+                return int(held_s)
+    return int(candidate_s)
+
+
+STRIDE = 16
+UNNUMBERED = 0
+"""The pieces of a job whose units are only counted."""
+
+
+@part
+def expect_end(state: State, slot: int, at_s: int) -> None:
+    """List the running job of `slot` as ending at `at_s`, behind those that are expected to end in the same second."""
+    now = state.scalars[0]
+    expected = state.expected
+    expected_end_s = state.slots.expected_end_s
+    expected_end_s[index(slot)] = at_s
+    at = now.listed
+    now.listed = at + 1
+    # In a long list whole strides are compared and moved at once.
+    while at > STRIDE and expected_end_s[index(expected[index(at - STRIDE)])] > at_s:
+        for behind in range(at, at - STRIDE, -1):
+            expected[index(behind)] = expected[index(behind - 1)]
+        at -= STRIDE
+    while at > 0 and expected_end_s[index(expected[index(at - 1)])] > at_s:
+        expected[index(at)] = expected[index(at - 1)]
+        at -= 1
+    expected[index(at)] = slot
+
+
+@part
+def unlist(state: State, slot: int) -> None:
+    """Take the running job of `slot` off the list of expected ends."""
+    now = state.scalars[0]
+    expected = state.expected
+    at = 0
+    while expected[index(at)] != slot:
+        at += 1
+    last = now.listed - 1
+    now.listed = last
+    while at < last:
+        expected[index(at)] = expected[index(at + 1)]
+        at += 1
+
+
+@part
+def place_job(workload: Workload, state: State, position: int, pieces: int, begin_s: int) -> int:
+    """Give the job at queue `position` the nodes of `pieces`; it runs from `begin_s` on. Return its slot."""
+    now = state.scalars[0]
+    slots = state.slots
+    at = index(position)
+    job = index(state.queue.job[at])
+    size = state.queue.size[at]
+    slot = now.free_slot
+    held = index(slot)
+    now.free_slot = slots.following[held]
+    slots.job[held] = job
+    slots.size[held] = size
+    slots.started[held] = now.started
+    slots.end_s[held] = begin_s + workload.runtime_s[job]
+    slots.pieces[held] = pieces
+    expect_end(state, slot, begin_s + state.queue.estimate_s[at])
+    state.start_s[job] = begin_s
+    state.queue.size[at] = NEVER
+    now.furthest = max(now.furthest, position)
+    now.waiting -= 1
+    now.started += 1
+    now.free -= size
+    return int(slot)
+
+
+@part
+def await_end(state: State, slot: int) -> None:
+    """Let the job of `slot` end when its time has come."""
+    now = state.scalars[0]
+    push(state.ends, now.running, state.slots, slot)
+    now.next_end_s = state.slots.end_s[index(state.ends[0])]
+    now.running += 1
+
+
+@part
+def are_foreseen(rules: SchedulingRules) -> bool:
+    """Say whether each job ends when expected: the list of expected ends is that of all ends, and no heap is kept."""
+    return bool(rules.estimates == EXACT_RUNTIME and not rules.pass_per_event)
+
+
+@part
+def first_expected_s(state: State) -> int:
+    """Return when the first running job is expected to end, NEVER when none runs."""
+    if state.scalars[0].listed == 0:
+        return NEVER
+    return int(state.slots.expected_end_s[index(state.expected[0])])
+
+
+@part
+def start_job(workload: Workload, state: State, rules: SchedulingRules, position: int) -> None:
+    """Start the job at queue `position` now; it fits."""
+    now = state.scalars[0]
+    slot = place_job(workload, state, position, UNNUMBERED, now.now_s)
+    if are_foreseen(rules):
+        now.running += 1
+        now.next_end_s = first_expected_s(state)
+    else:
+        await_end(state, slot)
+
+
+@part
+def release(state: State, slot: int) -> None:
+    """Give back the units of `slot`."""
+    now = state.scalars[0]
+    unlist(state, slot)
+    if now.breakpoints > 0:
+        add_free(state, now.now_s, held_until_s(state, slot), state.slots.size[index(slot)])
+    state.slots.pieces[index(slot)] = NOT_YET
+    now.free += state.slots.size[index(slot)]
+    now.ended = 1
+
+
+@part
+def first_end(state: State) -> int:
+    """Take the running job whose end comes first off the heap of ends, and return its slot."""
+    now = state.scalars[0]
+    slot = state.ends[0]
+    drop_first(state.ends, now.running, state.slots)
+    now.running -= 1
+    now.next_end_s = state.slots.end_s[index(state.ends[0])] if now.running > 0 else NEVER
+    return int(slot)
+
+
+@part
+def close_slot(state: State, slot: int) -> None:
+    """Let another job use the slot."""
+    now = state.scalars[0]
+    state.slots.following[index(slot)] = now.free_slot
+    now.free_slot = slot
+
+
+@part
+def learn_from(workload: Workload, state: State, rules: SchedulingRules, job: int) -> None:
+    """Let the predictor, if there is one, learn how long the job ran."""
+    if rules.estimates == PREDICTED_RUNTIME:
+        learn_run_time(state.recent_s, workload.user[index(job)], workload.runtime_s[index(job)])
+
+
+@part
+def end_first(workload: Workload, state: State, rules: SchedulingRules) -> None:
+    """End the running job whose end comes first."""
+    now = state.scalars[0]
+    slot = int(state.expected[0]) if are_foreseen(rules) else first_end(state)
+    if state.slots.pieces[index(slot)] != NOT_YET:
+        release(state, slot)
+    if are_foreseen(rules):
+        now.running -= 1
+        now.next_end_s = first_expected_s(state)
+    learn_from(workload, state, rules, state.slots.job[index(slot)])
+    close_slot(state, slot)
+
+
+def resumed_state(workload: Workload, rules: SchedulingRules, *, machine_size: int, holders: int, now_s: int) -> State:
+    """Return the state at `now_s` in which the first `holders` jobs of the workload hold their units.
+
+    They are listed in the order of their starts and end, really and as expected, after their run time from `now_s`.
+    The others are submitted from `now_s` on. Conservative backfilling cannot resume: its promises are not known.
+    """
+    state = new_state(workload, rules, machine_size=machine_size)
+    state.scalars["now_s"] = now_s
+    state.scalars["next_job"] = holders
+    state.scalars["next_submit_s"] = workload.submit_s[holders] if holders < len(workload.submit_s) else NEVER
+    state.start_s[:holders] = now_s
+    hold(state, np.argsort(workload.runtime_s[:holders], kind="stable"), workload.size, workload.runtime_s)
+    return state
+
+
+@in_place
+def hold(state: State, jobs: Int64, size: Int64, left_s: Int64) -> None:
+    """Give `jobs`, in the order of their ends, their units for `left_s` from now."""
+    now = state.scalars[0]
+    slots = state.slots
+    for job in jobs:
+        slot = now.free_slot
+        held = index(slot)
+        now.free_slot = slots.following[held]
+        slots.job[held] = job
+        slots.size[held] = size[index(job)]
+        slots.started[held] = job
+        slots.end_s[held] = now.now_s + left_s[index(job)]
+        slots.pieces[held] = take_nodes(state.nodes, size[index(job)])
+        expect_end(state, slot, slots.end_s[held])
+        push(state.ends, now.running, slots, slot)
+        now.next_end_s = slots.end_s[index(state.ends[0])]
+        now.running += 1
+        now.started += 1
+        now.free -= size[index(job)]

@@ -1,0 +1,308 @@
+"""Estimates what a cluster used over the time of its own log, what offpeak would have saved, and why much or little.
+
+What was used follows from the logged starts and ends. The reasons come from the site's own load, prices and power.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from offpeak.errors import BadTrace
+from offpeak.model.arrays import Float64
+from offpeak.model.job_power import ASSUMED_POWER
+from offpeak.model.jobs import Jobs, RejectedJobs, Trace
+from offpeak.model.schedule_metrics import utilization
+from offpeak.model.step_integrals import J_PER_KWH, J_PER_MWH
+from offpeak.prices.peak import Peak, classify
+from offpeak.settings.table import Settings
+from sim_backend.case import PreparedCase, prepare
+from sim_backend.compare import Comparison, ReplayCase, compare, meters_of, usage_of
+from sim_backend.outcome import PolicyOutcome, charges_of
+from sim_backend.policy import Policy
+from sim_backend.replay import Schedule
+from sim_backend.replications import ReplicationSpread, replay_each, spreads_of
+from sim_backend.traces.filters import known_period_s, last_days, priced
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A figure, and what it may at least and at most be; all three are the same where nothing is assumed."""
+
+    low: float
+    middle: float
+    high: float
+
+
+@dataclass(frozen=True)
+class LoggedUse:
+    """Energy, money and waiting of a log as it was, over [begin_s, until_s) of the trace's clock.
+
+    `waiting_share` is the share of the period in which at least one job waited: without that there is nothing to
+    reorder. `mean_price` is the price of the energy used, `plain_mean_price` the period's mean, both per MWh.
+    """
+
+    begin_s: int
+    until_s: int
+    energy_kwh: Bounds
+    idle_energy_kwh: float
+    cost: Bounds
+    currency: str
+    unpriced_kwh: float
+    co2_kg: float | None
+    mean_price: float
+    plain_mean_price: float
+    utilization: float
+    mean_wait_s: float
+    waiting_share: float
+
+
+def logged_use(case: ReplayCase, draws_w: tuple[Float64, Float64, Float64], begin_s: int, until_s: int) -> LoggedUse:
+    """Return what was used if the jobs drew the lowest, the likeliest and the highest `draws_w` [W per unit].
+
+    All starts are logged and all runs lie within the period; processors are those used, not those requested. The prices
+    of `case` reach to its end.
+    """
+    meters = meters_of(case, until_s)
+    case = replace(case, jobs=case.jobs.as_logged())
+    jobs = case.jobs
+    schedule = Schedule(jobs.logged_start_s, jobs.logged_start_s + jobs.runtime_s, 0.0)
+    charges = [
+        charges_of(usage_of(replace(case, node_power_w=draw_w), schedule, begin_s, until_s), meters)
+        for draw_w in draws_w
+    ]
+    energy = Bounds(*(each.energy.total / J_PER_KWH for each in charges))
+    # Where prices are negative, who draws most pays least.
+    costs = [each.cost.total / J_PER_MWH for each in charges]
+    cost = Bounds(min(costs), costs[1], max(costs))
+    known_kwh = energy.middle - charges[1].unpriced_j / J_PER_KWH
+    return LoggedUse(
+        begin_s=begin_s,
+        until_s=until_s,
+        energy_kwh=energy,
+        idle_energy_kwh=charges[1].energy.idle / J_PER_KWH,
+        cost=cost,
+        currency=meters.currency,
+        unpriced_kwh=charges[1].unpriced_j / J_PER_KWH,
+        co2_kg=charges[1].co2_kg,
+        mean_price=1000 * cost.middle / known_kwh if known_kwh else 0.0,
+        plain_mean_price=_mean_price(case, begin_s, until_s),
+        utilization=utilization(jobs.size, jobs.runtime_s, machine_size=case.machine.size, period_s=until_s - begin_s),
+        mean_wait_s=float((jobs.logged_start_s - jobs.submit_s).mean()),
+        waiting_share=waiting_share(jobs, begin_s, until_s),
+    )
+
+
+def _mean_price(case: ReplayCase, begin_s: int, until_s: int) -> float:
+    """Return the mean of the known prices over the period [per MWh]."""
+    laid = case.prices.laid.until(until_s)
+    edges_s = np.append(laid.series.start_s, laid.series.end_s) - laid.offset_s
+    length_s = np.diff(np.clip(edges_s, begin_s, until_s)) * laid.series.known
+    return float(np.dot(length_s, np.nan_to_num(laid.series.value)) / max(length_s.sum(), 1))
+
+
+def waiting_share(jobs: Jobs, begin_s: int, until_s: int) -> float:
+    """Return the share of the period in which at least one job waited."""
+    latest_s = np.maximum.accumulate(np.concatenate([[begin_s], jobs.logged_start_s]))[:-1]
+    alone_from_s = np.maximum(jobs.submit_s, latest_s)
+    return float(np.maximum(jobs.logged_start_s - alone_from_s, 0).sum()) / max(until_s - begin_s, 1)
+
+
+YEAR_S = 365.25 * 86_400
+HARDLY_PCT = 0.5
+"""Savings that stay below this share of the bill are called hardly worth it."""
+
+MOST_REPLAYS, FIRST_REPLAYS = 20, 4
+SETTLED_PCT = 0.05
+"""Where the range of the first replays' savings is narrower, more of them would show the same figures."""
+
+
+@dataclass(frozen=True)
+class CapabilitySaving:
+    """What one capability would have saved: share of the bill [%], and money over a year like the log's period.
+
+    Low to high holds 19 of 20 replays and, where the draw of jobs is assumed, jobs that all draw the same: then no
+    order is cheaper than another. `is_noise`: the policy may as well have cost more.
+    """
+
+    capability: str
+    policy: str
+    share_pct: Bounds
+    a_year: Bounds
+    wait_change_s: float
+    wait_is_noise: bool
+    is_noise: bool
+
+
+@dataclass(frozen=True)
+class SavingsEstimate:
+    """What was used, what reordering would have saved, and how well the baseline's replay resembles the log.
+
+    `trace` is the log cut to the period. `spreads` holds the replays of all policies, the baseline first; `comparison`
+    the replay of the log as it is, of the baseline alone. `are_starts_replayed`: the log has no start of any job, so
+    the baseline's stand for them.
+    """
+
+    trace: Trace
+    prepared: PreparedCase
+    used: LoggedUse
+    savings: tuple[CapabilitySaving, ...]
+    spreads: tuple[ReplicationSpread, ...]
+    comparison: Comparison
+    are_starts_replayed: bool = False
+
+    @property
+    def hardly_pays(self) -> bool:
+        """Whether no policy saves a notable share of the bill for certain."""
+        return all(saving.is_noise or saving.share_pct.high < HARDLY_PCT for saving in self.savings)
+
+
+def estimate_savings(
+    trace: Trace,
+    settings: Settings,
+    policies: tuple[Policy, ...],
+    *,
+    days: int | None,
+    replays: int | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> SavingsEstimate:
+    """Return the estimate of a log's last days, or of all that it knows whole, for the baseline and other policies.
+
+    `replays` is how often to replay; None stands for MOST_REPLAYS, or the first few if they hardly differ. BadTrace or
+    BadPrices as `prepare` raises them, or if no job ran in that time or none took any.
+    """
+    whole = started(trace, settings, policies[0])
+    cut = priced(last_days(whole, days), settings.prices)
+    period_s = _period_s(cut)
+    prepared = prepare(cut, settings, start=None, whole=whole)
+    comparison = compare(prepared.case, policies[:1])
+    replay = partial(
+        replay_each,
+        prepared.case,
+        policies,
+        seed=settings.power.seed,
+        draw_power=prepared.power.draw_w if prepared.power.is_drawn else None,
+        progress=progress,
+    )
+    spreads = spreads_of(replay(range(replays)) if replays else _until_settled(replay))
+    used = logged_use(comparison.case, _draws_w(prepared), *period_s)
+    savings = tuple(saving_of(spread, used, "order", is_assumed=prepared.power.assumed) for spread in spreads[1:])
+    are_starts_replayed = not (trace.jobs.logged_start_s >= 0).any()
+    return SavingsEstimate(cut, prepared, used, savings, spreads, comparison, are_starts_replayed)
+
+
+def _period_s(trace: Trace) -> tuple[int, int]:
+    """Return first submission and end; BadTrace if no time lies between them, which could not be a part of a year."""
+    begin_s, until_s = int(trace.jobs.submit_s[0]), known_period_s(trace.jobs)[1]
+    if until_s <= begin_s:
+        raise BadTrace(f"{trace.name}: its jobs took no time at all", hint="a log of more days is needed")
+    return begin_s, until_s
+
+
+def _until_settled(replay: Callable[[range], list[tuple[PolicyOutcome, ...]]]) -> list[tuple[PolicyOutcome, ...]]:
+    """Return a few replays if their savings hardly differ, as those of many jobs do, else all of them."""
+    outcomes = replay(range(FIRST_REPLAYS))
+    saved = [spread.figures["saving_pct"] for spread in spreads_of(outcomes)]
+    if all(each.high - each.low < SETTLED_PCT for each in saved):
+        return outcomes
+    return outcomes + replay(range(FIRST_REPLAYS, MOST_REPLAYS))
+
+
+def started(trace: Trace, settings: Settings, baseline: Policy) -> Trace:
+    """Return the log with a start for each job: those logged, or those of the baseline's replay if none was."""
+    known = trace.jobs.logged_start_s >= 0
+    if len(known) and known.all():
+        return trace
+    if known.any():
+        missing = RejectedJobs("its start is not in the log", tuple(trace.jobs.job_id[~known].tolist()))
+        return replace(trace, jobs=trace.jobs.take(known), rejected=(*trace.rejected, missing))
+    case = prepare(trace, settings, start=None).case
+    schedule = compare(case, (baseline,)).runs[0].schedule
+    note = f"the log does not say when jobs started: {baseline.name} does, replayed"
+    return replace(trace, jobs=replace(case.jobs, logged_start_s=schedule.start_s), notes=(*trace.notes, note))
+
+
+def _draws_w(prepared: PreparedCase) -> tuple[Float64, Float64, Float64]:
+    """Return the lowest, likeliest and highest draw of each job: one and the same unless it is assumed."""
+    power, likeliest_w = prepared.power, prepared.case.node_power_w
+    if not power.assumed:
+        return likeliest_w, likeliest_w, likeliest_w
+    low_w, high_w = (
+        np.full(len(likeliest_w), watts / power.units_per_node) for watts in (ASSUMED_POWER.low_w, ASSUMED_POWER.high_w)
+    )
+    return low_w, likeliest_w, high_w
+
+
+def saving_of(
+    spread: ReplicationSpread, used: LoggedUse, capability: str, *, is_assumed: bool = False
+) -> CapabilitySaving:
+    """Return what a policy saves by its replays; `is_assumed`: it may as well save nothing, all jobs drawing alike."""
+    replayed = spread.figures["saving_pct"]
+    share = Bounds(min(replayed.low, 0.0) if is_assumed else replayed.low, replayed.mean, replayed.high)
+    return CapabilitySaving(
+        capability=capability,
+        policy=spread.policy,
+        share_pct=share,
+        a_year=_a_year(share, used),
+        wait_change_s=spread.differences["mean_wait_s"].mean,
+        wait_is_noise=spread.is_noise("mean_wait_s"),
+        is_noise=spread.is_noise("saving_pct"),
+    )
+
+
+def _a_year(share: Bounds, used: LoggedUse) -> Bounds:
+    """Return these shares of what a year costs: the extremes of the range are those of both together.
+
+    Shares count from the size of the bill, also of one that is paid to the cluster, as negative prices make it.
+    """
+    years = (used.until_s - used.begin_s) / YEAR_S
+    costs = (abs(used.cost.low), abs(used.cost.high))
+    low = min(share.low * cost for cost in costs)
+    high = max(share.high * cost for cost in costs)
+    return Bounds(low / 100 / years, share.middle * abs(used.cost.middle) / 100 / years, high / 100 / years)
+
+
+RARELY_WAITING = 0.25
+FLAT_PRICES = 1.3
+ALIKE = 0.1
+
+
+def reasons(estimate: SavingsEstimate) -> list[str]:
+    """Return in sentences what keeps the saving small; nothing if nothing does."""
+    used = estimate.used
+    lines = []
+    if used.waiting_share < RARELY_WAITING:
+        share = f"{100 * used.waiting_share:.0f} %"
+        lines.append(f"jobs waited in {share} of the time only: where nothing waits there is nothing to reorder")
+    ratio = price_ratio(estimate)
+    if ratio is not None and ratio < FLAT_PRICES:
+        lines.append(f"dear hours cost {ratio:.2f} times what the others cost: there is little to gain between them")
+    if not estimate.prepared.power.assumed and power_variation(estimate) < ALIKE:
+        lines.append("jobs draw nearly the same power: no order of them is much cheaper than another")
+    return lines
+
+
+def price_ratio(estimate: SavingsEstimate) -> float | None:
+    """Return the mean on-peak price over the mean off-peak price; None without either, or if one is not positive."""
+    prices = estimate.comparison.case.prices
+    laid = prices.laid
+    series, peak = classify(laid.series, prices.rule)
+    edges_s = np.append(series.start_s, series.end_s) - laid.offset_s
+    length_s = np.diff(np.clip(edges_s, estimate.used.begin_s, estimate.used.until_s))
+    means = []
+    for state in (Peak.ON_PEAK, Peak.OFF_PEAK):
+        inside = (peak == state) & (length_s > 0) & series.known
+        if not inside.any():
+            return None
+        means.append(float(np.average(series.value[inside], weights=length_s[inside])))
+    return means[0] / means[1] if min(means) > 0 else None
+
+
+def power_variation(estimate: SavingsEstimate) -> float:
+    """Return the standard deviation of the jobs' draw per unit over its mean, jobs weighed by their unit-seconds."""
+    case = estimate.comparison.case
+    weight = np.maximum(case.jobs.size * case.jobs.runtime_s, 1)
+    mean_w = float(np.average(case.node_power_w, weights=weight))
+    variance = float(np.average((case.node_power_w - mean_w) ** 2, weights=weight))
+    return float(np.sqrt(variance)) / mean_w

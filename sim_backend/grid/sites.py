@@ -1,0 +1,269 @@
+"""The sites of a grid as they run: engines that take jobs meanwhile, and which grid job stands in which row of which.
+
+The engine reads of a job only when its submission is due. So the workload has room for all jobs that may ever come, at
+submissions that never come, and to submit one is to fill in the next row.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from offpeak.errors import OffpeakError
+from offpeak.model.arrays import Float64, Int64
+from sim_backend.engine.advance import advance
+from sim_backend.engine.advance_powered import LOG_FULL, advance_powered
+from sim_backend.engine.power import Power, all_active
+from sim_backend.engine.state import NEVER, NOT_YET, State, Workload, new_state
+from sim_backend.grid.grid import SimulatedGrid, SimulatedSite, SleepingNodes
+from sim_backend.grid.late_data import hold_until, next_event_s
+from sim_backend.nodes.node_log import NodeLog
+from sim_backend.powered_replay import LogBook, depth_table
+from sim_backend.replay import NO_PEAKS
+
+
+@dataclass(frozen=True, eq=False)
+class GridSubmission:
+    """Jobs as they are at the site, as columns in seconds, units and W per unit; `data_s` is when their data comes."""
+
+    submit_s: Int64
+    data_s: Int64
+    runtime_s: Int64
+    estimate_s: Int64
+    size: Int64
+    unit_w: Float64
+
+
+class OpenSite:
+    """A running site. `workload` and `state` are to be read only; rows beyond `count` are empty."""
+
+    def __init__(self, site: SimulatedSite, *, most_jobs: int, begin_s: int) -> None:
+        self.site = site
+        self.count = 0
+        self.workload = _empty(most_jobs)
+        self.state = new_state(self.workload, site.policy.rules, machine_size=site.site.units)
+        self.state.scalars["now_s"] = begin_s
+        self._data_s = np.zeros(most_jobs, dtype=np.int64)
+        self._late = np.empty(0, dtype=np.int64)
+        self._nodes = None if site.nodes is None else _RunningNodes(site.nodes, self.state, begin_s)
+
+    def submit(self, jobs: GridSubmission) -> None:
+        """Add jobs behind those that came before; none is submitted before the second that was advanced to."""
+        rows = slice(self.count, self.count + len(jobs.size))
+        runtime_s = np.minimum(jobs.runtime_s, jobs.estimate_s) if self.site.policy.kill_at_estimate else jobs.runtime_s
+        columns = (jobs.submit_s, runtime_s, jobs.estimate_s, jobs.estimate_s, jobs.size, jobs.unit_w)
+        for column, value in zip(self.workload, columns, strict=False):
+            column[rows] = value
+        self._data_s[rows] = jobs.data_s
+        self._late = np.append(self._late, self.count + np.flatnonzero(jobs.data_s > jobs.submit_s))
+        self.count = rows.stop
+        self.state.scalars["next_submit_s"] = self._next_submit_s()
+
+    def _next_submit_s(self) -> int:
+        at = int(self.state.scalars["next_job"][0])
+        return int(self.workload.submit_s[at]) if at < self.count else NEVER
+
+    def advance(self, until_s: int) -> None:
+        """Handle all events up to and including that second."""
+        if until_s < self.state.scalars["now_s"][0]:
+            return
+        if self._nodes is None:
+            self._advance_awake(until_s)
+        else:
+            self._nodes.advance(self.workload, self.site, self.state, until_s)
+
+    def _advance_awake(self, until_s: int) -> None:
+        rules, units = self.site.policy.rules, self.site.site.units
+        while len(self._late) and (next_s := next_event_s(self.state)) <= until_s:
+            advance(self.workload, NO_PEAKS, rules, units, self.state, next_s)
+            waits = self.held_s[self._late] == NOT_YET
+            begun, self._late = self._late[~waits], self._late[waits]
+            hold_until(self.state, begun, self._data_s[begun])
+        if not len(self._late):
+            advance(self.workload, NO_PEAKS, rules, units, self.state, until_s)
+
+    @property
+    def held_s(self) -> Int64:
+        """Since when each job holds its units, by row; NOT_YET of those that wait."""
+        return self.state.start_s[: self.count]
+
+    def start_s(self, first: int = 0) -> Int64:
+        """Return when each job starts to run, from the row `first` on: with its units and its data; NOT_YET of those
+        that wait."""
+        held_s = self.held_s[first:]
+        return np.where(held_s == NOT_YET, NOT_YET, np.maximum(held_s, self._data_s[first : self.count]))
+
+    def end_s(self, first: int = 0) -> Int64:
+        """Return when each job that has started will have ended, from that row on, NOT_YET of those that wait."""
+        start_s = self.start_s(first)
+        return np.where(start_s == NOT_YET, NOT_YET, start_s + self.workload.runtime_s[first : self.count])
+
+    @property
+    def idle_units(self) -> int:
+        """Units without a job, asleep ones too where jobs wake nodes."""
+        return int(self.state.scalars["free"][0])
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no job runs or waits."""
+        now = self.state.scalars[0]
+        return bool(now["running"] == 0 and now["waiting"] == 0 and now["next_submit_s"] == NEVER)
+
+    @property
+    def waiting(self) -> int:
+        """The length of the queue."""
+        return int(self.state.scalars["waiting"][0])
+
+    def node_log(self) -> NodeLog | None:
+        """Return what the nodes did, None where none can sleep; to be asked once, at the end."""
+        return None if self._nodes is None else self._nodes.log()
+
+
+class _RunningNodes:
+    """The nodes of a site that sleep, beside its engine."""
+
+    def __init__(self, nodes: SleepingNodes, state: State, begin_s: int) -> None:
+        self._nodes = nodes
+        self._depths = depth_table(nodes.machine.node_class, nodes.machine.seed)
+        self._book = LogBook()
+        self._power: Power = all_active(
+            nodes.capacity.rules,
+            machine_size=nodes.machine.size,
+            units_per_node=nodes.machine.units_per_node,
+            slots=len(state.slots.job),
+            jobs=len(state.start_s),
+            begin_s=begin_s,
+            # Without a job they go on as far as they are asked to: another may come.
+            rest_until_s=NEVER - 1,
+        )
+
+    def advance(self, workload: Workload, site: SimulatedSite, state: State, until_s: int) -> None:
+        capacity, rules = self._nodes.capacity, site.policy.rules
+        while (
+            advance_powered(
+                workload,
+                NO_PEAKS,
+                rules,
+                capacity.rules,
+                capacity.course,
+                self._depths,
+                site.site.units,
+                state,
+                self._power,
+                until_s,
+            )
+            == LOG_FULL
+        ):
+            self._book.empty(self._power)
+
+    def log(self) -> NodeLog:
+        self._book.empty(self._power)
+        return self._book.node_log(self._nodes.machine)
+
+
+def _empty(most_jobs: int) -> Workload:
+    def column() -> Int64:
+        return np.zeros(most_jobs, dtype=np.int64)
+
+    never = np.full(most_jobs, NEVER)
+    return Workload(never, column(), column(), column(), column(), np.zeros(most_jobs), column())
+
+
+NO_SITE = -1
+
+
+@dataclass(frozen=True, eq=False)
+class GridSchedule:
+    """Where and when each job of the grid ran, by index: `queued_s` is when it entered the queue of `site`.
+
+    It held its units from `held_s` on and ran from `start_s`, later where its data was. `node_log` is by site.
+    """
+
+    site: Int64
+    queued_s: Int64
+    held_s: Int64
+    start_s: Int64
+    end_s: Int64
+    node_log: tuple[NodeLog | None, ...]
+
+
+class RunningGrid:
+    """All sites at one instant; local users' jobs are submitted to their homes as time passes."""
+
+    def __init__(self, grid: SimulatedGrid) -> None:
+        jobs = grid.log.jobs
+        begin_s = int(jobs.submit_s[0]) if len(jobs) else 0
+        self._grid = grid
+        self.sites = tuple(OpenSite(site, most_jobs=len(jobs), begin_s=begin_s) for site in grid.sites)
+        self._jobs: list[list[int]] = [[] for _ in grid.sites]
+        self._local = np.flatnonzero(~grid.log.brokered)
+
+    def advance_to(self, now_s: int) -> None:
+        """Let everything happen that comes before that second."""
+        self._submit_each(self._locals_before(now_s))
+        for site in self.sites:
+            site.advance(now_s - 1)
+
+    def submit(self, now_s: int, job: Int64, site: Int64) -> None:
+        """Submit what was chosen, and the local users' jobs of that second, in the order of the grid's jobs."""
+        local = self._locals_before(now_s + 1)
+        every = np.concatenate([job, local])
+        where = np.concatenate([site, self._grid.log.home[local]])
+        order = np.argsort(every, kind="stable")
+        self._submit(np.full(len(every), now_s), every[order], where[order])
+
+    def finish(self) -> None:
+        """Submit all that is left to submit, and let everything happen."""
+        self._submit_each(self._locals_before(NEVER))
+        for site in self.sites:
+            site.advance(NEVER - 1)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no site runs or queues a job, nor will."""
+        return not len(self._local) and all(site.is_idle for site in self.sites)
+
+    def schedule(self) -> GridSchedule:
+        """Return where and when each job ran."""
+        site_of, queued_s, held_s, start_s, end_s = np.full((5, len(self._grid.log)), NO_SITE)
+        for number, (site, jobs) in enumerate(zip(self.sites, self._jobs, strict=True)):
+            site_of[jobs], queued_s[jobs] = number, site.workload.submit_s[: site.count]
+            held_s[jobs], start_s[jobs], end_s[jobs] = site.held_s, site.start_s(), site.end_s()
+        logs = tuple(site.node_log() for site in self.sites)
+        return GridSchedule(site_of, queued_s, held_s, start_s, end_s, logs)
+
+    def _locals_before(self, before_s: int) -> Int64:
+        """Take out the local users' jobs that are submitted before that second."""
+        count = int(np.searchsorted(self._grid.log.jobs.submit_s[self._local], before_s, side="left"))
+        job, self._local = self._local[:count], self._local[count:]
+        return job
+
+    def _submit_each(self, job: Int64) -> None:
+        self._submit(self._grid.log.jobs.submit_s[job], job, self._grid.log.home[job])
+
+    def _submit(self, submit_s: Int64, job: Int64, site: Int64) -> None:
+        for number in np.unique(site).tolist():
+            self._submit_to(number, submit_s[site == number], job[site == number])
+
+    def _submit_to(self, number: int, submit_s: Int64, job: Int64) -> None:
+        grid, jobs = self._grid, self._grid.log.jobs
+        self._check(job, number)
+        self.sites[number].submit(
+            GridSubmission(
+                submit_s,
+                submit_s + grid.data_s(job, number),
+                grid.at_site_s(jobs.runtime_s[job], job, number),
+                grid.at_site_s(jobs.estimate_s[job], job, number),
+                grid.units(job, number),
+                grid.sites[number].site.unit_w * grid.log.power_factor[job],
+            )
+        )
+        self._jobs[number] += job.tolist()
+
+    def _check(self, job: Int64, number: int) -> None:
+        site = self._grid.sites[number].site
+        too_wide = job[self._grid.units(job, number) > site.units]
+        if len(too_wide):
+            raise OffpeakError(
+                f"job {self._grid.log.jobs.job_id[too_wide[0]]} does not fit on {site.name}",
+                hint="the chooser sent it there; it must keep to the sites that accept a job",
+            )

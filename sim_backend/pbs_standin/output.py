@@ -1,0 +1,349 @@
+"""The output of PBS's programs: OpenPBS's `-F json` and `qstat -f`, Torque's `-x`, and both servers' plain text.
+
+OpenPBS's JSON is an object on many lines, tabs inside, keys in the order of real servers; its `qstat -f` folds lines
+behind commas of a job's variables. Torque's XML is one line, the fields in the order of real servers. In plain text
+both print servers and queues with -f, and short lists.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+from xml.sax.saxutils import escape
+
+from plugin.scheduler.job import JobState
+from sim_backend.pbs_standin.pbs import VERSIONS, Pbs, StartEstimate, estimate_of, holds_of, letter_of
+from sim_backend.scheduler.cluster import SimJob, SimNode
+
+
+def ctime(at_s: float) -> str:
+    """Return a Unix second as `Fri Nov 20 21:49:35 2026`, by the clock of Greenwich."""
+    return datetime.fromtimestamp(at_s, UTC).strftime("%a %b %e %H:%M:%S %Y")
+
+
+def comment_time(at_s: float) -> str:
+    """Return a Unix second as it stands in comments: `Fri Nov 20 at 21:49`."""
+    return datetime.fromtimestamp(at_s, UTC).strftime("%a %b %d at %H:%M")
+
+
+def clock(seconds: float) -> str:
+    """Return a duration as HH:MM:SS."""
+    whole = int(seconds)
+    return f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}"
+
+
+NUMBERS = frozenset({"ncpus", "nodect", "mpiprocs", "offpeak_begin", "offpeak_prio"})
+
+
+def json_text(value: Any, depth: int = 0) -> str:
+    """Return a value as OpenPBS prints it: each key on a line of its own, lists on one."""
+    if isinstance(value, dict):
+        tabs = "\t" * (depth + 1)
+        lines = [f"{tabs}{_quoted(name)}:\t{json_text(each, depth + 1)}" for name, each in value.items()]
+        inside = ",\n".join(lines)
+        return f"{{\n{inside}{chr(10) if lines else ''}{tabs[1:]}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(json_text(each) for each in value)}]"
+    if isinstance(value, float):
+        short = f"{value:.15g}"
+        return short if float(short) == value else f"{value:.17g}"
+    return _quoted(value) if isinstance(value, str) else json.dumps(value)
+
+
+def answer_json(pbs: Pbs, now_s: float, key: str, records: Mapping[str, Any]) -> bytes:
+    """Return an answer; the key is left out where there is nothing below it."""
+    head = {"timestamp": int(now_s), "pbs_version": VERSIONS[pbs.kind], "pbs_server": pbs.host}
+    return (json_text({**head, key: dict(records)} if records else head) + "\n").encode()
+
+
+def qstat_json(pbs: Pbs, jobs: Iterable[SimJob], now_s: float) -> bytes:
+    """Return what `qstat -f -F json` prints of these jobs."""
+    estimate = estimate_of(pbs, now_s)
+    return answer_json(pbs, now_s, "Jobs", {pbs.job_id(job): job_record(pbs, job, now_s, estimate) for job in jobs})
+
+
+def pbsnodes_json(pbs: Pbs, nodes: Iterable[SimNode], now_s: float) -> bytes:
+    """Return what `pbsnodes -F json` prints of these nodes."""
+    return answer_json(pbs, now_s, "nodes", {node.name: _openpbs_node(pbs, node) for node in nodes})
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def job_record(pbs: Pbs, job: SimJob, now_s: float, estimate: StartEstimate | None) -> dict[str, Any]:
+    """Return all that a server tells of a job, without what it does not have."""
+    ran, vnodes = job.start_s is not None, _vnodes(job.placed)
+    planned = estimate if estimate is not None and estimate.job is job else None
+    took_s = (job.end_s or now_s) - (job.start_s or now_s)
+    listed = {name: _plain(name, value) for name, value in job.wants.items()}
+    listed |= {"ncpus": job.cpus, "nodect": job.nodes, "place": job.wants.get("place", "free")}
+    listed |= {"select": job.told["request"]}
+    told: dict[str, Any] = {
+        "Job_Name": job.name,
+        "Job_Owner": f"{job.user}@{pbs.host}",
+        "resources_used": {"ncpus": job.cpus, "walltime": clock(took_s)} if ran else None,
+        "job_state": letter_of(pbs, job, now_s),
+        "queue": job.queue,
+        "server": pbs.host,
+        "Account_Name": job.told.get("account") or None,
+        "Checkpoint": "u",
+        "ctime": ctime(job.submit_s),
+        "depend": job.told.get("depend") or None,
+        "exec_host": "+".join(f"{node}/0*{cpus}" for node, cpus in job.placed.items()) or None,
+        "exec_vnode": vnodes or None,
+        "Execution_Time": ctime(job.begin_s) if job.begin_s else None,
+        "Hold_Types": holds_of(pbs, job),
+        "mtime": ctime(now_s),
+        "Priority": job.priority,
+        "qtime": ctime(job.submit_s),
+        "Rerunable": "True",
+        "Resource_List": dict(sorted(listed.items())),
+        "schedselect": job.told["request"],
+        "stime": ctime(job.start_s) if job.start_s is not None else None,
+        "obittime": ctime(job.end_s) if job.end_s is not None else None,
+        "substate": 42 if job.state is JobState.RUNNING else 10,
+        "Variable_List": _openpbs_variables(pbs, job),
+        "euser": job.user,
+        "egroup": job.user,
+        "queue_rank": job.rank,
+        "queue_type": "E",
+        "comment": _comment(pbs, job, vnodes, now_s),
+        "etime": ctime(job.submit_s),
+        "run_count": 1 if ran else None,
+        "Exit_status": 0 if job.state is JobState.ENDED else None,
+        "array_id": None if job.index is None else f"{job.number}[].{pbs.host}",
+        "array_index": job.index,
+        "estimated": {"exec_vnode": _vnodes(planned.placed), "start_time": ctime(planned.start_s)} if planned else None,
+        "project": "_pbs_project_default",
+        "topjob": "True" if planned else None,
+        "Submit_Host": pbs.host,
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _vnodes(placed: Mapping[str, int]) -> str:
+    return "+".join(f"({node}:ncpus={cpus})" for node, cpus in placed.items())
+
+
+def _plain(name: str, value: str) -> Any:
+    return (float(value) if "." in value else int(value)) if name in NUMBERS else value
+
+
+def _openpbs_variables(pbs: Pbs, job: SimJob) -> dict[str, str]:
+    own = dict(each.partition("=")[::2] for each in job.told["variables"].split("\x1f") if each)
+    return {"PBS_O_LOGNAME": job.user, "PBS_O_QUEUE": job.queue, "PBS_O_HOST": pbs.host, **own}
+
+
+def _comment(pbs: Pbs, job: SimJob, vnodes: str, now_s: float) -> str | None:
+    if job.start_s is not None:
+        return f"Job run at {comment_time(job.start_s)} on {vnodes}"
+    begin_s = pbs.begin_of(job)
+    if begin_s > max(now_s, job.begin_s):
+        return f"Not Running: PBS Error: offpeak: deferred until {comment_time(begin_s)}"
+    return job.comment or None
+
+
+def _openpbs_node(pbs: Pbs, node: SimNode) -> dict[str, Any]:
+    words = ([] if node.alive or node.shown_up else ["down"]) + sorted(node.shut)
+    if not words and node.cpus_used >= node.cpus:
+        words = ["job-busy"]
+    has: dict[str, Any] = {"arch": "linux", "host": node.name, "mem": f"{node.memory_mib // 1024}gb"}
+    has |= {"ncpus": node.cpus, "vnode": node.name} | dict.fromkeys(node.features, "True")
+    told: dict[str, Any] = {
+        "Mom": node.name,
+        "Port": 15002,
+        "pbs_version": VERSIONS[pbs.kind],
+        "ntype": "PBS",
+        "state": ",".join(words) or "free",
+        "pcpus": node.cpus,
+        "queue": node.queue or None,
+        "jobs": [f"{job}.{pbs.host}" for job in node.used] or None,
+        "resources_available": has | ({"offpeak_node": node.mark} if node.mark else {}),
+        "resources_assigned": {"ncpus": node.cpus_used} if node.used else {},
+        "comment": node.note or None,
+        "resv_enable": "True",
+        "sharing": "default_shared",
+        "license": "l",
+        "last_state_change_time": node.changed_s,
+        "last_used_time": node.last_used_s,
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+WIDTH = 79
+
+
+def qstat_text(pbs: Pbs, jobs: Iterable[SimJob], now_s: float) -> bytes:
+    """Return what `qstat -f` prints of these jobs."""
+    estimate = estimate_of(pbs, now_s)
+    return "".join(_job_section(pbs.job_id(job), job_record(pbs, job, now_s, estimate)) for job in jobs).encode()
+
+
+def _job_section(number: str, record: Mapping[str, Any]) -> str:
+    return "\n".join([f"Job Id: {number}", *_lines(record), "", ""])
+
+
+def _lines(record: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in record.items():
+        if name == "Variable_List":
+            yield folded(f"    {name} = " + ",".join(f"{key}={each}" for key, each in value.items()))
+        elif isinstance(value, dict):
+            yield from (f"    {name}.{key} = {each}" for key, each in value.items())
+        else:
+            yield f"    {name} = {value}"
+
+
+def folded(line: str) -> str:
+    """Return the line on several, each but the first behind a tab, none wider than a terminal unless one word is."""
+    rows = [""]
+    for word in line.replace(",", ",\0").split("\0"):
+        if rows[-1] and len(rows[-1]) + len(word) > WIDTH:
+            rows.append("\t")
+        rows[-1] += word
+    return "\n".join(rows)
+
+
+HEAD = '<?xml version="1.0"?>\n'
+Fields = Mapping[str, "str | Fields | None"]
+"""Elements by name; None for one that is left out."""
+
+
+def qstat_xml(pbs: Pbs, jobs: Iterable[SimJob], now_s: float) -> bytes:
+    """Return what `qstat -x` prints of these jobs; nothing at all where there is none."""
+    text = "".join(f"<Job>{_xml(_torque_job(pbs, job, now_s))}</Job>" for job in jobs)
+    return f"{HEAD}<Data>{text}</Data>\n".encode() if text else b""
+
+
+def pbsnodes_xml(pbs: Pbs, nodes: Iterable[SimNode], now_s: float) -> bytes:
+    """Return what `pbsnodes -x` prints of these nodes."""
+    return (
+        f"<Data>{''.join(f'<Node>{_xml(_torque_node(pbs, node, now_s))}</Node>' for node in nodes)}</Data>\n".encode()
+    )
+
+
+def _xml(fields: Fields) -> str:
+    return "".join(
+        f"<{name}>{_xml(value) if isinstance(value, Mapping) else escape(value, {chr(34): '&quot;'})}</{name}>"
+        for name, value in fields.items()
+        if value is not None
+    )
+
+
+def _torque_job(pbs: Pbs, job: SimJob, now_s: float) -> Fields:
+    number, ran = pbs.job_id(job), job.start_s is not None
+    took_s = (job.end_s or now_s) - (job.start_s or now_s)
+    used: Fields | None = {"cput": "00:00:00", "walltime": clock(took_s)} if ran else None
+    name = job.name if job.index is None else f"{job.name}-{job.index}"
+    counted = {} if job.tasks else {"nodect": str(job.nodes), "neednodes": job.wants.get("nodes")}
+    listed = {**job.wants, **counted}
+    return {
+        "Job_Id": number,
+        "Job_Name": name,
+        "Job_Owner": f"{job.user}@{pbs.host}",
+        "resources_used": used,
+        "job_state": letter_of(pbs, job, now_s),
+        "queue": job.queue,
+        "server": pbs.host,
+        "Account_Name": job.told.get("account") or None,
+        "Checkpoint": "u",
+        "ctime": str(job.submit_s),
+        "depend": job.told.get("depend") or None,
+        "exec_host": "+".join(f"{node}/0-{cpus - 1}" for node, cpus in job.placed.items()) or None,
+        "Execution_Time": str(job.begin_s) if job.begin_s else None,
+        "Hold_Types": holds_of(pbs, job),
+        "mtime": str(int(now_s)),
+        "Priority": str(job.priority),
+        "qtime": str(job.submit_s),
+        "Rerunable": "True",
+        "Resource_List": listed,
+        "substate": "42" if job.state is JobState.RUNNING else "10",
+        "Variable_List": _torque_variables(job),
+        "euser": job.user,
+        "egroup": job.user,
+        "queue_rank": str(job.rank),
+        "queue_type": "E",
+        "comment": job.comment or (f"Job started on {comment_time(job.start_s)}" if job.start_s else None),
+        "etime": None if holds_of(pbs, job) != "n" else str(job.submit_s),
+        "exit_status": "0" if job.state is JobState.ENDED else None,
+        "req_information": job.tasks or None,
+        "job_array_id": None if job.index is None else str(job.index),
+        "start_time": str(int(job.start_s)) if job.start_s is not None else None,
+        "comp_time": str(int(job.end_s)) if job.end_s is not None else None,
+    }
+
+
+def _torque_variables(job: SimJob) -> str:
+    own = [each.replace("\\", "\\\\").replace(",", "\\,") for each in job.told["variables"].split("\x1f") if each]
+    return ",".join([f"PBS_O_QUEUE={job.queue}", f"PBS_O_LOGNAME={job.user}", *own])
+
+
+def _torque_node(pbs: Pbs, node: SimNode, now_s: float) -> Fields:
+    words = [] if node.alive or node.shown_up else ["down"]
+    words += sorted(node.shut)
+    if node.cpus_used >= node.cpus:
+        words.append("job-exclusive")
+    slots, first = [], 0
+    for job, cpus in node.used.items():
+        slots.append(f"{first}{f'-{first + cpus - 1}' if cpus > 1 else ''}/{job}.{pbs.host}")
+        first += cpus
+    heard_s = int(now_s) if node.alive else node.changed_s
+    return {
+        "name": node.name,
+        "state": ",".join(words) or "free",
+        "power_state": "Running",
+        "np": str(node.cpus),
+        "properties": ",".join(node.features) or None,
+        "ntype": "cluster",
+        "jobs": ",".join(slots) or None,
+        "status": f"opsys=linux,uname=Linux {node.name} 6.1.0 #1 SMP x86_64,nsessions=0,idletime=60,"
+        f"totmem={node.memory_mib * 1024}kb,physmem={node.memory_mib * 1024}kb,ncpus={node.cpus},loadave=0.00,gres=,"
+        f"netload=0,state=free,varattr= ,version=6.1.3,rectime={heard_s},jobs=",
+        "note": node.note or None,
+        "mom_service_port": "15002",
+        "mom_manager_port": "15003",
+    }
+
+
+NAMES = {"Q": "Queued", "H": "Held", "W": "Waiting", "R": "Running", "E": "Exiting"}
+
+
+def server_text(pbs: Pbs, now_s: float) -> bytes:
+    """Return what `qstat -B -f` prints."""
+    told = {"server_state": "Active", **pbs.attributes, **_counts(pbs, pbs.cluster.jobs.values(), now_s)}
+    told |= {"default_queue": pbs.queue, "pbs_version": VERSIONS[pbs.kind]}
+    return _section(f"Server: {pbs.host}", told)
+
+
+def queues_text(pbs: Pbs, now_s: float) -> bytes:
+    """Return what `qstat -Q -f` prints."""
+    return b"".join(_queue(pbs, name, now_s) for name in pbs.cluster.queues)
+
+
+def jobs_text(pbs: Pbs, jobs: Iterable[SimJob], now_s: float) -> bytes:
+    """Return what `qstat` prints."""
+    lines = ["Job id            Name             User              Time Use S Queue"]
+    lines += ["----------------  ---------------- ----------------  -------- - -----"]
+    lines += [
+        f"{pbs.job_id(job):17} {job.name[:16]:16} {job.user:17} {0:>8} {letter_of(pbs, job, now_s)} {job.queue:5}"
+        for job in jobs
+    ]
+    return ("\n".join(lines) + "\n").encode() if len(lines) > 2 else b""
+
+
+def _queue(pbs: Pbs, name: str, now_s: float) -> bytes:
+    jobs = [job for job in pbs.cluster.jobs.values() if job.queue == name]
+    told = {"queue_type": "Execution", **_counts(pbs, jobs, now_s), "enabled": "True", "started": "True"}
+    return _section(f"Queue: {name}", told)
+
+
+def _counts(pbs: Pbs, jobs: Iterable[SimJob], now_s: float) -> dict[str, str]:
+    letters = Counter(letter_of(pbs, job, now_s) for job in jobs)
+    letters["R"] += letters.pop("S", 0)
+    counts = " ".join(f"{name}:{letters[letter]}" for letter, name in NAMES.items())
+    return {"total_jobs": str(letters.total()), "state_count": f"Transit:0 {counts} "}
+
+
+def _section(head: str, told: Mapping[str, str]) -> bytes:
+    return "\n".join([head, *(f"    {name} = {value}" for name, value in told.items()), "", ""]).encode()

@@ -1,0 +1,160 @@
+"""Filters of a job log: fit it to a machine, cut it to a period or to the days with prices, take the names out.
+
+Fitted to a machine, jobs are in its allocation unit, without those that could never run on it. Cut to a period, what
+was waiting or running at its begin is there from its first second on. What is printed of an anonymous log,
+without people and projects, may leave the site.
+"""
+
+from dataclasses import fields, replace
+from datetime import UTC
+
+import numpy as np
+
+from offpeak.errors import BadTrace
+from offpeak.model.arrays import Int64
+from offpeak.model.jobs import Jobs, RejectedJobs, Trace
+from offpeak.model.local_time import DAY_S, date_text, parse_zone
+from offpeak.model.step_series import Series
+from offpeak.prices.file import read_series
+from offpeak.prices.layout import parse_layout
+from offpeak.settings.replay import PriceSettings
+
+
+def runnable(trace: Trace, size_limit: int) -> tuple[Jobs, tuple[RejectedJobs, ...]]:
+    """Return the jobs of at most `size_limit` units, and all rejected ones; BadTrace if no job is left."""
+    wide = trace.jobs.size > size_limit
+    rejected = trace.rejected
+    if wide.any():
+        job_ids = tuple(trace.jobs.job_id[wide].tolist())
+        rejected = (*rejected, RejectedJobs(f"wider than the machine ({size_limit})", job_ids))
+    if wide.all():
+        fault = f"no job can run: {reasons_text(rejected)}"
+        raise BadTrace(f"{trace.name}: {fault}", hint="give the machine's size with --nodes")
+    return (trace.jobs.take(~wide) if wide.any() else trace.jobs), rejected
+
+
+def reasons_text(rejected: tuple[RejectedJobs, ...]) -> str:
+    """Say why no job of a log is left."""
+    return "; ".join(f"{len(each.job_ids):,} {each.reason}" for each in rejected) or "it is empty"
+
+
+def whole_nodes(jobs: Jobs, processors_per_node: int) -> Jobs:
+    """Return the jobs with sizes in whole nodes instead of processors, rounded up."""
+    asked, used = (-(-size // processors_per_node) for size in (jobs.size, jobs.as_logged().size))
+    return replace(jobs.with_size(asked), logged_size=None if jobs.logged_size is None else used)
+
+
+FEW_JOBS = 100
+"""So few jobs are not taken for the last days of a busy machine: such a log is whole from its first start on."""
+
+_NONE = np.empty(0, np.int64)
+NO_JOBS = Jobs(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, np.empty(0))
+
+
+def known_period_s(jobs: Jobs) -> tuple[int, int]:
+    """Return the seconds between which a log of jobs that ran is whole: the last one before any job ended, and the end.
+
+    A scheduler asked for the jobs of some days answers with all that ran in them, also those that began long before.
+    """
+    ends = jobs.logged_start_s + jobs.runtime_s
+    begins = jobs.logged_start_s if len(jobs) < FEW_JOBS else ends - 1
+    return int(begins.min()), int(ends.max())
+
+
+def last_days(trace: Trace, days: int | None) -> Trace:
+    """Return the log of its last days, or all that it knows whole. BadTrace if no job ran then."""
+    if not len(trace.jobs):
+        raise BadTrace(f"{trace.name}: no job ran: {reasons_text(trace.rejected)}", hint="a log of more days is needed")
+    begin_s, until_s = known_period_s(trace.jobs)
+    if days is not None:
+        begin_s = max(begin_s, until_s - days * DAY_S)
+    # Nothing refers to a trace that only this function was given: `between` can free what it has cut.
+    given = [trace]
+    del trace
+    return between(given.pop(), begin_s, until_s)
+
+
+def between(trace: Trace, begin_s: int, until_s: int) -> Trace:
+    """Return the log as if it had begun at `begin_s` and ended at `until_s`: all jobs whose starts were logged in it.
+
+    A job that was running at the begin is submitted then with the rest of its run time and estimate, one that was
+    waiting is submitted then; one that is running at the end has the run time up to there. BadTrace if no job ran.
+    """
+    jobs = trace.jobs
+    if len(jobs) and jobs.submit_s[0] >= begin_s and (jobs.logged_start_s + jobs.runtime_s).max() <= until_s:
+        return trace
+    columns = {each.name: getattr(jobs, each.name) for each in fields(Jobs)}
+    whole = replace(trace, jobs=NO_JOBS)
+    del trace, jobs
+    logged_start_s = columns.pop("logged_start_s")
+    start_s = np.maximum(logged_start_s, begin_s)
+    end_s = np.minimum(logged_start_s + columns.pop("runtime_s"), until_s)
+    inside = ((end_s > begin_s) | (logged_start_s >= begin_s)) & (logged_start_s <= until_s)
+    if not inside.any():
+        raise BadTrace(f"{whole.name}: no job ran in the period asked for", hint="more --days, or a newer log")
+    submit_s = np.clip(columns.pop("submit_s"), begin_s, start_s)
+    order = np.flatnonzero(inside)
+    order = order[np.argsort(submit_s[order], kind="stable")]
+    cut = {"submit_s": submit_s[order]}
+    del submit_s, inside
+    cut["estimate_s"] = np.maximum(columns.pop("estimate_s") - (start_s - logged_start_s), 1)[order]
+    del logged_start_s
+    cut["runtime_s"] = (end_s - start_s)[order]
+    del end_s
+    cut["logged_start_s"] = start_s[order]
+    del start_s
+    logged_size = columns.pop("logged_size")
+    while columns:
+        name, column = columns.popitem()
+        cut[name] = column[order]
+    return replace(whole, jobs=Jobs(**cut, logged_size=None if logged_size is None else logged_size[order]))
+
+
+def priced(trace: Trace, prices: PriceSettings) -> Trace:
+    """Return the log of the time for which the price file has prices, if that is a day or more of its own dates.
+
+    A log that they do not touch, or that has no date, stays whole: it is laid on other days of the prices.
+    """
+    if trace.unix_start_s is None or prices.file is None:
+        return trace
+    return _within(trace, read_series(prices.file, parse_layout(prices.layout or "")), trace.unix_start_s)
+
+
+def _within(trace: Trace, prices: Series, offset_s: int) -> Trace:
+    begin_s, until_s = known_period_s(trace.jobs)
+    first_s = max(begin_s, int(prices.start_s[0]) - offset_s)
+    last_s = min(until_s, prices.end_s - offset_s)
+    if (first_s, last_s) == (begin_s, until_s) or last_s - first_s < DAY_S:
+        return trace
+    zone = parse_zone(trace.time_zone) if trace.time_zone else UTC
+    days = f"{date_text(first_s + offset_s, zone)} to {date_text(last_s + offset_s, zone)}"
+    note = f"prices cover a part of the log, {days}: the estimate is for that part"
+    return replace(between(trace, first_s, last_s), notes=(*trace.notes, note))
+
+
+def anonymised(trace: Trace) -> Trace:
+    """Return the log with users, groups, queues and applications numbered in the order in which they first submitted.
+
+    Job ids stay: they name nobody, and whoever may see the scheduler's books can look them up.
+    """
+    names, jobs = trace.names, trace.jobs
+    return replace(
+        trace,
+        names=replace(
+            names,
+            user=_numbered("user", jobs.user, names.user),
+            group=_numbered("group", jobs.group, names.group),
+            queue=_numbered("queue", jobs.queue, names.queue),
+            application=_numbered("application", jobs.application, names.application),
+        ),
+    )
+
+
+def _numbered(word: str, code: Int64, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a new name for each code; names without a job come last."""
+    codes, first = np.unique(code[code >= 0], return_index=True)
+    order = codes[np.argsort(first)].tolist()
+    rank = {code: number for number, code in enumerate(order, 1)}
+    for unused in range(len(names)):
+        rank.setdefault(unused, len(rank) + 1)
+    return tuple(f"{word}{rank[number]}" for number in range(len(names)))

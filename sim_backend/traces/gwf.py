@@ -1,0 +1,227 @@
+"""Reads a job log in the Grid Workload Format of the Grid Workloads Archive (29 fields per line), column-wise.
+
+The first 16 of its 29 fields are those of the Standard Workload Format, but users, groups, executables and queues may
+have names: U12, G3.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv
+
+from offpeak.errors import BadTrace
+from offpeak.files import LongText
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.jobs import RejectedJobs, Trace
+from offpeak.model.local_time import zone_text
+from sim_backend.traces.records import CodedNames, Codes, ColumnStore, Records, trace_of
+from sim_backend.traces.swf.lines import LARGEST, NUMBER, SUBMIT, split_lines, without_lines
+from sim_backend.traces.swf.read import (
+    APPLICATION,
+    DEMAND,
+    GROUP,
+    JANUARY_1990_S,
+    JOB,
+    QUEUE,
+    REQUESTED_PROCESSORS,
+    REQUESTED_TIME,
+    RUN,
+    USED_PROCESSORS,
+    USER,
+    WAIT,
+    logged_size,
+    size_note,
+)
+
+COLUMNS = 29
+NAMED = (USER, GROUP, APPLICATION, QUEUE)
+COMMENT_LINE = re.compile(rb"^[ \t]*#.*(?:\n|\Z)", re.MULTILINE)
+
+
+Columns = dict[int, Float64 | Int64]
+"""The used fields by number, in file order: numbers as float64[n], names as codes."""
+
+
+def job_lines(text: bytes) -> bytes:
+    """Return the job lines with single blanks, without comments (# or ;)."""
+    return split_lines(COMMENT_LINE.sub(b"", text) if b"#" in text else text).body
+
+
+def parse_columns(body: bytes, codes: dict[int, Codes]) -> Columns | None:
+    """Return the used columns of job lines with single blanks, `codes` those of the names; None at a malformed line."""
+    names = [str(number) for number in range(1, COLUMNS + 1)]
+    types = {str(number): pa.float64() for number in DEMAND}
+    types |= {str(number): pa.dictionary(pa.int32(), pa.binary()) for number in NAMED}
+    try:
+        table = csv.read_csv(
+            pa.py_buffer(body),
+            # With threads Arrow aborts a process that ends while they are still starting, as a wrong option makes it.
+            csv.ReadOptions(column_names=names, use_threads=False),
+            csv.ParseOptions(delimiter=" ", quote_char=False),
+            csv.ConvertOptions(include_columns=list(types), column_types=types, null_values=[]),
+        )
+    except pa.ArrowInvalid:
+        return None
+    numbers = {number: table.column(str(number)).to_numpy() for number in DEMAND}
+    small = all(bool((np.abs(values) <= LARGEST).all()) for values in numbers.values())
+    if not small or not (numbers[SUBMIT] >= 0).all():
+        return None
+    return numbers | {number: codes[number].of(table.column(str(number))) for number in NAMED}
+
+
+def malformed_lines(text: LongText) -> Iterator[tuple[int, str]]:
+    """Yield line number, counted from 1 as an editor does, and fault. Slow: only for texts that do not parse."""
+    for number, line in enumerate(text.lines(), 1):
+        fields = line.split()
+        if fields and not fields[0].startswith((b"#", b";")) and (fault := _fault(fields)):
+            yield number, fault
+
+
+def _fault(fields: list[bytes]) -> str:
+    if len(fields) != COLUMNS:
+        return f"{len(fields)} fields where {COLUMNS} are expected"
+    for number in DEMAND:
+        field = fields[number - 1]
+        shown = repr(field[:40].decode(errors="replace"))
+        if not NUMBER.fullmatch(field):
+            return f"field {number} is not a number: {shown}"
+        if abs(float(field)) > LARGEST:
+            return f"field {number} is too large: {shown}"
+    return "no submit time" if float(fields[SUBMIT - 1]) < 0 else ""
+
+
+EXPECTED = f"a log has one line of {COLUMNS} fields for each job"
+FIELD_LIST = re.compile(rb"^[ \t]*#.*\bSubmitTime\b", re.MULTILINE)
+UNKNOWN = b"-1"
+
+
+BLOCK_BYTES = 1 << 20  # so much of a log is held as text at once
+
+
+@dataclass(frozen=True)
+class _Parsed:
+    columns: ColumnStore
+    codes: dict[int, Codes]
+    skipped_lines: int = 0
+
+
+def looks_like_gwf(head: bytes) -> bool:
+    """Say whether a file that begins so is such a log: by its first job line, or by the field list in the comments."""
+    lines = (line.split() for line in head.splitlines())
+    first = next((fields for fields in lines if fields and not fields[0].startswith((b"#", b";"))), [])
+    if len(first) == COLUMNS and all(map(NUMBER.fullmatch, first[:USED_PROCESSORS])):
+        return True
+    return FIELD_LIST.search(head) is not None
+
+
+def gwf_trace(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
+    """Return the log that `text` is; `name` is where it comes from.
+
+    As in the Standard Workload Format, processors asked for count in replays, those used in what happened; where one of
+    them is not logged the other stands for it. Times are rounded to seconds. A malformed line raises BadTrace with its
+    number; `lenient` skips and counts such lines instead.
+    """
+    parsed = _parsed(text, name, lenient)
+    columns = parsed.columns
+    unknown, empty = columns.get("runtime_s") < 0, columns.get("processors") <= 0
+    job_id = columns.get("job_id")
+    rejected = (
+        *_rejected("run time unknown (-1)", job_id[unknown]),
+        *_rejected("no processors", job_id[empty & ~unknown]),
+    )
+    kept = np.flatnonzero(~(unknown | empty))
+    del job_id, unknown, empty
+    trace = trace_of(
+        name,
+        _records(parsed, kept),
+        time_zone=zone_text(zone),
+        rejected=rejected,
+        skipped_lines=parsed.skipped_lines,
+    )
+    trace = replace(trace, notes=(*trace.notes, *size_note(trace.jobs)))
+    # Submit times are Unix times in most logs of the archive; in the others they count from the first job.
+    return trace if (trace.jobs.submit_s >= JANUARY_1990_S).all() else replace(trace, unix_start_s=None)
+
+
+def _parsed(text: LongText, name: str, lenient: bool) -> _Parsed:
+    parsed = _read(text)
+    if parsed is not None:
+        if not len(parsed.columns):
+            raise BadTrace(f"{name}: {'has no job lines' if text.head(1) else 'is empty'}", hint=EXPECTED)
+        return parsed
+    dropped = set()
+    for number, fault in malformed_lines(text):
+        if not lenient:
+            raise BadTrace(f"{name}:{number}: {fault}", hint="--lenient skips such lines and counts them")
+        dropped.add(number)
+    parsed = _read(without_lines(text, frozenset(dropped)))
+    if parsed is None or not len(parsed.columns):
+        raise BadTrace(f"{name}: no job line can be read, {len(dropped):,} are malformed", hint=EXPECTED)
+    return replace(parsed, skipped_lines=len(dropped))
+
+
+def _read(text: LongText) -> _Parsed | None:
+    """Return what all lines say; None if one is malformed."""
+    store, codes = ColumnStore(), {field: Codes(UNKNOWN) for field in NAMED}
+    for block in text.blocks(BLOCK_BYTES):
+        if body := job_lines(block):
+            columns = parse_columns(body, codes)
+            if columns is None:
+                return None
+            store.append(_every_job(columns))
+    return _Parsed(store, codes)
+
+
+def _every_job(columns: Columns) -> dict[str, Int64]:
+    numbers = {field: np.rint(columns[field]).astype(np.int64) for field in DEMAND}
+    requested, used = numbers[REQUESTED_PROCESSORS], numbers[USED_PROCESSORS]
+    processors = np.where(requested > 0, requested, used)
+    logged = logged_size(requested, used)
+    return {
+        "job_id": numbers[JOB],
+        "queued_s": numbers[SUBMIT],
+        "start_s": np.where(numbers[WAIT] >= 0, numbers[SUBMIT] + numbers[WAIT], -1),
+        "runtime_s": numbers[RUN],
+        "estimate_s": numbers[REQUESTED_TIME],
+        "processors": processors,
+        "logged_processors": processors if logged is None else logged,
+        **{str(field): columns[field].astype(np.int64) for field in NAMED},
+    }
+
+
+def _records(parsed: _Parsed, kept: Int64) -> Records:
+    """Return the jobs that are kept as records; the columns are given up."""
+    columns = parsed.columns
+
+    def column(name: str) -> Int64:
+        whole = columns.pop(name)
+        return whole if len(kept) == len(whole) else whole[kept]
+
+    def coded(field: int) -> CodedNames:
+        return parsed.codes[field].coded(column(str(field)))
+
+    processors, logged = column("processors"), column("logged_processors")
+    return Records(
+        job_id=column("job_id"),
+        queued_s=column("queued_s"),
+        start_s=column("start_s"),
+        runtime_s=column("runtime_s"),
+        estimate_s=column("estimate_s"),
+        nodes=None,
+        processors=processors,
+        user=coded(USER),
+        group=coded(GROUP),
+        queue=coded(QUEUE),
+        application=coded(APPLICATION),
+        energy_j=None,
+        job_names={},
+        logged_processors=None if (logged == processors).all() else logged,
+    )
+
+
+def _rejected(reason: str, job_ids: Int64) -> tuple[RejectedJobs, ...]:
+    return (RejectedJobs(reason, tuple(job_ids.tolist())),) if len(job_ids) else ()

@@ -1,1 +1,0 @@
-"""The Grid Workload Format: its lines, and what its fields mean."""

@@ -1,0 +1,275 @@
+"""Reads Slurm's accounting as a job log: a dump of `sacct -P` (or `-p`), or the text file of jobcomp/filetxt.
+
+jobcomp/filetxt writes a line of Key=Value pairs for each job that ended. Jobs that are called otherwise than by their
+number, such as "12_4", keep that name; they are many where arrays are usual.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from offpeak.errors import BadTrace
+from offpeak.files import LongText
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.jobs import Trace
+from offpeak.model.local_time import zone_text
+from offpeak.text import counted
+from sim_backend.traces.records import CodedNames, Codes, ColumnStore, Records, trace_of
+from sim_backend.traces.slurm.fields import (
+    SACCT_COMMAND,
+    Block,
+    Fields,
+    SacctLayout,
+    TextSource,
+    blocks,
+    fields_of,
+    layout_of,
+    parsed,
+)
+from sim_backend.traces.slurm.jobs import NAMES, Ids, Lines, lines_of, numbered, plausible, room, with_energy_of_steps
+from sim_backend.traces.slurm.runs import runs_of
+
+
+@dataclass(frozen=True, eq=False)
+class JobNames(Mapping[int, str]):
+    """The name of each number; a dict of a million would take a quarter of a gigabyte. `number` is sorted."""
+
+    number: Int64
+    name: pa.StringArray
+
+    def __getitem__(self, number: int) -> str:
+        place = int(np.searchsorted(self.number, number))
+        if place == len(self.number) or self.number[place] != number:
+            raise KeyError(number)
+        return str(self.name[place])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.number.tolist())
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+
+def job_names(number: Int64, name: pa.Array) -> JobNames:
+    """Return the names by number; of one number's names the last."""
+    order = np.argsort(number, kind="stable")
+    is_last = np.diff(number[order], append=-1) != 0
+    return JobNames(number[order][is_last], name.take(pa.array(order[is_last])))
+
+
+CUT_NOTE = "the last line is cut off and left out: the file was still being written"
+
+
+class _Log:
+    """The lines that were read, block by block: jobs as columns with their names as codes, and steps."""
+
+    def __init__(self) -> None:
+        self.jobs = ColumnStore()
+        self.codes = {name: Codes(None if name == "State" else b"") for name in NAMES}
+        self.job_ids = _OtherNames()
+        self.steps: list[pa.Table] = []
+        self.rows = 0
+        self.skipped_lines = 0
+        self.is_cut = False
+
+    def add(self, lines: Lines) -> None:
+        """Add the lines of the next block."""
+        columns = {name: np.asarray(lines.jobs[name]) for name in lines.jobs.column_names if name not in (*NAMES, "id")}
+        codes = {name: self.codes[name].of(lines.jobs[name]) for name in NAMES}
+        self.job_ids.add(lines.jobs["id"], len(self.jobs))
+        self.jobs.append(columns | codes)
+        if len(lines.steps) or not self.steps:
+            self.steps.append(lines.steps)
+        self.rows += lines.rows
+        self.skipped_lines += lines.skipped_lines
+        self.is_cut |= lines.is_cut
+
+
+class _OtherNames:
+    """What jobs are called besides their number, with their rows: nothing is kept of the others."""
+
+    def __init__(self) -> None:
+        self._rows: list[Int64] = []
+        self._names: list[pa.Array] = []
+
+    def add(self, column: pa.ChunkedArray, first_row: int) -> None:
+        """Add the names of the next rows, "" where there is none."""
+        column = column.combine_chunks()
+        rows = np.flatnonzero(pc.not_equal(pc.binary_length(column), 0))
+        if len(rows):
+            self._rows.append(rows + first_row)
+            self._names.append(column.take(pa.array(rows)))
+
+    def with_numbers(self, number: Int64) -> Ids:
+        """Return the ids of all rows."""
+        rows = np.concatenate([np.empty(0, np.int64), *self._rows])
+        return Ids(number, rows, pa.chunked_array(self._names, pa.string()))
+
+
+def trace_of_fields(parts: Iterable[Fields], source: TextSource, *, zone: tzinfo, hint: str) -> Trace:
+    """Return the log of these lines, which are the fields of `sacct`'s columns; BadTrace if no job is among them."""
+    log = _Log()
+    for part in parts:
+        log.add(lines_of(part, source, zone=zone, first_row=log.rows))
+    if not len(log.jobs):
+        if log.skipped_lines:
+            hint = "without --lenient the first of the lines that cannot be read is named"
+        raise BadTrace(f"{source.name}: holds no jobs", hint=hint)
+    # Arrow keeps what it has parsed for more of it.
+    pa.default_memory_pool().release_unused()
+    steps = pa.concat_tables(log.steps)
+    ids = log.job_ids.with_numbers(log.jobs.pop("number"))
+    number, step_number = numbered(ids, _ids_of_steps(steps))
+    runs = runs_of(log.jobs, number, log.codes["State"].names)
+    energy_j, energy_notes = _energy(log.jobs, steps, runs.kept, number, step_number)
+    log.jobs.release("row", "energy_j", "is_absurd", "State", "end_s")
+    return trace_of(
+        source.name,
+        _records(log, runs.kept, number, energy_j, _job_names(ids, runs.kept, number)),
+        time_zone=zone_text(zone),
+        rejected=runs.rejected,
+        skipped_lines=log.skipped_lines,
+        notes=(*runs.notes, *energy_notes, *((CUT_NOTE,) if log.is_cut else ())),
+    )
+
+
+def _ids_of_steps(steps: pa.Table) -> Ids:
+    names = _OtherNames()
+    names.add(steps["id"], 0)
+    return names.with_numbers(steps["number"].to_numpy().copy())
+
+
+def _energy(
+    jobs: ColumnStore, steps: pa.Table, kept: Int64, number: Int64, step_number: Int64
+) -> tuple[Float64, tuple[str, ...]]:
+    """Return the energies of the jobs that are kept [J], NaN where unknown, and what is noted of them."""
+    energy_j, is_absurd = jobs.get("energy_j")[kept], jobs.get("is_absurd")[kept]
+    if len(steps):
+        summed_j = with_energy_of_steps(energy_j, number[kept], jobs.get("row")[kept], steps, step_number)
+        columns = {name: jobs.get(name)[kept] for name in ("nodes", "processors", "runtime_s")}
+        energy_j = plausible(summed_j, **room(columns))
+        is_absurd = np.isnan(energy_j) & (is_absurd | ~np.isnan(summed_j))
+    absurd = int(np.count_nonzero(is_absurd))
+    note = f"{counted(absurd, 'job')} with an absurd energy reading: taken as not measured"
+    return energy_j, (note,) if absurd else ()
+
+
+def _records(log: _Log, kept: Int64, number: Int64, energy_j: Float64, names: JobNames) -> Records:
+    """Return the jobs that are kept; the columns of the log are given up."""
+    jobs = log.jobs
+
+    def column(name: str) -> Int64:
+        whole = jobs.pop(name)
+        return whole if len(kept) == len(whole) else whole[kept]
+
+    def coded(name: str) -> CodedNames:
+        return log.codes.pop(name).renumbered(column(name))
+
+    return Records(
+        job_id=number if len(kept) == len(number) else number[kept],
+        queued_s=column("queued_s"),
+        start_s=column("start_s"),
+        runtime_s=column("runtime_s"),
+        estimate_s=np.maximum(limit_s := column("limit_s"), 0, out=limit_s),
+        nodes=column("nodes"),
+        processors=column("processors"),
+        user=coded("User"),
+        group=coded("Account"),
+        queue=coded("Partition"),
+        application=coded("JobName"),
+        energy_j=energy_j,
+        job_names=names,
+    )
+
+
+def _job_names(ids: Ids, kept: Int64, number: Int64) -> JobNames:
+    """Return the other names of all jobs; of one number that bears several, that of the last one that ran."""
+    ran = np.zeros(len(number), bool)
+    ran[kept] = True
+    ran = ran[ids.named]
+    in_order = np.concatenate([np.flatnonzero(~ran), np.flatnonzero(ran)])
+    return job_names(number[ids.named[in_order]], ids.name.take(pa.array(in_order)).combine_chunks())
+
+
+HEADER_BYTES = 64 * 1024
+EMPTY_HINT = f"-a asks for all users' jobs and -S for earlier ones than today's: `{SACCT_COMMAND}`"
+
+
+def sacct_trace(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
+    """Return the log that a dump is; `name` is where it comes from, `zone` the clock of times without an offset.
+
+    Steps are left out; a malformed line raises BadTrace with its number, `lenient` skips and counts such lines.
+    Jobs that still run count with their run time so far; those that never ran are set aside in `Trace.rejected`.
+    """
+    head = text.head(HEADER_BYTES)
+    if not head or (head.isspace() and all(block.isspace() for block in text.blocks(HEADER_BYTES))):
+        raise BadTrace(f"{name}: is empty", hint=f"`{SACCT_COMMAND}`")
+    layout, source = layout_of(head, name), TextSource(name, lenient)
+    parts = (fields_of(block, layout, source) for block in blocks(text))
+    return trace_of_fields(parts, source, zone=zone, hint=EMPTY_HINT)
+
+
+FIRST_KEYS = re.compile(rb"^JobId=\d+ UserId=", re.MULTILINE)
+# [^ ] is faster than \S; lines that are taken together by it are noticed by their number.
+LINE = re.compile(
+    rb"^JobId=(?P<JobIDRaw>\d+) UserId=(?P<User>[^(]*)\(\d+\) GroupId=[^(]*\(\d+\) Name=(?P<JobName>[^\x1f]*?) "
+    rb"JobState=(?P<State>[^ ]+) Partition=(?P<Partition>[^ ]*) TimeLimit=(?P<TimelimitRaw>[^ ]*) "
+    rb"StartTime=(?P<Start>[^ ]*) EndTime=(?P<End>[^ ]*) NodeList=[^ ]* NodeCnt=(?P<AllocNodes>\d+) "
+    rb"ProcCnt=(?P<AllocCPUS>\d+) (?:[^ ]* )*?Account=(?P<Account>[^ ]*) (?:[^ ]* )*?"
+    rb"SubmitTime=(?P<Submit>[^ ]*) EligibleTime=(?P<Eligible>\S*)"
+    rb"(?: (?:Array|Het|Pack)JobId=(?P<JobID>\d+ \w+=\d+))?",
+    re.MULTILINE,
+)
+DELIMITER = "\x1f"
+LAYOUT = SacctLayout(b"", DELIMITER, tuple(LINE.groupindex))
+NUMBER_WITHIN = {" ArrayTaskId=": "_", " HetJobOffset=": "+", " PackJobOffset=": "+"}
+EXPECTED = "a line has JobId=, UserId=, GroupId=, Name=, JobState=, ..., SubmitTime= and EligibleTime="
+
+
+def looks_like_jobcomp(head: bytes) -> bool:
+    """Say whether a text that begins so is a log of jobcomp/filetxt."""
+    return FIRST_KEYS.search(head) is not None
+
+
+def jobcomp_trace(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
+    """Return the log; `name` is where it comes from, `zone` the clock of its times.
+
+    A malformed line raises BadTrace with its number, `lenient` skips and counts such lines. Each run of a job that was
+    requeued counts; jobs that never ran are set aside in `Trace.rejected`.
+    """
+    if not text.head(1):
+        raise BadTrace(f"{name}: is empty", hint=EXPECTED)
+    source = TextSource(name, lenient)
+    parts = (_fields_of(block, source) for block in blocks(text))
+    return trace_of_fields(parts, source, zone=zone, hint=EXPECTED)
+
+
+def _fields_of(block: Block, source: TextSource) -> Fields:
+    """Return the lines as fields of `sacct`'s columns; BadTrace at one that is malformed, unless `lenient`."""
+    rows = LINE.findall(block.text)
+    if len(rows) == block.text.count(b"\n") + (not block.text.endswith(b"\n")):
+        return Fields(block, _table(rows), 0, is_cut=False)
+    lines = block.text.splitlines()
+    matches = [LINE.match(line) for line in lines]
+    odd = [index for index, line in enumerate(lines) if not matches[index] and line.strip()]
+    is_cut = odd[-1:] == [len(lines) - 1] and not block.text.endswith(b"\n")
+    malformed = odd[:-1] if is_cut else odd
+    for index in malformed:
+        source.refuse(block.first_line + index, "is no line of jobcomp/filetxt")
+    filled = b"\n".join(line if match else b"" for line, match in zip(lines, matches, strict=True))
+    rows = [match.groups(b"") for match in matches if match]
+    return Fields(replace(block, text=filled), _table(rows), len(malformed), is_cut)
+
+
+def _table(rows: Sequence[tuple[bytes, ...]]) -> pa.Table:
+    # Arrow parses a joined text faster than it takes over values one by one.
+    table = parsed(b"\n".join(map(DELIMITER.encode().join, rows)), LAYOUT)
+    name = table["JobID"]
+    for key, sign in NUMBER_WITHIN.items():
+        name = pc.replace_substring(name, pattern=key, replacement=sign)
+    return table.set_column(table.column_names.index("JobID"), "JobID", name)

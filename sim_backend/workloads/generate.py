@@ -1,0 +1,169 @@
+"""Generates a job log as a whole: its jobs, and what a reader of the file should know of it.
+
+The model is that of Lublin and Feitelson, "The workload on parallel supercomputers", JPDC 63(11), 2003. A mixed log has
+interactive and batch jobs together, each kind with its own arrivals, as the model's program does: m_lublin99.c of the
+Parallel Workloads Archive with INCLUDE_JOBS_TYPE. The next job is always of the kind whose next arrival comes first, an
+interactive one where both come in the same second; the queue tells them apart.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.random import Generator
+
+from offpeak.errors import BadInput
+from offpeak.model.arrays import Int64
+from offpeak.model.jobs import Jobs
+from offpeak.text import did_you_mean
+from sim_backend.workloads.lublin_model import (
+    BATCH,
+    INTERACTIVE,
+    TYPELESS,
+    Arrivals,
+    JobDemand,
+    Lublin,
+    draw_arrivals,
+    draw_demand,
+    stretched,
+)
+from sim_backend.workloads.tsafrir import FEWEST_JOBS, tsafrir_estimates_s
+from sim_backend.workloads.users import HOUR_S, Estimates, draw_estimates_s, draw_habits_w, jobs_of
+
+LOWEST_LOAD, HIGHEST_LOAD = 0.001, 1000.0
+MOST_JOBS = 100_000_000  # their columns take 8 GB
+LARGEST_MACHINE = 100_000_000
+
+
+def lublin_jobs(
+    count: int,
+    *,
+    machine_size: int,
+    seed: Generator | int,
+    load: float | None = None,
+    model: Lublin = BATCH,
+    estimates: Estimates = draw_estimates_s,
+) -> Jobs:
+    """Generate `count` jobs of one kind for a machine of that many units, with estimates, users and power per unit.
+
+    Second 0 is a midnight of local time. With `load`, gaps are scaled so that sum(size * runtime) over machine_size
+    times the span of the submissions is `load`; the daily cycle stays. The same seed gives the same jobs.
+    """
+    check_request(count, machine_size, load)
+    rng = np.random.default_rng(seed)
+    habits_w = draw_habits_w(rng)
+    demand = draw_demand(count, model, machine_size, rng)
+    jobs = jobs_of(demand, habits_w, estimates, rng)
+    arrivals = draw_arrivals(count, model, rng)
+    if load is not None:
+        (arrivals,) = stretched((arrivals,), demand.span_s(machine_size=machine_size, load=load))
+    return replace(jobs, submit_s=arrivals.submit_s())
+
+
+def check_request(count: int, machine_size: int, load: float | None) -> None:
+    """Raise BadInput if no such log can be generated."""
+    fewest = 1 if load is None else 2
+    if not fewest <= count <= MOST_JOBS:
+        raise BadInput(f"cannot generate {count:,} jobs", hint=f"ask for {fewest} to {MOST_JOBS:,}")
+    if not 1 <= machine_size <= LARGEST_MACHINE:
+        hint = f"give 1 to {LARGEST_MACHINE:,} nodes"
+        raise BadInput(f"cannot generate jobs for a machine of {machine_size:,} nodes", hint=hint)
+    if load is not None and not LOWEST_LOAD <= load <= HIGHEST_LOAD:
+        hint = f"give the share of the machine that the jobs ask for, {LOWEST_LOAD:g} to {HIGHEST_LOAD:g}, such as 0.75"
+        raise BadInput(f"no log has a load of {load:g}", hint=hint)
+
+
+KINDS = (INTERACTIVE, BATCH)
+"""By queue: 0 is interactive, as the Standard Workload Format suggests."""
+
+
+def mixed_jobs(
+    count: int,
+    *,
+    machine_size: int,
+    seed: Generator | int,
+    load: float | None = None,
+    estimates: Estimates = draw_estimates_s,
+) -> Jobs:
+    """Generate `count` jobs of both kinds, in queues 0 (interactive) and 1 (batch); the rest as in `lublin_jobs`."""
+    check_request(count, machine_size, load)
+    rng = np.random.default_rng(seed)
+    habits_w = draw_habits_w(rng)
+    arrivals = _first_arrivals(count, rng)
+    demand = _joined([draw_demand(len(arrivals[queue].even_s), KINDS[queue], machine_size, rng) for queue in arrivals])
+    if load is not None:
+        at_load = stretched(tuple(arrivals.values()), demand.span_s(machine_size=machine_size, load=load))
+        arrivals = dict(zip(arrivals, at_load, strict=True))
+    submit_s = np.concatenate([kind.submit_s() for kind in arrivals.values()])
+    queue = np.repeat(list(arrivals), [len(kind.even_s) for kind in arrivals.values()])
+    order = np.argsort(submit_s, kind="stable")
+    jobs = jobs_of(JobDemand(demand.size[order], demand.runtime_s[order]), habits_w, estimates, rng)
+    return replace(jobs, submit_s=submit_s[order], queue=queue[order])
+
+
+def _first_arrivals(count: int, rng: Generator) -> dict[int, Arrivals]:
+    """Draw the first `count` arrivals of all kinds, by queue; a kind of which none has come yet is left out."""
+    drawn = [draw_arrivals(count, model, rng) for model in KINDS]
+    clock_s = np.concatenate([kind.clock_s(slice(None)) for kind in drawn])
+    first = np.argpartition(clock_s, count - 1)[:count]
+    number = np.bincount(first // count, minlength=len(KINDS))
+    return {
+        queue: replace(kind, even_s=kind.even_s[: number[queue]]) for queue, kind in enumerate(drawn) if number[queue]
+    }
+
+
+def _joined(demands: list[JobDemand]) -> JobDemand:
+    return JobDemand(
+        np.concatenate([demand.size for demand in demands]), np.concatenate([demand.runtime_s for demand in demands])
+    )
+
+
+MIXED = "mixed"
+ONE_KIND = {"batch": BATCH, "interactive": INTERACTIVE, "typeless": TYPELESS}
+MODELS = (*ONE_KIND, MIXED)
+LONGEST_LIMIT_H = 48
+"""No run time is longer: the model cuts them at e^12 s, 45 hours."""
+
+
+@dataclass(frozen=True)
+class LogRequest:
+    """How many jobs, for how many nodes, of which of MODELS, asking for which share of the machine, by which seed."""
+
+    jobs: int
+    nodes: int
+    load: float
+    model: str
+    seed: int
+
+
+def generate_jobs(request: LogRequest) -> Jobs:
+    """Generate the log's jobs; the same request gives the same jobs. BadInput if there is no such log."""
+    if request.model not in MODELS:
+        raise BadInput(f"unknown workload model {request.model!r}", hint=did_you_mean(request.model, MODELS))
+    estimates = modelled_estimates_s if has_modelled_estimates(request) else draw_estimates_s
+    size, seed, load = request.nodes, request.seed, request.load
+    if request.model == MIXED:
+        return mixed_jobs(request.jobs, machine_size=size, seed=seed, load=load, estimates=estimates)
+    model = ONE_KIND[request.model]
+    return lublin_jobs(request.jobs, machine_size=size, seed=seed, load=load, model=model, estimates=estimates)
+
+
+def modelled_estimates_s(runtime_s: Int64, rng: Generator) -> Int64:
+    """Draw what users of a site with a limit of two days ask for [s], as in `tsafrir_estimates_s`."""
+    return tsafrir_estimates_s(runtime_s, longest_s=LONGEST_LIMIT_H * HOUR_S, rng=rng)
+
+
+def has_modelled_estimates(request: LogRequest) -> bool:
+    """Say whether the jobs are enough for the model of estimates."""
+    return request.jobs >= FEWEST_JOBS
+
+
+def notes_of(request: LogRequest) -> tuple[str, ...]:
+    """Return the lines of the header that say how the log was made."""
+    options = f"--jobs {request.jobs} --nodes {request.nodes} --load {request.load:g}"
+    estimates = "common values from 1 to 5 times the run time"
+    if has_modelled_estimates(request):
+        estimates = f"Tsafrir, Etsion and Feitelson, JSSPP 2005, at most {LONGEST_LIMIT_H} h"
+    return (
+        f"Generated by `offpeak generate {options} --model {request.model} --seed {request.seed}`; no real machine.",
+        f"Jobs: Lublin and Feitelson, JPDC 63(11), 2003, {request.model}. Requested times: {estimates}.",
+    )
