@@ -20,7 +20,7 @@ from power.accounts.job_powers import JobPowers
 from power.accounts.meter_round import Metering, Pace, after_round
 from power.accounts.node_kinds import kinds_of
 from power.accounts.run_times import RunTimes
-from power.lifecycle.life import Now
+from power.lifecycle.node_record import Instant
 from power.meters.port import Reading
 from power.meters.taken import Taken
 
@@ -121,7 +121,7 @@ def _meters() -> float:
             Taken(f"n{node}", "dcmi", (Reading(f"n{node}", "dcmi", "total", 200.0, at_s, node=f"n{node}"),))
             for node in range(NODES)
         ]
-        state = after_round(state, taken, pace=pace, now=Now(at_s, at_s)).after
+        state = after_round(state, taken, pace=pace, now=Instant(at_s, at_s)).after
 
     return _median_s(round_)
 

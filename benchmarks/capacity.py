@@ -12,7 +12,7 @@ from offpeak.model.node_class_file import bundled_node_class
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
 from plugin.capacity.port import Fleet
-from power.capacities import capacity_named
+from power.capacity.registry import make_capacity_policy
 from sim_backend.policy import parse_policy
 from sim_backend.powered_replay import PoweredMachine, replay_powered
 
@@ -35,7 +35,7 @@ def replay_s(jobs: Jobs, size: int, capacity: str) -> float:
     """Return how long a replay takes."""
     policy = parse_policy("easy", SchedulingSettings())
     fleet = Fleet(nodes=size, units_per_node=1, node_class=NODE_CLASS)
-    chosen = capacity_named(capacity, fleet, CapacitySettings())
+    chosen = make_capacity_policy(capacity, fleet, CapacitySettings())
     begin = time.perf_counter()
     replay_powered(jobs, jobs.node_power_w, PoweredMachine(size, 1, NODE_CLASS), policy, chosen)
     return time.perf_counter() - begin

@@ -9,18 +9,25 @@ from benchmarks.bars import Measured
 from offpeak.door.effect import US, Outcome
 from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
 from power.drivers.port import Observed, Order, PowerState
-from power.lifecycle.decide import Lives, Rules, after_look, all_due, effect_of
-from power.lifecycle.events import Looked, Ordered, Wished
-from power.lifecycle.life import NodeLife, Now, Wish, Word
-from power.lifecycle.step import step
-from power.lifecycle.terms import Terms
+from power.lifecycle.decisions import NodeContexts, NodeRecords, find_due_orders, make_effect, record_poll
+from power.lifecycle.node_context import NodeContext
+from power.lifecycle.node_record import (
+    DesiredState,
+    DesiredStateChange,
+    Instant,
+    NodeObservation,
+    NodeRecord,
+    OrderAnswer,
+    SchedulerState,
+)
+from power.lifecycle.transitions import apply_event
 
 NODES, ROUNDS = 1000, 20
 DATA = f"{NODES:,} nodes, no BMCs"
 RUNGS = (SleepMethod("standby", ("bmc", "wol"), 60, 60, 25.0), SleepMethod("soft_off", ("bmc", "wol"), 600, 600))
 HARDWARE = Hardware("compute", "ipmi", rungs=RUNGS)
 NAMES = tuple(f"n{number}" for number in range(NODES))
-RULES = Rules({name: InventoryNode(name, HARDWARE) for name in NAMES}, Terms(HARDWARE, random.Random(1)))
+RULES = NodeContexts({name: InventoryNode(name, HARDWARE) for name in NAMES}, NodeContext(HARDWARE, random.Random(1)))
 
 
 def lifecycle_benchmarks() -> Iterator[Measured]:
@@ -32,35 +39,37 @@ def lifecycle_benchmarks() -> Iterator[Measured]:
     yield Measured("lives in memory", _memory_mib(), "MiB", 50.0, False, DATA)
 
 
-def _new_lives() -> Lives:
-    return _round(Lives({name: NodeLife(name) for name in NAMES}), 0.0)
+def _new_lives() -> NodeRecords:
+    return _round(NodeRecords({name: NodeRecord(name) for name in NAMES}), 0.0)
 
 
-def _round_ms(lives: Lives, *, wished: bool) -> float:
+def _round_ms(lives: NodeRecords, *, wished: bool) -> float:
     lives = _with_wishes(lives) if wished else lives
     began_s = time.process_time()
     _round(lives, 10.0)
     return 1000 * (time.process_time() - began_s)
 
 
-def _with_wishes(lives: Lives) -> Lives:
-    now = Now(0.0, 0.0)
-    wishes = {node: Wished(Wish(Order.SOFT_OFF, US, 0.0, f"idle since {node}")) for node in lives.nodes}
-    nodes = {node: step(life, wishes[node], now, RULES.terms) for node, life in lives.nodes.items()}
-    return Lives(nodes, lives.times)
+def _with_wishes(lives: NodeRecords) -> NodeRecords:
+    now = Instant(0.0, 0.0)
+    wishes = {
+        node: DesiredStateChange(DesiredState(Order.SOFT_OFF, US, 0.0, f"idle since {node}")) for node in lives.nodes
+    }
+    nodes = {node: apply_event(life, wishes[node], now, RULES.terms) for node, life in lives.nodes.items()}
+    return NodeRecords(nodes, lives.times)
 
 
-def _round(lives: Lives, at_s: float) -> Lives:
+def _round(lives: NodeRecords, at_s: float) -> NodeRecords:
     """Return the lives after a look at all nodes; each order that is due is accepted."""
-    now, words = Now(at_s, at_s), dict.fromkeys(NAMES, Word.UP)
-    looks = {name: Looked(Observed(PowerState.ON, at_s)) for name in NAMES}
-    lives = after_look(lives, looks, words, now, RULES)
+    now, words = Instant(at_s, at_s), dict.fromkeys(NAMES, SchedulerState.UP)
+    looks = {name: NodeObservation(Observed(PowerState.ON, at_s)) for name in NAMES}
+    lives = record_poll(lives, looks, words, now, RULES)
     nodes = dict(lives.nodes)
-    for life, due in all_due(lives, now, RULES):
-        effect_of(life, due, now)
-        ordered = Ordered(due.order, due.way, due.by, Outcome("done", ""))
-        nodes[life.node] = step(life, ordered, now, RULES.of(life.node, lives.times))
-    return Lives(nodes, lives.times)
+    for life, due in find_due_orders(lives, now, RULES):
+        make_effect(life, due, now)
+        ordered = OrderAnswer(due.order, due.way, due.by, Outcome("done", ""))
+        nodes[life.node] = apply_event(life, ordered, now, RULES.of(life.node, lives.times))
+    return NodeRecords(nodes, lives.times)
 
 
 def _memory_mib() -> float:

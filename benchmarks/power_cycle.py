@@ -20,7 +20,7 @@ from power.agent.agent import Agent
 from power.agent.parts import Parts, parts_of
 from power.agent.voice import Voice
 from power.drivers.port import Observed, Order, PowerDriver, PowerState, at_once
-from power.lifecycle.lookout import Lookout
+from power.lifecycle.sweep import NodePoller
 
 ROUNDS = 5
 INVENTORY = """\
@@ -132,4 +132,4 @@ def _parts(folder: Path) -> Parts:
     asleep = set(NAMES[NODES - 100 :])
     states = {name: PowerState.OFF if name in asleep else PowerState.ON for name in NAMES}
     drivers: dict[str, PowerDriver] = {name: AnswersAtOnce(state) for name, state in states.items()}
-    return replace(parts, scheduler=SaysTheSame(), lookout=Lookout(parts.machines, drivers))
+    return replace(parts, scheduler=SaysTheSame(), lookout=NodePoller(parts.machines, drivers))

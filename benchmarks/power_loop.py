@@ -12,11 +12,11 @@ from offpeak.settings.capacity import CapacitySettings
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
 from plugin.scheduler.port import SchedulerView
-from power.lifecycle.decide import Lives
-from power.lifecycle.life import NodeLife, NodeState, Now, Seen
-from power.live.memory import PowerMemory
-from power.live.plan import plan_power
-from power.live.site import PowerSite, Sight
+from power.lifecycle.decisions import NodeRecords
+from power.lifecycle.node_record import Instant, NodeRecord, NodeState, ObservedState
+from power.live.cluster_snapshot import ClusterSnapshot, PowerSite
+from power.live.cycle_memory import PowerMemory
+from power.live.power_plan import plan_power
 
 NODES, RUNNING, PENDING, ROUNDS = 1000, 400, 1600, 5
 NOW_S = 1_800_000_000
@@ -39,14 +39,16 @@ def _site(policy: str) -> PowerSite:
     return PowerSite(inventory, settings, CapacitySettings(), {KIND.name: bundled_node_class("server")})
 
 
-def sight_of(now_s: int) -> Sight:
+def sight_of(now_s: int) -> ClusterSnapshot:
     """Return what is seen at that second."""
     nodes = tuple(_node(number, now_s) for number in range(NODES))
     jobs = tuple(_job(number, now_s) for number in range(RUNNING + PENDING))
-    seen = {state: Seen(state, now_s, 0.0, now_s - 9999, known=state) for state in (NodeState.ON, NodeState.OFF)}
+    seen = {
+        state: ObservedState(state, now_s, 0.0, now_s - 9999, known=state) for state in (NodeState.ON, NodeState.OFF)
+    }
     states = [NodeState.OFF if node.power is NodePower.DOWN else NodeState.ON for node in nodes]
-    lives = {name: NodeLife(name, seen=seen[state]) for name, state in zip(NAMES, states, strict=True)}
-    return Sight(Now(0.0, now_s), SchedulerView(now_s, jobs, nodes, ()), Lives(lives))
+    lives = {name: NodeRecord(name, seen=seen[state]) for name, state in zip(NAMES, states, strict=True)}
+    return ClusterSnapshot(Instant(0.0, now_s), SchedulerView(now_s, jobs, nodes, ()), NodeRecords(lives))
 
 
 def _node(number: int, now_s: int) -> Node:

@@ -9,7 +9,7 @@ from benchmarks.bars import Measured
 from benchmarks.logs import rebuilt_logs
 from offpeak.model.jobs import Jobs
 from offpeak.settings.replay import SchedulingSettings
-from power.queue_wait import planned_waits_s
+from power.whatif.simulation import simulate_waits_s
 from predictors.scores.exams import WaitExam, wait_exam
 from predictors.waits.arbiter import WaitPredictor
 from predictors.waits.questions import NO_JOB, WaitQuestions
@@ -30,7 +30,7 @@ def wait_prediction_benchmarks() -> Iterator[Measured]:
     exam = exam_of(jobs.take(np.arange(min(len(jobs), HISTORY + ASKED))), units)
     questions = questions_about(exam, jobs.take(np.arange(len(jobs) - ASKED, len(jobs))))
     each = [questions.take(np.array([row])) for row in range(ASKED)]
-    for predictor in wait_predictors(planned_waits_s):
+    for predictor in wait_predictors(simulate_waits_s):
         taught(predictor, exam)
         took_ms = best_cpu_ms(lambda of=predictor: of.predict(questions, 0))  # type: ignore[misc]
         what = f"{ASKED:,} waits after {HISTORY:,} jobs, {predictor.name}, in one call"

@@ -24,8 +24,8 @@ from offpeak.prices.layout import parse_layout
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from power.capacities import capacity_named
-from power.worth_case import with_nodes
+from power.capacity.levers import add_sleeping_nodes
+from power.capacity.registry import make_capacity_policy
 from sim_backend.case import fleet_of, prepare
 from sim_backend.compare import ReplayCase, compare
 from sim_backend.outcome import PolicyOutcome
@@ -82,13 +82,13 @@ def laid_on(name: str, trace: Trace, prices: Path, start: date) -> Iterator[Laid
     easy, *others = (parse_policy(policy, SchedulingSettings()) for policy in ("easy", *ORDERS))
     baseline, *outcomes = compare(prepared.case, (easy, *others)).outcomes
     yield from (_laid(name, start, policy, baseline, each) for policy, each in zip(ORDERS, outcomes, strict=True))
-    case, _ = with_nodes(prepared.case, prepared.units_per_node)
+    case, _ = add_sleeping_nodes(prepared.case, prepared.units_per_node)
     yield _laid(name, start, SLEEP, *_asleep(case))
 
 
 def _asleep(case: ReplayCase) -> tuple[PolicyOutcome, PolicyOutcome]:
     easy = parse_policy("easy", SchedulingSettings())
-    asleep = easy.on(capacity_named(SLEEP, fleet_of(case), CapacitySettings()))
+    asleep = easy.on(make_capacity_policy(SLEEP, fleet_of(case), CapacitySettings()))
     always_on, slept = compare(case, (easy, asleep)).outcomes
     return always_on, slept
 

@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.bars import Measured
 from benchmarks.engine import best_s
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
-from power.online_simulation import chosen, curve
+from power.capacity.online_simulation import chosen, simulate_all_offers
 
 NOW_S = 1_000_000
 DAY_S = 86_400
@@ -20,8 +20,8 @@ def whatif_benchmarks() -> Iterator[Measured]:
     """Measure an OLS decision that tries every number of nodes."""
     for nodes, queued, bar_ms in ((1_000, 5_000, 20.0), (10_000, 50_000, 300.0)):
         snapshot = busy_machine(nodes, queued)
-        took_ms = 1000 * best_s(lambda of=snapshot: chosen(curve(of), SLA_THAT_NOTHING_KEEPS), ROUNDS)  # type: ignore[misc]
-        tried = len(curve(snapshot))
+        took_ms = 1000 * best_s(lambda of=snapshot: chosen(simulate_all_offers(of), SLA_THAT_NOTHING_KEEPS), ROUNDS)  # type: ignore[misc]
+        tried = len(simulate_all_offers(snapshot))
         what = f"what-if, {nodes:,} nodes, {queued:,} queued, {RUNNING} running, {tried} numbers of nodes"
         yield Measured(what, took_ms, "ms", bar_ms, False, "random jobs")
 

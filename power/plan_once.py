@@ -18,8 +18,8 @@ from power.agent.facts import queue_rules
 from power.agent.modes import Modes
 from power.agent.parts import parts_of
 from power.agent.queue_loop import QueueLoop
+from power.door.scheduler_orders import SchedulerOrders, find_partitions, make_scheduler_door
 from power.plan_look import Look, look_of, planned
-from power.scheduler_effects import SchedulerOrders, partitions_of, scheduler_door
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +63,8 @@ def apply_once(settings: Settings) -> Applied:
 async def _carry_out(look: Look, plan: DayPlan, ledger: Ledger) -> QueuePlan:
     modes, parts = look.parts.modes, look.parts
     holds = ledger.holds(time.time())
-    door = scheduler_door(
-        ledger, lambda effect: modes.of(partitions_of(effect) or ()), time.time, nodes=(), hold_of=holds.get
+    door = make_scheduler_door(
+        ledger, lambda effect: modes.of(find_partitions(effect) or ()), time.time, nodes=(), hold_of=holds.get
     )
     # What an admin orders is done in mode advise, as in active.
     ordered = Modes(_done(modes.usual), {partition: _done(mode) for partition, mode in modes.own.items()})

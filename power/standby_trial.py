@@ -11,12 +11,11 @@ from offpeak.errors import BadAnswer, BadInventory, OffpeakError
 from offpeak.machines.inventory import Inventory, InventoryNode, SleepMethod
 from offpeak.machines.node_sets import expand
 from offpeak.settings.agent import AgentSettings
+from power.door.node_orders import InterlockContext, NodeOrders, make_node_orders
 from power.drivers.node_ssh import NodeSsh
 from power.drivers.port import Order
 from power.drivers.wire import Wire
-from power.effects import NodeOrders, Site, node_orders
-from power.interlocks.no_job_now import InUse
-from power.interlocks.sighting import ON, STANDBY, UNKNOWN, Sighting
+from power.interlocks.preconditions import ON, STANDBY, UNKNOWN, InUse, StateReading
 from power.meters.port import Meter
 from power.meters.registry import bmc_meter
 from power.standby import Parts, StandbyProof, dead_man_s, prove_standby
@@ -56,13 +55,13 @@ async def try_standby(machine: InventoryNode, trial: Trial) -> StandbyProof:
     ways = Ways(machines, wire, dead_man_s=dead_man_s(rung))
     try:
         seen = await _look_at(trial, ways)
-        site = Site(trial.inventory, ways, seen.get, wire.clock, trial.hold_of, trial.in_use)
-        orders = node_orders(trial.settings, site, trial.journal)
+        site = InterlockContext(trial.inventory, ways, seen.get, wire.clock, trial.hold_of, trial.in_use)
+        orders = make_node_orders(trial.settings, site, trial.journal)
 
         async def order(order: Order, way: str) -> None:
             # It answers before it is told to sleep, and is told to wake once it has proven to sleep.
             state = STANDBY if order is Order.ON else ON
-            seen[machine.node] = Sighting(state, wire.clock())
+            seen[machine.node] = StateReading(state, wire.clock())
             await _ordered(orders, _effect(machine, order, way, trial.by, rung))
 
         return await prove_standby(Parts(node, rung, order, partial(_watts, meter) if meter else None))
@@ -85,18 +84,18 @@ async def _ordered(orders: NodeOrders, effect: Effect) -> None:
         raise BadAnswer(answer.said, hint=f"offpeak check {effect.subject}")
 
 
-async def _look_at(trial: Trial, ways: Ways) -> dict[str, Sighting]:
+async def _look_at(trial: Trial, ways: Ways) -> dict[str, StateReading]:
     """Return the states of all nodes that may be touched: the door asks how many of them are on."""
     nodes = expand(trial.settings.nodes) if trial.settings.nodes else ()
     return dict(zip(nodes, await asyncio.gather(*(_seen(node, ways, trial.wire) for node in nodes)), strict=True))
 
 
-async def _seen(node: str, ways: Ways, wire: Wire) -> Sighting:
+async def _seen(node: str, ways: Ways, wire: Wire) -> StateReading:
     try:
         observed = await ways.bmc_of(node).query()
     except BadInventory:
-        return Sighting(UNKNOWN, wire.clock())
-    return Sighting(observed.state, observed.at_unix_s)
+        return StateReading(UNKNOWN, wire.clock())
+    return StateReading(observed.state, observed.at_unix_s)
 
 
 async def _watts(meter: Meter) -> float | None:

@@ -9,8 +9,8 @@ from offpeak.text import did_you_mean
 from power.drivers.port import Order, PowerDriver
 from power.drivers.registry import WAKERS, wakers_of
 from power.drivers.wire import Wire
-from power.interlocks.breaker import Needed
-from power.interlocks.identity import BY_PACKET
+from power.interlocks.breaker import NeededLogins
+from power.interlocks.preconditions import BY_PACKET
 
 BY_BMC, BY_SSH = "bmc", "ssh"
 
@@ -33,14 +33,14 @@ class Ways:
         """Return the driver that gives the order."""
         return self._driver(effect.subject, way_of(effect))
 
-    def needed(self, effect: Effect) -> Needed:
+    def needed(self, effect: Effect) -> NeededLogins:
         """Return the names of the logins that the order needs."""
         machine, way = self._machines.get(effect.subject), way_of(effect)
         if machine is None or way == BY_PACKET:
-            return Needed()
+            return NeededLogins()
         ssh, bmc = machine.hardware.ssh, machine.hardware.credential
         by_bmc = bmc.name if bmc else None
-        return Needed(ssh.name if ssh else None, by_bmc) if way == BY_SSH else Needed(by_bmc, by_bmc)
+        return NeededLogins(ssh.name if ssh else None, by_bmc) if way == BY_SSH else NeededLogins(by_bmc, by_bmc)
 
     async def close(self) -> None:
         """Log out everywhere. It may be used again afterwards."""

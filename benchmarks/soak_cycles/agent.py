@@ -14,20 +14,23 @@ from offpeak.errors import CannotWrite
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.settings.ledger import LedgerSettings
+from power.door.node_orders import InterlockContext, make_node_orders, reconcile
 from power.drivers.port import Order, PowerState
 from power.drivers.wire import Wire
-from power.effects import Site, node_orders
-from power.interlocks.no_job_now import InUse
-from power.interlocks.sighting import Sighting
-from power.lifecycle.decide import Lives
-from power.lifecycle.events import Released, Wished
-from power.lifecycle.life import NodeState, Wish, Word
-from power.lifecycle.lookout import lookout_of
-from power.lifecycle.state_book import life_of, recorded_of
-from power.lifecycle.step import step
-from power.lifecycle.sweep import Means, sweep
-from power.lifecycle.terms import Terms
-from power.reconcile_journal import reconcile
+from power.interlocks.preconditions import InUse, StateReading
+from power.lifecycle.decisions import NodeRecords
+from power.lifecycle.node_context import NodeContext
+from power.lifecycle.node_record import (
+    DesiredState,
+    DesiredStateChange,
+    NodeState,
+    Release,
+    SchedulerState,
+    make_state_row,
+    restore_record,
+)
+from power.lifecycle.sweep import SweepContext, make_poller, sweep
+from power.lifecycle.transitions import apply_event
 from power.ways import Ways
 
 READY_S = 30.0
@@ -55,7 +58,7 @@ class Agent:
         self.journal = MortalJournal(self.ledger)
         self.wire = Wire(timeout_s=around.plan.timeout_s, clock=clock.unix_s)
         self._ways = Ways({each.node: each for each in around.machines}, self.wire)
-        self.lives, self.seen = Lives(), dict[str, NodeState]()
+        self.lives, self.seen = NodeRecords(), dict[str, NodeState]()
         self.reconciled = 0
 
     async def start(self) -> None:
@@ -64,32 +67,34 @@ class Agent:
         self.wait_for_ledger()
         self.reconciled = len(await reconcile(self.ledger, self._look_at, clock.unix_s))
         latest = self.ledger.latest()
-        self.lives = Lives({node: life_of(node, latest.get(node), None) for node in around.plan.nodes})
+        self.lives = NodeRecords({node: restore_record(node, latest.get(node), None) for node in around.plan.nodes})
         inventory = Inventory(Path("inventory.toml"), around.machines)
-        site = Site(inventory, self._ways, self._sighting, clock.unix_s, lambda _: None, around.in_use, clock.steady)
-        self._orders = node_orders(around.plan.settings(self._mode), site, self.journal)
-        self._terms = Terms(around.machines[0].hardware, random.Random(around.plan.seed))
-        lookout, longest_s = lookout_of(around.machines, self.wire), 4 * self.wire.timeout_s
-        self._means = Means(lookout, self._orders.order, self._terms, clock.now, longest_s, self._publish)
+        site = InterlockContext(
+            inventory, self._ways, self._sighting, clock.unix_s, lambda _: None, around.in_use, clock.steady
+        )
+        self._orders = make_node_orders(around.plan.settings(self._mode), site, self.journal)
+        self._terms = NodeContext(around.machines[0].hardware, random.Random(around.plan.seed))
+        lookout, longest_s = make_poller(around.machines, self.wire), 4 * self.wire.timeout_s
+        self._means = SweepContext(lookout, self._orders.order, self._terms, clock.now, longest_s, self._publish)
 
     async def round(
-        self, words: Mapping[str, Word], wishes: Mapping[str, Order | None]
+        self, words: Mapping[str, SchedulerState], wishes: Mapping[str, Order | None]
     ) -> tuple[tuple[Effect, Outcome | Refusal], ...]:
         """Make one round and return what the door was asked and answered."""
         now = self._around.clock.now()
         for node, order in wishes.items():
             if order is not None:
-                self.happens(node, Wished(Wish(order, US, now.unix_s, "a soak")))
+                self.happens(node, DesiredStateChange(DesiredState(order, US, now.unix_s, "a soak")))
         self._orders.door.history.begin_sweep()
         swept = await sweep(self._means, self.lives, words)
         self.lives = swept.lives
-        self.ledger.write_states([recorded_of(life, now) for life in swept.changed])
+        self.ledger.write_states([make_state_row(life, now) for life in swept.changed])
         return swept.answers
 
-    def happens(self, node: str, event: Wished | Released) -> None:
+    def happens(self, node: str, event: DesiredStateChange | Release) -> None:
         """Take an event into a node's life."""
-        life = step(self.lives.nodes[node], event, self._around.clock.now(), self._terms)
-        self.lives = Lives({**self.lives.nodes, node: life}, self.lives.times)
+        life = apply_event(self.lives.nodes[node], event, self._around.clock.now(), self._terms)
+        self.lives = NodeRecords({**self.lives.nodes, node: life}, self.lives.times)
 
     async def close(self) -> int:
         """Log out, write what waits, and return how many rows are lost."""
@@ -109,15 +114,15 @@ class Agent:
                     raise
                 time.sleep(PATIENCE_S)
 
-    def _publish(self, lives: Lives) -> None:
+    def _publish(self, lives: NodeRecords) -> None:
         self.lives = lives
         self.seen = {node: life.seen.state for node, life in lives.nodes.items()}
 
-    def _sighting(self, node: str) -> Sighting | None:
+    def _sighting(self, node: str) -> StateReading | None:
         seen = self.lives.nodes[node].seen
-        return Sighting(str(seen.state), seen.at_unix_s)
+        return StateReading(str(seen.state), seen.at_unix_s)
 
-    async def _look_at(self, node: str) -> Sighting:
+    async def _look_at(self, node: str) -> StateReading:
         observed = await self._ways.bmc_of(node).query()
         state = "unknown" if observed.state is PowerState.UNKNOWN else str(observed.state)
-        return Sighting(state, observed.at_unix_s)
+        return StateReading(state, observed.at_unix_s)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from power.lifecycle.life import Now
+from power.lifecycle.node_record import Instant
 
 BEGIN_UNIX_S = 1.8e9
 
@@ -30,6 +30,6 @@ class RoomClock:
         """Return what the clock on the wall says."""
         return BEGIN_UNIX_S + self.monotonic_s - self.set_back_s
 
-    def now(self) -> Now:
+    def now(self) -> Instant:
         """Return the present on both."""
-        return Now(self.steady(), self.unix_s())
+        return Instant(self.steady(), self.unix_s())

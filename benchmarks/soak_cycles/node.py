@@ -2,7 +2,7 @@
 
 import random
 
-from power.lifecycle.life import Word
+from power.lifecycle.node_record import SchedulerState
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 
 DOWN_S, UP_S, JOB_S, IDLE_S = (20.0, 200.0), (60.0, 500.0), (60.0, 900.0), (0.0, 300.0)
@@ -34,11 +34,11 @@ class CycledNode:
         return self.up and self._going != "down"
 
     @property
-    def word(self) -> Word:
+    def word(self) -> SchedulerState:
         """What the scheduler knows of it."""
         if self.job:
-            return Word.BUSY
-        return Word.UP if self.up else Word.DOWN
+            return SchedulerState.BUSY
+        return SchedulerState.UP if self.up else SchedulerState.DOWN
 
     def new_orders(self) -> list[str]:
         """Return the orders that its BMC has logged since they were last asked for."""

@@ -10,7 +10,7 @@ from benchmarks.soak_cycles.clock import RoomClock
 from benchmarks.soak_cycles.node import CycledNode
 from benchmarks.soak_cycles.plan import CyclesPlan
 from power.drivers.port import Order
-from power.lifecycle.life import Word
+from power.lifecycle.node_record import SchedulerState
 
 FAULTS = ("frozen", "dead", "exchanged", "drops orders", "stays on", "hangs in its boot", "by hand")
 LONGEST_SWEEPS = 8
@@ -73,7 +73,7 @@ class CyclesRoom:
         for node in self.nodes.values():
             node.advance(self._clock.monotonic_s)
 
-    def words(self) -> dict[str, Word]:
+    def words(self) -> dict[str, SchedulerState]:
         """Return what the scheduler says now."""
         return {name: node.word for name, node in self.nodes.items()}
 

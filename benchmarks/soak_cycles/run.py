@@ -25,9 +25,8 @@ from offpeak.door.effect import Outcome, Refusal
 from offpeak.ledger.ledger import Ledger
 from offpeak.settings.ledger import LedgerSettings
 from power.drivers.port import Order
-from power.interlocks.counts import DAY_S
-from power.lifecycle.events import Released
-from power.lifecycle.life import Word, is_goal
+from power.interlocks.rate_limits import DAY_S
+from power.lifecycle.node_record import Release, SchedulerState, is_goal
 
 EVENTS = {"locked": (0.15, 0.45, 0.75), "set back": (0.2, 0.6), "crash": (0.3,)}
 """At which shares of the cycles the ledger is locked, the clock is set back, the program is killed."""
@@ -71,7 +70,7 @@ class _Run:
         self._witness = Witness(plan, self.room.nodes)
         none = footprint()
         self.found = Found(plan, self.room, self._witness, self._clock, none, none)
-        self._words = dict[str, Word]()
+        self._words = dict[str, SchedulerState]()
         self._due = sorted((share, event) for event, shares in EVENTS.items() for share in shares)
         self._chance = random.Random(plan.seed)
         self._logs = BmcLogs(self.room, self._witness)
@@ -116,7 +115,7 @@ class _Run:
         self.room.end_of_faults()
         wishes = {name: (Order.ON, Order.SOFT_OFF)[at % 2] for at, name in enumerate(self._plan.nodes)}
         for node in self._plan.nodes:
-            self._agent.happens(node, Released())
+            self._agent.happens(node, Release())
         for sweep in range(1, CONVERGES_SWEEPS + 1):
             self._pass(self.room.settle)
             await self._round(wishes)
@@ -193,7 +192,7 @@ class _Run:
         ill = self.room.ill()
         for name, life in self._agent.lives.nodes.items():
             if life.fault is not None and name not in ill and self._chance.random() < OPERATOR:
-                self._agent.happens(name, Released())
+                self._agent.happens(name, Release())
                 self.found.events["given back"] += 1
 
     def _is_as(self, name: str, order: Order) -> bool:

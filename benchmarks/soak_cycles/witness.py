@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from benchmarks.soak_cycles.node import CycledNode
 from benchmarks.soak_cycles.plan import NODE_CLASS, CyclesPlan
 from offpeak.model.node_class_file import bundled_node_class
-from power.interlocks.counts import DAY_S, HOUR_S, MINUTE_S
-from power.interlocks.ramp import swing_of_class
-from power.lifecycle.life import NodeState
+from power.interlocks.rate_limits import DAY_S, HOUR_S, MINUTE_S, power_step_of_class
+from power.lifecycle.node_record import NodeState
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ class Witness:
 
     def __init__(self, plan: CyclesPlan, nodes: Mapping[str, CycledNode]) -> None:
         self._plan, self._nodes, self._limits = plan, nodes, plan.settings("active")
-        self._swing = swing_of_class(bundled_node_class(NODE_CLASS))
+        self._swing = power_step_of_class(bundled_node_class(NODE_CLASS))
         self._day: deque[Told] = deque()
         self.broken: list[str] = []
         self.most: dict[str, float] = {}

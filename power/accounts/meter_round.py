@@ -8,7 +8,7 @@ from power.accounts.compared import Compared, compared
 from power.accounts.meter_rows import Last, meter_rows
 from power.accounts.silence import Silence, silence_after
 from power.drivers.said_once import Said, worth_saying
-from power.lifecycle.life import Now
+from power.lifecycle.node_record import Instant
 from power.meters.port import Meter
 from power.meters.taken import Taken, take
 
@@ -46,14 +46,16 @@ class MeterRound:
     lines: tuple[str, ...]
 
 
-async def meter_round(meters: Sequence[Meter], before: Metering, *, pace: Pace, clock: Callable[[], Now]) -> MeterRound:
+async def meter_round(
+    meters: Sequence[Meter], before: Metering, *, pace: Pace, clock: Callable[[], Instant]
+) -> MeterRound:
     """Ask all meters that are due, at the same time, `timeout_s` at the most. Without meters nothing is done."""
     due = [meter for meter in meters if _is_due(before.silent.get((meter.name, meter.way)), clock().monotonic_s)]
     taken = await take(due, timeout_s=pace.timeout_s)
     return after_round(before, taken, pace=pace, now=clock())
 
 
-def after_round(before: Metering, taken: Sequence[Taken], *, pace: Pace, now: Now) -> MeterRound:
+def after_round(before: Metering, taken: Sequence[Taken], *, pace: Pace, now: Instant) -> MeterRound:
     """Return what a round came to in which this was taken."""
     hold_s = HELD * pace.period_s
     last, rows = meter_rows(before.last, taken, now_unix_s=now.unix_s, longest_hold_s=hold_s)
@@ -68,7 +70,7 @@ def _is_due(silence: Silence | None, now_s: float) -> bool:
     return silence is None or now_s >= silence.again_s
 
 
-def _heard(taken: Taken, silent: dict[Name, Silence], said: dict[Name, Said], pace: Pace, now: Now) -> str | None:
+def _heard(taken: Taken, silent: dict[Name, Silence], said: dict[Name, Said], pace: Pace, now: Instant) -> str | None:
     """Keep whether a meter is silent, and return the line that is due about it."""
     name = (taken.meter, taken.way)
     trouble = None if taken.trouble is None else str(taken.trouble)

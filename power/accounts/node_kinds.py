@@ -11,7 +11,7 @@ from plugin.scheduler.job import Job
 from plugin.scheduler.node import Node
 from power.accounts.draw import Draw
 from power.accounts.shares import share_of
-from power.power_terms import JOB_UTILISATION
+from power.capacity.price_profile import JOB_UTILISATION
 
 ASSUMED = Draw((ASSUMED_POWER.low_w + ASSUMED_POWER.high_w) / 2, "assumed: no node class is set")
 

@@ -7,7 +7,7 @@ from itertools import groupby
 from offpeak.door.effect import SCHEDULER
 from offpeak.ledger.rows import NodeStateRecord
 from offpeak.model.local_time import TimeRange
-from power.lifecycle.life import ASLEEP, NodeState
+from power.lifecycle.node_record import ASLEEP, NodeState
 
 AWAY = ASLEEP | {NodeState.GOING_DOWN, NodeState.BOOTING}
 OURS = frozenset({"offpeak", SCHEDULER})

@@ -14,7 +14,7 @@ from offpeak.model.node_class import NodeClass, SleepDepth
 from offpeak.model.node_states import OFF, STANDBY
 from offpeak.text import counted
 from power.accounts.rests import Rest
-from power.lifecycle.life import NodeState
+from power.lifecycle.node_record import NodeState
 
 BASELINE = "all nodes on"
 DEPTH_OF = {NodeState.STANDBY: STANDBY, NodeState.OFF: OFF}

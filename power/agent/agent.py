@@ -31,16 +31,14 @@ from power.agent.repeat import Rounds
 from power.agent.savings_loop import SavingsLoop, every_s
 from power.agent.voice import LOG, Voice
 from power.agent.wake_reply import WakeOutlook, WakeReply, wake_reply
+from power.door.node_orders import reconcile
+from power.door.scheduler_orders import SchedulerOrders
 from power.drivers.port import Order
-from power.interlocks.held import HELD
-from power.interlocks.sighting import UNKNOWN, Sighting
-from power.lifecycle.events import Released, Wished
-from power.lifecycle.life import Wish
-from power.live.site import PowerSite, Sight
-from power.live.undecided import undecided, without
-from power.live.words import words_of
-from power.reconcile_journal import reconcile
-from power.scheduler_effects import SchedulerOrders
+from power.interlocks.preconditions import HELD, UNKNOWN, StateReading
+from power.lifecycle.node_record import DesiredState, DesiredStateChange, Release
+from power.live.cluster_snapshot import ClusterSnapshot, PowerSite
+from power.live.node_demand import find_undecided_jobs, without_jobs
+from power.live.node_steps import translate_states
 
 SAME_MOMENT_S = 1.0
 """Loops that ask within so long get the same answer of the scheduler."""
@@ -144,13 +142,13 @@ class Agent:
             await self.power.look(self.parts, orders, {})
             return "the scheduler cannot be read" if view is None else "the scheduler's power saving is off"
         settings, parts = self.parts.settings, self.parts
-        await self.power.look_first(parts, words_of(view.nodes))
+        await self.power.look_first(parts, translate_states(view.nodes))
         site = PowerSite(parts.inventory, settings.agent, settings.capacity, parts.class_of, traits.shared_nodes)
         curve = self.prices.curve
         at_s, per_mwh = (curve.series.start_s, curve.series.value) if curve else (np.empty(0, np.int64), np.empty(0))
         run_s, took_s = await self.accounts.run_s(view), self._power_rounds.took_s * parts.clock.factor
-        view = without(view, undecided(view, decided, parts.zone))
-        sight = Sight(self.power.now, view, self.power.lives, run_s, at_s, per_mwh, took_s)
+        view = without_jobs(view, find_undecided_jobs(view, decided, parts.zone))
+        sight = ClusterSnapshot(self.power.now, view, self.power.lives, run_s, at_s, per_mwh, took_s)
         plan = await self.power.plan(sight, site)
         self._on_their_way = await self.power.carry_out(plan, parts, orders)
         if self._on_their_way:
@@ -182,7 +180,7 @@ class Agent:
 
     def _has_decided(self, view: SchedulerView) -> None:
         """Have the power loop look anew, at once, where it has waited for what becomes of new jobs."""
-        if undecided(view, self._decided, self.parts.zone):
+        if find_undecided_jobs(view, self._decided, self.parts.zone):
             self.observer.forget()
             self._power_rounds.hurry()
         self._decided = frozenset(job.job_id for job in view.jobs)
@@ -197,7 +195,7 @@ class Agent:
             self._order(told)
         if told.what == "release":
             for node in told.nodes:
-                self.power.hear(node, Released(), self.parts)
+                self.power.hear(node, Release(), self.parts)
         reply = wake_reply(told.nodes, self._wake_outlook(), told.asked_unix_s) if told.what == "resume" else None
         self.observer.forget()
         self._power_rounds.hurry()
@@ -309,7 +307,7 @@ class Agent:
                 self.ledger.write_refusal(effect, refusal, self._clock())
                 raise OffpeakError(f"{refusal.said} (rule {refusal.rule})", hint=refusal.hint)
         for node in told.nodes:
-            self.power.hear(node, Wished(Wish(Order(order), by, self._clock(), reason)), self.parts)
+            self.power.hear(node, DesiredStateChange(DesiredState(Order(order), by, self._clock(), reason)), self.parts)
 
     def _lasting_refusal(self, effect: Effect) -> Refusal | None:
         """Return the refusal of an admin's order that no later round would change: by the mode, or by a hold."""
@@ -346,14 +344,14 @@ class Agent:
         cycle_s = self.parts.settings.agent.cycle_s
         return min(cycle_s, ON_THEIR_WAY_S) if self._on_their_way else cycle_s
 
-    async def _look_at(self, node: str) -> Sighting:
+    async def _look_at(self, node: str) -> StateReading:
         if node not in self.parts.by_name:
-            return Sighting(UNKNOWN, self._clock())
+            return StateReading(UNKNOWN, self._clock())
         try:
             observed = await self.parts.ways.bmc_of(node).query()
         except OffpeakError:
-            return Sighting(UNKNOWN, self._clock())
-        return Sighting(str(observed.state), observed.at_unix_s)
+            return StateReading(UNKNOWN, self._clock())
+        return StateReading(str(observed.state), observed.at_unix_s)
 
     async def _outside_round(self) -> None:
         if self.parts.settings.agent.queue == PLAN:

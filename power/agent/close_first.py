@@ -16,11 +16,11 @@ from plugin.scheduler.node import OURS, Node
 from plugin.scheduler.port import NodeChange, Scheduler
 from power.agent.last_orders import last_sleep_orders
 from power.agent.modes import modes_of
+from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders, make_scheduler_door
 from power.drivers.wire import Wire
-from power.lifecycle.life import NodeLife, Wish, is_goal
-from power.lifecycle.look_once import look_once
-from power.live.next_step import for_an_admin
-from power.scheduler_effects import Answer, SchedulerOrders, scheduler_door
+from power.lifecycle.node_record import DesiredState, NodeRecord, is_goal
+from power.lifecycle.sweep import poll_once
+from power.live.node_steps import choose_change_for_admin
 from power.standby_trial import NotLetThrough
 
 STATE_FOLLOWS_S = 5.0
@@ -44,8 +44,8 @@ class NodeCloser:
     scheduler: Scheduler
 
     async def close_first(
-        self, machine: InventoryNode, wish: Wish, send: Callable[[], Awaitable[NodeLife]]
-    ) -> tuple[NodeLife, str]:
+        self, machine: InventoryNode, wish: DesiredState, send: Callable[[], Awaitable[NodeRecord]]
+    ) -> tuple[NodeRecord, str]:
         """Return what came of `send`, which orders the node to sleep, and what was changed in the scheduler, in words.
 
         NotLetThrough where a rule refuses that the node is closed. JobThere, the node stays closed, while a job runs
@@ -55,9 +55,9 @@ class NodeCloser:
         if not await self._is_open(name):
             # Closed and free already, or the door says what is wrong.
             return await send(), ""
-        (seen,) = (await look_once((machine,), {name: NodeLife(name)}, self.wire)).values()
+        (seen,) = (await poll_once((machine,), {name: NodeRecord(name)}, self.wire)).values()
         node = await self._node(name)
-        if node is None or for_an_admin(node, replace(seen, wish=wish)) is not NodeChange.CLOSE:
+        if node is None or choose_change_for_admin(node, replace(seen, wish=wish)) is not NodeChange.CLOSE:
             return await send(), ""
         orders, before = self._orders(node), self._sleep_order(name)
         why = f"{OURS}: {wish.by} has ordered {wish.order}"
@@ -115,7 +115,7 @@ class NodeCloser:
         """Return the last order to sleep that the node may still follow."""
         return last_sleep_orders(self.ledger, self.wire.clock()).get(name)
 
-    async def _open_again(self, orders: SchedulerOrders, name: str, wish: Wish, before: Intent | None) -> str:
+    async def _open_again(self, orders: SchedulerOrders, name: str, wish: DesiredState, before: Intent | None) -> str:
         """Open it, and return "", or why it stays closed: a node that may follow an order sent since gets no job."""
         undo = f"`offpeak node {name} wake` opens it"
         try:
@@ -132,11 +132,11 @@ class NodeCloser:
         mode = modes_of(self.settings).of(node.partitions)
         holds = self.ledger.holds(self.wire.clock())
         nodes = frozenset(each.node for each in chosen)
-        door = scheduler_door(self.ledger, lambda _: mode, self.wire.clock, nodes=nodes, hold_of=holds.get)
+        door = make_scheduler_door(self.ledger, lambda _: mode, self.wire.clock, nodes=nodes, hold_of=holds.get)
         return SchedulerOrders(door, self.scheduler)
 
 
-def _check(answer: Answer) -> None:
+def _check(answer: SchedulerOrderResult) -> None:
     if isinstance(answer.answer, Refusal):
         raise NotLetThrough(f"{answer.answer.said} (rule {answer.answer.rule})", hint=answer.answer.hint)
     if not answer.done:

@@ -9,7 +9,7 @@ from offpeak.door.effect import ADMIN, Hold
 from offpeak.door.journal import HistoryEntry
 from offpeak.errors import BadInput
 from power.agent.answer import request_of
-from power.lifecycle.events import Held, Released
+from power.lifecycle.node_record import HoldChange, Release
 
 if TYPE_CHECKING:
     # It loads what a command that only asks can do without.
@@ -56,12 +56,12 @@ async def change_hold(agent: "Agent", request: HoldRequest) -> dict[str, Any]:
         hold = Hold(request.by, request.reason, request.until_unix_s)
         await asyncio.to_thread(agent.ledger.hold, node, hold, now_unix_s)
         agent.power.set_hold(node, hold)
-        agent.power.hear(node, Held(hold), agent.parts)
+        agent.power.hear(node, HoldChange(hold), agent.parts)
         return {"by": request.by, "note": await _settled(agent, node)}
     by = f"{ADMIN}{request.by}"
     found = await asyncio.to_thread(agent.ledger.release, node, by, now_unix_s, take_over=request.take_over)
     agent.power.set_hold(node, None)
-    agent.power.hear(node, Released(), agent.parts)
+    agent.power.hear(node, Release(), agent.parts)
     agent.look_soon()
     return {"by": request.by, "owner": found.owner if found else None, "reason": found.reason if found else ""}
 

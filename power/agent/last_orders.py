@@ -6,14 +6,14 @@ from dataclasses import replace
 from offpeak.door.journal import Intent, IntentResult
 from offpeak.ledger.ledger import Ledger
 from power.drivers.port import Order
-from power.lifecycle.life import NodeLife, Now, Sent
-from power.lifecycle.terms import Conduct
-from power.live.next_step import MAY_STILL_FOLLOW_S
+from power.lifecycle.node_context import RetryPolicy
+from power.lifecycle.node_record import Instant, NodeRecord, SentOrder
+from power.live.node_steps import MAY_STILL_FOLLOW_S
 
 
 def last_orders(ledger: Ledger, unix_s: float) -> Mapping[str, Intent]:
     """Return the last order to each node's hardware that may still have its effect; CannotWrite or BadLedger."""
-    actions = sorted(ledger.recent(unix_s - Conduct.late_s), key=lambda each: each.intent.number)
+    actions = sorted(ledger.recent(unix_s - RetryPolicy.late_s), key=lambda each: each.intent.number)
     return {each.intent.effect.subject: each.intent for each in actions if _counts(each)}
 
 
@@ -31,7 +31,7 @@ def last_sleep_orders(ledger: Ledger, unix_s: float) -> Mapping[str, Intent]:
     return {each.effect.subject: each for each in taken if each.effect.takes_power_away}
 
 
-def with_last_order(life: NodeLife, intent: Intent | None, now: Now) -> NodeLife:
+def with_last_order(life: NodeRecord, intent: Intent | None, now: Instant) -> NodeRecord:
     """Return the life with an order that is later than what was kept of it: what comes of that is nobody else's."""
     if intent is None or intent.at_unix_s <= life.seen.at_unix_s:
         return life
@@ -39,4 +39,4 @@ def with_last_order(life: NodeLife, intent: Intent | None, now: Now) -> NodeLife
     if before is not None and (before.order, before.by) == (effect.order, effect.by):
         return life
     at_s = now.monotonic_s - max(0.0, now.unix_s - intent.at_unix_s)
-    return replace(life, sent=Sent(Order(effect.order), effect.by, at_s, life.seen.state, clear=False))
+    return replace(life, sent=SentOrder(Order(effect.order), effect.by, at_s, life.seen.state, clear=False))

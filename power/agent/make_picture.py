@@ -11,8 +11,7 @@ from offpeak.prices.peak import Peak
 from power.agent.agent import Agent
 from power.agent.picture import ErrorSaid, NodeSaid, Picture, SlotSaid
 from power.agent.publish import published
-from power.lifecycle.life import NodeLife, NodeState, Now, Word
-from power.lifecycle.state_book import recorded_of
+from power.lifecycle.node_record import Instant, NodeRecord, NodeState, SchedulerState, make_state_row
 from predictors.price_curve import PriceCurve
 
 DEPTH_OF = {NodeState.STANDBY: STANDBY, NodeState.OFF: OFF}
@@ -44,9 +43,9 @@ def picture_of(agent: Agent, jobs_seen_unix_s: float | None) -> Picture | None:
     )
 
 
-def node_said(life: NodeLife, now: Now, watts: Mapping[str, float], node_class: NodeClass | None) -> NodeSaid:
+def node_said(life: NodeRecord, now: Instant, watts: Mapping[str, float], node_class: NodeClass | None) -> NodeSaid:
     """Return what is shown of a node."""
-    recorded, seen = recorded_of(life, now), life.seen
+    recorded, seen = make_state_row(life, now), life.seen
     measured_w = watts.get(life.node)
     return NodeSaid(
         node=life.node,
@@ -63,13 +62,13 @@ def node_said(life: NodeLife, now: Now, watts: Mapping[str, float], node_class: 
     )
 
 
-def modelled_w(life: NodeLife, node_class: NodeClass | None) -> float | None:
+def modelled_w(life: NodeRecord, node_class: NodeClass | None) -> float | None:
     """Return what such a node draws in its state; None where that hangs on its job, and where nobody knows."""
     if node_class is None or not node_class.depths:
         return None
     state = life.seen.state
     if state is NodeState.ON:
-        return None if life.word in (None, Word.BUSY) else node_class.idle_w
+        return None if life.word in (None, SchedulerState.BUSY) else node_class.idle_w
     depth = node_class.find_depth(DEPTH_OF.get(state, node_class.depths[-1].depth))
     return None if depth is None else _depth_w(state, depth)
 

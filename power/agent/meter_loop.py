@@ -10,7 +10,7 @@ from offpeak.ledger.ledger import Ledger
 from power.accounts.meter_round import Metering, Pace, meter_round
 from power.agent.parts import Parts
 from power.agent.voice import LOG
-from power.lifecycle.life import Now
+from power.lifecycle.node_record import Instant
 from power.meters.port import Meter
 from power.meters.site_meters import site_meters
 
@@ -67,5 +67,5 @@ class MeterLoop:
                 sums[each.node][each.way] += each.power_w
         return {node: by_way[min(by_way, key=WAYS.index)] for node, by_way in sums.items()}
 
-    def _now(self) -> Now:
-        return Now(self._steady(), self._clock())
+    def _now(self) -> Instant:
+        return Instant(self._steady(), self._clock())

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from offpeak.door.effect import Refusal
 from plugin.scheduler.port import NodeChange
-from power.live.plan import Told
-from power.scheduler_effects import Answer, SchedulerOrders
+from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
+from power.live.power_plan import SchedulerUpdate
 
 AT_ONCE = 8
 RECORDED_S = 600.0
@@ -24,7 +24,7 @@ class NodeChanges:
         self._not_before_s: dict[tuple[str, NodeChange], float] = {}
         self._turn = asyncio.Semaphore(AT_ONCE)
 
-    async def tell(self, changes: Sequence[Told], orders: SchedulerOrders) -> bool:
+    async def tell(self, changes: Sequence[SchedulerUpdate], orders: SchedulerOrders) -> bool:
         """Tell of all that is not paused; returns whether anything was changed."""
         now_s = self._clock()
         wanted = {(told.node, told.change) for told in changes}
@@ -33,7 +33,7 @@ class NodeChanges:
         done = await asyncio.gather(*(self._tell(told, orders) for told in due))
         return any(done)
 
-    async def _tell(self, told: Told, orders: SchedulerOrders) -> bool:
+    async def _tell(self, told: SchedulerUpdate, orders: SchedulerOrders) -> bool:
         async with self._turn:
             answer = await orders.change_node(told.node, told.change, why=told.reason)
         if not answer.done:
@@ -41,6 +41,6 @@ class NodeChanges:
         return answer.done
 
 
-def _pause_s(answer: Answer) -> float:
+def _pause_s(answer: SchedulerOrderResult) -> float:
     by_mode = isinstance(answer.answer, Refusal) and answer.answer.rule == "mode"
     return RECORDED_S if by_mode else FAILED_S

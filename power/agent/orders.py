@@ -8,9 +8,9 @@ from offpeak.ledger.ledger import Ledger
 from power.agent.modes import Modes
 from power.agent.observer import Observer
 from power.agent.parts import Parts
-from power.effects import NodeOrders, Site, node_orders
-from power.interlocks.sighting import SightingOf
-from power.scheduler_effects import SchedulerOrders, partitions_of, scheduler_door
+from power.door.node_orders import InterlockContext, NodeOrders, make_node_orders
+from power.door.scheduler_orders import SchedulerOrders, find_partitions, make_scheduler_door
+from power.interlocks.preconditions import FindStateReading
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Orders:
 class Known:
     """What the rules look up: the latest sighting of a node, and who holds it."""
 
-    sighting_of: SightingOf
+    sighting_of: FindStateReading
     hold_of: Callable[[str], Hold | None]
 
 
@@ -35,9 +35,11 @@ def orders_of(parts: Parts, ledger: Ledger, observer: Observer, known: Known, mo
     Each order asks for the `modes` in force directly before it is sent.
     """
     mode_of = _mode_of(modes, observer)
-    site = Site(parts.inventory, parts.ways, known.sighting_of, parts.wire.clock, known.hold_of, parts.scheduler.in_use)
+    site = InterlockContext(
+        parts.inventory, parts.ways, known.sighting_of, parts.wire.clock, known.hold_of, parts.scheduler.in_use
+    )
     site = replace(site, steady=parts.clock.steady_s)
-    nodes = node_orders(parts.settings.agent, site, ledger, mode_of)
+    nodes = make_node_orders(parts.settings.agent, site, ledger, mode_of)
     put_to_sleep = nodes.door.history.was_put_to_sleep
     return Orders(nodes, scheduler_orders_of(parts, ledger, observer, known, modes, put_to_sleep=put_to_sleep))
 
@@ -52,7 +54,7 @@ def scheduler_orders_of(
     put_to_sleep: Callable[[str], bool] | None = None,
 ) -> SchedulerOrders:
     """Return the way to the scheduler alone, through a door of its own."""
-    door = scheduler_door(
+    door = make_scheduler_door(
         ledger,
         _mode_of(modes, observer),
         parts.wire.clock,
@@ -65,7 +67,7 @@ def scheduler_orders_of(
 
 def _mode_of(modes: Callable[[], Modes], observer: Observer) -> Callable[[Effect], Mode]:
     def mode_of(effect: Effect) -> Mode:
-        partitions = partitions_of(effect)
+        partitions = find_partitions(effect)
         return modes().of(observer.partitions_of_node(effect.subject) if partitions is None else partitions)
 
     return mode_of

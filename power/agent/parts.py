@@ -17,9 +17,9 @@ from plugin.scheduler.port import Scheduler
 from plugin.scheduler.registry import scheduler_of
 from power.agent.callers import Callers, callers
 from power.agent.modes import Modes, modes_of
-from power.capacities import check_name
+from power.capacity.registry import check_policy_name
 from power.drivers.wire import Wire
-from power.lifecycle.lookout import Lookout, lookout_of
+from power.lifecycle.sweep import NodePoller, make_poller
 from power.ways import Ways
 from predictors.feeds.feed import Feed
 from predictors.price_forecast import PriceSource
@@ -44,7 +44,7 @@ class Parts:
     scheduler: Scheduler
     wire: Wire
     ways: Ways
-    lookout: Lookout
+    lookout: NodePoller
     prices: PriceSource
     carbon: Feed | float | None
     peak_rule: PeakRule
@@ -66,7 +66,7 @@ class Parts:
 
 def parts_of(settings: Settings, clock: Clock = CLOCK) -> Parts:
     """Return the parts; BadInput, with what to mend, where the settings or the inventory cannot be used."""
-    check_name(settings.agent.capacity)
+    check_policy_name(settings.agent.capacity)
     if settings.plan.facility:
         # Better refused at the start than in each round.
         facility_named(settings.plan.facility, full_power_w=1.0)
@@ -84,7 +84,7 @@ def parts_of(settings: Settings, clock: Clock = CLOCK) -> Parts:
         scheduler=scheduler_of(settings),
         wire=wire,
         ways=Ways(by_name, wire),
-        lookout=lookout_of(chosen, wire),
+        lookout=make_poller(chosen, wire),
         prices=prices,
         carbon=build_carbon_source(settings.feeds, settings.carbon),
         peak_rule=parse_peak_rule(settings.prices.peak_rule, zone=zone),

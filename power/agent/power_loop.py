@@ -17,17 +17,15 @@ from power.agent.node_changes import NodeChanges
 from power.agent.orders import Known, Orders
 from power.agent.parts import Parts
 from power.agent.voice import Voice
-from power.interlocks.sighting import Sighting
-from power.lifecycle.decide import Lives, Rules, after_look
-from power.lifecycle.events import Event, Held, Wished
-from power.lifecycle.life import Now, Word
-from power.lifecycle.state_book import recorded_of
-from power.lifecycle.step import step
-from power.lifecycle.sweep import Means, face, look, sweep
-from power.lifecycle.terms import Terms, conduct_of
-from power.live.memory import PowerMemory
-from power.live.plan import PowerPlan, plan_power
-from power.live.site import PowerSite, Sight
+from power.interlocks.preconditions import StateReading
+from power.lifecycle.decisions import NodeContexts, NodeRecords, record_poll
+from power.lifecycle.node_context import NodeContext, make_retry_policy
+from power.lifecycle.node_record import DesiredStateChange, Event, HoldChange, Instant, SchedulerState, make_state_row
+from power.lifecycle.sweep import SweepContext, ledger_fields, poll_nodes, sweep
+from power.lifecycle.transitions import apply_event
+from power.live.cluster_snapshot import ClusterSnapshot, PowerSite
+from power.live.cycle_memory import PowerMemory
+from power.live.power_plan import PowerPlan, plan_power
 
 LONGEST_LOOKS = 4
 """A look at all nodes takes at most so many times what one device may take."""
@@ -45,7 +43,7 @@ class PowerLoop:
         self._holds: Mapping[str, Hold] = {}
         self._hold_changes = 0
         self._heard: list[tuple[str, Event]] = []
-        self.lives, self._is_seen, self._kept = Lives(), False, Lives()
+        self.lives, self._is_seen, self._kept = NodeRecords(), False, NodeRecords()
         self.changed = Changed()
 
     @property
@@ -54,24 +52,24 @@ class PowerLoop:
         return Known(self._sighting_of, lambda node: self._holds.get(node))
 
     @property
-    def now(self) -> Now:
+    def now(self) -> Instant:
         """The present instant."""
-        return Now(self._steady(), self._clock())
+        return Instant(self._steady(), self._clock())
 
     def take_up(self, parts: Parts) -> None:
         """Take up the lives of the nodes as a run before has left them; CannotWrite or BadLedger. It waits."""
         kept = remembered_lives(self._ledger, parts.machines, unix_s=self._clock(), monotonic_s=self._steady())
         nodes = {node: self.lives.nodes.get(node, life) for node, life in kept.nodes.items()}
-        self.lives = self._kept = Lives(nodes, {**kept.times, **self.lives.times})
+        self.lives = self._kept = NodeRecords(nodes, {**kept.times, **self.lives.times})
         self._is_seen = False
 
-    async def look_first(self, parts: Parts, words: Mapping[str, Word]) -> None:
+    async def look_first(self, parts: Parts, words: Mapping[str, SchedulerState]) -> None:
         """Look at all nodes once after they were taken up: by what a run before has left nothing is decided."""
         if not self._is_seen:
             timeout_s = LONGEST_LOOKS * parts.wire.timeout_s
-            looks = await look(parts.lookout, self.lives, clock=lambda: self.now, timeout_s=timeout_s)
-            rules = Rules(parts.machines, self._terms(parts))
-            self.lives = after_look(self.lives, looks, words, self.now, rules)
+            looks = await poll_nodes(parts.lookout, self.lives, clock=lambda: self.now, timeout_s=timeout_s)
+            rules = NodeContexts(parts.machines, self._terms(parts))
+            self.lives = record_poll(self.lives, looks, words, self.now, rules)
             self._keep()
             self._is_seen = True
 
@@ -90,7 +88,7 @@ class PowerLoop:
         self._voice.trouble("ledger", None)
         for node, life in self.lives.nodes.items():
             if life.hold != self._holds.get(node):
-                self._happens(node, Held(self._holds.get(node)), parts)
+                self._happens(node, HoldChange(self._holds.get(node)), parts)
 
     def set_hold(self, node: str, hold: Hold | None) -> None:
         """Put a hold, or None, that the ledger has by now in force for the door's rules."""
@@ -98,7 +96,7 @@ class PowerLoop:
         others = {name: each for name, each in self._holds.items() if name != node}
         self._holds = others if hold is None else {**others, node: hold}
 
-    async def plan(self, sight: Sight, site: PowerSite) -> PowerPlan:
+    async def plan(self, sight: ClusterSnapshot, site: PowerSite) -> PowerPlan:
         """Decide, and book what is new."""
         self._heard.clear()
         plan = await asyncio.to_thread(plan_power, sight, site=site, memory=self._memory)
@@ -117,20 +115,22 @@ class PowerLoop:
         heard = {node for node, _ in self._heard}
         for node, wish in plan.wishes.items():
             if node not in heard:
-                self._happens(node, Wished(wish), parts)
+                self._happens(node, DesiredStateChange(wish), parts)
         told = await self._changes.tell([each for each in plan.changes if each.node not in heard], orders.scheduler)
         await self._look(parts, orders, plan.words)
         courses = any(life.effort.course is not None for life in self.lives.nodes.values())
         return told or courses
 
-    async def look(self, parts: Parts, orders: Orders, words: Mapping[str, Word]) -> None:
+    async def look(self, parts: Parts, orders: Orders, words: Mapping[str, SchedulerState]) -> None:
         """Look at all nodes and give the orders that are due; `words` are the scheduler's, none where it is silent."""
         self._heard.clear()
         await self._look(parts, orders, words)
 
-    async def _look(self, parts: Parts, orders: Orders, words: Mapping[str, Word]) -> None:
+    async def _look(self, parts: Parts, orders: Orders, words: Mapping[str, SchedulerState]) -> None:
         timeout_s, publish = LONGEST_LOOKS * parts.wire.timeout_s, partial(self._publish, parts)
-        means = Means(parts.lookout, orders.nodes.order, self._terms(parts), lambda: self.now, timeout_s, publish)
+        means = SweepContext(
+            parts.lookout, orders.nodes.order, self._terms(parts), lambda: self.now, timeout_s, publish
+        )
         orders.nodes.door.history.begin_sweep()
         publish((await sweep(means, self._without_new_wishes(), words)).lives)
         self._is_seen = True
@@ -142,42 +142,46 @@ class PowerLoop:
         self._happens(node, event, parts)
         self._keep()
 
-    def terms_of(self, node: str, parts: Parts) -> Terms:
+    def terms_of(self, node: str, parts: Parts) -> NodeContext:
         """Return what the life of a node that may be switched goes by."""
-        return Rules(parts.machines, self._terms(parts)).of(node, self.lives.times)
+        return NodeContexts(parts.machines, self._terms(parts)).of(node, self.lives.times)
 
     def ask_anew(self) -> None:
         """Ask the door again for all that it has refused: it has been made anew."""
         self._changes = NodeChanges(self._steady)
 
-    def _without_new_wishes(self) -> Lives:
+    def _without_new_wishes(self) -> NodeRecords:
         """Return the lives in which nothing is wanted of nodes that were told to be something else in this round."""
-        told = {node for node, event in self._heard if isinstance(event, Wished)} & self.lives.nodes.keys()
+        told = {node for node, event in self._heard if isinstance(event, DesiredStateChange)} & self.lives.nodes.keys()
         free = {node: replace(self.lives.nodes[node], wish=None) for node in told}
-        return Lives({**self.lives.nodes, **free}, self.lives.times)
+        return NodeRecords({**self.lives.nodes, **free}, self.lives.times)
 
     def _keep(self) -> None:
         """Write what has changed since it was written last, whatever changed it."""
         before, self._kept = self._kept, self.lives
-        changed = [life for node, life in self.lives.nodes.items() if face(life) != face(before.nodes.get(node))]
-        self._ledger.write_states([recorded_of(life, self.now) for life in changed])
+        changed = [
+            life
+            for node, life in self.lives.nodes.items()
+            if ledger_fields(life) != ledger_fields(before.nodes.get(node))
+        ]
+        self._ledger.write_states([make_state_row(life, self.now) for life in changed])
         remember_lives(self._ledger, before, self.lives, monotonic_s=self._steady())
 
     def _happens(self, node: str, event: Event, parts: Parts) -> None:
         if node in self.lives.nodes:
-            life = step(self.lives.nodes[node], event, self.now, self.terms_of(node, parts))
-            self.lives = Lives({**self.lives.nodes, node: life}, self.lives.times)
+            life = apply_event(self.lives.nodes[node], event, self.now, self.terms_of(node, parts))
+            self.lives = NodeRecords({**self.lives.nodes, node: life}, self.lives.times)
 
-    def _terms(self, parts: Parts) -> Terms:
+    def _terms(self, parts: Parts) -> NodeContext:
         # Each node's own hardware takes the place of this one.
         any_hardware = next(iter(parts.machines.values())).hardware
-        return Terms(any_hardware, self._chance, conduct=conduct_of(parts.settings.agent))
+        return NodeContext(any_hardware, self._chance, conduct=make_retry_policy(parts.settings.agent))
 
-    def _publish(self, parts: Parts, lives: Lives) -> None:
+    def _publish(self, parts: Parts, lives: NodeRecords) -> None:
         self.lives = lives
         for node, event in self._heard:
             self._happens(node, event, parts)
 
-    def _sighting_of(self, node: str) -> Sighting | None:
+    def _sighting_of(self, node: str) -> StateReading | None:
         life = self.lives.nodes.get(node)
-        return None if life is None else Sighting(str(life.seen.state), life.seen.at_unix_s)
+        return None if life is None else StateReading(str(life.seen.state), life.seen.at_unix_s)

@@ -12,7 +12,7 @@ from power.agent.changed import Changed
 from power.agent.modes import Modes
 from power.agent.queue_groups import Group, advice, grouped
 from power.agent.voice import Voice
-from power.scheduler_effects import Answer, SchedulerOrders
+from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
 
 
 class QueueLoop:
@@ -71,12 +71,12 @@ class QueueLoop:
             await asyncio.to_thread(self._ledger.remember_marks, marks)
             self._marks = None
 
-    def _hear(self, answer: Answer, mode: Mode) -> None:
+    def _hear(self, answer: SchedulerOrderResult, mode: Mode) -> None:
         """Say why jobs were not changed: a scheduler that has begun to refuse them is worth a line."""
         whys = dict.fromkeys(answer.failed.values())
         said = f"{len(answer.failed)} jobs were not changed: {'; '.join(whys)}" if whys else None
         self._voice.trouble(f"queue in mode {mode}", said)
 
 
-def _heard(tell: Mapping[str, str], answer: Answer) -> dict[str, str]:
+def _heard(tell: Mapping[str, str], answer: SchedulerOrderResult) -> dict[str, str]:
     return {job: text for job, text in tell.items() if answer.done and job not in answer.failed}

@@ -10,10 +10,10 @@ from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower
 from plugin.scheduler.port import NodeChange, Ranking
 from power.agent.queue_groups import grouped
-from power.lifecycle.decide import Lives
-from power.lifecycle.life import ASLEEP, NodeLife, NodeState, Now
-from power.live.next_step import may_still_go_down
-from power.scheduler_effects import Answer, SchedulerOrders
+from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
+from power.lifecycle.decisions import NodeRecords
+from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord, NodeState
+from power.live.node_steps import may_still_go_down
 
 DOWNWARDS = ASLEEP | {NodeState.GOING_DOWN}
 WHY = "the site has its own order again"
@@ -22,14 +22,14 @@ ON_ITS_WAY = "it is on its way down or up"
 
 async def restore_queue(
     jobs: Sequence[Job], marks: Iterable[JobMark], ranking: Ranking, orders: SchedulerOrders, *, by: str
-) -> list[Answer]:
+) -> list[SchedulerOrderResult]:
     """Undo what we changed of jobs that still wait; returns what became of it, by partitions."""
     plan = restore_plan(jobs, marks, ranking=ranking)
     groups = grouped(plan, {job.job_id: job for job in jobs})
     return [await orders.give_back(each.name, each.rank, each.begin_s, why=WHY, by=by) for each in groups]
 
 
-async def clear_comments(jobs: Iterable[Job], orders: SchedulerOrders, *, by: str) -> list[Answer]:
+async def clear_comments(jobs: Iterable[Job], orders: SchedulerOrders, *, by: str) -> list[SchedulerOrderResult]:
     """Take away what owners see of us, of jobs that wait or run; comments of others stay. Returns what became of it."""
     present = {job.job_id: job for job in jobs if job.state not in (JobState.ENDED, JobState.ENDS)}
     if not present:
@@ -75,12 +75,14 @@ async def hand_over_off_nodes(
     return frozenset(name for name, answer in zip(opens, answers, strict=True) if answer.done)
 
 
-def on_their_way(nodes: Iterable[Node], lives: Lives, sleep_orders: Mapping[str, Intent], now: Now) -> frozenset[str]:
+def on_their_way(
+    nodes: Iterable[Node], lives: NodeRecords, sleep_orders: Mapping[str, Intent], now: Instant
+) -> frozenset[str]:
     """Return the nodes that may be about to go down, or are off and the scheduler has not noticed.
 
     `sleep_orders` are the last ones of the ledger, which has also those that no life knows of.
     """
-    known = ((node, lives.nodes.get(node.name, NodeLife(node.name))) for node in nodes)
+    known = ((node, lives.nodes.get(node.name, NodeRecord(node.name))) for node in nodes)
     return frozenset(
         node.name
         for node, life in known
@@ -93,13 +95,13 @@ def is_usable(node: Node) -> bool:
     return node.power is NodePower.DOWN or (node.power is NodePower.UP and node.responds and not node.failed)
 
 
-def _may_follow(node: Node, life: NodeLife, order: Intent | None) -> bool:
+def _may_follow(node: Node, life: NodeRecord, order: Intent | None) -> bool:
     """Whether the node was not seen to be off, or to come up again, since it was ordered to sleep."""
     if order is None or (node.boot_s or 0) > order.at_unix_s:
         return False
     return life.seen.state is NodeState.UNKNOWN or life.seen.since_unix_s <= order.at_unix_s
 
 
-def _is_on_its_way(node: Node, life: NodeLife, now: Now) -> bool:
+def _is_on_its_way(node: Node, life: NodeRecord, now: Instant) -> bool:
     went_down = life.seen.state in DOWNWARDS and (node.boot_s or 0) <= life.seen.since_unix_s
     return may_still_go_down(life, now) or (went_down and node.power is not NodePower.DOWN)

@@ -33,10 +33,10 @@ from power.agent.restore import (
 )
 from power.agent.service import Service
 from power.agent.voice import LOG, Voice
+from power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
 from power.drivers.port import PowerDriver, PowerState
 from power.drivers.sweep import sweep
-from power.lifecycle.life import Now
-from power.scheduler_effects import SchedulerOrders, scheduler_door
+from power.lifecycle.node_record import Instant
 
 MOST_CALLS = 64
 """So many calls that block may be under way: each order of a round asks the scheduler, and some answers may hang."""
@@ -125,9 +125,9 @@ def run_restore(settings: Settings) -> Restored:
 async def _restore(parts: Parts, ledger: Ledger) -> Restored:
     by, scheduler = f"{ADMIN}{login_name()}", parts.scheduler
     holds = ledger.holds(time.time())
-    door = scheduler_door(ledger, lambda _: Mode.ADVISE, time.time, nodes=parts.machines, hold_of=holds.get)
+    door = make_scheduler_door(ledger, lambda _: Mode.ADVISE, time.time, nodes=parts.machines, hold_of=holds.get)
     orders = SchedulerOrders(door, scheduler)
-    view, marks, now = scheduler.view(), ledger.marks(), Now(time.monotonic(), time.time())
+    view, marks, now = scheduler.view(), ledger.marks(), Instant(time.monotonic(), time.time())
     lives = remembered_lives(ledger, parts.machines, unix_s=now.unix_s, monotonic_s=now.monotonic_s)
     sleep_orders = last_sleep_orders(ledger, now.unix_s)
     answers = await restore_queue(view.jobs, marks, scheduler.traits().ranking, orders, by=by)

@@ -11,7 +11,7 @@ from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import SchedulerTraits, SchedulerView
 from power.agent.agent import Agent
 from power.agent.voice import LOG
-from power.live.queue import is_waiting
+from power.live.pool_state import is_waiting
 from predictors.feeds.port import Window, clip_series
 
 PATIENCE_S = 2.0
@@ -55,10 +55,10 @@ class SiteWords:
 
     async def _planned(self, view: SchedulerView, traits: SchedulerTraits, run_s: Mapping[str, int]) -> None:
         # It loads the engine, which an agent that no broker asks does without.
-        from power.live.whole_cluster import waits_of
+        from power.live.expected_waits import simulate_waits
 
         try:
-            self._waits = await asyncio.to_thread(waits_of, view, run_s, shared=traits.shared_nodes)
+            self._waits = await asyncio.to_thread(simulate_waits, view, run_s, shared=traits.shared_nodes)
             self._planned_s = view.at_s
         except OffpeakError as problem:
             self._waits = WaitTable()

@@ -13,9 +13,9 @@ from offpeak.files import replacing
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.settings.agent import AgentSettings
+from power.door.node_orders import find_power_steps
 from power.drivers.ipmi.address import PORT
-from power.effects import swings_of
-from power.interlocks.counts import MINUTE_S, burst_of, groups_of
+from power.interlocks.rate_limits import MINUTE_S, count_burst, find_groups
 
 FILE = "wake.json"
 PACE = "[pace]"
@@ -41,12 +41,12 @@ def wake_pace(settings: AgentSettings, inventory: Inventory) -> Way:
     `every_s` is between any two, `group_every_s` between two of one rack or on one PDU, `rise_s` of a node what its
     rising draw takes of the ramp. No minute has more wakes than the door allows.
     """
-    at_once, ramp_w = burst_of(settings.wakes_per_min), settings.wake_ramp_w
+    at_once, ramp_w = count_burst(settings.wakes_per_min), settings.wake_ramp_w
     members: dict[str, list[str]] = {}
-    for node, groups in groups_of(inventory).items():
+    for node, groups in find_groups(inventory).items():
         for group in sorted(groups):
             members.setdefault(group, []).append(node)
-    swings = swings_of(inventory) if ramp_w else {}
+    swings = find_power_steps(inventory) if ramp_w else {}
     return {
         "at_once": at_once,
         "every_s": MINUTE_S / max(1, settings.wakes_per_min - at_once),

@@ -11,13 +11,11 @@ from offpeak.door.effect import SCHEDULER, Effect, Refusal
 from offpeak.machines.inventory import InventoryNode
 from plugin.scheduler.node import Node, NodeUse
 from power.drivers.port import Order
-from power.lifecycle.decide import effect_of
-from power.lifecycle.due import due, fault_of
-from power.lifecycle.events import Wished
-from power.lifecycle.life import ASLEEP, NodeLife, NodeState, Now, Wish
-from power.lifecycle.step import step
-from power.lifecycle.terms import Terms
-from power.live.words import is_awaited
+from power.lifecycle.decisions import describe_fault, find_due_order, make_effect
+from power.lifecycle.node_context import NodeContext
+from power.lifecycle.node_record import ASLEEP, DesiredState, DesiredStateChange, Instant, NodeRecord, NodeState
+from power.lifecycle.transitions import apply_event
+from power.live.node_steps import is_awaited
 
 PACING = frozenset({"wakes", "per_rack", "wake_ramp"})
 """The door's limits that pass by themselves within minutes."""
@@ -56,12 +54,12 @@ class WakeOutlook:
     """
 
     trouble: str
-    now: Now
+    now: Instant
     machines: Mapping[str, InventoryNode]
-    lives: Mapping[str, NodeLife]
+    lives: Mapping[str, NodeRecord]
     nodes: Mapping[str, Node]
     view_unix_s: float
-    terms_of: Callable[[str], Terms]
+    terms_of: Callable[[str], NodeContext]
     foresee: Callable[[Effect], Refusal | None]
 
 
@@ -107,20 +105,20 @@ def _unknown(name: str, outlook: WakeOutlook) -> str:
     return "nobody has enrolled its BMC" if outlook.machines[name].enrolled is None else ""
 
 
-def _refusal(life: NodeLife, outlook: WakeOutlook) -> Refusal | None:
+def _refusal(life: NodeRecord, outlook: WakeOutlook) -> Refusal | None:
     """Return why a node whose state is known would not be woken now, None if it will be, or is up."""
     now, terms = outlook.now, outlook.terms_of(life.node)
-    wish = Wish(Order.ON, SCHEDULER, now.unix_s, "the scheduler has it come up")
-    life = step(life, Wished(wish), now, terms)
-    if why := fault_of(life):
+    wish = DesiredState(Order.ON, SCHEDULER, now.unix_s, "the scheduler has it come up")
+    life = apply_event(life, DesiredStateChange(wish), now, terms)
+    if why := describe_fault(life):
         return Refusal("fault", why)
     course, effort = life.effort.course, life.effort
     if life.seen.state not in ASLEEP or (course is not None and course.order is Order.ON):
         return None
     if now.monotonic_s < effort.next_try_s:
         return effort.refusal or Refusal("pause", f"tried {effort.tries} times, then a pause: {effort.said}")
-    order = due(life, now, terms)
+    order = find_due_order(life, now, terms)
     if order is None:
         return None if course is not None else Refusal("rungs", "its hardware has no way to wake it")
-    refusal = outlook.foresee(effect_of(life, order, now))
+    refusal = outlook.foresee(make_effect(life, order, now))
     return None if refusal is not None and refusal.rule == LOOKED_AT_AGAIN else refusal

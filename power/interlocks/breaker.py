@@ -11,9 +11,9 @@ from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.journal import EffectHistory, HistoryEntry
 from offpeak.errors import AccessRefused, BadAnswer, BadSetting, NoAnswer, WrongDevice
 
-REFUSED = AccessRefused.__name__
-DEVICE_TROUBLES = {trouble.__name__ for trouble in (NoAnswer, BadAnswer, AccessRefused, WrongDevice)}
-BY_HAND = "if an order by hand is done, it closes: offpeak node NAME wake"
+LOGIN_REFUSED = AccessRefused.__name__
+DEVICE_ERRORS = {trouble.__name__ for trouble in (NoAnswer, BadAnswer, AccessRefused, WrongDevice)}
+RESET_HINT = "if an order by hand is done, it closes: offpeak node NAME wake"
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class BreakerState:
     said: str = ""
 
 
-def after(state: BreakerState, entry: HistoryEntry, terms: BreakerTerms) -> BreakerState:
+def update_breaker(state: BreakerState, entry: HistoryEntry, terms: BreakerTerms) -> BreakerState:
     """Return the state after an order has ended; one of which nobody knows the end changes nothing."""
-    failed, answer = _failed(entry), entry.answer
+    failed, answer = _has_failed(entry), entry.answer
     if failed is None or answer is None:
         return state
     if state.opened_s is not None:
@@ -56,15 +56,15 @@ def after(state: BreakerState, entry: HistoryEntry, terms: BreakerTerms) -> Brea
     return BreakerState(latest, entry.ended_s if opens else None, answer.said if opens else "")
 
 
-def _failed(entry: HistoryEntry) -> bool | None:
+def _has_failed(entry: HistoryEntry) -> bool | None:
     """Return whether the device failed, at the order or when it was asked who it is; None where that says nothing."""
     if isinstance(entry.answer, Outcome):
         return None if entry.answer.result == "interrupted" else entry.answer.result == "failed"
-    return True if entry.answer is not None and entry.answer.trouble in DEVICE_TROUBLES else None
+    return True if entry.answer is not None and entry.answer.trouble in DEVICE_ERRORS else None
 
 
 @dataclass(frozen=True)
-class Needed:
+class NeededLogins:
     """The logins that an order needs, by their names: to give it, and to ask the BMC who it is. None where none is."""
 
     to_act: str | None = None
@@ -75,7 +75,10 @@ class Breaker:
     """The breaker of a site."""
 
     def __init__(
-        self, history: EffectHistory, terms: BreakerTerms, needed: Callable[[Effect], Needed] = lambda _: Needed()
+        self,
+        history: EffectHistory,
+        terms: BreakerTerms,
+        needed: Callable[[Effect], NeededLogins] = lambda _: NeededLogins(),
     ) -> None:
         self._history, self._terms, self._needed = history, terms, needed
         self._state, self._refused, self._seen = BreakerState(), dict[str, HistoryEntry](), 0
@@ -91,7 +94,7 @@ class Breaker:
             return None
         when = f"one order is tried in {wait_s:,.0f} s" if wait_s > 0 else "one order is on trial"
         said = f"{effect.subject}: too many orders failed, the last: {self._state.said}; {when}"
-        return Refusal("breaker", said, BY_HAND)
+        return Refusal("breaker", said, RESET_HINT)
 
     def for_login(self, effect: Effect) -> Refusal | None:
         """Refuse what needs a login that a device has refused, but for an admin's order."""
@@ -102,7 +105,7 @@ class Breaker:
             return None
         answer = self._refused[name].answer
         said = f"{effect.subject}: the login {name} was refused: {answer.said if answer else ''}"
-        return Refusal("refused_login", said, f"mend [credentials.{name}]; {BY_HAND}")
+        return Refusal("refused_login", said, f"mend [credentials.{name}]; {RESET_HINT}")
 
     def _on_trial(self, opened_s: float) -> bool:
         latest = self._history.within(self._terms.pause_s)
@@ -110,7 +113,7 @@ class Breaker:
 
     def _catch_up(self) -> None:
         for number, entry in self._history.ends_after(self._seen):
-            self._state = after(self._state, entry, self._terms)
+            self._state = update_breaker(self._state, entry, self._terms)
             self._note_login(entry)
             self._seen = number
 
@@ -119,7 +122,7 @@ class Breaker:
         name = needed.to_act if isinstance(answer, Outcome) else needed.to_identify
         if name is None or answer is None:
             return
-        if answer.trouble == REFUSED:
+        if answer.trouble == LOGIN_REFUSED:
             self._refused[name] = entry
         elif isinstance(answer, Outcome) and answer.result == "done" and self._came_after(entry, name):
             del self._refused[name]

@@ -1,77 +1,161 @@
-"""One round over all nodes: look, decide, hand what is due to the door, and take in what it answered."""
+"""One round over all nodes: poll them, decide, hand the due orders to the door, and record its answers.
+
+A node is polled by its BMC, and where the BMC cannot tell, by ssh and by its meter. `poll_once` polls for a command and
+orders nothing.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from offpeak.door.effect import Effect, Outcome, Refusal
+from offpeak.errors import BadInventory, DeviceError, NoAnswer, NotSupported
+from offpeak.machines.inventory import InventoryNode
+from power.drivers.port import Observed, PowerDriver, PowerState
+from power.drivers.registry import driver_of
 from power.drivers.sweep import as_they_come
 from power.drivers.sweep import sweep as asked
-from power.lifecycle.answered import with_sending
-from power.lifecycle.decide import Lives, Rules, after_look, all_due, effect_of, silent_first
-from power.lifecycle.due import Due
-from power.lifecycle.events import Looked, Ordered
-from power.lifecycle.life import NodeLife, Now, Word
-from power.lifecycle.lookout import Lookout
-from power.lifecycle.state_seen import needs_evidence
-from power.lifecycle.step import step
-from power.lifecycle.terms import Terms
+from power.drivers.wire import Wire
+from power.lifecycle.decisions import (
+    DueOrder,
+    NodeContexts,
+    NodeRecords,
+    find_due_orders,
+    make_effect,
+    record_poll,
+    sort_silent_first,
+)
+from power.lifecycle.node_context import NodeContext
+from power.lifecycle.node_record import Instant, NodeObservation, NodeRecord, OrderAnswer, SchedulerState
+from power.lifecycle.observations import needs_evidence
+from power.lifecycle.transitions import apply_event, record_sending
+from power.meters.port import Meter
+from power.meters.registry import bmc_meter
 
-AT_ONCE = 16
+if TYPE_CHECKING:
+    from power.drivers.node_ssh import NodeSsh
+
+
+@dataclass(frozen=True)
+class NodePoller:
+    """The machines by their names, the driver of each, and what else tells whether a node is up, or in standby."""
+
+    machines: Mapping[str, InventoryNode]
+    drivers: Mapping[str, PowerDriver]
+    ssh: Mapping[str, "NodeSsh"] = field(default_factory=dict)
+    meters: Mapping[str, Meter] = field(default_factory=dict)
+
+    async def evidence(self, node: str) -> tuple[bool | None, float | None]:
+        """Return whether the node answers by ssh, and what it draws [W]; None for what nobody tells."""
+        return await _ask_node(self.ssh.get(node)), await _read_power(self.meters.get(node))
+
+
+def make_poller(machines: Iterable[InventoryNode], wire: Wire) -> NodePoller:
+    """Return the lookout over these machines; BadInventory where one lacks what its driver needs."""
+    by_name = {machine.node: machine for machine in machines}
+    reached = {node: each for node, each in by_name.items() if each.ssh}
+    meters = {node: bmc_meter(each, wire) for node, each in reached.items() if each.hardware.rung("standby")}
+    return NodePoller(
+        by_name,
+        {node: driver_of(each, wire) for node, each in by_name.items()},
+        _connect_ssh(reached, wire) if reached else {},
+        {node: meter for node, meter in meters.items() if meter is not None},
+    )
+
+
+def _connect_ssh(reached: Mapping[str, InventoryNode], wire: Wire) -> dict[str, "NodeSsh"]:
+    # It loads asyncssh, 15 MiB that a site whose nodes are reached by their BMCs alone can do without.
+    from power.drivers.node_ssh import NodeSsh
+
+    return {node: NodeSsh(each, logins=wire.logins, timeout_s=wire.timeout_s) for node, each in reached.items()}
+
+
+async def _ask_node(ssh: "NodeSsh | None") -> bool | None:
+    if ssh is None:
+        return None
+    try:
+        await ssh.probe()
+    except NoAnswer:
+        return False
+    except DeviceError:
+        # It said something: a refused key, a strange answer.
+        return None
+    return True
+
+
+async def _read_power(meter: Meter | None) -> float | None:
+    if meter is None:
+        return None
+    try:
+        drawn = [reading.power_w for reading in await meter.read()]
+    except DeviceError:
+        return None
+    known = [power_w for power_w in drawn if power_w is not None]
+    return sum(known) if known and len(known) == len(drawn) else None
+
+
+MOST_ORDERS_AT_ONCE = 16
 """Orders that are under way at the same time."""
 
-Door = Callable[[Effect, Callable[[], None]], Awaitable[Outcome | Refusal]]
+GiveThroughDoor = Callable[[Effect, Callable[[], None]], Awaitable[Outcome | Refusal]]
 """Gives the order through the door, or is refused; calls the function directly before anything is sent."""
 
 
 @dataclass(frozen=True)
-class Means:
+class SweepContext:
     """What rounds are made with. `publish` gets what was seen before the first order, for the door's rules look it up,
     and then every order directly before it is sent, and its answer: a round may be cut off at any time.
 
     The look takes at most `timeout_s`; who has not answered by then is unknown.
     """
 
-    lookout: Lookout
-    door: Door
-    terms: Terms
-    clock: Callable[[], Now]
+    lookout: NodePoller
+    door: GiveThroughDoor
+    terms: NodeContext
+    clock: Callable[[], Instant]
     timeout_s: float
-    publish: Callable[[Lives], None]
+    publish: Callable[[NodeRecords], None]
 
 
 @dataclass(frozen=True)
-class Swept:
+class SweepResult:
     """What a round has come to: the lives after it, those whose face has changed, and what the door was asked."""
 
-    lives: Lives
-    changed: tuple[NodeLife, ...]
+    lives: NodeRecords
+    changed: tuple[NodeRecord, ...]
     answers: tuple[tuple[Effect, Outcome | Refusal], ...]
 
 
-async def sweep(means: Means, lives: Lives, words: Mapping[str, Word]) -> Swept:
+async def sweep(means: SweepContext, lives: NodeRecords, words: Mapping[str, SchedulerState]) -> SweepResult:
     """Return the lives after one round; `words` are the scheduler's. Nodes that were silent are asked first."""
-    rules = Rules(means.lookout.machines, means.terms)
-    looks = await look(means.lookout, lives, clock=means.clock, timeout_s=means.timeout_s)
-    seen = after_look(lives, looks, words, means.clock(), rules)
+    rules = NodeContexts(means.lookout.machines, means.terms)
+    looks = await poll_nodes(means.lookout, lives, clock=means.clock, timeout_s=means.timeout_s)
+    seen = record_poll(lives, looks, words, means.clock(), rules)
     means.publish(seen)
-    round_ = _Round(seen, rules, means)
+    round_ = _OrderRound(seen, rules, means)
     await round_.give_all()
-    changed = tuple(life for node, life in round_.nodes.items() if face(life) != face(lives.nodes.get(node)))
-    return Swept(Lives(round_.nodes, seen.times), changed, tuple(round_.answers))
+    changed = tuple(
+        life for node, life in round_.nodes.items() if ledger_fields(life) != ledger_fields(lives.nodes.get(node))
+    )
+    return SweepResult(NodeRecords(round_.nodes, seen.times), changed, tuple(round_.answers))
 
 
-async def look(lookout: Lookout, lives: Lives, *, clock: Callable[[], Now], timeout_s: float) -> dict[str, Looked]:
+async def poll_nodes(
+    lookout: NodePoller, lives: NodeRecords, *, clock: Callable[[], Instant], timeout_s: float
+) -> dict[str, NodeObservation]:
     """Return what is seen of every node; of those that may be in standby also what tells that."""
-    drivers = {node: lookout.drivers[node] for node in silent_first(lives, lookout.drivers)}
+    drivers = {node: lookout.drivers[node] for node in sort_silent_first(lives, lookout.drivers)}
     doubtful = [node for node, life in lives.nodes.items() if node in drivers and needs_evidence(life)]
     answers = asked(drivers, timeout_s=timeout_s, clock=lambda: clock().unix_s)
-    evidence = _collected({node: lookout.evidence(node) for node in doubtful}, timeout_s)
+    evidence = _collect_evidence({node: lookout.evidence(node) for node in doubtful}, timeout_s)
     observed, told = await asyncio.gather(answers, evidence)
-    return {node: Looked(each, *told.get(node, (None, None))) for node, each in observed.items()}
+    return {node: NodeObservation(each, *told.get(node, (None, None))) for node, each in observed.items()}
 
 
-def face(life: NodeLife | None) -> tuple[object, ...]:
+def ledger_fields(life: NodeRecord | None) -> tuple[object, ...]:
     """Return what of a life is worth a line in the ledger when it changes."""
     if life is None:
         return ()
@@ -79,39 +163,70 @@ def face(life: NodeLife | None) -> tuple[object, ...]:
     return life.seen.state, life.seen.by, life.wish, life.hold, life.fault, refusal and refusal.rule
 
 
-class _Round:
+class _OrderRound:
     """Gives what is due, several at once, and publishes the lives before each order and after each answer."""
 
-    def __init__(self, seen: Lives, rules: Rules, means: Means) -> None:
+    def __init__(self, seen: NodeRecords, rules: NodeContexts, means: SweepContext) -> None:
         self.nodes, self.answers = dict(seen.nodes), list[tuple[Effect, Outcome | Refusal]]()
-        self._times, self._due = seen.times, all_due(seen, means.clock(), rules)
+        self._times, self._due = seen.times, find_due_orders(seen, means.clock(), rules)
         self._terms = {life.node: rules.of(life.node, seen.times) for life, _ in self._due}
-        self._means, self._turn = means, asyncio.Semaphore(AT_ONCE)
+        self._means, self._turn = means, asyncio.Semaphore(MOST_ORDERS_AT_ONCE)
 
     async def give_all(self) -> None:
         async with asyncio.TaskGroup() as group:
             for life, each in self._due:
                 group.create_task(self._give(life, each))
 
-    async def _give(self, life: NodeLife, due: Due) -> None:
+    async def _give(self, life: NodeRecord, due: DueOrder) -> None:
         async with self._turn:
-            effect = effect_of(life, due, self._means.clock())
+            effect = make_effect(life, due, self._means.clock())
             answer = await self._means.door(
-                effect, lambda: self._publish(with_sending(life, due.order, due.by, self._means.clock()))
+                effect, lambda: self._publish(record_sending(life, due.order, due.by, self._means.clock()))
             )
         self.answers.append((effect, answer))
-        ordered = Ordered(due.order, due.way, due.by, answer)
-        self._publish(step(life, ordered, self._means.clock(), self._terms[life.node]))
+        ordered = OrderAnswer(due.order, due.way, due.by, answer)
+        self._publish(apply_event(life, ordered, self._means.clock(), self._terms[life.node]))
 
-    def _publish(self, life: NodeLife) -> None:
+    def _publish(self, life: NodeRecord) -> None:
         self.nodes[life.node] = life
-        self._means.publish(Lives(dict(self.nodes), self._times))
+        self._means.publish(NodeRecords(dict(self.nodes), self._times))
 
 
-async def _collected(
+async def _collect_evidence(
     calls: Mapping[str, Awaitable[tuple[bool | None, float | None]]], timeout_s: float
 ) -> dict[str, tuple[bool | None, float | None]]:
     found = {}
     async for node, told in as_they_come(calls, timeout_s=timeout_s):
         found[node] = told if isinstance(told, tuple) else (None, None)
     return found
+
+
+LONGEST_POLL_S = 60.0
+
+
+async def poll_once(
+    machines: Sequence[InventoryNode], lives: Mapping[str, NodeRecord], wire: Wire
+) -> Mapping[str, NodeRecord]:
+    """Return the lives after one look; UNKNOWN, with what is wrong, also for a node that has no way to be asked."""
+    no_way = {each.node: trouble for each in machines if (trouble := _find_missing_driver(each, wire))}
+    lookout = make_poller([each for each in machines if each.node not in no_way], wire)
+    looks = await poll_nodes(lookout, NodeRecords(lives), clock=lambda: read_clocks(wire), timeout_s=LONGEST_POLL_S)
+    now = read_clocks(wire)
+    unknown = {
+        node: NodeObservation(Observed(PowerState.UNKNOWN, now.unix_s, trouble)) for node, trouble in no_way.items()
+    }
+    rules = NodeContexts({each.node: each for each in machines}, NodeContext(machines[0].hardware, random.Random()))
+    return record_poll(NodeRecords(lives), looks | unknown, {}, now, rules).nodes
+
+
+def read_clocks(wire: Wire) -> Instant:
+    """Return the present instant, of the wall by the wire's clock."""
+    return Instant(time.monotonic(), wire.clock())
+
+
+def _find_missing_driver(machine: InventoryNode, wire: Wire) -> NotSupported | None:
+    try:
+        make_poller([machine], wire)
+    except BadInventory as problem:
+        return NotSupported(str(problem), hint=problem.hint)
+    return None

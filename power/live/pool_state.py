@@ -1,7 +1,11 @@
-"""A pool at one instant, in the arrays that a capacity policy and its kernels take."""
+"""A pool at one instant, in the arrays that a capacity policy and its kernels take.
+
+A pool is a set of nodes that compete for the same jobs: partitions that share nodes or jobs are one pool. Its jobs are
+those that run, and those that could start now, in the order of the queue.
+"""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,15 +17,126 @@ from offpeak.machines.node_sets import expand
 from offpeak.model.arrays import Int64
 from offpeak.model.node_class import NodeClass, break_even_s
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, going_down
-from offpeak.model.snapshot import Snapshot
+from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot
 from plugin.capacity.policies import used_depths
-from plugin.scheduler.job import Job
+from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodeUse
-from power.live.pools import Pool
-from power.live.queue import holds_nodes, is_waiting, queued_jobs, running_jobs, units_of
-from power.live.site import PowerSite, Sight
-from power.live.standing import RISING
-from power.live.times import enter_s, waking_s
+from power.live.cluster_snapshot import ClusterSnapshot, PowerSite, enter_s, waking_s
+from power.live.node_steps import RISING
+
+CURRENT_STATES = HOLDING | {JobState.PENDING}
+
+
+@dataclass(frozen=True)
+class NodePool:
+    """Nodes in the order in which the scheduler tells of them, and the jobs that have or want some of them."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    jobs: tuple[Job, ...]
+
+
+def find_pools(nodes: Sequence[Node], jobs: Iterable[Job]) -> tuple[NodePool, ...]:
+    """Return the pools, each named after its partitions. Nodes without a partition are in none."""
+    alive = [job for job in jobs if job.state in CURRENT_STATES and job.partitions]
+    root = _connect_partitions({*(node.partitions for node in nodes), *(job.partitions for job in alive)})
+    nodes_of: dict[str, list[Node]] = {}
+    jobs_of: dict[str, list[Job]] = {}
+    for node in nodes:
+        if node.partitions:
+            nodes_of.setdefault(root[node.partitions[0]], []).append(node)
+    for job in alive:
+        jobs_of.setdefault(root[job.partitions[0]], []).append(job)
+    names = {top: ",".join(sorted(each for each in root if root[each] == top)) for top in nodes_of}
+    return tuple(NodePool(names[top], tuple(found), tuple(jobs_of.get(top, ()))) for top, found in nodes_of.items())
+
+
+def _connect_partitions(together: Iterable[tuple[str, ...]]) -> dict[str, str]:
+    """Return one partition for each that is connected with it, the same for all of them."""
+    root: dict[str, str] = {}
+    for partitions in together:
+        for each in partitions:
+            root.setdefault(each, each)
+        tops = {root[each] for each in partitions}
+        first = min(tops, default="")
+        root = {each: first if top in tops else top for each, top in root.items()} if len(tops) > 1 else root
+    return root
+
+
+ASSUMED_RUN_S = 86_400
+"""What a job without a limit and without a prediction is taken to run."""
+
+CANNOT_START = ("Dependency", "BeginTime", "JobHeld", "Assoc", "QOS", "Licenses", "Reservation", "Partition", "Account")
+"""What the reasons begin with of jobs that no free node would help."""
+
+
+def is_waiting(job: Job, now_s: int) -> bool:
+    """Whether nothing but nodes is missing for the job to start."""
+    if job.state is not JobState.PENDING or job.reservation or job.reason.startswith(CANNOT_START):
+        return False
+    return job.begin_s is None or job.begin_s <= now_s
+
+
+def is_deferred(job: Job, now_s: int) -> bool:
+    """Whether the job may start later only, at a time that is known."""
+    return job.state is JobState.PENDING and job.begin_s is not None and job.begin_s > now_s
+
+
+def holds_nodes(job: Job) -> bool:
+    """Whether the job has nodes."""
+    return job.state in HOLDING
+
+
+def count_units(job: Job, units_per_node: int) -> int:
+    """Return the units that a job has or asks for, one at least."""
+    if units_per_node == 1:
+        return max(job.nodes, 1)
+    return max(job.nodes * units_per_node if job.whole_nodes else job.cpus, 1)
+
+
+def running_jobs(jobs: list[tuple[Job, int]], sight: ClusterSnapshot, most_units: int) -> RunningJobs:
+    """Return the columns of jobs with the units that they have, cut where all together have more than there are."""
+    rows, left = [], most_units
+    for job, units in sorted(jobs, key=lambda pair: _job_start_s(pair[0], sight.now_s)):
+        size = min(units, left)
+        left -= size
+        start_s = _job_start_s(job, sight.now_s)
+        if size > 0:
+            rows.append((size, min(job.submit_s, start_s), start_s, _job_end_s(job, start_s, sight)))
+    return RunningJobs(*_to_columns(rows, 4))
+
+
+def queued_jobs(jobs: list[Job], sight: ClusterSnapshot, units_per_node: int, most_units: int) -> QueuedJobs:
+    """Return the columns of the jobs that wait, the first to start first, without those that are too wide."""
+    ordered = sorted(jobs, key=lambda job: (-job.priority, job.submit_s))
+    sized = [(count_units(job, units_per_node), job) for job in ordered]
+    rows = [
+        (size, min(max(job.submit_s, job.begin_s or 0), sight.now_s), _job_run_s(job, sight))
+        for size, job in sized
+        if size <= most_units
+    ]
+    return QueuedJobs(*_to_columns(rows, 3))
+
+
+def _job_start_s(job: Job, now_s: int) -> int:
+    return now_s if job.start_s is None else job.start_s
+
+
+def _job_run_s(job: Job, sight: ClusterSnapshot) -> int:
+    limit_s = ASSUMED_RUN_S if job.limit_s is None else job.limit_s
+    return max(min(sight.run_s.get(job.job_id, limit_s), limit_s), 1)
+
+
+def _job_end_s(job: Job, start_s: int, sight: ClusterSnapshot) -> int:
+    """Return when a job that has nodes is expected to end: one that has outlived its prediction, at its limit."""
+    predicted_s = start_s + _job_run_s(job, sight)
+    if predicted_s > sight.now_s or job.job_id not in sight.run_s:
+        return predicted_s
+    return start_s + (ASSUMED_RUN_S if job.limit_s is None else job.limit_s)
+
+
+def _to_columns(rows: Sequence[tuple[int, ...]], width: int) -> list[Int64]:
+    return list(np.array(rows, dtype=np.int64).reshape(-1, width).T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +147,7 @@ class PoolState:
     after `pays_s`.
     """
 
-    pool: Pool
+    pool: NodePool
     node_class: NodeClass
     depths: tuple[int, ...]
     pays_s: float
@@ -65,21 +180,21 @@ class PoolState:
 
     def nodes_of(self, job: Job) -> int:
         """Return how many whole nodes the job's units fill."""
-        return -(-units_of(job, self.units_per_node) // self.units_per_node)
+        return -(-count_units(job, self.units_per_node) // self.units_per_node)
 
 
-def pool_state(pool: Pool, states: Mapping[str, int], *, site: PowerSite, sight: Sight) -> PoolState:
+def observe_pool(pool: NodePool, states: Mapping[str, int], *, site: PowerSite, sight: ClusterSnapshot) -> PoolState:
     """Return the pool as it is now; `states` are those of its nodes, as in offpeak.model.node_states.
 
     Its snapshot can be planned with, whatever the scheduler says. BadInput where no class is known, or a depth that
     is to be used is none of its class.
     """
-    usual, node_class = _usual(pool, site)
+    usual, node_class = _find_usual_class(pool, site)
     depths = used_depths(node_class, site.bounds)
     pays_s = min(break_even_s(node_class, depth) for depth in depths)
     state = np.array([states[node.name] for node in pool.nodes], dtype=np.int8)
     per_node = _units_per_node(pool, state, site)
-    busy = np.array([_busy(node, per_node) for node in pool.nodes], dtype=np.int64)
+    busy = np.array([_count_busy_units(node, per_node) for node in pool.nodes], dtype=np.int64)
     busy[state == FAILED] = 0
     waiting = tuple(job for job in pool.jobs if is_waiting(job, sight.now_s))
     waking = waking_s(site, sight, usual)
@@ -90,31 +205,31 @@ def pool_state(pool: Pool, states: Mapping[str, int], *, site: PowerSite, sight:
         node_state=state,
         ready_s=_ready_s(pool, state, waking, site, sight),
         wake_s=waking,
-        running=running_jobs(_held(pool, state, per_node), sight, up_units),
+        running=running_jobs(_find_held_units(pool, state, per_node), sight, up_units),
         queued=queued_jobs(list(waiting), sight, per_node, per_node * int((state != FAILED).sum())),
     )
     return PoolState(pool, node_class, depths, pays_s, per_node, state, busy, waiting, snapshot)
 
 
-def _units_per_node(pool: Pool, state: NDArray[np.int8], site: PowerSite) -> int:
+def _units_per_node(pool: NodePool, state: NDArray[np.int8], site: PowerSite) -> int:
     """Return the CPUs of a node where jobs share nodes and all have as many, else 1: whole nodes are counted."""
     cpus = {node.cpus for node, each in zip(pool.nodes, state, strict=True) if each != FAILED}
     return max(cpus.pop(), 1) if site.shared_nodes and len(cpus) == 1 else 1
 
 
-def _busy(node: Node, per_node: int) -> int:
+def _count_busy_units(node: Node, per_node: int) -> int:
     if node.use is NodeUse.FREE:
         return 0
     return min(max(node.cpus_used, 1), per_node)
 
 
-def _held(pool: Pool, state: NDArray[np.int8], per_node: int) -> list[tuple[Job, int]]:
+def _find_held_units(pool: NodePool, state: NDArray[np.int8], per_node: int) -> list[tuple[Job, int]]:
     """Return the jobs that have nodes with the units that they hold of nodes that count."""
     lost = {node.name for node, each in zip(pool.nodes, state, strict=True) if each == FAILED}
     lost_with_jobs = any(node.use is not NodeUse.FREE for node in pool.nodes if node.name in lost)
     held = []
     for job in filter(holds_nodes, pool.jobs):
-        units = units_of(job, per_node)
+        units = count_units(job, per_node)
         if lost_with_jobs and job.hosts:
             hosts = expand(job.hosts)
             units = units * sum(host not in lost for host in hosts) // len(hosts)
@@ -122,7 +237,9 @@ def _held(pool: Pool, state: NDArray[np.int8], per_node: int) -> list[tuple[Job,
     return held
 
 
-def _ready_s(pool: Pool, state: NDArray[np.int8], waking: tuple[int, ...], site: PowerSite, sight: Sight) -> Int64:
+def _ready_s(
+    pool: NodePool, state: NDArray[np.int8], waking: tuple[int, ...], site: PowerSite, sight: ClusterSnapshot
+) -> Int64:
     """Return when each transition that is under way is expected to end, from when it was first seen."""
     ready_s = np.full(len(state), sight.now_s)
     for at, (node, each) in enumerate(zip(pool.nodes, state.tolist(), strict=True)):
@@ -138,7 +255,7 @@ def _ready_s(pool: Pool, state: NDArray[np.int8], waking: tuple[int, ...], site:
     return ready_s
 
 
-def _usual(pool: Pool, site: PowerSite) -> tuple[str, NodeClass]:
+def _find_usual_class(pool: NodePool, site: PowerSite) -> tuple[str, NodeClass]:
     """Return the first node of the class that most nodes have that may be switched, and that class."""
     known = ((node.name, site.node_class(node.name)) for node in pool.nodes if node.name in site.opted_in)
     classes = [(name, node_class) for name, node_class in known if node_class is not None]

@@ -7,7 +7,7 @@ from offpeak.model.node_class import NodeClass, SleepDepth, break_even_s
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.port import CapacityPolicy, Fleet
-from power.capacities import capacity_named
+from power.capacity.registry import make_capacity_policy
 from studies.energy_carbon.paper import JUGGLE
 
 BOTH = "both"
@@ -36,7 +36,7 @@ def energy_aware(nodes: int, node_class: NodeClass, way: str, *, keeps: bool) ->
     """
     ahead_s = math.ceil(break_even_s(node_class, depth_of(node_class, way).depth)) if keeps else 0
     settings = CapacitySettings(depths=(_depth_name(way),), wake_ahead_s=ahead_s)
-    return capacity_named("energy-aware", Fleet(nodes, 1, node_class), settings)
+    return make_capacity_policy("energy-aware", Fleet(nodes, 1, node_class), settings)
 
 
 def _depth_name(way: str) -> str:

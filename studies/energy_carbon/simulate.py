@@ -10,7 +10,7 @@ from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.schedule_metrics import utilization
 from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.port import Fleet
-from power.capacities import capacity_named
+from power.capacity.registry import make_capacity_policy
 from sim_backend.powered_replay import PoweredMachine, PoweredSchedule, replay_powered
 from studies.energy_carbon.experiment import Simulation
 from studies.energy_carbon.measure import energy_j
@@ -27,7 +27,7 @@ def simulate(case: Simulation, rng: Generator) -> SimulationResult:
     """Replay the same jobs with all nodes awake and with idle nodes off, each charged until its own last job ends."""
     node_class = bundled_node_class(NODES)
     jobs, power_w = draw_jobs(case, node_class, rng)
-    always_on = capacity_named("always-on", Fleet(case.servers, 1, node_class), CapacitySettings())
+    always_on = make_capacity_policy("always-on", Fleet(case.servers, 1, node_class), CapacitySettings())
     aware = energy_aware(case.servers, node_class, "off", keeps=False)
     machine = PoweredMachine(case.servers, 1, node_class)
     normal_run, aware_run = (

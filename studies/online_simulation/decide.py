@@ -10,8 +10,8 @@ from offpeak.model.jobs import Jobs
 from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
 from offpeak.model.snapshot import Snapshot
 from plugin.capacity.port import CapacityPolicy, CapacityTargets, TargetFunction
-from power.online_simulation import offers
-from power.what_if import Plan, what_if
+from power.capacity.online_simulation import list_offers
+from power.whatif.simulation import WhatIfPlan, simulate_units
 from studies.online_simulation.experiment import AS_SCHEDULER, QUEUED_JOBS, Setup
 
 Asked = tuple[int, int, int]
@@ -53,11 +53,13 @@ class JudgesQueued:
     def __call__(self, snapshot: Snapshot) -> CapacityTargets:
         """Return the first number of nodes tried that keeps the SLA, else all."""
         running = len(snapshot.running.size)
-        tried = offers(snapshot)
-        kept = (units for units in tried if self._slowdown(snapshot, what_if(snapshot, units), running) <= self.sla)
+        tried = list_offers(snapshot)
+        kept = (
+            units for units in tried if self._slowdown(snapshot, simulate_units(snapshot, units), running) <= self.sla
+        )
         return CapacityTargets(next(kept, tried[-1]) // snapshot.units_per_node)
 
-    def _slowdown(self, snapshot: Snapshot, plan: Plan, running: int) -> float:
+    def _slowdown(self, snapshot: Snapshot, plan: WhatIfPlan, running: int) -> float:
         if not len(snapshot.queued.size):
             return 1.0
         start_s, end_s = plan.start_s[running:], plan.end_s[running:]

@@ -13,7 +13,7 @@ INSTANT, SERVER = "instant", "server"
 class Setup:
     """How a log is replayed under EASY. The defaults are the paper's.
 
-    `size`: processors, wider jobs are left out. `capacity`: a policy of power.capacities. `estimates`: what the
+    `size`: processors, wider jobs are left out. `capacity`: a policy of power.capacity.registry. `estimates`: what the
     scheduler knows of run times, exact, user or predicted. `what_if`: what OLS knows of them, exact or user, where that
     is something else. `judged`: whose mean slowdown OLS keeps to. `nodes`: transitions that take no time, or those of
     the bundled class `server`. `first_day`: the log's days before it are left out, and weeks are counted from then on.

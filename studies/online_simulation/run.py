@@ -8,7 +8,7 @@ from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
 from plugin.capacity.port import CapacityPolicy, Fleet
-from power.capacities import capacity_named
+from power.capacity.registry import make_capacity_policy
 from sim_backend.nodes.node_log import PoweredUsage, SleepFigures, sleep_figures
 from sim_backend.policy import parse_policy
 from sim_backend.powered_replay import PoweredMachine, replay_powered
@@ -42,7 +42,7 @@ def run(experiment: Experiment, log: Log) -> Result:
 def capacity_of(setup: Setup, machine: PoweredMachine, jobs: Jobs) -> CapacityPolicy:
     """Return the setup's capacity policy for the machine."""
     fleet = Fleet(machine.size, machine.units_per_node, machine.node_class)
-    return deciding(capacity_named(setup.capacity, fleet, CapacitySettings(sla=SLA)), setup, jobs, SLA)
+    return deciding(make_capacity_policy(setup.capacity, fleet, CapacitySettings(sla=SLA)), setup, jobs, SLA)
 
 
 def _result(powered: PoweredUsage, jobs: Jobs, figures: SleepFigures) -> Result:

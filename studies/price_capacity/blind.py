@@ -7,7 +7,7 @@ from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.policies import FROM_THE_BEGINNING
 from plugin.capacity.port import CapacityPolicy, Fleet
 from plugin.capacity.rules import CapacitySchedule
-from power.power_terms import terms_of
+from power.capacity.price_profile import make_power_terms
 from studies.price_capacity.experiment import BLIND
 
 DEAR_S = 6 * 3600
@@ -16,7 +16,7 @@ SHARE = 0.5
 
 def blind(fleet: Fleet, settings: CapacitySettings) -> CapacityPolicy:
     """Return the policy for a fleet whose prices are known for all time."""
-    at_s, terms = fleet.price_at_s.copy(), terms_of(fleet, settings)
+    at_s, terms = fleet.price_at_s.copy(), make_power_terms(fleet, settings)
     day = (at_s - at_s[0]) // DAY_S
     order = np.lexsort((-np.nan_to_num(fleet.price_per_mwh), day))
     length_s = np.diff(at_s, append=at_s[-1])[order]

@@ -10,7 +10,7 @@ from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.step_integrals import J_PER_MWH
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
-from power.capacities import capacity_named
+from power.capacity.registry import make_capacity_policy
 from sim_backend.case import fleet_of
 from sim_backend.compare import ReplayCase, compare
 from sim_backend.electricity import ReplayPrices
@@ -49,7 +49,7 @@ def case_of(experiment: Experiment, log: Log, prices: ReplayPrices) -> ReplayCas
 def policy_named(name: str, case: ReplayCase) -> Policy:
     """Return EASY on nodes that sleep as the capacity policy of that name says."""
     fleet, settings = fleet_of(case), CapacitySettings()
-    capacity = blind(fleet, settings) if name == BLIND else capacity_named(name, fleet, settings)
+    capacity = blind(fleet, settings) if name == BLIND else make_capacity_policy(name, fleet, settings)
     return parse_policy("easy", SchedulingSettings()).on(capacity)
 
 

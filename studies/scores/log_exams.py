@@ -10,7 +10,7 @@ import numpy as np
 from offpeak.installation import install_hint
 from offpeak.model.arrays import Int64
 from offpeak.model.job_power import ASSUMED_POWER
-from power.queue_wait import planned_waits_s
+from power.whatif.simulation import simulate_waits_s
 from predictors.job_power import POWER_PREDICTORS
 from predictors.port import Predictor
 from predictors.run_times.registry import RUN_TIME_PREDICTORS, boosted_run_time
@@ -32,7 +32,7 @@ Made = tuple[Predictor[Any, Any], ...]
 MAKERS: Mapping[str, Callable[[], Made]] = {
     RUN_TIME: lambda: tuple(make() for make in RUN_TIME_PREDICTORS),
     POWER: lambda: tuple(make(DECLARED_W) for make in POWER_PREDICTORS),
-    WAIT: lambda: wait_predictors(planned_waits_s),
+    WAIT: lambda: wait_predictors(simulate_waits_s),
 }
 
 

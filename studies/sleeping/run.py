@@ -8,7 +8,7 @@ from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
 from plugin.capacity.port import Fleet
-from power.capacities import capacity_named
+from power.capacity.registry import make_capacity_policy
 from sim_backend.nodes.node_log import PoweredUsage, SleepFigures, sleep_figures
 from sim_backend.policy import parse_policy
 from sim_backend.powered_replay import PoweredMachine, replay_powered
@@ -28,7 +28,7 @@ def run(experiment: Experiment, log: Log) -> Result:
     jobs = shifted(log.trace.jobs, np.random.default_rng([experiment.seed, experiment.replay]))
     machine = machine_of(log)
     fleet = Fleet(machine.nodes, machine.units_per_node, NODES, min(1.0, offered_load(jobs, machine.size)))
-    capacity = capacity_named(experiment.policy, fleet, CapacitySettings())
+    capacity = make_capacity_policy(experiment.policy, fleet, CapacitySettings())
     power_w = np.full(len(jobs), NODES.running_w(1.0) / machine.units_per_node)
     schedule = replay_powered(jobs, power_w, machine, parse_policy("easy", SchedulingSettings()), capacity)
     usage = usage_of(jobs, power_w, schedule, machine)

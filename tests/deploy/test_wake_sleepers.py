@@ -20,7 +20,7 @@ from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
 from plugin.pbs.torque_scheduler import TorqueScheduler
 from plugin.scheduler.node import Node
 from plugin.scheduler.port import NodeChange, Scheduler
-from power.live.next_step import MAY_STILL_FOLLOW_S
+from power.live.node_steps import MAY_STILL_FOLLOW_S
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
 pytestmark = pytest.mark.thorough

@@ -17,11 +17,10 @@ from offpeak.machines.enrolment import write_enrolments
 from offpeak.machines.inventory import Inventory
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.settings.agent import AgentSettings
+from power.door.node_orders import InterlockContext, NodeOrders, make_node_orders
 from power.drivers.wire import Wire
-from power.effects import NodeOrders, Site, node_orders
 from power.enrol import probe_all
-from power.interlocks.no_job_now import InUse
-from power.interlocks.sighting import Sighting
+from power.interlocks.preconditions import InUse, StateReading
 from power.ways import Ways
 from sim_backend.virtual.room_plan import room_logins, write_inventory
 
@@ -45,7 +44,7 @@ class GuardedRoom:
     runner: asyncio.Runner
     wire: Wire = field(default_factory=lambda: Wire(timeout_s=8.0))
     journal: Journal = field(default_factory=MemoryJournal)
-    seen: dict[str, Sighting] = field(default_factory=dict)
+    seen: dict[str, StateReading] = field(default_factory=dict)
     holds: dict[str, Hold] = field(default_factory=dict)
     jobs: dict[str, str] = field(default_factory=dict)
     in_use: InUse | None = None
@@ -62,7 +61,7 @@ class GuardedRoom:
 
     def orders(self, settings: AgentSettings = ALL_OPEN, *, journal: Journal | None = None) -> NodeOrders:
         """Return the way through a new door, as after a start of the program."""
-        site = Site(
+        site = InterlockContext(
             self.inventory,
             self.ways,
             self.seen.get,
@@ -72,7 +71,7 @@ class GuardedRoom:
             lambda: time.monotonic() + self.passed_s,
             lambda: self.steady(),
         )
-        return node_orders(settings, site, journal or self.journal)
+        return make_node_orders(settings, site, journal or self.journal)
 
     def clock(self) -> float:
         """The wall clock, which is ahead by `late_s`."""
@@ -84,7 +83,7 @@ class GuardedRoom:
         async def seen() -> None:
             for machine in self.inventory.machines:
                 observed = await self.ways.bmc_of(machine.node).query()
-                self.seen[machine.node] = Sighting(observed.state, self.clock())
+                self.seen[machine.node] = StateReading(observed.state, self.clock())
 
         self.run(seen())
 

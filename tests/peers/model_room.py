@@ -9,8 +9,8 @@ from offpeak.door.door import Confirm
 from offpeak.errors import BadAnswer, DeviceError, NoAnswer
 from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
 from power.drivers.port import Observed, Order, PowerState, at_once
-from power.lifecycle.life import Word
-from power.lifecycle.lookout import Lookout
+from power.lifecycle.node_record import SchedulerState
+from power.lifecycle.sweep import NodePoller
 from power.meters.port import Reading
 
 TAKES_S = {"booting": 180.0, "resuming": 10.0, "shutting down": 90.0, "suspending": 5.0}
@@ -71,11 +71,11 @@ class ModelNode:
         return WATTS.get(self.state, 200.0)
 
     @property
-    def word(self) -> Word:
+    def word(self) -> SchedulerState:
         """What the scheduler says."""
         if self.job:
-            return Word.BUSY
-        return Word.UP if self.state in ("on", "shutting down", "suspending") else Word.DOWN
+            return SchedulerState.BUSY
+        return SchedulerState.UP if self.state in ("on", "shutting down", "suspending") else SchedulerState.DOWN
 
     def toggled(self) -> None:
         """Somebody else switches it: at once, as by hand."""
@@ -157,9 +157,9 @@ class ModelMeter:
         pass
 
 
-def model_lookout(nodes: dict[str, ModelNode]) -> Lookout:
+def model_lookout(nodes: dict[str, ModelNode]) -> NodePoller:
     """Return the lookout over these nodes."""
-    return Lookout(
+    return NodePoller(
         {name: InventoryNode(name, HARDWARE, rack="r1") for name in nodes},
         {name: ModelDriver(node) for name, node in nodes.items()},
         {name: ModelSsh(node) for name, node in nodes.items()},  # type: ignore[misc]

@@ -7,11 +7,23 @@ from offpeak.door.effect import US, Hold, Outcome, Refusal
 from offpeak.errors import DeviceError, NoAnswer
 from offpeak.machines.inventory import Hardware, SleepMethod
 from power.drivers.port import Observed, Order, PowerState
-from power.lifecycle.due import Due, due, stands_in_the_way
-from power.lifecycle.events import Event, Held, Looked, Ordered, Passed, Released, Said, Wished
-from power.lifecycle.life import NodeLife, Now, Wish, Word
-from power.lifecycle.step import step
-from power.lifecycle.terms import Conduct, Terms
+from power.lifecycle.decisions import DueOrder, find_due_order, find_obstacle
+from power.lifecycle.node_context import NodeContext, RetryPolicy
+from power.lifecycle.node_record import (
+    DesiredState,
+    DesiredStateChange,
+    Event,
+    HoldChange,
+    Instant,
+    NodeObservation,
+    NodeRecord,
+    OrderAnswer,
+    Release,
+    SchedulerReport,
+    SchedulerState,
+    TimePassed,
+)
+from power.lifecycle.transitions import apply_event
 
 STANDBY = SleepMethod("standby", ("bmc", "wol"), enter_patience_s=60, wake_patience_s=60, ceiling_w=25.0)
 SOFT_OFF = SleepMethod("soft_off", ("bmc", "wol"), enter_patience_s=600, wake_patience_s=600)
@@ -20,9 +32,9 @@ SERVER = Hardware("server", "ipmi", rungs=(STANDBY, SOFT_OFF, HARD_OFF))
 DONE = Outcome("done", "")
 
 
-def terms_of(hardware: Hardware = SERVER, **conduct: float) -> Terms:
+def terms_of(hardware: Hardware = SERVER, **conduct: float) -> NodeContext:
     """Return terms whose pauses are always of the same length."""
-    return Terms(hardware, _Even(), conduct=Conduct(**conduct))  # type: ignore[arg-type]
+    return NodeContext(hardware, _Even(), conduct=RetryPolicy(**conduct))  # type: ignore[arg-type]
 
 
 class _Even(random.Random):
@@ -34,22 +46,22 @@ class _Even(random.Random):
 class Walk:
     """A life and the two clocks; what happens is a method."""
 
-    terms: Terms = field(default_factory=terms_of)
-    life: NodeLife = field(default_factory=lambda: NodeLife("n1"))
+    terms: NodeContext = field(default_factory=terms_of)
+    life: NodeRecord = field(default_factory=lambda: NodeRecord("n1"))
     monotonic_s: float = 1000.0
     unix_s: float = 1.8e9
 
     @property
-    def now(self) -> Now:
-        return Now(self.monotonic_s, self.unix_s)
+    def now(self) -> Instant:
+        return Instant(self.monotonic_s, self.unix_s)
 
     @property
     def state(self) -> str:
         return str(self.life.seen.state)
 
     @property
-    def due(self) -> Due | None:
-        return due(self.life, self.now, self.terms)
+    def due(self) -> DueOrder | None:
+        return find_due_order(self.life, self.now, self.terms)
 
     @property
     def order(self) -> tuple[str, str] | None:
@@ -59,41 +71,43 @@ class Walk:
 
     @property
     def blocked(self) -> str:
-        return stands_in_the_way(self.life, self.now)
+        return find_obstacle(self.life, self.now)
 
     def happens(self, event: Event) -> "Walk":
-        self.life = step(self.life, event, self.now, self.terms)
+        self.life = apply_event(self.life, event, self.now, self.terms)
         return self
 
     def passes(self, seconds: float) -> "Walk":
         self.monotonic_s += seconds
         self.unix_s += seconds
-        return self.happens(Passed())
+        return self.happens(TimePassed())
 
     def seen(self, power: str, *, answers: bool | None = None, watts: float | None = None) -> "Walk":
-        return self.happens(Looked(Observed(PowerState(power), self.unix_s), answers, watts)).happens(Passed())
+        return self.happens(NodeObservation(Observed(PowerState(power), self.unix_s), answers, watts)).happens(
+            TimePassed()
+        )
 
     def unseen(self, trouble: DeviceError | None = None) -> "Walk":
         trouble = trouble or NoAnswer("n1: no answer")
-        return self.happens(Looked(Observed(PowerState.UNKNOWN, self.unix_s, trouble))).happens(Passed())
+        return self.happens(NodeObservation(Observed(PowerState.UNKNOWN, self.unix_s, trouble))).happens(TimePassed())
 
     def wished(self, order: str | None, by: str = US, why: str = "idle") -> "Walk":
-        return self.happens(Wished(Wish(Order(order), by, self.unix_s, why) if order else None))
+        return self.happens(DesiredStateChange(DesiredState(Order(order), by, self.unix_s, why) if order else None))
 
     def said(self, word: str | None) -> "Walk":
-        return self.happens(Said(Word(word) if word else None))
+        return self.happens(SchedulerReport(SchedulerState(word) if word else None))
 
     def ordered(self, answer: Outcome | Refusal = DONE) -> "Walk":
         """Give what is due to a door that answers so."""
         found = self.due
         assert found is not None, self.blocked
-        return self.happens(Ordered(found.order, found.way, found.by, answer))
+        return self.happens(OrderAnswer(found.order, found.way, found.by, answer))
 
     def held(self, owner: str, until_unix_s: float | None = None) -> "Walk":
-        return self.happens(Held(Hold(owner, "repair", until_unix_s)))
+        return self.happens(HoldChange(Hold(owner, "repair", until_unix_s)))
 
     def released(self) -> "Walk":
-        return self.happens(Released())
+        return self.happens(Release())
 
 
 def asleep(**conduct: float) -> Walk:

@@ -12,10 +12,10 @@ from offpeak.door.door import Confirm
 from offpeak.door.effect import Effect
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.settings.agent import AgentSettings
+from power.door.node_orders import InterlockContext, make_node_orders
 from power.drivers.port import Order, PowerDriver
 from power.drivers.wire import Wire
-from power.effects import Site, node_orders
-from power.interlocks.sighting import Sighting
+from power.interlocks.preconditions import StateReading
 from power.ways import Ways
 
 
@@ -44,10 +44,10 @@ async def main() -> None:
     folder, wire = Path(sys.argv[1]), Wire(timeout_s=10.0)
     inventory = read_inventory(folder / "inventory.toml")
     ways = KillingWays({each.node: each for each in inventory.machines}, wire)
-    seen = {machine.node: Sighting("on", wire.clock()) for machine in inventory.machines}
-    site = Site(inventory, ways, seen.get, wire.clock, {}.get, lambda _: "")
+    seen = {machine.node: StateReading("on", wire.clock()) for machine in inventory.machines}
+    site = InterlockContext(inventory, ways, seen.get, wire.clock, {}.get, lambda _: "")
     settings = AgentSettings(mode="active", nodes="n[1-6]", min_on=0)
-    raise SystemExit(str(await node_orders(settings, site, FileJournal(folder / "journal")).order(OFF)))
+    raise SystemExit(str(await make_node_orders(settings, site, FileJournal(folder / "journal")).order(OFF)))
 
 
 OFF = Effect("n1", "soft_off", "offpeak", "idle for an hour", (("idle_s", 3600.0),))

@@ -11,8 +11,7 @@ from offpeak.model.node_states import OFF, POWERSAVE, STANDBY
 from offpeak.model.snapshot import QueuedJobs, Snapshot
 from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.port import Fleet
-from power.power_terms import PowerTerms, terms_of
-from power.price_profile import PricesAhead
+from power.capacity.price_profile import PowerTerms, PricesAhead, make_power_terms
 
 QUICK = NodeClass(
     "quick",
@@ -36,7 +35,7 @@ def fleet_of(snapshot, at_s=(), per_mwh=(), node_class=QUICK) -> Fleet:
 
 def terms_for(snapshot, node_class=QUICK) -> PowerTerms:
     """Return terms without bounds on sleep."""
-    return terms_of(fleet_of(snapshot, node_class=node_class), CapacitySettings())
+    return make_power_terms(fleet_of(snapshot, node_class=node_class), CapacitySettings())
 
 
 def prices_of(*intervals) -> PricesAhead:

@@ -7,7 +7,7 @@ from offpeak.errors import BadInput
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.port import Fleet
-from power.capacities import CAPACITIES, FRONT, capacity_named, check_name, spelt_out
+from power.capacity.registry import CAPACITY_POLICIES, FRONT, check_policy_name, expand_front, make_capacity_policy
 
 FLEET = Fleet(
     nodes=64,
@@ -19,10 +19,10 @@ FLEET = Fleet(
 )
 
 
-@pytest.mark.parametrize("kind", CAPACITIES, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", CAPACITY_POLICIES, ids=lambda kind: kind.name)
 def test_each_example_makes_a_policy_of_its_kind(kind) -> None:
-    check_name(kind.example)
-    capacity = capacity_named(kind.example, FLEET, CapacitySettings())
+    check_policy_name(kind.example)
+    capacity = make_capacity_policy(kind.example, FLEET, CapacitySettings())
     assert capacity.name.partition(":")[0] == kind.name
     asks = capacity.rules.period_s > 0 and capacity.rules.worth_s == 0
     assert (capacity.decide is not None) == asks
@@ -30,14 +30,14 @@ def test_each_example_makes_a_policy_of_its_kind(kind) -> None:
 
 def test_an_unknown_one_is_told_the_nearest() -> None:
     with pytest.raises(BadInput, match="unknown capacity policy 'timout'") as problem:
-        check_name("timout:5min")
+        check_policy_name("timout:5min")
     assert "timeout" in problem.value.hint
 
 
 def test_front_is_spelt_out_and_each_name_stands_once() -> None:
-    names = spelt_out(("timeout:5min", "front", "ols:2h"))
+    names = expand_front(("timeout:5min", "front", "ols:2h"))
     assert names[0] == "timeout:5min"
     assert names[-1] == "ols:2h"
     assert sorted(names) == sorted({*FRONT, "ols:2h"})
     for name in names:
-        capacity_named(name, FLEET, CapacitySettings())
+        make_capacity_policy(name, FLEET, CapacitySettings())

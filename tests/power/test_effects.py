@@ -19,9 +19,9 @@ from offpeak.door.effect import Effect, Hold, Outcome, Refusal
 from offpeak.door.journal import Intent
 from offpeak.errors import BadInventory, NoAnswer
 from offpeak.settings.agent import AgentSettings
-from power.interlocks.ramp import swing_of_class
-from power.interlocks.sighting import Sighting
-from power.reconcile_journal import reconcile
+from power.door.node_orders import reconcile
+from power.interlocks.preconditions import StateReading
+from power.interlocks.rate_limits import power_step_of_class
 from sim_backend.local_slurm.processes import wait_until
 from sim_backend.virtual.bmc import BmcFaults
 
@@ -106,7 +106,7 @@ NODE_SETS = st.sets(st.sampled_from([f"n{at}" for at in range(1, 7)]), max_size=
 @given(effects=EFFECTS, lies=st.lists(st.sampled_from(["on", "off", "standby", "going down"]), min_size=6, max_size=6))
 def test_shadow_sends_nothing(room: GuardedRoom, effects: list[Effect], lies: list[str]) -> None:
     now = room.clock()
-    room.seen.update({f"n{at}": Sighting(state, now) for at, state in enumerate(lies, 1)})
+    room.seen.update({f"n{at}": StateReading(state, now) for at, state in enumerate(lies, 1)})
     orders = room.orders(AgentSettings(nodes="n[1-6]", min_on=0), journal=MemoryJournal())
 
     async def all_at_once() -> list[Outcome | Refusal]:
@@ -127,7 +127,7 @@ def test_whatever_is_ordered_nodes_with_a_job_keep_their_power(
     room.jobs = dict.fromkeys(jobs, "runs 9")
     room.holds.clear()
     room.holds.update(dict.fromkeys(held, Hold("bob", "mine")))
-    room.seen.update(dict.fromkeys(unseen, Sighting("unknown", room.clock())))
+    room.seen.update(dict.fromkeys(unseen, StateReading("unknown", room.clock())))
     orders = room.orders(replace(ALL_OPEN, nodes="n[1-5]", nodes_per_sweep=3), journal=MemoryJournal())
 
     async def all_at_once() -> list[Outcome | Refusal]:
@@ -146,7 +146,7 @@ def test_a_bmc_that_says_off_does_not_hide_a_job(room: GuardedRoom) -> None:
     # Its power is cut behind the scheduler's back; whatever the BMC says, nothing is taken from a node with a job.
     asleep(room, "n1")
     assert refused(room.order(OFF))[0] == "observed_fresh"
-    room.seen["n1"] = Sighting("going down", room.clock())
+    room.seen["n1"] = StateReading("going down", room.clock())
     assert refused(room.run(room.orders().order(replace(OFF, order="hard_off")))) == ("no_job_now", "n1: runs 4711")
     assert room.told() == {}
 
@@ -333,7 +333,7 @@ def test_wakes_are_staggered_by_their_draw(room: GuardedRoom) -> None:
 
     answers = room.run(all_at_once())
     assert {answer.rule for answer in answers if isinstance(answer, Refusal)} == {"wake_ramp"}
-    assert len(room.told()) == 700 // swing_of_class(room.served.plan.node_class).rise_w
+    assert len(room.told()) == 700 // power_step_of_class(room.served.plan.node_class).rise_w
 
 
 def test_wakes_are_bounded_without_racks_and_watts(room: GuardedRoom) -> None:
@@ -400,9 +400,9 @@ def test_after_a_crash_nothing_is_sent_again_blind(room: GuardedRoom) -> None:
     asleep(room, "n1")
     room.do(lambda each: setattr(each.bmcs["n3"], "faults", BmcFaults(silent=True)))
 
-    async def look_at(node: str) -> Sighting:
+    async def look_at(node: str) -> StateReading:
         observed = await room.ways.bmc_of(node).query()
-        return Sighting(observed.state, observed.at_unix_s)
+        return StateReading(observed.state, observed.at_unix_s)
 
     ends: tuple[tuple[Intent, Outcome], ...] = room.run(reconcile(journal, look_at, room.clock))
     assert [(intent.effect.subject, outcome.result, outcome.said) for intent, outcome in ends] == [

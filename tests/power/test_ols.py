@@ -12,8 +12,7 @@ from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.snapshot import QueuedJobs, Snapshot
 from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.port import Fleet
-from power.ols import OnlineSimulation, ols
-from power.online_simulation import ols_units
+from power.capacity.online_simulation import OnlineSimulation, find_ols_units, make_ols_policy
 
 FLEET = Fleet(nodes=64, units_per_node=2, node_class=bundled_node_class("server"))
 
@@ -22,7 +21,7 @@ FLEET = Fleet(nodes=64, units_per_node=2, node_class=bundled_node_class("server"
     ("argument", "period_s", "sla"), [("", 3600, 150.0), ("2h", 7200, 150.0), ("30min:50", 1800, 50.0)]
 )
 def test_period_and_sla(argument: str, period_s: int, sla: float) -> None:
-    capacity = ols(FLEET, CapacitySettings(sla=150.0), argument)
+    capacity = make_ols_policy(FLEET, CapacitySettings(sla=150.0), argument)
     assert capacity.rules.period_s == period_s
     assert capacity.decide == OnlineSimulation(sla)
     assert capacity.rules.raise_for_wide
@@ -40,13 +39,13 @@ def test_period_and_sla(argument: str, period_s: int, sla: float) -> None:
 )
 def test_what_cannot_be(argument: str, message: str) -> None:
     with pytest.raises(BadInput, match=message):
-        ols(FLEET, CapacitySettings(), argument)
+        make_ols_policy(FLEET, CapacitySettings(), argument)
 
 
 @given(snapshots())
 def test_the_target_is_the_what_ifs_answer_in_nodes(snapshot: Snapshot) -> None:
     targets = OnlineSimulation(20.0)(snapshot)
-    assert targets.awake * snapshot.units_per_node == ols_units(snapshot, 20.0).units
+    assert targets.awake * snapshot.units_per_node == find_ols_units(snapshot, 20.0).units
     assert targets.reserve == 0
 
 

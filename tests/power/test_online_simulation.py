@@ -10,8 +10,8 @@ from random_snapshots import NOW_S, plain_starts, snapshot_of, snapshots
 
 from offpeak.errors import BadInput
 from offpeak.model.node_states import ACTIVE, OFF, asleep
-from power.online_simulation import chosen, curve, offers, ols_units
-from power.what_if import DISCIPLINES, EASY_RULES, rules_of, what_if
+from power.capacity.online_simulation import chosen, find_ols_units, list_offers, simulate_all_offers
+from power.whatif.simulation import DISCIPLINES, EASY_RULES, find_rules, simulate_units
 
 disciplines = st.sampled_from(sorted(DISCIPLINES))
 slas = st.floats(1, 12)
@@ -20,10 +20,10 @@ slas = st.floats(1, 12)
 @given(snapshots(), disciplines, slas)
 def test_the_sla_is_kept_in_the_what_ifs_own_terms_or_all_units_are_on_offer(snapshot, discipline, sla):
     assume(snapshot.least_units <= snapshot.usable_units)
-    rules = rules_of(discipline)
-    decision = ols_units(snapshot, sla, rules=rules)
+    rules = find_rules(discipline)
+    decision = find_ols_units(snapshot, sla, rules=rules)
     assert decision.met or decision.units == snapshot.usable_units
-    assert decision.met == (what_if(snapshot, decision.units, rules=rules).slowdown <= sla)
+    assert decision.met == (simulate_units(snapshot, decision.units, rules=rules).slowdown <= sla)
     assert all(plan.slowdown > sla for plan in decision.tried[:-1])
 
 
@@ -35,7 +35,7 @@ def test_it_is_the_papers_algorithm(snapshot, sla):
     units = max([snapshot.units_in_use, *snapshot.queued.size.tolist()])
     while units < most and plain_slowdown(snapshot, units) > sla:
         units = math.ceil((units + most) / 2)
-    assert ols_units(snapshot, sla).units == units
+    assert find_ols_units(snapshot, sla).units == units
 
 
 def plain_slowdown(snapshot, units) -> float:
@@ -56,7 +56,7 @@ def plain_slowdown(snapshot, units) -> float:
 @given(snapshots())
 def test_offers_are_whole_nodes_from_what_jobs_need_to_everything(snapshot):
     assume(snapshot.least_units <= snapshot.usable_units)
-    tried = offers(snapshot)
+    tried = list_offers(snapshot)
     assert (tried[0], tried[-1]) == (snapshot.least_units, snapshot.usable_units)
     assert all(a < b for a, b in pairwise(tried))
     assert all(units % snapshot.units_per_node == 0 for units in tried)
@@ -65,29 +65,29 @@ def test_offers_are_whole_nodes_from_what_jobs_need_to_everything(snapshot):
 @given(snapshots(), disciplines, slas)
 def test_a_decision_from_the_curve_is_the_same(snapshot, discipline, sla):
     assume(snapshot.least_units <= snapshot.usable_units)
-    rules = rules_of(discipline)
-    plans = curve(snapshot, rules=rules)
-    assert [plan.units for plan in plans] == list(offers(snapshot))
-    at_once, in_turn = chosen(plans, sla), ols_units(snapshot, sla, rules=rules)
+    rules = find_rules(discipline)
+    plans = simulate_all_offers(snapshot, rules=rules)
+    assert [plan.units for plan in plans] == list(list_offers(snapshot))
+    at_once, in_turn = chosen(plans, sla), find_ols_units(snapshot, sla, rules=rules)
     assert [plan.start_s.tolist() for plan in at_once.tried] == [plan.start_s.tolist() for plan in in_turn.tried]
 
 
 def test_waking_a_node_is_paid_for():
     """Two jobs in a row on the node that is up do better than one of them on a node that first has to boot."""
     snapshot = snapshot_of(queued=[(1, NOW_S, 60), (1, NOW_S, 60)], node_state=[ACTIVE, asleep(OFF)])
-    assert [plan.mean_wait_s for plan in curve(snapshot)] == [30, 30]
+    assert [plan.mean_wait_s for plan in simulate_all_offers(snapshot)] == [30, 30]
     awake = snapshot_of(queued=[(1, NOW_S, 60), (1, NOW_S, 60)], node_state=[ACTIVE, ACTIVE])
-    assert [plan.mean_wait_s for plan in curve(awake)] == [30, 0]
-    assert (ols_units(awake, 1.4).units, ols_units(awake, 1.5).units) == (2, 1)
+    assert [plan.mean_wait_s for plan in simulate_all_offers(awake)] == [30, 0]
+    assert (find_ols_units(awake, 1.4).units, find_ols_units(awake, 1.5).units) == (2, 1)
 
 
 @pytest.mark.parametrize("sla", [0.99, -1, math.nan])
 def test_an_sla_below_1_is_bad_input(sla):
     with pytest.raises(BadInput, match="no job has a slowdown of"):
-        ols_units(snapshot_of(node_state=[ACTIVE]), sla)
+        find_ols_units(snapshot_of(node_state=[ACTIVE]), sla)
 
 
 def test_jobs_that_need_more_than_there_is_are_bad_input():
     with pytest.raises(BadInput, match="jobs need 3 units and 1 are usable") as caught:
-        ols_units(snapshot_of(queued=[(3, NOW_S, 60)], node_state=[ACTIVE]))
+        find_ols_units(snapshot_of(queued=[(3, NOW_S, 60)], node_state=[ACTIVE]))
     assert "repair" in caught.value.hint

@@ -8,7 +8,7 @@ from random_prices import fleet_of, prices, prices_of
 from random_snapshots import NOW_S, snapshot_of, snapshots
 
 from offpeak.model.node_states import ACTIVE
-from power.price_profile import everything, fewest_units, prices_ahead
+from power.capacity.price_profile import find_fewest_units, find_prices_ahead, offer_everything
 
 PRICES = st.lists(st.tuples(st.integers(1, 50), st.none() | st.integers(-50, 50)), min_size=1, max_size=12)
 
@@ -18,7 +18,7 @@ def test_each_second_ahead_has_its_price_or_the_mean_of_those_that_are_known(pie
     lengths, values = zip(*pieces, strict=True)
     at_s = NOW_S - 300 + np.cumsum([0, *lengths[:-1]])
     per_mwh = np.array([np.nan if value is None else value for value in values])
-    ahead = prices_ahead(fleet_of(snapshot_of(node_state=[ACTIVE]), at_s, per_mwh), NOW_S + after_s, horizon_s)
+    ahead = find_prices_ahead(fleet_of(snapshot_of(node_state=[ACTIVE]), at_s, per_mwh), NOW_S + after_s, horizon_s)
     seconds = NOW_S + after_s + np.arange(horizon_s)
     which = np.searchsorted(at_s, seconds, side="right") - 1
     plain = np.where(which >= 0, per_mwh[which], np.nan)
@@ -43,7 +43,7 @@ def test_the_meter_integrates_the_prices_and_their_mean_afterwards(ahead):
 
 @given(snapshots(), prices())
 def test_the_fewest_units_are_those_of_running_jobs_in_whole_nodes(snapshot, ahead):
-    fewest = fewest_units(snapshot, ahead)
+    fewest = find_fewest_units(snapshot, ahead)
     whole = snapshot.units_per_node
     rows = list(zip(snapshot.running.size, snapshot.running.expected_end_s, strict=True))
     for second, units in zip(ahead.at_s, fewest, strict=True):
@@ -51,4 +51,4 @@ def test_the_fewest_units_are_those_of_running_jobs_in_whole_nodes(snapshot, ahe
         assert held <= units < held + whole
         assert units % whole == 0
     assert (np.diff(fewest) <= 0).all()
-    assert (fewest <= everything(snapshot, ahead).units).all()
+    assert (fewest <= offer_everything(snapshot, ahead).units).all()

@@ -11,26 +11,28 @@ from random_snapshots import NOW_S, snapshot_of, snapshots
 
 from offpeak.errors import BadInput
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, POWERSAVE, asleep, coming_up
-from power.power_terms import JOB_UTILISATION
-from power.price_profile import Profile, everything
-from power.profile_plan import simulate_profile
-from power.what_if import what_if
+from power.capacity.price_profile import JOB_UTILISATION, OfferProfile, offer_everything
+from power.capacity.profile_simulation import simulate_profile
+from power.whatif.simulation import simulate_units
 
 JOB_W = QUICK.running_w(JOB_UTILISATION)
 J_PER_MWH = 3.6e9
 
 
-def profiles(data, snapshot, ahead) -> Profile:
+def profiles(data, snapshot, ahead) -> OfferProfile:
     """Draw a profile of whole nodes."""
     nodes = snapshot.usable_units // snapshot.units_per_node
     offered = data.draw(st.lists(st.integers(0, nodes), min_size=len(ahead.at_s), max_size=len(ahead.at_s)))
-    return Profile(ahead.at_s, np.array(offered) * snapshot.units_per_node, ahead.until_s)
+    return OfferProfile(ahead.at_s, np.array(offered) * snapshot.units_per_node, ahead.until_s)
 
 
 @given(snapshots(), prices())
 def test_with_all_nodes_up_and_on_offer_it_is_the_plain_what_if(snapshot, ahead):
     up = replace(snapshot, node_state=np.full_like(snapshot.node_state, ACTIVE))
-    plan, plain = simulate_profile(up, everything(up, ahead), ahead, terms_for(up)), what_if(up, up.usable_units)
+    plan, plain = (
+        simulate_profile(up, offer_everything(up, ahead), ahead, terms_for(up)),
+        simulate_units(up, up.usable_units),
+    )
     assert plan.start_s.tolist() == plain.start_s.tolist()
     assert plan.end_s.tolist() == plain.end_s.tolist()
     assert (plan.slowdown, plan.mean_wait_s) == pytest.approx((plain.slowdown, plain.mean_wait_s))
@@ -42,7 +44,9 @@ def test_a_node_that_comes_up_with_a_job_is_one_of_those_on_offer():
     state = [ACTIVE, ACTIVE, coming_up(POWERSAVE)]
     snapshot = snapshot_of(running=running, queued=[(1, 950, 0)], node_state=state, ready_s=[NOW_S, NOW_S, NOW_S + 2])
     ahead = prices_of((2, 0.0))
-    plan = simulate_profile(snapshot, Profile(ahead.at_s, np.array([1]), ahead.until_s), ahead, terms_for(snapshot))
+    plan = simulate_profile(
+        snapshot, OfferProfile(ahead.at_s, np.array([1]), ahead.until_s), ahead, terms_for(snapshot)
+    )
     assert plan.start_s[-1] >= NOW_S + 2
 
 
@@ -65,7 +69,7 @@ def test_no_job_starts_on_nodes_beyond_the_profile(snapshot, ahead, data):
 @given(snapshots(), prices())
 def test_the_bill_is_that_of_each_second_where_no_node_sleeps(snapshot, ahead):
     up = replace(snapshot, node_state=np.full_like(snapshot.node_state, ACTIVE))
-    plan = simulate_profile(up, everything(up, ahead), ahead, terms_for(up))
+    plan = simulate_profile(up, offer_everything(up, ahead), ahead, terms_for(up))
     size, per_node = np.concatenate([up.running.size, up.queued.size]), up.units_per_node
     settled_s = ahead.until_s + 8
     cost = energy_j = 0.0
@@ -81,7 +85,9 @@ def test_the_bill_is_that_of_each_second_where_no_node_sleeps(snapshot, ahead):
 def test_a_node_that_is_not_on_offer_sleeps_and_is_woken_behind_the_cap():
     """One idle node, off for 100 s: 3 s down at 100 W, 97 s at 10 W, then 8 s up at 150 W, 92 s idle, and 8 s more."""
     snapshot, ahead = snapshot_of(node_state=[ACTIVE]), prices_of((100, 80), (100, 20))
-    plan = simulate_profile(snapshot, Profile(ahead.at_s, np.array([0, 1]), ahead.until_s), ahead, terms_for(snapshot))
+    plan = simulate_profile(
+        snapshot, OfferProfile(ahead.at_s, np.array([0, 1]), ahead.until_s), ahead, terms_for(snapshot)
+    )
     assert plan.energy_j == pytest.approx(3 * 100 + 97 * 10 + 8 * 150 + 92 * 100 + 8 * 100)
     dear_j, cheap_j, later_j = 3 * 100 + 97 * 10, 8 * 150 + 92 * 100, 8 * 100
     assert plan.cost == pytest.approx((dear_j * 80 + cheap_j * 20 + later_j * 50) / J_PER_MWH)
@@ -89,7 +95,7 @@ def test_a_node_that_is_not_on_offer_sleeps_and_is_woken_behind_the_cap():
 
 def test_a_job_waits_for_the_end_of_the_cap_and_for_its_node():
     snapshot, ahead = snapshot_of(queued=[(1, NOW_S, 50)], node_state=[ACTIVE]), prices_of((100, 80), (100, 20))
-    capped = Profile(ahead.at_s, np.array([0, 1]), ahead.until_s)
+    capped = OfferProfile(ahead.at_s, np.array([0, 1]), ahead.until_s)
     plan = simulate_profile(snapshot, capped, ahead, terms_for(snapshot))
     assert plan.start_s.tolist() == [NOW_S + 108]
     assert plan.slowdown == pytest.approx(1 + 108 / 50)
@@ -98,7 +104,9 @@ def test_a_job_waits_for_the_end_of_the_cap_and_for_its_node():
 def test_a_job_that_holds_a_node_keeps_it_until_it_ends():
     running, queued = [(1, NOW_S - 9, NOW_S - 9, NOW_S + 30)], [(1, NOW_S, 10)]
     snapshot, ahead = snapshot_of(running=running, queued=queued, node_state=[ACTIVE]), prices_of((100, 80), (100, 20))
-    plan = simulate_profile(snapshot, Profile(ahead.at_s, np.array([0, 1]), ahead.until_s), ahead, terms_for(snapshot))
+    plan = simulate_profile(
+        snapshot, OfferProfile(ahead.at_s, np.array([0, 1]), ahead.until_s), ahead, terms_for(snapshot)
+    )
     assert plan.start_s.tolist() == [NOW_S - 9, NOW_S + 108]
 
 
@@ -106,7 +114,7 @@ def test_nodes_on_their_way_and_asleep_are_woken_failed_ones_are_not():
     states, ready_s = [FAILED, asleep(OFF), coming_up(OFF), ACTIVE], [NOW_S, NOW_S, NOW_S + 5, NOW_S]
     snapshot = snapshot_of(queued=[(1, NOW_S, 90)] * 3, node_state=states, ready_s=ready_s)
     ahead = prices_of((100, 80))
-    plan = simulate_profile(snapshot, everything(snapshot, ahead), ahead, terms_for(snapshot))
+    plan = simulate_profile(snapshot, offer_everything(snapshot, ahead), ahead, terms_for(snapshot))
     assert plan.start_s.tolist() == [NOW_S, NOW_S + 5, NOW_S + 8]
 
 
@@ -116,10 +124,12 @@ def test_a_job_with_a_green_sla_waits_for_the_others_while_there_is_a_cap():
         snapshot_of(queued=jobs, node_state=[ACTIVE] * 2), [NOW_S + 300, np.iinfo(np.int64).max]
     )
     ahead = prices_of((100, 80), (100, 20))
-    plan = simulate_profile(snapshot, Profile(ahead.at_s, np.array([1, 2]), ahead.until_s), ahead, terms_for(snapshot))
+    plan = simulate_profile(
+        snapshot, OfferProfile(ahead.at_s, np.array([1, 2]), ahead.until_s), ahead, terms_for(snapshot)
+    )
     assert plan.start_s.tolist() == [NOW_S + 50, NOW_S]
     assert plan.slowdown == 1.0
-    free = simulate_profile(snapshot, everything(snapshot, ahead), ahead, terms_for(snapshot))
+    free = simulate_profile(snapshot, offer_everything(snapshot, ahead), ahead, terms_for(snapshot))
     assert free.start_s.tolist() == [NOW_S, NOW_S]
 
 
@@ -127,7 +137,9 @@ def test_a_job_whose_latest_end_is_near_keeps_its_place():
     jobs = [(1, NOW_S, 50), (1, NOW_S, 50)]
     snapshot = with_latest_ends(snapshot_of(queued=jobs, node_state=[ACTIVE] * 2), [NOW_S + 60, np.iinfo(np.int64).max])
     ahead = prices_of((100, 80), (100, 20))
-    plan = simulate_profile(snapshot, Profile(ahead.at_s, np.array([1, 2]), ahead.until_s), ahead, terms_for(snapshot))
+    plan = simulate_profile(
+        snapshot, OfferProfile(ahead.at_s, np.array([1, 2]), ahead.until_s), ahead, terms_for(snapshot)
+    )
     assert plan.start_s.tolist() == [NOW_S, NOW_S + 50]
     assert plan.late_s.tolist() == [0, 0]
 
@@ -148,11 +160,11 @@ def test_a_job_is_late_by_what_its_end_lies_behind_the_latest(snapshot, ahead, d
 def test_a_job_wider_than_what_has_not_failed_is_bad_input():
     snapshot, ahead = snapshot_of(queued=[(2, NOW_S, 60)], node_state=[ACTIVE, FAILED]), prices_of((100, 80))
     with pytest.raises(BadInput, match="jobs need 2 units and 1 are usable"):
-        simulate_profile(snapshot, everything(snapshot, ahead), ahead, terms_for(snapshot))
+        simulate_profile(snapshot, offer_everything(snapshot, ahead), ahead, terms_for(snapshot))
 
 
 def test_more_units_in_use_than_nodes_are_up_is_bad_input():
     running = [(1, NOW_S - 9, NOW_S - 9, NOW_S + 30)]
     snapshot, ahead = snapshot_of(running=running, node_state=[asleep(OFF)]), prices_of((100, 80))
     with pytest.raises(BadInput, match="jobs hold 1 units, nodes that are up have 0"):
-        simulate_profile(snapshot, everything(snapshot, ahead), ahead, terms_for(snapshot))
+        simulate_profile(snapshot, offer_everything(snapshot, ahead), ahead, terms_for(snapshot))

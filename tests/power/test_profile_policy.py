@@ -12,7 +12,7 @@ from offpeak.errors import BadInput
 from offpeak.model.node_states import ACTIVE
 from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.port import Fleet
-from power.profile_policy import PriceProfile, price_profile
+from power.capacity.profile_policy import ProfilePolicy, make_profile_policy
 from sim_backend.powered_replay import PoweredMachine, replay_powered
 
 HOUR_S = 3600
@@ -21,7 +21,7 @@ DEAR_THEN_CHEAP = (NOW_S - 10, NOW_S + 3 * HOUR_S), (200, 20)
 
 def decide(snapshot, at_s, per_mwh, period_s=HOUR_S) -> int:
     """Return the nodes that are to be awake."""
-    policy = PriceProfile(fleet_of(snapshot, at_s, per_mwh), terms_for(snapshot), 3.0, period_s)
+    policy = ProfilePolicy(fleet_of(snapshot, at_s, per_mwh), terms_for(snapshot), 3.0, period_s)
     return policy(snapshot).awake
 
 
@@ -47,24 +47,24 @@ def test_in_a_replay_a_job_waits_for_the_cheap_hour_and_its_node_sleeps_meanwhil
     jobs = log_of([(0, 1800, 2 * HOUR_S, 1, 100)], machine_size=1)
     fleet = Fleet(1, 1, QUICK, 0.5, np.array([-10, HOUR_S + 10]), np.array([300.0, 10.0]))
     machine = PoweredMachine(1, 1, QUICK)
-    capacity = price_profile(fleet, CapacitySettings(), "10min:2")
+    capacity = make_profile_policy(fleet, CapacitySettings(), "10min:2")
     schedule = replay_powered(jobs.jobs, jobs.node_power_w, machine, policy_of(PLAIN), capacity)
     assert HOUR_S <= schedule.start_s[0] <= HOUR_S + 600 + 8
-    at_once = price_profile(fleet, CapacitySettings(), "10min:1")
+    at_once = make_profile_policy(fleet, CapacitySettings(), "10min:1")
     assert replay_powered(jobs.jobs, jobs.node_power_w, machine, policy_of(PLAIN), at_once).start_s[0] == 0
 
 
 def test_it_needs_prices():
     fleet = Fleet(4, 1, QUICK)
     with pytest.raises(BadInput, match="'profile' needs prices"):
-        price_profile(fleet, CapacitySettings(), "1h")
+        make_profile_policy(fleet, CapacitySettings(), "1h")
 
 
 def test_a_period_and_an_sla_of_its_own():
     fleet = Fleet(4, 1, QUICK, 0.5, np.array([0]), np.array([50.0]))
-    capacity = price_profile(fleet, CapacitySettings(), "2h:5")
+    capacity = make_profile_policy(fleet, CapacitySettings(), "2h:5")
     assert (capacity.name, capacity.rules.period_s) == ("profile:2h:5", 7200)
-    assert isinstance(capacity.decide, PriceProfile)
+    assert isinstance(capacity.decide, ProfilePolicy)
     assert capacity.decide.sla == 5
     with pytest.raises(BadInput, match="capacity policy 'profile'"):
-        price_profile(fleet, CapacitySettings(), "soon")
+        make_profile_policy(fleet, CapacitySettings(), "soon")

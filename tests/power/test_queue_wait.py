@@ -11,8 +11,7 @@ from random_snapshots import NOW_S, plain_starts, snapshot_of, snapshots
 from offpeak.errors import BadInput
 from offpeak.model.node_states import ACTIVE, FAILED
 from offpeak.model.snapshot import QueuedJobs
-from power.queue_wait import planned_waits_s
-from power.what_if import EASY_RULES
+from power.whatif.simulation import EASY_RULES, simulate_waits_s
 
 jobs = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 30)), max_size=6)
 
@@ -23,7 +22,7 @@ def test_the_plain_scheduler_starts_each_job_in_the_same_second(snapshot, asked)
     assume(snapshot.least_units <= snapshot.usable_units)
     size, estimate_s = np.array(asked, dtype=np.int64).reshape(-1, 2).T
     starts = [plain_starts(with_job(snapshot, *job), snapshot.usable_units, EASY_RULES)[-1] for job in asked]
-    assert planned_waits_s(snapshot, size, estimate_s).tolist() == [start_s - NOW_S for start_s in starts]
+    assert simulate_waits_s(snapshot, size, estimate_s).tolist() == [start_s - NOW_S for start_s in starts]
 
 
 def with_job(snapshot, size, estimate_s):
@@ -38,7 +37,7 @@ def with_job(snapshot, size, estimate_s):
 
 
 def wait_s(snapshot, size, estimate_s):
-    return planned_waits_s(snapshot, np.array([size]), np.array([estimate_s])).item()
+    return simulate_waits_s(snapshot, np.array([size]), np.array([estimate_s])).item()
 
 
 def test_a_job_that_fits_starts_at_once_and_one_that_does_not_waits_for_room():

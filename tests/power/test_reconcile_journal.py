@@ -13,8 +13,8 @@ from guarded_room import ALL_OPEN, OFF, GuardedRoom, guarded_room
 from memory_journal import MemoryJournal
 
 from offpeak.door.effect import Outcome, Refusal
-from power.interlocks.sighting import Sighting
-from power.reconcile_journal import found, reconcile
+from power.door.node_orders import make_outcome, reconcile
+from power.interlocks.preconditions import StateReading
 from sim_backend.local_slurm.processes import wait_until
 
 SOFT_OFF = 5
@@ -41,20 +41,20 @@ def test_killed_between_intent_and_outcome(
 
         # What may have been sent counts as sent.
         room.look()
-        room.seen["n1"] = Sighting("on", room.clock())
+        room.seen["n1"] = StateReading("on", room.clock())
         refusal = room.run(room.orders(ALL_OPEN, journal=journal).order(OFF))
         assert isinstance(refusal, Refusal)
         assert refusal.rule == "just_ordered"
         assert room.told() == told
 
 
-async def _look(room: GuardedRoom, node: str) -> Sighting:
+async def _look(room: GuardedRoom, node: str) -> StateReading:
     observed = await room.ways.bmc_of(node).query()
-    return Sighting(observed.state, observed.at_unix_s)
+    return StateReading(observed.state, observed.at_unix_s)
 
 
 def test_a_journal_without_loose_ends_needs_nobody() -> None:
-    async def nobody(_node: str) -> Sighting:
+    async def nobody(_node: str) -> StateReading:
         raise AssertionError
 
     assert asyncio.run(reconcile(MemoryJournal(), nobody, lambda: 0.0)) == ()
@@ -65,4 +65,4 @@ def test_a_journal_without_loose_ends_needs_nobody() -> None:
     [("standby", "found standby after a restart"), ("unknown", "found in an unknown state after a restart")],
 )
 def test_what_is_found_is_said(state: str, said: str) -> None:
-    assert found(Sighting(state, 1.0)) == Outcome("interrupted", said)
+    assert make_outcome(StateReading(state, 1.0)) == Outcome("interrupted", said)

@@ -10,9 +10,8 @@ from offpeak.model.snapshot import Snapshot
 from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.port import Fleet
 from plugin.capacity.rules import CapacitySchedule
-from power.power_terms import PowerTerms, terms_of
-from power.price_profile import Profile
-from power.profile_plan import simulate_profile
+from power.capacity.price_profile import OfferProfile, PowerTerms, make_power_terms
+from power.capacity.profile_simulation import simulate_profile
 from sim_backend.engine.advance_powered import advance_powered
 from sim_backend.engine.power import all_active
 from sim_backend.engine.state import NEVER, State, new_state
@@ -30,13 +29,13 @@ def test_with_exact_estimates_the_what_if_is_what_happens(log: Log, data: st.Dat
     gaps_s = data.draw(st.lists(st.integers(1, 80), min_size=1, max_size=5))
     offered = data.draw(st.lists(st.integers(0, log.machine_size), min_size=len(gaps_s), max_size=len(gaps_s)))
     edges_s = begin_s + np.cumsum([0, *gaps_s])
-    terms = terms_of(Fleet(log.machine_size, 1, QUICK), CapacitySettings())
+    terms = make_power_terms(Fleet(log.machine_size, 1, QUICK), CapacitySettings())
     snapshot, queued, start_s = replayed(log, course_of(log, edges_s, offered, terms), terms, second)
     ahead = edges_s[1:-1] > snapshot.now_s
     present = offered[max(int(np.searchsorted(edges_s[:-1], snapshot.now_s, side="right")) - 1, 0)]
     at_s = np.append(snapshot.now_s, edges_s[1:-1][ahead])
     units = np.append(present if edges_s[-1] > snapshot.now_s else log.machine_size, np.array(offered)[1:][ahead])
-    profile = Profile(at_s, units, max(int(edges_s[-1]), snapshot.now_s + 1))
+    profile = OfferProfile(at_s, units, max(int(edges_s[-1]), snapshot.now_s + 1))
     plan = simulate_profile(snapshot, profile, prices_of((100, 50)), terms)
     assert plan.start_s[len(snapshot.running.size) :].tolist() == start_s[queued].tolist()
 
@@ -45,7 +44,7 @@ def test_a_job_is_put_beside_a_reservation_as_soon_as_nodes_come_up_for_it() -> 
     """The second node sleeps when the pass of second 3 begins, and is woken behind it for the wide job."""
     narrow, wide = (0, 1, 1, 1, 1), (0, 1, 1, 2, 1)
     log = log_of([narrow, narrow, narrow, wide, narrow], machine_size=3)
-    terms = terms_of(Fleet(3, 1, QUICK), CapacitySettings())
+    terms = make_power_terms(Fleet(3, 1, QUICK), CapacitySettings())
     course = course_of(log, np.array([0, 1]), [1], terms)
     assert replayed(log, course, terms, 0)[2].tolist() == [0, 1, 2, 11, 3]
 

@@ -9,8 +9,8 @@ from guarded_room import ALL_OPEN
 from memory_journal import MemoryJournal
 
 from offpeak.machines.inventory import Hardware, Inventory, InventoryNode
+from power.door.node_orders import InterlockContext, make_node_orders
 from power.drivers.wire import Wire
-from power.effects import Site, node_orders
 from power.ways import Ways
 
 ROW = re.compile(r"^\| (.+) \| `([\w/]+\.py)` \| `(tests/[\w/]+\.py)::(test_\w+)` \|$", re.MULTILINE)
@@ -32,9 +32,9 @@ def test_files_and_tests_are_there(repository: Path) -> None:
 def test_every_rule_of_the_door_is_on_the_page(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = {name for row in rows(repository) for name in re.findall(r"`(\w+)`", row[0].partition(" | ")[0])}
     asked: dict[str, tuple[tuple[str, object], ...]] = {}
-    monkeypatch.setattr("power.effects.Door", lambda _mode, **parts: asked.update(parts))
+    monkeypatch.setattr("power.door.node_orders.Door", lambda _mode, **parts: asked.update(parts))
     inventory = Inventory(Path("none"), tuple(InventoryNode(f"n{at}", Hardware("compute")) for at in range(1, 7)))
-    site = Site(inventory, Ways({}, Wire()), {}.get, lambda: 0.0, {}.get, lambda _: "")
-    node_orders(ALL_OPEN, site, MemoryJournal())
+    site = InterlockContext(inventory, Ways({}, Wire()), {}.get, lambda: 0.0, {}.get, lambda _: "")
+    make_node_orders(ALL_OPEN, site, MemoryJournal())
     names = {name for kind in ("limits", "rules", "last") for name, _ in asked[kind]}
     assert names | {"mode", "ledger", "too_late"} == told

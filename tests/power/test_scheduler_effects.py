@@ -8,7 +8,7 @@ from memory_journal import MemoryJournal
 
 from offpeak.door.effect import Hold, Mode, Outcome, Refusal
 from plugin.scheduler.port import NodeChange
-from power.scheduler_effects import Answer, SchedulerOrders, scheduler_door
+from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders, make_scheduler_door
 
 
 class Room:
@@ -17,17 +17,17 @@ class Room:
     def __init__(self, mode: Mode, **refuses: str) -> None:
         self.scheduler, self.journal = Heard(refuses=refuses), MemoryJournal()
         holds = {"n2": Hold("carla", "memory test")}
-        door = scheduler_door(self.journal, lambda _: mode, lambda: 1000.0, nodes=["n1", "n2"], hold_of=holds.get)
+        door = make_scheduler_door(self.journal, lambda _: mode, lambda: 1000.0, nodes=["n1", "n2"], hold_of=holds.get)
         self.orders = SchedulerOrders(door, self.scheduler)
 
-    def change(self, node: str, change: NodeChange) -> Answer:
+    def change(self, node: str, change: NodeChange) -> SchedulerOrderResult:
         return asyncio.run(self.orders.change_node(node, change, why="offpeak: to sleep"))
 
 
 def test_in_shadow_mode_the_scheduler_hears_nothing() -> None:
     room = Room(Mode.SHADOW)
 
-    async def all_orders() -> list[Answer]:
+    async def all_orders() -> list[SchedulerOrderResult]:
         orders = room.orders
         return [
             await orders.rank("batch", {"1": 5}, why="dear"),

@@ -10,8 +10,7 @@ from random_snapshots import NOW_S, snapshot_of, snapshots
 from offpeak.errors import BadInput, CannotWrite
 from offpeak.model.node_states import ACTIVE, OFF, asleep, coming_up
 from offpeak.model.snapshot import Snapshot
-from power.snapshot_file import read_snapshot
-from power.snapshot_json import snapshot_json, write_snapshot
+from power.whatif.snapshot_file import read_snapshot, snapshot_json, write_snapshot
 
 EXAMPLE = snapshot_of(
     running=[(2, NOW_S - 9, NOW_S - 5, NOW_S + 60)], queued=[(1, NOW_S - 3, 50), (3, NOW_S, 20)],

@@ -12,7 +12,7 @@ from random_snapshots import NOW_S, plain_starts, snapshot_of, snapshots
 from offpeak.errors import BadInput
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep, coming_up, going_down
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
-from power.what_if import DISCIPLINES, rules_of, what_if
+from power.whatif.simulation import DISCIPLINES, find_rules, simulate_units
 from sim_backend.engine.advance import advance
 from sim_backend.engine.state import NEVER
 
@@ -28,8 +28,8 @@ def offered(data, snapshot: Snapshot) -> int:
 
 @given(snapshots(), disciplines, st.data())
 def test_the_plain_scheduler_starts_every_queued_job_in_the_same_second(snapshot, discipline, data):
-    units, rules = offered(data, snapshot), rules_of(discipline)
-    plan = what_if(snapshot, units, rules=rules)
+    units, rules = offered(data, snapshot), find_rules(discipline)
+    plan = simulate_units(snapshot, units, rules=rules)
     queued = plan.start_s[len(snapshot.running.size) :]
     assert queued.tolist() == plain_starts(snapshot, units, rules)
 
@@ -37,7 +37,7 @@ def test_the_plain_scheduler_starts_every_queued_job_in_the_same_second(snapshot
 @given(snapshots(), disciplines, st.data())
 def test_nothing_starts_before_now_and_no_more_units_are_held_than_are_on_offer(snapshot, discipline, data):
     units = offered(data, snapshot)
-    plan = what_if(snapshot, units, rules=rules_of(discipline))
+    plan = simulate_units(snapshot, units, rules=find_rules(discipline))
     running = len(snapshot.running.size)
     assert (plan.start_s[running:] >= NOW_S).all()
     size = np.concatenate([snapshot.running.size, snapshot.queued.size])
@@ -48,7 +48,7 @@ def test_nothing_starts_before_now_and_no_more_units_are_held_than_are_on_offer(
 
 @given(snapshots(), st.data())
 def test_the_means_are_those_of_each_job(snapshot, data):
-    plan = what_if(snapshot, offered(data, snapshot))
+    plan = simulate_units(snapshot, offered(data, snapshot))
     submit_s = [*snapshot.running.submit_s, *snapshot.queued.submit_s]
     rows = list(zip(submit_s, plan.start_s, plan.end_s, strict=True))
     assume(rows)
@@ -86,12 +86,12 @@ def plan_from(log, rules, second):
         ),
         QueuedJobs(jobs.size[queued], jobs.submit_s[queued], jobs.estimate_s[queued]),
     )  # fmt: skip
-    return what_if(snapshot, log.machine_size, rules=rules), running, queued
+    return simulate_units(snapshot, log.machine_size, rules=rules), running, queued
 
 
 def test_a_node_that_is_off_joins_when_it_is_up():
     snapshot = snapshot_of(queued=[(2, NOW_S, 60)], node_state=[ACTIVE, OFF_NODE, OFF_NODE])
-    assert what_if(snapshot, 2).start_s.tolist() == [NOW_S + 180]
+    assert simulate_units(snapshot, 2).start_s.tolist() == [NOW_S + 180]
 
 
 def test_nodes_that_are_up_the_soonest_are_on_offer():
@@ -99,19 +99,19 @@ def test_nodes_that_are_up_the_soonest_are_on_offer():
     ready_s = [NOW_S, NOW_S + 30, NOW_S + 7, NOW_S, NOW_S]
     job = (1, NOW_S, 500)
     snapshot = snapshot_of(queued=[job] * 4, node_state=states, ready_s=ready_s)
-    assert what_if(snapshot, 4).start_s.tolist() == [NOW_S, NOW_S + 7, NOW_S + 180, NOW_S + 210]
-    assert what_if(snapshot, 2).start_s.tolist() == [NOW_S, NOW_S + 7, NOW_S + 500, NOW_S + 507]
+    assert simulate_units(snapshot, 4).start_s.tolist() == [NOW_S, NOW_S + 7, NOW_S + 180, NOW_S + 210]
+    assert simulate_units(snapshot, 2).start_s.tolist() == [NOW_S, NOW_S + 7, NOW_S + 500, NOW_S + 507]
 
 
 def test_a_transition_that_should_be_over_takes_another_second():
     snapshot = snapshot_of(queued=[(1, NOW_S, 5)], node_state=[coming_up(OFF)], ready_s=[NOW_S - 99])
-    assert what_if(snapshot, 1).start_s.tolist() == [NOW_S + 1]
+    assert simulate_units(snapshot, 1).start_s.tolist() == [NOW_S + 1]
 
 
 def test_a_job_that_has_outlived_its_estimate_ends_in_a_second():
     late = (1, NOW_S - 90, NOW_S - 80, NOW_S - 20)
     snapshot = snapshot_of(running=[late], queued=[(1, NOW_S - 9, 10)], node_state=[ACTIVE])
-    plan = what_if(snapshot, 1)
+    plan = simulate_units(snapshot, 1)
     assert plan.end_s.tolist() == [NOW_S + 1, NOW_S + 11]
     assert plan.slowdown == pytest.approx((1 + 10 / 81 + 1 + 10 / 10) / 2)
 
@@ -122,12 +122,12 @@ def test_units_on_sleeping_nodes_that_a_running_job_holds_are_not_held_twice():
         running=[held], queued=[(1, NOW_S, 10)], node_state=[coming_up(OFF)] * 2 + [OFF_NODE],
         ready_s=[NOW_S + 20] * 2 + [NOW_S],
     )  # fmt: skip
-    assert what_if(snapshot, 2).start_s.tolist() == [NOW_S + 20, NOW_S + 50]
-    assert what_if(snapshot, 3).start_s.tolist() == [NOW_S + 20, NOW_S + 50]
+    assert simulate_units(snapshot, 2).start_s.tolist() == [NOW_S + 20, NOW_S + 50]
+    assert simulate_units(snapshot, 3).start_s.tolist() == [NOW_S + 20, NOW_S + 50]
 
 
 def test_without_jobs_there_is_nothing_to_wait_for():
-    plan = what_if(snapshot_of(node_state=[ACTIVE, OFF_NODE]), 0)
+    plan = simulate_units(snapshot_of(node_state=[ACTIVE, OFF_NODE]), 0)
     assert (plan.slowdown, plan.mean_wait_s, plan.until_s) == (1.0, 0.0, NOW_S)
 
 
@@ -135,17 +135,17 @@ def test_without_jobs_there_is_nothing_to_wait_for():
 def test_too_few_and_too_many_units_are_bad_input(units, hint):
     snapshot = snapshot_of(queued=[(2, NOW_S, 60)], node_state=[ACTIVE, OFF_NODE, OFF_NODE])
     with pytest.raises(BadInput) as caught:
-        what_if(snapshot, units)
+        simulate_units(snapshot, units)
     assert caught.value.hint == hint
 
 
 def test_a_job_wider_than_what_has_not_failed_is_bad_input():
     snapshot = snapshot_of(queued=[(2, NOW_S, 60)], node_state=[ACTIVE, FAILED])
     with pytest.raises(BadInput, match="jobs need 2 units and 1 are usable"):
-        what_if(snapshot, 2)
+        simulate_units(snapshot, 2)
 
 
 def test_an_unknown_discipline_is_bad_input():
     with pytest.raises(BadInput) as caught:
-        rules_of("eazy")
+        find_rules("eazy")
     assert caught.value.hint == "did you mean easy?"

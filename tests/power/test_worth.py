@@ -12,9 +12,8 @@ from offpeak.model.node_class_file import bundled_node_class
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.replay import PowerSettings, PriceSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from power import worth
-from power.worth import LEVERS, Lever, levers
-from power.worth_case import lately, scaled, with_nodes
+from power.capacity import levers as worth
+from power.capacity.levers import LEVERS, Lever, add_sleeping_nodes, measure_levers, scale_node_class, take_last_days
 from sim_backend.estimate import SavingsEstimate, estimate_savings
 from sim_backend.policy import parse_policy
 from sim_backend.sample import SAMPLE_LOG
@@ -38,7 +37,7 @@ def measured(estimate: SavingsEstimate) -> tuple[Lever, ...]:
     with pytest.MonkeyPatch.context() as quick:
         quick.setattr(worth, "DAYS", 3)
         quick.setattr(worth, "REPLAYS", 2)
-        return levers(estimate, SETTINGS, EASY)
+        return measure_levers(estimate, SETTINGS, EASY)
 
 
 @pytest.mark.thorough
@@ -69,7 +68,7 @@ def test_the_agent_sleeps_by_what_the_levers_advise(monkeypatch: pytest.MonkeyPa
     """Among the rules that make jobs wait hardly longer its default saves as much as the best, within chance."""
     monkeypatch.setattr(worth, "LEVERS", tuple(each for each in LEVERS if each[0] == "sleep"))
     month = estimate_savings(read_swf(SAMPLE_LOG), SETTINGS, (EASY, GREEDY), days=worth.DAYS, replays=2)
-    found = levers(month, SETTINGS, EASY)
+    found = measure_levers(month, SETTINGS, EASY)
     savings = {each.saving.policy: each.saving for each in found if each.saving and each.name == "sleep"}
     quick = [each for each in savings.values() if each.wait_is_noise or each.wait_change_s <= HARDLY_LONGER_S]
     default = savings[AgentSettings().capacity]
@@ -84,7 +83,7 @@ def test_place_says_why_it_is_not_measured(measured: tuple[Lever, ...]) -> None:
 
 def test_the_last_days_are_those_of_the_last_submissions(estimate: SavingsEstimate) -> None:
     case = estimate.prepared.case
-    cut, first = lately(case, 2)
+    cut, first = take_last_days(case, 2)
     assert cut.jobs.job_id.tolist() == case.jobs.job_id[first:].tolist()
     assert cut.jobs.submit_s[0] >= case.jobs.submit_s[-1] - 2 * 86_400 > case.jobs.submit_s[first - 1]
     assert len(cut.node_power_w) == len(cut.jobs)
@@ -93,17 +92,17 @@ def test_the_last_days_are_those_of_the_last_submissions(estimate: SavingsEstima
 def test_nodes_of_a_class_that_is_set_are_those(estimate: SavingsEstimate) -> None:
     settings = replace(SETTINGS, power=PowerSettings(node_class="sketch"))
     named = estimate_savings(read_swf(SAMPLE_LOG), settings, (EASY, GREEDY), days=2, replays=2)
-    case, note = with_nodes(named.prepared.case, 1)
+    case, note = add_sleeping_nodes(named.prepared.case, 1)
     assert case is named.prepared.case
     assert note == "nodes are of the class sketch"
-    assumed, _ = with_nodes(estimate.prepared.case, 2)
+    assumed, _ = add_sleeping_nodes(estimate.prepared.case, 2)
     assert assumed.nodes is not None
     assert assumed.nodes.node_class.idle_w == 2 * estimate.prepared.case.machine.idle_w
 
 
 @given(st.floats(1, 1000))
 def test_a_scaled_class_sleeps_when_the_other_does(idle_w: float) -> None:
-    other = scaled(SERVER, idle_w)
+    other = scale_node_class(SERVER, idle_w)
     assert other.idle_w == idle_w
     assert other.running_w(1.0) / idle_w == pytest.approx(SERVER.running_w(1.0) / SERVER.idle_w)
     assert other.state_w() == pytest.approx(SERVER.state_w() * idle_w / SERVER.idle_w)
@@ -113,4 +112,4 @@ def test_a_scaled_class_sleeps_when_the_other_does(idle_w: float) -> None:
 
 
 def test_a_machine_whose_idle_nodes_draw_nothing_has_nothing_to_gain_from_sleep() -> None:
-    assert not np.any(scaled(SERVER, 0.0).state_w())
+    assert not np.any(scale_node_class(SERVER, 0.0).state_w())

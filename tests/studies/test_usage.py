@@ -6,7 +6,7 @@ from offpeak.model.node_class_file import bundled_node_class
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
 from plugin.capacity.port import Fleet
-from power.capacities import capacity_named
+from power.capacity.registry import make_capacity_policy
 from sim_backend.policy import parse_policy
 from sim_backend.powered_replay import PoweredMachine, replay_powered
 from sim_backend.workloads.generate import lublin_jobs
@@ -16,7 +16,7 @@ from studies.usage import usage_of
 def test_from_the_first_submission_to_the_last_end_on_shared_nodes() -> None:
     jobs = lublin_jobs(20, machine_size=16, seed=1, load=0.5)
     machine = PoweredMachine(16, 4, bundled_node_class("sketch"))
-    always_on = capacity_named("always-on", Fleet(4, 4, machine.node_class), CapacitySettings())
+    always_on = make_capacity_policy("always-on", Fleet(4, 4, machine.node_class), CapacitySettings())
     power_w = np.full(len(jobs), 50.0)
     schedule = replay_powered(jobs, power_w, machine, parse_policy("easy", SchedulingSettings()), always_on)
     usage = usage_of(jobs, power_w, schedule, machine)

@@ -4,7 +4,7 @@ import typer
 
 from offpeak.errors import BadInput
 from offpeak.settings.table import Settings
-from power.worth import LEVERS, REPLAYS, Lever, levers
+from power.capacity.levers import LEVERS, REPLAYS, Lever, measure_levers
 from sim_backend.estimate import MOST_REPLAYS, SavingsEstimate, estimate_savings
 from sim_backend.policy import Policy, parse_policy
 from ui.estimate.accounting_source import accounting_of, with_nodes
@@ -38,4 +38,4 @@ def answer(settings: Settings, request: Request) -> None:
 
 def _levers(estimate: SavingsEstimate, settings: Settings, baseline: Policy) -> tuple[Lever, ...]:
     with repeat_progress(len(LEVERS) * REPLAYS) as progress:
-        return levers(estimate, settings, baseline, progress=progress)
+        return measure_levers(estimate, settings, baseline, progress=progress)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from power.worth import Lever
+from power.capacity.levers import Lever
 from sim_backend.estimate import SavingsEstimate, reasons
 from ui.replay.basis_text import basis_json
 from ui.replay.comparison_table import remarks, unlike_remark

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from offpeak.model.local_time import date_text, zone_text
 from offpeak.text import counted
-from power.worth import Lever
+from power.capacity.levers import Lever
 from sim_backend.estimate import (
     FIRST_REPLAYS,
     SETTLED_PCT,

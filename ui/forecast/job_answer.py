@@ -12,8 +12,8 @@ from offpeak.model.jobs import Jobs
 from offpeak.model.snapshot import Snapshot
 from offpeak.model.units import parse_duration_s
 from offpeak.settings.table import Settings
-from power.queue_wait import planned_waits_s
-from power.snapshot_file import read_snapshot
+from power.whatif.simulation import simulate_waits_s
+from power.whatif.snapshot_file import read_snapshot
 from predictors.job_power import DeclaredPower, JobPowerHistory, boosted_power
 from predictors.model_file import ModelOrigin, load_model, save_model
 from predictors.port import Predictor
@@ -96,7 +96,7 @@ def answer_wait(settings: Settings, request: JobRequest) -> None:
     asked = if_submitted_now(
         snapshot, size=job.size, estimate_s=_estimate_s(job), user=stable_code(job.user), queue=stable_code(job.queue)
     )
-    judge = arbiter(planned_waits_s, SELDOM)
+    judge = arbiter(simulate_waits_s, SELDOM)
     _answer(Subject(WAIT, exam, log.start_s, (judge,), judge.members), request, log, asked)
 
 

@@ -18,7 +18,7 @@ from offpeak.settings.table import Settings
 from plugin.scheduler.registry import scheduler_of
 from power.drivers.port import Order
 from power.drivers.wire import Wire
-from power.lifecycle.state_book import StateBook
+from power.lifecycle.node_record import StateLedger
 from power.standby import StandbyProof
 from power.standby_trial import Trial, try_standby
 from ui.book import book_to_write
@@ -35,7 +35,7 @@ def all_stand_by(settings: Settings, nodes: str) -> bool:
         return all(_stands_by(machine, inventory, settings, book) for machine in machines)
 
 
-def _stands_by(machine: InventoryNode, inventory: Inventory, settings: Settings, book: StateBook) -> bool:
+def _stands_by(machine: InventoryNode, inventory: Inventory, settings: Settings, book: StateLedger) -> bool:
     wire = Wire(timeout_s=settings.hardware.timeout_s)
     by, hold_of = f"{ADMIN}{login_name()}", book.holds(time.time()).get
     trial = Trial(inventory, wire, settings.agent, book, by, scheduler_of(settings).in_use, hold_of)

@@ -18,10 +18,10 @@ from power.agent.ask_agent import AgentSilent, tell_agent
 from power.agent.close_first import NodeCloser
 from power.drivers.port import Order
 from power.drivers.wire import Wire
-from power.lifecycle.due import stands_in_the_way
-from power.lifecycle.errand import Errand, run_errand
-from power.lifecycle.life import NodeLife, Wish, is_goal
-from power.lifecycle.look_once import now_of
+from power.lifecycle.admin_order import AdminOrder, execute_order
+from power.lifecycle.decisions import find_obstacle
+from power.lifecycle.node_record import DesiredState, NodeRecord, is_goal
+from power.lifecycle.sweep import read_clocks
 from power.standby_trial import NotLetThrough
 from ui.book import book_to_write
 
@@ -59,7 +59,7 @@ def _bring(settings: Settings, inventory: Inventory, machine: InventoryNode, to:
     name, wire, began_s = machine.node, Wire(timeout_s=settings.hardware.timeout_s), time.monotonic()
     scheduler = scheduler_of(settings)
     with book_to_write(settings.ledger) as book:
-        errand = Errand(inventory, settings.agent, book, wire, scheduler.in_use)
+        errand = AdminOrder(inventory, settings.agent, book, wire, scheduler.in_use)
         closer = NodeCloser(inventory, settings.agent, book, wire, scheduler)
         life, note = asyncio.run(_run(errand, closer, machine, to, reason))
     trouble = trouble_of(life, to, wire)
@@ -73,7 +73,7 @@ def _bring(settings: Settings, inventory: Inventory, machine: InventoryNode, to:
         typer.echo(f"  {note}")
 
 
-def trouble_of(life: NodeLife, to: Order, wire: Wire) -> NotLetThrough | BadAnswer | None:
+def trouble_of(life: NodeRecord, to: Order, wire: Wire) -> NotLetThrough | BadAnswer | None:
     """Return why the node is not there, None if it is."""
     refusal, fault = life.effort.refusal, life.fault
     if is_goal(to, life.seen.state):
@@ -82,7 +82,7 @@ def trouble_of(life: NodeLife, to: Order, wire: Wire) -> NotLetThrough | BadAnsw
         return NotLetThrough(f"{refusal.said} (rule {refusal.rule})", hint=refusal.hint)
     if fault is not None:
         return BadAnswer(f"{life.node}: {fault.what}: {fault.reason}", hint=fault.hint)
-    why = stands_in_the_way(life, now_of(wire))
+    why = find_obstacle(life, read_clocks(wire))
     return BadAnswer(f"{life.node}: is {life.seen.state}: {why or 'on its way'}", hint=f"offpeak node {life.node} show")
 
 
@@ -97,14 +97,14 @@ def _admin() -> str:
 
 
 async def _run(
-    errand: Errand, closer: NodeCloser, machine: InventoryNode, to: Order, reason: str
-) -> tuple[NodeLife, str]:
+    errand: AdminOrder, closer: NodeCloser, machine: InventoryNode, to: Order, reason: str
+) -> tuple[NodeRecord, str]:
     """Return the node's life, and what the scheduler was told besides, in words."""
     by = _admin()
-    send = partial(run_errand, errand, machine, to, by=by, reason=reason)
+    send = partial(execute_order, errand, machine, to, by=by, reason=reason)
     try:
         if to is not Order.ON:
-            return await closer.close_first(machine, Wish(to, by, errand.wire.clock(), reason), send)
+            return await closer.close_first(machine, DesiredState(to, by, errand.wire.clock(), reason), send)
         life = await send()
         if not is_goal(to, life.seen.state):
             return life, ""

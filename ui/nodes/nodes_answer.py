@@ -16,9 +16,8 @@ from offpeak.machines.node_sets import expand
 from offpeak.settings.table import Settings
 from power.agent.ask_agent import clock_of_agent
 from power.drivers.wire import Wire
-from power.lifecycle.life import NodeLife, NodeState
-from power.lifecycle.look_once import look_once
-from power.lifecycle.state_book import life_of
+from power.lifecycle.node_record import NodeRecord, NodeState, restore_record
+from power.lifecycle.sweep import poll_once
 from power.meters.port import Meter
 from power.meters.registry import bmc_meter
 from power.meters.taken import take
@@ -44,12 +43,12 @@ def print_nodes(settings: Settings, nodes: str | None, *, each: bool, as_json: b
 def rows_of(settings: Settings, machines: Sequence[InventoryNode]) -> list[NodeRow]:
     """Return what the nodes are now, beside what the book says."""
     recorded, holds = book_says(settings.ledger)
-    lives = {each.node: life_of(each.node, recorded.get(each.node), holds.get(each.node)) for each in machines}
+    lives = {each.node: restore_record(each.node, recorded.get(each.node), holds.get(each.node)) for each in machines}
     seen, watts = asyncio.run(_asked(settings, machines, lives))
     return [_row(seen[each.node], watts.get(each.node), recorded.get(each.node), holds) for each in machines]
 
 
-def _row(life: NodeLife, watts: float | None, recorded: NodeStateRecord | None, holds: Mapping[str, Hold]) -> NodeRow:
+def _row(life: NodeRecord, watts: float | None, recorded: NodeStateRecord | None, holds: Mapping[str, Hold]) -> NodeRow:
     state, hold = life.seen.state, holds.get(life.node)
     as_recorded = recorded is not None and recorded.observed == state
     held, why = f"held by {hold.owner}: {hold.reason}" if hold else "", recorded.why if recorded is not None else ""
@@ -71,11 +70,11 @@ def _row(life: NodeLife, watts: float | None, recorded: NodeStateRecord | None, 
 
 
 async def _asked(
-    settings: Settings, machines: Sequence[InventoryNode], lives: Mapping[str, NodeLife]
-) -> tuple[Mapping[str, NodeLife], Mapping[str, float]]:
+    settings: Settings, machines: Sequence[InventoryNode], lives: Mapping[str, NodeRecord]
+) -> tuple[Mapping[str, NodeRecord], Mapping[str, float]]:
     wire = Wire(timeout_s=settings.hardware.timeout_s)
     try:
-        return await asyncio.gather(look_once(machines, lives, wire), _watts(machines, wire))
+        return await asyncio.gather(poll_once(machines, lives, wire), _watts(machines, wire))
     finally:
         await wire.close()
 

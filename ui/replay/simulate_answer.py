@@ -8,7 +8,7 @@ import typer
 
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.table import Settings
-from power.capacities import capacity_named, check_name, spelt_out
+from power.capacity.registry import check_policy_name, expand_front, make_capacity_policy
 from sim_backend.breakdown import breakdown
 from sim_backend.case import PreparedCase, fleet_of, prepare
 from sim_backend.compare import compare
@@ -27,8 +27,8 @@ from ui.report.write import check_report_path, write_report
 def answer(source: str, settings: Settings, request: Request) -> None:
     """Replay the log under the policies of the settings, write schedules and report, and print table or JSON."""
     disciplines = tuple(parse_policy(name, settings.scheduling) for name in settings.scheduling.policies)
-    for name in spelt_out(settings.capacity.policies):
-        check_name(name)
+    for name in expand_front(settings.capacity.policies):
+        check_policy_name(name)
     _check_paths(settings, request)
     trace = log_of(source, settings.log, lenient=request.lenient)
     prepared = prepare(trace, settings, start=request.start)
@@ -61,7 +61,7 @@ def _policies(
     if prepared.case.nodes is None:
         return disciplines
     fleet = fleet_of(prepared.case)
-    capacities = [capacity_named(name, fleet, settings) for name in spelt_out(settings.policies)]
+    capacities = [make_capacity_policy(name, fleet, settings) for name in expand_front(settings.policies)]
     return tuple(policy.on(capacity) for capacity in capacities for policy in disciplines)
 
 
@@ -69,7 +69,7 @@ def _check_paths(settings: Settings, request: Request) -> None:
     """Raise BadInput for a file that cannot be written: better known before a long replay than after it."""
     if request.schedule is not None:
         check_schedule_path(
-            request.schedule, len(settings.scheduling.policies) * len(spelt_out(settings.capacity.policies))
+            request.schedule, len(settings.scheduling.policies) * len(expand_front(settings.capacity.policies))
         )
     if request.report is not None:
         check_report_path(request.report)

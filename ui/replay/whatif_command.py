@@ -18,16 +18,16 @@ def whatif(
 ) -> None:
     """Say how many nodes could sleep now, and what that would do to the jobs that are known."""
     # What is imported here loads numba, which `offpeak --version` must not wait for.
-    from power.online_simulation import check_sla, chosen, curve
-    from power.snapshot_file import read_snapshot
-    from power.what_if import rules_of
+    from power.capacity.online_simulation import check_sla, chosen, simulate_all_offers
+    from power.whatif.simulation import find_rules
+    from power.whatif.snapshot_file import read_snapshot
     from ui.replay.whatif_json import whatif_json
     from ui.replay.whatif_table import WhatIf, print_whatif
 
     check_sla(sla)
-    rules = rules_of(policy)
+    rules = find_rules(policy)
     snapshot = read_snapshot(state)
-    plans = curve(snapshot, rules=rules)
+    plans = simulate_all_offers(snapshot, rules=rules)
     answer = WhatIf(str(state), policy, snapshot, plans, chosen(plans, sla))
     if as_json:
         typer.echo(whatif_json(answer))

@@ -3,8 +3,7 @@
 import json
 from dataclasses import asdict
 
-from power.sleep_times import sleep_times
-from power.what_if import Plan
+from power.whatif.simulation import WhatIfPlan, find_sleep_times
 from ui.replay.whatif_table import WhatIf
 
 
@@ -20,12 +19,12 @@ def whatif_json(answer: WhatIf) -> str:
         "nodes": decision.units // snapshot.units_per_node,
         "units": decision.units,
         "curve": [plan_document(plan) for plan in answer.plans],
-        "sleep": [asdict(step) for step in sleep_times(snapshot, decision.plan)],
+        "sleep": [asdict(step) for step in find_sleep_times(snapshot, decision.plan)],
     }
     return json.dumps(document, indent=2)
 
 
-def plan_document(plan: Plan) -> dict[str, float]:
+def plan_document(plan: WhatIfPlan) -> dict[str, float]:
     """Return a plan's figures."""
     return {
         "units": plan.units,

@@ -9,9 +9,8 @@ from rich.table import Table
 from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, coming_up
 from offpeak.model.snapshot import Snapshot
 from offpeak.text import counted
-from power.online_simulation import Decision
-from power.sleep_times import SleepTime, sleep_times
-from power.what_if import Plan
+from power.capacity.online_simulation import OlsDecision
+from power.whatif.simulation import SleepTime, WhatIfPlan, find_sleep_times
 from ui.clock_text import clock_text
 from ui.figures_text import NOT_WRAPPED
 
@@ -28,8 +27,8 @@ class WhatIf:
     file: str
     policy: str
     snapshot: Snapshot
-    plans: tuple[Plan, ...]
-    decision: Decision
+    plans: tuple[WhatIfPlan, ...]
+    decision: OlsDecision
 
 
 def print_whatif(answer: WhatIf) -> None:
@@ -74,7 +73,7 @@ def curve_table(answer: WhatIf) -> Table:
     return table
 
 
-def plan_row(plan: Plan, snapshot: Snapshot) -> tuple[str, ...]:
+def plan_row(plan: WhatIfPlan, snapshot: Snapshot) -> tuple[str, ...]:
     """Return the cells of a plan."""
     nodes = plan.units // snapshot.units_per_node
     left_s = plan.until_s - snapshot.now_s
@@ -100,7 +99,7 @@ def change_text(answer: WhatIf) -> str:
 
 def sleep_lines(answer: WhatIf) -> list[str]:
     """Say until when how many nodes run no job: of many steps the last, because short sleeps are of little use."""
-    steps = sleep_times(answer.snapshot, answer.decision.plan)[-SHOWN_STEPS:]
+    steps = find_sleep_times(answer.snapshot, answer.decision.plan)[-SHOWN_STEPS:]
     lines = [f"  {sleep_text(step, answer.snapshot.now_s)}" for step in steps]
     return ["Without a job by that plan:", *lines] if lines else []
 

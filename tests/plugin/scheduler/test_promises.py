@@ -15,7 +15,7 @@ from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
 from plugin.scheduler.port import NodeChange, Ranking
 from power.agent.restore import clear_comments
-from power.scheduler_effects import SchedulerOrders
+from power.door.scheduler_orders import SchedulerOrders
 from sim_backend.local_slurm.processes import wait_until
 
 LONG = 420

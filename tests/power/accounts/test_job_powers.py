@@ -21,7 +21,7 @@ from power.accounts.job_use import Booked
 from power.accounts.node_kinds import ASSUMED, draw_by_class, kinds_of
 from power.accounts.ran_jobs import Ended
 from power.accounts.run_times import RunTimes
-from power.power_terms import JOB_UTILISATION
+from power.capacity.price_profile import JOB_UTILISATION
 
 SERVER = bundled_node_class("server")
 

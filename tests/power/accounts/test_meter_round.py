@@ -9,7 +9,7 @@ from node_tree import write_tree
 from offpeak.errors import AccessRefused, NoAnswer
 from power.accounts.meter_round import Metering, MeterRound, Pace, after_round, meter_round
 from power.accounts.silence import LONGEST_PAUSE_S, Silence, silence_after
-from power.lifecycle.life import Now
+from power.lifecycle.node_record import Instant
 from power.meters.hwmon import HwmonMeter
 from power.meters.port import Reading
 from power.meters.rapl import RaplMeter
@@ -27,8 +27,8 @@ def drawing(at_s: float, power_w: float, way: str = "dcmi") -> Taken:
     return Taken("bmc1", way, (Reading("bmc1", way, "total", power_w, at_s, node="n1"),))
 
 
-def at(seconds: float) -> Now:
-    return Now(seconds, 1_000_000 + seconds)
+def at(seconds: float) -> Instant:
+    return Instant(seconds, 1_000_000 + seconds)
 
 
 def test_the_kernels_sensors_are_read_round_after_round(tmp_path: Path) -> None:
@@ -47,8 +47,8 @@ def test_the_kernels_sensors_are_read_round_after_round(tmp_path: Path) -> None:
     assert second.lines == ()
 
 
-def clock() -> Now:
-    return Now(time.monotonic(), time.time())
+def clock() -> Instant:
+    return Instant(time.monotonic(), time.time())
 
 
 def test_without_meters_a_round_is_nothing() -> None:

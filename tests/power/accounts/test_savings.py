@@ -17,7 +17,7 @@ from offpeak.model.node_states import OFF
 from power.accounts.book_savings import book_savings
 from power.accounts.rests import Rest, rests
 from power.accounts.savings import BASELINE, RestUse, rest_energy_j, saving_of
-from power.lifecycle.life import NodeState
+from power.lifecycle.node_record import NodeState
 
 DAY = TimeRange(0.0, 86_400.0)
 SERVER = bundled_node_class("server")

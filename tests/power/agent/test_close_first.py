@@ -16,13 +16,13 @@ from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from power.agent.close_first import NodeCloser
 from power.drivers.port import Order
-from power.lifecycle.life import NodeLife, Wish
+from power.lifecycle.node_record import DesiredState, NodeRecord
 from power.standby_trial import NotLetThrough
 from sim_backend.scheduler.cluster import SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
 
 BY = "admin ada"
-WISH = Wish(Order.SOFT_OFF, BY, 0.0, "fan")
+WISH = DesiredState(Order.SOFT_OFF, BY, 0.0, "fan")
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ class Site:
         self.closer = NodeCloser(room.inventory, settings, self.ledger, room.wire, scheduler)
         self.machine = next(each for each in room.inventory.machines if each.node == "n1")
 
-    def order(self, send: Callable[[], Awaitable[NodeLife]]) -> tuple[NodeLife, str]:
+    def order(self, send: Callable[[], Awaitable[NodeRecord]]) -> tuple[NodeRecord, str]:
         try:
             return self.room.run(self.closer.close_first(self.machine, WISH, send))
         finally:
@@ -62,7 +62,7 @@ def made(room: GuardedRoom, tmp_path: Path) -> Iterator[Callable[[AgentSettings]
         site.ledger.close()
 
 
-async def never() -> NodeLife:
+async def never() -> NodeRecord:
     raise AssertionError("was ordered")
 
 
@@ -89,7 +89,7 @@ def test_nothing_was_sent_so_it_is_opened_again(made: Callable[[AgentSettings], 
     site = made(replace(ALL_OPEN, nodes="n1"))
     closed: list[bool] = []
 
-    async def send() -> NodeLife:
+    async def send() -> NodeRecord:
         closed.append(bool(site.node.shut))
         raise BadInput("no such way")
 
@@ -101,7 +101,7 @@ def test_nothing_was_sent_so_it_is_opened_again(made: Callable[[AgentSettings], 
 def test_cut_off_after_the_order_it_stays_closed_and_that_is_said(made: Callable[[AgentSettings], Site]) -> None:
     site = made(replace(ALL_OPEN, nodes="n1"))
 
-    async def send() -> NodeLife:
+    async def send() -> NodeRecord:
         site.ledger.write_intent(Effect("n1", "soft_off", BY, "fan"), time.time())
         raise asyncio.CancelledError
 

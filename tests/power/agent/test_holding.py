@@ -24,7 +24,7 @@ from offpeak.settings.ledger import LedgerSettings
 from power.agent.callers import Callers
 from power.agent.holding import HOLD, HoldRequest, change_hold, hold_request, hold_text
 from power.agent.picture import Picture
-from power.interlocks.held import held
+from power.interlocks.preconditions import refuse_held
 
 OFF = Effect("n1", "soft_off", "offpeak", "idle")
 NOBODY, GROUP, VIEWERS = 65534, 65533, 65532
@@ -136,7 +136,7 @@ class Agent:
     def __init__(self) -> None:
         self.holds: dict[str, Hold] = {}
         self.heard: list[str] = []
-        limit = held(self.holds.get, lambda: 0.0)
+        limit = refuse_held(self.holds.get, lambda: 0.0)
         self.door = Door(lambda _: Mode.ACTIVE, journal=MemoryJournal(), clock=lambda: 0.0, limits=[("held", limit)])
         self.power = SimpleNamespace(
             now=SimpleNamespace(unix_s=0.0),

@@ -16,31 +16,31 @@ from offpeak.prices.peak import Peak
 from power.agent.make_picture import beginnings, modelled_w, node_said, slots_said
 from power.agent.picture import NodeSaid, Picture, picture_json
 from power.drivers.port import Order
-from power.lifecycle.life import NodeLife, NodeState, Now, Seen, Wish, Word
+from power.lifecycle.node_record import DesiredState, Instant, NodeRecord, NodeState, ObservedState, SchedulerState
 from predictors.price_curve import PriceCurve
 
 SERVER = node_class_named("server")
-NOW = Now(500.0, 1_793_520_000.0)
+NOW = Instant(500.0, 1_793_520_000.0)
 OFF = SERVER.depths[-1]
 
 
-def life(state: NodeState, word: Word | None = None) -> NodeLife:
-    return NodeLife("n1", seen=Seen(state, since_unix_s=NOW.unix_s - 60, by="offpeak"), word=word)
+def life(state: NodeState, word: SchedulerState | None = None) -> NodeRecord:
+    return NodeRecord("n1", seen=ObservedState(state, since_unix_s=NOW.unix_s - 60, by="offpeak"), word=word)
 
 
 @pytest.mark.parametrize(
     ("state", "word", "watts"),
     [
-        (NodeState.ON, Word.UP, SERVER.idle_w),
-        (NodeState.ON, Word.BUSY, None),
+        (NodeState.ON, SchedulerState.UP, SERVER.idle_w),
+        (NodeState.ON, SchedulerState.BUSY, None),
         (NodeState.ON, None, None),
-        (NodeState.OFF, Word.DOWN, OFF.power_w),
-        (NodeState.GOING_DOWN, Word.DRAINED, OFF.enter.power_w),
-        (NodeState.BOOTING, Word.BOOTS, OFF.leave.power_w),
+        (NodeState.OFF, SchedulerState.DOWN, OFF.power_w),
+        (NodeState.GOING_DOWN, SchedulerState.DRAINED, OFF.enter.power_w),
+        (NodeState.BOOTING, SchedulerState.BOOTS, OFF.leave.power_w),
         (NodeState.UNKNOWN, None, None),
     ],
 )
-def test_what_a_node_is_taken_to_draw(state: NodeState, word: Word | None, watts: float | None) -> None:
+def test_what_a_node_is_taken_to_draw(state: NodeState, word: SchedulerState | None, watts: float | None) -> None:
     assert modelled_w(life(state, word), SERVER) == watts
 
 
@@ -53,11 +53,11 @@ def test_what_was_measured_counts_before_the_model() -> None:
 
 
 def test_why_a_node_is_what_it_is() -> None:
-    wished = replace(life(NodeState.ON), wish=Wish(Order.SOFT_OFF, "offpeak", NOW.unix_s, "nobody needs it"))
+    wished = replace(life(NodeState.ON), wish=DesiredState(Order.SOFT_OFF, "offpeak", NOW.unix_s, "nobody needs it"))
     held = replace(wished, hold=Hold("ann", "new fan"))
     said = node_said(held, NOW, {}, SERVER)
     assert (said.desired, said.held, said.why) == ("soft_off", True, "held by ann: new fan; offpeak: nobody needs it")
-    silent = replace(life(NodeState.UNKNOWN), seen=Seen(trouble="no answer in 5 s"))
+    silent = replace(life(NodeState.UNKNOWN), seen=ObservedState(trouble="no answer in 5 s"))
     assert node_said(silent, NOW, {}, SERVER).why == "no answer in 5 s"
 
 

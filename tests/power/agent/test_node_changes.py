@@ -8,16 +8,16 @@ from memory_journal import MemoryJournal
 from offpeak.door.effect import Mode
 from plugin.scheduler.port import NodeChange
 from power.agent.node_changes import FAILED_S, RECORDED_S, NodeChanges
-from power.live.plan import Told
-from power.scheduler_effects import SchedulerOrders, scheduler_door
+from power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
+from power.live.power_plan import SchedulerUpdate
 
-TOLD = (Told("n1", NodeChange.CLOSE, "offpeak: it is to sleep"),)
+TOLD = (SchedulerUpdate("n1", NodeChange.CLOSE, "offpeak: it is to sleep"),)
 
 
 def times_told(mode: Mode, seconds: float, **refuses: str) -> int:
     """Return how often the door is asked when the same is wanted twice, so many seconds apart."""
     now, journal, scheduler = [0.0], MemoryJournal(), Heard(refuses=refuses)
-    door = scheduler_door(journal, lambda _: mode, lambda: 1000.0, nodes=["n1"], hold_of=lambda _: None)
+    door = make_scheduler_door(journal, lambda _: mode, lambda: 1000.0, nodes=["n1"], hold_of=lambda _: None)
     orders, changes = SchedulerOrders(door, scheduler), NodeChanges(lambda: now[0])
     asyncio.run(changes.tell(TOLD, orders))
     now[0] += seconds

@@ -20,11 +20,10 @@ from power.agent.memory import remember_lives
 from power.agent.power_loop import PowerLoop
 from power.agent.voice import Voice
 from power.drivers.port import Order
-from power.lifecycle.decide import Lives
-from power.lifecycle.events import Wished
-from power.lifecycle.life import NodeState, Wish, Word
-from power.live.memory import PowerMemory
-from power.live.plan import PowerPlan
+from power.lifecycle.decisions import NodeRecords
+from power.lifecycle.node_record import DesiredState, DesiredStateChange, NodeState, SchedulerState
+from power.live.cycle_memory import PowerMemory
+from power.live.power_plan import PowerPlan
 from sim_backend.local_slurm.processes import wait_until
 
 
@@ -45,7 +44,7 @@ def test_a_wish_of_the_plan_is_in_the_ledger_though_nothing_else_has_changed(tmp
     loop = PowerLoop(ledger, Voice(), time.time)
     loop.take_up(parts)
     asyncio.run(loop.look_first(parts, {}))
-    for wish, desired in ((Wish(Order.SOFT_OFF, "offpeak", 0.0, "idle"), "soft_off"), (None, "")):
+    for wish, desired in ((DesiredState(Order.SOFT_OFF, "offpeak", 0.0, "idle"), "soft_off"), (None, "")):
         plan = PowerPlan({"n1": wish}, {}, (), (), PowerMemory())
         asyncio.run(loop.carry_out(plan, parts, orders))
         said = ledger.latest()["n1"]
@@ -66,7 +65,7 @@ def test_what_an_admin_orders_in_the_middle_of_a_round_outlasts_it(tmp_path: Pat
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger'}"))
     loop = PowerLoop(ledger, Voice(), time.time)
     loop.take_up(parts)
-    morning = Wish(Order.ON, "admin jo", 0.0, "morning")
+    morning = DesiredState(Order.ON, "admin jo", 0.0, "morning")
     given: list[tuple[str, str]] = []
 
     async def give(effect: Effect, _before_sending: Callable[[], None]) -> Outcome:
@@ -75,11 +74,11 @@ def test_what_an_admin_orders_in_the_middle_of_a_round_outlasts_it(tmp_path: Pat
 
     nodes = SimpleNamespace(order=give, door=SimpleNamespace(history=SimpleNamespace(begin_sweep=lambda: None)))
     orders = SimpleNamespace(nodes=nodes, scheduler=None)
-    ours = PowerPlan({"n1": Wish(Order.SOFT_OFF, "offpeak", 0.0, "idle")}, {}, (), (), PowerMemory())
+    ours = PowerPlan({"n1": DesiredState(Order.SOFT_OFF, "offpeak", 0.0, "idle")}, {}, (), (), PowerMemory())
 
     async def between_plan_and_orders() -> None:
         await loop.look_first(parts, {})
-        loop.hear("n1", Wished(morning), parts)
+        loop.hear("n1", DesiredStateChange(morning), parts)
         await loop.carry_out(ours, parts, orders)
 
     asyncio.run(between_plan_and_orders())
@@ -89,10 +88,10 @@ def test_what_an_admin_orders_in_the_middle_of_a_round_outlasts_it(tmp_path: Pat
     assert (loop.lives.nodes["n1"].wish, given) == (morning, [("on", "admin jo")])
 
     async def during_the_look() -> None:
-        loop.hear("n1", Wished(None), parts)
+        loop.hear("n1", DesiredStateChange(None), parts)
         looking = asyncio.create_task(loop.look(parts, orders, {}))
         await asyncio.sleep(0)
-        loop.hear("n1", Wished(morning), parts)
+        loop.hear("n1", DesiredStateChange(morning), parts)
         await looking
 
     asyncio.run(during_the_look())
@@ -100,9 +99,9 @@ def test_what_an_admin_orders_in_the_middle_of_a_round_outlasts_it(tmp_path: Pat
 
     async def against_what_was_due() -> None:
         node.state = "on"
-        loop.hear("n1", Wished(ours.wishes["n1"]), parts)
+        loop.hear("n1", DesiredStateChange(ours.wishes["n1"]), parts)
         await loop.plan(sight_of([node_of("n1")]), site_of(1))
-        loop.hear("n1", Wished(morning), parts)
+        loop.hear("n1", DesiredStateChange(morning), parts)
         given.clear()
         await loop.carry_out(PowerPlan({}, {}, (), (), PowerMemory()), parts, orders)
 
@@ -143,10 +142,10 @@ def test_nodes_are_looked_at_before_anything_is_decided_by_what_a_run_before_has
         lookout=lookout, machines=lookout.machines, wire=SimpleNamespace(timeout_s=1.0), settings=settings
     )
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger'}"))
-    remember_lives(ledger, Lives(), Lives({"n1": life_of(state=NodeState.OFF)}), monotonic_s=0.0)
+    remember_lives(ledger, NodeRecords(), NodeRecords({"n1": life_of(state=NodeState.OFF)}), monotonic_s=0.0)
     loop = PowerLoop(ledger, Voice(), time.time)
     loop.take_up(parts)
-    asyncio.run(loop.look_first(parts, {"n1": Word.UP}))
+    asyncio.run(loop.look_first(parts, {"n1": SchedulerState.UP}))
     assert (str(loop.lives.nodes["n1"].seen.state), loop.lives.nodes["n1"].surprises) == ("on", ())
     assert ledger.latest()["n1"].observed == "on"
     node.state = "off"

@@ -20,7 +20,7 @@ from power.agent.modes import Modes
 from power.agent.queue_groups import advice, grouped
 from power.agent.queue_loop import QueueLoop
 from power.agent.voice import Voice
-from power.scheduler_effects import SchedulerOrders, scheduler_door
+from power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
 
 DRAWS = {"1": 400.0, "2": 100.0}
 JOBS = (a_job(1), a_job(2))
@@ -32,7 +32,7 @@ class Room:
     def __init__(self, folder: Path, mode: Mode) -> None:
         self.ledger = Ledger(LedgerSettings(url=f"sqlite:///{folder}/ledger.sqlite"))
         self.modes, self.scheduler = Modes(mode, {}), Heard()
-        door = scheduler_door(self.ledger, lambda _: mode, lambda: 1000.0, nodes=(), hold_of=lambda _: None)
+        door = make_scheduler_door(self.ledger, lambda _: mode, lambda: 1000.0, nodes=(), hold_of=lambda _: None)
         self.orders = SchedulerOrders(door, self.scheduler)
         self.loop = QueueLoop(self.ledger, Voice())
 

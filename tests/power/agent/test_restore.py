@@ -17,13 +17,13 @@ from plugin.scheduler.node import NodePower
 from power.agent.last_orders import last_sleep_orders
 from power.agent.memory import remember_lives, remembered_lives
 from power.agent.restore import on_their_way, open_nodes
+from power.door.scheduler_orders import SchedulerOrders
 from power.drivers.port import Order
-from power.lifecycle.decide import Lives
-from power.lifecycle.life import NodeLife, NodeState, Now, Seen, Sent
-from power.scheduler_effects import SchedulerOrders
+from power.lifecycle.decisions import NodeRecords
+from power.lifecycle.node_record import Instant, NodeRecord, NodeState, ObservedState, SentOrder
 
 CLOSED = {"closed": True, "reason": "offpeak: idle"}
-TOLD = Sent(Order.SOFT_OFF, US, NOW.monotonic_s - 20, NodeState.ON, clear=False)
+TOLD = SentOrder(Order.SOFT_OFF, US, NOW.monotonic_s - 20, NodeState.ON, clear=False)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ TOLD = Sent(Order.SOFT_OFF, US, NOW.monotonic_s - 20, NodeState.ON, clear=False)
 def test_only_nodes_that_jobs_can_use_are_opened(given, life, opened) -> None:
     scheduler, nodes = Heard(), [node_of(**CLOSED, **given)]
     orders = SchedulerOrders(Door(lambda _: Mode.ACTIVE, journal=MemoryJournal(), clock=lambda: 0.0), scheduler)
-    but = on_their_way(nodes, Lives({"n1": life}), {}, NOW)
+    but = on_their_way(nodes, NodeRecords({"n1": life}), {}, NOW)
     left = asyncio.run(open_nodes(nodes, orders, by=US, but=but))
     assert (len(scheduler.told), left) == ((1, {}) if opened else (0, {"n1": "it is on its way down or up"}))
 
@@ -60,24 +60,24 @@ def test_why_the_scheduler_does_not_open_a_node_is_told() -> None:
         (NOW_S + 1, life_of(), TOLD.order),
         # What was seen since counts.
         (NOW_S - 1, life_of(), None),
-        (NOW_S + 1, life_of(sent=Sent(Order.ON, US, 0.0, NodeState.OFF, clear=False)), TOLD.order),
+        (NOW_S + 1, life_of(sent=SentOrder(Order.ON, US, 0.0, NodeState.OFF, clear=False)), TOLD.order),
     ],
 )
 def test_an_order_of_a_run_that_was_killed_is_ours_still(tmp_path: Path, order_s, kept, sent) -> None:
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger'}"))
-    remember_lives(ledger, Lives(), Lives({"n1": kept}), monotonic_s=NOW.monotonic_s)
+    remember_lives(ledger, NodeRecords(), NodeRecords({"n1": kept}), monotonic_s=NOW.monotonic_s)
     intent = ledger.write_intent(Effect("n1", "soft_off", US, "it goes to sleep"), order_s)
     ledger.write_outcome(intent, Outcome("interrupted", "found on after a restart"), order_s)
-    later = Now(100.0, NOW_S + 5.0)
+    later = Instant(100.0, NOW_S + 5.0)
     life = remembered_lives(ledger, ["n1"], unix_s=later.unix_s, monotonic_s=later.monotonic_s).nodes["n1"]
     ledger.close()
     assert (life.sent.order if life.sent else None) == sent
     if sent is not None:
         assert (life.sent.by, life.sent.at_s) == (US, 96.0)
-        assert on_their_way([node_of(**CLOSED)], Lives({"n1": life}), {}, later) == {"n1"}
+        assert on_their_way([node_of(**CLOSED)], NodeRecords({"n1": life}), {}, later) == {"n1"}
 
 
-SEEN_UP = Seen(NodeState.ON, NOW_S, 0.0, NOW_S - 5.0, US, NodeState.ON)
+SEEN_UP = ObservedState(NodeState.ON, NOW_S, 0.0, NOW_S - 5.0, US, NodeState.ON)
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,9 @@ SEEN_UP = Seen(NodeState.ON, NOW_S, 0.0, NOW_S - 5.0, US, NodeState.ON)
         ({}, None, [("soft_off", 601.0)], False),
         # An order to wake that finds the node up does not take the one before it back.
         ({}, life_of(), [("hard_off", 20.0), ("on", 10.0)], True),
-        ({}, NodeLife("n1", seen=replace(SEEN_UP, state=NodeState.UNKNOWN)), [("soft_off", 20.0)], True),
+        ({}, NodeRecord("n1", seen=replace(SEEN_UP, state=NodeState.UNKNOWN)), [("soft_off", 20.0)], True),
         # It was seen to come up since, or the scheduler says so.
-        ({}, NodeLife("n1", seen=SEEN_UP), [("soft_off", 20.0)], False),
+        ({}, NodeRecord("n1", seen=SEEN_UP), [("soft_off", 20.0)], False),
         ({"boot_s": NOW_S - 10}, None, [("soft_off", 20.0)], False),
     ],
 )
@@ -105,5 +105,5 @@ def test_what_the_ledger_says_was_ordered_lately_keeps_a_node_closed(
         ledger.write_intent(Effect("n1", order, US, "idle"), NOW_S - ago_s)
     sleep_orders = last_sleep_orders(ledger, float(NOW_S))
     ledger.close()
-    lives = Lives({} if life is None else {"n1": life})
+    lives = NodeRecords({} if life is None else {"n1": life})
     assert bool(on_their_way([node_of(**CLOSED, **given)], lives, sleep_orders, NOW)) is stays

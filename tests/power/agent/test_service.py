@@ -43,11 +43,11 @@ from power.agent.observer import Observer
 from power.agent.run import Restored, run_restore
 from power.agent.service import Service
 from power.agent.voice import Voice
+from power.door.scheduler_orders import SchedulerOrderResult
 from power.drivers.port import Order
-from power.lifecycle.decide import Lives
-from power.live.plan import PowerPlan
-from power.live.site import PowerSite, Sight
-from power.scheduler_effects import Answer
+from power.lifecycle.decisions import NodeRecords
+from power.live.cluster_snapshot import ClusterSnapshot, PowerSite
+from power.live.power_plan import PowerPlan
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 from sim_backend.local_slurm.processes import reserved_ports, wait_until
 from sim_backend.scheduler.cluster import SimNode, SimulatedCluster
@@ -277,7 +277,7 @@ def test_an_order_that_was_decided_in_another_mode_is_refused(
     settings: Settings, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told, may_end = threading.Event(), threading.Event()
-    answers: list[Answer] = []
+    answers: list[SchedulerOrderResult] = []
 
     async def round_(agent: Agent) -> None:
         if answers:
@@ -578,14 +578,14 @@ def test_holds_are_read_before_the_first_plan(
     settings: Settings, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # An admin held it while no agent ran: what the one before remembers of the node knows of no hold.
-    remember_lives(ledger, Lives(), Lives({"n1": life_of()}), monotonic_s=time.monotonic())
+    remember_lives(ledger, NodeRecords(), NodeRecords({"n1": life_of()}), monotonic_s=time.monotonic())
     hold = Hold("jo", "new DIMM")
     ledger.hold("n1", hold, time.time())
     with reserved_ports(1) as (port,):
         agent = Agent(parts.parts_of(with_node(settings, tmp_path, port)), ledger, Voice())
         planned_by, held = agent.power.plan, []
 
-        async def plan(sight: Sight, site: PowerSite) -> PowerPlan:
+        async def plan(sight: ClusterSnapshot, site: PowerSite) -> PowerPlan:
             held.append(sight.lives.nodes["n1"].hold)
             return await planned_by(sight, site)
 

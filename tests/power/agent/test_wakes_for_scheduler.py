@@ -34,8 +34,8 @@ from power.agent.answer import Told
 from power.agent.service import Service
 from power.agent.voice import Voice
 from power.agent.wake_reply import WakeReply
-from power.lifecycle.decide import Lives
-from power.lifecycle.life import NodeState
+from power.lifecycle.decisions import NodeRecords
+from power.lifecycle.node_record import NodeState
 from sim_backend.local_slurm.processes import end_processes_with
 
 PATIENCE_S = 60.0
@@ -289,7 +289,7 @@ def login_is_refused(agent: Agent) -> None:
 
 def state_is_unknown(agent: Agent) -> None:
     power = agent.power
-    power.lives = Lives({**power.lives.nodes, "n1": life_of("n1", NodeState.UNKNOWN)}, power.lives.times)
+    power.lives = NodeRecords({**power.lives.nodes, "n1": life_of("n1", NodeState.UNKNOWN)}, power.lives.times)
 
 
 def bmc_is_not_enrolled(agent: Agent) -> None:

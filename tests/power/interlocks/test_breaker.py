@@ -10,7 +10,7 @@ from memory_journal import MemoryJournal
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.journal import EffectHistory
 from offpeak.errors import BadSetting
-from power.interlocks.breaker import Breaker, BreakerTerms, Needed
+from power.interlocks.breaker import Breaker, BreakerTerms, NeededLogins
 
 OFF = Effect("n1", "soft_off", "offpeak", "idle")
 BY_HAND = replace(OFF, by="admin ada")
@@ -152,8 +152,8 @@ REFUSED = Outcome("failed", "bmc1: refuses", "AccessRefused")
 
 
 def login_breaker(history: EffectHistory) -> Breaker:
-    def needed(effect: Effect) -> Needed:
-        return Needed("nodes", "bmc") if effect.order == "standby" else Needed("bmc", "bmc")
+    def needed(effect: Effect) -> NeededLogins:
+        return NeededLogins("nodes", "bmc") if effect.order == "standby" else NeededLogins("bmc", "bmc")
 
     return Breaker(history, TERMS, needed)
 

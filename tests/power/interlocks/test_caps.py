@@ -15,10 +15,19 @@ from offpeak.door.journal import EffectHistory
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, Inventory, InventoryNode, Pdu
 from offpeak.model.node_class_file import bundled_node_class
-from power.interlocks.counts import cycles_per_day, groups_of, just_ordered, per_hour, per_rack, per_sweep, wakes
-from power.interlocks.enough_on import EnoughOn
-from power.interlocks.ramp import Swing, ramps, swing_of_class
-from power.interlocks.sighting import Sighting
+from power.interlocks.preconditions import AvailabilityLimits, StateReading
+from power.interlocks.rate_limits import (
+    PowerStep,
+    find_groups,
+    limit_cycles_per_day,
+    limit_per_hour,
+    limit_per_rack,
+    limit_per_sweep,
+    limit_ramps,
+    limit_wakes,
+    pause_after_order,
+    power_step_of_class,
+)
 
 OFF = Effect("n1", "soft_off", "offpeak", "idle")
 ON = replace(OFF, order="on")
@@ -49,26 +58,26 @@ def on(node: str) -> Effect:
 def test_a_sweep_and_an_hour_have_room_for_so_many() -> None:
     time = Time()
     history = EffectHistory(time)
-    for limit in (per_sweep(history, 2), per_hour(history, 2)):
+    for limit in (limit_per_sweep(history, 2), limit_per_hour(history, 2)):
         assert limit(OFF) is None
     went(history, off("n1"), on("n2"), off("n3"))
-    for limit, rule in ((per_sweep(history, 2), "per_sweep"), (per_hour(history, 2), "per_hour")):
+    for limit, rule in ((limit_per_sweep(history, 2), "per_sweep"), (limit_per_hour(history, 2), "per_hour")):
         refusal = limit(off("n4"))
         assert refusal is not None
         assert refusal.rule == rule
         assert limit(on("n4")) is None
     history.begin_sweep()
-    assert per_sweep(history, 2)(off("n4")) is None
+    assert limit_per_sweep(history, 2)(off("n4")) is None
     time.now_s = 3599.9
-    assert per_hour(history, 2)(off("n4")) is not None
+    assert limit_per_hour(history, 2)(off("n4")) is not None
     time.now_s = 3600.0
-    assert per_hour(history, 2)(off("n4")) is None
+    assert limit_per_hour(history, 2)(off("n4")) is None
 
 
 def test_so_many_nodes_wake_within_a_minute_and_a_sixth_of_them_at_once() -> None:
     time = Time()
     history = EffectHistory(time)
-    limit = wakes(history, 12)
+    limit = limit_wakes(history, 12)
     woken = 0
     for second in range(60):
         time.now_s = float(second)
@@ -80,13 +89,13 @@ def test_so_many_nodes_wake_within_a_minute_and_a_sixth_of_them_at_once() -> Non
     assert refusal is not None
     assert (refusal.rule, refusal.said) == ("wakes", "n99: 2 nodes were told to wake within 10 s")
     assert limit(off("n1")) is None
-    assert wakes(history, 6)(on("n99")) is not None
+    assert limit_wakes(history, 6)(on("n99")) is not None
 
 
 def test_a_node_goes_down_so_often_a_day() -> None:
     time = Time()
     history = EffectHistory(time)
-    limit = cycles_per_day(history, 2)
+    limit = limit_cycles_per_day(history, 2)
     went(history, OFF, ON, replace(OFF, order="standby"), ON)
     refusal = limit(OFF)
     assert refusal is not None
@@ -100,7 +109,7 @@ def test_a_node_goes_down_so_often_a_day() -> None:
 def test_the_same_effect_twice_is_one_too_many() -> None:
     time = Time()
     history = EffectHistory(time)
-    limit = just_ordered(history)
+    limit = pause_after_order(history)
     assert limit(OFF) is None
     went(history, ON)
     refusal = limit(OFF)
@@ -119,10 +128,10 @@ SITE = Inventory(
 
 
 def test_racks_and_pdus_are_told_few_things_a_minute() -> None:
-    assert groups_of(SITE)["n3"] == {"rack A", "PDU pdu1"}
+    assert find_groups(SITE)["n3"] == {"rack A", "PDU pdu1"}
     time = Time()
     history = EffectHistory(time)
-    limit = per_rack(history, groups_of(SITE), 2)
+    limit = limit_per_rack(history, find_groups(SITE), 2)
     went(history, on("n1"), off("n2"))
     refusal = limit(on("n3"))
     assert refusal is not None
@@ -132,13 +141,13 @@ def test_racks_and_pdus_are_told_few_things_a_minute() -> None:
     assert limit(on("n3")) is None
 
 
-SWINGS = {"n1": Swing(300, 100), "n2": Swing(300, 100), "n3": Swing(200, 100)}
+SWINGS = {"n1": PowerStep(300, 100), "n2": PowerStep(300, 100), "n3": PowerStep(200, 100)}
 
 
 def test_the_draw_rises_and_falls_by_no_more() -> None:
     time = Time()
     history = EffectHistory(time)
-    limit = ramps(history, SWINGS.get, sleep_w=200, wake_w=500)
+    limit = limit_ramps(history, SWINGS.get, sleep_w=200, wake_w=500)
     went(history, on("n1"))
     assert limit(on("n3")) is None
     refusal = limit(on("n2"))
@@ -151,7 +160,7 @@ def test_the_draw_rises_and_falls_by_no_more() -> None:
 
 
 def test_a_node_of_which_nobody_knows_the_draw_waits_where_the_draw_is_bound() -> None:
-    limit = ramps(EffectHistory(), SWINGS.get, sleep_w=200, wake_w=None)
+    limit = limit_ramps(EffectHistory(), SWINGS.get, sleep_w=200, wake_w=None)
     refusal = limit(off("n9"))
     assert refusal is not None
     assert (refusal.rule, refusal.hint) == ("sleep_ramp", "add node_class to its [hardware]")
@@ -159,14 +168,14 @@ def test_a_node_of_which_nobody_knows_the_draw_waits_where_the_draw_is_bound() -
 
 
 def test_a_node_that_is_too_large_for_the_bound_is_said() -> None:
-    refusal = ramps(EffectHistory(), SWINGS.get, sleep_w=None, wake_w=250)(on("n1"))
+    refusal = limit_ramps(EffectHistory(), SWINGS.get, sleep_w=None, wake_w=250)(on("n1"))
     assert refusal is not None
     assert refusal.hint.startswith("one such node alone: raise wake_ramp")
 
 
 def test_a_class_tells_what_waking_one_draws() -> None:
     server = bundled_node_class("server")
-    swing = swing_of_class(server)
+    swing = power_step_of_class(server)
     assert swing.fall_w == server.idle_w
     assert swing.rise_w >= server.idle_w
 
@@ -175,9 +184,9 @@ class Seen:
     """Nodes as they are seen, and who holds them."""
 
     def __init__(self, **states: str) -> None:
-        self.sightings = {node: Sighting(state, 1000.0) for node, state in states.items()}
+        self.sightings = {node: StateReading(state, 1000.0) for node, state in states.items()}
         self.holds: dict[str, Hold] = {}
-        self.enough = EnoughOn(tuple(states), self.sightings.get, self.holds.get, lambda: 1000.0, 60.0)
+        self.enough = AvailabilityLimits(tuple(states), self.sightings.get, self.holds.get, lambda: 1000.0, 60.0)
 
 
 def test_so_many_stay_on() -> None:
@@ -191,9 +200,9 @@ def test_so_many_stay_on() -> None:
     assert refusal.said == "n1: 1 nodes would be left on, 2 have to be"
     assert limit(on("n4")) is None
     seen.holds.clear()
-    seen.sightings["n2"] = Sighting("on", 900.0)
+    seen.sightings["n2"] = StateReading("on", 900.0)
     assert limit(off("n1")) is not None
-    seen.sightings["n2"] = Sighting("on", 1000.0)
+    seen.sightings["n2"] = StateReading("on", 1000.0)
     # It is still seen on, but was told to go down.
     went(history, off("n3"))
     assert limit(off("n1")) is not None
@@ -233,13 +242,13 @@ class World:
         """Start the program, anew."""
         self.history = EffectHistory.of(self.journal, self.wall(), self.steady)
         limits: list[tuple[str, Limit]] = [
-            ("sweep", per_sweep(self.history, 3)),
-            ("hour", per_hour(self.history, 4)),
-            ("cycles", cycles_per_day(self.history, 2)),
-            ("just", just_ordered(self.history)),
-            ("rack", per_rack(self.history, groups_of(SITE), 2)),
-            ("wakes", wakes(self.history, 9)),
-            ("ramp", ramps(self.history, lambda _: Swing(300, 100), sleep_w=250, wake_w=1300)),
+            ("sweep", limit_per_sweep(self.history, 3)),
+            ("hour", limit_per_hour(self.history, 4)),
+            ("cycles", limit_cycles_per_day(self.history, 2)),
+            ("just", pause_after_order(self.history)),
+            ("rack", limit_per_rack(self.history, find_groups(SITE), 2)),
+            ("wakes", limit_wakes(self.history, 9)),
+            ("ramp", limit_ramps(self.history, lambda _: PowerStep(300, 100), sleep_w=250, wake_w=1300)),
         ]
         self.door = Door(
             lambda _: Mode.ACTIVE,
@@ -297,7 +306,7 @@ def test_no_cap_is_ever_exceeded(steps: list[tuple[str, object]]) -> None:
     for node in NODES:
         _at_most(2, [each for each in downs if each[1] == node], 86_400)
     for group in ("rack A", "PDU pdu1"):
-        _at_most(2, [each for each in world.told if group in groups_of(SITE)[each[1]]], 60)
+        _at_most(2, [each for each in world.told if group in find_groups(SITE)[each[1]]], 60)
 
 
 def _at_most(most: int, events: list[tuple[float, ...]] | list[tuple[float, str]], window_s: float) -> None:  # type: ignore[type-arg]

@@ -5,10 +5,7 @@ from dataclasses import replace
 import pytest
 
 from offpeak.door.effect import Effect, Hold, Refusal
-from power.interlocks.held import held
-from power.interlocks.observed_fresh import observed_fresh, refusal_of
-from power.interlocks.opted_in import opted_in
-from power.interlocks.sighting import Sighting
+from power.interlocks.preconditions import StateReading, check_state, refuse_held, require_fresh_state, require_opt_in
 
 OFF = Effect("n1", "soft_off", "offpeak", "idle")
 ORDERS = ("on", "standby", "soft_off", "hard_off")
@@ -16,7 +13,7 @@ ORDERS = ("on", "standby", "soft_off", "hard_off")
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_node_that_nobody_named_is_not_touched(order: str) -> None:
-    limit = opted_in({"n1"})
+    limit = require_opt_in({"n1"})
     assert limit(replace(OFF, order=order)) is None
     refusal = limit(replace(OFF, subject="n2", order=order, by="admin ada"))
     assert refusal == Refusal("opted_in", "n2: is not ours to touch", "add it to nodes below [agent]")
@@ -25,7 +22,7 @@ def test_a_node_that_nobody_named_is_not_touched(order: str) -> None:
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_hold_wins_over_everybody_but_its_owner(order: str) -> None:
     now = [100.0]
-    limit = held({"n1": Hold("ada", "new memory", 200.0)}.get, lambda: now[0])
+    limit = refuse_held({"n1": Hold("ada", "new memory", 200.0)}.get, lambda: now[0])
     effect = replace(OFF, order=order)
     refusal = limit(effect)
     assert refusal == Refusal("held", "n1: ada holds it: new memory", "ask ada, then: offpeak node n1 release")
@@ -38,7 +35,7 @@ def test_a_hold_wins_over_everybody_but_its_owner(order: str) -> None:
 
 
 def test_a_hold_without_an_end_has_none() -> None:
-    assert held({"n1": Hold("ada", "")}.get, lambda: 1e12)(OFF) is not None
+    assert refuse_held({"n1": Hold("ada", "")}.get, lambda: 1e12)(OFF) is not None
 
 
 SENSIBLE = {
@@ -57,7 +54,7 @@ SENSIBLE = {
 @pytest.mark.parametrize("state", ["on", "booting", "going down", "standby", "off", "unknown", "?"])
 @pytest.mark.parametrize("order", [*ORDERS, "?"])
 def test_an_order_must_make_sense_from_where_the_node_is(order: str, state: str) -> None:
-    refusal = refusal_of(replace(OFF, order=order), Sighting(state, 100.0), 160.0, 60.0)
+    refusal = check_state(replace(OFF, order=order), StateReading(state, 100.0), 160.0, 60.0)
     assert (refusal is None) == ((order, state) in SENSIBLE)
 
 
@@ -66,14 +63,14 @@ def test_an_order_must_make_sense_from_where_the_node_is(order: str, state: str)
     ("sighting", "said"),
     [
         (None, "n1: its state is not known"),
-        (Sighting("unknown", 1000.0), "n1: its state is not known"),
-        (Sighting("on", 939.9), "n1: its state was read 60 s ago"),
-        (Sighting("off", 939.9), "n1: its state was read 60 s ago"),
-        (Sighting("on", 4600.0), "n1: its state was read later than the clock says now"),
+        (StateReading("unknown", 1000.0), "n1: its state is not known"),
+        (StateReading("on", 939.9), "n1: its state was read 60 s ago"),
+        (StateReading("off", 939.9), "n1: its state was read 60 s ago"),
+        (StateReading("on", 4600.0), "n1: its state was read later than the clock says now"),
     ],
 )
-def test_what_is_not_known_or_old_is_never_acted_on(order: str, sighting: Sighting | None, said: str) -> None:
-    limit = observed_fresh({"n1": sighting}.get if sighting else {}.get, lambda: 1000.0, 60.0)
+def test_what_is_not_known_or_old_is_never_acted_on(order: str, sighting: StateReading | None, said: str) -> None:
+    limit = require_fresh_state({"n1": sighting}.get if sighting else {}.get, lambda: 1000.0, 60.0)
     refusal = limit(replace(OFF, order=order, by="admin ada"))
     assert refusal is not None
     assert (refusal.rule, refusal.said) == ("observed_fresh", said)

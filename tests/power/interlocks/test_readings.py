@@ -10,8 +10,7 @@ from offpeak.door.effect import Effect, Refusal
 from offpeak.errors import WrongDevice
 from offpeak.machines.inventory import Enrolment, Hardware, InventoryNode
 from plugin.slurm.commands import SlurmIsSilent
-from power.interlocks.identity import identity
-from power.interlocks.no_job_now import no_job_now
+from power.interlocks.preconditions import require_identity, require_no_job
 
 OFF = Effect("n1", "soft_off", "offpeak", "idle")
 ON = replace(OFF, order="on")
@@ -29,11 +28,11 @@ async def _asked(rule: Rule | LastRule, effect: Effect) -> Refusal | float | Non
 
 @pytest.mark.parametrize("order", DOWN)
 def test_a_node_with_a_job_keeps_its_power(order: str) -> None:
-    refusal = asked(no_job_now(lambda node: f"runs 7 on {node}"), replace(OFF, order=order))
+    refusal = asked(require_no_job(lambda node: f"runs 7 on {node}"), replace(OFF, order=order))
     assert refusal is not None
     assert (refusal.rule, refusal.said) == ("no_job_now", "n1: runs 7 on n1")
     assert "scontrol update nodename=n1 state=drain" in refusal.hint
-    assert asked(no_job_now(lambda _: ""), replace(OFF, order=order)) is None
+    assert asked(require_no_job(lambda _: ""), replace(OFF, order=order)) is None
 
 
 def test_the_age_of_an_answer_counts_from_when_its_question_was_begun() -> None:
@@ -43,16 +42,16 @@ def test_the_age_of_an_answer_counts_from_when_its_question_was_begun() -> None:
         now_s[0] += 5.0
         return ""
 
-    assert asyncio.run(_asked(no_job_now(slow, lambda: now_s[0]), OFF)) == 100.0
+    assert asyncio.run(_asked(require_no_job(slow, lambda: now_s[0]), OFF)) == 100.0
 
 
 def test_a_wake_needs_no_word_of_the_scheduler() -> None:
     def silent(_node: str) -> str:
         raise SlurmIsSilent("squeue: no answer")
 
-    assert asked(no_job_now(silent), ON) is None
+    assert asked(require_no_job(silent), ON) is None
     with pytest.raises(SlurmIsSilent):
-        asked(no_job_now(silent), OFF)
+        asked(require_no_job(silent), OFF)
 
 
 class Bmc:
@@ -71,7 +70,7 @@ class Bmc:
 def rule_of(bmc: Bmc, enrolled: str | None) -> Rule:
     known = None if enrolled is None else Enrolment(enrolled, (), "2026-11-21")
     machine = InventoryNode("n1", Hardware("compute"), enrolled=known)
-    return identity(lambda _node: machine, lambda _node: bmc)  # type: ignore[arg-type,return-value]
+    return require_identity(lambda _node: machine, lambda _node: bmc)  # type: ignore[arg-type,return-value]
 
 
 @pytest.mark.parametrize("effect", [ON, *(replace(OFF, order=order) for order in DOWN)])

@@ -5,29 +5,29 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from power.lifecycle.learned_times import (
-    ENOUGH,
-    LEAST,
-    MOST,
-    NOTHING_LEARNED,
-    REMEMBERED,
-    LearnedTimes,
-    learned_from_json,
+from power.lifecycle.node_context import (
+    FEWEST_DURATIONS,
+    LEAST_PATIENCE,
+    MOST_DURATIONS,
+    MOST_PATIENCE,
+    NO_DURATIONS,
+    MeasuredDurations,
+    durations_from_json,
 )
-from power.lifecycle.life import Took
+from power.lifecycle.node_record import MeasuredDuration
 
 
-def learned(*seconds: float) -> LearnedTimes:
-    times = NOTHING_LEARNED
+def learned(*seconds: float) -> MeasuredDurations:
+    times = NO_DURATIONS
     for each in seconds:
-        times = times.learn(Took("boot", each))
+        times = times.learn(MeasuredDuration("boot", each))
     return times
 
 
 def test_patience_until_enough_is_known() -> None:
-    assert learned(*[10.0] * (ENOUGH - 1)).time_out_s("boot", 600) == 600
-    assert learned(*[200.0] * ENOUGH).time_out_s("boot", 600) == 300
-    assert learned(*[200.0] * ENOUGH).time_out_s("resume", 60) == 60
+    assert learned(*[10.0] * (FEWEST_DURATIONS - 1)).time_out_s("boot", 600) == 600
+    assert learned(*[200.0] * FEWEST_DURATIONS).time_out_s("boot", 600) == 300
+    assert learned(*[200.0] * FEWEST_DURATIONS).time_out_s("resume", 60) == 60
 
 
 def test_one_slow_node_among_many_does_not_matter() -> None:
@@ -40,13 +40,13 @@ def test_what_is_expected_is_the_median() -> None:
 
 
 def test_old_times_are_forgotten() -> None:
-    assert learned(*[500.0] * 60, *[100.0] * REMEMBERED).time_out_s("boot", 600) == 150
+    assert learned(*[500.0] * 60, *[100.0] * MOST_DURATIONS).time_out_s("boot", 600) == 150
 
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=80), st.floats(1, 1e5))
 def test_a_time_out_is_always_within_its_bounds(seconds: list[float], patience_s: float) -> None:
     times = learned(*seconds)
-    assert LEAST * patience_s <= times.time_out_s("boot", patience_s) <= MOST * patience_s
-    assert len(times.seconds.get("boot", ())) <= REMEMBERED
+    assert LEAST_PATIENCE * patience_s <= times.time_out_s("boot", patience_s) <= MOST_PATIENCE * patience_s
+    assert len(times.seconds.get("boot", ())) <= MOST_DURATIONS
     assert all(math.isfinite(each) for each in times.seconds.get("boot", ()))
-    assert learned_from_json(times.to_json()) == times
+    assert durations_from_json(times.to_json()) == times

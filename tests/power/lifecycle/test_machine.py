@@ -18,15 +18,24 @@ from offpeak.door.door import Door
 from offpeak.door.effect import US, Effect, Hold, Mode, Outcome, Refusal
 from offpeak.door.journal import EffectHistory
 from power.drivers.port import Order
-from power.interlocks.counts import per_sweep
-from power.interlocks.held import held
-from power.lifecycle.decide import Lives
-from power.lifecycle.events import Held, Released, Wished
-from power.lifecycle.life import NodeLife, NodeState, Now, Wish, is_goal
-from power.lifecycle.remember import from_json, to_json
-from power.lifecycle.step import step
-from power.lifecycle.sweep import Means, sweep
-from power.lifecycle.terms import Conduct, Terms
+from power.interlocks.preconditions import refuse_held
+from power.interlocks.rate_limits import limit_per_sweep
+from power.lifecycle.decisions import NodeRecords
+from power.lifecycle.node_context import NodeContext, RetryPolicy
+from power.lifecycle.node_record import (
+    DesiredState,
+    DesiredStateChange,
+    HoldChange,
+    Instant,
+    NodeRecord,
+    NodeState,
+    Release,
+    is_goal,
+    record_from_json,
+    record_to_json,
+)
+from power.lifecycle.sweep import SweepContext, sweep
+from power.lifecycle.transitions import apply_event
 
 NODES = ("n1", "n2", "n3", "n4")
 DOWNS_A_SWEEP = 2
@@ -46,8 +55,8 @@ class AnyLife(RuleBasedStateMachine):
         self.lookout = model_lookout(self.nodes)
         self.chance = random.Random(seed)
         self.cuts = set[str]()
-        self.terms = Terms(HARDWARE, random.Random(seed), conduct=Conduct(cut_power=cut_power))
-        self.lives = Lives({name: NodeLife(name) for name in NODES})
+        self.terms = NodeContext(HARDWARE, random.Random(seed), conduct=RetryPolicy(cut_power=cut_power))
+        self.lives = NodeRecords({name: NodeRecord(name) for name in NODES})
         self.monotonic_s, self.unix_s = 5000.0, 1.8e9
         self.mode, self.refuses = mode, False
         self.words = {name: node.word for name, node in self.nodes.items()}
@@ -62,7 +71,7 @@ class AnyLife(RuleBasedStateMachine):
     @rule(node=NODE, order=st.sampled_from((*SLEEPS, Order.HARD_OFF, Order.ON)), by=st.sampled_from((US, "admin jo")))
     def is_wanted(self, node: str, order: Order, by: str) -> None:
         self.cuts |= {node} if order is Order.HARD_OFF else set()
-        self.happens(node, Wished(Wish(order, by, self.unix_s, "a test")))
+        self.happens(node, DesiredStateChange(DesiredState(order, by, self.unix_s, "a test")))
 
     @rule(order=st.sampled_from((*SLEEPS, Order.ON)))
     def all_are_wanted(self, order: Order) -> None:
@@ -105,11 +114,11 @@ class AnyLife(RuleBasedStateMachine):
     @rule(node=NODE, who=st.sampled_from(("jo", "al")), hours=st.sampled_from((None, 1)))
     def is_held(self, node: str, who: str, hours: int | None) -> None:
         until_unix_s = None if hours is None else self.unix_s + 3600 * hours
-        self.happens(node, Held(Hold(who, "repair", until_unix_s)))
+        self.happens(node, HoldChange(Hold(who, "repair", until_unix_s)))
 
     @rule(node=NODE)
     def is_given_back(self, node: str) -> None:
-        self.happens(node, Released())
+        self.happens(node, Release())
 
     @rule()
     def the_door_refuses_or_not(self) -> None:
@@ -118,10 +127,10 @@ class AnyLife(RuleBasedStateMachine):
     @precondition(lambda self: self.monotonic_s > 6000)
     @rule()
     def the_agent_starts_anew(self) -> None:
-        stored = {node: to_json(life, monotonic_s=self.monotonic_s) for node, life in self.lives.nodes.items()}
+        stored = {node: record_to_json(life, monotonic_s=self.monotonic_s) for node, life in self.lives.nodes.items()}
         self.monotonic_s += 1e5
-        lives = {node: from_json(text, monotonic_s=self.monotonic_s) for node, text in stored.items()}
-        self.lives = Lives(lives, self.lives.times)
+        lives = {node: record_from_json(text, monotonic_s=self.monotonic_s) for node, text in stored.items()}
+        self.lives = NodeRecords(lives, self.lives.times)
         self.door_opens()
 
     @invariant()
@@ -165,12 +174,12 @@ class AnyLife(RuleBasedStateMachine):
     def arrived(self) -> list:  # type: ignore[type-arg]
         return [each for node in getattr(self, "nodes", {}).values() for each in node.log]
 
-    def happens(self, node: str, event: Held | Released | Wished) -> None:
-        life = step(self.lives.nodes[node], event, self.now(), self.terms)
-        self.lives = Lives({**self.lives.nodes, node: life}, self.lives.times)
+    def happens(self, node: str, event: HoldChange | Release | DesiredStateChange) -> None:
+        life = apply_event(self.lives.nodes[node], event, self.now(), self.terms)
+        self.lives = NodeRecords({**self.lives.nodes, node: life}, self.lives.times)
 
-    def now(self) -> Now:
-        return Now(self.monotonic_s, self.unix_s)
+    def now(self) -> Instant:
+        return Instant(self.monotonic_s, self.unix_s)
 
     def sweeps(self) -> None:
         for node in self.nodes.values():
@@ -179,20 +188,20 @@ class AnyLife(RuleBasedStateMachine):
         self.history.begin_sweep()
         # What the scheduler said a round ago: a job may have begun since.
         words, self.words = self.words, {name: node.word for name, node in self.nodes.items()}
-        means = Means(self.lookout, self.order, self.terms, self.now, 5, self.publish)
+        means = SweepContext(self.lookout, self.order, self.terms, self.now, 5, self.publish)
         self.lives = self.runner.run(sweep(means, self.lives, words)).lives
         downs = sum(each.order is not Order.ON for n, node in self.nodes.items() for each in node.log[before[n] :])
         assert downs <= DOWNS_A_SWEEP
 
-    def publish(self, lives: Lives) -> None:
+    def publish(self, lives: NodeRecords) -> None:
         self.lives = lives
 
     def door_opens(self) -> None:
         self.history = EffectHistory.of(self.journal, self.unix_s, steady=lambda: self.monotonic_s)
         rules = (("job", self.no_job), ("whim", self.whim))
         limits = (
-            ("per_sweep", per_sweep(self.history, DOWNS_A_SWEEP)),
-            ("held", held(lambda node: self.lives.nodes[node].hold, lambda: self.unix_s)),
+            ("per_sweep", limit_per_sweep(self.history, DOWNS_A_SWEEP)),
+            ("held", refuse_held(lambda node: self.lives.nodes[node].hold, lambda: self.unix_s)),
         )
         self.door = Door(
             lambda _: self.mode,
@@ -231,9 +240,9 @@ class AnyLife(RuleBasedStateMachine):
         for name, node in self.nodes.items():
             node.faults.clear()
             node.job = False
-            self.happens(name, Released())
+            self.happens(name, Release())
             if self.lives.nodes[name].wish is None:
-                self.happens(name, Wished(Wish(Order.ON, US, self.unix_s, "the end")))
+                self.happens(name, DesiredStateChange(DesiredState(Order.ON, US, self.unix_s, "the end")))
             if node.state in ("booting", "resuming"):
                 node.until_s = min(node.until_s, self.monotonic_s + 600)
         if self.mode is not Mode.ACTIVE:
@@ -242,7 +251,7 @@ class AnyLife(RuleBasedStateMachine):
             self.passes(300.0)
             for name in NODES:
                 if self.lives.nodes[name].fault is not None:
-                    self.happens(name, Released())
+                    self.happens(name, Release())
         for life in self.lives.nodes.values():
             assert life.wish is not None
             assert life.seen.state is not NodeState.UNKNOWN

@@ -19,18 +19,15 @@ from offpeak.door.effect import US
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Enrolment, Hardware, Inventory, InventoryNode, SleepMethod
 from offpeak.settings.agent import AgentSettings
+from power.door.node_orders import InterlockContext, make_node_orders
 from power.drivers.port import Order
 from power.drivers.wire import Wire
-from power.effects import Site, node_orders
-from power.interlocks.sighting import Sighting
-from power.lifecycle.decide import Lives
-from power.lifecycle.events import Released, Wished
-from power.lifecycle.life import NodeLife, Wish, Word, is_goal
-from power.lifecycle.look_once import now_of
-from power.lifecycle.lookout import lookout_of
-from power.lifecycle.step import step
-from power.lifecycle.sweep import Means, sweep
-from power.lifecycle.terms import Conduct, Terms
+from power.interlocks.preconditions import StateReading
+from power.lifecycle.decisions import NodeRecords
+from power.lifecycle.node_context import NodeContext, RetryPolicy
+from power.lifecycle.node_record import DesiredState, DesiredStateChange, NodeRecord, Release, SchedulerState, is_goal
+from power.lifecycle.sweep import SweepContext, make_poller, read_clocks, sweep
+from power.lifecycle.transitions import apply_event
 from power.ways import Ways
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 from sim_backend.virtual.bmc import BmcFaults
@@ -40,7 +37,7 @@ pytestmark = pytest.mark.thorough
 
 MANY, CAP = 64, 12
 RUNGS = (SleepMethod("soft_off", ("bmc",), enter_patience_s=2, wake_patience_s=2),)
-HASTY = Conduct(
+HASTY = RetryPolicy(
     first_pause_s=0.05,
     refused_pause_s=0.05,
     longest_refused_pause_s=0.1,
@@ -73,10 +70,10 @@ class Agent:
 
     def __post_init__(self) -> None:
         self.wire, self.names = Wire(timeout_s=0.5), tuple(each.node for each in self.machines)
-        self.lives = Lives({name: NodeLife(name) for name in self.names})
+        self.lives = NodeRecords({name: NodeRecord(name) for name in self.names})
         self.ways = Ways({each.node: each for each in self.machines}, self.wire)
-        self.terms = Terms(self.machines[0].hardware, random.Random(1), conduct=HASTY)
-        site = Site(
+        self.terms = NodeContext(self.machines[0].hardware, random.Random(1), conduct=HASTY)
+        site = InterlockContext(
             Inventory(Path("inventory.toml"), self.machines),
             self.ways,
             self.sighting_of,
@@ -85,31 +82,31 @@ class Agent:
             lambda node: "runs 7" if node in self.jobs else "",
         )
         settings = replace(SETTINGS, mode=self.mode, nodes=",".join(self.names), min_on=self.least_on)
-        self.orders = node_orders(settings, site, self.journal)
-        self.means = Means(
-            lookout_of(self.machines, self.wire),
+        self.orders = make_node_orders(settings, site, self.journal)
+        self.means = SweepContext(
+            make_poller(self.machines, self.wire),
             self.orders.order,
             self.terms,
-            lambda: now_of(self.wire),
+            lambda: read_clocks(self.wire),
             1.0,
             self.publish,
         )
 
-    def publish(self, lives: Lives) -> None:
+    def publish(self, lives: NodeRecords) -> None:
         self.lives = lives
 
-    def sighting_of(self, node: str) -> Sighting | None:
+    def sighting_of(self, node: str) -> StateReading | None:
         seen = self.lives.nodes[node].seen
-        return Sighting(str(seen.state), seen.at_unix_s)
+        return StateReading(str(seen.state), seen.at_unix_s)
 
     def wants(self, node: str, order: Order) -> None:
-        self.happens(node, Wished(Wish(order, US, 0.0, "test")))
+        self.happens(node, DesiredStateChange(DesiredState(order, US, 0.0, "test")))
 
-    def happens(self, node: str, event: Wished | Released) -> None:
-        life = step(self.lives.nodes[node], event, now_of(self.wire), self.terms)
-        self.lives = Lives({**self.lives.nodes, node: life}, self.lives.times)
+    def happens(self, node: str, event: DesiredStateChange | Release) -> None:
+        life = apply_event(self.lives.nodes[node], event, read_clocks(self.wire), self.terms)
+        self.lives = NodeRecords({**self.lives.nodes, node: life}, self.lives.times)
 
-    async def round(self, words: Mapping[str, Word] | None = None) -> None:
+    async def round(self, words: Mapping[str, SchedulerState] | None = None) -> None:
         self.orders.door.history.begin_sweep()
         self.lives = (await sweep(self.means, self.lives, words or {})).lives
 
@@ -187,7 +184,7 @@ def test_a_rack_with_random_faults(mode: str, room: ServedRoom, tmp_path: Path) 
             for node in chance.sample(agent.names, MANY // 2):
                 agent.wants(node, chance.choice((Order.SOFT_OFF, Order.ON)))
             before = orders_of(room)
-            await agent.round(dict.fromkeys(agent.names, Word.UP))
+            await agent.round(dict.fromkeys(agent.names, SchedulerState.UP))
             new = {node: orders[len(before[node]) :] for node, orders in orders_of(room).items()}
             downs = {node for node, orders in new.items() if any(order != 1 for order in orders)}
             assert not downs & agent.jobs
@@ -195,7 +192,7 @@ def test_a_rack_with_random_faults(mode: str, room: ServedRoom, tmp_path: Path) 
             assert mode == "active" or not any(new.values())
         room.do(mend)
         for node in agent.names:
-            agent.happens(node, Released())
+            agent.happens(node, Release())
             agent.wants(node, Order.ON)
         if mode == "active":
             await agent.until(agent.there)

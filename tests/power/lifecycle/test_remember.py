@@ -4,13 +4,13 @@ import pytest
 from walked_life import Walk, asleep
 
 from offpeak.door.effect import Outcome, Refusal
-from power.lifecycle.remember import from_json, to_json
+from power.lifecycle.node_record import record_from_json, record_to_json
 
 
 def restarted(walk: Walk, *, later_s: float = 1e5) -> Walk:
-    text = to_json(walk.life, monotonic_s=walk.monotonic_s)
+    text = record_to_json(walk.life, monotonic_s=walk.monotonic_s)
     walk.monotonic_s += later_s
-    walk.life = from_json(text, monotonic_s=walk.monotonic_s)
+    walk.life = record_from_json(text, monotonic_s=walk.monotonic_s)
     return walk
 
 
@@ -36,9 +36,9 @@ def test_pauses_holds_faults_and_surprises_stay() -> None:
 def test_the_same_life_comes_back() -> None:
     walk = asleep(tries=1).wished("on").ordered(Refusal("cap", "full")).passes(30).ordered(Outcome("failed", "x"))
     walk.unseen().passes(900)
-    text = to_json(walk.life, monotonic_s=walk.monotonic_s)
-    life = from_json(text, monotonic_s=walk.monotonic_s)
-    assert to_json(life, monotonic_s=walk.monotonic_s) == text.replace('"clear":true', '"clear":false')
+    text = record_to_json(walk.life, monotonic_s=walk.monotonic_s)
+    life = record_from_json(text, monotonic_s=walk.monotonic_s)
+    assert record_to_json(life, monotonic_s=walk.monotonic_s) == text.replace('"clear":true', '"clear":false')
 
 
 def test_a_boot_with_a_restart_in_the_middle_teaches_nothing() -> None:

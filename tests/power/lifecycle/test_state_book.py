@@ -3,20 +3,19 @@
 from dataclasses import replace
 
 from offpeak.door.effect import Hold, Refusal
-from power.lifecycle.life import Effort, Fault, NodeLife, Now
-from power.lifecycle.state_book import recorded_of
+from power.lifecycle.node_record import Attempts, Fault, Instant, NodeRecord, make_state_row
 
 
 def test_what_to_do_about_a_fault_stands_beside_it() -> None:
     hint = "look at its console; when it is mended: offpeak node n1 release"
     fault = Fault("does not come up", "it has power, but on was not followed within 600 s", hint, False, 1000.0)
-    written = recorded_of(NodeLife("n1", fault=fault), Now(1.0, 1000.0))
+    written = make_state_row(NodeRecord("n1", fault=fault), Instant(1.0, 1000.0))
     assert written.why == f"{fault.what}: {fault.reason}; {hint}"
 
 
 def test_a_hold_stands_once_in_the_reasons() -> None:
     refusal = Refusal("held", "n1: al holds it: repair", "ask al")
-    life = NodeLife("n1", hold=Hold("al", "repair"), effort=Effort(refusal=refusal))
-    assert recorded_of(life, Now(1.0, 1000.0)).why == "held by al: repair"
-    other = replace(life, effort=Effort(refusal=replace(refusal, rule="min_on", said="4 nodes stay on")))
-    assert recorded_of(other, Now(1.0, 1000.0)).why == "held by al: repair; refused (min_on): 4 nodes stay on"
+    life = NodeRecord("n1", hold=Hold("al", "repair"), effort=Attempts(refusal=refusal))
+    assert make_state_row(life, Instant(1.0, 1000.0)).why == "held by al: repair"
+    other = replace(life, effort=Attempts(refusal=replace(refusal, rule="min_on", said="4 nodes stay on")))
+    assert make_state_row(other, Instant(1.0, 1000.0)).why == "held by al: repair; refused (min_on): 4 nodes stay on"

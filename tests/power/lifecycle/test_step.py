@@ -6,7 +6,7 @@ from walked_life import SERVER, Walk, asleep, terms_of
 from offpeak.door.effect import Outcome, Refusal
 from offpeak.errors import AccessRefused
 from offpeak.machines.inventory import Hardware, SleepMethod
-from power.lifecycle.life import Effort, Took
+from power.lifecycle.node_record import Attempts, MeasuredDuration
 
 FAILED = Outcome("failed", "no answer")
 CAP = Refusal("cap per hour", "10 of 10 used")
@@ -26,13 +26,13 @@ def test_to_sleep_and_back() -> None:
     assert (walk.state, walk.order) == ("going down", None)
     walk.passes(90).seen("off")
     assert (walk.state, walk.life.seen.by, walk.order) == ("off", "offpeak", None)
-    assert walk.life.effort == Effort()
+    assert walk.life.effort == Attempts()
     walk.wished("on", why="job 7")
     assert walk.order == ("on", "bmc")
     walk.ordered().passes(60).said("down").seen("on")
     assert walk.state == "booting"
     walk.passes(120).said("up").seen("on")
-    assert (walk.state, walk.life.took) == ("on", Took("boot", 180))
+    assert (walk.state, walk.life.took) == ("on", MeasuredDuration("boot", 180))
 
 
 def test_who_did_it_and_since_when() -> None:
@@ -74,7 +74,7 @@ def test_an_on_is_sent_once_more_and_then_the_other_way() -> None:
     assert walk.order is None
     assert walk.passes(200).seen("off").order == ("on", "wol")
     walk.ordered().passes(50).seen("on")
-    assert (walk.state, walk.life.effort) == ("on", Effort())
+    assert (walk.state, walk.life.effort) == ("on", Attempts())
 
 
 def test_a_boot_that_needed_two_orders_teaches_nothing() -> None:
@@ -185,7 +185,7 @@ def test_a_wish_that_changes_while_it_shuts_down_waits_for_that() -> None:
 
 def test_a_shutdown_that_nobody_wants_any_more_and_that_hangs_is_no_failure() -> None:
     walk = Walk().seen("on").wished("soft_off").ordered().wished("on").passes(600).seen("on")
-    assert (walk.state, walk.life.effort) == ("on", Effort())
+    assert (walk.state, walk.life.effort) == ("on", Attempts())
 
 
 def test_a_missing_rung_is_no_way_down() -> None:
@@ -301,7 +301,7 @@ def test_a_node_that_hangs_in_its_boot_is_not_up(answers: bool | None) -> None:
     assert walk.life.fault is not None
     assert (walk.life.fault.what, walk.life.fault.ours) == ("does not come up", False)
     walk.said("up").seen("on", answers=True if answers is not None else None)
-    assert (walk.state, walk.life.fault, walk.life.took) == ("on", None, Took("boot", 660))
+    assert (walk.state, walk.life.fault, walk.life.took) == ("on", None, MeasuredDuration("boot", 660))
 
 
 def test_a_node_that_comes_up_after_all_has_no_fault_though_nobody_waits_for_it_any_more() -> None:

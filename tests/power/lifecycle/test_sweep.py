@@ -9,12 +9,11 @@ from model_room import HARDWARE, ModelNode, model_lookout
 
 from offpeak.door.effect import US, Effect, Outcome, Refusal
 from power.drivers.port import Order
-from power.lifecycle.decide import Lives, silent_first
-from power.lifecycle.events import Wished
-from power.lifecycle.life import NodeLife, Now, Sent, Wish
-from power.lifecycle.step import step
-from power.lifecycle.sweep import Means, Swept, sweep
-from power.lifecycle.terms import Terms
+from power.lifecycle.decisions import NodeRecords, sort_silent_first
+from power.lifecycle.node_context import NodeContext
+from power.lifecycle.node_record import DesiredState, DesiredStateChange, Instant, NodeRecord, SentOrder
+from power.lifecycle.sweep import SweepContext, SweepResult, sweep
+from power.lifecycle.transitions import apply_event
 
 
 class Rounds:
@@ -22,17 +21,19 @@ class Rounds:
 
     def __init__(self, **states: str) -> None:
         self.nodes = {name: ModelNode(name, state) for name, state in states.items()}
-        self.lives = Lives({name: NodeLife(name) for name in states})
-        self.terms = Terms(HARDWARE, random.Random(1))
-        self.asked, self.published = list[Effect](), list[Lives]()
+        self.lives = NodeRecords({name: NodeRecord(name) for name in states})
+        self.terms = NodeContext(HARDWARE, random.Random(1))
+        self.asked, self.published = list[Effect](), list[NodeRecords]()
         self.at_s = 0.0
 
-    def now(self) -> Now:
-        return Now(self.at_s, self.at_s)
+    def now(self) -> Instant:
+        return Instant(self.at_s, self.at_s)
 
     def wants(self, node: str, order: Order) -> None:
-        life = step(self.lives.nodes[node], Wished(Wish(order, US, 0.0, "idle")), self.now(), self.terms)
-        self.lives = Lives({**self.lives.nodes, node: life}, self.lives.times)
+        life = apply_event(
+            self.lives.nodes[node], DesiredStateChange(DesiredState(order, US, 0.0, "idle")), self.now(), self.terms
+        )
+        self.lives = NodeRecords({**self.lives.nodes, node: life}, self.lives.times)
 
     async def door(self, effect: Effect, before_sending: Callable[[], None]) -> Outcome | Refusal:
         assert self.published, "the rules look at what was seen"
@@ -41,11 +42,11 @@ class Rounds:
         self.nodes[effect.subject].told(Order(effect.order), way=effect.way)
         return Outcome("done", "")
 
-    def round(self, at_s: float) -> Swept:
+    def round(self, at_s: float) -> SweepResult:
         self.at_s = at_s
         for node in self.nodes.values():
             node.advance(at_s)
-        means = Means(model_lookout(self.nodes), self.door, self.terms, self.now, 5.0, self.published.append)
+        means = SweepContext(model_lookout(self.nodes), self.door, self.terms, self.now, 5.0, self.published.append)
         swept = asyncio.run(sweep(means, self.lives, {}))
         self.lives = swept.lives
         return swept
@@ -90,7 +91,7 @@ def test_times_are_learned_for_the_kind_of_hardware() -> None:
 
 def test_an_order_is_known_before_it_is_sent_and_whatever_cuts_the_round_off() -> None:
     rounds = Rounds(n1="on", n2="on")
-    sent: dict[str, Sent | None] = {}
+    sent: dict[str, SentOrder | None] = {}
 
     async def hangs(effect: Effect, before_sending: Callable[[], None]) -> Outcome:
         if effect.subject == "n2":
@@ -102,7 +103,7 @@ def test_an_order_is_known_before_it_is_sent_and_whatever_cuts_the_round_off() -
         return Outcome("done", "")
 
     async def cut_off() -> None:
-        means = Means(model_lookout(rounds.nodes), hangs, rounds.terms, rounds.now, 5.0, rounds.published.append)
+        means = SweepContext(model_lookout(rounds.nodes), hangs, rounds.terms, rounds.now, 5.0, rounds.published.append)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(1.0):
                 await sweep(means, rounds.lives, {})
@@ -132,4 +133,4 @@ def test_who_was_silent_is_asked_first() -> None:
     rounds = Rounds(n1="on", n2="on", n3="on")
     rounds.nodes["n3"].faults.add("dead")
     rounds.round(0.0)
-    assert silent_first(rounds.lives, rounds.nodes) == ["n3", "n1", "n2"]
+    assert sort_silent_first(rounds.lives, rounds.nodes) == ["n3", "n1", "n2"]

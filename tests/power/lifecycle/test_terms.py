@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 from offpeak.settings.agent import AgentSettings
-from power.lifecycle.terms import Conduct, conduct_of
+from power.lifecycle.node_context import RetryPolicy, make_retry_policy
 
 
 def test_the_settings_are_what_is_usual() -> None:
-    assert conduct_of(AgentSettings()) == Conduct()
+    assert make_retry_policy(AgentSettings()) == RetryPolicy()
 
 
 def test_what_is_set_is_what_counts() -> None:
-    conduct = conduct_of(replace(AgentSettings(), tries=7, hands_off_s=60, cut_power=True))
+    conduct = make_retry_policy(replace(AgentSettings(), tries=7, hands_off_s=60, cut_power=True))
     assert (conduct.tries, conduct.hands_off_s, conduct.cut_power) == (7, 60.0, True)

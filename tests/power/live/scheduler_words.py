@@ -3,10 +3,10 @@
 from offpeak.door.effect import US
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
-from power.lifecycle.life import SETTLED, NodeLife, NodeState, Now, Seen
+from power.lifecycle.node_record import SETTLED, Instant, NodeRecord, NodeState, ObservedState
 
 NOW_S = 1_800_000_000
-NOW = Now(5000.0, float(NOW_S))
+NOW = Instant(5000.0, float(NOW_S))
 
 
 def node_of(name: str = "n1", **given) -> Node:
@@ -37,8 +37,8 @@ def running(job_id: str = "1", hosts: str = "n1", **given) -> Job:
     return job_of(job_id, **(usual | given))
 
 
-def life_of(node: str = "n1", state: NodeState = NodeState.ON, **given) -> NodeLife:
+def life_of(node: str = "n1", state: NodeState = NodeState.ON, **given) -> NodeRecord:
     """Return a node's life in which nothing else has happened."""
     known = state if state in SETTLED else None
-    seen = Seen(state, float(NOW_S), 5000.0, float(NOW_S - 20_000), US, known)
-    return NodeLife(node, **({"seen": seen} | given))
+    seen = ObservedState(state, float(NOW_S), 5000.0, float(NOW_S - 20_000), US, known)
+    return NodeRecord(node, **({"seen": seen} | given))

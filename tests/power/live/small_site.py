@@ -10,10 +10,10 @@ from offpeak.model.node_class_file import bundled_node_class
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
 from plugin.scheduler.port import SchedulerView
-from power.lifecycle.decide import Lives
-from power.live.memory import NodeMemory, PowerMemory
-from power.live.plan import PowerPlan, plan_power
-from power.live.site import PowerSite, Sight
+from power.lifecycle.decisions import NodeRecords
+from power.live.cluster_snapshot import ClusterSnapshot, PowerSite
+from power.live.cycle_memory import NodeMemory, PowerMemory
+from power.live.power_plan import PowerPlan, plan_power
 
 RUNGS = (SleepMethod("soft_off", ("bmc",), 600, 600),)
 HARDWARE = Hardware("compute", "ipmi", rungs=RUNGS, node_class="server")
@@ -29,14 +29,14 @@ def site_of(nodes: int = 4, *, bounds=None, shared_nodes=False, hardware=HARDWAR
     return PowerSite(inventory, settings, bounds or CapacitySettings(), {hardware.name: SERVER}, shared_nodes)
 
 
-def sight_of(nodes, *, jobs=(), reservations=(), lives=None, now=NOW, times=None, **given) -> Sight:
+def sight_of(nodes, *, jobs=(), reservations=(), lives=None, now=NOW, times=None, **given) -> ClusterSnapshot:
     """Return a sight of nodes that are all on, but for the lives that are given."""
     usual = {node.name: life_of(node.name) for node in nodes}
     view = SchedulerView(int(now.unix_s), tuple(jobs), tuple(nodes), tuple(reservations))
-    return Sight(now, view, Lives(usual | (lives or {}), times or {}), **given)
+    return ClusterSnapshot(now, view, NodeRecords(usual | (lives or {}), times or {}), **given)
 
 
-def planned(sight: Sight, site: PowerSite, memory: PowerMemory | None = None) -> PowerPlan:
+def planned(sight: ClusterSnapshot, site: PowerSite, memory: PowerMemory | None = None) -> PowerPlan:
     """Return the plan of a first cycle, or of one after others."""
     return plan_power(sight, site=site, memory=memory or PowerMemory())
 

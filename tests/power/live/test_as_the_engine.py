@@ -15,10 +15,10 @@ from plugin.capacity.port import Fleet
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import NodePower, NodeUse
 from plugin.scheduler.port import NodeChange
-from power.capacities import capacity_named
-from power.lifecycle.life import NodeState, Now
-from power.live.memory import NodeMemory, PowerMemory
-from power.live.plan import plan_power
+from power.capacity.registry import make_capacity_policy
+from power.lifecycle.node_record import Instant, NodeState
+from power.live.cycle_memory import NodeMemory, PowerMemory
+from power.live.power_plan import plan_power
 from sim_backend.engine.advance_powered import CAPACITY, advance_powered
 from sim_backend.engine.power import all_active
 from sim_backend.engine.state import new_state
@@ -110,7 +110,7 @@ def live_plan(engine, at_s: int, site):
                start_s=BEGAN_S + 10**6)
         for row, (size, submit_s, limit_s) in waiting
     ]  # fmt: skip
-    sight = sight_of(nodes, jobs=jobs, lives=lives, now=Now(1e9, float(BEGAN_S + at_s)))
+    sight = sight_of(nodes, jobs=jobs, lives=lives, now=Instant(1e9, float(BEGAN_S + at_s)))
     return plan_power(sight, site=site, memory=PowerMemory(known))
 
 
@@ -139,7 +139,7 @@ def told(plan, change: NodeChange) -> set[str]:
 def test_the_same_nodes_are_chosen(policy, bounds) -> None:
     settings = CapacitySettings(**(ONLY_OFF | bounds))
     site = site_of(NODES, capacity=policy, bounds=settings, hardware=HARDWARE, cycles_per_day=0)
-    capacity = capacity_named(policy, Fleet(NODES, 1, SERVER), settings)
+    capacity = make_capacity_policy(policy, Fleet(NODES, 1, SERVER), settings)
     chosen = 0
     for seed in range(1, 9):
         engine = replay(capacity, seed)

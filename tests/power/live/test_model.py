@@ -16,16 +16,23 @@ from offpeak.settings.capacity import CapacitySettings
 from plugin.scheduler.node import NodePower
 from plugin.scheduler.port import NodeChange
 from power.drivers.port import Observed, Order, PowerState
-from power.lifecycle.decide import Lives, Rules, after_look, all_due
-from power.lifecycle.due import Due
-from power.lifecycle.events import Held, Looked, Ordered, Released, Wished
-from power.lifecycle.life import NodeLife, Now, Seen
-from power.lifecycle.step import step
-from power.lifecycle.terms import Conduct, Terms
-from power.live.memory import PowerMemory
-from power.live.plan import plan_power
-from power.live.site import Sight
-from power.live.words import words_of
+from power.lifecycle.decisions import DueOrder, NodeContexts, NodeRecords, find_due_orders, record_poll
+from power.lifecycle.node_context import NodeContext, RetryPolicy
+from power.lifecycle.node_record import (
+    DesiredStateChange,
+    HoldChange,
+    Instant,
+    NodeObservation,
+    NodeRecord,
+    ObservedState,
+    OrderAnswer,
+    Release,
+)
+from power.lifecycle.transitions import apply_event
+from power.live.cluster_snapshot import ClusterSnapshot
+from power.live.cycle_memory import PowerMemory
+from power.live.node_steps import translate_states
+from power.live.power_plan import plan_power
 
 NAMES = ("n01", "n02", "n03", "n04")
 NODE = st.sampled_from(NAMES)
@@ -45,8 +52,10 @@ class AnyCluster(RuleBasedStateMachine):
         self.cluster = ModelCluster(NAMES, NOW_S)
         bounds = CapacitySettings(min_awake_s=MIN_AWAKE_S)
         self.site = site_of(4, capacity=policy, bounds=bounds, cycles_per_day=1000, nodes_per_sweep=3)
-        self.rules_of = Rules(self.site.machines, Terms(HARDWARE, random.Random(seed), conduct=Conduct()))
-        self.lives, self.memory = Lives({name: NodeLife(name) for name in NAMES}), PowerMemory()
+        self.rules_of = NodeContexts(
+            self.site.machines, NodeContext(HARDWARE, random.Random(seed), conduct=RetryPolicy())
+        )
+        self.lives, self.memory = NodeRecords({name: NodeRecord(name) for name in NAMES}), PowerMemory()
         self.refuses, self.effects_left, self.effects = False, -1, 0
         self.drained = set[str]()
 
@@ -94,7 +103,7 @@ class AnyCluster(RuleBasedStateMachine):
 
     @rule(node=NODE, on=st.booleans())
     def an_admin_holds(self, node: str, on: bool) -> None:
-        self.happens(node, Held(Hold("jo", "repair") if on else None))
+        self.happens(node, HoldChange(Hold("jo", "repair") if on else None))
 
     @rule(node=NODE)
     def somebody_presses_the_button(self, node: str) -> None:
@@ -117,19 +126,19 @@ class AnyCluster(RuleBasedStateMachine):
 
     def looks_and_acts(self) -> None:
         now, view = self.now(), self.cluster.view()
-        words = words_of(view.nodes)
-        self.lives = after_look(self.lives, {name: self.look(name) for name in NAMES}, words, now, self.rules_of)
-        plan = plan_power(Sight(now, view, self.lives), site=self.site, memory=self.memory)
+        words = translate_states(view.nodes)
+        self.lives = record_poll(self.lives, {name: self.look(name) for name in NAMES}, words, now, self.rules_of)
+        plan = plan_power(ClusterSnapshot(now, view, self.lives), site=self.site, memory=self.memory)
         self.memory = plan.memory
         for name, wish in plan.wishes.items():
-            self.happens(name, Wished(wish))
+            self.happens(name, DesiredStateChange(wish))
         for told in plan.changes:
             self.an_effect()
             self.cluster.change(told.node, told.change, told.reason)
-        for life, due in all_due(self.lives, now, self.rules_of):
+        for life, due in find_due_orders(self.lives, now, self.rules_of):
             self.orders(life.node, due)
 
-    def orders(self, name: str, due: Due) -> None:
+    def orders(self, name: str, due: DueOrder) -> None:
         self.an_effect()
         node = self.cluster.nodes[name]
         down = due.order is not Order.ON
@@ -141,7 +150,7 @@ class AnyCluster(RuleBasedStateMachine):
         else:
             self.cluster.order(name, due.order)
             answer = Outcome("done", "")
-        self.happens(name, Ordered(due.order, due.way, due.by, answer))
+        self.happens(name, OrderAnswer(due.order, due.way, due.by, answer))
 
     def an_effect(self) -> None:
         self.effects += 1
@@ -154,22 +163,24 @@ class AnyCluster(RuleBasedStateMachine):
         self.effects_left, self.memory = -1, PowerMemory()
         nodes = {}
         for name, life in self.lives.nodes.items():
-            seen = Seen(life.seen.state, life.seen.at_unix_s, since_unix_s=life.seen.since_unix_s, by=life.seen.by)
-            nodes[name] = NodeLife(name, seen=seen, hold=life.hold)
-        self.lives = Lives(nodes, self.lives.times)
+            seen = ObservedState(
+                life.seen.state, life.seen.at_unix_s, since_unix_s=life.seen.since_unix_s, by=life.seen.by
+            )
+            nodes[name] = NodeRecord(name, seen=seen, hold=life.hold)
+        self.lives = NodeRecords(nodes, self.lives.times)
 
-    def look(self, name: str) -> Looked:
+    def look(self, name: str) -> NodeObservation:
         node, at_s = self.cluster.nodes[name], float(self.cluster.now_s)
         if node.bmc_silent:
-            return Looked(Observed(PowerState.UNKNOWN, at_s, NoAnswer(f"{name}: silent")))
-        return Looked(Observed(PowerState.OFF if node.machine == "off" else PowerState.ON, at_s))
+            return NodeObservation(Observed(PowerState.UNKNOWN, at_s, NoAnswer(f"{name}: silent")))
+        return NodeObservation(Observed(PowerState.OFF if node.machine == "off" else PowerState.ON, at_s))
 
     def happens(self, name: str, event) -> None:
-        life = step(self.lives.nodes[name], event, self.now(), self.rules_of.terms)
-        self.lives = Lives({**self.lives.nodes, name: life}, self.lives.times)
+        life = apply_event(self.lives.nodes[name], event, self.now(), self.rules_of.terms)
+        self.lives = NodeRecords({**self.lives.nodes, name: life}, self.lives.times)
 
-    def now(self) -> Now:
-        return Now(float(self.cluster.now_s), float(self.cluster.now_s))
+    def now(self) -> Instant:
+        return Instant(float(self.cluster.now_s), float(self.cluster.now_s))
 
     def calms_down(self) -> None:
         """All is mended and given back: every job runs and ends, no node flaps, and then nothing is left to do."""
@@ -180,7 +191,7 @@ class AnyCluster(RuleBasedStateMachine):
             node.reason = "" if name in self.drained else node.reason
             if node.machine == "boots":
                 node.until_s = min(node.until_s, self.cluster.now_s + 300)
-            self.happens(name, Released())
+            self.happens(name, Release())
             node.asked_off_s.clear()
         for _ in range(150 + sum(job.left_s // A_CYCLE_S + 20 for job in self.cluster.jobs)):
             self.cycle()
@@ -202,7 +213,7 @@ class AnyCluster(RuleBasedStateMachine):
                 # What the scheduler counts as powered down is taken back only after a boot that it asked for.
                 node.switched(Order.ON if node.power is NodePower.UP else Order.SOFT_OFF, self.cluster.now_s)
             if self.lives.nodes[name].fault is not None:
-                self.happens(name, Released())
+                self.happens(name, Release())
 
 
 AnyCluster.TestCase.settings = settings(stateful_step_count=12)

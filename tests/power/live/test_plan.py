@@ -10,8 +10,8 @@ from offpeak.door.effect import Hold
 from offpeak.settings.capacity import CapacitySettings
 from plugin.scheduler.node import NodePower, NodeUse, Reservation
 from power.drivers.port import Order
-from power.lifecycle.learned_times import LearnedTimes
-from power.lifecycle.life import Course, Effort, NodeState, Wish
+from power.lifecycle.node_context import MeasuredDurations
+from power.lifecycle.node_record import Attempts, DesiredState, NodeState, PendingOrder
 
 NAMES = ("n01", "n02", "n03", "n04")
 OFF = NodeState.OFF
@@ -54,7 +54,7 @@ def test_one_that_is_closed_and_free_is_wished_off_and_then_powered_down_and_ope
 
 
 def test_an_admins_order_to_sleep_stands_while_the_node_is_closed_for_it() -> None:
-    wish = Wish(Order.SOFT_OFF, "admin jo", float(NOW_S), "a quiet night")
+    wish = DesiredState(Order.SOFT_OFF, "admin jo", float(NOW_S), "a quiet night")
     lives = {"n01": life_of("n01", wish=wish)}
     first = planned(sight_of([node_of("n01", idle_since_s=NOW_S)], lives=lives), site_of(1))
     assert (told(first), first.wishes) == ({"n01": "close"}, {})
@@ -150,7 +150,7 @@ def test_an_agent_that_is_slow_wakes_nodes_sooner() -> None:
 
 def test_learned_boots_tell_how_early() -> None:
     nodes, lives, memory = [down("n01")], off_lives("n01"), slept_long_ago(("n01",))
-    times = {"compute": LearnedTimes({"boot": (60.0, 60.0)})}
+    times = {"compute": MeasuredDurations({"boot": (60.0, 60.0)})}
     job = job_of("7", start_s=NOW_S + 300, hosts="n01")
     plan = planned(sight_of(nodes, lives=lives, jobs=[job], times=times), site_of(1), memory)
     assert told(plan) == {}
@@ -174,9 +174,9 @@ def test_as_many_nodes_wake_as_a_deferred_job_asks_for() -> None:
 
 @pytest.mark.parametrize("shut", [{}, {"closed": True, "reason": "offpeak: asleep since 1"}])
 def test_one_that_came_up_since_it_was_ordered_to_is_up_though_it_was_off_at_the_last_look(shut) -> None:
-    wish = Wish(Order.ON, "scheduler", float(NOW_S), "the scheduler has it come up")
-    course = Course(Order.ON, "ipmi", "scheduler", NOW.monotonic_s - 2, 1, OFF)
-    lives = off_lives(*NAMES) | {"n01": life_of("n01", OFF, wish=wish, effort=Effort(course))}
+    wish = DesiredState(Order.ON, "scheduler", float(NOW_S), "the scheduler has it come up")
+    course = PendingOrder(Order.ON, "ipmi", "scheduler", NOW.monotonic_s - 2, 1, OFF)
+    lives = off_lives(*NAMES) | {"n01": life_of("n01", OFF, wish=wish, effort=Attempts(course))}
     nodes = [node_of("n01", **shut), *map(down, NAMES[1:])]
     job = job_of("9", begin_s=NOW_S + 20)
     plan = planned(sight_of(nodes, lives=lives, jobs=[job]), site_of(), slept_long_ago(NAMES))
@@ -273,11 +273,11 @@ def test_one_that_hangs_in_its_boot_is_not_taken_for_well() -> None:
 
 def test_a_boot_that_the_scheduler_has_given_up_is_waited_for() -> None:
     hung = node_of("n01", power=NodePower.DOWN, failed=True, responds=False, reason="ResumeTimeout reached")
-    wish = Wish(Order.ON, "scheduler", NOW.unix_s, "a job")
-    course = Course(Order.ON, "bmc", "scheduler", NOW.monotonic_s, 1, NodeState.OFF)
-    boots = life_of("n01", NodeState.BOOTING, wish=wish, effort=Effort(course=course))
+    wish = DesiredState(Order.ON, "scheduler", NOW.unix_s, "a job")
+    course = PendingOrder(Order.ON, "bmc", "scheduler", NOW.monotonic_s, 1, NodeState.OFF)
+    boots = life_of("n01", NodeState.BOOTING, wish=wish, effort=Attempts(course=course))
     assert planned(sight_of([hung], lives={"n01": boots}), site_of(1)).wishes == {}
-    given_up = replace(boots, effort=Effort())
+    given_up = replace(boots, effort=Attempts())
     assert planned(sight_of([hung], lives={"n01": given_up}), site_of(1)).wishes == {"n01": None}
 
 

@@ -12,15 +12,13 @@ from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.port import Fleet
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import NodePower, NodeUse
+from power.capacity.price_profile import make_power_terms
+from power.capacity.profile_simulation import resume_machine
 from power.drivers.port import Order
-from power.lifecycle.life import NodeState, Sent, Wish
-from power.live.pool_state import pool_state
-from power.live.pools import pools_of
-from power.live.queue import is_waiting
-from power.live.standing import standing
-from power.power_terms import terms_of
-from power.resumed_machine import resumed_machine
-from power.what_if import check_units, what_if
+from power.lifecycle.node_record import DesiredState, NodeState, SentOrder
+from power.live.node_steps import pool_node_state
+from power.live.pool_state import find_pools, is_waiting, observe_pool
+from power.whatif.simulation import check_units, simulate_units
 
 NAMES = [f"n{number:02}" for number in range(1, 7)]
 
@@ -29,9 +27,9 @@ def state_of(nodes, jobs, *, lives=None, shared_nodes=False, run_s=None):
     """Return the state of the one pool that these nodes make."""
     site = site_of(6, shared_nodes=shared_nodes)
     sight = sight_of(nodes, jobs=jobs, lives=lives, run_s=run_s or {})
-    (pool,) = pools_of(nodes, jobs)
-    states = {node.name: standing(node, sight.life(node.name), sight.now) for node in nodes}
-    return pool_state(pool, states, site=site, sight=sight)
+    (pool,) = find_pools(nodes, jobs)
+    states = {node.name: pool_node_state(node, sight.life(node.name), sight.now) for node in nodes}
+    return observe_pool(pool, states, site=site, sight=sight)
 
 
 any_node = st.fixed_dictionaries(
@@ -79,10 +77,10 @@ def test_whatever_is_said_can_be_planned_with(node_rows, job_rows, seen, shared,
     pool = state_of(nodes, jobs, lives=lives, shared_nodes=shared, run_s=run_s)
     snapshot = pool.snapshot
     check_units(snapshot, snapshot.usable_units)
-    what_if(snapshot, snapshot.least_units)
+    simulate_units(snapshot, snapshot.least_units)
     fleet = Fleet(len(nodes), pool.units_per_node, SERVER)
     if pool.usable_nodes:
-        resumed_machine(snapshot, np.arange(len(snapshot.queued.size)), terms_of(fleet, CapacitySettings()))
+        resume_machine(snapshot, np.arange(len(snapshot.queued.size)), make_power_terms(fleet, CapacitySettings()))
     assert (np.diff(snapshot.running.start_s) >= 0).all()
 
 
@@ -105,14 +103,16 @@ def test_nodes_stand_as_scheduler_and_bmc_together_say() -> None:
     ]
     nodes = [node_of(f"n{number}", **row) for number, (row, _, _) in enumerate(cases)]
     sight = sight_of(nodes, lives={f"n{n}": life_of(f"n{n}", state) for n, (_, state, _) in enumerate(cases)})
-    found = [standing(node, sight.life(node.name), sight.now) for node in nodes]
+    found = [pool_node_state(node, sight.life(node.name), sight.now) for node in nodes]
     assert found == [state for _, _, state in cases]
     ours, sent = (
         node_of(closed=True, reason="offpeak: idle"),
-        Sent(Order.SOFT_OFF, US, NOW.monotonic_s - 5, NodeState.ON, clear=True),
+        SentOrder(Order.SOFT_OFF, US, NOW.monotonic_s - 5, NodeState.ON, clear=True),
     )
-    assert standing(ours, life_of(sent=sent), NOW) == going_down(OFF)
-    assert standing(ours, life_of(wish=Wish(Order.SOFT_OFF, "admin jo", 0.0, "")), NOW) == going_down(OFF)
+    assert pool_node_state(ours, life_of(sent=sent), NOW) == going_down(OFF)
+    assert pool_node_state(ours, life_of(wish=DesiredState(Order.SOFT_OFF, "admin jo", 0.0, "")), NOW) == going_down(
+        OFF
+    )
 
 
 def test_pools_are_connected_by_partitions_and_by_jobs() -> None:
@@ -123,11 +123,11 @@ def test_pools_are_connected_by_partitions_and_by_jobs() -> None:
         node_of("d", partitions=("big",)),
         node_of("e", partitions=()),
     ]
-    apart = pools_of(nodes, [job_of(partitions=("gpu", "big"), state=JobState.ENDED)])
+    apart = find_pools(nodes, [job_of(partitions=("gpu", "big"), state=JobState.ENDED)])
     assert {pool.name: [node.name for node in pool.nodes] for pool in apart} == {
         "long,short": ["a", "b"], "gpu": ["c"], "big": ["d"]
     }  # fmt: skip
-    together = pools_of(nodes, [job_of(partitions=("gpu", "big"))])
+    together = find_pools(nodes, [job_of(partitions=("gpu", "big"))])
     assert [pool.name for pool in together] == ["long,short", "big,gpu"]
     assert len(together[1].jobs) == 1
 

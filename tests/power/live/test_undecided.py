@@ -5,21 +5,21 @@ from datetime import UTC
 from scheduler_words import NOW_S, job_of, running
 
 from plugin.scheduler.port import SchedulerView
-from power.live.undecided import LONGEST_S, undecided, without
+from power.live.node_demand import LONGEST_UNDECIDED_S, find_undecided_jobs, without_jobs
 
 
 def test_new_jobs_whose_owners_consent_and_no_others() -> None:
-    new = {"submit_s": NOW_S - LONGEST_S + 1, "comment": "offpeak:delay=12h"}
+    new = {"submit_s": NOW_S - LONGEST_UNDECIDED_S + 1, "comment": "offpeak:delay=12h"}
     jobs = (
         job_of("new", **new),
         job_of("decided", **new),
-        job_of("old", **(new | {"submit_s": NOW_S - LONGEST_S})),
+        job_of("old", **(new | {"submit_s": NOW_S - LONGEST_UNDECIDED_S})),
         job_of("at once", **(new | {"comment": "offpeak:delay=12h,now"})),
         job_of("no word", **(new | {"comment": "offpeak is fine"})),
         running("runs", **new),
     )
     view = SchedulerView(NOW_S, jobs, (), ())
-    assert undecided(view, {"decided"}, UTC) == {"new"}
-    left = without(view, {"new", "who?"})
+    assert find_undecided_jobs(view, {"decided"}, UTC) == {"new"}
+    left = without_jobs(view, {"new", "who?"})
     assert [job.job_id for job in left.jobs] == ["decided", "old", "at once", "no word", "runs"]
     assert left.at_s == NOW_S

@@ -4,7 +4,7 @@ from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
 from plugin.scheduler.port import SchedulerView
 from power.agent.site_words import idle_cores
-from power.live.whole_cluster import LIMITS_S, waits_of
+from power.live.expected_waits import TIME_LIMITS_S, simulate_waits
 
 NOW_S = 1_795_215_600
 
@@ -22,7 +22,7 @@ def job(number: int, state: JobState, nodes: int, **words: object) -> Job:
 
 def test_an_idle_cluster_waits_for_nothing_and_broken_nodes_do_not_count() -> None:
     nodes = (node("n1"), node("n2"), node("n3"), node("n4", failed=True), node("n5", closed=True))
-    waits = waits_of(SchedulerView(NOW_S, (), nodes, ()), {}, shared=False)
+    waits = simulate_waits(SchedulerView(NOW_S, (), nodes, ()), {}, shared=False)
     assert waits.cores == (8, 16, 24)
     assert {each for row in waits.wait_s for each in row} == {0.0}
     assert [idle_cores(each, shared=False) for each in nodes] == [8, 8, 8, 0, 0]
@@ -31,15 +31,15 @@ def test_an_idle_cluster_waits_for_nothing_and_broken_nodes_do_not_count() -> No
 def test_who_is_behind_others_waits_and_who_fits_in_between_does_not() -> None:
     nodes = (node("n1", NodeUse.USED, used=8), node("n2"))
     jobs = (job(1, JobState.RUNNING, 1), job(2, JobState.PENDING, 2))
-    waits = waits_of(SchedulerView(NOW_S, jobs, nodes, ()), {}, shared=False)
-    short, long = LIMITS_S.index(3600), LIMITS_S.index(86_400)
+    waits = simulate_waits(SchedulerView(NOW_S, jobs, nodes, ()), {}, shared=False)
+    short, long = TIME_LIMITS_S.index(3600), TIME_LIMITS_S.index(86_400)
     assert (waits.wait_s[0][short], waits.wait_s[0][long]) == (0.0, 7200.0)
     assert waits.wait_s[1][short] == 7200.0
 
 
 def test_shared_nodes_are_counted_in_cores_and_nothing_is_known_without_nodes() -> None:
     nodes = (node("n1", NodeUse.USED, used=3), node("n2"))
-    waits = waits_of(SchedulerView(NOW_S, (), nodes, ()), {}, shared=True)
+    waits = simulate_waits(SchedulerView(NOW_S, (), nodes, ()), {}, shared=True)
     assert waits.cores == (1, 2, 4, 8, 16)
     assert [idle_cores(each, shared=True) for each in nodes] == [5, 8]
-    assert waits_of(SchedulerView(NOW_S, (), (), ()), {}, shared=True).cores == ()
+    assert simulate_waits(SchedulerView(NOW_S, (), (), ()), {}, shared=True).cores == ()

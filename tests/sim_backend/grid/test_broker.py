@@ -11,7 +11,7 @@ from offpeak.model.node_class_file import bundled_node_class
 from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.port import CapacityPolicy, Fleet
 from plugin.federation.sites import Link
-from power.capacities import capacity_named
+from power.capacity.registry import make_capacity_policy
 from sim_backend.grid.broker import Moment, StayHome, run_grid
 from sim_backend.grid.grid import SimulatedGrid, SleepingNodes
 from sim_backend.grid.sites import NO_SITE
@@ -23,7 +23,9 @@ DISCIPLINES = ("fcfs", "easy", "first-fit", "best-fit", "conservative")
 
 
 def energy_aware() -> CapacityPolicy:
-    return capacity_named("energy-aware", Fleet(UNITS, 1, DUNE), CapacitySettings(depths=("off",), wake_ahead_s=0))
+    return make_capacity_policy(
+        "energy-aware", Fleet(UNITS, 1, DUNE), CapacitySettings(depths=("off",), wake_ahead_s=0)
+    )
 
 
 class Anywhere:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from offpeak.model.arrays import Int64
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
 from plugin.capacity.port import CapacityTargets
-from power.ols import OnlineSimulation
+from power.capacity.online_simulation import OnlineSimulation
 from studies.online_simulation.decide import JudgesQueued, KnowsOtherwise, known_otherwise
 from studies.online_simulation.experiment import OLS, QUEUED_JOBS, Experiment, Setup
 from studies.online_simulation.run import run

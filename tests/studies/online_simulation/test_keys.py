@@ -33,5 +33,5 @@ def test_the_log_and_the_replay_count() -> None:
 
 def test_sources_hold_the_what_if_and_not_the_tables() -> None:
     names = {path.relative_to(ROOT).as_posix() for path in sources_of(RUN)}
-    assert {"power/what_if.py", "sim_backend/engine/power.py", "studies/online_simulation/decide.py"} <= names
+    assert {"power/whatif/simulation.py", "sim_backend/engine/power.py", "studies/online_simulation/decide.py"} <= names
     assert not {"studies/online_simulation/tables.py", "studies/report.py"} & names

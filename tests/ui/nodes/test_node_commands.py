@@ -24,8 +24,8 @@ from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from power.drivers.port import Order
 from power.drivers.wire import Wire
-from power.lifecycle.errand import Errand, run_errand
-from power.lifecycle.life import NodeLife
+from power.lifecycle.admin_order import AdminOrder, execute_order
+from power.lifecycle.node_record import NodeRecord
 from sim_backend.virtual.bmc import BmcFaults
 from sim_backend.virtual.machine_room import MachineRoom
 from sim_backend.virtual.node import VirtualNode
@@ -240,15 +240,15 @@ def test_an_unknown_node(site: Path, offpeak: Callable[..., Done]) -> None:
     assert "has no node n9" in offpeak("node", "n9", "release", "--inventory", site).stderr
 
 
-def errand(site: Path, node: str, order: Order, book: MemoryBook, *, used: str = "", **settings: object) -> NodeLife:
+def errand(site: Path, node: str, order: Order, book: MemoryBook, *, used: str = "", **settings: object) -> NodeRecord:
     inventory = read_inventory(site)
 
-    async def made() -> NodeLife:
+    async def made() -> NodeRecord:
         wire = Wire(timeout_s=10.0)
         agent = AgentSettings(**{"mode": "active", "nodes": "n[1-4]", "min_on": 1} | settings)  # type: ignore[arg-type]
-        made = Errand(inventory, agent, book, wire, lambda _node: used, poll_s=0.05)
+        made = AdminOrder(inventory, agent, book, wire, lambda _node: used, poll_s=0.05)
         try:
-            return await run_errand(made, inventory.chosen((node,))[0], order, by="admin jo", reason="test")
+            return await execute_order(made, inventory.chosen((node,))[0], order, by="admin jo", reason="test")
         finally:
             await wire.close()
 

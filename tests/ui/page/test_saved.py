@@ -4,7 +4,7 @@ from offpeak.ledger.prices import MeanPrice
 from offpeak.model.local_time import TimeRange
 from power.accounts.rests import Rest
 from power.accounts.savings import RestUse, saving_of
-from power.lifecycle.life import NodeState
+from power.lifecycle.node_record import NodeState
 from ui.page.saved import known_by, month_of, saved_said
 
 HOUR_S = 3600.0

@@ -12,7 +12,7 @@ import pytest
 from offpeak.model.jobs import Jobs, LogNames, Trace
 from offpeak.settings.replay import CarbonSettings, PowerSettings, PriceSettings, SchedulingSettings
 from offpeak.settings.table import CapacitySettings, Settings
-from power.capacities import capacity_named
+from power.capacity.registry import make_capacity_policy
 from sim_backend.case import PreparedCase, fleet_of, prepare
 from sim_backend.compare import compare
 from sim_backend.policy import Policy, parse_policy
@@ -66,7 +66,7 @@ def make() -> Make:
 def powered(policies: tuple[Policy, ...], prepared: PreparedCase, settings: CapacitySettings) -> tuple[Policy, ...]:
     """Return each policy with each capacity policy of the settings."""
     fleet = fleet_of(prepared.case)
-    capacities = [capacity_named(name, fleet, settings) for name in settings.policies]
+    capacities = [make_capacity_policy(name, fleet, settings) for name in settings.policies]
     return tuple(policy.on(capacity) for capacity in capacities for policy in policies)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from offpeak.settings.replay import SchedulingSettings
 from offpeak.settings.table import CapacitySettings
-from power.capacities import capacity_named
+from power.capacity.registry import make_capacity_policy
 from sim_backend.case import fleet_of
 from sim_backend.policy import parse_policy
 from sim_backend.replications import replay_often
@@ -67,7 +67,7 @@ def test_with_replays_the_figures_of_sleep_have_their_ranges(make: Make) -> None
     plain = make(60, "easy", capacities=capacities)
     settings = CapacitySettings(policies=capacities)
     easy, fleet = parse_policy("easy", SchedulingSettings()), fleet_of(plain.comparison.case)
-    policies = tuple(easy.on(capacity_named(name, fleet, settings)) for name in capacities)
+    policies = tuple(easy.on(make_capacity_policy(name, fleet, settings)) for name in capacities)
     spreads = replay_often(plain.comparison.case, policies, replays=4, seed=1)
     first, second = cells(savings_section(make(60, "easy", capacities=capacities, spreads=spreads)), table=2)
     saved = spreads[1].figures["idle_saved_pct"]

@@ -1,0 +1,140 @@
+"""The levers of a site - order, sleep, time, place - and what each would have saved, and cost in waiting.
+
+Order is the estimate's own. Sleep and time are replayed here, on the last days of the log and on nodes that can sleep,
+because a what-if an hour takes its time. Place, which is to run jobs on other clusters, needs more sites than one.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.random import Generator
+
+from offpeak.model.arrays import Float64
+from offpeak.model.local_time import DAY_S
+from offpeak.model.node_class import NodeClass, SleepDepth, Transition
+from offpeak.model.node_class_file import bundled_node_class
+from offpeak.settings.table import Settings
+from power.capacity.registry import make_capacity_policy
+from sim_backend.case import ASSUMED_CLASS, fleet_of
+from sim_backend.compare import ReplayCase
+from sim_backend.estimate import CapabilitySaving, SavingsEstimate, saving_of
+from sim_backend.policy import Policy
+from sim_backend.powered_replay import PoweredMachine
+from sim_backend.replications import ReplicationSpread, replay_each, spreads_of
+
+
+def take_last_days(case: ReplayCase, days: int) -> tuple[ReplayCase, int]:
+    """Return the case of the jobs that were submitted in the last days, and the number of the first of them."""
+    submit_s = case.jobs.submit_s
+    first = int(np.searchsorted(submit_s, submit_s[-1] - days * DAY_S))
+    kept = np.arange(first, len(submit_s))
+    return replace(case, jobs=case.jobs.take(kept), node_power_w=case.node_power_w[first:]), first
+
+
+def add_sleeping_nodes(case: ReplayCase, units_per_node: int) -> tuple[ReplayCase, str]:
+    """Return the case with nodes that can sleep, and in words which; where none are known, as hungry as its idle ones.
+
+    These are of an assumed class in the proportion of the idle draws.
+    """
+    if case.nodes is not None:
+        return case, f"nodes are of the class {case.nodes.node_class.name}"
+    idle_w = case.machine.idle_w * units_per_node
+    nodes = PoweredMachine(
+        case.machine.size, units_per_node, scale_node_class(bundled_node_class(ASSUMED_CLASS), idle_w)
+    )
+    said = f"nodes are assumed to sleep like the class {ASSUMED_CLASS}, scaled to {idle_w:g} W idle"
+    return replace(case, nodes=nodes), f"{said}; --node-class names another"
+
+
+def scale_node_class(node_class: NodeClass, idle_w: float) -> NodeClass:
+    """Return the class with all draws in the proportion that makes an idle node draw `idle_w`."""
+    times = idle_w / node_class.idle_w
+
+    def less(transition: Transition) -> Transition:
+        return replace(transition, power_w=transition.power_w * times)
+
+    def lighter(depth: SleepDepth) -> SleepDepth:
+        return replace(depth, power_w=depth.power_w * times, enter=less(depth.enter), leave=less(depth.leave))
+
+    return replace(
+        node_class,
+        idle_w=idle_w,
+        running=tuple((used, power_w * times) for used, power_w in node_class.running),
+        depths=tuple(map(lighter, node_class.depths)),
+    )
+
+
+LEVERS = (
+    ("sleep", "timeout:10min"),
+    ("sleep", "break-even"),
+    ("sleep", "forecast:1h"),
+    ("sleep", "ols:1h"),
+    ("time", "profile:1h:3"),
+    ("time", "profile:1h"),
+)
+"""The capacity policies that stand for a lever."""
+
+DAYS, REPLAYS = 30, 10
+
+
+@dataclass(frozen=True)
+class Lever:
+    """What one policy of a lever would have saved; None where that is not measured. `note` says on what, or why not."""
+
+    name: str
+    saving: CapabilitySaving | None
+    note: str = ""
+
+
+def measure_levers(
+    estimate: SavingsEstimate, settings: Settings, baseline: Policy, *, progress: Callable[[int], None] = lambda _: None
+) -> tuple[Lever, ...]:
+    """Return a row a policy of each lever. `progress` is told how many of len(LEVERS) * REPLAYS are done.
+
+    BadInput if the nodes cannot sleep as the settings say, or the baseline cannot be replayed with nodes that do.
+    """
+    spreads, note = _replay_levers(estimate, settings, baseline, progress)
+    measured = zip(LEVERS, spreads, strict=True)
+    return (
+        *(Lever("order", saving) for saving in estimate.savings),
+        *(Lever(name, _make_saving(estimate, name, policy, spread), note) for (name, policy), spread in measured),
+        Lever("place", None, "not measured: it needs other sites, with their logs and prices"),
+    )
+
+
+def _make_saving(estimate: SavingsEstimate, lever: str, policy: str, spread: ReplicationSpread) -> CapabilitySaving:
+    return replace(saving_of(spread, estimate.used, lever), policy=policy)
+
+
+def _replay_levers(
+    estimate: SavingsEstimate, settings: Settings, baseline: Policy, progress: Callable[[int], None]
+) -> tuple[Sequence[ReplicationSpread], str]:
+    """Return the spreads of the policies of LEVERS against the baseline, and what they are replayed on.
+
+    Each is compared with the baseline alone: beside a policy under which jobs end days later, all would be charged for
+    these days, and sleeping through them would look like a saving.
+    """
+    prepared = estimate.prepared
+    case, first = take_last_days(prepared.case, DAYS)
+    case, note = add_sleeping_nodes(case, prepared.units_per_node)
+    fleet = fleet_of(case)
+    policies = [baseline.on(make_capacity_policy(policy, fleet, settings.capacity)) for _, policy in LEVERS]
+
+    def draw_w(rng: Generator) -> Float64:
+        return prepared.power.draw_w(rng)[first:]
+
+    spreads = [
+        spreads_of(
+            replay_each(
+                case,
+                (baseline, policy),
+                range(REPLAYS),
+                seed=settings.power.seed,
+                draw_power=draw_w if prepared.power.is_drawn else None,
+                progress=lambda done, before=at * REPLAYS: progress(before + done),  # type: ignore[misc]
+            )
+        )[1]
+        for at, policy in enumerate(policies)
+    ]
+    return spreads, f"{REPLAYS} replays of the last {DAYS} days; {note}"

@@ -1,0 +1,154 @@
+"""OLS: the fewest units on offer, of those tried, with which the known jobs keep a slowdown SLA; and its policy.
+
+Source: Lawson and Smirni, "Power-aware resource allocation in high-end systems via online simulation", ICS 2005,
+section 3.3.1: from the fewest possible, halve the distance to all until the mean slowdown is no larger than the SLA.
+The policy decides each period. A policy that plans each period is written "1h", or "1h:50" with an SLA of its own.
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from offpeak.errors import BadInput
+from offpeak.model.snapshot import Snapshot
+from offpeak.model.units import parse_duration_s
+from offpeak.settings.capacity import DEFAULT_SLA, CapacitySettings
+from offpeak.text import counted
+from plugin.capacity.policies import capacity_rules, constant_schedule, idle_before_depth_s, used_depths
+from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet
+from power.whatif.simulation import EASY_RULES, WhatIfPlan, check_units, simulate_units
+from sim_backend.engine.rules import SchedulingRules
+
+
+@dataclass(frozen=True, eq=False)
+class OlsDecision:
+    """`tried` are the plans in the order of OLS up to the one chosen, the last. `met` says whether that keeps the SLA.
+
+    Where none does, the last has all units on offer.
+    """
+
+    sla: float
+    tried: tuple[WhatIfPlan, ...]
+
+    @property
+    def plan(self) -> WhatIfPlan:
+        """The plan that was chosen."""
+        return self.tried[-1]
+
+    @property
+    def units(self) -> int:
+        """The units to keep on offer."""
+        return self.plan.units
+
+    @property
+    def met(self) -> bool:
+        """Whether the plan keeps the SLA."""
+        return self.plan.slowdown <= self.sla
+
+
+def find_ols_units(snapshot: Snapshot, sla: float = DEFAULT_SLA, *, rules: SchedulingRules = EASY_RULES) -> OlsDecision:
+    """Return how many units to keep on offer so that the known jobs' mean slowdown is at most `sla`.
+
+    BadInput for an SLA below 1, which no job can keep, and where jobs need more units than are usable.
+    """
+    check_sla(sla)
+    tried: list[WhatIfPlan] = []
+    for units in list_offers(snapshot):
+        tried.append(simulate_units(snapshot, units, rules=rules))
+        if tried[-1].slowdown <= sla:
+            break
+    return OlsDecision(sla, tuple(tried))
+
+
+def simulate_all_offers(snapshot: Snapshot, *, rules: SchedulingRules = EASY_RULES) -> tuple[WhatIfPlan, ...]:
+    """Return the plan of every number of units that OLS may try, fewest first, worked out on all cores at once."""
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        return tuple(threads.map(lambda units: simulate_units(snapshot, units, rules=rules), list_offers(snapshot)))
+
+
+def chosen(plans: tuple[WhatIfPlan, ...], sla: float = DEFAULT_SLA) -> OlsDecision:
+    """Return what `ols_units` decides, from a curve. BadInput for an SLA below 1."""
+    check_sla(sla)
+    kept = [plan.slowdown <= sla for plan in plans]
+    return OlsDecision(sla, plans[: kept.index(True) + 1] if any(kept) else plans)
+
+
+def check_sla(sla: float) -> None:
+    """Raise BadInput unless `sla` is a slowdown that a job can have."""
+    if not sla >= 1:
+        raise BadInput(f"no job has a slowdown of {sla:g}", hint=f"give 1 or more; {DEFAULT_SLA:g} is usual")
+
+
+def list_offers(snapshot: Snapshot) -> tuple[int, ...]:
+    """Return the numbers of units that OLS tries in turn: L, then ceil((l + U) / 2), to U, in whole nodes.
+
+    BadInput where L is above U.
+    """
+    most, whole = snapshot.usable_units, snapshot.units_per_node
+    check_units(snapshot, most)
+    steps = [snapshot.least_units]
+    while steps[-1] < most:
+        halfway = -(-(steps[-1] + most) // 2)
+        steps.append(-(-halfway // whole) * whole)
+    return tuple(steps)
+
+
+DEFAULT_PERIOD = "1h"
+
+
+def parse_period_and_sla(name: str, argument: str, sla: float) -> tuple[int, float]:
+    """Return the period [s] and the SLA of the policy's argument, an hour and `sla` where it has none.
+
+    BadInput, which names the policy, if one of them cannot be.
+    """
+    period, _, own_sla = (argument or DEFAULT_PERIOD).partition(":")
+    return _parse_period_s(name, period), _parse_sla(name, own_sla) if own_sla else sla
+
+
+def _parse_period_s(name: str, text: str) -> int:
+    try:
+        period_s = parse_duration_s(text)
+    except BadInput as problem:
+        raise BadInput(f"capacity policy {name!r}: {problem}", hint=f"write it like {name}:1h") from None
+    if period_s == 0:
+        raise BadInput(f"capacity policy {name!r}: a period of no time", hint=f"write it like {name}:1h")
+    return period_s
+
+
+def _parse_sla(name: str, text: str) -> float:
+    try:
+        sla = float(text)
+    except ValueError:
+        hint = f"write it like {name}:1h:50"
+        raise BadInput(f"capacity policy {name!r}: {text!r} is no slowdown", hint=hint) from None
+    check_sla(sla)
+    return sla
+
+
+@dataclass(frozen=True)
+class OnlineSimulation:
+    """Decides by the what-if under a scheduling discipline; the SLA bounds the mean slowdown of the known jobs."""
+
+    sla: float
+    rules: SchedulingRules = EASY_RULES
+
+    def __call__(self, snapshot: Snapshot) -> CapacityTargets:
+        """Return the fewest nodes that keep the SLA, of those that the bisection tries."""
+        decision = find_ols_units(snapshot.without_too_wide(), self.sla, rules=self.rules)
+        awake, all_nodes = (units // snapshot.units_per_node for units in (decision.units, snapshot.usable_units))
+        jobs, slowdown = counted(len(decision.plan.start_s), "job"), decision.plan.slowdown
+        why = f"{awake} of {all_nodes} nodes for {jobs}: a mean slowdown of {slowdown:.1f} (bound {self.sla:g})"
+        return CapacityTargets(awake, why=why)
+
+
+def make_ols_policy(fleet: Fleet, settings: CapacitySettings, argument: str) -> CapacityPolicy:
+    """As many nodes as keep the slowdown SLA in a simulation of the known jobs, decided anew each period.
+
+    The argument is the period, and perhaps an SLA other than that of the settings: "1h", "1h:50".
+    """
+    period_s, sla = parse_period_and_sla("ols", argument, settings.sla)
+    rules = capacity_rules(fleet, settings, on_demand=False)._replace(period_s=period_s, raise_for_wide=True)
+    after_s = idle_before_depth_s(fleet.node_class, used_depths(fleet.node_class, settings), 0)
+    return CapacityPolicy(
+        f"ols:{argument or DEFAULT_PERIOD}", rules, constant_schedule(fleet, after_s), OnlineSimulation(sla)
+    )

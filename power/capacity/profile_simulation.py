@@ -1,0 +1,301 @@
+"""What if a profile were offered? The engine whose nodes sleep, run on from a snapshot and charged by prices.
+
+Jobs run as in power.whatif.simulation. While fewer units are on offer than are usable, jobs with a green SLA stand
+behind all others, but for those that would then end too late.
+
+Which job holds which node is not known and makes no difference: nodes are alike. So they are numbered here: those that
+are up first, then those that come up, the soonest first; jobs hold units of the first. Failed nodes are left out.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpeak.errors import BadInput
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, STATES, asleep, coming_up, going_down
+from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
+from offpeak.model.snapshot import Snapshot
+from offpeak.model.step_integrals import J_PER_MWH, integrals
+from plugin.capacity.rules import CapacitySchedule
+from power.capacity.price_profile import OfferProfile, PowerTerms, PricesAhead
+from power.whatif.simulation import WhatIfPlan, check_units, make_whatif_plan
+from sim_backend.engine.advance_powered import LOG_FULL, advance_powered
+from sim_backend.engine.power import MOST_ENTRIES_PER_NODE, Power, TransitionLog, all_active, bitmap
+from sim_backend.engine.running_jobs import resumed_state
+from sim_backend.engine.state import NEVER, State, Workload
+from sim_backend.nodes.node_log import Int8, Int32, NodeLog, state_times
+from sim_backend.replay import NO_PEAKS
+
+UNCHANGED = ("profile", "window", "fillings", "recent_s", "log")
+"""What of the engine's state a run without window policy, promises and predictions does not change, and the log."""
+
+RISING, SLEEPING, FALLING = (
+    [state(depth) for depth in range(len(DEPTHS))] for state in (coming_up, asleep, going_down)
+)
+STATE_NUMBERS = np.arange(STATES)
+IS_RISING = np.isin(STATE_NUMBERS, RISING)
+IS_MOVING = np.isin(STATE_NUMBERS, RISING + FALLING)
+IS_SPARE = np.isin(STATE_NUMBERS, RISING + SLEEPING)
+"""By state: whether a node comes up, is on its way, and sleeps or comes up: its units count as spare."""
+
+LAST_S = 1 << 60
+"""A job that is never reached is submitted here: without it the nodes would stand still after the last job's end."""
+
+
+class EngineMachine(NamedTuple):
+    """What the engine moves. Its arrays are changed by a run: run a copy."""
+
+    workload: Workload
+    state: State
+    power: Power
+
+
+def resume_machine(snapshot: Snapshot, order: Int64, terms: PowerTerms) -> EngineMachine:
+    """Return the machine of a snapshot, whose queued jobs are submitted now in the `order` of these indices.
+
+    The running jobs come first in the workload, then the queued ones, and last one that is never submitted. BadInput
+    if running jobs hold more than the nodes have that are up or coming up, or a job is wider than what is usable.
+    """
+    check_units(snapshot, snapshot.usable_units)
+    workload = _make_workload(snapshot, order)
+    holders, size = len(snapshot.running.size), snapshot.usable_units
+    state = resumed_state(workload, terms.rules, machine_size=size, holders=holders, now_s=snapshot.now_s)
+    power = all_active(
+        terms.capacity,
+        machine_size=size,
+        units_per_node=snapshot.units_per_node,
+        slots=len(state.slots.job),
+        jobs=len(workload.submit_s),
+        begin_s=snapshot.now_s,
+    )
+    _put_nodes(snapshot, power)
+    _put_units(state, power)
+    # A log for years of entries would take longer to copy than all else.
+    entries = 4 * MOST_ENTRIES_PER_NODE * len(power.ready_s)
+    log = TransitionLog(np.empty(entries, np.int64), np.empty(entries, np.int32), np.empty(entries, np.int8))
+    return EngineMachine(workload, state, power._replace(log=log))
+
+
+def copy_machine(machine: EngineMachine) -> EngineMachine:
+    """Return an independent copy of all that a run changes, but for the log: a run begins it anew."""
+    return EngineMachine(machine.workload, State(*_copy_columns(machine.state)), Power(*_copy_columns(machine.power)))
+
+
+def _copy_columns(value: State | Power) -> list[Any]:
+    return [column if name in UNCHANGED else _copy_value(column) for name, column in value._asdict().items()]
+
+
+def _copy_value(value: Any) -> Any:
+    """Return a copy of an array, or of a tuple of such: sooner than deepcopy, which asks each for what it is."""
+    return value.copy() if isinstance(value, np.ndarray) else type(value)(*map(_copy_value, value))
+
+
+def _make_workload(snapshot: Snapshot, order: Int64) -> Workload:
+    queued = snapshot.queued
+    left_s = np.maximum(snapshot.running.expected_end_s - snapshot.now_s, 1)
+    runtime_s = np.concatenate([left_s, np.maximum(queued.estimate_s[order], 1), [1]])
+    size = np.concatenate([snapshot.running.size, queued.size[order], [1]])
+    submit_s = np.full(len(size), snapshot.now_s)
+    submit_s[-1] = LAST_S
+    nothing = np.zeros(len(size), dtype=np.int64)
+    return Workload(submit_s, runtime_s, runtime_s, runtime_s, size, nothing.astype(np.float64), nothing)
+
+
+def _put_nodes(snapshot: Snapshot, power: Power) -> None:
+    """Write into the table how each node is, and how many of its units jobs hold."""
+    table, per_node = power.table, snapshot.units_per_node
+    usable = snapshot.node_state != FAILED
+    state, ready_s = snapshot.node_state[usable], snapshot.ready_s[usable]
+    place = np.where(state == ACTIVE, 0, np.where(IS_RISING[state], 1, 2))
+    order = np.lexsort((state, ready_s, place))
+    table.state[:] = state[order]
+    moving = IS_MOVING[table.state]
+    power.ready_s[moving] = np.maximum(ready_s[order][moving], snapshot.now_s + 1)
+    table.busy[:] = np.clip(snapshot.units_in_use - per_node * np.arange(len(order)), 0, per_node)
+    table.idle[:] = bitmap((table.state == ACTIVE) & (table.busy == 0))
+    power.away[:] = bitmap(table.state != ACTIVE)
+    power.moving[:] = bitmap(moving)
+    power.nodes_in[:] = np.bincount(table.state, minlength=STATES)
+    up = per_node * int((place < 2).sum())
+    if snapshot.units_in_use > up:
+        hint = "correct the sizes of the running jobs, or the states of the nodes"
+        raise BadInput(f"jobs hold {snapshot.units_in_use:,} units, nodes that are up have {up:,}", hint=hint)
+
+
+def _put_units(state: State, power: Power) -> None:
+    """Count the units without a job, and leave to the jobs those of active nodes alone."""
+    nodes, table = power.scalars[0], power.table
+    free = nodes["units_per_node"] - table.busy
+    active, rising = table.state == ACTIVE, IS_RISING[table.state]
+    nodes["idle_nodes"] = int((active & (table.busy == 0)).sum())
+    nodes["rising_idle"] = int((rising & (table.busy == 0)).sum())
+    nodes["idle_units"] = int(free[active].sum())
+    nodes["spare_units"] = int(free[IS_SPARE[table.state]].sum())
+    nodes["next_ready_s"] = int(power.ready_s.min(initial=NEVER))
+    power.spare[:] = state.nodes.free & ~bitmap(np.repeat(active, nodes["units_per_node"]))
+    state.nodes.free[:] &= ~power.spare
+    state.scalars["free"] = nodes["idle_units"]
+
+
+LogEntries = tuple[Int64, Int32, Int8]
+"""Times, nodes and states of a node log."""
+
+
+def run_profile(
+    snapshot: Snapshot, profile: OfferProfile, machine: EngineMachine, terms: PowerTerms
+) -> tuple[Int64, NodeLog]:
+    """Return when the queued jobs start, in the machine's order, and what its nodes do. No transition fails."""
+    workload, state, power = copy_machine(machine)
+    size, course, depths = snapshot.usable_units, _make_course(snapshot, profile, terms), terms.depths
+    pieces = [_read_first_entries(snapshot, power)]
+    asked = LOG_FULL
+    while asked == LOG_FULL:
+        asked = advance_powered(
+            workload, NO_PEAKS, terms.rules, terms.capacity, course, depths, size, state, power, LAST_S - 1
+        )
+        pieces.append(_empty_log(power))
+    at_s, node, entered = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
+    log = NodeLog(size // snapshot.units_per_node, snapshot.units_per_node, at_s, node, entered)
+    return state.start_s[len(snapshot.running.size) : -1], log
+
+
+def _make_course(snapshot: Snapshot, profile: OfferProfile, terms: PowerTerms) -> CapacitySchedule:
+    """Return the profile as nodes that are to be awake."""
+    at_s = np.append(profile.at_s, profile.until_s)
+    units = np.append(profile.units, snapshot.usable_units)
+    after_s = np.tile(terms.after_s, (len(at_s), 1))
+    return CapacitySchedule(at_s, units // snapshot.units_per_node, np.zeros(len(at_s), dtype=np.int64), after_s)
+
+
+def _read_first_entries(snapshot: Snapshot, power: Power) -> LogEntries:
+    """Return the entries that say how the nodes are now."""
+    node = np.flatnonzero(power.table.state != ACTIVE)
+    return np.full(len(node), snapshot.now_s), node.astype(np.int32), power.table.state[node]
+
+
+def _empty_log(power: Power) -> LogEntries:
+    """Take the entries out of the engine's log."""
+    length = int(power.scalars["log_length"][0])
+    power.scalars["log_length"] = 0
+    return power.log.at_s[:length].copy(), power.log.node[:length].copy(), power.log.state[:length].copy()
+
+
+def charge_plan(
+    snapshot: Snapshot, plan: WhatIfPlan, log: NodeLog, prices: PricesAhead, terms: PowerTerms
+) -> tuple[float, float]:
+    """Return energy [J], and cost in the prices' currency.
+
+    All nodes but failed ones are charged as if they ran nothing, until they are up again behind the profile; jobs for
+    what they draw above idle nodes, to their ends, however late, so that what is moved behind the profile is not free.
+    """
+    start_s = np.maximum(plan.start_s, snapshot.now_s)
+    times = state_times(prices.meter, log, snapshot.now_s, prices.until_s + terms.longest_wake_s)
+    runs = integrals(prices.meter, start_s, plan.end_s)
+    size = np.concatenate([snapshot.running.size, snapshot.queued.size])
+    above_w = (terms.job_w - terms.node_class.idle_w) / snapshot.units_per_node
+
+    def total(nodes: Int64 | Float64, jobs: Int64 | Float64) -> float:
+        return float(np.dot(terms.state_w, nodes) + above_w * np.dot(size, jobs))
+
+    return total(times.seconds, plan.end_s - start_s), total(times.integral, runs) / J_PER_MWH
+
+
+@dataclass(frozen=True, eq=False)
+class ProfilePlan:
+    """What the engine makes of a snapshot under a profile; start and end as in power.whatif.simulation.WhatIfPlan.
+
+    `slowdown` is the mean over the jobs without a green SLA, 1 where there are none, `mean_wait_s` that over all jobs.
+    `late_s` is by how much each queued job ends after its latest end. `cost` is in the prices' currency.
+    """
+
+    profile: OfferProfile
+    start_s: Int64
+    end_s: Int64
+    slowdown: float
+    mean_wait_s: float
+    late_s: Int64
+    energy_j: float
+    cost: float
+
+
+def simulate_profile(snapshot: Snapshot, profile: OfferProfile, prices: PricesAhead, terms: PowerTerms) -> ProfilePlan:
+    """Return how the jobs of the snapshot would run under the profile, and what the machine would cost.
+
+    BadInput where a job is wider than what is usable.
+    """
+    return ProfileSimulation(snapshot, prices, terms).plan(profile)
+
+
+@dataclass(frozen=True, eq=False)
+class ProfileSimulation:
+    """Simulates profiles of one snapshot; what they have in common is prepared once."""
+
+    snapshot: Snapshot
+    prices: PricesAhead
+    terms: PowerTerms
+
+    def plan(self, profile: OfferProfile) -> ProfilePlan:
+        """Return the plan of a profile. BadInput where a job is wider than what is usable."""
+        green = self.snapshot.queued.is_green
+        if not green.any() or (profile.units >= self.snapshot.usable_units).all():
+            return self._plan(profile, self._in_order)
+        plan = self._plan(profile, self._green_behind)
+        if plan.late_s.any():
+            plan = self._plan(profile, self._queue(green & (plan.late_s == 0)))
+        return self._plan(profile, self._in_order) if plan.late_s.any() else plan
+
+    @cached_property
+    def _in_order(self) -> "_Queue":
+        return self._queue(np.zeros(len(self.snapshot.queued.size), dtype=np.bool_))
+
+    @cached_property
+    def _green_behind(self) -> "_Queue":
+        return self._queue(self.snapshot.queued.is_green)
+
+    def _queue(self, behind: NDArray[np.bool_]) -> "_Queue":
+        """Return the queue in which these jobs stand behind the others, those that must start first in front."""
+        queued = self.snapshot.queued
+        latest_start_s = np.where(behind, queued.latest_end_s - queued.estimate_s, 0)
+        order: Int64 = np.lexsort((latest_start_s, behind))
+        return _Queue(order, resume_machine(self.snapshot, order, self.terms))
+
+    def _plan(self, profile: OfferProfile, queue: "_Queue") -> ProfilePlan:
+        snapshot = self.snapshot
+        start_s, log = run_profile(snapshot, profile, queue.machine, self.terms)
+        queued_start_s = np.empty(len(queue.order), dtype=np.int64)
+        queued_start_s[queue.order] = start_s
+        plan = make_whatif_plan(snapshot, snapshot.usable_units, queued_start_s)
+        energy_j, cost = charge_plan(snapshot, plan, log, self.prices, self.terms)
+        return ProfilePlan(
+            profile=profile,
+            start_s=plan.start_s,
+            end_s=plan.end_s,
+            slowdown=_mean_slowdown(snapshot, plan),
+            mean_wait_s=plan.mean_wait_s,
+            late_s=np.maximum(plan.end_s[len(snapshot.running.size) :] - snapshot.queued.latest_end_s, 0),
+            energy_j=energy_j,
+            cost=cost,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Queue:
+    """An order of the queued jobs, and the machine that they wait for in it."""
+
+    order: Int64
+    machine: EngineMachine
+
+
+def _mean_slowdown(snapshot: Snapshot, plan: WhatIfPlan) -> float:
+    green = snapshot.queued.is_green
+    if not green.any():
+        return plan.slowdown
+    bound = np.append(np.ones(len(snapshot.running.size), dtype=np.bool_), ~green)
+    if not bound.any():
+        return 1.0
+    wait_s = plan.start_s - np.concatenate([snapshot.running.submit_s, snapshot.queued.submit_s])
+    return float(bounded_slowdown_by_delay(wait_s, plan.end_s - plan.start_s)[bound].mean())

@@ -1,0 +1,95 @@
+"""All capacity policies by name: the registry."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from offpeak.errors import BadInput
+from offpeak.settings.capacity import CapacitySettings
+from offpeak.text import did_you_mean
+from plugin.capacity.policies import (
+    always_on,
+    break_even,
+    energy_aware,
+    forecast,
+    forecast_late,
+    green_pool,
+    priced,
+    timeout,
+    two_level,
+)
+from plugin.capacity.port import CapacityPolicy, Fleet
+from power.capacity.online_simulation import make_ols_policy
+from power.capacity.profile_policy import make_profile_policy
+
+MakeCapacity = Callable[[Fleet, CapacitySettings, str], CapacityPolicy]
+
+
+@dataclass(frozen=True)
+class CapacityPolicyKind:
+    """A policy by name, an example of how it is written, and what it does in a line."""
+
+    name: str
+    example: str
+    doc: str
+    make: MakeCapacity
+
+
+CAPACITY_POLICIES = (
+    CapacityPolicyKind("always-on", "always-on", "no node ever sleeps", always_on),
+    CapacityPolicyKind("timeout", "timeout:10min", "a node idle for so long sleeps (Slurm's SuspendTime)", timeout),
+    CapacityPolicyKind("energy-aware", "energy-aware", "an idle node sleeps at once", energy_aware),
+    CapacityPolicyKind(
+        "green-pool", "green-pool:5%", "so many idle nodes stay ready, the others sleep (Moab's)", green_pool
+    ),
+    CapacityPolicyKind(
+        "break-even", "break-even", "a node sleeps, and deeper, when that begins to save energy", break_even
+    ),
+    CapacityPolicyKind("priced", "priced", "as break-even, in money: sooner when electricity is dear", priced),
+    CapacityPolicyKind(
+        "forecast", "forecast:1h", "idle nodes stay awake while one is likely needed within so long", forecast
+    ),
+    CapacityPolicyKind(
+        "forecast-late", "forecast-late:1h", "as forecast; jobs start on whatever nodes are up first", forecast_late
+    ),
+    CapacityPolicyKind("two-level", "two-level:80%", "all nodes, or so many while they are enough", two_level),
+    CapacityPolicyKind("ols", "ols:1h", "as many as keep the slowdown SLA in a what-if, each period", make_ols_policy),
+    CapacityPolicyKind(
+        "profile", "profile:1h", "fewer in dear hours, as the slowdown SLA allows in a what-if", make_profile_policy
+    ),
+)
+
+
+FRONT = (
+    "always-on",
+    *(f"timeout:{idle}" for idle in ("1min", "5min", "10min", "30min", "1h", "2h")),
+    *(f"green-pool:{share}" for share in ("2%", "5%", "10%", "20%")),
+    *(f"{forecast}:{worth}" for forecast in ("forecast", "forecast-late") for worth in ("40min", "1h", "2h")),
+    "break-even",
+    "two-level",
+    *(f"ols:1h:{sla}" for sla in (5, 20, 50, 200)),
+)
+"""What "front" stands for: each policy over the range of its parameter, to see what is traded for what."""
+
+
+def expand_front(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names with "front" replaced by what it stands for, each once."""
+    return tuple(dict.fromkeys(each for name in names for each in (FRONT if name == "front" else (name,))))
+
+
+def check_policy_name(text: str) -> None:
+    """Raise BadInput unless the text begins with the name of a policy."""
+    _find_kind(text)
+
+
+def make_capacity_policy(text: str, fleet: Fleet, settings: CapacitySettings) -> CapacityPolicy:
+    """Return the policy that the text means for this fleet, such as "timeout:10min"; BadInput if it means none."""
+    return _find_kind(text).make(fleet, settings, text.strip().partition(":")[2])
+
+
+def _find_kind(text: str) -> CapacityPolicyKind:
+    name = text.strip().partition(":")[0]
+    for kind in CAPACITY_POLICIES:
+        if kind.name == name:
+            return kind
+    known = ("front", *(kind.name for kind in CAPACITY_POLICIES))
+    raise BadInput(f"unknown capacity policy {name!r}", hint=did_you_mean(name, known))

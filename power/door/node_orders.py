@@ -1,0 +1,194 @@
+"""Orders to nodes: the door with all interlocks, and the one function of the program that lets a driver send.
+
+After a crash `reconcile` looks at each node whose order has no outcome, and writes the outcome; it never sends an order
+again.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from offpeak.door.door import Confirm, Door, Guard, LastRule, Limit, Rule
+from offpeak.door.effect import Effect, Hold, Mode, ModeOf, Outcome, Refusal
+from offpeak.door.journal import EffectHistory, Intent, Journal
+from offpeak.machines.inventory import Inventory
+from offpeak.machines.node_sets import expand
+from offpeak.model.node_class_file import node_class_named
+from offpeak.settings.agent import AgentSettings
+from power.drivers.port import Order
+from power.interlocks.breaker import Breaker, BreakerTerms
+from power.interlocks.preconditions import (
+    HELD,
+    UNKNOWN,
+    AvailabilityLimits,
+    FindStateReading,
+    InUse,
+    StateReading,
+    refuse_held,
+    require_fresh_state,
+    require_identity,
+    require_no_job,
+    require_opt_in,
+)
+from power.interlocks.rate_limits import (
+    PowerStep,
+    find_groups,
+    limit_cycles_per_day,
+    limit_per_hour,
+    limit_per_rack,
+    limit_per_sweep,
+    limit_ramps,
+    limit_wakes,
+    pause_after_order,
+    power_step_of_class,
+)
+from power.ways import Ways
+
+
+@dataclass(frozen=True)
+class InterlockContext:
+    """What the rules ask of the world: machines, the latest sightings, holds, the scheduler.
+
+    `clock` is Unix time; limits count by `steady`, seconds that only ever grow. The scheduler's answers age by
+    `answer_clock`, in real seconds.
+    """
+
+    inventory: Inventory
+    ways: Ways
+    sighting_of: FindStateReading
+    clock: Callable[[], float]
+    hold_of: Callable[[str], Hold | None]
+    in_use: InUse
+    steady: Callable[[], float] = time.monotonic
+    answer_clock: Callable[[], float] = time.monotonic
+
+
+class NodeOrders:
+    """Gives orders to the nodes of a site through a door of its own."""
+
+    def __init__(self, door: Door, ways: Ways) -> None:
+        self.door, self._ways = door, ways
+
+    async def order(self, effect: Effect, before_sending: Callable[[], None] = lambda: None) -> Outcome | Refusal:
+        """Return what became of an order, which the effect names; nothing was sent if a rule has refused it.
+
+        `before_sending` is called once nothing refuses it any more.
+        """
+        return await self.door.let_through_prepared(effect, partial(self._act, effect, before_sending))
+
+    async def _act(self, effect: Effect, before_sending: Callable[[], None], confirm: Confirm) -> str:
+        driver = self._ways.for_effect(effect)
+
+        async def confirmed() -> Guard:
+            guard = await confirm()
+            before_sending()
+            return guard
+
+        await driver.send(Order(effect.order), confirmed)
+        return f"accepted by {driver.name}"
+
+
+def make_node_orders(
+    settings: AgentSettings, site: InterlockContext, journal: Journal, mode_of: ModeOf | None = None
+) -> NodeOrders:
+    """Return the way to the nodes of a site, all rules on; BadInput where the settings name no nodes that there are.
+
+    What the journal knows of the last day counts for the limits; whatever error the journal raises. The mode is that
+    of the settings unless `mode_of` gives one.
+    """
+    history = EffectHistory.of(journal, site.clock(), site.steady)
+    mode = Mode(settings.mode)
+    door = Door(
+        mode_of or (lambda _: mode),
+        journal=journal,
+        clock=site.clock,
+        rules=_list_rules(site),
+        last=_list_last_rules(site),
+        limits=_list_limits(settings, site, history),
+        history=history,
+        steady=site.answer_clock,
+    )
+    return NodeOrders(door, site.ways)
+
+
+def _list_rules(site: InterlockContext) -> tuple[tuple[str, Rule], ...]:
+    machines = {machine.node: machine for machine in site.inventory.machines}
+    return (("identity", require_identity(machines.__getitem__, site.ways.bmc_of)),)
+
+
+def _list_last_rules(site: InterlockContext) -> tuple[tuple[str, LastRule], ...]:
+    return (("no_job_now", require_no_job(site.in_use, site.answer_clock)),)
+
+
+def _list_limits(
+    settings: AgentSettings, site: InterlockContext, history: EffectHistory
+) -> tuple[tuple[str, Limit], ...]:
+    nodes = frozenset(each.node for each in site.inventory.chosen(expand(settings.nodes))) if settings.nodes else ()
+    enough = AvailabilityLimits(nodes, site.sighting_of, site.hold_of, site.clock, settings.fresh_s)
+    terms = BreakerTerms(settings.breaker_failures, settings.breaker_orders, settings.breaker_pause_s)
+    breaker = Breaker(history, terms, site.ways.needed)
+    ramp = limit_ramps(
+        history, find_power_steps(site.inventory).get, sleep_w=settings.sleep_ramp_w, wake_w=settings.wake_ramp_w
+    )
+    return (
+        ("opted_in", require_opt_in(nodes)),
+        (HELD, refuse_held(site.hold_of, site.clock)),
+        ("observed_fresh", require_fresh_state(site.sighting_of, site.clock, settings.fresh_s)),
+        ("refused_login", breaker.for_login),
+        ("breaker", breaker.for_all),
+        ("unknown_nodes", enough.not_too_many_unknown(settings.unknown_percent)),
+        ("min_on", enough.min_on(history, settings.min_on)),
+        ("just_ordered", pause_after_order(history)),
+        ("cycles_per_day", limit_cycles_per_day(history, settings.cycles_per_day)),
+        ("per_sweep", limit_per_sweep(history, settings.nodes_per_sweep)),
+        ("per_hour", limit_per_hour(history, settings.nodes_per_hour)),
+        ("wakes", limit_wakes(history, settings.wakes_per_min)),
+        ("per_rack", limit_per_rack(history, find_groups(site.inventory), settings.rack_nodes_per_min)),
+        ("ramp", ramp),
+    )
+
+
+def find_power_steps(inventory: Inventory) -> Mapping[str, PowerStep]:
+    """Return how much each node's waking and going down change the draw, of those whose class is known."""
+    kinds = {machine.hardware.node_class for machine in inventory.machines}
+    swings = {kind: power_step_of_class(node_class_named(kind)) for kind in kinds if kind}
+    return {
+        machine.node: swings[machine.hardware.node_class]
+        for machine in inventory.machines
+        if machine.hardware.node_class
+    }
+
+
+SCHEDULER_IS_READ_ANEW = Outcome("interrupted", "the scheduler is read anew")
+
+ReadState = Callable[[str], Awaitable[StateReading]]
+"""Reads a node now; UNKNOWN where nobody can tell."""
+
+
+async def reconcile(
+    journal: Journal, look_at: ReadState, clock: Callable[[], float]
+) -> tuple[tuple[Intent, Outcome], ...]:
+    """Give every intent that has no outcome one, by what is seen of its node now, and return both; sends nothing.
+
+    What the scheduler was to be told is read from the scheduler anyway, each time.
+
+    What is wanted from then on follows from the sightings, as after any other sweep.
+    """
+    intents = journal.unfinished()
+    nodes = tuple(dict.fromkeys(intent.effect.subject for intent in intents if intent.effect.is_to_node))
+    seen = dict(zip(nodes, await asyncio.gather(*map(look_at, nodes)), strict=True))
+    ends = tuple(
+        (intent, make_outcome(seen[intent.effect.subject]) if intent.effect.is_to_node else SCHEDULER_IS_READ_ANEW)
+        for intent in intents
+    )
+    for intent, outcome in ends:
+        journal.write_outcome(intent.number, outcome, clock())
+    return ends
+
+
+def make_outcome(sighting: StateReading) -> Outcome:
+    """Return the outcome of an order of which nobody knows whether it was sent."""
+    state = "in an unknown state" if sighting.state == UNKNOWN else sighting.state
+    return Outcome("interrupted", f"found {state} after a restart")

@@ -1,0 +1,129 @@
+"""Orders to the scheduler: the one place that changes its jobs and nodes, through a door of its own."""
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from offpeak.door.door import Door, Limit
+from offpeak.door.effect import TELLS, US, Effect, Hold, ModeOf, Outcome, Refusal
+from offpeak.door.journal import Journal
+from offpeak.errors import SchedulerError
+from plugin.scheduler.port import NodeChange, Scheduler
+from power.interlocks.preconditions import refuse_held, require_opt_in
+
+QUEUE = "queue of "
+RANK, DEFER, RESTORE = "rank", "defer", "restore"
+UNDOES = frozenset({NodeChange.OPEN, NodeChange.RESUME})
+"""What only gives a node back to jobs is done also for one that was just taken out of our hands."""
+
+
+@dataclass(frozen=True)
+class SchedulerOrderResult:
+    """What became of an order, and what the scheduler did not do of it, by job or node."""
+
+    answer: Outcome | Refusal
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def done(self) -> bool:
+        """Whether the scheduler was told."""
+        return isinstance(self.answer, Outcome) and self.answer.result == "done"
+
+
+class SchedulerOrders:
+    """Tells a scheduler through a door of its own. Calls take as long as the scheduler does."""
+
+    def __init__(self, door: Door, scheduler: Scheduler) -> None:
+        self._door, self._scheduler = door, scheduler
+
+    async def settle(self, node: str) -> None:
+        """Wait until no change of the node is under way."""
+        await self._door.settle(node)
+
+    async def rank(self, partition: str, values: Mapping[str, int], *, why: str, by: str = US) -> SchedulerOrderResult:
+        """Put jobs of a partition, or of several with commas between, in another order."""
+        return await self._let(
+            _make_queue_effect(partition, RANK, values, why, by), lambda: self._scheduler.rank(values)
+        )
+
+    async def defer(
+        self, partition: str, begin_s: Mapping[str, int], *, why: str, by: str = US
+    ) -> SchedulerOrderResult:
+        """Let jobs start at their seconds at the earliest."""
+        return await self._let(
+            _make_queue_effect(partition, DEFER, begin_s, why, by), lambda: self._scheduler.defer(begin_s)
+        )
+
+    async def tell(
+        self, partition: str, comments: Mapping[str, str], *, why: str, by: str = US
+    ) -> SchedulerOrderResult:
+        """Tell jobs' owners."""
+        return await self._let(
+            _make_queue_effect(partition, TELLS, comments, why, by), lambda: self._scheduler.tell(comments)
+        )
+
+    async def give_back(
+        self, partition: str, values: Mapping[str, int], begin_s: Mapping[str, int], *, why: str, by: str = US
+    ) -> SchedulerOrderResult:
+        """Give jobs the order and the begin that they had."""
+
+        def undo() -> dict[str, str]:
+            return self._scheduler.rank(values) | self._scheduler.defer(begin_s)
+
+        return await self._let(_make_queue_effect(partition, RESTORE, {**values, **begin_s}, why, by), undo)
+
+    async def change_node(self, node: str, change: NodeChange, *, why: str, by: str = US) -> SchedulerOrderResult:
+        """Tell the scheduler of a node."""
+        effect = Effect(node, str(change), by, why)
+        return await self._let(effect, lambda: self._scheduler.change_nodes((node,), change, reason=why))
+
+    async def _let(self, effect: Effect, tell: Callable[[], dict[str, str]]) -> SchedulerOrderResult:
+        failed: dict[str, str] = {}
+
+        async def act() -> str:
+            failed.update(await asyncio.to_thread(tell))
+            if effect.subject in failed:
+                raise SchedulerError(failed[effect.subject])
+            return f"{len(failed)} were not changed" if failed else "accepted"
+
+        return SchedulerOrderResult(await self._door.let_through(effect, act), failed)
+
+
+def make_scheduler_door(
+    journal: Journal,
+    mode_of: ModeOf,
+    clock: Callable[[], float],
+    *,
+    nodes: Collection[str],
+    hold_of: Callable[[str], Hold | None],
+    put_to_sleep: Callable[[str], bool] | None = None,
+) -> Door:
+    """Return a door that lets nodes be changed which were opted in and nobody holds, and queues by their mode.
+
+    `put_to_sleep` says of which nodes the door to the hardware has taken the power; of none if not given.
+    """
+    limits = (
+        ("opted_in", _limit_nodes_only(require_opt_in(frozenset(nodes)))),
+        ("held", _limit_nodes_only(refuse_held(hold_of, clock))),
+    )
+    return Door(mode_of, journal=journal, clock=clock, limits=limits, put_to_sleep=put_to_sleep)
+
+
+def find_partitions(effect: Effect) -> tuple[str, ...] | None:
+    """Return the partitions whose queue an effect concerns, None for one that concerns a node."""
+    if not effect.subject.startswith(QUEUE):
+        return None
+    return tuple(effect.subject.removeprefix(QUEUE).split(","))
+
+
+def _make_queue_effect(partition: str, order: str, jobs: Mapping[str, object], why: str, by: str) -> Effect:
+    return Effect(f"{QUEUE}{partition}", order, by, why, (("jobs", len(jobs)),))
+
+
+def _limit_nodes_only(limit: Limit) -> Limit:
+    def refuse(effect: Effect) -> Refusal | None:
+        if find_partitions(effect) is not None or effect.order in UNDOES:
+            return None
+        return limit(effect)
+
+    return refuse

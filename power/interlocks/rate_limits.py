@@ -1,0 +1,182 @@
+"""Limits on orders: per sweep, per hour, per rack and PDU, per node and day, and on how fast power may change.
+
+Nodes that wake are staggered, and so are nodes that go down.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from offpeak.door.door import Limit
+from offpeak.door.effect import Effect, Refusal
+from offpeak.door.journal import EffectHistory, HistoryEntry
+from offpeak.errors import BadSetting
+from offpeak.machines.inventory import Inventory
+from offpeak.model.node_class import NodeClass
+
+BURST_S, MINUTE_S, HOUR_S, DAY_S = 10.0, 60.0, 3600.0, 86_400.0
+PAUSE_S = 30.0
+"""So long after any order to a node none follows that takes power away: two of them at once are one too many."""
+
+NodeGroups = Mapping[str, frozenset[str]]
+"""The rack and the PDUs of each node, in words."""
+
+
+def limit_per_sweep(history: EffectHistory, most: int) -> Limit:
+    """Refuse what takes power away from more than so many nodes since the sweep began."""
+    return _limit_count("per_sweep", history.of_sweep, most, "in this sweep", "nodes_per_sweep")
+
+
+def limit_per_hour(history: EffectHistory, most: int) -> Limit:
+    """Refuse what takes power away from more than so many nodes within an hour."""
+    return _limit_count("per_hour", lambda: history.within(HOUR_S), most, "within an hour", "nodes_per_hour")
+
+
+def count_burst(per_minute: int) -> int:
+    """Return how many of the nodes that may wake within a minute may do so within ten seconds."""
+    return math.ceil(per_minute * BURST_S / MINUTE_S)
+
+
+def limit_wakes(history: EffectHistory, per_minute: int) -> Limit:
+    """Refuse to wake more than so many nodes within a minute, or a sixth of that within ten seconds."""
+
+    def refuse(effect: Effect) -> Refusal | None:
+        if effect.takes_power_away:
+            return None
+        for window_s, most in ((BURST_S, count_burst(per_minute)), (MINUTE_S, per_minute)):
+            if sum(not entry.effect.takes_power_away for entry in history.within(window_s)) >= most:
+                said = f"{effect.subject}: {most} nodes were told to wake within {window_s:.0f} s"
+                return Refusal("wakes", said, "it is asked again later; wakes_per_min below [agent] is the bound")
+        return None
+
+    return refuse
+
+
+def limit_cycles_per_day(history: EffectHistory, most: int) -> Limit:
+    """Refuse what takes power away from one node more often than so within a day."""
+
+    def refuse(effect: Effect) -> Refusal | None:
+        today = [entry for entry in history.of_subject(effect.subject) if history.now_s - entry.begun_s < DAY_S]
+        if not effect.takes_power_away or _count_power_cuts(today) < most:
+            return None
+        said = f"{effect.subject}: was told {most} times within a day to go down"
+        return Refusal("cycles_per_day", said, "raise cycles_per_day below [agent], or wait")
+
+    return refuse
+
+
+def pause_after_order(history: EffectHistory) -> Limit:
+    """Refuse what takes power away so soon after another order to the node that its effect cannot be seen yet."""
+
+    def refuse(effect: Effect) -> Refusal | None:
+        latest = history.of_subject(effect.subject)[-1:]
+        if not effect.takes_power_away or not latest or history.now_s - latest[0].begun_s >= PAUSE_S:
+            return None
+        said = f"{effect.subject}: was told {latest[0].effect.order} less than {PAUSE_S:.0f} s ago"
+        return Refusal("just_ordered", said, "what became of that is looked at first")
+
+    return refuse
+
+
+def limit_per_rack(history: EffectHistory, groups: NodeGroups, most: int) -> Limit:
+    """Refuse any order to more than so many nodes of one rack, or on one PDU, within a minute."""
+
+    def refuse(effect: Effect) -> Refusal | None:
+        counts = dict.fromkeys(groups.get(effect.subject, ()), 0)
+        for entry in history.within(MINUTE_S):
+            for group in groups.get(entry.effect.subject, frozenset()) & counts.keys():
+                counts[group] += 1
+        full = next((group for group, count in sorted(counts.items()) if count >= most), None)
+        if full is None:
+            return None
+        said = f"{effect.subject}: {most} nodes of {full} were told something within a minute"
+        return Refusal("per_rack", said, "it is asked again later; rack_nodes_per_min below [agent] is the bound")
+
+    return refuse
+
+
+def find_groups(inventory: Inventory) -> NodeGroups:
+    """Return which racks and PDUs each node belongs to."""
+    groups: dict[str, set[str]] = {machine.node: set() for machine in inventory.machines}
+    for machine in inventory.machines:
+        if machine.rack:
+            groups[machine.node].add(f"rack {machine.rack}")
+    for pdu in inventory.pdus:
+        for _, node in pdu.outlets:
+            groups[node].add(f"PDU {pdu.name}")
+    return {node: frozenset(names) for node, names in groups.items()}
+
+
+def _limit_count(rule: str, entries: Callable[[], Iterable[HistoryEntry]], most: int, when: str, setting: str) -> Limit:
+    def refuse(effect: Effect) -> Refusal | None:
+        if not effect.takes_power_away or _count_power_cuts(entries()) < most:
+            return None
+        said = f"{effect.subject}: {most} nodes were told to go down {when}"
+        return Refusal(rule, said, f"it is asked again later; {setting} below [agent] is the bound")
+
+    return refuse
+
+
+def _count_power_cuts(entries: Iterable[HistoryEntry]) -> int:
+    return sum(entry.effect.takes_power_away for entry in entries)
+
+
+@dataclass(frozen=True)
+class PowerStep:
+    """By how much [W] a node's waking raises the draw, surge of its boot included, and its going down lowers it."""
+
+    rise_w: float
+    fall_w: float
+
+    def of(self, effect: Effect) -> float:
+        """Return what the order changes [W]."""
+        return self.fall_w if effect.takes_power_away else self.rise_w
+
+
+FindPowerStep = Callable[[str], PowerStep | None]
+"""The swing of a node, None where nobody has said what it draws."""
+
+
+def power_step_of_class(node_class: NodeClass) -> PowerStep:
+    """Return the swing of nodes of a class, as if they drew nothing asleep."""
+    surges = [depth.leave.power_w for depth in node_class.depths]
+    return PowerStep(max([node_class.idle_w, *surges]), node_class.idle_w)
+
+
+def limit_ramps(
+    history: EffectHistory, swing_of: FindPowerStep, *, sleep_w: float | None, wake_w: float | None
+) -> Limit:
+    """Refuse an order with which the draw would fall, or rise, by more [W] within a minute; None is no bound.
+
+    An order that never passes is a trouble of the settings.
+    """
+
+    def refuse(effect: Effect) -> Refusal | None:
+        bound_w, key = (sleep_w, "sleep_ramp") if effect.takes_power_away else (wake_w, "wake_ramp")
+        if bound_w is None:
+            return None
+        swing = swing_of(effect.subject)
+        if swing is None:
+            said = f"{effect.subject}: nobody has said what it draws, and {key} bounds that"
+            return Refusal(key, said, "add node_class to its [hardware]", BadSetting.__name__)
+        before_w = _last_minute_w(history, swing_of, effect)
+        if before_w + swing.of(effect) <= bound_w:
+            return None
+        word = "fall" if effect.takes_power_away else "rise"
+        said = f"{effect.subject}: the draw would {word} by more than {bound_w:,.0f} W within a minute"
+        passes_later = swing.of(effect) <= bound_w
+        hint = "it is asked again later" if passes_later else f"one such node alone: raise {key}"
+        trouble = "" if passes_later else BadSetting.__name__
+        return Refusal(key, said, f"{hint}; {key} below [agent] is the bound", trouble)
+
+    return refuse
+
+
+def _last_minute_w(history: EffectHistory, swing_of: FindPowerStep, effect: Effect) -> float:
+    """Return what the orders of the last minute change in the same direction [W]."""
+    total_w = 0.0
+    for entry in history.within(MINUTE_S):
+        swing = swing_of(entry.effect.subject)
+        if swing and entry.effect.takes_power_away == effect.takes_power_away:
+            total_w += swing.of(entry.effect)
+    return total_w

@@ -1,0 +1,103 @@
+"""What a decision on a node rests on: its hardware, the measured durations of such nodes, and the retry policy."""
+
+import math
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import median
+
+from offpeak.machines.inventory import Hardware
+from offpeak.settings.agent import AgentSettings
+from power.lifecycle.node_record import MeasuredDuration
+
+MOST_DURATIONS = 50
+FEWEST_DURATIONS = 5
+QUANTILE = 0.95
+TIMEOUT_FACTOR = 1.5
+LEAST_PATIENCE, MOST_PATIENCE = 0.25, 2.0
+"""A time-out is never below or above these shares of the inventory's patience."""
+
+
+@dataclass(frozen=True)
+class MeasuredDurations:
+    """The latest durations [s] of each change of one kind of hardware, oldest first."""
+
+    seconds: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+    def learn(self, took: MeasuredDuration) -> "MeasuredDurations":
+        """Return the times with one more; what is no duration is left out."""
+        if not (math.isfinite(took.seconds) and took.seconds >= 0):
+            return self
+        latest = (*self.seconds.get(took.change, ()), took.seconds)[-MOST_DURATIONS:]
+        return MeasuredDurations({**self.seconds, took.change: latest})
+
+    def time_out_s(self, change: str, patience_s: float) -> float:
+        """Return after how long a change counts as failed: the patience until enough is known.
+
+        Then half as long again as nearly all took, a quarter of the patience at least and twice the patience at most.
+        """
+        known = sorted(self.seconds.get(change, ()))
+        if len(known) < FEWEST_DURATIONS:
+            return patience_s
+        nearly_all_s = known[math.ceil(QUANTILE * len(known)) - 1]
+        return min(max(TIMEOUT_FACTOR * nearly_all_s, LEAST_PATIENCE * patience_s), MOST_PATIENCE * patience_s)
+
+    def expected_s(self, change: str) -> float | None:
+        """Return how long such a change mostly takes, None if none was seen."""
+        known = self.seconds.get(change)
+        return median(known) if known else None
+
+    def to_json(self) -> dict[str, list[float]]:
+        """Return the times as `from_json` takes them."""
+        return {change: list(seconds) for change, seconds in self.seconds.items()}
+
+
+def durations_from_json(stored: Mapping[str, list[float]]) -> MeasuredDurations:
+    """Return what `LearnedTimes.to_json` gave."""
+    return MeasuredDurations({change: tuple(seconds[-MOST_DURATIONS:]) for change, seconds in stored.items()})
+
+
+NO_DURATIONS = MeasuredDurations()
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """How persistent to be with a node.
+
+    After `tries` failures in a row, with pauses that double from `first_pause_s`, the operator gets it; a fault that
+    was ours is tried again after `ours_again_s`. A change that nobody here ordered: hands off for `hands_off_s`; so
+    many `surprises` within `surprises_within_s` are a fault, as is a node that nobody could see for `unseen_s`. A
+    change may come `late_s` after its order. `cut_power` allows hard_off where soft_off was not followed.
+    """
+
+    tries: int = 3
+    first_pause_s: float = 60.0
+    longest_pause_s: float = 3600.0
+    refused_pause_s: float = 30.0
+    longest_refused_pause_s: float = 600.0
+    ours_again_s: float = 3600.0
+    hands_off_s: float = 1800.0
+    surprises: int = 3
+    surprises_within_s: float = 3600.0
+    unseen_s: float = 900.0
+    late_s: float = 3600.0
+    cut_power: bool = False
+
+
+@dataclass(frozen=True)
+class NodeContext:
+    """What one kind of node goes by; `chance` spreads the pauses of nodes that failed together."""
+
+    hardware: Hardware
+    chance: random.Random
+    times: MeasuredDurations = NO_DURATIONS
+    conduct: RetryPolicy = RetryPolicy()
+
+    def spread(self, pause_s: float) -> float:
+        """Return the pause, up to a quarter shorter or longer."""
+        return pause_s * (0.75 + 0.5 * self.chance.random())
+
+
+def make_retry_policy(settings: AgentSettings) -> RetryPolicy:
+    """Return how persistent the settings want the agent to be."""
+    return RetryPolicy(tries=settings.tries, hands_off_s=settings.hands_off_s, cut_power=settings.cut_power)

@@ -1,0 +1,326 @@
+"""The record of a node's power: desired state, observed state, orders, faults, and the events that change the record.
+
+There are two clocks: what people read is Unix time [s]; waiting times are measured by the monotonic clock [s], which
+nobody can set back.
+
+A record is stored as JSON for the next start of a program. Its monotonic times are stored as seconds relative to the
+moment of writing. The pause does not count: a wait starts anew, whatever the clocks did.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cache
+from typing import TYPE_CHECKING, Protocol
+
+from offpeak.door.effect import Hold, Outcome, Refusal
+from offpeak.door.journal import Journal
+from offpeak.errors import DeviceError
+from offpeak.ledger.rows import NodeStateRecord
+from power.drivers.port import Observed, Order, PowerState
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+UNKNOWN_CAUSE = "unknown"
+
+
+class NodeState(StrEnum):
+    """What a node is seen to be. UNKNOWN means hands off."""
+
+    ON = "on"
+    BOOTING = "booting"
+    GOING_DOWN = "going down"
+    STANDBY = "standby"
+    OFF = "off"
+    UNKNOWN = "unknown"
+
+
+ASLEEP = frozenset({NodeState.STANDBY, NodeState.OFF})
+SETTLED = ASLEEP | {NodeState.ON}
+
+
+class SchedulerState(StrEnum):
+    """What the scheduler says of a node. BUSY: a job holds it. UP: jobs may start there at any time."""
+
+    UP = "up"
+    BUSY = "busy"
+    DRAINED = "drained"
+    BOOTS = "boots"
+    DOWN = "down"
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """One instant on both clocks."""
+
+    monotonic_s: float
+    unix_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredState:
+    """What a node is to be: where `order` leads; who wants it ("offpeak", "admin NAME"), since when, and why."""
+
+    order: Order
+    by: str
+    since_unix_s: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why the operator has the node now. `ours`: our way to it was the trouble, so it is tried again later."""
+
+    what: str
+    reason: str
+    hint: str
+    ours: bool
+    since_unix_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedState:
+    """The latest look. `known` is the last state that a node can stay in; `by` who brought it there.
+
+    `at_s` and `unknown_since_s` are monotonic. `silent_in_row`: so many looks in a row nothing but standby was seen.
+    """
+
+    state: NodeState = NodeState.UNKNOWN
+    at_unix_s: float = 0.0
+    at_s: float = 0.0
+    since_unix_s: float = 0.0
+    by: str = UNKNOWN_CAUSE
+    known: NodeState | None = None
+    trouble: str = ""
+    unknown_since_s: float | None = None
+    watts: float | None = None
+    silent_in_row: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PendingOrder:
+    """An accepted order that is not seen to be followed yet; `sent_s` is the monotonic time of the last sending.
+
+    `sent` counts sendings, `was` is the state in which the node was then.
+    """
+
+    order: Order
+    way: str
+    by: str
+    sent_s: float
+    sent: int
+    was: NodeState
+
+
+@dataclass(frozen=True, slots=True)
+class SentOrder:
+    """The last order that has not had its effect: a change that it explains, however late, is nobody else's.
+
+    `clear`: it was the only one, so its effect tells how long such a change takes.
+    """
+
+    order: Order
+    by: str
+    at_s: float
+    was: NodeState
+    clear: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """What was done for the wish so far. `step` counts the ways tried, `tries` the times that all of them failed."""
+
+    course: PendingOrder | None = None
+    step: int = 0
+    tries: int = 0
+    next_try_s: float = 0.0
+    refusal: Refusal | None = None
+    refusals: int = 0
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredDuration:
+    """How long a change took that is certain: "boot", "resume", "shutdown" or "suspend"."""
+
+    change: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """All of one node. `surprises` are the monotonic times of changes that nobody here ordered."""
+
+    node: str
+    wish: DesiredState | None = None
+    seen: ObservedState = ObservedState()
+    word: SchedulerState | None = None
+    effort: Attempts = Attempts()
+    sent: SentOrder | None = None
+    fault: Fault | None = None
+    hold: Hold | None = None
+    surprises: tuple[float, ...] = ()
+    hands_off_until_s: float = 0.0
+    took: MeasuredDuration | None = None
+
+
+def is_goal(order: Order, state: NodeState) -> bool:
+    """Whether a node in that state is where the order leads: one that sleeps deeper than asked is asleep too."""
+    return state is NodeState.ON if order is Order.ON else state in ASLEEP
+
+
+@dataclass(frozen=True, slots=True)
+class NodeObservation:
+    """What its BMC says; where standby is in play, whether the node itself answers, and what it draws [W].
+
+    None is what was not asked or not told.
+    """
+
+    observed: Observed
+    answers: bool | None = None
+    watts: float | None = None
+
+    @property
+    def power(self) -> PowerState:
+        """Whether it has power."""
+        return self.observed.state
+
+    @property
+    def trouble(self) -> DeviceError | None:
+        """Why that is not known."""
+        return self.observed.trouble
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerReport:
+    """The scheduler's word, None where it has none."""
+
+    word: SchedulerState | None
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredStateChange:
+    """Somebody wants it otherwise, or with None: nobody wants anything of it any more."""
+
+    wish: DesiredState | None
+
+
+@dataclass(frozen=True, slots=True)
+class OrderAnswer:
+    """The door's answer to an order. `by` is who ordered; it may have been another program, whose journal told."""
+
+    order: Order
+    way: str
+    by: str
+    answer: Outcome | Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class HoldChange:
+    """An admin took it, or with None: let it go."""
+
+    hold: Hold | None
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """An admin gives it back: hold, fault and failures are forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimePassed:
+    """Nothing but time has passed."""
+
+
+Event = NodeObservation | SchedulerReport | DesiredStateChange | OrderAnswer | HoldChange | Release | TimePassed
+
+
+class StateLedger(Journal, Protocol):
+    """The door's journal, and beside it states and holds. Every call may raise CannotWrite."""
+
+    def write_states(self, states: Sequence[NodeStateRecord]) -> None:
+        """Write what nodes are from now on: where something changed."""
+
+    def latest(self) -> Mapping[str, NodeStateRecord]:
+        """Return what was written last of every node."""
+
+    def hold(self, node: str, hold: Hold, at_unix_s: float) -> None:
+        """Keep a node as it is; BadInput where another owner holds it, the own hold is replaced."""
+
+    def release(self, node: str, by: str, at_unix_s: float, *, take_over: bool = False) -> Hold | None:
+        """End the hold of a node and return it, None if there was none; BadInput where only `take_over` ends it."""
+
+    def holds(self, at_unix_s: float) -> Mapping[str, Hold]:
+        """Return the holds that are neither released nor over, by node."""
+
+
+def make_state_row(life: NodeRecord, now: Instant) -> NodeStateRecord:
+    """Return what of a life is written, when its face has changed."""
+    wish, fault, hold, refusal = life.wish, life.fault, life.hold, life.effort.refusal
+    held = f"held by {hold.owner}: {hold.reason}" if hold and hold.lasts(now.unix_s) else ""
+    # What was refused because of the hold says no more than the hold.
+    is_refused = refusal is not None and not (held and refusal.rule == "held")
+    whys = [
+        f"{fault.what}: {fault.reason}; {fault.hint}" if fault else "",
+        held,
+        f"refused ({refusal.rule}): {refusal.said}" if refusal and is_refused else "",
+        f"{wish.by}: {wish.why}" if wish else "",
+    ]
+    desired = str(wish.order) if wish else ""
+    why = "; ".join(each for each in whys if each)
+    return NodeStateRecord(life.node, now.unix_s, str(life.seen.state), desired, life.seen.by, why)
+
+
+def restore_record(node: str, recorded: NodeStateRecord | None, hold: Hold | None) -> NodeRecord:
+    """Return the life of a node as the book has it: what it was, so that standby is looked for, and who holds it."""
+    if recorded is None:
+        return NodeRecord(node, hold=hold)
+    state = NodeState(recorded.observed)
+    known = state if state in SETTLED else None
+    at_unix_s = recorded.at_unix_s
+    seen = ObservedState(state, at_unix_s, since_unix_s=at_unix_s, by=recorded.by, known=known)
+    return NodeRecord(node, seen=seen, hold=hold)
+
+
+def record_to_json(life: NodeRecord, *, monotonic_s: float) -> str:
+    """Return the life as `from_json` takes it."""
+    return _record_adapter().dump_json(_shift_times(life, -monotonic_s)).decode()
+
+
+def record_from_json(text: str, *, monotonic_s: float) -> NodeRecord:
+    """Return the life that `to_json` wrote; pydantic's ValidationError if it is none.
+
+    It teaches no duration that the pause was in the middle of.
+    """
+    life = _shift_times(_record_adapter().validate_json(text), monotonic_s)
+    return life if life.sent is None else replace(life, sent=replace(life.sent, clear=False))
+
+
+def _shift_times(life: NodeRecord, by_s: float) -> NodeRecord:
+    return replace(
+        life,
+        seen=_shift_observed_state(life.seen, by_s),
+        effort=_shift_attempts(life.effort, by_s),
+        sent=life.sent and replace(life.sent, at_s=life.sent.at_s + by_s),
+        surprises=tuple(at_s + by_s for at_s in life.surprises),
+        hands_off_until_s=life.hands_off_until_s + by_s,
+    )
+
+
+def _shift_observed_state(seen: ObservedState, by_s: float) -> ObservedState:
+    since_s = seen.unknown_since_s
+    return replace(seen, at_s=seen.at_s + by_s, unknown_since_s=None if since_s is None else since_s + by_s)
+
+
+def _shift_attempts(effort: Attempts, by_s: float) -> Attempts:
+    course = effort.course and replace(effort.course, sent_s=effort.course.sent_s + by_s)
+    return replace(effort, course=course, next_try_s=effort.next_try_s + by_s)
+
+
+@cache
+def _record_adapter() -> "TypeAdapter[NodeRecord]":
+    # Half of the time that `offpeak --version` may take.
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(NodeRecord)

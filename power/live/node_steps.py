@@ -1,0 +1,276 @@
+"""The next step of a node between scheduler and BMC, and the node's state in its pool, from the reports of both.
+
+To sleep: CLOSE, then the BMC's order once no job can be there, then POWER_DOWN, then OPEN: from now on a job that is
+given the node has it woken. To wake: POWER_UP, the scheduler has the node come up, and so the life cycle wants it on.
+Nothing is stored between the steps, so a kill between any two of them leaves a state from which the loop goes on.
+
+An admin's order to sleep closes a node with a job on it, too, and waits for the end of that job. An admin's order to
+wake is reported to the scheduler before the node boots.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from offpeak.door.effect import ADMIN, SCHEDULER, US
+from offpeak.model.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep, coming_up, going_down
+from plugin.scheduler.node import OURS, Node, NodePower, NodeUse
+from plugin.scheduler.port import NodeChange
+from power.drivers.port import Order
+from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord, NodeState, SchedulerState, is_goal
+
+POWERING_UP = frozenset({NodePower.ASKED_UP, NodePower.COMING_UP})
+POWERING_DOWN = frozenset({NodePower.ASKED_DOWN, NodePower.GOING_DOWN})
+
+
+def translate_states(nodes: Iterable[Node]) -> dict[str, SchedulerState]:
+    """Return the word of each node; what the scheduler does not know of has none."""
+    found = ((node.name, translate_state(node)) for node in nodes)
+    return {name: word for name, word in found if word is not None}
+
+
+def translate_state(node: Node) -> SchedulerState | None:
+    """Return the life cycle's word for a node, None where nothing is known.
+
+    A job on a node that is powered down waits for it to boot: nothing runs there, and it has to be woken.
+    """
+    if node.use is NodeUse.UNKNOWN:
+        return None
+    if is_awaited(node):
+        return SchedulerState.BOOTS
+    if node.use is NodeUse.USED:
+        return SchedulerState.BUSY
+    return _translate_state_of_free_node(node)
+
+
+def is_awaited(node: Node) -> bool:
+    """Whether the scheduler waits for it to come up: for a job, or because somebody asked for that."""
+    return node.power in POWERING_UP or (node.power is NodePower.DOWN and node.use is NodeUse.USED)
+
+
+def _translate_state_of_free_node(node: Node) -> SchedulerState:
+    if node.power in (NodePower.DOWN, NodePower.GOING_DOWN) or node.failed or not node.responds:
+        return SchedulerState.DOWN
+    return SchedulerState.DRAINED if node.closed or node.power is NodePower.ASKED_DOWN else SchedulerState.UP
+
+
+def find_exclusion(node: Node, life: NodeRecord | None, now: Instant) -> str:
+    """Return why nothing at all is done with it, also where the scheduler has it come up; "" if something may be."""
+    if life is None or life.seen.state is NodeState.UNKNOWN:
+        trouble = "" if life is None else life.seen.trouble
+        return f"its state is not known: {trouble}" if trouble else "its state is not known"
+    if life.hold is not None and is_held(life, now):
+        return f"held by {life.hold.owner}: {life.hold.reason}"
+    if node.use is NodeUse.UNKNOWN:
+        return f"nobody knows whether a job is there: the scheduler says {node.state_word}"
+    return ""
+
+
+def is_held(life: NodeRecord, now: Instant) -> bool:
+    """Whether an admin's hold is in force."""
+    return life.hold is not None and life.hold.lasts(now.unix_s)
+
+
+def find_admin_override(node: Node, life: NodeRecord, now: Instant) -> str:
+    """Return who else has it, in words; "" if nobody. It is woken all the same where the scheduler asks for that."""
+    if node.closed and not node.closed_by_us:
+        return f"closed by {node.reason_by or 'somebody'}: {node.reason}"
+    wish = life.wish
+    if wish is not None and wish.by.startswith(ADMIN) and not is_goal(wish.order, life.seen.state):
+        return f"{wish.by} has ordered {wish.order}"
+    if now.monotonic_s < life.hands_off_until_s:
+        return "somebody else changed it: hands off for a while"
+    return ""
+
+
+MAY_STILL_FOLLOW_S = 600.0
+"""So long after an order to sleep whose answer was lost, or that was not followed in time, no job is let in again."""
+
+CAME_UP_LATE = "it came up too late for the scheduler, and is well now"
+NOT_UP = "it did not come up in time: look at its console; as soon as it is up it is tried again"
+NO_RESPONSE = "it did not come up in time: look at its console, and switch it off if it is up, for it has to boot anew"
+
+
+class SleepTarget(StrEnum):
+    """What the power loop wants of a node. UP is no order: a node that is up is left alone, others are woken."""
+
+    UP = "up"
+    ASLEEP = "asleep"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStep:
+    """What is done of a node now: the wish of the life cycle with whose it is, what the scheduler is told, and why."""
+
+    order: Order | None = None
+    change: NodeChange | None = None
+    why: str = ""
+    by: str = US
+
+
+def choose_next_step(
+    node: Node, life: NodeRecord | None, want: SleepTarget, *, now: Instant, order: Order = Order.SOFT_OFF
+) -> NodeStep:
+    """Return the next step towards what is wanted; `order` is how it goes to sleep. Nothing is wanted of what others
+    have, but that the scheduler has it come up is followed."""
+    why = find_exclusion(node, life, now)
+    if life is None:
+        return NodeStep(why=why)
+    if why:
+        # A hold keeps the node's power as it is, and not the node closed for a sleep that is called off.
+        opens = is_held(life, now) and node.use is not NodeUse.UNKNOWN and may_reopen(node, life, now)
+        return NodeStep(change=NodeChange.OPEN if opens else None, why=why)
+    if is_awaited(node):
+        opened = NodeChange.OPEN if node.closed_by_us else None
+        return NodeStep(Order.ON, opened, "the scheduler has it come up", SCHEDULER)
+    why = find_admin_override(node, life, now)
+    if why:
+        return NodeStep(change=choose_change_for_admin(node, life), why=why)
+    if node.failed and not node.closed_by_us and not _was_forgotten_by_scheduler(node, life):
+        return _choose_for_failed(node, life)
+    want = SleepTarget.UP if node.reserved else want
+    sleeps = NodeStep(order, why=f"it goes to sleep: {order}")
+    if node.power is not NodePower.UP:
+        return _choose_for_counted_down(node, life, want, sleeps)
+    return _choose_for_closed(node, life, want, sleeps, now) if node.closed else _choose_for_open(node, life, want)
+
+
+def choose_change_for_admin(node: Node, life: NodeRecord) -> NodeChange | None:
+    """Return what the scheduler is told so that an admin's order can be followed: before it, none comes too late."""
+    if life.wish is None or not life.wish.by.startswith(ADMIN) or node.closed or node.failed or node.reserved:
+        return None
+    if life.wish.order is Order.ON:
+        return NodeChange.POWER_UP if node.power is NodePower.DOWN and life.seen.state in ASLEEP else None
+    return NodeChange.CLOSE if node.power is NodePower.UP and life.seen.state is NodeState.ON else None
+
+
+def _choose_for_failed(node: Node, life: NodeRecord) -> NodeStep:
+    if node.power is NodePower.UP:
+        return NodeStep(why=f"the scheduler counts it as failed: {node.reason or node.state_word}")
+    # That it has power does not say that it has come up: one that hangs in its boot has power too.
+    if life.seen.state is NodeState.ON:
+        return NodeStep(change=NodeChange.RESUME, why=CAME_UP_LATE) if node.responds else NodeStep(why=NO_RESPONSE)
+    return NodeStep(why=NOT_UP)
+
+
+def _was_forgotten_by_scheduler(node: Node, life: NodeRecord) -> bool:
+    """Whether it sleeps by our order, and the scheduler, which has lost its memory since, counts it as broken."""
+    if node.power is NodePower.DOWN:
+        # One that did not come up in time has another reason than ours.
+        silent = node.reason.startswith(OURS)
+    else:
+        silent = node.power is NodePower.UP and not node.responds
+    return silent and life.seen.state in ASLEEP and life.seen.by == US
+
+
+def _choose_for_counted_down(node: Node, life: NodeRecord, want: SleepTarget, sleeps: NodeStep) -> NodeStep:
+    """Return the step of a node that the scheduler takes for powered down, or will."""
+    state = life.seen.state
+    if node.use is NodeUse.USED:
+        return NodeStep(why="it is to go down when its jobs have ended")
+    if state is NodeState.BOOTING:
+        return NodeStep(why="it boots, and nobody here asked for that")
+    if state is NodeState.ON and not node.closed:
+        if node.reserved:
+            return NodeStep(why="it is up, counts as powered down, and is reserved")
+        return NodeStep(change=NodeChange.CLOSE, why="it is up, and the scheduler counts it as powered down")
+    if state not in ASLEEP or node.power is not NodePower.DOWN:
+        return sleeps
+    return _choose_for_asleep(node, want, sleeps)
+
+
+def _choose_for_asleep(node: Node, want: SleepTarget, sleeps: NodeStep) -> NodeStep:
+    if node.failed:
+        return NodeStep(sleeps.order, NodeChange.RESUME, "it sleeps, and the scheduler counts it as failed")
+    if node.closed:
+        return NodeStep(sleeps.order, NodeChange.OPEN, "it sleeps: a job that is given it has it woken")
+    if want is SleepTarget.UP:
+        return NodeStep(sleeps.order, NodeChange.POWER_UP, "it is to wake")
+    return NodeStep(sleeps.order, why="it sleeps")
+
+
+def _choose_for_closed(node: Node, life: NodeRecord, want: SleepTarget, sleeps: NodeStep, now: Instant) -> NodeStep:
+    """Return the step of a node that we have closed and that the scheduler takes for up."""
+    state = life.seen.state
+    if state is NodeState.BOOTING:
+        return NodeStep(why="it boots")
+    if state is not NodeState.ON and node.use is not NodeUse.FREE:
+        return NodeStep(why=f"the scheduler has a job there, and it is {state}")
+    if state in ASLEEP:
+        return NodeStep(sleeps.order, NodeChange.POWER_DOWN, "it is off: the scheduler is told")
+    if state is NodeState.GOING_DOWN or (want is SleepTarget.ASLEEP and node.use is NodeUse.FREE):
+        return sleeps
+    if may_still_go_down(life, now):
+        return NodeStep(why="it may still follow an order to sleep")
+    return NodeStep(change=NodeChange.OPEN, why="it stays up")
+
+
+def _choose_for_open(node: Node, life: NodeRecord, want: SleepTarget) -> NodeStep:
+    state = life.seen.state
+    if node.use is not NodeUse.FREE:
+        return NodeStep(why="a job runs there")
+    if node.reserved:
+        return NodeStep(why="it is reserved")
+    if state is NodeState.ON and want is SleepTarget.ASLEEP:
+        return NodeStep(change=NodeChange.CLOSE, why="it is to sleep")
+    if state in ASLEEP and life.seen.by == US:
+        return NodeStep(change=NodeChange.CLOSE, why="it is off, and the scheduler counts on it")
+    return NodeStep(why="it stays as it is")
+
+
+def may_reopen(node: Node, life: NodeRecord, now: Instant) -> bool:
+    """Whether it is up and closed by us, and nothing but our own wish may keep it closed."""
+    is_up = life.seen.state is NodeState.ON and node.power is NodePower.UP and node.responds and not node.failed
+    return is_up and node.closed_by_us and not may_still_go_down(life, now) and not find_admin_override(node, life, now)
+
+
+def may_still_go_down(life: NodeRecord, now: Instant) -> bool:
+    """Whether an order to sleep was sent so lately that the node may follow it yet, whatever it looks like."""
+    sent = life.sent
+    return sent is not None and sent.order is not Order.ON and now.monotonic_s - sent.at_s < MAY_STILL_FOLLOW_S
+
+
+RISING = frozenset({coming_up(STANDBY), coming_up(OFF)})
+STATE_OF_OBSERVED = {
+    NodeState.OFF: asleep(OFF),
+    NodeState.STANDBY: asleep(STANDBY),
+    NodeState.GOING_DOWN: going_down(OFF),
+    NodeState.BOOTING: coming_up(OFF),
+}
+
+
+def pool_node_state(node: Node, life: NodeRecord | None, now: Instant) -> int:
+    """Return the node's state as in offpeak.model.node_states; FAILED where jobs cannot count on it.
+
+    A node whose BMC is silent is what the scheduler says. With a job it is up, or on its way.
+    """
+    if _is_unusable(node, life, now):
+        return FAILED
+    seen = NodeState.UNKNOWN if life is None else life.seen.state
+    if is_awaited(node):
+        return coming_up(STANDBY if seen is NodeState.STANDBY else OFF)
+    if node.use is NodeUse.USED:
+        return ACTIVE
+    if life is not None and may_reopen(node, life, now):
+        return ACTIVE
+    return STATE_OF_OBSERVED.get(seen) or _state_by_scheduler(node, seen)
+
+
+def _is_unusable(node: Node, life: NodeRecord | None, now: Instant) -> bool:
+    """Whether the pool has to do without it."""
+    if node.use is NodeUse.UNKNOWN or node.reserved or (node.closed and not node.closed_by_us):
+        return True
+    if life is not None and is_held(life, now):
+        return True
+    if node.power is not NodePower.UP or node.closed:
+        return node.failed and not node.closed
+    # Off and counted as up is somebody else's doing; what does not answer is about to count as failed.
+    is_off = life is not None and life.seen.state in ASLEEP
+    return node.failed or is_off or not node.responds
+
+
+def _state_by_scheduler(node: Node, seen: NodeState) -> int:
+    """Return the state of a node that is on, or that nobody has seen."""
+    if node.power is NodePower.UP:
+        return going_down(OFF) if node.closed else ACTIVE
+    return asleep(OFF) if node.power is NodePower.DOWN and seen is NodeState.UNKNOWN else going_down(OFF)

@@ -1,0 +1,248 @@
+"""The plan of the power loop, over all pools: desired states, updates for the scheduler, and the reasons."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from offpeak.door.effect import SCHEDULER, US
+from offpeak.errors import BadInput
+from offpeak.model.node_states import ACTIVE, FAILED, OFF, going_down
+from plugin.scheduler.node import OURS, Node
+from plugin.scheduler.port import NodeChange
+from power.drivers.port import Order
+from power.lifecycle.node_record import ASLEEP, DesiredState, NodeRecord, NodeState, SchedulerState, is_goal
+from power.live.cluster_snapshot import ClusterSnapshot, PowerSite
+from power.live.cycle_memory import NodeMemory, PoolMemory, PowerMemory, SleepInProgress, update_node_memory
+from power.live.node_demand import UpcomingDemand, find_targets, find_upcoming_demand, make_policy, nodes_in_maintenance
+from power.live.node_selection import NodeCandidates, PoolPlan, count_most_to_sleep, plan_pool
+from power.live.node_steps import NodeStep, SleepTarget, choose_next_step, is_awaited, pool_node_state, translate_states
+from power.live.pool_state import NodePool, PoolState, find_pools, observe_pool
+
+
+@dataclass(frozen=True)
+class PoolsPlan:
+    """Who is to wake, and why; the memory, in which those that leave are marked; and why a pool's nodes stay up."""
+
+    wake: Mapping[str, str]
+    memory: PowerMemory
+    troubles: tuple[tuple[str, str], ...]
+
+
+def plan_pools(sight: ClusterSnapshot, *, site: PowerSite, memory: PowerMemory) -> PoolsPlan:
+    """Return the plan of all pools."""
+    known, states = _observe_nodes(sight, memory)
+    wake: dict[str, str] = {}
+    pools: dict[str, PoolMemory] = {}
+    troubles: list[tuple[str, str]] = []
+    for pool in find_pools(sight.view.nodes, sight.view.jobs):
+        if all(states[node.name] == FAILED for node in pool.nodes):
+            continue
+        try:
+            candidates = NodeCandidates(site, sight, known, nodes_in_maintenance(sight.view))
+            plan = _plan_one_pool(pool, candidates, states, memory.pools.get(pool.name))
+        except BadInput as problem:
+            troubles.append((f"pool {pool.name}: none of its nodes sleeps: {problem}", problem.hint))
+            known = {**known, **_keep_all_awake(pool, known)}
+            continue
+        pools[pool.name] = plan.memory
+        wake.update(plan.wake)
+        known = {**known, **_mark_sleepers(plan, known, sight.now_s)}
+    return PoolsPlan(wake, PowerMemory(known, pools), tuple(troubles))
+
+
+def _observe_nodes(sight: ClusterSnapshot, memory: PowerMemory) -> tuple[dict[str, NodeMemory], dict[str, int]]:
+    """Return what is known of all nodes now, and how they stand; who was told to leave does not count as up."""
+    known, states = {}, {}
+    for node in sight.view.nodes:
+        life = sight.life(node.name)
+        state = pool_node_state(node, life, sight.now)
+        known[node.name] = update_node_memory(node, life, memory.nodes.get(node.name), state, sight.now_s)
+        is_leaving = state == ACTIVE and known[node.name].leaving is not None
+        states[node.name] = going_down(OFF) if is_leaving else state
+    return known, states
+
+
+def _plan_one_pool(
+    pool: NodePool, candidates: NodeCandidates, states: Mapping[str, int], before: PoolMemory | None
+) -> PoolPlan:
+    site, sight = candidates.site, candidates.sight
+    state = observe_pool(pool, states, site=site, sight=sight)
+    ahead = find_upcoming_demand(state, site, sight)
+    targets = find_targets(state, make_policy(state, site, sight), before, sight.now_s)
+    most = count_most_to_sleep(candidates, sight.view.nodes, states)
+    plan = plan_pool(state, targets, ahead, candidates.nodes, candidates.choice(state, ahead, most))
+    return replace(plan, wake={**plan.wake, **_find_nodes_needed_by_name(state, candidates, ahead)})
+
+
+def _find_nodes_needed_by_name(state: PoolState, candidates: NodeCandidates, ahead: UpcomingDemand) -> dict[str, str]:
+    """Return the nodes that are asked for by name, with why."""
+    found = {node.name: candidates.to_wake(node.name, ahead) for node in state.pool.nodes if candidates.is_ours(node)}
+    return {name: f"for {why}" for name, why in found.items() if why}
+
+
+def _mark_sleepers(plan: PoolPlan, known: Mapping[str, NodeMemory], now_s: int) -> dict[str, NodeMemory]:
+    """Return the memories of those that leave from now on, and of those that are called back."""
+    gone = {
+        name: replace(known[name], leaving=SleepInProgress(now_s, order, why))
+        for name, (order, why) in plan.sleep.items()
+    }
+    back = {name: replace(known[name], leaving=None) for name in plan.wake if known[name].leaving is not None}
+    return gone | back
+
+
+def _keep_all_awake(pool: NodePool, known: Mapping[str, NodeMemory]) -> dict[str, NodeMemory]:
+    return {node.name: replace(known[node.name], leaving=None) for node in pool.nodes}
+
+
+CHANGE_ORDER = (NodeChange.RESUME, NodeChange.OPEN, NodeChange.POWER_UP, NodeChange.POWER_DOWN, NodeChange.CLOSE)
+"""What the scheduler is told, in this order: first what gives jobs nodes."""
+
+
+CHANGE_TEXT = {
+    NodeChange.RESUME: "is tried again",
+    NodeChange.OPEN: "is open to jobs",
+    NodeChange.POWER_UP: "wakes",
+    NodeChange.POWER_DOWN: "is counted as powered down",
+    NodeChange.CLOSE: "sleeps",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerUpdate:
+    """What the scheduler is to be told of a node, with the reason that admins see there."""
+
+    node: str
+    change: NodeChange
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDecision:
+    """What changes for a node, and why, in words and numbers."""
+
+    node: str
+    what: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.node} {self.what}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMove:
+    """A node's step with the wish that it makes, the one before, and why; `said_before` is the step's reason then."""
+
+    node: Node
+    state: NodeState
+    step: NodeStep
+    wish: DesiredState | None
+    before: DesiredState | None
+    why: str
+    said_before: str
+
+    @property
+    def wishes_anew(self) -> bool:
+        """Whether the life cycle is to be told of another wish."""
+        return _order_and_owner(self.wish) != _order_and_owner(self.before)
+
+    @property
+    def told(self) -> SchedulerUpdate | None:
+        """What the scheduler is to be told, if anything."""
+        change = self.step.change
+        return None if change is None else SchedulerUpdate(self.node.name, change, f"{OURS}: {self.why}")
+
+    @property
+    def is_news(self) -> bool:
+        """Whether something changes for the node, or it is given up, that was not said in the cycle before.
+
+        What the door refuses, as it does in shadow mode, is due again in each cycle.
+        """
+        is_there = self.wish is not None and is_goal(self.wish.order, self.state)
+        changes = self.step.change is not None or (self.wishes_anew and not is_there) or self.node.failed
+        return changes and self.step.why != self.said_before
+
+    @property
+    def what(self) -> str:
+        """What is done of it, for people."""
+        if self.step.change is not None:
+            return CHANGE_TEXT[self.step.change]
+        if self.wish is None or not self.wishes_anew:
+            return "is left alone"
+        return "is woken" if self.wish.order is Order.ON else "is put to sleep"
+
+
+@dataclass(frozen=True)
+class PowerPlan:
+    """`wishes` are those that change, None where nothing is wanted any more; `troubles` are messages with hints."""
+
+    wishes: Mapping[str, DesiredState | None]
+    words: Mapping[str, SchedulerState]
+    changes: tuple[SchedulerUpdate, ...]
+    decisions: tuple[NodeDecision, ...]
+    memory: PowerMemory
+    troubles: tuple[tuple[str, str], ...] = ()
+
+
+def plan_power(sight: ClusterSnapshot, *, site: PowerSite, memory: PowerMemory) -> PowerPlan:
+    """Return what is to be done now; `memory` is that of the last cycle, or empty. No I/O, no clock."""
+    pools = plan_pools(sight, site=site, memory=memory)
+    untouched = nodes_in_maintenance(sight.view)
+    nodes = dict(pools.memory.nodes)
+    moves = [
+        _make_move(node, _choose_node_step(node, pools, sight, untouched), pools, sight)
+        for node in sight.view.nodes
+        if node.name in site.opted_in
+    ]
+    for move in moves:
+        nodes[move.node.name] = replace(nodes[move.node.name], why=move.step.why)
+    told = [move.told for move in moves if move.told is not None]
+    return PowerPlan(
+        wishes={move.node.name: move.wish for move in moves if move.wishes_anew},
+        words=translate_states(node for node in sight.view.nodes if node.name in site.opted_in),
+        changes=tuple(sorted(told, key=lambda each: CHANGE_ORDER.index(each.change))),
+        decisions=tuple(NodeDecision(move.node.name, move.what, move.why) for move in moves if move.is_news),
+        memory=replace(pools.memory, nodes=nodes),
+        troubles=pools.troubles,
+    )
+
+
+def _choose_node_step(node: Node, pools: PoolsPlan, sight: ClusterSnapshot, untouched: frozenset[str]) -> NodeStep:
+    """Return the step that is due of a node; UP is wanted of all that are up and not told to leave."""
+    life, leaving = sight.life(node.name), pools.memory.nodes[node.name].leaving
+    if node.name in untouched and not is_awaited(node):
+        return NodeStep(why="it is in maintenance")
+    is_asleep = life is not None and life.seen.state in ASLEEP
+    sleeps_on = is_asleep and node.name not in pools.wake
+    want = SleepTarget.ASLEEP if leaving is not None or sleeps_on else SleepTarget.UP
+    return choose_next_step(node, life, want, now=sight.now, order=_find_sleep_order(life, leaving))
+
+
+def _find_sleep_order(life: NodeRecord | None, leaving: SleepInProgress | None) -> Order:
+    """Return by which order the node goes, or went, to sleep."""
+    if leaving is not None:
+        return leaving.order
+    wish = None if life is None else life.wish
+    return wish.order if wish is not None and wish.order is not Order.ON else Order.SOFT_OFF
+
+
+def _make_move(node: Node, step: NodeStep, pools: PoolsPlan, sight: ClusterSnapshot) -> NodeMove:
+    memory, life = pools.memory.nodes[node.name], sight.life(node.name)
+    before = None if life is None else life.wish
+    leaving = memory.leaving
+    why = leaving.why if leaving is not None and step.change in (None, NodeChange.CLOSE) else step.why
+    why = pools.wake.get(node.name, why) if step.change in (NodeChange.POWER_UP, NodeChange.OPEN) else why
+    wish = before if step.order is None else DesiredState(step.order, step.by, sight.now.unix_s, why)
+    if step.order is None and before is not None and before.by in (US, SCHEDULER) and not _wakes_still(node, life):
+        wish = None
+    state = NodeState.UNKNOWN if life is None else life.seen.state
+    return NodeMove(node, state, step, wish, before, why, memory.why)
+
+
+def _order_and_owner(wish: DesiredState | None) -> tuple[Order, str] | None:
+    return None if wish is None else (wish.order, wish.by)
+
+
+def _wakes_still(node: Node, life: NodeRecord | None) -> bool:
+    """Whether it is being woken, and is not seen or was given up by the scheduler only: that is waited for."""
+    if life is None or life.wish is None or life.wish.order is not Order.ON:
+        return False
+    return life.seen.state is NodeState.UNKNOWN or (node.failed and life.effort.course is not None)

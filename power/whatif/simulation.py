@@ -1,0 +1,195 @@
+"""What if only so many units were on offer? The scheduling engine itself, run on from a snapshot.
+
+It tells when each known job starts, how many nodes can sleep until when, and how long one more job would wait at the
+end of the queue.
+
+Source: Lawson and Smirni, "Power-aware resource allocation in high-end systems via online simulation", ICS 2005,
+section 3.3. Each job runs for its estimate, a second at least; one that has outlived it ends in a second; nothing more
+is submitted. Nodes on offer that are asleep or on their way are woken now and join when they are up.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from offpeak.errors import BadInput
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
+from offpeak.model.snapshot import Snapshot
+from offpeak.text import did_you_mean
+from plugin.window_policy import ARRIVAL
+from sim_backend.engine.advance import advance
+from sim_backend.engine.rules import BEST_FIT, EASY, EXACT_RUNTIME, FCFS, FIRST_FIT, USER_ESTIMATE, SchedulingRules
+from sim_backend.engine.running_jobs import resumed_state
+from sim_backend.engine.start_forecast import KnownSchedule, start_times_of_one_more
+from sim_backend.engine.state import NEVER, Workload
+from sim_backend.replay import NO_PEAKS
+
+DISCIPLINES = {"fcfs": FCFS, "easy": EASY, "first-fit": FIRST_FIT, "best-fit": BEST_FIT}
+
+
+@dataclass(frozen=True, eq=False)
+class WhatIfPlan:
+    """What the engine makes of a snapshot with `units` on offer.
+
+    `start_s` and `end_s` are of the running jobs, then of the queued ones, each in the snapshot's order. `slowdown` and
+    `mean_wait_s` are means over all of them: 1 + wait / max(10 s, run) as in
+    offpeak.model.schedule_metrics.bounded_slowdown_by_delay, and from submission to start. 1 and 0 where there are
+    none. `until_s` is the last end, `now_s` where there is none: nothing is known of what is needed from then on.
+    """
+
+    units: int
+    start_s: Int64
+    end_s: Int64
+    slowdown: float
+    mean_wait_s: float
+    until_s: int
+
+
+def find_rules(discipline: str) -> SchedulingRules:
+    """Return the engine's rules of a discipline by its name; BadInput for one that a what-if cannot run."""
+    if discipline not in DISCIPLINES:
+        raise BadInput(f"what-if knows no discipline {discipline!r}", hint=did_you_mean(discipline, DISCIPLINES))
+    return SchedulingRules(DISCIPLINES[discipline], ARRIVAL, 0, 0, 0, USER_ESTIMATE, False)
+
+
+EASY_RULES = find_rules("easy")
+NOTHING = np.empty(0, dtype=np.int64)
+
+
+def simulate_units(snapshot: Snapshot, units: int, *, rules: SchedulingRules = EASY_RULES) -> WhatIfPlan:
+    """Return how the jobs of the snapshot would run with `units` on offer.
+
+    BadInput for fewer units than are in use or than a queued job is wide, or for more than there are.
+    """
+    check_units(snapshot, units)
+    return make_whatif_plan(snapshot, units, queued_start_s(snapshot, units, rules))
+
+
+def queued_start_s(snapshot: Snapshot, units: int, rules: SchedulingRules) -> Int64:
+    """Return when the engine starts the queued jobs."""
+    workload, holders = make_workload(snapshot, units)
+    return all_start_s(workload, holders, units, rules)[holders:]
+
+
+def all_start_s(workload: Workload, holders: int, units: int, rules: SchedulingRules) -> Int64:
+    """Return when the engine starts each job of a workload, all submitted at once; the first `holders` start then."""
+    if holders == len(workload.submit_s):
+        return workload.submit_s
+    # All run for their estimates: an engine that is told so is faster.
+    foreseen = rules._replace(estimates=EXACT_RUNTIME)
+    state = resumed_state(workload, foreseen, machine_size=units, holders=holders, now_s=int(workload.submit_s[0]))
+    advance(workload, NO_PEAKS, foreseen, units, state, NEVER - 1)
+    return state.start_s
+
+
+def check_units(snapshot: Snapshot, units: int) -> None:
+    """Raise BadInput unless the jobs of the snapshot can run on `units` of its units."""
+    least, most = snapshot.least_units, snapshot.usable_units
+    if least > most:
+        hint = "jobs wider than the nodes that have not failed cannot be planned: leave them out, or repair nodes"
+        raise BadInput(f"jobs need {least:,} units and {most:,} are usable", hint=hint)
+    if not least <= units <= most:
+        raise BadInput(f"{units:,} units on offer cannot be planned with", hint=f"take {least:,} to {most:,}")
+
+
+def make_workload(snapshot: Snapshot, units: int) -> tuple[Workload, int]:
+    """Return what the engine runs, and how many of its first jobs hold units already.
+
+    These are the running jobs, then the nodes on offer that are not up: units that nobody has until they are.
+    """
+    sleeping, awake_after_s = find_sleeping_units(snapshot, units)
+    left_s = np.maximum(snapshot.running.expected_end_s - snapshot.now_s, 1)
+    runtime_s = np.concatenate([left_s, awake_after_s, np.maximum(snapshot.queued.estimate_s, 1)])
+    size = np.concatenate([snapshot.running.size, sleeping, snapshot.queued.size])
+    now_s = np.full(len(size), snapshot.now_s)
+    nobody = np.zeros(len(size), dtype=np.int64)
+    workload = Workload(now_s, runtime_s, runtime_s, runtime_s, size, np.zeros(len(size)), nobody)
+    return workload, len(left_s) + len(sleeping)
+
+
+def find_sleeping_units(snapshot: Snapshot, units: int) -> tuple[Int64, Int64]:
+    """Return how many of the `units` that are up soonest will be up only later, and after how many seconds.
+
+    Jobs hold units of the nodes that are up first: only where these are too few, of nodes that come up for them.
+    """
+    if not snapshot.node_state.any():
+        return NOTHING, NOTHING
+    usable_s = snapshot.usable_from_s()
+    border = np.arange(len(usable_s) + 1) * snapshot.units_per_node
+    on_offer = np.diff(np.clip(border, snapshot.units_in_use, units))
+    later = (on_offer > 0) & (usable_s > snapshot.now_s)
+    from_s, group = np.unique(usable_s[later], return_inverse=True)
+    size = np.bincount(group, weights=on_offer[later], minlength=len(from_s)).astype(np.int64)
+    return size, from_s - snapshot.now_s
+
+
+def make_whatif_plan(snapshot: Snapshot, units: int, start_s_of_queued: Int64) -> WhatIfPlan:
+    """Return the plan in which the queued jobs start at these seconds."""
+    running, queued = snapshot.running, snapshot.queued
+    running_end_s = np.maximum(running.expected_end_s, snapshot.now_s + 1)
+    start_s = np.concatenate([running.start_s, start_s_of_queued])
+    end_s = np.concatenate([running_end_s, start_s_of_queued + np.maximum(queued.estimate_s, 1)])
+    if not len(start_s):
+        return WhatIfPlan(units, start_s, end_s, 1.0, 0.0, snapshot.now_s)
+    wait_s = start_s - np.concatenate([running.submit_s, queued.submit_s])
+    slowdown = bounded_slowdown_by_delay(wait_s, end_s - start_s)
+    return WhatIfPlan(units, start_s, end_s, float(slowdown.mean()), float(wait_s.mean()), int(end_s.max()))
+
+
+@dataclass(frozen=True)
+class SleepTime:
+    """`nodes` that no known job needs before `until_s`; None: no known job needs them at all.
+
+    They have to be up by then, so they are woken earlier by the time that this takes.
+    """
+
+    nodes: int
+    until_s: int | None
+
+
+def find_sleep_times(snapshot: Snapshot, plan: WhatIfPlan) -> tuple[SleepTime, ...]:
+    """Return the most nodes that can sleep, and until when; ever fewer for ever longer.
+
+    Counted in whole nodes of units without a job, as if jobs were packed onto as few nodes as hold them.
+    """
+    at_s, units = count_units_in_use(snapshot, plan)
+    per_node = snapshot.units_per_node
+    most_so_far = np.maximum.accumulate(-(-units // per_node))
+    rises = np.flatnonzero(np.diff(most_so_far)) + 1
+    nodes = (snapshot.usable_units // per_node - most_so_far[np.append(0, rises)]).tolist()
+    steps = zip(nodes, [*at_s[rises].tolist(), None], strict=True)
+    return tuple(SleepTime(count, until_s) for count, until_s in steps if count > 0)
+
+
+def count_units_in_use(snapshot: Snapshot, plan: WhatIfPlan) -> tuple[Int64, Int64]:
+    """Return seconds, the first of them now, and the units that jobs hold from each of them on."""
+    size = np.concatenate([snapshot.running.size, snapshot.queued.size])
+    held_from_s = np.maximum(plan.start_s, snapshot.now_s)
+    held_from_s[: len(snapshot.running.size)] = snapshot.now_s
+    moment_s = np.concatenate([[snapshot.now_s], held_from_s, plan.end_s])
+    at_s, which = np.unique(moment_s, return_inverse=True)
+    change = np.bincount(which, weights=np.concatenate([[0], size, -size]), minlength=len(at_s))
+    return at_s, np.cumsum(change).astype(np.int64)
+
+
+def simulate_waits_s(snapshot: Snapshot, size: Int64, estimate_s: Int64) -> Float64:
+    """Return the wait [s] under EASY of each of n jobs, were it alone submitted now: float64[n].
+
+    All run as long as the snapshot expects and no more come. Queued jobs too wide for what is usable are left out.
+    BadInput if one of the n jobs is, or if running jobs hold more.
+    """
+    snapshot = snapshot.without_too_wide()
+    units, now_s = snapshot.usable_units, snapshot.now_s
+    _check_width(snapshot, int(size.max(initial=0)))
+    workload, holders = make_workload(snapshot, units)
+    start_s = all_start_s(workload, holders, units, EASY_RULES)
+    known = KnownSchedule(start_s, start_s + workload.runtime_s, workload.size)
+    return (start_times_of_one_more(known, now_s, units, size, np.maximum(estimate_s, 1)) - now_s).astype(np.float64)
+
+
+def _check_width(snapshot: Snapshot, widest: int) -> None:
+    check_units(snapshot, snapshot.usable_units)
+    if widest > snapshot.usable_units:
+        message = f"a job of {widest:,} units cannot run on the {snapshot.usable_units:,} that are usable"
+        raise BadInput(message, hint="ask for fewer units, or repair nodes")
