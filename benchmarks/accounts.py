@@ -21,8 +21,7 @@ from power.accounts.meter_round import Metering, Pace, after_round
 from power.accounts.node_kinds import kinds_of
 from power.accounts.run_times import RunTimes
 from power.lifecycle.node_record import Instant
-from power.meters.port import Reading
-from power.meters.taken import Taken
+from power.meters.port import MeterResult, Reading
 
 NODES, RUNNING, ENDED, PENDING = 1000, 2000, 100, 10_000
 CYCLE_S, METERS_S, HOURS = 30, 10, 3
@@ -118,7 +117,7 @@ def _meters() -> float:
         nonlocal state
         at_s = 10.0 * number
         taken = [
-            Taken(f"n{node}", "dcmi", (Reading(f"n{node}", "dcmi", "total", 200.0, at_s, node=f"n{node}"),))
+            MeterResult(f"n{node}", "dcmi", (Reading(f"n{node}", "dcmi", "total", 200.0, at_s, node=f"n{node}"),))
             for node in range(NODES)
         ]
         state = after_round(state, taken, pace=pace, now=Instant(at_s, at_s)).after

@@ -11,10 +11,10 @@ from benchmarks.bars import Measured
 from offpeak.errors import DeviceError
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode
+from power.drivers.poll import iterate_completed, poll_drivers
 from power.drivers.port import PowerDriver, PowerState
 from power.drivers.registry import driver_of
-from power.drivers.sweep import as_they_come, sweep
-from power.drivers.wire import Wire
+from power.drivers.transport import Transport
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc, bmcs, compiled_commands
 
 BMCS, DEAD, ROUNDS = 64, 8, 30
@@ -38,7 +38,7 @@ def ipmi_benchmarks() -> Iterator[Measured]:
 
 async def _measured(bmcs: Sequence[SimulatedBmc], password: Path) -> tuple[float, float]:
     """Return polls a second, and after how long [s] all live BMCs of a sweep have answered."""
-    wire = Wire()
+    wire = Transport()
     drivers = {f"n{number}": driver_of(_machine(bmc, password), wire) for number, bmc in enumerate(bmcs)}
     await _seen(drivers)
     begin_s = time.perf_counter()
@@ -53,14 +53,14 @@ async def _measured(bmcs: Sequence[SimulatedBmc], password: Path) -> tuple[float
 
 
 async def _seen(drivers: dict[str, PowerDriver]) -> None:
-    seen = await sweep(drivers, timeout_s=60.0, clock=time.time)
+    seen = await poll_drivers(drivers, timeout_s=60.0, clock=time.time)
     if any(each.state is not PowerState.ON for each in seen.values()):
         raise RuntimeError(f"BMCs that were not seen: {seen}")
 
 
 async def _live_s(drivers: dict[str, PowerDriver]) -> float:
     begin_s, last_s = time.perf_counter(), 0.0
-    async for _, seen in as_they_come({name: each.query() for name, each in drivers.items()}, timeout_s=60.0):
+    async for _, seen in iterate_completed({name: each.query() for name, each in drivers.items()}, timeout_s=60.0):
         if not isinstance(seen, DeviceError) and seen.trouble is None:
             last_s = time.perf_counter() - begin_s
     return last_s

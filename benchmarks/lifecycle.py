@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from benchmarks.bars import Measured
 from offpeak.door.effect import US, Outcome
 from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
-from power.drivers.port import Observed, Order, PowerState
+from power.drivers.port import Order, PowerObservation, PowerState
 from power.lifecycle.decisions import NodeContexts, NodeRecords, find_due_orders, make_effect, record_poll
 from power.lifecycle.node_context import NodeContext
 from power.lifecycle.node_record import (
@@ -62,7 +62,7 @@ def _with_wishes(lives: NodeRecords) -> NodeRecords:
 def _round(lives: NodeRecords, at_s: float) -> NodeRecords:
     """Return the lives after a look at all nodes; each order that is due is accepted."""
     now, words = Instant(at_s, at_s), dict.fromkeys(NAMES, SchedulerState.UP)
-    looks = {name: NodeObservation(Observed(PowerState.ON, at_s)) for name in NAMES}
+    looks = {name: NodeObservation(PowerObservation(PowerState.ON, at_s)) for name in NAMES}
     lives = record_poll(lives, looks, words, now, RULES)
     nodes = dict(lives.nodes)
     for life, due in find_due_orders(lives, now, RULES):

@@ -15,7 +15,7 @@ from benchmarks.bars import Measured
 from offpeak.errors import NoAnswer
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Pdu
-from power.drivers.wire import Wire
+from power.drivers.transport import Transport
 from power.meters.port import Meter
 from power.meters.registry import pdu_meter
 
@@ -54,7 +54,7 @@ def pdu_benchmarks() -> Iterator[Measured]:
 
 async def _sweep(pdus: Sequence[Pdu], rounds: int, *, answers: int) -> float:
     """Return the best time to read all PDUs at once, after their rows were looked up; so many of them answer."""
-    wire = Wire()
+    wire = Transport()
     meters = [pdu_meter(pdu, wire) for pdu in pdus]
     took_s = [await _read(meters, answers) for _ in range(1 + rounds)]
     for meter in meters:

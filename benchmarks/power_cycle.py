@@ -19,7 +19,7 @@ from plugin.scheduler.port import NodeChange, Ranking, SchedulerTraits, Schedule
 from power.agent.agent import Agent
 from power.agent.parts import Parts, parts_of
 from power.agent.voice import Voice
-from power.drivers.port import Observed, Order, PowerDriver, PowerState, at_once
+from power.drivers.port import Order, PowerDriver, PowerObservation, PowerState, confirm_at_once
 from power.lifecycle.sweep import NodePoller
 
 ROUNDS = 5
@@ -47,11 +47,11 @@ class AnswersAtOnce:
     name: str = "ipmi"
     orders: frozenset[Order] = frozenset(Order)
 
-    async def query(self) -> Observed:
+    async def query(self) -> PowerObservation:
         """Return the state."""
-        return Observed(self.state, time.time())
+        return PowerObservation(self.state, time.time())
 
-    async def send(self, _order: Order, confirm: Confirm = at_once) -> None:
+    async def send(self, _order: Order, confirm: Confirm = confirm_at_once) -> None:
         """Do nothing but ask."""
         (await confirm())()
 

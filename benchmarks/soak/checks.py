@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from benchmarks.soak.faults import Faults
 from benchmarks.soak.site import Look
 from benchmarks.soak.truth import NodeTruth, Truth
-from power.drivers.port import Observed, PowerState
-from power.meters.taken import Taken
+from power.drivers.port import PowerObservation, PowerState
+from power.meters.port import MeterResult
 
 MUTE = ("silent", "late", "garbage", "restarts", "says -1")
 """With these faults nothing can be known of a device."""
@@ -34,12 +34,12 @@ def lacking(look: Look, truth: Truth, faults: Faults) -> Iterator[str]:
             yield f"{taken.meter} by {taken.way}: {', '.join(sorted(parts))} not known: {taken.trouble}"
 
 
-def _wrong_state(node: str, seen: Observed, truth: NodeTruth, fault: str) -> Iterator[str]:
+def _wrong_state(node: str, seen: PowerObservation, truth: NodeTruth, fault: str) -> Iterator[str]:
     if seen.state is not PowerState.UNKNOWN and (fault in MUTE or (seen.state is PowerState.ON) is not truth.on):
         yield f"{node}, {fault or 'well'}: said to be {seen.state}, and is {'on' if truth.on else 'off'}"
 
 
-def _wrong_watts(taken: Taken, truth: Truth, fault: str) -> Iterator[str]:
+def _wrong_watts(taken: MeterResult, truth: Truth, fault: str) -> Iterator[str]:
     expected, who = _expected(taken, truth), f"{taken.meter} by {taken.way}, {fault or 'well'}"
     for reading in taken.readings:
         is_w, said_w = expected.get(reading.part), reading.power_w
@@ -47,7 +47,7 @@ def _wrong_watts(taken: Taken, truth: Truth, fault: str) -> Iterator[str]:
             yield f"{who}: {reading.part} said to be {said_w} W, and is {is_w} W"
 
 
-def _expected(taken: Taken, truth: Truth) -> dict[str, float]:
+def _expected(taken: MeterResult, truth: Truth) -> dict[str, float]:
     """Return by part what a meter should say, rounded to its steps."""
     if taken.way == "dcmi":
         return {"total": float(round(truth.nodes[taken.meter].power_w))}

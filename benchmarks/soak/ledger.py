@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from benchmarks.soak.truth import Truth
-from power.meters.integrate import Energy
-from power.meters.site_energy import Part, with_taken
-from power.meters.taken import Taken
+from power.meters.energy import Energy, Part, add_readings
+from power.meters.port import MeterResult
 
 PEAK_W = 700.0
 """No order changes a node's power by more."""
@@ -27,10 +26,10 @@ class EnergyLedger:
             self.true_j[node] = self.true_j.get(node, 0.0) + truth.nodes[node].energy_j - before_j
         self._known = {}
 
-    def read(self, taken: Iterable[Taken], truth: Truth) -> None:
+    def read(self, taken: Iterable[MeterResult], truth: Truth) -> None:
         """Count the readings."""
         taken = tuple(taken)
-        self.sums = with_taken(self.sums, taken, longest_hold_s=self.step_s)
+        self.sums = add_readings(self.sums, taken, longest_hold_s=self.step_s)
         told = (each.meter for each in taken if each.way == "dcmi" and each.readings and each.readings[0].power_w)
         self._known = {node: truth.nodes[node].energy_j for node in told}
 

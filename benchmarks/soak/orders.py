@@ -10,8 +10,7 @@ from benchmarks.soak.site import Look, Site
 from benchmarks.soak.truth import Truth
 from offpeak.errors import DeviceError
 from offpeak.machines.inventory import Enrolment
-from power.drivers.check_identity import check_identity
-from power.drivers.port import Order, PowerState
+from power.drivers.port import Order, PowerState, check_identity
 
 OFTEN = 0.5
 """In so many sweeps an order is given."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.soak.site import Look
 from offpeak.errors import OffpeakError
-from power.drivers.said_once import Said, worth_saying
+from power.drivers.poll import ReportedProblem, limit_repeats
 
 
 @dataclass
@@ -14,13 +14,13 @@ class Log:
     """Counts lines by device. Nothing is written."""
 
     lines: Counter[str] = field(default_factory=Counter)
-    _said: dict[str, Said | None] = field(default_factory=dict)
+    _said: dict[str, ReportedProblem | None] = field(default_factory=dict)
 
     def hear(self, look: Look, at_s: float) -> None:
         """Take the troubles of one sweep."""
         for device, trouble in _troubles(look).items():
             said = self._said.get(device)
-            self._said[device], line = worth_saying(said, str(trouble) if trouble else None, at_unix_s=at_s)
+            self._said[device], line = limit_repeats(said, str(trouble) if trouble else None, at_unix_s=at_s)
             self.lines[device] += line is not None
 
 

@@ -10,13 +10,12 @@ from benchmarks.soak.plan import BMC_PORT, PDU_PORT, SoakPlan
 from offpeak.errors import DeviceError, NoAnswer
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode, Pdu
-from power.drivers.port import Observed, PowerDriver, PowerState
+from power.drivers.poll import iterate_completed
+from power.drivers.port import PowerDriver, PowerObservation, PowerState
 from power.drivers.registry import driver_of
-from power.drivers.sweep import as_they_come
-from power.drivers.wire import Wire
-from power.meters.port import Meter
-from power.meters.registry import meters_of, pdu_meter
-from power.meters.taken import Taken, take
+from power.drivers.transport import Transport
+from power.meters.port import Meter, MeterResult, read_meters
+from power.meters.registry import device_meters, pdu_meter
 from sim_backend.virtual.room_plan import BMC_PASSWORD, PDU_COMMUNITY, USER
 
 STEPS = 4
@@ -27,16 +26,16 @@ STEPS = 4
 class Look:
     """What one sweep saw: states by node and after how long [s] each was there, and what every meter said."""
 
-    states: Mapping[str, Observed]
+    states: Mapping[str, PowerObservation]
     after_s: Mapping[str, float]
-    taken: tuple[Taken, ...]
+    taken: tuple[MeterResult, ...]
 
 
 @dataclass(frozen=True)
 class Site:
     """Everything that is read."""
 
-    wire: Wire
+    wire: Transport
     drivers: Mapping[str, PowerDriver]
     of_bmcs: Mapping[str, Meter]
     of_pdus: Mapping[str, Meter]
@@ -45,29 +44,29 @@ class Site:
         """Read all states and PDUs at once, then the watts of the BMCs that are not silent."""
         longest_s = STEPS * self.wire.timeout_s
         (states, after_s), of_pdus = await asyncio.gather(
-            self._states(longest_s), take(self.of_pdus.values(), timeout_s=longest_s)
+            self._states(longest_s), read_meters(self.of_pdus.values(), timeout_s=longest_s)
         )
         heard = [self.of_bmcs[node] for node, seen in states.items() if not isinstance(seen.trouble, NoAnswer)]
-        return Look(states, after_s, (*of_pdus, *await take(heard, timeout_s=longest_s)))
+        return Look(states, after_s, (*of_pdus, *await read_meters(heard, timeout_s=longest_s)))
 
     async def close(self) -> None:
         """Log out everywhere."""
         await asyncio.gather(*(meter.close() for meter in self.of_pdus.values()), self.wire.close())
 
-    async def _states(self, longest_s: float) -> tuple[dict[str, Observed], dict[str, float]]:
-        begin_s, states, after_s = time.perf_counter(), dict[str, Observed](), dict[str, float]()
+    async def _states(self, longest_s: float) -> tuple[dict[str, PowerObservation], dict[str, float]]:
+        begin_s, states, after_s = time.perf_counter(), dict[str, PowerObservation](), dict[str, float]()
         queries = {node: driver.query() for node, driver in self.drivers.items()}
-        async for node, seen in as_they_come(queries, timeout_s=longest_s):
+        async for node, seen in iterate_completed(queries, timeout_s=longest_s):
             after_s[node] = time.perf_counter() - begin_s
             if isinstance(seen, DeviceError):
-                seen = Observed(PowerState.UNKNOWN, self.wire.clock(), seen)
+                seen = PowerObservation(PowerState.UNKNOWN, self.wire.clock(), seen)
             states[node] = seen
         return states, after_s
 
 
 def site_of(plan: SoakPlan, folder: Path, clock: Callable[[], float]) -> Site:
     """Return the site of the room that has its passwords in that folder."""
-    wire = Wire(timeout_s=plan.timeout_s, clock=clock)
+    wire = Transport(timeout_s=plan.timeout_s, clock=clock)
     hardware = Hardware("virtual", "ipmi", Credential("bmc", USER, folder / BMC_PASSWORD), BMC_PORT)
     community = Credential("pdu", password_file=folder / PDU_COMMUNITY)
     machines = [InventoryNode(node, hardware, bmc=host) for node, host in plan.bmc_hosts.items()]
@@ -78,7 +77,7 @@ def site_of(plan: SoakPlan, folder: Path, clock: Callable[[], float]) -> Site:
     return Site(
         wire,
         {machine.node: driver_of(machine, wire) for machine in machines},
-        {meter.name: meter for meter in meters_of(machines, (), wire)},
+        {meter.name: meter for meter in device_meters(machines, (), wire)},
         {pdu.name: pdu_meter(pdu, wire) for pdu in pdus},
     )
 

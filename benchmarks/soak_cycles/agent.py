@@ -16,7 +16,8 @@ from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.settings.ledger import LedgerSettings
 from power.door.node_orders import InterlockContext, make_node_orders, reconcile
 from power.drivers.port import Order, PowerState
-from power.drivers.wire import Wire
+from power.drivers.registry import DriverPool
+from power.drivers.transport import Transport
 from power.interlocks.preconditions import InUse, StateReading
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_context import NodeContext
@@ -31,7 +32,6 @@ from power.lifecycle.node_record import (
 )
 from power.lifecycle.sweep import SweepContext, make_poller, sweep
 from power.lifecycle.transitions import apply_event
-from power.ways import Ways
 
 READY_S = 30.0
 PATIENCE_S = 0.2
@@ -56,8 +56,8 @@ class Agent:
         self._around, self._mode, clock = around, mode, around.clock
         self.ledger = Ledger(LedgerSettings(url=around.url), clock=clock.unix_s, patience_s=PATIENCE_S)
         self.journal = MortalJournal(self.ledger)
-        self.wire = Wire(timeout_s=around.plan.timeout_s, clock=clock.unix_s)
-        self._ways = Ways({each.node: each for each in around.machines}, self.wire)
+        self.wire = Transport(timeout_s=around.plan.timeout_s, clock=clock.unix_s)
+        self._ways = DriverPool({each.node: each for each in around.machines}, self.wire)
         self.lives, self.seen = NodeRecords(), dict[str, NodeState]()
         self.reconciled = 0
 

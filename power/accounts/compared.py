@@ -3,10 +3,16 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from power.meters.counter import Counted
-from power.meters.integrate import Energy
-from power.meters.site_energy import Part, between, contradictions, with_counted, with_taken
-from power.meters.taken import Taken
+from power.meters.energy import (
+    CounterTotal,
+    Energy,
+    Part,
+    add_counter_values,
+    add_readings,
+    compare_meters,
+    find_contradictions,
+)
+from power.meters.port import MeterResult
 
 COMPARED_S = 900.0
 
@@ -17,19 +23,19 @@ class Compared:
 
     since_s: float
     sums: Mapping[Part, Energy] = field(default_factory=dict)
-    counts: Mapping[Part, Counted] = field(default_factory=dict)
+    counts: Mapping[Part, CounterTotal] = field(default_factory=dict)
     wrong: Mapping[str, str] = field(default_factory=dict)
 
 
 def compared(
-    before: Compared, taken: Iterable[Taken], *, now_s: float, longest_hold_s: float
+    before: Compared, taken: Iterable[MeterResult], *, now_s: float, longest_hold_s: float
 ) -> tuple[Compared, tuple[str, ...]]:
     """Return the energies after a round, and once in a quarter-hour what has gone wrong or well since the last."""
     read = tuple(taken)
     after = replace(
         before,
-        sums=with_taken(before.sums, read, longest_hold_s=longest_hold_s),
-        counts=with_counted(before.counts, read),
+        sums=add_readings(before.sums, read, longest_hold_s=longest_hold_s),
+        counts=add_counter_values(before.counts, read),
     )
     if now_s - before.since_s < COMPARED_S:
         return after, ()
@@ -42,9 +48,9 @@ def compared(
 def _wrong(found: Compared) -> dict[str, str]:
     places = {
         f"{node}, {each.outer} and {each.inner}": each.trouble
-        for node, of_node in between(found.sums).items()
+        for node, of_node in compare_meters(found.sums).items()
         for each in of_node
         if each.trouble
     }
-    counters = contradictions(found.sums, found.counts).items()
+    counters = find_contradictions(found.sums, found.counts).items()
     return places | {f"{meter} {part}, counter and watts": said for (meter, _, part, _), said in counters}

@@ -7,10 +7,9 @@ from offpeak.ledger.rows import MeterReading
 from power.accounts.compared import Compared, compared
 from power.accounts.meter_rows import Last, meter_rows
 from power.accounts.silence import Silence, silence_after
-from power.drivers.said_once import Said, worth_saying
+from power.drivers.poll import ReportedProblem, limit_repeats
 from power.lifecycle.node_record import Instant
-from power.meters.port import Meter
-from power.meters.taken import Taken, take
+from power.meters.port import Meter, MeterResult, read_meters
 
 Name = tuple[str, str]
 """A meter and its way of being read."""
@@ -33,7 +32,7 @@ class Metering:
 
     last: Last = field(default_factory=dict)
     silent: Mapping[Name, Silence] = field(default_factory=dict)
-    said: Mapping[Name, Said] = field(default_factory=dict)
+    said: Mapping[Name, ReportedProblem] = field(default_factory=dict)
     compared: Compared | None = None
 
 
@@ -51,11 +50,11 @@ async def meter_round(
 ) -> MeterRound:
     """Ask all meters that are due, at the same time, `timeout_s` at the most. Without meters nothing is done."""
     due = [meter for meter in meters if _is_due(before.silent.get((meter.name, meter.way)), clock().monotonic_s)]
-    taken = await take(due, timeout_s=pace.timeout_s)
+    taken = await read_meters(due, timeout_s=pace.timeout_s)
     return after_round(before, taken, pace=pace, now=clock())
 
 
-def after_round(before: Metering, taken: Sequence[Taken], *, pace: Pace, now: Instant) -> MeterRound:
+def after_round(before: Metering, taken: Sequence[MeterResult], *, pace: Pace, now: Instant) -> MeterRound:
     """Return what a round came to in which this was taken."""
     hold_s = HELD * pace.period_s
     last, rows = meter_rows(before.last, taken, now_unix_s=now.unix_s, longest_hold_s=hold_s)
@@ -70,7 +69,9 @@ def _is_due(silence: Silence | None, now_s: float) -> bool:
     return silence is None or now_s >= silence.again_s
 
 
-def _heard(taken: Taken, silent: dict[Name, Silence], said: dict[Name, Said], pace: Pace, now: Instant) -> str | None:
+def _heard(
+    taken: MeterResult, silent: dict[Name, Silence], said: dict[Name, ReportedProblem], pace: Pace, now: Instant
+) -> str | None:
     """Keep whether a meter is silent, and return the line that is due about it."""
     name = (taken.meter, taken.way)
     trouble = None if taken.trouble is None else str(taken.trouble)
@@ -78,7 +79,7 @@ def _heard(taken: Taken, silent: dict[Name, Silence], said: dict[Name, Said], pa
         silent.pop(name, None)
     else:
         silent[name] = silence_after(silent.get(name), now_s=now.monotonic_s, period_s=pace.period_s)
-    now_said, line = worth_saying(said.pop(name, None), trouble, at_unix_s=now.unix_s)
+    now_said, line = limit_repeats(said.pop(name, None), trouble, at_unix_s=now.unix_s)
     if now_said is not None:
         said[name] = now_said
     return f"{taken.meter} ({taken.way}): {line}" if line else None

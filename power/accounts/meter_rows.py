@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from offpeak.ledger.rows import MeterReading
-from power.meters.port import Reading
-from power.meters.site_energy import Part
-from power.meters.taken import Taken
+from power.meters.energy import Part
+from power.meters.port import MeterResult, Reading
 
 Last = Mapping[Part, Reading]
 """The latest reading of every part."""
@@ -20,7 +19,7 @@ OF_THE_TIME_BEFORE = frozenset({"rapl"})
 
 
 def meter_rows(
-    last: Last, taken: Iterable[Taken], *, now_unix_s: float, longest_hold_s: float
+    last: Last, taken: Iterable[MeterResult], *, now_unix_s: float, longest_hold_s: float
 ) -> "tuple[Last, list[MeterReading]]":
     """Return the latest readings after a round, and what is known of the time since those before."""
     after, rows = dict(last), list[MeterReading]()
@@ -34,7 +33,7 @@ def meter_rows(
     return after, rows
 
 
-def _readings(last: Last, taken: Iterable[Taken], now_unix_s: float) -> Iterator[Reading]:
+def _readings(last: Last, taken: Iterable[MeterResult], now_unix_s: float) -> Iterator[Reading]:
     """Yield what was read; of a meter that is silent, that none of its parts has a value."""
     silent = {(each.meter, each.way): str(each.trouble) for each in taken if each.trouble is not None}
     for each in taken:

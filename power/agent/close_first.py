@@ -16,12 +16,12 @@ from plugin.scheduler.node import OURS, Node
 from plugin.scheduler.port import NodeChange, Scheduler
 from power.agent.last_orders import last_sleep_orders
 from power.agent.modes import modes_of
+from power.check.standby import OrderRefused
 from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders, make_scheduler_door
-from power.drivers.wire import Wire
+from power.drivers.transport import Transport
 from power.lifecycle.node_record import DesiredState, NodeRecord, is_goal
 from power.lifecycle.sweep import poll_once
 from power.live.node_steps import choose_change_for_admin
-from power.standby_trial import NotLetThrough
 
 STATE_FOLLOWS_S = 5.0
 """A scheduler may take so long to show that a node is closed, or that its last job has left it."""
@@ -40,7 +40,7 @@ class NodeCloser:
     inventory: Inventory
     settings: AgentSettings
     ledger: Ledger
-    wire: Wire
+    wire: Transport
     scheduler: Scheduler
 
     async def close_first(
@@ -138,6 +138,6 @@ class NodeCloser:
 
 def _check(answer: SchedulerOrderResult) -> None:
     if isinstance(answer.answer, Refusal):
-        raise NotLetThrough(f"{answer.answer.said} (rule {answer.answer.rule})", hint=answer.answer.hint)
+        raise OrderRefused(f"{answer.answer.said} (rule {answer.answer.rule})", hint=answer.answer.hint)
     if not answer.done:
         raise SchedulerError(answer.answer.said)

@@ -12,7 +12,7 @@ from power.agent.parts import Parts
 from power.agent.voice import LOG
 from power.lifecycle.node_record import Instant
 from power.meters.port import Meter
-from power.meters.site_meters import site_meters
+from power.meters.registry import site_meters
 
 PERIOD_S = 10.0
 LEAST_S = 1.0

@@ -18,9 +18,9 @@ from plugin.scheduler.registry import scheduler_of
 from power.agent.callers import Callers, callers
 from power.agent.modes import Modes, modes_of
 from power.capacity.registry import check_policy_name
-from power.drivers.wire import Wire
+from power.drivers.registry import DriverPool
+from power.drivers.transport import Transport
 from power.lifecycle.sweep import NodePoller, make_poller
-from power.ways import Ways
 from predictors.feeds.feed import Feed
 from predictors.price_forecast import PriceSource
 from predictors.site_sources import build_carbon_source, build_price_source
@@ -42,8 +42,8 @@ class Parts:
     by_name: Mapping[str, InventoryNode]
     machines: Mapping[str, InventoryNode]
     scheduler: Scheduler
-    wire: Wire
-    ways: Ways
+    wire: Transport
+    ways: DriverPool
     lookout: NodePoller
     prices: PriceSource
     carbon: Feed | float | None
@@ -73,7 +73,7 @@ def parts_of(settings: Settings, clock: Clock = CLOCK) -> Parts:
     inventory = _inventory(settings)
     chosen = inventory.chosen(expand(settings.agent.nodes)) if settings.agent.nodes else ()
     by_name = {machine.node: machine for machine in inventory.machines}
-    wire = Wire(timeout_s=settings.hardware.timeout_s, clock=clock.unix_s)
+    wire = Transport(timeout_s=settings.hardware.timeout_s, clock=clock.unix_s)
     prices, zone = build_price_source(settings.feeds, settings.prices)
     return Parts(
         settings=settings,
@@ -83,7 +83,7 @@ def parts_of(settings: Settings, clock: Clock = CLOCK) -> Parts:
         machines={machine.node: machine for machine in chosen},
         scheduler=scheduler_of(settings),
         wire=wire,
-        ways=Ways(by_name, wire),
+        ways=DriverPool(by_name, wire),
         lookout=make_poller(chosen, wire),
         prices=prices,
         carbon=build_carbon_source(settings.feeds, settings.carbon),

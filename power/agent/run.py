@@ -34,8 +34,8 @@ from power.agent.restore import (
 from power.agent.service import Service
 from power.agent.voice import LOG, Voice
 from power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
+from power.drivers.poll import poll_drivers
 from power.drivers.port import PowerDriver, PowerState
-from power.drivers.sweep import sweep
 from power.lifecycle.node_record import Instant
 
 MOST_CALLS = 64
@@ -160,7 +160,7 @@ async def _off(nodes: Iterable[str], parts: Parts) -> frozenset[str]:
         with suppress(BadInventory):
             drivers[node] = parts.ways.bmc_of(node)
     try:
-        seen = await sweep(drivers, timeout_s=LONGEST_LOOKS * parts.wire.timeout_s, clock=parts.wire.clock)
+        seen = await poll_drivers(drivers, timeout_s=LONGEST_LOOKS * parts.wire.timeout_s, clock=parts.wire.clock)
     finally:
         await parts.close()
     return frozenset(node for node, each in seen.items() if each.state is PowerState.OFF)

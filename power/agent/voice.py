@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from power.drivers.said_once import Said, worth_saying
+from power.drivers.poll import ReportedProblem, limit_repeats
 
 LOG = logging.getLogger("offpeak")
 
@@ -13,12 +13,12 @@ class Voice:
     """Says what troubles something, once; the same again after a minute and then ever more rarely, and its end."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self._said: dict[str, Said | None] = {}
+        self._said: dict[str, ReportedProblem | None] = {}
         self._clock = clock
 
     def trouble(self, about: str, trouble: str | None) -> None:
         """Say what is wrong with it; None where nothing is."""
-        self._said[about], line = worth_saying(self._said.get(about), trouble, at_unix_s=self._clock())
+        self._said[about], line = limit_repeats(self._said.get(about), trouble, at_unix_s=self._clock())
         if line:
             LOG.log(logging.WARNING if trouble else logging.INFO, "%s: %s", about, line)
 

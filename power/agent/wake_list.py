@@ -14,7 +14,7 @@ from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.settings.agent import AgentSettings
 from power.door.node_orders import find_power_steps
-from power.drivers.ipmi.address import PORT
+from power.drivers.ipmi.bmc import IPMI_PORT
 from power.interlocks.rate_limits import MINUTE_S, count_burst, find_groups
 
 FILE = "wake.json"
@@ -79,7 +79,7 @@ def _ipmi(machine: InventoryNode, login: Credential) -> Way:
     return {
         "way": "ipmi",
         "host": machine.bmc,
-        "port": hardware.port or PORT,
+        "port": hardware.port or IPMI_PORT,
         "user": login.user,
         "password_file": str(login.password_file),
         "cipher_suite": hardware.cipher_suite,
@@ -89,7 +89,7 @@ def _ipmi(machine: InventoryNode, login: Credential) -> Way:
 
 def _redfish(machine: InventoryNode, login: Credential) -> Way:
     # Slow to import, and needed for the address only.
-    from power.redfish_service import base_url
+    from power.drivers.redfish import base_url
 
     verify = machine.hardware.verify
     return {

@@ -59,7 +59,7 @@ def route_of(site: Site) -> Route:
     if reach.way in (LOCAL, SLURM):
         return LocalRoute()
     # Who asks only sites of this machine does without asyncssh.
-    from power.drivers.site_ssh import SshRoute
+    from services.broker.ssh_route import SshRoute
 
     return SshRoute(site.name, reach)
 

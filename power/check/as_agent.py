@@ -16,9 +16,9 @@ from offpeak.errors import OffpeakError
 
 UNIT = "offpeak-agent.service"
 USER = "offpeak"
-MARK = "OFFPEAK_AS_AGENT"
+AS_AGENT_VARIABLE = "OFFPEAK_AS_AGENT"
 """Set in the environment of what is run so: it does not try it once more."""
-BOOTED = Path("/run/systemd/system")
+SYSTEMD_FOLDER = Path("/run/systemd/system")
 TRIAL_S = 60.0
 EXEC_FAILED = range(200, 256)
 """Exit codes by which systemd says at which step it failed to start a program (systemd.exec(5))."""
@@ -64,9 +64,9 @@ def run_as_agent(arguments: Sequence[str], remark: Callable[[str], None]) -> int
 
     `remark` takes a line that says whom the answer stands for. UnitCannotRun if systemd cannot start the program.
     """
-    if MARK in os.environ or "OFFPEAK_CONFIG" in os.environ:
+    if AS_AGENT_VARIABLE in os.environ or "OFFPEAK_CONFIG" in os.environ:
         return None
-    unit = installed_unit() if BOOTED.exists() else None
+    unit = read_installed_unit() if SYSTEMD_FOLDER.exists() else None
     if unit is None and not _has_user(USER):
         return None
     me = pwd.getpwuid(os.geteuid()).pw_name
@@ -78,13 +78,13 @@ def run_as_agent(arguments: Sequence[str], remark: Callable[[str], None]) -> int
     return _run_in_unit(unit, arguments, remark)
 
 
-def installed_unit() -> UnitSettings | None:
+def read_installed_unit() -> UnitSettings | None:
     """Return the agent's unit with its drop-ins, None where there is none."""
-    done = _captured("systemctl", "cat", "--no-pager", UNIT)
-    return unit_settings(done.stdout) if done.returncode == 0 else None
+    done = _run_captured("systemctl", "cat", "--no-pager", UNIT)
+    return parse_unit(done.stdout) if done.returncode == 0 else None
 
 
-def unit_settings(text: str) -> UnitSettings:
+def parse_unit(text: str) -> UnitSettings:
     """Return what `systemctl cat` shows: the file and its drop-ins, one after the other."""
     section, command = "", ""
     sandbox: list[str] = []
@@ -106,7 +106,7 @@ def unit_settings(text: str) -> UnitSettings:
     return UnitSettings(tuple(shlex.split(command.lstrip("@-:+!|"))), tuple(sandbox))
 
 
-def in_sandbox(unit: UnitSettings, command: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+def sandbox_command(unit: UnitSettings, command: Sequence[str], environment: Mapping[str, str]) -> list[str]:
     """Return the command line that runs the command with the unit's settings, on this terminal."""
     properties = [*unit.sandbox, "RuntimeDirectoryPreserve=yes"]
     return [
@@ -118,7 +118,7 @@ def in_sandbox(unit: UnitSettings, command: Sequence[str], environment: Mapping[
 
 
 def _run_in_unit(unit: UnitSettings, arguments: Sequence[str], remark: Callable[[str], None]) -> int | None:
-    trial = _captured(*in_sandbox(unit, [*unit.program, "--version"], {}))
+    trial = _run_captured(*sandbox_command(unit, [*unit.program, "--version"], {}))
     if trial.returncode in EXEC_FAILED:
         said = f"{UNIT} cannot start {unit.program[0]}: systemd's exit code {trial.returncode}"
         hint = (
@@ -133,13 +133,13 @@ def _run_in_unit(unit: UnitSettings, arguments: Sequence[str], remark: Callable[
     remark(f"asked as the agent's user, in the sandbox of {UNIT}")
     kept = {name: os.environ[name] for name in ("TERM", "COLUMNS", "NO_COLOR", "LANG", "LC_ALL") if name in os.environ}
     command = [*unit.program, *arguments, *unit.config]
-    return subprocess.run(in_sandbox(unit, command, {**kept, MARK: "1"}), check=False).returncode
+    return subprocess.run(sandbox_command(unit, command, {**kept, AS_AGENT_VARIABLE: "1"}), check=False).returncode
 
 
 def _run_as_user(arguments: Sequence[str], remark: Callable[[str], None]) -> int | None:
-    why = f"{UNIT} is not installed" if BOOTED.exists() else "systemd is not running here"
+    why = f"{UNIT} is not installed" if SYSTEMD_FOLDER.exists() else "systemd is not running here"
     account = pwd.getpwnam(USER)
-    environment = {**os.environ, MARK: "1", "HOME": account.pw_dir, "USER": USER, "LOGNAME": USER}
+    environment = {**os.environ, AS_AGENT_VARIABLE: "1", "HOME": account.pw_dir, "USER": USER, "LOGNAME": USER}
     run = partial(
         subprocess.run,
         user=account.pw_uid,
@@ -164,7 +164,7 @@ def _has_user(name: str) -> bool:
     return any(each.pw_name == name for each in pwd.getpwall())
 
 
-def _captured(*words: str) -> "subprocess.CompletedProcess[str]":
+def _run_captured(*words: str) -> "subprocess.CompletedProcess[str]":
     try:
         return subprocess.run(words, capture_output=True, text=True, timeout=TRIAL_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as problem:

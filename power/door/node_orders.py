@@ -18,6 +18,7 @@ from offpeak.machines.node_sets import expand
 from offpeak.model.node_class_file import node_class_named
 from offpeak.settings.agent import AgentSettings
 from power.drivers.port import Order
+from power.drivers.registry import DriverPool
 from power.interlocks.breaker import Breaker, BreakerTerms
 from power.interlocks.preconditions import (
     HELD,
@@ -44,7 +45,6 @@ from power.interlocks.rate_limits import (
     pause_after_order,
     power_step_of_class,
 )
-from power.ways import Ways
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class InterlockContext:
     """
 
     inventory: Inventory
-    ways: Ways
+    ways: DriverPool
     sighting_of: FindStateReading
     clock: Callable[[], float]
     hold_of: Callable[[str], Hold | None]
@@ -68,7 +68,7 @@ class InterlockContext:
 class NodeOrders:
     """Gives orders to the nodes of a site through a door of its own."""
 
-    def __init__(self, door: Door, ways: Ways) -> None:
+    def __init__(self, door: Door, ways: DriverPool) -> None:
         self.door, self._ways = door, ways
 
     async def order(self, effect: Effect, before_sending: Callable[[], None] = lambda: None) -> Outcome | Refusal:

@@ -9,14 +9,14 @@ from typing import TypeVar
 from offpeak.errors import AccessRefused
 from offpeak.machines.credentials import Credential, Secret
 
-ALONE_S = 0.5
+FIRST_LOGIN_ALONE_S = 0.5
 """So long a password that nobody has accepted yet is tried at one device only: a wrong one must not go to all."""
 
 Session = TypeVar("Session")
 
 
 @dataclass
-class _Record:
+class _LoginRecord:
     """What has become of one password: of which device it was accepted, and where it was refused."""
 
     accepted: bool = False
@@ -28,7 +28,7 @@ class Logins:
     """Remembers what became of every password. A changed password file makes a new one, which is tried again."""
 
     def __init__(self) -> None:
-        self._records: dict[tuple[str, Secret | None], _Record] = defaultdict(_Record)
+        self._records: dict[tuple[str, Secret | None], _LoginRecord] = defaultdict(_LoginRecord)
 
     async def log_in(
         self, credential: Credential, host: str, attempt: Callable[[], Awaitable[Session]], *, secret: Secret | None
@@ -39,18 +39,18 @@ class Logins:
         """
         record = self._records[credential.name, secret]
         async with record.turn:
-            _check(record, credential, host)
-            attempted = asyncio.ensure_future(_recorded(record, host, attempt))
+            _check_refusals(record, credential, host)
+            attempted = asyncio.ensure_future(_record_login(record, host, attempt))
             try:
                 if not record.accepted:
-                    await asyncio.wait({attempted}, timeout=ALONE_S)
+                    await asyncio.wait({attempted}, timeout=FIRST_LOGIN_ALONE_S)
             except asyncio.CancelledError:
                 attempted.cancel()
                 raise
         return await attempted
 
 
-async def _recorded(record: _Record, host: str, attempt: Callable[[], Awaitable[Session]]) -> Session:
+async def _record_login(record: _LoginRecord, host: str, attempt: Callable[[], Awaitable[Session]]) -> Session:
     try:
         session = await attempt()
     except AccessRefused:
@@ -60,7 +60,7 @@ async def _recorded(record: _Record, host: str, attempt: Callable[[], Awaitable[
     return session
 
 
-def _check(record: _Record, credential: Credential, host: str) -> None:
+def _check_refusals(record: _LoginRecord, credential: Credential, host: str) -> None:
     if host in record.refused_by:
         by = host
     elif record.refused_by and not record.accepted:

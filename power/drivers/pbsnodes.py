@@ -15,23 +15,23 @@ from plugin.pbs.commands import RIGHTS_HINT, CannotAskPbs, CommandResult, PbsCom
 from plugin.pbs.fields import xml_fields, xml_records
 from plugin.pbs.node_marks import MarkKind, parse_torque_note
 from plugin.pbs.torque_nodes import DOWN, RUNNING, status_of
-from power.drivers.port import Observed, Order, PowerState, at_once
+from power.drivers.port import Order, PowerObservation, PowerState, confirm_at_once
 
-WORDS = {Order.ON: "running", Order.SOFT_OFF: "shutdown"}
+POWER_ARGUMENTS = {Order.ON: "running", Order.SOFT_OFF: "shutdown"}
 OFF = frozenset({"Shutdown", "Hibernate"})
-OUR_SLEEP = (MarkKind.ASLEEP, MarkKind.WAKES)
-OTHER_WAY = 'switch it by its BMC: driver = "ipmi" or "redfish"'
+SLEEP_MARKS = (MarkKind.ASLEEP, MarkKind.WAKES)
+OTHER_DRIVER_HINT = 'switch it by its BMC: driver = "ipmi" or "redfish"'
 # What the server of 6.1 says when the node's daemon has already begun to shut it down.
-FALSE_ERROR = "Job not found"
+HARMLESS_ERROR = "Job not found"
 
 Answer = TypeVar("Answer")
 
 
-class Pbsnodes:
+class PbsnodesDriver:
     """Reads and sets one node's power; a call runs one or two commands, each of at most `timeout_s`."""
 
     name = "pbsnodes"
-    orders = frozenset(WORDS)
+    orders = frozenset(POWER_ARGUMENTS)
 
     def __init__(self, machine: InventoryNode, *, timeout_s: float = 5.0, now: Callable[[], float] = time.time) -> None:
         if machine.bmc is None:
@@ -40,21 +40,21 @@ class Pbsnodes:
         self._commands = PbsCommands(timeout_s=timeout_s)
         self._told_off = False
 
-    async def query(self) -> Observed:
+    async def query(self) -> PowerObservation:
         """Return on or off. A daemon that is silent is off only if it was told so by us, here or by the node's note."""
         try:
             return self._observed(await self._told())
         except DeviceError as trouble:
-            return Observed(PowerState.UNKNOWN, self._now(), trouble)
+            return PowerObservation(PowerState.UNKNOWN, self._now(), trouble)
 
-    async def send(self, order: Order, confirm: Confirm = at_once) -> None:
+    async def send(self, order: Order, confirm: Confirm = confirm_at_once) -> None:
         """Give the order, unless the node is there already; the server refuses to shut down a node with jobs.
 
         NotSupported where pbsnodes has no -m. The error that 6.1 gives though the order was followed is none here: what
         became of it is read back by the next queries.
         """
-        if order not in WORDS:
-            raise NotSupported(f"{self._node}: pbsnodes cannot be told {order}", hint=OTHER_WAY)
+        if order not in POWER_ARGUMENTS:
+            raise NotSupported(f"{self._node}: pbsnodes cannot be told {order}", hint=OTHER_DRIVER_HINT)
         seen = self._observed(await self._told())
         if seen.trouble is not None:
             raise seen.trouble
@@ -64,12 +64,12 @@ class Pbsnodes:
 
         def tell() -> CommandResult:
             guard()
-            return self._commands.tell("pbsnodes", "-m", WORDS[order], self._node)
+            return self._commands.tell("pbsnodes", "-m", POWER_ARGUMENTS[order], self._node)
 
         said = await self._asked(tell)
-        refused = " ".join(line for line in said.complaints if FALSE_ERROR not in line)
+        refused = " ".join(line for line in said.complaints if HARMLESS_ERROR not in line)
         if refused:
-            raise refusal(self._node, WORDS[order], refused)
+            raise error_of_complaint(self._node, POWER_ARGUMENTS[order], refused)
         self._told_off = order is Order.SOFT_OFF
 
     async def identity(self) -> str | None:
@@ -93,29 +93,31 @@ class Pbsnodes:
         except CannotAskPbs as problem:
             raise BadAnswer(f"{self._node}: {problem}", hint=problem.hint) from None
 
-    def _observed(self, told: dict[str, str]) -> Observed:
+    def _observed(self, told: dict[str, str]) -> PowerObservation:
         power, down, mark = (
             told.get("power_state"),
             DOWN in told.get("state", ""),
             parse_torque_note(told.get("note", "")),
         )
         if power is None:
-            trouble = NotSupported(f"{self._node}: this Torque tells no power_state and has no -m", hint=OTHER_WAY)
-            return Observed(PowerState.UNKNOWN, self._now(), trouble)
-        if power in OFF or (down and (self._told_off or (mark is not None and mark.kind in OUR_SLEEP))):
-            return Observed(PowerState.OFF, self._now())
+            trouble = NotSupported(
+                f"{self._node}: this Torque tells no power_state and has no -m", hint=OTHER_DRIVER_HINT
+            )
+            return PowerObservation(PowerState.UNKNOWN, self._now(), trouble)
+        if power in OFF or (down and (self._told_off or (mark is not None and mark.kind in SLEEP_MARKS))):
+            return PowerObservation(PowerState.OFF, self._now())
         if power == RUNNING and not down:
-            return Observed(PowerState.ON, self._now())
+            return PowerObservation(PowerState.ON, self._now())
         said = "its daemon does not answer, and nobody here told it to go" if down else f"is in {power}"
         hint = f"look at the node; `pbsnodes -m running {self._node}` wakes it"
-        return Observed(PowerState.UNKNOWN, self._now(), BadAnswer(f"{self._node}: {said}", hint=hint))
+        return PowerObservation(PowerState.UNKNOWN, self._now(), BadAnswer(f"{self._node}: {said}", hint=hint))
 
 
-def refusal(node: str, word: str, said: str) -> DeviceError:
+def error_of_complaint(node: str, word: str, said: str) -> DeviceError:
     """Return what pbsnodes' complaint means."""
     told = f"{node}: pbsnodes -m {word}: {said.rpartition(' - ')[2]}"
     if "invalid option" in said:
-        return NotSupported(f"{node}: this Torque's pbsnodes has no -m", hint=OTHER_WAY)
+        return NotSupported(f"{node}: this Torque's pbsnodes has no -m", hint=OTHER_DRIVER_HINT)
     if "Unauthorized" in said:
         return AccessRefused(told, hint=RIGHTS_HINT)
     return BadAnswer(told, hint=f"`pbsnodes -x {node}` shows what Torque knows of it")

@@ -1,11 +1,12 @@
-"""What every way to a node's power is to the program: orders, a state of three values, and who answers."""
+"""The interface of all drivers: orders, a power state of three values, and the identity of the device."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
 from offpeak.door.door import Confirm, Guard
-from offpeak.errors import DeviceError
+from offpeak.errors import DeviceError, WrongDevice
+from offpeak.machines.inventory import Enrolment
 
 
 class Order(StrEnum):
@@ -26,7 +27,7 @@ class PowerState(StrEnum):
 
 
 @dataclass(frozen=True)
-class Observed:
+class PowerObservation:
     """What was seen of a node, and when; `trouble` says why the state is unknown."""
 
     state: PowerState
@@ -34,7 +35,7 @@ class Observed:
     trouble: DeviceError | None = None
 
 
-async def at_once() -> Guard:
+async def confirm_at_once() -> Guard:
     """Confirm without a question: for the tests of devices. The door has its own."""
     return lambda: None
 
@@ -45,10 +46,10 @@ class PowerDriver(Protocol):
     name: str
     orders: frozenset[Order]
 
-    async def query(self) -> Observed:
+    async def query(self) -> PowerObservation:
         """Return the node's state, UNKNOWN with the trouble where it cannot be told; never raises a DeviceError."""
 
-    async def send(self, order: Order, confirm: Confirm = at_once) -> None:
+    async def send(self, order: Order, confirm: Confirm = confirm_at_once) -> None:
         """Give the order, without waiting for its effect, unless the node is known to be there already.
 
         The driver logs in and reads the state first, then awaits `confirm`, and sends only the one command after it;
@@ -61,3 +62,15 @@ class PowerDriver(Protocol):
 
     async def close(self) -> None:
         """Log out. The driver may be used again afterwards; it then logs in anew."""
+
+
+async def check_identity(driver: PowerDriver, enrolled: Enrolment) -> None:
+    """Return if the device is the one that was enrolled; WrongDevice if it is another or does not say, or NoAnswer.
+
+    To be asked before every order that takes power away: an address may lead to another node since a repair.
+    """
+    identity = await driver.identity()
+    if identity != enrolled.identity:
+        is_now = f"says it is {identity}" if identity else "does not say who it is"
+        what = f"{driver.name}: {is_now}, but {enrolled.identity} was enrolled on {enrolled.date}"
+        raise WrongDevice(what, hint="look where the address leads; enrol the node again if its board was replaced")

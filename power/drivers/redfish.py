@@ -1,16 +1,293 @@
-"""A node's power by its BMC's Redfish service."""
+"""Redfish: the service of one BMC, its ComputerSystem, and the driver that switches it.
 
+Any part of an answer may be missing or of another type: Redfish services return nested JSON objects. Errors of the
+service become DeviceErrors. Requests block, so each service has its own thread: a BMC that hangs delays no other
+one.
+"""
+
+import asyncio
+import json
 import time
+import warnings
+from base64 import b64encode
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from offpeak.door.door import Confirm
-from offpeak.errors import BadAnswer, DeviceError, NotSupported
+import requests
+from urllib3.exceptions import InsecureRequestWarning
+
+from offpeak.door.door import Confirm, Guard
+from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported, WrongDevice
+from offpeak.machines.credentials import Credential, Secret
 from offpeak.machines.inventory import InventoryNode
+from offpeak.text import printable
+from offpeak.web_session import WebSession, read_body
 from power.drivers.logins import Logins
-from power.drivers.port import Observed, Order, PowerState, at_once
-from power.redfish_json import Resource
-from power.redfish_service import RedfishService
-from power.redfish_system import RESETS, ResetAction, reset_action, system_path, uuid_of
+from power.drivers.port import Order, PowerObservation, PowerState, confirm_at_once
+
+Resource = dict[str, Any]
+
+
+def get_nested(value: Any, *keys: str) -> Any:
+    """Return what is below those keys of nested JSON objects, None where there is nothing."""
+    for key in keys:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(key)
+    return value
+
+
+def parse_links(value: Any) -> tuple[str, ...]:
+    """Return the addresses of a list of links to resources, () if it is none."""
+    found = (get_nested(link, "@odata.id") for link in value) if isinstance(value, list) else ()
+    return tuple(link for link in found if isinstance(link, str))
+
+
+def parse_error_message(body: bytes) -> str:
+    """Return what an error's body says for people, "" if it says nothing."""
+    try:
+        told = get_nested(json.loads(body), "error")
+    except (ValueError, RecursionError):
+        return ""
+    details = get_nested(told, "@Message.ExtendedInfo")
+    message = get_nested(details[0], "Message") if isinstance(details, list) and details else None
+    return printable(str(message or get_nested(told, "message") or ""))
+
+
+ROOT = "/redfish/v1/"
+MAX_BODY_BYTES = 4 * 1024 * 1024
+ABSENT_STATUSES = (404, 405, 501)
+
+
+@dataclass(frozen=True)
+class _Response:
+    status: int
+    body: bytes
+
+
+class RedfishService:
+    """Sends every request with user and password, which are nowhere kept.
+
+    A request takes at most `timeout_s`, and is broken off then: what a BMC drips holds up nothing that comes after it.
+    """
+
+    def __init__(self, machine: InventoryNode, *, logins: Logins, timeout_s: float) -> None:
+        self._url = base_url(machine)
+        self.who = f"{machine.node}: BMC {self._url.partition('//')[2]}"
+        self._kind, self._verify = machine.hardware.name, machine.hardware.verify
+        self._credential = _credential_of(machine)
+        self._logins, self._timeout_s = logins, timeout_s
+        self._session: WebSession | None = None
+        self._thread = ThreadPoolExecutor(1)
+
+    async def get(self, path: str) -> Resource:
+        """Return the resource; a DeviceError says what is wrong, NotSupported that there is none."""
+        answer = await self._ask("GET", path)
+        try:
+            resource = json.loads(answer.body)
+        except (ValueError, RecursionError):
+            resource = None
+        if not isinstance(resource, dict):
+            raise BadAnswer(f"{self.who}: no JSON object at {path}", hint="is that the address of a Redfish service?")
+        return resource
+
+    async def post(self, path: str, body: Resource, guard: Guard) -> None:
+        """Send the body; errors as for `get`. `guard` is called directly before it goes out."""
+        await self._ask("POST", path, body, guard)
+
+    async def close(self) -> None:
+        """Close the connection. The service may be used again."""
+        thread, self._thread = self._thread, ThreadPoolExecutor(1)
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+        thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _ask(self, method: str, path: str, body: Resource | None = None, guard: Guard | None = None) -> _Response:
+        if not path.startswith("/") or path.startswith("//"):
+            # Elsewhere is where the password must not go.
+            raise BadAnswer(f"{self.who}: leads us elsewhere: {path[:80]!r}", hint="its firmware may need an update")
+        secret = self._credential.password()
+
+        async def attempt() -> _Response:
+            answer = await self._exchange(method, path, body, secret, guard)
+            if answer.status in (401, 403):
+                hint = (
+                    f"mend user and password_file below [credentials.{self._credential.name}]; it may need more rights"
+                )
+                raise AccessRefused(f"{self.who}: refuses {method} {path} (HTTP {answer.status})", hint=hint)
+            return answer
+
+        answer = await self._logins.log_in(self._credential, self._url, attempt, secret=secret)
+        if not 200 <= answer.status < 300:
+            raise self._refusal(method, path, answer)
+        return answer
+
+    async def _exchange(
+        self, method: str, path: str, body: Resource | None, secret: Secret, guard: Guard | None
+    ) -> _Response:
+        exchange = self._thread.submit(self._blocking, method, path, body, secret, guard)
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await self._within_task(exchange)
+        except (TimeoutError, requests.Timeout):
+            hint = f"is it up? try: curl -k {self._url}{ROOT}"
+            raise NoAnswer(f"{self.who}: no answer within {self._timeout_s:g} s", hint=hint) from None
+        except requests.RequestException as problem:
+            raise self._trouble(problem) from None
+
+    async def _within_task(self, exchange: "Future[_Response]") -> _Response:
+        try:
+            return await asyncio.wrap_future(exchange)
+        except asyncio.CancelledError:
+            # One that has not begun yet is cancelled by that.
+            session = self._session
+            if session is not None and not exchange.cancelled():
+                self._session = None
+                session.break_off()
+                session.close()
+            raise
+
+    def _blocking(
+        self, method: str, path: str, body: Resource | None, secret: Secret, guard: Guard | None
+    ) -> _Response:
+        session = self._session = self._session or self._new_session()
+        if guard is not None:
+            guard()
+        with session.request(
+            method,
+            self._url + path,
+            json=body,
+            headers={"Authorization": _basic_authorization(self._credential.user, secret)},
+            timeout=self._timeout_s,
+            allow_redirects=False,
+            stream=True,
+        ) as response:
+            content = read_body(response, most_bytes=MAX_BODY_BYTES)
+            if content is None:
+                raise requests.RequestException("endless")
+            return _Response(response.status_code, content)
+
+    def _new_session(self) -> WebSession:
+        if isinstance(self._verify, Path) and not self._verify.exists():
+            hint = f"mend verify below [hardware.{self._kind}]"
+            raise BadInventory(f"{self._verify}: no such file of certificates", hint=hint)
+        if self._verify is False:
+            warnings.simplefilter("ignore", InsecureRequestWarning)
+        session = WebSession()
+        # Neither ~/.netrc nor a proxy of the environment may come between.
+        session.trust_env = False
+        session.verify = str(self._verify) if isinstance(self._verify, Path) else self._verify
+        return session
+
+    def _trouble(self, problem: requests.RequestException) -> DeviceError:
+        if "CERTIFICATE_VERIFY_FAILED" in str(problem):
+            hint = (
+                f'below [hardware.{self._kind}] set verify = "/path/to/ca.pem", '
+                "or verify = false where nobody else is on that network"
+            )
+            return WrongDevice(f"{self.who}: its certificate is not trusted", hint=hint)
+        if isinstance(problem, requests.exceptions.SSLError):
+            return BadAnswer(f"{self.who}: TLS does not come about", hint=f"try: curl -vk {self._url}{ROOT}")
+        if isinstance(problem, requests.ConnectionError | requests.exceptions.ChunkedEncodingError):
+            return NoAnswer(f"{self.who}: cannot be reached", hint=f"try: curl -k {self._url}{ROOT}")
+        return BadAnswer(f"{self.who}: {type(problem).__name__}", hint=f"try: curl -k {self._url}{ROOT}")
+
+    def _refusal(self, method: str, path: str, answer: _Response) -> DeviceError:
+        said = parse_error_message(answer.body)
+        kind = NotSupported if answer.status in ABSENT_STATUSES else BadAnswer
+        message = f"{self.who}: HTTP {answer.status} to {method} {path}" + (f": {said}" if said else "")
+        return kind(message, hint=f"its own log may say more; try: curl -k {self._url}{ROOT}")
+
+
+def base_url(machine: InventoryNode) -> str:
+    """Return "https://10.1.0.1" for the machine's BMC; an address with a scheme ("http://...") is taken as it is."""
+    bmc, port = machine.bmc, machine.hardware.port
+    if bmc is None:
+        raise BadInventory(f"{machine.node}: has no bmc", hint="add bmc = ... to its [[machines]]")
+    if "://" in bmc:
+        return bmc.rstrip("/")
+    host = f"[{bmc}]" if bmc.count(":") > 1 and not bmc.startswith("[") else bmc
+    return f"https://{host}" + (f":{port}" if port else "")
+
+
+def _basic_authorization(user: str, secret: Secret) -> str:
+    return "Basic " + b64encode(user.encode() + b":" + secret.value).decode()
+
+
+def _credential_of(machine: InventoryNode) -> Credential:
+    if machine.hardware.credential is None:
+        kind = machine.hardware.name
+        hint = f"set credential = ... below [hardware.{kind}]"
+        raise BadInventory(f"hardware.{kind}: has no credential for its BMCs", hint=hint)
+    return machine.hardware.credential
+
+
+RESETS = {Order.ON: "On", Order.SOFT_OFF: "GracefulShutdown", Order.HARD_OFF: "ForceOff"}
+RESET_ACTION = ("Actions", "#ComputerSystem.Reset")
+
+
+@dataclass(frozen=True)
+class ResetAction:
+    """Where a reset is posted to, and which orders the system takes."""
+
+    path: str
+    orders: frozenset[Order]
+
+
+async def find_system(service: RedfishService, machine: InventoryNode) -> str:
+    """Return the system's address: the only one, else that of the enrolled UUID, else the one named like the node."""
+    collection = get_nested(await service.get(ROOT), "Systems", "@odata.id")
+    if not isinstance(collection, str):
+        raise BadAnswer(f"{service.who}: names no systems", hint="is that the address of a Redfish service?")
+    paths = parse_links((await service.get(collection)).get("Members"))
+    if len(paths) == 1:
+        return paths[0]
+    ours = [path for path in paths if _is_system_of(await service.get(path), machine)]
+    if len(ours) == 1:
+        return ours[0]
+    if machine.enrolled is not None:
+        raise WrongDevice(f"{service.who}: none of its {len(paths)} systems is the enrolled one", hint="enrol it anew")
+    hint = f"give one of them the HostName {machine.node} in the BMC"
+    raise BadAnswer(f"{service.who}: {len(ours)} of its {len(paths)} systems are named {machine.node}", hint=hint)
+
+
+def system_uuid(system: Resource) -> str | None:
+    """Return the system's UUID in small letters, None if it tells none."""
+    uuid = system.get("UUID")
+    return uuid.lower() if isinstance(uuid, str) and uuid else None
+
+
+async def read_reset_action(service: RedfishService, system: Resource) -> ResetAction | None:
+    """Return how the system is switched, None if it cannot be; one that does not list its resets may know all."""
+    action = get_nested(system, *RESET_ACTION)
+    target = get_nested(action, "target")
+    if not isinstance(target, str):
+        return None
+    allowed = get_nested(action, "ResetType@Redfish.AllowableValues")
+    info = get_nested(action, "@Redfish.ActionInfo")
+    if allowed is None and isinstance(info, str):
+        allowed = _allowed_resets(await service.get(info))
+    if not isinstance(allowed, list):
+        return ResetAction(target, frozenset(RESETS))
+    return ResetAction(target, frozenset(order for order, reset in RESETS.items() if reset in allowed))
+
+
+def _is_system_of(system: Resource, machine: InventoryNode) -> bool:
+    if machine.enrolled is not None:
+        return system_uuid(system) == machine.enrolled.identity.lower()
+    return machine.node in (system.get("HostName"), system.get("Name"), system.get("Id"))
+
+
+def _allowed_resets(info: Resource) -> Any:
+    parameters = info.get("Parameters")
+    rows = parameters if isinstance(parameters, list) else []
+    found = (get_nested(row, "AllowableValues") for row in rows if get_nested(row, "Name") == "ResetType")
+    return next(found, None)
+
 
 STATES = {"On": PowerState.ON, "Off": PowerState.OFF}
 GOALS = {Order.ON: PowerState.ON, Order.SOFT_OFF: PowerState.OFF, Order.HARD_OFF: PowerState.OFF}
@@ -34,14 +311,14 @@ class RedfishDriver:
         self._reset: ResetAction | None = None
         self.orders = frozenset(RESETS)
 
-    async def query(self) -> Observed:
+    async def query(self) -> PowerObservation:
         """Return on or off; UNKNOWN also while the node goes up or down, as the trouble then says."""
         try:
             return self._observed(await self._system())
         except DeviceError as trouble:
-            return Observed(PowerState.UNKNOWN, self._now(), trouble)
+            return PowerObservation(PowerState.UNKNOWN, self._now(), trouble)
 
-    async def send(self, order: Order, confirm: Confirm = at_once) -> None:
+    async def send(self, order: Order, confirm: Confirm = confirm_at_once) -> None:
         """Give the order, unless the node is there already; BadAnswer, and nothing sent, where that is not known."""
         observed = self._observed(await self._system())
         if self._reset is None or order not in self.orders:
@@ -54,7 +331,7 @@ class RedfishDriver:
 
     async def identity(self) -> str | None:
         """Return the system's UUID."""
-        return uuid_of(await self._system())
+        return system_uuid(await self._system())
 
     async def close(self) -> None:
         """Close the connection."""
@@ -63,17 +340,17 @@ class RedfishDriver:
 
     async def _system(self) -> Resource:
         if self._path is None:
-            self._path = await system_path(self._service, self._machine)
+            self._path = await find_system(self._service, self._machine)
         system = await self._service.get(self._path)
-        self._reset = await reset_action(self._service, system)
+        self._reset = await read_reset_action(self._service, system)
         self.orders = self._reset.orders if self._reset else frozenset()
         return system
 
-    def _observed(self, system: Resource) -> Observed:
+    def _observed(self, system: Resource) -> PowerObservation:
         told = system.get("PowerState")
         state = STATES.get(told, PowerState.UNKNOWN) if isinstance(told, str) else PowerState.UNKNOWN
         trouble = None
         if state is PowerState.UNKNOWN:
             message = f"{self._service.who}: its power state is {told or 'not told'}"
             trouble = BadAnswer(message, hint="ask again in a minute; if it stays so, look at the BMC's web page")
-        return Observed(state, self._now(), trouble)
+        return PowerObservation(state, self._now(), trouble)

@@ -1,36 +1,41 @@
-"""The ways to a node's power by their names in the inventory. What is slow to import is imported when it is used."""
+"""The drivers by their names in the inventory, and the pool of the drivers of a site.
+
+Libraries that are slow to import are imported when their driver is first needed.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 
+from offpeak.door.effect import Effect
 from offpeak.errors import BadInventory
 from offpeak.machines.inventory import InventoryNode
 from offpeak.text import did_you_mean
 from power.drivers.ipmi.driver import ipmi_driver
-from power.drivers.ipmi.ipmipower import ipmipower_driver
-from power.drivers.ipmi.ipmitool import ipmitool_driver
-from power.drivers.port import PowerDriver
-from power.drivers.wire import Wire
+from power.drivers.ipmi.programs import ipmipower_driver, ipmitool_driver
+from power.drivers.port import Order, PowerDriver
+from power.drivers.transport import Transport
+from power.interlocks.breaker import NeededLogins
+from power.interlocks.preconditions import BY_PACKET
 
 
-def _redfish(machine: InventoryNode, wire: Wire) -> PowerDriver:
+def _redfish(machine: InventoryNode, wire: Transport) -> PowerDriver:
     from power.drivers.redfish import RedfishDriver
 
     return RedfishDriver(machine, logins=wire.logins, timeout_s=wire.timeout_s, now=wire.clock)
 
 
-def _wake_on_lan(machine: InventoryNode, wire: Wire) -> PowerDriver:
-    from power.drivers.wake_on_lan import WakeOnLan
+def _wake_on_lan(machine: InventoryNode, wire: Transport) -> PowerDriver:
+    from power.drivers.wake_on_lan import WakeOnLanDriver
 
-    return WakeOnLan(machine, timeout_s=wire.timeout_s, now=wire.clock)
-
-
-def _pbsnodes(machine: InventoryNode, wire: Wire) -> PowerDriver:
-    from power.drivers.pbsnodes import Pbsnodes
-
-    return Pbsnodes(machine, timeout_s=wire.timeout_s, now=wire.clock)
+    return WakeOnLanDriver(machine, timeout_s=wire.timeout_s, now=wire.clock)
 
 
-DRIVERS: Mapping[str, Callable[[InventoryNode, Wire], PowerDriver]] = {
+def _pbsnodes(machine: InventoryNode, wire: Transport) -> PowerDriver:
+    from power.drivers.pbsnodes import PbsnodesDriver
+
+    return PbsnodesDriver(machine, timeout_s=wire.timeout_s, now=wire.clock)
+
+
+DRIVERS: Mapping[str, Callable[[InventoryNode, Transport], PowerDriver]] = {
     "ipmi": ipmi_driver,
     "ipmitool": ipmitool_driver,
     "ipmipower": ipmipower_driver,
@@ -40,7 +45,7 @@ DRIVERS: Mapping[str, Callable[[InventoryNode, Wire], PowerDriver]] = {
 """What switches a node, mostly through its BMC, by `driver` in [hardware]."""
 
 
-def driver_of(machine: InventoryNode, wire: Wire) -> PowerDriver:
+def driver_of(machine: InventoryNode, wire: Transport) -> PowerDriver:
     """Return the machine's driver; BadInventory if it has none, an unknown one, or lacks what that one needs."""
     name, where = machine.hardware.driver, f"[hardware.{machine.hardware.name}]"
     if name is None:
@@ -50,10 +55,70 @@ def driver_of(machine: InventoryNode, wire: Wire) -> PowerDriver:
     return DRIVERS[name](machine, wire)
 
 
-WAKERS: Mapping[str, Callable[[InventoryNode, Wire], PowerDriver]] = {"bmc": driver_of, "wol": _wake_on_lan}
+WAKERS: Mapping[str, Callable[[InventoryNode, Transport], PowerDriver]] = {"bmc": driver_of, "wol": _wake_on_lan}
 """What wakes a node, by the words of `wake` in its rungs."""
 
 
-def wakers_of(machine: InventoryNode, names: Iterable[str], wire: Wire) -> dict[str, PowerDriver]:
+def wakers_of(machine: InventoryNode, names: Iterable[str], wire: Transport) -> dict[str, PowerDriver]:
     """Return the ways of these names that wake the machine; BadInventory where one lacks what it needs."""
     return {name: WAKERS[name](machine, wire) for name in names}
+
+
+BY_BMC, BY_SSH = "bmc", "ssh"
+
+
+class DriverPool:
+    """Gives drivers; BadInventory where the inventory lacks what one needs. `machines` are the nodes by name.
+
+    A node in standby that nobody woke for `dead_man_s` wakes itself; half a day when not given.
+    """
+
+    def __init__(
+        self, machines: Mapping[str, InventoryNode], wire: Transport, *, dead_man_s: int | None = None
+    ) -> None:
+        self._machines, self._wire, self._dead_man_s = machines, wire, dead_man_s
+        self._drivers: dict[tuple[str, str], PowerDriver] = {}
+
+    def bmc_of(self, node: str) -> PowerDriver:
+        """Return the driver of a node's BMC."""
+        return self._driver(node, BY_BMC)
+
+    def for_effect(self, effect: Effect) -> PowerDriver:
+        """Return the driver that gives the order."""
+        return self._driver(effect.subject, driver_kind_of(effect))
+
+    def needed(self, effect: Effect) -> NeededLogins:
+        """Return the names of the logins that the order needs."""
+        machine, way = self._machines.get(effect.subject), driver_kind_of(effect)
+        if machine is None or way == BY_PACKET:
+            return NeededLogins()
+        ssh, bmc = machine.hardware.ssh, machine.hardware.credential
+        by_bmc = bmc.name if bmc else None
+        return NeededLogins(ssh.name if ssh else None, by_bmc) if way == BY_SSH else NeededLogins(by_bmc, by_bmc)
+
+    async def close(self) -> None:
+        """Log out everywhere. It may be used again afterwards."""
+        drivers, self._drivers = self._drivers, {}
+        for driver in drivers.values():
+            await driver.close()
+
+    def _driver(self, node: str, way: str) -> PowerDriver:
+        if (node, way) not in self._drivers:
+            if node not in self._machines:
+                raise BadInventory(f"there is no node {node}", hint=did_you_mean(node, self._machines))
+            self._drivers[node, way] = self._made(self._machines[node], way)
+        return self._drivers[node, way]
+
+    def _made(self, machine: InventoryNode, way: str) -> PowerDriver:
+        if way in WAKERS:
+            return wakers_of(machine, (way,), self._wire)[way]
+        # asyncssh takes a while to import.
+        from power.drivers.ssh import DEAD_MAN_S, SshDriver
+
+        wire, dead_man_s = self._wire, self._dead_man_s or DEAD_MAN_S
+        return SshDriver(machine, logins=wire.logins, timeout_s=wire.timeout_s, dead_man_s=dead_man_s, now=wire.clock)
+
+
+def driver_kind_of(effect: Effect) -> str:
+    """Return how the order is given: a standby by the node itself, all else by the BMC unless the effect says how."""
+    return BY_SSH if effect.order == Order.STANDBY else effect.way or BY_BMC

@@ -1,15 +1,277 @@
-"""A node's standby by ssh: its own kernel suspends it. It tells that it is up, never that it is not."""
+"""A node by ssh: the commands that its offpeak-node allows (probe, standby, clock governor, meters), and the standby
+driver.
 
+The login uses a private key of ours and nothing else. The kernel of the node suspends it. The driver can observe
+that a node is on, never that it is off: a silent node may hang, or be cut off from the network.
+"""
+
+import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncssh
 
 from offpeak.door.door import Confirm
-from offpeak.errors import DeviceError, NotSupported
+from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported, WrongDevice
+from offpeak.machines.credentials import Credential, Secret
 from offpeak.machines.inventory import InventoryNode
+from offpeak.text import printable
 from power.drivers.logins import Logins
-from power.drivers.node_answers import NodeProbe
-from power.drivers.node_ssh import NodeSsh
-from power.drivers.port import Observed, Order, PowerState, at_once
+from power.drivers.port import Order, PowerObservation, PowerState, confirm_at_once
+
+
+def read_private_key(file: Path) -> asyncssh.SSHKey:
+    """Return the key; BadInventory if it cannot be read, has a passphrase, or others may read it."""
+    try:
+        private = file.stat().st_mode & 0o077 == 0
+        key = asyncssh.read_private_key(file)
+    except OSError as problem:
+        hint = f"make one: ssh-keygen -t ed25519 -N '' -f {file}"
+        raise BadInventory(f"{file}: cannot be read: {problem.strerror}", hint=hint) from None
+    except asyncssh.KeyImportError:
+        raise BadInventory(
+            f"{file}: no private key without a passphrase", hint=f"try: ssh-keygen -y -f {file}"
+        ) from None
+    if not private:
+        raise BadInventory(f"{file}: others than its owner may read it", hint=f"chmod 600 {file}")
+    return key
+
+
+async def connect_by_key(
+    host: str, port: int, user: str, *, key: asyncssh.SSHKey, known_hosts: Path
+) -> asyncssh.SSHClientConnection:
+    """Return a connection; what asyncssh and the system raise where there is none."""
+    return await asyncssh.connect(
+        host,
+        port,
+        username=user,
+        client_keys=[key],
+        known_hosts=str(known_hosts),
+        # Nothing but that key and that file: no agent, no ~/.ssh, no password.
+        config=None,
+        agent_path=None,
+        preferred_auth="publickey",
+        gss_kex=False,
+        gss_auth=False,
+    )
+
+
+@dataclass(frozen=True)
+class NodeProbe:
+    """What a node is and can do. `boot_id` changes with every boot; `wake_on_lan` are pairs of network card and flags.
+
+    `wake_clock` tells whether its own clock can wake it, `governors` what its processors offer, `governor` what they
+    use: several words where they differ.
+    """
+
+    version: str
+    boot_id: str
+    uptime_s: float
+    power_states: tuple[str, ...]
+    mem_sleep: tuple[str, ...]
+    wake_clock: bool
+    wake_on_lan: tuple[tuple[str, str], ...]
+    governors: tuple[str, ...]
+    governor: str
+
+    @property
+    def can_stand_by(self) -> bool:
+        """Whether kernel and firmware offer suspend to memory (ACPI S3), and not just s2idle."""
+        return "mem" in self.power_states and "deep" in self.mem_sleep
+
+
+@dataclass(frozen=True)
+class GovernorChange:
+    """What the processors' clocks were governed by before a change, and after it."""
+
+    before: str
+    after: str
+
+
+def parse_probe(text: str, who: str) -> NodeProbe:
+    """Return what the answer to `probe` says; BadAnswer if it is none."""
+    told = parse_pairs(text)
+    try:
+        return NodeProbe(
+            version=told["version"],
+            boot_id=_require_text(told["boot_id"]),
+            uptime_s=float(told["uptime_s"]),
+            power_states=tuple(told["power_states"].split()),
+            mem_sleep=tuple(word.strip("[]") for word in told["mem_sleep"].split()),
+            wake_clock=told["wake_clock"] == "yes",
+            wake_on_lan=tuple(_parse_card(word) for word in told["wake_on_lan"].split()),
+            governors=tuple(told["governors"].split()),
+            governor=told["governor"],
+        )
+    except (KeyError, ValueError):
+        raise unexpected_answer(who, text) from None
+
+
+def parse_governors(text: str, who: str) -> GovernorChange:
+    """Return what the answer to `governor` says; BadAnswer if it is none."""
+    told = parse_pairs(text)
+    try:
+        return GovernorChange(told["before"], told["after"])
+    except KeyError:
+        raise unexpected_answer(who, text) from None
+
+
+def parse_pairs(text: str) -> dict[str, str]:
+    """Return the lines "key=value" of an answer; others do not count."""
+    lines = (line.partition("=") for line in text.splitlines())
+    return {key: value.strip() for key, sign, value in lines if sign}
+
+
+def unexpected_answer(who: str, text: str) -> BadAnswer:
+    """Return the error for an answer that offpeak-node does not give."""
+    hint = "is its offpeak-node the one of this release? compare it with deploy/node/offpeak-node"
+    return BadAnswer(f"{who}: a strange answer: {text[:60]!r}", hint=hint)
+
+
+def _require_text(text: str) -> str:
+    if not text:
+        raise ValueError
+    return text
+
+
+def _parse_card(word: str) -> tuple[str, str]:
+    name, _, flags = word.rpartition(":")
+    return name, flags
+
+
+MAX_ANSWER_CHARACTERS = 1_000_000
+EXIT_NOT_SUPPORTED, EXIT_BUSY = 3, 4
+
+
+class NodeSsh:
+    """One node's offpeak-node. A call logs in, asks and logs out: each of the two takes at most `timeout_s`.
+
+    Calls raise a DeviceError: NoAnswer from a silent node, AccessRefused for a refused key, WrongDevice where the host
+    key is not the one in known_hosts, NotSupported for what the node cannot do, BadAnswer for what fails.
+    """
+
+    def __init__(self, machine: InventoryNode, *, logins: Logins, timeout_s: float = 10.0) -> None:
+        self.node = machine.node
+        self._host = machine.ssh or machine.node
+        self._port = machine.hardware.ssh_port
+        self._credential, self._key_file, self._known_hosts = _ssh_login_of(machine)
+        self._logins, self._timeout_s = logins, timeout_s
+
+    async def probe(self) -> NodeProbe:
+        """Return what the node is and can do."""
+        return parse_probe(await self._ask("probe"), self.node)
+
+    async def standby(self, dead_man_s: int, confirm: Confirm = confirm_at_once) -> bool:
+        """Let the node suspend to memory a second later; tells whether its own clock will wake it after `dead_man_s`.
+
+        BadAnswer while a job runs there. `confirm` is awaited after the login, its guard is called
+        before the command.
+        """
+        text = await self._ask(f"standby {dead_man_s}", confirm)
+        if not text.startswith("ok\n"):
+            raise unexpected_answer(self.node, text)
+        return parse_pairs(text).get("wake_clock") == "yes"
+
+    async def governor(self, name: str) -> GovernorChange:
+        """Set the clock governor of all processors."""
+        return parse_governors(await self._ask(f"governor {name}"), self.node)
+
+    async def meters(self) -> str:
+        """Return the node's counters as its offpeak-node writes them."""
+        return await self._ask("meters")
+
+    async def _ask(self, request: str, confirm: Confirm = confirm_at_once) -> str:
+        key = read_private_key(self._key_file)
+        # Its public half tells a changed key, which may be tried, from the one that was refused.
+        mark = Secret(key.public_data)
+        connection = await self._logins.log_in(
+            self._credential, f"{self._host}:{self._port}", lambda: self._connected(key), secret=mark
+        )
+        try:
+            guard = await confirm()
+            async with asyncio.timeout(self._timeout_s):
+                guard()
+                return await self._answer(connection, request)
+        except (TimeoutError, OSError, asyncssh.Error):
+            hint = f"try: ssh -i {self._key_file} {self._credential.user}@{self._host} {request}"
+            raise NoAnswer(f"{self.node}: no answer to {request}", hint=hint) from None
+        finally:
+            connection.abort()
+
+    async def _connected(self, key: asyncssh.SSHKey) -> asyncssh.SSHClientConnection:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                user = self._credential.user or "root"
+                return await connect_by_key(self._host, self._port, user, key=key, known_hosts=self._known_hosts)
+        except (TimeoutError, OSError, asyncssh.Error) as problem:
+            raise self._trouble(problem) from None
+
+    async def _answer(self, connection: asyncssh.SSHClientConnection, request: str) -> str:
+        async with connection.create_process(request, stdin=asyncssh.DEVNULL, errors="replace") as process:
+            try:
+                await process.stdout.readexactly(MAX_ANSWER_CHARACTERS)
+            except asyncio.IncompleteReadError as whole:
+                text = str(whole.partial)
+            else:
+                raise BadAnswer(f"{self.node}: an endless answer to {request}", hint="look at the node")
+            complaint = await process.stderr.read(1000)
+            await process.wait_closed()
+            status = process.exit_status
+        if status is None:
+            raise ConnectionError
+        if status:
+            raise self._refusal(request, status, complaint)
+        return text
+
+    def _refusal(self, request: str, status: int, complaint: str) -> DeviceError:
+        lines = complaint.splitlines() or [f"ended with {status}"]
+        said = printable(lines[0].removeprefix("offpeak-node: "))
+        if status == EXIT_NOT_SUPPORTED:
+            return NotSupported(f"{self.node}: {said}", hint="docs/how-to/standby.md tells what a node needs")
+        hint = (
+            "it is asked again later"
+            if status == EXIT_BUSY
+            else "is /usr/local/sbin/offpeak-node there, as that key's command?"
+        )
+        return BadAnswer(f"{self.node}: {request.split()[0]}: {said}", hint=hint)
+
+    def _trouble(self, problem: Exception) -> DeviceError:
+        at = f"{self._credential.user}@{self._host}"
+        if isinstance(problem, asyncssh.PermissionDenied):
+            hint = f"add {self._key_file}.pub to its authorized_keys, as docs/how-to/standby.md says"
+            return AccessRefused(f"{self.node}: refuses the key {self._key_file} of {at}", hint=hint)
+        if isinstance(problem, asyncssh.HostKeyNotVerifiable | asyncssh.KeyExchangeFailed):
+            return self._unknown_host_key()
+        if isinstance(problem, asyncssh.Error) and not isinstance(problem, asyncssh.ConnectionLost):
+            return BadAnswer(f"{self.node}: ssh: {problem.reason}", hint=f"try: ssh -p {self._port} -v {at}")
+        return NoAnswer(f"{self.node}: no ssh at {self._host}:{self._port}", hint=f"try: ssh -p {self._port} {at}")
+
+    def _unknown_host_key(self) -> WrongDevice:
+        name = self._host if self._port == 22 else f"[{self._host}]:{self._port}"
+        keys = asyncssh.match_known_hosts(str(self._known_hosts), self._host, self._host, self._port)[0]
+        if not keys:
+            hint = f"if it is it: ssh-keyscan -p {self._port} {self._host} >>{self._known_hosts}"
+            return WrongDevice(f"{self.node}: {self._known_hosts} has no host key of {name}", hint=hint)
+        hint = f"if it was installed anew: ssh-keygen -R '{name}' -f {self._known_hosts}, then add its new key"
+        return WrongDevice(f"{self.node}: its host key is not the one in {self._known_hosts}", hint=hint)
+
+
+def _ssh_login_of(machine: InventoryNode) -> tuple[Credential, Path, Path]:
+    kind, credential = machine.hardware.name, machine.hardware.ssh
+    if credential is None:
+        raise BadInventory(f"hardware.{kind}: has no ssh", hint=f'set ssh = "nodes" below [hardware.{kind}]')
+    where = f"credentials.{credential.name}"
+    # Without known_hosts asyncssh would believe anybody.
+    if credential.known_hosts is None or credential.key_file is None:
+        missing = "key_file" if credential.key_file is None else "known_hosts"
+        raise BadInventory(f"{where}: has no {missing}", hint=f"add {missing} below [{where}]")
+    if not credential.known_hosts.is_file():
+        hint = f"make it: ssh-keyscan NODES >{credential.known_hosts}, and compare the fingerprints"
+        raise BadInventory(f"{credential.known_hosts}: no such file", hint=hint)
+    return credential, credential.key_file, credential.known_hosts
+
 
 DEAD_MAN_S = 12 * 3600
 """A node that nobody woke for so long wakes itself."""
@@ -33,17 +295,17 @@ class SshDriver:
         self._dead_man_s, self._now = dead_man_s, now
         self._asked = False
         can = machine.enrolled is not None and Order.STANDBY in machine.enrolled.capabilities
-        self.orders = _orders(can)
+        self.orders = _supported_orders(can)
 
-    async def query(self) -> Observed:
+    async def query(self) -> PowerObservation:
         """Return ON for a node that answers, else UNKNOWN: a silent node may be hung, or cut off from the network."""
         try:
             await self._probed()
         except DeviceError as trouble:
-            return Observed(PowerState.UNKNOWN, self._now(), trouble)
-        return Observed(PowerState.ON, self._now())
+            return PowerObservation(PowerState.UNKNOWN, self._now(), trouble)
+        return PowerObservation(PowerState.ON, self._now())
 
-    async def send(self, order: Order, confirm: Confirm = at_once) -> None:
+    async def send(self, order: Order, confirm: Confirm = confirm_at_once) -> None:
         """Suspend the node; NoAnswer where it does not answer, which it does not in standby either."""
         if order is Order.STANDBY and not self._asked:
             await self._probed()
@@ -60,9 +322,9 @@ class SshDriver:
 
     async def _probed(self) -> NodeProbe:
         probe = await self._node.probe()
-        self.orders, self._asked = _orders(probe.can_stand_by), True
+        self.orders, self._asked = _supported_orders(probe.can_stand_by), True
         return probe
 
 
-def _orders(can_stand_by: bool) -> frozenset[Order]:
+def _supported_orders(can_stand_by: bool) -> frozenset[Order]:
     return frozenset({Order.STANDBY}) if can_stand_by else frozenset()

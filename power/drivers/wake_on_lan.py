@@ -9,7 +9,7 @@ from collections.abc import Callable
 from offpeak.door.door import Confirm
 from offpeak.errors import BadInventory, NoAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
-from power.drivers.port import Observed, Order, PowerState, at_once
+from power.drivers.port import Order, PowerObservation, PowerState, confirm_at_once
 
 DISCARD_PORT = 9
 _MAC = re.compile(r"([0-9a-f]{2})([:-]?)(?:[0-9a-f]{2}\2){4}[0-9a-f]{2}|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}", re.IGNORECASE)
@@ -27,7 +27,7 @@ def magic_packet(mac: bytes) -> bytes:
     return b"\xff" * 6 + mac * 16
 
 
-class WakeOnLan:
+class WakeOnLanDriver:
     """Sends a node's packet to the `wol_via` of its machine: "host", or "host:port" where that is not port 9.
 
     The host is a directed broadcast address of the node's network, or one that passes packets on within its rack.
@@ -41,15 +41,17 @@ class WakeOnLan:
             raise BadInventory(f"{machine.node}: has no mac to wake it by", hint="add mac = [...] to its [[machines]]")
         self._node = machine.node
         self._packet = magic_packet(parse_mac(machine.mac))
-        self._host, self._port = _host_and_port(machine.wol_via)
+        self._host, self._port = _parse_host_and_port(machine.wol_via)
         self._timeout_s = timeout_s
         self._now = now
 
-    async def query(self) -> Observed:
+    async def query(self) -> PowerObservation:
         """Return UNKNOWN: a network card that listens for packets says nothing."""
-        return Observed(PowerState.UNKNOWN, self._now(), NotSupported(f"{self._node}: wake-on-LAN tells no state"))
+        return PowerObservation(
+            PowerState.UNKNOWN, self._now(), NotSupported(f"{self._node}: wake-on-LAN tells no state")
+        )
 
-    async def send(self, order: Order, confirm: Confirm = at_once) -> None:
+    async def send(self, order: Order, confirm: Confirm = confirm_at_once) -> None:
         """Send the packet; NoAnswer where the network takes none, NotSupported for anything but ON."""
         if order not in self.orders:
             raise NotSupported(f"{self._node}: wake-on-LAN can only wake, not {order}")
@@ -78,7 +80,7 @@ class WakeOnLan:
             await loop.sock_sendto(sender, self._packet, address)
 
 
-def _host_and_port(via: str) -> tuple[str, int]:
+def _parse_host_and_port(via: str) -> tuple[str, int]:
     host, colon, port = via.rpartition(":")
     if not colon or ":" in host:
         return via, DISCARD_PORT

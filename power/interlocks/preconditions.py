@@ -15,8 +15,7 @@ from offpeak.door.door import LastRule, Limit, Rule
 from offpeak.door.effect import ADMIN, Effect, Hold, Refusal
 from offpeak.door.journal import EffectHistory
 from offpeak.machines.inventory import InventoryNode
-from power.drivers.check_identity import check_identity
-from power.drivers.port import PowerDriver
+from power.drivers.port import PowerDriver, check_identity
 from power.interlocks.rate_limits import HOUR_S
 
 ON, BOOTING, GOING_DOWN, STANDBY, OFF, UNKNOWN = "on", "booting", "going down", "standby", "off", "unknown"

@@ -10,7 +10,8 @@ from offpeak.machines.node_sets import expand
 from offpeak.settings.agent import AgentSettings
 from power.door.node_orders import InterlockContext, make_node_orders
 from power.drivers.port import Order
-from power.drivers.wire import Wire
+from power.drivers.registry import DriverPool
+from power.drivers.transport import Transport
 from power.interlocks.preconditions import InUse, StateReading
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_context import NodeContext, RetryPolicy, make_retry_policy
@@ -26,7 +27,6 @@ from power.lifecycle.node_record import (
 )
 from power.lifecycle.sweep import SweepContext, make_poller, poll_once, read_clocks, sweep
 from power.lifecycle.transitions import apply_event
-from power.ways import Ways
 
 NO_RETRY = RetryPolicy(tries=1)
 """Every way is tried, and none of them a second time: the admin sees what came of it."""
@@ -72,7 +72,7 @@ class AdminOrder:
     inventory: Inventory
     settings: AgentSettings
     book: StateLedger
-    wire: Wire
+    wire: Transport
     in_use: InUse
     poll_s: float = POLL_S
 
@@ -83,7 +83,7 @@ async def execute_order(
     """Return the node's life when it is where the order leads, or refused, or given up; the book has it then too."""
     wire, book = errand.wire, errand.book
     recorded, holds = book.latest(), book.holds(wire.clock())
-    ways = Ways({each.node: each for each in errand.inventory.machines}, wire)
+    ways = DriverPool({each.node: each for each in errand.inventory.machines}, wire)
     seen = dict(await _poll_other_nodes(errand, order))
 
     def sighting_of(node: str) -> StateReading | None:

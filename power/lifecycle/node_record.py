@@ -17,7 +17,7 @@ from offpeak.door.effect import Hold, Outcome, Refusal
 from offpeak.door.journal import Journal
 from offpeak.errors import DeviceError
 from offpeak.ledger.rows import NodeStateRecord
-from power.drivers.port import Observed, Order, PowerState
+from power.drivers.port import Order, PowerObservation, PowerState
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -177,7 +177,7 @@ class NodeObservation:
     None is what was not asked or not told.
     """
 
-    observed: Observed
+    observed: PowerObservation
     answers: bool | None = None
     watts: float | None = None
 

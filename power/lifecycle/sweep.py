@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.errors import BadInventory, DeviceError, NoAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
-from power.drivers.port import Observed, PowerDriver, PowerState
+from power.drivers.poll import iterate_completed
+from power.drivers.poll import poll_drivers as asked
+from power.drivers.port import PowerDriver, PowerObservation, PowerState
 from power.drivers.registry import driver_of
-from power.drivers.sweep import as_they_come
-from power.drivers.sweep import sweep as asked
-from power.drivers.wire import Wire
+from power.drivers.transport import Transport
 from power.lifecycle.decisions import (
     DueOrder,
     NodeContexts,
@@ -36,7 +36,7 @@ from power.meters.port import Meter
 from power.meters.registry import bmc_meter
 
 if TYPE_CHECKING:
-    from power.drivers.node_ssh import NodeSsh
+    from power.drivers.ssh import NodeSsh
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class NodePoller:
         return await _ask_node(self.ssh.get(node)), await _read_power(self.meters.get(node))
 
 
-def make_poller(machines: Iterable[InventoryNode], wire: Wire) -> NodePoller:
+def make_poller(machines: Iterable[InventoryNode], wire: Transport) -> NodePoller:
     """Return the lookout over these machines; BadInventory where one lacks what its driver needs."""
     by_name = {machine.node: machine for machine in machines}
     reached = {node: each for node, each in by_name.items() if each.ssh}
@@ -66,9 +66,9 @@ def make_poller(machines: Iterable[InventoryNode], wire: Wire) -> NodePoller:
     )
 
 
-def _connect_ssh(reached: Mapping[str, InventoryNode], wire: Wire) -> dict[str, "NodeSsh"]:
+def _connect_ssh(reached: Mapping[str, InventoryNode], wire: Transport) -> dict[str, "NodeSsh"]:
     # It loads asyncssh, 15 MiB that a site whose nodes are reached by their BMCs alone can do without.
-    from power.drivers.node_ssh import NodeSsh
+    from power.drivers.ssh import NodeSsh
 
     return {node: NodeSsh(each, logins=wire.logins, timeout_s=wire.timeout_s) for node, each in reached.items()}
 
@@ -196,7 +196,7 @@ async def _collect_evidence(
     calls: Mapping[str, Awaitable[tuple[bool | None, float | None]]], timeout_s: float
 ) -> dict[str, tuple[bool | None, float | None]]:
     found = {}
-    async for node, told in as_they_come(calls, timeout_s=timeout_s):
+    async for node, told in iterate_completed(calls, timeout_s=timeout_s):
         found[node] = told if isinstance(told, tuple) else (None, None)
     return found
 
@@ -205,7 +205,7 @@ LONGEST_POLL_S = 60.0
 
 
 async def poll_once(
-    machines: Sequence[InventoryNode], lives: Mapping[str, NodeRecord], wire: Wire
+    machines: Sequence[InventoryNode], lives: Mapping[str, NodeRecord], wire: Transport
 ) -> Mapping[str, NodeRecord]:
     """Return the lives after one look; UNKNOWN, with what is wrong, also for a node that has no way to be asked."""
     no_way = {each.node: trouble for each in machines if (trouble := _find_missing_driver(each, wire))}
@@ -213,18 +213,19 @@ async def poll_once(
     looks = await poll_nodes(lookout, NodeRecords(lives), clock=lambda: read_clocks(wire), timeout_s=LONGEST_POLL_S)
     now = read_clocks(wire)
     unknown = {
-        node: NodeObservation(Observed(PowerState.UNKNOWN, now.unix_s, trouble)) for node, trouble in no_way.items()
+        node: NodeObservation(PowerObservation(PowerState.UNKNOWN, now.unix_s, trouble))
+        for node, trouble in no_way.items()
     }
     rules = NodeContexts({each.node: each for each in machines}, NodeContext(machines[0].hardware, random.Random()))
     return record_poll(NodeRecords(lives), looks | unknown, {}, now, rules).nodes
 
 
-def read_clocks(wire: Wire) -> Instant:
+def read_clocks(wire: Transport) -> Instant:
     """Return the present instant, of the wall by the wire's clock."""
     return Instant(time.monotonic(), wire.clock())
 
 
-def _find_missing_driver(machine: InventoryNode, wire: Wire) -> NotSupported | None:
+def _find_missing_driver(machine: InventoryNode, wire: Transport) -> NotSupported | None:
     try:
         make_poller([machine], wire)
     except BadInventory as problem:

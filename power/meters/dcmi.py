@@ -5,13 +5,13 @@ from functools import partial
 
 from offpeak.errors import BadAnswer
 from offpeak.machines.inventory import InventoryNode
-from power.drivers.ipmi.address import address_of
-from power.drivers.ipmi.request import Ask, Request
-from power.drivers.wire import Wire
+from power.drivers.ipmi.bmc import address_of
+from power.drivers.ipmi.requests import IpmiRequest, SendRequest
+from power.drivers.transport import Transport
 from power.meters.port import Reading
 
 GROUP = 0xDC
-POWER_READING = Request("DCMI Get Power Reading", 0x2C, 0x02, bytes([GROUP, 0x01, 0x00, 0x00]))
+POWER_READING = IpmiRequest("DCMI Get Power Reading", 0x2C, 0x02, bytes([GROUP, 0x01, 0x00, 0x00]))
 """Mode 1, the system's statistics (DCMI v1.5, section 6.6.1)."""
 LENGTH = 18
 STATE, ACTIVE = 17, 0x40
@@ -25,7 +25,7 @@ class DcmiMeter:
     way = "dcmi"
 
     def __init__(
-        self, node: str, ask: Ask, close: Callable[[], Awaitable[None]], *, clock: Callable[[], float]
+        self, node: str, ask: SendRequest, close: Callable[[], Awaitable[None]], *, clock: Callable[[], float]
     ) -> None:
         self.name = node
         self._ask, self._close, self._clock = ask, close, clock
@@ -57,7 +57,7 @@ def watts(answer: bytes) -> tuple[float | None, str]:
     return (power_w, "") if power_w else (None, NO_WATTS)
 
 
-def dcmi_meter(machine: InventoryNode, wire: Wire) -> DcmiMeter:
+def dcmi_meter(machine: InventoryNode, wire: Transport) -> DcmiMeter:
     """Return the meter of the machine's BMC, which shares the session of its driver; BadInventory as `address_of`."""
     bmc, sessions = address_of(machine), wire.sessions
     return DcmiMeter(bmc.node, partial(sessions.ask, bmc), partial(sessions.close, bmc), clock=wire.clock)

@@ -1,7 +1,14 @@
-"""What every meter is to the program, and one reading of it."""
+"""The interface of all meters, one reading, and one round over many meters at once.
 
+A silent meter delays no other one.
+"""
+
+import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
+
+from offpeak.errors import NoAnswer, OffpeakError
 
 
 @dataclass(frozen=True)
@@ -35,3 +42,31 @@ class Meter(Protocol):
 
     async def close(self) -> None:
         """Log out. The meter may be used again afterwards."""
+
+
+@dataclass(frozen=True)
+class MeterResult:
+    """What one meter said, or why it said nothing."""
+
+    meter: str
+    way: str
+    readings: tuple[Reading, ...] = ()
+    trouble: OffpeakError | None = None
+
+
+async def read_meters(meters: Iterable[Meter], *, timeout_s: float) -> tuple[MeterResult, ...]:
+    """Return what every meter says, in their order, after `timeout_s` at the latest."""
+    return tuple(await asyncio.gather(*(_read_meter(meter, timeout_s) for meter in meters)))
+
+
+async def _read_meter(meter: Meter, timeout_s: float) -> MeterResult:
+    try:
+        async with asyncio.timeout(timeout_s):
+            return MeterResult(meter.name, meter.way, await meter.read())
+    except TimeoutError:
+        hint = "look at its network and power; --device-timeout gives it longer"
+        return MeterResult(
+            meter.name, meter.way, trouble=NoAnswer(f"{meter.name}: silent for {timeout_s:g} s", hint=hint)
+        )
+    except OffpeakError as problem:
+        return MeterResult(meter.name, meter.way, trouble=problem)

@@ -8,13 +8,11 @@ from typing import Any
 from offpeak.errors import NotSupported
 from offpeak.machines.inventory import InventoryNode
 from power.drivers.logins import Logins
+from power.drivers.redfish import RedfishService, Resource, find_system, get_nested, parse_links
 from power.meters.port import Reading
-from power.redfish_json import Resource, inside, links
-from power.redfish_service import RedfishService
-from power.redfish_system import system_path
 
 J_PER_KWH = 3.6e6
-ABSURD = 1e15
+MAX_PLAUSIBLE = 1e15
 
 
 @dataclass(frozen=True)
@@ -52,8 +50,10 @@ class RedfishMeter:
         await self._service.close()
 
     async def _that_measure(self) -> tuple[Chassis, ...]:
-        system = await self._service.get(await system_path(self._service, self._machine))
-        found = [chassis_of(await self._service.get(path)) for path in links(inside(system, "Links", "Chassis"))]
+        system = await self._service.get(await find_system(self._service, self._machine))
+        found = [
+            parse_chassis(await self._service.get(path)) for path in parse_links(get_nested(system, "Links", "Chassis"))
+        ]
         measuring = tuple(chassis for chassis in found if chassis.metrics or chassis.power)
         if not measuring:
             hint = "measure it at its PDU, or by IPMI"
@@ -62,11 +62,11 @@ class RedfishMeter:
 
     async def _reading(self, chassis: Chassis) -> Reading:
         metrics = await self._get(chassis.metrics)
-        power_w, why = _watts(inside(metrics, "PowerWatts", "Reading"), "PowerWatts.Reading")
+        power_w, why = _watts(get_nested(metrics, "PowerWatts", "Reading"), "PowerWatts.Reading")
         if power_w is None and chassis.power:
             controls = (await self._get(chassis.power)).get("PowerControl")
             first = controls[0] if isinstance(controls, list) and controls else None
-            power_w, why = _watts(inside(first, "PowerConsumedWatts"), "PowerControl[0].PowerConsumedWatts")
+            power_w, why = _watts(get_nested(first, "PowerConsumedWatts"), "PowerControl[0].PowerConsumedWatts")
         return Reading(
             meter=self.name,
             way=self.way,
@@ -86,9 +86,9 @@ class RedfishMeter:
             return {}
 
 
-def chassis_of(resource: Resource) -> Chassis:
+def parse_chassis(resource: Resource) -> Chassis:
     """Return what of a Chassis resource measures."""
-    metrics, power = (inside(resource, key, "@odata.id") for key in ("EnvironmentMetrics", "Power"))
+    metrics, power = (get_nested(resource, key, "@odata.id") for key in ("EnvironmentMetrics", "Power"))
     return Chassis(
         str(resource.get("Id") or "chassis"),
         metrics if isinstance(metrics, str) else None,
@@ -104,11 +104,11 @@ def _watts(value: Any, where: str) -> tuple[float | None, str]:
 
 
 def _joules(metrics: Resource) -> float | None:
-    kwh = _number(inside(metrics, "EnergykWh", "Reading"))
+    kwh = _number(get_nested(metrics, "EnergykWh", "Reading"))
     return None if kwh is None else kwh * J_PER_KWH
 
 
 def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < ABSURD:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MAX_PLAUSIBLE:
         return None
     return float(value)

@@ -7,44 +7,49 @@ from dataclasses import dataclass
 from offpeak.errors import NotSupported
 from offpeak.machines.inventory import InventoryNode
 from power.drivers.logins import Logins
-from power.drivers.node_answers import strange
-from power.drivers.node_ssh import NodeSsh
-from power.meters.hwmon import Sensor, hwmon_readings
+from power.drivers.ssh import NodeSsh, unexpected_answer
+from power.meters.kernel import (
+    HwmonSensor,
+    RaplSample,
+    RaplZone,
+    additive_zones,
+    hwmon_readings,
+    parse_counter,
+    rapl_readings,
+)
 from power.meters.port import Reading
-from power.meters.rapl import Sample, Zone, parts_of, rapl_readings
-from power.meters.sysfs import number_of
 
 
 @dataclass(frozen=True)
 class NodeMeters:
     """What a node's meters said at one instant of its own clock."""
 
-    rapl: Sample
-    sensors: tuple[Sensor, ...]
+    rapl: RaplSample
+    sensors: tuple[HwmonSensor, ...]
 
 
-def meters_of(text: str, node: str) -> NodeMeters:
+def parse_meters(text: str, node: str) -> NodeMeters:
     """Return the answer to `meters`: lines of columns between tabs; BadAnswer if it is none."""
     rows = [line.split("\t") for line in text.splitlines()]
     try:
         (clock,) = [row for row in rows if row[0] == "clock"]
         _, boot_id, uptime_s = clock
-        zones = tuple(_zone(row) for row in rows if row[0] == "rapl")
+        zones = tuple(_parse_zone(row) for row in rows if row[0] == "rapl")
         return NodeMeters(
-            Sample(zones, float(uptime_s), boot_id), tuple(_sensor(row) for row in rows if row[0] == "hwmon")
+            RaplSample(zones, float(uptime_s), boot_id), tuple(_parse_sensor(row) for row in rows if row[0] == "hwmon")
         )
     except ValueError:
-        raise strange(node, text) from None
+        raise unexpected_answer(node, text) from None
 
 
-def _zone(row: list[str]) -> Zone:
+def _parse_zone(row: list[str]) -> RaplZone:
     _, zone, name, energy, wraps_at = row
-    return Zone(zone, name, number_of(energy), number_of(wraps_at))
+    return RaplZone(zone, name, parse_counter(energy), parse_counter(wraps_at))
 
 
-def _sensor(row: list[str]) -> Sensor:
+def _parse_sensor(row: list[str]) -> HwmonSensor:
     _, chip, file, name, label, value = row
-    return Sensor(chip, file, name, label, number_of(value))
+    return HwmonSensor(chip, file, name, label, parse_counter(value))
 
 
 class SshMeter:
@@ -58,12 +63,12 @@ class SshMeter:
         self.name = machine.node
         self._node = NodeSsh(machine, logins=logins, timeout_s=timeout_s)
         self._now = now
-        self._before: Sample | None = None
+        self._before: RaplSample | None = None
 
     async def read(self) -> tuple[Reading, ...]:
         """Return what it measures, by way of "rapl" and "hwmon"; NotSupported where that is nothing."""
-        meters, at_unix_s = meters_of(await self._node.meters(), self.name), self._now()
-        if not parts_of(meters.rapl.zones) and not meters.sensors:
+        meters, at_unix_s = parse_meters(await self._node.meters(), self.name), self._now()
+        if not additive_zones(meters.rapl.zones) and not meters.sensors:
             hint = "measure it at its BMC or its PDU"
             raise NotSupported(f"{self.name}: has neither RAPL counters nor power sensors", hint=hint)
         before, self._before = self._before, meters.rapl

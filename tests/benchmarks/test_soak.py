@@ -18,9 +18,8 @@ from benchmarks.soak.run import soaked
 from benchmarks.soak.seen import leaks_of
 from benchmarks.soak.site import Look
 from benchmarks.soak.truth import NodeTruth, PduTruth, Truth
-from power.drivers.port import Observed, PowerState
-from power.meters.port import Reading
-from power.meters.taken import Taken
+from power.drivers.port import PowerObservation, PowerState
+from power.meters.port import MeterResult, Reading
 
 ON = NodeTruth(on=True, power_w=200.0, energy_j=0.0, orders=0, sessions=1, left_sessions=0)
 TRUTH = Truth({"n2": ON}, {"p1": PduTruth(212.0, {"1": 212.0, "2": 0.0})})
@@ -28,10 +27,12 @@ TRUTH = Truth({"n2": ON}, {"p1": PduTruth(212.0, {"1": 212.0, "2": 0.0})})
 
 def a_look(state: PowerState = PowerState.ON, bmc_w: float | None = 200.0, outlet_w: float | None = 212.0) -> Look:
     """Return what is seen of a node that is on, and of its PDU."""
-    of_bmc = Taken("n2", "dcmi", (Reading("n2", "dcmi", "total", bmc_w, 0.0, node="n2"),))
+    of_bmc = MeterResult("n2", "dcmi", (Reading("n2", "dcmi", "total", bmc_w, 0.0, node="n2"),))
     parts_w: Mapping[str, float | None] = {"total": 210.0, "outlet 1": outlet_w, "outlet 2": 0.0}
-    of_pdu = Taken("p1", "snmp", tuple(Reading("p1", "snmp", part, power_w, 0.0) for part, power_w in parts_w.items()))
-    return Look({"n2": Observed(state, 0.0)}, {"n2": 0.01}, (of_bmc, of_pdu))
+    of_pdu = MeterResult(
+        "p1", "snmp", tuple(Reading("p1", "snmp", part, power_w, 0.0) for part, power_w in parts_w.items())
+    )
+    return Look({"n2": PowerObservation(state, 0.0)}, {"n2": 0.01}, (of_bmc, of_pdu))
 
 
 @pytest.mark.thorough
@@ -84,7 +85,7 @@ def test_a_second_session_is_found() -> None:
     assert list(leaks_of(replace(TRUTH, nodes={"n2": replace(ON, sessions=2)}))) == ["n2: 2 sessions"]
 
 
-def dated(taken: Taken, at_s: float) -> Taken:
+def dated(taken: MeterResult, at_s: float) -> MeterResult:
     return replace(taken, readings=tuple(replace(reading, at_unix_s=at_s) for reading in taken.readings))
 
 

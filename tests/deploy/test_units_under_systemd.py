@@ -12,7 +12,7 @@ import pytest
 from booted_head import BootedHead, make_accounts
 from needed_programs import need
 
-from power.check.as_agent import in_sandbox, unit_settings
+from power.check.as_agent import parse_unit, sandbox_command
 
 pytestmark = pytest.mark.thorough
 
@@ -95,8 +95,8 @@ def probed(head: BootedHead, case: Case, repository: Path) -> dict[str, object]:
 
 def as_the_check_sees_it(head: BootedHead) -> dict[str, object]:
     """Run the probe in the sandbox in which `offpeak check` asks."""
-    unit = unit_settings(head.run("systemctl cat offpeak-agent.service").stdout)
-    found: dict[str, object] = json.loads(head.run(shlex.join(in_sandbox(unit, unit.command, {}))).stdout)
+    unit = parse_unit(head.run("systemctl cat offpeak-agent.service").stdout)
+    found: dict[str, object] = json.loads(head.run(shlex.join(sandbox_command(unit, unit.command, {}))).stdout)
     return found
 
 

@@ -41,7 +41,7 @@ from offpeak.settings.schedulers import SlurmSettings
 from plugin.slurm.nodes import node_in_use
 from plugin.slurm.rights import AdminLevel, SlurmRights
 from plugin.slurm.scheduler import SlurmScheduler
-from power.check.permissions import check_scheduler
+from power.check.access import check_scheduler
 
 def said(ask):
     try:

@@ -11,9 +11,9 @@ from offpeak.machines.inventory import Inventory
 from offpeak.machines.inventory_file import read_inventory
 from power.drivers.port import Order, PowerState
 from power.drivers.registry import driver_of
-from power.drivers.wire import Wire
+from power.drivers.transport import Transport
 from power.meters.port import Reading
-from power.meters.registry import meters_of
+from power.meters.registry import device_meters
 from sim_backend.local_slurm.processes import wait_until
 from sim_backend.virtual.room_plan import room_logins, write_inventory
 
@@ -31,7 +31,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServedRoom,
 
 
 async def states(inventory: Inventory, *nodes: str) -> list[PowerState]:
-    wire = Wire()
+    wire = Transport()
     drivers = [driver_of(machine, wire) for machine in inventory.chosen(nodes)]
     seen = await asyncio.gather(*(driver.query() for driver in drivers))
     await wire.close()
@@ -40,7 +40,7 @@ async def states(inventory: Inventory, *nodes: str) -> list[PowerState]:
 
 async def told(inventory: Inventory, node: str, order: Order) -> str | None:
     """Give an order; return who was told."""
-    wire = Wire()
+    wire = Transport()
     driver = driver_of(inventory.chosen((node,))[0], wire)
     await driver.send(order)
     who = await driver.identity()
@@ -50,9 +50,9 @@ async def told(inventory: Inventory, node: str, order: Order) -> str | None:
 
 async def metered(inventory: Inventory) -> dict[tuple[str, str], float | None]:
     """Return the watts of each node by each way of measuring it, and of each PDU as a whole."""
-    wire = Wire()
+    wire = Transport()
     readings: list[Reading] = []
-    for meter in meters_of(inventory.machines, inventory.pdus, wire):
+    for meter in device_meters(inventory.machines, inventory.pdus, wire):
         readings.extend(await meter.read())
         await meter.close()
     await wire.close()

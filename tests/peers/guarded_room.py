@@ -17,11 +17,11 @@ from offpeak.machines.enrolment import write_enrolments
 from offpeak.machines.inventory import Inventory
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.settings.agent import AgentSettings
+from power.check.enrolment import probe_bmcs
 from power.door.node_orders import InterlockContext, NodeOrders, make_node_orders
-from power.drivers.wire import Wire
-from power.enrol import probe_all
+from power.drivers.registry import DriverPool
+from power.drivers.transport import Transport
 from power.interlocks.preconditions import InUse, StateReading
-from power.ways import Ways
 from sim_backend.virtual.room_plan import room_logins, write_inventory
 
 ALL_OPEN = AgentSettings(mode="active", nodes="n[1-6]", min_on=0, rack_nodes_per_min=100)
@@ -42,7 +42,7 @@ class GuardedRoom:
     served: ServedRoom
     inventory: Inventory
     runner: asyncio.Runner
-    wire: Wire = field(default_factory=lambda: Wire(timeout_s=8.0))
+    wire: Transport = field(default_factory=lambda: Transport(timeout_s=8.0))
     journal: Journal = field(default_factory=MemoryJournal)
     seen: dict[str, StateReading] = field(default_factory=dict)
     holds: dict[str, Hold] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class GuardedRoom:
     steady: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
-        self.ways = Ways({each.node: each for each in self.inventory.machines}, self.wire)
+        self.ways = DriverPool({each.node: each for each in self.inventory.machines}, self.wire)
 
     def run(self, call: Coroutine[Any, Any, Answer]) -> Answer:
         """Return what a coroutine says, on the loop that all sessions live on."""
@@ -108,7 +108,7 @@ def guarded_room(folder: Path, nodes: str = "n[1-6]") -> Iterator[GuardedRoom]:
     path = write_inventory(folder, plan, node_class="server", made_by="a test")
     with served_room(plan, room_logins(folder)) as served, asyncio.Runner() as runner:
         machines = read_inventory(path).machines
-        probed = runner.run(probe_all(machines, Wire(timeout_s=10.0), date="2026-11-21", replace=False))
+        probed = runner.run(probe_bmcs(machines, Transport(timeout_s=10.0), date="2026-11-21", replace=False))
         write_enrolments(path, {each.node: each.enrolled for each in probed if each.enrolled})
         room = GuardedRoom(served, read_inventory(path), runner)
         try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from offpeak.door.door import Confirm
 from offpeak.errors import BadAnswer, DeviceError, NoAnswer
 from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
-from power.drivers.port import Observed, Order, PowerState, at_once
+from power.drivers.port import Order, PowerObservation, PowerState, confirm_at_once
 from power.lifecycle.node_record import SchedulerState
 from power.lifecycle.sweep import NodePoller
 from power.meters.port import Reading
@@ -108,14 +108,14 @@ class ModelDriver:
     def __init__(self, node: ModelNode) -> None:
         self.name, self._node = node.name, node
 
-    async def query(self) -> Observed:
+    async def query(self) -> PowerObservation:
         node = self._node
         if trouble := _trouble(node):
-            return Observed(PowerState.UNKNOWN, 0.0, trouble)
+            return PowerObservation(PowerState.UNKNOWN, 0.0, trouble)
         on = node.powered and "says off" not in node.faults
-        return Observed(PowerState.ON if on else PowerState.OFF, 0.0)
+        return PowerObservation(PowerState.ON if on else PowerState.OFF, 0.0)
 
-    async def send(self, order: Order, confirm: Confirm = at_once) -> None:
+    async def send(self, order: Order, confirm: Confirm = confirm_at_once) -> None:
         if trouble := _trouble(self._node):
             raise trouble
         if (await self.query()).state is not (PowerState.ON if order is Order.ON else PowerState.OFF):

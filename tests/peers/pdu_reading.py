@@ -11,15 +11,15 @@ from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Pdu
 from power.drivers.logins import Logins
 from power.meters.port import Reading
-from power.meters.snmp.agent import Patience
-from power.meters.snmp.engines import Engines
+from power.meters.snmp.client import SnmpPatience
+from power.meters.snmp.engines import SnmpEngines
 from power.meters.snmp.pdu import SnmpPdu
 
 AT_UNIX_S = 1_700_000_000.0
 J_PER_KWH = 3.6e6
 Said = dict[str, dict[str, Reading]]
-PATIENT = Patience(timeout_s=20.0, retries=0)
-SHORT = Patience(timeout_s=1.0, retries=0)
+PATIENT = SnmpPatience(timeout_s=20.0, retries=0)
+SHORT = SnmpPatience(timeout_s=1.0, retries=0)
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,15 @@ def login(folder: Path, community: str) -> Credential:
     return Credential("pdu", password_file=file)
 
 
-def meter(pdu: Pdu, engines: Engines, *, logins: Logins | None = None, patience: Patience = PATIENT) -> SnmpPdu:
+def meter(pdu: Pdu, engines: SnmpEngines, *, logins: Logins | None = None, patience: SnmpPatience = PATIENT) -> SnmpPdu:
     """Return the meter of a PDU, whose clock stands still."""
     return SnmpPdu(pdu, engines=engines, logins=logins or Logins(), patience=patience, clock=lambda: AT_UNIX_S)
 
 
 async def read_all(pdus: Sequence[Pdu]) -> list[tuple[Reading, ...] | BaseException]:
     """Return what all PDUs say at once, or why one cannot be read."""
-    engines, logins = Engines(), Logins()
-    meters = [meter(pdu, engines, logins=logins, patience=Patience()) for pdu in pdus]
+    engines, logins = SnmpEngines(), Logins()
+    meters = [meter(pdu, engines, logins=logins, patience=SnmpPatience()) for pdu in pdus]
     try:
         return await asyncio.gather(*(each.read() for each in meters), return_exceptions=True)
     finally:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from offpeak.door.effect import US, Hold, Outcome, Refusal
 from offpeak.errors import DeviceError, NoAnswer
 from offpeak.machines.inventory import Hardware, SleepMethod
-from power.drivers.port import Observed, Order, PowerState
+from power.drivers.port import Order, PowerObservation, PowerState
 from power.lifecycle.decisions import DueOrder, find_due_order, find_obstacle
 from power.lifecycle.node_context import NodeContext, RetryPolicy
 from power.lifecycle.node_record import (
@@ -83,13 +83,15 @@ class Walk:
         return self.happens(TimePassed())
 
     def seen(self, power: str, *, answers: bool | None = None, watts: float | None = None) -> "Walk":
-        return self.happens(NodeObservation(Observed(PowerState(power), self.unix_s), answers, watts)).happens(
+        return self.happens(NodeObservation(PowerObservation(PowerState(power), self.unix_s), answers, watts)).happens(
             TimePassed()
         )
 
     def unseen(self, trouble: DeviceError | None = None) -> "Walk":
         trouble = trouble or NoAnswer("n1: no answer")
-        return self.happens(NodeObservation(Observed(PowerState.UNKNOWN, self.unix_s, trouble))).happens(TimePassed())
+        return self.happens(NodeObservation(PowerObservation(PowerState.UNKNOWN, self.unix_s, trouble))).happens(
+            TimePassed()
+        )
 
     def wished(self, order: str | None, by: str = US, why: str = "idle") -> "Walk":
         return self.happens(DesiredStateChange(DesiredState(Order(order), by, self.unix_s, why) if order else None))

@@ -14,9 +14,9 @@ from offpeak.machines.inventory_file import read_inventory
 from offpeak.settings.agent import AgentSettings
 from power.door.node_orders import InterlockContext, make_node_orders
 from power.drivers.port import Order, PowerDriver
-from power.drivers.wire import Wire
+from power.drivers.registry import DriverPool
+from power.drivers.transport import Transport
 from power.interlocks.preconditions import StateReading
-from power.ways import Ways
 
 
 class Killed:
@@ -33,7 +33,7 @@ class Killed:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-class KillingWays(Ways):
+class KillingWays(DriverPool):
     """The ways of a program that is killed."""
 
     def for_effect(self, effect: Effect) -> PowerDriver:
@@ -41,7 +41,7 @@ class KillingWays(Ways):
 
 
 async def main() -> None:
-    folder, wire = Path(sys.argv[1]), Wire(timeout_s=10.0)
+    folder, wire = Path(sys.argv[1]), Transport(timeout_s=10.0)
     inventory = read_inventory(folder / "inventory.toml")
     ways = KillingWays({each.node: each for each in inventory.machines}, wire)
     seen = {machine.node: StateReading("on", wire.clock()) for machine in inventory.machines}

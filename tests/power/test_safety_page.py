@@ -10,8 +10,8 @@ from memory_journal import MemoryJournal
 
 from offpeak.machines.inventory import Hardware, Inventory, InventoryNode
 from power.door.node_orders import InterlockContext, make_node_orders
-from power.drivers.wire import Wire
-from power.ways import Ways
+from power.drivers.registry import DriverPool
+from power.drivers.transport import Transport
 
 ROW = re.compile(r"^\| (.+) \| `([\w/]+\.py)` \| `(tests/[\w/]+\.py)::(test_\w+)` \|$", re.MULTILINE)
 
@@ -34,7 +34,7 @@ def test_every_rule_of_the_door_is_on_the_page(repository: Path, monkeypatch: py
     asked: dict[str, tuple[tuple[str, object], ...]] = {}
     monkeypatch.setattr("power.door.node_orders.Door", lambda _mode, **parts: asked.update(parts))
     inventory = Inventory(Path("none"), tuple(InventoryNode(f"n{at}", Hardware("compute")) for at in range(1, 7)))
-    site = InterlockContext(inventory, Ways({}, Wire()), {}.get, lambda: 0.0, {}.get, lambda _: "")
+    site = InterlockContext(inventory, DriverPool({}, Transport()), {}.get, lambda: 0.0, {}.get, lambda _: "")
     make_node_orders(ALL_OPEN, site, MemoryJournal())
     names = {name for kind in ("limits", "rules", "last") for name, _ in asked[kind]}
     assert names | {"mode", "ledger", "too_late"} == told

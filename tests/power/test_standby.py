@@ -16,13 +16,12 @@ from redfish_peer import SYSTEM, RedfishPeer, redfish_peer
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, NoAnswer, NotSupported
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
+from power.check.standby import GiveOrder, StandbyParts, StandbyProof, alarm_after_s, prove_standby
 from power.drivers.logins import Logins
-from power.drivers.node_ssh import NodeSsh
 from power.drivers.port import Order, PowerDriver
 from power.drivers.redfish import RedfishDriver
-from power.drivers.ssh import SshDriver
-from power.drivers.wake_on_lan import WakeOnLan
-from power.standby import GiveOrder, Parts, StandbyProof, dead_man_s, prove_standby
+from power.drivers.ssh import NodeSsh, SshDriver
+from power.drivers.wake_on_lan import WakeOnLanDriver
 from sim_backend.local_slurm.processes import reserved_ports
 
 pytestmark = pytest.mark.thorough
@@ -64,7 +63,7 @@ class Bench:
                 self._wire(node, bmc_wakes)
                 machine = self._machine(node)
                 by_ssh = NodeSsh(machine, logins=Logins(), timeout_s=10.0)
-                parts = Parts(by_ssh, rung, self._orders(machine, rung), watts(node))
+                parts = StandbyParts(by_ssh, rung, self._orders(machine, rung), watts(node))
                 return await prove_standby(
                     parts, clock=lambda: time.monotonic() * SPEED, sleep=lambda s: asyncio.sleep(s / SPEED)
                 )
@@ -84,7 +83,7 @@ class Bench:
 
     def _orders(self, machine: InventoryNode, rung: SleepMethod) -> GiveOrder:
         async def order(order: Order, way: str) -> None:
-            await self._driver(machine, way, dead_man_s(rung)).send(order)
+            await self._driver(machine, way, alarm_after_s(rung)).send(order)
 
         return order
 
@@ -92,7 +91,7 @@ class Bench:
         if way == "bmc":
             return RedfishDriver(machine, logins=Logins(), timeout_s=10.0)
         if way == "wol":
-            return WakeOnLan(machine)
+            return WakeOnLanDriver(machine)
         if way:
             raise BadInventory("it has none")
         return SshDriver(machine, logins=Logins(), timeout_s=10.0, dead_man_s=alarm_s)

@@ -1,1 +1,5 @@
-"""What is asked of the agent: its state, why a job waits, the planned queue, its past."""
+"""The agent on the command line: `offpeak agent`, `status`, `queue`, `why` and `history`.
+
+`command.py` declares the commands and stays light. `answer.py` prints what the agent reports, `text.py` formats it,
+`ledger_answer.py` prints the history and what the ledger holds while no agent answers.
+"""

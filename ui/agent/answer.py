@@ -11,11 +11,11 @@ from offpeak.model.local_time import machine_zone
 from offpeak.settings.table import Settings
 from power.agent.ask_agent import AgentSilent, ask_agent
 from power.agent.published import Published, published_json
-from ui.agent.text import Clock, counts_text, queue_table, status_lines, why_lines
+from ui.agent.text import LocalClock, counts_text, queue_table, status_lines, why_lines
 from ui.ledger.rows import iso, rows_json, with_times
 from ui.ledger.text import print_table
 
-RELATED = ("price", "mode", "cluster", "scheduler", "at_unix_s")
+STATUS_KEYS = ("price", "mode", "cluster", "scheduler", "at_unix_s")
 
 
 def print_status(settings: Settings, *, as_json: bool) -> None:
@@ -24,11 +24,11 @@ def print_status(settings: Settings, *, as_json: bool) -> None:
         said = ask_agent(settings.agent.socket, ask="status")
     except AgentSilent as silent:
         _print_recorded_nodes(settings, silent, as_json=as_json)
-        raise _since(settings, silent) from None
+        raise _with_last_record(settings, silent) from None
     if as_json:
         typer.echo(json.dumps(published_json(said), indent=2))
         return
-    for line in status_lines(said, _clock(said)):
+    for line in status_lines(said, _agent_clock(said)):
         typer.echo(line)
 
 
@@ -37,13 +37,13 @@ def print_queue(settings: Settings, *, user: str | None, partition: str | None, 
     try:
         said = ask_agent(settings.agent.socket, ask="queue")
     except AgentSilent as silent:
-        raise _since(settings, silent) from None
+        raise _with_last_record(settings, silent) from None
     jobs = [job for job in said.jobs if user in (None, job.user) and partition in (None, *job.partition.split(","))]
     if as_json:
         zone = machine_zone()
         typer.echo(rows_json([with_times(vars(job), zone) for job in jobs]), nl=False)
     elif jobs:
-        print_table(queue_table(jobs, _clock(said)))
+        print_table(queue_table(jobs, _agent_clock(said)))
     else:
         typer.echo("no pending job that you may see" if said.jobs == () else "no such job")
 
@@ -53,32 +53,32 @@ def print_why(settings: Settings, job_id: str, *, as_json: bool) -> None:
     try:
         said = ask_agent(settings.agent.socket, ask="why", job=job_id)
     except AgentSilent as silent:
-        _print_decided(settings, job_id, silent, as_json=as_json)
-        raise _since(settings, silent) from None
+        _print_last_decision(settings, job_id, silent, as_json=as_json)
+        raise _with_last_record(settings, silent) from None
     if as_json:
-        around: dict[str, Any] = {key: value for key, value in published_json(said).items() if key in RELATED}
+        around: dict[str, Any] = {key: value for key, value in published_json(said).items() if key in STATUS_KEYS}
         typer.echo(json.dumps(with_times(vars(said.jobs[0]), machine_zone()) | around, indent=2))
         return
-    for line in why_lines(said, _clock(said)):
+    for line in why_lines(said, _agent_clock(said)):
         typer.echo(line)
 
 
 def _print_recorded_nodes(settings: Settings, silent: AgentSilent, *, as_json: bool) -> None:
     # SQLAlchemy is slow to import, and an agent that answers needs none of it.
-    from ui.agent.silent_agent import node_counts
+    from ui.agent.ledger_answer import node_counts
 
-    counts = _if_readable(lambda: node_counts(settings.ledger), silent)
+    counts = _read_ledger(lambda: node_counts(settings.ledger), silent)
     if as_json:
         typer.echo(json.dumps({"nodes": counts, "trouble": str(silent)}, indent=2))
     elif counts:
         typer.echo(f"nodes, as last written: {counts_text(counts)}")
 
 
-def _print_decided(settings: Settings, job_id: str, silent: AgentSilent, *, as_json: bool) -> None:
-    from ui.agent.silent_agent import decided_of
+def _print_last_decision(settings: Settings, job_id: str, silent: AgentSilent, *, as_json: bool) -> None:
+    from ui.agent.ledger_answer import read_decisions
 
     zone = machine_zone()
-    found = _if_readable(lambda: decided_of(settings.ledger, f"job {job_id}"), silent)
+    found = _read_ledger(lambda: read_decisions(settings.ledger, f"job {job_id}"), silent)
     if as_json:
         typer.echo(rows_json([with_times(each, zone) for each in found]), nl=False)
         return
@@ -86,16 +86,16 @@ def _print_decided(settings: Settings, job_id: str, silent: AgentSilent, *, as_j
         typer.echo(f"job {job_id}, as last written {iso(each['at_unix_s'], zone)}: {each['decided']}: {each['reason']}")
 
 
-def _since(settings: Settings, silent: AgentSilent) -> AgentSilent:
+def _with_last_record(settings: Settings, silent: AgentSilent) -> AgentSilent:
     """Return the error with since when the agent is silent, where the asker may read that."""
-    from ui.agent.silent_agent import silent_since
+    from ui.agent.ledger_answer import read_last_record_unix_s
 
-    since = _if_readable(lambda: silent_since(settings.ledger), silent)
+    since = _read_ledger(lambda: read_last_record_unix_s(settings.ledger), silent)
     text = f"; the last that it wrote is of {iso(since, machine_zone())}" if since else ""
     return AgentSilent(f"{silent}{text}", hint=silent.hint)
 
 
-def _if_readable(read: Any, silent: AgentSilent) -> Any:
+def _read_ledger(read: Any, silent: AgentSilent) -> Any:
     """Return what was read; the agent's silence is what is said where the ledger is not for the asker's eyes."""
     try:
         return read()
@@ -103,7 +103,7 @@ def _if_readable(read: Any, silent: AgentSilent) -> Any:
         raise silent from None
 
 
-def _clock(said: Published) -> Clock:
+def _agent_clock(said: Published) -> LocalClock:
     """Return the agent's clock, which may run faster than this machine's."""
     now_s = time.time() if said.now_unix_s is None else said.now_unix_s
-    return Clock(now_s, machine_zone())
+    return LocalClock(now_s, machine_zone())

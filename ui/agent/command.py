@@ -1,15 +1,21 @@
-"""`offpeak agent` runs the agent; `offpeak status` says what it does."""
+"""The commands `offpeak agent`, `status`, `queue`, `why` and `history`.
+
+They run the agent, show its state, show the planned queue and why a job waits, and list what was decided and done.
+"""
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from offpeak.errors import BadInput
 from offpeak.machines.node_sets import fold
 from offpeak.settings.file import read_values, settings_path, users_settings_path
 from offpeak.settings.table import Settings
+from ui.ledger.command import END, START
 from ui.options import CONFIG, option
 
 SOCKET = Annotated[str | None, option("agent.socket")]
@@ -62,13 +68,13 @@ def agent(
 
 def status(socket: SOCKET = None, url: LEDGER = None, as_json: JSON = False, config: CONFIG = None) -> None:
     """Say whether the agent runs, in which mode, at which price, and what nodes do."""
-    settings = asked_settings(config, socket, url)
+    settings = query_settings(config, socket, url)
     from ui.agent.answer import print_status
 
     print_status(settings, as_json=as_json)
 
 
-def asked_settings(config: Path | None, socket: str | None, url: str | None) -> Settings:
+def query_settings(config: Path | None, socket: str | None, url: str | None) -> Settings:
     """Return the settings with where the agent and its ledger are, also for users who may not read the site's."""
     options = {"agent.socket": socket, "ledger.url": url}
     return Settings.of(read_values(users_settings_path(config, os.environ), options=options))
@@ -77,3 +83,54 @@ def asked_settings(config: Path | None, socket: str | None, url: str | None) -> 
 def settings_of(config: Path | None, options: Mapping[str, object]) -> Settings:
     """Return the settings of the file as it is now, with the options that were given."""
     return Settings.of(read_values(settings_path(config, os.environ), options=options))
+
+
+JOB_ID = re.compile(r"\d[\w.+,%:\[\]-]{0,99}", re.ASCII)
+
+
+def queue(
+    user: Annotated[str | None, typer.Option("--user", "-u", help="Jobs of this user only.")] = None,
+    partition: Annotated[str | None, typer.Option("--partition", "-p", help="Jobs of this partition only.")] = None,
+    socket: SOCKET = None,
+    as_json: JSON = False,
+    config: CONFIG = None,
+) -> None:
+    """Show the pending jobs as the agent has put them, with what moved each; others than operators see their own."""
+    settings = query_settings(config, socket, None)
+    from ui.agent.answer import print_queue
+
+    print_queue(settings, user=user, partition=partition, as_json=as_json)
+
+
+def why(
+    job_id: Annotated[str, typer.Argument(metavar="JOBID", help="A pending job, as squeue shows it.")],
+    socket: SOCKET = None,
+    url: LEDGER = None,
+    as_json: JSON = False,
+    config: CONFIG = None,
+) -> None:
+    """Say why a job waits: its place, the price hour, until when it is kept back, what that saves, how to opt out."""
+    if not JOB_ID.fullmatch(job_id):
+        raise BadInput(f"{job_id!r} is no job id", hint="`squeue --me` shows those of your jobs")
+    settings = query_settings(config, socket, url)
+    from ui.agent.answer import print_why
+
+    print_why(settings, job_id, as_json=as_json)
+
+
+def history(
+    since: START = None,
+    end: END = None,
+    subject: Annotated[
+        str | None, typer.Option("--subject", help='Node set such as n[001-064], "job 1841" or queue. [default: all]')
+    ] = None,
+    url: LEDGER = None,
+    as_json: JSON = False,
+    config: CONFIG = None,
+) -> None:
+    """Show what was decided and done, newest first, from the ledger."""
+    settings = query_settings(config, None, url)
+    # What answers loads SQLAlchemy, which `offpeak --version` must not wait for.
+    from ui.agent.ledger_answer import print_history
+
+    print_history(settings.ledger, (since, end), subject, as_json=as_json)

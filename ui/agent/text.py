@@ -18,12 +18,12 @@ NOT_KNOWN = "not known"
 NO_PROMISE = "by its begin time; other jobs may still go first"
 """offpeak bounds the begin time that it sets. From then on the queue decides, which offpeak puts in order too."""
 
-HEADERS = ("job", "user", "partition", "nodes", "state", "place", "moved", "W/node", "starts", "latest", "why")
-RIGHT = ("nodes", "place", "W/node", "starts", "latest")
+QUEUE_COLUMNS = ("job", "user", "partition", "nodes", "state", "place", "moved", "W/node", "starts", "latest", "why")
+RIGHT_ALIGNED = ("nodes", "place", "W/node", "starts", "latest")
 
 
 @dataclass(frozen=True)
-class Clock:
+class LocalClock:
     """The present, and the zone on whose clock times are shown."""
 
     now_unix_s: float
@@ -37,7 +37,7 @@ class Clock:
         return f"{then:%H:%M}" if then.date() == now.date() else f"{then:%Y-%m-%d %H:%M}"
 
 
-def status_lines(said: Published, clock: Clock) -> list[str]:
+def status_lines(said: Published, clock: LocalClock) -> list[str]:
     """Return the agent's state, a line for each part of it."""
     saved = said.saved_today
     energy = NOT_KNOWN if saved.energy_j is None else f"{saved.energy_j / J_PER_KWH:,.2f} kWh"
@@ -45,7 +45,7 @@ def status_lines(said: Published, clock: Clock) -> list[str]:
     drawn = "" if said.nodes.watts is None else f"; {power_text(said.nodes.watts)} drawn"
     site = f"{said.cluster} ({said.scheduler})" if said.cluster else said.scheduler
     return [
-        f"{site}: mode {said.mode}, {_looked(said, clock)}",
+        f"{site}: mode {said.mode}, {_last_round_text(said, clock)}",
         f"price        {price_text(said.price, clock)}",
         f"nodes        {counts_text(said.nodes.counts) or 'none'}{drawn}",
         f"saved today  {energy}{cost}",
@@ -53,28 +53,28 @@ def status_lines(said: Published, clock: Clock) -> list[str]:
     ]
 
 
-def why_lines(said: Published, clock: Clock) -> list[str]:
+def why_lines(said: Published, clock: LocalClock) -> list[str]:
     """Return what holds of the one job that was asked for."""
     (job,) = said.jobs
     whose = f"job {job.job_id} of {job.user}, {job.partition}, {counted(job.nodes, 'node')}: {job.state}"
     lines = [
         printable(whose),
-        f"place      {_place(job)}",
+        f"place      {_place_text(job)}",
         f"why        {printable(job.why)}",
         f"price      {price_text(said.price, clock)}",
         f"starts     {clock.text(job.would_start_unix_s)}, as it looks now",
         f"latest     {clock.text(job.latest_start_unix_s)}" + (f" {NO_PROMISE}" if job.latest_start_unix_s else ""),
-        f"saving     {_saving(job)}",
-        f"opt out    {_opt_out(job, said.scheduler)}",
+        f"saving     {_saving_text(job)}",
+        f"opt out    {_opt_out_text(job, said.scheduler)}",
     ]
     return lines if said.mode == "active" else [*lines, f"mode       {said.mode}: it is only said, not done"]
 
 
-def queue_table(jobs: Iterable[JobSaid], clock: Clock) -> Table:
+def queue_table(jobs: Iterable[JobSaid], clock: LocalClock) -> Table:
     """Return a line a job, in the order in which they were given."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for header in HEADERS:
-        table.add_column(header, justify="right" if header in RIGHT else "left")
+    for header in QUEUE_COLUMNS:
+        table.add_column(header, justify="right" if header in RIGHT_ALIGNED else "left")
     for job in jobs:
         watts = "" if job.watts_per_node is None else f"{job.watts_per_node:,.0f}"
         times = [clock.text(each) if each else "" for each in (job.would_start_unix_s, job.latest_start_unix_s)]
@@ -90,7 +90,7 @@ def counts_text(counts: Sequence[tuple[str, int]]) -> str:
     return ", ".join(f"{count} {state}" for state, count in counts)
 
 
-def price_text(price: PriceSaid, clock: Clock) -> str:
+def price_text(price: PriceSaid, clock: LocalClock) -> str:
     """Return what electricity costs now, until when that is so, and who says so."""
     if price.now is None:
         return NOT_KNOWN
@@ -99,7 +99,7 @@ def price_text(price: PriceSaid, clock: Clock) -> str:
     return printable(f"{price.now:,.2f} {price.unit}{peak}{until} ({price.basis})")
 
 
-def _looked(said: Published, clock: Clock) -> str:
+def _last_round_text(said: Published, clock: LocalClock) -> str:
     until_s = said.first_round_until_unix_s
     if until_s is not None and clock.now_unix_s > until_s:
         return f"IT HANGS: its first round was to end by {clock.text(until_s)}"
@@ -112,17 +112,17 @@ def _looked(said: Published, clock: Clock) -> str:
     return f"looked {clock_text(age_s)} ago, every {clock_text(said.cycle_s)}{late}"
 
 
-def _place(job: JobSaid) -> str:
+def _place_text(job: JobSaid) -> str:
     if job.place is None:
         return "as the scheduler has it"
     return f"{job.place} of {job.of}" + (f", {job.moved} from where the scheduler had it" if job.moved else "")
 
 
-def _saving(job: JobSaid) -> str:
+def _saving_text(job: JobSaid) -> str:
     return NOT_KNOWN if job.expected_saving is None else f"{job.expected_saving:,.2f} {job.currency} expected"
 
 
-def _opt_out(job: JobSaid, scheduler: str) -> str:
+def _opt_out_text(job: JobSaid, scheduler: str) -> str:
     if job.opted_out:
         return "done: offpeak leaves it alone"
     if scheduler.startswith("slurm"):

@@ -8,17 +8,17 @@ import typer
 from offpeak.settings.broker import BrokerSettings
 from offpeak.settings.table import Settings
 from power.broker.ask_broker import choice_of_broker
-from ui.federation.job import Job
+from ui.federation.job import JobFile
 
 
-def print_choice(settings: Settings, job: Job, *, as_json: bool) -> None:
+def print_choice(settings: Settings, job: JobFile, *, as_json: bool) -> None:
     """Print where the job would go; exit 1 where no site can have it."""
-    said = choice_of_broker(settings.agent.state_folder, _asked(settings.broker, job))
+    said = choice_of_broker(settings.agent.state_folder, _broker_query(settings.broker, job))
     if said is None:
         # Slow to import: numpy and what chooses.
-        from ui.federation.own_choice import own_choice
+        from ui.federation.own_choice import choose_without_broker
 
-        said = own_choice(settings, job)
+        said = choose_without_broker(settings, job)
     typer.echo(json.dumps(said, indent=2) if as_json else choice_text(said))
     if said["site"] is None:
         raise typer.Exit(1)
@@ -41,7 +41,7 @@ def figures_text(said: dict[str, Any]) -> str:
     return f"{said['starts']} to {said['ends']}, {cost}, {said['co2_kg']:,.2f} kg CO2, {said['energy_kwh']:,.1f} kWh"
 
 
-def _asked(settings: BrokerSettings, job: Job) -> dict[str, Any]:
+def _broker_query(settings: BrokerSettings, job: JobFile) -> dict[str, Any]:
     """Return the question to a broker, which has to have the same file of sites."""
     wanted = {key: value for key, value in vars(job).items() if key != "name"}
     return {"sites": str(settings.sites.resolve()), "stale_s": settings.stale_s, **wanted}

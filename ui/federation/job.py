@@ -10,7 +10,7 @@ from power.broker.times import instant, limit_s_of
 
 
 @dataclass(frozen=True)
-class Said:
+class JobOptions:
     """What the owner says, as it was typed; None leaves it to the script."""
 
     goal: str
@@ -21,7 +21,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Job:
+class JobFile:
     """A script with its `name` and arguments, and what the owner says, times in numbers."""
 
     script: str
@@ -34,7 +34,7 @@ class Job:
     application: str | None
 
 
-def job_in(path: Path, arguments: tuple[str, ...], said: Said) -> Job:
+def read_job_file(path: Path, arguments: tuple[str, ...], said: JobOptions) -> JobFile:
     """Return the job of a file; BadInput if it cannot be read or is too long, or for times that are none."""
     latest_end_s = None if said.latest_finish is None else int(instant(said.latest_finish))
     limit_s = None if said.limit is None else limit_s_of(said.limit)
@@ -42,4 +42,4 @@ def job_in(path: Path, arguments: tuple[str, ...], said: Said) -> Job:
     if len(text) > MOST_BYTES:
         raise BadInput(f"{path}: is longer than a mebibyte", hint="a script calls programs, it does not hold them")
     script = text.decode(errors="surrogateescape")
-    return Job(script, path.name, arguments, said.goal, latest_end_s, said.cores, limit_s, said.application)
+    return JobFile(script, path.name, arguments, said.goal, latest_end_s, said.cores, limit_s, said.application)

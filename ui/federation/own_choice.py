@@ -12,13 +12,13 @@ from plugin.federation.jobs import parse_goal
 from power.broker.chosen import choice_of
 from power.broker.federation import Federation, federation_now
 from power.broker.parcel import Parcel, Wishes, parcel_of
-from ui.federation.job import Job
+from ui.federation.job import JobFile
 
 
-def own_choice(settings: Settings, job: Job) -> dict[str, Any]:
+def choose_without_broker(settings: Settings, job: JobFile) -> dict[str, Any]:
     """Return where the job would go, as `choice_json` has it."""
-    federation = _with_sent(federation_of(settings), settings.ledger)
-    return choice_of(federation, parcel_in(job, federation))
+    federation = _add_submitted_jobs(federation_of(settings), settings.ledger)
+    return choice_of(federation, job_request_in(job, federation))
 
 
 def federation_of(settings: Settings) -> Federation:
@@ -26,13 +26,13 @@ def federation_of(settings: Settings) -> Federation:
     return federation_now(settings.broker, socket=settings.agent.socket, state_folder=settings.agent.state_folder)
 
 
-def parcel_in(job: Job, federation: Federation) -> Parcel:
+def job_request_in(job: JobFile, federation: Federation) -> Parcel:
     """Return the job as it is handed over; BadInput for what makes no sense."""
     wishes = Wishes(parse_goal(job.goal), job.latest_end_s, job.cores, job.limit_s, job.application)
     return parcel_of(job.script, job.name, job.arguments, wishes=wishes, grid=federation.grid)
 
 
-def _with_sent(federation: Federation, settings: LedgerSettings) -> Federation:
+def _add_submitted_jobs(federation: Federation, settings: LedgerSettings) -> Federation:
     """Return the federation with the jobs that its sites were given, as far as who asks may read the ledger."""
     if federation.sent is not None:
         return federation

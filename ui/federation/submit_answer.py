@@ -21,38 +21,38 @@ from power.broker.states import TAKEN, TRIED
 from power.broker.submit import Broker
 from ui.book import book_to_write
 from ui.federation.choose_answer import figures_text
-from ui.federation.job import Job
-from ui.federation.own_choice import federation_of, parcel_in
+from ui.federation.job import JobFile
+from ui.federation.own_choice import federation_of, job_request_in
 
 
-def print_submitted(settings: Settings, job: Job, key: str | None, *, as_json: bool) -> None:
+def print_submitted(settings: Settings, job: JobFile, key: str | None, *, as_json: bool) -> None:
     """Choose, submit and print as what; exit 1 if the job was cancelled meanwhile."""
     federation = federation_of(settings)
-    parcel = parcel_in(job, federation)
+    parcel = job_request_in(job, federation)
     keys = parcel.keys(login_name(), time.time())
     with _broker(settings, federation) as broker:
         began_s = time.time()
-        row = asyncio.run(broker.submit(parcel, checked_key(key) if key else _begun(broker.ledger, keys)))
-    _say(submission_json(row), submitted_text(row, again=row.tried_unix_s < began_s), as_json=as_json)
+        row = asyncio.run(broker.submit(parcel, checked_key(key) if key else _unfinished_key(broker.ledger, keys)))
+    _print_result(submission_json(row), submission_text(row, again=row.tried_unix_s < began_s), as_json=as_json)
     if row.state != TAKEN:
         raise typer.Exit(1)
 
 
-def print_standing(settings: Settings, key: str, *, as_json: bool) -> None:
+def print_job_state(settings: Settings, key: str, *, as_json: bool) -> None:
     """Print how the job of that key stands."""
     with _broker(settings, federation_unasked(settings.broker)) as broker:
         said = asyncio.run(standing_of(broker, checked_key(key)))
-    _say(said, standing_text(said), as_json=as_json)
+    _print_result(said, job_state_text(said), as_json=as_json)
 
 
 def print_cancelled(settings: Settings, key: str, *, as_json: bool) -> None:
     """Cancel the job of that key."""
     with _broker(settings, federation_unasked(settings.broker)) as broker:
         said = submission_json(asyncio.run(cancel(broker, checked_key(key))))
-    _say(said, standing_text(said), as_json=as_json)
+    _print_result(said, job_state_text(said), as_json=as_json)
 
 
-def submitted_text(row: SubmissionRecord, *, again: bool) -> str:
+def submission_text(row: SubmissionRecord, *, again: bool) -> str:
     """Return as what a job was submitted, and how it is followed."""
     lines = [f"{'already submitted' if again else 'submitted'}: job {row.job} at {row.site}, key {row.key}"]
     if row.state != TAKEN:
@@ -63,7 +63,7 @@ def submitted_text(row: SubmissionRecord, *, again: bool) -> str:
     return "\n".join([*lines, f"  offpeak submit --status {row.key}"])
 
 
-def standing_text(said: dict[str, Any]) -> str:
+def job_state_text(said: dict[str, Any]) -> str:
     """Return how a job stands in one line."""
     place = f"job {said['job']} at {said['site']}" if said["job"] else f"key {said['key']}"
     return f"{place}: {said['at_site'] or said['state'] + ': ' + said['said']}"
@@ -75,12 +75,12 @@ def _broker(settings: Settings, federation: Federation) -> Iterator[Broker]:
         yield broker_of(settings.broker, federation, ledger, by=login_name(), agent_socket=settings.agent.socket)
 
 
-def _begun(ledger: Ledger, keys: tuple[str, str]) -> str:
+def _unfinished_key(ledger: Ledger, keys: tuple[str, str]) -> str:
     """Return the key of this slot of time, or the one before if its attempt was not seen to its end."""
     now, before = keys
     row = ledger.submission(before)
     return before if row is not None and row.state == TRIED else now
 
 
-def _say(said: dict[str, Any], text: str, *, as_json: bool) -> None:
+def _print_result(said: dict[str, Any], text: str, *, as_json: bool) -> None:
     typer.echo(json.dumps(said, indent=2) if as_json else text)

@@ -17,45 +17,43 @@ from offpeak.machines.node_sets import expand, fold
 from offpeak.settings.table import Settings
 from offpeak.text import counted
 from plugin.scheduler.registry import SIMULATED, SLURM, scheduler_name, scheduler_of
-from power.check.feeds import check_feeds
-from power.check.finding import Alike, Finding, Verdict, alike
-from power.check.pbs import check_pbs
-from power.check.permissions import check_scheduler
-from power.check.site import check_site
-from power.drivers.wire import Wire
-from power.meters.registry import feeding
+from power.check.access import check_feeds, check_pbs, check_scheduler
+from power.check.devices import check_site
+from power.check.findings import CheckVerdict, Finding, FindingGroup, group_findings
+from power.drivers.transport import Transport
+from power.meters.registry import pdus_feeding
 from predictors.feeds.registry import carbon_feed, price_feed, temperature_feed
 from ui.figures_text import NOT_WRAPPED
 
-PARTS = ("scheduler", "login", "feed", "wake", "bmc", "ssh", "pdu")
+PART_ORDER = ("scheduler", "login", "feed", "wake", "bmc", "ssh", "pdu")
 
 
-def answer(settings: Settings, nodes: str | None, *, as_json: bool) -> None:
+def print_site_check(settings: Settings, nodes: str | None, *, as_json: bool) -> None:
     """Print what was found; exit 1 if anything failed. BadInventory if there is nothing to check."""
-    found = _found(settings, nodes)
+    found = _check_all(settings, nodes)
     if as_json:
         typer.echo(json.dumps([asdict(each) for each in found], indent=2))
     else:
         print_check(found)
-    if any(each.verdict is Verdict.BAD for each in found):
+    if any(each.verdict is CheckVerdict.BAD for each in found):
         raise typer.Exit(1)
 
 
-def _found(settings: Settings, nodes: str | None) -> list[Finding]:
+def _check_all(settings: Settings, nodes: str | None) -> list[Finding]:
     inventory = read_inventory(settings.hardware.inventory)
     machines = inventory.chosen(expand(nodes)) if nodes else inventory.machines
-    pdus = feeding(inventory, [each.node for each in machines]) if nodes else inventory.pdus
+    pdus = pdus_feeding(inventory, [each.node for each in machines]) if nodes else inventory.pdus
     if not machines and not pdus:
         hint = "docs/reference/inventory.md shows how they are written; offpeak enroll --from-netbox takes them over"
         raise BadInventory(f"{inventory.path}: names no node and no PDU", hint=hint)
-    wire = Wire(timeout_s=settings.hardware.timeout_s)
+    wire = Transport(timeout_s=settings.hardware.timeout_s)
     found = asyncio.run(
         check_site(
             inventory,
             machines,
             pdus,
             wire,
-            partial(check_of_scheduler, settings),
+            partial(check_site_scheduler, settings),
             state_folder=settings.agent.state_folder,
         )
     )
@@ -65,14 +63,14 @@ def _found(settings: Settings, nodes: str | None) -> list[Finding]:
         ("temperature", temperature_feed(settings.feeds)),
     )
     found += check_feeds(feeds, now_s=int(time.time()))
-    return sorted(found, key=lambda each: PARTS.index(each.part))
+    return sorted(found, key=lambda each: PART_ORDER.index(each.part))
 
 
-def check_of_scheduler(settings: Settings) -> Finding:
+def check_site_scheduler(settings: Settings) -> Finding:
     """Return what is to be said of the site's scheduler, as set or found; without one of Slurm, which is missing."""
     name = scheduler_name(settings) or SLURM
     if name == SIMULATED:
-        return Finding("scheduler", name, Verdict.GOOD, "inside `offpeak demo`: no other program can ask it")
+        return Finding("scheduler", name, CheckVerdict.GOOD, "inside `offpeak demo`: no other program can ask it")
     return check_scheduler() if name == SLURM else check_pbs(scheduler_of(settings))
 
 
@@ -84,28 +82,29 @@ def print_check(found: Sequence[Finding]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in ("", "what", "which", "says"):
         table.add_column(header)
-    for each in alike(found):
-        table.add_row(each.verdict, each.part, names(each), each.said)
+    for each in group_findings(found):
+        table.add_row(each.verdict, each.part, subjects_text(each), each.said)
         if each.hint:
             table.add_row("", "", "", f"-> {each.hint}")
     console.print(table)
     console.print()
-    console.print(summary(found))
+    console.print(check_summary(found))
 
 
-def names(each: Alike) -> str:
+def subjects_text(each: FindingGroup) -> str:
     """Return the subjects of findings that are alike, folded where they are nodes or PDUs."""
     return fold(each.subjects) if each.part in ("bmc", "ssh", "pdu", "wake") else ", ".join(each.subjects)
 
 
-def summary(found: Sequence[Finding]) -> str:
+def check_summary(found: Sequence[Finding]) -> str:
     """Return how many things work, are to be looked at, failed."""
     by_verdict = {
-        verdict: len({(each.part, each.subject) for each in found if each.verdict is verdict}) for verdict in Verdict
+        verdict: len({(each.part, each.subject) for each in found if each.verdict is verdict})
+        for verdict in CheckVerdict
     }
-    said = [f"{by_verdict[Verdict.GOOD]} ok"]
-    if by_verdict[Verdict.DOUBTFUL]:
-        said.append(f"{by_verdict[Verdict.DOUBTFUL]} to look at")
-    if by_verdict[Verdict.BAD]:
-        said.append(f"{by_verdict[Verdict.BAD]} failed")
+    said = [f"{by_verdict[CheckVerdict.GOOD]} ok"]
+    if by_verdict[CheckVerdict.DOUBTFUL]:
+        said.append(f"{by_verdict[CheckVerdict.DOUBTFUL]} to look at")
+    if by_verdict[CheckVerdict.BAD]:
+        said.append(f"{by_verdict[CheckVerdict.BAD]} failed")
     return f"{counted(len({(each.part, each.subject) for each in found}), 'thing')} asked: {', '.join(said)}"

@@ -1,29 +1,95 @@
-"""What `offpeak enroll` does: takes nodes over, asks their BMCs, tests their standby, and writes the inventory."""
+"""What `offpeak enroll` does: imports nodes, queries their BMCs, tests their standby, and writes the inventory.
+
+Standby tests run one after the other and stop at the first node that does not come back.
+"""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
 import typer
 
-from offpeak.errors import BadInput, BadInventory
+from offpeak.door.effect import ADMIN
+from offpeak.errors import BadInput, BadInventory, OffpeakError
 from offpeak.files import check_writable, read_bytes
 from offpeak.machines.enrolment import ImportedNode, add_machines, netbox_nodes, racksdb_nodes, write_enrolments
 from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand, fold
+from offpeak.process import exclusive_lock, login_name
 from offpeak.settings.table import Settings
 from offpeak.text import counted
-from power.check.finding import alike, failed
-from power.drivers.wire import Wire
-from power.enrol import Probed, probe_all
-from ui.hardware.standby_trial import all_stand_by
+from plugin.scheduler.registry import scheduler_of
+from power.check.enrolment import EnrolmentResult, probe_bmcs
+from power.check.findings import failed_finding, group_findings
+from power.check.standby import StandbyContext, StandbyProof, run_standby_test
+from power.drivers.port import Order
+from power.drivers.transport import Transport
+from power.lifecycle.node_record import StateLedger
+from ui.book import book_to_write
+
+
+def prove_all_standby(settings: Settings, nodes: str) -> bool:
+    """Test the nodes one after the other, and stop at the first that does not come back; tells whether all passed.
+
+    AlreadyRunning beside an agent: it would take the node's silence for a fault.
+    """
+    inventory = read_inventory(settings.hardware.inventory)
+    machines = inventory.chosen(expand(nodes))
+    with exclusive_lock(settings.agent.state_folder), book_to_write(settings.ledger) as book:
+        return all(_passes_test(machine, inventory, settings, book) for machine in machines)
+
+
+def _passes_test(machine: InventoryNode, inventory: Inventory, settings: Settings, book: StateLedger) -> bool:
+    wire = Transport(timeout_s=settings.hardware.timeout_s)
+    by, hold_of = f"{ADMIN}{login_name()}", book.holds(time.time()).get
+    trial = StandbyContext(inventory, wire, settings.agent, book, by, scheduler_of(settings).in_use, hold_of)
+    try:
+        proof = asyncio.run(_run_test(machine, trial))
+    except OffpeakError as problem:
+        typer.echo(f"{problem}\n  hint: {problem.hint}")
+        return False
+    _write_proof(settings.hardware.inventory, machine, offered=proof.offered)
+    for line in proof_lines(proof):
+        typer.echo(line)
+    return proof.offered
+
+
+async def _run_test(machine: InventoryNode, trial: StandbyContext) -> StandbyProof:
+    try:
+        return await run_standby_test(machine, trial)
+    finally:
+        await trial.wire.close()
+
+
+def _write_proof(path: Path, machine: InventoryNode, *, offered: bool) -> None:
+    known = machine.enrolled
+    if known is None:
+        return
+    others = tuple(each for each in known.capabilities if each != Order.STANDBY)
+    now = replace(known, capabilities=(*others, str(Order.STANDBY)) if offered else others)
+    if now != known:
+        write_enrolments(path, {machine.node: now})
+
+
+def proof_lines(proof: StandbyProof) -> list[str]:
+    """Return what a test has shown, the trouble first."""
+    lines = []
+    if proof.trouble is not None:
+        lines += [f"{proof.trouble}", f"  hint: {proof.trouble.hint}"]
+    else:
+        by = f"{proof.asleep_w:,.0f} W" if proof.by_power else "its power was not proven"
+        lines.append(
+            f"{proof.node}: slept after {proof.enter_s:.0f} s ({by}), woken by {proof.woken_by} in {proof.wake_s:.0f} s"
+        )
+    return [*lines, *(f"  {note}" for note in proof.notes)]
 
 
 @dataclass(frozen=True)
-class Request:
+class EnrollRequest:
     """What is asked for besides the settings."""
 
     nodes: str | None
@@ -33,7 +99,7 @@ class Request:
     from_netbox: Path | None
 
 
-def answer(settings: Settings, request: Request) -> None:
+def enroll_nodes(settings: Settings, request: EnrollRequest) -> None:
     """Enrol the nodes and say what came of it; exit 1 if a node could not be enrolled."""
     path, timeout_s = settings.hardware.inventory, settings.hardware.timeout_s
     check_writable(path, example="inventory.toml")
@@ -41,20 +107,20 @@ def answer(settings: Settings, request: Request) -> None:
         raise BadInput("--standby-test: name the nodes", hint="offpeak enroll n001 --standby-test; drain them first")
     for export, nodes_of in ((request.from_racksdb, racksdb_nodes), (request.from_netbox, netbox_nodes)):
         if export is not None:
-            _take_over(path, export, nodes_of)
+            _import_nodes(path, export, nodes_of)
     inventory = read_inventory(path)
-    machines = _with_bmc(inventory, request.nodes)
+    machines = _machines_with_bmc(inventory, request.nodes)
     probed = asyncio.run(
-        probe_all(machines, Wire(timeout_s=timeout_s), date=date.today().isoformat(), replace=request.replace)
+        probe_bmcs(machines, Transport(timeout_s=timeout_s), date=date.today().isoformat(), replace=request.replace)
     )
     write_enrolments(path, {each.node: each.enrolled for each in probed if each.enrolled and not each.same})
     print_enrolled(probed)
-    tested = not request.standby_test or all_stand_by(settings, request.nodes or "")
+    tested = not request.standby_test or prove_all_standby(settings, request.nodes or "")
     if not tested or any(each.trouble for each in probed):
         raise typer.Exit(1)
 
 
-def _take_over(path: Path, export: Path, nodes_of: Callable[[bytes, Path], tuple[ImportedNode, ...]]) -> None:
+def _import_nodes(path: Path, export: Path, nodes_of: Callable[[bytes, Path], tuple[ImportedNode, ...]]) -> None:
     found = nodes_of(read_bytes(export, BadInventory), export)
     there = {each.node for each in read_inventory(path).machines} if path.exists() else set()
     new = [each for each in found if each.node not in there]
@@ -66,7 +132,7 @@ def _take_over(path: Path, export: Path, nodes_of: Callable[[bytes, Path], tuple
         typer.echo(f"  hint: nobody said where the BMCs of {fold(without)} are: add bmc = to their [[machines]]")
 
 
-def _with_bmc(inventory: Inventory, nodes: str | None) -> tuple[InventoryNode, ...]:
+def _machines_with_bmc(inventory: Inventory, nodes: str | None) -> tuple[InventoryNode, ...]:
     if nodes is not None:
         return inventory.chosen(expand(nodes))
     machines = tuple(each for each in inventory.machines if each.bmc and each.hardware.driver)
@@ -76,7 +142,7 @@ def _with_bmc(inventory: Inventory, nodes: str | None) -> tuple[InventoryNode, .
     return machines
 
 
-def print_enrolled(probed: Sequence[Probed]) -> None:
+def print_enrolled(probed: Sequence[EnrolmentResult]) -> None:
     """Print who was enrolled, who was already, and who was not and why."""
     for same, word in ((False, "enrolled"), (True, "known already")):
         by_capabilities: dict[tuple[str, ...], list[str]] = {}
@@ -85,8 +151,8 @@ def print_enrolled(probed: Sequence[Probed]) -> None:
                 by_capabilities.setdefault(each.enrolled.capabilities, []).append(each.node)
         for capabilities, nodes in by_capabilities.items():
             typer.echo(f"{word}: {fold(nodes)} ({', '.join(capabilities)})")
-    found = [failed("bmc", each.node, each.trouble) for each in probed if each.trouble]
-    for trouble in alike(found):
+    found = [failed_finding("bmc", each.node, each.trouble) for each in probed if each.trouble]
+    for trouble in group_findings(found):
         typer.echo(f"not enrolled: {fold(trouble.subjects)}: {trouble.said}")
         if trouble.hint:
             typer.echo(f"  hint: {trouble.hint}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from power.meters.snmp.family import KINDS, Column, Source
+from power.meters.snmp.family import KINDS, ColumnSpec, RowSource
 from power.meters.snmp.family_file import BUNDLED, bundled_family, bundled_names
 
 _HEAD = """\
@@ -35,13 +35,13 @@ def _row(name: str) -> str:
     return f"| [{name}](#{name}) | {family.models} | {family.mib} | {phases} | {outlets} | {counter} |"
 
 
-def _units(sources: tuple[Source, ...]) -> list[str]:
+def _units(sources: tuple[RowSource, ...]) -> list[str]:
     """Return the units in which numbers are told, each once."""
     units = [_unit(column) for source in sources for column in (source.power, source.energy) if column]
     return list(dict.fromkeys(units))
 
 
-def _unit(column: Column) -> str:
+def _unit(column: ColumnSpec) -> str:
     if column.units:
         return "as the PDU says"
     return column.written + (" with decimals" if column.digits else "")
@@ -63,7 +63,7 @@ def _places(name: str) -> Iterator[str]:
                     yield f"| {what} | `{column.oid}` | {_unit(column)} | {_which(source, column)} |"
 
 
-def _which(source: Source, column: Column) -> str:
+def _which(source: RowSource, column: ColumnSpec) -> str:
     """Return which rows count, in words."""
     words = []
     if column.like:

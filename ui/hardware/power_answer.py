@@ -1,43 +1,195 @@
-"""What `offpeak power now` answers: every meter read once, counters twice."""
+"""What `offpeak power now` and `offpeak power watch` print: the readings of all power meters, as tables or as JSON.
+
+`now` reads every meter once, counters twice. `watch` prints a line for each round, then the comparison of the
+meters.
+"""
 
 import asyncio
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
-from offpeak.errors import BadInventory
+from offpeak.errors import BadInput, BadInventory
 from offpeak.machines.inventory_file import read_inventory
-from offpeak.machines.node_sets import expand
+from offpeak.machines.node_sets import expand, fold
+from offpeak.model.units import parse_duration_s
 from offpeak.settings.table import Settings
-from power.drivers.wire import Wire
-from power.meters.head_node import head_node
-from power.meters.port import Meter
-from power.meters.site_meters import site_meters
-from power.meters.taken import Taken, take
-from ui.hardware.power_json import power_json
-from ui.hardware.power_text import print_power
+from offpeak.text import counted
+from power.check.findings import failed_finding, group_findings
+from power.drivers.poll import ReportedProblem, limit_repeats
+from power.drivers.transport import Transport
+from power.meters.energy import (
+    POINTS_OUTSIDE_IN,
+    CounterTotal,
+    Energy,
+    Part,
+    PowerDifference,
+    add_counter_values,
+    add_readings,
+    compare_meters,
+    find_contradictions,
+)
+from power.meters.kernel import HeadNodeLoad, read_head_node_load
+from power.meters.port import Meter, MeterResult, Reading, read_meters
+from power.meters.registry import site_meters
+from ui.figures_text import NOT_WRAPPED
+from ui.watts_text import power_text
 
-COUNTERS = ("rapl", "ssh")
+
+def readings_json(taken: Sequence[MeterResult], here: HeadNodeLoad | None) -> str:
+    """Return all readings, and the troubles of the meters that gave none, and the load of this machine."""
+    readings = [asdict(reading) for each in taken for reading in each.readings]
+    troubles = [
+        {"meter": each.meter, "way": each.way, "said": str(each.trouble), "hint": each.trouble.hint}
+        for each in taken
+        if each.trouble
+    ]
+    answer = {"readings": readings, "troubles": troubles} | ({"head_node": asdict(here)} if here else {})
+    return json.dumps(answer, indent=2)
+
+
+OUTLETS, BY_BMC = "at its outlets", "by its BMC"
+COLUMN_OF_WAY = {"snmp": OUTLETS, "dcmi": BY_BMC, "redfish": BY_BMC, "rapl": "its processors", "slurm": "by Slurm"}
+"""The columns of the nodes, by the ways of reading that are in them. Single sensors of a node do not add up."""
+
+RIGHT_ALIGNED = ("draws", "counter", "age", "between", "share", *COLUMN_OF_WAY.values())
+
+
+def print_power(taken: Sequence[MeterResult], here: HeadNodeLoad | None, *, now_unix_s: float) -> None:
+    """Print what every PDU and node draws, with its age, and the troubles with like ones in one line."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = NOT_WRAPPED
+    readings = [reading for each in taken for reading in each.readings]
+    for table in (pdu_table(readings, now_unix_s), node_table(readings, now_unix_s)):
+        if table.row_count:
+            console.print(table)
+            console.print()
+    for line in (*power_summary(taken), *([load_line(here)] if here else []), *trouble_lines(taken)):
+        console.print(line)
+
+
+def pdu_table(readings: Iterable[Reading], now_unix_s: float) -> Table:
+    """Return a row for each part of a PDU that is no node's outlet."""
+    table = _table("PDU", "part", "draws", "counter", "age", "")
+    for each in readings:
+        if each.way == "snmp" and each.node is None and not each.part.startswith("outlet"):
+            counter = "" if each.energy_j is None else f"{each.energy_j / 3.6e6:,.1f} kWh"
+            table.add_row(each.meter, each.part, power_text(each.power_w), counter, _age(each, now_unix_s), each.why)
+    return table
+
+
+def node_table(readings: Sequence[Reading], now_unix_s: float) -> Table:
+    """Return a row for each node, a column for each way in which nodes were measured."""
+    by_node = node_readings(readings)
+    columns = list(dict.fromkeys(COLUMN_OF_WAY[way] for ways in by_node.values() for way in ways))
+    table = _table("node", *columns, "age", "")
+    for node, ways in by_node.items():
+        drawn = dict.fromkeys(columns, "")
+        for way, parts in ways.items():
+            drawn[COLUMN_OF_WAY[way]] = power_text(total_w(parts))
+        every = [each for parts in ways.values() for each in parts]
+        notes = dict.fromkeys(each.why for each in every if each.why)
+        table.add_row(node, *drawn.values(), max((_age(each, now_unix_s) for each in every), key=len), "; ".join(notes))
+    return table
+
+
+def node_readings(readings: Iterable[Reading]) -> Mapping[str, Mapping[str, Sequence[Reading]]]:
+    """Return the readings of nodes, by node and by way."""
+    by_node: dict[str, dict[str, list[Reading]]] = {}
+    for each in readings:
+        if each.node is not None and each.way in COLUMN_OF_WAY:
+            by_node.setdefault(each.node, {}).setdefault(each.way, []).append(each)
+    return by_node
+
+
+def total_w(parts: Iterable[Reading]) -> float | None:
+    """Return the sum over a node's parts, None where any of them has no value."""
+    power_w = [each.power_w for each in parts]
+    return None if None in power_w else sum(each for each in power_w if each is not None)
+
+
+def power_summary(taken: Sequence[MeterResult]) -> list[str]:
+    """Return a line a place: how much all nodes draw there, and of how many of them that is known."""
+    lines = []
+    for place in dict.fromkeys(COLUMN_OF_WAY.values()):
+        ways = [way for way in COLUMN_OF_WAY if COLUMN_OF_WAY[way] == place]
+        nodes = node_readings(reading for each in taken for reading in each.readings if reading.way in ways)
+        known = [total_w([part for way in parts.values() for part in way]) for parts in nodes.values()]
+        silent = {each.meter for each in taken if each.trouble and each.way in ways} if place != OUTLETS else set()
+        if nodes or silent:
+            drawn = [each for each in known if each is not None]
+            of = counted(len(nodes) + len(silent), "node")
+            lines.append(f"{place}: {power_text(sum(drawn))}, {len(drawn)} of {of}")
+    return lines
+
+
+def load_line(here: HeadNodeLoad) -> str:
+    """Return how busy this machine itself is."""
+    warmth = "" if here.temperature_c is None else f", {here.temperature_c:.0f} degrees C"
+    return f"this machine: processors {here.cpu_percent:.0f} %, memory {here.memory_percent:.0f} % in use{warmth}"
+
+
+def trouble_lines(taken: Iterable[MeterResult]) -> list[str]:
+    """Return a line for each kind of trouble, with all that have it."""
+    found = [failed_finding(each.way, each.meter, each.trouble) for each in taken if each.trouble]
+    return [
+        f"- {fold(each.subjects)} ({each.part}): {each.said}\n  hint: {each.hint}" for each in group_findings(found)
+    ]
+
+
+def print_differences(between: Mapping[str, Sequence[PowerDifference]]) -> None:
+    """Print what every node uses between the places where it is measured, and where that cannot be right."""
+    if not between:
+        return
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = NOT_WRAPPED
+    table = _table("node", "from", "to", "between", "share", "")
+    for node, found in between.items():
+        for each in found:
+            table.add_row(node, each.outer, each.inner, power_text(each.power_w), f"{each.share:.1%}", each.trouble)
+    console.print()
+    console.print(table)
+
+
+def _age(reading: Reading, now_unix_s: float) -> str:
+    return f"{max(0.0, now_unix_s - reading.at_unix_s):.0f} s"
+
+
+def _table(*headers: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for header in headers:
+        table.add_column(header, justify="right" if header in RIGHT_ALIGNED else "left")
+    return table
+
+
+COUNTER_WAYS = ("rapl", "ssh")
 """Meters that count energy: two readings make a power."""
 
-BETWEEN_S = 1.0
-LONGEST_S = 60.0
+COUNTER_PAUSE_S = 1.0
+MAX_ROUND_S = 60.0
 
 
 def print_now(settings: Settings, nodes: str | None, *, as_json: bool) -> None:
     """Print what is drawn now; BadInput for nodes that the inventory does not have."""
-    taken = asyncio.run(_take_all(settings, nodes))
-    here = None if nodes else asyncio.run(head_node())
+    taken = asyncio.run(_read_all(settings, nodes))
+    here = None if nodes else asyncio.run(read_head_node_load())
     if as_json:
-        typer.echo(power_json(taken, here))
+        typer.echo(readings_json(taken, here))
     else:
         print_power(taken, here, now_unix_s=time.time())
     if not any(each.readings for each in taken):
         raise typer.Exit(1)
 
 
-def some_meters(settings: Settings, nodes: str | None, wire: Wire) -> tuple[Meter, ...]:
+def selected_meters(settings: Settings, nodes: str | None, wire: Transport) -> tuple[Meter, ...]:
     """Return the meters of these nodes, of all machines without any; BadInventory if there is none."""
     inventory = read_inventory(settings.hardware.inventory)
     meters = site_meters(settings, inventory, nodes, wire)
@@ -47,28 +199,109 @@ def some_meters(settings: Settings, nodes: str | None, wire: Wire) -> tuple[Mete
     return meters
 
 
-def only_of(taken: Sequence[Taken], nodes: str | None) -> tuple[Taken, ...]:
+def select_nodes(taken: Sequence[MeterResult], nodes: str | None) -> tuple[MeterResult, ...]:
     """Return what was taken without the readings of nodes that were not asked for."""
     if nodes is None:
         return tuple(taken)
     wanted = set(expand(nodes))
     return tuple(
-        Taken(each.meter, each.way, tuple(of for of in each.readings if of.node in wanted), each.trouble)
+        MeterResult(each.meter, each.way, tuple(of for of in each.readings if of.node in wanted), each.trouble)
         for each in taken
     )
 
 
-async def _take_all(settings: Settings, nodes: str | None) -> tuple[Taken, ...]:
-    wire = Wire(timeout_s=settings.hardware.timeout_s)
-    meters = some_meters(settings, nodes, wire)
+async def _read_all(settings: Settings, nodes: str | None) -> tuple[MeterResult, ...]:
+    wire = Transport(timeout_s=settings.hardware.timeout_s)
+    meters = selected_meters(settings, nodes, wire)
     try:
-        first = await take(meters, timeout_s=LONGEST_S)
-        if not any(each.way in COUNTERS for each in first):
-            return only_of(first, nodes)
-        await asyncio.sleep(BETWEEN_S)
-        counters = [meter for meter in meters if meter.way in COUNTERS]
-        again = {(each.meter, each.way): each for each in await take(counters, timeout_s=LONGEST_S)}
-        return only_of([again.get((each.meter, each.way), each) for each in first], nodes)
+        first = await read_meters(meters, timeout_s=MAX_ROUND_S)
+        if not any(each.way in COUNTER_WAYS for each in first):
+            return select_nodes(first, nodes)
+        await asyncio.sleep(COUNTER_PAUSE_S)
+        counters = [meter for meter in meters if meter.way in COUNTER_WAYS]
+        again = {(each.meter, each.way): each for each in await read_meters(counters, timeout_s=MAX_ROUND_S)}
+        return select_nodes([again.get((each.meter, each.way), each) for each in first], nodes)
     finally:
         await asyncio.gather(*(meter.close() for meter in meters))
         await wire.close()
+
+
+HOLD_ROUNDS = 3
+"""A reading counts until the next one, for so many rounds at most: after that there is a gap."""
+
+
+def print_watch(settings: Settings, nodes: str | None, *, every: str, times: int | None) -> None:
+    """Print a line every so often, until Ctrl-C or so many times; then the comparison of the meters."""
+    every_s = parse_duration_s(every)
+    if every_s < 1:
+        raise BadInput(f"--every {every}: is less than a second", hint="BMCs need some time of their own: --every 10s")
+    watch = _Watch(settings, nodes, every_s)
+    try:
+        asyncio.run(watch.run(times))
+    except KeyboardInterrupt:
+        typer.echo("")
+    print_differences(compare_meters(watch.sums))
+    for (meter, _, part, _), said in find_contradictions(watch.sums, watch.counts).items():
+        typer.echo(f"- {meter} {part}: {said}")
+
+
+class _Watch:
+    """The rounds so far: the energy of every part, and which troubles were said."""
+
+    def __init__(self, settings: Settings, nodes: str | None, every_s: int) -> None:
+        self._wire = Transport(timeout_s=settings.hardware.timeout_s)
+        self._nodes, self._every_s = nodes, every_s
+        self._meters = selected_meters(settings, nodes, self._wire)
+        self._said: dict[tuple[str, str], ReportedProblem | None] = {}
+        self.sums: dict[Part, Energy] = {}
+        self.counts: dict[Part, CounterTotal] = {}
+
+    async def run(self, times: int | None) -> None:
+        """Read round after round; a round that takes longer than the time between two delays the next."""
+        left = times
+        try:
+            while left is None or left > 0:
+                until = time.monotonic() + self._every_s
+                await self._round(self._meters)
+                left = None if left is None else left - 1
+                if left != 0:
+                    await asyncio.sleep(until - time.monotonic())
+        finally:
+            await asyncio.gather(*(meter.close() for meter in self._meters))
+            await self._wire.close()
+
+    async def _round(self, meters: Sequence[Meter]) -> None:
+        taken = select_nodes(await read_meters(meters, timeout_s=max(self._every_s, self._wire.timeout_s)), self._nodes)
+        self.sums = add_readings(self.sums, taken, longest_hold_s=HOLD_ROUNDS * self._every_s)
+        self.counts = add_counter_values(self.counts, taken)
+        typer.echo(round_line(taken, self.sums, datetime.now().astimezone()))
+        for line in self._new_troubles(taken):
+            typer.echo(f"  - {line}")
+
+    def _new_troubles(self, taken: Sequence[MeterResult]) -> list[str]:
+        lines = []
+        for each in taken:
+            trouble = None if each.trouble is None else str(each.trouble)
+            key = (each.meter, each.way)
+            self._said[key], line = limit_repeats(self._said.get(key), trouble, at_unix_s=time.time())
+            if line:
+                lines.append(f"{each.meter} ({each.way}): {line}")
+        return lines
+
+
+def round_line(taken: Sequence[MeterResult], sums: Mapping[Part, Energy], at: datetime) -> str:
+    """Return the round in a line: for each place where nodes are measured how many answer, power, energy and gaps."""
+    said = [f"{at:%H:%M:%S}"]
+    readings = [reading for each in taken for reading in each.readings if reading.node is not None]
+    for place, ways in POINTS_OUTSIDE_IN:
+        energies = [energy for (_, way, _, node), energy in sums.items() if node is not None and way in ways]
+        if not energies:
+            continue
+        known = [each for each in readings if each.way in ways and each.power_w is not None]
+        energy_kwh = sum(energy.energy_j for energy in energies) / 3.6e6
+        gap_s = max(energy.gap_s for energy in energies)
+        gaps = f", gaps up to {gap_s:.0f} s" if gap_s else ""
+        nodes = len({each.node for each in known})
+        power = power_text(sum(each.power_w or 0.0 for each in known))
+        said.append(f"{place}: {power} of {nodes} nodes, {energy_kwh:.3f} kWh{gaps}")
+    return "  ".join(said)

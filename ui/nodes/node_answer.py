@@ -1,4 +1,4 @@
-"""What `offpeak node` does without ordering anything: shows a node, holds it, gives it back."""
+"""What `offpeak node` does without an order: shows a node, holds it, and releases it."""
 
 import json
 import time
@@ -20,9 +20,28 @@ from offpeak.settings.table import Settings
 from power.agent.ask_agent import AgentSilent, asked, clock_of_agent
 from power.agent.holding import END_HOLD, HOLD, hold_text
 from ui.book import book_to_write
-from ui.nodes.hold_end import hold_end_unix_s
-from ui.nodes.node_lines import node_lines
-from ui.nodes.nodes_answer import rows_of
+from ui.nodes.hold_end import parse_hold_end
+from ui.nodes.nodes_answer import NodeRow, node_rows, since_text
+from ui.watts_text import power_text
+
+
+def node_lines(row: NodeRow, machine: InventoryNode, *, now_unix_s: float) -> list[str]:
+    """Return a line for each thing that is known."""
+    since = since_text([row], now_unix_s)
+    enrolled = machine.enrolled
+    known = {
+        "state": row.state + (f", for {since}, by {row.by}" if since else ""),
+        "wanted": row.desired,
+        "why": row.why,
+        "draws": power_text(row.watts) if row.watts is not None else "",
+        "hardware": machine.hardware.name,
+        "sleeps by": ", ".join(rung.name for rung in machine.hardware.rungs),
+        "bmc": machine.bmc or "",
+        "rack": machine.rack or "",
+        "enrolled": f"{enrolled.identity} on {enrolled.date}" if enrolled else "no",
+    }
+    return [f"{key + ':':<11}{value}" for key, value in {"node": row.node, **known}.items() if value]
+
 
 CONFIRM_S = 40.0
 """The agent confirms a hold when an order to the node that is under way has ended."""
@@ -30,8 +49,8 @@ CONFIRM_S = 40.0
 
 def print_node(settings: Settings, name: str, *, as_json: bool) -> None:
     """Print all that is known of the node."""
-    machine = _machine(settings, name)
-    (row,) = rows_of(settings, (machine,))
+    machine = _machine_named(settings, name)
+    (row,) = node_rows(settings, (machine,))
     if as_json:
         typer.echo(json.dumps(asdict(row), indent=2))
         return
@@ -47,16 +66,16 @@ def hold(settings: Settings, name: str, reason: str | None, until: str | None) -
     if not reason:
         raise BadInput("a hold needs a reason", hint='such as --reason "new DIMM", for whoever finds it')
     now = datetime.now(machine_zone())
-    end = None if until is None else hold_end_unix_s(until, now)
-    said = _confirmed(settings, HOLD, name, hold_text(reason, end, take_over=False))
+    end = None if until is None else parse_hold_end(until, now)
+    said = _confirm_with_agent(settings, HOLD, name, hold_text(reason, end, take_over=False))
     if said is None:
-        _machine(settings, name)
+        _machine_named(settings, name)
 
         def write() -> None:
             with book_to_write(settings.ledger) as book:
                 book.hold(name, Hold(login_name(), reason, end), now.timestamp())
 
-        _write_alone(settings, name, "held", write)
+        _write_without_agent(settings, name, "held", write)
         said = {"by": login_name()}
     typer.echo(f"{name}: held by {said.get('by')} {until_text(end)}")
     if said.get("note"):
@@ -65,9 +84,9 @@ def hold(settings: Settings, name: str, reason: str | None, until: str | None) -
 
 def release(settings: Settings, name: str, *, take_over: bool) -> None:
     """Give the node back; BadInput where another admin holds it, unless the hold is taken over."""
-    said = _confirmed(settings, END_HOLD, name, hold_text("", None, take_over=take_over))
+    said = _confirm_with_agent(settings, END_HOLD, name, hold_text("", None, take_over=take_over))
     if said is None:
-        _machine(settings, name)
+        _machine_named(settings, name)
         found: list[Hold | None] = []
 
         def write() -> None:
@@ -75,13 +94,13 @@ def release(settings: Settings, name: str, *, take_over: bool) -> None:
                 by = f"{ADMIN}{login_name()}"
                 found.append(book.release(name, by, time.time(), take_over=take_over))
 
-        _write_alone(settings, name, "released", write)
+        _write_without_agent(settings, name, "released", write)
         said = {"owner": found[0].owner, "reason": found[0].reason} if found and found[0] else {}
     owner = said.get("owner")
     typer.echo(f"{name}: was not held" if owner is None else f"{name}: no longer held by {owner}: {said.get('reason')}")
 
 
-def _confirmed(settings: Settings, what: str, name: str, text: str) -> dict[str, Any] | None:
+def _confirm_with_agent(settings: Settings, what: str, name: str, text: str) -> dict[str, Any] | None:
     """Return what the agent answers once it is in force there, None if no agent listens; BadInput if it refuses."""
     socket = settings.agent.socket
     try:
@@ -90,7 +109,7 @@ def _confirmed(settings: Settings, what: str, name: str, text: str) -> dict[str,
         return None
 
 
-def _write_alone(settings: Settings, name: str, what: str, write: Callable[[], None]) -> None:
+def _write_without_agent(settings: Settings, name: str, what: str, write: Callable[[], None]) -> None:
     """Write a hold or its end where no agent answers; OffpeakError if a program runs that may not know of it yet."""
     problem: AlreadyRunning | None = None
     with ExitStack() as alone:
@@ -115,6 +134,6 @@ def until_text(end_unix_s: float | None) -> str:
     return f"until {datetime.fromtimestamp(end_unix_s, machine_zone()):%Y-%m-%d %H:%M %Z}"
 
 
-def _machine(settings: Settings, name: str) -> InventoryNode:
+def _machine_named(settings: Settings, name: str) -> InventoryNode:
     (machine,) = read_inventory(settings.hardware.inventory).chosen((name,))
     return machine

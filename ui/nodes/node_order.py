@@ -16,13 +16,13 @@ from plugin.scheduler.registry import scheduler_of
 from power.agent.answer import order_text
 from power.agent.ask_agent import AgentSilent, tell_agent
 from power.agent.close_first import NodeCloser
+from power.check.standby import OrderRefused
 from power.drivers.port import Order
-from power.drivers.wire import Wire
+from power.drivers.transport import Transport
 from power.lifecycle.admin_order import AdminOrder, execute_order
 from power.lifecycle.decisions import find_obstacle
 from power.lifecycle.node_record import DesiredState, NodeRecord, is_goal
 from power.lifecycle.sweep import read_clocks
-from power.standby_trial import NotLetThrough
 from ui.book import book_to_write
 
 
@@ -37,12 +37,12 @@ def order(settings: Settings, name: str, wanted: str, reason: str | None) -> Non
     _check_rung(machine, to)
     try:
         with exclusive_lock(settings.agent.state_folder):
-            _bring(settings, inventory, machine, to, reason or "by hand")
+            _drive_node(settings, inventory, machine, to, reason or "by hand")
     except AlreadyRunning as problem:
-        _tell(settings, name, to, reason or "by hand", problem)
+        _send_to_agent(settings, name, to, reason or "by hand", problem)
 
 
-def _tell(settings: Settings, name: str, to: Order, reason: str, other: AlreadyRunning) -> None:
+def _send_to_agent(settings: Settings, name: str, to: Order, reason: str, other: AlreadyRunning) -> None:
     try:
         tell_agent(settings.agent.socket, "order", name, order_text(to, by=_admin(), reason=reason))
     except AgentSilent:
@@ -55,14 +55,14 @@ def _tell(settings: Settings, name: str, to: Order, reason: str, other: AlreadyR
     )
 
 
-def _bring(settings: Settings, inventory: Inventory, machine: InventoryNode, to: Order, reason: str) -> None:
-    name, wire, began_s = machine.node, Wire(timeout_s=settings.hardware.timeout_s), time.monotonic()
+def _drive_node(settings: Settings, inventory: Inventory, machine: InventoryNode, to: Order, reason: str) -> None:
+    name, wire, began_s = machine.node, Transport(timeout_s=settings.hardware.timeout_s), time.monotonic()
     scheduler = scheduler_of(settings)
     with book_to_write(settings.ledger) as book:
         errand = AdminOrder(inventory, settings.agent, book, wire, scheduler.in_use)
         closer = NodeCloser(inventory, settings.agent, book, wire, scheduler)
-        life, note = asyncio.run(_run(errand, closer, machine, to, reason))
-    trouble = trouble_of(life, to, wire)
+        life, note = asyncio.run(_run_order(errand, closer, machine, to, reason))
+    trouble = error_of_order(life, to, wire)
     if trouble is not None:
         if note:
             typer.echo(f"{name}: {note}", err=True)
@@ -73,13 +73,13 @@ def _bring(settings: Settings, inventory: Inventory, machine: InventoryNode, to:
         typer.echo(f"  {note}")
 
 
-def trouble_of(life: NodeRecord, to: Order, wire: Wire) -> NotLetThrough | BadAnswer | None:
+def error_of_order(life: NodeRecord, to: Order, wire: Transport) -> OrderRefused | BadAnswer | None:
     """Return why the node is not there, None if it is."""
     refusal, fault = life.effort.refusal, life.fault
     if is_goal(to, life.seen.state):
         return None
     if refusal is not None:
-        return NotLetThrough(f"{refusal.said} (rule {refusal.rule})", hint=refusal.hint)
+        return OrderRefused(f"{refusal.said} (rule {refusal.rule})", hint=refusal.hint)
     if fault is not None:
         return BadAnswer(f"{life.node}: {fault.what}: {fault.reason}", hint=fault.hint)
     why = find_obstacle(life, read_clocks(wire))
@@ -96,7 +96,7 @@ def _admin() -> str:
     return f"{ADMIN}{login_name()}"
 
 
-async def _run(
+async def _run_order(
     errand: AdminOrder, closer: NodeCloser, machine: InventoryNode, to: Order, reason: str
 ) -> tuple[NodeRecord, str]:
     """Return the node's life, and what the scheduler was told besides, in words."""

@@ -1,30 +1,108 @@
-"""What `offpeak nodes` answers: every BMC asked once, beside it what the book says."""
+"""What `offpeak nodes` prints: the state of every BMC beside the record in the ledger, with equal nodes in one line."""
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from offpeak.door.effect import Hold
 from offpeak.errors import BadInventory, OffpeakError
 from offpeak.ledger.rows import NodeStateRecord
 from offpeak.machines.inventory import InventoryNode
 from offpeak.machines.inventory_file import read_inventory
-from offpeak.machines.node_sets import expand
+from offpeak.machines.node_sets import expand, fold
 from offpeak.settings.table import Settings
+from offpeak.text import counted
 from power.agent.ask_agent import clock_of_agent
-from power.drivers.wire import Wire
+from power.drivers.transport import Transport
 from power.lifecycle.node_record import NodeRecord, NodeState, restore_record
 from power.lifecycle.sweep import poll_once
-from power.meters.port import Meter
+from power.meters.port import Meter, read_meters
 from power.meters.registry import bmc_meter
-from power.meters.taken import take
 from ui.book import book_says
-from ui.nodes.nodes_text import NodeRow, print_nodes_text
+from ui.clock_text import clock_text
+from ui.figures_text import NOT_WRAPPED
+from ui.watts_text import power_text
 
-LONGEST_S = 60.0
+COLUMNS = ("nodes", "state", "wanted", "draws", "since", "by", "why")
+
+
+@dataclass(frozen=True)
+class NodeRow:
+    """A node as it is shown: what it is now, and what the book says of that; None is what nobody knows."""
+
+    node: str
+    state: str
+    watts: float | None
+    since_unix_s: float | None
+    by: str
+    desired: str
+    why: str
+
+
+@dataclass(frozen=True)
+class NodeGroup:
+    """Nodes that are the same in everything but their draw and since when."""
+
+    nodes: tuple[str, ...]
+    rows: tuple[NodeRow, ...]
+
+    @property
+    def watts(self) -> float | None:
+        """Return what all of them draw, None where any of them is not known."""
+        known = [row.watts for row in self.rows]
+        return None if None in known else sum(each for each in known if each is not None)
+
+
+def print_nodes_text(rows: Sequence[NodeRow], *, each: bool, now_unix_s: float) -> None:
+    """Print the nodes, and how many are in which state."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = NOT_WRAPPED
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for header in COLUMNS:
+        table.add_column(header, justify="right" if header in ("draws", "since") else "left")
+    for group in [NodeGroup((row.node,), (row,)) for row in rows] if each else group_nodes(rows):
+        first = group.rows[0]
+        drawn, since = power_text(group.watts), since_text(group.rows, now_unix_s)
+        table.add_row(fold(group.nodes), first.state, first.desired, drawn, since, first.by, first.why)
+    console.print(table)
+    console.print()
+    console.print(nodes_summary(rows))
+
+
+def group_nodes(rows: Iterable[NodeRow]) -> tuple[NodeGroup, ...]:
+    """Return the nodes with like ones put together, each where its first one stood."""
+    groups: dict[tuple[str, ...], list[NodeRow]] = {}
+    for row in rows:
+        # What is wrong names the node itself.
+        why = row.why.replace(row.node, "")
+        groups.setdefault((row.state, row.desired, row.by, why), []).append(row)
+    return tuple(NodeGroup(tuple(row.node for row in group), tuple(group)) for group in groups.values())
+
+
+def since_text(rows: Iterable[NodeRow], now_unix_s: float) -> str:
+    """Return for how long, from the shortest to the longest; "" where nobody knows."""
+    ages = sorted(max(0.0, now_unix_s - row.since_unix_s) for row in rows if row.since_unix_s is not None)
+    texts = [clock_text(age_s) for age_s in ages]
+    return " to ".join(dict.fromkeys((texts[0], texts[-1]))) if texts else ""
+
+
+def nodes_summary(rows: Sequence[NodeRow]) -> str:
+    """Return how many nodes are in which state, and what those that are known draw."""
+    states = sorted(row.state for row in rows)
+    counts = ", ".join(f"{len(list(group))} {state}" for state, group in groupby(states))
+    known = [row.watts for row in rows if row.watts is not None]
+    drawn = f"; {power_text(sum(known))} drawn by {len(known)} of them" if known else ""
+    return f"{counted(len(rows), 'node')}: {counts}{drawn}"
+
+
+MAX_ROUND_S = 60.0
 
 
 def print_nodes(settings: Settings, nodes: str | None, *, each: bool, as_json: bool) -> None:
@@ -33,22 +111,24 @@ def print_nodes(settings: Settings, nodes: str | None, *, each: bool, as_json: b
     machines = inventory.chosen(expand(nodes)) if nodes else inventory.machines
     if not machines:
         raise BadInventory(f"{inventory.path}: names no node", hint="docs/reference/inventory.md shows how")
-    rows = rows_of(settings, machines)
+    rows = node_rows(settings, machines)
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
     else:
         print_nodes_text(rows, each=each, now_unix_s=clock_of_agent(settings.agent.socket))
 
 
-def rows_of(settings: Settings, machines: Sequence[InventoryNode]) -> list[NodeRow]:
+def node_rows(settings: Settings, machines: Sequence[InventoryNode]) -> list[NodeRow]:
     """Return what the nodes are now, beside what the book says."""
     recorded, holds = book_says(settings.ledger)
     lives = {each.node: restore_record(each.node, recorded.get(each.node), holds.get(each.node)) for each in machines}
-    seen, watts = asyncio.run(_asked(settings, machines, lives))
-    return [_row(seen[each.node], watts.get(each.node), recorded.get(each.node), holds) for each in machines]
+    seen, watts = asyncio.run(_poll_nodes(settings, machines, lives))
+    return [_node_row(seen[each.node], watts.get(each.node), recorded.get(each.node), holds) for each in machines]
 
 
-def _row(life: NodeRecord, watts: float | None, recorded: NodeStateRecord | None, holds: Mapping[str, Hold]) -> NodeRow:
+def _node_row(
+    life: NodeRecord, watts: float | None, recorded: NodeStateRecord | None, holds: Mapping[str, Hold]
+) -> NodeRow:
     state, hold = life.seen.state, holds.get(life.node)
     as_recorded = recorded is not None and recorded.observed == state
     held, why = f"held by {hold.owner}: {hold.reason}" if hold else "", recorded.why if recorded is not None else ""
@@ -69,23 +149,23 @@ def _row(life: NodeRecord, watts: float | None, recorded: NodeStateRecord | None
     )
 
 
-async def _asked(
+async def _poll_nodes(
     settings: Settings, machines: Sequence[InventoryNode], lives: Mapping[str, NodeRecord]
 ) -> tuple[Mapping[str, NodeRecord], Mapping[str, float]]:
-    wire = Wire(timeout_s=settings.hardware.timeout_s)
+    wire = Transport(timeout_s=settings.hardware.timeout_s)
     try:
-        return await asyncio.gather(poll_once(machines, lives, wire), _watts(machines, wire))
+        return await asyncio.gather(poll_once(machines, lives, wire), _read_node_watts(machines, wire))
     finally:
         await wire.close()
 
 
-async def _watts(machines: Sequence[InventoryNode], wire: Wire) -> dict[str, float]:
-    taken = await take([meter for each in machines if (meter := _meter(each, wire))], timeout_s=LONGEST_S)
+async def _read_node_watts(machines: Sequence[InventoryNode], wire: Transport) -> dict[str, float]:
+    taken = await read_meters([meter for each in machines if (meter := _meter_of(each, wire))], timeout_s=MAX_ROUND_S)
     readings = (reading for each in taken for reading in each.readings)
     return {each.node: each.power_w for each in readings if each.node is not None and each.power_w is not None}
 
 
-def _meter(machine: InventoryNode, wire: Wire) -> Meter | None:
+def _meter_of(machine: InventoryNode, wire: Transport) -> Meter | None:
     try:
         return bmc_meter(machine, wire)
     except OffpeakError:

@@ -9,7 +9,7 @@ from rich.table import Table
 from offpeak.model.facility import PowerCap
 from offpeak.text import counted, printable
 from plugin.day_plan.day_plan import DayPlan, PlannedJob
-from ui.agent.text import Clock
+from ui.agent.text import LocalClock
 from ui.ledger.text import print_table
 from ui.watts_text import power_text
 
@@ -19,7 +19,7 @@ RIGHT = ("nodes", "power", "starts", "ends", "latest")
 
 def print_plan(plan: DayPlan, zone: tzinfo, *, day: str | None, troubles: Sequence[str]) -> None:
     """Print the plan, `day` being today, tomorrow or None for all of it."""
-    clock = Clock(float(plan.at_s), zone)
+    clock = LocalClock(float(plan.at_s), zone)
     jobs = jobs_of(plan, zone, day)
     if jobs:
         print_table(plan_table(jobs, clock))
@@ -41,7 +41,7 @@ def jobs_of(plan: DayPlan, zone: tzinfo, day: str | None) -> list[PlannedJob]:
     return [job for job in started if datetime.fromtimestamp(job.start_s or 0, zone).date() == date]
 
 
-def plan_table(jobs: Sequence[PlannedJob], clock: Clock) -> Table:
+def plan_table(jobs: Sequence[PlannedJob], clock: LocalClock) -> Table:
     """Return a line a job, in the order in which they were given."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in HEADERS:
@@ -62,7 +62,7 @@ def plan_table(jobs: Sequence[PlannedJob], clock: Clock) -> Table:
     return table
 
 
-def sums(plan: DayPlan, clock: Clock) -> list[tuple[str, str]]:
+def sums(plan: DayPlan, clock: LocalClock) -> list[tuple[str, str]]:
     """Return what the plan comes to, each part with its name."""
     course, placed = plan.course, sum(job.start_s is not None for job in plan.jobs)
     counts = f"{counted(placed, 'job')} to start, {len(plan.loads)} running, {len(plan.left_out)} left as they are"
@@ -72,6 +72,6 @@ def sums(plan: DayPlan, clock: Clock) -> list[tuple[str, str]]:
     return [("plan", f"{counts}; {ahead}"), ("power", power), ("cost", cost), *(_cap(cap, clock) for cap in plan.caps)]
 
 
-def _cap(cap: PowerCap, clock: Clock) -> tuple[str, str]:
+def _cap(cap: PowerCap, clock: LocalClock) -> tuple[str, str]:
     begin, end = clock.text(cap.from_s), clock.text(cap.until_s)
     return "cap", printable(f"{power_text(cap.cap_w)} from {begin} to {end}: {cap.reason} ({cap.source})")

@@ -8,10 +8,10 @@ from typing import Protocol
 from offpeak.door.door import Confirm, Guard
 from offpeak.errors import BadInventory, DeviceError, NotSupported
 from offpeak.machines.inventory import InventoryNode
-from power.drivers.ipmi.address import address_of
-from power.drivers.ipmi.request import CONTROL, Ask, Command, is_on, system_guid
-from power.drivers.port import Observed, Order, PowerState, at_once
-from power.drivers.wire import Wire
+from power.drivers.ipmi.bmc import address_of
+from power.drivers.ipmi.requests import CONTROL, SendCommand, SendRequest, read_is_on, read_system_guid
+from power.drivers.port import Order, PowerObservation, PowerState, confirm_at_once
+from power.drivers.transport import Transport
 
 
 class Bmc(Protocol):
@@ -39,15 +39,15 @@ class BmcDriver:
         self.name = name
         self._bmc, self._clock = bmc, clock
 
-    async def query(self) -> Observed:
+    async def query(self) -> PowerObservation:
         """Return the state of the chassis; UNKNOWN with the trouble if the BMC does not tell."""
         try:
             on = await self._bmc.is_on()
         except DeviceError as trouble:
-            return Observed(PowerState.UNKNOWN, self._clock(), trouble)
-        return Observed(PowerState.ON if on else PowerState.OFF, self._clock())
+            return PowerObservation(PowerState.UNKNOWN, self._clock(), trouble)
+        return PowerObservation(PowerState.ON if on else PowerState.OFF, self._clock())
 
-    async def send(self, order: Order, confirm: Confirm = at_once) -> None:
+    async def send(self, order: Order, confirm: Confirm = confirm_at_once) -> None:
         """Give the order unless the chassis is so already; DeviceError, and nothing given, if it does not tell."""
         if order not in self.orders:
             raise NotSupported(f"{self.name}: IPMI has no order {order}")
@@ -64,16 +64,16 @@ class BmcDriver:
 
 
 @dataclass(frozen=True)
-class AskedBmc:
+class RawRequestBmc:
     """A BMC of which raw requests can be made; `command` calls a guard directly before its request."""
 
-    ask: Ask
-    command: Command
+    ask: SendRequest
+    command: SendCommand
     close: Callable[[], Awaitable[None]]
 
     async def is_on(self) -> bool:
         """Return whether the chassis has power."""
-        return await is_on(self.ask)
+        return await read_is_on(self.ask)
 
     async def control(self, order: Order, guard: Guard) -> None:
         """Give the order."""
@@ -81,10 +81,10 @@ class AskedBmc:
 
     async def guid(self) -> str | None:
         """Return who it is."""
-        return await system_guid(self.ask)
+        return await read_system_guid(self.ask)
 
 
-def ipmi_driver(machine: InventoryNode, wire: Wire) -> BmcDriver:
+def ipmi_driver(machine: InventoryNode, wire: Transport) -> BmcDriver:
     """Return the driver over a held session, by pyghmi, shared with the meter of that BMC.
 
     Of the inventory it takes privilege and cipher_suite: 17 proposes SHA-256 and falls back to SHA-1 where the BMC
@@ -96,5 +96,5 @@ def ipmi_driver(machine: InventoryNode, wire: Wire) -> BmcDriver:
         what = f"hardware.{machine.hardware.name}.cipher_suite: the driver ipmi speaks 3 and 17, not {bmc.cipher_suite}"
         raise BadInventory(what, hint='set driver = "ipmitool"')
     sessions = wire.sessions
-    asked = AskedBmc(partial(sessions.ask, bmc), partial(sessions.command, bmc), partial(sessions.close, bmc))
+    asked = RawRequestBmc(partial(sessions.ask, bmc), partial(sessions.command, bmc), partial(sessions.close, bmc))
     return BmcDriver(f"{bmc} by ipmi", asked, wire.clock)

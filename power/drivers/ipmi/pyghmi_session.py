@@ -1,6 +1,6 @@
-"""pyghmi's session as it can be held by a program that must not wait: nothing blocks, nobody logs in behind its back.
+"""pyghmi adapted to a program that must not block: its session, and the one thread in which it runs.
 
-What differs, and why:
+What differs from pyghmi's session, and why:
 - Set Session Privilege Level, the last step of a login, is sent and awaited by callback: pyghmi waits there for half a
   minute if the BMC has just died, and all other BMCs with it.
 - A lost answer does not make it log in again by itself: every login goes through `Logins`, or accounts get locked.
@@ -8,21 +8,29 @@ What differs, and why:
   for one to this attempt, and its hash for a wrong password.
 - A login that is given up or begun anew is closed at the BMC. pyghmi just forgets it, and a BMC that is slow has opened
   the session by then: a few of these, and nobody can log in there for a minute.
-- Cipher suite 3 (SHA-1) can be asked for; by itself pyghmi proposes 17 (SHA-256), then 3 if that is refused.
+- Cipher suite 3 (SHA-1) can be requested; by itself pyghmi proposes 17 (SHA-256), then 3 if that is refused.
+
+pyghmi keeps its state in its modules and stalls when it is called from several threads, so a process has one such
+thread. The thread lives until the process ends; with no session open it sleeps.
 """
 
+import asyncio
 import random
 import secrets
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from pyghmi.ipmi.private import session as pyghmi_session
 from pyghmi.ipmi.private.session import MAX_IDLE, Session
 from pyghmi.ipmi.private.util import _monotonic_time, get_ipmi_error
 
-from power.drivers.ipmi.request import Request
+from power.drivers.ipmi.requests import IpmiRequest
 
-CLOSE_SESSION = Request("Close Session", 0x06, 0x3C)
+CLOSE_SESSION = IpmiRequest("Close Session", 0x06, 0x3C)
 RAKP_3, NO_RESOURCES = 0x14, 0x01
 SHA1 = 1
 LARGEST_NUMBER = 0xFFFF_0000
@@ -72,7 +80,7 @@ class HeldSession(Session):  # type: ignore[misc]
         self.raw_command(netfn=0x06, command=0x3B, data=[self.privlevel], callback=self._got_privilege)
 
     def _got_privilege(self, response: dict[str, Any]) -> None:
-        release(self)
+        release_session(self)
         self.logging = False
         if trouble := get_ipmi_error(response, suffix=", when it was asked for the privilege level"):
             self.onlogon({"error": trouble})
@@ -89,33 +97,33 @@ class Sha1Session(HeldSession):
         self.attemptedhash = SHA1
 
 
-def release(session: Session) -> None:
+def release_session(session: Session) -> None:
     """Say that a request has ended: pyghmi leaves this to whoever takes answers by callback."""
     session.incommand = False
     while session.evq:
         session.evq.popleft().set()
 
 
-def usable(session: Session) -> bool:
+def is_usable(session: Session) -> bool:
     """Tell whether the session is logged in, as far as is known."""
     return bool(session.logged) and not session.broken
 
 
-def send(
-    session: Session, request: Request, settle: Callable[[object], None], guard: Callable[[], None] | None
+def send_request(
+    session: Session, request: IpmiRequest, settle: Callable[[object], None], guard: Callable[[], None] | None
 ) -> bool:
     """Send a request, which settles with pyghmi's answer; False if another is under way, such as a sign of life.
 
     `guard` is called directly before; what it raises is raised, and nothing is sent.
     """
-    if not usable(session):
+    if not is_usable(session):
         settle({"error": "session no longer connected"})
         return True
     if session._isincommand():
         return False
 
     def ended(response: Mapping[str, Any]) -> None:
-        release(session)
+        release_session(session)
         settle(response)
 
     if guard is not None:
@@ -124,11 +132,11 @@ def send(
     return True
 
 
-def give_up(session: HeldSession) -> None:
+def abandon_session(session: HeldSession) -> None:
     """Log out without waiting for anything, and forget the session: pyghmi makes a new one the next time."""
     if session.broken:
         return
-    release(session)
+    release_session(session)
     session.lastpayload = None
     session.pendingpayloads.clear()
     # What has come, but was not looked at yet, would go on with the login.
@@ -137,12 +145,102 @@ def give_up(session: HeldSession) -> None:
     session._mark_broken()
 
 
-def work(timeout_s: float) -> None:
+def run_pyghmi(timeout_s: float) -> None:
     """Take what came from BMCs, send again what was lost, keep sessions alive; for at most that long."""
     if Session.socketpool:
         Session.wait_for_rsp(timeout_s)
 
 
-def any_alive() -> bool:
+def has_live_sessions() -> bool:
     """Tell whether there are sessions that must be kept alive."""
     return bool(Session.keepalive_sessions or Session.waiting_sessions)
+
+
+TURN_S = 0.02
+"""While something is awaited: a wake-up that pyghmi loses, or a new call, waits at most this long."""
+IDLE_TURN_S = 0.5
+"""While sessions are only kept alive."""
+
+Settle = Callable[[object], None]
+"""Takes the result of a call, or the error; only the first counts."""
+Job = Callable[[Settle], bool]
+"""Begins something that settles later. False: it cannot begin yet, and is tried again."""
+
+
+class PyghmiThread:
+    """Runs jobs one after the other; between them, pyghmi's own work."""
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[Callable[[], bool]] = SimpleQueue()
+        self._unanswered: set[object] = set()
+        threading.Thread(target=self._run, name="pyghmi", daemon=True).start()
+
+    async def call(self, job: Job) -> Any:
+        """Return what the job settles with, or raise it."""
+        loop = asyncio.get_running_loop()
+        result: asyncio.Future[object] = loop.create_future()
+
+        def settle(value: object) -> None:
+            self._unanswered.discard(result)
+            # The loop may have ended before the answer came.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(_put, result, value)
+
+        self._jobs.put(lambda: result.cancelled() or self._begun(job, result, settle))
+        try:
+            return await result
+        except asyncio.CancelledError:
+            self.soon(lambda: self._unanswered.discard(result))
+            raise
+
+    def soon(self, job: Callable[[], None]) -> None:
+        """Run the job without waiting for it, or for what becomes of it."""
+
+        def done() -> bool:
+            with suppress(Exception):
+                job()
+            return True
+
+        self._jobs.put(done)
+
+    def _begun(self, job: Job, result: object, settle: Settle) -> bool:
+        self._unanswered.add(result)
+        try:
+            begun = job(settle)
+        except Exception as problem:
+            settle(problem)
+            return True
+        if not begun:
+            self._unanswered.discard(result)
+        return begun
+
+    def _run(self) -> None:
+        postponed: list[Callable[[], bool]] = []
+        while True:
+            busy = bool(self._unanswered or postponed)
+            wait_s = 0.0 if busy else IDLE_TURN_S if has_live_sessions() else None
+            postponed = [job for job in (*postponed, *self._arrived(wait_s)) if not job()]
+            # A malformed packet of one BMC must not end the thread for all: whoever awaits its answer gives up in time.
+            with suppress(Exception):
+                run_pyghmi(TURN_S if self._unanswered or postponed else 0.0)
+
+    def _arrived(self, wait_s: float | None) -> Iterator[Callable[[], bool]]:
+        with suppress(Empty):
+            yield self._jobs.get(block=wait_s != 0.0, timeout=wait_s)
+            while True:
+                yield self._jobs.get_nowait()
+
+
+@cache
+def pyghmi_thread() -> PyghmiThread:
+    """Return the thread of this process; the first call starts it."""
+    return PyghmiThread()
+
+
+def _put(result: asyncio.Future[object], value: object) -> None:
+    if result.done():
+        return
+    if isinstance(value, Exception):
+        result.set_exception(value)
+    else:
+        result.set_result(value)

@@ -12,13 +12,28 @@ from typing import Any
 from offpeak.door.door import Guard
 from offpeak.errors import BadAnswer, DeviceError, NoAnswer, OrderTooLate
 from offpeak.machines.credentials import Secret
-from power.drivers.ipmi.address import PRIVILEGES, BmcAddress
-from power.drivers.ipmi.presence import present
-from power.drivers.ipmi.pyghmi_session import SHA1, HeldSession, Sha1Session, give_up, send, usable
-from power.drivers.ipmi.request import Request
-from power.drivers.ipmi.secret import secret_of
-from power.drivers.ipmi.thread import Job, Settle, pyghmi_thread
-from power.drivers.ipmi.troubles import silent, silent_at_login, trouble_in_words, trouble_of_code
+from power.drivers.ipmi.bmc import (
+    PRIVILEGES,
+    BmcAddress,
+    error_of_code,
+    error_of_text,
+    find_bmc,
+    login_timeout_error,
+    read_password,
+    timeout_error,
+)
+from power.drivers.ipmi.pyghmi_session import (
+    SHA1,
+    HeldSession,
+    Job,
+    Settle,
+    Sha1Session,
+    abandon_session,
+    is_usable,
+    pyghmi_thread,
+    send_request,
+)
+from power.drivers.ipmi.requests import IpmiRequest
 from power.drivers.logins import Logins
 
 LOG = logging.getLogger("offpeak")
@@ -28,7 +43,7 @@ SESSION_OF_SUITE = {17: HeldSession, 3: Sha1Session}
 
 
 @dataclass
-class _Held:
+class _HeldSession:
     """The session with one BMC, None before the login; one asks at a time. `silent_s`: when it last fell silent."""
 
     session: HeldSession | None = None
@@ -36,7 +51,7 @@ class _Held:
     silent_s: float = -math.inf
 
 
-class Sessions:
+class IpmiSessions:
     """All sessions of a program. A BMC that does not answer in time loses its session; the next call logs in anew.
 
     `timeout_s` bounds each of a call's steps: to find the BMC, to log in, to be answered. A dead one costs it once.
@@ -44,28 +59,28 @@ class Sessions:
 
     def __init__(self, logins: Logins, *, timeout_s: float, searches: asyncio.Semaphore) -> None:
         self._logins, self._timeout_s, self._searches = logins, timeout_s, searches
-        self._held: dict[BmcAddress, _Held] = defaultdict(_Held)
+        self._held: dict[BmcAddress, _HeldSession] = defaultdict(_HeldSession)
         self._suites: dict[BmcAddress, int] = {}
 
     def cipher_suite(self, bmc: BmcAddress) -> int | None:
         """Return the cipher suite of the last login there, 17 or 3; None before the first one."""
         return self._suites.get(bmc)
 
-    async def ask(self, bmc: BmcAddress, request: Request) -> bytes:
+    async def ask(self, bmc: BmcAddress, request: IpmiRequest) -> bytes:
         """Return the data of the answer; DeviceError as `troubles` tells. It is never sent twice by this."""
         return await self._ask(bmc, request, None)
 
-    async def command(self, bmc: BmcAddress, request: Request, guard: Guard) -> bytes:
+    async def command(self, bmc: BmcAddress, request: IpmiRequest, guard: Guard) -> bytes:
         """As `ask`, in the session that is held: OrderTooLate where there is none any more, or `guard` says so."""
         return await self._ask(bmc, request, guard)
 
-    async def _ask(self, bmc: BmcAddress, request: Request, guard: Guard | None) -> bytes:
+    async def _ask(self, bmc: BmcAddress, request: IpmiRequest, guard: Guard | None) -> bytes:
         held, clock = self._held[bmc], asyncio.get_running_loop().time
         asked_s = clock()
         async with held.turn:
             if held.silent_s >= asked_s:
                 # Whoever waited for the turn meanwhile need not find out again.
-                raise silent(bmc, self._timeout_s)
+                raise timeout_error(bmc, self._timeout_s)
             try:
                 return await self._answer(bmc, held, request, guard)
             except NoAnswer:
@@ -86,33 +101,33 @@ class Sessions:
         """Log out everywhere."""
         await asyncio.gather(*(self.close(bmc) for bmc in tuple(self._held)))
 
-    async def _answer(self, bmc: BmcAddress, held: _Held, request: Request, guard: Guard | None) -> bytes:
-        if guard is not None and (held.session is None or not usable(held.session)):
+    async def _answer(self, bmc: BmcAddress, held: _HeldSession, request: IpmiRequest, guard: Guard | None) -> bytes:
+        if guard is not None and (held.session is None or not is_usable(held.session)):
             raise OrderTooLate(f"{bmc}: its session has ended")
         session = await self._session(bmc, held)
 
         def guarded(settle: Settle) -> bool:
-            return send(session, request, settle, guard)
+            return send_request(session, request, settle, guard)
 
         try:
             answer = await self._in_time(bmc, guarded)
         except OrderTooLate:
             raise
         except BaseException:
-            _forget(held)
+            _forget_session(held)
             raise
         if "error" in answer:
-            _forget(held)
-            raise trouble_in_words(bmc, f"{request.name}: {answer['error']}")
+            _forget_session(held)
+            raise error_of_text(bmc, f"{request.name}: {answer['error']}")
         if answer["code"]:
-            raise trouble_of_code(bmc, request.name, answer["code"])
+            raise error_of_code(bmc, request.name, answer["code"])
         return bytes(answer["data"])
 
-    async def _session(self, bmc: BmcAddress, held: _Held) -> HeldSession:
-        if held.session is None or not usable(held.session):
+    async def _session(self, bmc: BmcAddress, held: _HeldSession) -> HeldSession:
+        if held.session is None or not is_usable(held.session):
             held.session = None
-            address = await present(bmc, self._timeout_s, at_once=self._searches)
-            secret = secret_of(bmc)
+            address = await find_bmc(bmc, self._timeout_s, at_once=self._searches)
+            secret = read_password(bmc)
             held.session = await self._logins.log_in(
                 bmc.credential, bmc.host, lambda: self._log_in(bmc, address, secret), secret=secret
             )
@@ -121,12 +136,12 @@ class Sessions:
     async def _log_in(self, bmc: BmcAddress, address: str, secret: Secret) -> HeldSession:
         begun: list[HeldSession] = []
         try:
-            await self._in_time(bmc, lambda settle: _begin(begun, bmc, address, secret, settle))
+            await self._in_time(bmc, lambda settle: _begin_login(begun, bmc, address, secret, settle))
         except NoAnswer:
-            pyghmi_thread().soon(lambda: _give_up(begun))
-            raise silent_at_login(bmc, self._timeout_s) from None
+            pyghmi_thread().soon(lambda: _abandon_logins(begun))
+            raise login_timeout_error(bmc, self._timeout_s) from None
         except BaseException:
-            pyghmi_thread().soon(lambda: _give_up(begun))
+            pyghmi_thread().soon(lambda: _abandon_logins(begun))
             raise
         self._keep_suite(bmc, 3 if begun[0].integrityalgo == SHA1 else 17)
         return begun[0]
@@ -145,18 +160,18 @@ class Sessions:
             async with asyncio.timeout(self._timeout_s):
                 return await pyghmi_thread().call(job)
         except TimeoutError:
-            raise silent(bmc, self._timeout_s) from None
+            raise timeout_error(bmc, self._timeout_s) from None
         except DeviceError:
             raise
         except Exception as problem:
             raise BadAnswer(f"{bmc}: pyghmi failed: {problem}", hint='try driver = "ipmitool"') from problem
 
 
-def _begin(begun: list[HeldSession], bmc: BmcAddress, address: str, secret: Secret, settle: Settle) -> bool:
+def _begin_login(begun: list[HeldSession], bmc: BmcAddress, address: str, secret: Secret, settle: Settle) -> bool:
     """In pyghmi's thread: begin a login, which settles with a DeviceError or nothing."""
 
     def ended(response: Mapping[str, Any]) -> None:
-        settle(trouble_in_words(bmc, response["error"]) if "error" in response else None)
+        settle(error_of_text(bmc, response["error"]) if "error" in response else None)
 
     session = SESSION_OF_SUITE[bmc.cipher_suite](
         bmc=address,
@@ -172,17 +187,17 @@ def _begin(begun: list[HeldSession], bmc: BmcAddress, address: str, secret: Secr
 
 
 def _log_out(session: HeldSession, settle: Settle) -> bool:
-    give_up(session)
+    abandon_session(session)
     settle(None)
     return True
 
 
-def _forget(held: _Held) -> None:
+def _forget_session(held: _HeldSession) -> None:
     if (session := held.session) is not None:
         held.session = None
-        pyghmi_thread().soon(lambda: give_up(session))
+        pyghmi_thread().soon(lambda: abandon_session(session))
 
 
-def _give_up(begun: list[HeldSession]) -> None:
+def _abandon_logins(begun: list[HeldSession]) -> None:
     for session in begun:
-        give_up(session)
+        abandon_session(session)

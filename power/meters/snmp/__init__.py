@@ -1,1 +1,7 @@
-"""PDUs over SNMP: what each family of them says where is data, and one small interpreter reads it."""
+"""PDUs over SNMP. A family of PDUs is a data file; one interpreter reads all families.
+
+`pdu.py` is the entry: a PDU as a meter. `family.py` and `family_file.py` hold a family and read its file in
+`families/`. `layout.py` looks up the rows of one PDU by its family. `engines.py` and `client.py` speak SNMP by
+pysnmp; `answers.py` holds the values. A walk of the PDU gives its layout once; each reading then asks for the OIDs
+of that layout in few packets.
+"""

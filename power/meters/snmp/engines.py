@@ -1,8 +1,15 @@
-"""The SNMP engines of a program: one for all communities, and one for each SNMPv3 user and key."""
+"""SNMP logins, and the SNMP engines of a program: one for all communities, and one for each SNMPv3 user and key.
+
+A login is a community, or an SNMPv3 user with up to two keys. OIDs are handed to pysnmp as numbers: it would load a
+compiler of MIBs first.
+"""
 
 import asyncio
 import random
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 from pysnmp import nextid
 from pysnmp.carrier.asyncio.dgram import udp, udp6
@@ -22,12 +29,93 @@ from pysnmp.hlapi.v3arch.asyncio import (
     USM_PRIV_CFB256_AES,
     USM_PRIV_CFB256_AES_BLUMENTHAL,
     CommunityData,
+    ObjectIdentity,
+    ObjectType,
     SnmpEngine,
     UsmUserData,
 )
+from pysnmp.proto.rfc1902 import ObjectIdentifier
+from pysnmp.proto.rfc1905 import unSpecified
 
-from offpeak.machines.credentials import Secret
-from power.meters.snmp.login import Login
+from offpeak.errors import BadInventory
+from offpeak.machines.credentials import Credential, Secret, read_secret
+from offpeak.machines.inventory import Pdu
+from offpeak.text import did_you_mean
+
+VERSIONS = ("1", "2c", "3")
+AUTHENTICATIONS = ("MD5", "SHA", "SHA-224", "SHA-256", "SHA-384", "SHA-512")
+PRIVACIES = ("DES", "3DES", "AES", "AES-192", "AES-256", "AES-192-C", "AES-256-C")
+"""AES-192 and AES-256 extend keys as net-snmp does; with -C as Cisco does."""
+
+
+@dataclass(frozen=True)
+class SnmpLogin:
+    """What is said to a PDU; no key is None. Keys and communities are never shown."""
+
+    version: str
+    user: str = ""
+    community: Secret | None = None
+    key: Secret | None = None
+    privacy_key: Secret | None = None
+    authentication: str = "SHA"
+    privacy: str = "AES"
+
+    @property
+    def keys(self) -> Secret:
+        """All that may be refused, as one secret: changing either key makes another one."""
+        return Secret(b"\0".join(key.value for key in (self.key, self.privacy_key) if key))
+
+
+def read_snmp_login(pdu: Pdu) -> SnmpLogin:
+    """Return what the files say now; BadInventory for what SNMP does not know, BadInput as `read_secret`."""
+    credential, where = pdu.credential, f"credentials.{pdu.credential.name}"
+    if pdu.version not in VERSIONS:
+        raise BadInventory(f"pdus.{pdu.name}: {pdu.version!r} is no version of SNMP", hint='known: "1", "2c", "3"')
+    if pdu.version != "3":
+        return SnmpLogin(pdu.version, community=credential.password())
+    if not credential.user:
+        raise BadInventory(f"{where}: SNMPv3 has a user", hint=f"add user below [{where}]")
+    if credential.privacy_file and not credential.password_file:
+        raise BadInventory(f"{where}: privacy goes with authentication", hint=f"add password_file below [{where}]")
+    _check_choice(credential, "authentication", credential.authentication, AUTHENTICATIONS)
+    _check_choice(credential, "privacy", credential.privacy, PRIVACIES)
+    return SnmpLogin(
+        "3",
+        credential.user,
+        None,
+        credential.password() if credential.password_file else None,
+        read_secret(credential.privacy_file) if credential.privacy_file else None,
+        credential.authentication,
+        credential.privacy,
+    )
+
+
+def _check_choice(credential: Credential, key: str, word: str, known: tuple[str, ...]) -> None:
+    if word not in known:
+        raise BadInventory(
+            f"credentials.{credential.name}.{key}: {word!r} is not known", hint=did_you_mean(word, known)
+        )
+
+
+class NumericOid(ObjectType):  # type: ignore[misc]
+    """An OID in numbers. pysnmp would load a compiler of MIBs first, for a second an engine, and find nothing to do."""
+
+    def __init__(self, oid: str) -> None:
+        super().__init__(ObjectIdentity(oid))
+        self._pair = (_object_identifier(oid), unSpecified)
+
+    def __getitem__(self, index: int) -> Any:
+        return self._pair[index]
+
+    def resolve_with_mib(self, *_args: object, **_options: object) -> "NumericOid":
+        """Return it as it is."""
+        return self
+
+
+@lru_cache(maxsize=10_000)
+def _object_identifier(oid: str) -> Any:
+    return ObjectIdentifier(oid)
+
 
 # pysnmp draws where an engine's numbers begin. Drawn from the generator that all modules share, they change the numbers
 # of whoever seeded that one.
@@ -52,25 +140,25 @@ _PRIVACY = {
 }
 
 
-ASKED_AT_ONCE = 100
+MAX_PARALLEL_REQUESTS = 100
 """So many packets are answered within a fraction of a second: more would wait for this program past their time-out."""
 LISTED_AT_ONCE = 4
 """So many PDUs list their rows at a time; each answer is long, and takes this program some milliseconds to read. With
 more, BMCs that are asked meanwhile are answered too late."""
 
 
-class Engines:
+class SnmpEngines:
     """Opens engines when they are needed and closes them when nobody uses them any more.
 
     pysnmp knows users by their name only: two keys of one name in one engine would overwrite each other.
     """
 
     def __init__(self) -> None:
-        self._engines: dict[Login | None, SnmpEngine] = {}
+        self._engines: dict[SnmpLogin | None, SnmpEngine] = {}
         self._users: set[object] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def engine(self, login: Login, user: object) -> SnmpEngine:
+    def engine(self, login: SnmpLogin, user: object) -> SnmpEngine:
         """Return the engine for a login, for `user` to use until it is released."""
         self._enter_loop()
         self._users.add(user)
@@ -94,17 +182,17 @@ class Engines:
         self._users.discard(user)
         if not self._users:
             for engine in self._engines.values():
-                _close(engine)
+                _close_engine(engine)
             self._engines = {}
 
     def _enter_loop(self) -> None:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self._engines, self._users, self._loop = {}, set(), loop
-            self._asking, self._listing = asyncio.Semaphore(ASKED_AT_ONCE), asyncio.Semaphore(LISTED_AT_ONCE)
+            self._asking, self._listing = asyncio.Semaphore(MAX_PARALLEL_REQUESTS), asyncio.Semaphore(LISTED_AT_ONCE)
 
 
-def _close(engine: SnmpEngine) -> None:
+def _close_engine(engine: SnmpEngine) -> None:
     """Hear nothing more, then close: pysnmp complains of an answer that is still on its way through it."""
     dispatcher = engine.transport_dispatcher
     for domain in (udp.DOMAIN_NAME, udp6.DOMAIN_NAME) if dispatcher else ():
@@ -114,19 +202,19 @@ def _close(engine: SnmpEngine) -> None:
     asyncio.get_running_loop().call_soon(engine.close_dispatcher)
 
 
-def said_to(login: Login) -> CommunityData | UsmUserData:
+def auth_data_of(login: SnmpLogin) -> CommunityData | UsmUserData:
     """Return the login in pysnmp's words."""
     if login.community:
-        return CommunityData(_text(login.community), mpModel=0 if login.version == "1" else 1)
+        return CommunityData(_decode_secret(login.community), mpModel=0 if login.version == "1" else 1)
     return UsmUserData(
         login.user,
-        authKey=_text(login.key) if login.key else None,
-        privKey=_text(login.privacy_key) if login.privacy_key else None,
+        authKey=_decode_secret(login.key) if login.key else None,
+        privKey=_decode_secret(login.privacy_key) if login.privacy_key else None,
         authProtocol=_AUTHENTICATION[login.authentication] if login.key else None,
         privProtocol=_PRIVACY[login.privacy] if login.privacy_key else None,
     )
 
 
-def _text(secret: Secret) -> str:
+def _decode_secret(secret: Secret) -> str:
     # pysnmp turns it into the same bytes again; any file's bytes are text in this encoding.
     return secret.value.decode("latin-1")

@@ -1,8 +1,24 @@
-"""A family of PDUs: where its watts and kilowatt-hours stand, in which unit, and which of its rows add up."""
+"""A family of PDUs: at which OIDs its watts and kilowatt-hours are, in which unit, and which of its rows add up.
+
+MIBs and PDUs write units as text: "10 W", "0.1 kWh", "kW", "0.1 A".
+"""
 
 import re
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
+
+_UNIT = re.compile(r"\s*(\d+(?:\.\d+)?)?\s*(m|k|M)?(Wh|W|J|A|V)\s*")
+_PREFIX = {None: 1.0, "m": 1e-3, "k": 1e3, "M": 1e6}
+_IN_BASE = {("W", "W"): 1.0, ("Wh", "J"): 3600.0, ("J", "J"): 1.0, ("A", "A"): 1.0, ("V", "V"): 1.0}
+
+
+def parse_step(text: str, base: str) -> float | None:
+    """Return how many of the `base` ("W", "J", "A", "V") a unit is, "0.1 kWh" 360,000 J; None if it is no such unit."""
+    match = _UNIT.fullmatch(text)
+    if match is None or (match[3], base) not in _IN_BASE:
+        return None
+    return float(match[1] or 1) * _PREFIX[match[2]] * _IN_BASE[match[3], base]
+
 
 KINDS = ("total", "energy", "phase", "outlet")
 """What a family lists sources of, each in order of preference: `energy` is that of the whole PDU."""
@@ -11,7 +27,7 @@ MODEL = "{model}"
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnSpec:
     """A column of a table: a number in it times `step` is watts (power) or joules (energy); `written` is that unit.
 
     A row's number is at `oid`.row, or `oid`.row.`after` where several kinds of sensors share a table. `digits` and
@@ -32,7 +48,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Condition:
+class RowCondition:
     """A row counts where its number at column `oid` is one of `values`; with `excludes`, where it is none of them.
 
     Where there is no such column, every row counts.
@@ -48,7 +64,7 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class Naming:
+class RowNaming:
     """How a row is called: by the column `oid`, else by `parts` of its index, counted from 1; none: the whole index.
 
     The unit of a chain stands at column `unit_oid` or part `unit` and is put before, "2.7", unless it is `first_unit`.
@@ -64,7 +80,7 @@ class Naming:
 
 
 @dataclass(frozen=True)
-class Source:
+class RowSource:
     """One place where a family says something; all rows in it that count add up.
 
     `only` is looked at once, when rows are looked up; `valid` whenever the row is read. `current` and `voltage`, in
@@ -72,24 +88,24 @@ class Source:
     be wrong with every value of this source.
     """
 
-    power: Column | None = None
-    energy: Column | None = None
-    only: Condition | None = None
-    valid: Condition | None = None
-    current: Column | None = None
-    voltage: Column | None = None
-    naming: Naming = Naming()
+    power: ColumnSpec | None = None
+    energy: ColumnSpec | None = None
+    only: RowCondition | None = None
+    valid: RowCondition | None = None
+    current: ColumnSpec | None = None
+    voltage: ColumnSpec | None = None
+    naming: RowNaming = RowNaming()
     doubt: str = ""
 
 
 @dataclass(frozen=True)
-class Family:
+class PduFamily:
     """A family by its name. `detect` are beginnings of sysObjectID; `no_value` and what is below 0 are no numbers."""
 
     name: str
     models: str
     mib: str
-    sources: dict[str, tuple[Source, ...]]
+    sources: dict[str, tuple[RowSource, ...]]
     detect: tuple[str, ...] = ()
     no_value: frozenset[int] = frozenset()
     counters: str = "resettable"
@@ -103,27 +119,27 @@ class Family:
         """Tell whether OIDs depend on the model."""
         return any(MODEL in oid for oid in self.columns())
 
-    def for_system(self, system: str) -> "Family":
+    def for_system(self, system: str) -> "PduFamily":
         """Return the family of one PDU: its model is the number after one of `detect` in its sysObjectID."""
         after = (system.removeprefix(f"{prefix}.") for prefix in self.detect if system.startswith(f"{prefix}."))
         number = next(after, "0").partition(".")[0]
-        return replace(self, sources=_put(self.sources, number)) if self.by_model() else self
+        return replace(self, sources=_insert_model(self.sources, number)) if self.by_model() else self
 
 
-def _put(value: Any, model: str) -> Any:
+def _insert_model(value: Any, model: str) -> Any:
     """Return sources, columns and OIDs with a model's number in them."""
     if isinstance(value, str):
         return value.replace(MODEL, model)
     if isinstance(value, dict):
-        return {key: _put(each, model) for key, each in value.items()}
+        return {key: _insert_model(each, model) for key, each in value.items()}
     if isinstance(value, tuple):
-        return tuple(_put(each, model) for each in value)
+        return tuple(_insert_model(each, model) for each in value)
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{each.name: _put(getattr(value, each.name), model) for each in fields(value)})
+        return replace(value, **{each.name: _insert_model(getattr(value, each.name), model) for each in fields(value)})
     return value
 
 
-def _columns(source: Source) -> list[str]:
+def _columns(source: RowSource) -> list[str]:
     oids = [source.naming.oid, source.naming.unit_oid]
     oids += [condition.oid for condition in (source.only, source.valid) if condition]
     for column in (source.power, source.energy, source.current, source.voltage):

@@ -1,6 +1,13 @@
-"""Reads families of PDUs from TOML: those that come with offpeak, and a site's own."""
+"""Reads families of PDUs from TOML, bundled ones and those of a site, and finds the families of a PDU by its
+sysObjectID.
 
+The errors name the file, the key and what may be there.
+"""
+
+import re
 import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -8,20 +15,144 @@ from pathlib import Path
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
 from offpeak.text import did_you_mean
-from power.meters.snmp.family import KINDS, Family, Source
-from power.meters.snmp.family_keys import Entry, read_oid, read_source, read_text
+from power.meters.snmp.family import KINDS, MODEL, ColumnSpec, PduFamily, RowCondition, RowNaming, RowSource, parse_step
+
+OID = re.compile(rf"\d+(\.(\d+|{re.escape(MODEL)}))+")
+_SOURCE_KEYS = ("power", "energy", "only", "valid", "current", "voltage", "name", "doubt")
+_COLUMN_KEYS = ("oid", "unit", "after", "digits", "scale", "units", "names", "like")
+_UNITS = {"W": ("power", "10 W"), "J": ("energy", "0.1 kWh"), "A": ("current", "0.1 A"), "V": ("voltage", "V")}
+_NAMING_KEYS = ("oid", "parts", "unit_oid", "unit", "unit_text", "first_unit")
+
+
+@dataclass(frozen=True)
+class FamilyEntry:
+    """Something written in a file, and the dotted key at which it stands."""
+
+    file: str
+    key: str
+    written: object
+
+    def wrong(self, what: str, hint: str) -> BadInput:
+        """Return the error that says what is wrong with this entry."""
+        return BadInput(": ".join(filter(None, (self.file, self.key, what))), hint=hint)
+
+    def below(self, known: tuple[str, ...]) -> dict[str, "FamilyEntry"]:
+        """Return a table's entries by key; BadInput for a key that is not known."""
+        if not isinstance(self.written, dict):
+            raise self.wrong("is no table", hint=f"write a table of {', '.join(known)}")
+        path = f"{self.key}." if self.key else ""
+        found = {key: FamilyEntry(self.file, f"{path}{key}", written) for key, written in self.written.items()}
+        for key in found:
+            if key not in known:
+                raise found[key].wrong("is no key of a family of PDUs", hint=did_you_mean(key, known))
+        return found
+
+    def items(self) -> tuple["FamilyEntry", ...]:
+        """Return the entries of a list; BadInput if it is none."""
+        if not isinstance(self.written, list):
+            raise self.wrong("is no list", hint="write it in brackets; sources as [[total]]")
+        return tuple(FamilyEntry(self.file, f"{self.key}[{i}]", written) for i, written in enumerate(self.written, 1))
+
+    def number(self) -> int:
+        """Return a whole number; BadInput if it is none."""
+        if not isinstance(self.written, int) or isinstance(self.written, bool):
+            raise self.wrong(f"{self.written!r} is no whole number", hint="write it without quotes")
+        return self.written
+
+
+def read_text(entry: FamilyEntry) -> str:
+    """Return a text; BadInput if it is none."""
+    if not isinstance(entry.written, str):
+        raise entry.wrong(f"{entry.written!r} is no text", hint="write it in quotes")
+    return entry.written
+
+
+def read_oid(entry: FamilyEntry) -> str:
+    """Return an OID in digits and dots, without a dot before it; BadInput if it is none."""
+    text = read_text(entry).removeprefix(".")
+    if not OID.fullmatch(text):
+        raise entry.wrong(f"{text!r} is no OID in numbers", hint='write it like "1.3.6.1.4.1.318.1.1.26.4.3.1.5"')
+    return text
+
+
+def read_source(entry: FamilyEntry, kind: str) -> RowSource:
+    """Return one place where a family says something; BadInput if it says nothing there."""
+    below = entry.below(_SOURCE_KEYS)
+    needed = "energy" if kind == "energy" else "power"
+    if needed not in below:
+        raise entry.wrong(f"{needed} is missing", hint=f'add {needed} = {{ oid = "...", unit = "..." }}')
+    return RowSource(
+        _read_column(below["power"], "W") if "power" in below else None,
+        _read_column(below["energy"], "J") if "energy" in below else None,
+        _read_condition(below["only"]) if "only" in below else None,
+        _read_condition(below["valid"]) if "valid" in below else None,
+        _read_column(below["current"], "A") if "current" in below else None,
+        _read_column(below["voltage"], "V") if "voltage" in below else None,
+        _read_naming(below["name"]) if "name" in below else RowNaming(),
+        read_text(below["doubt"]) if "doubt" in below else "",
+    )
+
+
+def _read_column(entry: FamilyEntry, base: str) -> ColumnSpec:
+    below = entry.below(_COLUMN_KEYS)
+    if "oid" not in below:
+        raise entry.wrong("oid is missing", hint='name the column, oid = "1.3.6.1.4.1..."')
+    oids = {key: read_oid(below[key]) for key in ("oid", "digits", "scale", "units", "names") if key in below}
+    step = 1.0 if "units" in below else _read_step(below.get("unit", entry), base)
+    after = read_text(below["after"]) if "after" in below else ""
+    written = str(below["unit"].written) if "unit" in below else ""
+    return ColumnSpec(
+        step=step, written=written, after=after, like=_read_pattern(below["like"]) if "like" in below else None, **oids
+    )
+
+
+def _read_step(entry: FamilyEntry, base: str) -> float:
+    what, example = _UNITS[base]
+    step = parse_step(entry.written, base) if isinstance(entry.written, str) else None
+    if step is None:
+        raise entry.wrong(f"has no unit of {what}", hint=f'add unit = "{example}"')
+    return step
+
+
+def _read_pattern(entry: FamilyEntry) -> re.Pattern[str]:
+    try:
+        return re.compile(read_text(entry))
+    except re.error as problem:
+        raise entry.wrong(f"is no regular expression: {problem}", hint="a dot in a name is written \\.") from None
+
+
+def _read_condition(entry: FamilyEntry) -> RowCondition:
+    below = entry.below(("oid", "is", "not"))
+    if "oid" not in below or len(below) != 2:
+        raise entry.wrong("needs oid, and is or not", hint='write it like { oid = "1.3.6.1.4.1...", is = [0] }')
+    excludes = "not" in below
+    listed = below["not" if excludes else "is"]
+    return RowCondition(read_oid(below["oid"]), frozenset(item.number() for item in listed.items()), excludes)
+
+
+def _read_naming(entry: FamilyEntry) -> RowNaming:
+    below = entry.below(_NAMING_KEYS)
+    return RowNaming(
+        read_oid(below["oid"]) if "oid" in below else "",
+        tuple(item.number() for item in below["parts"].items()) if "parts" in below else (),
+        read_oid(below["unit_oid"]) if "unit_oid" in below else "",
+        below["unit"].number() if "unit" in below else None,
+        below["unit_text"].number() if "unit_text" in below else None,
+        below["first_unit"].number() if "first_unit" in below else 1,
+    )
+
 
 BUNDLED = files("power.meters.snmp") / "families"
-_KEYS = ("models", "mib", "counters", "detect", "no_value", *KINDS)
+_FAMILY_KEYS = ("models", "mib", "counters", "detect", "no_value", *KINDS)
 
 
-def family_named(text: str) -> Family:
+def read_family(text: str) -> PduFamily:
     """Return the bundled family of that name, else the one in the TOML file; BadInput if it is neither."""
     if text in bundled_names():
         return bundled_family(text)
     path = Path(text).expanduser()
     if path.suffix == ".toml" or path.exists():
-        return parsed_family(read_bytes(path, BadInput), path.stem, str(path))
+        return parse_family(read_bytes(path, BadInput), path.stem, str(path))
     hint = f"{did_you_mean(text, ('auto', *bundled_names()))}; or name a TOML file of your own"
     raise BadInput(f"{text!r} is no family of PDUs", hint=hint)
 
@@ -33,19 +164,19 @@ def bundled_names() -> tuple[str, ...]:
 
 
 @cache
-def bundled_family(name: str) -> Family:
+def bundled_family(name: str) -> PduFamily:
     """Return the family of one of `bundled_names`."""
     file = BUNDLED / f"{name}.toml"
-    return parsed_family(file.read_bytes(), name, file.name)
+    return parse_family(file.read_bytes(), name, file.name)
 
 
-def parsed_family(text: bytes, name: str, file: str) -> Family:
+def parse_family(text: bytes, name: str, file: str) -> PduFamily:
     """Return the family that a TOML file describes; BadInput with the file, the key and a hint."""
-    top = Entry(file, "", _toml(text, file)).below(_KEYS)
-    sources = {kind: _sources(top[kind], kind) for kind in KINDS if kind in top}
+    top = FamilyEntry(file, "", _read_toml(text, file)).below(_FAMILY_KEYS)
+    sources = {kind: _read_sources(top[kind], kind) for kind in KINDS if kind in top}
     if not sources.get("total"):
         raise BadInput(f"{file}: has no [[total]]", hint="add [[total]]: where the power of the whole PDU stands")
-    return Family(
+    return PduFamily(
         name,
         read_text(top["models"]) if "models" in top else name,
         read_text(top["mib"]) if "mib" in top else "",
@@ -56,12 +187,31 @@ def parsed_family(text: bytes, name: str, file: str) -> Family:
     )
 
 
-def _sources(entry: Entry, kind: str) -> tuple[Source, ...]:
+def _read_sources(entry: FamilyEntry, kind: str) -> tuple[RowSource, ...]:
     return tuple(read_source(item, kind) for item in entry.items())
 
 
-def _toml(text: bytes, file: str) -> dict[str, object]:
+def _read_toml(text: bytes, file: str) -> dict[str, object]:
     try:
         return tomllib.loads(text.decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
         raise BadInput(f"{file}: {problem}", hint="the file is TOML in UTF-8: text stands in quotes") from None
+
+
+SYS_OBJECT_ID = "1.3.6.1.2.1.1.2.0"
+
+
+def candidate_families(system: str) -> Iterator[PduFamily]:
+    """Give every bundled family for that PDU, those first that know the longest beginning of a sysObjectID."""
+    families = [bundled_family(name).for_system(system) for name in bundled_names()]
+    yield from sorted(families, key=lambda family: -_known_prefix_length(family, system))
+
+
+def is_of_family(family: PduFamily, system: str) -> bool:
+    """Tell whether a sysObjectID is one of that family."""
+    return _known_prefix_length(family, system) > 0
+
+
+def _known_prefix_length(family: PduFamily, system: str) -> int:
+    starts = (prefix for prefix in family.detect if f"{system.removeprefix('.')}.".startswith(f"{prefix}."))
+    return max(map(len, starts), default=0)

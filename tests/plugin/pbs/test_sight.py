@@ -15,8 +15,8 @@ from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
 from plugin.pbs.torque_nodes import given_of_xml
 from plugin.pbs.torque_scheduler import TorqueScheduler
 from plugin.scheduler.port import NodeChange, Scheduler
-from power.check.finding import Verdict
-from power.check.pbs import check_pbs
+from power.check.access import check_pbs
+from power.check.findings import CheckVerdict
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 from sim_backend.pbs_standin.server import USER_VARIABLE
 
@@ -66,13 +66,13 @@ def test_hands_off_where_only_own_jobs_are_shown(kind: str, tmp_path: Path, monk
                 ask()
             assert refused.value.hint.startswith("make ann a manager: qmgr -c 'set server managers += ann@head'")
         found = check_pbs(blind)
-        assert found.verdict is Verdict.DOUBTFUL
+        assert found.verdict is CheckVerdict.DOUBTFUL
         assert found.said.startswith("ann is no manager")
         monkeypatch.delenv(USER_VARIABLE)
         running.run("qmgr", "-c", "set server managers += ann@head")
         monkeypatch.setenv(USER_VARIABLE, "ann")
         assert {job.job_id for job in scheduler(kind, ann).view().jobs} == {other, own}
-        assert check_pbs(scheduler(kind, ann)).verdict is Verdict.GOOD
+        assert check_pbs(scheduler(kind, ann)).verdict is CheckVerdict.GOOD
 
 
 @pytest.mark.parametrize("name", [name for name in RECORDINGS if name.startswith("torque")])

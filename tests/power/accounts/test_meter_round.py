@@ -10,21 +10,19 @@ from offpeak.errors import AccessRefused, NoAnswer
 from power.accounts.meter_round import Metering, MeterRound, Pace, after_round, meter_round
 from power.accounts.silence import LONGEST_PAUSE_S, Silence, silence_after
 from power.lifecycle.node_record import Instant
-from power.meters.hwmon import HwmonMeter
-from power.meters.port import Reading
-from power.meters.rapl import RaplMeter
-from power.meters.taken import Taken
+from power.meters.kernel import HwmonMeter, RaplMeter
+from power.meters.port import MeterResult, Reading
 
 PACE = Pace(period_s=10, timeout_s=5)
 SENSOR = {"class/hwmon/hwmon1/name": "power_meter\n", "class/hwmon/hwmon1/power1_average": "212000000\n"}
 
 
-def silent(said: str) -> Taken:
-    return Taken("bmc1", "dcmi", trouble=NoAnswer(said))
+def silent(said: str) -> MeterResult:
+    return MeterResult("bmc1", "dcmi", trouble=NoAnswer(said))
 
 
-def drawing(at_s: float, power_w: float, way: str = "dcmi") -> Taken:
-    return Taken("bmc1", way, (Reading("bmc1", way, "total", power_w, at_s, node="n1"),))
+def drawing(at_s: float, power_w: float, way: str = "dcmi") -> MeterResult:
+    return MeterResult("bmc1", way, (Reading("bmc1", way, "total", power_w, at_s, node="n1"),))
 
 
 def at(seconds: float) -> Instant:
@@ -77,7 +75,7 @@ def test_the_pause_has_a_bound_however_long_it_lasts() -> None:
 def test_a_trouble_is_said_when_it_comes_changes_and_goes() -> None:
     lines: list[str] = []
     after = Metering()
-    refused = Taken("bmc1", "dcmi", trouble=AccessRefused("bmc1: refused the password"))
+    refused = MeterResult("bmc1", "dcmi", trouble=AccessRefused("bmc1: refused the password"))
     for second, taken in enumerate((silent("silent"), silent("silent"), refused, drawing(3.0, 200), drawing(4.0, 200))):
         done = after_round(after, [taken], pace=PACE, now=at(second))
         after, lines = done.after, [*lines, *done.lines]

@@ -9,23 +9,22 @@ from hypothesis import strategies as st
 from offpeak.errors import NoAnswer
 from offpeak.ledger.rows import MeterReading
 from power.accounts.meter_rows import Last, meter_rows
-from power.meters.integrate import Energy, integrated
-from power.meters.port import Reading
-from power.meters.taken import Taken
+from power.meters.energy import Energy, add_reading
+from power.meters.port import MeterResult, Reading
 
 HOLD_S = 30.0
 
 
-def watts(at_s: float, power_w: float | None, way: str = "snmp") -> Taken:
+def watts(at_s: float, power_w: float | None, way: str = "snmp") -> MeterResult:
     why = "" if power_w is not None else "noSuchInstance"
-    return Taken("pdu1", way, (Reading("pdu1", way, "outlet 1", power_w, at_s, node="n1", why=why),))
+    return MeterResult("pdu1", way, (Reading("pdu1", way, "outlet 1", power_w, at_s, node="n1", why=why),))
 
 
-def silent(said: str = "pdu1: silent for 5 s") -> Taken:
-    return Taken("pdu1", "snmp", trouble=NoAnswer(said))
+def silent(said: str = "pdu1: silent for 5 s") -> MeterResult:
+    return MeterResult("pdu1", "snmp", trouble=NoAnswer(said))
 
 
-def after(*rounds: tuple[float, Taken]) -> list[MeterReading]:
+def after(*rounds: tuple[float, MeterResult]) -> list[MeterReading]:
     last: Last = {}
     rows = []
     for now_s, taken in rounds:
@@ -84,7 +83,7 @@ def test_rows_cover_all_of_the_time_and_add_up_to_the_integral(steps: list[tuple
         at_s += step_s
         taken = watts(at_s, power_w)
         rounds.append((at_s, taken))
-        energy = integrated(energy, taken.readings[0], longest_hold_s=HOLD_S)
+        energy = add_reading(energy, taken.readings[0], longest_hold_s=HOLD_S)
     rows = after(*rounds)
     assert all(before.until_unix_s == row.from_unix_s for before, row in pairwise(rows))
     assert rows[-1].until_unix_s - rows[0].from_unix_s == pytest.approx(energy.covered_s + energy.gap_s)

@@ -15,9 +15,9 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from power.agent.close_first import NodeCloser
+from power.check.standby import OrderRefused
 from power.drivers.port import Order
 from power.lifecycle.node_record import DesiredState, NodeRecord
-from power.standby_trial import NotLetThrough
 from sim_backend.scheduler.cluster import SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
 
@@ -80,7 +80,7 @@ def test_a_node_that_may_not_be_closed_is_not_ordered(
     site = made(settings)
     if rule == "held":
         site.ledger.hold("n1", Hold("jo", "a benchmark"), time.time())
-    with pytest.raises(NotLetThrough, match=rf"\(rule {rule}\)"):
+    with pytest.raises(OrderRefused, match=rf"\(rule {rule}\)"):
         site.order(never)
     assert site.node.shut == set()
 

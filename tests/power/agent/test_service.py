@@ -52,7 +52,7 @@ from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 from sim_backend.local_slurm.processes import reserved_ports, wait_until
 from sim_backend.scheduler.cluster import SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
-from ui.agent.text import Clock, status_lines
+from ui.agent.text import LocalClock, status_lines
 
 AT_ONCE_S = 10.0
 """At once, on a machine with much else to do; a feed that drips takes ten minutes here."""
@@ -133,7 +133,7 @@ def test_a_first_round_that_takes_minutes_is_a_start_and_no_hang(
 
     def first_line(later_s: float) -> str:
         published = ask_agent(settings.agent.socket, ask="status")
-        return status_lines(published, Clock((published.now_unix_s or 0.0) + later_s, UTC))[0]
+        return status_lines(published, LocalClock((published.now_unix_s or 0.0) + later_s, UTC))[0]
 
     async def serve() -> None:
         running = asyncio.create_task(Service(agent, lambda: settings).run())
@@ -167,7 +167,7 @@ def test_an_agent_whose_first_round_failed_has_not_looked(
             while agent.first_round_until_unix_s is not None or not agent.voice.troubles:
                 await asyncio.sleep(0.05)
         said = await asyncio.to_thread(lambda: ask_agent(settings.agent.socket, ask="status"))
-        first = status_lines(said, Clock(said.now_unix_s or 0.0, UTC))[0]
+        first = status_lines(said, LocalClock(said.now_unix_s or 0.0, UTC))[0]
         assert "HAS NOT LOOKED YET: no round has succeeded, it tries every 0:00:30" in first
         assert any("the ledger is locked" in each for each in said.troubles)
         os.kill(os.getpid(), signal.SIGTERM)

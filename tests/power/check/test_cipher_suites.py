@@ -9,9 +9,9 @@ from served_room import planned, served_room
 
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode
-from power.check.bmcs import check_bmc
+from power.check.devices import check_bmc
 from power.drivers.ipmi.driver import ipmi_driver
-from power.drivers.wire import Wire
+from power.drivers.transport import Transport
 from sim_backend.virtual.rmcp import login
 from sim_backend.virtual.rmcp.sessions import SUITES
 
@@ -31,7 +31,7 @@ def test_a_fall_back_is_reported_once(
     machine = InventoryNode("n1", hardware, bmc=plan.bmc_host)
 
     async def use() -> list[str]:
-        wire = Wire(timeout_s=20)
+        wire = Transport(timeout_s=20)
         try:
             found = await check_bmc(machine, wire)
             driver = ipmi_driver(machine, wire)

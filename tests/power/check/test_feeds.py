@@ -5,8 +5,8 @@ from pathlib import Path
 
 from offpeak.settings.feeds import FeedSettings
 from offpeak.settings.replay import PriceSettings
-from power.check.feeds import check_feeds
-from power.check.finding import Verdict
+from power.check.access import check_feeds
+from power.check.findings import CheckVerdict
 from predictors.feeds.registry import price_feed
 
 NOW_S = 1_700_000_000
@@ -23,11 +23,11 @@ def test_what_is_known_stale_or_unknown(tmp_path: Path) -> None:
     known = _prices(tmp_path, "utc,price\n2023-11-14T22:00Z,50\n2023-11-14T23:00Z,51\n")
     file = price_feed(FeedSettings(prices=("file",), cache=tmp_path / "b"), known)
     found = check_feeds([("prices", tariff), ("file", file), ("carbon", None)], now_s=NOW_S)
-    assert found[0].verdict is Verdict.GOOD
+    assert found[0].verdict is CheckVerdict.GOOD
     assert found[0].said.endswith(": published")
-    assert (found[1].subject, found[1].verdict) == ("file", Verdict.GOOD)
+    assert (found[1].subject, found[1].verdict) == ("file", CheckVerdict.GOOD)
     assert len(found) == 2
     (later,) = check_feeds([("file", file)], now_s=NOW_S + 40 * 86400)
-    assert later.verdict is Verdict.BAD
+    assert later.verdict is CheckVerdict.BAD
     assert later.said
     assert later.hint

@@ -3,19 +3,20 @@
 import pytest
 
 from offpeak.errors import NoAnswer
-from power.check.finding import Alike, Finding, Verdict, alike, failed
+from power.check.findings import CheckVerdict, Finding, FindingGroup, failed_finding, group_findings
 
 
 def test_like_findings_are_put_together_in_order() -> None:
-    findings = [Finding("bmc", f"n{at}", Verdict.GOOD, "on") for at in range(3)]
+    findings = [Finding("bmc", f"n{at}", CheckVerdict.GOOD, "on") for at in range(3)]
     dead = [
-        failed("bmc", f"n{at}", NoAnswer(f"n{at} (BMC 10.0.0.{at}): silent", hint=f"ping 10.0.0.{at}")) for at in (3, 4)
+        failed_finding("bmc", f"n{at}", NoAnswer(f"n{at} (BMC 10.0.0.{at}): silent", hint=f"ping 10.0.0.{at}"))
+        for at in (3, 4)
     ]
-    off = Finding("bmc", "n5", Verdict.GOOD, "off")
-    assert alike([*findings[:2], *dead, off, findings[2]]) == (
-        Alike("bmc", ("n0", "n1", "n2"), Verdict.GOOD, "on", ""),
-        Alike("bmc", ("n3", "n4"), Verdict.BAD, "silent", "ping 10.0.0.3"),
-        Alike("bmc", ("n5",), Verdict.GOOD, "off", ""),
+    off = Finding("bmc", "n5", CheckVerdict.GOOD, "off")
+    assert group_findings([*findings[:2], *dead, off, findings[2]]) == (
+        FindingGroup("bmc", ("n0", "n1", "n2"), CheckVerdict.GOOD, "on", ""),
+        FindingGroup("bmc", ("n3", "n4"), CheckVerdict.BAD, "silent", "ping 10.0.0.3"),
+        FindingGroup("bmc", ("n5",), CheckVerdict.GOOD, "off", ""),
     )
 
 
@@ -32,8 +33,8 @@ def test_like_findings_are_put_together_in_order() -> None:
     ],
 )
 def test_only_the_name_of_the_device_is_left_out(message: str, said: str) -> None:
-    assert failed("bmc", "n3", NoAnswer(message)).said == said
+    assert failed_finding("bmc", "n3", NoAnswer(message)).said == said
 
 
 def test_nothing_is_nothing() -> None:
-    assert alike([]) == ()
+    assert group_findings([]) == ()

@@ -10,8 +10,8 @@ from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.jobs import PbsUser
 from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
 from plugin.pbs.torque_scheduler import TorqueScheduler
-from power.check.finding import Verdict
-from power.check.pbs import check_pbs
+from power.check.access import check_pbs
+from power.check.findings import CheckVerdict
 
 SETTINGS = PbsSettings(timeout_s=20)
 
@@ -24,26 +24,26 @@ def test_torque(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with standin("torque", tmp_path) as running:
         monkeypatch.setenv("PATH", running.path)
         found = check_pbs(TorqueScheduler(here))
-        assert (found.subject, found.verdict) == ("torque 6.1.3", Verdict.GOOD)
+        assert (found.subject, found.verdict) == ("torque 6.1.3", CheckVerdict.GOOD)
         assert found.said.startswith("answers; orders by qalter -p, as pbs_sched sorts by high_priority_first; ")
         config.write_text("sort_by: shortest_job_first ALL\n")
         found = check_pbs(TorqueScheduler(here))
-        assert found.verdict is Verdict.DOUBTFUL
+        assert found.verdict is CheckVerdict.DOUBTFUL
         assert found.said == "pbs_sched sorts jobs by shortest_job_first: their order is left as it is"
         assert "restart pbs_sched" in found.hint
         own = check_pbs(TorqueScheduler(replace(here, torque_order="swap")))
         assert own.said.startswith("answers; orders by qorder, as torque_order says; ")
-    assert check_pbs(TorqueScheduler(here)).verdict is Verdict.BAD
+    assert check_pbs(TorqueScheduler(here)).verdict is CheckVerdict.BAD
 
 
 def test_openpbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with standin("openpbs", tmp_path) as running:
         monkeypatch.setenv("PATH", running.path)
         found = check_pbs(OpenPbsScheduler(SETTINGS))
-        assert found.verdict is Verdict.GOOD
+        assert found.verdict is CheckVerdict.GOOD
         assert found.said.startswith("answers; orders by qalter -l offpeak_prio, a term of job_sort_formula; ")
         installed(running, tmp_path, "uninstall")
         found = check_pbs(OpenPbsScheduler(SETTINGS, asker=PbsUser("root", "head")))
-        assert found.verdict is Verdict.DOUBTFUL
+        assert found.verdict is CheckVerdict.DOUBTFUL
         assert "the server has no enabled hook offpeak_runjob: no job is kept back" in found.said
         assert found.hint == "run `deploy/openpbs/setup install` as root on the server's host"

@@ -8,40 +8,40 @@ import pytest
 from pdu_reading import login
 
 from offpeak.machines.inventory import Pdu
-from power.check.finding import Verdict
-from power.check.pdus import check_pdu
-from power.drivers.wire import Wire
+from power.check.devices import check_pdu
+from power.check.findings import CheckVerdict
+from power.drivers.transport import Transport
 
 
 @pytest.mark.parametrize(
     ("recording", "verdict", "said", "hint"),
     [
-        ("vertiv_aggregated", Verdict.GOOD, "1,517 W, 3 outlets metered", ""),
+        ("vertiv_aggregated", CheckVerdict.GOOD, "1,517 W, 3 outlets metered", ""),
         (
             "vertiv_phases",
-            Verdict.DOUBTFUL,
+            CheckVerdict.DOUBTFUL,
             "total 3,626 W: added up from its 3 phases: the PDU has no total of its own",
             "display",
         ),
         (
             "vertiv_missing_phase",
-            Verdict.DOUBTFUL,
+            CheckVerdict.DOUBTFUL,
             "total: the PDU has no total of its own; phase 2: the PDU has no such meter",
             "docs/how-to/pdus.md",
         ),
         (
             "sentry3_amperes",
-            Verdict.DOUBTFUL,
+            CheckVerdict.DOUBTFUL,
             "total: the PDU has none of the numbers from which family sentry3 reads watts",
             "docs/how-to/pdus.md",
         ),
     ],
 )
 def test_a_pdu_is_told_with_its_watts_or_what_it_lacks(
-    recorded: tuple[Sequence[str], int], tmp_path: Path, recording: str, verdict: Verdict, said: str, hint: str
+    recorded: tuple[Sequence[str], int], tmp_path: Path, recording: str, verdict: CheckVerdict, said: str, hint: str
 ) -> None:
     (host, *_), port = recorded
     pdu = Pdu("rack1", host, "auto", login(tmp_path, recording), port)
-    (finding,) = asyncio.run(check_pdu(pdu, Wire(timeout_s=20.0)))
+    (finding,) = asyncio.run(check_pdu(pdu, Transport(timeout_s=20.0)))
     assert (finding.verdict, finding.said) == (verdict, said)
     assert hint in finding.hint

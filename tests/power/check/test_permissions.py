@@ -6,8 +6,8 @@ import pytest
 
 from offpeak.machines.credentials import Credential
 from plugin.slurm.rights import AdminLevel, SlurmRights
-from power.check.finding import Verdict
-from power.check.permissions import check_credentials, check_scheduler, finding_of
+from power.check.access import check_credentials, check_rights, check_scheduler
+from power.check.findings import CheckVerdict
 
 
 def test_logins(tmp_path: Path) -> None:
@@ -23,7 +23,13 @@ def test_logins(tmp_path: Path) -> None:
         Credential("gone", password_file=tmp_path / "gone"),
     ]
     found = list(check_credentials(logins))
-    assert [each.verdict for each in found] == [Verdict.GOOD, Verdict.GOOD, Verdict.BAD, Verdict.BAD, Verdict.BAD]
+    assert [each.verdict for each in found] == [
+        CheckVerdict.GOOD,
+        CheckVerdict.GOOD,
+        CheckVerdict.BAD,
+        CheckVerdict.BAD,
+        CheckVerdict.BAD,
+    ]
     assert found[0].said == "its file is readable by nobody else"
     assert found[1].said == "its 2 files are readable by nobody else"
     assert found[2].hint == f"chmod 600 {open_to_all}"
@@ -34,29 +40,29 @@ def test_logins(tmp_path: Path) -> None:
 def test_no_scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     found = check_scheduler()
-    assert (found.verdict, found.said) == (Verdict.DOUBTFUL, "no scontrol on PATH")
+    assert (found.verdict, found.said) == (CheckVerdict.DOUBTFUL, "no scontrol on PATH")
     broken = tmp_path / "scontrol"
     broken.write_text("#!/bin/sh\necho 'slurm_load_ctl_conf error: Unable to contact slurm controller' >&2\nexit 1\n")
     broken.chmod(0o755)
     found = check_scheduler()
     assert (found.verdict, found.said) == (
-        Verdict.BAD,
+        CheckVerdict.BAD,
         "scontrol: slurm_load_ctl_conf error: Unable to contact slurm controller",
     )
 
 
 def test_what_a_level_in_slurm_allows() -> None:
-    good, operator, nobody = (finding_of(SlurmRights("offpeak", level)) for level in reversed(AdminLevel))
-    assert (good.verdict, good.said) == (Verdict.GOOD, "answers; offpeak may order nodes and jobs")
-    assert operator.verdict is nobody.verdict is Verdict.DOUBTFUL
+    good, operator, nobody = (check_rights(SlurmRights("offpeak", level)) for level in reversed(AdminLevel))
+    assert (good.verdict, good.said) == (CheckVerdict.GOOD, "answers; offpeak may order nodes and jobs")
+    assert operator.verdict is nobody.verdict is CheckVerdict.DOUBTFUL
     assert operator.said == "answers; offpeak's AdminLevel is Operator: it may order jobs, not nodes"
     assert nobody.said == "answers; offpeak's AdminLevel is None: it may order neither"
     assert nobody.hint.startswith("sacctmgr modify user offpeak set adminlevel=Administrator")
 
 
 def test_a_user_from_whom_slurm_hides_jobs() -> None:
-    hidden = finding_of(SlurmRights("offpeak", AdminLevel.NONE, ("cloud", "jobs", "nodes")))
-    assert hidden.verdict is Verdict.BAD
+    hidden = check_rights(SlurmRights("offpeak", AdminLevel.NONE, ("cloud", "jobs", "nodes")))
+    assert hidden.verdict is CheckVerdict.BAD
     assert hidden.said.startswith("PrivateData=jobs,nodes in slurm.conf hides what belongs to others from offpeak")
     # What hides no jobs and no nodes is no trouble.
-    assert finding_of(SlurmRights("offpeak", AdminLevel.NONE, ("usage",))).verdict is Verdict.DOUBTFUL
+    assert check_rights(SlurmRights("offpeak", AdminLevel.NONE, ("usage",))).verdict is CheckVerdict.DOUBTFUL

@@ -3,8 +3,8 @@
 import pytest
 
 from offpeak.machines.inventory import Hardware, InventoryNode
-from power.check.bmcs import unsafe_transport
-from power.check.finding import Verdict
+from power.check.devices import check_transport
+from power.check.findings import CheckVerdict
 
 
 @pytest.mark.parametrize(
@@ -17,11 +17,11 @@ from power.check.finding import Verdict
     ],
 )
 def test_an_unsafe_way_is_reported(driver: str, bmc: str, suite: int, said: str) -> None:
-    (found,) = unsafe_transport(InventoryNode("n1", Hardware("h", driver=driver, cipher_suite=suite), bmc=bmc))
-    assert (found.subject, found.verdict, found.said) == ("n1", Verdict.DOUBTFUL, said)
+    (found,) = check_transport(InventoryNode("n1", Hardware("h", driver=driver, cipher_suite=suite), bmc=bmc))
+    assert (found.subject, found.verdict, found.said) == ("n1", CheckVerdict.DOUBTFUL, said)
     assert found.hint
 
 
 @pytest.mark.parametrize(("driver", "bmc"), [("redfish", "https://10.0.0.1"), ("ipmi", "10.0.0.1"), ("redfish", None)])
 def test_a_safe_way_is_not(driver: str, bmc: str | None) -> None:
-    assert unsafe_transport(InventoryNode("n1", Hardware("h", driver=driver), bmc=bmc)) == []
+    assert check_transport(InventoryNode("n1", Hardware("h", driver=driver), bmc=bmc)) == []

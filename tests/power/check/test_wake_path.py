@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from power.check import wake_path
-from power.check.finding import Verdict
+from power.check import devices as wake_path
+from power.check.findings import CheckVerdict
 
 WAY = {
     "way": "ipmi",
@@ -29,26 +29,26 @@ def test_the_question_is_that_of_the_resume_program(repository: Path) -> None:
     exec(compile(ast.Module([function], []), "offpeak-resume", "exec"), names)
     for privilege in ("admin", "operator"):
         names["ipmitool"](WAY | {"privilege": privilege}, "status")  # type: ignore[operator]
-        assert asked[-1] == wake_path.command_of(WAY | {"privilege": privilege})
+        assert asked[-1] == wake_path.ipmitool_command(WAY | {"privilege": privilege})
 
 
 def test_a_missing_ipmitool_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wake_path, "_ways", lambda *_: {"n1": WAY, "n2": {"way": "wol"}})
+    monkeypatch.setattr(wake_path, "_read_wake_list", lambda *_: {"n1": WAY, "n2": {"way": "wol"}})
     monkeypatch.setattr(shutil, "which", lambda _: None)
     (found,) = asyncio.run(wake_path.check_wake_path(None, ["n2", "n1"], None))  # type: ignore[arg-type]
-    assert (found.subject, found.verdict) == ("ipmitool", Verdict.BAD)
+    assert (found.subject, found.verdict) == ("ipmitool", CheckVerdict.BAD)
     assert "apt install ipmitool" in found.hint
     assert asyncio.run(wake_path.check_wake_path(None, ["n2"], None)) == []  # type: ignore[arg-type]
 
 
 def test_what_ipmitool_says_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(wake_path, "_ways", lambda *_: {"n1": WAY})
+    monkeypatch.setattr(wake_path, "_read_wake_list", lambda *_: {"n1": WAY})
     program = tmp_path / "ipmitool"
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     for says, verdict in (
-        ("echo Chassis Power is off", Verdict.GOOD),
-        ("echo Error: Unable to establish LAN session >&2; exit 1", Verdict.BAD),
-        ("true", Verdict.BAD),
+        ("echo Chassis Power is off", CheckVerdict.GOOD),
+        ("echo Error: Unable to establish LAN session >&2; exit 1", CheckVerdict.BAD),
+        ("true", CheckVerdict.BAD),
     ):
         program.write_text(f"#!/bin/sh\n{says}\n")
         program.chmod(0o755)

@@ -7,10 +7,9 @@ from ipmi_fixtures import MachineOf
 
 from offpeak.errors import WrongDevice
 from offpeak.machines.inventory import Enrolment
-from power.drivers.check_identity import check_identity
-from power.drivers.port import Order, PowerDriver
+from power.drivers.port import Order, PowerDriver, check_identity
 from power.drivers.registry import driver_of
-from power.drivers.wire import Wire
+from power.drivers.transport import Transport
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 
 
@@ -22,7 +21,7 @@ def test_a_node_is_not_switched_by_the_bmc_of_another(few_bmcs: list[SimulatedBm
         await driver.send(Order.SOFT_OFF)
 
     async def run(host: SimulatedBmc) -> None:
-        wire = Wire(timeout_s=10)
+        wire = Transport(timeout_s=10)
         driver = driver_of(machine_of(host), wire)
         try:
             await checked_off(driver, Enrolment(mine.guid, (), "2026-11-21"))

@@ -15,10 +15,8 @@ from offpeak.errors import AccessRefused, BadAnswer, BadInventory, NoAnswer, Not
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Enrolment, Hardware, InventoryNode
 from power.drivers.logins import Logins
-from power.drivers.node_answers import Governors, NodeProbe
-from power.drivers.node_ssh import NodeSsh
 from power.drivers.port import Order, PowerState
-from power.drivers.ssh import SshDriver
+from power.drivers.ssh import GovernorChange, NodeProbe, NodeSsh, SshDriver
 from sim_backend.local_slurm.processes import reserved_ports
 
 Act = Callable[[FakeNode, NodeSsh], Awaitable[Any]]
@@ -143,7 +141,7 @@ def test_the_governor_of_all_processors_is_set(on_node: Callable[..., Any]) -> N
     async def act(node: FakeNode, ssh: NodeSsh) -> None:
         one = "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor"
         node.write(one, "schedutil\n")
-        assert await ssh.governor("powersave") == Governors("performance schedutil", "powersave")
+        assert await ssh.governor("powersave") == GovernorChange("performance schedutil", "powersave")
         assert node.read(one) == "powersave\n"
         with pytest.raises(NotSupported, match="does not offer that governor"):
             await ssh.governor("userspace")

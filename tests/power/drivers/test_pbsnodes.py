@@ -13,11 +13,11 @@ from offpeak.machines.inventory import Hardware, InventoryNode
 from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.torque_scheduler import TorqueScheduler
 from plugin.scheduler.port import NodeChange
-from power.drivers.pbsnodes import Pbsnodes
+from power.drivers.pbsnodes import PbsnodesDriver
 from power.drivers.port import Order, PowerState
 
 CAPTURES = "data/captures/torque"
-Play = Callable[..., Pbsnodes]
+Play = Callable[..., PbsnodesDriver]
 """Makes pbsnodes print a recording; takes the file of nodes, that of a complaint of -m, and the node."""
 
 
@@ -28,15 +28,15 @@ def torque(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]
         yield running
 
 
-def driver(name: str = "node1") -> Pbsnodes:
-    return Pbsnodes(InventoryNode("n1", Hardware("torque", driver="pbsnodes"), bmc=name), timeout_s=20)
+def driver(name: str = "node1") -> PbsnodesDriver:
+    return PbsnodesDriver(InventoryNode("n1", Hardware("torque", driver="pbsnodes"), bmc=name), timeout_s=20)
 
 
-def state(way: Pbsnodes) -> PowerState:
+def state(way: PbsnodesDriver) -> PowerState:
     return asyncio.run(way.query()).state
 
 
-def send(way: Pbsnodes, order: Order) -> None:
+def send(way: PbsnodesDriver, order: Order) -> None:
     asyncio.run(way.send(order))
 
 
@@ -103,14 +103,14 @@ def test_a_server_that_is_gone_and_a_node_that_is_not_there(tmp_path: Path, monk
 
 def test_a_machine_without_a_name() -> None:
     with pytest.raises(BadInventory, match="has no name in Torque"):
-        Pbsnodes(InventoryNode("n1", Hardware("torque", driver="pbsnodes")))
+        PbsnodesDriver(InventoryNode("n1", Hardware("torque", driver="pbsnodes")))
 
 
 @pytest.fixture
 def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: Path) -> Play:
     """Return what makes pbsnodes print a recording of nodes, and with -m what another one complained of."""
 
-    def play(nodes: str, complaint: str = "", node: str = "n003") -> Pbsnodes:
+    def play(nodes: str, complaint: str = "", node: str = "n003") -> PbsnodesDriver:
         text = re.findall("<Node>.*?</Node>", (shared / CAPTURES / nodes).read_text())
         (tmp_path / "nodes").write_text(f"<Data>{next(each for each in text if f'<name>{node}<' in each)}</Data>")
         refused = f'[ "$1" = -m ] && {{ cat {shared / CAPTURES / complaint} >&2; exit 0; }}\n' if complaint else ""

@@ -16,9 +16,8 @@ from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, 
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Enrolment, Hardware, InventoryNode
 from power.drivers.logins import Logins
-from power.drivers.port import Observed, Order, PowerState
-from power.drivers.redfish import RedfishDriver
-from power.redfish_service import base_url
+from power.drivers.port import Order, PowerObservation, PowerState
+from power.drivers.redfish import RedfishDriver, base_url
 from sim_backend.local_slurm.processes import reserved_ports
 
 
@@ -237,7 +236,7 @@ def test_nobody_there(machine: Callable[..., InventoryNode]) -> None:
 def test_a_bmc_that_drips_holds_nothing_up(machine: Callable[..., InventoryNode], where: str) -> None:
     with dripping_server(where) as server:
 
-        async def asked() -> list[Observed]:
+        async def asked() -> list[PowerObservation]:
             driver = RedfishDriver(machine(server.url), logins=Logins(), timeout_s=1)
             found = [await driver.query(), await driver.query()]
             await driver.close()

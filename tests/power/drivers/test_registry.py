@@ -9,7 +9,7 @@ from offpeak.errors import BadInventory
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode
 from power.drivers.registry import DRIVERS, driver_of
-from power.drivers.wire import Wire
+from power.drivers.transport import Transport
 
 LOGIN = Credential("bmc", "admin")
 
@@ -28,13 +28,13 @@ LOGIN = Credential("bmc", "admin")
 )
 def test_what_the_inventory_lacks_is_said(machine: InventoryNode, words: str) -> None:
     with pytest.raises(BadInventory, match=words) as caught:
-        driver_of(machine, Wire())
+        driver_of(machine, Transport())
     assert caught.value.hint
 
 
 def test_a_slip_is_told_the_nearest_name() -> None:
     with pytest.raises(BadInventory, match=r"no driver 'impi', see \[hardware.compute\]") as caught:
-        driver_of(InventoryNode("n1", Hardware("compute", driver="impi")), Wire())
+        driver_of(InventoryNode("n1", Hardware("compute", driver="impi")), Transport())
     assert caught.value.hint == "did you mean ipmi?"
 
 

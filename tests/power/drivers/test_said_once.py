@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from power.drivers.said_once import Said, worth_saying
+from power.drivers.poll import ReportedProblem, limit_repeats
 
 
 def lines_of(troubles: list[tuple[float, str | None]]) -> list[tuple[float, str]]:
-    said: Said | None = None
+    said: ReportedProblem | None = None
     lines = []
     for at_unix_s, trouble in troubles:
-        said, line = worth_saying(said, trouble, at_unix_s=at_unix_s)
+        said, line = limit_repeats(said, trouble, at_unix_s=at_unix_s)
         if line is not None:
             lines.append((at_unix_s, line))
     return lines

@@ -7,8 +7,8 @@ from collections.abc import Awaitable
 import pytest
 
 from offpeak.errors import BadAnswer, BadInventory, DeviceError, NoAnswer
-from power.drivers.port import Observed, PowerState
-from power.drivers.sweep import as_they_come, sweep
+from power.drivers.poll import iterate_completed, poll_drivers
+from power.drivers.port import PowerObservation, PowerState
 
 
 async def after(delay_s: float, result: int | Exception) -> int:
@@ -20,7 +20,7 @@ async def after(delay_s: float, result: int | Exception) -> int:
 
 def collected(calls: dict[str, Awaitable[int]], timeout_s: float) -> list[tuple[str, int | DeviceError]]:
     async def run() -> list[tuple[str, int | DeviceError]]:
-        results = [each async for each in as_they_come(calls, timeout_s=timeout_s)]
+        results = [each async for each in iterate_completed(calls, timeout_s=timeout_s)]
         assert len(asyncio.all_tasks()) == 1
         return results
 
@@ -49,7 +49,7 @@ def test_nobody_asked_is_nothing() -> None:
 def test_a_fault_of_the_settings_is_raised_and_nothing_is_left_running() -> None:
     async def run() -> int:
         with pytest.raises(BadInventory):
-            async for _ in as_they_come({"a": after(60, 1), "b": after(0, BadInventory("b"))}, timeout_s=9):
+            async for _ in iterate_completed({"a": after(60, 1), "b": after(0, BadInventory("b"))}, timeout_s=9):
                 pass
         return len(asyncio.all_tasks())
 
@@ -64,14 +64,14 @@ class Slow:
     def __init__(self, delay_s: float) -> None:
         self.delay_s = delay_s
 
-    async def query(self) -> Observed:
+    async def query(self) -> PowerObservation:
         await asyncio.sleep(self.delay_s)
-        return Observed(PowerState.ON, 7.0)
+        return PowerObservation(PowerState.ON, 7.0)
 
 
 def test_a_late_node_is_unknown_not_off() -> None:
     drivers = {"n1": Slow(0), "n2": Slow(60)}
-    seen = asyncio.run(sweep(drivers, timeout_s=0.1, clock=lambda: 9.0))  # type: ignore[arg-type]
-    assert seen["n1"] == Observed(PowerState.ON, 7.0)
+    seen = asyncio.run(poll_drivers(drivers, timeout_s=0.1, clock=lambda: 9.0))  # type: ignore[arg-type]
+    assert seen["n1"] == PowerObservation(PowerState.ON, 7.0)
     assert (seen["n2"].state, seen["n2"].at_unix_s) == (PowerState.UNKNOWN, 9.0)
     assert isinstance(seen["n2"].trouble, NoAnswer)

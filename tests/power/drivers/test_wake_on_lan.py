@@ -10,7 +10,7 @@ from wake_listener import wake_listener
 from offpeak.errors import BadInventory, NoAnswer, NotSupported
 from offpeak.machines.inventory import Hardware, InventoryNode
 from power.drivers.port import Order, PowerState
-from power.drivers.wake_on_lan import WakeOnLan, magic_packet, parse_mac
+from power.drivers.wake_on_lan import WakeOnLanDriver, magic_packet, parse_mac
 
 MAC = "52:54:00:12:34:56"
 BYTES = bytes.fromhex("525400123456")
@@ -24,7 +24,7 @@ def machine(via: str, mac: str | None = MAC) -> InventoryNode:
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.255.255.255"])
 def test_the_packet_reaches_a_host_and_a_broadcast_address(address: str) -> None:
     with wake_listener(address) as card:
-        asyncio.run(WakeOnLan(machine(card.via)).send(Order.ON))
+        asyncio.run(WakeOnLanDriver(machine(card.via)).send(Order.ON))
         assert card.packet() == b"\xff" * 6 + BYTES * 16
 
 
@@ -51,28 +51,28 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 
 
 def test_nothing_is_known_of_the_node() -> None:
-    observed = asyncio.run(WakeOnLan(machine("127.0.0.1")).query())
+    observed = asyncio.run(WakeOnLanDriver(machine("127.0.0.1")).query())
     assert observed.state is PowerState.UNKNOWN
-    assert asyncio.run(WakeOnLan(machine("127.0.0.1")).identity()) is None
+    assert asyncio.run(WakeOnLanDriver(machine("127.0.0.1")).identity()) is None
 
 
 def test_it_can_only_wake() -> None:
     with pytest.raises(NotSupported, match="n001: wake-on-LAN can only wake, not soft_off"):
-        asyncio.run(WakeOnLan(machine("127.0.0.1")).send(Order.SOFT_OFF))
+        asyncio.run(WakeOnLanDriver(machine("127.0.0.1")).send(Order.SOFT_OFF))
 
 
 def test_a_packet_that_cannot_leave_is_said() -> None:
     with pytest.raises(NoAnswer, match=r"n001: no packet sent to no-such-host\.invalid: ") as caught:
-        asyncio.run(WakeOnLan(machine("no-such-host.invalid")).send(Order.ON))
+        asyncio.run(WakeOnLanDriver(machine("no-such-host.invalid")).send(Order.ON))
     assert "wol_via" in caught.value.hint
 
 
 @pytest.mark.parametrize("via", [":9", "host:", "host:99999", "host:x"])
 def test_an_address_with_a_strange_port_is_refused(via: str) -> None:
     with pytest.raises(BadInventory, match="is no address"):
-        WakeOnLan(machine(via))
+        WakeOnLanDriver(machine(via))
 
 
 def test_a_node_without_an_address_cannot_be_woken() -> None:
     with pytest.raises(BadInventory, match="n001: has no mac"):
-        WakeOnLan(machine("127.0.0.1", mac=None))
+        WakeOnLanDriver(machine("127.0.0.1", mac=None))

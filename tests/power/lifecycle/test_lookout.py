@@ -11,7 +11,7 @@ from served_room import planned, served_room
 from offpeak.errors import BadInventory
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
-from power.drivers.wire import Wire
+from power.drivers.transport import Transport
 from power.lifecycle.sweep import make_poller, poll_once
 from sim_backend.local_slurm.processes import reserved_ports
 
@@ -39,7 +39,7 @@ def test_a_node_answers_draws_and_falls_silent(port: int, tmp_path: Path) -> Non
         machine = InventoryNode("n1", kind, bmc=room.plan.bmc_hosts[0], ssh="127.0.0.1")
 
         async def told() -> list[tuple[bool | None, float | None]]:
-            wire = Wire(timeout_s=10.0)
+            wire = Transport(timeout_s=10.0)
             async with fake_node(tmp_path, port) as node:
                 lookout = make_poller([machine], wire)
                 up = await lookout.evidence("n1")
@@ -53,18 +53,18 @@ def test_a_node_answers_draws_and_falls_silent(port: int, tmp_path: Path) -> Non
 
 def test_nobody_tells_of_a_node_without_ssh(tmp_path: Path) -> None:
     machine = InventoryNode("n1", Hardware("compute", "ipmi", Credential("bmc", "admin", tmp_path)), bmc="127.0.0.1")
-    assert asyncio.run(make_poller([machine], Wire()).evidence("n1")) == (None, None)
+    assert asyncio.run(make_poller([machine], Transport()).evidence("n1")) == (None, None)
 
 
 def test_a_node_that_nothing_switches_is_unknown_and_says_why() -> None:
     machine = InventoryNode("n1", Hardware("bare"))
     with pytest.raises(BadInventory):
-        make_poller([machine], Wire())
-    life = asyncio.run(poll_once([machine], {}, Wire()))["n1"]
+        make_poller([machine], Transport())
+    life = asyncio.run(poll_once([machine], {}, Transport()))["n1"]
     assert (str(life.seen.state), life.seen.trouble) == ("unknown", "n1: no driver switches it")
 
 
 def test_ssh_without_known_hosts_is_said_beside_the_node(tmp_path: Path) -> None:
     machine = InventoryNode("n1", hardware(tmp_path, 623, 22), bmc="127.0.0.1", ssh="127.0.0.1")
-    life = asyncio.run(poll_once([machine], {}, Wire()))["n1"]
+    life = asyncio.run(poll_once([machine], {}, Transport()))["n1"]
     assert life.seen.trouble.endswith("known_hosts: no such file")

@@ -21,14 +21,14 @@ from offpeak.machines.inventory import Enrolment, Hardware, Inventory, Inventory
 from offpeak.settings.agent import AgentSettings
 from power.door.node_orders import InterlockContext, make_node_orders
 from power.drivers.port import Order
-from power.drivers.wire import Wire
+from power.drivers.registry import DriverPool
+from power.drivers.transport import Transport
 from power.interlocks.preconditions import StateReading
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_context import NodeContext, RetryPolicy
 from power.lifecycle.node_record import DesiredState, DesiredStateChange, NodeRecord, Release, SchedulerState, is_goal
 from power.lifecycle.sweep import SweepContext, make_poller, read_clocks, sweep
 from power.lifecycle.transitions import apply_event
-from power.ways import Ways
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 from sim_backend.virtual.bmc import BmcFaults
 from sim_backend.virtual.machine_room import MachineRoom
@@ -69,9 +69,9 @@ class Agent:
     journal: MemoryJournal = field(default_factory=MemoryJournal)
 
     def __post_init__(self) -> None:
-        self.wire, self.names = Wire(timeout_s=0.5), tuple(each.node for each in self.machines)
+        self.wire, self.names = Transport(timeout_s=0.5), tuple(each.node for each in self.machines)
         self.lives = NodeRecords({name: NodeRecord(name) for name in self.names})
-        self.ways = Ways({each.node: each for each in self.machines}, self.wire)
+        self.ways = DriverPool({each.node: each for each in self.machines}, self.wire)
         self.terms = NodeContext(self.machines[0].hardware, random.Random(1), conduct=HASTY)
         site = InterlockContext(
             Inventory(Path("inventory.toml"), self.machines),

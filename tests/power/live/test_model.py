@@ -15,7 +15,7 @@ from offpeak.errors import NoAnswer
 from offpeak.settings.capacity import CapacitySettings
 from plugin.scheduler.node import NodePower
 from plugin.scheduler.port import NodeChange
-from power.drivers.port import Observed, Order, PowerState
+from power.drivers.port import Order, PowerObservation, PowerState
 from power.lifecycle.decisions import DueOrder, NodeContexts, NodeRecords, find_due_orders, record_poll
 from power.lifecycle.node_context import NodeContext, RetryPolicy
 from power.lifecycle.node_record import (
@@ -172,8 +172,8 @@ class AnyCluster(RuleBasedStateMachine):
     def look(self, name: str) -> NodeObservation:
         node, at_s = self.cluster.nodes[name], float(self.cluster.now_s)
         if node.bmc_silent:
-            return NodeObservation(Observed(PowerState.UNKNOWN, at_s, NoAnswer(f"{name}: silent")))
-        return NodeObservation(Observed(PowerState.OFF if node.machine == "off" else PowerState.ON, at_s))
+            return NodeObservation(PowerObservation(PowerState.UNKNOWN, at_s, NoAnswer(f"{name}: silent")))
+        return NodeObservation(PowerObservation(PowerState.OFF if node.machine == "off" else PowerState.ON, at_s))
 
     def happens(self, name: str, event) -> None:
         life = apply_event(self.lives.nodes[name], event, self.now(), self.rules_of.terms)

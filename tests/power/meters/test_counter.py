@@ -7,26 +7,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from power.meters.counter import Counted, contradiction, counted
-from power.meters.integrate import Energy
+from power.meters.energy import CounterTotal, Energy, add_counter_value, find_contradiction
 
 looks = st.lists(st.none() | st.integers(0, 10**9).map(float), max_size=30)
 
 
-def count(said: list[float | None]) -> Counted:
-    return reduce(counted, said, Counted())
+def count(said: list[float | None]) -> CounterTotal:
+    return reduce(add_counter_value, said, CounterTotal())
 
 
 def test_a_decrease_is_a_reset_and_nothing_is_added_over_it() -> None:
-    assert count([100.0, 150.0, 0.0, 20.0]) == Counted(70.0, 1, 20.0)
+    assert count([100.0, 150.0, 0.0, 20.0]) == CounterTotal(70.0, 1, 20.0)
 
 
 def test_near_the_end_of_32_bits_a_decrease_is_a_reset_too() -> None:
-    assert count([2**32 - 10.0, 5.0]) == Counted(0.0, 1, 5.0)
+    assert count([2**32 - 10.0, 5.0]) == CounterTotal(0.0, 1, 5.0)
 
 
 def test_no_value_is_no_reset() -> None:
-    assert count([100.0, None, 150.0]) == Counted(50.0, 0, 150.0)
+    assert count([100.0, None, 150.0]) == CounterTotal(50.0, 0, 150.0)
 
 
 @given(looks)
@@ -41,7 +40,7 @@ def test_what_is_counted_is_never_negative(said: list[float | None]) -> None:
 
 @given(looks, st.integers(0, 30))
 def test_it_can_be_stopped_and_resumed(said: list[float | None], cut: int) -> None:
-    assert reduce(counted, said[cut:], count(said[:cut])) == count(said)
+    assert reduce(add_counter_value, said[cut:], count(said[:cut])) == count(said)
 
 
 @pytest.mark.parametrize(
@@ -62,4 +61,4 @@ def test_it_contradicts_watts_where_neither_can_have_missed_it(
     count_j: float, resets: int, watts_j: float, gap_s: float, contradicts: bool
 ) -> None:
     energy = Energy(watts_j, 3600, gap_s, 60)
-    assert bool(contradiction(Counted(count_j, resets), energy, step_j=0.36e6)) is contradicts
+    assert bool(find_contradiction(CounterTotal(count_j, resets), energy, step_j=0.36e6)) is contradicts

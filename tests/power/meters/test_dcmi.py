@@ -10,7 +10,7 @@ from ipmi_fixtures import MachineOf
 from offpeak.errors import AccessRefused, BadAnswer, NoAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
 from power.drivers.registry import driver_of
-from power.drivers.wire import Wire
+from power.drivers.transport import Transport
 from power.meters.dcmi import NO_WATTS, NOT_ACTIVE, dcmi_meter, watts
 from power.meters.port import Reading
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
@@ -21,7 +21,7 @@ DCMI_NEEDS = "admin"
 
 def read(machine: InventoryNode, *, timeout_s: float = 20.0) -> tuple[Reading, ...]:
     async def run() -> tuple[Reading, ...]:
-        wire = Wire(timeout_s=timeout_s, clock=lambda: 7.0)
+        wire = Transport(timeout_s=timeout_s, clock=lambda: 7.0)
         try:
             return await dcmi_meter(machine, wire).read()
         finally:
@@ -63,7 +63,7 @@ def test_a_dead_bmc_has_no_reading(few_bmcs: list[SimulatedBmc], machine_of: Mac
 
 def test_meter_and_driver_share_a_session(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
     async def run() -> None:
-        wire = Wire(timeout_s=20)
+        wire = Transport(timeout_s=20)
         machine = machine_of(few_bmcs[0], privilege=DCMI_NEEDS)
         meter, driver = dcmi_meter(machine, wire), driver_of(machine, wire)
         await asyncio.gather(*(each() for each in (meter.read, driver.query) * 5))

@@ -2,11 +2,11 @@
 
 import asyncio
 
-from power.meters.head_node import head_node
+from power.meters.kernel import read_head_node_load
 
 
 def test_this_machine_has_a_load() -> None:
-    load = asyncio.run(head_node(over_s=0.05))
+    load = asyncio.run(read_head_node_load(over_s=0.05))
     assert 0 <= load.cpu_percent <= 100
     assert 0 < load.memory_percent <= 100
     assert load.temperature_c is None or 0 < load.temperature_c < 150

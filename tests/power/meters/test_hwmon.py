@@ -7,7 +7,7 @@ import pytest
 from node_tree import write_tree
 
 from offpeak.errors import NotSupported
-from power.meters.hwmon import HwmonMeter
+from power.meters.kernel import HwmonMeter
 from power.meters.port import Reading
 
 NOON = 1_795_219_200.0

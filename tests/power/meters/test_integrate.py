@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from power.meters.integrate import Energy, integrated
+from power.meters.energy import Energy, add_reading
 from power.meters.port import Reading
 
 HOLD_S = 60.0
@@ -19,7 +19,7 @@ def reading(at_s: float, power_w: float | None, resolution_w: float = 1.0) -> Re
 
 
 def energy(readings: list[Reading], so_far: Energy = Energy()) -> Energy:  # noqa: B008
-    return reduce(lambda each, next_one: integrated(each, next_one, longest_hold_s=HOLD_S), readings, so_far)
+    return reduce(lambda each, next_one: add_reading(each, next_one, longest_hold_s=HOLD_S), readings, so_far)
 
 
 powers = st.none() | st.floats(0, 1e5)
@@ -55,7 +55,7 @@ def test_rounding_is_told() -> None:
 
 def test_a_clock_that_goes_back_changes_nothing() -> None:
     before = energy([reading(0, 100.0), reading(10, 100.0)])
-    assert integrated(before, reading(9, 1e9), longest_hold_s=HOLD_S) == before
+    assert add_reading(before, reading(9, 1e9), longest_hold_s=HOLD_S) == before
 
 
 @given(series())

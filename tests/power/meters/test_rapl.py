@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from node_tree import write_tree
 
 from offpeak.errors import NotSupported
+from power.meters.kernel import RaplMeter, RaplZone, additive_zones, mean_power_between
 from power.meters.port import Reading
-from power.meters.rapl import RaplMeter, Zone, parts_of, power_w
 
 RANGE_UJ = 262_143_328_850
 NOON = 1_795_219_200.0
@@ -112,16 +112,16 @@ def test_after_a_close_the_next_reading_is_a_first_one(machine: Machine) -> None
 @given(st.integers(0, RANGE_UJ), st.floats(1.0, 260.0), st.floats(0.0, 999.0))
 def test_whatever_the_counter_stands_at_the_power_is_found(start_uj: int, since_s: float, watts: float) -> None:
     end_uj = (start_uj + round(watts * since_s * 1e6)) % RANGE_UJ
-    before, now = (Zone("intel-rapl:0", "package-0", energy, RANGE_UJ) for energy in (start_uj % RANGE_UJ, end_uj))
-    found, why = power_w(before, now, since_s)
+    before, now = (RaplZone("intel-rapl:0", "package-0", energy, RANGE_UJ) for energy in (start_uj % RANGE_UJ, end_uj))
+    found, why = mean_power_between(before, now, since_s)
     assert why == ""
     assert found == pytest.approx(watts, abs=1e-5)
 
 
 @pytest.mark.parametrize("since_s", [0.0, -5.0])
 def test_a_clock_that_stood_still_tells_nothing(since_s: float) -> None:
-    zone = Zone("intel-rapl:0", "package-0", 5, RANGE_UJ)
-    assert power_w(zone, zone, since_s) == (None, "no time has passed since the reading before")
+    zone = RaplZone("intel-rapl:0", "package-0", 5, RANGE_UJ)
+    assert mean_power_between(zone, zone, since_s) == (None, "no time has passed since the reading before")
 
 
 def test_a_counter_without_range_is_a_gap_when_it_cannot_be_told(machine: Machine) -> None:
@@ -162,5 +162,5 @@ def test_a_machine_without_counters_is_said(tmp_path: Path) -> None:
 
 
 def test_dies_of_a_package_are_packages() -> None:
-    zones = tuple(Zone(f"intel-rapl:{die}", f"package-0-die-{die}", 1, RANGE_UJ) for die in (0, 1))
-    assert set(parts_of(zones)) == {"package-0-die-0", "package-0-die-1"}
+    zones = tuple(RaplZone(f"intel-rapl:{die}", f"package-0-die-{die}", 1, RANGE_UJ) for die in (0, 1))
+    assert set(additive_zones(zones)) == {"package-0-die-0", "package-0-die-1"}

@@ -2,16 +2,15 @@
 
 import pytest
 
-from power.meters.integrate import Energy
-from power.meters.reconcile import Place, place, reconcile
+from power.meters.energy import Energy, MeasuringPoint, combine_parts, compare_points
 
 
-def at(way: str, mean_w: float, covered_s: float = 3600, resolution_w: float = 1) -> Place:
-    return Place(way, mean_w, covered_s, resolution_w)
+def at(way: str, mean_w: float, covered_s: float = 3600, resolution_w: float = 1) -> MeasuringPoint:
+    return MeasuringPoint(way, mean_w, covered_s, resolution_w)
 
 
 def test_losses_are_told_in_watts_and_as_a_share() -> None:
-    supplies, board = reconcile([at("pdu", 400), at("bmc", 360), at("rapl", 180)])
+    supplies, board = compare_points([at("pdu", 400), at("bmc", 360), at("rapl", 180)])
     assert (supplies.power_w, supplies.share, supplies.trouble) == (40, 0.1, "")
     assert (board.outer, board.inner, board.power_w, board.share, board.trouble) == ("bmc", "rapl", 180, 0.5, "")
 
@@ -32,15 +31,15 @@ def test_losses_are_told_in_watts_and_as_a_share() -> None:
         ([at("pdu", 0), at("bmc", 0)], ""),
     ],
 )
-def test_what_cannot_be_is_named(places: list[Place], word: str) -> None:
-    (between,) = reconcile(places)
+def test_what_cannot_be_is_named(places: list[MeasuringPoint], word: str) -> None:
+    (between,) = compare_points(places)
     assert word in between.trouble
     assert bool(between.trouble) == bool(word)
 
 
 def test_two_outlets_of_a_node_are_one_place() -> None:
     one = Energy(energy_j=3600.0 * 200, covered_s=3600, rounding_j=3600 * 0.5)
-    both = place("pdu", [one, one])
-    assert both == Place("pdu", 400, 3600, 2)
-    assert place("pdu", [one, Energy()]) is None
-    assert place("pdu", []) is None
+    both = combine_parts("pdu", [one, one])
+    assert both == MeasuringPoint("pdu", 400, 3600, 2)
+    assert combine_parts("pdu", [one, Energy()]) is None
+    assert combine_parts("pdu", []) is None

@@ -9,12 +9,12 @@ from pdu_reading import login
 
 from offpeak.errors import BadInput
 from offpeak.machines.inventory import Pdu
-from power.drivers.wire import Wire
+from power.drivers.transport import Transport
 from power.meters.registry import pdu_meter
 
 
 def test_a_pdu_has_a_meter(tmp_path: Path) -> None:
-    wire = Wire()
+    wire = Transport()
     pdus = [Pdu(name, "127.0.0.1", "apc", login(tmp_path, "public")) for name in ("rack1", "rack2")]
     meters = [pdu_meter(pdu, wire) for pdu in pdus]
     assert [(each.name, each.way) for each in meters] == [("rack1", "snmp"), ("rack2", "snmp")]
@@ -22,7 +22,7 @@ def test_a_pdu_has_a_meter(tmp_path: Path) -> None:
 
 def test_an_unknown_family_has_none(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no family"):
-        pdu_meter(Pdu("rack1", "127.0.0.1", "ap", login(tmp_path, "public")), Wire())
+        pdu_meter(Pdu("rack1", "127.0.0.1", "ap", login(tmp_path, "public")), Transport())
 
 
 def test_snmp_is_not_imported_before(repository: Path) -> None:

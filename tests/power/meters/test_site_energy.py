@@ -1,9 +1,7 @@
 """The counters of meters check the watts of the same time, and are no second sum."""
 
-from power.meters.integrate import Energy
-from power.meters.port import Reading
-from power.meters.site_energy import Part, contradictions, with_counted, with_taken
-from power.meters.taken import Taken
+from power.meters.energy import Energy, Part, add_counter_values, add_readings, find_contradictions
+from power.meters.port import MeterResult, Reading
 
 
 def _after(hours: int, *, counts_w: float, reset_at: int = -1) -> dict[Part, str]:
@@ -13,10 +11,10 @@ def _after(hours: int, *, counts_w: float, reset_at: int = -1) -> dict[Part, str
     for hour in range(hours + 1):
         counted_j = counts_w * 3600 * (hour - max(reset_at, 0) if hour >= reset_at else hour)
         reading = Reading("rack1", "snmp", "total", 10_000.0, hour * 3600.0, energy_j=counted_j)
-        taken = [Taken("rack1", "snmp", (reading,))]
-        sums = with_taken(sums, taken, longest_hold_s=3600)
-        counts = with_counted(counts, taken)  # type: ignore[arg-type, assignment]
-    return contradictions(sums, counts)  # type: ignore[arg-type]
+        taken = [MeterResult("rack1", "snmp", (reading,))]
+        sums = add_readings(sums, taken, longest_hold_s=3600)
+        counts = add_counter_values(counts, taken)  # type: ignore[arg-type, assignment]
+    return find_contradictions(sums, counts)  # type: ignore[arg-type]
 
 
 def test_a_counter_that_agrees_says_nothing() -> None:
@@ -34,5 +32,5 @@ def test_a_reset_is_no_contradiction() -> None:
 
 
 def test_a_meter_without_counter_says_nothing() -> None:
-    taken = [Taken("n1", "dcmi", (Reading("n1", "dcmi", "total", 200.0, 0.0, node="n1"),))]
-    assert contradictions(with_taken({}, taken, longest_hold_s=60), with_counted({}, taken)) == {}
+    taken = [MeterResult("n1", "dcmi", (Reading("n1", "dcmi", "total", 200.0, 0.0, node="n1"),))]
+    assert find_contradictions(add_readings({}, taken, longest_hold_s=60), add_counter_values({}, taken)) == {}

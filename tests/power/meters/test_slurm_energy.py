@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from offpeak.errors import NotSupported
-from power.meters.slurm_energy import SlurmEnergy, readings_of
+from power.meters.slurm import SlurmMeter, parse_node_energy
 
 NOON = 1_795_219_200.0
 CONFIG = "AcctGatherEnergyType    = acct_gather_energy/none\n"
@@ -16,7 +16,7 @@ NODE = "NodeName=%s Arch=x86_64 CPUTot=4 State=%s ThreadsPerCore=1 CfgTRES=cpu=4
 
 
 def only(state: str, figures: str, config: str = IPMI) -> tuple[float | None, float | None, str]:
-    (reading,) = readings_of(NODE % ("n001", state, figures), config, meter="alps", at_unix_s=NOON)
+    (reading,) = parse_node_energy(NODE % ("n001", state, figures), config, meter="alps", at_unix_s=NOON)
     assert (reading.meter, reading.way, reading.part, reading.node) == ("alps", "slurm", "n001", "n001")
     return reading.power_w, reading.energy_j, reading.why
 
@@ -50,10 +50,10 @@ def test_recorded_answers_of_every_release_have_no_value(shared: Path) -> None:
     assert len({file.parent for file in recorded}) >= 4
     for file in recorded:
         nodes = file.read_text().replace("\n   ", " ")
-        readings = readings_of(nodes, CONFIG, meter="alps", at_unix_s=NOON)
+        readings = parse_node_energy(nodes, CONFIG, meter="alps", at_unix_s=NOON)
         assert {reading.node for reading in readings} == set(re.findall(r"NodeName=(\S+)", nodes))
         assert {reading.power_w for reading in readings} == {None}
-        measured = readings_of(nodes.replace("Watts=0", "Watts=180"), IPMI, meter="alps", at_unix_s=NOON)
+        measured = parse_node_energy(nodes.replace("Watts=0", "Watts=180"), IPMI, meter="alps", at_unix_s=NOON)
         assert all((reading.power_w == 180.0) != bool(reading.why) for reading in measured)
 
 
@@ -61,7 +61,7 @@ def test_recorded_configurations_measure_nothing(shared: Path) -> None:
     recorded = sorted((shared / "data" / "captures" / "slurm").glob("*/scontrol_show_config.txt"))
     assert len(recorded) >= 3
     for file in recorded:
-        (reading,) = readings_of(
+        (reading,) = parse_node_energy(
             NODE % ("n001", "IDLE", "CurrentWatts=5"), file.read_text(), meter="alps", at_unix_s=NOON
         )
         assert reading.why.startswith("Slurm measures nothing")
@@ -70,4 +70,4 @@ def test_recorded_configurations_measure_nothing(shared: Path) -> None:
 def test_a_machine_without_slurm_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NotSupported, match="alps: scontrol: not found on PATH"):
-        asyncio.run(SlurmEnergy("alps").read())
+        asyncio.run(SlurmMeter("alps").read())

@@ -14,7 +14,7 @@ from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode
 from power.drivers.logins import Logins
 from power.meters.port import Reading
-from power.meters.ssh import SshMeter, meters_of
+from power.meters.ssh import SshMeter, parse_meters
 from sim_backend.local_slurm.processes import reserved_ports
 
 NOON = 1_795_219_200.0
@@ -95,4 +95,4 @@ def test_a_node_that_measures_nothing_or_is_gone_is_said(on_node: OnNode) -> Non
 )
 def test_what_is_no_answer_is_strange(text: str) -> None:
     with pytest.raises(BadAnswer, match="n001: a strange answer"):
-        meters_of(text, "n001")
+        parse_meters(text, "n001")

@@ -10,10 +10,10 @@ from agent_socket import AT_S, PRICE, PUBLISHED
 from rich.console import Console
 
 from power.agent.published import NO_SCHEDULER, NodesSaid, PriceSaid, SavedSaid
-from ui.agent.text import Clock, price_text, queue_table, status_lines, why_lines
+from ui.agent.text import LocalClock, price_text, queue_table, status_lines, why_lines
 from ui.ledger.text import table_lines
 
-CLOCK = Clock(AT_S + 12, ZoneInfo("Europe/Berlin"))
+CLOCK = LocalClock(AT_S + 12, ZoneInfo("Europe/Berlin"))
 
 Golden = Callable[[str, str], None]
 
@@ -37,8 +37,8 @@ def test_status_before_the_first_look_and_of_a_cluster_without_a_name() -> None:
 
 def test_an_agent_with_a_fast_clock_is_late_by_real_seconds() -> None:
     fast = replace(PUBLISHED, clock_factor=600.0, cycle_s=300)
-    assert status_lines(fast, Clock(AT_S + 14 * 600, UTC))[0].endswith("looked 2:20:00 ago, every 0:05:00")
-    assert status_lines(fast, Clock(AT_S + 16 * 600, UTC))[0].endswith(": IT HANGS")
+    assert status_lines(fast, LocalClock(AT_S + 14 * 600, UTC))[0].endswith("looked 2:20:00 ago, every 0:05:00")
+    assert status_lines(fast, LocalClock(AT_S + 16 * 600, UTC))[0].endswith(": IT HANGS")
 
 
 def test_a_long_table_is_laid_out_as_a_short_one() -> None:

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from offpeak.errors import BadInput
-from ui.nodes.hold_end import hold_end_unix_s
+from ui.nodes.hold_end import parse_hold_end
 
 NOW = datetime(2026, 10, 24, 20, 0, tzinfo=ZoneInfo("Europe/Berlin"))
 
@@ -23,10 +23,10 @@ NOW = datetime(2026, 10, 24, 20, 0, tzinfo=ZoneInfo("Europe/Berlin"))
     ],
 )
 def test_as_it_is_written(text: str, end: str) -> None:
-    assert hold_end_unix_s(text, NOW) == datetime.fromisoformat(end).timestamp()
+    assert parse_hold_end(text, NOW) == datetime.fromisoformat(end).timestamp()
 
 
 @pytest.mark.parametrize("text", ["", "later", "25:00", "2026-13-01", "2026-10-24T19:59", "0s", "8"])
 def test_what_is_none_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
-        hold_end_unix_s(text, NOW)
+        parse_hold_end(text, NOW)

@@ -23,7 +23,7 @@ from offpeak.process import exclusive_lock
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from power.drivers.port import Order
-from power.drivers.wire import Wire
+from power.drivers.transport import Transport
 from power.lifecycle.admin_order import AdminOrder, execute_order
 from power.lifecycle.node_record import NodeRecord
 from sim_backend.virtual.bmc import BmcFaults
@@ -244,7 +244,7 @@ def errand(site: Path, node: str, order: Order, book: MemoryBook, *, used: str =
     inventory = read_inventory(site)
 
     async def made() -> NodeRecord:
-        wire = Wire(timeout_s=10.0)
+        wire = Transport(timeout_s=10.0)
         agent = AgentSettings(**{"mode": "active", "nodes": "n[1-4]", "min_on": 1} | settings)  # type: ignore[arg-type]
         made = AdminOrder(inventory, agent, book, wire, lambda _node: used, poll_s=0.05)
         try:

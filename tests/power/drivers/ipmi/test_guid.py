@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from power.drivers.ipmi.guid import guid_text
+from power.drivers.ipmi.requests import format_guid
 from sim_backend.local_slurm.ipmi_sim import bmc, own_network
 
 SIXTEEN = st.binary(min_size=16, max_size=16)
@@ -27,18 +27,18 @@ SIXTEEN = st.binary(min_size=16, max_size=16)
     ids=["SMBIOS", "IPMI", "RFC 4122", "no version", "zeros", "ones"],
 )
 def test_the_order_of_bytes_is_found(answer: str, text: str | None) -> None:
-    assert guid_text(bytes.fromhex(answer)) == text
+    assert format_guid(bytes.fromhex(answer)) == text
 
 
 def test_a_dated_version_is_believed_before_an_undated_one() -> None:
     # Created in 2019; backwards it would be a version 5, swapped a version 14.
     dated = UUID("7d3b5f6e-4c1a-11e9-8646-d663bd87305b")
-    assert guid_text(dated.bytes[::-1]) == str(dated)
+    assert format_guid(dated.bytes[::-1]) == str(dated)
 
 
 @given(SIXTEEN)
 def test_no_byte_is_lost(answer: bytes) -> None:
-    text = guid_text(answer)
+    text = format_guid(answer)
     if text is not None:
         guid = UUID(text)
         assert text == str(guid)
@@ -58,4 +58,4 @@ def test_ipmitool_agrees(bmc_commands: Path, tmp_path: Path) -> None:
                 login = ("-H", made.host, "-p", str(made.port), "-U", "admin", "-P", "secret", "-C", "3")
                 command = ["ipmitool", "-I", "lanplus", *login, "mc", "guid"]
                 said = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
-                assert f": {guid_text(bytes.fromhex(sent))}\n" in said.lower()
+                assert f": {format_guid(bytes.fromhex(sent))}\n" in said.lower()

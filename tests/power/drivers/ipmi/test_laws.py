@@ -14,7 +14,7 @@ from offpeak.errors import AccessRefused, BadInput, NoAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
 from power.drivers.port import Order, PowerDriver, PowerState
 from power.drivers.registry import driver_of
-from power.drivers.wire import Wire
+from power.drivers.transport import Transport
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 
 WAYS = ("ipmi", "ipmitool", "ipmipower")
@@ -27,7 +27,7 @@ def way(request: pytest.FixtureRequest) -> str:
     return name
 
 
-def by(way: str, machine: InventoryNode, wire: Wire) -> PowerDriver:
+def by(way: str, machine: InventoryNode, wire: Transport) -> PowerDriver:
     return driver_of(replace(machine, hardware=replace(machine.hardware, driver=way)), wire)
 
 
@@ -37,7 +37,7 @@ def with_driver(
     """Return what `use` returns of the machine's driver, which is closed afterwards."""
 
     async def run() -> Result:
-        wire = Wire(timeout_s=timeout_s)
+        wire = Transport(timeout_s=timeout_s)
         try:
             return await use(by(way, machine, wire))
         finally:
@@ -131,7 +131,7 @@ def test_a_refused_login_reaches_the_bmc_once(
     way: str, user: str, password: str, few_bmcs: list[SimulatedBmc], machine_of: MachineOf
 ) -> None:
     async def try_everything(machine: InventoryNode) -> None:
-        wire = Wire(timeout_s=10)
+        wire = Transport(timeout_s=10)
         drivers = [by(each, machine, wire) for each in (way, *WAYS)]
         for driver in drivers:
             observed = await driver.query()

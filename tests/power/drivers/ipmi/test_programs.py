@@ -12,7 +12,7 @@ from ipmi_fixtures import MachineOf
 from offpeak.errors import NoAnswer, NotSupported
 from power.drivers.port import PowerState
 from power.drivers.registry import driver_of
-from power.drivers.wire import Wire
+from power.drivers.transport import Transport
 from sim_backend.local_slurm.ipmi_sim import QUOTED, SimulatedBmc
 
 PROGRAMS = ("ipmitool", "ipmipower")
@@ -29,7 +29,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
             path.write_text(f"#!/bin/sh\n{script}\n")
             path.chmod(0o755)
         search = f"{tmp_path / 'bin'}:/usr/bin:/bin"
-        monkeypatch.setattr("power.drivers.ipmi.program.SEARCH_PATH", search)
+        monkeypatch.setattr("power.drivers.ipmi.programs.SEARCH_PATH", search)
 
     return put
 
@@ -43,7 +43,7 @@ def test_no_password_is_seen(
     tmp_path: Path,
 ) -> None:
     stand_in(f"tr '\\0' '\\n' </proc/$$/cmdline >{tmp_path}/seen; tr '\\0' '\\n' </proc/$$/environ >>{tmp_path}/seen")
-    asyncio.run(driver_of(machine_of(few_bmcs[0], password="hunter2", driver=program), Wire()).query())
+    asyncio.run(driver_of(machine_of(few_bmcs[0], password="hunter2", driver=program), Transport()).query())
     seen = (tmp_path / "seen").read_text()
     assert few_bmcs[0].host in seen
     assert "hunter2" not in seen
@@ -59,7 +59,7 @@ def test_a_program_that_hangs_is_killed(
 ) -> None:
     stand_in(f"echo $$ >{tmp_path}/pid; exec sleep 60")
     begin_s = time.monotonic()
-    observed = asyncio.run(driver_of(machine_of(few_bmcs[0], driver=program), Wire(timeout_s=0.3)).query())
+    observed = asyncio.run(driver_of(machine_of(few_bmcs[0], driver=program), Transport(timeout_s=0.3)).query())
     assert time.monotonic() - begin_s < 20
     assert isinstance(observed.trouble, NoAnswer)
     with pytest.raises(ProcessLookupError):
@@ -75,8 +75,8 @@ def test_a_program_that_is_not_there_is_named_with_its_package(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("power.drivers.ipmi.program.SEARCH_PATH", str(tmp_path))
-    observed = asyncio.run(driver_of(machine_of(few_bmcs[0], driver=program), Wire()).query())
+    monkeypatch.setattr("power.drivers.ipmi.programs.SEARCH_PATH", str(tmp_path))
+    observed = asyncio.run(driver_of(machine_of(few_bmcs[0], driver=program), Transport()).query())
     assert isinstance(observed.trouble, NotSupported)
     assert f"{program} is not installed" in str(observed.trouble)
     assert observed.trouble.hint == f"apt install {package}"
@@ -87,7 +87,7 @@ def test_a_password_may_hold_quotes_and_signs(
     program: str, few_bmcs: list[SimulatedBmc], machine_of: MachineOf
 ) -> None:
     async def state() -> PowerState:
-        wire = Wire(timeout_s=10)
+        wire = Transport(timeout_s=10)
         machine = machine_of(few_bmcs[0], user="quoted", password=QUOTED, driver=program)
         observed = await driver_of(machine, wire).query()
         await wire.close()
@@ -100,5 +100,5 @@ def test_messages_of_a_program_are_one_line(
     few_bmcs: list[SimulatedBmc], machine_of: MachineOf, stand_in: Callable[[str], None]
 ) -> None:
     stand_in("echo 'something new' >&2; echo 'and more' >&2; exit 3")
-    observed = asyncio.run(driver_of(machine_of(few_bmcs[0], driver="ipmitool"), Wire()).query())
+    observed = asyncio.run(driver_of(machine_of(few_bmcs[0], driver="ipmitool"), Transport()).query())
     assert str(observed.trouble).endswith(": something new; and more")

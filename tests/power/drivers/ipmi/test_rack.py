@@ -8,11 +8,10 @@ import pytest
 from ipmi_fixtures import MachineOf
 
 from offpeak.errors import NoAnswer
-from power.drivers.port import Observed, PowerState
+from power.drivers.poll import ReportedProblem, iterate_completed, limit_repeats, poll_drivers
+from power.drivers.port import PowerObservation, PowerState
 from power.drivers.registry import driver_of
-from power.drivers.said_once import Said, worth_saying
-from power.drivers.sweep import as_they_come, sweep
-from power.drivers.wire import Wire
+from power.drivers.transport import Transport
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 
 pytestmark = pytest.mark.thorough
@@ -24,9 +23,9 @@ ROUND_S = 60
 
 def test_the_dead_do_not_delay_the_live(many_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
     async def run() -> None:
-        wire = Wire(timeout_s=TIMEOUT_S)
+        wire = Transport(timeout_s=TIMEOUT_S)
         drivers = {f"n{i}": driver_of(machine_of(bmc, node=f"n{i}"), wire) for i, bmc in enumerate(many_bmcs)}
-        seen = await sweep(drivers, timeout_s=ROUND_S, clock=time.time)
+        seen = await poll_drivers(drivers, timeout_s=ROUND_S, clock=time.time)
         assert [node for node, each in seen.items() if each.state is not PowerState.ON] == []
         for bmc in many_bmcs[:DEAD:2]:
             bmc.kill()
@@ -38,16 +37,16 @@ def test_the_dead_do_not_delay_the_live(many_bmcs: list[SimulatedBmc], machine_o
                 await wire.close()
             begin_s, came_s = time.monotonic(), {}
             asked = {node: each.query() for node, each in drivers.items()}
-            async for node, _ in as_they_come(asked, timeout_s=ROUND_S):
+            async for node, _ in iterate_completed(asked, timeout_s=ROUND_S):
                 came_s[node] = time.monotonic() - begin_s
             assert max(sorted(came_s.values())[:-DEAD]) < TIMEOUT_S
             assert max(came_s.values()) < 4 * TIMEOUT_S
 
-        said: dict[str, Said | None] = dict.fromkeys(drivers)
+        said: dict[str, ReportedProblem | None] = dict.fromkeys(drivers)
         lines = Counter[str]()
         for round_ in range(3):
-            for node, observed in (await sweep(drivers, timeout_s=ROUND_S, clock=time.time)).items():
-                said[node], line = worth_saying(said[node], _words(observed), at_unix_s=10.0 * round_)
+            for node, observed in (await poll_drivers(drivers, timeout_s=ROUND_S, clock=time.time)).items():
+                said[node], line = limit_repeats(said[node], _words(observed), at_unix_s=10.0 * round_)
                 lines.update([node] if line else [])
         assert lines == Counter(f"n{i}" for i in range(DEAD))
         await wire.close()
@@ -55,6 +54,6 @@ def test_the_dead_do_not_delay_the_live(many_bmcs: list[SimulatedBmc], machine_o
     asyncio.run(run())
 
 
-def _words(observed: Observed) -> str | None:
+def _words(observed: PowerObservation) -> str | None:
     assert observed.trouble is None or isinstance(observed.trouble, NoAnswer)
     return None if observed.trouble is None else str(observed.trouble)

@@ -12,25 +12,25 @@ from ipmi_fixtures import MachineOf
 
 from offpeak.errors import BadAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
-from power.drivers.ipmi.address import address_of
-from power.drivers.ipmi.request import (
+from power.drivers.ipmi.bmc import address_of
+from power.drivers.ipmi.requests import (
     RESTORE_POLICIES,
     SYSTEM_GUID,
-    Ask,
-    Request,
-    is_on,
-    restore_policy,
-    system_guid,
+    IpmiRequest,
+    SendRequest,
+    read_is_on,
+    read_restore_policy,
+    read_system_guid,
 )
-from power.drivers.wire import Wire
+from power.drivers.transport import Transport
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc, bmc, own_network
 
 Result = TypeVar("Result")
 
 
-def asked(machine: InventoryNode, question: Callable[[Ask], Awaitable[Result]]) -> Result:
+def asked(machine: InventoryNode, question: Callable[[SendRequest], Awaitable[Result]]) -> Result:
     async def run() -> Result:
-        wire = Wire(timeout_s=10)
+        wire = Transport(timeout_s=10)
         try:
             return await question(partial(wire.sessions.ask, address_of(machine)))
         finally:
@@ -49,18 +49,18 @@ def test_the_restore_policy_is_what_ipmitool_has_set(
     policy: str, few_bmcs: list[SimulatedBmc], machine_of: MachineOf
 ) -> None:
     ipmitool(few_bmcs[0], "chassis", "policy", policy)
-    assert asked(machine_of(few_bmcs[0]), restore_policy) == policy
+    assert asked(machine_of(few_bmcs[0]), read_restore_policy) == policy
 
 
 def test_a_policy_that_the_bmc_does_not_know_is_unknown(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
     few_bmcs[0].write("policy", "3")
-    assert asked(machine_of(few_bmcs[0]), restore_policy) == "unknown"
-    assert asked(machine_of(few_bmcs[0]), is_on) is True
+    assert asked(machine_of(few_bmcs[0]), read_restore_policy) == "unknown"
+    assert asked(machine_of(few_bmcs[0]), read_is_on) is True
 
 
 def test_a_bmc_may_have_no_identity(bmc_commands: Path, tmp_path: Path, machine_of: MachineOf) -> None:
     with own_network() as network, bmc(tmp_path / "bmc", f"{network}.1", 1, bmc_commands, guid="00" * 16) as nameless:
-        assert asked(machine_of(nameless), system_guid) is None
+        assert asked(machine_of(nameless), read_system_guid) is None
 
 
 def test_a_bmc_of_ipmi_1_5_is_not_supported(bmc_commands: Path, tmp_path: Path, machine_of: MachineOf) -> None:
@@ -70,11 +70,11 @@ def test_a_bmc_of_ipmi_1_5_is_not_supported(bmc_commands: Path, tmp_path: Path, 
         bmc(tmp_path / "bmc", f"{network}.1", 1, bmc_commands, guid="") as old,
         pytest.raises(NotSupported, match=r"IPMI 2\.0 unavailable"),
     ):
-        asked(machine_of(old), is_on)
+        asked(machine_of(old), read_is_on)
 
 
-def answers(data: bytes | None) -> Ask:
-    async def ask(request: Request) -> bytes:
+def answers(data: bytes | None) -> SendRequest:
+    async def ask(request: IpmiRequest) -> bytes:
         if data is None or request is SYSTEM_GUID:
             raise NotSupported(request.name)
         return data
@@ -83,12 +83,12 @@ def answers(data: bytes | None) -> Ask:
 
 
 def test_the_bmc_is_asked_where_the_system_has_no_name() -> None:
-    assert asyncio.run(system_guid(answers(bytes(range(16))))) is not None
-    assert asyncio.run(system_guid(answers(bytes(16)))) is None
-    assert asyncio.run(system_guid(answers(None))) is None
+    assert asyncio.run(read_system_guid(answers(bytes(range(16))))) is not None
+    assert asyncio.run(read_system_guid(answers(bytes(16)))) is None
+    assert asyncio.run(read_system_guid(answers(None))) is None
 
 
-@pytest.mark.parametrize("question", [is_on, restore_policy, system_guid])
-def test_answers_that_are_cut_off_are_no_answers(question: Callable[[Ask], Awaitable[object]]) -> None:
+@pytest.mark.parametrize("question", [read_is_on, read_restore_policy, read_system_guid])
+def test_answers_that_are_cut_off_are_no_answers(question: Callable[[SendRequest], Awaitable[object]]) -> None:
     with pytest.raises(BadAnswer):
         asyncio.run(question(answers(b"\x01")))  # type: ignore[arg-type]

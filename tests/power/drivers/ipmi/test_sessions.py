@@ -14,13 +14,13 @@ from offpeak.errors import AccessRefused, BadInventory, NoAnswer
 from offpeak.machines.inventory import InventoryNode
 from power.drivers.ipmi.driver import ipmi_driver
 from power.drivers.port import Order, PowerState
-from power.drivers.wire import Wire
+from power.drivers.transport import Transport
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 
 
-def on_a_wire(use: Callable[[Wire], Awaitable[None]], *, timeout_s: float = 10.0) -> None:
+def on_a_wire(use: Callable[[Transport], Awaitable[None]], *, timeout_s: float = 10.0) -> None:
     async def run() -> None:
-        wire = Wire(timeout_s=timeout_s)
+        wire = Transport(timeout_s=timeout_s)
         try:
             await use(wire)
         finally:
@@ -42,7 +42,7 @@ def sessions(bmc: SimulatedBmc) -> tuple[int, int]:
 def test_one_login_serves_many_queries_and_ends_with_a_logout(
     few_bmcs: list[SimulatedBmc], machine_of: MachineOf
 ) -> None:
-    async def use(wire: Wire) -> None:
+    async def use(wire: Transport) -> None:
         driver = ipmi_driver(machine_of(few_bmcs[0]), wire)
         for _ in range(20):
             assert (await driver.query()).state is PowerState.ON
@@ -57,7 +57,7 @@ def test_one_login_serves_many_queries_and_ends_with_a_logout(
 def test_sessions_leave_the_shared_generator_of_random_numbers_alone(
     few_bmcs: list[SimulatedBmc], machine_of: MachineOf
 ) -> None:
-    async def use(wire: Wire) -> None:
+    async def use(wire: Transport) -> None:
         driver = ipmi_driver(machine_of(few_bmcs[0]), wire)
         assert (await driver.query()).state is PowerState.ON
         await driver.close()
@@ -68,7 +68,7 @@ def test_sessions_leave_the_shared_generator_of_random_numbers_alone(
 
 
 def test_the_wire_logs_out_everywhere(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
-    async def use(wire: Wire) -> None:
+    async def use(wire: Transport) -> None:
         drivers = [ipmi_driver(machine_of(bmc), wire) for bmc in few_bmcs]
         await asyncio.gather(*(driver.query() for driver in drivers))
 
@@ -81,8 +81,8 @@ def test_the_wire_logs_out_everywhere(few_bmcs: list[SimulatedBmc], machine_of: 
 def test_several_drivers_of_one_bmc_do_not_wait_for_each_other(
     few_bmcs: list[SimulatedBmc], machine_of: MachineOf
 ) -> None:
-    async def use(wire: Wire) -> None:
-        other = Wire(timeout_s=10)
+    async def use(wire: Transport) -> None:
+        other = Transport(timeout_s=10)
         machines = [machine_of(few_bmcs[0], node=node) for node in ("n1", "n2")]
         for _ in range(3):
             drivers = [ipmi_driver(machine, each) for machine in machines for each in (wire, other)]
@@ -100,7 +100,7 @@ def test_several_drivers_of_one_bmc_do_not_wait_for_each_other(
 def test_a_bmc_that_freezes_costs_the_timeout_and_is_found_again(
     few_bmcs: list[SimulatedBmc], machine_of: MachineOf
 ) -> None:
-    async def use(wire: Wire) -> None:
+    async def use(wire: Transport) -> None:
         driver = ipmi_driver(machine_of(few_bmcs[0]), wire)
         await driver.query()
         few_bmcs[0].freeze()
@@ -115,7 +115,7 @@ def test_a_bmc_that_freezes_costs_the_timeout_and_is_found_again(
 
 
 def test_many_that_ask_a_dead_bmc_wait_once(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
-    async def use(wire: Wire) -> None:
+    async def use(wire: Transport) -> None:
         driver = ipmi_driver(machine_of(few_bmcs[0]), wire)
         for before_freezing in (driver.query, driver.close):
             await before_freezing()
@@ -130,7 +130,7 @@ def test_many_that_ask_a_dead_bmc_wait_once(few_bmcs: list[SimulatedBmc], machin
 
 
 def test_a_bmc_that_dies_during_the_login_holds_nobody_up(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
-    async def use(wire: Wire) -> None:
+    async def use(wire: Transport) -> None:
         live = ipmi_driver(machine_of(few_bmcs[1]), wire)
         await live.query()
         with tap(few_bmcs[0].host, few_bmcs[0].port) as tapped:
@@ -155,7 +155,7 @@ def test_a_bmc_that_dies_during_the_login_holds_nobody_up(few_bmcs: list[Simulat
 
 
 def test_a_late_answer_does_not_pass_for_a_wrong_password(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
-    async def use(wire: Wire) -> None:
+    async def use(wire: Transport) -> None:
         with tap(few_bmcs[0].host, few_bmcs[0].port) as tapped:
             tapped.late_rakp_2 = True
             driver = ipmi_driver(through(tapped, machine_of(few_bmcs[0])), wire)
@@ -170,7 +170,7 @@ def test_a_late_answer_does_not_pass_for_a_wrong_password(few_bmcs: list[Simulat
 
 
 def test_a_lost_answer_is_asked_for_again_without_a_login(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
-    async def use(wire: Wire) -> None:
+    async def use(wire: Transport) -> None:
         with tap(few_bmcs[0].host, few_bmcs[0].port) as tapped:
             driver = ipmi_driver(through(tapped, machine_of(few_bmcs[0])), wire)
             await driver.query()
@@ -190,7 +190,7 @@ def test_idle_sessions_are_kept_alive(
 ) -> None:
     monkeypatch.setattr("pyghmi.ipmi.private.session.MAX_IDLE", 1.0)
 
-    async def use(wire: Wire) -> None:
+    async def use(wire: Transport) -> None:
         with tap(few_bmcs[0].host, few_bmcs[0].port) as tapped:
             driver = ipmi_driver(through(tapped, machine_of(few_bmcs[0])), wire)
             await driver.query()
@@ -203,7 +203,7 @@ def test_idle_sessions_are_kept_alive(
 
 
 def test_suite_17_falls_back_to_3(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
-    async def use(wire: Wire) -> None:
+    async def use(wire: Transport) -> None:
         driver = ipmi_driver(machine_of(few_bmcs[0], cipher_suite=17), wire)
         assert (await driver.query()).state is PowerState.ON
 
@@ -212,12 +212,12 @@ def test_suite_17_falls_back_to_3(few_bmcs: list[SimulatedBmc], machine_of: Mach
 
 def test_other_suites_are_another_drivers(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
     with pytest.raises(BadInventory, match=r"hardware\.compute\.cipher_suite.* not 12") as caught:
-        ipmi_driver(machine_of(few_bmcs[0], cipher_suite=12), Wire())
+        ipmi_driver(machine_of(few_bmcs[0], cipher_suite=12), Transport())
     assert "ipmitool" in caught.value.hint
 
 
 def test_the_privilege_is_that_of_the_inventory(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
-    async def use(wire: Wire) -> None:
+    async def use(wire: Transport) -> None:
         looks = ipmi_driver(machine_of(few_bmcs[0], privilege="user"), wire)
         assert (await looks.query()).state is PowerState.ON
         with pytest.raises(AccessRefused, match="insufficient privilege level"):
@@ -243,7 +243,7 @@ class Babbler(asyncio.DatagramProtocol):
 @pytest.mark.thorough
 @pytest.mark.parametrize("rest", ["", "06", "0611", "0611" + "00" * 9, "00" + "00" * 9, "06c0" + "ff" * 30])
 def test_nonsense_of_one_bmc_disturbs_no_other(rest: str, few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
-    async def use(wire: Wire) -> None:
+    async def use(wire: Transport) -> None:
         loop = asyncio.get_running_loop()
         packet = bytes.fromhex("0600ff07" + rest)
         transport, _ = await loop.create_datagram_endpoint(lambda: Babbler(packet), local_addr=("127.0.0.1", 0))

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from offpeak.errors import AccessRefused, BadAnswer, DeviceError, NoAnswer, NotSupported
 from offpeak.machines.credentials import Credential
-from power.drivers.ipmi.address import BmcAddress
-from power.drivers.ipmi.troubles import trouble_in_words, trouble_of_code
+from power.drivers.ipmi.bmc import BmcAddress, error_of_code, error_of_text
 
 BMC = BmcAddress("n1", "10.1.0.1", Credential("bmc", "admin"))
 
@@ -47,7 +46,7 @@ BMC = BmcAddress("n1", "10.1.0.1", Credential("bmc", "admin"))
     ],
 )
 def test_what_programs_say_is_understood(said: str, kind: type[DeviceError]) -> None:
-    trouble = trouble_in_words(BMC, said)
+    trouble = error_of_text(BMC, said)
     assert type(trouble) is kind
     assert said in str(trouble)
     assert str(trouble).startswith("n1 (BMC 10.1.0.1): ")
@@ -58,23 +57,23 @@ def test_what_programs_say_is_understood(said: str, kind: type[DeviceError]) -> 
     [(0xC1, NotSupported), (0xD4, AccessRefused), (0xC0, BadAnswer), (0xD5, BadAnswer), (0x80, BadAnswer)],
 )
 def test_completion_codes(code: int, kind: type[DeviceError]) -> None:
-    trouble = trouble_of_code(BMC, "Get Chassis Status", code)
+    trouble = error_of_code(BMC, "Get Chassis Status", code)
     assert type(trouble) is kind
     assert f"({code:02X}h)" in str(trouble)
 
 
 def test_missing_privilege_names_what_to_change() -> None:
-    hint = trouble_of_code(BMC, "Chassis Control", 0xD4).hint
+    hint = error_of_code(BMC, "Chassis Control", 0xD4).hint
     assert hint == "allow operator to user admin on the BMC's LAN channel, or set another privilege"
 
 
 @given(st.text())
 def test_any_words_are_an_error_in_one_line(said: str) -> None:
-    trouble = trouble_in_words(BMC, said)
+    trouble = error_of_text(BMC, said)
     assert isinstance(trouble, DeviceError)
     assert len(str(trouble).splitlines()) == 1
 
 
 @given(st.integers(1, 255))
 def test_any_code_is_an_error(code: int) -> None:
-    assert isinstance(trouble_of_code(BMC, "x", code), DeviceError)
+    assert isinstance(error_of_code(BMC, "x", code), DeviceError)

@@ -16,7 +16,7 @@ from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode
 from power.drivers.ipmi.driver import BmcDriver, ipmi_driver
 from power.drivers.port import PowerState
-from power.drivers.wire import Wire
+from power.drivers.transport import Transport
 from sim_backend.virtual.bmc import BmcUser, VirtualBmc
 from sim_backend.virtual.node import LiveNode, VirtualNode, clock_of
 from sim_backend.virtual.rmcp.server import BmcServer, serve
@@ -39,7 +39,7 @@ async def tapped_bmc(password: Path, *, timeout_s: float) -> AsyncIterator[tuple
     plan = planned("n1")
     node = LiveNode("n1", clock_of(1.0), random.Random(1), VirtualNode(plan.node_class))
     server = await serve(VirtualBmc(node, {b"admin": BmcUser(b"secret")}), plan.bmc_host, plan.bmc_port)
-    wire = Wire(timeout_s=timeout_s)
+    wire = Transport(timeout_s=timeout_s)
     try:
         with tap(plan.bmc_host, plan.bmc_port) as tapped:
             hardware = Hardware("virtual", "ipmi", Credential("bmc", "admin", password), tapped.port)

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from offpeak.errors import BadInput
-from power.meters.snmp.family import KINDS
-from power.meters.snmp.family_file import bundled_family, bundled_names, family_named, parsed_family
-from power.meters.snmp.steps import step_of
+from power.meters.snmp.family import KINDS, parse_step
+from power.meters.snmp.family_file import bundled_family, bundled_names, parse_family, read_family
 
 OWN = """\
 models = "Our PDU"
@@ -25,7 +24,7 @@ energy = { oid = "1.3.6.1.4.1.99999.2.2", unit = "kWh" }
 def test_a_site_writes_its_own(tmp_path: Path) -> None:
     file = tmp_path / "our-pdu.toml"
     file.write_text(OWN)
-    family = family_named(str(file))
+    family = read_family(str(file))
     (total,), (outlet,) = family.sources["total"], family.sources["outlet"]
     assert family.name == "our-pdu"
     assert total.power is not None
@@ -78,7 +77,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, match: str, hint: str
     file = tmp_path / "own.toml"
     file.write_text(text)
     with pytest.raises(BadInput, match=match) as told:
-        family_named(str(file))
+        read_family(str(file))
     assert str(file) in str(told.value)
     assert hint in told.value.hint
 
@@ -91,12 +90,12 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, match: str, hint: str
     ],
 )  # fmt: skip
 def test_units(text: str, base: str, step: float | None) -> None:
-    assert step_of(text, base) == pytest.approx(step)
+    assert parse_step(text, base) == pytest.approx(step)
 
 
 def test_the_family_in_the_handbook_is_one(repository: Path) -> None:
     page = (repository / "docs" / "how-to" / "pdus.md").read_text()
     text = page.rpartition("```toml\n")[2].partition("```")[0]
-    family = parsed_family(text.encode(), "our-pdu", "pdus.md")
+    family = parse_family(text.encode(), "our-pdu", "pdus.md")
     assert set(family.sources) == set(KINDS)
     assert family.no_value == {65535}

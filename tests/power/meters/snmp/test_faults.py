@@ -14,10 +14,10 @@ from offpeak.errors import BadInput, BadInventory, NoAnswer, NotSupported
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Pdu
 from power.drivers.logins import Logins
-from power.meters.counter import Counted, counted
+from power.meters.energy import CounterTotal, add_counter_value
 from power.meters.port import Reading
-from power.meters.snmp.agent import Patience
-from power.meters.snmp.engines import LISTED_AT_ONCE, Engines
+from power.meters.snmp.client import SnmpPatience
+from power.meters.snmp.engines import LISTED_AT_ONCE, SnmpEngines
 from power.meters.snmp.pdu import SnmpPdu
 
 pytestmark = pytest.mark.thorough
@@ -44,13 +44,13 @@ def serve(
     values: dict[str, int | str],
     scenario: Callable[[OwnAgent, SnmpPdu], Awaitable[None]],
     *,
-    patience: Patience = PATIENT,
+    patience: SnmpPatience = PATIENT,
     **others: object,
 ) -> None:
     async def run() -> None:
         async with own_agent(values) as (agent, port):
             words = {"family": "apc", "credential": login(folder, "public"), "port": port} | others
-            reader = meter(Pdu("pdu1", "127.0.0.1", **words), Engines(), patience=patience)  # type: ignore[arg-type]
+            reader = meter(Pdu("pdu1", "127.0.0.1", **words), SnmpEngines(), patience=patience)  # type: ignore[arg-type]
             try:
                 await scenario(agent, reader)
             finally:
@@ -105,7 +105,7 @@ def test_a_restart_is_seen_after_a_long_silence_too(tmp_path: Path) -> None:
         now_s = 0.0
         async with own_agent(apc()) as (agent, port):
             pdu = Pdu("pdu1", "127.0.0.1", "apc", login(tmp_path, "public"), port)
-            reader = SnmpPdu(pdu, engines=Engines(), logins=Logins(), clock=lambda: now_s)
+            reader = SnmpPdu(pdu, engines=SnmpEngines(), logins=Logins(), clock=lambda: now_s)
             await reader.read()
             # It has been up for longer than it was at the first look, and an hour has passed.
             now_s = 3600.0
@@ -120,7 +120,7 @@ def test_a_restart_is_seen_after_a_long_silence_too(tmp_path: Path) -> None:
 def test_rows_are_looked_up_of_a_few_pdus_at_a_time(tmp_path: Path) -> None:
     async def run() -> None:
         async with own_agent(apc()) as (agent, port):
-            engines, words = Engines(), {"family": "apc", "credential": login(tmp_path, "public"), "port": port}
+            engines, words = SnmpEngines(), {"family": "apc", "credential": login(tmp_path, "public"), "port": port}
             known, new = (meter(Pdu(name, "127.0.0.1", **words), engines) for name in ("known", "new"))  # type: ignore[arg-type]
             dead = meter(Pdu("dead", "127.0.0.2", **words), engines, patience=SHORT)  # type: ignore[arg-type]
             await known.read()
@@ -148,7 +148,7 @@ def test_an_answer_that_comes_while_all_is_closed_disturbs_nobody(tmp_path: Path
         async with own_agent(apc()) as (_, port):
             pdu = Pdu("pdu1", "127.0.0.1", "apc", login(tmp_path, "public"), port)
             for rounds in range(2, 7):
-                reader = meter(pdu, Engines())
+                reader = meter(pdu, SnmpEngines())
                 await reader.read()
                 reading = asyncio.ensure_future(reader.read())
                 for _ in range(rounds):
@@ -266,10 +266,10 @@ def test_an_outlet_that_fails_takes_the_sum_of_outlets_with_it(tmp_path: Path) -
 
 def test_counters_that_wrap_one_by_one_never_count_backwards(tmp_path: Path) -> None:
     async def scenario(agent: OwnAgent, reader: SnmpPdu) -> None:
-        so_far = Counted()
+        so_far = CounterTotal()
         for wh in ((9_998_990, 9_998_000), (9_998_998, 9_998_010), (5, 9_998_020), (15, 9_998_030)):
             agent.values |= {f"{phase}.15.{row}": value for row, value in enumerate(wh, 1)}
-            so_far = counted(so_far, (await total(reader)).energy_j)
+            so_far = add_counter_value(so_far, (await total(reader)).energy_j)
         assert (so_far.energy_j, so_far.resets) == ((18 + 20) * 3600, 1)
 
     phase = "1.3.6.1.4.1.21239.5.2.3.2.1"
@@ -375,7 +375,7 @@ def test_dead_pdus_hold_nobody(tmp_path: Path) -> None:
         with socket.socket(type=socket.SOCK_DGRAM) as deaf:
             deaf.bind(("127.0.0.1", 0))
             credential = login(tmp_path, "public")
-            engines = Engines()
+            engines = SnmpEngines()
             pdus = [Pdu(f"dead{i}", "127.0.0.1", "apc", credential, deaf.getsockname()[1]) for i in range(40)]
             dead = [meter(pdu, engines, patience=SHORT) for pdu in pdus]
             began = time.monotonic()
@@ -392,7 +392,7 @@ def test_dead_pdus_hold_nobody(tmp_path: Path) -> None:
 def test_a_name_without_address_is_told(tmp_path: Path) -> None:
     async def scenario() -> None:
         pdu = Pdu("pdu1", "no-such-host.invalid", "apc", login(tmp_path, "public"))
-        reader = meter(pdu, Engines(), patience=Patience(timeout_s=5))
+        reader = meter(pdu, SnmpEngines(), patience=SnmpPatience(timeout_s=5))
         with pytest.raises(NoAnswer, match="no address for no-such-host"):
             await reader.read()
         await reader.close()
@@ -429,7 +429,7 @@ def test_what_snmp_does_not_know_is_told(tmp_path: Path, words: dict[str, object
 
 def test_an_unknown_family_is_told(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no family of PDUs") as told:
-        meter(Pdu("pdu1", "127.0.0.1", "enlogik", login(tmp_path, "public")), Engines())
+        meter(Pdu("pdu1", "127.0.0.1", "enlogik", login(tmp_path, "public")), SnmpEngines())
     assert "enlogic" in told.value.hint
 
 
@@ -474,7 +474,7 @@ def test_a_community_goes_out_as_it_stands_in_its_file(tmp_path: Path, version: 
 def test_closing_one_pdu_leaves_the_others(tmp_path: Path) -> None:
     async def run() -> None:
         async with own_agent(apc()) as (_, port):
-            engines = Engines()
+            engines = SnmpEngines()
             pdu = Pdu("pdu1", "127.0.0.1", "apc", login(tmp_path, "public"), port)
             one, other = meter(pdu, engines), meter(pdu, engines)
             await one.read()

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Pdu
 from power.meters.port import Reading
-from power.meters.snmp.answers import Answers, Nothing
-from power.meters.snmp.family_file import parsed_family
-from power.meters.snmp.layout import layout_of
-from power.meters.snmp.readings import readings_of
+from power.meters.snmp.answers import NoSnmpValue, SnmpValues
+from power.meters.snmp.family_file import parse_family
+from power.meters.snmp.layout import find_layout
+from power.meters.snmp.pdu import make_readings
 
 TOTAL, OUTLET = "1.3.6.1.4.1.9.1", "1.3.6.1.4.1.9.2"
-FAMILY = parsed_family(
+FAMILY = parse_family(
     f"""
 no_value = [65535]
 [[total]]
@@ -29,17 +29,17 @@ power = {{ oid = "{OUTLET}", unit = "W" }}
 )
 PDU = Pdu("pdu1", "h", "own", Credential("c", password_file=Path("c")), outlets=(("1", "n1"), ("9", "n9")))
 
-said = st.integers(-2, 70_000) | st.just(65535) | st.just("n/a") | st.just(Nothing("genErr"))
+said = st.integers(-2, 70_000) | st.just(65535) | st.just("n/a") | st.just(NoSnmpValue("genErr"))
 columns = st.lists(said, min_size=1, max_size=6)
 
 
-def answers(totals: list[int | str | Nothing], outlets: list[int | str | Nothing]) -> Answers:
+def answers(totals: list[int | str | NoSnmpValue], outlets: list[int | str | NoSnmpValue]) -> SnmpValues:
     return {f"{column}.{row}": value for column, values in ((TOTAL, totals), (OUTLET, outlets))
             for row, value in enumerate(values, 1)}  # fmt: skip
 
 
-def readings(walked: Answers, later: Answers) -> tuple[Reading, ...]:
-    return readings_of(PDU, layout_of(FAMILY, walked), later, 1.0)
+def readings(walked: SnmpValues, later: SnmpValues) -> tuple[Reading, ...]:
+    return make_readings(PDU, find_layout(FAMILY, walked), later, 1.0)
 
 
 def is_number(value: object) -> bool:
@@ -48,7 +48,7 @@ def is_number(value: object) -> bool:
 
 @given(columns, columns)
 def test_the_total_is_the_sum_of_what_is_a_number_else_of_all_outlets(
-    totals: list[int | str | Nothing], outlets: list[int | str | Nothing]
+    totals: list[int | str | NoSnmpValue], outlets: list[int | str | NoSnmpValue]
 ) -> None:
     walked = answers(totals, outlets)
     total, *parts = readings(walked, walked)
@@ -65,7 +65,7 @@ def test_the_total_is_the_sum_of_what_is_a_number_else_of_all_outlets(
 
 @given(columns, columns)
 def test_a_total_is_never_a_sum_of_less_than_before(
-    before: list[int | str | Nothing], after: list[int | str | Nothing]
+    before: list[int | str | NoSnmpValue], after: list[int | str | NoSnmpValue]
 ) -> None:
     after = (after * len(before))[: len(before)]
     total, *_ = readings(answers(before, [0]), answers(after, [0]))
@@ -74,7 +74,7 @@ def test_a_total_is_never_a_sum_of_less_than_before(
 
 
 @given(columns)
-def test_every_outlet_that_has_a_node_has_a_reading(outlets: list[int | str | Nothing]) -> None:
+def test_every_outlet_that_has_a_node_has_a_reading(outlets: list[int | str | NoSnmpValue]) -> None:
     walked = answers([1], outlets)
     by_node = {reading.node: reading for reading in readings(walked, walked) if reading.node}
     assert set(by_node) == {"n1", "n9"}
@@ -82,8 +82,8 @@ def test_every_outlet_that_has_a_node_has_a_reading(outlets: list[int | str | No
 
 
 @given(columns)
-def test_rows_that_were_listed_in_part_are_never_a_total(outlets: list[int | str | Nothing]) -> None:
+def test_rows_that_were_listed_in_part_are_never_a_total(outlets: list[int | str | NoSnmpValue]) -> None:
     walked = answers([], outlets)
-    total, *_ = readings_of(PDU, layout_of(FAMILY, walked, ["genErr after 1.3"]), walked, 1.0)
+    total, *_ = make_readings(PDU, find_layout(FAMILY, walked, ["genErr after 1.3"]), walked, 1.0)
     assert total.power_w is None
     assert "rows may be missing: genErr after 1.3" in total.why

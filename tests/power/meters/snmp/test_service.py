@@ -20,8 +20,8 @@ from pysnmp.hlapi.v3arch.asyncio import (
 
 from offpeak.errors import NoAnswer
 from offpeak.machines.inventory import Pdu
-from power.meters.snmp.agent import Patience
-from power.meters.snmp.engines import Engines
+from power.meters.snmp.client import SnmpPatience
+from power.meters.snmp.engines import SnmpEngines
 from power.meters.snmp.pdu import SnmpPdu
 
 pytestmark = pytest.mark.thorough
@@ -31,9 +31,9 @@ COUNTER = "1.3.6.1.4.1.318.1.1.26.4.3.1.9.1"
 Agents = tuple[Sequence[str], int]
 
 
-def with_pdu(pdu: Pdu, scenario: Callable[[SnmpPdu], Awaitable[None]], patience: Patience) -> None:
+def with_pdu(pdu: Pdu, scenario: Callable[[SnmpPdu], Awaitable[None]], patience: SnmpPatience) -> None:
     async def run() -> None:
-        reader = meter(pdu, Engines(), patience=patience)
+        reader = meter(pdu, SnmpEngines(), patience=patience)
         try:
             await scenario(reader)
         finally:
@@ -69,7 +69,7 @@ def test_watts_vary_and_a_reset_counter_is_told(recorded: Agents, tmp_path: Path
         assert total.energy_j == pytest.approx(0.7 * J_PER_KWH)
         assert "restarted" in total.why
 
-    with_pdu(Pdu("varying", host, "apc", login(tmp_path, "varying"), port), scenario, Patience())
+    with_pdu(Pdu("varying", host, "apc", login(tmp_path, "varying"), port), scenario, SnmpPatience())
 
 
 @pytest.mark.parametrize(("timeout_s", "waits"), [(20.0, True), (0.1, False)])
@@ -86,7 +86,7 @@ def test_a_slow_pdu_is_waited_for_as_long_as_is_said(
                 await reader.read()
 
     pdu = Pdu("slow", host, "apc", login(tmp_path, "slow"), port)
-    with_pdu(pdu, scenario, Patience(timeout_s=timeout_s, retries=0))
+    with_pdu(pdu, scenario, SnmpPatience(timeout_s=timeout_s, retries=0))
 
 
 def test_many_may_list_their_rows_at_once(recorded: Agents, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_many_may_list_their_rows_at_once(recorded: Agents, tmp_path: Path) -> N
     pdu = Pdu("apc_chain", host, "apc", login(tmp_path, "apc_chain"), port)
 
     async def run() -> None:
-        engines = Engines()
+        engines = SnmpEngines()
         readers = [meter(pdu, engines) for _ in range(12)]
         said = await asyncio.gather(*(reader.read() for reader in readers))
         assert {readings[0].power_w for readings in said} == {2160}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from power.meters.snmp.uptimes import Uptime, after, restarted
+from power.meters.snmp.pdu import Uptime, has_restarted, next_uptime
 
 
 @pytest.mark.parametrize(
@@ -34,22 +34,22 @@ from power.meters.snmp.uptimes import Uptime, after, restarted
 )
 def test_a_restart_is_seen(ticks: int, after_s: float, expected: bool) -> None:
     before = Uptime(100_000, 1e9)
-    assert restarted(before, after(before, ticks, 1e9 + after_s)) is expected
+    assert has_restarted(before, next_uptime(before, ticks, 1e9 + after_s)) is expected
 
 
 def test_the_first_look_is_no_restart() -> None:
-    assert not restarted(None, after(None, 0, 0.0))
+    assert not has_restarted(None, next_uptime(None, 0, 0.0))
 
 
 def test_an_uptime_that_never_moves_is_taken_for_a_restart_once() -> None:
-    seen = [after(None, 1000, 0.0)]
+    seen = [next_uptime(None, 1000, 0.0)]
     for at_s in (10.0, 20.0, 30.0, 40.0):
-        seen.append(after(seen[-1], 1000, at_s))
-    seen += [after(seen[-1], 1000 + 500, 50.0)]
-    assert [restarted(before, now) for before, now in pairwise(seen)] == [True, False, False, False, True]
+        seen.append(next_uptime(seen[-1], 1000, at_s))
+    seen += [next_uptime(seen[-1], 1000 + 500, 50.0)]
+    assert [has_restarted(before, now) for before, now in pairwise(seen)] == [True, False, False, False, True]
 
 
 @given(st.floats(0, 4e7), st.floats(0, 1e7), st.floats(0.95, 1.05), st.floats(-2.5, 2.5))
 def test_a_clock_that_is_a_bit_wrong_is_no_restart(up_s: float, passed_s: float, rate: float, late_s: float) -> None:
     now = Uptime((up_s + rate * max(0.0, passed_s - late_s)) * 100, passed_s)
-    assert not restarted(Uptime(up_s * 100, 0.0), now)
+    assert not has_restarted(Uptime(up_s * 100, 0.0), now)

@@ -15,8 +15,8 @@ from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Pdu
 from power.drivers.logins import Logins
 from power.meters.port import Reading
-from power.meters.snmp.agent import Patience
-from power.meters.snmp.engines import Engines
+from power.meters.snmp.client import SnmpPatience
+from power.meters.snmp.engines import SnmpEngines
 
 KEY, PRIVACY_KEY = "auth-key-12", "privacy-key-12"
 USERS = (
@@ -55,10 +55,10 @@ def credential_of(folder: Path, user: User, *, key: str | None = None, privacy_k
 
 
 async def read_each(
-    pdus: Sequence[Pdu], logins: Logins, *, patience: Patience = PATIENT
+    pdus: Sequence[Pdu], logins: Logins, *, patience: SnmpPatience = PATIENT
 ) -> list[Reading | DeviceError]:
     """Return the totals of PDUs that are read one after the other."""
-    engines = Engines()
+    engines = SnmpEngines()
     said: list[Reading | DeviceError] = []
     meters = [meter(each, engines, logins=logins, patience=patience) for each in pdus]
     for each in meters:

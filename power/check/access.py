@@ -1,0 +1,122 @@
+"""Checks what this user can use: the files of the logins, the scheduler with its permissions, and the feeds.
+
+Torque and OpenPBS must be set up so that jobs can be ordered and deferred and nodes closed.
+"""
+
+import os
+import pwd
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from offpeak.errors import BadInput, OffpeakError, SchedulerError
+from offpeak.machines.credentials import Credential, read_secret
+from plugin.scheduler.port import Scheduler
+from plugin.slurm.commands import CannotAskSlurm, ask
+from plugin.slurm.fields import parse_config
+from plugin.slurm.rights import AdminLevel, SlurmRights, read_rights
+from plugin.slurm.traits import rate_troubles
+from power.check.findings import CheckVerdict, Finding, failed_finding
+from predictors.feeds.feed import Feed
+from predictors.feeds.port import KnownSeries, Window
+
+SLURM_TIMEOUT_S = 10.0
+
+SCHEDULER_PART, SLURM = "scheduler", "Slurm"
+
+
+def check_credentials(credentials: Iterable[Credential]) -> Iterator[Finding]:
+    """Yield a finding for every login: whether its files can be read, and by nobody else."""
+    for each in credentials:
+        try:
+            files = _read_secrets(each)
+        except BadInput as problem:
+            yield failed_finding("login", each.name, problem)
+        else:
+            yield Finding("login", each.name, CheckVerdict.GOOD, f"{files} readable by nobody else")
+
+
+def _read_secrets(credential: Credential) -> str:
+    files = [file for file in (credential.password_file, credential.privacy_file, credential.key_file) if file]
+    for file in files:
+        read_secret(file)
+    if credential.known_hosts and not credential.known_hosts.is_file():
+        hint = f"ssh-keyscan -f NODES > {credential.known_hosts}, and compare the keys with those on the nodes"
+        raise BadInput(f"{credential.known_hosts}: no such file", hint=hint)
+    return "its file is" if len(files) == 1 else f"its {len(files)} files are"
+
+
+def check_scheduler() -> Finding:
+    """Return whether Slurm answers, shows this user all jobs, and lets it drain nodes and set priorities."""
+    try:
+        ask("scontrol", "ping", timeout_s=SLURM_TIMEOUT_S)
+        rights = read_rights(timeout_s=SLURM_TIMEOUT_S)
+        config = parse_config(ask("scontrol", "show", "config", timeout_s=SLURM_TIMEOUT_S))
+    except CannotAskSlurm as problem:
+        return _no_slurm_finding(problem)
+    found = check_rights(rights)
+    if found.verdict is CheckVerdict.GOOD and (limits := rate_troubles(config)):
+        ((said, hint),) = limits
+        return Finding(SCHEDULER_PART, SLURM, CheckVerdict.DOUBTFUL, f"{found.said}; {said}", hint)
+    return found
+
+
+def check_rights(rights: SlurmRights) -> Finding:
+    """Return what a user's rights in Slurm allow: to see what others have, to change jobs, to change nodes."""
+    level = f"{rights.user}'s AdminLevel is {rights.level}"
+    if rights.troubles:
+        ((said, hint),) = rights.troubles
+        return Finding(SCHEDULER_PART, SLURM, CheckVerdict.BAD, f"{said}: nothing is switched off; {level}", hint)
+    if rights.level is AdminLevel.ADMINISTRATOR:
+        return Finding(SCHEDULER_PART, SLURM, CheckVerdict.GOOD, f"answers; {rights.user} may order nodes and jobs")
+    may = "it may order jobs, not nodes" if rights.level is AdminLevel.OPERATOR else "it may order neither"
+    return Finding(SCHEDULER_PART, SLURM, CheckVerdict.DOUBTFUL, f"answers; {level}: {may}", rights.hint)
+
+
+def _no_slurm_finding(problem: OffpeakError) -> Finding:
+    if any(Path(folder, "scontrol").exists() for folder in os.get_exec_path()):
+        return failed_finding("scheduler", "Slurm", problem)
+    hint = "without a scheduler that says which nodes run no job, none is ever switched off"
+    return Finding("scheduler", "Slurm", CheckVerdict.DOUBTFUL, "no scontrol on PATH", hint)
+
+
+def check_pbs(scheduler: Scheduler) -> Finding:
+    """Return what is wrong first, or that it answers."""
+    try:
+        traits = scheduler.traits()
+    except SchedulerError as problem:
+        return failed_finding(SCHEDULER_PART, "PBS", problem)
+    name = f"{traits.name} {traits.version}"
+    if traits.troubles:
+        said = "; ".join(what for what, _ in traits.troubles)
+        return Finding(
+            SCHEDULER_PART,
+            name,
+            CheckVerdict.DOUBTFUL,
+            said,
+            "; ".join(dict.fromkeys(hint for _, hint in traits.troubles)),
+        )
+    me = pwd.getpwuid(os.geteuid()).pw_name
+    return Finding(SCHEDULER_PART, name, CheckVerdict.GOOD, f"answers; orders by {traits.order_words}; {me} asks it")
+
+
+HOUR_S = 3600
+
+
+def check_feeds(feeds: Iterable[tuple[str, Feed | None]], *, now_s: int) -> list[Finding]:
+    """Return a finding a feed, by its name; a feed that no setting asks for is not checked.
+
+    The answers are kept in the feeds' caches, as always.
+    """
+    window = Window(now_s - now_s % HOUR_S, now_s - now_s % HOUR_S + HOUR_S)
+    return [_feed_finding(name, feed.known(window, now_s)) for name, feed in feeds if feed is not None]
+
+
+def _feed_finding(name: str, known: KnownSeries) -> Finding:
+    troubles = "; ".join(map(str, known.troubles))
+    hint = known.troubles[0].hint if known.troubles else ""
+    if known.series is None:
+        return Finding("feed", name, CheckVerdict.BAD, troubles or "knows nothing of this hour", hint)
+    said = f"{known.source}: {known.basis}"
+    if troubles:
+        return Finding("feed", name, CheckVerdict.DOUBTFUL, f"{said}; {troubles}", hint)
+    return Finding("feed", name, CheckVerdict.GOOD, said)

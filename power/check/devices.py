@@ -1,0 +1,279 @@
+"""Checks all devices of a site at the same time: BMCs, nodes by ssh, PDUs, and the wake-up of nodes without the agent.
+
+Each device is only read. The wake-up check asks one BMC by ipmitool, as Slurm's resume program does while the agent
+is dead.
+"""
+
+import asyncio
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from offpeak.errors import DeviceError, NotSupported, OffpeakError
+from offpeak.machines.inventory import Inventory, InventoryNode, Pdu
+from power.agent.wake_list import FILE, wake_list
+from power.check.access import check_credentials, check_scheduler
+from power.check.findings import CheckVerdict, Finding, failed_finding
+from power.drivers.ipmi.bmc import address_of
+from power.drivers.ipmi.requests import read_restore_policy
+from power.drivers.port import PowerDriver
+from power.drivers.registry import driver_of
+from power.drivers.ssh import NodeSsh
+from power.drivers.transport import Transport
+from power.drivers.wake_on_lan import WakeOnLanDriver
+from power.meters.port import Reading
+from power.meters.registry import bmc_meter, pdu_meter
+
+ALWAYS_OFF_HINT = "nodes that start all at once after a power failure are a risk: ipmitool chassis policy always-off"
+
+IPMI_DRIVERS = ("ipmi", "ipmitool", "ipmipower")
+SAFE_SUITE = 17
+WEAK_SUITES = {0: "no login and no encryption", 1: "no encryption", 2: "no encryption", 3: "SHA-1"}
+
+
+async def check_bmc(machine: InventoryNode, wire: Transport) -> list[Finding]:
+    """Return what there is to say of the node's BMC; it is only asked."""
+    try:
+        driver = driver_of(machine, wire)
+        seen = await driver.query()
+        if seen.trouble is not None:
+            raise seen.trouble
+        found = [await _check_enrolled_identity(machine, driver)]
+        found += await _check_bmc_meter(machine, wire)
+        found += await _check_restore_policy(machine, wire)
+        found += check_transport(machine) + _check_cipher_suite(machine, wire)
+    except OffpeakError as problem:
+        return [failed_finding("bmc", machine.node, problem)]
+    said = [each for each in found if each.verdict is not CheckVerdict.GOOD]
+    return said or [Finding("bmc", machine.node, CheckVerdict.GOOD, f"{seen.state}, as enrolled, measures power")]
+
+
+async def _check_enrolled_identity(machine: InventoryNode, driver: PowerDriver) -> Finding:
+    identity = await driver.identity()
+    if identity is None:
+        hint = "such nodes are never switched off: an address may lead to another node since a repair"
+        return Finding("bmc", machine.node, CheckVerdict.DOUBTFUL, "does not say who it is", hint)
+    if machine.enrolled is None:
+        hint = "what is not enrolled is never switched off: offpeak enroll"
+        return Finding("bmc", machine.node, CheckVerdict.DOUBTFUL, "answers, but is not enrolled", hint)
+    if identity != machine.enrolled.identity:
+        said = f"is {identity}, but {machine.enrolled.identity} was enrolled on {machine.enrolled.date}"
+        hint = f"look where its address leads; if its board was replaced: offpeak enroll --replace {machine.node}"
+        return Finding("bmc", machine.node, CheckVerdict.BAD, said, hint)
+    return Finding("bmc", machine.node, CheckVerdict.GOOD, "as enrolled")
+
+
+async def _check_bmc_meter(machine: InventoryNode, wire: Transport) -> list[Finding]:
+    meter = bmc_meter(machine, wire)
+    if meter is None:
+        return []
+    try:
+        readings = await meter.read()
+    except NotSupported as problem:
+        return [Finding("bmc", machine.node, CheckVerdict.DOUBTFUL, "measures no power", problem.hint)]
+    except DeviceError as problem:
+        return [failed_finding("bmc", machine.node, problem)]
+    finally:
+        await meter.close()
+    return [
+        Finding("bmc", machine.node, CheckVerdict.DOUBTFUL, each.why, "meter the node at its PDU if that stays so")
+        for each in readings
+        if each.power_w is None
+    ]
+
+
+async def _check_restore_policy(machine: InventoryNode, wire: Transport) -> list[Finding]:
+    if machine.hardware.driver != "ipmi":
+        return []
+    bmc = address_of(machine)
+    policy = await read_restore_policy(lambda request: wire.sessions.ask(bmc, request))
+    if policy in ("always-off", "unknown"):
+        return []
+    return [Finding("bmc", machine.node, CheckVerdict.DOUBTFUL, f"after a power failure: {policy}", ALWAYS_OFF_HINT)]
+
+
+def check_transport(machine: InventoryNode) -> list[Finding]:
+    """Return what the inventory says against the way to the BMC: a password that anybody on the network can read."""
+    said = hint = ""
+    if (machine.bmc or "").startswith("http://"):
+        said, hint = "is asked by http: its password travels unencrypted", "give its address as https://"
+    elif machine.hardware.driver in IPMI_DRIVERS and (suite := machine.hardware.cipher_suite) != SAFE_SUITE:
+        said = f"cipher_suite = {suite}, {WEAK_SUITES.get(suite, 'weaker than SHA-256')}"
+        hint = f"set cipher_suite = {SAFE_SUITE} (SHA-256, AES) if the BMC takes it"
+    return [Finding("bmc", machine.node, CheckVerdict.DOUBTFUL, said, hint)] if said else []
+
+
+def _check_cipher_suite(machine: InventoryNode, wire: Transport) -> list[Finding]:
+    """Return a finding where pyghmi proposed suite 17 and the BMC took 3 only."""
+    if machine.hardware.driver != "ipmi":
+        return []
+    bmc = address_of(machine)
+    suite = wire.sessions.cipher_suite(bmc)
+    if suite is None or suite >= bmc.cipher_suite:
+        return []
+    said = f"refused cipher suite {bmc.cipher_suite}; its sessions use {suite}, {WEAK_SUITES[suite]}"
+    hint = f"update its firmware, or accept that with cipher_suite = {suite}"
+    return [Finding("bmc", machine.node, CheckVerdict.DOUBTFUL, said, hint)]
+
+
+async def check_node(machine: InventoryNode, wire: Transport) -> list[Finding]:
+    """Return what there is to say of the node by ssh; it is only asked."""
+    rung = machine.hardware.rung("standby")
+    try:
+        if rung and "wol" in rung.wake:
+            WakeOnLanDriver(machine)
+        probe = await NodeSsh(machine, logins=wire.logins, timeout_s=wire.timeout_s).probe()
+    except OffpeakError as problem:
+        return [failed_finding("ssh", machine.node, problem)]
+    if rung is None:
+        return [Finding("ssh", machine.node, CheckVerdict.GOOD, "answers")]
+    if not probe.can_stand_by:
+        hint = f"its firmware has no S3: leave out [hardware.{machine.hardware.name}.standby]"
+        return [Finding("ssh", machine.node, CheckVerdict.BAD, "offers no suspend to memory", hint)]
+    if not probe.wake_clock:
+        hint = "would nothing else wake it, it would sleep on; see docs/how-to/standby.md"
+        return [Finding("ssh", machine.node, CheckVerdict.DOUBTFUL, "can stand by, but has no alarm clock", hint)]
+    return [Finding("ssh", machine.node, CheckVerdict.GOOD, "answers, can stand by, has an alarm clock")]
+
+
+TOTAL_PART = "total"
+NO_TOTAL_HINT = (
+    "docs/how-to/pdus.md explains the reason; offpeak power now --json lists every part that the PDU measures"
+)
+NO_OUTLET_HINT = (
+    "does this model meter its outlets? their names are those of the PDU; offpeak power now --json lists them"
+)
+
+
+async def check_pdu(pdu: Pdu, wire: Transport) -> list[Finding]:
+    """Return what there is to say of the PDU; it is only asked."""
+    try:
+        meter = pdu_meter(pdu, wire)
+        try:
+            readings = await meter.read()
+        finally:
+            await meter.close()
+    except OffpeakError as problem:
+        return [failed_finding("pdu", pdu.name, problem)]
+    doubted = [_doubtful_reading(each) for each in readings if each.why and _is_checked(each)]
+    return doubted or [Finding("pdu", pdu.name, CheckVerdict.GOOD, _pdu_summary(readings))]
+
+
+def _is_checked(reading: Reading) -> bool:
+    return reading.part == TOTAL_PART or reading.node is not None
+
+
+def _doubtful_reading(reading: Reading) -> Finding:
+    """Return the finding of a reading that says why: a value with a note, or no value."""
+    if reading.power_w is not None:
+        part, hint = f"{reading.part} {reading.power_w:,.0f} W", "compare with the PDU's own display"
+    else:
+        part, hint = reading.part, NO_TOTAL_HINT if reading.part == TOTAL_PART else NO_OUTLET_HINT
+    return Finding("pdu", reading.meter, CheckVerdict.DOUBTFUL, f"{part}: {reading.why}", hint)
+
+
+def _pdu_summary(readings: Sequence[Reading]) -> str:
+    total_w = [each.power_w for each in readings if each.part == TOTAL_PART and each.power_w is not None]
+    outlets = sum(each.part.startswith("outlet") for each in readings)
+    metered = f", {outlets} outlets metered" if outlets else ""
+    return f"{sum(total_w):,.0f} W{metered}" if total_w else f"no total{metered}"
+
+
+WAKE_PART, IPMITOOL = "wake", "ipmitool"
+IPMITOOL_TIMEOUT_S = 20.0
+NO_IPMITOOL_HINT = "apt install ipmitool, or dnf install ipmitool: the resume program needs it while the agent is dead"
+
+
+async def check_wake_path(inventory: Inventory, nodes: Iterable[str], state_folder: Path | None) -> list[Finding]:
+    """Ask the first of these nodes whose BMC is asked by IPMI; nothing to say where there is none.
+
+    Their BMCs have just taken the login: another attempt with a wrong one might lock it.
+    """
+    ways = await asyncio.to_thread(_read_wake_list, inventory, state_folder)
+    found = next(((node, ways[node]) for node in nodes if ways.get(node, {}).get("way") == "ipmi"), None)
+    if found is None:
+        return []
+    if shutil.which(IPMITOOL) is None:
+        return [
+            Finding(
+                WAKE_PART,
+                IPMITOOL,
+                CheckVerdict.BAD,
+                "is not installed: no node is woken without the agent",
+                NO_IPMITOOL_HINT,
+            )
+        ]
+    return [await asyncio.to_thread(_query_by_ipmitool, *found)]
+
+
+def ipmitool_command(way: Mapping[str, Any]) -> list[str]:
+    """Return the question for its state, as the resume program asks it."""
+    place = ["-I", "lanplus", "-H", way["host"], "-p", str(way["port"]), "-N", "2", "-R", "3"]
+    login = ["-U", way["user"], "-f", way["password_file"], "-C", str(way["cipher_suite"])]
+    level = {"admin": "ADMINISTRATOR"}.get(way["privilege"], way["privilege"].upper())
+    return [IPMITOOL, *place, *login, "-L", level, "chassis", "power", "status"]
+
+
+def _read_wake_list(inventory: Inventory, state_folder: Path | None) -> Mapping[str, Any]:
+    """Return the list that the agent has written for the program; what it would write where there is none to read."""
+    try:
+        expected = wake_list(inventory)
+    except OffpeakError:
+        return {}
+    try:
+        listed = json.loads((state_folder / FILE).read_bytes()) if state_folder else {}
+        of_agent = {node: way for node, way in listed.items() if way.get("host") == expected.get(node, {}).get("host")}
+    except (AttributeError, OSError, ValueError):
+        of_agent = {}
+    return {**expected, **of_agent}
+
+
+def _query_by_ipmitool(node: str, way: Mapping[str, Any]) -> Finding:
+    command = ipmitool_command(way)
+    hint = f"try it as the agent's user: {' '.join(command)}"
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=IPMITOOL_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        said = f"its BMC gives ipmitool no answer within {IPMITOOL_TIMEOUT_S:g} s"
+        return Finding(WAKE_PART, node, CheckVerdict.BAD, said, hint)
+    state = done.stdout.strip()
+    if done.returncode or not state.endswith((" is on", " is off")):
+        lines = (done.stderr or done.stdout).strip().splitlines() or ["nothing"]
+        return Finding(
+            WAKE_PART, node, CheckVerdict.BAD, f"ipmitool, which wakes it without the agent, says: {lines[-1]}", hint
+        )
+    return Finding(WAKE_PART, node, CheckVerdict.GOOD, "its BMC answers ipmitool, which wakes nodes without the agent")
+
+
+async def check_site(
+    inventory: Inventory,
+    machines: Iterable[InventoryNode],
+    pdus: Iterable[Pdu],
+    wire: Transport,
+    scheduler: Callable[[], Finding] = check_scheduler,
+    *,
+    state_folder: Path | None = None,
+) -> list[Finding]:
+    """Return what is to be said of the logins, the scheduler, these nodes and PDUs; the dead delay nobody.
+
+    `scheduler` asks it, and takes its time. In `state_folder` the agent keeps what wakes nodes without it.
+    """
+    machines = tuple(machines)
+    asked: list[Coroutine[Any, Any, list[Finding]]] = [
+        *(check_bmc(each, wire) for each in machines if each.bmc),
+        *(check_node(each, wire) for each in machines if each.ssh),
+        *(check_pdu(each, wire) for each in pdus),
+    ]
+    answer = asyncio.to_thread(scheduler)
+    try:
+        found = await asyncio.gather(*asked)
+        of_devices = [one for each in found for one in each]
+        bad = {each.subject for each in of_devices if each.part == "bmc" and each.verdict is CheckVerdict.BAD}
+        answering = [each.node for each in machines if each.bmc and each.node not in bad]
+        of_devices += await check_wake_path(inventory, answering, state_folder)
+        return [*check_credentials(inventory.credentials), await answer, *of_devices]
+    finally:
+        await wire.close()

@@ -1,0 +1,76 @@
+"""Enrolment: reads the identity and the capabilities of each BMC before any order is sent to it."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from offpeak.errors import DeviceError, NotSupported, OffpeakError, WrongDevice
+from offpeak.machines.inventory import Enrolment, InventoryNode
+from power.drivers.port import Order
+from power.drivers.registry import driver_of
+from power.drivers.transport import Transport
+from power.meters.registry import bmc_meter
+
+METERED = "metered"
+"""Among a node's capabilities: its BMC measures power. The others are the orders that it takes."""
+
+
+@dataclass(frozen=True)
+class EnrolmentResult:
+    """What became of one node: what is to be written, or the trouble. `same` if that is in the inventory already."""
+
+    node: str
+    enrolled: Enrolment | None = None
+    trouble: OffpeakError | None = None
+    same: bool = False
+
+
+async def probe_bmcs(
+    machines: Iterable[InventoryNode], wire: Transport, *, date: str, replace: bool
+) -> tuple[EnrolmentResult, ...]:
+    """Return what every BMC says, all asked at the same time; a changed identity is a trouble unless `replace`."""
+    try:
+        return tuple(await asyncio.gather(*(_probe_bmc(each, wire, date, replace) for each in machines)))
+    finally:
+        await wire.close()
+
+
+async def _probe_bmc(machine: InventoryNode, wire: Transport, date: str, replace: bool) -> EnrolmentResult:
+    try:
+        driver = driver_of(machine, wire)
+        seen = await driver.query()
+        if seen.trouble is not None and not isinstance(seen.trouble, NotSupported):
+            raise seen.trouble
+        identity = await driver.identity()
+        if identity is None:
+            hint = "such nodes can be measured, but are never switched off"
+            raise NotSupported(f"{machine.node}: its BMC does not say who it is", hint=hint)
+        can = [*sorted(map(str, driver.orders)), *([METERED] if await _has_power_meter(machine, wire) else [])]
+    except OffpeakError as problem:
+        return EnrolmentResult(machine.node, trouble=problem)
+    known = machine.enrolled
+    if known is not None and known.identity != identity and not replace:
+        return EnrolmentResult(machine.node, trouble=_identity_error(machine, known, identity))
+    kept = [Order.STANDBY] if known and known.identity == identity and Order.STANDBY in known.capabilities else []
+    capabilities = tuple(dict.fromkeys((*can, *map(str, kept))))
+    if known is not None and (known.identity, known.capabilities) == (identity, capabilities):
+        return EnrolmentResult(machine.node, known, same=True)
+    return EnrolmentResult(machine.node, Enrolment(identity, capabilities, date))
+
+
+def _identity_error(machine: InventoryNode, known: Enrolment, identity: str) -> WrongDevice:
+    said = f"{machine.node}: its BMC is {identity}, but {known.identity} was enrolled on {known.date}"
+    hint = f"does its address lead to it? if its board was replaced: offpeak enroll --replace {machine.node}"
+    return WrongDevice(said, hint=hint)
+
+
+async def _has_power_meter(machine: InventoryNode, wire: Transport) -> bool:
+    meter = bmc_meter(machine, wire)
+    if meter is None:
+        return False
+    try:
+        return any(each.power_w is not None for each in await meter.read())
+    except DeviceError:
+        return False
+    finally:
+        await meter.close()

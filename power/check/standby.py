@@ -1,0 +1,311 @@
+"""The standby test of a node: suspend it, prove that it sleeps, wake it, prove that it did not boot.
+
+The test never switches a node off: a node that does not come back is left to its own alarm clock, and to the
+operator. All orders go through the door, so the test runs only where the scheduler reports that the node is free.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from offpeak.door.effect import Effect, Hold, Refusal
+from offpeak.door.journal import Journal
+from offpeak.errors import BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported, OffpeakError
+from offpeak.machines.inventory import Inventory, InventoryNode, SleepMethod
+from offpeak.machines.node_sets import expand
+from offpeak.settings.agent import AgentSettings
+from power.door.node_orders import InterlockContext, NodeOrders, make_node_orders
+from power.drivers.port import Order
+from power.drivers.registry import DriverPool
+from power.drivers.ssh import NodeProbe, NodeSsh
+from power.drivers.transport import Transport
+from power.interlocks.preconditions import ON, STANDBY, UNKNOWN, InUse, StateReading
+from power.meters.port import Meter
+from power.meters.registry import bmc_meter
+
+STANDBY_POLL_S = 1.0
+SILENT_POLLS = 3
+"""So many times one after the other a node must be silent, and below its ceiling, to be taken as asleep."""
+
+ALARM_MARGIN_S = 60
+OWN_CLOCK = "clock"
+
+GiveOrder = Callable[[Order, str], Awaitable[None]]
+"""Gives an order by one of the rung's ways, "" for standby. DeviceError: the device did not take it; any other
+OffpeakError: it was not let through."""
+
+
+@dataclass(frozen=True)
+class StandbyParts:
+    """What a test is made with: the node by ssh, what gives it orders, and its meter if it has one."""
+
+    node: NodeSsh
+    rung: SleepMethod
+    order: GiveOrder
+    watts: Callable[[], Awaitable[float | None]] | None = None
+
+
+@dataclass(frozen=True)
+class StandbyProof:
+    """What came of a test. `trouble` says why the rung is not to be offered, `notes` what else is to be known.
+
+    `by_power`: the meter showed it below the ceiling; `asleep_w` is what it drew last. `woken_by` is one of the rung's
+    ways, or "clock". Times are None for what did not happen.
+    """
+
+    node: str
+    trouble: DeviceError | None = None
+    by_power: bool = False
+    asleep_w: float | None = None
+    enter_s: float | None = None
+    wake_s: float | None = None
+    woken_by: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def offered(self) -> bool:
+        """Whether nodes of that kind may be sent into standby."""
+        return self.trouble is None
+
+
+async def prove_standby(
+    parts: StandbyParts,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> StandbyProof:
+    """Return what one suspend and one wake-up have shown; takes up to all the rung's patience. Raises no DeviceError.
+
+    Raises what the order to suspend raises if it was not let through. That no job runs there, the node itself checks
+    too. Cancelled while the node sleeps, its own alarm wakes it.
+    """
+    return await _StandbyTest(parts, clock, sleep).run()
+
+
+def alarm_after_s(rung: SleepMethod) -> int:
+    """Return after how long the node's own clock wakes it: after the test would have ended."""
+    return rung.enter_patience_s + len(rung.wake) * rung.wake_patience_s + ALARM_MARGIN_S
+
+
+class _StandbyTest:
+    def __init__(
+        self, parts: StandbyParts, clock: Callable[[], float], sleep: Callable[[float], Awaitable[None]]
+    ) -> None:
+        self._parts, self._clock, self._sleep = parts, clock, sleep
+        self._proof = StandbyProof(parts.node.node)
+
+    async def run(self) -> StandbyProof:
+        node = self._parts.node
+        try:
+            before = await node.probe()
+            if not before.can_stand_by:
+                hint = "`cat /sys/power/mem_sleep` without deep: its firmware has no S3; leave out this rung"
+                raise NotSupported(f"{node.node}: offers no suspend to memory", hint=hint)
+            await self._parts.order(Order.STANDBY, "")
+        except DeviceError as trouble:
+            return replace(self._proof, trouble=trouble)
+        asked_at = self._clock()
+        if not before.wake_clock:
+            self._note("it has no alarm clock: would nothing else wake it, it would sleep on")
+        await self._watch_it_go()
+        if self._proof.enter_s is None:
+            return self._proof
+        after = await self._wake_up()
+        if after is None and before.wake_clock:
+            after = await self._alarm_rings(asked_at)
+        self._judge(before, after)
+        return self._proof
+
+    async def _watch_it_go(self) -> None:
+        """Set enter_s to when it fell silent for good, and by_power where the meter agrees."""
+        began, row = self._clock(), 0
+        enter_s: float | None = None
+        while row < SILENT_POLLS and self._clock() - began < self._parts.rung.enter_patience_s:
+            await self._sleep(STANDBY_POLL_S)
+            passed_s = self._clock() - began
+            if not await self._silent():
+                enter_s, row = None, 0
+                continue
+            enter_s = passed_s if enter_s is None else enter_s
+            row = row + 1 if await self._low() is not False else 0
+        self._proof = replace(self._proof, enter_s=enter_s)
+        if enter_s is None:
+            self._goes_wrong(self._never_went())
+        else:
+            self._judge_power(row)
+
+    def _judge_power(self, row: int) -> None:
+        watts, ceiling = self._proof.asleep_w, self._parts.rung.ceiling_w
+        if watts is None or ceiling is None:
+            missing = "no meter told its power" if watts is None else "the rung has no ceiling"
+            self._note(f"not proven by power: {missing}")
+        elif row < SILENT_POLLS:
+            message = f"{self._proof.node}: silent, but draws {watts:g} W, above the ceiling of {ceiling:g} W"
+            self._goes_wrong(BadAnswer(message, hint="it may hang, or the ceiling is too low: look at its console"))
+        else:
+            self._proof = replace(self._proof, by_power=True)
+
+    async def _wake_up(self) -> NodeProbe | None:
+        """Try the rung's ways one after the other; the node's first answer, None if none of them woke it."""
+        patience_s = self._parts.rung.wake_patience_s
+        for way in self._parts.rung.wake:
+            began = self._clock()
+            try:
+                await self._parts.order(Order.ON, way)
+            except OffpeakError as trouble:
+                self._note(f"{way}: {trouble}")
+                continue
+            if after := await self._answer_until(began + patience_s):
+                self._proof = replace(self._proof, woken_by=way, wake_s=self._clock() - began)
+                return after
+            self._note(f"{way}: did not wake it within {patience_s} s")
+        return None
+
+    async def _alarm_rings(self, asked_at: float) -> NodeProbe | None:
+        rung = self._parts.rung
+        after = await self._answer_until(asked_at + alarm_after_s(rung) + rung.wake_patience_s)
+        if after:
+            self._proof = replace(self._proof, woken_by=OWN_CLOCK)
+        return after
+
+    def _judge(self, before: NodeProbe, after: NodeProbe | None) -> None:
+        node = self._proof.node
+        if after is None:
+            message = f"{node}: does not come back from standby"
+            hint = "look at its console; nothing was switched off, and nothing will be"
+            self._goes_wrong(NoAnswer(message, hint=hint))
+        elif after.boot_id != before.boot_id:
+            message = f"{node}: it rebooted: standby is lost"
+            hint = "its firmware or a driver does not resume; leave out this rung, or mend it and test again"
+            self._goes_wrong(BadAnswer(message, hint=hint))
+        elif self._proof.woken_by == OWN_CLOCK:
+            message = f"{node}: nothing but its own alarm clock woke it"
+            hint = f"see docs/how-to/wake-on-lan.md; tried: {', '.join(self._parts.rung.wake) or 'nothing'}"
+            self._goes_wrong(BadAnswer(message, hint=hint))
+
+    async def _silent(self) -> bool:
+        try:
+            await self._parts.node.probe()
+        except NoAnswer:
+            return True
+        except DeviceError:
+            pass
+        return False
+
+    async def _low(self) -> bool | None:
+        """Whether it draws no more than the ceiling, None if that cannot be told."""
+        if self._parts.watts is None:
+            return None
+        try:
+            watts = await self._parts.watts()
+        except DeviceError:
+            watts = None
+        ceiling = self._parts.rung.ceiling_w
+        self._proof = replace(self._proof, asleep_w=watts)
+        return None if watts is None or ceiling is None else watts <= ceiling
+
+    async def _answer_until(self, until: float) -> NodeProbe | None:
+        while self._clock() < until:
+            try:
+                return await self._parts.node.probe()
+            except DeviceError:
+                await self._sleep(STANDBY_POLL_S)
+        return None
+
+    def _never_went(self) -> DeviceError:
+        message = f"{self._proof.node}: still answers {self._parts.rung.enter_patience_s} s after it was to sleep"
+        return BadAnswer(message, hint="on the node: journalctl -b -u systemd-suspend; dmesg | grep PM:")
+
+    def _goes_wrong(self, trouble: DeviceError) -> None:
+        # The last thing that went wrong is the worst.
+        if self._proof.trouble is not None:
+            self._note(str(self._proof.trouble))
+        self._proof = replace(self._proof, trouble=trouble)
+
+    def _note(self, text: str) -> None:
+        self._proof = replace(self._proof, notes=(*self._proof.notes, text))
+
+
+class OrderRefused(OffpeakError):
+    """The door refused: nothing was done."""
+
+
+@dataclass(frozen=True)
+class StandbyContext:
+    """The settings of the door, the ledger, who ordered the test ("admin NAME"), and whom the rules ask."""
+
+    inventory: Inventory
+    wire: Transport
+    settings: AgentSettings
+    journal: Journal
+    by: str
+    in_use: InUse
+    hold_of: Callable[[str], Hold | None]
+
+
+async def run_standby_test(machine: InventoryNode, trial: StandbyContext) -> StandbyProof:
+    """Return what one suspend and one wake-up of the node have shown.
+
+    BadInventory if it has no such rung; NotLetThrough, and nothing is sent, where a rule of the door refuses.
+    """
+    rung = machine.hardware.rung("standby")
+    if rung is None or machine.ssh is None:
+        missing = "standby" if rung is None else "ssh"
+        hint = f"docs/how-to/standby.md shows what [hardware.{machine.hardware.name}] needs"
+        raise BadInventory(f"{machine.node}: its hardware has no {missing}", hint=hint)
+    wire = trial.wire
+    node, meter = NodeSsh(machine, logins=wire.logins, timeout_s=wire.timeout_s), bmc_meter(machine, wire)
+    machines = {each.node: each for each in trial.inventory.machines}
+    ways = DriverPool(machines, wire, dead_man_s=alarm_after_s(rung))
+    try:
+        seen = await _observe_nodes(trial, ways)
+        site = InterlockContext(trial.inventory, ways, seen.get, wire.clock, trial.hold_of, trial.in_use)
+        orders = make_node_orders(trial.settings, site, trial.journal)
+
+        async def order(order: Order, way: str) -> None:
+            # It answers before it is told to sleep, and is told to wake once it has proven to sleep.
+            state = STANDBY if order is Order.ON else ON
+            seen[machine.node] = StateReading(state, wire.clock())
+            await _send_order(orders, _standby_effect(machine, order, way, trial.by, rung))
+
+        return await prove_standby(StandbyParts(node, rung, order, partial(_read_watts, meter) if meter else None))
+    finally:
+        await ways.close()
+        if meter:
+            await meter.close()
+
+
+def _standby_effect(machine: InventoryNode, order: Order, way: str, by: str, rung: SleepMethod) -> Effect:
+    inputs = (("way", way),) if way else (("alarm_s", alarm_after_s(rung)),)
+    return Effect(machine.node, order, by, "test of its standby", inputs)
+
+
+async def _send_order(orders: NodeOrders, effect: Effect) -> None:
+    answer = await orders.order(effect)
+    if isinstance(answer, Refusal):
+        raise OrderRefused(f"{answer.said}; it was not touched", hint=answer.hint)
+    if answer.result != "done":
+        raise BadAnswer(answer.said, hint=f"offpeak check {effect.subject}")
+
+
+async def _observe_nodes(trial: StandbyContext, ways: DriverPool) -> dict[str, StateReading]:
+    """Return the states of all nodes that may be touched: the door asks how many of them are on."""
+    nodes = expand(trial.settings.nodes) if trial.settings.nodes else ()
+    return dict(
+        zip(nodes, await asyncio.gather(*(_observe_node(node, ways, trial.wire) for node in nodes)), strict=True)
+    )
+
+
+async def _observe_node(node: str, ways: DriverPool, wire: Transport) -> StateReading:
+    try:
+        observed = await ways.bmc_of(node).query()
+    except BadInventory:
+        return StateReading(UNKNOWN, wire.clock())
+    return StateReading(observed.state, observed.at_unix_s)
+
+
+async def _read_watts(meter: Meter) -> float | None:
+    drawn = [each.power_w for each in await meter.read()]
+    return None if None in drawn else sum(each for each in drawn if each is not None)

@@ -1,0 +1,272 @@
+"""The programs ipmitool and ipmipower as drivers: one process for each request.
+
+ipmitool is for BMCs that pyghmi cannot talk to; FreeIPMI's ipmipower has workarounds for the faults of many BMCs.
+The program reads the password from a pipe. Neither arguments nor environment hold it: both can be read in /proc,
+the arguments by everybody.
+"""
+
+import asyncio
+import os
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from offpeak.door.door import Guard
+from offpeak.errors import BadAnswer, NotSupported
+from offpeak.machines.credentials import Secret
+from offpeak.machines.inventory import InventoryNode
+from power.drivers.ipmi.bmc import (
+    BmcAddress,
+    address_of,
+    error_of_code,
+    error_of_text,
+    find_bmc,
+    read_password,
+    timeout_error,
+)
+from power.drivers.ipmi.driver import BmcDriver, RawRequestBmc
+from power.drivers.ipmi.requests import IpmiRequest, read_system_guid
+from power.drivers.port import Order
+from power.drivers.transport import Transport
+
+# A service's PATH may lack the folders of the administrator's programs.
+SEARCH_PATH = os.pathsep.join(["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin"])
+
+Meaning = TypeVar("Meaning")
+
+
+@dataclass(frozen=True)
+class ProgramOutput:
+    """What a program printed until it ended with `code`."""
+
+    code: int | None
+    output: str
+    errors: str
+
+
+@dataclass(frozen=True)
+class ProgramCall:
+    """A program with its arguments after it has been told the BMC's numeric address and the path of the pipe."""
+
+    program: str
+    package: str
+    arguments: Callable[[str, str], Sequence[str]]
+    secret_text: Callable[[Secret], bytes]
+
+
+@dataclass(frozen=True)
+class ProgramRunner:
+    """Runs programs for one BMC. Each run is a login, so each goes through the wire's `logins`."""
+
+    bmc: BmcAddress
+    wire: Transport
+
+    async def run(
+        self, call: ProgramCall, meaning: Callable[[ProgramOutput], Meaning], guard: Guard | None = None
+    ) -> Meaning:
+        """Return what the program's output means; `meaning` raises DeviceError where the login has failed.
+
+        `guard` is called directly before the program starts; the program's own login belongs to the one command.
+        NotSupported if the program is not installed, NoAnswer if there is no BMC or the program is not done in time;
+        then it is killed.
+        """
+        path = shutil.which(call.program, path=SEARCH_PATH)
+        if path is None:
+            what = f"{self.bmc}: {call.program} is not installed"
+            raise NotSupported(what, hint=f"apt install {call.package}")
+        wire = self.wire
+        address = await find_bmc(self.bmc, wire.timeout_s, at_once=wire.searches)
+        secret = read_password(self.bmc)
+
+        async def attempt() -> Meaning:
+            try:
+                async with wire.forks, asyncio.timeout(wire.timeout_s):
+                    if guard is not None:
+                        guard()
+                    return meaning(await _run_program(path, call, address, secret))
+            except TimeoutError:
+                raise timeout_error(self.bmc, wire.timeout_s) from None
+
+        return await wire.logins.log_in(self.bmc.credential, self.bmc.host, attempt, secret=secret)
+
+
+async def _run_program(path: str, call: ProgramCall, address: str, secret: Secret) -> ProgramOutput:
+    pipe = _filled_pipe(call.secret_text(secret))
+    try:
+        process = await asyncio.create_subprocess_exec(
+            path,
+            *call.arguments(address, f"/dev/fd/{pipe}"),
+            env={"PATH": SEARCH_PATH, "LC_ALL": "C"},
+            pass_fds=(pipe,),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+    finally:
+        os.close(pipe)
+    try:
+        output, errors = await process.communicate()
+    except asyncio.CancelledError:
+        process.kill()
+        await process.communicate()
+        raise
+    return ProgramOutput(process.returncode, output.decode(errors="replace"), errors.decode(errors="replace"))
+
+
+def _filled_pipe(text: bytes) -> int:
+    """Return the end to read of a pipe that holds the text, which is much shorter than a pipe is deep."""
+    read_end, write_end = os.pipe()
+    os.write(write_end, text)
+    os.close(write_end)
+    return read_end
+
+
+IPMITOOL_LEVELS = {"user": "USER", "operator": "OPERATOR", "admin": "ADMINISTRATOR"}
+COMPLETION_CODE = re.compile(r"rsp=0x([0-9a-f]{1,2})\)")
+IPMITOOL_NOISE = (
+    "Loading IANA",
+    "Running Get VSO",
+    "Invalid completion code received",
+    "Discovered IPMB",
+    "Get HPM.x",
+    "RAW R",
+)
+"""Lines that `-v` prints of requests which succeed; without it, a wrong password looks like a dead BMC."""
+
+
+@dataclass(frozen=True)
+class IpmitoolBmc:
+    """Makes requests of one BMC."""
+
+    bmc: BmcAddress
+    runs: ProgramRunner
+
+    async def ask(self, request: IpmiRequest) -> bytes:
+        """Return the data of the answer; DeviceError as `troubles` tells."""
+        return await self.command(request, None)
+
+    async def command(self, request: IpmiRequest, guard: Guard | None) -> bytes:
+        """As `ask`; `guard` is called directly before the program starts."""
+        call = ProgramCall("ipmitool", "ipmitool", partial(self._arguments, request), _password_line)
+        code, data = await self.runs.run(call, self._meaning, guard)
+        if code:
+            raise error_of_code(self.bmc, request.name, code)
+        return data
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    def _arguments(self, request: IpmiRequest, address: str, password_file: str) -> tuple[str, ...]:
+        bmc = self.bmc
+        where = ("-I", "lanplus", "-H", address, "-p", str(bmc.port), "-N", "1", "-R", "2", "-v")
+        who = (
+            "-U",
+            bmc.credential.user,
+            "-f",
+            password_file,
+            "-L",
+            IPMITOOL_LEVELS[bmc.privilege],
+            "-C",
+            str(bmc.cipher_suite),
+        )
+        return (*where, *who, "raw", *(f"0x{byte:02x}" for byte in (request.netfn, request.command, *request.data)))
+
+    def _meaning(self, printed: ProgramOutput) -> tuple[int, bytes]:
+        if printed.code == 0:
+            return 0, bytes.fromhex(printed.output)
+        if code := COMPLETION_CODE.search(printed.errors):
+            return int(code[1], 16), b""
+        said = (line for line in printed.errors.splitlines() if not line.startswith(IPMITOOL_NOISE))
+        raise error_of_text(self.bmc, "; ".join(said))
+
+
+def ipmitool_driver(machine: InventoryNode, wire: Transport) -> BmcDriver:
+    """Return the driver; of the inventory it takes cipher_suite and privilege as they are, and no workarounds."""
+    bmc = address_of(machine)
+    tool = IpmitoolBmc(bmc, ProgramRunner(bmc, wire))
+    return BmcDriver(f"{bmc} by ipmitool", RawRequestBmc(tool.ask, tool.command, tool.close), wire.clock)
+
+
+def _password_line(secret: Secret) -> bytes:
+    return secret.value + b"\n"
+
+
+FREEIPMI_PACKAGE = "freeipmi-tools"
+IPMIPOWER_OPTIONS = {Order.ON: "--on", Order.SOFT_OFF: "--soft", Order.HARD_OFF: "--off"}
+IPMIPOWER_STATES = {"on": True, "off": False}
+
+
+@dataclass(frozen=True)
+class IpmipowerBmc:
+    """Asks one BMC for its power by ipmipower, and for who it is by ipmi-raw of the same package."""
+
+    bmc: BmcAddress
+    runs: ProgramRunner
+
+    async def is_on(self) -> bool:
+        """Return whether the chassis has power."""
+        said = await self._power("--stat")
+        if said not in IPMIPOWER_STATES:
+            raise BadAnswer(f"{self.bmc}: ipmipower says {said!r} instead of on or off")
+        return IPMIPOWER_STATES[said]
+
+    async def control(self, order: Order, guard: Guard) -> None:
+        """Give the order."""
+        await self._power(IPMIPOWER_OPTIONS[order], guard)
+
+    async def guid(self) -> str | None:
+        """Return who it is."""
+        return await read_system_guid(self._raw)
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    async def _power(self, option: str, guard: Guard | None = None) -> str:
+        return await self.runs.run(self._call("ipmipower", [option]), self._power_meaning, guard)
+
+    async def _raw(self, request: IpmiRequest) -> bytes:
+        numbers = [f"0x{byte:02x}" for byte in (0, request.netfn, request.command, *request.data)]
+        received = await self.runs.run(self._call("ipmi-raw", numbers), self._raw_meaning)
+        if received[1]:
+            raise error_of_code(self.bmc, request.name, received[1])
+        return received[2:]
+
+    def _call(self, program: str, words: Sequence[str]) -> ProgramCall:
+        return ProgramCall(program, FREEIPMI_PACKAGE, partial(self._arguments, words), self._configuration)
+
+    def _arguments(self, words: Sequence[str], address: str, configuration: str) -> tuple[str, ...]:
+        bmc = self.bmc
+        host = f"[{address}]:{bmc.port}" if ":" in address else f"{address}:{bmc.port}"
+        workarounds = ("-W", ",".join(bmc.workarounds)) if bmc.workarounds else ()
+        how = ("-D", "LAN_2_0", "-I", str(bmc.cipher_suite), "-l", bmc.privilege.upper(), *workarounds)
+        return (f"--config-file={configuration}", "-h", host, *how, *words)
+
+    def _configuration(self, secret: Secret) -> bytes:
+        return b"username %s\npassword %s\n" % (_quote(self.bmc.credential.user.encode()), _quote(secret.value))
+
+    def _power_meaning(self, printed: ProgramOutput) -> str:
+        # Its exit code is no help: it is 0 for "BMC error".
+        said = printed.output.strip().rpartition(": ")[2]
+        if said in ("on", "off", "ok"):
+            return said
+        raise error_of_text(self.bmc, printed.errors or said)
+
+    def _raw_meaning(self, printed: ProgramOutput) -> bytes:
+        said, _, received = printed.output.strip().partition("rcvd: ")
+        if received and not said:
+            return bytes.fromhex(received)
+        raise error_of_text(self.bmc, printed.errors or said)
+
+
+def ipmipower_driver(machine: InventoryNode, wire: Transport) -> BmcDriver:
+    """Return the driver; of the inventory it takes cipher_suite, privilege and workarounds as they are."""
+    bmc = address_of(machine)
+    return BmcDriver(f"{bmc} by ipmipower", IpmipowerBmc(bmc, ProgramRunner(bmc, wire)), wire.clock)
+
+
+def _quote(word: bytes) -> bytes:
+    """Return a word as freeipmi.conf wants it: quoted, a backslash before what would end it or begin a comment."""
+    return b'"' + re.sub(rb'(["#\\])', rb"\\\1", word) + b'"'

@@ -1,0 +1,108 @@
+"""Polls many devices at once, and limits how often the same problem is reported.
+
+A dead device delays no other one, and a BMC that is dead for a week does not fill the disk with log lines.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from offpeak.errors import DeviceError, NoAnswer
+from power.drivers.port import PowerDriver, PowerObservation, PowerState
+
+Result = TypeVar("Result")
+
+
+async def iterate_completed(
+    calls: Mapping[str, Awaitable[Result]], *, timeout_s: float
+) -> AsyncIterator[tuple[str, Result | DeviceError]]:
+    """Give each call's name with its result or DeviceError, as soon as it is there; NoAnswer for those out of time.
+
+    All run at once. Those that are late, or not waited for any longer, are cancelled.
+    """
+    tasks: dict[asyncio.Future[Result], str] = {asyncio.ensure_future(call): name for name, call in calls.items()}
+    ended: asyncio.Queue[asyncio.Future[Result]] = asyncio.Queue()
+    for task in tasks:
+        task.add_done_callback(ended.put_nowait)
+    until_s = asyncio.get_running_loop().time() + timeout_s
+    try:
+        while tasks and (first := await _next_completed(ended, until_s)) is not None:
+            result = _result_of(first)
+            yield tasks.pop(first), result
+        for name in tasks.values():
+            yield name, NoAnswer(f"{name}: no answer within {timeout_s:g} s")
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def poll_drivers(
+    drivers: Mapping[str, PowerDriver], *, timeout_s: float, clock: Callable[[], float]
+) -> dict[str, PowerObservation]:
+    """Return the state of every node, UNKNOWN with the trouble where it did not come in time."""
+    seen = {}
+    async for node, observed in iterate_completed(
+        {node: driver.query() for node, driver in drivers.items()}, timeout_s=timeout_s
+    ):
+        if isinstance(observed, DeviceError):
+            observed = PowerObservation(PowerState.UNKNOWN, clock(), observed)
+        seen[node] = observed
+    return seen
+
+
+async def _next_completed(
+    ended: "asyncio.Queue[asyncio.Future[Result]]", until_s: float
+) -> "asyncio.Future[Result] | None":
+    try:
+        async with asyncio.timeout_at(until_s):
+            return await ended.get()
+    except TimeoutError:
+        return None
+
+
+def _result_of(task: "asyncio.Future[Result]") -> Result | DeviceError:
+    try:
+        return task.result()
+    except DeviceError as trouble:
+        return trouble
+
+
+FIRST_PAUSE_S = 60.0
+LONGEST_PAUSE_S = 86_400.0
+
+
+@dataclass(frozen=True)
+class ReportedProblem:
+    """What was said last of a device: its trouble, since when, how often it was met, and when it is said again."""
+
+    trouble: str
+    since_unix_s: float
+    times: int
+    again_unix_s: float
+    pause_s: float
+
+
+def limit_repeats(
+    said: ReportedProblem | None, trouble: str | None, *, at_unix_s: float
+) -> tuple[ReportedProblem | None, str | None]:
+    """Return what to remember and the line to write, None for none. `said` is what was returned the last time.
+
+    A new trouble is a line; the same one is a line after a minute, then after twice as long each time, to a day; its
+    end is a line too.
+    """
+    if trouble is None:
+        return None, None if said is None else f"well again after {_repeat_text(said, at_unix_s)}: {said.trouble}"
+    if said is None or said.trouble != trouble:
+        return ReportedProblem(trouble, at_unix_s, 1, at_unix_s + FIRST_PAUSE_S, FIRST_PAUSE_S), trouble
+    times = said.times + 1
+    if at_unix_s < said.again_unix_s:
+        return ReportedProblem(trouble, said.since_unix_s, times, said.again_unix_s, said.pause_s), None
+    pause_s = min(2 * said.pause_s, LONGEST_PAUSE_S)
+    now = ReportedProblem(trouble, said.since_unix_s, times, at_unix_s + pause_s, pause_s)
+    return now, f"{trouble} ({_repeat_text(now, at_unix_s)})"
+
+
+def _repeat_text(said: ReportedProblem, at_unix_s: float) -> str:
+    return f"{said.times} times in {at_unix_s - said.since_unix_s:,.0f} s"

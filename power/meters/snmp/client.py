@@ -1,0 +1,217 @@
+"""The SNMP client of one device: it gets numbers at known OIDs in few packets, and walks whole columns.
+
+It translates pysnmp's values and errors.
+"""
+
+import asyncio
+import socket
+from dataclasses import dataclass
+from typing import Any, cast
+
+from pyasn1.type.univ import ObjectIdentifier
+from pysnmp.error import PySnmpError
+from pysnmp.hlapi.v3arch.asyncio import (
+    ContextData,
+    Udp6TransportTarget,
+    UdpTransportTarget,
+    bulk_cmd,
+    get_cmd,
+    next_cmd,
+)
+from pysnmp.proto import errind
+from pysnmp.proto.rfc1902 import (
+    Counter32,
+    Counter64,
+    Gauge32,
+    Integer32,
+    OctetString,
+    TimeTicks,
+    Unsigned32,
+)
+
+from offpeak.errors import AccessRefused, BadAnswer, DeviceError, NoAnswer
+from offpeak.machines.inventory import Pdu
+from power.meters.snmp.answers import NO_SUCH_OID, NoSnmpValue, SnmpValue, SnmpValues
+from power.meters.snmp.engines import NumericOid, SnmpEngines, SnmpLogin, auth_data_of
+
+_NUMBER_TYPES = (Integer32, Unsigned32, Counter32, Counter64, Gauge32, TimeTicks)
+
+
+def decode_value(value: Any) -> SnmpValue:
+    """Return a value as a number or text; what is no value (Null, noSuchObject, endOfMibView) as NO_SUCH."""
+    if isinstance(value, _NUMBER_TYPES):
+        return int(value)
+    if isinstance(value, OctetString):
+        return bytes(value).decode("utf-8", errors="replace").rstrip("\0")
+    if isinstance(value, ObjectIdentifier):
+        return str(value)
+    return NO_SUCH_OID
+
+
+TOO_BIG = 1
+_NO_SUCH_NAME = 2
+_REFUSALS = (
+    errind.UnknownUserName,
+    errind.WrongDigest,
+    errind.AuthenticationFailure,
+    errind.AuthenticationError,
+    errind.DecryptionError,
+    errind.EncryptionError,
+    errind.UnsupportedSecurityLevel,
+    errind.UnsupportedAuthProtocol,
+    errind.UnsupportedPrivProtocol,
+)
+# RFC 3416, section 3, PDU.error-status.
+_STATUS_NAMES = {1: "tooBig", 2: "noSuchName", 3: "badValue", 5: "genErr", 6: "noAccess", 16: "authorizationError"}
+
+
+def is_no_such_name(status: int) -> bool:
+    """Tell whether an error status means that there is no such OID: v1 says so, v2c and v3 answer it as a value."""
+    return status == _NO_SUCH_NAME
+
+
+def status_name(status: int) -> str:
+    """Return how the standard calls an error status."""
+    return _STATUS_NAMES.get(status, f"error {status}")
+
+
+def error_of_indication(trouble: Any, device: str, host: str, login: SnmpLogin) -> DeviceError:
+    """Return the error for what pysnmp says instead of an answer."""
+    if isinstance(trouble, errind.RequestTimedOut):
+        return NoAnswer(f"{device}: {host} does not answer to SNMP", hint=_silence_hint(login))
+    if isinstance(trouble, _REFUSALS):
+        hint = f"check user {login.user}, its keys and protocols on the PDU; `snmpget -v3 -u {login.user}` tries them"
+        return AccessRefused(f"{device}: {host} refused SNMPv3 user {login.user}: {trouble}", hint=hint)
+    return BadAnswer(f"{device}: {host}: {trouble}", hint="check that the PDU speaks this version of SNMP")
+
+
+def _silence_hint(login: SnmpLogin) -> str:
+    if login.version == "3":
+        return (
+            "a wrong privacy key may be answered with silence; check it, address, port, firewall, and the PDU's SNMPv3"
+        )
+    return "a wrong community is answered with silence too; check it, the address, port, firewall and allowed managers"
+
+
+OIDS_PER_PACKET = 20
+ROWS_PER_BULK = 30
+ROWS_OF_FIRST_BULK = 8
+"""Most columns have a few rows, and what follows a column is read for nothing."""
+MAX_COLUMN_ROWS = 5_000
+
+
+@dataclass(frozen=True)
+class SnmpPatience:
+    """How long one packet is waited for, and how often it is sent again."""
+
+    timeout_s: float = 1.0
+    retries: int = 2
+
+
+DEFAULT_PATIENCE = SnmpPatience()
+
+
+class SnmpClient:
+    """The agent of one device, spoken to with one login. `user` is on whose behalf its engine is kept."""
+
+    def __init__(self, pdu: Pdu, *, engines: SnmpEngines, user: object, patience: SnmpPatience) -> None:
+        self._device, self._host, self._port = pdu.name, pdu.host, pdu.port
+        self._engines, self._user, self._patience = engines, user, patience
+        self._target: UdpTransportTarget | Udp6TransportTarget | None = None
+
+    async def get(self, login: SnmpLogin, oids: tuple[str, ...]) -> SnmpValues:
+        """Return what stands at each OID; NoAnswer, AccessRefused or BadAnswer if there is no answer at all."""
+        answers: SnmpValues = {}
+        for first in range(0, len(oids), OIDS_PER_PACKET):
+            answers |= await self._get(login, oids[first : first + OIDS_PER_PACKET])
+        return answers
+
+    async def walk(self, login: SnmpLogin, column: str) -> tuple[SnmpValues, str]:
+        """Return everything below an OID, and what ended it too early, if anything; errors as `get`."""
+        answers: SnmpValues = {}
+        oid = column
+        while len(answers) < MAX_COLUMN_ROWS:
+            page, trouble = await self._page(login, oid, ROWS_PER_BULK if answers else ROWS_OF_FIRST_BULK)
+            fresh = {at: answer for at, answer in page.items() if at.startswith(f"{column}.") and at not in answers}
+            answers |= fresh
+            # An agent that gives the same again would be walked for ever.
+            if len(fresh) < len(page) or not fresh:
+                return answers, "" if page else trouble
+            oid = list(page)[-1]
+        return answers, f"more than {MAX_COLUMN_ROWS} rows below {column}"
+
+    async def has(self, login: SnmpLogin, column: str) -> bool:
+        """Tell whether there is anything below an OID; errors as `get`."""
+        status, _, found = await self._ask(login, next_cmd, (column,))
+        return not status and any(str(name).startswith(f"{column}.") for name, _ in found)
+
+    async def _page(self, login: SnmpLogin, oid: str, count: int) -> tuple[SnmpValues, str]:
+        """Return what comes after an OID; v1 gives one at once, and so does an agent whose next column is broken."""
+        status, found = 0, cast(Any, ())
+        if login.version != "1":
+            status, _, found = await self._ask(login, bulk_cmd, (oid,), 0, count)
+        if status or login.version == "1":
+            status, _, found = await self._ask(login, next_cmd, (oid,))
+        if status:
+            return {}, "" if is_no_such_name(status) else f"{status_name(status)} after {oid}"
+        pairs = [(str(name), decode_value(value)) for name, value in found]
+        return {name: answer for name, answer in pairs if not (isinstance(answer, NoSnmpValue) and answer.gone)}, ""
+
+    async def _get(self, login: SnmpLogin, oids: tuple[str, ...]) -> SnmpValues:
+        """Ask for one packet of OIDs. One that fails is left out and the others are asked again, as v1 wants it."""
+        if not oids:
+            return {}
+        status, index, found = await self._ask(login, get_cmd, oids)
+        if not status:
+            said = {str(name): decode_value(value) for name, value in found}
+            return {oid: said.get(oid, NO_SUCH_OID) for oid in oids}
+        if status == TOO_BIG and len(oids) > 1:
+            half = len(oids) // 2
+            return await self._get(login, oids[:half]) | await self._get(login, oids[half:])
+        failed = index - 1 if 0 < index <= len(oids) else 0
+        rest = oids[:failed] + oids[failed + 1 :]
+        answer: SnmpValue = (
+            NO_SUCH_OID if is_no_such_name(status) else NoSnmpValue(f"the PDU says {status_name(status)}")
+        )
+        return {oids[failed]: answer} | await self._get(login, rest)
+
+    async def _ask(self, login: SnmpLogin, command: Any, oids: tuple[str, ...], *numbers: int) -> tuple[int, int, Any]:
+        """Return error status, its index and what was found; DeviceError for what is no answer."""
+        wanted = [NumericOid(oid) for oid in oids]
+        to, said = await self._resolved(), auth_data_of(login)
+        try:
+            async with self._engines.asking():
+                engine = self._engines.engine(login, self._user)
+                answer = await command(engine, said, to, ContextData(), *numbers, *wanted, lookupMib=False)
+        except PySnmpError as problem:
+            raise BadAnswer(f"{self._device}: SNMP failed: {type(problem).__name__}", hint=_CHECK_V3_HINT) from None
+        trouble, status, index, found = answer
+        if trouble:
+            # Silence may be that of an address that its name no longer has.
+            self._target = None
+            raise error_of_indication(trouble, self._device, self._host, login)
+        return int(status), int(index), found
+
+    async def _resolved(self) -> UdpTransportTarget | Udp6TransportTarget:
+        if self._target is None:
+            family, address = await self._address()
+            kind = Udp6TransportTarget if family == socket.AF_INET6 else UdpTransportTarget
+            patience = self._patience
+            self._target = await kind.create(
+                (address, self._port), timeout=patience.timeout_s, retries=patience.retries
+            )
+        return self._target
+
+    async def _address(self) -> tuple[int, str]:
+        """Look the name up in a thread, no longer than packets are waited for."""
+        lookup = asyncio.get_running_loop().getaddrinfo(self._host, self._port, type=socket.SOCK_DGRAM)
+        limit_s = self._patience.timeout_s * (self._patience.retries + 1)
+        try:
+            found = await asyncio.wait_for(lookup, limit_s)
+        except (OSError, TimeoutError):
+            hint = f"`getent hosts {self._host}` has to print its address"
+            raise NoAnswer(f"{self._device}: no address for {self._host}", hint=hint) from None
+        return found[0][0], str(found[0][4][0])
+
+
+_CHECK_V3_HINT = "check version, user and keys of its credential; SNMPv3 keys have at least 8 characters"

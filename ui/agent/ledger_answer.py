@@ -1,0 +1,104 @@
+"""What the ledger records: the history that `offpeak history` prints, and the last records while no agent answers.
+
+The history holds decisions and actions in one list, newest first. SQLAlchemy is slow to import, so other answers
+import this module when no agent answers.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import typer
+from rich.table import Table
+
+from offpeak.ledger.database import open_ledger
+from offpeak.ledger.records import actions_in, decisions_in, decisions_of, last_written_unix_s, latest_states
+from offpeak.machines.node_sets import expand
+from offpeak.model.local_time import machine_zone, parse_range
+from offpeak.settings.ledger import LedgerSettings
+from offpeak.text import printable
+from ui.ledger.rows import rows_json, with_times
+from ui.ledger.text import clock, print_nothing, print_table
+
+MAX_DECISIONS = 20
+
+
+def node_counts(settings: LedgerSettings) -> list[tuple[str, int]]:
+    """Return how many nodes were in which state when each was written last; errors as `opened`."""
+    with open_ledger(settings.url) as connection:
+        return sorted(Counter(each.observed for each in latest_states(connection).values()).items())
+
+
+def read_decisions(settings: LedgerSettings, subject: str) -> list[dict[str, Any]]:
+    """Return the latest decisions about it, newest first; errors as `opened`."""
+    with open_ledger(settings.url) as connection:
+        return decisions_of(connection, subject, most=MAX_DECISIONS)
+
+
+def read_last_record_unix_s(settings: LedgerSettings) -> float | None:
+    """Return when something was written last [Unix s]; errors as `opened`."""
+    with open_ledger(settings.url) as connection:
+        return last_written_unix_s(connection)
+
+
+OTHER_SUBJECTS = ("job ", "queue")
+HISTORY_COLUMNS = ("time", "about", "what", "by", "result", "why")
+
+HistoryRow = Mapping[str, Any]
+
+
+def print_history(
+    settings: LedgerSettings, span_words: tuple[str | None, str | None], subject: str | None, *, as_json: bool
+) -> None:
+    """Print what happened in the time between two words of `sacct`; BadInput for what is no time or node set."""
+    zone = machine_zone()
+    span = parse_range(*span_words, now_unix_s=time.time(), zone=zone)
+    subjects = parse_subjects(subject)
+    with open_ledger(settings.url) as connection:
+        decided = [_decision_row(each) for each in decisions_in(connection, span, subjects)]
+        done = [_action_row(each) for each in actions_in(connection, span, subjects)]
+        latest_unix_s = None if decided or done else last_written_unix_s(connection)
+    events = sorted(decided + done, key=lambda each: float(each["at_unix_s"]), reverse=True)
+    if as_json:
+        typer.echo(rows_json([with_times(each, zone) for each in events]), nl=False)
+    elif events:
+        table = Table(*HISTORY_COLUMNS, box=None, pad_edge=False, header_style="bold")
+        for each in events:
+            words = (each[key] for key in ("subject", "what", "by", "result", "why"))
+            table.add_row(clock(each["at_unix_s"], zone), *map(printable, words))
+        print_table(table)
+    else:
+        print_nothing(span, zone, latest_unix_s)
+
+
+def parse_subjects(text: str | None) -> tuple[str, ...]:
+    """Return the subjects of these words: a job and the queue as they are, else the nodes; () for all."""
+    if text is None:
+        return ()
+    return (text,) if text.startswith(OTHER_SUBJECTS) else expand(text)
+
+
+def _decision_row(record: HistoryRow) -> dict[str, Any]:
+    return {
+        "at_unix_s": record["at_unix_s"],
+        "subject": record["subject"],
+        "what": record["decided"],
+        "by": "offpeak",
+        "result": "decided",
+        "why": record["reason"],
+        "inputs": record["inputs"],
+    }
+
+
+def _action_row(record: HistoryRow) -> dict[str, Any]:
+    rule = f" by {record['rule']}" if record["rule"] else ""
+    return {
+        "at_unix_s": record["at_unix_s"],
+        "subject": record["subject"],
+        "what": record["order"],
+        "by": record["by"],
+        "result": record["result"] + rule,
+        "why": "; ".join(filter(None, (record["reason"], record["said"]))),
+        "inputs": record["inputs"],
+    }

@@ -1,0 +1,128 @@
+"""The commands of a federation: `offpeak choose`, `submit`, `snapshot` and `broker`.
+
+`choose` and `submit` find the best site for a job; `snapshot` prints what a site reports to brokers; `broker` polls
+the sites and answers portals over HTTP.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from offpeak.errors import BadInput
+from ui.agent.command import JSON, LEDGER, SOCKET, settings_of
+from ui.options import CONFIG, option
+
+SCRIPT = Annotated[Path | None, typer.Argument(metavar="JOB.sh", help="The job's script, as sbatch or qsub takes it.")]
+ARGUMENTS = Annotated[list[str] | None, typer.Argument(metavar="[ARGUMENT]...", help="Handed to the script.")]
+GOAL = Annotated[str, typer.Option(help="What to have least of: co2, cost, energy or time.")]
+LATEST = Annotated[
+    str | None,
+    typer.Option("--latest-finish", help="It may wait if it ends by then: 2026-11-22T08:00."),
+]
+CORES = Annotated[int | None, typer.Option(min=1, help="Cores, where the script does not say.")]
+TIME = Annotated[str | None, typer.Option("--time", help="How long it may run, such as 2h.")]
+APPLICATION = Annotated[str | None, typer.Option(help="What it runs, where sites have ranks for it.")]
+SITES = Annotated[str | None, option("broker.sites")]
+
+
+def choose(
+    script: SCRIPT = None,
+    arguments: ARGUMENTS = None,
+    goal: GOAL = "co2",
+    latest_finish: LATEST = None,
+    cores: CORES = None,
+    time: TIME = None,
+    application: APPLICATION = None,
+    sites: SITES = None,
+    socket: SOCKET = None,
+    as_json: JSON = False,
+    config: CONFIG = None,
+) -> None:
+    """Say at which site a job would run best, why, and what the second best would cost. Nothing is submitted."""
+    if script is None:
+        raise BadInput("no job is named", hint="offpeak choose job.sh")
+    settings = settings_of(config, {"broker.sites": sites, "agent.socket": socket})
+    from ui.federation.choose_answer import print_choice
+    from ui.federation.job import JobOptions, read_job_file
+
+    job = read_job_file(script, tuple(arguments or ()), JobOptions(goal, latest_finish, time, cores, application))
+    print_choice(settings, job, as_json=as_json)
+
+
+def submit(
+    script: SCRIPT = None,
+    arguments: ARGUMENTS = None,
+    goal: GOAL = "co2",
+    latest_finish: LATEST = None,
+    cores: CORES = None,
+    time: TIME = None,
+    application: APPLICATION = None,
+    key: Annotated[
+        str | None, typer.Option(help="The job's name for us: one key, one job, however often it is said.")
+    ] = None,
+    status: Annotated[str | None, typer.Option(metavar="KEY", help="Say what became of the job of that key.")] = None,
+    cancel: Annotated[str | None, typer.Option(metavar="KEY", help="Cancel the job of that key.")] = None,
+    mode: Annotated[str | None, option("broker.mode")] = None,
+    sites: SITES = None,
+    socket: SOCKET = None,
+    url: LEDGER = None,
+    as_json: JSON = False,
+    config: CONFIG = None,
+) -> None:
+    """Choose a site for a job and submit it there, once; or follow or cancel one that was submitted so."""
+    if sum(each is not None for each in (script, status, cancel)) != 1:
+        raise BadInput("give a script, --status KEY or --cancel KEY", hint="offpeak submit job.sh")
+    settings = settings_of(
+        config, {"broker.sites": sites, "broker.mode": mode, "agent.socket": socket, "ledger.url": url}
+    )
+    # What answers loads numpy, pydantic and SQLAlchemy, which --help must not wait for.
+    from ui.federation.job import JobOptions, read_job_file
+    from ui.federation.submit_answer import print_cancelled, print_job_state, print_submitted
+
+    if script is not None:
+        job = read_job_file(script, tuple(arguments or ()), JobOptions(goal, latest_finish, time, cores, application))
+        print_submitted(settings, job, key, as_json=as_json)
+    elif status is not None:
+        print_job_state(settings, status, as_json=as_json)
+    else:
+        print_cancelled(settings, str(cancel), as_json=as_json)
+
+
+def snapshot(socket: SOCKET = None, config: CONFIG = None) -> None:
+    """Print what this site's agent tells brokers, as JSON: what is free, expected waits, prices and CO2."""
+    settings = settings_of(config, {"agent.socket": socket})
+    from ui.federation.snapshot_answer import print_snapshot
+
+    print_snapshot(settings.agent.socket)
+
+
+def broker(
+    context: typer.Context,
+    listen: Annotated[str, typer.Option(help="Address and port; there is no TLS.")] = "127.0.0.1:8450",
+    mode: Annotated[str | None, option("broker.mode")] = None,
+    sites: SITES = None,
+    poll: Annotated[str | None, option("broker.poll")] = None,
+    token_file: Annotated[str | None, option("broker.token_file")] = None,
+    secret_file: Annotated[str | None, option("broker.secret_file")] = None,
+    socket: SOCKET = None,
+    state_folder: Annotated[str | None, option("agent.state_folder")] = None,
+    url: LEDGER = None,
+    config: CONFIG = None,
+) -> None:
+    """Keep what the sites say at hand, and choose and submit for portals that show the token."""
+    options = {
+        "broker.mode": mode,
+        "broker.sites": sites,
+        "broker.poll": poll,
+        "broker.token_file": token_file,
+        "broker.secret_file": secret_file,
+        "agent.socket": socket,
+        "agent.state_folder": state_folder,
+        "ledger.url": url,
+    }
+    settings = settings_of(config, options)
+    # What answers loads numpy, pydantic and SQLAlchemy, which `offpeak --version` must not wait for.
+    from power.broker.run import run_broker
+
+    context.exit(run_broker(settings, listen))

@@ -1,0 +1,190 @@
+"""The commands for devices: `offpeak power`, `offpeak enroll`, `offpeak check` and `offpeak virtual`."""
+
+import os
+import shlex
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from offpeak.settings.file import read_values, settings_path
+from offpeak.settings.table import Settings
+from power.check.as_agent import run_as_agent
+from ui.options import CONFIG, option
+from ui.parameters import PlainCommand, PlainGroup
+
+if TYPE_CHECKING:
+    from sim_backend.virtual.room_plan import RoomPlan
+
+power = typer.Typer(
+    cls=PlainGroup,
+    no_args_is_help=False,
+    rich_markup_mode=None,
+    help="Read the power meters of nodes and PDUs; nothing is changed.",
+)
+
+NODES = Annotated[
+    str | None,
+    typer.Argument(metavar="[NODES]", help="Node set, such as n[001-064]. [default: all]", show_default=False),
+]
+INVENTORY = Annotated[str | None, option("hardware.inventory")]
+TIMEOUT = Annotated[str | None, option("hardware.timeout")]
+
+
+@power.command("now", cls=PlainCommand)
+def now(
+    nodes: NODES = None,
+    inventory: INVENTORY = None,
+    timeout: TIMEOUT = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print every reading as JSON.")] = False,
+    config: CONFIG = None,
+) -> None:
+    """Say what nodes and PDUs draw now, who measured it, and how old each figure is."""
+    settings = hardware_settings(config, inventory, timeout)
+    # What answers loads pysnmp and pyghmi, which `offpeak --version` must not wait for.
+    from ui.hardware.power_answer import print_now
+
+    print_now(settings, nodes, as_json=as_json)
+
+
+@power.command("watch", cls=PlainCommand)
+def watch(
+    nodes: NODES = None,
+    every: Annotated[str, typer.Option(help="Time between two readings.")] = "10s",
+    times: Annotated[int | None, typer.Option(min=1, help="Stop after so many. [default: on Ctrl-C]")] = None,
+    inventory: INVENTORY = None,
+    timeout: TIMEOUT = None,
+    config: CONFIG = None,
+) -> None:
+    """Print a line a reading: what all nodes draw, the energy since the start, and gaps in it."""
+    settings = hardware_settings(config, inventory, timeout)
+    from ui.hardware.power_answer import print_watch
+
+    print_watch(settings, nodes, every=every, times=times)
+
+
+def hardware_settings(config: Path | None, inventory: str | None, timeout: str | None) -> Settings:
+    """Return the settings, with these two options of the command line."""
+    options = {"hardware.inventory": inventory, "hardware.timeout": timeout}
+    return Settings.of(read_values(settings_path(config, os.environ), options=options))
+
+
+def enroll(
+    nodes: NODES = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Believe a BMC whose identity has changed.")] = False,
+    standby_test: Annotated[
+        bool,
+        typer.Option(
+            "--standby-test",
+            help="Suspend the named nodes one after the other, wake them, and write whether they came back.",
+        ),
+    ] = False,
+    from_racksdb: Annotated[
+        Path | None, typer.Option(help="First add nodes from RacksDB, as it prints them.", show_default=False)
+    ] = None,
+    from_netbox: Annotated[
+        Path | None, typer.Option(help="First add nodes from NetBox: its devices as CSV or JSON.", show_default=False)
+    ] = None,
+    inventory: INVENTORY = None,
+    timeout: TIMEOUT = None,
+    config: CONFIG = None,
+) -> None:
+    """Ask every BMC who it is and what it can do, and write that into the inventory; nothing is switched off."""
+    settings = hardware_settings(config, inventory, timeout)
+    # What answers loads pysnmp and pyghmi, which `offpeak --version` must not wait for.
+    from ui.hardware.enroll_answer import EnrollRequest, enroll_nodes
+
+    enroll_nodes(settings, EnrollRequest(nodes, replace, standby_test, from_racksdb, from_netbox))
+
+
+def check(
+    nodes: NODES = None,
+    inventory: INVENTORY = None,
+    timeout: TIMEOUT = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
+    config: CONFIG = None,
+) -> None:
+    """Ask every BMC, PDU, node, feed and the scheduler once; say what is wrong, and what to do. Exits 1 if so.
+
+    Root asks as the agent does: as its user, in the sandbox of its unit.
+    """
+    if inventory is None and config is None:
+        options = [*([nodes] if nodes else []), *(["--device-timeout", timeout] if timeout else [])]
+        code = run_as_agent(["check", *options, *(["--json"] if as_json else [])], remark=_remark)
+        if code is not None:
+            raise typer.Exit(code)
+    settings = hardware_settings(config, inventory, timeout)
+    # What answers loads pysnmp and pyghmi, which `offpeak --version` must not wait for.
+    from ui.hardware.check_answer import print_site_check
+
+    print_site_check(settings, nodes, as_json=as_json)
+
+
+def _remark(text: str) -> None:
+    typer.echo(f"offpeak: {text}", err=True)
+
+
+class PbsKind(StrEnum):
+    """Which server is put on."""
+
+    TORQUE = "torque"
+    OPENPBS = "openpbs"
+
+
+def virtual(
+    nodes: Annotated[str, typer.Option(help="Node set, such as n[01-16].")],
+    folder: Annotated[Path, typer.Option(help="Where the inventory and the passwords are written.")] = Path("virtual"),
+    node_class: Annotated[str, typer.Option(help="Class of the nodes: a bundled one, or a TOML file.")] = "server",
+    clock_factor: Annotated[float, typer.Option(min=0.001, help="How many times as fast as real time it runs.")] = 1.0,
+    bmc_address: Annotated[str, typer.Option(help="Address of the first BMC; the others follow it.")] = "127.0.40.1",
+    bmc_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of all BMCs.")] = 623,
+    pdu_address: Annotated[str, typer.Option(help="Address of the first PDU; the others follow it.")] = "127.0.41.1",
+    pdu_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of all PDUs.")] = 1161,
+    scheduler: Annotated[
+        PbsKind | None, typer.Option(help="A PBS server that is not there either: its commands are in FOLDER/bin.")
+    ] = None,
+) -> None:
+    """Run virtual nodes with BMCs that speak IPMI and PDUs that speak SNMP, on loopback, until Ctrl-C."""
+    # What is imported here loads pysnmp, which `offpeak --version` must not wait for.
+    from offpeak.machines.node_sets import expand
+    from offpeak.model.node_class_file import bundled_node_classes, node_class_named
+    from sim_backend.pbs_standin.server import pbs_of_room
+    from sim_backend.virtual.machine_room import run_room
+    from sim_backend.virtual.room_plan import RoomPlan, room_logins, write_inventory
+
+    plan = RoomPlan(
+        expand(nodes),
+        node_class_named(node_class),
+        bmc_host=bmc_address,
+        bmc_port=bmc_port,
+        pdu_host=pdu_address,
+        pdu_port=pdu_port,
+        clock_factor=clock_factor,
+    )
+    place = ("--bmc-address", bmc_address, "--bmc-port", bmc_port, "--pdu-address", pdu_address, "--pdu-port", pdu_port)
+    words = ("offpeak", "virtual", "--nodes", nodes, "--node-class", node_class, *place)
+    kind = node_class if node_class in bundled_node_classes() else str(Path(node_class).expanduser().resolve())
+    inventory = write_inventory(folder, plan, node_class=kind, made_by=shlex.join(map(str, words)))
+    beside = partial(pbs_of_room, scheduler.value, folder=folder.resolve()) if scheduler else None
+    run_room(
+        plan, room_logins(folder), ready=lambda: typer.echo(_virtual_summary(plan, inventory, scheduler)), beside=beside
+    )
+
+
+def _virtual_summary(plan: "RoomPlan", inventory: Path, scheduler: PbsKind | None) -> str:
+    from offpeak.machines.node_sets import fold
+    from offpeak.text import counted
+    from sim_backend.virtual.room_plan import BMC_PASSWORD, PDU_COMMUNITY, USER
+
+    folder = inventory.parent
+    lines = [
+        f"{counted(len(plan.nodes), 'virtual node')} of class {plan.node_class.name}, {plan.clock_factor:g}x real time",
+        f"  IPMI   {fold(plan.bmc_hosts)} port {plan.bmc_port}, user {USER}, password in {folder / BMC_PASSWORD}",
+        f"  SNMP   {fold(plan.pdu_hosts)} port {plan.pdu_port}, community in {folder / PDU_COMMUNITY}",
+        f"  inventory for the other commands: {inventory}",
+        *([f"  {scheduler.value}: export PATH={folder.resolve() / 'bin'}:$PATH"] if scheduler else []),
+        "Ctrl-C ends it.",
+    ]
+    return "\n".join(lines)

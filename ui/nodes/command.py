@@ -1,0 +1,93 @@
+"""The commands `offpeak nodes` and `offpeak node`: show nodes, wake one, send it to sleep, hold it, or release it."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from offpeak.errors import BadInput
+from ui.hardware.command import INVENTORY, NODES, TIMEOUT, hardware_settings
+from ui.options import CONFIG
+
+
+def nodes(
+    nodes: NODES = None,
+    each: Annotated[bool, typer.Option("--each", help="Print a line a node, also for nodes that are alike.")] = False,
+    inventory: INVENTORY = None,
+    timeout: TIMEOUT = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print every node as JSON.")] = False,
+    config: CONFIG = None,
+) -> None:
+    """Ask every node's BMC what it is and draws, and say beside it what it is wanted to be, and why."""
+    settings = hardware_settings(config, inventory, timeout)
+    # What answers loads pyghmi, which `offpeak --version` must not wait for.
+    from ui.nodes.nodes_answer import print_nodes
+
+    print_nodes(settings, nodes, each=each, as_json=as_json)
+
+
+class NodeAction(StrEnum):
+    """What can be done with a node."""
+
+    SHOW = "show"
+    WAKE = "wake"
+    SLEEP = "sleep"
+    HOLD = "hold"
+    RELEASE = "release"
+
+
+class DepthChoice(StrEnum):
+    """How a node can sleep, as the inventory names its rungs."""
+
+    STANDBY = "standby"
+    SOFT_OFF = "soft_off"
+    HARD_OFF = "hard_off"
+
+
+ACTIONS_OF_OPTION = {
+    "--depth": (NodeAction.SLEEP,),
+    "--until": (NodeAction.HOLD,),
+    "--take-over": (NodeAction.RELEASE,),
+    "--reason": (NodeAction.HOLD, NodeAction.WAKE, NodeAction.SLEEP),
+}
+
+
+def node(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A node of the inventory.")],
+    action: Annotated[NodeAction, typer.Argument(help="What to do with it.", show_default=False)] = NodeAction.SHOW,
+    depth: Annotated[DepthChoice | None, typer.Option(help="How deep it is to sleep. [default: soft_off]")] = None,
+    reason: Annotated[str | None, typer.Option(help="Why, in words, for whoever asks later.")] = None,
+    until: Annotated[str | None, typer.Option(help="End of a hold: 8h, 2d, 18:00 or 2026-12-01T08:00.")] = None,
+    take_over: Annotated[bool, typer.Option("--take-over", help="Release a node that another admin holds.")] = False,
+    inventory: INVENTORY = None,
+    timeout: TIMEOUT = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the node as JSON.")] = False,
+    config: CONFIG = None,
+) -> None:
+    """Show a node; wake it or send it to sleep, through all the safety rules; hold it, or give it back."""
+    _refuse_unused_options(
+        action, {"--depth": depth, "--until": until, "--reason": reason, "--take-over": take_over or None}
+    )
+    settings = hardware_settings(config, inventory, timeout)
+    # What answers loads pyghmi, which `offpeak --version` must not wait for.
+    from ui.nodes import node_answer, node_order
+
+    match action:
+        case NodeAction.SHOW:
+            node_answer.print_node(settings, name, as_json=as_json)
+        case NodeAction.WAKE:
+            node_order.order(settings, name, "on", reason)
+        case NodeAction.SLEEP:
+            node_order.order(settings, name, str(depth or DepthChoice.SOFT_OFF), reason)
+        case NodeAction.HOLD:
+            node_answer.hold(settings, name, reason, until)
+        case NodeAction.RELEASE:
+            node_answer.release(settings, name, take_over=take_over)
+
+
+def _refuse_unused_options(action: NodeAction, options: dict[str, object]) -> None:
+    for flag, value in options.items():
+        if value is not None and action not in ACTIONS_OF_OPTION[flag]:
+            raise BadInput(
+                f"{flag} means nothing to {action}", hint=f"it goes with {', '.join(ACTIONS_OF_OPTION[flag])}"
+            )
