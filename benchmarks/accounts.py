@@ -15,13 +15,12 @@ from offpeak.settings.ledger import LedgerSettings
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
 from plugin.scheduler.port import SchedulerView
-from power.accounts.account_round import AccountRound, Accounts, account_round
-from power.accounts.job_powers import JobPowers
-from power.accounts.meter_round import Metering, Pace, after_round
-from power.accounts.node_kinds import kinds_of
-from power.accounts.run_times import RunTimes
 from power.lifecycle.node_record import Instant
 from power.meters.port import MeterResult, Reading
+from services.accounts.booking import AccountRound, Accounts, account_round
+from services.accounts.job_draws import find_node_kinds
+from services.accounts.job_forecasts import JobPowers, RunTimes
+from services.accounts.metering import Metering, Pace, after_round
 
 NODES, RUNNING, ENDED, PENDING = 1000, 2000, 100, 10_000
 CYCLE_S, METERS_S, HOURS = 30, 10, 3
@@ -128,7 +127,7 @@ def _meters() -> float:
 def _draws() -> float:
     """Return the processor time of asking what pending jobs will draw."""
     server = bundled_node_class("server")
-    kinds, powers = kinds_of(_nodes(), lambda _: server), JobPowers()
+    kinds, powers = find_node_kinds(_nodes(), lambda _: server), JobPowers()
     jobs = [_job(number, JobState.PENDING) for number in range(PENDING)]
     return _median_s(lambda number: powers.of(jobs, kinds, at_s=number))
 

@@ -26,10 +26,10 @@ from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PowerSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from power.agent.agent import Agent
-from power.agent.parts import parts_of
-from power.agent.voice import Voice
 from predictors.price_curve import PriceCurve
+from services.agent.agent import SiteAgent
+from services.agent.loop import ProblemLog
+from services.agent.site_context import make_site_context
 from sim_backend.engine.state import PeakTimes
 from sim_backend.local_slurm.cluster import SlurmJobs
 from sim_backend.local_slurm.processes import reserved_ports
@@ -195,10 +195,10 @@ async def _submitted(jobs: SlurmJobs, day: Day, at: int, begin_s: float) -> str:
 
 async def _order(folder: Path, day: Day, begin_s: float) -> None:
     """Let the agent put the queue in order for as long as it is not cancelled."""
-    parts = parts_of(_settings(folder, day.node_w))
+    parts = make_site_context(_settings(folder, day.node_w))
     ledger = Ledger(parts.settings.ledger)
     ledger.ready()
-    agent = Agent(parts, ledger, Voice())
+    agent = SiteAgent(parts, ledger, ProblemLog())
     agent.prices.curve = _curve(day, begin_s)
     try:
         while True:

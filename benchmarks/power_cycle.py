@@ -16,11 +16,11 @@ from offpeak.settings.agent import AgentSettings, HardwareSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
 from plugin.scheduler.port import NodeChange, Ranking, SchedulerTraits, SchedulerView
-from power.agent.agent import Agent
-from power.agent.parts import Parts, parts_of
-from power.agent.voice import Voice
 from power.drivers.port import Order, PowerDriver, PowerObservation, PowerState, confirm_at_once
 from power.lifecycle.sweep import NodePoller
+from services.agent.agent import SiteAgent
+from services.agent.loop import ProblemLog
+from services.agent.site_context import SiteContext, make_site_context
 
 ROUNDS = 5
 INVENTORY = """\
@@ -108,7 +108,7 @@ async def _cycles(folder: Path) -> tuple[float, list[float]]:
     parts = _parts(folder)
     ledger = Ledger(parts.settings.ledger)
     ledger.ready()
-    agent = Agent(parts, ledger, Voice())
+    agent = SiteAgent(parts, ledger, ProblemLog())
     taken = []
     for _ in range(ROUNDS + 1):
         begin_s = time.perf_counter()
@@ -120,7 +120,7 @@ async def _cycles(folder: Path) -> tuple[float, list[float]]:
     return taken[0], taken[1:]
 
 
-def _parts(folder: Path) -> Parts:
+def _parts(folder: Path) -> SiteContext:
     (folder / "bmc.password").touch(mode=0o600)
     (folder / "bmc.password").write_text("secret\n")
     inventory = folder / "inventory.toml"
@@ -128,7 +128,7 @@ def _parts(folder: Path) -> Parts:
     inventory.write_text(INVENTORY.format(nodes=f"n[0000-{NODES - 1:04}]", bmcs=bmcs))
     agent = AgentSettings(mode="active", capacity="ols:1h", nodes=f"n[0000-{NODES - 1:04}]", state_folder=folder)
     ledger = LedgerSettings(url=f"sqlite:///{folder / 'ledger.sqlite'}")
-    parts = parts_of(Settings(agent=agent, ledger=ledger, hardware=HardwareSettings(inventory=inventory)))
+    parts = make_site_context(Settings(agent=agent, ledger=ledger, hardware=HardwareSettings(inventory=inventory)))
     asleep = set(NAMES[NODES - 100 :])
     states = {name: PowerState.OFF if name in asleep else PowerState.ON for name in NAMES}
     drivers: dict[str, PowerDriver] = {name: AnswersAtOnce(state) for name, state in states.items()}

@@ -21,10 +21,10 @@ from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PowerSettings, PriceSettings
 from offpeak.settings.table import Settings
 from plugin.queue_hook.positions import RANK
-from power.agent.agent import Agent
-from power.agent.parts import parts_of
-from power.agent.voice import Voice
 from predictors.site_sources import build_price_source
+from services.agent.agent import SiteAgent
+from services.agent.loop import ProblemLog
+from services.agent.site_context import make_site_context
 
 JOBS, PARTITIONS, ROUNDS = 10_000, 25, 6
 DEAR, CHEAP = (f"on=90EUR/MWh,off=30EUR/MWh,hours={hours},zone=UTC" for hours in ("00:01-24:00", "00:00-00:01"))
@@ -68,11 +68,11 @@ def asked_by_us(environment: dict[str, str]) -> Iterator[None]:
 
 async def cycles(folder: Path, rounds: int = ROUNDS) -> list[Cycle]:
     """Return what rounds took before each of which the price had turned, but for the first, which learns the site."""
-    dear = parts_of(_settings(folder))
+    dear = make_site_context(_settings(folder))
     both = dear, replace(dear, prices=build_price_source(FeedSettings(), PriceSettings(tariff=CHEAP))[0])
     ledger = Ledger(dear.settings.ledger)
     ledger.ready()
-    agent = Agent(dear, ledger, Voice())
+    agent = SiteAgent(dear, ledger, ProblemLog())
     taken = []
     # As `offpeak agent` does when it starts.
     gc.freeze()
@@ -87,7 +87,7 @@ async def cycles(folder: Path, rounds: int = ROUNDS) -> list[Cycle]:
     return taken[1:]
 
 
-async def _cycle(agent: Agent) -> Cycle:
+async def _cycle(agent: SiteAgent) -> Cycle:
     begin_s, cpu_s = time.perf_counter(), _cpu_s()
     await agent.queue_round()
     wall_s = time.perf_counter() - begin_s

@@ -30,7 +30,7 @@ R = TypeVar("R")
 ROOT = Path(__file__).resolve().parents[1]
 WITH_KERNELS = ("offpeak", "predictors", "plugin", "sim_backend")
 # Named one by one: an installed offpeak lies in one folder with the packages of others.
-OURS = (*WITH_KERNELS, "power", "studies", "ui", "benchmarks")
+OURS = (*WITH_KERNELS, "power", "services", "studies", "ui", "benchmarks")
 IMPORTED = re.compile(rb"^from ([\w.]+) import (\([^)]*\)|.*)|^import ([\w.]+)", re.MULTILINE)
 NAME = re.compile(rb"\w+")
 BEGAN_NS = time.time_ns()

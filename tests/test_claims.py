@@ -9,7 +9,7 @@ import pytest
 from plugin.federation.jobs import GOALS, PlacementRequest, policy_for
 from plugin.federation.policies import POLICIES
 from plugin.scheduler.port import Ranking, SchedulerView
-from power.agent.facts import queue_facts
+from services.agent.queue_loop import queue_facts
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = pytest.mark.thorough
 
-PACKAGES = ["offpeak", "plugin", "power", "predictors", "sim_backend", "studies", "ui"]
+PACKAGES = ["offpeak", "plugin", "power", "predictors", "services", "sim_backend", "studies", "ui"]
 INGREDIENTS = ["pyproject.toml", "README.md", "LICENSE"]
 
 
@@ -43,8 +43,8 @@ def test_ships_every_module_and_sample(repository: Path, shipped: list[str]) -> 
     families = [*(repository / "power" / "meters" / "snmp" / "families").glob("*.toml")]
     sites = repository / "plugin" / "federation" / "sites.example.toml"
     commands = repository / "sim_backend" / "local_slurm" / "ipmi_sim_commands.c"
-    kinds, folders = {".css", ".js", ".html", ".svg"}, ("report", "page")
-    page = [file for name in folders for file in (repository / "ui" / name).iterdir() if file.suffix in kinds]
+    kinds, folders = {".css", ".js", ".html", ".svg"}, ("ui/report", "services/page")
+    page = [file for name in folders for file in (repository / name).iterdir() if file.suffix in kinds]
     assert samples
     assert node_classes
     assert families

@@ -12,8 +12,8 @@ from pathlib import Path
 from benchmarks.soak_stops.site import SiteScheduler
 from benchmarks.soak_stops.witness import Rules
 from offpeak.errors import OffpeakError
-from power.agent.ask_agent import asked
-from power.agent.holding import END_HOLD, HOLD, hold_text
+from services.agent.client import exchange
+from services.agent.holds import END_HOLD, HOLD, format_hold
 from sim_backend.virtual.bmc import BmcFaults
 
 LASTS_S, RETRY_S, PATIENCE_S = (0.3, 4.0), 0.5, 40.0
@@ -102,8 +102,8 @@ class Faults:
                 await asyncio.sleep(RETRY_S)
 
     async def _ask_agent(self, what: str, node: str) -> None:
-        request = {"tell": what, "nodes": node, "text": hold_text("a soak", None, take_over=False)}
-        await asyncio.to_thread(asked, self.socket, request, patience_s=PATIENCE_S)
+        request = {"tell": what, "nodes": node, "text": format_hold("a soak", None, take_over=False)}
+        await asyncio.to_thread(exchange, self.socket, request, patience_s=PATIENCE_S)
 
     async def _bmcs_are_ill(self, fault: BmcFaults) -> None:
         bmcs = self.scheduler.room.bmcs

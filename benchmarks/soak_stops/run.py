@@ -27,11 +27,12 @@ from benchmarks.soak_stops.witness import Rules, Witness
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.clock import FastClock
 from offpeak.settings.table import Settings
-from power.agent import agent, meter_loop, service
-from power.agent.agent import Agent
-from power.agent.parts import Parts, parts_of
-from power.agent.service import Service
-from power.agent.voice import Voice
+from services.agent import accounting_loops as meter_loop
+from services.agent import agent, service
+from services.agent.agent import SiteAgent
+from services.agent.loop import ProblemLog
+from services.agent.service import Service
+from services.agent.site_context import SiteContext, make_site_context
 from sim_backend.virtual.machine_room import MachineRoom, machine_room
 from sim_backend.virtual.room_plan import room_logins, write_inventory
 
@@ -73,7 +74,7 @@ def soaked(plan: StopsPlan) -> Found:
         # The source of prices answers all the time, and never ends its answer.
         peer("dripping_server").dripping_proxy("head"),
         mock.patch.object(service, "LAST_ROUNDS_S", LAST_ROUNDS_S),
-        mock.patch.object(meter_loop, "LEAST_S", METERS_S),
+        mock.patch.object(meter_loop, "LEAST_METER_PERIOD_S", METERS_S),
         mock.patch.object(agent, "ON_THEIR_WAY_S", ON_THEIR_WAY_S),
     ):
         return asyncio.run(_soaked(plan, Path(name)))
@@ -197,7 +198,7 @@ class _Soak:
     @asynccontextmanager
     async def _serving(self) -> "AsyncIterator[asyncio.Task[None]]":
         ledger = Ledger(self._settings.ledger, clock=self._clock.unix_s, patience_s=1.0)
-        served = Agent(self.parts_of(self._settings), ledger, Voice(self._clock.unix_s))
+        served = SiteAgent(self.parts_of(self._settings), ledger, ProblemLog(self._clock.unix_s))
         running = asyncio.create_task(Service(served, lambda: self._settings).run())
         try:
             await asyncio.sleep(0.1)
@@ -228,6 +229,6 @@ class _Soak:
         if mode != self._rules.mode:
             self._rules.mode, self._rules.mode_since_s = mode, time.monotonic()
 
-    def parts_of(self, settings: Settings, *_: object) -> Parts:
+    def parts_of(self, settings: Settings, *_: object) -> SiteContext:
         """Return the parts of these settings, on the clock of the site and with its scheduler."""
-        return replace(parts_of(settings, self._clock.clock), scheduler=self.scheduler)
+        return replace(make_site_context(settings, self._clock.clock), scheduler=self.scheduler)

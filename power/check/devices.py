@@ -14,7 +14,6 @@ from typing import Any
 
 from offpeak.errors import DeviceError, NotSupported, OffpeakError
 from offpeak.machines.inventory import Inventory, InventoryNode, Pdu
-from power.agent.wake_list import FILE, wake_list
 from power.check.access import check_credentials, check_scheduler
 from power.check.findings import CheckVerdict, Finding, failed_finding
 from power.drivers.ipmi.bmc import address_of
@@ -26,6 +25,7 @@ from power.drivers.transport import Transport
 from power.drivers.wake_on_lan import WakeOnLanDriver
 from power.meters.port import Reading
 from power.meters.registry import bmc_meter, pdu_meter
+from power.wake_list import FILE, make_wake_list
 
 ALWAYS_OFF_HINT = "nodes that start all at once after a power failure are a risk: ipmitool chassis policy always-off"
 
@@ -220,7 +220,7 @@ def ipmitool_command(way: Mapping[str, Any]) -> list[str]:
 def _read_wake_list(inventory: Inventory, state_folder: Path | None) -> Mapping[str, Any]:
     """Return the list that the agent has written for the program; what it would write where there is none to read."""
     try:
-        expected = wake_list(inventory)
+        expected = make_wake_list(inventory)
     except OffpeakError:
         return {}
     try:

@@ -22,9 +22,9 @@ from wake_listener import wake_listener
 from offpeak.errors import OffpeakError
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Enrolment, Hardware, Inventory, InventoryNode, SleepMethod
-from power.agent.answer import Told
-from power.agent.wake_list import wake_list, write_wake_list
-from power.agent.wake_reply import WakeReply
+from power.wake_list import make_wake_list, write_wake_list
+from services.agent.requests import NodeRequest
+from services.agent.wake_reply import WakeReply
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 from sim_backend.local_slurm.processes import end_processes_with, wait_until
 
@@ -41,7 +41,7 @@ def programs(tmp_path: Path) -> Iterator[SlurmPrograms]:
 
 
 def know(programs: SlurmPrograms, *machines: InventoryNode) -> None:
-    write_wake_list(programs.state, wake_list(Inventory(programs.state / "inventory.toml", machines)))
+    write_wake_list(programs.state, make_wake_list(Inventory(programs.state / "inventory.toml", machines)))
 
 
 def said(programs: SlurmPrograms, *, lines: int) -> list[str]:
@@ -60,7 +60,7 @@ def test_the_agent_is_told(programs: SlurmPrograms, name: str) -> None:
         done = programs.run(name, "node[1-3,07]")
     what = name.removeprefix("offpeak-").replace("-", "_")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    assert agent.told == [Told(what, ("node1", "node2", "node3", "node07"), "")]
+    assert agent.told == [NodeRequest(what, ("node1", "node2", "node3", "node07"), "")]
     assert programs.lines() == [f"node[1-3,07]: told the agent: {what}"]
 
 
@@ -150,7 +150,7 @@ def test_nodes_that_wait_for_the_pace_do_not_delay_the_look_at_the_others(progra
             programs.state / "inventory.toml",
             tuple(InventoryNode(name, Hardware("old"), mac=MAC, wol_via=card.via) for name in names),
         )
-        write_wake_list(programs.state, wake_list(nodes), {"at_once": 1, "every_s": 60.0})
+        write_wake_list(programs.state, make_wake_list(nodes), {"at_once": 1, "every_s": 60.0})
         with agent_socket(programs.socket) as agent:
             agent.replies = [WakeReply(("n6",), refused=dict.fromkeys(names[:5], "its state is not known"))]
             # The five take 4.8 s in this scale, and the look again begins after 1.2 to 2.4 s.

@@ -13,7 +13,7 @@ from slurm_programs import DEPLOYED, SlurmPrograms, slurm_programs
 from wake_listener import WakeListener, wake_listener
 
 from offpeak.machines.inventory import Hardware, Inventory, InventoryNode
-from power.agent.wake_list import Way, wake_list, write_wake_list
+from power.wake_list import WakeMethod, make_wake_list, write_wake_list
 from sim_backend.local_slurm.processes import end_processes_with
 
 EVERY_S, AT_ONCE = 0.6, 20
@@ -33,13 +33,13 @@ def cards() -> Iterator[WakeListener]:
         yield listener
 
 
-def know(programs: SlurmPrograms, cards: WakeListener, count: int, pace: Way | None = None) -> None:
+def know(programs: SlurmPrograms, cards: WakeListener, count: int, pace: WakeMethod | None = None) -> None:
     """Leave a list of so many nodes that are woken by packets, n1 the first of them."""
     nodes = [
         InventoryNode(f"n{at}", Hardware("old"), mac=f"02:00:00:00:{at >> 8:02x}:{at & 255:02x}", wol_via=cards.via)
         for at in range(1, count + 1)
     ]
-    write_wake_list(programs.state, wake_list(Inventory(programs.state / "inventory.toml", tuple(nodes))), pace)
+    write_wake_list(programs.state, make_wake_list(Inventory(programs.state / "inventory.toml", tuple(nodes))), pace)
 
 
 def woken(cards: WakeListener, count: int, *, above: int = 0) -> list[tuple[float, int]]:

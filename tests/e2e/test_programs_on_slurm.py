@@ -16,7 +16,7 @@ from slurm_fixtures import PACKAGES, PROGRAMS
 from slurm_programs import DEPLOYED, NAMES, SlurmPrograms, slurm_programs
 
 from offpeak.machines.inventory import Inventory
-from power.agent.wake_list import wake_list, write_wake_list
+from power.wake_list import make_wake_list, write_wake_list
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 from sim_backend.local_slurm.processes import reserved_ports, wait_until
 from sim_backend.local_slurm.servers import SlurmCluster, munge, slurmctld, slurmd, wait_for_nodes
@@ -79,7 +79,7 @@ def test_what_slurm_asks_reaches_the_agent_else_the_bmc(
 ) -> None:
     programs, (bmc, other, _) = site.programs, few_bmcs
     machines = (machine_of(bmc, node="node1"), machine_of(other, node="node2"))
-    write_wake_list(programs.state, wake_list(Inventory(programs.folder / "inventory.toml", machines)))
+    write_wake_list(programs.state, make_wake_list(Inventory(programs.folder / "inventory.toml", machines)))
     with agent_socket(programs.socket) as agent:
         site.told("node[1-2]", "power_down")
         wait_until(lambda: len(agent.told) == 1, what="suspend", log=programs.log)

@@ -126,7 +126,7 @@ def test_a_package_is_built_again_with_all_its_extras(installed: Installed, tmp_
 def test_no_text_names_a_distribution_that_is_not_ours(repository: Path) -> None:
     assert FOREIGN.search("pip install 'offpeak[page]'")
     assert FOREIGN.search("python -m pip install --user offpeak")
-    packages = ("offpeak", "plugin", "power", "predictors", "sim_backend", "studies", "ui")
+    packages = ("offpeak", "plugin", "power", "predictors", "services", "sim_backend", "studies", "ui")
     folders = (*packages, "benchmarks", "docs", "deploy")
     files = [file for folder in folders for file in (repository / folder).rglob("*") if file.suffix != ".pyc"]
     files += [repository / name for name in ("README.md", "CHANGELOG.md", "Makefile", "pyproject.toml")]

@@ -14,36 +14,34 @@ from typing import Any
 from offpeak.errors import OffpeakError
 from plugin.day_plan.day_plan import DayPlan
 from plugin.federation.site_report import SiteReport
-from power.agent.answer import Told
-from power.agent.callers import Callers
-from power.agent.picture import Picture
-from power.agent.published import JobSaid, NodesSaid, PriceSaid, Published, SavedSaid
-from power.agent.socket_server import SocketServer, answering
-from power.agent.wake_reply import WakeReply
+from services.agent.requests import Callers, NodeRequest
+from services.agent.socket_server import SocketServer, serve_socket
+from services.agent.status_snapshot import JobStatus, NodeCounts, PriceStatus, SavingStatus, StatusReply, StatusSnapshot
+from services.agent.wake_reply import WakeReply
 
 AT_S = 1_793_520_000
 """2026-11-01 09:00 in Berlin."""
 
-PRICE = PriceSaid(92.4, "EUR/MWh", "published", on_peak=True, until_unix_s=AT_S + 12 * 3600)
-PUBLISHED = Published(
+PRICE = PriceStatus(92.4, "EUR/MWh", "published", on_peak=True, until_unix_s=AT_S + 12 * 3600)
+PUBLISHED = StatusReply(
     at_unix_s=AT_S,
     mode="active",
     cluster="test",
     scheduler="slurm 22.05.8",
     cycle_s=30,
     price=PRICE,
-    nodes=NodesSaid((("off", 2), ("on", 14)), 3512.0),
-    saved_today=SavedSaid(7.2e6, 0.35, "EUR"),
+    nodes=NodeCounts((("off", 2), ("on", 14)), 3512.0),
+    saved_today=SavingStatus(7.2e6, 0.35, "EUR"),
     jobs=(
-        JobSaid(
+        JobStatus(
             *("1841", "ann", "batch", "PENDING", 4, 3, 5, 412.0),
             "on-peak until 21:00: 412 W a node; jobs of 180 W go first",
             *(AT_S + 3600, AT_S + 86_400, 1.84, "EUR", "down 2"),
         ),
-        JobSaid(
+        JobStatus(
             "1846", "bob", "batch", "PENDING", 1, 1, 5, 180.0, "180 W a node", AT_S + 60, AT_S + 7200, moved="up 2"
         ),
-        JobSaid("1850", "nobody", "long", "PENDING", 1, None, 0, None, "its power is not known", opted_out=True),
+        JobStatus("1850", "nobody", "long", "PENDING", 1, None, 0, None, "its power is not known", opted_out=True),
     ),
     troubles=("prices are of yesterday",),
 )
@@ -54,11 +52,11 @@ class AgentSocket:
     """An agent that only answers."""
 
     path: Path
-    published: Published | None = PUBLISHED
+    published: StatusReply | None = PUBLISHED
     site: SiteReport | None = None
-    picture: Picture | None = None
+    picture: StatusSnapshot | None = None
     plan: DayPlan | None = None
-    told: list[Told] = field(default_factory=list)
+    told: list[NodeRequest] = field(default_factory=list)
     refuse: Exception | None = None
     held: list[tuple[str, str, str]] = field(default_factory=list)
     replies: list[WakeReply] = field(default_factory=list)
@@ -68,13 +66,13 @@ class AgentSocket:
         self.held.append((request["tell"], request["nodes"], person))
         return {"by": person, "note": "", "owner": None}
 
-    def hear(self, told: Told) -> WakeReply | None:
+    def hear(self, told: NodeRequest) -> WakeReply | None:
         if self.refuse:
             raise self.refuse
         self.told.append(told)
         return self.replies[min(len(self.told), len(self.replies)) - 1] if self.replies else None
 
-    def say_picture(self, jobs_seen_unix_s: float | None) -> Picture | None:
+    def say_picture(self, jobs_seen_unix_s: float | None) -> StatusSnapshot | None:
         if self.picture is None or jobs_seen_unix_s != self.picture.published.at_unix_s:
             return self.picture
         return replace(self.picture, published=replace(self.picture.published, jobs=()), jobs_left_out=True)
@@ -118,7 +116,7 @@ def agent_socket(path: Path, callers: Callers | None = None, *, patience_s: floa
             change_hold=agent.change_hold,
         )
         try:
-            async with answering(path, server):
+            async with serve_socket(path, server):
                 begun.set()
                 await closing.wait()
             # Who has connected just now is served, and hung up on when the loop ends.

@@ -19,8 +19,17 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord, JobUse, NodeStateRecord, SavingRecord
 from offpeak.ledger.tables import jobs, quarters, series
 from offpeak.settings.ledger import LedgerSettings
-from power.agent.picture import ErrorSaid, NodeSaid, Picture, SlotSaid
-from power.agent.published import JobSaid, NodesSaid, PriceSaid, Published, SavedSaid
+from services.agent.status_snapshot import (
+    ForecastError,
+    JobStatus,
+    NodeCounts,
+    NodeStatus,
+    PriceSlot,
+    PriceStatus,
+    SavingStatus,
+    StatusReply,
+    StatusSnapshot,
+)
 from sim_backend.local_slurm.processes import listens, reserved_ports, wait_until
 
 AT_S = 1_794_490_200
@@ -35,25 +44,25 @@ OFFPEAK = (sys.executable, "-c", "from ui.command import main; main()")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
 
 
-def picture(nodes: int = 64, jobs: int = 40, *, seed: int = 1) -> Picture:
+def picture(nodes: int = 64, jobs: int = 40, *, seed: int = 1) -> StatusSnapshot:
     """Return a working afternoon of a site of so many nodes."""
     chance = random.Random(seed)
     each = tuple(_node(at, chance) for at in range(nodes))
     states = sorted({node.state for node in each})
     counts = tuple((state, sum(node.state == state for node in each)) for state in states)
     watts = sum(node.watts or 0.0 for node in each)
-    published = Published(
+    published = StatusReply(
         at_unix_s=AT_S,
         mode="active",
         cluster="elbe",
         scheduler="slurm 22.05.8",
         cycle_s=30,
-        price=PriceSaid(52.0, "EUR/MWh", "published", on_peak=False, until_unix_s=AT_S + 90 * 60),
-        nodes=NodesSaid(counts, watts),
-        saved_today=SavedSaid(30.4 * 3.6e6, 2.71, "EUR", "96.0 h of rest of 20 nodes; 100% measured"),
+        price=PriceStatus(52.0, "EUR/MWh", "published", on_peak=False, until_unix_s=AT_S + 90 * 60),
+        nodes=NodeCounts(counts, watts),
+        saved_today=SavingStatus(30.4 * 3.6e6, 2.71, "EUR", "96.0 h of rest of 20 nodes; 100% measured"),
         jobs=tuple(_job(at, jobs, chance) for at in range(jobs)),
     )
-    return Picture(
+    return StatusSnapshot(
         published,
         "Europe/Berlin",
         DAY_BEGAN_S,
@@ -63,14 +72,14 @@ def picture(nodes: int = 64, jobs: int = 40, *, seed: int = 1) -> Picture:
         prices_until_unix_s=_slot(57).from_unix_s,
         nodes=each,
         errors=(
-            ErrorSaid("price", "EUR/MWh", 11.3, 5376),
-            ErrorSaid("run time", "s", 1860.0, 200),
-            ErrorSaid("job power", "W/node", 14.2, 186),
+            ForecastError("price", "EUR/MWh", 11.3, 5376),
+            ForecastError("run time", "s", 1860.0, 200),
+            ForecastError("job power", "W/node", 14.2, 186),
         ),
     )
 
 
-def _node(at: int, chance: random.Random) -> NodeSaid:
+def _node(at: int, chance: random.Random) -> NodeStatus:
     kinds = ("busy",) * 30 + ("on",) * 6 + ("off",) * 20 + ("booting", "going down", "standby", "unknown")
     kind = chance.choice(kinds)
     state, word = ("on", "busy") if kind == "busy" else (kind, "up" if kind == "on" else "down")
@@ -82,7 +91,7 @@ def _node(at: int, chance: random.Random) -> NodeSaid:
         "unknown": "no answer in 5 s",
     }.get(kind, "")
     watts = DRAWS.get(kind)
-    return NodeSaid(
+    return NodeStatus(
         f"n{at + 1:03}",
         state,
         word,
@@ -97,11 +106,11 @@ def _node(at: int, chance: random.Random) -> NodeSaid:
     )
 
 
-def _job(at: int, of: int, chance: random.Random) -> JobSaid:
+def _job(at: int, of: int, chance: random.Random) -> JobStatus:
     watts = float(chance.choice((180, 240, 305, 412)))
     runs = at >= of * 3 // 4
     why = "runs" if runs else f"{watts:.0f} W a node; on-peak from 16:00: cooler jobs go first until 21:00"
-    return JobSaid(
+    return JobStatus(
         str(18_400 + at),
         chance.choice(("ann", "bob", "chidi", "dora")),
         chance.choice(("batch", "long")),
@@ -119,17 +128,17 @@ def _job(at: int, of: int, chance: random.Random) -> JobSaid:
     )
 
 
-def _slot(hour: int) -> SlotSaid:
+def _slot(hour: int) -> PriceSlot:
     at_s = int(DAY_BEGAN_S) + 15 * HOUR_S + hour * HOUR_S
     price = float(SHAPE[(hour + 15) % 24])
     forecast = hour >= 33
     spread = 0.08 * price + 0.6 * (hour - 32) if forecast else 0.0
-    return SlotSaid(
+    return PriceSlot(
         at_s, price, price - spread, price + spread, price > 75, "forecast: arbiter" if forecast else "published"
     )
 
 
-def write_ledger(url: str, shown: Picture, *, hours: float = 24) -> None:
+def write_ledger(url: str, shown: StatusSnapshot, *, hours: float = 24) -> None:
     """Write a day of states and readings, and what was decided and done of late."""
     ledger, chance = Ledger(LedgerSettings(url=url)), random.Random(2)
     ledger.ready()
@@ -155,11 +164,11 @@ def write_ledger(url: str, shown: Picture, *, hours: float = 24) -> None:
     _write_means(url, shown, hours, chance)
 
 
-def _was(node: NodeSaid, at_s: float, state: str) -> NodeStateRecord:
+def _was(node: NodeStatus, at_s: float, state: str) -> NodeStateRecord:
     return NodeStateRecord(node.node, at_s, state, node.desired, node.by, node.why)
 
 
-def _write_means(url: str, shown: Picture, hours: float, chance: random.Random) -> None:
+def _write_means(url: str, shown: StatusSnapshot, hours: float, chance: random.Random) -> None:
     engine = writing_engine(url)
     numbers = {node.node: at for at, node in enumerate(shown.nodes, 1)}
     first = int(AT_S - hours * HOUR_S) // QUARTER_S * QUARTER_S
@@ -205,7 +214,9 @@ class PageSite:
 
 
 @contextmanager
-def page_site(zygote: Zygote, folder: Path, shown: Picture, *words: str, hours: float = 24) -> Iterator[PageSite]:
+def page_site(
+    zygote: Zygote, folder: Path, shown: StatusSnapshot, *words: str, hours: float = 24
+) -> Iterator[PageSite]:
     """Run all of it until the block ends; `words` are further options of `offpeak page`."""
     url = f"sqlite:///{folder}/ledger.sqlite"
     write_ledger(url, shown, hours=hours)

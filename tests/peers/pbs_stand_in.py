@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from plugin.scheduler.batch import BatchResult
-from power.broker.routes import LocalRoute
+from services.broker.site_commands import LocalRoute
 
 PROGRAM = """\
 #!{python} -SE
@@ -60,7 +60,7 @@ class PbsStandIn:
         (self.folder / what).unlink()
 
     async def run(self, words: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> BatchResult:
-        """Run a command with its programs before all others: implements power.broker.routes.Route."""
+        """Run a command with its programs before all others: implements services.broker.site_commands.SiteRoute."""
         path = f"PATH={self.folder}/bin:/usr/bin:/bin"
         return await LocalRoute().run(("env", path, *words), stdin=stdin, timeout_s=timeout_s)
 

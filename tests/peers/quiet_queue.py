@@ -12,10 +12,10 @@ from offpeak.prices.peak import Peak
 from offpeak.settings.ledger import LedgerSettings
 from plugin.queue_hook.facts import QueueFacts
 from plugin.scheduler.port import Ranking
-from power.agent.modes import Modes
-from power.agent.queue_loop import QueueLoop
-from power.agent.voice import Voice
 from power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
+from services.agent.loop import ProblemLog
+from services.agent.queue_loop import QueueLoop
+from services.agent.site_context import PartitionModes
 
 CYCLE_S = 30
 HOURLY = prices(*(40.0 + 25 * ((hour + 4) % 24 > 8) + 3 * (hour * 7 % 11) for hour in range(72)))
@@ -25,7 +25,7 @@ def write_quiet_cycles(url: str, jobs: int, cycles: int, mode: Mode) -> None:
     """Run so many cycles over jobs that may wait for 20 hours. In shadow and advise each decides anew."""
     ledger, scheduler = Ledger(LedgerSettings(url=url)), Heard()
     door = make_scheduler_door(ledger, lambda _: mode, lambda: 1000.0, nodes=(), hold_of=lambda _: None)
-    loop, orders = QueueLoop(ledger, Voice()), SchedulerOrders(door, scheduler)
+    loop, orders = QueueLoop(ledger, ProblemLog()), SchedulerOrders(door, scheduler)
     queue = tuple(a_job(at, comment="offpeak:delay=20h", limit_s=3600 + 60 * (at % 97)) for at in range(1, jobs + 1))
 
     async def rounds() -> None:
@@ -40,7 +40,7 @@ def write_quiet_cycles(url: str, jobs: int, cycles: int, mode: Mode) -> None:
                 marks=await loop.marks(),
                 told=loop.told,
             )
-            await loop.round(facts, RULES, orders, Modes(mode, {}))
+            await loop.round(facts, RULES, orders, PartitionModes(mode, {}))
 
     asyncio.run(rounds())
     ledger.close()

@@ -13,7 +13,7 @@ from pbs_standin import StandIn, standin
 from slurm_fixtures import PACKAGES, PROGRAMS
 
 from offpeak.errors import NoAnswer
-from power.broker.over_socket import over_socket
+from services.broker.agent_snapshot import read_agent_snapshot
 from sim_backend.local_slurm.plan import REPOSITORY
 from sim_backend.local_slurm.processes import reserved_ports, running
 from sim_backend.local_slurm.servers import SlurmCluster, munge, slurmctld, slurmd, wait_for_nodes
@@ -129,7 +129,7 @@ def agent_of(
 def tells_brokers(socket: Path) -> bool:
     """Whether an agent answers there, and has looked at its cluster."""
     try:
-        asyncio.run(over_socket(socket))
+        asyncio.run(read_agent_snapshot(socket))
     except (OSError, NoAnswer):
         return False
     return True

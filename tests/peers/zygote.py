@@ -21,7 +21,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-IMPORTED_LATE = ("power.agent.agent", "power.agent.parts", "sqlalchemy.dialects.sqlite.pysqlite")
+IMPORTED_LATE = (
+    "services.agent.agent",
+    "services.agent.site_context",
+    "services.page.server",
+    "sqlalchemy.dialects.sqlite.pysqlite",
+)
 """What commands import while they run. A part that is not known here is imported at each start, which takes longer."""
 LONGEST_REQUEST = 1024 * 1024
 TYPED = Path(__file__).with_name("zygote_typed.py")

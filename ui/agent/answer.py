@@ -9,8 +9,8 @@ import typer
 from offpeak.errors import OffpeakError
 from offpeak.model.local_time import machine_zone
 from offpeak.settings.table import Settings
-from power.agent.ask_agent import AgentSilent, ask_agent
-from power.agent.published import Published, published_json
+from services.agent.client import AgentSilent, fetch_status
+from services.agent.status_snapshot import StatusReply, status_json
 from ui.agent.text import LocalClock, counts_text, queue_table, status_lines, why_lines
 from ui.ledger.rows import iso, rows_json, with_times
 from ui.ledger.text import print_table
@@ -21,12 +21,12 @@ STATUS_KEYS = ("price", "mode", "cluster", "scheduler", "at_unix_s")
 def print_status(settings: Settings, *, as_json: bool) -> None:
     """Print what the agent does; AgentSilent if there is none, after what it has written last."""
     try:
-        said = ask_agent(settings.agent.socket, ask="status")
+        said = fetch_status(settings.agent.socket, ask="status")
     except AgentSilent as silent:
         _print_recorded_nodes(settings, silent, as_json=as_json)
         raise _with_last_record(settings, silent) from None
     if as_json:
-        typer.echo(json.dumps(published_json(said), indent=2))
+        typer.echo(json.dumps(status_json(said), indent=2))
         return
     for line in status_lines(said, _agent_clock(said)):
         typer.echo(line)
@@ -35,7 +35,7 @@ def print_status(settings: Settings, *, as_json: bool) -> None:
 def print_queue(settings: Settings, *, user: str | None, partition: str | None, as_json: bool) -> None:
     """Print the jobs that the asker may see; AgentSilent if no agent answers."""
     try:
-        said = ask_agent(settings.agent.socket, ask="queue")
+        said = fetch_status(settings.agent.socket, ask="queue")
     except AgentSilent as silent:
         raise _with_last_record(settings, silent) from None
     jobs = [job for job in said.jobs if user in (None, job.user) and partition in (None, *job.partition.split(","))]
@@ -51,12 +51,12 @@ def print_queue(settings: Settings, *, user: str | None, partition: str | None, 
 def print_why(settings: Settings, job_id: str, *, as_json: bool) -> None:
     """Print why the job waits; AgentSilent if no agent answers, after what was decided of it last."""
     try:
-        said = ask_agent(settings.agent.socket, ask="why", job=job_id)
+        said = fetch_status(settings.agent.socket, ask="why", job=job_id)
     except AgentSilent as silent:
         _print_last_decision(settings, job_id, silent, as_json=as_json)
         raise _with_last_record(settings, silent) from None
     if as_json:
-        around: dict[str, Any] = {key: value for key, value in published_json(said).items() if key in STATUS_KEYS}
+        around: dict[str, Any] = {key: value for key, value in status_json(said).items() if key in STATUS_KEYS}
         typer.echo(json.dumps(with_times(vars(said.jobs[0]), machine_zone()) | around, indent=2))
         return
     for line in why_lines(said, _agent_clock(said)):
@@ -103,7 +103,7 @@ def _read_ledger(read: Any, silent: AgentSilent) -> Any:
         raise silent from None
 
 
-def _agent_clock(said: Published) -> LocalClock:
+def _agent_clock(said: StatusReply) -> LocalClock:
     """Return the agent's clock, which may run faster than this machine's."""
     now_s = time.time() if said.now_unix_s is None else said.now_unix_s
     return LocalClock(now_s, machine_zone())

@@ -53,7 +53,7 @@ def agent(
     }
     settings = settings_of(config, options)
     # The loops load numba, pyghmi and SQLAlchemy, which `offpeak --version` must not wait for.
-    from power.agent.run import run_agent, run_restore
+    from services.agent.run import run_agent, run_restore
 
     if not restore:
         context.exit(run_agent(settings, lambda: settings_of(config, options)))

@@ -7,7 +7,7 @@ from datetime import datetime, tzinfo
 from rich.table import Table
 
 from offpeak.text import counted, printable
-from power.agent.published import JobSaid, PriceSaid, Published
+from services.agent.status_snapshot import JobStatus, PriceStatus, StatusReply
 from ui.clock_text import clock_text
 from ui.watts_text import power_text
 
@@ -37,7 +37,7 @@ class LocalClock:
         return f"{then:%H:%M}" if then.date() == now.date() else f"{then:%Y-%m-%d %H:%M}"
 
 
-def status_lines(said: Published, clock: LocalClock) -> list[str]:
+def status_lines(said: StatusReply, clock: LocalClock) -> list[str]:
     """Return the agent's state, a line for each part of it."""
     saved = said.saved_today
     energy = NOT_KNOWN if saved.energy_j is None else f"{saved.energy_j / J_PER_KWH:,.2f} kWh"
@@ -53,7 +53,7 @@ def status_lines(said: Published, clock: LocalClock) -> list[str]:
     ]
 
 
-def why_lines(said: Published, clock: LocalClock) -> list[str]:
+def why_lines(said: StatusReply, clock: LocalClock) -> list[str]:
     """Return what holds of the one job that was asked for."""
     (job,) = said.jobs
     whose = f"job {job.job_id} of {job.user}, {job.partition}, {counted(job.nodes, 'node')}: {job.state}"
@@ -70,7 +70,7 @@ def why_lines(said: Published, clock: LocalClock) -> list[str]:
     return lines if said.mode == "active" else [*lines, f"mode       {said.mode}: it is only said, not done"]
 
 
-def queue_table(jobs: Iterable[JobSaid], clock: LocalClock) -> Table:
+def queue_table(jobs: Iterable[JobStatus], clock: LocalClock) -> Table:
     """Return a line a job, in the order in which they were given."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in QUEUE_COLUMNS:
@@ -90,7 +90,7 @@ def counts_text(counts: Sequence[tuple[str, int]]) -> str:
     return ", ".join(f"{count} {state}" for state, count in counts)
 
 
-def price_text(price: PriceSaid, clock: LocalClock) -> str:
+def price_text(price: PriceStatus, clock: LocalClock) -> str:
     """Return what electricity costs now, until when that is so, and who says so."""
     if price.now is None:
         return NOT_KNOWN
@@ -99,7 +99,7 @@ def price_text(price: PriceSaid, clock: LocalClock) -> str:
     return printable(f"{price.now:,.2f} {price.unit}{peak}{until} ({price.basis})")
 
 
-def _last_round_text(said: Published, clock: LocalClock) -> str:
+def _last_round_text(said: StatusReply, clock: LocalClock) -> str:
     until_s = said.first_round_until_unix_s
     if until_s is not None and clock.now_unix_s > until_s:
         return f"IT HANGS: its first round was to end by {clock.text(until_s)}"
@@ -112,17 +112,17 @@ def _last_round_text(said: Published, clock: LocalClock) -> str:
     return f"looked {clock_text(age_s)} ago, every {clock_text(said.cycle_s)}{late}"
 
 
-def _place_text(job: JobSaid) -> str:
+def _place_text(job: JobStatus) -> str:
     if job.place is None:
         return "as the scheduler has it"
     return f"{job.place} of {job.of}" + (f", {job.moved} from where the scheduler had it" if job.moved else "")
 
 
-def _saving_text(job: JobSaid) -> str:
+def _saving_text(job: JobStatus) -> str:
     return NOT_KNOWN if job.expected_saving is None else f"{job.expected_saving:,.2f} {job.currency} expected"
 
 
-def _opt_out_text(job: JobSaid, scheduler: str) -> str:
+def _opt_out_text(job: JobStatus, scheduler: str) -> str:
     if job.opted_out:
         return "done: offpeak leaves it alone"
     if scheduler.startswith("slurm"):

@@ -21,17 +21,17 @@ from offpeak.model.clock import FastClock
 from offpeak.model.local_time import machine_zone
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
-from power.agent.agent import Agent
-from power.agent.parts import parts_of
-from power.agent.service import Service
-from power.agent.voice import Voice
+from services.agent.agent import SiteAgent
+from services.agent.loop import ProblemLog
+from services.agent.service import Service
+from services.agent.site_context import make_site_context
+from services.page.access import check_page_listen, parse_page_listen
 from sim_backend.virtual.machine_room import machine_room
 from sim_backend.virtual.room_plan import room_logins
 from ui.demo.live_cluster import LiveCluster
 from ui.demo.outcome import STEP_S, outcome_of, summary, without_offpeak
 from ui.demo.scenario import BEGIN_S, Coming, jobs_to_come
 from ui.demo.site import CLASS, LOG, PRICES, REPORT, DemoPlan, enrol, write_site
-from ui.page.access import check_place, place_of
 from ui.page.command import check_needs
 
 LOOK_S = 0.05
@@ -86,8 +86,8 @@ class Demo:
             enrol(self.plan, room)
             clock = FastClock(self.plan.factor, BEGIN_S)
             live = LiveCluster(room, deque(self.jobs), clock.unix_s)
-            parts = replace(parts_of(self.settings, clock.clock), scheduler=live)
-            agent = Agent(parts, ledger, Voice(clock.unix_s))
+            parts = replace(make_site_context(self.settings, clock.clock), scheduler=live)
+            agent = SiteAgent(parts, ledger, ProblemLog(clock.unix_s))
             # What is loaded and compiled at first would take hours of that day.
             for rounds in agent.rounds:
                 await rounds.once()
@@ -102,7 +102,7 @@ class Demo:
                 day.cancel()
                 await agent.close()
 
-    async def _day(self, live: LiveCluster, service: Service, agent: Agent, clock: FastClock) -> None:
+    async def _day(self, live: LiveCluster, service: Service, agent: SiteAgent, clock: FastClock) -> None:
         """Follow the clock to the end of the day or until a signal, print the outcome, and end the service."""
         ending = asyncio.create_task(service.ends())
         until_s = BEGIN_S + self.plan.length_s
@@ -176,7 +176,7 @@ def _command(name: str, plan: DemoPlan, *options: str) -> str:
 
 def _wait_for_page(plan: DemoPlan, page: Process) -> None:
     """Wait until the page listens; OffpeakError if it ends before."""
-    place, until_s = place_of(plan.listen), time.monotonic() + PAGE_BEGINS_S
+    place, until_s = parse_page_listen(plan.listen), time.monotonic() + PAGE_BEGINS_S
     while page.poll() is None and time.monotonic() < until_s:
         try:
             with socket.create_connection(place, timeout=1.0):
@@ -189,8 +189,8 @@ def _wait_for_page(plan: DemoPlan, page: Process) -> None:
 
 def _check_free(listen: str) -> None:
     """Raise BadInput where the page could not listen."""
-    host, port = place_of(listen)
-    check_place(host, None)
+    host, port = parse_page_listen(listen)
+    check_page_listen(host, None)
     try:
         with socket.create_server((host, port)):
             return

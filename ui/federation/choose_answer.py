@@ -7,13 +7,13 @@ import typer
 
 from offpeak.settings.broker import BrokerSettings
 from offpeak.settings.table import Settings
-from power.broker.ask_broker import choice_of_broker
+from services.broker.client import fetch_choice
 from ui.federation.job import JobFile
 
 
 def print_choice(settings: Settings, job: JobFile, *, as_json: bool) -> None:
     """Print where the job would go; exit 1 where no site can have it."""
-    said = choice_of_broker(settings.agent.state_folder, _broker_query(settings.broker, job))
+    said = fetch_choice(settings.agent.state_folder, _broker_query(settings.broker, job))
     if said is None:
         # Slow to import: numpy and what chooses.
         from ui.federation.own_choice import choose_without_broker

@@ -6,7 +6,7 @@ from pathlib import Path
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
 from plugin.federation.job_script import MOST_BYTES
-from power.broker.times import instant, limit_s_of
+from services.broker.broker_job import parse_instant, parse_limit_s
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class JobFile:
 
 def read_job_file(path: Path, arguments: tuple[str, ...], said: JobOptions) -> JobFile:
     """Return the job of a file; BadInput if it cannot be read or is too long, or for times that are none."""
-    latest_end_s = None if said.latest_finish is None else int(instant(said.latest_finish))
-    limit_s = None if said.limit is None else limit_s_of(said.limit)
+    latest_end_s = None if said.latest_finish is None else int(parse_instant(said.latest_finish))
+    limit_s = None if said.limit is None else parse_limit_s(said.limit)
     text = read_bytes(path, BadInput)
     if len(text) > MOST_BYTES:
         raise BadInput(f"{path}: is longer than a mebibyte", hint="a script calls programs, it does not hold them")

@@ -9,16 +9,15 @@ from offpeak.errors import OffpeakError
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
 from plugin.federation.jobs import parse_goal
-from power.broker.chosen import choice_of
-from power.broker.federation import Federation, federation_now
-from power.broker.parcel import Parcel, Wishes, parcel_of
+from services.broker.broker_job import BrokerJob, JobPreferences, make_broker_job
+from services.broker.federation import Federation, federation_now, make_choice
 from ui.federation.job import JobFile
 
 
 def choose_without_broker(settings: Settings, job: JobFile) -> dict[str, Any]:
     """Return where the job would go, as `choice_json` has it."""
     federation = _add_submitted_jobs(federation_of(settings), settings.ledger)
-    return choice_of(federation, job_request_in(job, federation))
+    return make_choice(federation, job_request_in(job, federation))
 
 
 def federation_of(settings: Settings) -> Federation:
@@ -26,10 +25,10 @@ def federation_of(settings: Settings) -> Federation:
     return federation_now(settings.broker, socket=settings.agent.socket, state_folder=settings.agent.state_folder)
 
 
-def job_request_in(job: JobFile, federation: Federation) -> Parcel:
+def job_request_in(job: JobFile, federation: Federation) -> BrokerJob:
     """Return the job as it is handed over; BadInput for what makes no sense."""
-    wishes = Wishes(parse_goal(job.goal), job.latest_end_s, job.cores, job.limit_s, job.application)
-    return parcel_of(job.script, job.name, job.arguments, wishes=wishes, grid=federation.grid)
+    wishes = JobPreferences(parse_goal(job.goal), job.latest_end_s, job.cores, job.limit_s, job.application)
+    return make_broker_job(job.script, job.name, job.arguments, wishes=wishes, grid=federation.grid)
 
 
 def _add_submitted_jobs(federation: Federation, settings: LedgerSettings) -> Federation:
@@ -39,14 +38,14 @@ def _add_submitted_jobs(federation: Federation, settings: LedgerSettings) -> Fed
     # Slow to import: who chooses by what a poller has kept does without.
     from offpeak.ledger.database import open_ledger, sqlite_file
     from offpeak.ledger.submissions import list_submissions
-    from power.broker.sent_jobs import with_sent
+    from services.broker.federation import add_sent_jobs
 
     try:
         file = sqlite_file(settings.url)
         if file and not file.exists():
             return federation
         with open_ledger(settings.url) as connection:
-            return with_sent(federation, partial(list_submissions, connection))
+            return add_sent_jobs(federation, partial(list_submissions, connection))
     except (OffpeakError, OSError) as problem:
         why = problem.strerror if isinstance(problem, OSError) else problem
         typer.echo(f"offpeak: jobs that were submitted before are not counted: {why}", err=True)

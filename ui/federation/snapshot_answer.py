@@ -5,14 +5,14 @@ from pathlib import Path
 
 import typer
 
-from power.agent.ask_agent import AgentSilent
-from power.broker.over_socket import over_socket
+from services.agent.client import AgentSilent
+from services.broker.agent_snapshot import read_agent_snapshot
 
 
 def print_snapshot(socket: Path) -> None:
     """Print what the agent tells brokers; AgentSilent if none answers."""
     try:
-        typer.echo(asyncio.run(over_socket(socket)).decode())
+        typer.echo(asyncio.run(read_agent_snapshot(socket)).decode())
     except OSError as problem:
         hint = "is it running? `systemctl status offpeak-agent`; --socket names another"
         raise AgentSilent(f"no agent answers at {socket}: {problem.strerror}", hint=hint) from None

@@ -13,12 +13,9 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import SubmissionRecord
 from offpeak.process import login_name
 from offpeak.settings.table import Settings
-from power.broker.federation import Federation, federation_unasked
-from power.broker.follow import cancel, standing_of, submission_json
-from power.broker.open import broker_of
-from power.broker.parcel import checked_key
-from power.broker.states import TAKEN, TRIED
-from power.broker.submit import Broker
+from services.broker.broker_job import check_key
+from services.broker.federation import TAKEN, TRIED, Federation, federation_without_reports
+from services.broker.submission import Broker, cancel, make_broker, read_job_state, submission_json
 from ui.book import book_to_write
 from ui.federation.choose_answer import figures_text
 from ui.federation.job import JobFile
@@ -32,7 +29,7 @@ def print_submitted(settings: Settings, job: JobFile, key: str | None, *, as_jso
     keys = parcel.keys(login_name(), time.time())
     with _broker(settings, federation) as broker:
         began_s = time.time()
-        row = asyncio.run(broker.submit(parcel, checked_key(key) if key else _unfinished_key(broker.ledger, keys)))
+        row = asyncio.run(broker.submit(parcel, check_key(key) if key else _unfinished_key(broker.ledger, keys)))
     _print_result(submission_json(row), submission_text(row, again=row.tried_unix_s < began_s), as_json=as_json)
     if row.state != TAKEN:
         raise typer.Exit(1)
@@ -40,15 +37,15 @@ def print_submitted(settings: Settings, job: JobFile, key: str | None, *, as_jso
 
 def print_job_state(settings: Settings, key: str, *, as_json: bool) -> None:
     """Print how the job of that key stands."""
-    with _broker(settings, federation_unasked(settings.broker)) as broker:
-        said = asyncio.run(standing_of(broker, checked_key(key)))
+    with _broker(settings, federation_without_reports(settings.broker)) as broker:
+        said = asyncio.run(read_job_state(broker, check_key(key)))
     _print_result(said, job_state_text(said), as_json=as_json)
 
 
 def print_cancelled(settings: Settings, key: str, *, as_json: bool) -> None:
     """Cancel the job of that key."""
-    with _broker(settings, federation_unasked(settings.broker)) as broker:
-        said = submission_json(asyncio.run(cancel(broker, checked_key(key))))
+    with _broker(settings, federation_without_reports(settings.broker)) as broker:
+        said = submission_json(asyncio.run(cancel(broker, check_key(key))))
     _print_result(said, job_state_text(said), as_json=as_json)
 
 
@@ -72,7 +69,7 @@ def job_state_text(said: dict[str, Any]) -> str:
 @contextmanager
 def _broker(settings: Settings, federation: Federation) -> Iterator[Broker]:
     with book_to_write(settings.ledger) as ledger:
-        yield broker_of(settings.broker, federation, ledger, by=login_name(), agent_socket=settings.agent.socket)
+        yield make_broker(settings.broker, federation, ledger, by=login_name(), agent_socket=settings.agent.socket)
 
 
 def _unfinished_key(ledger: Ledger, keys: tuple[str, str]) -> str:

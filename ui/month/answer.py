@@ -11,8 +11,8 @@ from offpeak.ledger.database import open_ledger
 from offpeak.model.local_time import DAY_S, machine_zone
 from offpeak.settings.table import Settings
 from offpeak.text import printable
-from power.accounts.counterfactual import Counterfactual, counterfactual
-from power.accounts.month_account import MonthAccount, month_account
+from services.accounts.counterfactual import Counterfactual, replay_site_order
+from services.accounts.month_account import MonthAccount, make_month_account
 from sim_backend.policy import DISCIPLINES, Policy, parse_policy
 from ui.estimate.accounting_source import accounting_of, with_nodes
 from ui.ledger.rows import rows_csv
@@ -51,7 +51,7 @@ def month_subject(settings: Settings, wanted: Wanted) -> MonthSubject:
     zone = machine_zone()
     month = month_of(wanted.month, now_unix_s=time.time(), zone=zone)
     with open_ledger(settings.ledger.url) as connection:
-        account = month_account(connection, month.span, zone, settings.prices)
+        account = make_month_account(connection, month.span, zone, settings.prices)
     without, why_not = _replayed(settings, wanted, month, account)
     return MonthSubject(month, zone, account, without, why_not, lines_of(account, without))
 
@@ -68,7 +68,7 @@ def _replayed(settings: Settings, wanted: Wanted, month: Month, account: MonthAc
     try:
         accounting = accounting_of(wanted.log, days, settings, lenient=wanted.lenient)
         of_site = with_nodes(settings, accounting)
-        return counterfactual(accounting.trace, account.told, of_site, *_policies(settings)), ""
+        return replay_site_order(accounting.trace, account.told, of_site, *_policies(settings)), ""
     except (BadTrace, SchedulerError) as problem:
         if wanted.log is not None:
             raise

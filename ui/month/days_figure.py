@@ -6,15 +6,15 @@ from html import escape
 import numpy as np
 
 from offpeak.model.arrays import Float64
-from power.accounts.counterfactual import Counterfactual
-from power.accounts.ordered_days import Told
+from services.accounts.counterfactual import Counterfactual
+from services.accounts.month_account import ReplayInputs
 from ui.report.html_text import section
 
 WIDTH, HEIGHT, LEFT, BELOW, ABOVE = 1000, 260, 60, 26, 10
 TICKS = 4
 
 
-def days_section(without: Counterfactual, told: Told) -> str:
+def days_section(without: Counterfactual, told: ReplayInputs) -> str:
     """Return the section."""
     days = [datetime.fromtimestamp(edge, told.zone) for edge in told.edges_unix_s[:-1].tolist()]
     logged, own_order = without.logged[:-1], without.without[:-1]

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from offpeak.ledger.energy_use import J_PER_KWH, EnergyUse
 from offpeak.ledger.job_costs import AccountUse
-from power.accounts.counterfactual import Counterfactual
-from power.accounts.month_account import MonthAccount, Rested
+from services.accounts.counterfactual import Counterfactual
+from services.accounts.month_account import MonthAccount, RestSavings
 
 ACCOUNT, TOTAL, NODES, SAVED = "account", "jobs", "nodes", "saved"
 MEASURED, PARTLY, MODELLED = "measured", "partly measured", "modelled"
@@ -65,7 +65,7 @@ def nodes_line(nodes: Sequence[EnergyUse]) -> Line:
     return Line(NODES, "nodes with meters", None, kwh, kwh, 0.0, 0.0, cost, None, None, nodes[0].currency, kg, basis)
 
 
-def rested_line(rested: Rested) -> Line:
+def rested_line(rested: RestSavings) -> Line:
     """Return the line of what resting nodes saved."""
     kwh = rested.saved_j / J_PER_KWH
     basis = f"{MODELLED}: the same nodes idle by their node class, less what they drew; {rested.days} days booked"

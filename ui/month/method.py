@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 from offpeak.ledger.energy_use import J_PER_KWH
 from offpeak.ledger.job_costs import AccountUse
 from offpeak.text import counted
-from power.accounts.counterfactual import Counterfactual
-from power.accounts.job_use import ALL
-from power.accounts.replayed_days import REPLAYS
+from services.accounts.counterfactual import REPLAYS, Counterfactual
+from services.accounts.job_use import ALL
 from ui.clock_text import clock_text
 from ui.ledger.text import assumed_prices
 from ui.month.subject import MonthSubject

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from datetime import tzinfo
 
-from power.accounts.counterfactual import Counterfactual
-from power.accounts.month_account import MonthAccount
+from services.accounts.counterfactual import Counterfactual
+from services.accounts.month_account import MonthAccount
 from ui.month.lines import Line
 from ui.month.month import Month
 

@@ -17,8 +17,8 @@ from offpeak.machines.inventory_file import read_inventory
 from offpeak.model.local_time import machine_zone
 from offpeak.process import AlreadyRunning, exclusive_lock, login_name
 from offpeak.settings.table import Settings
-from power.agent.ask_agent import AgentSilent, asked, clock_of_agent
-from power.agent.holding import END_HOLD, HOLD, hold_text
+from services.agent.client import AgentSilent, exchange, fetch_clock
+from services.agent.holds import END_HOLD, HOLD, format_hold
 from ui.book import book_to_write
 from ui.nodes.hold_end import parse_hold_end
 from ui.nodes.nodes_answer import NodeRow, node_rows, since_text
@@ -54,7 +54,7 @@ def print_node(settings: Settings, name: str, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(asdict(row), indent=2))
         return
-    for line in node_lines(row, machine, now_unix_s=clock_of_agent(settings.agent.socket)):
+    for line in node_lines(row, machine, now_unix_s=fetch_clock(settings.agent.socket)):
         typer.echo(line)
 
 
@@ -67,7 +67,7 @@ def hold(settings: Settings, name: str, reason: str | None, until: str | None) -
         raise BadInput("a hold needs a reason", hint='such as --reason "new DIMM", for whoever finds it')
     now = datetime.now(machine_zone())
     end = None if until is None else parse_hold_end(until, now)
-    said = _confirm_with_agent(settings, HOLD, name, hold_text(reason, end, take_over=False))
+    said = _confirm_with_agent(settings, HOLD, name, format_hold(reason, end, take_over=False))
     if said is None:
         _machine_named(settings, name)
 
@@ -84,7 +84,7 @@ def hold(settings: Settings, name: str, reason: str | None, until: str | None) -
 
 def release(settings: Settings, name: str, *, take_over: bool) -> None:
     """Give the node back; BadInput where another admin holds it, unless the hold is taken over."""
-    said = _confirm_with_agent(settings, END_HOLD, name, hold_text("", None, take_over=take_over))
+    said = _confirm_with_agent(settings, END_HOLD, name, format_hold("", None, take_over=take_over))
     if said is None:
         _machine_named(settings, name)
         found: list[Hold | None] = []
@@ -104,7 +104,7 @@ def _confirm_with_agent(settings: Settings, what: str, name: str, text: str) -> 
     """Return what the agent answers once it is in force there, None if no agent listens; BadInput if it refuses."""
     socket = settings.agent.socket
     try:
-        return asked(socket, {"tell": what, "nodes": name, "text": text}, patience_s=CONFIRM_S)
+        return exchange(socket, {"tell": what, "nodes": name, "text": text}, patience_s=CONFIRM_S)
     except AgentSilent:
         return None
 

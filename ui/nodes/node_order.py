@@ -13,9 +13,6 @@ from offpeak.machines.inventory_file import read_inventory
 from offpeak.process import AlreadyRunning, exclusive_lock, login_name
 from offpeak.settings.table import Settings
 from plugin.scheduler.registry import scheduler_of
-from power.agent.answer import order_text
-from power.agent.ask_agent import AgentSilent, tell_agent
-from power.agent.close_first import NodeCloser
 from power.check.standby import OrderRefused
 from power.drivers.port import Order
 from power.drivers.transport import Transport
@@ -23,6 +20,9 @@ from power.lifecycle.admin_order import AdminOrder, execute_order
 from power.lifecycle.decisions import find_obstacle
 from power.lifecycle.node_record import DesiredState, NodeRecord, is_goal
 from power.lifecycle.sweep import read_clocks
+from services.agent.client import AgentSilent, send_node_request
+from services.agent.node_closer import NodeCloser
+from services.agent.requests import format_order
 from ui.book import book_to_write
 
 
@@ -44,7 +44,7 @@ def order(settings: Settings, name: str, wanted: str, reason: str | None) -> Non
 
 def _send_to_agent(settings: Settings, name: str, to: Order, reason: str, other: AlreadyRunning) -> None:
     try:
-        tell_agent(settings.agent.socket, "order", name, order_text(to, by=_admin(), reason=reason))
+        send_node_request(settings.agent.socket, "order", name, format_order(to, by=_admin(), reason=reason))
     except AgentSilent:
         # It is not an agent, but a command like this one.
         raise other from None

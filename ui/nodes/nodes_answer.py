@@ -18,12 +18,12 @@ from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand, fold
 from offpeak.settings.table import Settings
 from offpeak.text import counted
-from power.agent.ask_agent import clock_of_agent
 from power.drivers.transport import Transport
 from power.lifecycle.node_record import NodeRecord, NodeState, restore_record
 from power.lifecycle.sweep import poll_once
 from power.meters.port import Meter, read_meters
 from power.meters.registry import bmc_meter
+from services.agent.client import fetch_clock
 from ui.book import book_says
 from ui.clock_text import clock_text
 from ui.figures_text import NOT_WRAPPED
@@ -115,7 +115,7 @@ def print_nodes(settings: Settings, nodes: str | None, *, each: bool, as_json: b
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
     else:
-        print_nodes_text(rows, each=each, now_unix_s=clock_of_agent(settings.agent.socket))
+        print_nodes_text(rows, each=each, now_unix_s=fetch_clock(settings.agent.socket))
 
 
 def node_rows(settings: Settings, machines: Sequence[InventoryNode]) -> list[NodeRow]:

@@ -1,1 +1,1 @@
-"""The status page and the metrics: a service of its own, which asks the agent and reads the ledger."""
+"""The `offpeak page` command; the page itself is in services/page."""

@@ -26,7 +26,7 @@ def page(
     options = {"page.listen": listen, "page.token_file": token_file, "agent.socket": socket, "ledger.url": url}
     settings = settings_of(config, options)
     # What serves it loads Starlette and SQLAlchemy, which `offpeak --version` must not wait for.
-    from ui.page.run import run_page
+    from services.page.server import run_page
 
     context.exit(run_page(settings))
 

@@ -12,10 +12,10 @@ from offpeak.settings.table import Settings
 from offpeak.text import counted
 from plugin.day_plan.day_plan import DayPlan
 from plugin.queue_hook.facts import PLAN
-from power.agent.ask_agent import AgentSilent
-from power.agent.plan_told import asked_plan
-from power.plan_once import Applied, apply_once, plan_once
 from predictors.demand_response import OrderedCaps, read_caps
+from services.agent.client import AgentSilent
+from services.agent.plan_once import AppliedPlan, apply_once, plan_once
+from services.agent.plan_reply import fetch_plan
 from ui.plan.as_json import plan_json
 from ui.plan.command import Request
 from ui.plan.text import print_plan
@@ -24,7 +24,7 @@ from ui.report.write import check_report_path
 
 
 def answer(settings: Settings, request: Request) -> None:
-    """Print the plan, write its page, carry it out: as was asked; errors as power.plan_once."""
+    """Print the plan, write its page, carry it out: as was asked; errors as services.agent.plan_once."""
     if request.report:
         check_report_path(request.report)
     _check_events(settings)
@@ -53,7 +53,7 @@ def _planned(settings: Settings, request: Request) -> tuple[DayPlan, tuple[str, 
     if not request.is_as_set:
         return plan_once(settings)
     try:
-        plan = asked_plan(settings.agent.socket)
+        plan = fetch_plan(settings.agent.socket)
     except (AgentSilent, BadInput) as problem:
         # No agent, one with another policy, or one that does not tell us: anybody may plan for themselves.
         plan, troubles = plan_once(settings)
@@ -64,7 +64,7 @@ def _planned(settings: Settings, request: Request) -> tuple[DayPlan, tuple[str, 
     return plan, (f"this is the plan that the agent carries out, made at {made:%H:%M:%S}",)
 
 
-def _applied(settings: Settings) -> Applied:
+def _applied(settings: Settings) -> AppliedPlan:
     try:
         return apply_once(settings)
     except AlreadyRunning as problem:
@@ -80,14 +80,14 @@ def _check_events(settings: Settings) -> None:
         raise BadSetting(what, hint=hint)
 
 
-def _done(applied: Applied | None) -> dict[str, object]:
+def _done(applied: AppliedPlan | None) -> dict[str, object]:
     if applied is None:
         return {}
     written = applied.written
     return {"mode": str(applied.mode), "reordered": dict(written.rank), "begin_s": dict(written.begin_s)}
 
 
-def _applied_text(applied: Applied) -> str:
+def _applied_text(applied: AppliedPlan) -> str:
     written = applied.written
     what = f"{counted(len(written.rank), 'job')} in another order, {counted(len(written.begin_s), 'begin time')}"
     if applied.mode == "shadow":

@@ -14,8 +14,8 @@ from offpeak.errors import SchedulerError
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
 from plugin.scheduler.port import NodeChange, Ranking
-from power.agent.restore import clear_comments
 from power.door.scheduler_orders import SchedulerOrders
+from services.agent.restore import clear_comments
 from sim_backend.local_slurm.processes import wait_until
 
 LONG = 420

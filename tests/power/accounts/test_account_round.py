@@ -19,9 +19,8 @@ from offpeak.ledger.rows import MeterReading
 from offpeak.model.local_time import TimeRange
 from offpeak.settings.ledger import LedgerSettings
 from plugin.scheduler.job import Job, JobState
-from power.accounts.account_round import AccountRound, Accounts, account_round, first_round
-from power.accounts.job_powers import JobPowers
-from power.accounts.run_times import RunTimes
+from services.accounts.booking import AccountRound, Accounts, account_round, first_round
+from services.accounts.job_forecasts import JobPowers, RunTimes
 
 STEP_S, LENGTH_S, JOBS = 30, 100, 20
 Shown = Callable[[int], list[Job]]

@@ -10,8 +10,8 @@ from month_site import BERLIN, MAY, MonthSite, booked, month_site
 from offpeak.errors import BadTrace
 from offpeak.ledger.database import open_ledger
 from offpeak.model.local_time import TimeRange
-from power.accounts.counterfactual import Counterfactual, counterfactual
-from power.accounts.month_account import MonthAccount, month_account
+from services.accounts.counterfactual import Counterfactual, replay_site_order
+from services.accounts.month_account import MonthAccount, make_month_account
 from sim_backend.policy import parse_policy
 from sim_backend.replications import replay_each
 
@@ -27,14 +27,14 @@ def account_of(site: MonthSite, folder: Path, *, ordered_days: int) -> MonthAcco
     folder.mkdir(exist_ok=True)
     url = booked(site, folder / "ledger.sqlite", ordered_days=ordered_days)
     with open_ledger(url) as connection:
-        return month_account(connection, SPAN, BERLIN, site.settings.prices)
+        return make_month_account(connection, SPAN, BERLIN, site.settings.prices)
 
 
 def replayed(site: MonthSite, account: MonthAccount) -> Counterfactual:
     assert account.told is not None
     easy, greedy = (parse_policy(name, site.settings.scheduling) for name in ("easy", "greedy"))
     blank = replace(site.trace, jobs=replace(site.trace.jobs, node_power_w=np.full(len(site.trace.jobs), np.nan)))
-    return counterfactual(blank, account.told, site.settings, easy, greedy)
+    return replay_site_order(blank, account.told, site.settings, easy, greedy)
 
 
 def test_a_known_saving_lies_in_the_range(site: MonthSite, tmp_path: Path) -> None:

@@ -12,25 +12,29 @@ from offpeak.model.node_class_file import bundled_node_class
 from offpeak.settings.replay import PowerSettings
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
-from power.accounts import kept_predictor
-from power.accounts.declared_draws import declared_by, declared_draw, parse_declared
-from power.accounts.draw import Draw
-from power.accounts.job_columns import columns
-from power.accounts.job_powers import JobPowers
-from power.accounts.job_use import Booked
-from power.accounts.node_kinds import ASSUMED, draw_by_class, kinds_of
-from power.accounts.ran_jobs import Ended
-from power.accounts.run_times import RunTimes
 from power.capacity.price_profile import JOB_UTILISATION
+from services.accounts import job_forecasts as kept_predictor
+from services.accounts.ended_jobs import EndedJob
+from services.accounts.job_draws import (
+    ASSUMED,
+    JobDraw,
+    draw_by_class,
+    find_declared_draw,
+    find_node_kinds,
+    parse_declared_draws,
+    read_declared_draws,
+)
+from services.accounts.job_forecasts import JobPowers, RunTimes, job_columns
+from services.accounts.job_use import BookedJob
 
 SERVER = bundled_node_class("server")
 
 
-def ran(number: str, node_w: float, *, measured: float = 1.0, **other: object) -> Booked:
+def ran(number: str, node_w: float, *, measured: float = 1.0, **other: object) -> BookedJob:
     """A job that ran for an hour."""
     done = job(number, JobState.ENDED, start_s=0, end_s=3600, **other)
     use = JobUse(number, 0, 3600, done.user, done.account, "batch", done.hosts, node_w * 3600 * done.nodes, None, "EUR")
-    return Booked(Ended(done, 3600), use, measured)
+    return BookedJob(EndedJob(done, 3600), use, measured)
 
 
 def node(name: str, *partitions: str, cpus: int = 8) -> Node:
@@ -40,7 +44,7 @@ def node(name: str, *partitions: str, cpus: int = 8) -> Node:
     )  # fmt: skip
 
 
-KINDS = kinds_of(
+KINDS = find_node_kinds(
     [node("n1", "batch"), node("n2", "batch", "gpu"), node("n3", "dark")], {"n1": SERVER, "n2": SERVER}.get
 )
 
@@ -59,9 +63,9 @@ def test_without_history_the_kind_of_nodes_decides() -> None:
         pending("5", partitions=("none",)),
     ]
     assert JobPowers().of(jobs, KINDS, at_s=0) == {
-        "1": Draw(busy_w, "node class server"),
-        "2": Draw(busy_w / 4, "node class server"),
-        "3": Draw(busy_w, "node class server"),
+        "1": JobDraw(busy_w, "node class server"),
+        "2": JobDraw(busy_w / 4, "node class server"),
+        "3": JobDraw(busy_w, "node class server"),
         "4": ASSUMED,
         "5": ASSUMED,
     }
@@ -80,7 +84,7 @@ def test_jobs_of_the_same_user_and_name_tell() -> None:
 
 
 def test_what_a_site_declares_goes_before_what_was_learned() -> None:
-    declared = parse_declared(["hot*=400W", "partition:gpu=0.9kW", "account:chem*=350W", "user:ann = 120W"])
+    declared = parse_declared_draws(["hot*=400W", "partition:gpu=0.9kW", "account:chem*=350W", "user:ann = 120W"])
     powers = JobPowers(declared)
     powers.learn([ran("1", 77.0)], at_s=3600)
     jobs = [
@@ -90,26 +94,26 @@ def test_what_a_site_declares_goes_before_what_was_learned() -> None:
         pending("5"),
     ]
     assert list(powers.of(jobs, KINDS, at_s=4000).values()) == [
-        Draw(400.0, "declared: hot*=400W"),
-        Draw(900.0, "declared: partition:gpu=0.9kW"),
-        Draw(350.0, "declared: account:chem*=350W"),
-        Draw(120.0, "declared: user:ann = 120W"),
+        JobDraw(400.0, "declared: hot*=400W"),
+        JobDraw(900.0, "declared: partition:gpu=0.9kW"),
+        JobDraw(350.0, "declared: account:chem*=350W"),
+        JobDraw(120.0, "declared: user:ann = 120W"),
     ]
-    assert declared_draw(pending("6", user="bob"), declared) is None
+    assert find_declared_draw(pending("6", user="bob"), declared) is None
 
 
 def test_a_constant_draw_is_that_of_all_jobs_that_no_class_names() -> None:
-    declared = declared_by(PowerSettings(job="constant:250W", classes=("hot*=400W",)))
+    declared = read_declared_draws(PowerSettings(job="constant:250W", classes=("hot*=400W",)))
     said = JobPowers(declared).of([pending("1"), pending("2", name="hot")], KINDS, at_s=0)
-    assert said == {"1": Draw(250.0, "declared: constant:250W"), "2": Draw(400.0, "declared: hot*=400W")}
-    assert declared_by(PowerSettings(job="uniform:100W-300W")) == ()
-    assert declared_by(PowerSettings()) == ()
+    assert said == {"1": JobDraw(250.0, "declared: constant:250W"), "2": JobDraw(400.0, "declared: hot*=400W")}
+    assert read_declared_draws(PowerSettings(job="uniform:100W-300W")) == ()
+    assert read_declared_draws(PowerSettings()) == ()
 
 
 @pytest.mark.parametrize("text", ["hot", "=400W", "hot*=", "queue:a=4W", "hot=0W", "hot=-4W", "hot=4", "user:=4W"])
 def test_what_declares_nothing_is_refused_with_an_example(text: str) -> None:
     with pytest.raises((BadSetting, BadInput)) as refused:
-        parse_declared([text])
+        parse_declared_draws([text])
     assert refused.value.hint
 
 
@@ -140,7 +144,7 @@ def test_a_damaged_file_is_said_and_the_predictor_begins_anew(tmp_path: Path) ->
 def test_what_is_learned_is_kept_from_time_to_time_and_no_failure_stops_learning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_predictor, "KEEP_EVERY_S", 0.0)
+    monkeypatch.setattr(kept_predictor, "SAVE_PREDICTOR_EVERY_S", 0.0)
     folder = tmp_path / "state"
     powers = JobPowers(path=folder / "powers.npz")
     powers.learn([ran("1", 400.0)], at_s=3600)
@@ -152,7 +156,7 @@ def test_what_is_learned_is_kept_from_time_to_time_and_no_failure_stops_learning
 
 
 def test_knowledge_stays_within_its_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_predictor, "MOST_BYTES", 100)
+    monkeypatch.setattr(kept_predictor, "MOST_PREDICTOR_BYTES", 100)
     powers = JobPowers(path=tmp_path / "powers.npz")
     powers.learn([ran("1", 400.0)], at_s=3600)
     powers.keep()
@@ -162,11 +166,13 @@ def test_knowledge_stays_within_its_bound(tmp_path: Path, monkeypatch: pytest.Mo
 def test_run_times_are_those_of_the_users_last_two_jobs() -> None:
     times = RunTimes()
     done = [
-        Ended(job(str(length_s), JobState.ENDED, start_s=100, end_s=100 + length_s), 9000)
+        EndedJob(job(str(length_s), JobState.ENDED, start_s=100, end_s=100 + length_s), 9000)
         for length_s in (50, 150, 250)
     ]
     times.learn([done[2], done[0], done[1]], at_s=9000)
-    times.learn([Ended(job("9", JobState.ENDED, start_s=0, end_s=8000), 9000, "ended unseen within 8000 s")], at_s=9000)
+    times.learn(
+        [EndedJob(job("9", JobState.ENDED, start_s=0, end_s=8000), 9000, "ended unseen within 8000 s")], at_s=9000
+    )
     jobs = [
         pending("10"),
         pending("11", limit_s=120),
@@ -178,7 +184,9 @@ def test_run_times_are_those_of_the_users_last_two_jobs() -> None:
 
 
 def test_columns_are_the_same_for_the_same_words_and_tell_no_end_of_what_has_not_ended() -> None:
-    jobs = columns([pending("12_4", name="sim_001"), pending("13", name="sim_2"), pending("14", user="bob", nodes=0)])
+    jobs = job_columns(
+        [pending("12_4", name="sim_001"), pending("13", name="sim_2"), pending("14", user="bob", nodes=0)]
+    )
     assert jobs.application[0] == jobs.application[1]
     assert jobs.user[0] == jobs.user[1] != jobs.user[2]
     assert (jobs.job_id >= 0).all()
@@ -193,7 +201,7 @@ def test_shared_nodes_are_the_jobs_by_processors() -> None:
 
 
 def test_ten_thousand_jobs_are_asked_about_in_a_moment() -> None:
-    powers = JobPowers(parse_declared(["hot*=400W"]))
+    powers = JobPowers(parse_declared_draws(["hot*=400W"]))
     powers.learn([ran(str(number), 200.0, user=f"u{number % 300}") for number in range(2000)], at_s=3600)
     jobs = [pending(str(number), user=f"u{number % 400}", name=f"job{number % 50}") for number in range(10_000)]
     powers.of(jobs, KINDS, at_s=4000)

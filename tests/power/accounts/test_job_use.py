@@ -18,14 +18,14 @@ from offpeak.ledger.node_energy import node_energy
 from offpeak.ledger.rows import MeterReading, Price
 from offpeak.model.local_time import TimeRange
 from plugin.scheduler.job import Job, JobState
-from power.accounts.book_jobs import book_jobs
-from power.accounts.draw import Draw
-from power.accounts.job_use import Booked
-from power.accounts.ran_jobs import Ended
+from services.accounts.booking import book_jobs
+from services.accounts.ended_jobs import EndedJob
+from services.accounts.job_draws import JobDraw
+from services.accounts.job_use import BookedJob
 
 MINUTE_S, HOUR_S = 60, 3600
 CPUS = {"n1": 8, "n2": 8}
-BY_CLASS = Draw(250.0, "node class server")
+BY_CLASS = JobDraw(250.0, "node class server")
 
 
 def ran(number: str, start_s: int, end_s: int, hosts: str = "n1", **other: object) -> Job:
@@ -43,9 +43,9 @@ def price(ledger: Ledger, from_s: int, until_s: int, per_mwh: float, currency: s
     ledger.write_prices([Price(at, at + 900, per_mwh, currency, "x", 400.0) for at in steps])
 
 
-def book(ledger: Ledger, *jobs: Job, unseen: str = "") -> tuple[Booked, ...]:
+def book(ledger: Ledger, *jobs: Job, unseen: str = "") -> tuple[BookedJob, ...]:
     assert ledger.settle(60)
-    ended = [Ended(each, each.end_s or 0, unseen) for each in jobs]
+    ended = [EndedJob(each, each.end_s or 0, unseen) for each in jobs]
     return book_jobs(ledger.settings.url, ended, CPUS, {each.job_id: BY_CLASS for each in jobs})
 
 
@@ -137,7 +137,7 @@ def test_a_job_that_is_booked_again_counts_once(ledger: Ledger) -> None:
 
 
 def test_without_a_ledger_the_jobs_wait(tmp_path: object) -> None:
-    ended = [Ended(ran("1", 0, 100), 100)]
+    ended = [EndedJob(ran("1", 0, 100), 100)]
     with pytest.raises(BadLedger):
         book_jobs(f"sqlite:///{tmp_path}/none.sqlite", ended, CPUS, {"1": BY_CLASS})
     assert book_jobs(f"sqlite:///{tmp_path}/none.sqlite", [], CPUS, {}) == ()

@@ -7,11 +7,19 @@ from pathlib import Path
 from node_tree import write_tree
 
 from offpeak.errors import AccessRefused, NoAnswer
-from power.accounts.meter_round import Metering, MeterRound, Pace, after_round, meter_round
-from power.accounts.silence import LONGEST_PAUSE_S, Silence, silence_after
 from power.lifecycle.node_record import Instant
 from power.meters.kernel import HwmonMeter, RaplMeter
 from power.meters.port import MeterResult, Reading
+from services.accounts.metering import (
+    LONGEST_PAUSE_S,
+    Metering,
+    MeterRound,
+    Pace,
+    Silence,
+    after_round,
+    next_silence,
+    read_all_meters,
+)
 
 PACE = Pace(period_s=10, timeout_s=5)
 SENSOR = {"class/hwmon/hwmon1/name": "power_meter\n", "class/hwmon/hwmon1/power1_average": "212000000\n"}
@@ -34,8 +42,8 @@ def test_the_kernels_sensors_are_read_round_after_round(tmp_path: Path) -> None:
     meters = (HwmonMeter("n1", sysfs=tmp_path), RaplMeter("n1", sysfs=tmp_path))
 
     async def rounds() -> tuple[MeterRound, MeterRound]:
-        first = await meter_round(meters, Metering(), pace=PACE, clock=clock)
-        return first, await meter_round(meters, first.after, pace=PACE, clock=clock)
+        first = await read_all_meters(meters, Metering(), pace=PACE, clock=clock)
+        return first, await read_all_meters(meters, first.after, pace=PACE, clock=clock)
 
     first, second = asyncio.run(rounds())
     assert first.rows == ()
@@ -50,7 +58,7 @@ def clock() -> Instant:
 
 
 def test_without_meters_a_round_is_nothing() -> None:
-    nothing = asyncio.run(meter_round((), Metering(), pace=PACE, clock=clock))
+    nothing = asyncio.run(read_all_meters((), Metering(), pace=PACE, clock=clock))
     assert (nothing.rows, nothing.lines) == ((), ())
 
 
@@ -61,15 +69,15 @@ def test_a_silent_meter_is_asked_ever_less_often(tmp_path: Path) -> None:
     for second in range(0, 3000, 10):
         now = at(second)
         before = after.silent.get(("n1", "hwmon"))
-        after = asyncio.run(meter_round((meter,), after, pace=PACE, clock=lambda now=now: now)).after  # type: ignore[misc]
+        after = asyncio.run(read_all_meters((meter,), after, pace=PACE, clock=lambda now=now: now)).after  # type: ignore[misc]
         asked += [second] if after.silent[("n1", "hwmon")] != before else []
     assert asked == [0, 20, 60, 140, 300, 620, 1220, 1820, 2420]
 
 
 def test_the_pause_has_a_bound_however_long_it_lasts() -> None:
     silence = Silence(10_000, 0.0)
-    assert silence_after(silence, now_s=5.0, period_s=10.0).again_s == 5.0 + LONGEST_PAUSE_S
-    assert silence_after(None, now_s=5.0, period_s=900.0).again_s == 5.0 + 900.0
+    assert next_silence(silence, now_s=5.0, period_s=10.0).again_s == 5.0 + LONGEST_PAUSE_S
+    assert next_silence(None, now_s=5.0, period_s=900.0).again_s == 5.0 + 900.0
 
 
 def test_a_trouble_is_said_when_it_comes_changes_and_goes() -> None:

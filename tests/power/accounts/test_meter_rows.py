@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from offpeak.errors import NoAnswer
 from offpeak.ledger.rows import MeterReading
-from power.accounts.meter_rows import Last, meter_rows
 from power.meters.energy import Energy, add_reading
 from power.meters.port import MeterResult, Reading
+from services.accounts.metering import LatestReadings, make_meter_rows
 
 HOLD_S = 30.0
 
@@ -25,10 +25,10 @@ def silent(said: str = "pdu1: silent for 5 s") -> MeterResult:
 
 
 def after(*rounds: tuple[float, MeterResult]) -> list[MeterReading]:
-    last: Last = {}
+    last: LatestReadings = {}
     rows = []
     for now_s, taken in rounds:
-        last, more = meter_rows(last, [taken], now_unix_s=now_s, longest_hold_s=HOLD_S)
+        last, more = make_meter_rows(last, [taken], now_unix_s=now_s, longest_hold_s=HOLD_S)
         rows += more
     return rows
 

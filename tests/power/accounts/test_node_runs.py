@@ -9,9 +9,8 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobUse
 from offpeak.model.local_time import TimeRange
 from plugin.scheduler.job import JobState
-from power.accounts.kept import NAME, ran_json
-from power.accounts.node_runs import node_runs
-from power.accounts.ran_jobs import after_view
+from services.accounts.ended_jobs import MEMORY_NAME, after_view, job_watch_json
+from services.page.power_history import find_node_runs
 
 
 def booked(number: str, from_s: float, until_s: float, nodes: str) -> JobUse:
@@ -23,13 +22,13 @@ def test_booked_running_and_unbooked_jobs_that_touch_the_time_are_told_by_node(l
     runs = job("4", start_s=250, hosts="n[2,4]")
     ended = job("5", JobState.ENDED, start_s=150, end_s=240, hosts="n5")
     odd = job("6", start_s=10, hosts="")
-    ledger.remember(NAME, ran_json(after_view(None, view(290, [runs, ended, odd]))))
+    ledger.remember(MEMORY_NAME, job_watch_json(after_view(None, view(290, [runs, ended, odd]))))
     assert ledger.settle(60)
     with open_ledger(ledger.settings.url) as connection:
-        found = node_runs(connection, TimeRange(100, 900))
+        found = find_node_runs(connection, TimeRange(100, 900))
     assert found == {"n1": [(50, 300)], "n2": [(50, 300), (250, math.inf)], "n4": [(250, math.inf)], "n5": [(150, 240)]}
 
 
 def test_a_ledger_that_knows_of_no_job_says_so(ledger: Ledger) -> None:
     with open_ledger(ledger.settings.url) as connection:
-        assert node_runs(connection, TimeRange(0, 900)) == {}
+        assert find_node_runs(connection, TimeRange(0, 900)) == {}

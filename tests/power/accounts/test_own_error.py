@@ -2,16 +2,16 @@
 
 import pytest
 
-from power.accounts.own_error import LATE, OwnError
+from services.accounts.job_forecasts import LATEST_ERRORS, ForecastErrors
 
 
 def test_before_the_first_outcome_nobody_knows() -> None:
-    assert (OwnError().mae, OwnError().outcomes) == (None, 0)
+    assert (ForecastErrors().mae, ForecastErrors().outcomes) == (None, 0)
 
 
 def test_either_direction_counts_and_old_errors_do_not() -> None:
-    error = OwnError()
+    error = ForecastErrors()
     error.add([-2.0, 4.0])
     assert (error.mae, error.outcomes) == (3.0, 2)
-    error.add([1.0] * LATE)
-    assert (error.mae, error.outcomes) == (pytest.approx(1.0), LATE)
+    error.add([1.0] * LATEST_ERRORS)
+    assert (error.mae, error.outcomes) == (pytest.approx(1.0), LATEST_ERRORS)

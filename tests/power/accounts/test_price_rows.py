@@ -4,7 +4,7 @@ import numpy as np
 
 from offpeak.ledger.rows import Price
 from offpeak.model.step_series import Series
-from power.accounts.price_rows import Written, price_rows
+from services.agent.feed_loops import WrittenPrices, make_price_rows
 
 HOUR_S = 3600
 
@@ -17,23 +17,23 @@ def series(*values: float, start_s: int = 0) -> Series:
 def test_each_is_written_once() -> None:
     prices = series(10.0, 20.0, 30.0)
     basis = ("published", "published", "forecast from 28 days")
-    before, first = price_rows(Written(), prices, basis, now_s=4000)
+    before, first = make_price_rows(WrittenPrices(), prices, basis, now_s=4000)
     assert first == (
         Price(3600.0, 7200.0, 20.0, "EUR", "published"),
         Price(7200.0, 10_800.0, 30.0, "EUR", "forecast from 28 days"),
     )
-    assert price_rows(before, prices, basis, now_s=5000)[1] == ()
-    _, changed = price_rows(before, series(10.0, 20.0, 33.0), ("published",) * 3, now_s=5000)
+    assert make_price_rows(before, prices, basis, now_s=5000)[1] == ()
+    _, changed = make_price_rows(before, series(10.0, 20.0, 33.0), ("published",) * 3, now_s=5000)
     assert changed == (Price(7200.0, 10_800.0, 33.0, "EUR", "published"),)
 
 
 def test_what_is_over_is_forgotten_and_gaps_are_no_prices() -> None:
-    after, rows = price_rows(Written(), series(10.0, float("nan"), 30.0), ("published",) * 3, now_s=0)
+    after, rows = make_price_rows(WrittenPrices(), series(10.0, float("nan"), 30.0), ("published",) * 3, now_s=0)
     assert [row.from_unix_s for row in rows] == [0.0, 7200.0]
-    assert list(price_rows(after, series(10.0, 20.0, 30.0), ("published",) * 3, now_s=9000)[0].rows) == [7200.0]
+    assert list(make_price_rows(after, series(10.0, 20.0, 30.0), ("published",) * 3, now_s=9000)[0].rows) == [7200.0]
 
 
 def test_carbon_is_that_of_the_middle_of_the_interval() -> None:
     carbon = Series(np.array([0, 1000], np.int64), 5000, np.array([100.0, 400.0]), "g/kWh", "x")
-    _, rows = price_rows(Written(), series(10.0, 20.0), ("published",) * 2, now_s=0, carbon=carbon)
+    _, rows = make_price_rows(WrittenPrices(), series(10.0, 20.0), ("published",) * 2, now_s=0, carbon=carbon)
     assert [row.carbon_g_per_kwh for row in rows] == [400.0, None]

@@ -7,19 +7,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugin.scheduler.job import Job, JobState
-from power.accounts.kept import EVERY_S, ran_json, ran_of, worth_keeping
-from power.accounts.ran_jobs import AWAY_S, Ended, Key, Ran, after_booking, after_view, away_line, due, key_of
+from services.accounts.ended_jobs import (
+    AWAY_S,
+    SAVE_EVERY_S,
+    EndedJob,
+    JobKey,
+    JobWatch,
+    after_booking,
+    after_view,
+    away_line,
+    is_worth_saving,
+    job_key,
+    job_watch_json,
+    jobs_to_book,
+    parse_job_watch,
+)
 
 SETTLE_S = 60
 
 
-def looks(*views: tuple[int, list[Job]]) -> tuple[Ran, list[Ended]]:
+def looks(*views: tuple[int, list[Job]]) -> tuple[JobWatch, list[EndedJob]]:
     """Return what is known after these looks, and who was booked on the way."""
-    ran: Ran | None = None
-    all_booked: list[Ended] = []
+    ran: JobWatch | None = None
+    all_booked: list[EndedJob] = []
     for at_s, jobs in views:
         ran = after_view(ran, view(at_s, jobs))
-        now = due(ran, settle_s=SETTLE_S)
+        now = jobs_to_book(ran, settle_s=SETTLE_S)
         ran = after_booking(ran, now)
         all_booked += now
     assert ran is not None
@@ -68,13 +81,13 @@ def test_a_restart_loses_no_job_and_books_none_twice() -> None:
     running, ended = job("1", start_s=100), job("2", JobState.ENDED, start_s=50, end_s=90)
     ran, booked = looks((110, [running, ended]), (170, [running, ended]))
     assert [each.job.job_id for each in booked] == ["2"]
-    again = ran_of(ran_json(ran))
+    again = parse_job_watch(job_watch_json(ran))
     assert again is not None
     assert again.booked == ran.booked
     later = after_view(again, view(900, [ended]))
-    assert [(each.job.job_id, each.job.end_s) for each in due(replace(later, at_s=960), settle_s=SETTLE_S)] == [
-        ("1", (170 + 900) // 2)
-    ]
+    assert [
+        (each.job.job_id, each.job.end_s) for each in jobs_to_book(replace(later, at_s=960), settle_s=SETTLE_S)
+    ] == [("1", (170 + 900) // 2)]
     assert away_line(again, view(900, [])).startswith("nobody looked for 12 min")
     assert away_line(again, view(170 + AWAY_S - 1, [])) == ""
     assert away_line(None, view(900, [])) == ""
@@ -96,16 +109,16 @@ def test_a_clock_that_goes_back_holds_up_nothing() -> None:
 def test_what_is_kept_is_small_and_not_written_too_often() -> None:
     many = [job(str(number), start_s=100, comment="x" * 1000, needs="y" * 1000) for number in range(2000)]
     ran, _ = looks((110, many))
-    assert len(ran_json(ran)) < 2000 * 200
-    assert worth_keeping(None, ran)
-    assert not worth_keeping(ran, replace(ran, at_s=110 + EVERY_S))
-    assert worth_keeping(ran, replace(ran, at_s=110 + EVERY_S, running={}))
-    assert not worth_keeping(ran, replace(ran, at_s=110 + EVERY_S - 1, running={}))
+    assert len(job_watch_json(ran)) < 2000 * 200
+    assert is_worth_saving(None, ran)
+    assert not is_worth_saving(ran, replace(ran, at_s=110 + SAVE_EVERY_S))
+    assert is_worth_saving(ran, replace(ran, at_s=110 + SAVE_EVERY_S, running={}))
+    assert not is_worth_saving(ran, replace(ran, at_s=110 + SAVE_EVERY_S - 1, running={}))
 
 
 def test_what_another_version_kept_is_not_used() -> None:
     for text in (None, "", "null", "{", "[]", '{"fields": ["job_id"]}', "7"):
-        assert ran_of(text) is None
+        assert parse_job_watch(text) is None
 
 
 @given(
@@ -116,9 +129,9 @@ def test_what_another_version_kept_is_not_used() -> None:
 def test_however_often_one_looks_every_run_that_was_seen_is_booked_once(
     runs: list[tuple[int, int, int]], steps: list[int], restarts: set[int]
 ) -> None:
-    ran: Ran | None = None
-    seen: set[Key] = set()
-    found: list[Key] = []
+    ran: JobWatch | None = None
+    seen: set[JobKey] = set()
+    found: list[JobKey] = []
     at_s = 0
     for number, step_s in enumerate([*steps, *[SETTLE_S] * 30]):
         at_s += step_s
@@ -128,12 +141,12 @@ def test_however_often_one_looks_every_run_that_was_seen_is_booked_once(
         ]
         shown = [each for each in jobs if each is not None]
         ran = after_view(ran, view(at_s, shown))
-        seen |= {key_of(each) for each in shown if each.state is not JobState.PENDING}
-        now = due(ran, settle_s=SETTLE_S)
+        seen |= {job_key(each) for each in shown if each.state is not JobState.PENDING}
+        now = jobs_to_book(ran, settle_s=SETTLE_S)
         ran = after_booking(ran, now)
-        found += [key_of(each.job) for each in now]
+        found += [job_key(each.job) for each in now]
         if number in restarts:
-            ran = ran_of(ran_json(ran))
+            ran = parse_job_watch(job_watch_json(ran))
     assert sorted(found) == sorted(seen)
 
 

@@ -14,10 +14,8 @@ from offpeak.model.local_time import TimeRange
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import OFF
-from power.accounts.book_savings import book_savings
-from power.accounts.rests import Rest, rests
-from power.accounts.savings import BASELINE, RestUse, rest_energy_j, saving_of
 from power.lifecycle.node_record import NodeState
+from services.accounts.savings import BASELINE, NodeRest, RestUse, book_savings, find_rests, rest_energy_j, sum_savings
 
 DAY = TimeRange(0.0, 86_400.0)
 SERVER = bundled_node_class("server")
@@ -38,32 +36,34 @@ def night(node: str = "n1", by: str = "offpeak") -> list[NodeStateRecord]:
 
 
 def test_a_rest_is_from_the_way_down_to_the_way_up() -> None:
-    (rest,) = rests(night(), DAY)
-    assert rest == Rest("n1", 1000, 5120, {NodeState.GOING_DOWN: 60.0, NodeState.OFF: 3940.0, NodeState.BOOTING: 120.0})
+    (rest,) = find_rests(night(), DAY)
+    assert rest == NodeRest(
+        "n1", 1000, 5120, {NodeState.GOING_DOWN: 60.0, NodeState.OFF: 3940.0, NodeState.BOOTING: 120.0}
+    )
     enter, leave = OFF_DEPTH.enter.power_w, OFF_DEPTH.leave.power_w
     assert rest_energy_j(rest, SERVER) == pytest.approx(60 * enter + 3940 * OFF_DEPTH.power_w + 120 * leave)
 
 
 def test_what_others_switch_off_and_what_is_not_known_saves_nothing() -> None:
-    assert rests(night(by="admin ann"), DAY) == ()
+    assert find_rests(night(by="admin ann"), DAY) == ()
     lost = [
         NodeStateRecord("n1", 0.0, "off", "off", "offpeak"),
         NodeStateRecord("n1", 600.0, "unknown", "off", "unknown"),
     ]
-    assert [(rest.from_unix_s, rest.until_unix_s) for rest in rests(lost, DAY)] == [(0, 600)]
-    assert rests([NodeStateRecord("n1", 0.0, "on", "on", "scheduler")], DAY) == ()
+    assert [(rest.from_unix_s, rest.until_unix_s) for rest in find_rests(lost, DAY)] == [(0, 600)]
+    assert find_rests([NodeStateRecord("n1", 0.0, "on", "on", "scheduler")], DAY) == ()
 
 
 def test_a_class_without_depths_tells_nothing() -> None:
-    (rest,) = rests(night(), DAY)
+    (rest,) = find_rests(night(), DAY)
     assert rest_energy_j(rest, NodeClass("always", 100.0, ((0.0, 100.0), (1.0, 200.0)), ())) is None
-    assert saving_of(DAY, []) is None
+    assert sum_savings(DAY, []) is None
 
 
 def test_without_a_price_there_is_no_money() -> None:
-    (rest,) = rests(night(), DAY)
+    (rest,) = find_rests(night(), DAY)
     unpriced = MeanPrice(None, None, "", 0.0)
-    saving = saving_of(DAY, [RestUse(rest, 10.0, 20.0, True, PRICE), RestUse(rest, 10.0, 20.0, False, unpriced)])
+    saving = sum_savings(DAY, [RestUse(rest, 10.0, 20.0, True, PRICE), RestUse(rest, 10.0, 20.0, False, unpriced)])
     assert saving is not None
     assert (saving.baseline_energy_j, saving.energy_j, saving.cost, saving.currency) == (40.0, 20.0, None, "")
     assert saving.basis == "2.3 h of rest of 1 node; 50% measured, else by node class; idle by node class"
@@ -79,11 +79,11 @@ def test_rests_never_overlap_lie_within_the_time_and_add_up(steps: list[tuple[st
         recorded.append(NodeStateRecord("n1", at_s, state, "off", "offpeak"))
         at_s += length_s
     span = TimeRange(0.0, 20_000.0)
-    found = rests(recorded, span)
+    found = find_rests(recorded, span)
     assert all(before.until_unix_s <= after.from_unix_s for before, after in pairwise(found))
     assert all(sum(rest.seconds.values()) == pytest.approx(rest.length_s) for rest in found)
     edges = sorted({0.0, 20_000.0, *cuts})
-    parts = [rest for a, b in pairwise(edges) for rest in rests(recorded, TimeRange(a, b))]
+    parts = [rest for a, b in pairwise(edges) for rest in find_rests(recorded, TimeRange(a, b))]
     assert sum(rest.length_s for rest in parts) == pytest.approx(sum(rest.length_s for rest in found))
 
 
@@ -96,7 +96,7 @@ def test_a_day_is_booked_from_the_ledger(ledger: Ledger) -> None:
     classes = {"n1": SERVER, "n2": SERVER, "n3": SERVER}
     saving = book_savings(ledger.settings.url, DAY, ["n1", "n2", "n3", "n4"], classes.get)
     assert saving is not None
-    (rest,) = rests(night(), DAY)
+    (rest,) = find_rests(night(), DAY)
     modelled_j = rest_energy_j(rest, SERVER)
     assert modelled_j is not None
     assert saving.energy_j == pytest.approx(9.0 * 4120 + modelled_j)

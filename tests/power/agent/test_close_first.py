@@ -14,10 +14,10 @@ from offpeak.errors import BadInput, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
-from power.agent.close_first import NodeCloser
 from power.check.standby import OrderRefused
 from power.drivers.port import Order
 from power.lifecycle.node_record import DesiredState, NodeRecord
+from services.agent.node_closer import NodeCloser
 from sim_backend.scheduler.cluster import SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
 

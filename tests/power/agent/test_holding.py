@@ -21,28 +21,28 @@ from offpeak.errors import BadInput
 from offpeak.ledger.ledger import Ledger
 from offpeak.process import login_uid
 from offpeak.settings.ledger import LedgerSettings
-from power.agent.callers import Callers
-from power.agent.holding import HOLD, HoldRequest, change_hold, hold_request, hold_text
-from power.agent.picture import Picture
 from power.interlocks.preconditions import refuse_held
+from services.agent.holds import HOLD, HoldRequest, change_hold, format_hold, parse_hold_request
+from services.agent.requests import Callers
+from services.agent.status_snapshot import StatusSnapshot
 
 OFF = Effect("n1", "soft_off", "offpeak", "idle")
 NOBODY, GROUP, VIEWERS = 65534, 65533, 65532
 ASK = """
 import sys
 from pathlib import Path
-from power.agent.ask_agent import ask_picture, asked, tell_agent
-from power.agent.answer import order_text
-from power.agent.holding import hold_text
+from services.agent.client import fetch_snapshot, exchange, send_node_request
+from services.agent.requests import format_order
+from services.agent.holds import format_hold
 from offpeak.process import login_name
 
 what, path = sys.argv[1], Path(sys.argv[2])
 if what == "order":
-    tell_agent(path, "order", "n1", order_text("soft_off", by="admin mallory", reason="x"))
+    send_node_request(path, "order", "n1", format_order("soft_off", by="admin mallory", reason="x"))
 elif what == "picture":
-    print(len(ask_picture(path)["published"]["jobs"]), "jobs")
+    print(len(fetch_snapshot(path)["published"]["jobs"]), "jobs")
 else:
-    asked(path, {"tell": what, "nodes": "n1", "text": hold_text("new DIMM", None, take_over=False)})
+    exchange(path, {"tell": what, "nodes": "n1", "text": format_hold("new DIMM", None, take_over=False)})
 print(login_name())
 """
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user: needs root")
@@ -87,7 +87,7 @@ def test_a_user_holds_nothing(agent: AgentSocket) -> None:
 @needs_root
 def test_who_only_looks_sees_all_jobs_and_holds_nothing(agent: AgentSocket) -> None:
     """The account of the status page."""
-    agent.picture = Picture(PUBLISHED, "Europe/Berlin", 0.0, 0.0)
+    agent.picture = StatusSnapshot(PUBLISHED, "Europe/Berlin", 0.0, 0.0)
     viewer = (f"--reuid={NOBODY}", f"--regid={NOBODY}", f"--groups={VIEWERS}")
     seen = ask_as(agent.path, "picture", *viewer)
     assert (seen.returncode, seen.stdout) == (0, "3 jobs\nnobody\n"), seen.stderr
@@ -177,9 +177,9 @@ def test_a_hold_is_confirmed_when_the_order_under_way_has_ended_and_none_follows
 
 
 def test_what_is_no_hold_is_refused() -> None:
-    text = hold_text("fan", 12.0, take_over=True)
-    said = hold_request({"tell": HOLD, "nodes": "n1", "text": text}, "ada")
+    text = format_hold("fan", 12.0, take_over=True)
+    said = parse_hold_request({"tell": HOLD, "nodes": "n1", "text": text}, "ada")
     assert said == HoldRequest(HOLD, "n1", "ada", "fan", 12.0, take_over=True)
     for bad in ("{}", '{"reason": 1, "until_unix_s": null, "take_over": false}'):
         with pytest.raises(BadInput, match="that is no hold"):
-            hold_request({"tell": HOLD, "nodes": "n1", "text": bad}, "ada")
+            parse_hold_request({"tell": HOLD, "nodes": "n1", "text": bad}, "ada")

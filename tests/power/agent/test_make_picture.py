@@ -13,11 +13,11 @@ from offpeak.door.effect import Hold
 from offpeak.model.node_class_file import node_class_named
 from offpeak.model.step_series import Series
 from offpeak.prices.peak import Peak
-from power.agent.make_picture import beginnings, modelled_w, node_said, slots_said
-from power.agent.picture import NodeSaid, Picture, picture_json
 from power.drivers.port import Order
 from power.lifecycle.node_record import DesiredState, Instant, NodeRecord, NodeState, ObservedState, SchedulerState
 from predictors.price_curve import PriceCurve
+from services.agent.reports import find_day_and_month, modelled_w, node_status, price_slots
+from services.agent.status_snapshot import NodeStatus, StatusSnapshot, snapshot_json
 
 SERVER = node_class_named("server")
 NOW = Instant(500.0, 1_793_520_000.0)
@@ -46,28 +46,28 @@ def test_what_a_node_is_taken_to_draw(state: NodeState, word: SchedulerState | N
 
 def test_what_was_measured_counts_before_the_model() -> None:
     off = life(NodeState.OFF)
-    measured = node_said(off, NOW, {"n1": 7.5}, SERVER)
+    measured = node_status(off, NOW, {"n1": 7.5}, SERVER)
     assert (measured.watts, measured.measured, measured.idle_watts) == (7.5, True, SERVER.idle_w)
-    assert node_said(off, NOW, {}, SERVER)[4:6] == (OFF.power_w, False)
-    assert node_said(off, NOW, {}, None)[4:7] == (None, False, None)
+    assert node_status(off, NOW, {}, SERVER)[4:6] == (OFF.power_w, False)
+    assert node_status(off, NOW, {}, None)[4:7] == (None, False, None)
 
 
 def test_why_a_node_is_what_it_is() -> None:
     wished = replace(life(NodeState.ON), wish=DesiredState(Order.SOFT_OFF, "offpeak", NOW.unix_s, "nobody needs it"))
     held = replace(wished, hold=Hold("ann", "new fan"))
-    said = node_said(held, NOW, {}, SERVER)
+    said = node_status(held, NOW, {}, SERVER)
     assert (said.desired, said.held, said.why) == ("soft_off", True, "held by ann: new fan; offpeak: nobody needs it")
     silent = replace(life(NodeState.UNKNOWN), seen=ObservedState(trouble="no answer in 5 s"))
-    assert node_said(silent, NOW, {}, SERVER).why == "no answer in 5 s"
+    assert node_status(silent, NOW, {}, SERVER).why == "no answer in 5 s"
 
 
 def test_prices_with_their_range() -> None:
     series = Series(np.array([0, 3600, 7200], np.int64), 10_800, np.array([10.0, 90.0, np.nan]), "EUR/MWh", "forecast")
     peak = np.array([Peak.OFF_PEAK, Peak.ON_PEAK, Peak.UNKNOWN], np.int8)
     curve = PriceCurve(series, peak, ("published", "forecast", "forecast"))
-    assert [(slot.low, slot.high) for slot in slots_said(curve)] == [(10.0, 10.0), (90.0, 90.0), (None, None)]
+    assert [(slot.low, slot.high) for slot in price_slots(curve)] == [(10.0, 10.0), (90.0, 90.0), (None, None)]
     quantiles = np.array([[10.0, 10.0], [70.0, 120.0], [math.nan, math.nan]])
-    slots = slots_said(replace(curve, quantiles=quantiles))
+    slots = price_slots(replace(curve, quantiles=quantiles))
     assert [tuple(slot) for slot in slots] == [
         (0, 10.0, 10.0, 10.0, False, "published"),
         (3600, 90.0, 70.0, 120.0, True, "forecast"),
@@ -77,21 +77,21 @@ def test_prices_with_their_range() -> None:
 
 def test_when_the_day_and_the_month_began() -> None:
     berlin = ZoneInfo("Europe/Berlin")
-    day_s, month_s = beginnings(datetime(2026, 10, 26, 12, tzinfo=UTC).timestamp(), berlin)
+    day_s, month_s = find_day_and_month(datetime(2026, 10, 26, 12, tzinfo=UTC).timestamp(), berlin)
     assert datetime.fromtimestamp(day_s, UTC) == datetime(2026, 10, 25, 23, tzinfo=UTC)
     assert datetime.fromtimestamp(month_s, UTC) == datetime(2026, 9, 30, 22, tzinfo=UTC)
 
 
-def test_it_is_json_with_its_fields(drawn: Picture) -> None:
-    said = json.loads(json.dumps(picture_json(drawn)))
-    assert said["node_fields"] == list(NodeSaid._fields)
-    assert [NodeSaid(*row) for row in said["nodes"]] == list(drawn.nodes)
+def test_it_is_json_with_its_fields(drawn: StatusSnapshot) -> None:
+    said = json.loads(json.dumps(snapshot_json(drawn)))
+    assert said["node_fields"] == list(NodeStatus._fields)
+    assert [NodeStatus(*row) for row in said["nodes"]] == list(drawn.nodes)
     assert said["published"]["mode"] == drawn.published.mode
 
 
 @pytest.fixture
-def drawn() -> Picture:
+def drawn() -> StatusSnapshot:
     from agent_socket import PUBLISHED
 
-    node = node_said(life(NodeState.OFF), NOW, {}, SERVER)
-    return Picture(PUBLISHED, "Europe/Berlin", NOW.unix_s, NOW.unix_s, nodes=(node,))
+    node = node_status(life(NodeState.OFF), NOW, {}, SERVER)
+    return StatusSnapshot(PUBLISHED, "Europe/Berlin", NOW.unix_s, NOW.unix_s, nodes=(node,))

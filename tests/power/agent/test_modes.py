@@ -5,11 +5,11 @@ import pytest
 from offpeak.door.effect import Mode
 from offpeak.errors import BadSetting
 from offpeak.settings.agent import AgentSettings
-from power.agent.modes import modes_of
+from services.agent.site_context import parse_modes
 
 
 def test_what_concerns_several_partitions_goes_by_the_least_open() -> None:
-    modes = modes_of(AgentSettings(mode="active", partition_modes=("debug=shadow", "long=advise")))
+    modes = parse_modes(AgentSettings(mode="active", partition_modes=("debug=shadow", "long=advise")))
     assert modes.of(["batch"]) is Mode.ACTIVE
     assert modes.of(["batch", "long"]) is Mode.ADVISE
     assert modes.of(["long", "debug", "batch"]) is Mode.SHADOW
@@ -17,10 +17,10 @@ def test_what_concerns_several_partitions_goes_by_the_least_open() -> None:
 
 
 def test_what_is_in_no_partition_goes_by_the_usual_mode() -> None:
-    assert modes_of(AgentSettings(mode="advise", partition_modes=("batch=active",))).of([]) is Mode.ADVISE
+    assert parse_modes(AgentSettings(mode="advise", partition_modes=("batch=active",))).of([]) is Mode.ADVISE
 
 
 @pytest.mark.parametrize("text", ["debug", "debug=", "=shadow", "debug=shadwo", "debug=active=now"])
 def test_a_mode_that_there_is_not_is_refused(text: str) -> None:
     with pytest.raises(BadSetting, match="partition_modes"):
-        modes_of(AgentSettings(partition_modes=(text,)))
+        parse_modes(AgentSettings(partition_modes=(text,)))

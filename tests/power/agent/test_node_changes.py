@@ -7,9 +7,9 @@ from memory_journal import MemoryJournal
 
 from offpeak.door.effect import Mode
 from plugin.scheduler.port import NodeChange
-from power.agent.node_changes import FAILED_S, RECORDED_S, NodeChanges
 from power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
 from power.live.power_plan import SchedulerUpdate
+from services.agent.power_loop import FAILURE_PAUSE_S, SHADOW_PAUSE_S, NodeChanges
 
 TOLD = (SchedulerUpdate("n1", NodeChange.CLOSE, "offpeak: it is to sleep"),)
 
@@ -26,10 +26,10 @@ def times_told(mode: Mode, seconds: float, **refuses: str) -> int:
 
 
 def test_a_shadow_is_recorded_now_and_then() -> None:
-    assert times_told(Mode.SHADOW, RECORDED_S - 1) == 1
-    assert times_told(Mode.SHADOW, RECORDED_S) == 2
+    assert times_told(Mode.SHADOW, SHADOW_PAUSE_S - 1) == 1
+    assert times_told(Mode.SHADOW, SHADOW_PAUSE_S) == 2
 
 
 def test_what_the_scheduler_did_not_do_is_told_again_soon() -> None:
-    assert times_told(Mode.ACTIVE, FAILED_S - 1, n1="slurmctld is away") == 1
-    assert times_told(Mode.ACTIVE, FAILED_S, n1="slurmctld is away") == 2
+    assert times_told(Mode.ACTIVE, FAILURE_PAUSE_S - 1, n1="slurmctld is away") == 1
+    assert times_told(Mode.ACTIVE, FAILURE_PAUSE_S, n1="slurmctld is away") == 2

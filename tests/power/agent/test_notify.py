@@ -17,11 +17,10 @@ from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PriceSettings
 from offpeak.settings.table import Settings
 from plugin.scheduler.port import SchedulerView
-from power.agent import parts
-from power.agent.agent import Agent
-from power.agent.notify import ALIVE, READY, notify, reloading, status, watchdog_s
-from power.agent.service import Service
-from power.agent.voice import Voice
+from services.agent import site_context as parts
+from services.agent.agent import SiteAgent
+from services.agent.loop import ProblemLog
+from services.agent.service import ALIVE, READY, Service, notify, read_watchdog_s, reloading_state, status_state
 from sim_backend.scheduler.cluster import SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
 
@@ -32,9 +31,9 @@ def test_one_datagram_with_all_states(tmp_path: Path, kind: str) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(shown.replace("@", "\0", 1))
         systemd.settimeout(1)
-        assert notify(READY, status("14 nodes on\n2 off"), environment={"NOTIFY_SOCKET": shown})
+        assert notify(READY, status_state("14 nodes on\n2 off"), environment={"NOTIFY_SOCKET": shown})
         assert systemd.recv(4096) == b"READY=1\nSTATUS=14 nodes on 2 off"
-        assert notify(reloading(12.5), environment={"NOTIFY_SOCKET": shown})
+        assert notify(reloading_state(12.5), environment={"NOTIFY_SOCKET": shown})
         assert systemd.recv(4096) == b"RELOADING=1\nMONOTONIC_USEC=12500000"
 
 
@@ -53,10 +52,10 @@ def test_a_systemd_that_hangs_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_how_often_it_must_be_told() -> None:
-    assert watchdog_s({"WATCHDOG_USEC": "30000000"}) == 30
-    assert watchdog_s({"WATCHDOG_USEC": "0"}) is None
-    assert watchdog_s({"WATCHDOG_USEC": "soon"}) is None
-    assert watchdog_s({}) is None
+    assert read_watchdog_s({"WATCHDOG_USEC": "30000000"}) == 30
+    assert read_watchdog_s({"WATCHDOG_USEC": "0"}) is None
+    assert read_watchdog_s({"WATCHDOG_USEC": "soon"}) is None
+    assert read_watchdog_s({}) is None
 
 
 class GatedScheduler(SimulatedScheduler):
@@ -83,7 +82,7 @@ def test_nothing_is_well_before_the_scheduler_is_read(tmp_path: Path, monkeypatc
     )
     ledger = Ledger(settings.ledger)
     ledger.ready()
-    agent = Agent(parts.parts_of(settings), ledger, Voice())
+    agent = SiteAgent(parts.make_site_context(settings), ledger, ProblemLog())
 
     async def serve(systemd: socket.socket) -> list[str]:
         shown: list[str] = []

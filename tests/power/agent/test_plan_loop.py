@@ -15,9 +15,10 @@ from offpeak.settings.replay import PowerSettings, PriceSettings
 from offpeak.settings.table import Settings
 from plugin.pbs.resource_request import Chunk
 from plugin.scheduler.port import Ranking
-from power.agent import parts, plan_loop
-from power.agent.agent import Agent
-from power.agent.voice import Voice
+from services.agent import plan_loop
+from services.agent import site_context as parts
+from services.agent.agent import SiteAgent
+from services.agent.loop import ProblemLog
 from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
 
@@ -46,7 +47,9 @@ class Stage:
         )
         self.ledger = Ledger(LedgerSettings(url=f"sqlite:///{folder}/ledger.sqlite"))
         self.ledger.ready()
-        self.agent = Agent(parts.parts_of(settings), self.ledger, Voice(), clock=lambda: float(self.now_s))
+        self.agent = SiteAgent(
+            parts.make_site_context(settings), self.ledger, ProblemLog(), clock=lambda: float(self.now_s)
+        )
 
     def rounds(self, count: int = 1) -> None:
         async def some() -> None:

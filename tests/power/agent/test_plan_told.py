@@ -17,9 +17,9 @@ from offpeak.model.facility import PowerCap
 from plugin.day_plan.day_plan import DayPlan, plan_from_json, plan_to_json
 from plugin.day_plan.make import plan_day
 from plugin.planner.searches import budget_of
-from power.agent.ask_agent import AgentSilent
-from power.agent.callers import Callers, Rights
-from power.agent.plan_told import asked_plan, plan_answer
+from services.agent.client import AgentSilent
+from services.agent.plan_reply import fetch_plan, make_plan_reply
+from services.agent.requests import Callers, Rights
 
 
 @pytest.fixture(scope="module")
@@ -59,18 +59,18 @@ def test_what_is_no_plan_is_refused(told: object) -> None:
 
 def test_who_asks_gets_the_plan_that_stands(agent: AgentSocket, plan: DayPlan) -> None:
     with pytest.raises(BadInput, match="the agent makes no plan"):
-        asked_plan(agent.path)
+        fetch_plan(agent.path)
     agent.plan = plan
-    assert same(asked_plan(agent.path), plan)
+    assert same(fetch_plan(agent.path), plan)
     agent.plan = replace(plan, jobs=())
-    assert asked_plan(agent.path).jobs == ()
+    assert fetch_plan(agent.path).jobs == ()
 
 
 def test_who_may_not_see_all_jobs_is_not_told(plan: DayPlan) -> None:
     with pytest.raises(BadInput, match="other users' jobs"):
-        plan_answer(plan, Rights(sees_all=False, may_hold=False, may_tell=False))
+        make_plan_reply(plan, Rights(sees_all=False, may_hold=False, may_tell=False))
 
 
 def test_without_an_agent_nothing_answers(tmp_path: Path) -> None:
     with pytest.raises(AgentSilent):
-        asked_plan(tmp_path / "agent.sock")
+        fetch_plan(tmp_path / "agent.sock")

@@ -16,14 +16,14 @@ from offpeak.door.effect import Effect, Hold, Outcome, Refusal
 from offpeak.ledger.ledger import Ledger
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
-from power.agent.memory import remember_lives
-from power.agent.power_loop import PowerLoop
-from power.agent.voice import Voice
 from power.drivers.port import Order
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_record import DesiredState, DesiredStateChange, NodeState, SchedulerState
 from power.live.cycle_memory import PowerMemory
 from power.live.power_plan import PowerPlan
+from services.agent.loop import ProblemLog
+from services.agent.node_memory import save_node_records
+from services.agent.power_loop import PowerLoop
 from sim_backend.local_slurm.processes import wait_until
 
 
@@ -41,7 +41,7 @@ def test_a_wish_of_the_plan_is_in_the_ledger_though_nothing_else_has_changed(tmp
     nodes = SimpleNamespace(order=refuse, door=SimpleNamespace(history=SimpleNamespace(begin_sweep=lambda: None)))
     orders = SimpleNamespace(nodes=nodes, scheduler=None)
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger'}"))
-    loop = PowerLoop(ledger, Voice(), time.time)
+    loop = PowerLoop(ledger, ProblemLog(), time.time)
     loop.take_up(parts)
     asyncio.run(loop.look_first(parts, {}))
     for wish, desired in ((DesiredState(Order.SOFT_OFF, "offpeak", 0.0, "idle"), "soft_off"), (None, "")):
@@ -63,7 +63,7 @@ def test_what_an_admin_orders_in_the_middle_of_a_round_outlasts_it(tmp_path: Pat
         settings=SimpleNamespace(agent=AgentSettings()),
     )
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger'}"))
-    loop = PowerLoop(ledger, Voice(), time.time)
+    loop = PowerLoop(ledger, ProblemLog(), time.time)
     loop.take_up(parts)
     morning = DesiredState(Order.ON, "admin jo", 0.0, "morning")
     given: list[tuple[str, str]] = []
@@ -112,7 +112,7 @@ def test_what_an_admin_orders_in_the_middle_of_a_round_outlasts_it(tmp_path: Pat
 
 def test_the_trouble_of_a_ledger_is_cleared_when_it_is_back(tmp_path: Path) -> None:
     file = tmp_path / "ledger"
-    ledger, voice = Ledger(LedgerSettings(url=f"sqlite:///{file}")), Voice()
+    ledger, voice = Ledger(LedgerSettings(url=f"sqlite:///{file}")), ProblemLog()
     ledger.ready()
     ledger.hold("n1", Hold("jo", "new DIMM"), time.time())
     loop, parts = PowerLoop(ledger, voice, time.time), SimpleNamespace(machines={})
@@ -142,8 +142,8 @@ def test_nodes_are_looked_at_before_anything_is_decided_by_what_a_run_before_has
         lookout=lookout, machines=lookout.machines, wire=SimpleNamespace(timeout_s=1.0), settings=settings
     )
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger'}"))
-    remember_lives(ledger, NodeRecords(), NodeRecords({"n1": life_of(state=NodeState.OFF)}), monotonic_s=0.0)
-    loop = PowerLoop(ledger, Voice(), time.time)
+    save_node_records(ledger, NodeRecords(), NodeRecords({"n1": life_of(state=NodeState.OFF)}), monotonic_s=0.0)
+    loop = PowerLoop(ledger, ProblemLog(), time.time)
     loop.take_up(parts)
     asyncio.run(loop.look_first(parts, {"n1": SchedulerState.UP}))
     assert (str(loop.lives.nodes["n1"].seen.state), loop.lives.nodes["n1"].surprises) == ("on", ())

@@ -16,11 +16,10 @@ from offpeak.settings.ledger import LedgerSettings
 from plugin.queue_hook.facts import QueueFacts
 from plugin.queue_hook.queue_plan import QueuePlan
 from plugin.scheduler.port import Ranking
-from power.agent.modes import Modes
-from power.agent.queue_groups import advice, grouped
-from power.agent.queue_loop import QueueLoop
-from power.agent.voice import Voice
 from power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
+from services.agent.loop import ProblemLog
+from services.agent.queue_loop import QueueLoop, group_plan, make_advice
+from services.agent.site_context import PartitionModes
 
 DRAWS = {"1": 400.0, "2": 100.0}
 JOBS = (a_job(1), a_job(2))
@@ -31,10 +30,10 @@ class Room:
 
     def __init__(self, folder: Path, mode: Mode) -> None:
         self.ledger = Ledger(LedgerSettings(url=f"sqlite:///{folder}/ledger.sqlite"))
-        self.modes, self.scheduler = Modes(mode, {}), Heard()
+        self.modes, self.scheduler = PartitionModes(mode, {}), Heard()
         door = make_scheduler_door(self.ledger, lambda _: mode, lambda: 1000.0, nodes=(), hold_of=lambda _: None)
         self.orders = SchedulerOrders(door, self.scheduler)
-        self.loop = QueueLoop(self.ledger, Voice())
+        self.loop = QueueLoop(self.ledger, ProblemLog())
 
     def round(self, jobs: tuple[object, ...] = JOBS) -> None:
         async def once() -> None:
@@ -107,7 +106,7 @@ def test_without_a_ledger_no_job_is_changed(tmp_path: Path, monkeypatch: pytest.
 def test_each_group_has_what_is_planned_for_its_partitions() -> None:
     jobs = {str(at): a_job(at, partitions=partitions) for at, partitions in enumerate([("a",), ("b",), ("a", "b")])}
     plan = QueuePlan({"0": 5, "2": 7}, {"1": 9}, {"1": "waits"}, (JobMark("0", 0.0, "rank", 1, 5, 0.0),))
-    groups = {group.name: group for group in grouped(plan, jobs)}
+    groups = {group.name: group for group in group_plan(plan, jobs)}
     assert {name: dict(group.rank) for name, group in groups.items()} == {"a": {"0": 5}, "b": {}, "a,b": {"2": 7}}
     assert (groups["b"].begin_s, groups["b"].tell) == ({"1": 9}, {"1": "waits"})
 
@@ -117,13 +116,13 @@ def test_owners_are_told_of_jobs_that_are_passed_and_of_which_nothing_is_written
     jobs = {str(at): a_job(at) for at in range(3)}
     said = ("moved back", "moved forward", "keeps its place")
     decisions = [DecisionRecord(0.0, f"job {at}", what, "why") for at, what in enumerate(said)]
-    (group,) = grouped(QueuePlan({"1": 1}, decisions=tuple(decisions)), jobs)
-    texts = advice(group, {each.subject: each for each in decisions}, {})
+    (group,) = group_plan(QueuePlan({"1": 1}, decisions=tuple(decisions)), jobs)
+    texts = make_advice(group, {each.subject: each for each in decisions}, {})
     assert texts == {"0": "would be moved back: why", "1": "would be moved forward: why"}
 
 
 def test_partitions_of_one_mode_are_one_group() -> None:
     jobs = {str(at): a_job(at, partitions=(partition,)) for at, partition in enumerate("abc")}
-    modes = Modes(Mode.ACTIVE, {"b": Mode.SHADOW})
-    groups = grouped(QueuePlan({"0": 5, "1": 6, "2": 7}), jobs, modes.of)
+    modes = PartitionModes(Mode.ACTIVE, {"b": Mode.SHADOW})
+    groups = group_plan(QueuePlan({"0": 5, "1": 6, "2": 7}), jobs, modes.of)
     assert {group.name: dict(group.rank) for group in groups} == {"a,c": {"0": 5, "2": 7}, "b": {"1": 6}}

@@ -14,13 +14,12 @@ from offpeak.door.effect import US, Effect, Mode, Outcome
 from offpeak.ledger.ledger import Ledger
 from offpeak.settings.ledger import LedgerSettings
 from plugin.scheduler.node import NodePower
-from power.agent.last_orders import last_sleep_orders
-from power.agent.memory import remember_lives, remembered_lives
-from power.agent.restore import on_their_way, open_nodes
 from power.door.scheduler_orders import SchedulerOrders
 from power.drivers.port import Order
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_record import Instant, NodeRecord, NodeState, ObservedState, SentOrder
+from services.agent.node_memory import load_node_records, read_last_sleep_orders, save_node_records
+from services.agent.restore import on_their_way, open_nodes
 
 CLOSED = {"closed": True, "reason": "offpeak: idle"}
 TOLD = SentOrder(Order.SOFT_OFF, US, NOW.monotonic_s - 20, NodeState.ON, clear=False)
@@ -65,11 +64,11 @@ def test_why_the_scheduler_does_not_open_a_node_is_told() -> None:
 )
 def test_an_order_of_a_run_that_was_killed_is_ours_still(tmp_path: Path, order_s, kept, sent) -> None:
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger'}"))
-    remember_lives(ledger, NodeRecords(), NodeRecords({"n1": kept}), monotonic_s=NOW.monotonic_s)
+    save_node_records(ledger, NodeRecords(), NodeRecords({"n1": kept}), monotonic_s=NOW.monotonic_s)
     intent = ledger.write_intent(Effect("n1", "soft_off", US, "it goes to sleep"), order_s)
     ledger.write_outcome(intent, Outcome("interrupted", "found on after a restart"), order_s)
     later = Instant(100.0, NOW_S + 5.0)
-    life = remembered_lives(ledger, ["n1"], unix_s=later.unix_s, monotonic_s=later.monotonic_s).nodes["n1"]
+    life = load_node_records(ledger, ["n1"], unix_s=later.unix_s, monotonic_s=later.monotonic_s).nodes["n1"]
     ledger.close()
     assert (life.sent.order if life.sent else None) == sent
     if sent is not None:
@@ -103,7 +102,7 @@ def test_what_the_ledger_says_was_ordered_lately_keeps_a_node_closed(
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger'}"))
     for order, ago_s in orders:
         ledger.write_intent(Effect("n1", order, US, "idle"), NOW_S - ago_s)
-    sleep_orders = last_sleep_orders(ledger, float(NOW_S))
+    sleep_orders = read_last_sleep_orders(ledger, float(NOW_S))
     ledger.close()
     lives = NodeRecords({} if life is None else {"n1": life})
     assert bool(on_their_way([node_of(**CLOSED, **given)], lives, sleep_orders, NOW)) is stays

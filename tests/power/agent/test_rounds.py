@@ -10,10 +10,8 @@ from heard_scheduler import Heard
 from offpeak.errors import CannotWrite, SchedulerError
 from offpeak.ledger.rows import DecisionRecord
 from plugin.scheduler.port import SchedulerView
-from power.agent.changed import Changed
-from power.agent.observer import Observer
-from power.agent.repeat import Rounds
-from power.agent.voice import Voice
+from services.agent.loop import DecisionFilter, Loop, ProblemLog
+from services.agent.observer import Observer
 
 
 def test_a_round_that_fails_is_said_and_the_next_is_made(caplog: pytest.LogCaptureFixture) -> None:
@@ -27,7 +25,7 @@ def test_a_round_that_fails_is_said_and_the_next_is_made(caplog: pytest.LogCaptu
             raise ZeroDivisionError("of ours")
 
     async def some() -> None:
-        rounds = Rounds("ledger", round_, lambda: 0.0, Voice())
+        rounds = Loop("ledger", round_, lambda: 0.0, ProblemLog())
         task = asyncio.create_task(rounds.run())
         while len(made) < 4:
             await asyncio.sleep(0.01)
@@ -49,7 +47,7 @@ def test_who_hurries_does_not_wait_for_the_next_cycle() -> None:
         made.append(1)
 
     async def some() -> None:
-        rounds = Rounds("power", round_, lambda: 3600.0, Voice())
+        rounds = Loop("power", round_, lambda: 3600.0, ProblemLog())
         task = asyncio.create_task(rounds.run())
         await asyncio.sleep(0.05)
         rounds.hurry()
@@ -67,7 +65,7 @@ def test_no_round_begins_while_its_turn_is_held() -> None:
         made.append(1)
 
     async def some() -> None:
-        rounds = Rounds("power", round_, lambda: 0.0, Voice())
+        rounds = Loop("power", round_, lambda: 0.0, ProblemLog())
         async with rounds.turn:
             task = asyncio.create_task(rounds.run())
             await asyncio.sleep(0.1)
@@ -81,7 +79,7 @@ def test_no_round_begins_while_its_turn_is_held() -> None:
 
 def test_those_who_ask_at_the_same_time_get_one_answer_unless_something_was_changed() -> None:
     scheduler = Heard()
-    observer = Observer(scheduler, Voice())
+    observer = Observer(scheduler, ProblemLog())
 
     async def ask() -> None:
         await asyncio.gather(*(observer.view(at_most_s=5.0) for _ in range(3)))
@@ -103,7 +101,7 @@ def test_an_answer_that_was_on_its_way_when_something_was_changed_is_too_old() -
             return super().view()
 
     scheduler = Slow()
-    observer = Observer(scheduler, Voice())
+    observer = Observer(scheduler, ProblemLog())
 
     async def ask() -> None:
         asked = asyncio.create_task(observer.view(at_most_s=5.0))
@@ -119,7 +117,7 @@ def test_an_answer_that_was_on_its_way_when_something_was_changed_is_too_old() -
 
 def test_a_scheduler_that_is_away_has_no_view_and_one_line(caplog: pytest.LogCaptureFixture) -> None:
     scheduler = Heard(trouble=SchedulerError("slurmctld is down", hint="start it"))
-    observer = Observer(scheduler, Voice())
+    observer = Observer(scheduler, ProblemLog())
 
     async def ask() -> None:
         assert await observer.view(at_most_s=0.0) is None
@@ -133,7 +131,7 @@ def test_a_scheduler_that_is_away_has_no_view_and_one_line(caplog: pytest.LogCap
 
 
 def test_a_time_that_moves_a_little_and_prices_that_move_are_no_news() -> None:
-    changed = Changed()
+    changed = DecisionFilter()
     for at in range(100):
         reason = f"not before 02:{at // 10:02}: {30 + at / 100:.2f} EUR/MWh over its run against {90 - at} now"
         inputs = (("begin_s", 7200.0 + 6 * at), ("price_per_mwh", 30 + at / 100))
@@ -148,7 +146,7 @@ def test_a_time_that_moves_a_little_and_prices_that_move_are_no_news() -> None:
 
 
 def test_several_decisions_of_one_job_in_each_cycle_are_news_once() -> None:
-    changed = Changed()
+    changed = DecisionFilter()
     both = [
         DecisionRecord(1.0, "job 1", "let go", "cheap"),
         DecisionRecord(1.0, "job 1", "moved back", "behind 2", (("beside", "2"),)),
@@ -158,7 +156,7 @@ def test_several_decisions_of_one_job_in_each_cycle_are_news_once() -> None:
 
 
 def test_what_is_planned_anew_each_cycle_is_news_once_an_hour() -> None:
-    changed, news = Changed(again_after_s=3600.0), []
+    changed, news = DecisionFilter(again_after_s=3600.0), []
     for at_s in range(0, 7200, 30):
         start = () if at_s % 60 else (("planned_start_s", 50_000.0 + 40.0 * at_s),)
         news += changed.of([DecisionRecord(float(at_s), "job 1", "planned anew", f"to {at_s}", start)], {"job 1"})
@@ -166,7 +164,7 @@ def test_what_is_planned_anew_each_cycle_is_news_once_an_hour() -> None:
 
 
 def test_the_same_decision_is_news_once() -> None:
-    changed = Changed()
+    changed = DecisionFilter()
     first = DecisionRecord(1.0, "job 1", "moved back", "behind 2: on-peak; nobody is put before it after 10:00")
     again = DecisionRecord(2.0, "job 1", "moved back", "behind 2: on-peak; nobody is put before it after 10:01")
     other = DecisionRecord(3.0, "job 1", "moved forward", "before 2: off-peak")

@@ -34,20 +34,21 @@ from plugin.queue_hook.facts import QueueFacts, QueueRules
 from plugin.queue_hook.queue_plan import QueuePlan, plan_queue
 from plugin.scheduler.node import NodePower
 from plugin.scheduler.port import NodeChange
-from power.agent import parts, queue_loop, service
-from power.agent.agent import Agent
-from power.agent.answer import Told, order_text
-from power.agent.ask_agent import ask_agent
-from power.agent.memory import remember_lives
-from power.agent.observer import Observer
-from power.agent.run import Restored, run_restore
-from power.agent.service import Service
-from power.agent.voice import Voice
 from power.door.scheduler_orders import SchedulerOrderResult
 from power.drivers.port import Order
 from power.lifecycle.decisions import NodeRecords
 from power.live.cluster_snapshot import ClusterSnapshot, PowerSite
 from power.live.power_plan import PowerPlan
+from services.agent import queue_loop, service
+from services.agent import site_context as parts
+from services.agent.agent import SiteAgent
+from services.agent.client import fetch_status
+from services.agent.loop import ProblemLog
+from services.agent.node_memory import save_node_records
+from services.agent.observer import Observer
+from services.agent.requests import NodeRequest, format_order
+from services.agent.run import RestoreResult, run_restore
+from services.agent.service import Service
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 from sim_backend.local_slurm.processes import reserved_ports, wait_until
 from sim_backend.scheduler.cluster import SimNode, SimulatedCluster
@@ -98,7 +99,7 @@ def flat(price: int) -> str:
 
 def test_a_hangup_has_the_prices_read_at_once(settings: Settings, ledger: Ledger) -> None:
     other = replace(settings, prices=PriceSettings(tariff=flat(90)))
-    agent = Agent(parts.parts_of(settings), ledger, Voice())
+    agent = SiteAgent(parts.make_site_context(settings), ledger, ProblemLog())
 
     async def costs(price: float) -> None:
         # A round of the prices comes each quarter of an hour.
@@ -129,10 +130,10 @@ def test_a_first_round_that_takes_minutes_is_a_start_and_no_hang(
         return plan_queue(facts, rules)
 
     monkeypatch.setattr(queue_loop, "plan_queue", slow_plan)
-    agent = Agent(parts.parts_of(settings), ledger, Voice())
+    agent = SiteAgent(parts.make_site_context(settings), ledger, ProblemLog())
 
     def first_line(later_s: float) -> str:
-        published = ask_agent(settings.agent.socket, ask="status")
+        published = fetch_status(settings.agent.socket, ask="status")
         return status_lines(published, LocalClock((published.now_unix_s or 0.0) + later_s, UTC))[0]
 
     async def serve() -> None:
@@ -155,18 +156,18 @@ def test_a_first_round_that_takes_minutes_is_a_start_and_no_hang(
 def test_an_agent_whose_first_round_failed_has_not_looked(
     settings: Settings, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def no_orders(_agent: Agent) -> None:
+    async def no_orders(_agent: SiteAgent) -> None:
         raise CannotWrite("the ledger is locked")
 
-    monkeypatch.setattr(Agent, "orders", no_orders)
-    agent = Agent(parts.parts_of(settings), ledger, Voice())
+    monkeypatch.setattr(SiteAgent, "orders", no_orders)
+    agent = SiteAgent(parts.make_site_context(settings), ledger, ProblemLog())
 
     async def serve() -> None:
         running = asyncio.create_task(Service(agent, lambda: settings).run())
         async with asyncio.timeout(60):
             while agent.first_round_until_unix_s is not None or not agent.voice.troubles:
                 await asyncio.sleep(0.05)
-        said = await asyncio.to_thread(lambda: ask_agent(settings.agent.socket, ask="status"))
+        said = await asyncio.to_thread(lambda: fetch_status(settings.agent.socket, ask="status"))
         first = status_lines(said, LocalClock(said.now_unix_s or 0.0, UTC))[0]
         assert "HAS NOT LOOKED YET: no round has succeeded, it tries every 0:00:30" in first
         assert any("the ledger is locked" in each for each in said.troubles)
@@ -182,7 +183,7 @@ def test_a_node_that_is_just_being_closed_is_given_back_too(
 ) -> None:
     begun, ended = threading.Event(), threading.Event()
 
-    async def round_(agent: Agent) -> None:
+    async def round_(agent: SiteAgent) -> None:
         def close() -> None:
             begun.set()
             time.sleep(1.0)
@@ -192,9 +193,9 @@ def test_a_node_that_is_just_being_closed_is_given_back_too(
         if not begun.is_set():
             await asyncio.to_thread(close)
 
-    monkeypatch.setattr(Agent, "queue_round", round_)
+    monkeypatch.setattr(SiteAgent, "queue_round", round_)
     active = replace(settings, agent=replace(settings.agent, mode="active"))
-    agent = Agent(parts.parts_of(active), ledger, Voice())
+    agent = SiteAgent(parts.make_site_context(active), ledger, ProblemLog())
 
     async def serve() -> None:
         running = asyncio.create_task(Service(agent, lambda: active).run())
@@ -213,16 +214,16 @@ def test_a_round_that_does_not_end_is_cut_off_and_said(
 ) -> None:
     begun, cut_off = threading.Event(), threading.Event()
 
-    async def round_(_agent: Agent) -> None:
+    async def round_(_agent: SiteAgent) -> None:
         begun.set()
         try:
             await asyncio.sleep(3600)
         finally:
             cut_off.set()
 
-    monkeypatch.setattr(Agent, "queue_round", round_)
+    monkeypatch.setattr(SiteAgent, "queue_round", round_)
     monkeypatch.setattr(service, "LAST_ROUNDS_S", 0.1)
-    agent = Agent(parts.parts_of(settings), ledger, Voice())
+    agent = SiteAgent(parts.make_site_context(settings), ledger, ProblemLog())
 
     async def serve() -> None:
         running = asyncio.create_task(Service(agent, lambda: settings).run())
@@ -248,7 +249,7 @@ def test_a_feed_that_drips_delays_neither_a_mode_nor_the_end(
     shadow = replace(active, agent=replace(active.agent, mode="shadow"))
 
     async def serve(server: DrippingServer) -> None:
-        agent = Agent(parts.parts_of(active), ledger, Voice())
+        agent = SiteAgent(parts.make_site_context(active), ledger, ProblemLog())
         running = asyncio.create_task(Service(agent, lambda: shadow).run())
         await asyncio.to_thread(server.wait_for_client)
         os.kill(os.getpid(), signal.SIGHUP)
@@ -279,7 +280,7 @@ def test_an_order_that_was_decided_in_another_mode_is_refused(
     told, may_end = threading.Event(), threading.Event()
     answers: list[SchedulerOrderResult] = []
 
-    async def round_(agent: Agent) -> None:
+    async def round_(agent: SiteAgent) -> None:
         if answers:
             return
         orders, scheduler = (await agent.orders()).scheduler, agent.parts.scheduler
@@ -294,10 +295,10 @@ def test_an_order_that_was_decided_in_another_mode_is_refused(
         changes = (NodeChange.CLOSE, NodeChange.POWER_DOWN)
         answers.extend(await asyncio.gather(*(orders.change_node("n1", each, why="offpeak: idle") for each in changes)))
 
-    monkeypatch.setattr(Agent, "power_round", round_)
+    monkeypatch.setattr(SiteAgent, "power_round", round_)
 
     async def serve(active: Settings, shadow: Settings) -> None:
-        agent = Agent(parts.parts_of(active), ledger, Voice())
+        agent = SiteAgent(parts.make_site_context(active), ledger, ProblemLog())
         running = asyncio.create_task(Service(agent, lambda: shadow).run())
         assert await asyncio.to_thread(told.wait, 60)
         os.kill(os.getpid(), signal.SIGHUP)
@@ -328,7 +329,7 @@ def test_a_reload_that_meets_a_fault_of_the_program_leaves_the_next_one_to_close
 ) -> None:
     active = replace(settings, agent=replace(settings.agent, mode="active"))
     answers: list[Settings | Exception] = [RuntimeError("out of luck"), settings]
-    agent = Agent(parts.parts_of(active), ledger, Voice())
+    agent = SiteAgent(parts.make_site_context(active), ledger, ProblemLog())
 
     def reread() -> Settings:
         answer = answers.pop(0)
@@ -358,7 +359,7 @@ def test_a_mode_holds_though_the_other_settings_cannot_be_used(
 ) -> None:
     active = replace(settings, agent=replace(settings.agent, mode="active"))
     broken = replace(active, agent=replace(active.agent, mode="shadow", capacity="perpetuum"))
-    agent = Agent(parts.parts_of(active), ledger, Voice())
+    agent = SiteAgent(parts.make_site_context(active), ledger, ProblemLog())
 
     async def serve() -> None:
         running = asyncio.create_task(Service(agent, lambda: broken).run())
@@ -383,7 +384,7 @@ def test_nodes_are_given_back_though_the_other_settings_cannot_be_used(
         active = with_node(settings, tmp_path, ports[0])
     active = replace(active, agent=replace(active.agent, mode="active"))
     broken = replace(active, agent=replace(active.agent, mode="shadow", capacity="perpetuum"))
-    agent = Agent(parts.parts_of(active), ledger, Voice())
+    agent = SiteAgent(parts.make_site_context(active), ledger, ProblemLog())
     agent.parts.scheduler.change_nodes(["n1"], NodeChange.CLOSE, reason="offpeak: sleeps")
 
     def is_closed() -> bool:
@@ -407,15 +408,19 @@ def test_nodes_are_given_back_though_the_other_settings_cannot_be_used(
 def test_a_reload_that_fails_half_way_leaves_the_next_one_to_mend_it(
     settings: Settings, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    agent, exchange, calls = Agent(parts.parts_of(settings), ledger, Voice()), Agent.exchange, list[parts.Parts]()
+    agent, exchange, calls = (
+        SiteAgent(parts.make_site_context(settings), ledger, ProblemLog()),
+        SiteAgent.exchange,
+        list[parts.SiteContext](),
+    )
 
-    async def failing_once(self: Agent, new: parts.Parts) -> None:
+    async def failing_once(self: SiteAgent, new: parts.SiteContext) -> None:
         calls.append(new)
         if len(calls) == 1:
             raise BadLedger("its tables are of another program")
         await exchange(self, new)
 
-    monkeypatch.setattr(Agent, "exchange", failing_once)
+    monkeypatch.setattr(SiteAgent, "exchange", failing_once)
 
     async def serve() -> None:
         running = asyncio.create_task(Service(agent, lambda: settings).run())
@@ -441,10 +446,10 @@ def test_restore_opens_a_node_that_is_off_only_as_powered_down(
     bmc = few_bmcs[0]
     bmc.write("power", power)
     with_bmc = with_node(settings, tmp_path, bmc.port, bmc.host)
-    scheduler = parts.parts_of(with_bmc).scheduler
+    scheduler = parts.make_site_context(with_bmc).scheduler
     scheduler.change_nodes(["n1"], NodeChange.CLOSE, reason="offpeak: idle")
     # Its order to sleep is long ago, and no agent has looked since.
-    assert run_restore(with_bmc) == Restored(nodes=("n1",))
+    assert run_restore(with_bmc) == RestoreResult(nodes=("n1",))
     counts_as = NodePower.DOWN if power == "off" else NodePower.UP
     assert [(node.closed, node.power) for node in scheduler.view().nodes] == [(False, counts_as)]
 
@@ -466,10 +471,10 @@ def with_node(settings: Settings, folder: Path, port: int, host: str = "127.0.0.
 def test_an_order_that_comes_before_the_first_look_is_to_be_given_again(
     settings: Settings, ledger: Ledger, tmp_path: Path
 ) -> None:
-    def order(*nodes: str) -> Told:
-        return Told("order", nodes, order_text("soft_off", by="admin jo", reason="new DIMM"))
+    def order(*nodes: str) -> NodeRequest:
+        return NodeRequest("order", nodes, format_order("soft_off", by="admin jo", reason="new DIMM"))
 
-    async def rounds(agent: Agent) -> None:
+    async def rounds(agent: SiteAgent) -> None:
         with pytest.raises(BadInput, match="n2: is not ours to touch"):
             agent.hear(order("n2"))
         with pytest.raises(OffpeakError, match="n1: the agent has not looked at it yet") as told:
@@ -486,16 +491,18 @@ def test_an_order_that_comes_before_the_first_look_is_to_be_given_again(
         await agent.close()
 
     with reserved_ports(1) as (port,):
-        asyncio.run(rounds(Agent(parts.parts_of(with_node(settings, tmp_path, port)), ledger, Voice())))
+        asyncio.run(
+            rounds(SiteAgent(parts.make_site_context(with_node(settings, tmp_path, port)), ledger, ProblemLog()))
+        )
 
 
 def test_an_order_to_sleep_that_cannot_be_recorded_is_refused_at_once(
     settings: Settings, ledger: Ledger, tmp_path: Path
 ) -> None:
-    def order(what: str) -> Told:
-        return Told("order", ("n1",), order_text(what, by="admin jo", reason="new DIMM"))
+    def order(what: str) -> NodeRequest:
+        return NodeRequest("order", ("n1",), format_order(what, by="admin jo", reason="new DIMM"))
 
-    async def rounds(agent: Agent) -> None:
+    async def rounds(agent: SiteAgent) -> None:
         await agent.power_round()
         file = settings.ledger.url.removeprefix("sqlite:///")
         with closing(sqlite3.connect(file, isolation_level=None)) as other:
@@ -512,20 +519,22 @@ def test_an_order_to_sleep_that_cannot_be_recorded_is_refused_at_once(
         await agent.close()
 
     with reserved_ports(1) as (port,):
-        asyncio.run(rounds(Agent(parts.parts_of(with_node(settings, tmp_path, port)), ledger, Voice())))
+        asyncio.run(
+            rounds(SiteAgent(parts.make_site_context(with_node(settings, tmp_path, port)), ledger, ProblemLog()))
+        )
 
 
 @pytest.mark.parametrize("refused_by", ["mode", "held"])
 def test_an_order_that_the_mode_or_a_hold_forbids_is_refused_at_once_and_recorded(
     settings: Settings, ledger: Ledger, tmp_path: Path, refused_by: str
 ) -> None:
-    async def rounds(agent: Agent) -> None:
+    async def rounds(agent: SiteAgent) -> None:
         if refused_by == "held":
             ledger.hold("n1", Hold("ann", "new DIMM"), time.time())
         await agent.power_round()
         reason = {"mode": "soft_off is only recorded in mode shadow", "held": "ann holds it: new DIMM"}[refused_by]
         with pytest.raises(OffpeakError, match=re.escape(f"n1: {reason} (rule {refused_by})")) as told:
-            agent.hear(Told("order", ("n1",), order_text("soft_off", by="admin jo", reason="heat")))
+            agent.hear(NodeRequest("order", ("n1",), format_order("soft_off", by="admin jo", reason="heat")))
         assert told.value.hint
         assert agent.power.lives.nodes["n1"].wish is None
         await agent.close()
@@ -534,7 +543,7 @@ def test_an_order_that_the_mode_or_a_hold_forbids_is_refused_at_once_and_recorde
         site = with_node(settings, tmp_path, port)
         if refused_by == "mode":
             site = replace(site, agent=replace(site.agent, mode="shadow"))
-        asyncio.run(rounds(Agent(parts.parts_of(site), ledger, Voice())))
+        asyncio.run(rounds(SiteAgent(parts.make_site_context(site), ledger, ProblemLog())))
     with open_ledger(settings.ledger.url) as connection:
         (action,) = actions_in(connection, TimeRange(0, time.time() + 60), ("n1",))
     assert (action["by"], action["result"], action["rule"]) == ("admin jo", "refused", refused_by)
@@ -543,9 +552,9 @@ def test_an_order_that_the_mode_or_a_hold_forbids_is_refused_at_once_and_recorde
 def test_an_order_is_not_refused_by_the_usual_mode_before_the_partitions_are_known(
     settings: Settings, ledger: Ledger, tmp_path: Path
 ) -> None:
-    order = Told("order", ("n1",), order_text("soft_off", by="admin jo", reason="heat"))
+    order = NodeRequest("order", ("n1",), format_order("soft_off", by="admin jo", reason="heat"))
 
-    async def rounds(agent: Agent) -> None:
+    async def rounds(agent: SiteAgent) -> None:
         await agent.power_round()
         agent.observer = Observer(agent.parts.scheduler, agent.voice, agent.parts.clock.steady_s)
         agent.hear(order)
@@ -558,31 +567,33 @@ def test_an_order_is_not_refused_by_the_usual_mode_before_the_partitions_are_kno
     with reserved_ports(1) as (port,):
         site = with_node(settings, tmp_path, port)
         site = replace(site, agent=replace(site.agent, mode="shadow", partition_modes=("gpu=active",)))
-        asyncio.run(rounds(Agent(parts.parts_of(site), ledger, Voice())))
+        asyncio.run(rounds(SiteAgent(parts.make_site_context(site), ledger, ProblemLog())))
 
 
 def test_an_order_has_the_scheduler_asked_anew(settings: Settings, ledger: Ledger, tmp_path: Path) -> None:
-    async def rounds(agent: Agent) -> None:
+    async def rounds(agent: SiteAgent) -> None:
         await agent.power_round()
         before = await agent.observer.view(at_most_s=3600)
         assert await agent.observer.view(at_most_s=3600) is before
-        agent.hear(Told("order", ("n1",), order_text("soft_off", by="admin jo", reason="new DIMM")))
+        agent.hear(NodeRequest("order", ("n1",), format_order("soft_off", by="admin jo", reason="new DIMM")))
         assert await agent.observer.view(at_most_s=3600) is not before
         await agent.close()
 
     with reserved_ports(1) as (port,):
-        asyncio.run(rounds(Agent(parts.parts_of(with_node(settings, tmp_path, port)), ledger, Voice())))
+        asyncio.run(
+            rounds(SiteAgent(parts.make_site_context(with_node(settings, tmp_path, port)), ledger, ProblemLog()))
+        )
 
 
 def test_holds_are_read_before_the_first_plan(
     settings: Settings, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # An admin held it while no agent ran: what the one before remembers of the node knows of no hold.
-    remember_lives(ledger, NodeRecords(), NodeRecords({"n1": life_of()}), monotonic_s=time.monotonic())
+    save_node_records(ledger, NodeRecords(), NodeRecords({"n1": life_of()}), monotonic_s=time.monotonic())
     hold = Hold("jo", "new DIMM")
     ledger.hold("n1", hold, time.time())
     with reserved_ports(1) as (port,):
-        agent = Agent(parts.parts_of(with_node(settings, tmp_path, port)), ledger, Voice())
+        agent = SiteAgent(parts.make_site_context(with_node(settings, tmp_path, port)), ledger, ProblemLog())
         planned_by, held = agent.power.plan, []
 
         async def plan(sight: ClusterSnapshot, site: PowerSite) -> PowerPlan:
@@ -608,7 +619,7 @@ def test_bmcs_that_are_asked_by_http_are_logged_at_the_start(
     (tmp_path / "bmc.password").touch(mode=0o600)
     (tmp_path / "bmc.password").write_text("secret\n")
     settings = replace(settings, hardware=replace(settings.hardware, inventory=inventory))
-    agent = Agent(parts.parts_of(settings), ledger, Voice())
+    agent = SiteAgent(parts.make_site_context(settings), ledger, ProblemLog())
 
     async def serve() -> None:
         running = asyncio.create_task(Service(agent, lambda: settings).run())

@@ -15,13 +15,11 @@ from agent_socket import PUBLISHED, AgentSocket, agent_socket
 from open_folder import open_folder
 
 from offpeak.errors import BadInput, OffpeakError
-from power.agent.answer import Told
-from power.agent.ask_agent import ask_picture
-from power.agent.callers import Callers, callers
-from power.agent.picture import Picture
-from power.agent.published import published_of
-from power.agent.socket_file import AgentAnswers
-from power.agent.socket_server import MOST_BYTES_OF_OTHERS, MOST_CLIENTS, MOST_OF_ONE_USER
+from services.agent.client import fetch_snapshot
+from services.agent.requests import Callers, NodeRequest, find_callers
+from services.agent.socket_server import MOST_BYTES_OF_OTHERS, MOST_CLIENTS, MOST_OF_ONE_USER
+from services.agent.status_snapshot import StatusSnapshot, parse_status
+from services.unix_socket import AgentAnswers
 
 NOBODY = 65534
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="acts as other users: needs root")
@@ -60,28 +58,28 @@ def say_as(uid: int, agent: AgentSocket, request: dict[str, str], *, groups: str
 
 def jobs_of(said: object) -> list[str]:
     assert isinstance(said, dict)
-    return [job.job_id for job in published_of(said["published"]).jobs]
+    return [job.job_id for job in parse_status(said["published"]).jobs]
 
 
 def test_root_hears_everything(agent: AgentSocket) -> None:
-    assert published_of(agent.say({"ask": "queue"})["published"]) == PUBLISHED
+    assert parse_status(agent.say({"ask": "queue"})["published"]) == PUBLISHED
     assert jobs_of(agent.say({"ask": "why", "job": "1841"})) == ["1841"]
-    said = published_of(agent.say({"ask": "status"})["published"])
+    said = parse_status(agent.say({"ask": "status"})["published"])
     assert (said.jobs, said.troubles) == ((), PUBLISHED.troubles)
 
 
 def test_the_picture_comes_without_jobs_that_were_seen(agent: AgentSocket) -> None:
     assert "just started" in str(agent.say({"ask": "picture"})["error"])
-    agent.picture = Picture(PUBLISHED, "Europe/Berlin", 0.0, 0.0)
+    agent.picture = StatusSnapshot(PUBLISHED, "Europe/Berlin", 0.0, 0.0)
     seen = repr(PUBLISHED.at_unix_s)
-    all_of_it, rest = (ask_picture(agent.path, jobs_seen_unix_s=at_s) for at_s in (None, float(seen)))
+    all_of_it, rest = (fetch_snapshot(agent.path, jobs_seen_unix_s=at_s) for at_s in (None, float(seen)))
     assert (len(all_of_it["published"]["jobs"]), all_of_it["jobs_left_out"]) == (3, False)
     assert (rest["published"]["jobs"], rest["jobs_left_out"]) == ([], True)
 
 
 @AS_ROOT
 def test_others_are_not_shown_the_picture(agent: AgentSocket) -> None:
-    agent.picture = Picture(PUBLISHED, "Europe/Berlin", 0.0, 0.0)
+    agent.picture = StatusSnapshot(PUBLISHED, "Europe/Berlin", 0.0, 0.0)
     assert say_as(NOBODY, agent, {"ask": "picture"})["error"] == "only operators and viewers may see everything at once"
 
 
@@ -89,7 +87,7 @@ def test_others_are_not_shown_the_picture(agent: AgentSocket) -> None:
 def test_others_hear_of_their_own_jobs_and_totals(agent: AgentSocket) -> None:
     said = say_as(NOBODY, agent, {"ask": "queue"})
     assert jobs_of(said) == ["1850"]
-    seen = published_of(said["published"])
+    seen = parse_status(said["published"])
     assert (seen.troubles, seen.nodes, seen.saved_today) == ((), PUBLISHED.nodes, PUBLISHED.saved_today)
     assert jobs_of(say_as(NOBODY, agent, {"ask": "why", "job": "1850"})) == ["1850"]
     assert say_as(NOBODY, agent, {"ask": "why", "job": "1841"})["error"] == "job 1841 is another user's"
@@ -111,7 +109,7 @@ def test_only_the_scheduler_may_tell(path: Path) -> None:
         assert agent.told == []
     with agent_socket(path, Callers(0, scheduler_uid=NOBODY)) as agent:
         assert say_as(NOBODY, agent, tell) == {"nodes": ["node1", "node2"]}
-        assert agent.told == [Told("resume", ("node1", "node2"), "{}")]
+        assert agent.told == [NodeRequest("resume", ("node1", "node2"), "{}")]
 
 
 def test_what_cannot_be_done_of_what_was_told_is_said(agent: AgentSocket) -> None:
@@ -246,18 +244,18 @@ def test_a_path_too_long(tmp_path: Path) -> None:
 
 
 def test_groups_and_users_by_name() -> None:
-    assert callers("root", "root") == Callers(os.geteuid(), 0, 0)
-    assert callers("nobody-of-that-name", None) == Callers(os.geteuid())
-    assert callers("root", None, "root") == Callers(os.geteuid(), 0, viewers_gid=0)
+    assert find_callers("root", "root") == Callers(os.geteuid(), 0, 0)
+    assert find_callers("nobody-of-that-name", None) == Callers(os.geteuid())
+    assert find_callers("root", None, "root") == Callers(os.geteuid(), 0, viewers_gid=0)
     with pytest.raises(BadInput, match=r"agent\.operators: there is no group"):
-        callers("root", "nobody-of-that-name")
+        find_callers("root", "nobody-of-that-name")
     with pytest.raises(BadInput, match=r"agent\.viewers: there is no group"):
-        callers("root", None, "nobody-of-that-name")
+        find_callers("root", None, "nobody-of-that-name")
     with pytest.raises(BadInput, match=r"agent\.viewers: root is the group of operators too"):
-        callers("root", "root", "root")
+        find_callers("root", "root", "root")
 
 
 def test_importing_is_light() -> None:
-    code = "import sys, power.agent.socket_server; print('pydantic' in sys.modules, 'ClusterShell' in sys.modules)"
+    code = "import sys, services.agent.socket_server; print('pydantic' in sys.modules, 'ClusterShell' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"

@@ -4,12 +4,12 @@ import logging
 
 import pytest
 
-from power.agent.voice import Voice
+from services.agent.loop import ProblemLog
 
 
 def test_the_same_trouble_is_one_line_and_its_end_another(caplog: pytest.LogCaptureFixture) -> None:
     now = [1000.0]
-    voice = Voice(lambda: now[0])
+    voice = ProblemLog(lambda: now[0])
     with caplog.at_level(logging.INFO, "offpeak"):
         for _ in range(20):
             voice.trouble("slurmctld", "does not answer")

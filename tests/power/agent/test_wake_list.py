@@ -10,7 +10,7 @@ from offpeak.errors import CannotWrite
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Enrolment, Hardware, Inventory, InventoryNode, Pdu, SleepMethod
 from offpeak.settings.agent import AgentSettings
-from power.agent.wake_list import wake_list, wake_pace, write_wake_list
+from power.wake_list import make_wake_list, make_wake_pace, write_wake_list
 
 LOGIN = Credential("bmc", "admin", Path("/etc/offpeak/bmc.password"))
 IPMI = Hardware("compute", driver="ipmi", credential=LOGIN, cipher_suite=3)
@@ -22,7 +22,7 @@ MAC = "aa:bb:cc:dd:ee:ff"
 
 
 def ways(*machines: InventoryNode, credentials: Path | None = None) -> dict[str, object]:
-    return dict(wake_list(Inventory(Path("/etc/offpeak/inventory.toml"), machines), credentials=credentials))
+    return dict(make_wake_list(Inventory(Path("/etc/offpeak/inventory.toml"), machines), credentials=credentials))
 
 
 def test_the_way_to_each_node() -> None:
@@ -67,7 +67,7 @@ def test_the_pace_is_that_of_the_doors_limits() -> None:
     )
     pdu = Pdu("pdu1", "10.1.0.9", "apc", LOGIN, outlets=(("1", "n3"),))
     inventory = Inventory(Path("/etc/offpeak/inventory.toml"), machines, pdus=(pdu,))
-    usual = wake_pace(AgentSettings(), inventory)
+    usual = make_wake_pace(AgentSettings(), inventory)
     assert usual == {
         "at_once": 20,
         "every_s": 0.6,
@@ -75,7 +75,7 @@ def test_the_pace_is_that_of_the_doors_limits() -> None:
         "group_every_s": 15.0,
         "rise_s": {},
     }
-    slow = wake_pace(AgentSettings(wakes_per_min=1, wake_ramp_w=12_000.0, rack_nodes_per_min=1), inventory)
+    slow = make_wake_pace(AgentSettings(wakes_per_min=1, wake_ramp_w=12_000.0, rack_nodes_per_min=1), inventory)
     assert (slow["at_once"], slow["every_s"], slow["group_every_s"]) == (1, 60.0, 60.0)
     assert set(slow["rise_s"]) == {"n1", "n3"}
     assert 0 < slow["rise_s"]["n1"] < 60
@@ -85,7 +85,7 @@ def test_written_for_its_owner_only_and_without_a_password(tmp_path: Path) -> No
     secret = tmp_path / "bmc.password"
     secret.write_text("very secret\n")
     hardware = Hardware("compute", driver="ipmi", credential=Credential("bmc", "admin", secret))
-    told = wake_list(Inventory(tmp_path / "inventory.toml", (InventoryNode("n1", hardware, bmc="10.1.0.1"),)))
+    told = make_wake_list(Inventory(tmp_path / "inventory.toml", (InventoryNode("n1", hardware, bmc="10.1.0.1"),)))
     for _ in range(2):
         write_wake_list(tmp_path, told)
     file = tmp_path / "wake.json"

@@ -28,14 +28,14 @@ from offpeak.settings.replay import PriceSettings
 from offpeak.settings.table import Settings
 from plugin.scheduler.node import Node, NodePower, NodeUse
 from plugin.scheduler.port import SchedulerView
-from power.agent import parts
-from power.agent.agent import Agent
-from power.agent.answer import Told
-from power.agent.service import Service
-from power.agent.voice import Voice
-from power.agent.wake_reply import WakeReply
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_record import NodeState
+from services.agent import site_context as parts
+from services.agent.agent import SiteAgent
+from services.agent.loop import ProblemLog
+from services.agent.requests import NodeRequest
+from services.agent.service import Service
+from services.agent.wake_reply import WakeReply
 from sim_backend.local_slurm.processes import end_processes_with
 
 PATIENCE_S = 60.0
@@ -61,8 +61,8 @@ class SleepingSite:
     ledger: Ledger
     programs: SlurmPrograms
 
-    def agent(self) -> Agent:
-        return Agent(parts.parts_of(self.settings), self.ledger, Voice())
+    def agent(self) -> SiteAgent:
+        return SiteAgent(parts.make_site_context(self.settings), self.ledger, ProblemLog())
 
     def change(self, **agent: Any) -> Settings:
         """Have other settings below [agent] from the next time they are read."""
@@ -74,7 +74,7 @@ class SleepingSite:
         self.scheduler.shows = shown(*names)
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[Agent]:
+    async def running(self) -> AsyncIterator[SiteAgent]:
         agent = self.agent()
         service = Service(agent, lambda: self.settings)
         task = asyncio.create_task(service.run())
@@ -151,12 +151,12 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SleepingSi
     end_processes_with("OFFPEAK_SLURM_LOG", programs.log)
 
 
-async def can_wake(agent: Agent, site: SleepingSite) -> None:
+async def can_wake(agent: SiteAgent, site: SleepingSite) -> None:
     """Return once the agent has made a round in which it could wake nodes."""
     await until(lambda: agent._wake_trouble == "", site.programs)
 
 
-async def has_read(agent: Agent, site: SleepingSite) -> None:
+async def has_read(agent: SiteAgent, site: SleepingSite) -> None:
     """Have the settings read again, and return once the agent works with them."""
     site.reread()
     await until(lambda: agent.parts.settings is site.settings, site.programs)
@@ -229,11 +229,11 @@ def test_without_a_ledger_slurms_program_wakes(site: SleepingSite, reloads: bool
     assert site.orders("n1") == [("soft_off", US)]
 
 
-def scheduler_is_silent(site: SleepingSite, _agent: Agent) -> None:
+def scheduler_is_silent(site: SleepingSite, _agent: SiteAgent) -> None:
     site.scheduler.trouble = SchedulerError("squeue: the token has expired", hint="scontrol token")
 
 
-def plan_is_broken(_site: SleepingSite, agent: Agent) -> None:
+def plan_is_broken(_site: SleepingSite, agent: SiteAgent) -> None:
     async def plan(*_: object) -> None:
         raise RuntimeError("a fault of the program")
 
@@ -241,7 +241,9 @@ def plan_is_broken(_site: SleepingSite, agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("breaks", [scheduler_is_silent, plan_is_broken])
-def test_a_round_that_fails_promises_nothing(site: SleepingSite, breaks: Callable[[SleepingSite, Agent], None]) -> None:
+def test_a_round_that_fails_promises_nothing(
+    site: SleepingSite, breaks: Callable[[SleepingSite, SiteAgent], None]
+) -> None:
     async def scene() -> None:
         async with site.running() as agent:
             await can_wake(agent, site)
@@ -272,32 +274,32 @@ def test_what_broke_since_the_last_round_is_found_when_the_program_looks_again(s
     assert "n1: looking again whether they are on" in lines
 
 
-def failed(agent: Agent, problem: type[OffpeakError], times: int) -> None:
+def failed(agent: SiteAgent, problem: type[OffpeakError], times: int) -> None:
     assert agent._orders is not None
     history = agent._orders.nodes.door.history
     for _ in range(times):
         history.ended(history.begun(Effect("n2", "on", US, "")), Outcome("failed", "no answer", problem.__name__))
 
 
-def breaker_opens(agent: Agent) -> None:
+def breaker_opens(agent: SiteAgent) -> None:
     failed(agent, NoAnswer, 5)
 
 
-def login_is_refused(agent: Agent) -> None:
+def login_is_refused(agent: SiteAgent) -> None:
     failed(agent, AccessRefused, 1)
 
 
-def state_is_unknown(agent: Agent) -> None:
+def state_is_unknown(agent: SiteAgent) -> None:
     power = agent.power
     power.lives = NodeRecords({**power.lives.nodes, "n1": life_of("n1", NodeState.UNKNOWN)}, power.lives.times)
 
 
-def bmc_is_not_enrolled(agent: Agent) -> None:
+def bmc_is_not_enrolled(agent: SiteAgent) -> None:
     machines = {name: replace(machine, enrolled=None) for name, machine in agent.parts.machines.items()}
     agent.parts = replace(agent.parts, machines=machines)
 
 
-def use_is_unknown(agent: Agent) -> None:
+def use_is_unknown(agent: SiteAgent) -> None:
     view = agent.observer.latest
     assert view is not None
     unknown = tuple(each._replace(use=NodeUse.UNKNOWN, state_word="REBOOT_ISSUED") for each in view.nodes)
@@ -315,15 +317,15 @@ def use_is_unknown(agent: Agent) -> None:
     ],
 )
 def test_what_the_door_would_refuse_is_not_promised(
-    site: SleepingSite, breaks: Callable[[Agent], None], why: str
+    site: SleepingSite, breaks: Callable[[SiteAgent], None], why: str
 ) -> None:
     async def rounds() -> WakeReply | None:
         agent = site.agent()
         await agent.power_round()
-        promised = agent.hear(Told("resume", ("n1",), ""))
+        promised = agent.hear(NodeRequest("resume", ("n1",), ""))
         assert promised == WakeReply(("n1",))
         breaks(agent)
-        reply = agent.hear(Told("resume", ("n1", "n3"), ""))
+        reply = agent.hear(NodeRequest("resume", ("n1", "n3"), ""))
         await agent.parts.close()
         return reply
 
@@ -345,7 +347,7 @@ def test_nodes_that_wait_for_the_pace_are_promised(site: SleepingSite) -> None:
         await agent.power_round()
         orders = await agent.orders()
         orders.nodes.door.history.begun(Effect("n2", "on", SCHEDULER, ""))
-        reply = agent.hear(Told("resume", ("n1",), ""))
+        reply = agent.hear(NodeRequest("resume", ("n1",), ""))
         await agent.parts.close()
         return reply
 
@@ -376,10 +378,10 @@ def test_what_the_scheduler_waits_for_no_more_is_not_woken_later(site: SleepingS
     async def rounds() -> list[WakeReply | None]:
         agent = site.agent()
         await agent.power_round()
-        replies = [agent.hear(Told("resume", ("n1",), "", time.time() - 90))]
+        replies = [agent.hear(NodeRequest("resume", ("n1",), "", time.time() - 90))]
         site.wants("n1")
         await agent.power_round()
-        replies.append(agent.hear(Told("resume", ("n1",), "", time.time() - 90)))
+        replies.append(agent.hear(NodeRequest("resume", ("n1",), "", time.time() - 90)))
         await agent.parts.close()
         return replies
 
@@ -407,7 +409,7 @@ def test_a_watchdog_is_told_which_nodes_the_agent_wakes(site: SleepingSite, monk
             site.change(mode="active")
             await has_read(agent, site)
             await can_wake(agent, site)
-            monkeypatch.setattr("power.agent.agent.NO_WAKES_S", -1.0)
+            monkeypatch.setattr("services.agent.agent.NO_WAKES_S", -1.0)
             assert (await asyncio.to_thread(asked))["wakes"] == []
 
     asyncio.run(scene())

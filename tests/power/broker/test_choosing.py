@@ -13,9 +13,9 @@ import pytest
 
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.settings.broker import BrokerSettings
-from power.broker.ask_broker import MOST_BYTES, NAME, choice_of_broker
-from power.broker.choosing import ChoosingServer
-from power.broker.federation import Federation
+from services.broker.client import MOST_CHOICE_BYTES, SOCKET_NAME, fetch_choice
+from services.broker.federation import Federation
+from services.broker.servers import ChoiceServer
 
 sys.path.append(str(Path(__file__).parent))
 from three_sites import GRID, SCRIPT, heard
@@ -28,7 +28,7 @@ class Asked:
         self.folder = folder
         self.federation = Federation(GRID, heard(), 120.0)
         settings = BrokerSettings(sites=folder / "sites.toml")
-        self.server = ChoosingServer(folder, settings, lambda: self.federation)
+        self.server = ChoiceServer(folder, settings, lambda: self.federation)
         self.question: dict[str, Any] = {
             "sites": str(folder / "sites.toml"),
             "stale_s": settings.stale_s,
@@ -42,7 +42,7 @@ class Asked:
         }
 
     def choice(self, **other: object) -> dict[str, Any] | None:
-        return choice_of_broker(self.folder, self.question | other)
+        return fetch_choice(self.folder, self.question | other)
 
 
 @pytest.fixture
@@ -88,27 +88,27 @@ def test_what_is_wrong_in_the_question_is_said(asked: Asked, other: dict[str, ob
         asked.choice(**other)
 
 
-@pytest.mark.parametrize("line", [b"\n", b"{\n", b"[]\n", b"\xff\n", b"x" * (MOST_BYTES + 2)])
+@pytest.mark.parametrize("line", [b"\n", b"{\n", b"[]\n", b"\xff\n", b"x" * (MOST_CHOICE_BYTES + 2)])
 def test_nonsense_is_answered_with_nothing(asked: Asked, line: bytes) -> None:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(10)
-        connection.connect(str(asked.folder / NAME))
+        connection.connect(str(asked.folder / SOCKET_NAME))
         connection.sendall(line)
         assert json.loads(connection.makefile().readline()) == {}
     assert asked.choice() is not None
 
 
 def test_a_script_that_is_too_long_is_not_sent(asked: Asked) -> None:
-    assert asked.choice(script=SCRIPT + "#" * MOST_BYTES) is None
+    assert asked.choice(script=SCRIPT + "#" * MOST_CHOICE_BYTES) is None
 
 
 def test_one_broker_a_folder_and_none_is_no_answer(asked: Asked, tmp_path_factory: pytest.TempPathFactory) -> None:
     with pytest.raises(OffpeakError, match="answers there"):
         Asked(asked.folder)
-    assert choice_of_broker(tmp_path_factory.mktemp("alone"), asked.question) is None
+    assert fetch_choice(tmp_path_factory.mktemp("alone"), asked.question) is None
 
 
 def test_the_socket_goes_with_the_broker(tmp_path: Path) -> None:
     with Asked(tmp_path).server:
-        assert (tmp_path / NAME).is_socket()
-    assert not (tmp_path / NAME).exists()
+        assert (tmp_path / SOCKET_NAME).is_socket()
+    assert not (tmp_path / SOCKET_NAME).exists()

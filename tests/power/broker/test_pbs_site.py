@@ -11,9 +11,7 @@ from pbs_standin import StandIn, standin
 from offpeak.errors import SchedulerError
 from plugin.pbs.batch import PbsBatch
 from plugin.scheduler.batch import BatchJob, BatchResult, JobSubmission
-from power.broker.at_site import AtSite, Submitter
-from power.broker.errors import NotKnown, SiteRefused
-from power.broker.routes import LocalRoute
+from services.broker.site_commands import LocalRoute, NotKnown, SiteCommands, SiteRefused, Submitter
 from sim_backend.local_slurm.processes import wait_until
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
@@ -22,7 +20,7 @@ SCRIPT = "#!/bin/sh\nsleep {seconds}\n"
 
 @dataclass(frozen=True)
 class ToStandIn:
-    """The way to a server whose commands stand in a folder of their own: implements power.broker.routes.Route."""
+    """The way to a server with a folder of commands: implements services.broker.site_commands.SiteRoute."""
 
     site: StandIn
 
@@ -32,9 +30,9 @@ class ToStandIn:
 
 
 @pytest.fixture(params=[TORQUE, OPENPBS])
-def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AtSite]:
+def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SiteCommands]:
     with standin(request.param, tmp_path) as running:
-        yield AtSite("barn", PbsBatch(), ToStandIn(running), Submitter("ann", right=""))
+        yield SiteCommands("barn", PbsBatch(), ToStandIn(running), Submitter("ann", right=""))
 
 
 def errand(key: str, *, seconds: float = 60.0) -> JobSubmission:
@@ -43,7 +41,7 @@ def errand(key: str, *, seconds: float = 60.0) -> JobSubmission:
     )
 
 
-def test_a_job_is_submitted_found_by_its_key_followed_and_cancelled(site: AtSite) -> None:
+def test_a_job_is_submitted_found_by_its_key_followed_and_cancelled(site: SiteCommands) -> None:
     job = asyncio.run(site.submit(errand("night-17")))
     assert asyncio.run(site.find("night-17")) == BatchJob(job, "R") == asyncio.run(site.standing(job))
     assert asyncio.run(site.find("night-1")) is None
@@ -54,7 +52,7 @@ def test_a_job_is_submitted_found_by_its_key_followed_and_cancelled(site: AtSite
     assert _state(site, job) not in ("R", "Q")
 
 
-def test_a_manager_of_the_server_submits_nothing(site: AtSite) -> None:
+def test_a_manager_of_the_server_submits_nothing(site: SiteCommands) -> None:
     # The stand-in's managers are root and the user that runs it.
     as_root = replace(site, submitter=Submitter("root", right=""))
     with pytest.raises(SiteRefused, match="barn: jobs are not submitted as root, which is PBS manager: submit as"):
@@ -62,7 +60,7 @@ def test_a_manager_of_the_server_submits_nothing(site: AtSite) -> None:
     assert asyncio.run(site.find("night-19")) is None
 
 
-def test_a_list_that_only_complains_is_no_empty_list(site: AtSite, tmp_path: Path) -> None:
+def test_a_list_that_only_complains_is_no_empty_list(site: SiteCommands, tmp_path: Path) -> None:
     (tmp_path / "first").mkdir()
     qstat = tmp_path / "first" / "qstat"
     qstat.write_text("#!/bin/sh\necho 'qstat: End of File' >&2\n")
@@ -81,7 +79,7 @@ def test_a_list_that_only_complains_is_no_empty_list(site: AtSite, tmp_path: Pat
     assert asyncio.run(replace(site, route=Complaining()).find("night-17")) is None
 
 
-def test_what_the_site_refuses_is_said(site: AtSite) -> None:
+def test_what_the_site_refuses_is_said(site: SiteCommands) -> None:
     with pytest.raises(SiteRefused, match="Unknown Job"):
         asyncio.run(site.cancel("4711.head"))
 
@@ -96,6 +94,6 @@ def test_a_forged_record_makes_no_other_job_ours() -> None:
         batch.standing(forged, job="7.head")
 
 
-def _state(site: AtSite, job: str) -> str | None:
+def _state(site: SiteCommands, job: str) -> str | None:
     standing = asyncio.run(site.standing(job))
     return None if standing is None else standing.state

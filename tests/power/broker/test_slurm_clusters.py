@@ -13,8 +13,7 @@ from slurm_fixtures import SlurmAccounting
 from plugin.federation.reach import parse_reach
 from plugin.federation.sites import Site
 from plugin.scheduler.batch import JobSubmission
-from power.broker.at_site import AtSite, Submitter, at_site, this_account
-from power.broker.errors import NotKnown, SiteRefused
+from services.broker.site_commands import NotKnown, SiteCommands, SiteRefused, Submitter, commands_of_site, this_account
 from sim_backend.local_slurm.processes import ME, reserved_ports, wait_until
 from sim_backend.local_slurm.servers import SlurmCluster, slurmctld, slurmd, wait_for_nodes
 
@@ -42,21 +41,21 @@ def _is_known(here: SlurmCluster, other: SlurmCluster) -> bool:
 
 
 @pytest.fixture
-def route(slurm_accounting: SlurmAccounting, monkeypatch: pytest.MonkeyPatch) -> AtSite:
+def route(slurm_accounting: SlurmAccounting, monkeypatch: pytest.MonkeyPatch) -> SiteCommands:
     for name, value in slurm_accounting.cluster.environment.items():
         monkeypatch.setenv(name, value)
     return as_user("nobody", "other")
 
 
-def as_user(user: str, cluster: str) -> AtSite:
+def as_user(user: str, cluster: str) -> SiteCommands:
     """Return the site, whose jobs this process submits with the rights that this user has in slurmdbd."""
     site = Site("fjord", 1, 100.0, cores_per_unit=4, reach=parse_reach(f"slurm -M {cluster}"))
-    made = at_site(site, agent_socket=Path("/nonexistent"))
+    made = commands_of_site(site, agent_socket=Path("/nonexistent"))
     return replace(made, submitter=Submitter(user, right=""))
 
 
 def test_a_job_runs_at_the_other_cluster_and_is_found_followed_and_cancelled(
-    slurm_accounting: SlurmAccounting, other: SlurmCluster, route: AtSite
+    slurm_accounting: SlurmAccounting, other: SlurmCluster, route: SiteCommands
 ) -> None:
     ran = other.folder / "ran"
     errand = JobSubmission("m-1", SCRIPT.format(ran=ran), "job.sh", ("word",), 600, None, 4)
@@ -71,7 +70,7 @@ def test_a_job_runs_at_the_other_cluster_and_is_found_followed_and_cancelled(
     assert "m-1" not in slurm_accounting.cluster.run("squeue", "--noheader", "--states=all", "--format=%k")
 
 
-def _ended(route: AtSite, job: str) -> bool:
+def _ended(route: SiteCommands, job: str) -> bool:
     standing = asyncio.run(route.standing(job))
     return standing is not None and standing.state == "CANCELLED"
 
@@ -87,7 +86,7 @@ def test_a_cluster_that_slurmdbd_does_not_know_has_no_job() -> None:
 
 @pytest.mark.parametrize(("level", "right"), [("None", ""), ("Operator", "Slurm Operator"), ("Admin", "Administrator")])
 def test_an_account_with_an_admin_level_submits_nothing(
-    slurm_accounting: SlurmAccounting, route: AtSite, other: SlurmCluster, level: str, right: str
+    slurm_accounting: SlurmAccounting, route: SiteCommands, other: SlurmCluster, level: str, right: str
 ) -> None:
     here = slurm_accounting.cluster
     here.run("sacctmgr", "--immediate", "add", "account", "portals")
@@ -122,7 +121,7 @@ def test_slurm_user_and_root_submit_nothing(tmp_path: Path) -> None:
             )
 
 
-def test_a_line_break_in_a_comment_forges_no_job(other: SlurmCluster, route: AtSite) -> None:
+def test_a_line_break_in_a_comment_forges_no_job(other: SlurmCluster, route: SiteCommands) -> None:
     victim = asyncio.run(route.submit(JobSubmission("victim-1", SCRIPT, "job.sh", (), 600, None, 4)))
     forged = f"x\n{victim}|COMPLETED|offpeak:key=other-1\n4711|RUNNING|offpeak:key=victim-2\n"
     try:
@@ -142,7 +141,7 @@ def test_a_line_break_in_a_comment_forges_no_job(other: SlurmCluster, route: AtS
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="submits as another user: needs root")
-def test_jobs_of_other_accounts_are_neither_found_nor_cancelled(other: SlurmCluster, route: AtSite) -> None:
+def test_jobs_of_other_accounts_are_neither_found_nor_cancelled(other: SlurmCluster, route: SiteCommands) -> None:
     submits = (
         "sbatch",
         "--parsable",

@@ -15,8 +15,8 @@ from offpeak.errors import BadInput, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import SubmissionRecord
 from plugin.federation.sites import Grid
-from power.broker.errors import NoSite, NotKnown, UnknownKey
-from power.broker.follow import cancel, standing_of
+from services.broker.site_commands import NoSite, NotKnown, UnknownKey
+from services.broker.submission import cancel, read_job_state
 
 sys.path.append(str(Path(__file__).parent))
 from pbs_stand_in import PbsStandIn, pbs_stand_in
@@ -77,7 +77,7 @@ def test_a_site_that_forgets_is_not_given_the_job_again(
 ) -> None:
     submitted(tmp_path, ledger)
     sites["north"].set("forgets")
-    said = asyncio.run(standing_of(broker(tmp_path, ledger), "k"))
+    said = asyncio.run(read_job_state(broker(tmp_path, ledger), "k"))
     assert (said["state"], said["at_site"]) == ("taken", None)
     assert said["said"].startswith("north took it and knows it no more")
     assert submitted(tmp_path, ledger).job == "1.head"
@@ -212,6 +212,6 @@ def test_a_site_that_leaves_after_the_choice_is_passed_over_and_its_jobs_are_not
     made = broker(tmp_path, ledger)
     gone = replace(made, sites={name: each for name, each in made.sites.items() if name != "north"})
     with pytest.raises(NotKnown, match="north: is no more in the file of sites"):
-        asyncio.run(standing_of(gone, "k1"))
+        asyncio.run(read_job_state(gone, "k1"))
     assert asyncio.run(gone.submit(parcel(), "k1")).site == "north"
     assert jobs(sites) == {"north": 1, "east": 1}

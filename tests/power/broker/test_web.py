@@ -22,24 +22,22 @@ from offpeak.errors import BadInput
 from offpeak.machines.credentials import Secret
 from offpeak.settings.broker import BrokerSettings
 from plugin.federation.reach import Reach
-from power.broker.ask_sites import heard_of
-from power.broker.few_threads import MOST_CLIENTS
-from power.broker.poller import Poller
-from power.broker.questions import Questions
-from power.broker.signed import (
+from services.broker.federation import FederationSnapshot, read_snapshots
+from services.broker.portal import BrokerPortal
+from services.broker.servers import MOST_BODY_BYTES, MOST_CLIENTS, PortalHandler, WebServer
+from services.broker.signatures import (
     ANSWER,
     NONCE,
     REQUEST,
     SIGNATURE,
     SITE,
     TIME,
-    Requests,
+    ReplayGuard,
     check_answer,
-    checked_stamp,
+    check_stamp,
     new_stamp,
 )
-from power.broker.snapshots_file import Kept, read_snapshots
-from power.broker.web import MOST_BYTES, Answering, WebServer
+from services.broker.site_poller import Poller, poll_sites
 
 sys.path.append(str(Path(__file__).parent))
 from three_sites import GRID, IDLE, SCRIPT, ledger_in
@@ -85,7 +83,7 @@ def portal(tmp_path: Path) -> Iterator[Portal]:
         ledger = ledger_in(tmp_path)
         poller = Poller(settings, ledger, socket=agent.path, state_folder=tmp_path)
         asyncio.run(poller.round())
-        server = WebServer(("127.0.0.1", 0), Questions(poller, settings, ledger, agent.path), TOKEN, SECRET)
+        server = WebServer(("127.0.0.1", 0), BrokerPortal(poller, settings, ledger, agent.path), TOKEN, SECRET)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         try:
@@ -104,7 +102,7 @@ def test_who_shows_the_token_is_answered(portal: Portal) -> None:
     assert (status, said["north"]["idle_cores"], said["north"]["trouble"]) == (200, 32, "")
     assert portal.ask("GET", "/v1/jobs/none")[0] == 404
     kept = read_snapshots(portal.folder, not_before_unix_s=time.time() - 60)
-    assert kept == Kept(portal.poller.federation.heard)
+    assert kept == FederationSnapshot(portal.poller.federation.heard)
 
 
 @pytest.mark.parametrize("token", ["", "wrong", "open sesam"])
@@ -140,7 +138,7 @@ def test_bounds_and_the_mode(portal: Portal) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", portal.port, timeout=10)
     connection.putrequest("POST", "/v1/submit")
     connection.putheader("Authorization", "Bearer open sesame")
-    connection.putheader("Content-Length", str(MOST_BYTES + 1))
+    connection.putheader("Content-Length", str(MOST_BODY_BYTES + 1))
     connection.endheaders()
     assert connection.getresponse().status == 400
     status, answer = portal.ask("POST", "/v1/submit", {"script": SCRIPT})
@@ -155,13 +153,13 @@ def test_snapshots_are_signed_both_ways(portal: Portal, tmp_path: Path) -> None:
     file.write_bytes(SECRET.value)
     reach = Reach("local", agent=f"http://127.0.0.1:{portal.port}", secret_file=file)
     there = replace(GRID.sites[0], name="north", reach=reach)
-    heard = asyncio.run(heard_of([there], socket=tmp_path / "nobody", timeout_s=5.0))["north"]
+    heard = asyncio.run(poll_sites([there], socket=tmp_path / "nobody", timeout_s=5.0))["north"]
     assert heard.said == portal.poller.federation.heard["north"].said
     other = replace(there, name="east")
-    heard = asyncio.run(heard_of([other], socket=tmp_path / "nobody", timeout_s=5.0))["east"]
+    heard = asyncio.run(poll_sites([other], socket=tmp_path / "nobody", timeout_s=5.0))["east"]
     assert "east: is not a site of this broker (a site has the same name in both" in heard.trouble
     file.write_bytes(b"another")
-    heard = asyncio.run(heard_of([there], socket=tmp_path / "nobody", timeout_s=5.0))["north"]
+    heard = asyncio.run(poll_sites([there], socket=tmp_path / "nobody", timeout_s=5.0))["north"]
     assert (heard.said, "agent does not answer" in heard.trouble) == (None, True)
 
 
@@ -171,7 +169,7 @@ def test_an_agent_whose_answer_drips_is_not_waited_for(tmp_path: Path) -> None:
     file.write_bytes(SECRET.value)
     with dripping_server() as server:
         there = replace(GRID.sites[0], name="there", reach=Reach("local", agent=server.url, secret_file=file))
-        heard = asyncio.run(heard_of([there], socket=tmp_path / "nobody", timeout_s=0.5))["there"]
+        heard = asyncio.run(poll_sites([there], socket=tmp_path / "nobody", timeout_s=0.5))["there"]
         assert (heard.said, "does not answer" in heard.trouble or "did not answer" in heard.trouble) == (None, True)
         server.wait_until_left()
 
@@ -179,7 +177,7 @@ def test_an_agent_whose_answer_drips_is_not_waited_for(tmp_path: Path) -> None:
 def test_altered_answers_and_those_to_others_are_refused() -> None:
     stamp = new_stamp("north", 1000.0)
     headers = stamp.headers(SECRET, ANSWER, b"said")
-    assert checked_stamp(SECRET, ANSWER, headers, b"said") == stamp
+    assert check_stamp(SECRET, ANSWER, headers, b"said") == stamp
     # The answer to it counts whatever the clock of the other side says.
     check_answer(replace(stamp, at_unix_s=5), stamp)
     for altered, kind, body in (
@@ -195,7 +193,7 @@ def test_altered_answers_and_those_to_others_are_refused() -> None:
         ({SIGNATURE: "\u0661"}, ANSWER, b"said"),
     ):
         with pytest.raises(BadInput, match="not signed with our key"):
-            checked_stamp(SECRET, kind, headers | altered, body)
+            check_stamp(SECRET, kind, headers | altered, body)
     with pytest.raises(BadInput, match="answers another request"):
         check_answer(new_stamp("north", 1000.0), stamp)
     with pytest.raises(BadInput, match="answers for the site east, not for north"):
@@ -203,7 +201,7 @@ def test_altered_answers_and_those_to_others_are_refused() -> None:
 
 
 def test_a_request_is_answered_once_and_within_a_minute_of_either_clock(portal: Portal) -> None:
-    requests, stamp = Requests(), new_stamp("north", 1000.0)
+    requests, stamp = ReplayGuard(), new_stamp("north", 1000.0)
     for now_s in (939.0, 1061.0):
         with pytest.raises(BadInput, match="differs from this clock by 61 s"):
             requests.check(stamp, now_s)
@@ -246,7 +244,7 @@ def test_dripping_requests_keep_no_portal_out(portal: Portal) -> None:
 
 
 def test_a_request_has_to_arrive_in_time_as_a_whole(portal: Portal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Answering, "timeout", 1.0)
+    monkeypatch.setattr(PortalHandler, "timeout", 1.0)
     with socket.create_connection(("127.0.0.1", portal.port), timeout=20) as drips:
         began_s = time.monotonic()
         with suppress(OSError):

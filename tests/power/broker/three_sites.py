@@ -21,11 +21,10 @@ from plugin.federation.site_report import SiteReport, WaitTable
 from plugin.federation.sites import Grid, Site
 from plugin.pbs.batch import PbsBatch
 from plugin.scheduler.batch import BatchResult
-from power.broker.at_site import AtSite, Submitter
-from power.broker.federation import Federation
-from power.broker.open import broker_of
-from power.broker.parcel import Parcel, Wishes, parcel_of
-from power.broker.submit import Broker
+from services.broker.broker_job import BrokerJob, JobPreferences, make_broker_job
+from services.broker.federation import Federation
+from services.broker.site_commands import SiteCommands, Submitter
+from services.broker.submission import Broker, make_broker
 
 sys.path.append(str(Path(__file__).parents[2] / "peers"))
 from pbs_stand_in import PbsStandIn, pbs_stand_in
@@ -57,9 +56,9 @@ def heard(**troubles: str) -> dict[str, SiteReply]:
     return {name: SiteReply(trouble=troubles[name]) if name in troubles else SiteReply(said) for name in GRID.names}
 
 
-def parcel(script: str = SCRIPT, **wishes: object) -> Parcel:
+def parcel(script: str = SCRIPT, **wishes: object) -> BrokerJob:
     """Return a job."""
-    return parcel_of(script, "job.sh", (), wishes=Wishes(**wishes), grid=GRID)  # type: ignore[arg-type]
+    return make_broker_job(script, "job.sh", (), wishes=JobPreferences(**wishes), grid=GRID)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -82,10 +81,10 @@ class Dying:
 def broker(folder: Path, ledger: Ledger, *, mode: str = "active", moment: str = "", **words: object) -> Broker:
     """Return a broker whose sites are below `folder`."""
     federation = Federation(GRID, words.pop("heard", None) or heard(), 60.0)  # type: ignore[arg-type]
-    made = broker_of(BrokerSettings(mode=mode), federation, ledger, by="ann", agent_socket=folder / "agent.sock")
+    made = make_broker(BrokerSettings(mode=mode), federation, ledger, by="ann", agent_socket=folder / "agent.sock")
     ways = {name: pbs_stand_in(folder / name) for name in GRID.names}
-    sites: Mapping[str, AtSite] = {
-        name: AtSite(name, PbsBatch(), Dying(way, moment) if moment else way, ANN) for name, way in ways.items()
+    sites: Mapping[str, SiteCommands] = {
+        name: SiteCommands(name, PbsBatch(), Dying(way, moment) if moment else way, ANN) for name, way in ways.items()
     }
     return replace(made, sites=sites, **{"settled_s": 0.3, **words})  # type: ignore[arg-type]
 

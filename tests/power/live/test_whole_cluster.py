@@ -3,8 +3,8 @@
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
 from plugin.scheduler.port import SchedulerView
-from power.agent.site_words import idle_cores
 from power.live.expected_waits import TIME_LIMITS_S, simulate_waits
+from services.agent.reports import count_idle_cores
 
 NOW_S = 1_795_215_600
 
@@ -25,7 +25,7 @@ def test_an_idle_cluster_waits_for_nothing_and_broken_nodes_do_not_count() -> No
     waits = simulate_waits(SchedulerView(NOW_S, (), nodes, ()), {}, shared=False)
     assert waits.cores == (8, 16, 24)
     assert {each for row in waits.wait_s for each in row} == {0.0}
-    assert [idle_cores(each, shared=False) for each in nodes] == [8, 8, 8, 0, 0]
+    assert [count_idle_cores(each, shared=False) for each in nodes] == [8, 8, 8, 0, 0]
 
 
 def test_who_is_behind_others_waits_and_who_fits_in_between_does_not() -> None:
@@ -41,5 +41,5 @@ def test_shared_nodes_are_counted_in_cores_and_nothing_is_known_without_nodes() 
     nodes = (node("n1", NodeUse.USED, used=3), node("n2"))
     waits = simulate_waits(SchedulerView(NOW_S, (), nodes, ()), {}, shared=True)
     assert waits.cores == (1, 2, 4, 8, 16)
-    assert [idle_cores(each, shared=True) for each in nodes] == [5, 8]
+    assert [count_idle_cores(each, shared=True) for each in nodes] == [5, 8]
     assert simulate_waits(SchedulerView(NOW_S, (), (), ()), {}, shared=True).cores == ()

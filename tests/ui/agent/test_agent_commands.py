@@ -22,7 +22,7 @@ from offpeak.ledger.rows import DecisionRecord, NodeStateRecord
 from offpeak.settings import file as settings_file
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
-from power.agent.run import Restored
+from services.agent.run import RestoreResult
 from ui.command import run
 
 Done = subprocess.CompletedProcess[str]
@@ -141,10 +141,10 @@ def test_the_agent_gets_its_settings_and_reads_them_again(
         cycles.extend((each.agent.mode, each.agent.cycle_s) for each in (settings, reread()))
         return 3
 
-    monkeypatch.setattr("power.agent.run.run_agent", run_agent)
+    monkeypatch.setattr("services.agent.run.run_agent", run_agent)
     monkeypatch.setattr(
-        "power.agent.run.run_restore",
-        lambda settings: Restored(("n1", "n3", "n2"), (f"job 7 in {settings.agent.mode}",)),
+        "services.agent.run.run_restore",
+        lambda settings: RestoreResult(("n1", "n3", "n2"), (f"job 7 in {settings.agent.mode}",)),
     )
     assert offpeak("agent", "--mode", "advise").returncode == 3
     assert cycles == [("advise", 30), ("advise", 90)]

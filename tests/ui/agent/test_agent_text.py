@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from agent_socket import AT_S, PRICE, PUBLISHED
 from rich.console import Console
 
-from power.agent.published import NO_SCHEDULER, NodesSaid, PriceSaid, SavedSaid
+from services.agent.status_snapshot import NO_SCHEDULER, NodeCounts, PriceStatus, SavingStatus
 from ui.agent.text import LocalClock, price_text, queue_table, status_lines, why_lines
 from ui.ledger.text import table_lines
 
@@ -19,7 +19,9 @@ Golden = Callable[[str, str], None]
 
 
 def test_status(golden: Golden) -> None:
-    little = replace(PUBLISHED, price=PriceSaid(None, "", ""), nodes=NodesSaid(), saved_today=SavedSaid(), troubles=())
+    little = replace(
+        PUBLISHED, price=PriceStatus(None, "", ""), nodes=NodeCounts(), saved_today=SavingStatus(), troubles=()
+    )
     hangs = replace(little, at_unix_s=AT_S - 3600)
     golden(
         "status.txt", "\n\n".join("\n".join(status_lines(each, CLOCK)) for each in (PUBLISHED, little, hangs)) + "\n"

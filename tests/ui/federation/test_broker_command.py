@@ -15,7 +15,7 @@ import pytest
 from agent_socket import agent_socket
 
 from plugin.federation.site_report import SiteReport
-from power.broker.snapshots_file import read_snapshots
+from services.broker.federation import read_snapshots
 from sim_backend.local_slurm.processes import listens, reserved_ports, wait_until
 
 SITES = """\

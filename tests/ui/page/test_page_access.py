@@ -13,8 +13,8 @@ from zygote import Zygote
 
 from offpeak.errors import BadInput, BadSetting
 from offpeak.machines.credentials import Secret
-from ui.page.access import check_place, is_loopback, may_see, place_of
-from ui.page.bounded import MOST_CONNECTIONS
+from services.page.access import check_page_listen, is_loopback, may_see, parse_page_listen
+from services.page.server import MOST_CONNECTIONS
 
 TOKEN = "0123456789abcdef"
 
@@ -100,16 +100,16 @@ def test_the_token_is_nowhere_in_the_log(guarded: PageSite) -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "head.example"])
 def test_others_than_this_machine_need_a_token(host: str) -> None:
     with pytest.raises(BadInput, match="needs a token"):
-        check_place(host, None)
-    check_place(host, Secret(b"x"))
+        check_page_listen(host, None)
+    check_page_listen(host, Secret(b"x"))
 
 
 def test_places() -> None:
-    assert place_of("127.0.0.1:8017") == ("127.0.0.1", 8017)
-    assert place_of("[::1]:80") == ("::1", 80)
+    assert parse_page_listen("127.0.0.1:8017") == ("127.0.0.1", 8017)
+    assert parse_page_listen("[::1]:80") == ("::1", 80)
     for wrong in ("8017", ":8017", "localhost:", "localhost:x", "localhost:70000"):
         with pytest.raises(BadSetting, match="is no address with a port"):
-            place_of(wrong)
+            parse_page_listen(wrong)
 
 
 def test_what_this_machine_is_called() -> None:

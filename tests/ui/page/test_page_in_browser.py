@@ -14,8 +14,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 from text_overlaps import text_overlaps
 from zygote import Zygote
 
-from power.agent.picture import Picture
-from power.agent.published import SavedSaid
+from services.agent.status_snapshot import SavingStatus, StatusSnapshot
 
 PATIENCE_MS = 60_000
 DRAWN = "html[data-status][data-nodes][data-jobs][data-events][data-saved][data-prices][data-power]"
@@ -109,7 +108,7 @@ def test_the_longest_words_fit_a_phone(zygote: Zygote, chromium: Browser, tmp_pa
             page.close()
 
 
-def long_words() -> Picture:
+def long_words() -> StatusSnapshot:
     """Return a large PBS site with long names, states and figures."""
     shown = picture(16, 12)
     states = ("RUNNING", "CONFIGURING", "SUSPENDED", "COMPLETING", "held by its user", "running")
@@ -135,7 +134,7 @@ def long_words() -> Picture:
         scheduler="openpbs 23.06.06",
         mode="shadow",
         price=replace(shown.published.price, now=12345.6, on_peak=True),
-        saved_today=SavedSaid(1.2e12, 123456.7, "EUR", "96.0 h of rest of 20 nodes; 50% measured"),
+        saved_today=SavingStatus(1.2e12, 123456.7, "EUR", "96.0 h of rest of 20 nodes; 50% measured"),
         troubles=(
             "scheduler: qstat: cannot connect to server a-cluster-with-quite-a-long-name.example.org " + "y" * 80,
         ),

@@ -11,7 +11,7 @@ import pytest
 from page_site import PageSite, page_site, picture
 from zygote import Zygote
 
-from ui.page.bounded import REQUEST_S
+from services.page.server import REQUEST_S
 
 pytestmark = pytest.mark.thorough
 

@@ -8,7 +8,7 @@ from page_site import AT_S, picture, write_ledger
 
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.node_energy import NodeMean
-from ui.page.power_history import PowerHistory, power_slots
+from services.page.power_history import NodePowerHistory, make_power_slots
 
 IDLE_W = {"n1": 100.0, "n2": 100.0}
 
@@ -20,7 +20,7 @@ def was(node: str, at_s: float, state: str) -> dict[str, object]:
 def test_each_node_counts_as_what_it_was_in_the_middle() -> None:
     means = [NodeMean(0, "n1", 300.0), NodeMean(0, "n2", 8.0), NodeMean(900, "n1", 20.0)]
     states = [was("n1", 0, "on"), was("n2", 0, "off"), was("n1", 1300, "off")]
-    slots = power_slots(means, states, {}, IDLE_W)
+    slots = make_power_slots(means, states, {}, IDLE_W)
     assert slots[0].by_state == {"on": 300.0, "off": 8.0}
     assert slots[0].without_w == 400.0
     assert slots[900].by_state == {"off": 20.0}
@@ -36,15 +36,15 @@ def test_a_node_that_is_on_has_a_job_or_idles() -> None:
     ]
     states = [was("n1", 0, "on"), was("n2", 0, "off")]
     runs = {"n1": [(-50.0, 600.0), (2000.0, math.inf)], "n2": [(0.0, math.inf)]}
-    slots = power_slots(means, states, runs, IDLE_W)
+    slots = make_power_slots(means, states, runs, IDLE_W)
     assert [slot.by_state for slot in slots.values()] == [{"busy": 300.0}, {"on": 100.0}, {"busy": 310.0, "off": 7.0}]
     assert [slot.without_w for slot in slots.values()] == [300.0, 100.0, 410.0]
 
 
 def test_without_offpeak_nothing_draws_less_than_it_does() -> None:
-    (slot,) = power_slots([NodeMean(0, "n1", 160.0)], [was("n1", 0, "booting")], {}, IDLE_W).values()
+    (slot,) = make_power_slots([NodeMean(0, "n1", 160.0)], [was("n1", 0, "booting")], {}, IDLE_W).values()
     assert slot.without_w == 160.0
-    (unknown,) = power_slots([NodeMean(0, "n3", 60.0)], [], {}, {}).values()
+    (unknown,) = make_power_slots([NodeMean(0, "n3", 60.0)], [], {}, {}).values()
     assert (unknown.by_state, unknown.without_w) == ({"unknown": 60.0}, 60.0)
 
 
@@ -52,7 +52,7 @@ def test_it_is_read_on_from_where_it_ended(tmp_path: Path) -> None:
     url, shown = f"sqlite:///{tmp_path}/ledger.sqlite", picture(6, 1)
     write_ledger(url, shown, hours=5)
     idle_w = {node.node: 145.0 for node in shown.nodes}
-    at_once, by_and_by = PowerHistory(), PowerHistory()
+    at_once, by_and_by = NodePowerHistory(), NodePowerHistory()
     with open_ledger(url) as connection:
         at_once.read(connection, AT_S, idle_w)
         for ago_s in (7200, 3600, 0):

@@ -2,10 +2,9 @@
 
 from offpeak.ledger.prices import MeanPrice
 from offpeak.model.local_time import TimeRange
-from power.accounts.rests import Rest
-from power.accounts.savings import RestUse, saving_of
 from power.lifecycle.node_record import NodeState
-from ui.page.saved import known_by, month_of, saved_said
+from services.accounts.savings import NodeRest, RestUse, sum_savings
+from services.page.event_stream import basis_of_saving, month_savings, today_savings
 
 HOUR_S = 3600.0
 TODAY = {"energy_j": 3.6e6, "cost": 0.1, "currency": "EUR", "known": "measured"}
@@ -20,31 +19,31 @@ DAY = {
 
 
 def basis(*measured: bool) -> str:
-    rest = Rest("n1", 0.0, HOUR_S, {NodeState.OFF: HOUR_S})
+    rest = NodeRest("n1", 0.0, HOUR_S, {NodeState.OFF: HOUR_S})
     uses = [RestUse(rest, 1.0, 2.0, each, MeanPrice(90.0, 400.0, "EUR", 1.0)) for each in measured]
-    saving = saving_of(TimeRange(0.0, HOUR_S), uses)
+    saving = sum_savings(TimeRange(0.0, HOUR_S), uses)
     assert saving
     return saving.basis
 
 
 def test_what_the_accounts_say_is_understood() -> None:
-    assert known_by(basis(True, True)) == "measured"
-    assert known_by(basis(True, False)) == "partly measured"
-    assert known_by(basis(False)) == "modelled"
-    assert known_by("") == known_by(None) == ""
+    assert basis_of_saving(basis(True, True)) == "measured"
+    assert basis_of_saving(basis(True, False)) == "partly measured"
+    assert basis_of_saving(basis(False)) == "modelled"
+    assert basis_of_saving("") == basis_of_saving(None) == ""
 
 
 def test_a_month_is_its_days_and_today() -> None:
-    month = month_of([DAY, DAY], TODAY)
+    month = month_savings([DAY, DAY], TODAY)
     assert (month["energy_j"], month["cost"], month["days"]) == (3.6e6 + 12, 4.1, 3)
     assert (month["currency"], month["known"]) == ("EUR", "measured")
 
 
 def test_money_is_not_said_where_a_day_has_none_or_another_currency() -> None:
-    assert month_of([DAY | {"cost": None}], TODAY)["cost"] is None
-    assert month_of([DAY | {"currency": "USD"}], TODAY)["cost"] is None
-    assert month_of([DAY | {"basis": "0% measured"}], TODAY)["known"] == "partly measured"
+    assert month_savings([DAY | {"cost": None}], TODAY)["cost"] is None
+    assert month_savings([DAY | {"currency": "USD"}], TODAY)["cost"] is None
+    assert month_savings([DAY | {"basis": "0% measured"}], TODAY)["known"] == "partly measured"
 
 
 def test_nothing_slept() -> None:
-    assert month_of([], saved_said({"energy_j": None}))["energy_j"] is None
+    assert month_savings([], today_savings({"energy_j": None}))["energy_j"] is None

@@ -12,7 +12,7 @@ import pytest
 from offpeak.process import exclusive_lock
 from plugin.pbs.resource_request import Chunk
 from plugin.scheduler.port import Ranking
-from power.agent import parts
+from services.agent import site_context as parts
 from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
 from ui.command import run

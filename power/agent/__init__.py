@@ -1,1 +1,0 @@
-"""The agent: the loops of queue and power in one process, and what surrounds them."""

@@ -1,0 +1,120 @@
+"""The list for waking nodes while the agent is dead: the way to each node, its password file, and the pace.
+
+`deploy/slurm/offpeak-resume` reads the file; its keys are the words below. It never contains a password.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from offpeak.files import replacing
+from offpeak.machines.credentials import Credential
+from offpeak.machines.inventory import Inventory, InventoryNode
+from offpeak.settings.agent import AgentSettings
+from power.door.node_orders import find_power_steps
+from power.drivers.ipmi.bmc import IPMI_PORT
+from power.interlocks.rate_limits import MINUTE_S, count_burst, find_groups
+
+FILE = "wake.json"
+PACE = "[pace]"
+"""The key of the pace among those of nodes: no node has such a name."""
+IPMI = ("ipmi", "ipmitool", "ipmipower")
+
+WakeMethod = dict[str, Any]
+
+
+def make_wake_list(inventory: Inventory, *, credentials: Path | None = None) -> dict[str, WakeMethod]:
+    """Return the way to wake each node, by node; a node with neither BMC nor MAC address is left out.
+
+    `credentials` is $CREDENTIALS_DIRECTORY, which is gone with the agent: of what is there, the file beside the
+    inventory is named.
+    """
+    ways = {machine.node: _wake_method(machine) for machine in inventory.machines}
+    return {node: _with_lasting_file(way, inventory, credentials) for node, way in ways.items() if way}
+
+
+def make_wake_pace(settings: AgentSettings, inventory: Inventory) -> WakeMethod:
+    """Return the door's limits of wakes as the script keeps to them: nodes at once, and seconds between nodes.
+
+    `every_s` is between any two, `group_every_s` between two of one rack or on one PDU, `rise_s` of a node what its
+    rising draw takes of the ramp. No minute has more wakes than the door allows.
+    """
+    at_once, ramp_w = count_burst(settings.wakes_per_min), settings.wake_ramp_w
+    members: dict[str, list[str]] = {}
+    for node, groups in find_groups(inventory).items():
+        for group in sorted(groups):
+            members.setdefault(group, []).append(node)
+    swings = find_power_steps(inventory) if ramp_w else {}
+    return {
+        "at_once": at_once,
+        "every_s": MINUTE_S / max(1, settings.wakes_per_min - at_once),
+        "groups": members,
+        "group_every_s": MINUTE_S / settings.rack_nodes_per_min,
+        "rise_s": {node: MINUTE_S * swing.rise_w / ramp_w for node, swing in swings.items()} if ramp_w else {},
+    }
+
+
+def write_wake_list(state_folder: Path, ways: Mapping[str, WakeMethod], pace: WakeMethod | None = None) -> None:
+    """Write wake.json, as a whole or not at all, for its owner only; CannotWrite otherwise."""
+    with replacing(state_folder / FILE) as file:
+        os.fchmod(file.fileno(), 0o600)
+        listed = {**ways, PACE: pace} if pace else ways
+        file.write(json.dumps(listed, indent=1).encode() + b"\n")
+
+
+def _wake_method(machine: InventoryNode) -> WakeMethod:
+    hardware, login = machine.hardware, machine.hardware.credential
+    if machine.bmc is not None and login is not None and login.password_file is not None:
+        if hardware.driver in IPMI:
+            return _ipmi(machine, login) | _packet_from_standby(machine)
+        if hardware.driver == "redfish":
+            return _redfish(machine, login) | _packet_from_standby(machine)
+    return {"way": "wol"} | _packet(machine) if machine.mac is not None else {}
+
+
+def _ipmi(machine: InventoryNode, login: Credential) -> WakeMethod:
+    hardware = machine.hardware
+    return {
+        "way": "ipmi",
+        "host": machine.bmc,
+        "port": hardware.port or IPMI_PORT,
+        "user": login.user,
+        "password_file": str(login.password_file),
+        "cipher_suite": hardware.cipher_suite,
+        "privilege": hardware.privilege,
+    }
+
+
+def _redfish(machine: InventoryNode, login: Credential) -> WakeMethod:
+    # Slow to import, and needed for the address only.
+    from power.drivers.redfish import base_url
+
+    verify = machine.hardware.verify
+    return {
+        "way": "redfish",
+        "url": base_url(machine),
+        "user": login.user,
+        "password_file": str(login.password_file),
+        "verify": str(verify) if isinstance(verify, Path) else verify,
+        "identity": machine.enrolled.identity if machine.enrolled else None,
+    }
+
+
+def _packet(machine: InventoryNode) -> WakeMethod:
+    return {"mac": machine.mac, "via": machine.wol_via}
+
+
+def _packet_from_standby(machine: InventoryNode) -> WakeMethod:
+    rung = machine.hardware.rung("standby")
+    return _packet(machine) if rung is not None and "wol" in rung.wake and machine.mac is not None else {}
+
+
+def _with_lasting_file(way: WakeMethod, inventory: Inventory, credentials: Path | None) -> WakeMethod:
+    if credentials is None or "password_file" not in way:
+        return way
+    file = Path(way["password_file"])
+    if not file.is_relative_to(credentials):
+        return way
+    return way | {"password_file": str(inventory.path.resolve().parent / file.relative_to(credentials))}

@@ -1,0 +1,114 @@
+"""Books one reading of the scheduler: learns from jobs that ended, and remembers running ones for a restart."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from offpeak.errors import BadInput, BadLedger
+from offpeak.ledger.database import open_ledger
+from offpeak.ledger.ledger import Ledger
+from plugin.scheduler.port import SchedulerView
+from services.accounts.ended_jobs import (
+    MEMORY_NAME,
+    EndedJob,
+    JobWatch,
+    after_booking,
+    after_view,
+    away_line,
+    is_worth_saving,
+    job_watch_json,
+    jobs_to_book,
+    parse_job_watch,
+)
+from services.accounts.job_draws import JobDraw, NodeKind
+from services.accounts.job_forecasts import JobPowers, RunTimes
+from services.accounts.job_use import BookedJob, measure_jobs, model_job
+
+
+def book_jobs(
+    url: str, ended: Sequence[EndedJob], cpus: Mapping[str, int], expected: Mapping[str, JobDraw]
+) -> tuple[BookedJob, ...]:
+    """Return what each job used; `cpus` are those of the nodes, `expected` the draws by job number.
+
+    It reads the ledger of that URL, all jobs at once, which may take tenths of a second: an event loop calls it in a
+    thread. BadLedger if it cannot be read: then the jobs go on waiting.
+    """
+    if not ended:
+        return ()
+    with open_ledger(url) as connection:
+        try:
+            return tuple(measure_jobs(connection, ended, cpus, expected))
+        except BadLedger:
+            raise
+        except BadInput:
+            return tuple(_measure_job(connection, each, cpus, expected) for each in ended)
+
+
+def _measure_job(
+    connection: Connection, ended: EndedJob, cpus: Mapping[str, int], expected: Mapping[str, JobDraw]
+) -> BookedJob:
+    """Return the job, modelled where prices in two currencies or a strange node set leave the ledger no answer."""
+    try:
+        return measure_jobs(connection, [ended], cpus, expected)[0]
+    except BadLedger:
+        raise
+    except BadInput as problem:
+        return model_job(ended, expected[ended.job.job_id], str(problem))
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """What is booked into, and by what. A job is booked `settle_s` after its end: two rounds of the meters."""
+
+    ledger: Ledger
+    powers: JobPowers
+    times: RunTimes
+    settle_s: float
+
+
+@dataclass(frozen=True)
+class AccountRound:
+    """What is known after a round, what the ledger keeps of it, and a line for the log, "" for none."""
+
+    ran: JobWatch
+    kept: JobWatch | None
+    line: str = ""
+
+
+def first_round(ledger: Ledger) -> AccountRound | None:
+    """Return where an earlier run left off, None where nothing is kept. It waits for the ledger: for a thread."""
+    kept = parse_job_watch(ledger.remembered(MEMORY_NAME))
+    return None if kept is None else AccountRound(kept, kept)
+
+
+async def account_round(
+    accounts: Accounts, before: AccountRound | None, view: SchedulerView, kinds: Mapping[str, NodeKind]
+) -> AccountRound:
+    """Return what is known after a look; the ledger is read in a thread. BadLedger: the same jobs are tried again."""
+    last = before.ran if before else None
+    ran = after_view(last, view)
+    now = jobs_to_book(ran, settle_s=accounts.settle_s)
+    booked = await asyncio.to_thread(_book, accounts, now, view, kinds)
+    # First the jobs, then that they are booked: the ledger writes in this order, so no kill in between loses one.
+    accounts.ledger.write_jobs([each.use for each in booked])
+    ran = after_booking(ran, now)
+    kept = before.kept if before else None
+    if is_worth_saving(kept, ran):
+        accounts.ledger.remember(MEMORY_NAME, job_watch_json(ran))
+        kept = ran
+    return AccountRound(ran, kept, away_line(last, view))
+
+
+def _book(
+    accounts: Accounts, now: tuple[EndedJob, ...], view: SchedulerView, kinds: Mapping[str, NodeKind]
+) -> tuple[BookedJob, ...]:
+    if not now:
+        return ()
+    expected = accounts.powers.of([each.job for each in now], kinds, at_s=view.at_s)
+    cpus = {node.name: node.cpus for node in view.nodes}
+    booked = book_jobs(accounts.ledger.settings.url, now, cpus, expected)
+    accounts.powers.learn(booked, at_s=view.at_s)
+    accounts.times.learn(now, at_s=view.at_s)
+    return booked

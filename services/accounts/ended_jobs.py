@@ -1,0 +1,176 @@
+"""Finds the jobs that have ended in a scheduler's lists: each is booked once, also one that vanished.
+
+The scheduler shows jobs for some minutes after their end, with start and end. One that ran at the last look and is
+not shown any more ended in between. The ledger remembers the jobs of the last look as JSON for a restart: small,
+without the texts of users.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from plugin.scheduler.job import Job, JobState
+from plugin.scheduler.port import SchedulerView
+
+RUNS = frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.ENDS})
+"""States in which a job uses its nodes."""
+
+AWAY_S = 300
+"""Slurm shows ended jobs for so long, unless MinJobAge says otherwise."""
+
+MOST_WAITING = 20_000
+"""Jobs that wait for a ledger that cannot be read: beyond this the oldest are given up."""
+
+JobKey = tuple[str, int]
+"""The job's number and start: one that is requeued runs again under the same number."""
+
+
+@dataclass(frozen=True)
+class EndedJob:
+    """A job that has ended and is not booked yet, with start and end; first seen to be so at `seen_s` [Unix s].
+
+    `unseen` says between which looks it ended where nobody was told when.
+    """
+
+    job: Job
+    seen_s: int
+    unseen: str = ""
+
+
+@dataclass(frozen=True)
+class JobWatch:
+    """What is known after a look at `at_s`: who runs, by job number; who waits to be booked; who is, of those shown."""
+
+    at_s: int
+    running: Mapping[str, Job] = field(default_factory=dict)
+    waiting: Mapping[JobKey, EndedJob] = field(default_factory=dict)
+    booked: frozenset[JobKey] = frozenset()
+
+
+def job_key(job: Job) -> JobKey:
+    """Return what tells this run of the job from all others."""
+    return job.job_id, job.start_s or 0
+
+
+def after_view(before: JobWatch | None, view: SchedulerView) -> JobWatch:
+    """Return what is known after one more look; `before` is None where nothing was kept of an earlier one."""
+    before = before or JobWatch(view.at_s)
+    running = {job.job_id: job for job in view.jobs if job.state in RUNS and _has_run(job)}
+    unclear = {job.job_id for job in view.jobs if job.state is JobState.OTHER}
+    running |= {number: job for number, job in before.running.items() if number in unclear and number not in running}
+    shown = {job_key(job): job for job in view.jobs if job.state is JobState.ENDED and _has_run(job)}
+    runs = {job_key(job) for job in running.values()}
+    vanished = (job for job in before.running.values() if job_key(job) not in runs and job_key(job) not in shown)
+    waiting = {key: ended for key, ended in before.waiting.items() if key not in runs}
+    waiting |= {job_key(job): _unseen(job, before.at_s, view.at_s) for job in vanished}
+    waiting |= {
+        key: EndedJob(_with_end(job, view.at_s), _since(before, key, view.at_s))
+        for key, job in shown.items()
+        if key not in before.booked
+    }
+    return JobWatch(view.at_s, running, _latest(waiting), before.booked & shown.keys())
+
+
+def jobs_to_book(ran: JobWatch, *, settle_s: float) -> tuple[EndedJob, ...]:
+    """Return who ended so long ago that the last readings are in the ledger; after a clock went back at once."""
+    return tuple(
+        ended
+        for ended in ran.waiting.values()
+        if not 0 <= ran.at_s - max(ended.seen_s, ended.job.end_s or 0) < settle_s
+    )
+
+
+def after_booking(ran: JobWatch, booked: Iterable[EndedJob]) -> JobWatch:
+    """Return what is known once these are in the ledger."""
+    keys = {job_key(ended.job) for ended in booked}
+    waiting = {key: ended for key, ended in ran.waiting.items() if key not in keys}
+    return replace(ran, waiting=waiting, booked=ran.booked | keys)
+
+
+def away_line(before: JobWatch | None, view: SchedulerView) -> str:
+    """Return what is to be said of the time in which nobody looked, "" if it was short."""
+    if before is None or view.at_s - before.at_s < AWAY_S:
+        return ""
+    minutes = (view.at_s - before.at_s) // 60
+    return f"nobody looked for {minutes} min: jobs that began and ended then, and are shown no more, are in no account"
+
+
+def _latest(waiting: dict[JobKey, EndedJob]) -> dict[JobKey, EndedJob]:
+    return dict(list(waiting.items())[-MOST_WAITING:])
+
+
+def _has_run(job: Job) -> bool:
+    return bool(job.hosts) and job.start_s is not None
+
+
+def _since(before: JobWatch, key: JobKey, at_s: int) -> int:
+    known = before.waiting.get(key)
+    return known.seen_s if known else at_s
+
+
+def _with_end(job: Job, at_s: int) -> Job:
+    start_s = job.start_s or 0
+    return job._replace(end_s=max(start_s, at_s if job.end_s is None else job.end_s))
+
+
+def _unseen(job: Job, before_s: int, at_s: int) -> EndedJob:
+    """Return a job that ended between two looks, in the middle of them, and not after its limit."""
+    start_s = job.start_s or 0
+    first_s, last_s = max(start_s, min(before_s, at_s)), max(start_s, at_s)
+    if job.limit_s is not None:
+        last_s = max(first_s, min(last_s, start_s + job.limit_s))
+    job = job._replace(end_s=(first_s + last_s) // 2)
+    return EndedJob(job, at_s, f"ended unseen within {last_s - first_s} s")
+
+
+MEMORY_NAME = "jobs"
+"""Under which the ledger remembers it."""
+SAVE_EVERY_S = 60
+"""How often it is worth writing at the most."""
+
+
+def is_worth_saving(kept: JobWatch | None, ran: JobWatch) -> bool:
+    """Tell whether what is kept is old, and another now."""
+    if kept is None or ran.at_s < kept.at_s:
+        return True
+    others = ran.running.keys() != kept.running.keys() or ran.waiting.keys() != kept.waiting.keys()
+    return others and ran.at_s - kept.at_s >= SAVE_EVERY_S
+
+
+def job_watch_json(ran: JobWatch) -> str:
+    """Return what `parse_job_watch` takes."""
+    waiting = [[*_without_texts(ended.job), ended.seen_s, ended.unseen] for ended in ran.waiting.values()]
+    running = [_without_texts(job) for job in ran.running.values()]
+    kept = {
+        "fields": Job._fields,
+        "at_s": ran.at_s,
+        "running": running,
+        "waiting": waiting,
+        "booked": sorted(ran.booked),
+    }
+    return json.dumps(kept, separators=(",", ":"))
+
+
+def parse_job_watch(text: str | None) -> JobWatch | None:
+    """Return what `job_watch_json` wrote; None for nothing, and for what another version of the program wrote."""
+    try:
+        kept = json.loads(text or "null")
+        if not kept or tuple(kept["fields"]) != Job._fields:
+            return None
+        running = {job.job_id: job for job in map(_parse_job, kept["running"])}
+        ended = [EndedJob(_parse_job(job), seen_s, unseen) for *job, seen_s, unseen in kept["waiting"]]
+        booked = frozenset((number, start_s) for number, start_s in kept["booked"])
+    except (ValueError, KeyError, TypeError):
+        return None
+    return replace(
+        JobWatch(kept["at_s"], running), waiting={(e.job.job_id, e.job.start_s or 0): e for e in ended}, booked=booked
+    )
+
+
+def _without_texts(job: Job) -> Job:
+    return job._replace(comment="", reason="", needs="", reservation="", qos="", state_word="")
+
+
+def _parse_job(row: list[object]) -> Job:
+    job = Job(*row)  # type: ignore[arg-type]
+    return job._replace(state=JobState(job.state), partitions=tuple(job.partitions))

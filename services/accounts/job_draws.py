@@ -1,0 +1,156 @@
+"""The power of a job without any history: as its site declares it, or as its nodes usually draw, by its share of them.
+
+A site declares power by the name, user, account or partition of a job: "hot*=400W", "partition:gpu=900W". A job has
+the share of its nodes that are its own, else the share of the processors that it holds. What no job holds of a node
+counts as idle, so the shares of all jobs and of the idle rest are the whole node.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import translate
+from functools import cached_property
+from statistics import fmean
+from typing import NamedTuple
+
+from offpeak.errors import BadSetting
+from offpeak.model.job_power import ASSUMED_POWER, ConstantPower, parse_power_model
+from offpeak.model.node_class import NodeClass
+from offpeak.model.units import parse_power_w
+from offpeak.settings.replay import PowerSettings
+from offpeak.text import did_you_mean
+from plugin.scheduler.job import Job
+from plugin.scheduler.node import Node
+from power.capacity.price_profile import JOB_UTILISATION
+
+
+class JobDraw(NamedTuple):
+    """What it draws per node [W], of a shared node its own share, and in words what that rests on."""
+
+    node_w: float
+    basis: str
+
+
+def share_of(job: Job, cpus: int | None) -> float:
+    """Return the job's share of one of its nodes, which has so many processors; None: not known, then it has all.
+
+    Schedulers say how many processors a job has in all: they are taken to be spread evenly.
+    """
+    if job.whole_nodes or not cpus:
+        return 1.0
+    return min(1.0, job.cpus / max(1, job.nodes) / cpus)
+
+
+def shares(job: Job, nodes: tuple[str, ...], cpus: Mapping[str, int]) -> dict[str, float]:
+    """Return the job's share of each of these nodes, 0..1."""
+    return {node: share_of(job, cpus.get(node)) for node in nodes}
+
+
+JOB_FIELDS: Mapping[str, Callable[[Job], Sequence[str]]] = {
+    "name": lambda job: (job.name,),
+    "user": lambda job: (job.user,),
+    "account": lambda job: (job.account,),
+    "partition": lambda job: job.partitions,
+}
+DECLARED_HINT = (
+    'write it like "hot*=400W" for names of jobs, "user:ann=300W", "account:chem*=350W" or "partition:gpu=900W"'
+)
+
+
+@dataclass(frozen=True)
+class DeclaredDraw:
+    """Jobs of which that column fits the pattern draw `node_w` [W per node]; `text` is how it was declared."""
+
+    column: str
+    pattern: str
+    node_w: float
+    text: str
+
+    def fits(self, job: Job) -> bool:
+        """Whether it speaks of this job."""
+        return any(map(self._fits, JOB_FIELDS[self.column](job)))
+
+    @cached_property
+    def draw(self) -> JobDraw:
+        """What those jobs draw."""
+        return JobDraw(self.node_w, f"declared: {self.text}")
+
+    @cached_property
+    def _fits(self) -> Callable[[str], object]:
+        return re.compile(translate(self.pattern)).match
+
+
+def read_declared_draws(power: PowerSettings) -> tuple[DeclaredDraw, ...]:
+    """Return what a site's settings say of its jobs: their classes, and one draw for all others if `job` is constant.
+
+    BadSetting or BadInput for what cannot be read. The other models of `job` are for logs: they say nothing here.
+    """
+    model = parse_power_model(power.job) if power.job else None
+    rest = (DeclaredDraw("name", "*", model.power_w, power.job or ""),) if isinstance(model, ConstantPower) else ()
+    return (*parse_declared_draws(power.classes or ()), *rest)
+
+
+def parse_declared_draws(texts: Sequence[str]) -> tuple[DeclaredDraw, ...]:
+    """Return what is declared, in the order in which it counts; BadSetting for what cannot be read."""
+    return tuple(_parse_declared_draw(text) for text in texts)
+
+
+def _parse_declared_draw(text: str) -> DeclaredDraw:
+    what, equals, power = text.rpartition("=")
+    column, colon, pattern = what.strip().rpartition(":")
+    column = column.strip() if colon else "name"
+    if not equals or not pattern.strip():
+        raise BadSetting(f"[power] classes: {text!r} is no draw of jobs", hint=DECLARED_HINT)
+    if column not in JOB_FIELDS:
+        raise BadSetting(f"[power] classes: {text!r}: {column!r} is unknown", hint=did_you_mean(column, JOB_FIELDS))
+    node_w = parse_power_w(power)
+    if node_w <= 0:
+        raise BadSetting(f"[power] classes: {text!r}: a running job draws something", hint=DECLARED_HINT)
+    return DeclaredDraw(column, pattern.strip(), node_w, text)
+
+
+def find_declared_draw(job: Job, declared: Sequence[DeclaredDraw]) -> JobDraw | None:
+    """Return what the first says that speaks of the job, None if none does."""
+    for each in declared:
+        if each.fits(job):
+            return each.draw
+    return None
+
+
+ASSUMED = JobDraw((ASSUMED_POWER.low_w + ASSUMED_POWER.high_w) / 2, "assumed: no node class is set")
+
+
+@dataclass(frozen=True)
+class NodeKind:
+    """The mean of a partition's nodes."""
+
+    busy: JobDraw
+    cpus: float
+
+
+def find_node_kinds(nodes: Iterable[Node], class_of: Callable[[str], NodeClass | None]) -> dict[str, NodeKind]:
+    """Return the kind of each partition; `class_of` gives the node class by the node's name, None where none is set."""
+    of = defaultdict[str, list[Node]](list)
+    for node in nodes:
+        for partition in node.partitions:
+            of[partition].append(node)
+    return {partition: _mean(its, class_of) for partition, its in of.items()}
+
+
+def draw_by_class(job: Job, kinds: Mapping[str, NodeKind]) -> JobDraw:
+    """Return what nothing but the kind of its nodes says of a job: of a shared node its share by processors."""
+    kind = next((kinds[each] for each in job.partitions if each in kinds), None)
+    if kind is None:
+        return ASSUMED
+    return JobDraw(kind.busy.node_w * share_of(job, round(kind.cpus)), kind.busy.basis)
+
+
+def _mean(nodes: list[Node], class_of: Callable[[str], NodeClass | None]) -> NodeKind:
+    classes = [each for node in nodes if (each := class_of(node.name)) is not None]
+    cpus = fmean(node.cpus for node in nodes)
+    if not classes:
+        return NodeKind(ASSUMED, cpus)
+    busy_w = {each.name: each.running_w(JOB_UTILISATION) for each in classes}
+    names = ", ".join(sorted(busy_w))
+    return NodeKind(JobDraw(fmean(busy_w[each.name] for each in classes), f"node class {names}"), cpus)

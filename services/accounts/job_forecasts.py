@@ -1,0 +1,258 @@
+"""Forecasts of jobs that learn from their outcomes: the power per node, and the run time.
+
+Power is what the site declares, else what similar jobs drew, else what such nodes draw. Run time is the mean of the
+user's last two jobs, never more than the limit. What was learned outlives a restart in a file of its own, and stays
+within a bound. Each forecast is compared with its outcome before that is learned, which gives its error.
+"""
+
+import math
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from offpeak.errors import BadInput, CannotWrite
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.jobs import Jobs
+from plugin.scheduler.job import Job
+from predictors.job_power import KINDS, JobPowerHistory
+from predictors.model_file import ModelOrigin, load_model, save_model
+from predictors.port import Prediction, Predictor
+from predictors.run_times.last_two import LastTwo
+from predictors.submitted_jobs import jobs_at_submission, stable_code
+from services.accounts.ended_jobs import EndedJob
+from services.accounts.job_draws import ASSUMED, DeclaredDraw, JobDraw, NodeKind, draw_by_class, find_declared_draw
+from services.accounts.job_use import BookedJob
+
+UNLIMITED_S = 30 * 86_400
+"""What a job without a limit is taken to ask for."""
+UNKNOWN_S = -1
+MOST_TEXTS = 1 << 16
+"""Of so many texts the code is known: in each cycle most jobs are those of the last one."""
+_NUMBERS = re.compile(r"\d+")
+
+
+def job_columns(jobs: Sequence[Job], node_power_w: Float64 | None = None) -> Jobs:
+    """Return the jobs in the order given; `node_power_w` [W per node] is what they drew, NaN and None for not known.
+
+    Users, accounts, partitions and names are codes of their text, the same after every start. Numbers in a name count
+    for nothing: a series sim_001, sim_002 is one program. The run time is that of jobs that have ended, else -1.
+    """
+    users, groups, queues, applications = (
+        _coded(texts)
+        for texts in (
+            [job.user for job in jobs],
+            [job.account for job in jobs],
+            [job.partitions[0] if job.partitions else "" for job in jobs],
+            [_series(job.name) for job in jobs],
+        )
+    )
+    return Jobs(
+        job_id=_coded([f"{job.job_id} {job.submit_s}" for job in jobs]),
+        submit_s=_whole([job.submit_s for job in jobs]),
+        runtime_s=_whole([_runtime_s(job) for job in jobs]),
+        estimate_s=_whole([job.limit_s or UNLIMITED_S for job in jobs]),
+        size=_whole([max(1, job.nodes) for job in jobs]),
+        user=users,
+        group=groups,
+        queue=queues,
+        application=applications,
+        logged_start_s=_whole([UNKNOWN_S for _ in jobs]),
+        node_power_w=np.full(len(jobs), np.nan) if node_power_w is None else node_power_w,
+    )
+
+
+def _runtime_s(job: Job) -> int:
+    has_ended = job.start_s is not None and job.end_s is not None and job.end_s >= job.start_s
+    return (job.end_s or 0) - (job.start_s or 0) if has_ended else UNKNOWN_S
+
+
+def _whole(values: list[int]) -> Int64:
+    return np.array(values, np.int64)
+
+
+def _coded(texts: list[str]) -> Int64:
+    return np.array([_code(text) for text in texts], np.int64)
+
+
+@lru_cache(maxsize=MOST_TEXTS)
+def _series(name: str) -> str:
+    return _NUMBERS.sub("#", name)
+
+
+_code = lru_cache(maxsize=MOST_TEXTS)(stable_code)
+
+SAVE_PREDICTOR_EVERY_S = 900.0
+MOST_PREDICTOR_BYTES = 64_000_000
+"""Of knowledge: some hundred thousand kinds of jobs. What has more begins anew when it is kept."""
+
+NOTHING_LEARNED = ModelOrigin(0, 0, 0, math.nan)
+"""How wrong a predictor is, is graded elsewhere."""
+
+
+class SavedPredictor:
+    """What `make` makes, going on from the file at `path` if there is one; `trouble` says why that is of no use."""
+
+    def __init__(self, make: Callable[[], Predictor[Jobs, Jobs]], path: Path | None) -> None:
+        self.trouble = ""
+        self._make, self._path, self._kept_s = make, path, time.monotonic()
+        self._predictor, self._origin = make(), NOTHING_LEARNED
+        if path is not None and path.exists():
+            self._take_over(path)
+
+    def learn(self, ended: Jobs, at_s: int) -> None:
+        """Take in jobs that ended, one after the other; a second before the last one learned counts as that.
+
+        Each quarter of an hour that is written too: for a thread.
+        """
+        at_s = max(at_s, self._origin.last_s)
+        self._predictor.learn(ended, at_s)
+        first_s = self._origin.first_s or at_s
+        self._origin = replace(self._origin, outcomes=self._origin.outcomes + len(ended), first_s=first_s, last_s=at_s)
+
+        if time.monotonic() - self._kept_s >= SAVE_PREDICTOR_EVERY_S:
+            self._try_to_keep()
+
+    def predict(self, jobs: Jobs, at_s: int) -> Prediction:
+        """Return what is expected of jobs that have not ended."""
+        return self._predictor.predict(jobs, max(at_s, self._origin.last_s))
+
+    def keep(self) -> None:
+        """Write what was learned, on the disk when this returns: for a thread. CannotWrite if that fails."""
+        if sum(array.nbytes for array in self._predictor.state().values()) > MOST_PREDICTOR_BYTES:
+            self._begin()
+        self._kept_s = time.monotonic()
+        if self._path is not None:
+            save_model(self._path, self._predictor, self._origin)
+            self.trouble = ""
+
+    def _try_to_keep(self) -> None:
+        try:
+            self.keep()
+        except CannotWrite as problem:
+            self.trouble = f"{problem}; {problem.hint}"
+
+    def _begin(self) -> None:
+        self._predictor, self._origin = self._make(), NOTHING_LEARNED
+
+    def _take_over(self, path: Path) -> None:
+        try:
+            self._origin = load_model(path, self._predictor)
+        except BadInput as problem:
+            self.trouble = f"{problem}; it begins anew"
+            self._begin()
+
+
+LATEST_ERRORS = 200
+"""So many outcomes count; older ones tell of another time."""
+
+
+class ForecastErrors:
+    """Keeps the errors of the latest outcomes."""
+
+    def __init__(self) -> None:
+        self._errors: deque[float] = deque(maxlen=LATEST_ERRORS)
+
+    def add(self, errors: Iterable[float]) -> None:
+        """Take in what answers were off by, in either direction."""
+        self._errors.extend(abs(each) for each in errors)
+
+    @property
+    def outcomes(self) -> int:
+        """How many are known."""
+        return len(self._errors)
+
+    @property
+    def mae(self) -> float | None:
+        """The mean absolute error, in the unit of the answers; None before the first outcome."""
+        return sum(self._errors) / len(self._errors) if self._errors else None
+
+
+RUN_TIMES_FILE = "run_times.npz"
+"""In the state folder."""
+
+
+class RunTimes:
+    """Learns how long jobs ran; `error` [s] is its own. Not for two threads at once."""
+
+    def __init__(self, *, path: Path | None = None) -> None:
+        self._last_two = SavedPredictor(LastTwo, path)
+        self.error = ForecastErrors()
+
+    @property
+    def trouble(self) -> str:
+        """Why what was learned before cannot be used, "" if it can."""
+        return self._last_two.trouble
+
+    def learn(self, ended: Sequence[EndedJob], *, at_s: int) -> None:
+        """Take in jobs that have ended, the first first; of those that ended unseen nothing is learned."""
+        seen = sorted((each.job for each in ended if not each.unseen), key=lambda job: job.end_s or 0)
+        if seen:
+            jobs = job_columns(seen)
+            said = self._last_two.predict(jobs_at_submission(jobs), at_s)
+            self.error.add((said.mean - jobs.runtime_s).tolist())
+            self._last_two.learn(jobs, at_s)
+
+    def of(self, jobs: Sequence[Job], *, at_s: int) -> dict[str, int]:
+        """Return the run time of each job [s] by its number, 1 s at the least."""
+        if not jobs:
+            return {}
+        said = self._last_two.predict(jobs_at_submission(job_columns(jobs)), at_s)
+        return {job.job_id: max(1, round(mean_s)) for job, mean_s in zip(jobs, said.mean.tolist(), strict=True)}
+
+    def keep(self) -> None:
+        """Write what was learned, for the next start: it takes the disk's time, so in a thread. CannotWrite."""
+        self._last_two.keep()
+
+
+JOB_POWER_FILE = "job_power.npz"
+"""In the state folder."""
+LEARNED_BASES = frozenset(kind.basis for kind in KINDS)
+
+
+class JobPowers:
+    """Learns what jobs drew that were measured; `error` [W per node] is its own. Not for two threads at once."""
+
+    def __init__(self, declared: Sequence[DeclaredDraw] = (), *, path: Path | None = None) -> None:
+        self._declared = tuple(declared)
+        self._history = SavedPredictor(lambda: JobPowerHistory(ASSUMED.node_w), path)
+        self.error = ForecastErrors()
+
+    @property
+    def trouble(self) -> str:
+        """Why what was learned before cannot be used, "" if it can."""
+        return self._history.trouble
+
+    def learn(self, booked: Sequence[BookedJob], *, at_s: int) -> None:
+        """Take in jobs that have ended; of those that were modelled nothing is learned."""
+        measured = [(each.ended.job, each.node_w) for each in booked if each.node_w is not None]
+        if measured:
+            jobs, node_w = zip(*measured, strict=True)
+            outcome = job_columns(jobs, np.array(node_w, np.float64))
+            said = self._history.predict(jobs_at_submission(outcome), at_s)
+            self.error.add((said.mean - outcome.node_power_w).tolist())
+            self._history.learn(outcome, at_s)
+
+    def of(self, jobs: Sequence[Job], kinds: Mapping[str, NodeKind], *, at_s: int) -> dict[str, JobDraw]:
+        """Return the draw of each job by its number; `kinds` are the nodes of each partition."""
+        declared = {job.job_id: draw for job in jobs if (draw := find_declared_draw(job, self._declared)) is not None}
+        return declared | self._learned([job for job in jobs if job.job_id not in declared], kinds, at_s)
+
+    def keep(self) -> None:
+        """Write what was learned, for the next start: it takes the disk's time, so in a thread. CannotWrite."""
+        self._history.keep()
+
+    def _learned(self, jobs: Sequence[Job], kinds: Mapping[str, NodeKind], at_s: int) -> dict[str, JobDraw]:
+        if not jobs:
+            return {}
+        said = self._history.predict(jobs_at_submission(job_columns(jobs)), at_s)
+        each = zip(jobs, said.mean.tolist(), said.basis, strict=True)
+        return {
+            job.job_id: JobDraw(node_w, basis) if basis in LEARNED_BASES else draw_by_class(job, kinds)
+            for job, node_w, basis in each
+        }

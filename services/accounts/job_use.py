@@ -1,0 +1,125 @@
+"""The energy of a job and its cost: what meters say of its nodes, by its share of them, and a model for the rest."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from offpeak.ledger.energy_use import J_PER_KWH, J_PER_MWH, EnergyUse
+from offpeak.ledger.node_energy import spans_energy
+from offpeak.ledger.prices import MeanPrice, mean_prices
+from offpeak.ledger.rows import JobUse
+from offpeak.machines.node_sets import expand
+from offpeak.model.local_time import TimeRange
+from plugin.scheduler.job import Job
+from services.accounts.ended_jobs import EndedJob
+from services.accounts.job_draws import JobDraw, shares
+
+PRICED = 0.9
+"""Of a job of whose time less is priced no cost is said; else what has no price is paid at the mean of the rest."""
+ALL, NONE = 0.995, 0.005
+
+
+@dataclass(frozen=True)
+class BookedJob:
+    """A job in the accounts, and what of it was measured, 0..1 of its time on its nodes."""
+
+    ended: EndedJob
+    use: JobUse
+    measured: float
+
+    @property
+    def node_w(self) -> float | None:
+        """What it drew per node [W], its own share; None unless most of it was measured."""
+        job, seconds = self.ended.job, self.use.ended_unix_s - self.use.started_unix_s
+        if self.measured < PRICED or self.use.energy_j is None or seconds <= 0:
+            return None
+        return self.use.energy_j / seconds / max(1, job.nodes)
+
+
+@dataclass(frozen=True)
+class _MeasuredShare:
+    """The job's part of what meters said of its nodes; `covered` is the share of its node-seconds that they know."""
+
+    energy_j: float
+    cost: float
+    unpriced_j: float
+    carbon_g: float
+    covered: float
+    share: float
+
+
+def measure_jobs(
+    connection: Connection, ended: Sequence[EndedJob], cpus: Mapping[str, int], expected: Mapping[str, JobDraw]
+) -> list[BookedJob]:
+    """Return what the ledger knows of jobs that have ended; where it knows nothing, a job drew what is `expected`.
+
+    BadInput if prices of that time are in two currencies, or a node set cannot be read.
+    """
+    ran = [each for each in ended if _node_s(each.job) > 0]
+    spans = [TimeRange(float(each.job.start_s or 0), float(each.job.end_s or 0)) for each in ran]
+    its = [shares(each.job, expand(each.job.hosts), cpus) for each in ran]
+    known = zip(ran, its, spans_energy(connection, spans, its), mean_prices(connection, spans), strict=True)
+    found = [
+        _make_booked_job(each, _measure_share(share, used), expected[each.job.job_id], price)
+        for each, share, used, price in known
+    ]
+    return [*found, *(_did_not_run(each) for each in ended if _node_s(each.job) <= 0)]
+
+
+def _did_not_run(ended: EndedJob) -> BookedJob:
+    return BookedJob(ended, _row(ended.job, 0.0, None, "", None, "did not run for a second"), 0.0)
+
+
+def model_job(ended: EndedJob, expected: JobDraw, why: str) -> BookedJob:
+    """Return a job of which the ledger can say nothing, and why; it has no cost."""
+    job = ended.job
+    energy_j = expected.node_w * _node_s(job)
+    return BookedJob(ended, _row(job, energy_j, None, "", None, f"modelled: {expected.basis}; {why}"), 0.0)
+
+
+def _measure_share(its: Mapping[str, float], used: Mapping[str, EnergyUse]) -> _MeasuredShare:
+    known = [(share, used[node]) for node, share in its.items() if node in used]
+    return _MeasuredShare(
+        sum(share * each.energy_j for share, each in known),
+        sum(share * (each.cost or 0.0) for share, each in known),
+        sum(share * each.unpriced_j for share, each in known),
+        sum(share * (each.carbon_g or 0.0) for share, each in known),
+        sum(each.covered or 0.0 for _, each in known) / len(its),
+        sum(its.values()) / len(its),
+    )
+
+
+def _make_booked_job(ended: EndedJob, measured: _MeasuredShare, expected: JobDraw, price: MeanPrice) -> BookedJob:
+    job = ended.job
+    rest = 1 - measured.covered if measured.covered < ALL else 0.0
+    modelled_j = expected.node_w * _node_s(job) * rest
+    cost = carbon_g = None
+    if price.price_per_mwh is not None and price.known >= PRICED:
+        cost = measured.cost + (measured.unpriced_j + modelled_j) * price.price_per_mwh / J_PER_MWH
+    if price.carbon_g_per_kwh is not None:
+        carbon_g = measured.carbon_g + modelled_j * price.carbon_g_per_kwh / J_PER_KWH
+    basis = _basis(ended, measured, expected)
+    use = _row(job, measured.energy_j + modelled_j, cost, price.currency, carbon_g, basis)
+    return BookedJob(ended, use, measured.covered)
+
+
+def _basis(ended: EndedJob, measured: _MeasuredShare, expected: JobDraw) -> str:
+    said = f"measured {measured.covered:.0%}, the rest modelled: {expected.basis}"
+    if measured.covered >= ALL:
+        said = "measured"
+    elif measured.covered <= NONE:
+        said = f"modelled: {expected.basis}"
+    by_cpus = f"{measured.share:.3g} of its nodes by processors held" if measured.share < 1 else ""
+    return "; ".join(each for each in (said, by_cpus, ended.unseen) if each)
+
+
+def _node_s(job: Job) -> int:
+    return ((job.end_s or 0) - (job.start_s or 0)) * max(1, job.nodes)
+
+
+def _row(job: Job, energy_j: float, cost: float | None, currency: str, carbon_g: float | None, basis: str) -> JobUse:
+    started, ended = float(job.start_s or 0), float(job.end_s or 0)
+    partition = job.partitions[0] if job.partitions else ""
+    of = (job.user, job.account, partition, job.hosts)
+    return JobUse(job.job_id, started, ended, *of, energy_j, cost, currency, carbon_g, basis)

@@ -1,0 +1,214 @@
+"""One round over all meters of a site: readings, their rows of the ledger, and lines for the log.
+
+A value holds until the next one, at most `longest_hold_s`; RAPL's is the mean since the reading before. A longer time
+is a gap, a row without a value that says why. Where the clock went back, that part begins anew. A meter that does not
+answer is asked ever less often: a dead BMC must not cost its time-out in every round. Once in a quarter-hour the
+meters of a node are compared: outlets with BMCs and processors, and counters with watts.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from offpeak.ledger.rows import MeterReading
+from power.drivers.poll import ReportedProblem, limit_repeats
+from power.lifecycle.node_record import Instant
+from power.meters.energy import (
+    CounterTotal,
+    Energy,
+    Part,
+    add_counter_values,
+    add_readings,
+    compare_meters,
+    find_contradictions,
+)
+from power.meters.port import Meter, MeterResult, Reading, read_meters
+
+LONGEST_PAUSE_S = 600.0
+
+
+@dataclass(frozen=True)
+class Silence:
+    """So many times in a row a meter said nothing; it is asked again at `again_s` on the monotonic clock."""
+
+    times: int
+    again_s: float
+
+
+def next_silence(before: Silence | None, *, now_s: float, period_s: float) -> Silence:
+    """Return the silence after one more time: the next question is left out, then two, four, ... to ten minutes."""
+    times = before.times + 1 if before else 1
+    return Silence(times, now_s + min(period_s * 2.0 ** min(times, 16), max(LONGEST_PAUSE_S, period_s)))
+
+
+COMPARE_EVERY_S = 900.0
+
+
+@dataclass(frozen=True)
+class MeterComparison:
+    """The energies since `since_s` (monotonic), and what was found wrong at the last comparison, by what it is of."""
+
+    since_s: float
+    sums: Mapping[Part, Energy] = field(default_factory=dict)
+    counts: Mapping[Part, CounterTotal] = field(default_factory=dict)
+    wrong: Mapping[str, str] = field(default_factory=dict)
+
+
+def next_comparison(
+    before: MeterComparison, taken: Iterable[MeterResult], *, now_s: float, longest_hold_s: float
+) -> tuple[MeterComparison, tuple[str, ...]]:
+    """Return the energies after a round, and once in a quarter-hour what has gone wrong or well since the last."""
+    read = tuple(taken)
+    after = replace(
+        before,
+        sums=add_readings(before.sums, read, longest_hold_s=longest_hold_s),
+        counts=add_counter_values(before.counts, read),
+    )
+    if now_s - before.since_s < COMPARE_EVERY_S:
+        return after, ()
+    wrong = _find_differences(after)
+    begun = [f"{of}: {said}" for of, said in wrong.items() if of not in before.wrong]
+    ended = [f"{of}: agree again" for of in before.wrong if of not in wrong]
+    return MeterComparison(now_s, wrong=wrong), (*begun, *ended)
+
+
+def _find_differences(found: MeterComparison) -> dict[str, str]:
+    places = {
+        f"{node}, {each.outer} and {each.inner}": each.trouble
+        for node, of_node in compare_meters(found.sums).items()
+        for each in of_node
+        if each.trouble
+    }
+    counters = find_contradictions(found.sums, found.counts).items()
+    return places | {f"{meter} {part}, counter and watts": said for (meter, _, part, _), said in counters}
+
+
+LatestReadings = Mapping[Part, Reading]
+"""The latest reading of every part."""
+
+OF_THE_TIME_BEFORE = frozenset({"rapl"})
+"""Ways of reading whose watts are the mean since the reading before, by a counter of energy."""
+
+
+def make_meter_rows(
+    last: LatestReadings, taken: Iterable[MeterResult], *, now_unix_s: float, longest_hold_s: float
+) -> "tuple[LatestReadings, list[MeterReading]]":
+    """Return the latest readings after a round, and what is known of the time since those before."""
+    after, rows = dict(last), list[MeterReading]()
+    for reading in _readings(last, taken, now_unix_s):
+        part = _part(reading)
+        before = after.get(part)
+        if before is None or before.at_unix_s != reading.at_unix_s:
+            after[part] = reading
+        if before is not None and before.at_unix_s < reading.at_unix_s:
+            rows += _between(before, reading, longest_hold_s)
+    return after, rows
+
+
+def _readings(last: LatestReadings, taken: Iterable[MeterResult], now_unix_s: float) -> Iterator[Reading]:
+    """Yield what was read; of a meter that is silent, that none of its parts has a value."""
+    silent = {(each.meter, each.way): str(each.trouble) for each in taken if each.trouble is not None}
+    for each in taken:
+        yield from each.readings
+    for reading in last.values():
+        why = silent.get((reading.meter, reading.way))
+        if why is not None:
+            yield replace(reading, power_w=None, energy_j=None, at_unix_s=now_unix_s, why=why)
+
+
+def _part(reading: Reading) -> Part:
+    return reading.meter, reading.way, reading.part, reading.node
+
+
+def _between(before: Reading, reading: Reading, longest_hold_s: float) -> Iterator[MeterReading]:
+    from_s, until_s = before.at_unix_s, reading.at_unix_s
+    holds = reading if reading.way in OF_THE_TIME_BEFORE else before
+    if holds.power_w is None:
+        yield _row(reading, from_s, until_s, None, holds.why or "no value")
+        return
+    held_until_s = until_s if holds is reading else min(until_s, from_s + longest_hold_s)
+    yield _row(reading, from_s, held_until_s, holds.power_w)
+    if held_until_s < until_s:
+        why = reading.why or f"not read for {until_s - from_s:.0f} s"
+        yield _row(reading, held_until_s, until_s, None, why)
+
+
+def _row(of: Reading, from_s: float, until_s: float, power_w: float | None, why: str = "") -> MeterReading:
+    return MeterReading(of.meter, of.way, of.part, from_s, until_s, power_w, node=of.node, why=why)
+
+
+MeterName = tuple[str, str]
+"""A meter and its way of being read."""
+
+HELD_PERIODS = 3
+"""A reading counts until the next one, for so many rounds at most: after that there is a gap."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """A round each `period_s`; a meter has `timeout_s` to answer."""
+
+    period_s: float
+    timeout_s: float
+
+
+@dataclass(frozen=True)
+class Metering:
+    """What is known of the meters after a round; the first begins with none of it."""
+
+    last: LatestReadings = field(default_factory=dict)
+    silent: Mapping[MeterName, Silence] = field(default_factory=dict)
+    said: Mapping[MeterName, ReportedProblem] = field(default_factory=dict)
+    compared: MeterComparison | None = None
+
+
+@dataclass(frozen=True)
+class MeterRound:
+    """What a round came to: `rows` are for the ledger, `lines` for the log."""
+
+    after: Metering
+    rows: tuple[MeterReading, ...]
+    lines: tuple[str, ...]
+
+
+async def read_all_meters(
+    meters: Sequence[Meter], before: Metering, *, pace: Pace, clock: Callable[[], Instant]
+) -> MeterRound:
+    """Ask all meters that are due, at the same time, `timeout_s` at the most. Without meters nothing is done."""
+    due = [meter for meter in meters if _is_due(before.silent.get((meter.name, meter.way)), clock().monotonic_s)]
+    taken = await read_meters(due, timeout_s=pace.timeout_s)
+    return after_round(before, taken, pace=pace, now=clock())
+
+
+def after_round(before: Metering, taken: Sequence[MeterResult], *, pace: Pace, now: Instant) -> MeterRound:
+    """Return what a round came to in which this was taken."""
+    hold_s = HELD_PERIODS * pace.period_s
+    last, rows = make_meter_rows(before.last, taken, now_unix_s=now.unix_s, longest_hold_s=hold_s)
+    silent, said = dict(before.silent), dict(before.said)
+    lines = [line for each in taken if (line := _note_silence(each, silent, said, pace, now))]
+    begun = before.compared or MeterComparison(now.monotonic_s)
+    beside, differences = next_comparison(begun, taken, now_s=now.monotonic_s, longest_hold_s=hold_s)
+    return MeterRound(Metering(last, silent, said, beside), tuple(rows), (*lines, *differences))
+
+
+def _is_due(silence: Silence | None, now_s: float) -> bool:
+    return silence is None or now_s >= silence.again_s
+
+
+def _note_silence(
+    taken: MeterResult,
+    silent: dict[MeterName, Silence],
+    said: dict[MeterName, ReportedProblem],
+    pace: Pace,
+    now: Instant,
+) -> str | None:
+    """Keep whether a meter is silent, and return the line that is due about it."""
+    name = (taken.meter, taken.way)
+    trouble = None if taken.trouble is None else str(taken.trouble)
+    if trouble is None:
+        silent.pop(name, None)
+    else:
+        silent[name] = next_silence(silent.get(name), now_s=now.monotonic_s, period_s=pace.period_s)
+    now_said, line = limit_repeats(said.pop(name, None), trouble, at_unix_s=now.unix_s)
+    if now_said is not None:
+        said[name] = now_said
+    return f"{taken.meter} ({taken.way}): {line}" if line else None

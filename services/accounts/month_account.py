@@ -1,0 +1,152 @@
+"""The account of a month from the ledger: jobs by account, nodes by their meters, and what nodes at rest saved.
+
+It has also the inputs of a replay of that month: the energy of jobs, the prices, and the days with an ordered queue.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection
+
+from offpeak.ledger.energy_use import J_PER_KWH, EnergyUse
+from offpeak.ledger.job_costs import AccountUse, account_uses, job_energies
+from offpeak.ledger.node_energy import node_energy
+from offpeak.ledger.prices import LedgerPrices, assumed_share, mean_prices, read_prices
+from offpeak.ledger.records import queue_orders, savings_in
+from offpeak.model.arrays import Int64
+from offpeak.model.jobs import Trace
+from offpeak.model.local_time import TimeRange, day_edges
+from offpeak.model.step_series import split
+from offpeak.prices.peak import Peak, PeakRule, classify, parse_peak_rule
+from offpeak.prices.tariff import site_tariff
+from offpeak.settings.replay import PriceSettings
+from services.accounts.savings import BASELINE
+from sim_backend.electricity import LaidSeries
+from sim_backend.engine.state import PeakTimes
+
+
+@dataclass(frozen=True)
+class ReplayInputs:
+    """The energy [J] of jobs by number and start [Unix s], the prices, and the days of the time.
+
+    `edges_unix_s` are the midnights of its days on the clock of `zone`, with both ends; `ordered` says of each day
+    whether jobs were moved.
+    """
+
+    energies_j: Mapping[tuple[str, int], float]
+    prices: LedgerPrices
+    peak_rule: PeakRule
+    zone: tzinfo
+    edges_unix_s: Int64
+    ordered: NDArray[np.bool_]
+
+
+def add_draws(trace: Trace, energies_j: Mapping[tuple[str, int], float]) -> tuple[Trace, Int64]:
+    """Return the log with the draws of the ledger where it knows them, and the ids of those jobs."""
+    jobs, offset_s = trace.jobs, trace.unix_start_s or 0
+    starts = zip(jobs.job_id.tolist(), (jobs.logged_start_s + offset_s).tolist(), strict=True)
+    energy_j = np.array([_energy_j(trace, job, start_s, energies_j) for job, start_s in starts])
+    unit_s = jobs.size * jobs.runtime_s
+    known = (energy_j > 0) & (unit_s > 0)
+    draw_w = np.where(known, energy_j / np.maximum(unit_s, 1), jobs.node_power_w)
+    return replace(trace, jobs=replace(jobs, node_power_w=draw_w)), jobs.job_id[known]
+
+
+def find_ordered_peaks(told: ReplayInputs, laid: LaidSeries) -> PeakTimes:
+    """Return when prices are dear, unknown on days on which nobody ordered the queue: then it is left as it is."""
+    series, peak = classify(split(laid.series, told.edges_unix_s), told.peak_rule)
+    day = np.searchsorted(told.edges_unix_s, series.start_s, side="right") - 1
+    is_ordered = told.ordered[np.clip(day, 0, len(told.ordered) - 1)]
+    heard = np.append(np.where(is_ordered, peak, Peak.UNKNOWN), Peak.UNKNOWN).astype(np.int8)
+    return PeakTimes(np.append(series.start_s, series.end_s) - laid.offset_s, heard)
+
+
+def _energy_j(trace: Trace, job: int, start_s: int, energies_j: Mapping[tuple[str, int], float]) -> float:
+    # Accounts name a job of an array as its users do, some logs by its number.
+    by_name = energies_j.get((trace.names.job_text(job), start_s))
+    return by_name if by_name is not None else energies_j.get((str(job), start_s), np.nan)
+
+
+@dataclass(frozen=True)
+class RestSavings:
+    """What resting nodes saved in some days of a time, against all nodes on; no value is None, what nobody knows."""
+
+    days: int
+    saved_j: float
+    cost: float | None
+    currency: str
+    carbon_g: float | None
+
+
+@dataclass(frozen=True)
+class MonthAccount:
+    """Jobs by account, nodes by node as their meters say, what rests saved, and what a replay of the time needs.
+
+    `rested` is None where nothing was booked, `told` where no price is known. Of `assumed_price_share` of the priced
+    time the price is that of an assumed tariff.
+    """
+
+    accounts: tuple[AccountUse, ...]
+    nodes: tuple[EnergyUse, ...]
+    rested: RestSavings | None
+    told: ReplayInputs | None
+    assumed_price_share: float
+
+
+def make_month_account(connection: Connection, span: TimeRange, zone: tzinfo, prices: PriceSettings) -> MonthAccount:
+    """Return the account of a time; BadInput where it was paid in two currencies."""
+    return MonthAccount(
+        accounts=tuple(account_uses(connection, span)),
+        nodes=tuple(node_energy(connection, span, ("node",), zone)),
+        rested=_sum_rests(connection, span),
+        told=_read_replay_inputs(connection, span, zone, prices),
+        assumed_price_share=assumed_share(connection, span),
+    )
+
+
+def _sum_rests(connection: Connection, span: TimeRange) -> RestSavings | None:
+    rows = [row for row in savings_in(connection, span) if row["baseline"] == BASELINE]
+    if not rows:
+        return None
+    saved_j = [row["baseline_energy_j"] - row["energy_j"] for row in rows]
+    costs = [_difference(row["baseline_cost"], row["cost"]) for row in rows]
+    means = mean_prices(connection, [TimeRange(row["from_unix_s"], row["until_unix_s"]) for row in rows])
+    grams = [
+        None if mean.carbon_g_per_kwh is None else mean.carbon_g_per_kwh * joules / J_PER_KWH
+        for mean, joules in zip(means, saved_j, strict=True)
+    ]
+    currencies = {row["currency"] for row in rows}
+    cost = _sum(costs) if len(currencies) == 1 else None
+    return RestSavings(len(rows), sum(saved_j), cost, min(currencies), _sum(grams))
+
+
+def _difference(baseline: float | None, cost: float | None) -> float | None:
+    return None if baseline is None or cost is None else baseline - cost
+
+
+def _sum(values: list[float | None]) -> float | None:
+    """Return the sum, None if one of them is not known."""
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def _read_replay_inputs(
+    connection: Connection, span: TimeRange, zone: tzinfo, settings: PriceSettings
+) -> ReplayInputs | None:
+    prices = read_prices(connection, span)
+    if prices is None:
+        return None
+    edges_s = np.array(day_edges(span, zone)).astype(np.int64)
+    ordered = np.histogram(queue_orders(connection, span), edges_s)[0] > 0
+    rule = _peak_rule(prices, settings, zone)
+    return ReplayInputs(job_energies(connection, span), prices, rule, zone, edges_s, ordered)
+
+
+def _peak_rule(prices: LedgerPrices, settings: PriceSettings, zone: tzinfo) -> PeakRule:
+    """Return the rule by which the agent tells dear hours: a tariff's own hours, else that of the settings."""
+    return (
+        site_tariff(settings.tariff, zone).hours if prices.by_tariff else parse_peak_rule(settings.peak_rule, zone=zone)
+    )

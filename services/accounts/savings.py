@@ -1,0 +1,177 @@
+"""The savings of sleeping nodes over the time of their rests, compared with a cluster whose nodes are all on.
+
+A rest is the time in which a node was not on: on its way down, asleep, on its way up. It saves what the node would
+have drawn idle, less what it drew on its way down, asleep, and on its way up. States, readings and prices come from
+the ledger.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from sqlalchemy import Connection
+
+from offpeak.door.effect import SCHEDULER
+from offpeak.ledger.database import open_ledger
+from offpeak.ledger.energy_use import J_PER_MWH, EnergyUse
+from offpeak.ledger.node_energy import spans_energy
+from offpeak.ledger.prices import MeanPrice, mean_prices
+from offpeak.ledger.records import states_in
+from offpeak.ledger.rows import NodeStateRecord, SavingRecord
+from offpeak.model.local_time import TimeRange
+from offpeak.model.node_class import NodeClass, SleepDepth
+from offpeak.model.node_states import OFF, STANDBY
+from offpeak.text import counted
+from power.lifecycle.node_record import ASLEEP, NodeState
+
+RESTING_STATES = ASLEEP | {NodeState.GOING_DOWN, NodeState.BOOTING}
+OUR_ACTORS = frozenset({"offpeak", SCHEDULER})
+"""Who lets nodes rest: offpeak, which the scheduler then has woken for a job."""
+
+
+@dataclass(frozen=True)
+class NodeRest:
+    """A node from when it left ON until it was ON again, or the time ended: seconds in each state."""
+
+    node: str
+    from_unix_s: float
+    until_unix_s: float
+    seconds: Mapping[NodeState, float]
+
+    @property
+    def length_s(self) -> float:
+        """All of it."""
+        return self.until_unix_s - self.from_unix_s
+
+
+def find_rests(states: Iterable[NodeStateRecord], span: TimeRange) -> tuple[NodeRest, ...]:
+    """Return the rests within a time, by node; `states` are in order of time, with what each was at the start.
+
+    What somebody else has switched off and on is no rest. Where the state is not known it ends: nothing is claimed.
+    """
+    by_node: dict[str, list[NodeStateRecord]] = {}
+    for each in states:
+        by_node.setdefault(each.node, []).append(each)
+    return tuple(rest for node in sorted(by_node) for rest in _find_rests_of_node(node, by_node[node], span))
+
+
+def _find_rests_of_node(node: str, states: Sequence[NodeStateRecord], span: TimeRange) -> Iterator[NodeRest]:
+    for is_away, stretch in groupby(_stretches(states, span), key=lambda each: each[0] in RESTING_STATES):
+        parts = list(stretch)
+        if is_away and any(ours for _, ours, _, _ in parts):
+            seconds: dict[NodeState, float] = {}
+            for state, _, from_s, until_s in parts:
+                seconds[state] = seconds.get(state, 0.0) + until_s - from_s
+            yield NodeRest(node, parts[0][2], parts[-1][3], seconds)
+
+
+def _stretches(states: Sequence[NodeStateRecord], span: TimeRange) -> Iterator[tuple[NodeState, bool, float, float]]:
+    """Yield each state, whether it is our doing, and from when until when it held within the time."""
+    ends = [*(each.at_unix_s for each in states[1:]), span.until_unix_s]
+    for each, end_s in zip(states, ends, strict=True):
+        from_s, until_s = max(each.at_unix_s, span.from_unix_s), min(end_s, span.until_unix_s)
+        if from_s < until_s:
+            yield NodeState(each.observed), each.by in OUR_ACTORS, from_s, until_s
+
+
+BASELINE = "all nodes on"
+DEPTH_OF = {NodeState.STANDBY: STANDBY, NodeState.OFF: OFF}
+
+
+@dataclass(frozen=True)
+class RestUse:
+    """A rest, what the node drew in it and would have drawn idle [J], and the mean price of that time."""
+
+    rest: NodeRest
+    energy_j: float
+    idle_j: float
+    measured: bool
+    price: MeanPrice
+
+
+def rest_energy_j(rest: NodeRest, node_class: NodeClass) -> float | None:
+    """Return what such a node draws over a rest; None if the class does not know the depth in which it slept."""
+    depth = _deepest(rest, node_class)
+    if depth is None:
+        return None
+    draw_w: Mapping[NodeState, float] = {
+        NodeState.GOING_DOWN: depth.enter.power_w,
+        NodeState.BOOTING: depth.leave.power_w,
+    }
+    return sum(draw_w.get(state, depth.power_w) * seconds for state, seconds in rest.seconds.items())
+
+
+def sum_savings(span: TimeRange, uses: Iterable[RestUse]) -> SavingRecord | None:
+    """Return what the rests of a time came to, without money where one has no price; None for no rest at all."""
+    each = tuple(uses)
+    if not each:
+        return None
+    idle_j, energy_j = sum(use.idle_j for use in each), sum(use.energy_j for use in each)
+    idle_cost, cost = _cost(each, [use.idle_j for use in each]), _cost(each, [use.energy_j for use in each])
+    currency = each[0].price.currency if cost is not None else ""
+    return SavingRecord(*_edges(span), BASELINE, idle_j, idle_cost, energy_j, cost, currency, _basis(each))
+
+
+def _edges(span: TimeRange) -> tuple[float, float]:
+    return span.from_unix_s, span.until_unix_s
+
+
+def _deepest(rest: NodeRest, node_class: NodeClass) -> SleepDepth | None:
+    slept = [depth for state, depth in DEPTH_OF.items() if state in rest.seconds]
+    # A rest that midnight cut off before the node slept, or after: such nodes are mostly switched off.
+    return node_class.find_depth(max(slept)) if slept else (node_class.depths[-1] if node_class.depths else None)
+
+
+def _cost(uses: Iterable[RestUse], energies_j: Iterable[float]) -> float | None:
+    pairs = list(zip(uses, energies_j, strict=True))
+    if any(use.price.price_per_mwh is None for use, _ in pairs) or len({use.price.currency for use, _ in pairs}) > 1:
+        return None
+    return sum((use.price.price_per_mwh or 0.0) * energy_j for use, energy_j in pairs) / J_PER_MWH
+
+
+def _basis(uses: tuple[RestUse, ...]) -> str:
+    hours = sum(use.rest.length_s for use in uses) / 3600
+    measured = sum(use.rest.length_s for use in uses if use.measured) / 3600 / hours if hours else 0.0
+    nodes = counted(len({use.rest.node for use in uses}), "node")
+    return f"{hours:.1f} h of rest of {nodes}; {measured:.0%} measured, else by node class; idle by node class"
+
+
+ENOUGH_MEASURED = 0.9
+"""A rest of which less was measured is taken to have drawn what its class does."""
+
+ClassOf = Callable[[str], NodeClass | None]
+
+
+def book_savings(url: str, span: TimeRange, nodes: Iterable[str], class_of: ClassOf) -> SavingRecord | None:
+    """Return what these nodes saved in a time that is over; None for nothing, as of nodes without a class.
+
+    It reads the ledger, all rests at once: an event loop calls it in a thread. BadLedger if that cannot be read,
+    BadInput if the prices of that time are in two currencies.
+    """
+    named = sorted(nodes)
+    if not named or span.until_unix_s <= span.from_unix_s:
+        return None
+    with open_ledger(url) as connection:
+        states = [NodeStateRecord(**record) for record in states_in(connection, span, named)]
+        return sum_savings(span, _rest_uses(connection, find_rests(states, span), class_of))
+
+
+def _rest_uses(connection: Connection, found: Iterable[NodeRest], class_of: ClassOf) -> Iterator[RestUse]:
+    modelled = [each for rest in found if (each := _modelled(rest, class_of(rest.node))) is not None]
+    spans = [TimeRange(rest.from_unix_s, rest.until_unix_s) for rest, _, _ in modelled]
+    measured = spans_energy(connection, spans, [(rest.node,) for rest, _, _ in modelled])
+    for (rest, modelled_j, idle_j), used, price in zip(modelled, measured, mean_prices(connection, spans), strict=True):
+        measured_j = _measured_j(used.get(rest.node))
+        energy_j = modelled_j if measured_j is None else measured_j
+        yield RestUse(rest, energy_j, idle_j, measured_j is not None, price)
+
+
+def _modelled(rest: NodeRest, node_class: NodeClass | None) -> tuple[NodeRest, float, float] | None:
+    """Return the rest with what its class draws in it and idle [J]; None where that is not known."""
+    energy_j = rest_energy_j(rest, node_class) if node_class else None
+    return (rest, energy_j, node_class.idle_w * rest.length_s) if node_class and energy_j is not None else None
+
+
+def _measured_j(used: EnergyUse | None) -> float | None:
+    covered = (used.covered or 0.0) if used else 0.0
+    return used.energy_j / covered if used and covered >= ENOUGH_MEASURED else None

@@ -1,0 +1,143 @@
+"""An admin's order to sleep while no agent runs: the node is closed to jobs first, by the same step as in the agent."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from offpeak.door.effect import Refusal
+from offpeak.door.journal import Intent
+from offpeak.errors import OffpeakError, SchedulerError
+from offpeak.ledger.ledger import Ledger
+from offpeak.machines.inventory import Inventory, InventoryNode
+from offpeak.machines.node_sets import expand
+from offpeak.settings.agent import AgentSettings
+from plugin.scheduler.node import OURS, Node
+from plugin.scheduler.port import NodeChange, Scheduler
+from power.check.standby import OrderRefused
+from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders, make_scheduler_door
+from power.drivers.transport import Transport
+from power.lifecycle.node_record import DesiredState, NodeRecord, is_goal
+from power.lifecycle.sweep import poll_once
+from power.live.node_steps import choose_change_for_admin
+from services.agent.node_memory import read_last_sleep_orders
+from services.agent.site_context import parse_modes
+
+STATE_FOLLOWS_S = 5.0
+"""A scheduler may take so long to show that a node is closed, or that its last job has left it."""
+POLL_S = 1.0
+FOLLOWS = "it may still follow an order to sleep"
+
+
+class JobThere(OffpeakError):
+    """The node is closed to jobs now, and one runs there still."""
+
+
+@dataclass(frozen=True)
+class NodeCloser:
+    """What closes nodes and opens them: the scheduler, by a door with the rules of an agent."""
+
+    inventory: Inventory
+    settings: AgentSettings
+    ledger: Ledger
+    wire: Transport
+    scheduler: Scheduler
+
+    async def close_first(
+        self, machine: InventoryNode, wish: DesiredState, send: Callable[[], Awaitable[NodeRecord]]
+    ) -> tuple[NodeRecord, str]:
+        """Return what came of `send`, which orders the node to sleep, and what was changed in the scheduler, in words.
+
+        NotLetThrough where a rule refuses that the node is closed. JobThere, the node stays closed, while a job runs
+        there. If no order was sent, the node is opened again.
+        """
+        name = machine.node
+        if not await self._is_open(name):
+            # Closed and free already, or the door says what is wrong.
+            return await send(), ""
+        (seen,) = (await poll_once((machine,), {name: NodeRecord(name)}, self.wire)).values()
+        node = await self._node(name)
+        if node is None or choose_change_for_admin(node, replace(seen, wish=wish)) is not NodeChange.CLOSE:
+            return await send(), ""
+        orders, before = self._orders(node), self._sleep_order(name)
+        why = f"{OURS}: {wish.by} has ordered {wish.order}"
+        _check(await orders.change_node(name, NodeChange.CLOSE, why=why, by=wish.by))
+        try:
+            await self._wait_until_free(name)
+            life = await send()
+        except JobThere:
+            raise
+        except BaseException as problem:
+            if left := await self._open_again(orders, name, wish, before):
+                raise OffpeakError(f"{name}: {str(problem) or 'interrupted'}; {left}") from problem
+            raise
+        if not is_goal(wish.order, life.seen.state):
+            return life, await self._open_again(orders, name, wish, before)
+        return life, f"closed to jobs; `offpeak node {name} wake` opens it again, and so does an agent"
+
+    async def open_if_ours(self, name: str, by: str, *, was_up: bool) -> str:
+        """Open a node that is up and that we have closed; return what came of it, "" where it was not closed by us.
+
+        One that `was_up` all the time may still follow an order to sleep, and stays closed.
+        """
+        try:
+            node = await self._node(name)
+            if node is None or not node.closed_by_us:
+                return ""
+            if was_up and self._sleep_order(name):
+                return f"{FOLLOWS}, and stays closed to jobs: order this again ten minutes after that order"
+            why = f"{OURS}: {by} has ordered on"
+            _check(await self._orders(node).change_node(name, NodeChange.OPEN, why=why, by=by))
+        except OffpeakError as problem:
+            return f"whether it is open to jobs is not known: {problem}"
+        return "open to jobs again"
+
+    async def _is_open(self, name: str) -> bool:
+        """Whether the scheduler may give it a job, or has one there."""
+        try:
+            return bool(await asyncio.to_thread(self.scheduler.in_use, name))
+        except SchedulerError:
+            return False
+
+    async def _node(self, name: str) -> Node | None:
+        view = await asyncio.to_thread(self.scheduler.view)
+        return next((each for each in view.nodes if each.name == name), None)
+
+    async def _wait_until_free(self, name: str) -> None:
+        last_s = time.monotonic() + STATE_FOLLOWS_S
+        while use := await asyncio.to_thread(self.scheduler.in_use, name):
+            if time.monotonic() > last_s:
+                hint = f"order it again when the job has ended; `offpeak node {name} wake` opens it to jobs"
+                raise JobThere(f"{name}: {use}; nothing was sent to it, and it is closed to new jobs now", hint=hint)
+            await asyncio.sleep(POLL_S)
+
+    def _sleep_order(self, name: str) -> Intent | None:
+        """Return the last order to sleep that the node may still follow."""
+        return read_last_sleep_orders(self.ledger, self.wire.clock()).get(name)
+
+    async def _open_again(self, orders: SchedulerOrders, name: str, wish: DesiredState, before: Intent | None) -> str:
+        """Open it, and return "", or why it stays closed: a node that may follow an order sent since gets no job."""
+        undo = f"`offpeak node {name} wake` opens it"
+        try:
+            if self._sleep_order(name) not in (None, before):
+                return f"{FOLLOWS}, and stays closed to jobs: {undo} when it is up ten minutes later"
+            why = f"{OURS}: {wish.order} was not sent"
+            answer = await orders.change_node(name, NodeChange.OPEN, why=why, by=wish.by)
+        except OffpeakError as problem:
+            return f"it stays closed to jobs ({problem}): {undo}"
+        return "" if answer.done else f"it stays closed to jobs ({answer.answer.said}): {undo}"
+
+    def _orders(self, node: Node) -> SchedulerOrders:
+        chosen = self.inventory.chosen(expand(self.settings.nodes)) if self.settings.nodes else ()
+        mode = parse_modes(self.settings).of(node.partitions)
+        holds = self.ledger.holds(self.wire.clock())
+        nodes = frozenset(each.node for each in chosen)
+        door = make_scheduler_door(self.ledger, lambda _: mode, self.wire.clock, nodes=nodes, hold_of=holds.get)
+        return SchedulerOrders(door, self.scheduler)
+
+
+def _check(answer: SchedulerOrderResult) -> None:
+    if isinstance(answer.answer, Refusal):
+        raise OrderRefused(f"{answer.answer.said} (rule {answer.answer.rule})", hint=answer.answer.hint)
+    if not answer.done:
+        raise SchedulerError(answer.answer.said)

@@ -1,0 +1,28 @@
+"""Reads the report for brokers from the agent's socket.
+
+It loads little: brokers run it over ssh every few seconds.
+"""
+
+import asyncio
+import json
+from pathlib import Path
+
+from offpeak.errors import NoAnswer
+from services.agent.requests import FOR_BROKERS
+
+MOST_BYTES = 256 * 1024
+"""No site says more."""
+
+
+async def read_agent_snapshot(path: Path) -> bytes:
+    """Return what the agent at that socket tells brokers, as JSON; NoAnswer with what it says otherwise."""
+    reader, writer = await asyncio.open_unix_connection(path, limit=MOST_BYTES)
+    try:
+        writer.write(json.dumps(FOR_BROKERS).encode() + b"\n")
+        line = await reader.readline()
+    finally:
+        writer.close()
+    answer = json.loads(line or b"{}")
+    if "snapshot" not in answer:
+        raise NoAnswer(str(answer.get("error", "it said nothing")))
+    return json.dumps(answer["snapshot"]).encode()

@@ -1,0 +1,154 @@
+"""The federation as the broker sees it now: its sites, their latest reports, and where a job would go.
+
+The poller keeps the reports of all sites in a file, so that a command that only chooses need not ask every site. The
+jobs that sites were given before count for the next choice; the ledger has them, with the states of a submission.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from offpeak.files import replacing
+from offpeak.ledger.rows import SubmissionRecord
+from offpeak.settings.broker import BrokerSettings
+from plugin.federation.choice import SiteChoice, choice_json
+from plugin.federation.jobs import PlacementRequest
+from plugin.federation.live_cycle import ON_THE_WAY_S, SentJob, SiteReply, choose, currency_of
+from plugin.federation.site_report import parse_report, report_json
+from plugin.federation.sites import Grid
+from plugin.federation.sites_file import read_sites
+from services.broker.broker_job import BrokerJob
+
+if TYPE_CHECKING:
+    from offpeak.ledger.submissions import SiteSubmissions
+
+TRIED, TAKEN, FAILED, CANCELLED = "tried", "taken", "failed", "cancelled"
+
+SNAPSHOTS_FILE = "federation.json"
+
+
+@dataclass(frozen=True)
+class FederationSnapshot:
+    """What was `heard` of sites, and the jobs that they were `sent`."""
+
+    heard: Mapping[str, SiteReply]
+    sent: tuple[SentJob, ...] = ()
+
+
+def write_snapshots(folder: Path, kept: FederationSnapshot, *, at_unix_s: float) -> None:
+    """Replace the file in the state folder; CannotWrite where that fails."""
+    sites = {name: {"said": _report_json(each), "trouble": each.trouble} for name, each in kept.heard.items()}
+    sent = [vars(job) for job in kept.sent]
+    with replacing(folder / SNAPSHOTS_FILE) as file:
+        file.write(json.dumps({"at_unix_s": at_unix_s, "sites": sites, "sent": sent}).encode())
+
+
+def read_snapshots(folder: Path, *, not_before_unix_s: float) -> FederationSnapshot | None:
+    """Return what the file says, None if there is none, if it is older than that, or makes no sense."""
+    try:
+        said = json.loads((folder / SNAPSHOTS_FILE).read_bytes())
+        if said["at_unix_s"] < not_before_unix_s:
+            return None
+        heard = {name: _parse_report(each["said"], str(each["trouble"])) for name, each in said["sites"].items()}
+        return FederationSnapshot(heard, tuple(SentJob(**job) for job in said["sent"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _report_json(heard: SiteReply) -> object:
+    return None if heard.said is None else report_json(heard.said)
+
+
+def _parse_report(said: object, trouble: str) -> SiteReply:
+    return SiteReply(None if said is None else parse_report(said), trouble)
+
+
+@dataclass(frozen=True)
+class Federation:
+    """The sites of `grid`, what was `heard` of them, and the jobs that they were `sent`, None where nobody looked."""
+
+    grid: Grid
+    heard: Mapping[str, SiteReply]
+    stale_s: float
+    sent: tuple[SentJob, ...] | None = None
+    clock: Callable[[], float] = field(default=time.time, repr=False)
+
+    def choose(self, request: PlacementRequest, *, without: Mapping[str, str]) -> SiteChoice:
+        """Return where the job goes; `without` are sites that cannot have it, and why."""
+        heard = {**self.heard, **{site: SiteReply(trouble=why) for site, why in without.items()}}
+        now_s = int(self.clock())
+        return choose(request, self.grid, heard, now_s=now_s, stale_s=self.stale_s, sent=self.sent or ())
+
+    @property
+    def currency(self) -> str:
+        """What the sites are paid in that count."""
+        return currency_of(self.grid, self.heard, now_s=int(self.clock()))
+
+
+def federation_without_reports(settings: BrokerSettings) -> Federation:
+    """Return the federation without anything heard of it, for who only follows jobs."""
+    return Federation(read_sites(settings.sites), {}, settings.stale_s)
+
+
+def federation_now(settings: BrokerSettings, *, socket: Path, state_folder: Path) -> Federation:
+    """Return the federation by what its poller has kept, else ask all sites; BadSites for a wrong file of sites."""
+    grid = read_sites(settings.sites)
+    # Two polls ago: one that is under way must not make everybody ask for themselves.
+    kept = read_snapshots(state_folder, not_before_unix_s=time.time() - 2 * settings.poll_s - settings.timeout_s)
+    if kept is None or not set(grid.names) <= set(kept.heard):
+        return Federation(grid, _poll_all(grid, settings, socket), settings.stale_s)
+    return Federation(grid, kept.heard, settings.stale_s, kept.sent)
+
+
+def _poll_all(grid: Grid, settings: BrokerSettings, socket: Path) -> dict[str, SiteReply]:
+    # Slow to import: who finds kept answers does without.
+    import asyncio
+
+    from services.broker.site_poller import poll_sites
+
+    return asyncio.run(poll_sites(grid.sites, socket=socket, timeout_s=settings.timeout_s))
+
+
+ReadSubmissions = Callable[[Sequence[str], float, Mapping[str, float]], "SiteSubmissions"]
+"""Looks into a ledger: `given` of a Ledger is one."""
+COUNTED_STATES = (TRIED, TAKEN, CANCELLED)
+"""A site may have had these jobs."""
+
+
+def add_sent_jobs(federation: Federation, given: ReadSubmissions) -> Federation:
+    """Return the federation with the jobs that its sites were given, older ones as one for each site and project."""
+    recent_s = federation.clock() - federation.stale_s - ON_THE_WAY_S
+    periods_s = _periods_s(federation.grid)
+    found = given(COUNTED_STATES, recent_s, periods_s)
+    older = [
+        SentJob(site, periods_s[site], cores=1, held_s=core_s, project=project, there=False)
+        for (site, project), core_s in sorted(found.core_s.items())
+    ]
+    return replace(federation, sent=(*older, *map(sent_job_of, found.recent)))
+
+
+def sent_job_of(row: SubmissionRecord) -> SentJob:
+    """Return what a row says; one that is older than these figures holds nothing."""
+    expected = row.answer.get("expected") or {}
+    return SentJob(
+        row.site,
+        row.tried_unix_s,
+        int(expected.get("cores", 0)),
+        float(row.answer.get("held_s", expected.get("run_s", 0))),
+        str(row.answer.get("project", "")),
+        there=row.state != CANCELLED,
+    )
+
+
+def _periods_s(grid: Grid) -> dict[str, float]:
+    """Return when the allocations of sites began; those without a beginning have always been."""
+    return {site.name: float(site.allocations_since_s or 0) for site in grid.sites if site.allocations is not None}
+
+
+def make_choice(federation: Federation, parcel: BrokerJob) -> dict[str, Any]:
+    """Return the choice as `choice_json` has it; BadInput for a feature or an application that no site has."""
+    choice = federation.choose(parcel.request, without=parcel.not_at(federation.grid))
+    return choice_json(choice, now_s=int(time.time()), currency=federation.currency)

@@ -1,0 +1,297 @@
+"""The servers of the broker: a Unix socket for `offpeak choose`, and HTTP for portals.
+
+Both answer each client in a thread of its own, with a bound on the number of threads. A request has to arrive within
+some seconds as a whole, however its bytes come. Where all places are taken, the client that has been sending its
+request for longest makes room, of the address with most of them.
+
+The socket takes one line of JSON and submits nothing. HTTP takes a token and JSON, bounded in size, time and number;
+it has no TLS, so it is for loopback.
+"""
+
+import hmac
+import io
+import json
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingMixIn, UnixStreamServer
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as checked
+
+from offpeak.errors import BadInput, OffpeakError
+from offpeak.machines.credentials import Secret
+from offpeak.settings.broker import BrokerSettings
+from plugin.federation.jobs import parse_goal
+from services.broker.broker_job import JobPreferences, make_broker_job
+from services.broker.client import MOST_CHOICE_BYTES, SOCKET_NAME
+from services.broker.federation import Federation, make_choice
+from services.broker.portal import BrokerPortal
+from services.broker.signatures import ANSWER, REQUEST, ReplayGuard, check_stamp
+from services.broker.site_commands import NoSite, NotKnown, SiteRefused, UnknownKey
+from services.broker.site_poller import PAGE
+from services.unix_socket import bound_socket, remove_socket
+
+MOST_CLIENTS = 32
+MAKE_ROOM_S = 1.0
+
+
+class BoundedThreads(ThreadingMixIn):
+    """Hangs up on clients that are too many. Mixed into a server of socketserver."""
+
+    daemon_threads = True
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._places = threading.BoundedSemaphore(MOST_CLIENTS)
+        self._lock = threading.Lock()
+        self._sending: dict[socket.socket, str] = {}
+        super().__init__(*arguments, **options)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread of its own, or hang up where all clients are being answered."""
+        if not self._places.acquire(blocking=False):
+            self._hang_up_on_one()
+            if not self._places.acquire(timeout=MAKE_ROOM_S):
+                self.shutdown_request(request)  # type: ignore[attr-defined]
+                return
+        with self._lock:
+            self._sending[request] = str(client_address[0]) if client_address else ""
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer, and give the place to the next."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.has_arrived(request)
+            self._places.release()
+
+    def has_arrived(self, request: socket.socket) -> None:
+        """Take note that a client has sent its whole request: it is answered, and makes room for no other."""
+        with self._lock:
+            self._sending.pop(request, None)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of clients that hang up."""
+
+    def _hang_up_on_one(self) -> None:
+        with self._lock:
+            most = Counter(self._sending.values()).most_common(1)
+            oldest = next((each for each, address in self._sending.items() if most and address == most[0][0]), None)
+            if oldest is not None:
+                del self._sending[oldest]
+                with suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)
+
+
+class PatientHandler(StreamRequestHandler):
+    """Reads a request that arrives within `timeout` seconds as a whole; TimeoutError otherwise. A handler sets it."""
+
+    def setup(self) -> None:
+        """Begin to count."""
+        super().setup()
+        assert self.timeout is not None
+        self.rfile.close()
+        self.rfile = io.BufferedReader(_UntilDeadline(self.connection, time.monotonic() + self.timeout))
+
+    def request_has_arrived(self) -> None:
+        """Keep the place until the request is answered; each part of the answer has `timeout` seconds again."""
+        self.connection.settimeout(self.timeout)
+        self.server.has_arrived(self.request)  # type: ignore[attr-defined]
+
+
+class _UntilDeadline(io.RawIOBase):
+    def __init__(self, connection: socket.socket, until_s: float) -> None:
+        self._connection, self._until_s = connection, until_s
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left_s = self._until_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        self._connection.settimeout(left_s)
+        return self._connection.recv_into(buffer)
+
+
+CHOICE_PATIENCE_S = 10.0
+
+
+@checked(frozen=True, config={"extra": "forbid"})
+class ChoiceRequest:
+    """What is asked for a job. The broker answers for its own file of `sites` and age of answers only."""
+
+    sites: str
+    stale_s: int
+    script: str
+    arguments: tuple[str, ...]
+    goal: str
+    latest_end_s: int | None
+    cores: Annotated[int, Field(ge=1)] | None
+    limit_s: Annotated[int, Field(ge=1)] | None
+    application: str | None
+
+
+class ChoiceServer(BoundedThreads, UnixStreamServer):
+    """Listens in the state folder until it is closed; errors as `bound_socket`. `federation` gives the latest."""
+
+    def __init__(self, folder: Path, settings: BrokerSettings, federation: Callable[[], Federation]) -> None:
+        self.settings, self.federation, self._path = settings, federation, folder / SOCKET_NAME
+        listener = bound_socket(self._path)
+        super().__init__(str(self._path), _ChoiceHandler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listener
+        self._number = self._path.stat().st_ino
+
+    def server_close(self) -> None:
+        """Take the socket away."""
+        super().server_close()
+        remove_socket(self._path, self._number)
+
+
+class _ChoiceHandler(PatientHandler):
+    """One question. The answer is empty where who asks had better look at the sites itself."""
+
+    server: ChoiceServer
+    timeout = CHOICE_PATIENCE_S
+
+    def handle(self) -> None:
+        line = self.rfile.readline(MOST_CHOICE_BYTES + 1)
+        self.request_has_arrived()
+        try:
+            said = self._said(TypeAdapter(ChoiceRequest).validate_json(line))
+        except BadInput as problem:
+            said = {"error": str(problem), "hint": problem.hint}
+        except (OffpeakError, ValidationError):
+            said = {}
+        self.wfile.write(json.dumps(said).encode() + b"\n")
+
+    def _said(self, wanted: ChoiceRequest) -> dict[str, Any]:
+        settings = self.server.settings
+        if (wanted.sites, wanted.stale_s) != (str(settings.sites.resolve()), settings.stale_s):
+            return {}
+        federation = self.server.federation()
+        if not set(federation.grid.names) <= set(federation.heard):
+            return {}
+        goal = parse_goal(wanted.goal)
+        wishes = JobPreferences(goal, wanted.latest_end_s, wanted.cores, wanted.limit_s, wanted.application)
+        parcel = make_broker_job(wanted.script, "", wanted.arguments, wishes=wishes, grid=federation.grid)
+        return {"choice": make_choice(federation, parcel)}
+
+
+MOST_BODY_BYTES = 2 * 1024 * 1024
+WEB_PATIENCE_S = 10.0
+STATUS = (
+    (UnknownKey, HTTPStatus.NOT_FOUND),
+    (NoSite, HTTPStatus.CONFLICT),
+    (NotKnown, HTTPStatus.SERVICE_UNAVAILABLE),
+    (SiteRefused, HTTPStatus.CONFLICT),
+    (BadInput, HTTPStatus.BAD_REQUEST),
+)
+
+
+class WebServer(BoundedThreads, HTTPServer):
+    """Answers `questions` to who shows the token, and signed snapshots to who has the secret, if there is one."""
+
+    def __init__(self, place: tuple[str, int], questions: BrokerPortal, token: Secret, secret: Secret | None) -> None:
+        self.questions, self.token, self.secret = questions, token, secret
+        self.snapshot_requests = ReplayGuard()
+        super().__init__(place, PortalHandler)
+
+
+class PortalHandler(PatientHandler, BaseHTTPRequestHandler):
+    """One question."""
+
+    server: WebServer
+    timeout = WEB_PATIENCE_S
+    server_version, sys_version = "offpeak", ""
+
+    def do_GET(self) -> None:
+        """Answer /v1/sites, /v1/jobs/KEY and, signed, /v1/snapshot."""
+        self.request_has_arrived()
+        if self.path == PAGE:
+            self._snapshot()
+        elif self.path == "/v1/sites":
+            self._answer(self.server.questions.sites)
+        else:
+            self._of_job(self.server.questions.standing)
+
+    def do_DELETE(self) -> None:
+        """Cancel /v1/jobs/KEY."""
+        self.request_has_arrived()
+        self._of_job(self.server.questions.cancel)
+
+    def do_POST(self) -> None:
+        """Answer /v1/choose and /v1/submit."""
+        asked = {"/v1/choose": self.server.questions.choose, "/v1/submit": self.server.questions.submit}.get(self.path)
+        if asked is None:
+            self._say(HTTPStatus.NOT_FOUND, {"error": f"{self.path}: no such page", "hint": ""})
+        else:
+            self._answer(lambda: asked(self._body()))
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing: what is done stands in the ledger."""
+
+    def _of_job(self, answer: Callable[[str], dict[str, Any]]) -> None:
+        folder, _, key = self.path.rpartition("/")
+        if folder != "/v1/jobs":
+            self._say(HTTPStatus.NOT_FOUND, {"error": f"{self.path}: no such page", "hint": ""})
+        else:
+            self._answer(lambda: answer(key))
+
+    def _answer(self, answer: Callable[[], dict[str, Any]]) -> None:
+        if not self._may_ask():
+            self._say(HTTPStatus.UNAUTHORIZED, {"error": "no token, or the wrong one", "hint": "Authorization: Bearer"})
+            return
+        try:
+            self._say(HTTPStatus.OK, answer())
+        except OffpeakError as problem:
+            status = next((each for kind, each in STATUS if isinstance(problem, kind)), HTTPStatus.BAD_GATEWAY)
+            self._say(status, {"error": str(problem), "hint": problem.hint})
+
+    def _may_ask(self) -> bool:
+        shown = self.headers.get("Authorization", "").encode(errors="replace")
+        return hmac.compare_digest(shown, b"Bearer " + self.server.token.value)
+
+    def _body(self) -> object:
+        length = self.headers.get("Content-Length", "")
+        if not length.isdecimal() or int(length) > MOST_BODY_BYTES:
+            raise BadInput("the body is too long, or of unknown length", hint=f"{MOST_BODY_BYTES} bytes are the most")
+        try:
+            body = self.rfile.read(int(length))
+            self.request_has_arrived()
+            return json.loads(body)
+        except (ValueError, RecursionError):
+            raise BadInput("the body is no JSON", hint="docs/reference/broker.md shows one") from None
+
+    def _snapshot(self) -> None:
+        secret = self.server.secret
+        if secret is None:
+            self._say(HTTPStatus.NOT_FOUND, {"error": "no snapshots here", "hint": "secret_file below [broker]"})
+            return
+        try:
+            stamp = check_stamp(secret, REQUEST, dict(self.headers), f"GET {PAGE}".encode())
+            self.server.snapshot_requests.check(stamp, time.time())
+            body = self.server.questions.snapshot(stamp.site)
+        except (OffpeakError, OSError) as problem:
+            self._say(HTTPStatus.FORBIDDEN, {"error": str(problem), "hint": getattr(problem, "hint", "")})
+            return
+        self._send(HTTPStatus.OK, body, stamp.headers(secret, ANSWER, body))
+
+    def _say(self, status: HTTPStatus, said: dict[str, Any]) -> None:
+        self._send(status, json.dumps(said).encode() + b"\n", {})
+
+    def _send(self, status: HTTPStatus, body: bytes, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in (("Content-Type", "application/json"), ("Content-Length", str(len(body))), *headers.items()):
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)

@@ -1,0 +1,131 @@
+"""The power of nodes in the last day by their state, and their power had all stayed on.
+
+A node is busy when a job ran on it: by the jobs in the ledger, and by those that it remembers as running or not
+booked yet.
+"""
+
+import math
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from sqlalchemy import Connection, select
+
+from offpeak.errors import BadInput
+from offpeak.ledger.backlog import QUARTER_S
+from offpeak.ledger.marks import read_memory
+from offpeak.ledger.node_energy import NodeMean, node_means
+from offpeak.ledger.records import Record, states_in
+from offpeak.ledger.tables import jobs
+from offpeak.machines.node_sets import expand
+from offpeak.model.local_time import TimeRange
+from services.accounts.ended_jobs import MEMORY_NAME, parse_job_watch
+
+JobSpan = tuple[float, float]
+"""From and until [Unix s]; who runs still has no end, which is infinity."""
+
+
+def find_node_runs(connection: Connection, span: TimeRange) -> Mapping[str, Sequence[JobSpan]]:
+    """Return the runs of jobs that touch the time, by node."""
+    runs: dict[str, list[JobSpan]] = defaultdict(list)
+    for nodes, from_unix_s, until_unix_s in (*_read_booked(connection, span), *_read_remembered(connection)):
+        if from_unix_s < span.until_unix_s and until_unix_s > span.from_unix_s:
+            for node in _expand(nodes):
+                runs[node].append((from_unix_s, until_unix_s))
+    return runs
+
+
+def _read_booked(connection: Connection, span: TimeRange) -> Iterator[tuple[str, float, float]]:
+    within = (jobs.c.ended_unix_s > span.from_unix_s) & (jobs.c.started_unix_s < span.until_unix_s)
+    for row in connection.execute(select(jobs.c.nodes, jobs.c.started_unix_s, jobs.c.ended_unix_s).where(within)):
+        yield row.nodes, row.started_unix_s, row.ended_unix_s
+
+
+def _read_remembered(connection: Connection) -> Iterator[tuple[str, float, float]]:
+    ran = parse_job_watch(read_memory(connection, MEMORY_NAME))
+    if ran is None:
+        return
+    for job in (*ran.running.values(), *(ended.job for ended in ran.waiting.values())):
+        if job.start_s is not None:
+            yield job.hosts, job.start_s, math.inf if job.job_id in ran.running else job.end_s or ran.at_s
+
+
+@lru_cache(maxsize=4096)
+def _expand(nodes: str) -> tuple[str, ...]:
+    try:
+        return expand(nodes)
+    except BadInput:
+        return ()
+
+
+SHOWN_S = 24 * 3600
+STILL_CHANGES_S = 2 * QUARTER_S
+"""Readings of a quarter-hour reach the ledger until some time after its end."""
+ON, BUSY = "on", "busy"
+AWAKE = (BUSY, ON, "unknown")
+"""States in which a node draws what it would without us; BUSY is on, with a job."""
+
+
+@dataclass(frozen=True)
+class PowerSlot:
+    """A quarter-hour: draw by state [W], and without offpeak, of so many measured nodes."""
+
+    by_state: Mapping[str, float]
+    without_w: float
+    nodes: int
+
+
+@dataclass
+class NodePowerHistory:
+    """The quarter-hours of the last day by their first second; what cannot change any more is not read again."""
+
+    slots: dict[int, PowerSlot] = field(default_factory=dict)
+    _settled_unix_s: float = 0.0
+
+    def read(self, connection: Connection, now_unix_s: float, idle_w: Mapping[str, float]) -> None:
+        """Take in what the ledger says by now; `idle_w` is what each node draws when it is on and idle."""
+        first = (now_unix_s - SHOWN_S) // QUARTER_S * QUARTER_S
+        span = TimeRange(max(first, self._settled_unix_s), now_unix_s)
+        means, states, runs = (
+            node_means(connection, span),
+            states_in(connection, span),
+            find_node_runs(connection, span),
+        )
+        new = make_power_slots(means, states, runs, idle_w)
+        self.slots = {at: slot for at, slot in (self.slots | new).items() if at >= first}
+        self._settled_unix_s = (now_unix_s - STILL_CHANGES_S) // QUARTER_S * QUARTER_S
+
+
+def make_power_slots(
+    means: Iterable[NodeMean],
+    states: Sequence[Record],
+    runs: Mapping[str, Sequence[JobSpan]],
+    idle_w: Mapping[str, float],
+) -> dict[int, PowerSlot]:
+    """Return the quarter-hours; a node is taken to be in each what it was in its middle."""
+    changes: dict[str, tuple[list[float], list[str]]] = defaultdict(lambda: ([], []))
+    for record in states:
+        at_s, observed = changes[record["node"]]
+        at_s.append(record["at_unix_s"])
+        observed.append(record["observed"])
+    watts: dict[int, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    without: dict[int, float] = defaultdict(float)
+    nodes: dict[int, int] = defaultdict(int)
+    for at, node, power_w in means:
+        middle_s = at + QUARTER_S / 2
+        state = _state_at(changes.get(node), middle_s)
+        if state == ON and any(from_s <= middle_s < until_s for from_s, until_s in runs.get(node, ())):
+            state = BUSY
+        watts[at][state] += power_w
+        without[at] += power_w if state in AWAKE else max(power_w, idle_w.get(node, power_w))
+        nodes[at] += 1
+    return {at: PowerSlot(dict(by_state), without[at], nodes[at]) for at, by_state in watts.items()}
+
+
+def _state_at(changes: tuple[list[float], list[str]] | None, unix_s: float) -> str:
+    if changes is None:
+        return "unknown"
+    at_s, observed = changes
+    return observed[max(0, bisect_right(at_s, unix_s) - 1)]

@@ -1,0 +1,219 @@
+"""The server of the status page: the page itself, its stream of events, and the metrics. It changes nothing.
+
+Connections are bounded in number and in time: idle and slow ones keep no browser out. The server runs until a signal
+ends it.
+"""
+
+import asyncio
+import resource
+from collections.abc import Callable
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import typer
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import FileResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from offpeak.machines.credentials import Secret, read_secret
+from offpeak.settings.table import Settings
+from services.page.access import COOKIE, HEADERS, check_page_listen, is_token, may_see, parse_page_listen
+from services.page.event_stream import MOST_FOLLOWERS, Followers, PageReader
+from services.page.metrics import Metrics
+
+MOST_CONNECTIONS = 256
+SHARE_OF_FILES = 4
+"""At most every fourth open file is a connection: those that wait to be accepted or to be closed are files too."""
+REQUEST_S = 10.0
+"""So long a request may take to arrive, and the first one to begin."""
+
+
+class BoundedProtocol(H11Protocol):
+    """Hangs up on requests that do not arrive in time.
+
+    A connection too many takes the place of the oldest one without a request, else it is hung up on. The process never
+    runs out of files: asyncio would then log a line for each place in the backlog, in each second.
+    """
+
+    _overdue: asyncio.TimerHandle | None = None
+    _refused = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Count the connection."""
+        if len(self.connections) >= limit_connections() and not self._make_room():
+            self._refused = True
+            transport.abort()
+            return
+        super().connection_made(transport)
+        self._await_request()
+
+    def data_received(self, data: bytes) -> None:
+        """Take in a part of a request."""
+        if not self._refused:
+            super().data_received(data)
+            self._await_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        if not self._refused:
+            self._is_awaited_no_more()
+            super().connection_lost(exc)
+
+    def _await_request(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._is_awaited_no_more()
+        elif self._overdue is None:
+            self._overdue = self.loop.call_later(REQUEST_S, self.transport.abort)
+
+    def _is_awaited_no_more(self) -> None:
+        if self._overdue is not None:
+            self._overdue.cancel()
+            self._overdue = None
+
+    def _make_room(self) -> bool:
+        waiting: list[Any] = [each for each in self.connections if getattr(each, "_overdue", None) is not None]
+        if not waiting:
+            return False
+        oldest = min(waiting, key=lambda each: each._overdue.when())
+        self.connections.discard(oldest)
+        oldest.transport.abort()
+        return True
+
+
+def limit_connections() -> int:
+    """Return how many connections there may be with the process's present limit of open files."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, soft // SHARE_OF_FILES)
+
+
+KINDS = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
+PLOTLY = "plotly.min.js"
+REFUSED = "no token, or the wrong one: open /?token=TOKEN once, or show it as Authorization: Bearer TOKEN\n"
+NOT_HERE = "this page is for this machine only: open it as localhost, or give it a token (token_file below [page])\n"
+
+MakeMetrics = Callable[[], tuple[bytes, str]]
+"""Gives the metrics and their content type; it waits for the agent."""
+
+
+class Guarded:
+    """Lets in who may see the page, and tells browsers what it may do."""
+
+    def __init__(self, app: ASGIApp, token: Secret | None) -> None:
+        self._app, self._token = app, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *((n.lower().encode(), v.encode()) for n, v in HEADERS)]
+            await send(message)
+
+        await self._answering(scope)(scope, receive, send_guarded)
+
+    def _answering(self, scope: Scope) -> ASGIApp:
+        request = Request(scope)
+        if may_see(Headers(scope=scope), self._token):
+            return self._app
+        if self._token is not None and is_token(request.query_params.get("token", ""), self._token):
+            return _with_cookie(request, self._token)
+        if self._token is None:
+            return PlainTextResponse(NOT_HERE, status_code=403)
+        return PlainTextResponse(REFUSED, status_code=401, headers={"WWW-Authenticate": "Bearer"})
+
+
+def page_app(followers: Followers, measure: MakeMetrics, token: Secret | None) -> ASGIApp:
+    """Return the application."""
+
+    async def events(_: Request) -> Response:
+        if followers.count >= MOST_FOLLOWERS:
+            return PlainTextResponse("too many look already\n", status_code=503)
+        return StreamingResponse(
+            followers.follow(), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
+        )
+
+    async def metrics(_: Request) -> Response:
+        text, kind = await run_in_threadpool(measure)
+        return Response(text, media_type=kind)
+
+    routes = [
+        Route("/", lambda _: _file("page.html")),
+        Route("/events", events),
+        Route("/metrics", metrics),
+        Route("/static/{name}", lambda request: _file(request.path_params["name"])),
+    ]
+    return Guarded(Starlette(routes=routes), token)
+
+
+def _file(name: str) -> Response:
+    path = plotly_script() if name == PLOTLY else _own_file(name)
+    if path is None:
+        return PlainTextResponse("no such page\n", status_code=404)
+    # What is asked for again is compared by its tag: after an update nobody sees the old page.
+    return FileResponse(path, media_type=KINDS[path.suffix], headers={"Cache-Control": "no-cache"})
+
+
+def _own_file(name: str) -> Path | None:
+    folder = Path(str(files("services.page")))
+    return next((file for file in folder.iterdir() if file.name == name and file.suffix in KINDS), None)
+
+
+def plotly_script() -> Path:
+    """Return the script in plotly's wheel, without the seconds that importing it takes."""
+    found = find_spec("plotly")
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError("plotly")
+    return Path(found.origin).parent / "package_data" / PLOTLY
+
+
+def _with_cookie(request: Request, token: Secret) -> Response:
+    """Keep the token in a cookie, so that it does not stay in the address."""
+    response = RedirectResponse(request.url.path, status_code=303)
+    secure = request.url.scheme == "https"
+    response.set_cookie(COOKIE, token.value.decode(), httponly=True, samesite="strict", secure=secure)
+    return response
+
+
+BACKLOG = 64
+KEEP_ALIVE_S = 5
+PATIENCE_S = 2
+"""Who follows is hung up on when the page ends."""
+
+
+def run_page(settings: Settings) -> int:
+    """Run until SIGTERM or SIGINT; returns the exit code. BadInput for what cannot be used."""
+    token = read_secret(settings.page.token_file) if settings.page.token_file else None
+    host, port = parse_page_listen(settings.page.listen)
+    check_page_listen(host, token)
+    followers, metrics = Followers(lambda: PageReader(settings).look), Metrics(settings)
+    config = uvicorn.Config(
+        page_app(followers, metrics.text, token),
+        host=host,
+        port=port,
+        # An access log would hold the token of who opens the page for the first time.
+        access_log=False,
+        log_level="warning",
+        lifespan="off",
+        server_header=False,
+        ws="none",
+        http=BoundedProtocol,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        loop="asyncio",
+        timeout_graceful_shutdown=PATIENCE_S,
+    )
+    typer.echo(f"http://{settings.page.listen}/  (metrics: http://{settings.page.listen}/metrics)")
+    server = uvicorn.Server(config)
+    server.run()
+    return 0 if server.started else 1

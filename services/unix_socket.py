@@ -1,0 +1,125 @@
+"""The Unix socket of a service as a file, and the user at its other end.
+
+Every user may connect. A service replaces the socket file of a dead service, never that of a living one. The kernel
+names the peer (SO_PEERCRED, SO_PEERGROUPS; unix(7)).
+"""
+
+import errno
+import os
+import socket
+import stat
+import struct
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from offpeak.errors import BadInput, OffpeakError
+from offpeak.process import login_uid, user_name
+
+LONGEST = 100
+"""Bytes of a path that a Unix socket can have: 108, less what a name for the time being needs."""
+
+
+class AgentAnswers(OffpeakError):
+    """Another agent answers on that socket."""
+
+
+def bound_socket(path: Path) -> socket.socket:
+    """Return a socket that listens there; AgentAnswers if somebody does already, BadInput where it cannot be.
+
+    It has its mode before it has its name: nobody finds one that refuses them.
+    """
+    _check(path)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    new = path.with_name(f".{os.getpid()}.sock")
+    try:
+        new.unlink(missing_ok=True)
+        listener.bind(os.fspath(new))
+        new.chmod(0o666)
+        listener.listen()
+        new.replace(path)
+    except OSError as problem:
+        listener.close()
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
+        raise BadInput(
+            f"{path}: {problem.strerror}", hint=f"may this user write there? `ls -ld {path.parent}`"
+        ) from None
+    return listener
+
+
+def remove_socket(path: Path, number: int) -> None:
+    """Remove the file if it is still that one, by its inode number."""
+    with suppress(OSError):
+        if path.lstat().st_ino == number:
+            path.unlink()
+
+
+def _check(path: Path) -> None:
+    if len(os.fsencode(path)) > LONGEST:
+        raise BadInput(f"{path}: too long for a socket", hint=f"at most {LONGEST} bytes: socket below [agent]")
+    _check_folder(path.parent)
+    if not path.exists():
+        return
+    if not path.is_socket():
+        raise BadInput(f"{path}: is there and no socket", hint="name another: socket below [agent]")
+    if _somebody_answers(path):
+        raise AgentAnswers(f"{path}: another agent answers there", hint="`offpeak status` shows which")
+
+
+def _check_folder(folder: Path) -> None:
+    try:
+        if not folder.exists():
+            folder.mkdir()
+            folder.chmod(0o755)
+        mode = folder.stat().st_mode
+    except OSError as problem:
+        hint = f"`install -d -o offpeak -m 755 {folder}` makes it; the unit has it made by RuntimeDirectory=offpeak"
+        raise BadInput(f"{folder}: {problem.strerror}", hint=hint) from None
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        raise BadInput(f"{folder}: everybody may put a socket there", hint=f"chmod o-w {folder}")
+
+
+def _somebody_answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1.0)
+        # One that is too busy to take us is alive: only a refusal says that nobody listens.
+        return probe.connect_ex(os.fspath(path)) not in (errno.ECONNREFUSED, errno.ENOENT)
+
+
+SO_PEERGROUPS = 59
+"""Linux 4.13; Python has no name for it."""
+
+_CREDENTIALS = struct.Struct("3i")
+_MOST_GROUPS = 256
+"""As many as Python's getsockopt takes."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A process by the user and the groups that it had when it connected."""
+
+    uid: int
+    groups: frozenset[int]
+    pid: int = 0
+
+    @property
+    def person(self) -> str:
+        """The name of the person for whom the process acts; it may take a while where a name server is slow."""
+        return user_name(login_uid(self.uid, self.pid))
+
+
+def peer_of(connection: socket.socket) -> Peer:
+    """Return who connected."""
+    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid, uid, gid = _CREDENTIALS.unpack(raw)
+    return Peer(uid, frozenset({gid, *_more_groups(connection)}), pid)
+
+
+def _more_groups(connection: socket.socket) -> tuple[int, ...]:
+    try:
+        raw = connection.getsockopt(socket.SOL_SOCKET, SO_PEERGROUPS, 4 * _MOST_GROUPS)
+    except OSError:
+        # An older kernel: who is in the group by it as a further one sees the own jobs only.
+        return ()
+    return struct.unpack(f"{len(raw) // 4}I", raw)
