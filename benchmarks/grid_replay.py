@@ -7,9 +7,9 @@ from pathlib import Path
 
 from benchmarks.bars import Measured
 from benchmarks.logs import SHARED
-from studies.day_ahead.experiment import Experiment
-from studies.day_ahead.forecasts import DAYS, make_forecasts, places
+from studies.day_ahead.experiment import DayAheadExperiment
 from studies.day_ahead.plan import START
+from studies.day_ahead.prices import DAYS, make_forecasts, places
 from studies.day_ahead.run import run
 
 FOLDER = SHARED / "xsede_2014"
@@ -26,9 +26,9 @@ def grid_replay_benchmarks() -> Iterator[Measured]:
         begin_s = time.process_time()
         make_forecasts(places(FOLDER, out), DAYS, 1)
         forecast_s = time.process_time() - begin_s
-        run(Experiment(START, 0, 0, jobs=100), FOLDER, out)
+        run(DayAheadExperiment(START, 0, 0, jobs=100), FOLDER, out)
         begin_s = time.process_time()
-        run(Experiment(START, 1, 0), FOLDER, out)
+        run(DayAheadExperiment(START, 1, 0), FOLDER, out)
         replay_s = time.process_time() - begin_s
     yield Measured("grid of 8 sites, 10,000 jobs, mcmf, all predicted", forecast_s + replay_s, "s", BAR_S, False, DATA)
     yield Measured("the same without the forecasts of prices", replay_s, "s", float("inf"), False, DATA)

@@ -1,22 +1,22 @@
-"""All studies by name."""
+"""All studies by name. The studies energy-carbon and day-ahead are run a part at a time."""
 
 from collections.abc import Callable, Mapping
 
 from offpeak.errors import BadInput
 from offpeak.text import did_you_mean
-from studies.day_ahead.nordugrid.study import nordugrid
+from studies.day_ahead.nordugrid_study import nordugrid
 from studies.day_ahead.study import day_ahead
 from studies.dynamic_pricing.study import dynamic_pricing
-from studies.energy_carbon.grid.study import federation
+from studies.energy_carbon.federation_study import federation
 from studies.energy_carbon.single_site import single_site
 from studies.online_simulation.study import online_simulation
-from studies.order import Order, Progress
 from studies.price_capacity.study import price_capacity
 from studies.profit_cooling.study import profit_cooling
 from studies.report import Report
+from studies.resumable import Progress, StudyOrder
 from studies.sleeping.study import sleeping
 
-Study = Callable[[Order, Progress], Report]
+Study = Callable[[StudyOrder, Progress], Report]
 
 STUDIES: Mapping[str, Study] = {
     "dynamic-pricing": dynamic_pricing,

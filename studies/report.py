@@ -1,8 +1,17 @@
-"""What a study comes to: tables and figures, as values that can be printed or written."""
+"""The report of a study: tables and figures as values, and how they are written into a folder.
 
+The folder receives one Markdown page, a CSV file for each table and an SVG file for each figure.
+"""
+
+import csv
+import io
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+from offpeak.errors import CannotWrite
+from offpeak.files import replacing
 
 
 @dataclass(frozen=True)
@@ -14,19 +23,19 @@ class Range:
     high: float
 
 
-Cell = str | float | Range | None
+TableCell = str | float | Range | None
 """A cell of a table; None where there is nothing to say."""
 
 
 @dataclass(frozen=True)
-class Table:
+class StudyTable:
     """Rows below headers. `name` is that of its file; `note` says in a sentence or two how to read it."""
 
     name: str
     title: str
     note: str
     headers: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[TableCell, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -35,7 +44,7 @@ class Report:
 
     title: str
     notes: tuple[str, ...]
-    tables: tuple[Table, ...]
+    tables: tuple[StudyTable, ...]
     figures: Mapping[str, str]
 
 
@@ -58,7 +67,7 @@ def confidence_of(values: Sequence[float]) -> Range:
     return Range(mean, mean - half, mean + half)
 
 
-def cell_text(cell: Cell) -> str:
+def cell_text(cell: TableCell) -> str:
     """Return a cell as people read it: "1.06 (0.98 to 1.13)"."""
     if cell is None:
         return ""
@@ -67,3 +76,57 @@ def cell_text(cell: Cell) -> str:
             return cell_text(cell.mean)
         return f"{cell.mean:z.2f} ({cell.low:z.2f} to {cell.high:z.2f})"
     return f"{cell:z.2f}" if isinstance(cell, float) else cell
+
+
+PAGE = "study.md"
+
+
+def folder_for(out: Path) -> Path:
+    """Return the folder, made if there is none. CannotWrite if that fails."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise CannotWrite(
+            f"{out}: cannot be made: {problem.strerror}", hint="name a folder that you may write"
+        ) from problem
+    return out
+
+
+def write_report(report: Report, out: Path) -> None:
+    """Write the page, the tables and the figures; each file is there as a whole or not at all."""
+    texts = {PAGE: markdown(report)} | {f"{table.name}.csv": csv_text(table) for table in report.tables}
+    for name, text in (texts | dict(report.figures)).items():
+        with replacing(out / name) as file:
+            file.write(text.encode())
+
+
+def markdown(report: Report) -> str:
+    """Return the report as a page of Markdown."""
+    notes = "".join(f"- {note}\n" for note in report.notes)
+    figures = "".join(f"![{name.removesuffix('.svg')}]({name})\n\n" for name in report.figures)
+    return f"# {report.title}\n\n{notes}\n{figures}" + "\n".join(markdown_table(table) for table in report.tables)
+
+
+def markdown_table(table: StudyTable) -> str:
+    """Return a table with its title and note as Markdown."""
+    lines = [table.headers, ("---",) * len(table.headers), *(tuple(map(cell_text, row)) for row in table.rows)]
+    rows = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return f"## {table.title}\n\n{table.note}\n\n{rows}\n"
+
+
+def csv_text(table: StudyTable) -> str:
+    """Return a table as CSV; a figure with a range takes three columns: its mean, low and high."""
+    ranged = [any(isinstance(row[at], Range) for row in table.rows) for at in range(len(table.headers))]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for line in (table.headers, *table.rows):
+        writer.writerow([part for cell, wide in zip(line, ranged, strict=True) for part in _parts(cell, wide=wide)])
+    return text.getvalue()
+
+
+def _parts(cell: TableCell, *, wide: bool) -> tuple[object, ...]:
+    if isinstance(cell, Range):
+        return f"{cell.mean:z.4f}", f"{cell.low:z.4f}", f"{cell.high:z.4f}"
+    if not wide:
+        return (cell,)
+    return (cell, f"{cell} low", f"{cell} high") if isinstance(cell, str) else (cell, None, None)

@@ -1,8 +1,27 @@
-"""Figures, their units and periods as people read them, and how wide a table may be that nobody's terminal holds."""
+"""Figures, durations, power and their units as people read them."""
 
 from dataclasses import dataclass
 
 from offpeak.text import counted
+
+
+def clock_text(duration_s: float) -> str:
+    """Return the seconds as "2:05:09" (hours, minutes, seconds), from two days on as "3d 07:12"."""
+    minutes, seconds = divmod(round(duration_s), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours}:{minutes:02}:{seconds:02}"
+    return f"{hours // 24}d {hours % 24:02}:{minutes:02}"
+
+
+def power_text(power_w: float | None) -> str:
+    """Return watts, kilowatts and megawatts from ten of them on; "no value" for None."""
+    if power_w is None:
+        return "no value"
+    if power_w >= 10_000_000:
+        return f"{power_w / 1e6:,.2f} MW"
+    return f"{power_w:,.0f} W" if power_w < 10_000 else f"{power_w / 1000:,.2f} kW"
+
 
 NOT_WRAPPED = 1000
 """Width of what goes into a pipe: lines of any length stay whole."""

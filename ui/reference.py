@@ -1,12 +1,42 @@
-"""Writes the reference pages that come from tables: commands, settings, and families of PDUs: `make reference`."""
+"""Writes the reference pages that come from tables: commands, settings, and families of PDUs: `make reference`.
+
+The page of the commands is made from the commands themselves.
+"""
 
 from pathlib import Path
 
 from offpeak.settings.file import example_toml, toml
 from offpeak.settings.kinds import Setting
 from offpeak.settings.table import SECTIONS, SETTINGS
-from ui.commands_page import commands_page
 from ui.hardware.pdu_families_page import pdu_families_page
+from ui.manual import Command, command_tree, option_records
+
+_COMMANDS_HEAD = """\
+# Commands
+
+Every command with what it takes, as `--help` and [its man page](../how-to/shell.md) say it. What a command
+prints, and what that means, is on its own page.
+"""
+
+
+def commands_page() -> str:
+    """Return the page, as Markdown."""
+    return "\n".join([_COMMANDS_HEAD, *(_command_section(words, command) for words, command in command_tree().items())])
+
+
+def _command_section(words: tuple[str, ...], command: Command) -> str:
+    context = command.make_context(" ".join(words), [], resilient_parsing=True)
+    usage = " ".join([*words, *command.collect_usage_pieces(context)])
+    lines = [f"## {' '.join(words)}", "", _cell(command.help or ""), "", f"    {usage}", ""]
+    records = option_records(command, context)
+    if records:
+        lines += ["| option | |", "|---|---|", *(f"| `{term}` | {_cell(said)} |" for term, said in records), ""]
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
 
 _HEAD = """\
 # Settings

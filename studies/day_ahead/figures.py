@@ -1,13 +1,11 @@
-"""The study's pictures: the trade between response and cost, and loads and draws by the hour."""
+"""The figures of the part XSEDE: the trade between response and cost, and loads and power by the hour."""
 
 from collections.abc import Callable, Sequence
 
-from studies.day_ahead.answers import Answers
-from studies.day_ahead.experiment import Case
+from studies.day_ahead.experiment import DayAheadResult, StrategyCase
 from studies.day_ahead.plan import INST, STRATEGIES, TWO_PRICE, by_weight
-from studies.day_ahead.result import Result
-from studies.day_ahead.tables import cost, response
-from studies.online_simulation.colours import WIDTH, keys, svg, tick_step, title
+from studies.day_ahead.tables import DayAheadResults, cost, response
+from studies.svg import WIDTH, legend_row, svg, tick_step, title
 
 LEFT, RIGHT, HEAD, PLOT, FOOT = 70, 30, 70, 260, 50
 COLOURS = {"MCMF by w_t": "#1f62a8", "INST": "#c4570b", "TWOPRICE": "#3a7d2c", "baseline": "#777777"}
@@ -18,7 +16,7 @@ CROWDED_PCT = 10.0
 """The weight whose label stands below its dot: beside it are others."""
 
 
-def trade_svg(answers: Answers) -> str:
+def trade_svg(answers: DayAheadResults) -> str:
     """Return response over cost: MCMF as a line by w_t, the others as dots."""
     answers = answers.shared((*by_weight(), *STRATEGIES.values()))
     line = [_point(answers, case) for case in by_weight()]
@@ -33,10 +31,10 @@ def trade_svg(answers: Answers) -> str:
         marks.append(f'<text {label_at} font-size="11">{case.time_pct:g} %</text>')
     marks += [_dot(_x(x, minutes), _y(y, usd), COLOURS[name]) for name, (minutes, usd) in dots.items()]
     head = title("cost of all jobs [USD] over mean response [min]", 20, 50)
-    return svg(HEAD + PLOT + FOOT, [keys(COLOURS, 22), head, _grid(x, y), *marks])
+    return svg(HEAD + PLOT + FOOT, [legend_row(COLOURS, 22), head, _grid(x, y), *marks])
 
 
-def _point(answers: Answers, case: Case) -> tuple[float, float]:
+def _point(answers: DayAheadResults, case: StrategyCase) -> tuple[float, float]:
     return answers.of(case, response).mean, answers.of(case, cost).mean
 
 
@@ -76,10 +74,10 @@ def _grid(x: tuple[float, float], y: tuple[float, float]) -> str:
     return "".join((*upright, *across))
 
 
-def hours_svg(answers: Answers) -> str:
+def hours_svg(answers: DayAheadResults) -> str:
     """Return loads of Mason and Gordon, and draws of Blacklight and Lonestar, over the first hundred hours."""
     cases = {"baseline": STRATEGIES["baseline"], "MCMF": by_weight()[2], "INST": INST, "TWOPRICE": TWO_PRICE}
-    parts = [keys(HOURLY, 22)]
+    parts = [legend_row(HOURLY, 22)]
     for at, (figure, site) in enumerate(PANELS):
         number = answers.sites.index(site)
         lines = {name: _hours(answers, case, _column(figure, number)) for name, case in cases.items()}
@@ -89,12 +87,14 @@ def hours_svg(answers: Answers) -> str:
     return svg(60 + PANEL * len(PANELS), parts)
 
 
-def _column(figure: str, site: int) -> Callable[[Result], Sequence[float]]:
+def _column(figure: str, site: int) -> Callable[[DayAheadResult], Sequence[float]]:
     scale = 1.0 if figure == "load_h" else 1e-3
     return lambda result: [scale * value for value in getattr(result, figure)[site]]
 
 
-def _hours(answers: Answers, case: Case, column: Callable[[Result], Sequence[float]]) -> Sequence[float]:
+def _hours(
+    answers: DayAheadResults, case: StrategyCase, column: Callable[[DayAheadResult], Sequence[float]]
+) -> Sequence[float]:
     return column(answers.each(case)[0])
 
 

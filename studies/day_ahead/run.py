@@ -1,28 +1,90 @@
-"""Runs one experiment: a pure function of the case, the seed and the folder of prices."""
+"""Runs one experiment on XSEDE: a pure function of the case, the seed and the folder of prices.
+
+The schedule gives the figures of the paper's tables and pictures: means, and sums by class of jobs and by site.
+"""
 
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.schedule_metrics import bounded_slowdown
 from plugin.federation.cycle import GridRules, Weights
 from plugin.federation.policies import grid_policy
+from predictors.job_power import AVERAGE_HPL, HIGHER_THAN_HPL, LOWER_THAN_HPL
 from predictors.waits.similar_jobs import SimilarJobs
 from sim_backend.grid.broker import Decider, Moment, StayHome, WaitEstimator, run_grid
 from sim_backend.grid.electricity import Markets
 from sim_backend.grid.grid import GridLog, SimulatedGrid
+from sim_backend.grid.outcome import GridOutcome, fairness, load_at, mean_power_w, outcome_of, utilizations
 from sim_backend.grid.sites import GridSchedule
 from sim_backend.grid.waits import LearnedWaits, NoisyWaits, ZeroGridWaits
-from studies.day_ahead.experiment import Case, Experiment
-from studies.day_ahead.figures_of import figures_of
-from studies.day_ahead.links import DATA_MB, links_of
-from studies.day_ahead.result import Result
-from studies.day_ahead.xsede import grid_of
+from studies.day_ahead.experiment import (
+    ERROR_EDGES_PCT,
+    SIZE_EDGES_CORE_H,
+    DayAheadExperiment,
+    DayAheadResult,
+    StrategyCase,
+)
+from studies.day_ahead.xsede import DATA_MB, grid_of, links_of
+
+HOURS = 100
+HOUR_S = 3600
+POWERS = (LOWER_THAN_HPL, AVERAGE_HPL, HIGHER_THAN_HPL)
+Bool = NDArray[np.bool_]
 
 
-def run(experiment: Experiment, folder: Path, out: Path) -> Result:
+def figures_of(
+    grid: SimulatedGrid, schedule: GridSchedule, home: GridSchedule, counted: Bool, error_min: float, rng: Generator
+) -> DayAheadResult:
+    """Return the figures over the `counted` jobs, with fairness against the schedule `home`."""
+    out, jobs = outcome_of(grid, schedule), grid.log.jobs
+    run_s = schedule.end_s - schedule.start_s
+    response_s = out.response_s[counted]
+    home_s = outcome_of(grid, home).response_s
+    errors = np.digitize(100 * (jobs.estimate_s / np.maximum(jobs.runtime_s, 1) - 1)[counted], ERROR_EDGES_PCT)
+    sizes = np.digitize((jobs.size * jobs.runtime_s / HOUR_S)[counted], SIZE_EDGES_CORE_H)
+    edge_s = int(jobs.submit_s[counted][0]) + HOUR_S * np.arange(HOURS + 1)
+    each_site = range(len(grid.sites))
+    return DayAheadResult(
+        response_min=float(response_s.mean()) / 60,
+        wait_min=float((out.response_s - run_s)[counted].mean()) / 60,
+        bounded_slowdown=float(bounded_slowdown(response_s - run_s[counted], run_s[counted]).mean()),
+        runtime_min=float(run_s[counted].mean()) / 60,
+        cost_usd=float(out.cost[counted].sum()),
+        cost_by_power=tuple(
+            float(each.factor(rng.random(len(out.cost)))[counted] @ out.cost[counted]) for each in POWERS
+        ),
+        wait_error_min=error_min,
+        jobs=tuple(np.bincount(schedule.site[counted], minlength=len(grid.sites)).tolist()),
+        utilization=tuple(utilizations(grid, schedule, counted).tolist()),
+        fairness=_fairness(grid, out, home_s, counted & grid.log.brokered),
+        fairness_local=_fairness(grid, out, home_s, counted & ~grid.log.brokered),
+        by_error_jobs=_sums(errors, np.ones(len(errors)), len(ERROR_EDGES_PCT)),
+        by_error_min=_sums(errors, response_s / 60, len(ERROR_EDGES_PCT)),
+        by_size_jobs=_sums(sizes, np.ones(len(sizes)), len(SIZE_EDGES_CORE_H)),
+        by_size_min=_sums(sizes, response_s / 60, len(SIZE_EDGES_CORE_H)),
+        by_size_usd=_sums(sizes, out.cost[counted], len(SIZE_EDGES_CORE_H)),
+        load_h=tuple(tuple(load_at(grid, schedule, site, edge_s[:-1]).round(3).tolist()) for site in each_site),
+        power_w=tuple(tuple(mean_power_w(schedule, out.power_w, s, edge_s).round().tolist()) for s in each_site),
+    )
+
+
+def _fairness(grid: SimulatedGrid, out: GridOutcome, home_s: Int64, which: Bool) -> tuple[float | None, ...]:
+    if not which.any():
+        return (None,) * len(grid.sites)
+    by_home: Float64 = fairness(grid.log.home[which], out.response_s[which], home_s[which], len(grid.sites))
+    return tuple(None if np.isnan(each) else each for each in by_home.tolist())
+
+
+def _sums(number: Int64, value: Float64, edges: int) -> tuple[float, ...]:
+    return tuple(np.bincount(number, value, edges + 1).tolist())
+
+
+def run(experiment: DayAheadExperiment, folder: Path, out: Path) -> DayAheadResult:
     """Return what the case comes to in that replay; the jobs are the same for all cases of a replay.
 
     `out` has the forecasts of the prices in `folder`.
@@ -33,34 +95,34 @@ def run(experiment: Experiment, folder: Path, out: Path) -> Result:
     grid, markets = grid_of(
         folder, out, rng, jobs=experiment.jobs, history=experiment.history, links=links, most=case.most
     )
-    grid = replace(grid, log=_asked(grid.log, case, rng))
+    grid = replace(grid, log=_case_log(grid.log, case, rng))
     counted = np.arange(len(grid.log)) >= experiment.history
     home = run_grid(grid, StayHome(), period_s=case.period_s)
-    waits = Remembered(_waits(case, experiment))
+    waits = RecordedWaits(_waits(case, experiment))
     schedule = home if case.strategy == "baseline" else _chosen(grid, case, waits, Markets(markets))
     return figures_of(grid, schedule, home, counted, waits.error_min(schedule), rng)
 
 
-def _asked(log: GridLog, case: Case, rng: Generator) -> GridLog:
+def _case_log(log: GridLog, case: StrategyCase, rng: Generator) -> GridLog:
     """Return the log with the share of the jobs brokered that the case has, and with data where it has any."""
     data_mb = rng.choice(DATA_MB, len(log)) if case.data else np.zeros(len(log))
     brokered = log.brokered & (rng.random(len(log)) < case.brokered_pct / 100)
     return replace(log, brokered=brokered, data_mb=data_mb)
 
 
-def _waits(case: Case, experiment: Experiment) -> WaitEstimator:
+def _waits(case: StrategyCase, experiment: DayAheadExperiment) -> WaitEstimator:
     if case.strategy == "inst":
         return ZeroGridWaits()
     learned = LearnedWaits(SimilarJobs)
     return NoisyWaits(learned, case.wrong_h, experiment.replay) if case.wrong_h else learned
 
 
-def _chosen(grid: SimulatedGrid, case: Case, waits: WaitEstimator, markets: Markets) -> GridSchedule:
+def _chosen(grid: SimulatedGrid, case: StrategyCase, waits: WaitEstimator, markets: Markets) -> GridSchedule:
     rules = GridRules(weights=Weights(case.time_pct, 100 - case.time_pct), passes=case.passes)
     return run_grid(grid, Decider(grid_policy(case.strategy), rules, waits, markets), period_s=case.period_s)
 
 
-class Remembered:
+class RecordedWaits:
     """Passes predictions on, and keeps what was said last of each job at each site."""
 
     def __init__(self, waits: WaitEstimator) -> None:

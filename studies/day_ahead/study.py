@@ -1,35 +1,66 @@
-"""The study as a whole: forecasts the prices, runs the experiments that are missing, and tells what they come to."""
+"""The part XSEDE as a whole: forecasts the prices, runs the missing experiments and builds the report.
 
-from collections.abc import Callable
-from functools import partial
+A key names a result by everything that it depends on: the experiment, the prices, and the sources of `run`.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from functools import cache, partial
 from pathlib import Path
 
+from offpeak.compiled import sources_of
 from offpeak.errors import BadInput
 from offpeak.text import counted
 from plugin.federation.flow import need_or_tools
-from studies.day_ahead.answers import Answers
-from studies.day_ahead.class_tables import estimates_table, powers_table, sites_table, sizes_table
-from studies.day_ahead.experiment import Experiment, Replays
+from studies.day_ahead.experiment import DayAheadExperiment, DayAheadReplays, DayAheadResult, parse_result
 from studies.day_ahead.figures import hours_svg, trade_svg
-from studies.day_ahead.folder import site_rows
-from studies.day_ahead.forecasts import DAYS, make_forecasts, places
-from studies.day_ahead.keys import digest_of, key_of
 from studies.day_ahead.plan import FEW, START, planned
-from studies.day_ahead.result import Result, parse_result
+from studies.day_ahead.prices import DAYS, SITES, make_forecasts, places, site_rows
 from studies.day_ahead.run import run
 from studies.day_ahead.tables import (
+    DayAheadResults,
     cycles_table,
     data_table,
     errors_table,
+    estimates_table,
     most_table,
+    powers_table,
     shares_table,
+    sites_table,
+    sizes_table,
     strategies_table,
     weights_table,
 )
-from studies.order import Order, Progress
-from studies.report import Report, Table
-from studies.resumable import Runner, results_of
-from studies.write import folder_for
+from studies.report import Report, StudyTable, folder_for
+from studies.resumable import Progress, Runner, StudyOrder, results_of
+
+RUN = Path(__file__).with_name("run.py")
+
+
+def key_of(experiment: DayAheadExperiment, prices_digest: str) -> str:
+    """Return the key of an experiment with prices and sites of that digest, under the present code."""
+    told = json.dumps([asdict(experiment), prices_digest, code_digest()])
+    return hashlib.sha256(told.encode()).hexdigest()[:24]
+
+
+def digest_of(folder: Path, prices: Iterable[Path]) -> str:
+    """Return a digest of the sites' table and the price files."""
+    digest = hashlib.sha256((folder / SITES).read_bytes())
+    for file in prices:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@cache
+def code_digest() -> str:
+    """Return a digest of the sources of `run` and of what it imports of ours, kernels too."""
+    digest = hashlib.sha256()
+    for source in sources_of(RUN):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()
+
 
 TITLE = "Metascheduling in day-ahead markets: Murali and Vadhiyar, re-run"
 LOG_NOTE = (
@@ -41,7 +72,7 @@ WAIT_NOTE = (
 )
 POWER_NOTE = "power: Linpack's per core at the system where a job runs; energy of idle cores is not counted"
 
-TABLES: tuple[Callable[[Answers], Table], ...] = (
+TABLES: tuple[Callable[[DayAheadResults], StudyTable], ...] = (
     strategies_table,
     weights_table,
     errors_table,
@@ -56,7 +87,7 @@ TABLES: tuple[Callable[[Answers], Table], ...] = (
 )
 
 
-def day_ahead(order: Order, progress: Progress) -> Report:
+def day_ahead(order: StudyOrder, progress: Progress) -> Report:
     """Run what `order.out` does not have yet, and return the report. BadInput without the folder of prices."""
     need_or_tools()
     if order.logs is not None:
@@ -64,13 +95,13 @@ def day_ahead(order: Order, progress: Progress) -> Report:
     sites = tuple(row.name for row in site_rows(order.prices))
     folder, out = Path(order.prices or ""), folder_for(order.out)
     forecast_note = make_forecasts(places(folder, out), DAYS, order.processes)
-    replays = Replays(order.replays, order.seed)
+    replays = DayAheadReplays(order.replays, order.seed)
     digest = digest_of(folder, [place.prices for place in places(folder, out).values()])
     keys = {experiment: key_of(experiment, digest) for experiment in planned(replays)}
-    runner: Runner[Experiment, Result] = Runner(
+    runner: Runner[DayAheadExperiment, DayAheadResult] = Runner(
         partial(run, folder=folder, out=out), parse_result, partial(_warm_up, folder, out)
     )
-    answers = Answers(results_of(runner, keys, order, progress), replays, sites)
+    answers = DayAheadResults(results_of(runner, keys, order, progress), replays, sites)
     notes = (LOG_NOTE, WAIT_NOTE, POWER_NOTE, forecast_note, _replays_note(replays, len(keys)))
     figures = {"trade.svg": trade_svg(answers), "hours.svg": hours_svg(answers)}
     return Report(TITLE, notes, tuple(table(answers) for table in TABLES), figures)
@@ -78,10 +109,10 @@ def day_ahead(order: Order, progress: Progress) -> Report:
 
 def _warm_up(folder: Path, out: Path) -> None:
     """Let the kernels be compiled here, once, before several processes would each begin to."""
-    run(Experiment(START, 0, 0, jobs=100, history=4_000), folder, out)
+    run(DayAheadExperiment(START, 0, 0, jobs=100, history=4_000), folder, out)
 
 
-def _replays_note(replays: Replays, count: int) -> str:
+def _replays_note(replays: DayAheadReplays, count: int) -> str:
     return (
         f"{counted(replays.count, 'replay')} of what Table 4 and the claims rest on: seeds ({replays.seed}, 0) to "
         f"({replays.seed}, {replays.count - 1}); of all else at most {FEW}; {counted(count, 'experiment')}"

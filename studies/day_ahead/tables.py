@@ -1,53 +1,120 @@
-"""The study's tables: the paper's beside ours."""
+"""The tables of the part XSEDE: the paper's figures beside ours, by case, by class of jobs and by system.
 
-from collections.abc import Mapping
+Tables 4, 5 and 7 compare strategies, weights, errors and data; Tables 6 and 8 go by class, as Figures 5 and 8
+do.
+"""
 
-from studies.day_ahead.answers import Answers
-from studies.day_ahead.experiment import Case
-from studies.day_ahead.paper import TABLE_4, TABLE_5, TABLE_7, Row
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from studies.day_ahead.experiment import (
+    SIZE_EDGES_CORE_H,
+    TABLE_4,
+    TABLE_5,
+    TABLE_6,
+    TABLE_7,
+    TABLE_8,
+    CostRow,
+    DayAheadExperiment,
+    DayAheadReplays,
+    DayAheadResult,
+    StrategyCase,
+    experiments,
+)
 from studies.day_ahead.plan import (
+    BASELINE,
     BROKERED_PCT,
     CYCLES,
     EACH_MINUTE,
     INFORMED,
+    INST,
     MOST,
     START,
     STRATEGIES,
+    TWO_PRICE,
     WEIGHTS_PCT,
     WITH_DATA,
     WRONG_H,
 )
-from studies.day_ahead.result import Result
-from studies.report import Cell, Range, Table
+from studies.day_ahead.run import POWERS
+from studies.report import Range, StudyTable, TableCell, confidence_of
+
+
+@dataclass(frozen=True)
+class DayAheadResults:
+    """All results of the study, and the names of the sites."""
+
+    results: Mapping[DayAheadExperiment, DayAheadResult]
+    replays: DayAheadReplays
+    sites: tuple[str, ...]
+
+    def each(self, case: StrategyCase) -> list[DayAheadResult]:
+        """Return the results of a case, one a replay; of most cases there are those of the first few replays alone."""
+        return [self.results[each] for each in experiments(case, self.replays) if each in self.results]
+
+    def shared(self, cases: Iterable[StrategyCase]) -> "DayAheadResults":
+        """Return the answers over the first replays, which all these cases have: only then do they compare."""
+        count = min(len(self.each(case)) for case in cases)
+        return replace(self, replays=DayAheadReplays(count, self.replays.seed))
+
+    def of(self, case: StrategyCase, figure: Callable[[DayAheadResult], float]) -> Range:
+        """Return a figure of the case over the replays."""
+        return confidence_of([figure(each) for each in self.each(case)])
+
+    def less_pct(self, case: StrategyCase, than: StrategyCase, figure: Callable[[DayAheadResult], float]) -> Range:
+        """Return by how much per cent a figure is lower than under another case in the same replay."""
+        pairs = zip(self.each(case), self.each(than), strict=False)
+        return confidence_of([100 * (1 - figure(one) / figure(other)) for one, other in pairs])
+
+    def saved_pct(self, case: StrategyCase, figure: Callable[[DayAheadResult], float]) -> Range:
+        """Return by how much per cent a figure is lower than under the baseline."""
+        return self.less_pct(case, BASELINE, figure)
+
+    def mean_by(
+        self, case: StrategyCase, column: Callable[[DayAheadResult], Sequence[float | None]]
+    ) -> list[float | None]:
+        """Return the means over the replays of a column, None where a replay has none."""
+        columns = zip(*(column(each) for each in self.each(case)), strict=True)
+        return [_mean(values) for values in columns]
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if len(known) == len(values) else None
+
 
 RANGES = "In brackets the 95 % confidence interval of the mean over the replays."
 HEADERS = ("response", "paper", "shorter", "paper", "cost", "paper", "cheaper", "paper")
 
 
-def response(result: Result) -> float:
+def response(result: DayAheadResult) -> float:
     """Return the mean response [min]."""
     return result.response_min
 
 
-def cost(result: Result) -> float:
+def cost(result: DayAheadResult) -> float:
     """Return the cost of all jobs [USD]."""
     return result.cost_usd
 
 
-def strategies_table(answers: Answers) -> Table:
+def strategies_table(answers: DayAheadResults) -> StudyTable:
     """Return Table 4 beside ours."""
     return _beside(answers, STRATEGIES, TABLE_4, "strategies", "Table 4: strategies on XSEDE")
 
 
-def data_table(answers: Answers) -> Table:
+def data_table(answers: DayAheadResults) -> StudyTable:
     """Return Table 7 beside ours."""
     return _beside(answers, WITH_DATA, TABLE_7, "data", "Table 7: jobs whose data has to move")
 
 
 def _beside(
-    answers: Answers, cases: Mapping[str, Case], paper: Mapping[tuple[str, float], Row], name: str, title: str
-) -> Table:
-    return Table(
+    answers: DayAheadResults,
+    cases: Mapping[str, StrategyCase],
+    paper: Mapping[tuple[str, float], CostRow],
+    name: str,
+    title: str,
+) -> StudyTable:
+    return StudyTable(
         name,
         title,
         "Mean response in minutes, cost of all jobs in USD; shorter and cheaper: per cent below the baseline of the "
@@ -57,7 +124,9 @@ def _beside(
     )
 
 
-def _row(answers: Answers, case: Case, home: Case, paper: Mapping[tuple[str, float], Row]) -> tuple[Cell, ...]:
+def _row(
+    answers: DayAheadResults, case: StrategyCase, home: StrategyCase, paper: Mapping[tuple[str, float], CostRow]
+) -> tuple[TableCell, ...]:
     theirs, base = paper[case.strategy, case.time_pct], paper["baseline", 25.0]
     return (
         answers.of(case, response),
@@ -71,35 +140,37 @@ def _row(answers: Answers, case: Case, home: Case, paper: Mapping[tuple[str, flo
     )
 
 
-def weights_table(answers: Answers) -> Table:
+def weights_table(answers: DayAheadResults) -> StudyTable:
     """Return response and cost by w_t."""
-    labelled = {f"{each:g} %": Case("mcmf", each) for each in WEIGHTS_PCT}
+    labelled = {f"{each:g} %": StrategyCase("mcmf", each) for each in WEIGHTS_PCT}
     return _changed(answers, labelled, "weights", "Figures 4 and 9: MCMF by the weight of time", "w_t")
 
 
-def most_table(answers: Answers) -> Table:
+def most_table(answers: DayAheadResults) -> StudyTable:
     """Return response and slowdown by MaxQ, and with jobs that know of each other."""
-    labelled = {"any number" if each is None else str(each): Case("mcmf", most=each) for each in MOST}
+    labelled = {"any number" if each is None else str(each): StrategyCase("mcmf", most=each) for each in MOST}
     labelled["any number, jobs of a cycle know of each other"] = INFORMED
     labelled["2, a cycle each minute"] = EACH_MINUTE
     return _changed(answers, labelled, "most", "Figure 11: MCMF by the jobs that a system takes in a cycle", "MaxQ")
 
 
-def cycles_table(answers: Answers) -> Table:
+def cycles_table(answers: DayAheadResults) -> StudyTable:
     """Return response and cost where MaxQ and the cycle hold jobs back less."""
     labelled = {"INST": STRATEGIES["INST"], **CYCLES}
     return _changed(answers, labelled, "cycles", "Table 4 with more jobs a cycle, and more cycles", "strategy")
 
 
-def shares_table(answers: Answers) -> Table:
+def shares_table(answers: DayAheadResults) -> StudyTable:
     """Return response and cost by f_g."""
-    labelled = {f"{each} %": Case("mcmf", brokered_pct=each) for each in BROKERED_PCT}
+    labelled = {f"{each} %": StrategyCase("mcmf", brokered_pct=each) for each in BROKERED_PCT}
     return _changed(answers, labelled, "shares", "Figure 10: MCMF by the share of jobs that go to the broker", "f_g")
 
 
-def _changed(answers: Answers, cases: Mapping[str, Case], name: str, title: str, what: str) -> Table:
+def _changed(
+    answers: DayAheadResults, cases: Mapping[str, StrategyCase], name: str, title: str, what: str
+) -> StudyTable:
     answers = answers.shared(cases.values())
-    return Table(
+    return StudyTable(
         name,
         title,
         f"Minutes and USD; shorter and cheaper: per cent below the baseline. Bounded slowdown: a mean. {RANGES}",
@@ -118,10 +189,10 @@ def _changed(answers: Answers, cases: Mapping[str, Case], name: str, title: str,
     )
 
 
-def errors_table(answers: Answers) -> Table:
+def errors_table(answers: DayAheadResults) -> StudyTable:
     """Return Table 5 beside ours."""
-    answers = answers.shared(Case("mcmf", wrong_h=hours) for hours in WRONG_H)
-    return Table(
+    answers = answers.shared(StrategyCase("mcmf", wrong_h=hours) for hours in WRONG_H)
+    return StudyTable(
         "errors",
         "Table 5: MCMF with waits known less well",
         "To each predicted wait up to so many hours are added, drawn anew each time. Longer and dearer: per cent above "
@@ -131,8 +202,8 @@ def errors_table(answers: Answers) -> Table:
     )
 
 
-def _error_row(answers: Answers, hours: float) -> tuple[Cell, ...]:
-    case, theirs, base = Case("mcmf", wrong_h=hours), TABLE_5[hours], TABLE_5[0.0]
+def _error_row(answers: DayAheadResults, hours: float) -> tuple[TableCell, ...]:
+    case, theirs, base = StrategyCase("mcmf", wrong_h=hours), TABLE_5[hours], TABLE_5[0.0]
     return (
         f"{hours:g} h",
         answers.of(case, lambda result: result.wait_error_min),
@@ -147,3 +218,103 @@ def _error_row(answers: Answers, hours: float) -> tuple[Cell, ...]:
 
 def _negated(less: Range) -> Range:
     return Range(-less.mean, -less.high, -less.low)
+
+
+HALF = StrategyCase("mcmf", brokered_pct=50)
+SIZES = (
+    f"small, below {SIZE_EDGES_CORE_H[0]:,} core-hours",
+    "medium",
+    f"large, from {SIZE_EDGES_CORE_H[1]:,} core-hours on",
+)
+
+
+def estimates_table(answers: DayAheadResults) -> StudyTable:
+    """Return Table 6 beside ours."""
+    return StudyTable(
+        "estimates",
+        "Table 6: by how wrong the users' run times are",
+        "Per cent that the mean response is shorter under MCMF with w_t = 25 %, by estimate over run time less one.",
+        ("error [%]", "jobs", "than baseline", "paper", "than INST", "paper", "than TWOPRICE", "paper"),
+        tuple(_estimates_row(answers, number, label) for number, label in enumerate(TABLE_6)),
+    )
+
+
+def _estimates_row(answers: DayAheadResults, number: int, label: str) -> tuple[TableCell, ...]:
+    cells: list[TableCell] = [label, answers.of(START, lambda result: result.by_error_jobs[number]).mean]
+    for than, theirs in zip((BASELINE, INST, TWO_PRICE), TABLE_6[label], strict=True):
+        cells += [answers.less_pct(START, than, lambda result: result.by_error_min[number]), theirs]
+    return tuple(cells)
+
+
+def powers_table(answers: DayAheadResults) -> StudyTable:
+    """Return Table 8 beside ours: nobody knows what a single job draws, so only the bill changes."""
+    return StudyTable(
+        "powers",
+        "Table 8: what jobs draw",
+        "Cost in USD if each job draws 60 to 100 %, 60 to 140 % or 100 to 140 % of Linpack's power. The broker counts "
+        "on Linpack's, so responses are those of Table 4.",
+        ("power", *(head for name in ("baseline", "INST", "TWOPRICE", "MCMF") for head in (name, "paper"))),
+        tuple(_power_row(answers, number, label) for number, label in enumerate(each.name for each in POWERS)),
+    )
+
+
+def _power_row(answers: DayAheadResults, number: int, label: str) -> tuple[TableCell, ...]:
+    cells: list[TableCell] = [label]
+    for case, theirs in zip((BASELINE, INST, TWO_PRICE, START), TABLE_8[label], strict=True):
+        cells += [answers.of(case, lambda result: result.cost_by_power[number]), theirs]
+    return tuple(cells)
+
+
+def sizes_table(answers: DayAheadResults) -> StudyTable:
+    """Return what Figure 5 draws."""
+    return StudyTable(
+        "sizes",
+        "Figure 5: by the jobs' size",
+        "What MCMF with w_t = 25 % saves of a job on average: minutes of response, and USD.",
+        ("jobs", "number", "response shorter by", "cheaper by"),
+        tuple(_size_row(answers, number, label) for number, label in enumerate(SIZES)),
+    )
+
+
+def _size_row(answers: DayAheadResults, number: int, label: str) -> tuple[TableCell, ...]:
+    pairs = list(zip(answers.each(BASELINE), answers.each(START), strict=False))
+    count = [one.by_size_jobs[number] for one, _ in pairs]
+    minutes = [(one.by_size_min[number] - other.by_size_min[number]) / one.by_size_jobs[number] for one, other in pairs]
+    usd = [(one.by_size_usd[number] - other.by_size_usd[number]) / one.by_size_jobs[number] for one, other in pairs]
+    return label, sum(count) / len(count), confidence_of(minutes), confidence_of(usd)
+
+
+def sites_table(answers: DayAheadResults) -> StudyTable:
+    """Return by system what Figure 8 draws, and where jobs ran."""
+    answers = answers.shared((START, HALF, BASELINE))
+    columns = (
+        answers.mean_by(START, lambda result: result.fairness),
+        answers.mean_by(HALF, lambda result: result.fairness),
+        answers.mean_by(HALF, lambda result: result.fairness_local),
+        answers.mean_by(BASELINE, lambda result: result.jobs),
+        answers.mean_by(START, lambda result: result.jobs),
+        [_percent(each) for each in answers.mean_by(BASELINE, lambda result: result.utilization)],
+        [_percent(each) for each in answers.mean_by(START, lambda result: result.utilization)],
+    )
+    return StudyTable(
+        "sites",
+        "Figure 8: whom it serves, and where jobs run",
+        "Fairness: the geometric mean of baseline response over response of the jobs submitted at a system, if all "
+        "jobs go to the broker, and if half of them do. "
+        "Utilization in per cent, from the first counted job to the last end.",
+        (
+            "system",
+            "all brokered",
+            "half: brokered",
+            "half: local",
+            "jobs at home",
+            "jobs under MCMF",
+            "utilization at home",
+            "under MCMF",
+        ),
+        tuple((name, *cells) for name, *cells in zip(answers.sites, *columns, strict=True)),
+    )
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share

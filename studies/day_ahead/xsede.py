@@ -1,6 +1,10 @@
-"""The eight systems of XSEDE with a workload drawn for them, and their prices of June 2014."""
+"""The eight systems of XSEDE with a workload drawn for them, their links, and their prices of June 2014.
+
+Links and the data of jobs are ours: the paper has both from monitoring pages that no longer exist.
+"""
 
 from datetime import datetime, timedelta, timezone
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +20,26 @@ from plugin.federation.sites import Link, Site
 from sim_backend.grid.electricity import DayAhead
 from sim_backend.grid.grid import GridLog, SimulatedGrid, SimulatedSite
 from sim_backend.policy import parse_policy
-from studies.day_ahead.folder import SiteRow, daily_prices, site_rows
-from studies.day_ahead.forecasts import Place, forecasts, places
-from studies.day_ahead.lublin import Demand, Drawn, draw
+from studies.day_ahead.prices import PricePlace, SiteRow, daily_prices, forecasts, places, site_rows
+from studies.day_ahead.workload import DrawnJobs, SiteDemand, draw
+
+BANDWIDTH_MB_PER_S = 250.0
+"""Ours: a file transfer at 2 Gbit/s between any two places, of the order of GridFTP over links of 10 Gbit/s."""
+LATENCY_S = 0.05
+GB, TB = 1e3, 1e6
+DATA_MB = (0.0, 1e-3, 1.0, 10.0, 100.0, 500.0, GB, 10 * GB, 100 * GB, 500 * GB, TB, 10 * TB)
+"""Section 5.8: each as likely."""
+
+
+def links_of(folder: Path) -> tuple[Link, ...]:
+    """Return a link between any two systems, without delay where they stand in one place."""
+    rows = site_rows(folder)
+    return tuple(
+        Link((one.name, other.name), LATENCY_S, BANDWIDTH_MB_PER_S)
+        for one, other in combinations(rows, 2)
+        if one.place != other.place
+    )
+
 
 EASTERN_H = -4
 JUNE = datetime(2014, 6, 1, tzinfo=timezone(timedelta(hours=EASTERN_H)))
@@ -47,7 +68,7 @@ def zone_of(row: SiteRow) -> timezone:
     return timezone(timedelta(hours=EASTERN_H + row.lag_h))
 
 
-def market_of(place: Place, zone: timezone) -> DayAhead:
+def market_of(place: PricePlace, zone: timezone) -> DayAhead:
     """Return the prices of a place on that clock, its last week repeated for jobs that run on in July."""
     price, coming = daily_prices(place.prices), forecasts(place)
     price, coming = (np.concatenate([each, *[each[-WEEK_DAYS:]] * WEEKS_MORE]) for each in (price, coming))
@@ -108,12 +129,12 @@ def log_of(rows: tuple[SiteRow, ...], rng: Generator, jobs: int, history: int) -
     return _joined(drawn, start_s, history)
 
 
-def _demand(row: SiteRow, count: int) -> Demand:
+def _demand(row: SiteRow, count: int) -> SiteDemand:
     share, mean_cores, load = SHARES[row.name]
-    return Demand(round(share * count), load, mean_cores, row.cores, row.widest_cores, row.longest_s)
+    return SiteDemand(round(share * count), load, mean_cores, row.cores, row.widest_cores, row.longest_s)
 
 
-def _joined(drawn: list[Drawn], start_s: list[int], history: int) -> GridLog:
+def _joined(drawn: list[DrawnJobs], start_s: list[int], history: int) -> GridLog:
     submit_s = np.concatenate([each.submit_s + start for each, start in zip(drawn, start_s, strict=True)])
     home = np.repeat(np.arange(len(drawn)), [len(each.size) for each in drawn])
     order = np.argsort(submit_s, kind="stable")

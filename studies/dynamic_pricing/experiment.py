@@ -1,10 +1,22 @@
-"""What is varied: how a log is replayed (Setup) and how the schedules are billed (Bill).
+"""What is varied: how a log is replayed (setup) and how its schedules are billed (bill), and what a replay results
+in.
 
-The two are apart because a policy is told only whether the price is high, never how high: one replay serves all
-price ratios and all powers of idle nodes.
+Setup and bill are apart because a policy knows only whether the price is high, never how high: one replay serves
+all price ratios and all powers of idle nodes. The layout of a log is a smaller machine, a shorter, busier or
+faster log, or one month of it.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from offpeak.model.arrays import Int64
+from offpeak.model.jobs import Jobs
+from offpeak.model.local_time import DAY_S
+from sim_backend.outcome import saving_pct
+from studies.logs import StudyLog
 
 WITH_BACKFILLING = ("easy", "greedy", "knapsack")
 WITHOUT_BACKFILLING = ("fcfs", "fcfs+greedy", "fcfs+knapsack")
@@ -16,7 +28,7 @@ NO_BOUND_S = 10**9
 
 
 @dataclass(frozen=True)
-class Setup:
+class PricingSetup:
     """How a log is replayed. The defaults are the study's starting point.
 
     `policies`: the first is the baseline. `power`: a distribution of `draw_power_w`, the hungriest job drawing
@@ -42,7 +54,7 @@ class Setup:
 
 
 @dataclass(frozen=True)
-class Bill:
+class PricingBill:
     """What the schedules of a replay are charged.
 
     `price_ratio`: on-peak over off-peak. `idle_w`: of a unit that runs nothing; the most frugal job draws 100 W.
@@ -56,10 +68,125 @@ class Bill:
 
 
 @dataclass(frozen=True)
-class Experiment:
+class PricingExperiment:
     """One replay: all policies of a setup on a log, with the chances of the seed (`seed`, `replay`)."""
 
     log: str
     seed: int
     replay: int
-    setup: Setup
+    setup: PricingSetup
+
+
+@dataclass(frozen=True)
+class PricedUse:
+    """Energy of the jobs [J] and idle unit-seconds, each on-peak and off-peak."""
+
+    on_peak_j: float
+    off_peak_j: float
+    on_peak_idle_s: float
+    off_peak_idle_s: float
+
+
+@dataclass(frozen=True)
+class PricingPolicyResult:
+    """One policy's replay. `as_run`, `at_start` and `until_last_submission` are what `Bill.metered` chooses from."""
+
+    policy: str
+    mean_wait_s: float
+    utilization: float
+    as_run: PricedUse
+    at_start: PricedUse
+    until_last_submission: PricedUse
+
+
+@dataclass(frozen=True)
+class PricingResult:
+    """The replays of a setup's policies, the baseline first.
+
+    `perfect` is the baseline's use as it would be if its node-hours on-peak and off-peak stayed what they are, but the
+    most frugal watts of all jobs had run on-peak: no mere change of order saves more.
+    """
+
+    policies: tuple[PricingPolicyResult, ...]
+    perfect: PricedUse
+
+
+def cost(used: PricedUse, bill: PricingBill) -> float:
+    """Return the cost, in joules at the off-peak price."""
+    on_peak_j = used.on_peak_j + bill.idle_w * used.on_peak_idle_s
+    return bill.price_ratio * on_peak_j + used.off_peak_j + bill.idle_w * used.off_peak_idle_s
+
+
+def saved_pct(result: PricingResult, at: int, bill: PricingBill) -> float:
+    """Return by how many per cent policy number `at` is cheaper than the baseline."""
+    baseline, other = (getattr(result.policies[number], bill.metered) for number in (0, at))
+    return saving_pct(cost(other, bill), cost(baseline, bill))
+
+
+def ceiling_pct(result: PricingResult, bill: PricingBill) -> float:
+    """Return what the perfect order would save."""
+    return saving_pct(cost(result.perfect, bill), cost(result.policies[0].as_run, bill))
+
+
+def parse_result(told: Mapping[str, Any]) -> PricingResult:
+    """Return the result that `dataclasses.asdict` gave; KeyError or TypeError if it is none."""
+    policies = tuple(_policy(each) for each in told["policies"])
+    return PricingResult(policies, PricedUse(**told["perfect"]))
+
+
+def _policy(told: Mapping[str, Any]) -> PricingPolicyResult:
+    meters = {name: PricedUse(**told[name]) for name in ("as_run", "at_start", "until_last_submission")}
+    return PricingPolicyResult(**(dict(told) | meters))
+
+
+MONTH_S = 30 * DAY_S
+
+
+def arranged(log: StudyLog, setup: PricingSetup) -> tuple[Jobs, int]:
+    """Return the jobs that are replayed and the size of their machine."""
+    size = setup.machine_size or log.size
+    jobs = log.trace.jobs
+    jobs = jobs.take(np.flatnonzero(jobs.size <= size)[: setup.first_jobs])
+    if setup.load is not None:
+        jobs = at_load(jobs, size, setup.load)
+    if setup.compressed > 1:
+        jobs = faster(jobs, setup.compressed)
+    if setup.month is not None:
+        jobs = jobs.take(month_of(jobs) == setup.month)
+    return jobs, size
+
+
+def offered_load(jobs: Jobs, size: int) -> float:
+    """Return the share of the machine that the jobs ask for, from the first to the last submission."""
+    span_s = max(int(jobs.submit_s[-1] - jobs.submit_s[0]), 1)
+    return float(np.dot(jobs.size, jobs.runtime_s)) / (size * span_s)
+
+
+def at_load(jobs: Jobs, size: int, load: float) -> Jobs:
+    """Return the jobs with the gaps between submissions scaled to an offered load."""
+    first_s = jobs.submit_s[0]
+    scaled_s = (jobs.submit_s - first_s) * (offered_load(jobs, size) / load)
+    return replace(jobs, submit_s=first_s + np.rint(scaled_s).astype(np.int64))
+
+
+def faster(jobs: Jobs, times: int) -> Jobs:
+    """Return the jobs with gaps, run times and estimates divided; a run or an estimate keeps a second at least."""
+    first_s = jobs.submit_s[0]
+    return replace(
+        jobs,
+        submit_s=first_s + (jobs.submit_s - first_s) // times,
+        runtime_s=np.maximum(jobs.runtime_s // times, np.minimum(jobs.runtime_s, 1)),
+        estimate_s=np.maximum(jobs.estimate_s // times, np.minimum(jobs.estimate_s, 1)),
+    )
+
+
+def month_of(jobs: Jobs) -> Int64:
+    """Return the number of each job's 30-day stretch after the first submission, int64[n]."""
+    after_s: Int64 = jobs.submit_s - jobs.submit_s[0]
+    return after_s // MONTH_S
+
+
+def months_of(log: StudyLog, setup: PricingSetup) -> int:
+    """Return how many whole 30-day stretches a setup has."""
+    jobs, _ = arranged(log, replace(setup, month=None))
+    return int(jobs.submit_s[-1] - jobs.submit_s[0]) // MONTH_S

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from studies.dynamic_pricing.answers import GREEDY, KNAPSACK, Answers
-from studies.dynamic_pricing.plan import ladder_of
-from studies.dynamic_pricing.subject import Subject
+from studies.dynamic_pricing.plan import PricingSubject, ladder_of
+from studies.dynamic_pricing.tables import GREEDY, KNAPSACK, PricingResults
 from studies.report import Range
 
 WIDTH, LEFT, RIGHT = 900, 400, 30
@@ -16,7 +15,7 @@ PLACES = {"greedy": GREEDY, "knapsack": KNAPSACK}
 STEP_PCT = 2
 
 
-def ladder_svg(answers: Answers, subjects: Sequence[Subject]) -> str:
+def ladder_svg(answers: PricingResults, subjects: Sequence[PricingSubject]) -> str:
     """Return the figure: a panel a log, a row a rung, a mark a policy with the range of its replays."""
     panels, top = [], 10
     for subject in subjects:
@@ -30,7 +29,7 @@ def ladder_svg(answers: Answers, subjects: Sequence[Subject]) -> str:
     )
 
 
-def _rungs(answers: Answers, subject: Subject) -> list[tuple[str, dict[str, Range]]]:
+def _rungs(answers: PricingResults, subject: PricingSubject) -> list[tuple[str, dict[str, Range]]]:
     steps = [("starting point", subject.base)]
     steps += [(f"+ {change.what}: {change.how}", variant) for change, variant in ladder_of(subject)]
     return [
@@ -39,7 +38,7 @@ def _rungs(answers: Answers, subject: Subject) -> list[tuple[str, dict[str, Rang
     ]
 
 
-def _panel(subject: Subject, rungs: list[tuple[str, dict[str, Range]]]) -> str:
+def _panel(subject: PricingSubject, rungs: list[tuple[str, dict[str, Range]]]) -> str:
     theirs = {policy: subject.paper.savings[3.0, policy][0] if subject.paper else None for policy in PLACES}
     reached = [saved for _, by_policy in rungs for saved in by_policy.values()]
     low = min(0.0, *(saved.low for saved in reached))
@@ -50,7 +49,7 @@ def _panel(subject: Subject, rungs: list[tuple[str, dict[str, Range]]]) -> str:
     return _title(subject) + scale.axis() + lines + marks
 
 
-def _title(subject: Subject) -> str:
+def _title(subject: PricingSubject) -> str:
     keys = "".join(
         f'<circle cx="{LEFT + 100 * at}" cy="38" r="5" fill="{COLOURS[policy]}"/>'
         f'<text x="{LEFT + 10 + 100 * at}" y="42">{policy}</text>'

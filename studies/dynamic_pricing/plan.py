@@ -1,16 +1,312 @@
-"""What has to be run: all variants of all tables, and their experiments."""
+"""What has to be run: the assumptions that the slides leave open, the logs with their setups, and all experiments.
 
-from collections.abc import Iterator, Sequence
+A variant is a line of a table: one setup and one bill. A change leads from one line to another, alone or on the
+ladder of the changes that may matter. The slides' figures stand beside ours, per cent throughout: savings are
+against FCFS at a power ratio of 1:3, a price ratio of 1:3 and a frequency of 10 s unless noted; the "at most"
+figures allow utilization to fall by less than 5 % of itself and the mean wait of a month to rise by 10 s.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
+from typing import Any
 
-from studies.dynamic_pricing.experiment import Experiment
-from studies.dynamic_pricing.factors import ALONE, BOUNDS, LADDER, PERIODS_S, letter_change, period_change, ratio_change
-from studies.dynamic_pricing.paper import POWER_RATIOS
-from studies.dynamic_pricing.subject import Subject
-from studies.dynamic_pricing.variant import Change, Replays, Variant, experiments
+from studies.dynamic_pricing.experiment import (
+    BASELINE_WITHOUT,
+    FIRST_FIT,
+    FIRST_FIT_AGAINST_FCFS,
+    NO_BOUND_S,
+    TO_THE_LETTER,
+    WITHOUT_BACKFILLING,
+    PricingBill,
+    PricingExperiment,
+    PricingSetup,
+    months_of,
+)
+from studies.logs import StudyLog
+
+POWER_RATIOS = (2.0, 3.0, 4.0)
+PRICE_RATIOS = (3.0, 4.0, 5.0)
 
 
-def planned(everywhere: Sequence[Subject], studied: Sequence[Subject], replays: Replays) -> tuple[Experiment, ...]:
+@dataclass(frozen=True)
+class Frequency:
+    """A row of the slide "Impact of scheduling frequencies": savings, and the utilization under FCFS and the two."""
+
+    greedy: float
+    knapsack: float
+    fcfs_utilization: float
+    greedy_utilization: float
+    knapsack_utilization: float
+
+
+@dataclass(frozen=True)
+class PricingPaperLog:
+    """What the slides have for a log: `savings[power ratio, policy]` by price ratio, `frequencies` by period [s]."""
+
+    name: str
+    savings: Mapping[tuple[float, str], tuple[float, float, float]]
+    frequencies: Mapping[int, Frequency]
+
+
+ANL_BGP = PricingPaperLog(
+    "ANL-BGP",
+    {
+        (2.0, "greedy"): (3.54, 4.33, 4.79),
+        (2.0, "knapsack"): (4.18, 5.07, 5.64),
+        (3.0, "greedy"): (5.06, 6.13, 6.85),
+        (3.0, "knapsack"): (5.35, 6.48, 7.25),
+        (4.0, "greedy"): (6.27, 7.58, 8.48),
+        (4.0, "knapsack"): (7.21, 8.52, 9.86),
+    },
+    {
+        10: Frequency(7.49, 7.13, 70.0, 69.70, 69.07),
+        20: Frequency(10.07, 8.91, 68.56, 69.03, 65.97),
+        30: Frequency(17.52, 22.43, 63.77, 60.42, 60.84),
+    },
+)
+SDSC_BLUE = PricingPaperLog(
+    "SDSC-Blue",
+    {
+        (2.0, "greedy"): (3.84, 4.84, 6.19),
+        (2.0, "knapsack"): (2.39, 3.01, 3.85),
+        (3.0, "greedy"): (4.33, 5.46, 6.98),
+        (3.0, "knapsack"): (3.16, 3.98, 5.10),
+        (4.0, "greedy"): (5.55, 6.98, 8.95),
+        (4.0, "knapsack"): (3.05, 3.84, 4.92),
+    },
+    {
+        10: Frequency(4.33, 3.16, 69.59, 69.53, 69.50),
+        20: Frequency(9.70, 9.80, 68.56, 69.25, 65.06),
+        30: Frequency(19.69, 23.06, 67.38, 68.85, 66.21),
+    },
+)
+
+
+def implied_on_peak_share(price_ratio: float, times: float) -> float:
+    """Return the share of the baseline's energy that is used on-peak if savings at 1:3 are `times` as large at 1:p.
+
+    A schedule that moves the share m of the energy off-peak saves (p - 1) m / (1 + (p - 1) s) of a bill whose on-peak
+    share is s. The policies are not told p, so m is the same at all price ratios and falls out of the quotient.
+    """
+    return ((price_ratio - 1) / 2 - times) / ((price_ratio - 1) * (times - 1))
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What a figure is a mean of: replays of the whole log or, `months_apart`, of each of its months by itself."""
+
+    setup: PricingSetup = field(default_factory=PricingSetup)
+    bill: PricingBill = field(default_factory=PricingBill)
+    months_apart: bool = False
+
+
+@dataclass(frozen=True)
+class PricingChange:
+    """One assumption that is made otherwise: fields of the setup or the bill, or the months taken apart."""
+
+    what: str
+    how: str
+    setup: Mapping[str, Any] = field(default_factory=dict)
+    bill: Mapping[str, Any] = field(default_factory=dict)
+    months_apart: bool = False
+
+    def of(self, variant: Variant) -> Variant:
+        """Return the variant with this change."""
+        return Variant(
+            replace(variant.setup, **self.setup),
+            replace(variant.bill, **self.bill),
+            self.months_apart or variant.months_apart,
+        )
+
+
+@dataclass(frozen=True)
+class PricingReplays:
+    """How often each variant is replayed, and the seed of it all."""
+
+    count: int
+    seed: int
+
+
+def experiments(
+    variant: Variant, log: str, months: int, replays: PricingReplays
+) -> list[tuple[PricingExperiment, ...]]:
+    """Return for each replay the experiments whose figures are averaged: one, or one a month."""
+    stretches = range(months) if variant.months_apart else (variant.setup.month,)
+    setups = [replace(variant.setup, month=month) for month in stretches]
+    return [
+        tuple(PricingExperiment(log, replays.seed, replay, setup) for setup in setups)
+        for replay in range(replays.count)
+    ]
+
+
+HOUR_S = 3600
+
+NO_IDLE_POWER = PricingChange("idle nodes", "draw nothing: only busy nodes are billed", bill={"idle_w": 0.0})
+NO_BOUND = PricingChange("overtaking", "never ends", setup={"max_postponement_s": NO_BOUND_S})
+NO_RESERVATION = PricingChange(
+    "backfilling", "first fit, no reservations, on either side", setup={"policies": FIRST_FIT}
+)
+HALF_DAY = PricingChange("on-peak", "12:00-24:00", setup={"on_peak": "12:00-24:00"})
+MONTHS_APART = PricingChange("period", "each month from an empty machine, savings averaged", months_apart=True)
+AT_START = PricingChange("billing", "a whole job at the price of its start", bill={"metered": "at_start"})
+TWO_KINDS = PricingChange("power", "two kinds of jobs: 100 or 300 W", setup={"power": "two kinds"})
+TEN_MINUTES = PricingChange("passes", "every 10 min", setup={"period_s": 600})
+
+ALONE = (
+    PricingChange("backfilling", "none, on either side", setup={"policies": WITHOUT_BACKFILLING}),
+    PricingChange("backfilling", "none for the baseline only", setup={"policies": BASELINE_WITHOUT}),
+    NO_RESERVATION,
+    PricingChange("backfilling", "first fit, against plain FCFS", setup={"policies": FIRST_FIT_AGAINST_FCFS}),
+    NO_IDLE_POWER,
+    PricingChange("idle nodes", "draw 150 W", bill={"idle_w": 150.0}),
+    TWO_KINDS,
+    *(
+        PricingChange("power", name, setup={"power": name})
+        for name in ("three kinds", "by user", "wide jobs hungry", "heavy jobs hungry")
+    ),
+    *(PricingChange("load", f"{load:.0%}", setup={"load": load}) for load in (0.5, 0.6, 0.7, 0.8, 0.9)),
+    *(PricingChange("time", f"of the log {times} times as fast", setup={"compressed": times}) for times in (2, 4, 10)),
+    *(PricingChange("window", f"{jobs} jobs", setup={"window": jobs}) for jobs in (5, 50, 64)),
+    *(
+        PricingChange("overtaking", f"ends after {hours} h", setup={"max_postponement_s": hours * HOUR_S})
+        for hours in (6, 72)
+    ),
+    NO_BOUND,
+    HALF_DAY,
+    *(
+        PricingChange("on-peak", hours, setup={"on_peak": hours})
+        for hours in ("12:00-22:00", "09:00-21:00", "08:00-20:00")
+    ),
+    *(
+        PricingChange("clock", f"{late} h late: on-peak {hours}", setup={"on_peak": hours})
+        for late, hours in ((6, "15:00-05:00"), (12, "21:00-11:00"), (18, "03:00-17:00"))
+    ),
+    PricingChange("passes", "at each event", setup={"period_s": 0}),
+    TEN_MINUTES,
+    PricingChange("run times", "known to the scheduler", setup={"estimates": "exact"}),
+    PricingChange("run times", "predicted", setup={"estimates": "predicted"}),
+    MONTHS_APART,
+    AT_START,
+    PricingChange("billing", "only until the last submission", bill={"metered": "until_last_submission"}),
+)
+"""Each is made alone, everything else as in the starting point."""
+
+LADDER = (
+    NO_IDLE_POWER,
+    NO_BOUND,
+    NO_RESERVATION,
+    HALF_DAY,
+    MONTHS_APART,
+    TWO_KINDS,
+    AT_START,
+    TEN_MINUTES,
+)
+"""Made one after the other, each on top of those before it: from what the slides suggest to what they contradict."""
+
+PERIODS_S = (10, 20, 30, 600, 1200, 1800, 2400, 3600)
+"""The frequencies of the slides, and the same in units of a minute and of two."""
+
+BOUNDS = {"1 h": HOUR_S, "6 h": 6 * HOUR_S, "24 h": 24 * HOUR_S}
+
+
+def period_change(period_s: int) -> PricingChange:
+    """Return the change to passes that far apart."""
+    return PricingChange("passes", period_text(period_s), setup={"period_s": period_s})
+
+
+def period_text(period_s: int) -> str:
+    """Return "30 s" or "10 min"."""
+    return f"{period_s} s" if period_s < 60 else f"{period_s // 60} min"
+
+
+def letter_change(bound_s: int) -> PricingChange:
+    """Return the change to the knapsack as the slide has it, held back on-peak for so long at the most."""
+    return PricingChange("policy", "to the letter", setup={"policies": TO_THE_LETTER, "max_postponement_s": bound_s})
+
+
+def ratio_change(power_ratio: float, price_ratio: float) -> PricingChange:
+    """Return the change to these ratios."""
+    return PricingChange("ratios", "", setup={"power_ratio": power_ratio}, bill={"price_ratio": price_ratio})
+
+
+FEWEST_MONTHS = 2
+
+
+@dataclass(frozen=True)
+class Counterpart:
+    """Which of our logs stands for one of the paper's: its name begins so; `load` and `changes` are for it alone."""
+
+    begins: str
+    paper: PricingPaperLog
+    load: float | None
+    changes: tuple[PricingChange, ...]
+
+
+COUNTERPARTS = (
+    Counterpart(
+        "SDSC-BLUE",
+        SDSC_BLUE,
+        None,
+        (PricingChange("period", "the first 144,830 jobs, as many as the paper has", setup={"first_jobs": 144_830}),),
+    ),
+    # Its 10,000 jobs ask for 32 % of the machine; nothing waits, so nothing can be reordered.
+    Counterpart(
+        "ANL-Intrepid",
+        ANL_BGP,
+        0.70,
+        (
+            PricingChange("load", "as logged", setup={"load": None}),
+            PricingChange("machine", "2,048 nodes, wider jobs left out", setup={"machine_size": 4 * 2048}),
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class PricingSubject:
+    """A log, how it is named in tables, where its study starts from, and its whole months there."""
+
+    name: str
+    log: StudyLog
+    base: Variant
+    months: int
+    paper: PricingPaperLog | None = None
+    changes: tuple[PricingChange, ...] = ()
+
+    def can(self, variant: Variant) -> bool:
+        """Say whether the log is long enough for the variant."""
+        return not variant.months_apart or self.months >= FEWEST_MONTHS
+
+
+def subjects_of(logs: Sequence[StudyLog]) -> tuple[PricingSubject, ...]:
+    """Return each log as it is, and those that stand for the paper's."""
+    return tuple(_subject(log, log.source.name, PricingSetup()) for log in logs)
+
+
+def paper_subjects(logs: Sequence[StudyLog]) -> tuple[PricingSubject, ...]:
+    """Return the logs that stand for the paper's; the first log if there is none of them."""
+    found = tuple(
+        _counterpart(log, each) for each in COUNTERPARTS for log in logs if log.source.name.startswith(each.begins)
+    )
+    return found or subjects_of(logs[:1])
+
+
+def _counterpart(log: StudyLog, counterpart: Counterpart) -> PricingSubject:
+    name = log.source.name
+    if counterpart.load is not None:
+        name = f"{name} at {counterpart.load:.0%} load"
+    subject = _subject(log, name, PricingSetup(load=counterpart.load))
+    return replace(subject, paper=counterpart.paper, changes=counterpart.changes)
+
+
+def _subject(log: StudyLog, name: str, setup: PricingSetup) -> PricingSubject:
+    return PricingSubject(name, log, Variant(setup), months_of(log, setup))
+
+
+def planned(
+    everywhere: Sequence[PricingSubject], studied: Sequence[PricingSubject], replays: PricingReplays
+) -> tuple[PricingExperiment, ...]:
     """Return the experiments, each once, those of a log next to each other."""
     lines = [(subject, variant) for subject in (*everywhere, *studied) for variant in ratio_variants(subject)]
     lines += [(subject, variant) for subject in studied for variant in study_variants(subject)]
@@ -23,27 +319,27 @@ def planned(everywhere: Sequence[Subject], studied: Sequence[Subject], replays: 
     return tuple(sorted(found, key=lambda experiment: experiment.log))
 
 
-def ratio_variants(subject: Subject) -> Iterator[Variant]:
+def ratio_variants(subject: PricingSubject) -> Iterator[Variant]:
     """Return the setups of the paper's first table, and the knapsack to the letter."""
     for power_ratio in POWER_RATIOS:
         yield ratio_change(power_ratio, subject.base.bill.price_ratio).of(subject.base)
     yield letter_change(subject.base.setup.max_postponement_s).of(subject.base)
 
 
-def study_variants(subject: Subject) -> Iterator[Variant]:
+def study_variants(subject: PricingSubject) -> Iterator[Variant]:
     """Return the setups that are looked at closely."""
     changes = [*changes_alone(subject), *map(period_change, PERIODS_S), *map(letter_change, BOUNDS.values())]
     yield from (change.of(subject.base) for change in changes)
     yield from (variant for _, variant in ladder_of(subject))
 
 
-def changes_alone(subject: Subject) -> tuple[Change, ...]:
+def changes_alone(subject: PricingSubject) -> tuple[PricingChange, ...]:
     """Return the changes that are made alone on this log, without those that change nothing of it."""
     made = [(change, change.of(subject.base)) for change in (*ALONE, *subject.changes)]
     return tuple(change for change, variant in made if variant != subject.base and subject.can(variant))
 
 
-def ladder_of(subject: Subject) -> list[tuple[Change, Variant]]:
+def ladder_of(subject: PricingSubject) -> list[tuple[PricingChange, Variant]]:
     """Return the rungs of the ladder and what each leads to, without those for which the log is too short."""
     rungs = [change for change in LADDER if subject.can(change.of(subject.base))]
     reached = [

@@ -1,12 +1,19 @@
-"""Runs one experiment: a pure function of the log, the setup and the seed."""
+"""Runs one experiment: a pure function of the log, the setup and the seed.
 
+The slides give only the ratio of the highest to the lowest power of a job: the distributions here spread power
+over jobs.
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.jobs import Jobs
 from offpeak.model.step_integrals import StepIntegral, Usage, energy_and_charge, integrals
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from sim_backend.case import log_span
@@ -15,28 +22,83 @@ from sim_backend.electricity import prices_of
 from sim_backend.outcome import ReplayMachine
 from sim_backend.policy import Policy, parse_policy
 from sim_backend.replications import shifted
-from studies.dynamic_pricing.arrange import arranged
-from studies.dynamic_pricing.experiment import Experiment, Setup
-from studies.dynamic_pricing.logs import Log
-from studies.dynamic_pricing.power import draw_power_w
-from studies.dynamic_pricing.result import PolicyResult, Result, Used
+from studies.dynamic_pricing.experiment import (
+    PricedUse,
+    PricingExperiment,
+    PricingPolicyResult,
+    PricingResult,
+    PricingSetup,
+    arranged,
+)
+from studies.logs import StudyLog
+
+LOWEST_W = 100.0
+
+
+def draw_power_w(distribution: str, ratio: float, jobs: Jobs, rng: Generator) -> Float64:
+    """Return each job's draw per unit [W], float64[n], from 100 W to `ratio` times that."""
+    return LOWEST_W * (1 + (ratio - 1) * DISTRIBUTIONS[distribution](jobs, rng))
+
+
+def _uniform(jobs: Jobs, rng: Generator) -> Float64:
+    return rng.random(len(jobs))
+
+
+def _two_kinds(jobs: Jobs, rng: Generator) -> Float64:
+    return rng.integers(2, size=len(jobs)).astype(np.float64)
+
+
+def _three_kinds(jobs: Jobs, rng: Generator) -> Float64:
+    return rng.integers(3, size=len(jobs)) / 2
+
+
+def _by_user(jobs: Jobs, rng: Generator) -> Float64:
+    users, user = np.unique(jobs.user, return_inverse=True)
+    return rng.random(len(users))[user]
+
+
+def _wide_hungry(jobs: Jobs, rng: Generator) -> Float64:
+    return _place(jobs.size, rng)
+
+
+def _heavy_hungry(jobs: Jobs, rng: Generator) -> Float64:
+    return _place(jobs.size * jobs.runtime_s, rng)
+
+
+def _place(value: NDArray[np.int64], rng: Generator) -> Float64:
+    """Return the place of each value among all, from 0 to 1; equal ones in an order of chance."""
+    order = np.lexsort((rng.random(len(value)), value))
+    place = np.empty(len(value))
+    place[order] = np.arange(len(value)) / max(len(value) - 1, 1)
+    return place
+
+
+DISTRIBUTIONS: Mapping[str, Callable[[Jobs, Generator], Float64]] = {
+    "uniform": _uniform,
+    "two kinds": _two_kinds,
+    "three kinds": _three_kinds,
+    "by user": _by_user,
+    "wide jobs hungry": _wide_hungry,
+    "heavy jobs hungry": _heavy_hungry,
+}
+"""Each job's place between the most frugal (0) and the hungriest (1), by name."""
 
 # At this tariff the cost of an energy is its on-peak part, and idle units of 1 W cost their on-peak seconds.
 ONE_ON_PEAK = "on=1EUR/MWh,off=0EUR/MWh,hours={hours},zone={zone}"
 IDLE_W = 1.0
 
 
-def run(experiment: Experiment, log: Log) -> Result:
+def run(experiment: PricingExperiment, log: StudyLog) -> PricingResult:
     """Replay the setup's policies. Submissions come 0 to 60 s later than in the log, by chance, as powers do."""
     setup = experiment.setup
     rng = np.random.default_rng([experiment.seed, experiment.replay])
     comparison = compare(case_of(log, setup, rng), tuple(_policy(name, setup) for name in setup.policies))
     meter = meters_of(comparison.case, comparison.until_s).price
     results = tuple(_result(comparison, number, meter) for number in range(len(setup.policies)))
-    return Result(results, _perfect(results[0].as_run, comparison, meter))
+    return PricingResult(results, _perfect(results[0].as_run, comparison, meter))
 
 
-def case_of(log: Log, setup: Setup, rng: Generator) -> ReplayCase:
+def case_of(log: StudyLog, setup: PricingSetup, rng: Generator) -> ReplayCase:
     """Return the log's jobs with their power, on its machine, at a tariff of 1 on-peak and 0 off-peak."""
     jobs, size = arranged(log, setup)
     tariff = ONE_ON_PEAK.format(hours=setup.on_peak, zone=log.trace.time_zone or "UTC")
@@ -45,7 +107,7 @@ def case_of(log: Log, setup: Setup, rng: Generator) -> ReplayCase:
     return shifted(case, rng, partial(draw_power_w, setup.power, setup.power_ratio, jobs))
 
 
-def _policy(name: str, setup: Setup) -> Policy:
+def _policy(name: str, setup: PricingSetup) -> Policy:
     scheduling = SchedulingSettings(
         window=setup.window,
         period_s=setup.period_s or None,
@@ -55,11 +117,11 @@ def _policy(name: str, setup: Setup) -> Policy:
     return parse_policy(name, scheduling)
 
 
-def _result(comparison: Comparison, number: int, meter: StepIntegral) -> PolicyResult:
+def _result(comparison: Comparison, number: int, meter: StepIntegral) -> PricingPolicyResult:
     run, outcome = comparison.runs[number], comparison.outcomes[number]
     usage = usage_of(comparison.case, run.schedule, comparison.begin_s, comparison.until_s)
     as_run = _used(meter, usage)
-    return PolicyResult(
+    return PricingPolicyResult(
         policy=run.policy,
         mean_wait_s=outcome.mean_wait_s,
         utilization=outcome.utilization,
@@ -69,12 +131,12 @@ def _result(comparison: Comparison, number: int, meter: StepIntegral) -> PolicyR
     )
 
 
-def _used(meter: StepIntegral, usage: Usage) -> Used:
+def _used(meter: StepIntegral, usage: Usage) -> PricedUse:
     energy, on_peak = energy_and_charge(meter, usage)
-    return Used(on_peak.jobs, energy.jobs - on_peak.jobs, on_peak.idle, energy.idle - on_peak.idle)
+    return PricedUse(on_peak.jobs, energy.jobs - on_peak.jobs, on_peak.idle, energy.idle - on_peak.idle)
 
 
-def _at_start(meter: StepIntegral, usage: Usage, as_run: Used) -> Used:
+def _at_start(meter: StepIntegral, usage: Usage, as_run: PricedUse) -> PricedUse:
     """Return the use with each job's energy at the price of its first second."""
     on_peak = integrals(meter, usage.start_s, usage.start_s + 1)
     energy_j = usage.size * usage.node_power_w * (usage.end_s - usage.start_s)
@@ -87,7 +149,7 @@ def _until(usage: Usage, until_s: int) -> Usage:
     return replace(usage, start_s=start_s, end_s=end_s, until_s=until_s)
 
 
-def _perfect(baseline: Used, comparison: Comparison, meter: StepIntegral) -> Used:
+def _perfect(baseline: PricedUse, comparison: Comparison, meter: StepIntegral) -> PricedUse:
     """Return the baseline's use if the most frugal watts had filled its busy unit-seconds on-peak."""
     schedule = comparison.runs[0].schedule
     jobs = comparison.case.jobs

@@ -1,4 +1,4 @@
-"""The paper's figures on single sites: Tables II, VII and VIII, and what is said of them in the text.
+"""The paper's figures on single sites: Tables II, VII and VIII, and what its text says of them.
 
 Energies are products of an average power and an elapsed time, eq. (8), as printed: "kJ", s and W.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredRun:
     """One run of a workload on a testbed."""
 
     energy_kj: float
@@ -17,11 +17,11 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Row:
+class TestbedRow:
     """A column of Table VII or VIII: the same workload under the default and the energy-aware scheduler."""
 
-    default: Measured
-    aware: Measured
+    default: MeasuredRun
+    aware: MeasuredRun
     saved_pct: float
 
     @property
@@ -51,7 +51,7 @@ class Testbed:
     nodes: int
     default: str
     wide: int
-    rows: Mapping[str, Mapping[int, Row]]
+    rows: Mapping[str, Mapping[int, TestbedRow]]
 
     __test__ = False  # pytest takes a class of this name for one of its own
 
@@ -64,19 +64,19 @@ DUNE = Testbed(
     2,
     {
         "off": {
-            0: Row(Measured(176.9, 515.7, 343.4), Measured(11.8, 517.8, 22.8), 93.3),
-            50: Row(Measured(254.5, 648.0, 393.0), Measured(133.2, 543.2, 250.8), 47.7),
-            80: Row(Measured(499.1, 1258.3, 396.8), Measured(433.4, 1276.9, 339.6), 13.2),
-            90: Row(Measured(515.9, 1268.0, 406.9), Measured(480.5, 1276.7, 376.6), 6.9),
+            0: TestbedRow(MeasuredRun(176.9, 515.7, 343.4), MeasuredRun(11.8, 517.8, 22.8), 93.3),
+            50: TestbedRow(MeasuredRun(254.5, 648.0, 393.0), MeasuredRun(133.2, 543.2, 250.8), 47.7),
+            80: TestbedRow(MeasuredRun(499.1, 1258.3, 396.8), MeasuredRun(433.4, 1276.9, 339.6), 13.2),
+            90: TestbedRow(MeasuredRun(515.9, 1268.0, 406.9), MeasuredRun(480.5, 1276.7, 376.6), 6.9),
         }
     },
 )
 
 _JUGGLE_DEFAULT = {
-    0: Measured(1960, 1000, 1960),
-    40: Measured(3304, 1554, 2126),
-    60: Measured(3345, 1552, 2155),
-    80: Measured(4625, 2088, 2215),
+    0: MeasuredRun(1960, 1000, 1960),
+    40: MeasuredRun(3304, 1554, 2126),
+    60: MeasuredRun(3345, 1552, 2155),
+    80: MeasuredRun(4625, 2088, 2215),
 }
 JUGGLE = Testbed(
     "juggle",
@@ -86,22 +86,22 @@ JUGGLE = Testbed(
     8,
     {
         "standby": {
-            0: Row(_JUGGLE_DEFAULT[0], Measured(1300, 1000, 1300), 33.7),
-            40: Row(_JUGGLE_DEFAULT[40], Measured(2652, 1634, 1623), 19.7),
-            60: Row(_JUGGLE_DEFAULT[60], Measured(3018, 1580, 1910), 9.8),
-            80: Row(_JUGGLE_DEFAULT[80], Measured(4410, 2143, 2058), 4.6),
+            0: TestbedRow(_JUGGLE_DEFAULT[0], MeasuredRun(1300, 1000, 1300), 33.7),
+            40: TestbedRow(_JUGGLE_DEFAULT[40], MeasuredRun(2652, 1634, 1623), 19.7),
+            60: TestbedRow(_JUGGLE_DEFAULT[60], MeasuredRun(3018, 1580, 1910), 9.8),
+            80: TestbedRow(_JUGGLE_DEFAULT[80], MeasuredRun(4410, 2143, 2058), 4.6),
         },
         "powersave": {
-            0: Row(_JUGGLE_DEFAULT[0], Measured(1400, 1000, 1400), 28.6),
-            40: Row(_JUGGLE_DEFAULT[40], Measured(2701, 1556, 1736), 18.2),
-            60: Row(_JUGGLE_DEFAULT[60], Measured(3033, 1558, 1947), 9.3),
-            80: Row(_JUGGLE_DEFAULT[80], Measured(4433, 2126, 2085), 4.2),
+            0: TestbedRow(_JUGGLE_DEFAULT[0], MeasuredRun(1400, 1000, 1400), 28.6),
+            40: TestbedRow(_JUGGLE_DEFAULT[40], MeasuredRun(2701, 1556, 1736), 18.2),
+            60: TestbedRow(_JUGGLE_DEFAULT[60], MeasuredRun(3033, 1558, 1947), 9.3),
+            80: TestbedRow(_JUGGLE_DEFAULT[80], MeasuredRun(4433, 2126, 2085), 4.2),
         },
         "both": {
-            0: Row(_JUGGLE_DEFAULT[0], Measured(1280, 1000, 1280), 34.7),
-            40: Row(_JUGGLE_DEFAULT[40], Measured(2616, 1620, 1615), 20.8),
-            60: Row(_JUGGLE_DEFAULT[60], Measured(3003, 1579, 1902), 10.2),
-            80: Row(_JUGGLE_DEFAULT[80], Measured(4389, 2144, 2047), 5.1),
+            0: TestbedRow(_JUGGLE_DEFAULT[0], MeasuredRun(1280, 1000, 1280), 34.7),
+            40: TestbedRow(_JUGGLE_DEFAULT[40], MeasuredRun(2616, 1620, 1615), 20.8),
+            60: TestbedRow(_JUGGLE_DEFAULT[60], MeasuredRun(3003, 1579, 1902), 10.2),
+            80: TestbedRow(_JUGGLE_DEFAULT[80], MeasuredRun(4389, 2144, 2047), 5.1),
         },
     },
 )

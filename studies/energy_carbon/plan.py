@@ -7,10 +7,10 @@ from typing import Any
 from studies.energy_carbon.experiment import (
     ANY_WIDTH,
     AS_MEASURED,
-    Experiment,
     Measurement,
-    Replays,
     Simulation,
+    SingleSiteExperiment,
+    SingleSiteReplays,
     experiments,
 )
 from studies.energy_carbon.paper import DUNE, JUGGLE, SERVERS, TESTBEDS, WALLTIME_S, Testbed
@@ -21,7 +21,7 @@ MAUI_PERIOD_S = 60
 
 
 @dataclass(frozen=True)
-class Change:
+class MeasurementChange:
     """One assumption that is made otherwise: fields of a Measurement."""
 
     what: str
@@ -32,19 +32,19 @@ class Change:
         return replace(case, **self.fields)
 
 
-NO_CHANGE = Change("as above")
-AT_ONCE = Change("every idle node sleeps at once, needed or not", {"keeps": False})
-CHANGES: Mapping[str, tuple[Change, ...]] = {
+NO_CHANGE = MeasurementChange("as above")
+AT_ONCE = MeasurementChange("every idle node sleeps at once, needed or not", {"keeps": False})
+CHANGES: Mapping[str, tuple[MeasurementChange, ...]] = {
     DUNE.name: (
         NO_CHANGE,
         AT_ONCE,
-        Change("Maui without backfilling", {"default": "fcfs"}),
-        Change("jobs of 1 to 4 nodes", {"widths": ANY_WIDTH}),
-        Change("jobs of 1 to 4 nodes, Maui without backfilling", {"widths": ANY_WIDTH, "default": "fcfs"}),
-        Change(f"all jobs ask for {WALLTIME_S} s", {"walltime_s": WALLTIME_S}),
-        Change(f"Maui looks at its queue every {MAUI_PERIOD_S} s", {"period_s": MAUI_PERIOD_S}),
+        MeasurementChange("Maui without backfilling", {"default": "fcfs"}),
+        MeasurementChange("jobs of 1 to 4 nodes", {"widths": ANY_WIDTH}),
+        MeasurementChange("jobs of 1 to 4 nodes, Maui without backfilling", {"widths": ANY_WIDTH, "default": "fcfs"}),
+        MeasurementChange(f"all jobs ask for {WALLTIME_S} s", {"walltime_s": WALLTIME_S}),
+        MeasurementChange(f"Maui looks at its queue every {MAUI_PERIOD_S} s", {"period_s": MAUI_PERIOD_S}),
     ),
-    JUGGLE.name: (NO_CHANGE, AT_ONCE, Change("PBS without overtaking", {"default": "fcfs"})),
+    JUGGLE.name: (NO_CHANGE, AT_ONCE, MeasurementChange("PBS without overtaking", {"default": "fcfs"})),
 }
 
 
@@ -69,7 +69,7 @@ def as_measured(case: Measurement) -> Measurement:
     return replace(case, reading=AS_MEASURED)
 
 
-def planned(replays: Replays) -> tuple[Experiment, ...]:
+def planned(replays: SingleSiteReplays) -> tuple[SingleSiteExperiment, ...]:
     """Return the experiments, each once."""
     cases: list[Measurement | Simulation] = []
     for testbed in TESTBEDS.values():

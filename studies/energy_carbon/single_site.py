@@ -1,21 +1,55 @@
-"""The part single-site: testbeds and clusters by themselves, run where results are missing, and what they come to."""
+"""The part single-site as a whole: testbeds and clusters by themselves, run where results are missing, and the
+report.
 
+A key names a result by everything that it depends on: the experiment, the sources of `run`, and the node
+classes.
+"""
+
+import hashlib
+import json
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+
+from offpeak.compiled import sources_of
 from offpeak.errors import BadInput
+from offpeak.model.node_class_file import bundled_node_class
 from offpeak.text import counted
-from studies.energy_carbon.answers import Answers
-from studies.energy_carbon.cluster_figure import clusters_svg
-from studies.energy_carbon.cluster_tables import clusters_table, waits_table
-from studies.energy_carbon.experiment import Experiment, Replays, Simulation
-from studies.energy_carbon.keys import key_of
-from studies.energy_carbon.paper import DUNE, JUGGLE
+from studies.energy_carbon.experiment import Simulation, SingleSiteExperiment, SingleSiteReplays, parse_result
+from studies.energy_carbon.figures import clusters_svg, testbeds_svg
+from studies.energy_carbon.paper import DUNE, JUGGLE, TESTBEDS
 from studies.energy_carbon.plan import cells, planned
-from studies.energy_carbon.result import parse_result
 from studies.energy_carbon.run import run
-from studies.energy_carbon.testbed_figure import testbeds_svg
-from studies.energy_carbon.testbed_tables import changes_table, implied_table, savings_table
-from studies.order import Order, Progress
-from studies.report import Report, Table
-from studies.resumable import Runner, results_of
+from studies.energy_carbon.tables import (
+    SingleSiteResults,
+    changes_table,
+    clusters_table,
+    implied_table,
+    savings_table,
+    waits_table,
+)
+from studies.report import Report, StudyTable
+from studies.resumable import Progress, Runner, StudyOrder, results_of
+
+RUN = Path(__file__).with_name("run.py")
+
+
+def key_of(experiment: SingleSiteExperiment) -> str:
+    """Return the key of an experiment under the present code and node classes."""
+    told = json.dumps([type(experiment.case).__name__, asdict(experiment), code_digest()])
+    return hashlib.sha256(told.encode()).hexdigest()[:24]
+
+
+@cache
+def code_digest() -> str:
+    """Return a digest of what a replay rests on: the sources of `run` and what it imports of ours, and the nodes."""
+    digest = hashlib.sha256()
+    for source in sources_of(RUN):
+        digest.update(source.read_bytes())
+    for testbed in TESTBEDS:
+        digest.update(repr(bundled_node_class(testbed)).encode())
+    return digest.hexdigest()
+
 
 TITLE = "Energy and carbon aware scheduling: Majanen, Mämmelä and Giesler, re-run on single sites"
 TESTBED_NOTE = (
@@ -34,14 +68,14 @@ CLUSTER_NOTE = (
 )
 
 
-def single_site(order: Order, progress: Progress) -> Report:
+def single_site(order: StudyOrder, progress: Progress) -> Report:
     """Run what `order.out` does not have yet, and return the report. BadInput, CannotWrite or OffpeakError."""
     if order.logs is not None:
         raise BadInput("energy-carbon replays no logs: its workloads are drawn", hint="leave --logs out")
-    replays = Replays(order.replays, order.seed)
+    replays = SingleSiteReplays(order.replays, order.seed)
     keys = {experiment: key_of(experiment) for experiment in planned(replays)}
     results = results_of(Runner(run, parse_result, _warm_up), keys, order, progress)
-    answers = Answers(results, replays)
+    answers = SingleSiteResults(results, replays)
     notes = (TESTBED_NOTE, SCHEDULER_NOTE, CLUSTER_NOTE, _replays_note(replays, len(results)))
     figures = {"testbeds.svg": testbeds_svg(answers), "clusters.svg": clusters_svg(answers)}
     return Report(TITLE, notes, _tables(answers), figures)
@@ -50,17 +84,17 @@ def single_site(order: Order, progress: Progress) -> Report:
 def _warm_up() -> None:
     """Let the kernels be compiled here, once, before several processes would each begin to."""
     for case in (cells(DUNE)[-1], Simulation(30, "fcfs", 0.2)):
-        run(Experiment(case, 0, 0))
+        run(SingleSiteExperiment(case, 0, 0))
 
 
-def _replays_note(replays: Replays, count: int) -> str:
+def _replays_note(replays: SingleSiteReplays, count: int) -> str:
     return (
         f"{counted(replays.count, 'replay')} of each case: seeds ({replays.seed}, 0) to ({replays.seed}, "
         f"{replays.count - 1}); {counted(count, 'experiment')}"
     )
 
 
-def _tables(answers: Answers) -> tuple[Table, ...]:
+def _tables(answers: SingleSiteResults) -> tuple[StudyTable, ...]:
     testbeds = (DUNE, JUGGLE)
     return (
         *(savings_table(answers, testbed) for testbed in testbeds),

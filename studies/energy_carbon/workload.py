@@ -1,4 +1,4 @@
-"""Workloads of the testbeds: batches of jobs drawn at random until one has the length and the utilization asked for."""
+"""Workloads of the testbeds: batches of jobs, drawn until one has the required length and utilization."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ MAY_COME = 0.03
 
 
 @dataclass(frozen=True)
-class Mix:
+class WorkloadMix:
     """The sizes and the run times of a workload's jobs, the latter relative to each other."""
 
     size: Int64
@@ -41,7 +41,7 @@ class Mix:
 
 
 @dataclass(frozen=True)
-class Workload:
+class TestbedWorkload:
     """A batch of jobs and how long the default and the energy-aware scheduler take for it if no node sleeps [s]."""
 
     jobs: Jobs
@@ -62,17 +62,17 @@ def discipline(name: str, period_s: int = 0) -> Policy:
     return parse_policy(name, SchedulingSettings(period_s=period_s or None))
 
 
-def draw_mix(testbed: Testbed, widths: str, rng: Generator) -> Mix:
+def draw_mix(testbed: Testbed, widths: str, rng: Generator) -> WorkloadMix:
     """Draw 2 to 30 jobs of run times that differ up to twentyfold, of any size or as in the paper's federated test."""
     count = int(rng.integers(FEWEST_JOBS, MOST_JOBS, endpoint=True))
     widest = testbed.nodes if widths == ANY_WIDTH else NARROW
     size = rng.integers(1, widest, count, endpoint=True)
     if widths != ANY_WIDTH:
         size = np.where(rng.random(count) < WIDE_SHARE, testbed.wide, size)
-    return Mix(size, np.exp(rng.uniform(0, np.log(LONGEST_OVER_SHORTEST), count)))
+    return WorkloadMix(size, np.exp(rng.uniform(0, np.log(LONGEST_OVER_SHORTEST), count)))
 
 
-def draw_workload(asked: Measurement, rng: Generator) -> Workload:
+def draw_workload(asked: Measurement, rng: Generator) -> TestbedWorkload:
     """Return the first workload drawn that has the utilization of the table and lasts as long, in the asked reading."""
     testbed = TESTBEDS[asked.testbed]
     while True:
@@ -81,7 +81,7 @@ def draw_workload(asked: Measurement, rng: Generator) -> Workload:
             return workload
 
 
-def fitted(mix: Mix, asked: Measurement) -> Workload | None:
+def fitted(mix: WorkloadMix, asked: Measurement) -> TestbedWorkload | None:
     """Return the mix, stretched to the length that is asked for; None if its utilization is another."""
     testbed = TESTBEDS[asked.testbed]
     row, nodes, share = testbed.rows[asked.way][asked.load_pct], testbed.nodes, asked.load_pct / 100
@@ -99,7 +99,7 @@ def fitted(mix: Mix, asked: Measurement) -> Workload | None:
         longest_s *= wanted_s / took_s
     if abs(took_s - wanted_s) > LIKENESS * wanted_s:
         return None
-    return Workload(jobs, row.default.elapsed_s if measured else took_s, elapsed_s(jobs, nodes, aware))
+    return TestbedWorkload(jobs, row.default.elapsed_s if measured else took_s, elapsed_s(jobs, nodes, aware))
 
 
 def elapsed_s(jobs: Jobs, nodes: int, policy: Policy) -> int:

@@ -1,32 +1,167 @@
-"""Runs one experiment: a pure function of the log, the setup and the seed."""
+"""Runs one experiment: a pure function of the log, the setup and the seed.
+
+OLS can be made otherwise: it knows other run times than the scheduler, or judges the queued jobs alone.
+Utilization and active processors are also given week by week.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from offpeak.model.arrays import Float64
+from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Jobs
+from offpeak.model.local_time import WEEK_S
+from offpeak.model.node_class import NodeClass, SleepDepth, Transition
+from offpeak.model.node_class_file import bundled_node_class
+from offpeak.model.node_states import ACTIVE
 from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
+from offpeak.model.snapshot import Snapshot
+from offpeak.model.step_integrals import StepIntegral, Usage, integrals
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
-from plugin.capacity.port import CapacityPolicy, Fleet
+from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet, TargetFunction
+from power.capacity.online_simulation import list_offers
 from power.capacity.registry import make_capacity_policy
-from sim_backend.nodes.node_log import PoweredUsage, SleepFigures, sleep_figures
+from power.whatif.simulation import WhatIfPlan, simulate_units
+from sim_backend.nodes.node_log import NodeLog, PoweredUsage, SleepFigures, sleep_figures
 from sim_backend.policy import parse_policy
 from sim_backend.powered_replay import PoweredMachine, replay_powered
-from studies.dynamic_pricing.logs import Log
-from studies.online_simulation.arrange import arranged, shifted
-from studies.online_simulation.decide import deciding
-from studies.online_simulation.experiment import Experiment, Setup
-from studies.online_simulation.nodes import node_class_of
-from studies.online_simulation.paper import SLA
-from studies.online_simulation.result import ByWeek, Result, Weekly
-from studies.online_simulation.weekly import weekly_active
-from studies.usage import usage_of
+from studies.logs import StudyLog, usage_of
+from studies.online_simulation.experiment import (
+    AS_SCHEDULER,
+    INSTANT,
+    QUEUED_JOBS,
+    SERVER,
+    SLA,
+    ByWeek,
+    OnlineExperiment,
+    OnlineResult,
+    OnlineSetup,
+    Weekly,
+    arranged,
+    shifted,
+)
+
+NO_TIME = Transition(0, 0.0, 0.0)
+
+
+def node_class_of(nodes: str) -> NodeClass:
+    """Return the class that a setup names."""
+    server = bundled_node_class(SERVER)
+    return replace(server, name=INSTANT, depths=tuple(map(_at_once, server.depths))) if nodes == INSTANT else server
+
+
+def _at_once(depth: SleepDepth) -> SleepDepth:
+    return replace(depth, enter=NO_TIME, leave=NO_TIME)
+
+
+def week_edges_s(begin_s: int, until_s: int) -> Int64:
+    """Return the seconds at which weeks begin, and the end of the period, which ends the last week."""
+    weeks = -(-(until_s - begin_s) // WEEK_S)
+    return np.minimum(begin_s + WEEK_S * np.arange(weeks + 1), until_s)
+
+
+def weekly_active(usage: Usage, log: NodeLog) -> tuple[Float64, Float64]:
+    """Return by week how many units were active on average, and which share of their time ran jobs."""
+    edges_s = week_edges_s(usage.begin_s, usage.until_s)
+    counts = log.counts(usage.begin_s)
+    active_s = _integral(edges_s, counts.at_s, (counts.nodes[:, ACTIVE] * log.units_per_node).astype(np.float64))
+    busy_s = _integral(edges_s, *_busy(usage))
+    share = np.divide(busy_s, active_s, out=np.zeros_like(busy_s), where=active_s > 0)
+    return active_s / np.diff(edges_s), share
+
+
+def _busy(usage: Usage) -> tuple[Int64, Float64]:
+    """Return from when on how many units ran jobs."""
+    moments_s = np.concatenate([[usage.begin_s], usage.start_s, usage.end_s])
+    change = np.concatenate([[0], usage.size, -usage.size])
+    at_s, which = np.unique(moments_s, return_inverse=True)
+    return at_s, np.cumsum(np.bincount(which, weights=change)).astype(np.float64)
+
+
+def _integral(edges_s: Int64, at_s: Int64, value: Float64) -> Float64:
+    """Return the integrals of `value[i]`, which holds from `at_s[i]` on, between neighbours of `edges_s`."""
+    total = np.append(0.0, np.cumsum(value[:-1] * np.diff(at_s)))
+    return integrals(StepIntegral(at_s, value, total), edges_s[:-1], edges_s[1:])
+
+
+JobTimes = tuple[int, int, int]
+"""Submit time [s], size and estimate [s]: how a snapshot's job is found again."""
+
+
+@dataclass(frozen=True)
+class KnowsOtherwise:
+    """Lets `decide` see other run times [s] than the scheduler goes by.
+
+    Jobs that were submitted in one second with one size and one estimate are taken for each other.
+    """
+
+    decide: TargetFunction
+    runtime_s: Mapping[JobTimes, int]
+
+    def __call__(self, snapshot: Snapshot) -> CapacityTargets:
+        """Return what `decide` makes of the snapshot with these run times."""
+        running, queued = snapshot.running, snapshot.queued
+        expected_s = self._runtime_s(running.submit_s, running.size, running.expected_end_s - running.start_s)
+        known = replace(
+            snapshot,
+            running=replace(running, expected_end_s=running.start_s + expected_s),
+            queued=replace(queued, estimate_s=self._runtime_s(queued.submit_s, queued.size, queued.estimate_s)),
+        )
+        return self.decide(known)
+
+    def _runtime_s(self, *columns: Int64) -> Int64:
+        asked = zip(*(column.tolist() for column in columns), strict=True)
+        return np.array([self.runtime_s[each] for each in asked], dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class JudgesQueued:
+    """OLS that keeps to the mean slowdown of the queued jobs; those that run, and waited little, do not count."""
+
+    sla: float
+
+    def __call__(self, snapshot: Snapshot) -> CapacityTargets:
+        """Return the first number of nodes tried that keeps the SLA, else all."""
+        running = len(snapshot.running.size)
+        tried = list_offers(snapshot)
+        kept = (
+            units for units in tried if self._slowdown(snapshot, simulate_units(snapshot, units), running) <= self.sla
+        )
+        return CapacityTargets(next(kept, tried[-1]) // snapshot.units_per_node)
+
+    def _slowdown(self, snapshot: Snapshot, plan: WhatIfPlan, running: int) -> float:
+        if not len(snapshot.queued.size):
+            return 1.0
+        start_s, end_s = plan.start_s[running:], plan.end_s[running:]
+        return float(bounded_slowdown_by_delay(start_s - snapshot.queued.submit_s, end_s - start_s).mean())
+
+
+def deciding(capacity: CapacityPolicy, setup: OnlineSetup, jobs: Jobs, sla: float) -> CapacityPolicy:
+    """Return the policy with what the setup changes of its decisions; one that decides nothing stays as it is."""
+    decide = capacity.decide
+    if decide is None:
+        return capacity
+    if setup.judged == QUEUED_JOBS:
+        decide = JudgesQueued(sla)
+    if setup.what_if != AS_SCHEDULER:
+        decide = KnowsOtherwise(decide, known_otherwise(jobs, setup))
+    return replace(capacity, decide=decide)
+
+
+def known_otherwise(jobs: Jobs, setup: OnlineSetup) -> dict[JobTimes, int]:
+    """Return what OLS knows of each job's run time [s], by what the scheduler knows: users' estimates or exact ones."""
+    columns = {"exact": jobs.runtime_s, "user": jobs.estimate_s}
+    asked = zip(jobs.submit_s.tolist(), jobs.size.tolist(), columns[setup.estimates].tolist(), strict=True)
+    return dict(zip(asked, columns[setup.what_if].tolist(), strict=True))
+
 
 DAYS_A_YEAR = 365
 DIGITS = 5
 
 
-def run(experiment: Experiment, log: Log) -> Result:
+def run(experiment: OnlineExperiment, log: StudyLog) -> OnlineResult:
     """Replay the log's jobs, each submitted 0 to 60 s later than in the log by chance."""
     setup = experiment.setup
     jobs = shifted(arranged(log.trace.jobs, setup), np.random.default_rng([experiment.seed, experiment.replay]))
@@ -39,18 +174,18 @@ def run(experiment: Experiment, log: Log) -> Result:
     return _result(powered, jobs, sleep_figures(powered, jobs.submit_s, schedule.sleep_delay_s, slowdown_bound=SLA))
 
 
-def capacity_of(setup: Setup, machine: PoweredMachine, jobs: Jobs) -> CapacityPolicy:
+def capacity_of(setup: OnlineSetup, machine: PoweredMachine, jobs: Jobs) -> CapacityPolicy:
     """Return the setup's capacity policy for the machine."""
     fleet = Fleet(machine.size, machine.units_per_node, machine.node_class)
     return deciding(make_capacity_policy(setup.capacity, fleet, CapacitySettings(sla=SLA)), setup, jobs, SLA)
 
 
-def _result(powered: PoweredUsage, jobs: Jobs, figures: SleepFigures) -> Result:
+def _result(powered: PoweredUsage, jobs: Jobs, figures: SleepFigures) -> OnlineResult:
     usage = powered.usage
     slowdown = bounded_slowdown_by_delay(usage.start_s - jobs.submit_s, usage.end_s - usage.start_s)
     active, utilization = weekly_active(usage, powered.node_log)
     by_week = map(_by_week, (figures.weekly_slowdown, figures.weekly_violations, utilization, active))
-    return Result(
+    return OnlineResult(
         slowdown=float(slowdown.mean()),
         violations=float((slowdown > SLA).mean()),
         utilization=figures.utilization_of_active,

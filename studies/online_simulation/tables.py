@@ -1,31 +1,116 @@
-"""Tables of the paper's figures 2 and 8, and of what sleeping takes on real nodes."""
+"""The study's tables: the paper's figures 2 and 8, its sentences one by one, real nodes, and readings of the paper."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from statistics import fmean
 
 from offpeak.model.local_time import WEEK_S
-from studies.dynamic_pricing.arrange import offered_load
-from studies.online_simulation.answers import (
-    Answers,
-    cycles,
-    idle_saved_pct,
-    inactive_pct,
-    slowdown,
-    utilization_pct,
-    violations_pct,
+from studies.dynamic_pricing.experiment import offered_load
+from studies.online_simulation.experiment import (
+    ALWAYS_ON,
+    AS_SCHEDULER,
+    DAILY,
+    OLS,
+    SLA,
+    ByWeek,
+    OnlineExperiment,
+    OnlineReplays,
+    OnlineResult,
+    OnlineSetup,
+    experiments,
 )
-from studies.online_simulation.experiment import ALWAYS_ON, Setup
-from studies.online_simulation.plan import PERIODS, on_servers, policies_of
-from studies.online_simulation.subject import Subject
-from studies.report import Cell, Table
+from studies.online_simulation.plan import (
+    KNOWLEDGE,
+    PERIODS,
+    Knowledge,
+    OnlineSubject,
+    estimated,
+    on_servers,
+    policies_of,
+    readings_of,
+)
+from studies.report import Range, StudyTable, TableCell, range_of
+
+Figure = Callable[[OnlineResult], float]
+
+PCT = 100
+
+
+def slowdown(result: OnlineResult) -> float:
+    """Return the mean slowdown."""
+    return result.slowdown
+
+
+def violations_pct(result: OnlineResult) -> float:
+    """Return the share of jobs above the SLA [%]."""
+    return PCT * result.violations
+
+
+def utilization_pct(result: OnlineResult) -> float:
+    """Return the utilization of active processors [%]."""
+    return PCT * result.utilization
+
+
+def inactive_pct(result: OnlineResult) -> float:
+    """Return the inactive share [%]."""
+    return PCT * result.inactive
+
+
+def cycles(result: OnlineResult) -> float:
+    """Return the power cycles a node and year."""
+    return result.cycles
+
+
+def idle_saved_pct(result: OnlineResult) -> float:
+    """Return the share of the idle energy that was saved [%]."""
+    return PCT * result.idle_saved
+
+
+def worst_week(result: OnlineResult) -> float:
+    """Return the highest of the weeks' mean slowdowns."""
+    return max(week for week in result.weekly.slowdown if week is not None)
+
+
+@dataclass(frozen=True)
+class OnlineResults:
+    """All results of the study."""
+
+    results: Mapping[OnlineExperiment, OnlineResult]
+    replays: OnlineReplays
+
+    def each(self, subject: OnlineSubject, setup: OnlineSetup, figure: Figure) -> list[float]:
+        """Return a figure of each replay."""
+        return [figure(self.results[each]) for each in experiments(subject.name, setup, self.replays)]
+
+    def of(self, subject: OnlineSubject, setup: OnlineSetup, figure: Figure) -> Range:
+        """Return a figure over the replays."""
+        return range_of(self.each(subject, setup, figure))
+
+    def over(self, subject: OnlineSubject, setup: OnlineSetup, base: OnlineSetup, figure: Figure) -> Range:
+        """Return how many times a figure is that of another setup, in the same replays."""
+        pairs = zip(self.each(subject, setup, figure), self.each(subject, base, figure), strict=False)
+        return range_of([here / there for here, there in pairs])
+
+    def weekly(self, subject: OnlineSubject, setup: OnlineSetup, by_week: Callable[[OnlineResult], ByWeek]) -> ByWeek:
+        """Return the mean over the replays of a weekly figure; of some replays the last week is missing."""
+        series = [by_week(self.results[each]) for each in experiments(subject.name, setup, self.replays)]
+        return tuple(_mean_of_known(week) for week in zip_longest(*series))
+
+
+def _mean_of_known(values: ByWeek) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
+
 
 RANGES = "In brackets the lowest and the highest of the replays."
 MEASURES = (slowdown, violations_pct, utilization_pct, inactive_pct, cycles)
 MEASURED = ("slowdown", "jobs above 200 [%]", "utilization [%]", "inactive [%]", "cycles")
 
 
-def logs_table(subjects: Sequence[Subject]) -> Table:
+def logs_table(subjects: Sequence[OnlineSubject]) -> StudyTable:
     """Return a row a log: what it is like, and what the paper has."""
-    return Table(
+    return StudyTable(
         "logs",
         "The logs",
         "Load: the share of all processors that the jobs ask for. L: the lower of the two levels.",
@@ -34,7 +119,7 @@ def logs_table(subjects: Sequence[Subject]) -> Table:
     )
 
 
-def _log_row(subject: Subject) -> tuple[Cell, ...]:
+def _log_row(subject: OnlineSubject) -> tuple[TableCell, ...]:
     jobs = subject.log.trace.jobs
     theirs = f"{subject.paper.jobs:,}" if subject.paper else None
     load = f"{100 * offered_load(jobs, subject.size):.1f}"
@@ -42,9 +127,9 @@ def _log_row(subject: Subject) -> tuple[Cell, ...]:
     return (subject.name, f"{len(jobs):,}", theirs, weeks, f"{subject.size:,}", load, f"{subject.low:,}")
 
 
-def policies_table(answers: Answers, subjects: Sequence[Subject]) -> Table:
+def policies_table(answers: OnlineResults, subjects: Sequence[OnlineSubject]) -> StudyTable:
     """Return the paper's figure 2 in numbers."""
-    return Table(
+    return StudyTable(
         "policies",
         "All processors, two levels, OLS decided weekly (the paper's figure 2)",
         f"Utilization is that of active processors; cycles are sleeps a node and year. {RANGES}",
@@ -57,9 +142,9 @@ def policies_table(answers: Answers, subjects: Sequence[Subject]) -> Table:
     )
 
 
-def periods_table(answers: Answers, subjects: Sequence[Subject]) -> Table:
+def periods_table(answers: OnlineResults, subjects: Sequence[OnlineSubject]) -> StudyTable:
     """Return the paper's figure 8 in numbers."""
-    return Table(
+    return StudyTable(
         "periods",
         "OLS decided more and less often (the paper's figure 8)",
         f"{RANGES} There are a quarter as many of hourly decisions.",
@@ -72,14 +157,14 @@ def periods_table(answers: Answers, subjects: Sequence[Subject]) -> Table:
     )
 
 
-def measured(answers: Answers, subject: Subject, setup: Setup) -> tuple[Cell, ...]:
+def measured(answers: OnlineResults, subject: OnlineSubject, setup: OnlineSetup) -> tuple[TableCell, ...]:
     """Return the measures of a setup in the order of MEASURED."""
     return tuple(answers.of(subject, setup, measure) for measure in MEASURES)
 
 
-def servers_table(answers: Answers, subjects: Sequence[Subject]) -> Table:
+def servers_table(answers: OnlineResults, subjects: Sequence[OnlineSubject]) -> StudyTable:
     """Return what changes with transitions that take their time, and what sleep then saves."""
-    return Table(
+    return StudyTable(
         "servers",
         "Transitions that take no time, and those of the bundled class `server`",
         "Times: the slowdown over that with no transitions, in the same replays. Saved: of the energy that the idle "
@@ -93,7 +178,9 @@ def servers_table(answers: Answers, subjects: Sequence[Subject]) -> Table:
     )
 
 
-def _server_row(answers: Answers, subject: Subject, at_once: Setup, server: Setup) -> tuple[Cell, ...]:
+def _server_row(
+    answers: OnlineResults, subject: OnlineSubject, at_once: OnlineSetup, server: OnlineSetup
+) -> tuple[TableCell, ...]:
     return (
         subject.name,
         server.capacity,
@@ -104,3 +191,161 @@ def _server_row(answers: Answers, subject: Subject, at_once: Setup, server: Setu
         answers.of(subject, at_once, idle_saved_pct),
         answers.of(subject, server, idle_saved_pct),
     )
+
+
+def knowledge_table(answers: OnlineResults, subjects: Sequence[OnlineSubject]) -> StudyTable:
+    """Return what estimates do to the policies; the paper has exact ones and says that others change little."""
+    return StudyTable(
+        "knowledge",
+        "Who knows the run times",
+        "What the scheduler knows, and OLS too unless said otherwise. Predicted: the mean of the user's last two run "
+        f"times. {RANGES}",
+        (
+            "log",
+            "known run times",
+            "slowdown of all",
+            "two-level",
+            "OLS weekly",
+            "OLS daily",
+            "inactive, weekly [%]",
+            "inactive, daily [%]",
+            "above 200, weekly [%]",
+        ),
+        tuple(_knowledge_row(answers, subject, known) for subject in subjects for known in KNOWLEDGE),
+    )
+
+
+def _knowledge_row(answers: OnlineResults, subject: OnlineSubject, known: Knowledge) -> tuple[TableCell, ...]:
+    capacities = (ALWAYS_ON, subject.two_level, OLS, DAILY)
+    everything, low, weekly, daily = (estimated(subject.setup(each), known) for each in capacities)
+    others: tuple[TableCell, ...] = (None, None)
+    if known.what_if == AS_SCHEDULER:
+        others = (answers.of(subject, everything, slowdown), answers.of(subject, low, slowdown))
+    return (
+        subject.name,
+        known.name,
+        *others,
+        *(answers.of(subject, setup, slowdown) for setup in (weekly, daily)),
+        *(answers.of(subject, setup, inactive_pct) for setup in (weekly, daily)),
+        answers.of(subject, weekly, violations_pct),
+    )
+
+
+def readings_table(answers: OnlineResults, subjects: Sequence[OnlineSubject]) -> StudyTable:
+    """Return weekly OLS with one thing read otherwise in each row."""
+    return StudyTable(
+        "readings",
+        "Weekly OLS, one thing made otherwise",
+        f"{RANGES} Where weeks begin later, the log's first 8 to 13 days are left out, "
+        "with a quarter as many replays of each.",
+        ("log", "made otherwise", "slowdown", "inactive [%]", "jobs above 200 [%]"),
+        tuple(
+            (subject.name, name, *(_of_all(answers, subject, setups, figure) for figure in FIGURES))
+            for subject in subjects
+            for name, setups in (("nothing", (subject.setup(OLS),)), *readings_of(subject))
+        ),
+    )
+
+
+FIGURES: tuple[Figure, ...] = (slowdown, inactive_pct, violations_pct)
+
+
+def _of_all(answers: OnlineResults, subject: OnlineSubject, setups: Sequence[OnlineSetup], figure: Figure) -> Range:
+    return range_of([each for setup in setups for each in answers.each(subject, setup, figure)])
+
+
+Measure = Callable[[OnlineResults, OnlineSubject], Range]
+WITH_TAILS = ("KTH-SP2", "SDSC-SP2")
+
+
+def is_any(_: OnlineSubject) -> bool:
+    """Of every log."""
+    return True
+
+
+def is_underused(subject: OnlineSubject) -> bool:
+    """Of a machine that the paper sets aside, because its load is low."""
+    return subject.paper is not None and subject.paper.underused
+
+
+def is_busy(subject: OnlineSubject) -> bool:
+    """Of the other machines."""
+    return not is_underused(subject)
+
+
+def has_tail(subject: OnlineSubject) -> bool:
+    """Of logs whose slowdown rises towards the end."""
+    return subject.name.startswith(WITH_TAILS)
+
+
+@dataclass(frozen=True)
+class PaperClaim:
+    """A sentence of the paper, the figure of ours beside it, the bounds that it sets, and of whom it is said."""
+
+    text: str
+    measure: Measure
+    low: float
+    high: float
+    about: Callable[[OnlineSubject], bool] = is_any
+
+    def holds(self, mean: float) -> bool:
+        """Say whether a mean is within the bounds."""
+        return self.low <= mean <= self.high
+
+
+def _two_level(subject: OnlineSubject) -> OnlineSetup:
+    return subject.setup(subject.two_level)
+
+
+def _ols(subject: OnlineSubject) -> OnlineSetup:
+    return subject.setup(OLS)
+
+
+def _all(subject: OnlineSubject) -> OnlineSetup:
+    return subject.setup(ALWAYS_ON)
+
+
+def _of(setup: Callable[[OnlineSubject], OnlineSetup], figure: Figure) -> Measure:
+    return lambda answers, subject: answers.of(subject, setup(subject), figure)
+
+
+def _over(
+    setup: Callable[[OnlineSubject], OnlineSetup], base: Callable[[OnlineSubject], OnlineSetup], figure: Figure
+) -> Measure:
+    return lambda answers, subject: answers.over(subject, setup(subject), base(subject), figure)
+
+
+CLAIMS = (
+    PaperClaim("all processors: CTC 55 % utilized", _of(_all, utilization_pct), 52.5, 57.5, is_underused),
+    PaperClaim("two-level: about 10 % inactive or more [%]", _of(_two_level, inactive_pct), 9.5, 100),
+    PaperClaim("two-level: utilization of 80 % or more [%]", _of(_two_level, utilization_pct), 80, 100),
+    PaperClaim("two-level: CTC utilization near 90 % [%]", _of(_two_level, utilization_pct), 85, 95, is_underused),
+    PaperClaim("two-level: slowdown at most 2.5 times that of all", _over(_two_level, _all, slowdown), 0, 2.5, is_busy),
+    PaperClaim("OLS: around 10 % inactive [%]", _of(_ols, inactive_pct), 5, 15, is_busy),
+    PaperClaim(
+        "OLS: just above 55 % of CTC active, so below 45 % inactive [%]", _of(_ols, inactive_pct), 35, 45, is_underused
+    ),
+    PaperClaim(f"OLS: slowdown within the SLA of {SLA:g}", _of(_ols, slowdown), 1, SLA),
+    PaperClaim("OLS: slowdown below two-level's", _over(_ols, _two_level, slowdown), 0, 1, is_busy),
+    PaperClaim("OLS: CTC slowdown slightly above two-level's", _over(_ols, _two_level, slowdown), 1, 1.5, is_underused),
+    PaperClaim("OLS: utilization slightly below two-level's", _over(_ols, _two_level, utilization_pct), 0.9, 1.0),
+    PaperClaim("OLS: worst week milder than two-level's", _over(_ols, _two_level, worst_week), 0, 1, has_tail),
+)
+
+
+def claims_table(answers: OnlineResults, subjects: Sequence[OnlineSubject]) -> StudyTable:
+    """Return a row a sentence: our figure on each log that it is about, and where it does not hold."""
+    return StudyTable(
+        "claims",
+        "The paper's sentences beside our figures",
+        "Ratios are those of the same replays, in brackets the lowest and the highest of them. Empty where the "
+        "sentence is not about the log. The last column names the logs whose mean does not bear it out.",
+        ("the paper", *(subject.name for subject in subjects), "differs"),
+        tuple(_claim_row(answers, subjects, claim) for claim in CLAIMS),
+    )
+
+
+def _claim_row(answers: OnlineResults, subjects: Sequence[OnlineSubject], claim: PaperClaim) -> tuple[TableCell, ...]:
+    found = {subject.name: claim.measure(answers, subject) for subject in subjects if claim.about(subject)}
+    differs = ", ".join(name for name, figure in found.items() if not claim.holds(figure.mean))
+    return (claim.text, *(found.get(subject.name) for subject in subjects), differs)

@@ -1,41 +1,287 @@
-"""Runs one experiment: a pure function of the log, the prices, the setup and the seed."""
+"""What is varied (load, price spread, length of jobs, allowed slowdown), and the run of one experiment.
 
-from dataclasses import replace
-from functools import partial
+The run is a pure function of the log, the prices, the setup and the seed: jobs that fill 30 days, longer or
+shorter, at a load, on prices of a file whose gaps are filled from the week before. The blind cap needs no what-
+if: it offers half of the nodes in the most expensive six hours of each day, whatever waits.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from offpeak.model.arrays import Int64
 from offpeak.model.job_power import assumed_power
+from offpeak.model.jobs import Jobs
+from offpeak.model.local_time import DAY_S
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.step_integrals import J_PER_MWH
+from offpeak.model.step_series import Series, fill_gaps
 from offpeak.settings.capacity import CapacitySettings
-from offpeak.settings.replay import SchedulingSettings
+from offpeak.settings.replay import PriceSettings, SchedulingSettings
+from plugin.capacity.policies import FROM_THE_BEGINNING
+from plugin.capacity.port import CapacityPolicy, Fleet
+from plugin.capacity.rules import CapacitySchedule
+from power.capacity.price_profile import make_power_terms
 from power.capacity.registry import make_capacity_policy
-from sim_backend.case import fleet_of
+from sim_backend.case import fleet_of, log_span
 from sim_backend.compare import ReplayCase, compare
-from sim_backend.electricity import ReplayPrices
-from sim_backend.outcome import PolicyOutcome, PolicyRun, ReplayMachine
+from sim_backend.electricity import ReplayPrices, prices_of
+from sim_backend.outcome import PolicyOutcome, PolicyRun, ReplayMachine, saving_pct
 from sim_backend.policy import Policy, parse_policy
 from sim_backend.powered_replay import PoweredMachine
 from sim_backend.replications import shifted
-from studies.dynamic_pricing.logs import Log
-from studies.price_capacity.arrange import arranged, spread_out
-from studies.price_capacity.blind import blind
-from studies.price_capacity.experiment import BLIND, Experiment
-from studies.price_capacity.result import PolicyResult, Result
+from studies.dynamic_pricing.experiment import at_load
+from studies.logs import LogSource, StudyLog, remembered_log
+
+ALWAYS_ON, TIMEOUT, BLIND = "always-on", "timeout:10min", "blind"
+SLAS = (1.5, 3.0, 10.0, 200.0)
+FEW_SLAS = (1.5, 10.0)
+
+
+def profile(sla: float) -> str:
+    """Return the name of the profile policy with that SLA, planned anew each hour."""
+    return f"profile:1h:{sla:g}"
+
+
+EVERY_POLICY = (ALWAYS_ON, TIMEOUT, BLIND, *map(profile, SLAS))
+FEW_POLICIES = (ALWAYS_ON, TIMEOUT, *map(profile, FEW_SLAS))
+
+
+@dataclass(frozen=True)
+class CapacitySetup:
+    """How a stretch of a log, of about 30 days, is replayed under EASY. The defaults are the starting point.
+
+    `load`: gaps between submissions are scaled to this share of the machine. `spread`: how many times as far prices lie
+    from their mean. `length`: run times and estimates are multiplied by it before. `policies`: the first of them is
+    what others are compared with, BLIND offers half of the nodes in the dearest six hours of each day.
+    """
+
+    load: float = 0.7
+    spread: float = 1.0
+    length: float = 1.0
+    policies: tuple[str, ...] = EVERY_POLICY
+
+
+@dataclass(frozen=True)
+class CapacityExperiment:
+    """One replay: all policies of a setup on a log, with the chances of the seed (`seed`, `replay`).
+
+    Replay number i is of the i-th stretch of the log that fills 30 days, from the first again behind the last, and of
+    the prices of its i-th month.
+    """
+
+    log: str
+    seed: int
+    replay: int
+    setup: CapacitySetup
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A setup by what is made otherwise in it."""
+
+    name: str
+    value: str
+    setup: CapacitySetup
+
+
+FACTORS = (
+    *(Factor("load", f"{load:.0%}", CapacitySetup(load=load, policies=FEW_POLICIES)) for load in (0.5, 0.9)),
+    *(
+        Factor("price spread", f"x {times:g}", CapacitySetup(spread=times, policies=FEW_POLICIES))
+        for times in (0.5, 2.0)
+    ),
+    *(
+        Factor("length", f"x {times:g}", CapacitySetup(length=times, policies=FEW_POLICIES))
+        for times in (0.1, 0.25, 4.0)
+    ),
+    Factor("all three", "50%, x 2, x 0.25", CapacitySetup(load=0.5, spread=2.0, length=0.25, policies=FEW_POLICIES)),
+)
+
+
+@dataclass(frozen=True)
+class CapacityPolicyResult:
+    """`cost` is that of the machine, `job_cost` that of its jobs; the mean slowdown is 1 + wait / max(10 s, run)."""
+
+    policy: str
+    jobs: int
+    job_cost: float
+    cost: float
+    mean_wait_s: float
+    slowdown: float
+
+
+@dataclass(frozen=True)
+class CapacityResult:
+    """A replay under all policies of its setup, nodes that are always on first."""
+
+    policies: tuple[CapacityPolicyResult, ...]
+
+    def of(self, policy: str) -> CapacityPolicyResult:
+        """Return the result of one policy."""
+        return next(each for each in self.policies if each.policy == policy)
+
+    def job_saved_pct(self, policy: str) -> float:
+        """Return what a policy saves of the cost of the jobs' energy, which moving them in time alone can do."""
+        return saving_pct(self.of(policy).job_cost, self.policies[0].job_cost)
+
+    def saved_pct(self, policy: str) -> float:
+        """Return what it saves of the machine's cost, sleeping nodes included."""
+        return saving_pct(self.of(policy).cost, self.policies[0].cost)
+
+    def longer_h(self, policy: str) -> float:
+        """Return by how many hours it lengthens the mean wait."""
+        return (self.of(policy).mean_wait_s - self.policies[0].mean_wait_s) / 3600
+
+    def longer_pct(self, policy: str) -> float:
+        """Return by how many per cent it lengthens the mean wait."""
+        return -saving_pct(self.of(policy).mean_wait_s, self.policies[0].mean_wait_s)
+
+
+def parse_result(told: Mapping[str, Any]) -> CapacityResult:
+    """Return the result that `dataclasses.asdict` gave; KeyError or TypeError if it is none."""
+    return CapacityResult(tuple(CapacityPolicyResult(**each) for each in told["policies"]))
+
+
+START = CapacitySetup()
+
+
+@dataclass(frozen=True)
+class CapacityReplays:
+    """How often each setup is replayed, and the seed of it all."""
+
+    count: int
+    seed: int
+
+
+def experiments(log: str, setup: CapacitySetup, replays: CapacityReplays) -> list[CapacityExperiment]:
+    """Return the experiments of a setup, one a replay."""
+    return [CapacityExperiment(log, replays.seed, replay, setup) for replay in range(replays.count)]
+
+
+def planned(logs: Sequence[str], replays: CapacityReplays) -> tuple[CapacityExperiment, ...]:
+    """Return all experiments, those of a log next to each other."""
+    setups = (START, *(factor.setup for factor in FACTORS))
+    return tuple(each for log in logs for setup in setups for each in experiments(log, setup, replays))
+
+
+STRETCH_S = 30 * DAY_S
+
+
+def arranged(log: StudyLog, setup: CapacitySetup, replay: int) -> Jobs:
+    """Return the jobs of a replay, submitted from the same day on in every setup: prices differ from month to month."""
+    # Jobs a quarter as long are four times as many in 30 days at the same load.
+    stretch = stretch_of(log, int(STRETCH_S / setup.length), replay)
+    jobs = at_load(lengthened(stretch, setup.length), log.size, setup.load)
+    months = stretches_of(log, STRETCH_S)
+    begin_s = log.trace.jobs.submit_s[0] + months[replay % len(months)] * STRETCH_S
+    return replace(jobs, submit_s=jobs.submit_s - jobs.submit_s[0] + begin_s)
+
+
+def stretch_of(log: StudyLog, stretch_s: int, replay: int) -> Jobs:
+    """Return the jobs of the stretch for a replay: from the first again behind the last."""
+    jobs, numbers = log.trace.jobs, stretches_of(log, stretch_s)
+    after_s = jobs.submit_s - jobs.submit_s[0]
+    return jobs.take(after_s // stretch_s == numbers[replay % len(numbers)])
+
+
+def stretches_of(log: StudyLog, stretch_s: int) -> Int64:
+    """Return the numbers of the log's whole stretches that have jobs, of the first where none is whole."""
+    submit_s = log.trace.jobs.submit_s
+    numbers: Int64 = np.unique((submit_s - submit_s[0]) // stretch_s)
+    return numbers[numbers < max(log.span_s // stretch_s, 1)]
+
+
+def lengthened(jobs: Jobs, times: float) -> Jobs:
+    """Return the jobs with run times and estimates multiplied, a second of each at least."""
+    runtime_s, estimate_s = (
+        np.maximum(np.rint(column * times), np.minimum(column, 1)).astype(np.int64)
+        for column in (jobs.runtime_s, jobs.estimate_s)
+    )
+    return replace(jobs, runtime_s=runtime_s, estimate_s=estimate_s)
+
+
+def spread_out(series: Series, times: float) -> Series:
+    """Return the series with each value so many times as far from the mean by time."""
+    known = series.known
+    mean = float(np.average(series.value[known], weights=series.length_s[known]))
+    return replace(series, value=mean + times * (series.value - mean))
+
+
+DEAR_S = 6 * 3600
+SHARE = 0.5
+
+
+def blind(fleet: Fleet, settings: CapacitySettings) -> CapacityPolicy:
+    """Return the policy for a fleet whose prices are known for all time."""
+    at_s, terms = fleet.price_at_s.copy(), make_power_terms(fleet, settings)
+    day = (at_s - at_s[0]) // DAY_S
+    order = np.lexsort((-np.nan_to_num(fleet.price_per_mwh), day))
+    length_s = np.diff(at_s, append=at_s[-1])[order]
+    before_s = np.cumsum(length_s) - length_s
+    first_of_day = np.searchsorted(day[order], day[order])
+    is_dear = np.empty(len(at_s), dtype=np.bool_)
+    is_dear[order] = before_s - before_s[first_of_day] < DEAR_S
+    target = np.where(is_dear, int(SHARE * fleet.nodes), fleet.nodes)
+    at_s[0] = FROM_THE_BEGINNING
+    course = CapacitySchedule(at_s, target, np.zeros_like(target), np.tile(terms.after_s, (len(at_s), 1)))
+    return CapacityPolicy(BLIND, terms.capacity, course)
+
+
+@lru_cache(maxsize=2)
+def remembered_prices(source: LogSource, digest: str, file: Path) -> ReplayPrices:
+    """Return the prices for the log of that digest, the last two from memory. BadPrices, BadInput as `laid_on`."""
+    return laid_on(remembered_log(source, digest), file)
+
+
+def laid_on(log: StudyLog, file: Path) -> ReplayPrices:
+    """Return the prices laid on the whole log. BadPrices if they cannot be read or are of less than a day."""
+    prices = _as_read(log, file)
+    return replace(prices, laid=replace(prices.laid, series=fill_gaps(prices.laid.series)))
+
+
+def price_notes(log: StudyLog, file: Path) -> tuple[str, ...]:
+    """Return in sentences how far prices spread, how much had to be filled, and where the log was laid on them."""
+    laid = _as_read(log, file).laid
+    last_s = log_span(log.trace, log.trace.jobs).last_s
+    laid_note = f"{log.source.name}: {'; '.join(laid.notes_until(last_s))}"
+    return (_spread_note(file, laid.series), *_gap_note(laid.series), laid_note)
+
+
+def _spread_note(file: Path, series: Series) -> str:
+    known, length_s = series.value[series.known], series.length_s[series.known]
+    mean = np.average(known, weights=length_s)
+    deviation = np.sqrt(np.average((known - mean) ** 2, weights=length_s))
+    return f"prices: {file.name}, mean {mean:.2f}, standard deviation {deviation:.2f} {series.unit}"
+
+
+def _gap_note(series: Series) -> tuple[str, ...]:
+    unknown_h, all_h = float(series.length_s[~series.known].sum()) / 3600, float(series.length_s.sum()) / 3600
+    if unknown_h == 0:
+        return ()
+    return (f"{unknown_h:,.6g} of {all_h:,.6g} hours have no price: for them stands the hour of the week before",)
+
+
+def _as_read(log: StudyLog, file: Path) -> ReplayPrices:
+    return prices_of(log_span(log.trace, log.trace.jobs), PriceSettings(file=file), None)
+
 
 NODES = bundled_node_class("server")
 
 
-def run(experiment: Experiment, log: Log, prices: ReplayPrices) -> Result:
+def run(experiment: CapacityExperiment, log: StudyLog, prices: ReplayPrices) -> CapacityResult:
     """Replay under the setup's policies. Submissions come 0 to 60 s later than in the log, by chance, as draws do."""
     case, policies = case_of(experiment, log, prices), experiment.setup.policies
     comparison = compare(case, tuple(policy_named(name, case) for name in policies))
     runs = zip(policies, comparison.runs, comparison.outcomes, strict=True)
-    return Result(tuple(_result(name, run, outcome) for name, run, outcome in runs))
+    return CapacityResult(tuple(_result(name, run, outcome) for name, run, outcome in runs))
 
 
-def case_of(experiment: Experiment, log: Log, prices: ReplayPrices) -> ReplayCase:
+def case_of(experiment: CapacityExperiment, log: StudyLog, prices: ReplayPrices) -> ReplayCase:
     """Return what is replayed: each unit of the log a node of the class `server`."""
     setup = experiment.setup
     jobs = arranged(log, setup, experiment.replay)
@@ -53,8 +299,8 @@ def policy_named(name: str, case: ReplayCase) -> Policy:
     return parse_policy("easy", SchedulingSettings()).on(capacity)
 
 
-def _result(name: str, run: PolicyRun, outcome: PolicyOutcome) -> PolicyResult:
-    return PolicyResult(
+def _result(name: str, run: PolicyRun, outcome: PolicyOutcome) -> CapacityPolicyResult:
+    return CapacityPolicyResult(
         policy=name,
         jobs=outcome.jobs,
         job_cost=run.charges.cost.jobs / J_PER_MWH,

@@ -1,4 +1,4 @@
-"""The study as a whole: every solver in every scenario on the paper's days, and what they come to."""
+"""The study as a whole: every solver in every scenario on the paper's days, and the report."""
 
 import hashlib
 import json
@@ -12,17 +12,31 @@ from offpeak.compiled import sources_of
 from offpeak.text import counted
 from plugin.planner.cp_solver import require_or_tools
 from plugin.planner.solvers import RULE_BASED
-from studies.order import Order, Progress
-from studies.profit_cooling.experiment import Experiment, Result, parse_result
-from studies.profit_cooling.figure import behind_svg
-from studies.profit_cooling.jobs import WIDEST, curie_jobs, find_log
+from studies.profit_cooling.experiment import (
+    PRICE_PER_KWH,
+    REVENUE_PER_CORE_H,
+    SCENARIOS,
+    WIDEST,
+    CoolingExperiment,
+    CoolingResult,
+    curie_jobs,
+    find_log,
+    parse_result,
+)
+from studies.profit_cooling.report import (
+    SEARCHES,
+    behind_svg,
+    by_case,
+    efficiency_table,
+    gains_table,
+    gaps_table,
+    searches_svg,
+    searches_table,
+    solvers_table,
+)
 from studies.profit_cooling.run import run, run_on_log
-from studies.profit_cooling.scenario import PRICE_PER_KWH, REVENUE_PER_CORE_H, SCENARIOS
-from studies.profit_cooling.search_tables import efficiency_table, gaps_table, searches_table
-from studies.profit_cooling.searches_figure import searches_svg
-from studies.profit_cooling.tables import SEARCHES, by_case, gains_table, solvers_table
 from studies.report import Report
-from studies.resumable import Runner, results_of
+from studies.resumable import Progress, Runner, StudyOrder, results_of
 
 TITLE = "Profit and cooling, planned a day ahead: beside the paper's figures"
 SEARCH_S = 5.0
@@ -30,16 +44,18 @@ SOLVERS = {**dict.fromkeys((*RULE_BASED, "multi"), 0.0), **dict.fromkeys(("defau
 """Seconds a plan beyond the one that a search begins with."""
 
 
-def profit_cooling(order: Order, progress: Progress) -> Report:
+def profit_cooling(order: StudyOrder, progress: Progress) -> Report:
     """Run what `order.out` does not have yet, and return the report. BadInput, CannotWrite or OffpeakError."""
     require_or_tools()
     log = find_log(order.logs)
     jobs = curie_jobs(log)
-    planned = [Experiment(scenario, *solver, order.seed) for solver in SOLVERS.items() for scenario in SCENARIOS]
+    planned = [CoolingExperiment(scenario, *solver, order.seed) for solver in SOLVERS.items() for scenario in SCENARIOS]
     keys = {each: _key(each, hashlib.sha256(log.read_bytes()).hexdigest()) for each in planned}
     answer = _Answer(log)
     few = jobs.take(jobs.submit_s < 3600)
-    runner = Runner(answer, parse_result, lambda: run(Experiment("air winter", "multi", 0.0, 1), few, nodes=64, days=1))
+    runner = Runner(
+        answer, parse_result, lambda: run(CoolingExperiment("air winter", "multi", 0.0, 1), few, nodes=64, days=1)
+    )
     results = by_case(results_of(runner, keys, order, progress))
     tables = tuple(
         table(results) for table in (gains_table, efficiency_table, searches_table, gaps_table, solvers_table)
@@ -54,11 +70,11 @@ class _Answer:
 
     log: Path
 
-    def __call__(self, experiment: Experiment) -> Result:
+    def __call__(self, experiment: CoolingExperiment) -> CoolingResult:
         return run_on_log(experiment, self.log)
 
 
-def _key(experiment: Experiment, log_digest: str) -> str:
+def _key(experiment: CoolingExperiment, log_digest: str) -> str:
     told = json.dumps([asdict(experiment), log_digest, _code_digest()])
     return hashlib.sha256(told.encode()).hexdigest()[:24]
 
@@ -71,7 +87,7 @@ def _code_digest() -> str:
     return digest.hexdigest()
 
 
-def study_notes(jobs: int, results: Mapping[tuple[str, str], Result]) -> tuple[str, ...]:
+def study_notes(jobs: int, results: Mapping[tuple[str, str], CoolingResult]) -> tuple[str, ...]:
     """Return what a reader has to know of the study, and how many plans are not their search's own, and why."""
     plans, wrong = sum(each.plans for each in results.values()), sum(each.violations for each in results.values())
     return (

@@ -1,11 +1,233 @@
-"""The tables of scored price forecasts, side by side."""
+"""Scores of price forecasts, divided into tasks of one predictor on one file, and their tables.
 
-from collections.abc import Sequence
-from dataclasses import replace
+Price files are dated ones, ones with published forecasts, or ones with prices alone.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, tzinfo
 from math import isnan
+from pathlib import Path
+from time import process_time
 
-from studies.report import Cell, Table
-from studies.scores.price_tasks import OURS, PriceResult
+import numpy as np
+
+from offpeak.errors import BadInput, BadPrices
+from offpeak.model.arrays import Float64
+from offpeak.model.local_time import DAY_S, parse_zone, zone_text
+from offpeak.prices.file import CsvTable, first_numeric, read_series, read_table
+from offpeak.prices.layout import PriceFileLayout, unit_of
+from predictors.feeds.markets import MARKETS, Market
+from predictors.port import Prediction, certain
+from predictors.prices.history import PriceHistory, price_history
+from predictors.prices.models import LAST_WEEK, MEMBERS, SINGLE, Member
+from predictors.prices.predictor import PricePredictor
+from predictors.scores.evaluation import Score, compute_score, take_exam
+from predictors.scores.exams import PriceExam, price_exam
+from studies.report import StudyTable, TableCell
+
+LOCAL_TIME = "local_time"
+# The code of ISO 4217 for "no currency": what is scored does not depend on it.
+NO_CURRENCY = "XXX/MWh"
+# Nord Pool's system price, which nobody pays and benchmarks of forecasts use.
+SYSTEM_PRICE = Market("NP", "NO", clock="Europe/Oslo")
+BY_NAME = {name: market for market in (*MARKETS, SYSTEM_PRICE) for name in (market.zone, market.maps)}
+HOUR_S = 3600
+
+
+@dataclass(frozen=True, eq=False)
+class PriceFile:
+    """What is forecast, and what forecasts need to know of it.
+
+    `published` are forecasts of others by name, float64 of as many steps as `history`. `zone` and `holidays` are as
+    PricePredictor takes them; `clock` says in words where they are from. `unit` is "" where the file does not tell it.
+    """
+
+    name: str
+    unit: str
+    history: PriceHistory
+    published: tuple[tuple[str, Float64], ...]
+    zone: tzinfo
+    holidays: str | None
+    clock: str
+
+
+def read_price_file(path: Path, *, start: str | None = None) -> PriceFile:
+    """Return the file of one of three kinds. BadPrices or BadInput for what cannot be read.
+
+    * With a column `local_time`: 24 rows each day of a clock that is never changed. The first column of numbers is the
+      price, further ones are published forecasts of it.
+    * With one column: hourly prices from midnight of the day `start` ("2014-06-01") on, or from that of an unknown day.
+    * Else with times in UTC or with an offset: days are those of the market that the file's name tells, else of UTC.
+    """
+    table = read_table(path, with_empty_lines=False)
+    if LOCAL_TIME in table.columns:
+        return _with_published(path, table)
+    return _undated(path, start) if len(table.columns) == 1 else _dated(path)
+
+
+def _with_published(path: Path, table: CsvTable) -> PriceFile:
+    market = market_in(path.name)
+    price = first_numeric(table, besides=(LOCAL_TIME,))
+    others = [name for name in table.columns if name not in (LOCAL_TIME, price)]
+    history, *published = (_column(path, name) for name in (price, *others))
+    forecasts = tuple((f"published {name}", each.price) for name, each in zip(others, published, strict=True))
+    holidays = country_of(market)
+    return PriceFile(
+        str(path), _unit(path), history, forecasts, UTC, holidays, f"local, without changes{_of(holidays)}"
+    )
+
+
+def _column(path: Path, name: str) -> PriceHistory:
+    return price_history(read_series(path, PriceFileLayout(LOCAL_TIME, name, _unit(path) or NO_CURRENCY, UTC)))
+
+
+def _undated(path: Path, start: str | None) -> PriceFile:
+    unit = _unit(path)
+    layout = PriceFileLayout(unit=unit or NO_CURRENCY, start_s=_midnight_s(start) if start else 0, step_s=HOUR_S)
+    history = price_history(read_series(path, layout))
+    if start is None:
+        return PriceFile(
+            str(path), unit, history, (), UTC, None, "no dates: weekdays and public holidays are not known"
+        )
+    holidays = country_of(market_in(path.name))
+    clock = f"local, without changes, from {start} as told{_of(holidays)}"
+    return PriceFile(str(path), unit, history, (), UTC, holidays, clock)
+
+
+def _dated(path: Path) -> PriceFile:
+    market = market_in(path.name)
+    zone = parse_zone(market.clock) if market else UTC
+    history = price_history(read_series(path, PriceFileLayout(unit=_unit(path) or NO_CURRENCY)))
+    holidays = country_of(market)
+    return PriceFile(str(path), _unit(path), history, (), zone, holidays, f"{zone_text(zone)}{_of(holidays)}")
+
+
+def market_in(file_name: str) -> Market | None:
+    """Return the market that a part of the name tells: "DE-LU" of "price_DE-LU_2024_eur_per_mwh.csv.gz"."""
+    return next((BY_NAME[part] for part in re.split(r"[_.]", file_name) if part in BY_NAME), None)
+
+
+def country_of(market: Market | None) -> str:
+    """Return the country whose public holidays hold in the market, "" of none."""
+    return market.maps.partition("-")[0] if market else ""
+
+
+def _of(holidays: str) -> str:
+    return f", public holidays of {holidays}" if holidays else ", no public holidays"
+
+
+def _unit(path: Path) -> str:
+    try:
+        return unit_of(PriceFileLayout(), path.name)[0]
+    except BadPrices:
+        return ""
+
+
+def _midnight_s(start: str) -> int:
+    try:
+        day = date.fromisoformat(start)
+    except ValueError:
+        raise BadInput(f"cannot read the date {start!r}", hint="write it like 2014-06-01") from None
+    return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp())
+
+
+OURS: Mapping[str, tuple[Member, ...]] = {each.name: (each,) for each in SINGLE} | {"ensemble": MEMBERS}
+"""The predictors that every file is scored with, by the names in the tables."""
+ALL = "all"
+# Of two years and more the first 52 weeks are only learned, of less the first week.
+LONG_DAYS, LEARNED_OF_LONG, LEARNED_OF_SHORT = 728, 364, 7
+
+
+@dataclass(frozen=True, eq=False)
+class PriceTask:
+    """Score that predictor, of OURS or published in the file; nothing where `refused` says why."""
+
+    file: PriceFile
+    predictor: str
+    refused: str = ""
+
+
+@dataclass(frozen=True)
+class PriceResult:
+    """What came of a task; `score` is None where `refused` says why, `cpu_s` is None where nothing was computed.
+
+    `unit` and `clock` are the file's; of its first `learned_days` nothing is scored.
+    """
+
+    file: str
+    unit: str
+    clock: str
+    learned_days: int
+    predictor: str
+    score: Score | None = None
+    days: float = 0.0
+    cpu_s: float | None = None
+    refused: str = ""
+
+
+def price_tasks(path: Path, start: str | None = None) -> tuple[PriceTask, ...]:
+    """Return what there is to score on a price file; `start` as in `read_price_file`, which tells what is raised."""
+    file = read_price_file(path, start=start)
+    refused = _refused(file)
+    if refused:
+        return (PriceTask(file, ALL, refused),)
+    return tuple(PriceTask(file, name) for name in (*OURS, *(name for name, _ in file.published)))
+
+
+def _refused(file: PriceFile) -> str:
+    price = file.history.price
+    if np.nanmin(price) == np.nanmax(price):
+        return "its price never changes: there is nothing to forecast"
+    if len(_exam(file).questions) == 0:
+        return f"it is too short: the first {LEARNED_OF_SHORT} days are only learned"
+    return ""
+
+
+def run_price_task(task: PriceTask) -> PriceResult:
+    """Return the score of the task's predictor, or why it has none, such as that a package is missing."""
+    file = task.file
+    result = PriceResult(file.name, file.unit, file.clock, learned_days(file), task.predictor, refused=task.refused)
+    if task.refused:
+        return result
+    exam = _exam(file)
+    began_s = process_time()
+    try:
+        given = _given(task, exam)
+    except BadInput as problem:
+        return replace(result, refused=f"{problem}; {problem.hint}")
+    cpu_s = process_time() - began_s if task.predictor in OURS else None
+    score = _score(file, exam, given)
+    return replace(result, score=score, days=score.count * exam.questions.step_s / DAY_S, cpu_s=cpu_s)
+
+
+def _given(task: PriceTask, exam: PriceExam) -> Prediction:
+    if task.predictor in OURS:
+        return _answers(task.file, exam, OURS[task.predictor])
+    published = dict(task.file.published)[task.predictor]
+    return certain(published[len(published) - len(exam.questions) :], task.predictor)
+
+
+def _score(file: PriceFile, exam: PriceExam, given: Prediction) -> Score:
+    naive = certain(_answers(file, exam, (LAST_WEEK,)).mean, LAST_WEEK.name)
+    # What was published may have gaps of its own.
+    return compute_score(np.where(np.isnan(given.mean), np.nan, exam.actual), given, naive=naive)
+
+
+def learned_days(file: PriceFile) -> int:
+    """Return how many days are learned before the first one is scored."""
+    steps = file.history.steps
+    return LEARNED_OF_LONG if steps.end_s - steps.start_s >= LONG_DAYS * DAY_S else LEARNED_OF_SHORT
+
+
+def _exam(file: PriceFile) -> PriceExam:
+    return price_exam(file.history, file.zone, after_days=learned_days(file))
+
+
+def _answers(file: PriceFile, exam: PriceExam, members: tuple[Member, ...]) -> Prediction:
+    return take_exam(PricePredictor(file.zone, holidays=file.holidays, members=members), exam)
+
 
 NOTE = (
     "At each midnight the day that begins is forecast from the days before it alone. MAE and RMSE are in currency per "
@@ -27,17 +249,21 @@ HEADERS = (
 )
 
 
-def price_tables(results: Sequence[PriceResult]) -> tuple[Table, ...]:
+def price_tables(results: Sequence[PriceResult]) -> tuple[StudyTable, ...]:
     """Return the scores, how each file was read, and what was left out, if anything, from results in any order."""
     ordered = sorted(_with_short_names(results), key=_place)
-    scores = Table(
+    scores = StudyTable(
         "price-scores", "Price forecasts", NOTE, HEADERS, tuple(_row(each) for each in ordered if each.score)
     )
     left_out = tuple((each.file, each.predictor, each.refused) for each in ordered if each.refused)
     if not left_out:
         return scores, _files(ordered)
     note = "Predictors that could not be scored, or files on which none can be."
-    return scores, _files(ordered), Table("price-left-out", "Left out", note, ("file", "predictor", "why"), left_out)
+    return (
+        scores,
+        _files(ordered),
+        StudyTable("price-left-out", "Left out", note, ("file", "predictor", "why"), left_out),
+    )
 
 
 def _with_short_names(results: Sequence[PriceResult]) -> list[PriceResult]:
@@ -52,13 +278,15 @@ def _place(result: PriceResult) -> tuple[str, int, str]:
     return result.file, names.index(result.predictor) if result.predictor in names else len(names), result.predictor
 
 
-def _files(ordered: Sequence[PriceResult]) -> Table:
+def _files(ordered: Sequence[PriceResult]) -> StudyTable:
     rows = dict.fromkeys((each.file, each.unit or "not told", each.clock, str(each.learned_days)) for each in ordered)
     note = "Days begin on that clock. The first days are learned, and not scored."
-    return Table("price-files", "How the files were read", note, ("file", "unit", "clock", "first days"), tuple(rows))
+    return StudyTable(
+        "price-files", "How the files were read", note, ("file", "unit", "clock", "first days"), tuple(rows)
+    )
 
 
-def _row(result: PriceResult) -> tuple[Cell, ...]:
+def _row(result: PriceResult) -> tuple[TableCell, ...]:
     score = result.score
     assert score is not None
     wide = result.cpu_s is not None

@@ -5,14 +5,11 @@ from pathlib import Path
 
 from offpeak.errors import BadInput
 from sim_backend.sample import SAMPLE_PRICES, SAMPLE_SACCT
-from studies.order import Progress
-from studies.parallel import run_all
 from studies.report import Report
+from studies.resumable import Progress, run_all
 from studies.scores.log_exams import without_trees
-from studies.scores.log_scores import LogResult, LogTask, log_tasks, run_log_task
-from studies.scores.log_tables import log_tables
-from studies.scores.price_scores import price_tables
-from studies.scores.price_tasks import PriceResult, PriceTask, price_tasks, run_price_task
+from studies.scores.log_scores import LogResult, LogTask, log_tables, log_tasks, run_log_task
+from studies.scores.price_scores import PriceResult, PriceTask, price_tables, price_tasks, run_price_task
 
 TITLE = "Predictors side by side, each answer given before its outcome was known"
 PRICE_SUFFIXES = (".csv", ".csv.gz")
@@ -23,14 +20,14 @@ Result = PriceResult | LogResult
 
 
 @dataclass(frozen=True)
-class Examined:
+class ScoredFiles:
     """Which files are scored: those that are named, and those that lie in folders that are; `start` as for prices."""
 
     paths: tuple[Path, ...]
     start: str | None = None
 
 
-def scores(examined: Examined, processes: int, progress: Progress) -> Report:
+def scores(examined: ScoredFiles, processes: int, progress: Progress) -> Report:
     """Return the tables of all files; BadInput if one that is named cannot be read, or a folder holds none that can."""
     tasks, left_out = _planned(examined)
     results: dict[int, Result] = {}
@@ -47,7 +44,7 @@ def scores(examined: Examined, processes: int, progress: Progress) -> Report:
     return Report(TITLE, (*left_out, *(without_trees() if logs else ())), tables, {})
 
 
-def _planned(examined: Examined) -> tuple[list[Task], tuple[str, ...]]:
+def _planned(examined: ScoredFiles) -> tuple[list[Task], tuple[str, ...]]:
     """Return what there is to do, and why files that lie in folders were left out."""
     tasks: list[Task] = []
     left_out: list[str] = []

@@ -1,29 +1,149 @@
-"""Runs one experiment: a pure function of the log, the policy and the seed."""
+"""What is varied (the rule that puts nodes to sleep, over the range of its parameter), and the run of one
+experiment.
+
+The run is a pure function of the log, the policy and the seed. The bound is the fewest power cycles for an
+energy, were the future known and no job moved. A node that sleeps through a gap costs one cycle, however long
+the gap is, so the gaps that save most are slept through first. Why no other assignment of jobs to nodes needs
+fewer: sort the nodes of any run at each instant from active to asleep. Whenever one falls asleep the lowest
+active level does, so cycles are those of the levels, and each level sleeps only in its own gaps
+(sim_backend/nodes/gaps.py).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from offpeak.model.arrays import Int64
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.local_time import DAY_S
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
+from offpeak.model.step_integrals import Usage, integrate_constant
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
 from plugin.capacity.port import Fleet
 from power.capacity.registry import make_capacity_policy
+from sim_backend.nodes.bounds import gaps_of, saved_asleep, sleep_terms
 from sim_backend.nodes.node_log import PoweredUsage, SleepFigures, sleep_figures
 from sim_backend.policy import parse_policy
 from sim_backend.powered_replay import PoweredMachine, replay_powered
-from studies.dynamic_pricing.arrange import offered_load
-from studies.dynamic_pricing.logs import Log
-from studies.online_simulation.arrange import shifted
-from studies.sleeping.bound import least_cycles
-from studies.sleeping.experiment import ALWAYS_ON, Experiment
-from studies.sleeping.result import Bound, Result
-from studies.usage import usage_of
+from studies.dynamic_pricing.experiment import offered_load
+from studies.logs import StudyLog, usage_of
+from studies.online_simulation.experiment import shifted
+
+ALWAYS_ON = "always-on"
+TIMEOUT, POOL, FORECAST, LATE, OLS = "time-out", "green pool", "forecast", "forecast-late", "ols:1h"
+
+FAMILIES: Mapping[str, tuple[str, ...]] = {
+    TIMEOUT: tuple(f"timeout:{idle}" for idle in ("5min", "10min", "1000s", "30min", "1h", "2h")),
+    POOL: tuple(f"green-pool:{share}" for share in ("1%", "2%", "5%", "10%", "20%")),
+    FORECAST: tuple(f"forecast:{worth}" for worth in ("20min", "40min", "1h", "90min", "3h")),
+    LATE: tuple(f"forecast-late:{worth}" for worth in ("20min", "40min", "1h", "90min", "3h")),
+    OLS: tuple(f"ols:1h:{sla}" for sla in (5, 20, 50, 200)),
+}
+"""Policies of one parameter, in its order."""
+
+AT_ONCE, BREAK_EVEN, TWO_LEVEL = "energy-aware", "break-even", "two-level"
+SINGLE = (AT_ONCE, BREAK_EVEN, TWO_LEVEL)
+"""Policies without one: two-level finds its own level."""
+
+EQUAL_ENERGY_PCT: Mapping[str, int] = {"KTH-SP2": 80, "CTC-SP2": 75, "SDSC-BLUE": 78}
+"""The share of the idle energy at which families are compared, by how a log's name begins; fixed before any run."""
+
+POLICIES = (ALWAYS_ON, *(policy for family in FAMILIES.values() for policy in family), *SINGLE)
+
+
+@dataclass(frozen=True)
+class SleepingExperiment:
+    """One replay of a log under a policy, with submit times shifted by the seed (`seed`, `replay`)."""
+
+    log: str
+    seed: int
+    replay: int
+    policy: str
+
+
+@dataclass(frozen=True)
+class SleepingReplays:
+    """How often each policy is replayed, and the seed of it all."""
+
+    count: int
+    seed: int
+
+    def of(self, policy: str) -> range:
+        """Return the numbers of a policy's replays: a quarter of them where they take long."""
+        return range(-(-self.count // 4) if policy in FAMILIES[OLS] else self.count)
+
+
+def experiments(log: str, policy: str, replays: SleepingReplays) -> list[SleepingExperiment]:
+    """Return the experiments of a policy, one a replay."""
+    return [SleepingExperiment(log, replays.seed, replay, policy) for replay in replays.of(policy)]
+
+
+Bound = tuple[float | None, ...]
+"""The fewest cycles a node and day that save 0, 1, ... 99 % of the idle energy, None for more than can be saved."""
+
+
+@dataclass(frozen=True)
+class SleepingResult:
+    """Figures of one replay; `slowdown` is the mean of 1 + wait / max(10 s, run).
+
+    `saved_pct` is the share of the idle nodes' energy that sleep saved, `delay_s` the mean over all jobs of how long
+    nothing but sleeping nodes kept them from running, `cycles` a node's and day's. `bound` is for the schedule of nodes
+    that are always on, and empty under other policies.
+    """
+
+    saved_pct: float
+    delay_s: float
+    delayed_pct: float
+    cycles: float
+    wait_s: float
+    slowdown: float
+    bound: Bound = ()
+
+
+def parse_result(told: Mapping[str, Any]) -> SleepingResult:
+    """Return the result that `dataclasses.asdict` gave; KeyError or TypeError if it is none."""
+    return SleepingResult(**(dict(told) | {"bound": tuple(told["bound"])}))
+
+
+SHARES_PCT = range(100)
+
+
+def least_cycles(usage: Usage, machine: PoweredMachine) -> tuple[float | None, ...]:
+    """Return the fewest cycles a node and day that save 0, 1, ... 99 % of the idle energy; None for more than can be.
+
+    `usage` is a schedule on nodes that are always on, which keep its jobs where they are.
+    """
+    gaps = gaps_of(usage, machine.units_per_node)
+    terms = sleep_terms(machine.node_class, machine.node_class.idle_w)
+    saved_j = saved_asleep(integrate_constant(1.0), usage, gaps, terms)
+    idle_j = terms.idle_w * float((gaps.nodes * (gaps.until_s - gaps.from_s)).sum())
+    cycles = fewest(saved_j, gaps.nodes, np.array(SHARES_PCT) / 100 * idle_j)
+    node_days = machine.nodes * (usage.until_s - usage.begin_s) / DAY_S
+    return tuple(None if np.isnan(count) else count / node_days for count in cycles.tolist())
+
+
+def fewest(saved_j: Float64, nodes: Int64, wanted_j: Float64) -> Float64:
+    """Return how many sleeps save at least each of the `wanted_j`: float64[k], NaN where all together do not.
+
+    `nodes[i]` can each save `saved_j[i]`, by one sleep.
+    """
+    order = np.argsort(-saved_j, kind="stable")[: np.count_nonzero(saved_j > 0)]
+    each_j, nodes = np.append(saved_j[order], np.nan), nodes[order]
+    total_j = np.concatenate([[0.0], np.cumsum(saved_j[order] * nodes)])
+    sleeps = np.concatenate([[0], np.cumsum(nodes)])
+    # The first kind of gap that is not needed as a whole; behind the last there is none.
+    at = np.searchsorted(total_j[1:], wanted_j)
+    missing_j = wanted_j - total_j[at]
+    return sleeps[at] + np.where(missing_j > 0, np.ceil(missing_j / each_j[at]), 0)
+
 
 NODES = bundled_node_class("sketch")
 
 
-def run(experiment: Experiment, log: Log) -> Result:
+def run(experiment: SleepingExperiment, log: StudyLog) -> SleepingResult:
     """Replay the log's jobs under EASY, each submitted 0 to 60 s later than in the log by chance."""
     jobs = shifted(log.trace.jobs, np.random.default_rng([experiment.seed, experiment.replay]))
     machine = machine_of(log)
@@ -38,12 +158,12 @@ def run(experiment: Experiment, log: Log) -> Result:
     return _result(figures, schedule.start_s - jobs.submit_s, schedule.end_s - schedule.start_s, bound)
 
 
-def machine_of(log: Log) -> PoweredMachine:
+def machine_of(log: StudyLog) -> PoweredMachine:
     """Return the log's machine as nodes of the class `sketch`."""
     return PoweredMachine(log.size, units_per_node(log), NODES)
 
 
-def units_per_node(log: Log) -> int:
+def units_per_node(log: StudyLog) -> int:
     """Return how many units make a node: as the header says, else what the sizes of all jobs are multiples of."""
     processors, nodes = log.trace.processors, log.trace.nodes
     if processors and nodes and processors > nodes and processors % nodes == 0:
@@ -51,8 +171,8 @@ def units_per_node(log: Log) -> int:
     return int(np.gcd.reduce(np.append(log.trace.jobs.size, log.size)))
 
 
-def _result(figures: SleepFigures, wait_s: Int64, runtime_s: Int64, bound: Bound) -> Result:
-    return Result(
+def _result(figures: SleepFigures, wait_s: Int64, runtime_s: Int64, bound: Bound) -> SleepingResult:
+    return SleepingResult(
         saved_pct=figures.idle_saved_pct,
         delay_s=figures.mean_boot_delay_s,
         delayed_pct=100 * figures.delayed_share,

@@ -18,7 +18,7 @@ from sim_backend.estimate import SavingsEstimate, estimate_savings
 from sim_backend.policy import parse_policy
 from sim_backend.sample import SAMPLE_LOG
 from sim_backend.traces.swf.read import read_swf
-from ui.estimate.text import HARDLY_LONGER_S
+from ui.estimate.answer import HARDLY_LONGER_S
 
 SETTINGS = Settings(prices=PriceSettings(tariff="on=90EUR/MWh,off=30EUR/MWh,hours=08:00-20:00"))
 EASY, GREEDY = (parse_policy(name, SchedulingSettings()) for name in ("easy", "greedy"))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput, CannotWrite
-from studies.journal import Journal
+from studies.resumable import ResultJournal
 
 RESULTS = st.dictionaries(st.text(min_size=1, max_size=5), st.dictionaries(st.text(), st.floats(allow_nan=False)))
 
@@ -16,24 +16,24 @@ RESULTS = st.dictionaries(st.text(min_size=1, max_size=5), st.dictionaries(st.te
 @given(RESULTS)
 def test_what_was_added_is_known_again(tmp_path_factory: pytest.TempPathFactory, results: dict[str, object]) -> None:
     path = tmp_path_factory.mktemp("journal") / "results.jsonl"
-    with Journal(path) as journal:
+    with ResultJournal(path) as journal:
         assert journal.known == {}
         for key, result in results.items():
             journal.add(key, {"policy": "greedy"}, {"result": result})
-    with Journal(path) as journal:
+    with ResultJournal(path) as journal:
         assert journal.known == {key: {"result": result} for key, result in results.items()}
 
 
 def test_a_line_that_was_cut_short_is_dropped_and_written_over(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
-    with Journal(path) as journal:
+    with ResultJournal(path) as journal:
         journal.add("a", {}, {"wait_s": 1})
     whole = path.read_bytes()
     path.write_bytes(whole + whole[:17])
-    with Journal(path) as journal:
+    with ResultJournal(path) as journal:
         assert set(journal.known) == {"a"}
         journal.add("b", {}, {"wait_s": 2})
-    with Journal(path) as journal:
+    with ResultJournal(path) as journal:
         assert set(journal.known) == {"a", "b"}
     assert path.read_bytes().startswith(whole)
 
@@ -43,31 +43,31 @@ def test_a_damaged_line_is_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "results.jsonl"
     path.write_text('{"key": "a", "of": {}, "result": {}}\n' + line + "\n")
     with pytest.raises(BadInput, match=r"results.jsonl:2: is no result of a study") as caught:
-        Journal(path)
+        ResultJournal(path)
     assert "delete that line" in caught.value.hint
 
 
 def test_a_journal_that_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(CannotWrite, match=r"absent/results.jsonl: cannot be written: No such file"):
-        Journal(tmp_path / "absent" / "results.jsonl")
+        ResultJournal(tmp_path / "absent" / "results.jsonl")
 
 
 def test_two_studies_do_not_write_to_one_journal(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
-    with Journal(path), pytest.raises(CannotWrite, match=r"results.jsonl: another study writes to it"):
-        Journal(path)
-    with Journal(path) as journal:
+    with ResultJournal(path), pytest.raises(CannotWrite, match=r"results.jsonl: another study writes to it"):
+        ResultJournal(path)
+    with ResultJournal(path) as journal:
         assert journal.known == {}
 
 
 def test_a_device_is_no_journal() -> None:
     with pytest.raises(CannotWrite, match=r"/dev/null: cannot be written"):
-        Journal(Path("/dev/null"))
+        ResultJournal(Path("/dev/null"))
 
 
 def test_a_disk_that_is_full(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    with Journal(tmp_path / "results.jsonl") as journal:
+    with ResultJournal(tmp_path / "results.jsonl") as journal:
         resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
         try:
             with pytest.raises(CannotWrite, match=r"results.jsonl: cannot be written: File too large"):

@@ -3,10 +3,10 @@
 import pytest
 
 from offpeak.errors import BadInput
-from studies.day_ahead.nordugrid.study import nordugrid
+from studies.day_ahead.nordugrid_study import nordugrid
 from studies.day_ahead.study import day_ahead
 from studies.dynamic_pricing.study import dynamic_pricing
-from studies.energy_carbon.grid.study import federation
+from studies.energy_carbon.federation_study import federation
 from studies.energy_carbon.single_site import single_site
 from studies.online_simulation.study import online_simulation
 from studies.price_capacity.study import price_capacity

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from studies.report import Cell, Range, cell_text, confidence_of, range_of
+from studies.report import Range, TableCell, cell_text, confidence_of, range_of
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1))
@@ -34,5 +34,5 @@ def test_an_interval_of_confidence_is_students() -> None:
         (Range(1.0, 1.0, 1.0), "1.00"),
     ],
 )
-def test_cells(cell: Cell, text: str) -> None:
+def test_cells(cell: TableCell, text: str) -> None:
     assert cell_text(cell) == text

@@ -10,7 +10,7 @@ from power.capacity.registry import make_capacity_policy
 from sim_backend.policy import parse_policy
 from sim_backend.powered_replay import PoweredMachine, replay_powered
 from sim_backend.workloads.generate import lublin_jobs
-from studies.usage import usage_of
+from studies.logs import usage_of
 
 
 def test_from_the_first_submission_to_the_last_end_on_shared_nodes() -> None:

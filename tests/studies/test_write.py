@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from offpeak.errors import CannotWrite
-from studies.report import Range, Report, Table
-from studies.write import csv_text, folder_for, markdown_table, write_report
+from studies.report import Range, Report, StudyTable, csv_text, folder_for, markdown_table, write_report
 
-TABLE = Table(
+TABLE = StudyTable(
     "savings",
     "What is saved",
     "In per cent.",

@@ -12,8 +12,7 @@ from offpeak.settings.table import Settings
 from services.agent.client import AgentSilent, fetch_status
 from services.agent.status_snapshot import StatusReply, status_json
 from ui.agent.text import LocalClock, counts_text, queue_table, status_lines, why_lines
-from ui.ledger.rows import iso, rows_json, with_times
-from ui.ledger.text import print_table
+from ui.ledger.text import iso, print_table, rows_json, with_times
 
 STATUS_KEYS = ("price", "mode", "cluster", "scheduler", "at_unix_s")
 

@@ -18,8 +18,7 @@ from offpeak.machines.node_sets import expand
 from offpeak.model.local_time import machine_zone, parse_range
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.text import printable
-from ui.ledger.rows import rows_json, with_times
-from ui.ledger.text import clock, print_nothing, print_table
+from ui.ledger.text import clock, print_nothing, print_table, rows_json, with_times
 
 MAX_DECISIONS = 20
 

@@ -8,8 +8,7 @@ from rich.table import Table
 
 from offpeak.text import counted, printable
 from services.agent.status_snapshot import JobStatus, PriceStatus, StatusReply
-from ui.clock_text import clock_text
-from ui.watts_text import power_text
+from ui.figures_text import clock_text, power_text
 
 J_PER_KWH = 3.6e6
 LATE_CYCLES, LEAST_LATE_S = 3, 15.0

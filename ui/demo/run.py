@@ -28,10 +28,8 @@ from services.agent.site_context import make_site_context
 from services.page.access import check_page_listen, parse_page_listen
 from sim_backend.virtual.machine_room import machine_room
 from sim_backend.virtual.room_plan import room_logins
-from ui.demo.live_cluster import LiveCluster
-from ui.demo.outcome import STEP_S, outcome_of, summary, without_offpeak
-from ui.demo.scenario import BEGIN_S, Coming, jobs_to_come
-from ui.demo.site import CLASS, LOG, PRICES, REPORT, DemoPlan, enrol, write_site
+from ui.demo.live_cluster import STEP_S, LiveCluster, outcome_of, summary, without_offpeak
+from ui.demo.site import BEGIN_S, CLASS, LOG, PRICES, REPORT, DemoJob, DemoPlan, enrol, jobs_to_come, write_site
 from ui.page.command import check_needs
 
 LOOK_S = 0.05
@@ -74,7 +72,7 @@ class Demo:
 
     plan: DemoPlan
     settings: Settings
-    jobs: tuple[Coming, ...]
+    jobs: tuple[DemoJob, ...]
     report: Process
     say: Say
     stays: bool

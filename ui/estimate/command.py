@@ -1,15 +1,13 @@
 """`offpeak estimate`: what this cluster used lately, what it paid, and what reordering its queue would have saved."""
 
 import os
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from offpeak.settings.file import settings_path
 from ui.options import CONFIG, FEWEST_REPLAYS, chosen_settings, settings_options
-
-DAYS = 30
+from ui.requests import ESTIMATE_DAYS, EstimateRequest
 
 
 @settings_options(
@@ -41,7 +39,7 @@ def estimate(
     ] = None,
     days: Annotated[
         int | None,
-        typer.Option(min=1, help=f"The last DAYS only. [default: {DAYS} of a live cluster, all of a file]"),
+        typer.Option(min=1, help=f"The last DAYS only. [default: {ESTIMATE_DAYS} of a live cluster, all of a file]"),
     ] = None,
     options: dict[str, object],
     replays: Annotated[
@@ -64,16 +62,4 @@ def estimate(
     # What answers loads numba and pyarrow, which `offpeak --version` must not wait for.
     from ui.estimate.answer import answer
 
-    answer(settings, Request(log, days, replays, levers, lenient, as_json))
-
-
-@dataclass(frozen=True)
-class Request:
-    """What is asked for besides the settings."""
-
-    log: str | None
-    days: int | None
-    replays: int | None
-    levers: bool
-    lenient: bool
-    as_json: bool
+    answer(settings, EstimateRequest(log, days, replays, levers, lenient, as_json))

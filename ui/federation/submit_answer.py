@@ -16,10 +16,10 @@ from offpeak.settings.table import Settings
 from services.broker.broker_job import check_key
 from services.broker.federation import TAKEN, TRIED, Federation, federation_without_reports
 from services.broker.submission import Broker, cancel, make_broker, read_job_state, submission_json
-from ui.book import book_to_write
 from ui.federation.choose_answer import figures_text
 from ui.federation.job import JobFile
 from ui.federation.own_choice import federation_of, job_request_in
+from ui.node_ledger import open_ledger_to_write
 
 
 def print_submitted(settings: Settings, job: JobFile, key: str | None, *, as_json: bool) -> None:
@@ -68,7 +68,7 @@ def job_state_text(said: dict[str, Any]) -> str:
 
 @contextmanager
 def _broker(settings: Settings, federation: Federation) -> Iterator[Broker]:
-    with book_to_write(settings.ledger) as ledger:
+    with open_ledger_to_write(settings.ledger) as ledger:
         yield make_broker(settings.broker, federation, ledger, by=login_name(), agent_socket=settings.agent.socket)
 
 

@@ -1,7 +1,8 @@
-"""`offpeak forecast`: what will be: prices, and of one job its wait, its run time and its power."""
+"""`offpeak forecast` and `score`: prices, the wait, run time and power of one job, and the errors of each
+predictor.
+"""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from offpeak.settings.file import settings_path
 from offpeak.settings.table import Settings
 from ui.options import CONFIG, KNOWN_PRICES, chosen_settings, option, settings_options
 from ui.parameters import PlainCommand, PlainGroup
+from ui.requests import ForecastJob, JobForecastRequest, PriceForecastRequest
 
 forecast = typer.Typer(
     cls=PlainGroup,
@@ -55,40 +57,6 @@ NODES = Annotated[int | None, option("machine.nodes")]
 TIME_ZONE = Annotated[str | None, option("log.time_zone")]
 
 
-@dataclass(frozen=True)
-class PriceRequest:
-    """What is asked for of prices besides the settings."""
-
-    from_text: str | None
-    hours: int
-    as_json: bool
-
-
-@dataclass(frozen=True)
-class AskedJob:
-    """The job that is asked about; None where nothing is said of it."""
-
-    size: int
-    estimate: str
-    user: str | None
-    group: str | None
-    queue: str | None
-    name: str | None
-
-
-@dataclass(frozen=True)
-class JobRequest:
-    """Which job is asked about, and what to learn from."""
-
-    job: AskedJob
-    log: str | None
-    days: int | None
-    models: Path | None
-    lenient: bool
-    as_json: bool
-    state: Path | None = None
-
-
 @forecast.command("price", cls=PlainCommand)
 @settings_options(*KNOWN_PRICES)
 def price(
@@ -107,7 +75,7 @@ def price(
     # What answers loads requests and numba, which `offpeak --version` must not wait for.
     from ui.forecast.price_answer import answer
 
-    answer(settings, PriceRequest(from_, hours, as_json))
+    answer(settings, PriceForecastRequest(from_, hours, as_json))
 
 
 def _about_a_job(quantity: str, meaning: str) -> None:
@@ -130,11 +98,11 @@ def _about_a_job(quantity: str, meaning: str) -> None:
         as_json: JSON = False,
         config: CONFIG = None,
     ) -> None:
-        job = AskedJob(size, estimate, user, group, queue, name)
+        job = ForecastJob(size, estimate, user, group, queue, name)
         settings = _settings(nodes, time_zone, config)
         from ui.forecast.job_answer import BY_COMMAND
 
-        BY_COMMAND[quantity](settings, JobRequest(job, log, days, models, lenient, as_json))
+        BY_COMMAND[quantity](settings, JobForecastRequest(job, log, days, models, lenient, as_json))
 
 
 _about_a_job("runtime", "Say how long a job will run, from how long jobs like it ran.")
@@ -160,13 +128,38 @@ def wait(
     config: CONFIG = None,
 ) -> None:
     """Say how long a job would wait if it were submitted now."""
-    job = AskedJob(size, estimate, user, group, queue, name)
+    job = ForecastJob(size, estimate, user, group, queue, name)
     settings = _settings(nodes, time_zone, config)
     from ui.forecast.job_answer import answer_wait
 
-    answer_wait(settings, JobRequest(job, log, days, models, lenient, as_json, state))
+    answer_wait(settings, JobForecastRequest(job, log, days, models, lenient, as_json, state))
 
 
 def _settings(nodes: int | None, time_zone: str | None, config: Path | None) -> Settings:
     options = {"machine.nodes": nodes, "log.time_zone": time_zone, "prices.file": None, "prices.tariff": None}
     return chosen_settings(settings_path(config, os.environ), options=options)
+
+
+def score(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="PATH...",
+            help="Price files (.csv), job logs, or folders of them; without one the bundled samples are used.",
+            show_default=False,
+        ),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(help="Date of the first row of price files without a column of times, such as 2014-06-01."),
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Processes to run in [default: one a processor].")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Say how wrong each predictor would have been, replayed in time order so that none can look ahead."""
+    # What answers loads numba and pyarrow, which `offpeak --version` must not wait for.
+    from ui.forecast.score_answer import answer
+
+    answer(tuple(paths or ()), start, processes, as_json=as_json)

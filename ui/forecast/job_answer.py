@@ -1,10 +1,16 @@
-"""What `offpeak forecast` answers about a job: what each predictor says, and how wrong it was before."""
+"""Answers `offpeak forecast` about a job: what each predictor predicts, and how wrong it was before, as table or
+JSON.
+"""
 
-from dataclasses import dataclass, replace
+import json
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
 
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Int64
@@ -16,7 +22,7 @@ from power.whatif.simulation import simulate_waits_s
 from power.whatif.snapshot_file import read_snapshot
 from predictors.job_power import DeclaredPower, JobPowerHistory, boosted_power
 from predictors.model_file import ModelOrigin, load_model, save_model
-from predictors.port import Predictor
+from predictors.port import Prediction, Predictor
 from predictors.run_times.last_two import LastTwo
 from predictors.run_times.registry import UserEstimate, boosted_run_time
 from predictors.scores.evaluation import Exam, teach
@@ -25,31 +31,135 @@ from predictors.trees.grow import SELDOM
 from predictors.waits.registry import arbiter
 from predictors.waits.states import LogStates, if_submitted_now
 from sim_backend.traces.filters import last_days
+from studies.report import folder_for
 from studies.scores.log_exams import (
     DECLARED_W,
     POWER,
     RUN_TIME,
     WAIT,
+    LogFile,
+    available_predictors,
     expected_run_s,
+    log_file_of,
     powers_of,
     run_times_of,
-    that_can_be_asked,
     waits_of,
     without_trees,
 )
-from studies.scores.log_file import LogFile, log_file_of
-from studies.write import folder_for
 from ui.estimate.accounting_source import accounting_of
-from ui.forecast.command import AskedJob, JobRequest
-from ui.forecast.job_text import Answer, Forecast, say
+from ui.figures_text import NOT_WRAPPED, clock_text
 from ui.progress import say_written, task_progress
+from ui.requests import ForecastJob, JobForecastRequest
+
+NOT_JUDGED = ModelOrigin(0, 0, 0, float("nan"))
+
+
+@dataclass(frozen=True)
+class PredictorAnswer:
+    """What one predictor says, and what it learned from; NOT_JUDGED where another decides whom to believe."""
+
+    predictor: str
+    prediction: Prediction
+    origin: ModelOrigin = NOT_JUDGED
+
+
+@dataclass(frozen=True)
+class JobForecast:
+    """What all predictors of a quantity say of a job."""
+
+    quantity: str
+    log: LogFile
+    job: ForecastJob
+    answers: tuple[PredictorAnswer, ...]
+
+    @property
+    def best(self) -> PredictorAnswer | None:
+        """Who was wrong the least on this log; None if nobody has been judged."""
+        judged = [answer for answer in self.answers if np.isfinite(answer.origin.mae)]
+        return min(judged, key=lambda answer: answer.origin.mae, default=None)
+
+
+def print_job_forecast(forecast: JobForecast, *, as_json: bool) -> None:
+    """Print the forecast."""
+    if as_json:
+        typer.echo(forecast_json(forecast))
+        return
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = NOT_WRAPPED
+    job, log = forecast.job, forecast.log
+    who = f" of {job.user}" if job.user else ""
+    console.print(f"{forecast.quantity} of a job{who} on {job.size:,} for {job.estimate}; learned from {log.name}")
+    for note in log.notes:
+        console.print(note)
+    console.print()
+    console.print(_table(forecast))
+    console.print()
+    console.print(_summary(forecast))
+
+
+def _table(forecast: JobForecast) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for header in ("predictor", "expected", "four of five from", "to", "wrong so far by"):
+        table.add_column(header, justify="left" if header == "predictor" else "right")
+    table.add_column("rests on")
+    for answer in forecast.answers:
+        low, _, high = answer.prediction.quantiles[0]
+        figures = (answer.prediction.point[0], low, high, answer.origin.mae)
+        texts = (_text(forecast.quantity, float(value)) for value in figures)
+        table.add_row(answer.predictor, *texts, answer.prediction.basis[0])
+    return table
+
+
+def _text(quantity: str, value: float) -> str:
+    if np.isnan(value):
+        return "-"
+    return f"{value:.0f} W" if quantity == POWER else clock_text(value)
+
+
+def _summary(forecast: JobForecast) -> str:
+    best = forecast.best
+    if best is None:
+        return "No job of the log tells what came true: these are assumptions."
+    median = _text(forecast.quantity, float(best.prediction.point[0]))
+    return f"Best on {best.origin.outcomes:,} jobs: {best.predictor}. As likely above as below {median}."
+
+
+def forecast_json(forecast: JobForecast) -> str:
+    """Return the forecast as a JSON object: seconds or watts a unit."""
+    best = forecast.best
+    document = {
+        "quantity": forecast.quantity,
+        "job": asdict(forecast.job),
+        "log": forecast.log.name,
+        "notes": forecast.log.notes,
+        "best": best.predictor if best else None,
+        "answers": [_entry(answer) for answer in forecast.answers],
+    }
+    return json.dumps(document, indent=2)
+
+
+def _entry(answer: PredictorAnswer) -> dict[str, object]:
+    low, middle, high = map(float, answer.prediction.quantiles[0])
+    origin = {**asdict(answer.origin), "mae": answer.origin.mae if np.isfinite(answer.origin.mae) else None}
+    return {
+        "predictor": answer.predictor,
+        "expected": float(answer.prediction.point[0]),
+        "mean": float(answer.prediction.mean[0]),
+        "p10": low,
+        "p50": middle,
+        "p90": high,
+        "basis": answer.prediction.basis[0],
+        "learned_from": origin,
+    }
+
 
 DAYS = 90
 NO_JOB = -1
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
+class PredictedQuantity:
     """What predictors are taught about a quantity: the exam, when the outcome of each question is known, and who.
 
     `members` are those among whom the only predictor chooses.
@@ -62,28 +172,28 @@ class Subject:
     members: tuple[Predictor[Any, Any], ...] = ()
 
 
-def answer_run_time(settings: Settings, request: JobRequest) -> None:
+def answer_run_time(settings: Settings, request: JobForecastRequest) -> None:
     """Print how long the job will run."""
     log = _log(settings, request)
     exam = run_times_of(log)
-    predictors = that_can_be_asked((UserEstimate(), LastTwo(), boosted_run_time(SELDOM)))
-    _answer(Subject(RUN_TIME, exam, log.end_s, predictors), request, log, _as_jobs(request.job, log))
+    predictors = available_predictors((UserEstimate(), LastTwo(), boosted_run_time(SELDOM)))
+    _answer_quantity(PredictedQuantity(RUN_TIME, exam, log.end_s, predictors), request, log, _as_jobs(request.job, log))
 
 
-def answer_power(settings: Settings, request: JobRequest) -> None:
+def answer_power(settings: Settings, request: JobForecastRequest) -> None:
     """Print what the job will draw."""
     log = _log(settings, request)
     exam = powers_of(log)
-    predictors = that_can_be_asked(
+    predictors = available_predictors(
         (DeclaredPower(DECLARED_W), JobPowerHistory(DECLARED_W), boosted_power(DECLARED_W, SELDOM))
     )
-    _answer(Subject(POWER, exam, log.end_s, predictors), request, log, _as_jobs(request.job, log))
+    _answer_quantity(PredictedQuantity(POWER, exam, log.end_s, predictors), request, log, _as_jobs(request.job, log))
 
 
 BY_COMMAND = {"runtime": answer_run_time, "power": answer_power}
 
 
-def answer_wait(settings: Settings, request: JobRequest) -> None:
+def answer_wait(settings: Settings, request: JobForecastRequest) -> None:
     """Print how long the job would wait."""
     log = _log(settings, request)
     told, job = read_snapshot(request.state) if request.state else None, request.job
@@ -97,10 +207,10 @@ def answer_wait(settings: Settings, request: JobRequest) -> None:
         snapshot, size=job.size, estimate_s=_estimate_s(job), user=stable_code(job.user), queue=stable_code(job.queue)
     )
     judge = arbiter(simulate_waits_s, SELDOM)
-    _answer(Subject(WAIT, exam, log.start_s, (judge,), judge.members), request, log, asked)
+    _answer_quantity(PredictedQuantity(WAIT, exam, log.start_s, (judge,), judge.members), request, log, asked)
 
 
-def _log(settings: Settings, request: JobRequest) -> LogFile:
+def _log(settings: Settings, request: JobForecastRequest) -> LogFile:
     accounting = accounting_of(request.log, request.days or DAYS, settings, lenient=request.lenient)
     machine = settings.machine
     if machine.nodes is None and accounting.nodes is not None:
@@ -115,7 +225,7 @@ def _log(settings: Settings, request: JobRequest) -> LogFile:
     return replace(log, jobs=jobs, start_s=log.start_s + ahead_s, end_s=log.end_s + ahead_s, notes=notes)
 
 
-def _as_jobs(job: AskedJob, log: LogFile) -> Jobs:
+def _as_jobs(job: ForecastJob, log: LogFile) -> Jobs:
     """Return the job as one that is submitted when the log ends."""
     now_s = int(log.jobs.submit_s[-1])
     numbers = {
@@ -132,7 +242,7 @@ def _as_jobs(job: AskedJob, log: LogFile) -> Jobs:
     return jobs_at_submission(replace(any_job, **{name: np.array([number]) for name, number in numbers.items()}))
 
 
-def _estimate_s(job: AskedJob) -> int:
+def _estimate_s(job: ForecastJob) -> int:
     return parse_duration_s(job.estimate)
 
 
@@ -141,28 +251,28 @@ def _state_at_the_end(log: LogFile, expected_s: Int64) -> Snapshot:
     return LogStates(log.jobs, log.start_s, log.end_s, expected_s, log.units).at(now_s)
 
 
-def _answer(subject: Subject, request: JobRequest, log: LogFile, asked: Any) -> None:
+def _answer_quantity(subject: PredictedQuantity, request: JobForecastRequest, log: LogFile, asked: Any) -> None:
     if request.models:
         folder_for(request.models)
     now_s = int(log.end_s.max())
-    answers: list[Answer] = []
+    answers: list[PredictorAnswer] = []
     with task_progress("learning (the first run compiles the kernels)") as progress:
         for number, predictor in enumerate(subject.predictors, start=1):
             origin = _taught(subject, predictor, request.models)
-            answers.append(Answer(predictor.name, predictor.predict(asked, now_s), origin))
+            answers.append(PredictorAnswer(predictor.name, predictor.predict(asked, now_s), origin))
             progress(number, len(subject.predictors))
-    answers += [Answer(member.name, member.predict(asked, now_s)) for member in subject.members]
-    say(Forecast(subject.quantity, log, request.job, tuple(answers)), as_json=request.as_json)
+    answers += [PredictorAnswer(member.name, member.predict(asked, now_s)) for member in subject.members]
+    print_job_forecast(JobForecast(subject.quantity, log, request.job, tuple(answers)), as_json=request.as_json)
     if request.models:
         files = (_model_file(request.models, subject, predictor) for predictor in subject.predictors)
         say_written(*files, as_json=request.as_json)
 
 
-def _model_file(models: Path, subject: Subject, predictor: Predictor[Any, Any]) -> Path:
+def _model_file(models: Path, subject: PredictedQuantity, predictor: Predictor[Any, Any]) -> Path:
     return models / f"{subject.quantity} {predictor.name}.npz".replace(" ", "-")
 
 
-def _taught(subject: Subject, predictor: Predictor[Any, Any], models: Path | None) -> ModelOrigin:
+def _taught(subject: PredictedQuantity, predictor: Predictor[Any, Any], models: Path | None) -> ModelOrigin:
     """Return what the predictor has learned from, once it has learned all of the exam that it did not know before."""
     if models is None:
         return teach(predictor, subject.exam, subject.answered_s, None)

@@ -18,15 +18,15 @@ from predictors.feeds.port import Window
 from predictors.price_forecast import PriceForecast, forecast_prices
 from predictors.site_sources import build_price_source, check_libraries
 from ui.figures_text import NOT_WRAPPED, figure
-from ui.forecast.command import PriceRequest
 from ui.prices.answer import instant_of
 from ui.prices.text import course
+from ui.requests import PriceForecastRequest
 
 HOUR_S = 3600
 HINT = "--zone DE-LU forecasts a market's, --prices FILE your own; --tariff RULE is known without a forecast"
 
 
-def answer(settings: Settings, request: PriceRequest) -> None:
+def answer(settings: Settings, request: PriceForecastRequest) -> None:
     """Print the prices of the hours that are asked for."""
     check_libraries(settings.feeds)
     source, zone = build_price_source(settings.feeds, settings.prices)

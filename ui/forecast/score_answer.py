@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from studies.scores.scoring import Examined, scores
+from studies.scores.scoring import ScoredFiles, scores
 from ui.progress import task_progress
 from ui.replay.report_tables import print_report
 
@@ -15,7 +15,7 @@ from ui.replay.report_tables import print_report
 def answer(paths: tuple[Path, ...], start: str | None, processes: int | None, *, as_json: bool) -> None:
     """Print how wrong each predictor was; BadInput for what cannot be read."""
     with task_progress("scoring (the first run compiles the kernels)") as progress:
-        report = scores(Examined(paths, start), processes or len(os.sched_getaffinity(0)), progress)
+        report = scores(ScoredFiles(paths, start), processes or len(os.sched_getaffinity(0)), progress)
     if not as_json:
         print_report(report)
         return

@@ -29,7 +29,7 @@ from power.check.standby import StandbyContext, StandbyProof, run_standby_test
 from power.drivers.port import Order
 from power.drivers.transport import Transport
 from power.lifecycle.node_record import StateLedger
-from ui.book import book_to_write
+from ui.node_ledger import open_ledger_to_write
 
 
 def prove_all_standby(settings: Settings, nodes: str) -> bool:
@@ -39,7 +39,7 @@ def prove_all_standby(settings: Settings, nodes: str) -> bool:
     """
     inventory = read_inventory(settings.hardware.inventory)
     machines = inventory.chosen(expand(nodes))
-    with exclusive_lock(settings.agent.state_folder), book_to_write(settings.ledger) as book:
+    with exclusive_lock(settings.agent.state_folder), open_ledger_to_write(settings.ledger) as book:
         return all(_passes_test(machine, inventory, settings, book) for machine in machines)
 
 

@@ -38,8 +38,7 @@ from power.meters.energy import (
 from power.meters.kernel import HeadNodeLoad, read_head_node_load
 from power.meters.port import Meter, MeterResult, Reading, read_meters
 from power.meters.registry import site_meters
-from ui.figures_text import NOT_WRAPPED
-from ui.watts_text import power_text
+from ui.figures_text import NOT_WRAPPED, power_text
 
 
 def readings_json(taken: Sequence[MeterResult], here: HeadNodeLoad | None) -> str:

@@ -1,1 +1,4 @@
-"""What the ledger has written down, and its care: `offpeak ledger`."""
+"""`offpeak ledger`: the records of the ledger, and its care.
+
+`command` parses, `answer` reads the ledger and prints; `text` renders records as tables, JSON and CSV.
+"""

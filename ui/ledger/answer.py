@@ -1,26 +1,42 @@
-"""What `offpeak ledger` answers: records of a time, and energy and cost in groups."""
+"""Answers `offpeak ledger`: records of a time, energy and cost in groups, and the care of the ledger (prune,
+backup).
+"""
 
 import sys
 import time
 from datetime import tzinfo
+from pathlib import Path
 
-from offpeak.ledger.database import open_ledger
+import typer
+
+from offpeak.ledger.database import back_up_ledger, ledger_address, open_ledger, require_ledger_file
 from offpeak.ledger.energy_use import check_groups, groups_jobs
 from offpeak.ledger.job_costs import job_costs
+from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.node_energy import node_energy
 from offpeak.ledger.prices import assumed_share
 from offpeak.ledger.records import actions_in, decisions_in, last_written_unix_s, savings_in, states_in
 from offpeak.machines.node_sets import expand
 from offpeak.model.local_time import TimeRange, machine_zone, parse_range
 from offpeak.settings.ledger import LedgerSettings
-from ui.ledger.command import Asked
-from ui.ledger.rows import rows_csv, rows_json, used_row, with_times
-from ui.ledger.text import assumed_prices, print_nothing, print_table, records_table, used_table
+from offpeak.text import counted
+from ui.ledger.text import (
+    assumed_prices,
+    print_nothing,
+    print_table,
+    records_table,
+    rows_csv,
+    rows_json,
+    used_row,
+    used_table,
+    with_times,
+)
+from ui.requests import LedgerQuery
 
 QUESTIONS = {"decisions": decisions_in, "actions": actions_in, "states": states_in}
 
 
-def print_records(kind: str, nodes: str | None, asked: Asked, settings: LedgerSettings) -> None:
+def print_records(kind: str, nodes: str | None, asked: LedgerQuery, settings: LedgerSettings) -> None:
     """Print decisions, actions, states or savings of a time."""
     zone = machine_zone()
     span, share = _span(asked, zone), 0.0
@@ -40,7 +56,7 @@ def print_records(kind: str, nodes: str | None, asked: Asked, settings: LedgerSe
         print_nothing(span, zone, latest_unix_s)
 
 
-def print_used(kind: str, by: str, asked: Asked, settings: LedgerSettings) -> None:
+def print_used(kind: str, by: str, asked: LedgerQuery, settings: LedgerSettings) -> None:
     """Print the energy, or the cost, of a time in groups; BadInput for groups that nobody measures together."""
     groups = tuple(word.strip() for word in by.split(",") if word.strip())
     check_groups(groups)
@@ -60,7 +76,7 @@ def print_used(kind: str, by: str, asked: Asked, settings: LedgerSettings) -> No
         print_nothing(span, zone, latest_unix_s)
 
 
-def _span(asked: Asked, zone: tzinfo) -> TimeRange:
+def _span(asked: LedgerQuery, zone: tzinfo) -> TimeRange:
     return parse_range(asked.start, asked.end, now_unix_s=time.time(), zone=zone)
 
 
@@ -71,3 +87,22 @@ def _print_notes(lines: tuple[str, ...]) -> None:
 
 def _write(form: str, rows: list[dict[str, object]]) -> None:
     sys.stdout.write(rows_json(rows) if form == "json" else rows_csv(rows))
+
+
+def prune_ledger(settings: LedgerSettings) -> None:
+    """Delete what is older than the settings keep, and say how much that was."""
+    require_ledger_file(settings.url)
+    ledger = Ledger(settings)
+    try:
+        ledger.ready()
+        deleted = ledger.prune(time.time())
+    finally:
+        ledger.close()
+    typer.echo(f"{ledger_address(settings.url)}: {counted(deleted, 'row')} deleted")
+
+
+def back_up(settings: LedgerSettings, file: Path) -> None:
+    """Write the copy, and say how large it is."""
+    require_ledger_file(settings.url)
+    back_up_ledger(settings.url, file)
+    typer.echo(f"{file}: a copy of {ledger_address(settings.url)}, {file.stat().st_size / 1e6:,.1f} MB")

@@ -1,7 +1,6 @@
 """`offpeak ledger`: what was decided and done, what nodes were and used, and what that cost."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +12,7 @@ from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
 from ui.options import CONFIG, option
 from ui.parameters import PlainCommand, PlainGroup
+from ui.requests import LedgerQuery
 
 ledger = typer.Typer(
     cls=PlainGroup, no_args_is_help=False, rich_markup_mode=None, help="Read the ledger, shorten it, copy it."
@@ -43,15 +43,6 @@ BY = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What every question has: the time in words, and how the answer is printed: "text", "json" or "csv"."""
-
-    start: str | None
-    end: str | None
-    form: str
-
-
 def _of_nodes(records: str, about: str) -> None:
     """Add the command that says what the ledger has of such records of nodes."""
 
@@ -65,7 +56,7 @@ def _of_nodes(records: str, about: str) -> None:
         url: URL = None,
         config: CONFIG = None,
     ) -> None:
-        _print_records(records, nodes, _asked(start, end, as_json, as_csv), _settings(config, url))
+        _print_records(records, nodes, _ledger_query(start, end, as_json, as_csv), _settings(config, url))
 
 
 def _of_use(quantity: str, about: str) -> None:
@@ -81,7 +72,7 @@ def _of_use(quantity: str, about: str) -> None:
         url: URL = None,
         config: CONFIG = None,
     ) -> None:
-        _print_used(quantity, by, _asked(start, end, as_json, as_csv), _settings(config, url))
+        _print_used(quantity, by, _ledger_query(start, end, as_json, as_csv), _settings(config, url))
 
 
 _of_nodes("decisions", "Say what was decided of which node, why, and on which numbers that rests.")
@@ -99,7 +90,7 @@ def savings(
     config: CONFIG = None,
 ) -> None:
     """Say what was saved, against what it would have been."""
-    _print_records("savings", None, _asked(start, end, as_json, as_csv), _settings(config, url))
+    _print_records("savings", None, _ledger_query(start, end, as_json, as_csv), _settings(config, url))
 
 
 _of_use("energy", "Say how much energy was used, and how much of the time it is known for.")
@@ -115,7 +106,7 @@ def prune(
 ) -> None:
     """Delete rows that are older than their table keeps; the energy of nodes stays the same."""
     settings = _settings(config, url, keep_readings, keep_minutes)
-    from ui.ledger.care import prune_ledger
+    from ui.ledger.answer import prune_ledger
 
     prune_ledger(settings)
 
@@ -128,28 +119,28 @@ def backup(
 ) -> None:
     """Write a whole copy while the agent goes on."""
     settings = _settings(config, url)
-    from ui.ledger.care import back_up
+    from ui.ledger.answer import back_up
 
     back_up(settings, file)
 
 
-def _print_records(kind: str, nodes: str | None, asked: Asked, settings: LedgerSettings) -> None:
+def _print_records(kind: str, nodes: str | None, asked: LedgerQuery, settings: LedgerSettings) -> None:
     # What answers loads SQLAlchemy, which `offpeak --version` must not wait for.
     from ui.ledger.answer import print_records
 
     print_records(kind, nodes, asked, settings)
 
 
-def _print_used(kind: str, by: str, asked: Asked, settings: LedgerSettings) -> None:
+def _print_used(kind: str, by: str, asked: LedgerQuery, settings: LedgerSettings) -> None:
     from ui.ledger.answer import print_used
 
     print_used(kind, by, asked, settings)
 
 
-def _asked(start: str | None, end: str | None, as_json: bool, as_csv: bool) -> Asked:
+def _ledger_query(start: str | None, end: str | None, as_json: bool, as_csv: bool) -> LedgerQuery:
     if as_json and as_csv:
         raise BadInput("--json and --csv exclude each other", hint="give one of them")
-    return Asked(start, end, "json" if as_json else "csv" if as_csv else "text")
+    return LedgerQuery(start, end, "json" if as_json else "csv" if as_csv else "text")
 
 
 def _settings(

@@ -1,1 +1,5 @@
-"""What a month used, cost and saved, by account: `offpeak report`."""
+"""`offpeak report`: what a month used, cost and saved, by account.
+
+`command` parses, `answer` reads the ledger and replays the month, `subject` holds the figures, `text` and `page`
+show them.
+"""

@@ -15,22 +15,18 @@ from services.accounts.counterfactual import Counterfactual, replay_site_order
 from services.accounts.month_account import MonthAccount, make_month_account
 from sim_backend.policy import DISCIPLINES, Policy, parse_policy
 from ui.estimate.accounting_source import accounting_of, with_nodes
-from ui.ledger.rows import rows_csv
-from ui.ledger.text import print_nothing, print_table
-from ui.month.command import Wanted
-from ui.month.lines import lines_of
-from ui.month.method import method
-from ui.month.month import Month, month_of
+from ui.ledger.text import print_nothing, print_table, rows_csv
 from ui.month.page import month_page
-from ui.month.subject import MonthSubject
-from ui.month.text import footnotes, has_savings, headline, is_empty, saved_table, used_table
+from ui.month.subject import Month, MonthSubject, lines_of, month_of
+from ui.month.text import footnotes, has_savings, headline, is_empty, method, saved_table, used_table
 from ui.progress import say_written
+from ui.requests import MonthRequest
 
 SITES_OWN = "easy"
 Replayed = tuple[Counterfactual | None, str]
 
 
-def answer(settings: Settings, wanted: Wanted) -> None:
+def answer(settings: Settings, wanted: MonthRequest) -> None:
     """Print the report of a month, and write page and CSV where they are asked for."""
     for path, example in ((wanted.html, "report.html"), (wanted.csv, "report.csv")):
         if path:
@@ -46,7 +42,7 @@ def answer(settings: Settings, wanted: Wanted) -> None:
     say_written(*filter(None, (wanted.html, wanted.csv)))
 
 
-def month_subject(settings: Settings, wanted: Wanted) -> MonthSubject:
+def month_subject(settings: Settings, wanted: MonthRequest) -> MonthSubject:
     """Return all that the report tells; BadLedger without a ledger, BadTrace for a log that is named and no log."""
     zone = machine_zone()
     month = month_of(wanted.month, now_unix_s=time.time(), zone=zone)
@@ -56,7 +52,7 @@ def month_subject(settings: Settings, wanted: Wanted) -> MonthSubject:
     return MonthSubject(month, zone, account, without, why_not, lines_of(account, without))
 
 
-def _replayed(settings: Settings, wanted: Wanted, month: Month, account: MonthAccount) -> Replayed:
+def _replayed(settings: Settings, wanted: MonthRequest, month: Month, account: MonthAccount) -> Replayed:
     """Return what the site's own order would have cost, or why that is not known."""
     if account.told is None:
         return None, "not known, the ledger has no prices of that time"

@@ -1,7 +1,6 @@
 """`offpeak report`: what a month used, cost and saved, by account, for those who pay it and those who audit it."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -10,17 +9,7 @@ import typer
 from offpeak.settings.file import read_values, settings_path
 from offpeak.settings.table import Settings
 from ui.options import CONFIG, option
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """The month in words, the log of jobs where one is named, and the files to be written."""
-
-    month: str | None
-    log: str | None
-    html: Path | None
-    csv: Path | None
-    lenient: bool
+from ui.requests import MonthRequest
 
 
 def report(
@@ -52,4 +41,4 @@ def report(
     # What answers loads numba and SQLAlchemy, which `offpeak --version` must not wait for.
     from ui.month.answer import answer
 
-    answer(settings, Wanted(month, log, html, csv, lenient))
+    answer(settings, MonthRequest(month, log, html, csv, lenient))

@@ -1,15 +1,90 @@
-"""A month as a page: who used what, what was saved, day by day, and how that is known. It has no script."""
+"""A month as a page without scripts: who used what, what was saved, day by day, and how that is known.
 
+The cost of each day, and its cost in the site's own order, is drawn as SVG, so the page needs no script.
+"""
+
+from datetime import datetime
 from html import escape
 
-from ui.month.days_figure import days_section
-from ui.month.lines import CHANCE, SAVED, Line
-from ui.month.method import method
-from ui.month.subject import MonthSubject
-from ui.month.text import UNKNOWN, cost_text, headline, kg_text, kwh_text, range_text, share_text
-from ui.replay.spread_table import NOISE
-from ui.report.html_text import Cell, definitions, paragraph, section, table
+import numpy as np
+
+from offpeak.model.arrays import Float64
+from services.accounts.counterfactual import Counterfactual
+from services.accounts.month_account import ReplayInputs
+from ui.month.subject import CHANCE, SAVED, MonthLine, MonthSubject
+from ui.month.text import UNKNOWN, cost_text, headline, kg_text, kwh_text, method, range_text, share_text
+from ui.replay.policy_tables import NOISE
+from ui.report.html_text import HtmlCell, definitions, paragraph, section, table
 from ui.report.page import still_page
+
+WIDTH, HEIGHT, LEFT, BELOW, ABOVE = 1000, 260, 60, 26, 10
+TICKS = 4
+
+
+def days_section(without: Counterfactual, told: ReplayInputs) -> str:
+    """Return the section."""
+    days = [datetime.fromtimestamp(edge, told.zone) for edge in told.edges_unix_s[:-1].tolist()]
+    logged, own_order = without.logged[:-1], without.without[:-1]
+    texts = [
+        f"{day:%Y-%m-%d}: {cost:,.2f} {without.currency}, {other:,.2f} in the site's own order"
+        for day, cost, other in zip(days, logged.tolist(), own_order.tolist(), strict=True)
+    ]
+    drawn = _drawn(logged, own_order, [f"{day.day}" for day in days], texts)
+    label = f"Cost of each day with its real starts and in the site's own order, every node on [{without.currency}]"
+    return section(
+        "Day by day",
+        f'<figure><ul class="legend"><li>{_KEY_BAR}as jobs ran</li><li>{_KEY_LINE}in the site\'s own order</li></ul>'
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="100%" role="img" aria-label="{escape(label)}">{drawn}</svg>'
+        f"<figcaption>{escape(label)}; both modelled by each job's draw.</figcaption></figure>",
+    )
+
+
+_KEY_BAR = (
+    '<svg width="18" height="12" aria-hidden="true"><rect width="18" height="12" rx="2" fill="var(--idle)"/></svg>'
+)
+_KEY_LINE = (
+    '<svg width="18" height="12" aria-hidden="true">'
+    '<line x2="18" y1="6" y2="6" stroke="var(--price)" stroke-width="3"/></svg>'
+)
+
+
+def _drawn(logged: Float64, own_order: Float64, names: list[str], texts: list[str]) -> str:
+    both = np.concatenate([logged, own_order, [0.0]])
+    step = tick_step(float(both.max() - both.min()))
+    low, high = np.floor(both.min() / step) * step, np.ceil(both.max() / step) * step
+
+    def y(value: float) -> float:
+        return round(ABOVE + float((high - value) / (high - low)) * (HEIGHT - ABOVE - BELOW), 1)
+
+    wide = (WIDTH - LEFT) / len(names)
+    parts = [_tick(value, y(value)) for value in np.arange(low, high + step / 2, step).tolist()]
+    every = max(1, len(names) // 16)
+    for at, (cost, other) in enumerate(zip(logged.tolist(), own_order.tolist(), strict=True)):
+        x = round(LEFT + at * wide, 1)
+        top, bottom = min(y(cost), y(0)), max(y(cost), y(0))
+        bar = f'x="{x + 0.12 * wide:.1f}" y="{top}" width="{0.76 * wide:.1f}" height="{bottom - top:.1f}"'
+        line = f'x1="{x + 0.05 * wide:.1f}" x2="{x + 0.95 * wide:.1f}" y1="{y(other)}" y2="{y(other)}"'
+        label = f'<text x="{x + wide / 2:.1f}" y="{HEIGHT - 6}" text-anchor="middle">{names[at]}</text>'
+        parts.append(
+            f'<g><title>{escape(texts[at])}</title><rect {bar} fill="var(--idle)"/>'
+            f'<line {line} stroke="var(--price)" stroke-width="3"/></g>{"" if at % every else label}'
+        )
+    return f'<g font-size="13" fill="var(--muted)">{"".join(parts)}</g>'
+
+
+def tick_step(span: float) -> float:
+    """Return a round step, 1, 2 or 5 times a power of ten, that divides the span into a few parts."""
+    rough = max(span, 1e-6) / TICKS
+    power = 10.0 ** np.floor(np.log10(rough))
+    return float(next(step * power for step in (1, 2, 5, 10) if step * power >= rough))
+
+
+def _tick(value: float, y: float) -> str:
+    return (
+        f'<line x1="{LEFT}" x2="{WIDTH}" y1="{y}" y2="{y}" stroke="var(--grid)"/>'
+        f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{value:,.10g}</text>'
+    )
+
 
 USED = ("account", "jobs", "energy [kWh]", "measured", "partly measured", "modelled", "cost", "CO2 [kg]")
 SAVINGS = ("saved by", "energy [kWh]", "money", "CO2 [kg]", "basis")
@@ -33,7 +108,7 @@ def answer_text(subject: MonthSubject) -> str:
     return f"Saved by {' and '.join(said)}."
 
 
-def _saved_text(line: Line) -> str:
+def _saved_text(line: MonthLine) -> str:
     amount = "nothing that can be told from chance" if CHANCE in line.basis else cost_text(line)
     return f"{line.name}: {amount}"
 
@@ -60,7 +135,7 @@ def _used(subject: MonthSubject) -> str:
     return section("Who used what", table(caption, USED, rows))
 
 
-def _used_row(line: Line) -> tuple[Cell, ...]:
+def _used_row(line: MonthLine) -> tuple[HtmlCell, ...]:
     parts = (line.measured_kwh, line.partly_kwh, line.modelled_kwh)
     texts = (
         "" if line.jobs is None else f"{line.jobs:,}",
@@ -69,17 +144,17 @@ def _used_row(line: Line) -> tuple[Cell, ...]:
         cost_text(line),
         kg_text(line),
     )
-    return Cell(line.name), *(Cell(text) for text in texts)
+    return HtmlCell(line.name), *(HtmlCell(text) for text in texts)
 
 
 def _saved(subject: MonthSubject) -> str:
     rows = [
         (
-            Cell(line.name),
-            Cell(kwh_text(line.energy_kwh)),
-            Cell(cost_text(line), range_text(line), NOISE if CHANCE in line.basis else ""),
-            Cell(kg_text(line)),
-            Cell("", mark=line.basis.partition(":")[0]),
+            HtmlCell(line.name),
+            HtmlCell(kwh_text(line.energy_kwh)),
+            HtmlCell(cost_text(line), range_text(line), NOISE if CHANCE in line.basis else ""),
+            HtmlCell(kg_text(line)),
+            HtmlCell("", mark=line.basis.partition(":")[0]),
         )
         for line in _savings(subject)
     ]
@@ -88,5 +163,5 @@ def _saved(subject: MonthSubject) -> str:
     return section("What was saved", table("Against all nodes on, in the site's own order", SAVINGS, rows))
 
 
-def _savings(subject: MonthSubject) -> list[Line]:
+def _savings(subject: MonthSubject) -> list[MonthLine]:
     return [line for line in subject.lines if line.kind == SAVED]

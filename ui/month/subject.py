@@ -1,12 +1,176 @@
-"""What a report of a month is about."""
+"""A month on a local clock, as an operator writes it (2026-11), and its figures, a line for each account, total and
+saving.
 
-from dataclasses import dataclass
-from datetime import tzinfo
+Text, page and CSV are made from these lines; each line says what it rests on.
+"""
 
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, tzinfo
+
+from offpeak.errors import BadInput
+from offpeak.ledger.energy_use import J_PER_KWH, EnergyUse
+from offpeak.ledger.job_costs import AccountUse
+from offpeak.model.local_time import TimeRange
 from services.accounts.counterfactual import Counterfactual
-from services.accounts.month_account import MonthAccount
-from ui.month.lines import Line
-from ui.month.month import Month
+from services.accounts.month_account import MonthAccount, RestSavings
+
+
+@dataclass(frozen=True)
+class Month:
+    """A month by its name, "November 2026", and its time; of one that goes on, what of it is over."""
+
+    name: str
+    span: TimeRange
+    goes_on: bool
+
+
+def month_of(text: str | None, *, now_unix_s: float, zone: tzinfo) -> Month:
+    """Return the month "2026-11", without a text the last one that is over; BadInput for what is no month."""
+    now = datetime.fromtimestamp(now_unix_s, zone)
+    first = _first_day(text, zone) if text else _before(now)
+    if first.timestamp() >= now_unix_s:
+        raise BadInput(f"--month {text}: has not begun", hint=f"this month is {now:%Y-%m}")
+    after = _after(first)
+    until_s = min(after.timestamp(), now_unix_s)
+    return Month(f"{MONTHS[first.month - 1]} {first.year}", TimeRange(first.timestamp(), until_s), after > now)
+
+
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+
+
+def _first_day(text: str, zone: tzinfo) -> datetime:
+    try:
+        return datetime.strptime(text, "%Y-%m").replace(tzinfo=zone)
+    except ValueError:
+        raise BadInput(f"--month {text}: is no month", hint="write it like 2026-11") from None
+
+
+def _before(now: datetime) -> datetime:
+    year, month = divmod(12 * now.year + now.month - 2, 12)
+    return datetime(year, month + 1, 1, tzinfo=now.tzinfo)
+
+
+def _after(first: datetime) -> datetime:
+    year, month = divmod(12 * first.year + first.month, 12)
+    return datetime(year, month + 1, 1, tzinfo=first.tzinfo)
+
+
+ACCOUNT, TOTAL, NODES, SAVED = "account", "jobs", "nodes", "saved"
+MEASURED, PARTLY, MODELLED = "measured", "partly measured", "modelled"
+CHANCE = "chance alone could do it"
+
+
+@dataclass(frozen=True)
+class MonthLine:
+    """One line: of an account, of all jobs, of the nodes, or of what was saved; None is what nobody knows.
+
+    `low` and `high` are the range of a cost that chance has a part in.
+    """
+
+    kind: str
+    name: str
+    jobs: int | None
+    energy_kwh: float | None
+    measured_kwh: float | None
+    partly_kwh: float | None
+    modelled_kwh: float | None
+    cost: float | None
+    low: float | None
+    high: float | None
+    currency: str
+    co2_kg: float | None
+    basis: str
+
+
+def lines_of(account: MonthAccount, without: Counterfactual | None) -> tuple[MonthLine, ...]:
+    """Return the lines of a month, the savings last."""
+    return (
+        *(account_line(each) for each in account.accounts),
+        *_totals(account.accounts),
+        *([nodes_line(account.nodes)] if account.nodes else []),
+        *([rested_line(account.rested)] if account.rested else []),
+        *([ordered_line(without)] if without else []),
+    )
+
+
+def account_line(use: AccountUse) -> MonthLine:
+    """Return the line of an account."""
+    parts = (use.measured_j, use.partly_j, use.modelled_j)
+    measured, partly, modelled = (joules / J_PER_KWH for joules in parts)
+    energy = (use.energy_j / J_PER_KWH, measured, partly, modelled)
+    cost = (use.cost, None, None, use.currency)
+    return MonthLine(ACCOUNT, use.account, use.jobs, *energy, *cost, _kg(use.carbon_g), _basis(parts))
+
+
+def nodes_line(nodes: Sequence[EnergyUse]) -> MonthLine:
+    """Return the line of the nodes, as far as meters know them."""
+    kwh = sum(each.energy_j for each in nodes) / J_PER_KWH
+    cost = _known_sum(each.cost for each in nodes)
+    covered = sum(each.covered or 0.0 for each in nodes) / len(nodes)
+    basis = f"{MEASURED}, {covered:.1%} of the time of {len(nodes)} nodes"
+    kg = _kg(_known_sum(each.carbon_g for each in nodes))
+    return MonthLine(
+        NODES, "nodes with meters", None, kwh, kwh, 0.0, 0.0, cost, None, None, nodes[0].currency, kg, basis
+    )
+
+
+def rested_line(rested: RestSavings) -> MonthLine:
+    """Return the line of what resting nodes saved."""
+    kwh = rested.saved_j / J_PER_KWH
+    basis = f"{MODELLED}: the same nodes idle by their node class, less what they drew; {rested.days} days booked"
+    figures = (None, kwh, None, None, kwh, rested.cost, None, None, rested.currency, _kg(rested.carbon_g))
+    return MonthLine(SAVED, "nodes at rest", *figures, basis)
+
+
+def ordered_line(without: Counterfactual) -> MonthLine:
+    """Return the line of what another order of the queue saved: money and CO2, no energy."""
+    saved, kg = without.saved, without.saved_kg
+    chance = f"; {CHANCE}" if without.is_noise and saved.low != saved.high else ""
+    basis = f"{MODELLED}: replay under {without.site}, set right by the replay's own error{chance}"
+    money = (saved.mean, saved.low, saved.high, without.currency)
+    return MonthLine(
+        SAVED, "order of the queue", None, 0.0, None, None, 0.0, *money, round(kg.mean, 3) + 0.0 if kg else None, basis
+    )
+
+
+def _totals(accounts: Sequence[AccountUse]) -> Iterator[MonthLine]:
+    """Yield the sum of all accounts of each currency."""
+    for currency in sorted({each.currency for each in accounts}):
+        of_it = [each for each in accounts if each.currency == currency]
+        name = (
+            "all accounts" if len({each.currency for each in accounts}) == 1 else f"all in {currency or 'no currency'}"
+        )
+        total = AccountUse(
+            name,
+            currency,
+            sum(each.jobs for each in of_it),
+            sum(each.unknown for each in of_it),
+            sum(each.measured_j for each in of_it),
+            sum(each.partly_j for each in of_it),
+            sum(each.modelled_j for each in of_it),
+            _known_sum(each.cost for each in of_it),
+            sum(each.unpriced_j for each in of_it),
+            _known_sum(each.carbon_g for each in of_it),
+        )
+        yield replace(account_line(total), kind=TOTAL)
+
+
+def _basis(parts: Iterable[float]) -> str:
+    names = [name for name, joules in zip((MEASURED, PARTLY, MODELLED), parts, strict=True) if joules]
+    return " and ".join(names) or "nothing used"
+
+
+def _known_sum(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _kg(grams: float | None) -> float | None:
+    return None if grams is None else grams / 1000
 
 
 @dataclass(frozen=True)
@@ -18,4 +182,4 @@ class MonthSubject:
     account: MonthAccount
     without: Counterfactual | None
     why_not: str
-    lines: tuple[Line, ...]
+    lines: tuple[MonthLine, ...]

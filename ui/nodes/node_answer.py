@@ -19,10 +19,10 @@ from offpeak.process import AlreadyRunning, exclusive_lock, login_name
 from offpeak.settings.table import Settings
 from services.agent.client import AgentSilent, exchange, fetch_clock
 from services.agent.holds import END_HOLD, HOLD, format_hold
-from ui.book import book_to_write
+from ui.figures_text import power_text
+from ui.node_ledger import open_ledger_to_write
 from ui.nodes.hold_end import parse_hold_end
 from ui.nodes.nodes_answer import NodeRow, node_rows, since_text
-from ui.watts_text import power_text
 
 
 def node_lines(row: NodeRow, machine: InventoryNode, *, now_unix_s: float) -> list[str]:
@@ -72,7 +72,7 @@ def hold(settings: Settings, name: str, reason: str | None, until: str | None) -
         _machine_named(settings, name)
 
         def write() -> None:
-            with book_to_write(settings.ledger) as book:
+            with open_ledger_to_write(settings.ledger) as book:
                 book.hold(name, Hold(login_name(), reason, end), now.timestamp())
 
         _write_without_agent(settings, name, "held", write)
@@ -90,7 +90,7 @@ def release(settings: Settings, name: str, *, take_over: bool) -> None:
         found: list[Hold | None] = []
 
         def write() -> None:
-            with book_to_write(settings.ledger) as book:
+            with open_ledger_to_write(settings.ledger) as book:
                 by = f"{ADMIN}{login_name()}"
                 found.append(book.release(name, by, time.time(), take_over=take_over))
 

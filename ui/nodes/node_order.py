@@ -23,7 +23,7 @@ from power.lifecycle.sweep import read_clocks
 from services.agent.client import AgentSilent, send_node_request
 from services.agent.node_closer import NodeCloser
 from services.agent.requests import format_order
-from ui.book import book_to_write
+from ui.node_ledger import open_ledger_to_write
 
 
 def order(settings: Settings, name: str, wanted: str, reason: str | None) -> None:
@@ -58,7 +58,7 @@ def _send_to_agent(settings: Settings, name: str, to: Order, reason: str, other:
 def _drive_node(settings: Settings, inventory: Inventory, machine: InventoryNode, to: Order, reason: str) -> None:
     name, wire, began_s = machine.node, Transport(timeout_s=settings.hardware.timeout_s), time.monotonic()
     scheduler = scheduler_of(settings)
-    with book_to_write(settings.ledger) as book:
+    with open_ledger_to_write(settings.ledger) as book:
         errand = AdminOrder(inventory, settings.agent, book, wire, scheduler.in_use)
         closer = NodeCloser(inventory, settings.agent, book, wire, scheduler)
         life, note = asyncio.run(_run_order(errand, closer, machine, to, reason))

@@ -24,10 +24,8 @@ from power.lifecycle.sweep import poll_once
 from power.meters.port import Meter, read_meters
 from power.meters.registry import bmc_meter
 from services.agent.client import fetch_clock
-from ui.book import book_says
-from ui.clock_text import clock_text
-from ui.figures_text import NOT_WRAPPED
-from ui.watts_text import power_text
+from ui.figures_text import NOT_WRAPPED, clock_text, power_text
+from ui.node_ledger import read_latest_states
 
 COLUMNS = ("nodes", "state", "wanted", "draws", "since", "by", "why")
 
@@ -120,7 +118,7 @@ def print_nodes(settings: Settings, nodes: str | None, *, each: bool, as_json: b
 
 def node_rows(settings: Settings, machines: Sequence[InventoryNode]) -> list[NodeRow]:
     """Return what the nodes are now, beside what the book says."""
-    recorded, holds = book_says(settings.ledger)
+    recorded, holds = read_latest_states(settings.ledger)
     lives = {each.node: restore_record(each.node, recorded.get(each.node), holds.get(each.node)) for each in machines}
     seen, watts = asyncio.run(_poll_nodes(settings, machines, lives))
     return [_node_row(seen[each.node], watts.get(each.node), recorded.get(each.node), holds) for each in machines]

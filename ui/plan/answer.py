@@ -16,14 +16,13 @@ from predictors.demand_response import OrderedCaps, read_caps
 from services.agent.client import AgentSilent
 from services.agent.plan_once import AppliedPlan, apply_once, plan_once
 from services.agent.plan_reply import fetch_plan
-from ui.plan.as_json import plan_json
-from ui.plan.command import Request
-from ui.plan.text import print_plan
+from ui.plan.text import plan_json, print_plan
 from ui.progress import say_written
 from ui.report.write import check_report_path
+from ui.requests import PlanRequest
 
 
-def answer(settings: Settings, request: Request) -> None:
+def answer(settings: Settings, request: PlanRequest) -> None:
     """Print the plan, write its page, carry it out: as was asked; errors as services.agent.plan_once."""
     if request.report:
         check_report_path(request.report)
@@ -45,7 +44,7 @@ def answer(settings: Settings, request: Request) -> None:
         say_written(request.report, as_json=request.as_json)
 
 
-def _planned(settings: Settings, request: Request) -> tuple[DayPlan, tuple[str, ...]]:
+def _planned(settings: Settings, request: PlanRequest) -> tuple[DayPlan, tuple[str, ...]]:
     """Return the plan that a running agent carries out, else one that is made here.
 
     Where the settings have an agent carry plans out, it is said why the plan is not the agent's.

@@ -1,7 +1,6 @@
 """`offpeak plan`: when each job of the queue is to start, what that costs, and why."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ from offpeak.errors import BadInput
 from offpeak.settings.file import settings_path
 from offpeak.text import did_you_mean
 from ui.options import CONFIG, chosen_settings, option
+from ui.requests import PlanRequest
 
 DAYS = ("today", "tomorrow")
 
@@ -59,15 +59,4 @@ def plan(
     # The planner loads numba, which `offpeak --version` must not wait for.
     from ui.plan.answer import answer
 
-    answer(settings, Request(day, report, apply, as_json, is_as_set))
-
-
-@dataclass(frozen=True)
-class Request:
-    """What is asked for besides the settings; `is_as_set` where no option says otherwise than these."""
-
-    day: str | None
-    report: Path | None
-    apply: bool
-    as_json: bool
-    is_as_set: bool
+    answer(settings, PlanRequest(day, report, apply, as_json, is_as_set))

@@ -1,18 +1,156 @@
-"""The plan as a page: one HTML file that loads nothing, with the figure, the table and what was said."""
+"""The plan as a page: one HTML file that loads nothing, with the figure, the table and the problems.
 
-from collections.abc import Sequence
+The figure shows jobs on their nodes over time, below them the power, the price and the outside temperature.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from html import escape
 from pathlib import Path
 
+import numpy as np
+
 from offpeak.files import replacing
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.local_time import to_local_s
 from plugin.day_plan.day_plan import DayPlan, PlannedJob
 from ui.agent.text import LocalClock
-from ui.plan.figure import plan_figure
+from ui.figures_text import power_text
 from ui.plan.text import HEADERS, jobs_of, sums
-from ui.report.html_text import Cell, bullets, definitions, section, table
+from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed, time_axis
+from ui.report.html_text import HtmlCell, bullets, definitions, section, table
 from ui.report.page import figure_section, html_page
-from ui.watts_text import power_text
+
+RUNS = Key("runs", "var(--idle)", is_area=True)
+PLANNED = Key("planned", "var(--policy-1)", is_area=True)
+WAITS = Key("waits for a cheaper hour", "var(--policy-2)", is_area=True)
+CAPPED = Key("kept back by a cap", "var(--policy-3)", is_area=True)
+POWER = Key("power", "var(--running)", is_area=True)
+CAP = Key("cap on power", "var(--policy-7)", "8 4")
+PRICE, OUTSIDE = Key("price", "var(--price)"), Key("outside temperature", "var(--policy-4)", "2 3")
+ROW_PX, LEAST_PX, MOST_PX, REST_PX = 18, 180, 900, 460
+NAMED_NODES = 60
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A job on a node [Unix s]."""
+
+    host: str
+    from_s: int
+    until_s: int
+    said: str
+    key: Key
+
+
+def plan_figure(plan: DayPlan, zone: tzinfo) -> Figure:
+    """Return the figure, on the clock of the zone."""
+    bars = list(_bars(plan))
+    hosts = sorted({bar.host for bar in bars}, key=lambda host: (len(host), host))
+    gantt_px = min(max(ROW_PX * len(hosts), LEAST_PX), MOST_PX)
+    share = REST_PX / (gantt_px + REST_PX)
+    keys = [key for key in (RUNS, PLANNED, WAITS, CAPPED) if any(bar.key is key for bar in bars)]
+    data = [_bar_trace([bar for bar in bars if bar.key is key], hosts, key, zone) for key in keys]
+    caps = [CAP] if plan.caps else []
+    return Figure(
+        name="plan",
+        heading="Jobs on nodes",
+        summary="Jobs on their nodes over time, and below them power, price and outside temperature.",
+        caption="A bar is a job on a node; the scheduler may choose other nodes that are as good. Times are expected:"
+        " when a job ends sooner or later, those behind it move.",
+        keys=(*keys, POWER, *caps, PRICE, OUTSIDE),
+        data=[*data, *_courses(plan, zone)],
+        layout={
+            "height": gantt_px + REST_PX,
+            "barmode": "overlay",
+            "hovermode": "closest",
+            "margin": {"l": 76, "r": 24, "t": 30, "b": 36},
+            "xaxis": time_axis(anchor="y4", range=[_ms(plan.at_s, zone), _ms(_shown_until_s(plan, bars), zone)]),
+            "yaxis": axis("node", domain=[share, 1], range=[len(hosts) - 0.5, -0.5], **_names(hosts)),
+            "yaxis2": axis("kW", domain=[0.62 * share, 0.94 * share], rangemode="tozero"),
+            "yaxis3": axis(f"{plan.currency}/MWh", domain=[0.3 * share, 0.56 * share]),
+            "yaxis4": axis("°C", domain=[0, 0.24 * share]),
+        },
+    )
+
+
+def _bars(plan: DayPlan) -> Iterable[Bar]:
+    for load in plan.loads:
+        said = f"{load.job_id} of {load.user}, runs, {load.power_w:,.0f} W"
+        yield from (Bar(host, plan.at_s, load.until_s, said, RUNS) for host in load.hosts)
+    for job in plan.jobs:
+        if job.start_s is not None:
+            said = f"{job.job_id} of {job.user}, {job.power_w:,.0f} W" + (f": {job.why}" if job.why else "")
+            yield from (Bar(host, job.start_s, job.start_s + job.run_s, said, _key(job)) for host in job.hosts)
+
+
+def _key(job: PlannedJob) -> Key:
+    if job.waits_for_price:
+        return WAITS
+    return CAPPED if job.why and job.begin_s == job.start_s else PLANNED
+
+
+def _shown_until_s(plan: DayPlan, bars: Sequence[Bar]) -> int:
+    """Return the last end of a job, a day at the least, the plan's end at most."""
+    last_s = max([bar.until_s for bar in bars], default=plan.at_s)
+    return min(max(last_s, plan.at_s + 86_400), plan.until_s)
+
+
+def _bar_trace(bars: Sequence[Bar], hosts: Sequence[str], key: Key, zone: tzinfo) -> Json:
+    row = {host: at for at, host in enumerate(hosts)}
+    from_ms = np.array([_ms(bar.from_s, zone) for bar in bars])
+    long_ms = np.array([1000.0 * (bar.until_s - bar.from_s) for bar in bars])
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "base": packed(from_ms, "f8"),
+        "x": packed(long_ms, "f8"),
+        "y": packed(np.array([row[bar.host] for bar in bars]), "i4"),
+        "width": 0.8,
+        "text": [name_text(bar.said) for bar in bars],
+        "textposition": "none",
+        "hovertemplate": "%{text}<extra></extra>",
+        "marker": {"color": key.colour, "line": {"color": "var(--panel)", "width": 1}},
+        "name": key.name,
+    }
+
+
+def _names(hosts: Sequence[str]) -> Json:
+    if len(hosts) > NAMED_NODES:
+        return {"showticklabels": False}
+    return {"tickvals": list(range(len(hosts))), "ticktext": [name_text(host) for host in hosts]}
+
+
+def _courses(plan: DayPlan, zone: tzinfo) -> list[Json]:
+    course = plan.course
+    power = _steps(course.edge_s, course.power_w / 1000, POWER, zone, "%{y:.4~g} kW")
+    drawn = [power | {"fill": "tozeroy", "fillcolor": POWER.colour, "yaxis": "y2"}]
+    for cap in plan.caps:
+        edges = np.array([max(cap.from_s, plan.at_s), min(cap.until_s, plan.until_s)], np.int64)
+        if edges[1] > edges[0]:
+            kilowatts = np.array([cap.cap_w / 1000])
+            drawn.append(_steps(edges, kilowatts, CAP, zone, "cap %{y:.4~g} kW") | {"yaxis": "y2"})
+    price = _steps(course.edge_s, 1000 * course.price_per_kwh, PRICE, zone, "%{y:.4~g}")
+    outside = _steps(course.edge_s, course.temperature_c, OUTSIDE, zone, "%{y:.3~g} °C")
+    return [*drawn, price | {"yaxis": "y3"}, outside | {"yaxis": "y4"}]
+
+
+def _steps(edge_s: Int64, value: Float64, key: Key, zone: tzinfo, said: str) -> Json:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": packed(1000.0 * to_local_s(edge_s, zone), "f8"),
+        "y": packed(np.append(value, value[-1:])),
+        "line": line(key) | {"shape": "hv"},
+        "name": key.name,
+        "hovertemplate": f"{said}<extra></extra>",
+    }
+
+
+def _ms(unix_s: int, zone: tzinfo) -> float:
+    return 1000.0 * float(to_local_s(np.array([unix_s], np.int64), zone)[0])
+
 
 TEXTS = 3
 """The first columns of the table are text."""
@@ -42,13 +180,13 @@ def _head(plan: DayPlan, clock: LocalClock) -> str:
 
 
 def _jobs(plan: DayPlan, clock: LocalClock) -> str:
-    rows = [_row(job, clock) for job in jobs_of(plan, clock.zone, None)]
+    rows = [_job_row(job, clock) for job in jobs_of(plan, clock.zone, None)]
     return section("Each job", table("starts as planned now", HEADERS, rows, texts=TEXTS))
 
 
-def _row(job: PlannedJob, clock: LocalClock) -> list[Cell]:
+def _job_row(job: PlannedJob, clock: LocalClock) -> list[HtmlCell]:
     ends_s = None if job.start_s is None else job.start_s + job.run_s
     times = [clock.text(at_s) if at_s else "" for at_s in (job.start_s, ends_s, job.latest_start_s)]
     power = power_text(job.power_w)
     words = (job.job_id, job.user, ",".join(job.partitions), str(job.nodes), power, *times, job.why)
-    return [Cell(word) for word in words]
+    return [HtmlCell(word) for word in words]

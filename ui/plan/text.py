@@ -1,7 +1,11 @@
-"""The plan on a terminal: a job a line in the order of starts, then what it costs and what was left out."""
+"""The plan on a terminal, a job a line in the order of starts, then its cost and what was left out; and the plan as
+JSON.
+"""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta, tzinfo
+from typing import Any
 
 import typer
 from rich.table import Table
@@ -10,8 +14,8 @@ from offpeak.model.facility import PowerCap
 from offpeak.text import counted, printable
 from plugin.day_plan.day_plan import DayPlan, PlannedJob
 from ui.agent.text import LocalClock
+from ui.figures_text import power_text
 from ui.ledger.text import print_table
-from ui.watts_text import power_text
 
 HEADERS = ("job", "user", "partition", "nodes", "power", "starts", "ends", "latest", "why not before")
 RIGHT = ("nodes", "power", "starts", "ends", "latest")
@@ -75,3 +79,36 @@ def sums(plan: DayPlan, clock: LocalClock) -> list[tuple[str, str]]:
 def _cap(cap: PowerCap, clock: LocalClock) -> tuple[str, str]:
     begin, end = clock.text(cap.from_s), clock.text(cap.until_s)
     return "cap", printable(f"{power_text(cap.cap_w)} from {begin} to {end}: {cap.reason} ({cap.source})")
+
+
+def plan_json(plan: DayPlan, zone: tzinfo) -> dict[str, Any]:
+    """Return objects, lists, numbers and texts; times twice: Unix seconds, and on the clock of the zone."""
+    course = plan.course
+    return {
+        "at_s": plan.at_s,
+        "until_s": plan.until_s,
+        "currency": plan.currency,
+        "cost": course.cost(),
+        "jobs": [_job(job, zone) for job in plan.jobs],
+        "running": [asdict(load) for load in plan.loads],
+        "left_out": dict(plan.left_out),
+        "caps": [asdict(cap) for cap in plan.caps],
+        "course": [
+            {
+                "from_s": int(from_s),
+                "price_per_kwh": float(price),
+                "temperature_c": float(at_c),
+                "power_w": float(watts),
+            }
+            for from_s, price, at_c, watts in zip(
+                course.edge_s[:-1], course.price_per_kwh, course.temperature_c, course.power_w, strict=True
+            )
+        ],
+        "remarks": list(plan.remarks),
+        "violations": list(plan.violations),
+    }
+
+
+def _job(job: PlannedJob, zone: tzinfo) -> dict[str, Any]:
+    start = None if job.start_s is None else datetime.fromtimestamp(job.start_s, zone).isoformat()
+    return {**asdict(job), "start": start}

@@ -1,1 +1,4 @@
-"""`offpeak prices`."""
+"""`offpeak prices`: which prices are known, and from which source.
+
+`command` parses, `answer` reads the feed and prints or draws; `text` renders prices as table and JSON.
+"""

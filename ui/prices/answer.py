@@ -1,28 +1,89 @@
-"""What `offpeak prices` answers: asks the feed that the settings name, and prints or draws what is known."""
+"""Answers `offpeak prices`: reads the feed that the settings name, and prints or draws the known prices.
+
+A plot is one HTML file that needs no network, or a PNG.
+"""
 
 import time
 from datetime import date, datetime, tzinfo
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import typer
 
-from offpeak.errors import BadInput, BadPrices
+from offpeak.errors import BadInput, BadPrices, CannotWrite
+from offpeak.installation import missing_extra
 from offpeak.model.local_time import DAY_S, local_days, machine_zone, to_unix_s
 from offpeak.prices.alignment import parse_start
 from offpeak.prices.tariff import site_tariff
 from offpeak.settings.table import Settings
 from predictors.feeds.port import INCOMPLETE, Window
 from predictors.site_sources import build_price_feed, check_libraries
-from ui.prices.as_json import prices_json
-from ui.prices.command import Request
-from ui.prices.plot import check_plot, write_plot
-from ui.prices.text import KnownPrices, print_prices
+from ui.prices.text import KnownPrices, prices_json, print_prices
 from ui.progress import say_written
+from ui.requests import PricesRequest
+
+PLOT_KINDS = (".html", ".png")
+WIDTH_IN, HEIGHT_IN, DPI = 9.0, 3.5, 120
+
+
+def check_plot(path: Path) -> None:
+    """Raise BadInput unless the file's ending says how to draw, and what draws it is installed."""
+    if path.suffix.lower() not in PLOT_KINDS:
+        raise BadInput(
+            f"--plot {path}: {path.suffix or 'no ending'} is no kind of picture", hint="end in .html or .png"
+        )
+    if path.suffix.lower() == ".png" and find_spec("matplotlib") is None:
+        raise missing_extra(f"--plot {path}", "png", "matplotlib")
+
+
+def write_plot(prices: KnownPrices, path: Path) -> None:
+    """Draw the prices as steps; CannotWrite where the file cannot be."""
+    draw = _html if path.suffix.lower() == ".html" else _png
+    try:
+        draw(prices, path)
+    except OSError as problem:
+        raise CannotWrite(f"{path}: {problem.strerror}", hint="choose another folder") from None
+
+
+def _title(prices: KnownPrices) -> str:
+    return f"{prices.zone or prices.known.source}: {prices.basis}"
+
+
+def _steps(prices: KnownPrices) -> tuple[np.ndarray, np.ndarray]:
+    """Return the instants as local clock times, and the value from each on."""
+    from offpeak.model.local_time import to_local_s
+
+    series = prices.series
+    local_s = to_local_s(np.append(series.start_s, series.end_s), prices.clock)
+    return local_s.astype("datetime64[s]"), np.append(series.value, series.value[-1])
+
+
+def _html(prices: KnownPrices, path: Path) -> None:
+    from plotly.graph_objects import Figure, Scatter
+
+    at, value = _steps(prices)
+    figure = Figure(Scatter(x=at, y=value, line={"shape": "hv"}))
+    figure.update_layout(title=_title(prices), yaxis_title=prices.series.unit, template="plotly_white")
+    figure.write_html(path, include_plotlyjs=True, config={"displayModeBar": False})
+
+
+def _png(prices: KnownPrices, path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN), layout="constrained")
+    axes = figure.add_subplot()
+    at, value = _steps(prices)
+    axes.step(at, value, where="post")
+    axes.set(title=_title(prices), ylabel=prices.series.unit)
+    axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=DPI)
+
 
 SHOWN_DAYS = 2
 
 
-def answer(settings: Settings, request: Request) -> None:
+def answer(settings: Settings, request: PricesRequest) -> None:
     """Print the known prices; BadPrices if there is none in that time."""
     if request.plot:
         check_plot(request.plot)
@@ -49,7 +110,7 @@ def answer(settings: Settings, request: Request) -> None:
         say_written(request.plot, as_json=request.as_json)
 
 
-def window_of(request: Request, now_s: int, zone: tzinfo) -> Window:
+def window_of(request: PricesRequest, now_s: int, zone: tzinfo) -> Window:
     """Return the time that is asked for; BadInput unless it is one."""
     from_s = instant_of(request.from_text, zone) if request.from_text else _midnight_s(now_s, zone)
     until_s = instant_of(request.to_text, zone) if request.to_text else _midnight_s(from_s, zone, SHOWN_DAYS)

@@ -1,7 +1,6 @@
 """`offpeak prices`: which prices are known, who says so, and what was wrong with those who were asked."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +8,7 @@ import typer
 
 from offpeak.settings.file import settings_path
 from ui.options import CONFIG, KNOWN_PRICES, chosen_settings, settings_options
+from ui.requests import PricesRequest
 
 
 @settings_options(*KNOWN_PRICES)
@@ -31,14 +31,4 @@ def prices(
     # What answers loads requests and pyarrow, which `offpeak --version` must not wait for.
     from ui.prices.answer import answer
 
-    answer(settings, Request(from_, to, plot, as_json))
-
-
-@dataclass(frozen=True)
-class Request:
-    """What is asked for besides the settings."""
-
-    from_text: str | None
-    to_text: str | None
-    plot: Path | None
-    as_json: bool
+    answer(settings, PricesRequest(from_, to, plot, as_json))

@@ -1,5 +1,9 @@
-"""Known prices on a terminal: a day a line, its course drawn in block characters."""
+"""Known prices on a terminal, a day a line with its course in block characters, and as JSON.
 
+In JSON each interval has its value, and there are the problems of the sources.
+"""
+
+import json
 from dataclasses import dataclass
 from datetime import tzinfo
 
@@ -88,3 +92,28 @@ def course(value: Float64, among: Float64) -> str:
     low, span = known.min(), max(float(np.ptp(known)), 1e-9)
     step = np.nan_to_num((value - low) / span * (len(BLOCKS) - 1)).round().astype(int)
     return "".join(UNKNOWN if np.isnan(each) else BLOCKS[at] for each, at in zip(value, step, strict=True))
+
+
+def prices_json(prices: KnownPrices) -> str:
+    """Return the prices as a JSON object; the price of an interval without a known one is null."""
+    known, series = prices.known, prices.series
+    intervals = zip(series.start_s, series.start_s + series.length_s, series.value, strict=True)
+    document = {
+        "zone": prices.zone,
+        "unit": series.unit,
+        "source": known.source,
+        "basis": prices.basis,
+        "fetched_s": known.fetched_s,
+        "age_s": known.age_s,
+        "from_s": prices.window.from_s,
+        "until_s": prices.window.until_s,
+        "prices": [
+            {"from_s": int(from_s), "until_s": int(until_s), "price": None if np.isnan(value) else float(value)}
+            for from_s, until_s, value in intervals
+        ],
+        "troubles": [
+            {"source": trouble.source, "condition": trouble.condition, "detail": trouble.detail, "hint": trouble.hint}
+            for trouble in known.troubles
+        ],
+    }
+    return json.dumps(document, indent=2)

@@ -3,7 +3,7 @@
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from studies.report import Report, Table, cell_text
+from studies.report import Report, StudyTable, cell_text
 
 FILE_WIDTH = 400
 
@@ -20,7 +20,7 @@ def print_report(report: Report) -> None:
         _print_table(console, table)
 
 
-def _print_table(console: Console, table: Table) -> None:
+def _print_table(console: Console, table: StudyTable) -> None:
     shown = RichTable(box=None, pad_edge=False, header_style="bold")
     for header in table.headers:
         shown.add_column(header, vertical="bottom")

@@ -17,14 +17,13 @@ from sim_backend.replications import ReplicationSpread, replay_often
 from sim_backend.traces.schedule_csv import check_schedule_path, write_schedules
 from ui.estimate.accounting_source import log_of
 from ui.progress import repeat_progress, replay_progress, say_written
-from ui.replay.comparison_json import comparison_json
-from ui.replay.comparison_table import print_comparison
-from ui.replay.simulate_command import Request
-from ui.report.foundations import Origin
+from ui.replay.comparison import comparison_json, print_comparison
+from ui.report.tables import ReportOrigin
 from ui.report.write import check_report_path, write_report
+from ui.requests import SimulateRequest
 
 
-def answer(source: str, settings: Settings, request: Request) -> None:
+def answer(source: str, settings: Settings, request: SimulateRequest) -> None:
     """Replay the log under the policies of the settings, write schedules and report, and print table or JSON."""
     disciplines = tuple(parse_policy(name, settings.scheduling) for name in settings.scheduling.policies)
     for name in expand_front(settings.capacity.policies):
@@ -41,7 +40,7 @@ def answer(source: str, settings: Settings, request: Request) -> None:
         written += write_schedules(comparison, request.schedule)
     if request.report is not None:
         command = shlex.join(["offpeak", *sys.argv[1:]])
-        origin = Origin(command, str(request.settings_file or ""), settings.power.seed)
+        origin = ReportOrigin(command, str(request.settings_file or ""), settings.power.seed)
         write_report(request.report, trace, prepared, comparison, spreads, origin=origin)
         written.append(request.report)
     groups = {
@@ -65,7 +64,7 @@ def _policies(
     return tuple(policy.on(capacity) for capacity in capacities for policy in disciplines)
 
 
-def _check_paths(settings: Settings, request: Request) -> None:
+def _check_paths(settings: Settings, request: SimulateRequest) -> None:
     """Raise BadInput for a file that cannot be written: better known before a long replay than after it."""
     if request.schedule is not None:
         check_schedule_path(

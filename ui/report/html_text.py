@@ -6,7 +6,7 @@ from html import escape
 
 
 @dataclass(frozen=True)
-class Cell:
+class HtmlCell:
     """A figure in a table: below it in small its interval, beside it a mark such as "noise"."""
 
     text: str
@@ -34,7 +34,7 @@ def definitions(terms: Iterable[tuple[str, str]]) -> str:
     return "<dl>" + "".join(f"<div><dt>{escape(t)}</dt><dd>{escape(d)}</dd></div>" for t, d in terms) + "</dl>"
 
 
-def table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[Cell]], *, texts: int = 1) -> str:
+def table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[HtmlCell]], *, texts: int = 1) -> str:
     """Return a table whose first column names its rows; the first `texts` columns are text, the others figures.
 
     It scrolls by itself where it is wider than the page.
@@ -52,7 +52,7 @@ def _head(header: str, *, is_text: bool) -> str:
     return f'<th scope="col"{_text_class(is_text)}>{escape(header)}</th>'
 
 
-def _row(row: Sequence[Cell], texts: int) -> str:
+def _row(row: Sequence[HtmlCell], texts: int) -> str:
     first, *others = row
     cells = "".join(f"<td{_text_class(at < texts)}>{_cell(cell)}</td>" for at, cell in enumerate(others, 1))
     return f'<tr><th scope="row" class="text">{_cell(first)}</th>{cells}</tr>'
@@ -62,7 +62,7 @@ def _text_class(is_text: bool) -> str:
     return ' class="text"' if is_text else ""
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: HtmlCell) -> str:
     interval = f" <small>({escape(cell.interval)})</small>" if cell.interval else ""
     mark = f" <em>{escape(cell.mark)}</em>" if cell.mark else ""
     return escape(cell.text) + interval + mark

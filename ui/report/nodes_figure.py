@@ -19,9 +19,16 @@ from sim_backend.figures import (
 )
 from sim_backend.nodes.power_curve import integral_between
 from ui.report.figure import Figure, Json, Key, axis, line, packed, time_axis
-from ui.report.power_figure import first_shown, stretches_text
-from ui.report.subject import Policy, Subject
-from ui.report.time_steps import IDLE_KEY, RUNNING_KEY, most_steps, share_of_stretches, stretches_of
+from ui.report.power_figure import (
+    IDLE_KEY,
+    RUNNING_KEY,
+    first_shown,
+    most_steps,
+    share_of_stretches,
+    stretches_of,
+    stretches_text,
+)
+from ui.report.subject import ReportPolicy, ReportSubject
 
 BAND_KEYS = {
     RUNNING: RUNNING_KEY,
@@ -54,7 +61,7 @@ class _Drawn:
     stretches_s: tuple[int, ...]
 
 
-def nodes_figure(subject: Subject, busiest: BusiestWindow) -> Figure:
+def nodes_figure(subject: ReportSubject, busiest: BusiestWindow) -> Figure:
     """Return the figure; of a long log it shows the four weeks around the busiest at first."""
     whole = BusiestWindow(subject.comparison.begin_s, subject.comparison.until_s)
     first = first_shown(busiest, whole)
@@ -85,7 +92,7 @@ def nodes_figure(subject: Subject, busiest: BusiestWindow) -> Figure:
     )
 
 
-def _drawn(subject: Subject, policy: Policy, detail: BusiestWindow) -> _Drawn:
+def _drawn(subject: ReportSubject, policy: ReportPolicy, detail: BusiestWindow) -> _Drawn:
     assert policy.counts is not None
     bands = node_bands(policy.curve, policy.counts, units_per_node=subject.nodes.units_per_node)
     seen = tuple(np.flatnonzero(bands.units.any(axis=1)).tolist())
@@ -107,7 +114,7 @@ def _awake(bands: NodeBands, bins_s: Int64) -> Float64:
     return np.sort(awake[extreme_pieces(bands.edges_s, awake, bins_s)], axis=1).T
 
 
-def _traces(subject: Subject, policy: Policy, drawn: _Drawn) -> list[Json]:
+def _traces(subject: ReportSubject, policy: ReportPolicy, drawn: _Drawn) -> list[Json]:
     common: Json = {
         "type": "scatter",
         "mode": "lines",
@@ -143,7 +150,7 @@ def _held(value: Float64) -> Json:
     return packed(np.append(value, value[-1:]))
 
 
-def _caption(subject: Subject, stretches_s: tuple[int, ...]) -> str:
+def _caption(subject: ReportSubject, stretches_s: tuple[int, ...]) -> str:
     per_node = subject.nodes.units_per_node
     drawn = f"Areas are means of each {stretches_text(stretches_s)}" if stretches_s else "The areas are exact"
     counted = "" if per_node == 1 else f" Processors are counted: a node that sleeps counts as {per_node}."

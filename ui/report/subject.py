@@ -1,9 +1,16 @@
-"""What a report is about: everything that its sections are made from, worked out once."""
+"""What a report is about: everything that its sections are made from, worked out once, and the calendar of its
+axes.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime, tzinfo
 
+import numpy as np
+
+from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Trace
+from offpeak.model.local_time import date_text, offset_at
 from sim_backend.case import PreparedCase
 from sim_backend.compare import Comparison, curve_of, draw_of, usage_of
 from sim_backend.nodes.node_log import StateCounts
@@ -11,8 +18,50 @@ from sim_backend.nodes.power_curve import PowerCurve, StandingDraw
 from sim_backend.outcome import PolicyOutcome, PolicyRun, SleepOutcome
 from sim_backend.powered_replay import PoweredMachine
 from sim_backend.replications import ReplicationSpread
-from ui.report.calendar import Calendar, calendar_of
 from ui.report.figure import Key
+
+
+@dataclass(frozen=True)
+class Calendar:
+    """Where a trace lies: Unix time = trace second + `offset_s`.
+
+    Axes show time that is `ahead_s` ahead of UTC throughout, because an axis on which clocks change would show an hour
+    twice; tables show the clock of `zone`.
+    """
+
+    offset_s: int
+    zone: tzinfo
+    ahead_s: int
+
+    def axis_ms(self, trace_s: Int64 | Float64) -> Float64:
+        """Return the instants as a date axis takes them [ms]."""
+        return (trace_s.astype(np.float64) + (self.offset_s + self.ahead_s)) * 1000
+
+    def axis_range(self, from_s: int, until_s: int) -> list[float]:
+        """Return a period as the range of an axis, at least a minute of it."""
+        begin, until = self.axis_ms(np.array([from_s, max(until_s, from_s + 60)])).tolist()
+        return [begin, until]
+
+    def minute_text(self, trace_s: int) -> str:
+        """Return the local date and time as 2020-09-21 14:05."""
+        return datetime.fromtimestamp(trace_s + self.offset_s, self.zone).strftime("%Y-%m-%d %H:%M")
+
+    def day_text(self, trace_s: int) -> str:
+        """Return the local date as 2020-09-21."""
+        return date_text(trace_s + self.offset_s, self.zone)
+
+    @property
+    def clock_text(self) -> str:
+        """How far the axes' clock is from UTC, such as UTC+01:00."""
+        minutes = abs(self.ahead_s) // 60
+        return f"UTC{'-' if self.ahead_s < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}" if minutes else "UTC"
+
+
+def calendar_of(comparison: Comparison) -> Calendar:
+    """Return the calendar on which the prices lie, its axes on the clock at the begin of the log."""
+    laid = comparison.case.prices.laid
+    return Calendar(laid.offset_s, laid.zone, offset_at(comparison.begin_s + laid.offset_s, laid.zone))
+
 
 PALETTE = 8
 """How many colours for policies the page has; a ninth policy gets the first again, with other dashes."""
@@ -21,7 +70,7 @@ DASHES = ("", "8 4", "2 3", "8 3 2 3", "14 4")
 
 
 @dataclass(frozen=True)
-class Policy:
+class ReportPolicy:
     """A policy as the figures show it: its run, its figures and the machine's power, and its number.
 
     `counts` are its nodes by state, `draw` is what they draw besides their jobs; None where they have no power states.
@@ -52,7 +101,7 @@ class Policy:
 
 
 @dataclass(frozen=True)
-class Subject:
+class ReportSubject:
     """A comparison with the log that it is of, and its policies in order, the baseline first.
 
     `power_unit` suits the highest power: `power_unit_w` watts are one.
@@ -63,7 +112,7 @@ class Subject:
     comparison: Comparison
     spreads: tuple[ReplicationSpread, ...]
     calendar: Calendar
-    policies: tuple[Policy, ...]
+    policies: tuple[ReportPolicy, ...]
     power_unit: str
     power_unit_w: float
 
@@ -91,7 +140,7 @@ class Subject:
         return tuple(outcome_at(each, spread_of.get(each.policy), "mean") for each in outcomes)
 
     @property
-    def others(self) -> tuple[Policy, ...]:
+    def others(self) -> tuple[ReportPolicy, ...]:
         """The policies that are compared with the baseline."""
         return self.policies[1:]
 
@@ -105,17 +154,17 @@ def outcome_at(outcome: PolicyOutcome, spread: ReplicationSpread | None, which: 
 
 def subject_of(
     trace: Trace, prepared: PreparedCase, comparison: Comparison, spreads: tuple[ReplicationSpread, ...]
-) -> Subject:
+) -> ReportSubject:
     """Return what the report of this comparison is made from."""
     policies = tuple(_policies(comparison))
     highest_w = max(float(policy.curve.total_w.max(initial=0.0)) for policy in policies)
     unit, unit_w = next((u, w) for u, w in (("MW", 1e6), ("kW", 1e3), ("W", 1.0)) if highest_w >= 2 * w or w == 1)
-    return Subject(trace, prepared, comparison, spreads, calendar_of(comparison), policies, unit, unit_w)
+    return ReportSubject(trace, prepared, comparison, spreads, calendar_of(comparison), policies, unit, unit_w)
 
 
-def _policies(comparison: Comparison) -> Iterator[Policy]:
+def _policies(comparison: Comparison) -> Iterator[ReportPolicy]:
     for number, (run, outcome) in enumerate(zip(comparison.runs, comparison.outcomes, strict=True)):
         usage = usage_of(comparison.case, run.schedule, comparison.begin_s, comparison.until_s)
         counts = run.sleep.node_log.counts(comparison.begin_s) if run.sleep else None
         draw = draw_of(comparison.case, counts)
-        yield Policy(number, run, outcome, curve_of(usage, draw), counts, draw)
+        yield ReportPolicy(number, run, outcome, curve_of(usage, draw), counts, draw)

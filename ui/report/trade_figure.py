@@ -1,14 +1,111 @@
-"""What each policy trades: idle energy saved for slowdown, or for jobs held up by sleeping nodes."""
+"""What each policy trades: idle energy saved for slowdown, or for jobs held up by sleeping nodes.
+
+Labels of points stand beside the figure, each with a line to its point, and stay apart in a crowd.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from offpeak.model.arrays import Float64
 from sim_backend.figures import pareto_front
-from ui.clock_text import clock_text
+from ui.figures_text import clock_text
 from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed
-from ui.report.side_labels import ROW_PX, label_heights, label_margin_px, labels, leaders
-from ui.report.subject import Policy, Subject
-from ui.report.trade_axes import Loss, delay_loss, slowdown_loss
+from ui.report.subject import ReportPolicy, ReportSubject
+
+CHARACTER_PX = 7.4
+ROW_PX = 16
+"""Room for a line of the figures' font; in print both are smaller."""
+
+
+def label_heights(y: Float64, *, low: float, high: float, gap: float) -> Float64:
+    """Return where labels of points at `y` lie: near them, within low..high, in their order and `gap` apart.
+
+    Where they are too many for that, they share the room evenly.
+    """
+    gap = min(gap, (high - low) / max(len(y) - 1, 1))
+    order = np.argsort(y, kind="stable")
+    offset = gap * np.arange(len(y))
+    # Without the gaps the labels may touch: pushed up by those below them, then held below the top.
+    pushed = np.maximum.accumulate(np.maximum(y[order] - offset, low))
+    heights = np.empty(len(y))
+    heights[order] = np.minimum(pushed, high - offset[-1:]) + offset
+    return heights
+
+
+def label_margin_px(names: list[str]) -> int:
+    """Return how wide the right margin has to be."""
+    return 16 + round(CHARACTER_PX * max(map(len, names)))
+
+
+def labels(names: list[str], heights: Float64) -> list[Json]:
+    """Return the names as plotly's annotations at the right edge, at those heights of the vertical axis."""
+    look = {"xref": "paper", "x": 1, "xanchor": "left", "xshift": 6, "showarrow": False}
+    return [look | {"y": y, "text": name_text(name)} for name, y in zip(names, heights.tolist(), strict=True)]
+
+
+def leaders(x: Float64, y: Float64, right: float, heights: Float64) -> Json:
+    """Return the lines from the points to their labels at the right edge."""
+    gap = np.full(len(x), np.nan)
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": packed(np.stack([x, np.full(len(x), right), gap], axis=1).ravel()),
+        "y": packed(np.stack([y, heights, gap], axis=1).ravel()),
+        "line": {"color": "var(--rule)", "width": 1},
+        "hoverinfo": "skip",
+    }
+
+
+MOST_TICKS = 6
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What is traded: its name, each policy's value, and the axis with its ends."""
+
+    name: str
+    value: Float64
+    left: float
+    right: float
+    axis: Json
+
+
+def slowdown_loss(subject: ReportSubject) -> Loss:
+    """Return the mean slowdown of each policy, on a logarithmic axis."""
+    value = np.array([policy.outcome.mean_bounded_slowdown_by_delay for policy in subject.policies])
+    left, right = float(value.min() / 1.25), float(value.max() * 1.25)
+    ends = [float(np.log10(left)), float(np.log10(right))]
+    # Those that plotly chooses for less than a decade do not stand in one row.
+    ticks = few_ticks(left, right)
+    look = _axis("mean slowdown", ends, type="log", tickvals=ticks, ticktext=[f"{tick:,.15g}" for tick in ticks])
+    return Loss("mean slowdown", value, left, right, look)
+
+
+def few_ticks(low: float, high: float) -> list[float]:
+    """Return round numbers between the ends, which lie far enough apart on a logarithmic axis to be told apart."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)))
+    for digits in ((1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9), (1, 2, 3, 5), (1, 3), (1,)):
+        ticks = [digit * 10.0**decade for decade in decades for digit in digits]
+        ticks = [tick for tick in ticks if low <= tick <= high]
+        if len(ticks) <= MOST_TICKS:
+            break
+    return ticks
+
+
+def delay_loss(subject: ReportSubject) -> Loss:
+    """Return how long sleeping nodes keep a job from running on average."""
+    value = np.array([policy.sleep.figures.mean_boot_delay_s for policy in subject.policies])
+    right = 1.06 * max(float(value.max()), 1.0)
+    return Loss("mean delay by sleep", value, -0.04 * right, right, _axis("mean delay [s]", [-0.04 * right, right]))
+
+
+def _axis(title: str, ends: list[float], **more: Any) -> Json:
+    look = {"showline": True, "ticks": "outside", "fixedrange": True}
+    return axis(title, range=ends, uirevision=title, **look, **more)
+
 
 FRONT_KEY = Key("no policy is better in both", "var(--running)")
 POSSIBLE_KEY = Key("possible, were the future known", "var(--price)", "8 4")
@@ -17,7 +114,7 @@ HEIGHT_PX, MARGIN_TOP_PX, MARGIN_BOTTOM_PX = 470, 30, 48
 SMALLEST_PX, GROWTH_PX = 9, 10
 
 
-def trade_figure(subject: Subject) -> Figure:
+def trade_figure(subject: ReportSubject) -> Figure:
     """Return the figure, all policies in it as points."""
     saved = np.array([policy.sleep.figures.idle_saved_pct for policy in subject.policies])
     possible = np.array([possible_saving_pct(policy) for policy in subject.policies])
@@ -56,7 +153,7 @@ def trade_figure(subject: Subject) -> Figure:
     )
 
 
-def possible_saving_pct(policy: Policy) -> float:
+def possible_saving_pct(policy: ReportPolicy) -> float:
     """Return the share of idle nodes' energy that could have been saved with the policy's starts [%]."""
     always_on_j = policy.sleep.figures.always_on_idle_j
     return 100 * (always_on_j - policy.sleep.lowest_energy.idle) / always_on_j if always_on_j else 0.0
@@ -93,7 +190,7 @@ def _front(loss: Loss, saved: Float64) -> Json:
     }
 
 
-def _points(subject: Subject, loss: Loss, saved: Float64) -> Json:
+def _points(subject: ReportSubject, loss: Loss, saved: Float64) -> Json:
     cycles = np.array([policy.sleep.figures.power_cycles_per_node_day for policy in subject.policies])
     size = SMALLEST_PX + GROWTH_PX * np.sqrt(cycles / max(float(cycles.max()), 1e-9))
     return {
@@ -101,7 +198,7 @@ def _points(subject: Subject, loss: Loss, saved: Float64) -> Json:
         "mode": "markers",
         "x": packed(loss.value),
         "y": packed(saved),
-        "text": [_told(policy) for policy in subject.policies],
+        "text": [_point_text(policy) for policy in subject.policies],
         "marker": {
             "size": packed(size),
             "color": [policy.key.colour for policy in subject.policies],
@@ -113,7 +210,7 @@ def _points(subject: Subject, loss: Loss, saved: Float64) -> Json:
     }
 
 
-def _told(policy: Policy) -> str:
+def _point_text(policy: ReportPolicy) -> str:
     """Return what is said of a point: plotly's kind of HTML."""
     figures, outcome = policy.sleep.figures, policy.outcome
     lines = (

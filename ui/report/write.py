@@ -8,22 +8,15 @@ from sim_backend.case import PreparedCase
 from sim_backend.compare import Comparison
 from sim_backend.figures import busiest_window
 from sim_backend.replications import ReplicationSpread
-from ui.report.cost_figure import cost_figure
-from ui.report.cycles_figure import cycles_figure
-from ui.report.delays_figure import delays_figure
-from ui.report.foundations import Origin, foundations_section
-from ui.report.hours_figure import hours_figure
-from ui.report.job_blocks import most_jobs
-from ui.report.jobs_figure import jobs_figure
+from ui.report.cost_figures import cost_figure, hours_figure
+from ui.report.jobs_figure import jobs_figure, most_jobs
 from ui.report.nodes_figure import nodes_figure
 from ui.report.page import figure_section, page
-from ui.report.postponed_table import postponed_section
 from ui.report.power_figure import power_figure
-from ui.report.savings_table import savings_section
-from ui.report.subject import Subject, subject_of
+from ui.report.subject import ReportSubject, subject_of
+from ui.report.tables import ReportOrigin, foundations_section, postponed_section, savings_section
 from ui.report.trade_figure import trade_figure
-from ui.report.wait_figure import wait_figure
-from ui.report.weeks_figure import weeks_figure
+from ui.report.wait_figures import cycles_figure, delays_figure, wait_figure, weeks_figure
 
 
 def check_report_path(path: Path) -> None:
@@ -38,7 +31,7 @@ def write_report(
     comparison: Comparison,
     spreads: tuple[ReplicationSpread, ...] = (),
     *,
-    origin: Origin | None = None,
+    origin: ReportOrigin | None = None,
 ) -> None:
     """Write the report; CannotWrite where that fails, with no file half-written.
 
@@ -49,7 +42,7 @@ def write_report(
         file.write(content)
 
 
-def report_html(subject: Subject, origin: Origin | None = None) -> str:
+def report_html(subject: ReportSubject, origin: ReportOrigin | None = None) -> str:
     """Return the page."""
     schedules = [policy.run.schedule for policy in subject.policies]
     busiest = busiest_window(subject.policies[0].curve, schedules, most_jobs=most_jobs(subject))
@@ -71,7 +64,7 @@ def report_html(subject: Subject, origin: Origin | None = None) -> str:
     )
 
 
-def _what_sleeping_costs(subject: Subject) -> tuple[str, ...]:
+def _what_sleeping_costs(subject: ReportSubject) -> tuple[str, ...]:
     """Return the figures of what sleeping nodes cost the jobs and the nodes."""
     figures = (weeks_figure(subject), delays_figure(subject), cycles_figure(subject))
     return tuple(figure_section(figure) for figure in figures)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from studies.day_ahead.lublin import Demand, draw, small_share
+from studies.day_ahead.workload import SiteDemand, draw, small_share
 
 DAY_S = 86_400
-SITE = Demand(jobs=1500, load=0.7, mean_cores=160.0, cores=10_000, widest=1024, longest_s=2 * DAY_S)
+SITE = SiteDemand(jobs=1500, load=0.7, mean_cores=160.0, cores=10_000, widest=1024, longest_s=2 * DAY_S)
 
 
 def test_load_sizes_and_span_are_those_of_the_site() -> None:
@@ -28,4 +28,4 @@ def test_the_same_chance_draws_the_same_jobs() -> None:
 
 @pytest.mark.parametrize(("mean", "share"), [(1.0, 1.0), (1e6, 0.0)])
 def test_a_mean_that_no_share_has_is_brought_as_near_as_can_be(mean: float, share: float) -> None:
-    assert small_share(Demand(1, 0.5, mean, 100, 64, DAY_S)) == share
+    assert small_share(SiteDemand(1, 0.5, mean, 100, 64, DAY_S)) == share

@@ -8,13 +8,23 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadInput
-from studies.day_ahead.nordugrid.grid import CORES, LONGEST_S, RUNTIME_H, SYSTEMS, drawn_sites, log_of
-from studies.day_ahead.nordugrid.run import Experiment, Result, run
-from studies.day_ahead.nordugrid.study import key_of, nordugrid, planned, table_of
-from studies.day_ahead.nordugrid.zones import ZONES, places
-from studies.order import Order
+from studies.day_ahead.nordugrid import (
+    CORES,
+    LONGEST_S,
+    RUNTIME_H,
+    SYSTEMS,
+    ZONES,
+    NordugridExperiment,
+    NordugridResult,
+    drawn_sites,
+    log_of,
+    places,
+    run,
+)
+from studies.day_ahead.nordugrid_study import key_of, nordugrid, planned, table_of
+from studies.resumable import StudyOrder
 
-RESULT = Result(1600.0, 100.0, 0.1, 0.2)
+RESULT = NordugridResult(1600.0, 100.0, 0.1, 0.2)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +61,7 @@ def test_the_grid_has_the_papers_systems_and_the_jobs_its_mean_run_time() -> Non
 
 def test_cost_alone_is_cheapest_and_without_waits_one_system_gets_most(folder: Path, out: Path) -> None:
     base, cheap, inst = (
-        run(Experiment(*strategy, 1, 0, jobs=60, history=300), folder, out)
+        run(NordugridExperiment(*strategy, 1, 0, jobs=60, history=300), folder, out)
         for strategy in (("baseline", 92.5), ("mcmf", 0.0), ("inst", 92.5))
     )
     assert cheap.cost_eur < 0.8 * base.cost_eur
@@ -73,7 +83,7 @@ def test_the_table_has_the_paper_beside_ours() -> None:
 def test_the_study_knows_what_is_finished(folder: Path, out: Path, tmp_path: Path) -> None:
     for place in out.iterdir():
         (tmp_path / place.name).write_bytes(place.read_bytes())
-    order = Order(None, tmp_path, 1, 1, 1, prices=folder)
+    order = StudyOrder(None, tmp_path, 1, 1, 1, prices=folder)
     lines = []
 
     def kept(done: int, total: int) -> None:
@@ -94,6 +104,6 @@ def _known(folder: Path, out: Path) -> list[object]:
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="NorduGrid needs the prices of 2014: no NORDU/ in any folder"):
-        nordugrid(Order(None, tmp_path, 1, 1, 1), lambda _done, _total: None)
+        nordugrid(StudyOrder(None, tmp_path, 1, 1, 1), lambda _done, _total: None)
     with pytest.raises(BadInput, match="day-ahead replays no logs"):
-        nordugrid(Order(tmp_path, tmp_path, 1, 1, 1), lambda _done, _total: None)
+        nordugrid(StudyOrder(tmp_path, tmp_path, 1, 1, 1), lambda _done, _total: None)

@@ -6,9 +6,8 @@ import pytest
 from price_folder import write_folder, write_forecasts
 
 from offpeak.errors import BadInput, BadPrices
-from studies.day_ahead.experiment import Case, Experiment
-from studies.day_ahead.folder import daily_prices, site_rows
-from studies.day_ahead.result import Result
+from studies.day_ahead.experiment import DayAheadExperiment, DayAheadResult, StrategyCase
+from studies.day_ahead.prices import daily_prices, site_rows
 from studies.day_ahead.run import run
 from studies.day_ahead.xsede import SHARES
 
@@ -23,12 +22,12 @@ def out(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_forecasts(folder, tmp_path_factory.mktemp("out"))
 
 
-def result_of(case: Case, folder: Path, out: Path) -> Result:
-    return run(Experiment(case, 1, 0, jobs=200, history=3800), folder, out)
+def result_of(case: StrategyCase, folder: Path, out: Path) -> DayAheadResult:
+    return run(DayAheadExperiment(case, 1, 0, jobs=200, history=3800), folder, out)
 
 
 def test_the_baseline_is_fair_by_definition(folder: Path, out: Path) -> None:
-    result = result_of(Case("baseline"), folder, out)
+    result = result_of(StrategyCase("baseline"), folder, out)
     assert result.fairness == (1.0,) * len(SHARES)
     assert sum(result.jobs) == pytest.approx(200, abs=4)
     assert result.cost_by_power[0] < result.cost_usd < result.cost_by_power[2]
@@ -38,21 +37,22 @@ def test_the_baseline_is_fair_by_definition(folder: Path, out: Path) -> None:
 
 def test_cost_alone_is_cheapest_and_time_alone_runs_fastest(folder: Path, out: Path) -> None:
     base, cheap, fast = (
-        result_of(case, folder, out) for case in (Case("baseline"), Case("mcmf", 0.0), Case("mcmf", 100.0))
+        result_of(case, folder, out)
+        for case in (StrategyCase("baseline"), StrategyCase("mcmf", 0.0), StrategyCase("mcmf", 100.0))
     )
     assert cheap.cost_usd < min(base.cost_usd, fast.cost_usd)
     assert fast.runtime_min < base.runtime_min
 
 
 def test_data_on_its_way_makes_jobs_slower_and_half_the_jobs_may_stay(folder: Path, out: Path) -> None:
-    without, with_data = (result_of(Case("mcmf", data=data), folder, out) for data in (False, True))
+    without, with_data = (result_of(StrategyCase("mcmf", data=data), folder, out) for data in (False, True))
     assert with_data.response_min > without.response_min
-    half = result_of(Case("mcmf", brokered_pct=50), folder, out)
+    half = result_of(StrategyCase("mcmf", brokered_pct=50), folder, out)
     assert all(each is not None for each in half.fairness_local[:3])
 
 
 def test_the_same_seed_has_the_same_result(folder: Path, out: Path) -> None:
-    case = Case("two-price", wrong_h=6.0)
+    case = StrategyCase("two-price", wrong_h=6.0)
     assert result_of(case, folder, out) == result_of(case, folder, out)
 
 

@@ -9,20 +9,16 @@ import pytest
 from price_folder import write_folder, write_forecasts
 
 from offpeak.errors import BadInput
-from studies.day_ahead.experiment import Replays
-from studies.day_ahead.figures_of import HOURS
-from studies.day_ahead.forecasts import places
-from studies.day_ahead.keys import digest_of, key_of
+from studies.day_ahead.experiment import DayAheadReplays, DayAheadResult
 from studies.day_ahead.plan import ALWAYS, FEW, cases, planned
-from studies.day_ahead.result import Result
-from studies.day_ahead.study import day_ahead
-from studies.order import Order
-from studies.report import Report
-from studies.resumable import JOURNAL
-from studies.write import markdown
+from studies.day_ahead.prices import places
+from studies.day_ahead.run import HOURS
+from studies.day_ahead.study import day_ahead, digest_of, key_of
+from studies.report import Report, markdown
+from studies.resumable import JOURNAL, StudyOrder
 
 SITES, ERRORS, SIZES = 8, 7, 3
-KNOWN = Result(
+KNOWN = DayAheadResult(
     response_min=400.0,
     wait_min=20.0,
     bounded_slowdown=1.5,
@@ -49,12 +45,14 @@ def report_of(tmp_path: Path, replays: int = 1) -> Report:
     out = write_forecasts(folder, tmp_path / "out")
     digest = digest_of(folder, [place.prices for place in places(folder, out).values()])
     lines = []
-    for each in planned(Replays(replays, 1)):
+    for each in planned(DayAheadReplays(replays, 1)):
         base = each.case.strategy == "baseline"
         result = replace(KNOWN, response_min=800.0, cost_usd=20_000.0) if base else KNOWN
         lines.append(json.dumps({"key": key_of(each, digest), "of": asdict(each), "result": asdict(result)}))
     (out / JOURNAL).write_text("\n".join(lines) + "\n")
-    return day_ahead(Order(None, out, replays=replays, seed=1, processes=1, prices=folder), lambda _done, _total: None)
+    return day_ahead(
+        StudyOrder(None, out, replays=replays, seed=1, processes=1, prices=folder), lambda _done, _total: None
+    )
 
 
 def test_the_tables_are_whole_and_the_paper_stands_beside_ours(tmp_path: Path) -> None:
@@ -86,7 +84,7 @@ def test_the_tables_are_whole_and_the_paper_stands_beside_ours(tmp_path: Path) -
 
 
 def test_claims_are_replayed_as_often_as_asked_and_the_rest_a_few_times(tmp_path: Path) -> None:
-    order = planned(Replays(5, 1))
+    order = planned(DayAheadReplays(5, 1))
     assert len(order) == len(set(order))
     often = {each.case for each in order if each.replay == 4}
     assert often == set(ALWAYS)
@@ -98,10 +96,10 @@ def test_claims_are_replayed_as_often_as_asked_and_the_rest_a_few_times(tmp_path
 
 def test_without_the_folder_it_says_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="day-ahead needs the prices of 2014") as caught:
-        day_ahead(Order(None, tmp_path, 1, 1, 1), lambda _done, _total: None)
+        day_ahead(StudyOrder(None, tmp_path, 1, 1, 1), lambda _done, _total: None)
     assert "--prices" in caught.value.hint
 
 
 def test_logs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="day-ahead replays no logs"):
-        day_ahead(Order(tmp_path, tmp_path, 1, 1, 1), lambda _done, _total: None)
+        day_ahead(StudyOrder(tmp_path, tmp_path, 1, 1, 1), lambda _done, _total: None)

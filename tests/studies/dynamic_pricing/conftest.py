@@ -7,7 +7,7 @@ import pytest
 
 from sim_backend.traces.swf.write import write_swf
 from sim_backend.workloads.generate import lublin_jobs
-from studies.dynamic_pricing.logs import Log, Source, read_log
+from studies.logs import LogSource, StudyLog, read_log
 
 NODES = 16
 
@@ -34,6 +34,6 @@ def folder(make_logs: Callable[[Path], Path], tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def log(folder: Path) -> Log:
+def log(folder: Path) -> StudyLog:
     """The larger of the two."""
-    return read_log(Source("SDSC-BLUE", folder / "SDSC-BLUE.swf"))
+    return read_log(LogSource("SDSC-BLUE", folder / "SDSC-BLUE.swf"))

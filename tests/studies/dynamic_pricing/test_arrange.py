@@ -8,9 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim_backend.workloads.generate import lublin_jobs
-from studies.dynamic_pricing.arrange import MONTH_S, arranged, at_load, faster, month_of, months_of, offered_load
-from studies.dynamic_pricing.experiment import Setup
-from studies.dynamic_pricing.logs import Log
+from studies.dynamic_pricing.experiment import (
+    MONTH_S,
+    PricingSetup,
+    arranged,
+    at_load,
+    faster,
+    month_of,
+    months_of,
+    offered_load,
+)
+from studies.logs import StudyLog
 
 JOBS = lublin_jobs(400, machine_size=16, seed=1, load=0.2)
 
@@ -33,24 +41,24 @@ def test_a_faster_log_keeps_order_load_and_estimates(times: int) -> None:
     assert (times * (hurried.runtime_s - 1) < JOBS.runtime_s).all()
 
 
-def test_a_starting_point_is_the_log_itself(log: Log) -> None:
-    jobs, size = arranged(log, Setup())
+def test_a_starting_point_is_the_log_itself(log: StudyLog) -> None:
+    jobs, size = arranged(log, PricingSetup())
     assert (size, jobs.submit_s.tolist()) == (log.size, log.trace.jobs.submit_s.tolist())
 
 
-def test_a_smaller_machine_leaves_wide_jobs_out(log: Log) -> None:
-    jobs, size = arranged(log, Setup(machine_size=4))
+def test_a_smaller_machine_leaves_wide_jobs_out(log: StudyLog) -> None:
+    jobs, size = arranged(log, PricingSetup(machine_size=4))
     assert size == 4
     assert 0 < len(jobs) == np.count_nonzero(log.trace.jobs.size <= 4)
 
 
-def test_the_first_jobs(log: Log) -> None:
-    jobs, _ = arranged(log, Setup(first_jobs=7))
+def test_the_first_jobs(log: StudyLog) -> None:
+    jobs, _ = arranged(log, PricingSetup(first_jobs=7))
     assert jobs.job_id.tolist() == log.trace.jobs.job_id[:7].tolist()
 
 
-def test_months_are_stretches_that_share_no_job(log: Log) -> None:
-    slow = Setup(load=0.01)
+def test_months_are_stretches_that_share_no_job(log: StudyLog) -> None:
+    slow = PricingSetup(load=0.01)
     count = months_of(log, slow)
     assert count > 2
     months = [arranged(log, replace(slow, month=month))[0] for month in range(count + 1)]

@@ -7,15 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.compiled import ROOT, sources_of
-from studies.dynamic_pricing.experiment import Experiment, Setup
-from studies.dynamic_pricing.keys import RUN, key_of
+from studies.dynamic_pricing.experiment import PricingExperiment, PricingSetup
+from studies.dynamic_pricing.study import RUN, key_of
 
-EXPERIMENT = Experiment("log", 1, 0, Setup())
-SETUPS = st.builds(Setup, window=st.integers(1, 64), load=st.none() | st.floats(0.1, 1), on_peak=st.text(max_size=3))
+EXPERIMENT = PricingExperiment("log", 1, 0, PricingSetup())
+SETUPS = st.builds(
+    PricingSetup, window=st.integers(1, 64), load=st.none() | st.floats(0.1, 1), on_peak=st.text(max_size=3)
+)
 
 
 @given(SETUPS, SETUPS)
-def test_one_key_for_one_experiment(one: Setup, other: Setup) -> None:
+def test_one_key_for_one_experiment(one: PricingSetup, other: PricingSetup) -> None:
     keys = [key_of(replace(EXPERIMENT, setup=setup), "digest") for setup in (one, other)]
     assert (keys[0] == keys[1]) == (one == other)
 
@@ -28,7 +30,7 @@ def test_the_log_and_the_replay_count() -> None:
 
 def test_sources_hold_the_kernels_and_not_the_tables() -> None:
     names = {path.relative_to(ROOT).as_posix() for path in sources_of(RUN)}
-    assert {"sim_backend/engine/advance.py", "plugin/window_order.py", "studies/dynamic_pricing/power.py"} <= names
+    assert {"sim_backend/engine/advance.py", "plugin/window_order.py", "studies/dynamic_pricing/run.py"} <= names
     assert not {"studies/dynamic_pricing/figure.py", "studies/report.py"} & names
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from offpeak.errors import BadInput
-from studies.dynamic_pricing.arrange import offered_load
-from studies.dynamic_pricing.logs import GENERATED, GENERATED_LOAD, Source, find_logs, read_log, remembered_log
+from studies.dynamic_pricing.experiment import offered_load
+from studies.logs import GENERATED, GENERATED_LOAD, LogSource, find_logs, read_log, remembered_log
 
 
 def test_logs_in_order_of_their_names(folder: Path) -> None:
@@ -20,7 +20,7 @@ def test_without_a_folder_a_log_is_generated() -> None:
     (log,), left_out = find_logs(None)
     assert (log.source.name, left_out) == (GENERATED, ())
     assert offered_load(log.trace.jobs, log.size) == pytest.approx(GENERATED_LOAD, rel=1e-3)
-    assert log.digest == read_log(Source(GENERATED, None)).digest
+    assert log.digest == read_log(LogSource(GENERATED, None)).digest
 
 
 def test_logs_that_cannot_be_used_are_told(folder: Path) -> None:
@@ -39,14 +39,14 @@ def test_logs_that_cannot_be_used_are_told(folder: Path) -> None:
 
 def test_the_digest_changes_with_a_job(folder: Path) -> None:
     path = folder / "small.swf"
-    before = read_log(Source("small", path)).digest
+    before = read_log(LogSource("small", path)).digest
     path.write_text(path.read_text().rsplit("\n", 2)[0] + "\n")
-    assert read_log(Source("small", path)).digest != before
+    assert read_log(LogSource("small", path)).digest != before
 
 
 def test_a_log_that_is_changed_meanwhile_is_refused(folder: Path) -> None:
     path = folder / "small.swf"
-    source = Source("small", path)
+    source = LogSource("small", path)
     digest = read_log(source).digest
     path.write_text((folder / "SDSC-BLUE.swf").read_text())
     with pytest.raises(BadInput, match=r"small.swf: was changed while the study ran"):

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from studies.dynamic_pricing.paper import (
+from studies.dynamic_pricing.plan import (
     ANL_BGP,
     POWER_RATIOS,
     PRICE_RATIOS,
     SDSC_BLUE,
-    PaperLog,
+    PricingPaperLog,
     implied_on_peak_share,
 )
 
@@ -29,6 +29,6 @@ def test_the_on_peak_share_is_found_again(share: float, moved_part: float, price
 
 
 @pytest.mark.parametrize("paper", [ANL_BGP, SDSC_BLUE])
-def test_the_tables_are_whole(paper: PaperLog) -> None:
+def test_the_tables_are_whole(paper: PricingPaperLog) -> None:
     assert set(paper.savings) == {(ratio, policy) for ratio in POWER_RATIOS for policy in ("greedy", "knapsack")}
     assert set(paper.frequencies) == {10, 20, 30}

@@ -3,17 +3,25 @@
 from dataclasses import replace
 from pathlib import Path
 
-from studies.dynamic_pricing.experiment import Setup
-from studies.dynamic_pricing.factors import LADDER
-from studies.dynamic_pricing.logs import find_logs
-from studies.dynamic_pricing.plan import changes_alone, ladder_of, planned
-from studies.dynamic_pricing.subject import paper_subjects, subjects_of
-from studies.dynamic_pricing.variant import Change, Replays, Variant, experiments
+from studies.dynamic_pricing.experiment import PricingSetup
+from studies.dynamic_pricing.plan import (
+    LADDER,
+    PricingChange,
+    PricingReplays,
+    Variant,
+    changes_alone,
+    experiments,
+    ladder_of,
+    paper_subjects,
+    planned,
+    subjects_of,
+)
+from studies.logs import find_logs
 
 
 def test_every_experiment_is_planned_once(folder: Path) -> None:
     logs, _ = find_logs(folder)
-    plan = planned(subjects_of(logs), paper_subjects(logs), Replays(2, 5))
+    plan = planned(subjects_of(logs), paper_subjects(logs), PricingReplays(2, 5))
     assert len(plan) == len(set(plan))
     assert {experiment.replay for experiment in plan} == {0, 1}
     assert {experiment.seed for experiment in plan} == {5}
@@ -60,11 +68,11 @@ def test_a_short_log_has_no_months_to_take_apart(folder: Path) -> None:
 
 
 def test_months_apart_are_one_experiment_each() -> None:
-    variant = Variant(Setup(), months_apart=True)
-    groups = experiments(variant, "log", 3, Replays(2, 1))
+    variant = Variant(PricingSetup(), months_apart=True)
+    groups = experiments(variant, "log", 3, PricingReplays(2, 1))
     assert [[experiment.setup.month for experiment in group] for group in groups] == [[0, 1, 2]] * 2
 
 
 def test_changes_add_up() -> None:
-    both = Change("", "", setup={"window": 5}).of(Change("", "", bill={"idle_w": 0.0}).of(Variant()))
+    both = PricingChange("", "", setup={"window": 5}).of(PricingChange("", "", bill={"idle_w": 0.0}).of(Variant()))
     assert (both.setup.window, both.bill.idle_w) == (5, 0.0)

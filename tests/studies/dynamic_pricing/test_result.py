@@ -7,29 +7,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from studies.dynamic_pricing.experiment import Bill
-from studies.dynamic_pricing.result import PolicyResult, Result, Used, ceiling_pct, cost, parse_result, saved_pct
+from studies.dynamic_pricing.experiment import (
+    PricedUse,
+    PricingBill,
+    PricingPolicyResult,
+    PricingResult,
+    ceiling_pct,
+    cost,
+    parse_result,
+    saved_pct,
+)
 
 AMOUNT = st.integers(0, 10**9).map(float)
-USED = st.builds(Used, AMOUNT, AMOUNT, AMOUNT, AMOUNT)
-BILL = st.builds(Bill, st.integers(1, 10).map(float), st.integers(0, 500).map(float))
+USED = st.builds(PricedUse, AMOUNT, AMOUNT, AMOUNT, AMOUNT)
+BILL = st.builds(PricingBill, st.integers(1, 10).map(float), st.integers(0, 500).map(float))
 
 
-def result_of(baseline: Used, other: Used, perfect: Used) -> Result:
+def result_of(baseline: PricedUse, other: PricedUse, perfect: PricedUse) -> PricingResult:
     policies = tuple(
-        PolicyResult(name, 10.0, 0.5, used, used, used) for name, used in (("easy", baseline), ("greedy", other))
+        PricingPolicyResult(name, 10.0, 0.5, used, used, used) for name, used in (("easy", baseline), ("greedy", other))
     )
-    return Result(policies, perfect)
+    return PricingResult(policies, perfect)
 
 
 @given(USED, BILL)
-def test_a_cost_is_linear_in_the_price_ratio(used: Used, bill: Bill) -> None:
+def test_a_cost_is_linear_in_the_price_ratio(used: PricedUse, bill: PricingBill) -> None:
     low, middle, high = (cost(used, replace(bill, price_ratio=ratio)) for ratio in (1.0, 2.0, 3.0))
     assert middle - low == pytest.approx(high - middle, rel=1e-6, abs=1e-3)
 
 
 @given(USED, USED, USED, BILL)
-def test_a_result_is_read_as_it_was_written(baseline: Used, other: Used, perfect: Used, bill: Bill) -> None:
+def test_a_result_is_read_as_it_was_written(
+    baseline: PricedUse, other: PricedUse, perfect: PricedUse, bill: PricingBill
+) -> None:
     result = result_of(baseline, other, perfect)
     again = parse_result(json.loads(json.dumps(asdict(result))))
     assert again == result
@@ -37,9 +47,9 @@ def test_a_result_is_read_as_it_was_written(baseline: Used, other: Used, perfect
 
 
 def test_savings() -> None:
-    result = result_of(Used(100, 100, 0, 0), Used(50, 150, 0, 0), Used(25, 175, 0, 0))
-    assert saved_pct(result, 1, Bill()) == pytest.approx(25)
-    assert ceiling_pct(result, Bill()) == pytest.approx(37.5)
+    result = result_of(PricedUse(100, 100, 0, 0), PricedUse(50, 150, 0, 0), PricedUse(25, 175, 0, 0))
+    assert saved_pct(result, 1, PricingBill()) == pytest.approx(25)
+    assert ceiling_pct(result, PricingBill()) == pytest.approx(37.5)
 
 
 @pytest.mark.parametrize("told", [{}, {"policies": []}, {"policies": [{"policy": "easy"}], "perfect": {}}])

@@ -8,28 +8,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.arrays import Float64, Int64
-from studies.dynamic_pricing.arrange import arranged
-from studies.dynamic_pricing.experiment import TO_THE_LETTER, Bill, Experiment, Setup
-from studies.dynamic_pricing.factors import ALONE
-from studies.dynamic_pricing.logs import Log
-from studies.dynamic_pricing.power import draw_power_w
-from studies.dynamic_pricing.result import Result, Used, ceiling_pct, saved_pct
-from studies.dynamic_pricing.run import frugal_j, run
-from studies.dynamic_pricing.variant import Variant
+from studies.dynamic_pricing.experiment import (
+    TO_THE_LETTER,
+    PricedUse,
+    PricingBill,
+    PricingExperiment,
+    PricingResult,
+    PricingSetup,
+    arranged,
+    ceiling_pct,
+    saved_pct,
+)
+from studies.dynamic_pricing.plan import ALONE, Variant
+from studies.dynamic_pricing.run import draw_power_w, frugal_j, run
+from studies.logs import StudyLog
 
 SETUPS = [change.of(Variant()).setup for change in ALONE if change.setup]
 
 
-def result_of(log: Log, setup: Setup, replay: int = 0) -> Result:
-    return run(Experiment(log.source.name, 1, replay, setup), log)
+def result_of(log: StudyLog, setup: PricingSetup, replay: int = 0) -> PricingResult:
+    return run(PricingExperiment(log.source.name, 1, replay, setup), log)
 
 
-def jobs_j(used: Used) -> float:
+def jobs_j(used: PricedUse) -> float:
     return used.on_peak_j + used.off_peak_j
 
 
-@pytest.mark.parametrize("setup", [Setup(), *SETUPS, Setup(policies=TO_THE_LETTER)])
-def test_energy_of_jobs_is_the_same_under_all_policies_and_meters(log: Log, setup: Setup) -> None:
+@pytest.mark.parametrize("setup", [PricingSetup(), *SETUPS, PricingSetup(policies=TO_THE_LETTER)])
+def test_energy_of_jobs_is_the_same_under_all_policies_and_meters(log: StudyLog, setup: PricingSetup) -> None:
     result = result_of(log, setup)
     assert [policy.policy for policy in result.policies] == list(setup.policies)
     expected = jobs_j(result.policies[0].as_run)
@@ -42,37 +48,37 @@ def test_energy_of_jobs_is_the_same_under_all_policies_and_meters(log: Log, setu
     assert jobs_j(result.perfect) == pytest.approx(expected)
 
 
-def test_the_energy_is_that_of_the_drawn_powers(log: Log) -> None:
-    jobs, _ = arranged(log, Setup())
+def test_the_energy_is_that_of_the_drawn_powers(log: StudyLog) -> None:
+    jobs, _ = arranged(log, PricingSetup())
     rng = np.random.default_rng([1, 0])
     rng.integers(0, 60, len(jobs), endpoint=True)
     power_w = draw_power_w("uniform", 3.0, jobs, rng)
     used_j = float(np.dot(jobs.size * jobs.runtime_s, power_w))
-    assert jobs_j(result_of(log, Setup()).policies[1].as_run) == pytest.approx(used_j)
+    assert jobs_j(result_of(log, PricingSetup()).policies[1].as_run) == pytest.approx(used_j)
 
 
-def test_all_policies_are_billed_over_one_period(log: Log) -> None:
-    result = result_of(log, Setup())
+def test_all_policies_are_billed_over_one_period(log: StudyLog) -> None:
+    result = result_of(log, PricingSetup())
     idle_s = [used.on_peak_idle_s + used.off_peak_idle_s for used in (policy.as_run for policy in result.policies)]
     assert idle_s == pytest.approx([idle_s[0]] * 3)
 
 
-def test_no_order_beats_the_perfect_one_where_node_hours_stay(log: Log) -> None:
-    result = result_of(log, Setup())
-    bill = Bill(idle_w=0)
+def test_no_order_beats_the_perfect_one_where_node_hours_stay(log: StudyLog) -> None:
+    result = result_of(log, PricingSetup())
+    bill = PricingBill(idle_w=0)
     assert ceiling_pct(result, bill) >= 0
     same_hours = replace(result, policies=(result.policies[0], result.policies[0]))
     assert saved_pct(same_hours, 1, bill) <= ceiling_pct(result, bill)
 
 
-def test_the_same_seed_gives_the_same_result_and_another_does_not(log: Log) -> None:
-    assert result_of(log, Setup()) == result_of(log, Setup())
-    assert result_of(log, Setup()) != result_of(log, Setup(), replay=1)
+def test_the_same_seed_gives_the_same_result_and_another_does_not(log: StudyLog) -> None:
+    assert result_of(log, PricingSetup()) == result_of(log, PricingSetup())
+    assert result_of(log, PricingSetup()) != result_of(log, PricingSetup(), replay=1)
 
 
-def test_a_ratio_of_one_to_one_saves_nothing_at_equal_power(log: Log) -> None:
-    result = result_of(log, Setup(power_ratio=1.0))
-    assert saved_pct(result, 1, Bill(price_ratio=1.0)) == pytest.approx(0, abs=1e-9)
+def test_a_ratio_of_one_to_one_saves_nothing_at_equal_power(log: StudyLog) -> None:
+    result = result_of(log, PricingSetup(power_ratio=1.0))
+    assert saved_pct(result, 1, PricingBill(price_ratio=1.0)) == pytest.approx(0, abs=1e-9)
 
 
 @given(st.lists(st.tuples(st.integers(0, 100), st.floats(1, 9)), min_size=1, max_size=20), st.floats(0, 1))

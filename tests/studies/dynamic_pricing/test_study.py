@@ -10,9 +10,8 @@ import pytest
 
 from offpeak.errors import BadInput, CannotWrite
 from studies.dynamic_pricing.study import JOURNAL, dynamic_pricing
-from studies.order import Order
-from studies.report import Report
-from studies.write import markdown
+from studies.report import Report, markdown
+from studies.resumable import StudyOrder
 
 pytestmark = pytest.mark.thorough
 
@@ -31,7 +30,7 @@ class Finished:
 
 def run_study(logs: Path, out: Path, processes: int = 1) -> Finished:
     told: list[tuple[int, int]] = []
-    order = Order(logs, out, replays=1, seed=3, processes=processes)
+    order = StudyOrder(logs, out, replays=1, seed=3, processes=processes)
     report = dynamic_pricing(order, lambda done, total: told.append((done, total)))
     lines = (out / JOURNAL).read_text().splitlines(keepends=True)
     return Finished(logs, tuple(lines), report, tuple(told))

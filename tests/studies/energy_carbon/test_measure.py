@@ -7,22 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from studies.energy_carbon.experiment import Experiment, Measurement
-from studies.energy_carbon.implied import ceiling_pct
-from studies.energy_carbon.measure import busy_node_w, measured
-from studies.energy_carbon.nodes import node_class_of
+from studies.energy_carbon.experiment import Measurement, SingleSiteExperiment
 from studies.energy_carbon.paper import DUNE, JUGGLE
-from studies.energy_carbon.run import run
-from studies.energy_carbon.workload import Workload, batch, draw_workload
+from studies.energy_carbon.run import busy_node_w, measured, node_class_of, run
+from studies.energy_carbon.tables import ceiling_pct
+from studies.energy_carbon.workload import TestbedWorkload, batch, draw_workload
 
 OFF_AT_80 = Measurement("dune", "off", 80, "easy")
 ROW = DUNE.rows["off"][80]
 DUNE_NODE = node_class_of("dune", "off")
 
 
-def made_workload(sizes: list[int], runtimes_s: list[int], default_s: int) -> Workload:
+def made_workload(sizes: list[int], runtimes_s: list[int], default_s: int) -> TestbedWorkload:
     runtime_s = np.array(runtimes_s)
-    return Workload(batch(np.zeros_like(runtime_s), np.array(sizes), runtime_s, runtime_s), default_s, default_s)
+    return TestbedWorkload(batch(np.zeros_like(runtime_s), np.array(sizes), runtime_s, runtime_s), default_s, default_s)
 
 
 def test_the_default_run_has_the_papers_power() -> None:
@@ -64,10 +62,10 @@ def test_no_workload_saves_more_than_the_ceiling(seed: int, way: str, keeps: boo
 
 
 def test_the_same_seed_gives_the_same_result_and_another_does_not() -> None:
-    one, same, other = (run(Experiment(OFF_AT_80, 1, replay)) for replay in (0, 0, 1))
+    one, same, other = (run(SingleSiteExperiment(OFF_AT_80, 1, replay)) for replay in (0, 0, 1))
     assert one == same != other
 
 
 def test_the_papers_savings_at_high_load() -> None:
-    saved = np.mean([run(Experiment(OFF_AT_80, 1, replay)).saved_pct for replay in range(3)])
+    saved = np.mean([run(SingleSiteExperiment(OFF_AT_80, 1, replay)).saved_pct for replay in range(3)])
     assert saved == pytest.approx(ROW.saved_pct, abs=3)

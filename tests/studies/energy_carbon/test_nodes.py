@@ -4,8 +4,8 @@ import pytest
 
 from offpeak.model.node_states import DEPTHS, POWERSAVE, STANDBY
 from plugin.capacity.rules import NEVER
-from studies.energy_carbon.nodes import depth_of, energy_aware, node_class_of
 from studies.energy_carbon.paper import TESTBEDS
+from studies.energy_carbon.run import depth_of, energy_aware, node_class_of
 
 WAYS = [(name, way) for name, testbed in TESTBEDS.items() for way in testbed.rows]
 

@@ -1,12 +1,12 @@
 """What is run: each experiment once."""
 
-from studies.energy_carbon.experiment import AS_MEASURED, Measurement, Replays, Simulation
+from studies.energy_carbon.experiment import AS_MEASURED, Measurement, Simulation, SingleSiteReplays
 from studies.energy_carbon.paper import DUNE, JUGGLE
 from studies.energy_carbon.plan import CHANGES, NO_CHANGE, as_measured, cells, first_way, loads_of, planned
 
 
 def test_every_experiment_is_planned_once() -> None:
-    plan = planned(Replays(2, 5))
+    plan = planned(SingleSiteReplays(2, 5))
     assert len(plan) == len(set(plan))
     assert {experiment.replay for experiment in plan} == {0, 1}
     assert {experiment.seed for experiment in plan} == {5}

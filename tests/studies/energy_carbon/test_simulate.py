@@ -3,16 +3,13 @@
 import numpy as np
 import pytest
 
-from studies.energy_carbon.experiment import Experiment, Simulation
-from studies.energy_carbon.nodes import node_class_of
+from studies.energy_carbon.experiment import Simulation, SimulationResult, SingleSiteExperiment
 from studies.energy_carbon.paper import JOBS
-from studies.energy_carbon.result import SimulationResult
-from studies.energy_carbon.run import run
-from studies.energy_carbon.simulate import draw_jobs
+from studies.energy_carbon.run import draw_jobs, node_class_of, run
 
 
 def result_of(discipline: str, load: float) -> SimulationResult:
-    result = run(Experiment(Simulation(30, discipline, load), 1, 0))
+    result = run(SingleSiteExperiment(Simulation(30, discipline, load), 1, 0))
     assert isinstance(result, SimulationResult)
     return result
 

@@ -8,14 +8,19 @@ from xml.etree import ElementTree
 import pytest
 
 from offpeak.errors import BadInput
-from studies.energy_carbon.experiment import Experiment, Measurement, Replays, Simulation
-from studies.energy_carbon.keys import key_of
+from studies.energy_carbon.experiment import (
+    Measurement,
+    MeasurementResult,
+    Simulation,
+    SimulationResult,
+    SingleSiteExperiment,
+    SingleSiteReplays,
+    SingleSiteResult,
+)
 from studies.energy_carbon.plan import planned
-from studies.energy_carbon.result import MeasurementResult, Result, SimulationResult
-from studies.energy_carbon.single_site import single_site
-from studies.order import Order
+from studies.energy_carbon.single_site import key_of, single_site
 from studies.report import Report
-from studies.resumable import JOURNAL
+from studies.resumable import JOURNAL, StudyOrder
 
 SVG = "{http://www.w3.org/2000/svg}"
 LEFT = (Measurement("dune", "off", 90, "easy"), Simulation(30, "fcfs", 0.2))
@@ -23,7 +28,7 @@ KNOWN_CELL = MeasurementResult(40.0, 41.0, 1.0, 1.0, 0.0, 110.0, 0.5, 1.0)
 KNOWN_POINT = SimulationResult(30.0, 0.6, 3600.0, 3720.0, 110.0)
 
 
-def known(experiment: Experiment) -> Result:
+def known(experiment: SingleSiteExperiment) -> SingleSiteResult:
     return KNOWN_CELL if isinstance(experiment.case, Measurement) else KNOWN_POINT
 
 
@@ -32,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
     """A folder with made results of all experiments but two."""
     lines = [
         json.dumps({"key": key_of(each), "of": asdict(each), "result": asdict(known(each))})
-        for each in planned(Replays(1, 1))
+        for each in planned(SingleSiteReplays(1, 1))
         if each.case not in LEFT
     ]
     (tmp_path / JOURNAL).write_text("\n".join(lines) + "\n")
@@ -40,14 +45,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 def report_of(folder: Path, told: list[tuple[int, int]] | None = None) -> Report:
-    order = Order(None, folder, replays=1, seed=1, processes=1)
+    order = StudyOrder(None, folder, replays=1, seed=1, processes=1)
     return single_site(order, lambda done, total: told.append((done, total)) if told is not None else None)
 
 
 def test_only_what_is_missing_is_run(folder: Path) -> None:
     told: list[tuple[int, int]] = []
     report_of(folder, told)
-    total = len(planned(Replays(1, 1)))
+    total = len(planned(SingleSiteReplays(1, 1)))
     assert told == [(done, total) for done in (total - 2, total - 1, total)]
     added = [json.loads(line)["of"]["case"] for line in (folder / JOURNAL).read_text().splitlines()[-2:]]
     assert added == [asdict(case) for case in LEFT]
@@ -86,4 +91,4 @@ def test_a_result_that_was_tampered_with_is_named(folder: Path) -> None:
 
 def test_logs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="energy-carbon replays no logs"):
-        single_site(Order(tmp_path, tmp_path, 1, 1, 1), lambda _done, _total: None)
+        single_site(StudyOrder(tmp_path, tmp_path, 1, 1, 1), lambda _done, _total: None)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from studies.energy_carbon.experiment import ANY_WIDTH, AS_MEASURED, PAPER_WIDTHS, Measurement
 from studies.energy_carbon.paper import DUNE, JUGGLE, TESTBEDS
-from studies.energy_carbon.workload import LIKENESS, Mix, discipline, draw_mix, draw_workload, elapsed_s, node_s
+from studies.energy_carbon.workload import LIKENESS, WorkloadMix, discipline, draw_mix, draw_workload, elapsed_s, node_s
 
 OFF_AT_90 = Measurement("dune", "off", 90, "easy")
 STANDBY_AT_80 = Measurement("juggle", "standby", 80, "first-fit")
@@ -55,7 +55,7 @@ def test_the_papers_widths() -> None:
 
 
 def test_a_mix_is_stretched_and_asks_for_its_walltime() -> None:
-    jobs = Mix(np.array([1, 2]), np.array([0.5, 1.0])).jobs(1000, 720)
+    jobs = WorkloadMix(np.array([1, 2]), np.array([0.5, 1.0])).jobs(1000, 720)
     assert jobs.runtime_s.tolist() == [500, 1000]
     assert jobs.estimate_s.tolist() == [720, 1000]
     assert jobs.size.tolist() == [1, 2]

@@ -7,8 +7,8 @@ import pytest
 
 from sim_backend.traces.swf.write import write_swf
 from sim_backend.workloads.generate import lublin_jobs
-from studies.dynamic_pricing.logs import Source, read_log
-from studies.online_simulation.subject import Subject, subjects_of
+from studies.logs import LogSource, read_log
+from studies.online_simulation.plan import OnlineSubject, subjects_of
 
 NODES = 90
 
@@ -35,7 +35,7 @@ def folder(make_kth: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.fixture(scope="session")
-def subject(folder: Path) -> Subject:
+def subject(folder: Path) -> OnlineSubject:
     """The log that stands for KTH, on the paper's 100 processors."""
-    (found,) = subjects_of([read_log(Source("KTH-SP2", folder / "KTH-SP2.swf"))])
+    (found,) = subjects_of([read_log(LogSource("KTH-SP2", folder / "KTH-SP2.swf"))])
     return found

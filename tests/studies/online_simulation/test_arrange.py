@@ -6,15 +6,14 @@ from hypothesis import strategies as st
 
 from offpeak.model.local_time import DAY_S
 from sim_backend.workloads.generate import lublin_jobs
-from studies.online_simulation.arrange import arranged, shifted
-from studies.online_simulation.experiment import Setup
+from studies.online_simulation.experiment import OnlineSetup, arranged, shifted
 
 JOBS = lublin_jobs(300, machine_size=64, seed=1)
 
 
 @given(st.integers(1, 64), st.integers(0, 3))
 def test_wide_and_early_jobs_are_left_out(size: int, first_day: int) -> None:
-    left = arranged(JOBS, Setup(size, first_day=first_day))
+    left = arranged(JOBS, OnlineSetup(size, first_day=first_day))
     assert (left.size <= size).all()
     assert (left.submit_s >= JOBS.submit_s[0] + first_day * DAY_S).all()
     if size == 64 and first_day == 0:

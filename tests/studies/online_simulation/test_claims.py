@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from studies.online_simulation.claims import CLAIMS, has_tail, is_busy, is_underused
-from studies.online_simulation.paper import PAPER_LOGS
-from studies.online_simulation.subject import Subject
+from studies.online_simulation.experiment import PAPER_LOGS
+from studies.online_simulation.plan import OnlineSubject
+from studies.online_simulation.tables import CLAIMS, has_tail, is_busy, is_underused
 
 
 def test_sentences_say_something() -> None:
@@ -17,12 +17,12 @@ def test_sentences_say_something() -> None:
 
 
 @pytest.mark.parametrize("paper", PAPER_LOGS, ids=lambda paper: paper.name)
-def test_whom_they_are_about(subject: Subject, paper: object) -> None:
+def test_whom_they_are_about(subject: OnlineSubject, paper: object) -> None:
     of_paper = replace(subject, paper=paper)
     assert is_underused(of_paper) == (paper == PAPER_LOGS[0])
     assert is_busy(of_paper) != is_underused(of_paper)
 
 
-def test_a_log_that_is_not_the_papers(subject: Subject) -> None:
+def test_a_log_that_is_not_the_papers(subject: OnlineSubject) -> None:
     assert is_busy(replace(subject, paper=None))
     assert has_tail(subject)

@@ -8,10 +8,9 @@ from offpeak.model.arrays import Int64
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
 from plugin.capacity.port import CapacityTargets
 from power.capacity.online_simulation import OnlineSimulation
-from studies.online_simulation.decide import JudgesQueued, KnowsOtherwise, known_otherwise
-from studies.online_simulation.experiment import OLS, QUEUED_JOBS, Experiment, Setup
-from studies.online_simulation.run import run
-from studies.online_simulation.subject import Subject
+from studies.online_simulation.experiment import OLS, QUEUED_JOBS, OnlineExperiment, OnlineSetup
+from studies.online_simulation.plan import OnlineSubject
+from studies.online_simulation.run import JudgesQueued, KnowsOtherwise, known_otherwise, run
 
 NODES, NOW_S = 8, 100_000
 RUNNING = st.lists(st.tuples(st.integers(1, 3), st.integers(0, NOW_S), st.integers(1, 9000)), max_size=2)
@@ -76,20 +75,20 @@ def test_running_jobs_soften_the_judgement(
     assert alone >= snapshot.least_units or not queued
 
 
-def test_what_ols_knows_of_a_log(subject: Subject) -> None:
+def test_what_ols_knows_of_a_log(subject: OnlineSubject) -> None:
     jobs = subject.log.trace.jobs
-    known = known_otherwise(jobs, Setup(100, estimates="user", what_if="exact"))
+    known = known_otherwise(jobs, OnlineSetup(100, estimates="user", what_if="exact"))
     for at in range(len(jobs)):
         asked = (int(jobs.submit_s[at]), int(jobs.size[at]), int(jobs.estimate_s[at]))
         assert asked in known
     assert set(known.values()) <= set(jobs.runtime_s.tolist())
 
 
-def test_a_replay_with_other_knowledge_or_judgement(subject: Subject) -> None:
+def test_a_replay_with_other_knowledge_or_judgement(subject: OnlineSubject) -> None:
     for setup in (
-        Setup(100, OLS, estimates="user", what_if="exact"),
-        Setup(100, "ols:1h", estimates="exact", what_if="user"),
-        Setup(100, "ols:1h", judged=QUEUED_JOBS),
+        OnlineSetup(100, OLS, estimates="user", what_if="exact"),
+        OnlineSetup(100, "ols:1h", estimates="exact", what_if="user"),
+        OnlineSetup(100, "ols:1h", judged=QUEUED_JOBS),
     ):
-        result = run(Experiment(subject.name, 1, 0, setup), subject.log)
+        result = run(OnlineExperiment(subject.name, 1, 0, setup), subject.log)
         assert 0 < result.inactive < 1

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from studies.online_simulation.colours import tick_step
-from studies.online_simulation.dots_figure import Measure, dots_svg
-from studies.online_simulation.lines_figure import Panel, lines_svg, top_of
+from studies.online_simulation.figures import Measure, Panel, dots_svg, lines_svg, top_of
 from studies.report import Range
+from studies.svg import tick_step
 
 SVG = "{http://www.w3.org/2000/svg}"
 WEEKS = st.lists(st.none() | st.floats(0, 1e5), min_size=1, max_size=30).map(tuple)

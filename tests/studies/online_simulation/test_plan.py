@@ -5,14 +5,20 @@ from itertools import pairwise
 
 import pytest
 
-from studies.online_simulation.experiment import DAILY, HOURLY, Replays, Setup
-from studies.online_simulation.plan import planned, policies_of, setups_of
-from studies.online_simulation.readings import KNOWLEDGE, estimated, readings_of
-from studies.online_simulation.subject import Subject
+from studies.online_simulation.experiment import DAILY, HOURLY, OnlineReplays, OnlineSetup
+from studies.online_simulation.plan import (
+    KNOWLEDGE,
+    OnlineSubject,
+    estimated,
+    planned,
+    policies_of,
+    readings_of,
+    setups_of,
+)
 
 
-def test_every_experiment_is_planned_once(subject: Subject) -> None:
-    plan = planned([subject], Replays(5, 9))
+def test_every_experiment_is_planned_once(subject: OnlineSubject) -> None:
+    plan = planned([subject], OnlineReplays(5, 9))
     assert len(plan) == len(set(plan))
     assert {experiment.seed for experiment in plan} == {9}
     assert {experiment.replay for experiment in plan} == set(range(5))
@@ -21,34 +27,34 @@ def test_every_experiment_is_planned_once(subject: Subject) -> None:
 @pytest.mark.parametrize(
     ("setup", "count"),
     [
-        (Setup(100), 20),
-        (Setup(100, DAILY), 20),
-        (Setup(100, DAILY, estimates="user"), 5),
-        (Setup(100, HOURLY), 5),
-        (Setup(100, first_day=8), 5),
+        (OnlineSetup(100), 20),
+        (OnlineSetup(100, DAILY), 20),
+        (OnlineSetup(100, DAILY, estimates="user"), 5),
+        (OnlineSetup(100, HOURLY), 5),
+        (OnlineSetup(100, first_day=8), 5),
     ],
 )
-def test_what_takes_long_is_replayed_less(setup: Setup, count: int) -> None:
-    assert len(Replays(20, 1).of(setup)) == count
-    assert len(Replays(1, 1).of(setup)) == 1
+def test_what_takes_long_is_replayed_less(setup: OnlineSetup, count: int) -> None:
+    assert len(OnlineReplays(20, 1).of(setup)) == count
+    assert len(OnlineReplays(1, 1).of(setup)) == 1
 
 
-def test_only_ols_can_know_otherwise(subject: Subject) -> None:
+def test_only_ols_can_know_otherwise(subject: OnlineSubject) -> None:
     for known in KNOWLEDGE:
         made = {name: estimated(setup, known) for name, setup in policies_of(subject).items()}
         assert {setup.estimates for setup in made.values()} == {known.estimates}
         assert made["OLS"].what_if == known.what_if
-        assert made["two-level"].what_if == made["all processors"].what_if == Setup(1).what_if
+        assert made["two-level"].what_if == made["all processors"].what_if == OnlineSetup(1).what_if
 
 
-def test_each_reading_changes_something(subject: Subject) -> None:
+def test_each_reading_changes_something(subject: OnlineSubject) -> None:
     setups = [setup for _, setups in readings_of(subject) for setup in setups]
     assert len(setups) == len(set(setups)) == 9
     assert subject.setup("ols:7d") not in setups
     assert set(setups) <= set(setups_of(subject))
 
 
-def test_weeks_of_a_short_log_begin_when_it_does(subject: Subject) -> None:
+def test_weeks_of_a_short_log_begin_when_it_does(subject: OnlineSubject) -> None:
     trace = subject.log.trace
     short = replace(subject.log, trace=replace(trace, jobs=trace.jobs.take(trace.jobs.submit_s < 7 * 86_400)))
     names = [name for name, _ in readings_of(replace(subject, log=short))]

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from studies.online_simulation.result import Result, Weekly, parse_result
+from studies.online_simulation.experiment import OnlineResult, Weekly, parse_result
 
 SHARE = st.floats(0, 1)
 BY_WEEK = st.lists(st.none() | st.floats(0, 1000), max_size=5).map(tuple)
 WEEKLY = st.builds(Weekly, BY_WEEK, BY_WEEK, BY_WEEK, BY_WEEK)
 
 
-@given(st.builds(Result, st.floats(1, 1e6), SHARE, SHARE, SHARE, SHARE, SHARE, WEEKLY))
-def test_a_result_is_read_as_it_was_written(result: Result) -> None:
+@given(st.builds(OnlineResult, st.floats(1, 1e6), SHARE, SHARE, SHARE, SHARE, SHARE, WEEKLY))
+def test_a_result_is_read_as_it_was_written(result: OnlineResult) -> None:
     assert parse_result(json.loads(json.dumps(asdict(result)))) == result
 
 

@@ -12,10 +12,8 @@ import pytest
 
 from offpeak.errors import BadInput
 from studies.online_simulation.study import online_simulation
-from studies.order import Order
-from studies.report import Report
-from studies.resumable import JOURNAL
-from studies.write import markdown
+from studies.report import Report, markdown
+from studies.resumable import JOURNAL, StudyOrder
 
 pytestmark = pytest.mark.thorough
 
@@ -32,7 +30,7 @@ class Finished:
 
 def run_study(logs: Path, out: Path) -> Finished:
     told: list[tuple[int, int]] = []
-    order = Order(logs, out, replays=1, seed=3, processes=1)
+    order = StudyOrder(logs, out, replays=1, seed=3, processes=1)
     report = online_simulation(order, lambda done, total: told.append((done, total)))
     lines = (out / JOURNAL).read_text().splitlines(keepends=True)
     return Finished(logs, tuple(lines), report, tuple(told))

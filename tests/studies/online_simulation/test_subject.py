@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 
 from offpeak.errors import BadInput
-from studies.dynamic_pricing.arrange import offered_load
-from studies.dynamic_pricing.logs import Log, Source, find_logs, read_log
-from studies.online_simulation.paper import PAPER_LOGS
-from studies.online_simulation.subject import Subject, lower_level, subjects_of
+from studies.dynamic_pricing.experiment import offered_load
+from studies.logs import LogSource, StudyLog, find_logs, read_log
+from studies.online_simulation.experiment import PAPER_LOGS
+from studies.online_simulation.plan import OnlineSubject, lower_level, subjects_of
 
 
-def called(log: Log, name: str) -> Log:
+def called(log: StudyLog, name: str) -> StudyLog:
     return replace(log, source=replace(log.source, name=name))
 
 
-def test_the_papers_machine(subject: Subject) -> None:
+def test_the_papers_machine(subject: OnlineSubject) -> None:
     assert subject.paper is not None
     assert (subject.paper.name, subject.size, subject.two_level, subject.log.size) == ("KTH", 100, "two-level:75", 90)
 
@@ -36,7 +36,7 @@ def test_without_the_papers_logs_all_are_studied_by_its_rule(folder: Path) -> No
     assert all(offered_load(each.log.trace.jobs, 90) < each.low / 90 <= 1 for each in subjects)
 
 
-def test_a_log_of_a_larger_machine_is_no_log_of_the_paper(subject: Subject) -> None:
+def test_a_log_of_a_larger_machine_is_no_log_of_the_paper(subject: OnlineSubject) -> None:
     jobs = subject.log.trace.jobs
     wide = replace(subject.log, trace=replace(subject.log.trace, jobs=jobs.with_size(jobs.size + 100)))
     with pytest.raises(BadInput, match="KTH-SP2: a job has 180 processors, the paper's machine 100"):
@@ -46,7 +46,7 @@ def test_a_log_of_a_larger_machine_is_no_log_of_the_paper(subject: Subject) -> N
 @pytest.mark.parametrize(("load", "low"), [(0.55, 0.60), (0.82, 0.85), (0.76, 0.80)])
 def test_the_rule_of_the_lower_level(load: float, low: float) -> None:
     """Table 1 of the paper, KTH aside: its 0.69 would step to 0.70, and the paper has 0.75."""
-    log = read_log(Source("generated", None))
+    log = read_log(LogSource("generated", None))
     size = round(log.size * offered_load(log.trace.jobs, log.size) / load)
     assert lower_level(log, size) == pytest.approx(low * size, abs=1)
 

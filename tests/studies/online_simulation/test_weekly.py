@@ -9,7 +9,7 @@ from offpeak.model.local_time import DAY_S, WEEK_S
 from offpeak.model.node_states import ACTIVE, OFF, asleep
 from offpeak.model.step_integrals import Usage
 from sim_backend.nodes.node_log import NodeLog
-from studies.online_simulation.weekly import week_edges_s, weekly_active
+from studies.online_simulation.run import week_edges_s, weekly_active
 
 NODES = 4
 ENTRIES = st.lists(

@@ -9,31 +9,30 @@ from hypothesis import strategies as st
 
 from offpeak.model.local_time import DAY_S
 from offpeak.model.step_series import Series
-from studies.dynamic_pricing.arrange import offered_load
-from studies.dynamic_pricing.logs import Log
-from studies.price_capacity import arrange
-from studies.price_capacity.arrange import arranged, lengthened, spread_out, stretch_of
-from studies.price_capacity.experiment import Setup
+from studies.dynamic_pricing.experiment import offered_load
+from studies.logs import StudyLog
+from studies.price_capacity import run as arrange
+from studies.price_capacity.run import CapacitySetup, arranged, lengthened, spread_out, stretch_of
 
 
 @pytest.mark.parametrize("load", [0.5, 0.9])
 @pytest.mark.parametrize("length", [0.25, 1.0, 4.0])
-def test_the_load_is_as_asked_whatever_the_length_of_jobs(log: Log, load: float, length: float) -> None:
-    jobs = arranged(log, Setup(load=load, length=length), 0)
+def test_the_load_is_as_asked_whatever_the_length_of_jobs(log: StudyLog, load: float, length: float) -> None:
+    jobs = arranged(log, CapacitySetup(load=load, length=length), 0)
     assert offered_load(jobs, log.size) == pytest.approx(load, rel=0.01)
 
 
-def test_replays_take_the_stretches_in_turn(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replays_take_the_stretches_in_turn(log: StudyLog, monkeypatch: pytest.MonkeyPatch) -> None:
     days = log.span_s / DAY_S
     monkeypatch.setattr(arrange, "STRETCH_S", int(days / 2 * DAY_S) - 60)
-    first, second, again = (arranged(log, Setup(), replay).job_id.tolist() for replay in range(3))
+    first, second, again = (arranged(log, CapacitySetup(), replay).job_id.tolist() for replay in range(3))
     assert first == again
     assert not set(first) & set(second)
     assert set(first) | set(second) <= set(log.trace.jobs.job_id.tolist())
 
 
 @given(st.integers(60, 10**7), st.integers(0, 500))
-def test_every_stretch_has_jobs_and_no_other_times(log: Log, stretch_s: int, replay: int) -> None:
+def test_every_stretch_has_jobs_and_no_other_times(log: StudyLog, stretch_s: int, replay: int) -> None:
     jobs, first_s = stretch_of(log, stretch_s, replay), int(log.trace.jobs.submit_s[0])
     number = {(submit_s - first_s) // stretch_s for submit_s in jobs.submit_s.tolist()}
     assert len(number) == 1
@@ -41,14 +40,14 @@ def test_every_stretch_has_jobs_and_no_other_times(log: Log, stretch_s: int, rep
 
 @pytest.mark.parametrize("replay", range(3))
 def test_a_replay_has_the_same_prices_whatever_the_setup(
-    log: Log, monkeypatch: pytest.MonkeyPatch, replay: int
+    log: StudyLog, monkeypatch: pytest.MonkeyPatch, replay: int
 ) -> None:
     monkeypatch.setattr(arrange, "STRETCH_S", log.span_s // 4)
-    setups = (Setup(), Setup(load=0.9), Setup(length=0.25), Setup(length=4.0))
+    setups = (CapacitySetup(), CapacitySetup(load=0.9), CapacitySetup(length=0.25), CapacitySetup(length=4.0))
     assert len({int(arranged(log, setup, replay).submit_s[0]) for setup in setups}) == 1
 
 
-def test_jobs_are_longer_by_run_and_by_estimate(log: Log) -> None:
+def test_jobs_are_longer_by_run_and_by_estimate(log: StudyLog) -> None:
     jobs = log.trace.jobs
     longer = lengthened(jobs, 4.0)
     assert (longer.runtime_s == 4 * jobs.runtime_s).all()

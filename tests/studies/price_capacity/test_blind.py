@@ -5,7 +5,7 @@ import numpy as np
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.port import Fleet
-from studies.price_capacity.blind import blind
+from studies.price_capacity.run import blind
 
 HOUR_S = 3600
 

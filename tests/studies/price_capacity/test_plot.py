@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from studies.online_simulation.colours import WIDTH
-from studies.price_capacity.plot import LEFT, PLOT, RIGHT, Plot, ticks
+from studies.price_capacity.report import LEFT, PLOT, RIGHT, Plot, ticks
 from studies.report import Range, range_of
+from studies.svg import WIDTH
 
 HOURS = st.lists(st.floats(-5, 100), min_size=1, max_size=6)
 SAVED = st.lists(st.floats(-50, 50), min_size=1, max_size=4).map(range_of)

@@ -8,12 +8,10 @@ from xml.etree import ElementTree
 import pytest
 
 from offpeak.errors import BadInput
-from studies.order import Order
-from studies.price_capacity.experiment import EVERY_POLICY, FACTORS, SLAS
+from studies.price_capacity.run import EVERY_POLICY, FACTORS, SLAS
 from studies.price_capacity.study import price_capacity
-from studies.report import Report
-from studies.resumable import JOURNAL
-from studies.write import markdown
+from studies.report import Report, markdown
+from studies.resumable import JOURNAL, StudyOrder
 
 pytestmark = pytest.mark.thorough
 
@@ -28,7 +26,7 @@ class Finished:
 
 
 def run_study(logs: Path, out: Path, processes: int = 1) -> Finished:
-    report = price_capacity(Order(logs, out, replays=1, seed=3, processes=processes), lambda _done, _total: None)
+    report = price_capacity(StudyOrder(logs, out, replays=1, seed=3, processes=processes), lambda _done, _total: None)
     return Finished(logs, tuple((out / JOURNAL).read_text().splitlines(keepends=True)), report)
 
 

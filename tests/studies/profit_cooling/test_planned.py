@@ -9,9 +9,8 @@ from plugin.planner.profit import compute_profit
 from plugin.planner.searches import budget_of
 from plugin.planner.solvers import SOLVERS
 from sim_backend.workloads.generate import lublin_jobs
-from studies.profit_cooling.jobs import work_of
-from studies.profit_cooling.planned import planned
-from studies.profit_cooling.scenario import SCENARIOS, facility_of, machine, rates_of
+from studies.profit_cooling.experiment import SCENARIOS, facility_of, machine, rates_of, work_of
+from studies.profit_cooling.run import solve_day
 
 
 def day_of(scenario: str, seed: int = 1) -> Problem:
@@ -26,21 +25,21 @@ def test_each_scenario_has_the_plan_that_the_solver_alone_finds(solver: str) -> 
     for scenario in SCENARIOS:
         problem = day_of(scenario)
         alone = SOLVERS[solver](problem, budget_of(60.0))
-        found = planned(problem, solver, 0.0)
+        found = solve_day(problem, solver, 0.0)
         assert compute_profit(problem, found.plan).total == compute_profit(problem, alone).total
         assert (found.is_own, found.search_s) == (True, 0.0)
 
 
 def test_other_jobs_have_another_plan() -> None:
-    first = planned(day_of("air winter"), "multi", 0.0)
-    other = planned(day_of("air winter", seed=2), "multi", 0.0)
+    first = solve_day(day_of("air winter"), "multi", 0.0)
+    other = solve_day(day_of("air winter", seed=2), "multi", 0.0)
     assert other.plan is not first.plan
 
 
 def test_a_search_begins_with_the_first_plan_and_says_whether_it_has_found_another() -> None:
     problem = day_of("air summer")
-    first = planned(problem, "multi", 0.0).plan
-    searched = planned(problem, "delay", 0.5)
+    first = solve_day(problem, "multi", 0.0).plan
+    searched = solve_day(problem, "delay", 0.5)
     gain = compute_profit(problem, searched.plan).total - compute_profit(problem, first).total
     assert gain >= 0
     assert searched.is_own == (gain > 0)

@@ -10,16 +10,29 @@ from offpeak.errors import BadInput
 from plugin.planner.cp_searches import TOO_LITTLE_TIME
 from plugin.planner.solvers import RULE_BASED
 from sim_backend.workloads.generate import lublin_jobs
-from studies.order import Order
-from studies.profit_cooling.experiment import Experiment, Result, parse_result
-from studies.profit_cooling.figure import behind_svg
-from studies.profit_cooling.jobs import DAYS, curie_jobs, find_log, work_of
+from studies.profit_cooling.experiment import (
+    DAYS,
+    SCENARIOS,
+    CoolingExperiment,
+    CoolingResult,
+    curie_jobs,
+    find_log,
+    parse_result,
+    work_of,
+)
+from studies.profit_cooling.report import (
+    SEARCHES,
+    behind_svg,
+    efficiency_table,
+    gains_table,
+    gaps_table,
+    searches_svg,
+    searches_table,
+    solvers_table,
+)
 from studies.profit_cooling.run import run
-from studies.profit_cooling.scenario import SCENARIOS
-from studies.profit_cooling.search_tables import efficiency_table, gaps_table, searches_table
-from studies.profit_cooling.searches_figure import searches_svg
 from studies.profit_cooling.study import SOLVERS, profit_cooling, study_notes
-from studies.profit_cooling.tables import SEARCHES, gains_table, solvers_table
+from studies.resumable import StudyOrder
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +43,9 @@ def jobs():
 
 @pytest.mark.parametrize("solver", ["strict EST", "non-strict WT", "multi"])
 def test_two_days_and_what_is_behind_them(jobs, solver: str) -> None:
-    result = run(Experiment("air summer", solver, 60.0, 1), jobs.take(jobs.submit_s < 2 * 86400), nodes=8, days=2)
+    result = run(
+        CoolingExperiment("air summer", solver, 60.0, 1), jobs.take(jobs.submit_s < 2 * 86400), nodes=8, days=2
+    )
     assert result.violations == 0
     assert len(result.profit) == 2
     assert result.plans >= 3
@@ -42,13 +57,13 @@ def test_two_days_and_what_is_behind_them(jobs, solver: str) -> None:
 
 def test_plans_that_a_search_has_not_made_itself_are_counted_with_the_reason(jobs) -> None:
     few = jobs.take(jobs.submit_s < 86400)
-    result = run(Experiment("air summer", "relaxation", 0.1, 1), few, nodes=8, days=1)
+    result = run(CoolingExperiment("air summer", "relaxation", 0.1, 1), few, nodes=8, days=1)
     said = f"relaxation search: {TOO_LITTLE_TIME}"
     assert result.notes == (said,) * result.plans
     assert parse_result(json.loads(json.dumps(asdict(result)))) == result
     notes = study_notes(len(few), {("air summer", "relaxation"): result})
     assert notes[-1] == f"{result.plans} plans that the search has not made itself but began with: {said}"
-    assert run(Experiment("air summer", "multi", 0.1, 1), few, nodes=8, days=1).notes == ()
+    assert run(CoolingExperiment("air summer", "multi", 0.1, 1), few, nodes=8, days=1).notes == ()
 
 
 def test_units_are_equal_and_fit_their_nodes(jobs) -> None:
@@ -70,7 +85,7 @@ def test_without_the_log_there_is_a_clear_line(tmp_path) -> None:
     with pytest.raises(BadInput, match="the study needs the log CEA-curie"):
         find_log(None)
     with pytest.raises(BadInput, match=r"has no CEA-curie\.swf\.gz"):
-        profit_cooling(Order(tmp_path, tmp_path, 1, 1, 1), lambda *_: None)
+        profit_cooling(StudyOrder(tmp_path, tmp_path, 1, 1, 1), lambda *_: None)
 
 
 def test_the_papers_days_are_in_the_log(shared) -> None:
@@ -80,7 +95,7 @@ def test_the_papers_days_are_in_the_log(shared) -> None:
 
 
 def results():
-    each = Result((250_000.0,) * DAYS, (0.01,) * DAYS, 54 * 86400, 1.1, 100.0, 50.0, 13, 26, 0)
+    each = CoolingResult((250_000.0,) * DAYS, (0.01,) * DAYS, 54 * 86400, 1.1, 100.0, 50.0, 13, 26, 0)
     better = replace(each, profit=(255_000.0,) * DAYS, makespan_s=53 * 86400)
     return {
         (scenario, solver): each if solver in RULE_BASED else better for scenario in SCENARIOS for solver in SOLVERS

@@ -14,10 +14,10 @@ from studies.scores.log_exams import (
     expected_run_s,
     fresh_predictors,
     log_exam,
+    read_log_file,
     run_times_of,
     waits_of,
 )
-from studies.scores.log_file import read_log_file
 from studies.scores.log_scores import LogTask, log_tasks, run_log_task
 
 pytestmark = pytest.mark.thorough

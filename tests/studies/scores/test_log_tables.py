@@ -7,8 +7,7 @@ import pytest
 from predictors.scores.evaluation import Score
 from studies.report import cell_text
 from studies.scores.log_exams import POWER, RUN_TIME, WAIT
-from studies.scores.log_scores import LogResult, LogTask
-from studies.scores.log_tables import log_tables
+from studies.scores.log_scores import LogResult, LogTask, log_tables
 
 NAN = float("nan")
 

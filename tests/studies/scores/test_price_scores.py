@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from predictors.scores.evaluation import Score
 from studies.report import cell_text
-from studies.scores.price_scores import price_tables
-from studies.scores.price_tasks import OURS, PriceResult
+from studies.scores.price_scores import OURS, PriceResult, price_tables
 
 SCORE = Score(24, 6.4, 10.0, 140.0, (1.0, 3.0, 1.5), 0.8, 1.0, 0.561)
 results = st.builds(

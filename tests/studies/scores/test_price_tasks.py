@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from studies.scores.price_scores import price_tables
-from studies.scores.price_tasks import ALL, OURS, PriceResult, learned_days, price_tasks, run_price_task
+from studies.scores.price_scores import ALL, OURS, PriceResult, learned_days, price_tables, price_tasks, run_price_task
 
 pytestmark = pytest.mark.thorough
 

@@ -7,7 +7,7 @@ import pytest
 
 from sim_backend.traces.swf.write import write_swf
 from sim_backend.workloads.generate import lublin_jobs
-from studies.dynamic_pricing.logs import Log, Source, read_log
+from studies.logs import LogSource, StudyLog, read_log
 
 NODES = 16
 
@@ -27,6 +27,6 @@ def make_log() -> Callable[[Path], Path]:
 
 
 @pytest.fixture(scope="session")
-def log(make_log: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Log:
+def log(make_log: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> StudyLog:
     """The log."""
-    return read_log(Source("small", make_log(tmp_path_factory.mktemp("small")) / "small.swf"))
+    return read_log(LogSource("small", make_log(tmp_path_factory.mktemp("small")) / "small.swf"))

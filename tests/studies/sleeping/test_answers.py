@@ -4,9 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from studies.sleeping.answers import Answers, between, cycles, delay_s
-from studies.sleeping.experiment import ALWAYS_ON, FAMILIES, OLS, POLICIES, TIMEOUT, Replays, experiments
-from studies.sleeping.result import Result
+from studies.sleeping.run import (
+    ALWAYS_ON,
+    FAMILIES,
+    OLS,
+    POLICIES,
+    TIMEOUT,
+    SleepingReplays,
+    SleepingResult,
+    experiments,
+)
+from studies.sleeping.tables import SleepingResults, between, cycles, delay_s
 
 POINTS = st.lists(st.tuples(st.integers(0, 100), st.integers(-9, 9)), min_size=1, unique_by=lambda point: point[0])
 
@@ -30,18 +38,18 @@ def test_it_is_between_its_neighbours_in_any_order(points: list[tuple[int, int]]
         assert min(left[1], right[1]) - 1e-9 <= found <= max(left[1], right[1]) + 1e-9
 
 
-def result(saved: float, delay: float = 0.0, wear: float = 0.0, wait: float = 0.0) -> Result:
-    return Result(saved, delay, 0.0, wear, wait, 1.0, (0.0, 1.0, *[None] * 98))
+def result(saved: float, delay: float = 0.0, wear: float = 0.0, wait: float = 0.0) -> SleepingResult:
+    return SleepingResult(saved, delay, 0.0, wear, wait, 1.0, (0.0, 1.0, *[None] * 98))
 
 
 def test_each_replay_has_lines_of_its_own() -> None:
-    replays = Replays(2, 1)
+    replays = SleepingReplays(2, 1)
     results = {
         each: result(90 - 10 * number - each.replay, 100 - 20 * number, 2 - 0.2 * number)
         for number, policy in enumerate(FAMILIES[TIMEOUT])
         for each in experiments("log", policy, replays)
     }
-    answers = Answers(results, replays)
+    answers = SleepingResults(results, replays)
     assert answers.at_energy("log", TIMEOUT, 75, delay_s) == pytest.approx([70, 72])
     assert answers.at_energy("log", TIMEOUT, 75, cycles) == pytest.approx([1.7, 1.72])
     assert answers.at_energy("log", TIMEOUT, 90, delay_s) == [100, None]
@@ -50,13 +58,13 @@ def test_each_replay_has_lines_of_its_own() -> None:
 
 
 def test_waits_are_compared_within_a_replay() -> None:
-    replays = Replays(8, 1)
+    replays = SleepingReplays(8, 1)
     results = {
         each: result(0.0, wait=100 * each.replay + 10 * (policy != ALWAYS_ON))
         for policy in POLICIES
         for each in experiments("log", policy, replays)
     }
-    answers = Answers(results, replays)
+    answers = SleepingResults(results, replays)
     longer = answers.longer_s("log", FAMILIES[OLS][0])
     assert (longer.low, longer.high) == (10, 10)
     assert len(answers.each("log", FAMILIES[OLS][0])) == 2

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from offpeak.model.step_integrals import Usage, charge, integrate_constant
 from sim_backend.nodes.bounds import lowest_for_schedule
 from sim_backend.powered_replay import PoweredMachine
-from studies.sleeping.bound import fewest, least_cycles
-from studies.sleeping.run import NODES
+from studies.sleeping.run import NODES, fewest, least_cycles
 
 GAPS = st.lists(st.tuples(st.integers(-3, 6), st.integers(1, 3)), max_size=4)
 WANTED = st.lists(st.integers(0, 40), min_size=1, max_size=5)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from studies.sleeping.plot import SHAPES, Axis, Plane, mark
+from studies.sleeping.figure import SHAPES, Axis, Plane, mark
 
 
 @given(st.floats(0.1, 1e4), st.floats(0.1, 1e4), st.booleans())

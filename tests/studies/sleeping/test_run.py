@@ -5,18 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from studies.dynamic_pricing.logs import Log
-from studies.sleeping.experiment import ALWAYS_ON, AT_ONCE, POLICIES, Experiment
-from studies.sleeping.result import Result
-from studies.sleeping.run import run, units_per_node
+from studies.logs import StudyLog
+from studies.sleeping.run import ALWAYS_ON, AT_ONCE, POLICIES, SleepingExperiment, SleepingResult, run, units_per_node
 
 
-def result_of(log: Log, policy: str, replay: int = 0) -> Result:
-    return run(Experiment("small", 3, replay, policy), log)
+def result_of(log: StudyLog, policy: str, replay: int = 0) -> SleepingResult:
+    return run(SleepingExperiment("small", 3, replay, policy), log)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_figures_fit_each_other(log: Log, policy: str) -> None:
+def test_figures_fit_each_other(log: StudyLog, policy: str) -> None:
     result = result_of(log, policy)
     assert result.saved_pct < 100
     assert 0 <= result.delayed_pct <= 100
@@ -26,20 +24,20 @@ def test_figures_fit_each_other(log: Log, policy: str) -> None:
     assert result == result_of(log, policy)
 
 
-def test_nothing_is_saved_and_nobody_delayed_on_nodes_that_are_always_on(log: Log) -> None:
+def test_nothing_is_saved_and_nobody_delayed_on_nodes_that_are_always_on(log: StudyLog) -> None:
     result = result_of(log, ALWAYS_ON)
     assert (result.saved_pct, result.delay_s, result.cycles) == (0, 0, 0)
     assert result != result_of(log, ALWAYS_ON, replay=1)
 
 
-def test_who_knows_the_future_needs_fewer_cycles(log: Log) -> None:
+def test_who_knows_the_future_needs_fewer_cycles(log: StudyLog) -> None:
     at_once, bound = result_of(log, AT_ONCE), result_of(log, ALWAYS_ON).bound
     least = bound[int(at_once.saved_pct) - 2]
     assert least is not None
     assert 0 < least < at_once.cycles
 
 
-def test_nodes_are_as_the_header_or_the_sizes_of_jobs_say(log: Log) -> None:
+def test_nodes_are_as_the_header_or_the_sizes_of_jobs_say(log: StudyLog) -> None:
     eightfold = replace(log, size=8 * log.size, trace=with_sizes(log, 8))
     assert units_per_node(log) == 1
     assert units_per_node(eightfold) == 8
@@ -47,6 +45,6 @@ def test_nodes_are_as_the_header_or_the_sizes_of_jobs_say(log: Log) -> None:
     assert units_per_node(replace(told, size=64)) == 4
 
 
-def with_sizes(log: Log, times: int):
+def with_sizes(log: StudyLog, times: int):
     jobs = log.trace.jobs
     return replace(log.trace, jobs=jobs.with_size(np.asarray(times * jobs.size)))

@@ -8,12 +8,10 @@ from xml.etree import ElementTree
 import pytest
 
 from offpeak.errors import BadInput
-from studies.order import Order
-from studies.report import Report
-from studies.resumable import JOURNAL
-from studies.sleeping.experiment import FAMILIES, POLICIES
+from studies.report import Report, markdown
+from studies.resumable import JOURNAL, StudyOrder
+from studies.sleeping.run import FAMILIES, POLICIES
 from studies.sleeping.study import sleeping
-from studies.write import markdown
 from ui.command import run
 
 pytestmark = pytest.mark.thorough
@@ -31,7 +29,7 @@ class Finished:
 
 
 def run_study(logs: Path, out: Path, processes: int = 1) -> Finished:
-    report = sleeping(Order(logs, out, replays=2, seed=3, processes=processes), lambda _done, _total: None)
+    report = sleeping(StudyOrder(logs, out, replays=2, seed=3, processes=processes), lambda _done, _total: None)
     return Finished(logs, tuple((out / JOURNAL).read_text().splitlines(keepends=True)), report)
 
 

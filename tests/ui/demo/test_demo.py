@@ -25,10 +25,9 @@ from offpeak.model.local_time import TimeRange
 from offpeak.model.node_class_file import node_class_named
 from offpeak.settings.ledger import LedgerSettings
 from sim_backend.local_slurm.processes import listens, reserved_ports, wait_until
-from ui.demo.outcome import without_offpeak
+from ui.demo.live_cluster import without_offpeak
 from ui.demo.run import ready_ledger
-from ui.demo.scenario import BEGIN_S, DAY_S, KINDS, Coming, jobs_to_come, price_at
-from ui.demo.site import MARK, DemoPlan, write_site
+from ui.demo.site import BEGIN_S, DAY_S, KINDS, MARK, DemoJob, DemoPlan, jobs_to_come, price_at, write_site
 
 LONG_S = 600.0
 """On a machine where the engine was never compiled, and others compile too."""
@@ -218,7 +217,7 @@ def test_the_same_jobs_come_each_time() -> None:
 
 def test_without_offpeak_by_hand() -> None:
     server = node_class_named("server")
-    job = Coming(1, 0, 1, 1800, 3600, "ann", KINDS[0])
+    job = DemoJob(1, 0, 1, 1800, 3600, "ann", KINDS[0])
     found = without_offpeak([job], ("n1", "n2"), server, 3600)
     expected_j = 1800 * (700 + 200) + 1800 * 400
     assert found.energy_j == pytest.approx(expected_j)

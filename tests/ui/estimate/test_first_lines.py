@@ -16,7 +16,7 @@ from offpeak.settings.table import Settings
 from sim_backend.estimate import Bounds, CapabilitySaving, SavingsEstimate, estimate_savings
 from sim_backend.policy import parse_policy
 from sim_backend.traces.read import read_log
-from ui.estimate.text import print_estimate, verdict
+from ui.estimate.answer import print_estimate, verdict
 
 Offpeak = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -11,17 +11,17 @@ from predictors.port import Prediction
 from predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions, WaitSpread
 from predictors.waits.state_row import FEATURES
 from studies.scores.log_exams import WAIT
-from ui.clock_text import clock_text
-from ui.forecast.command import AskedJob
-from ui.forecast.job_text import Answer, Forecast, _table, forecast_json
+from ui.figures_text import clock_text
+from ui.forecast.job_answer import JobForecast, PredictorAnswer, _table, forecast_json
+from ui.requests import ForecastJob
 
 HOUR_S = 3600
 seconds = st.floats(0, 10**6)
 
 
 def forecast_of(prediction):
-    job = AskedJob(size=4, estimate="2h", user=None, group=None, queue=None, name=None)
-    return Forecast(WAIT, SimpleNamespace(name="a log", notes=()), job, (Answer("one", prediction),))
+    job = ForecastJob(size=4, estimate="2h", user=None, group=None, queue=None, name=None)
+    return JobForecast(WAIT, SimpleNamespace(name="a log", notes=()), job, (PredictorAnswer("one", prediction),))
 
 
 def cells(forecast):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ui.ledger.rows import Row, rows_json
+from ui.ledger.text import LedgerRow, rows_json
 
 
 @pytest.mark.parametrize(
@@ -16,5 +16,5 @@ from ui.ledger.rows import Row, rows_json
         [{"a": 1}, {"a": [1, {"b": []}], "c": {"d": "x\ny"}}, {}],
     ],
 )
-def test_rows_are_printed_as_json_does_with_indent(rows: list[Row]) -> None:
+def test_rows_are_printed_as_json_does_with_indent(rows: list[LedgerRow]) -> None:
     assert rows_json(rows) == json.dumps(rows, indent=2) + "\n"

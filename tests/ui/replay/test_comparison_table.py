@@ -3,9 +3,8 @@
 import pytest
 
 from offpeak.model.jobs import RejectedJobs
-from ui.clock_text import clock_text
-from ui.figures_text import CO2_UNITS, ENERGY_UNITS, figure, length_text, unit_of
-from ui.replay.comparison_table import rejected_remark
+from ui.figures_text import CO2_UNITS, ENERGY_UNITS, clock_text, figure, length_text, unit_of
+from ui.replay.comparison import rejected_remark
 
 
 @pytest.mark.parametrize(

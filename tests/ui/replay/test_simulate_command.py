@@ -17,7 +17,7 @@ import pytest
 from sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES, SAMPLE_SACCT
 from sim_backend.traces.swf.write import write_swf
 from sim_backend.workloads.generate import lublin_jobs
-from ui.replay.comparison_table import SHOWN_ROWS
+from ui.replay.comparison import SHOWN_ROWS
 
 Done = subprocess.CompletedProcess[str]
 Offpeak = Callable[..., Done]

@@ -19,13 +19,13 @@ from sim_backend.policy import Policy, parse_policy
 from sim_backend.replications import ReplicationSpread
 from sim_backend.workloads.generate import lublin_jobs
 from ui.report.figure import Figure
-from ui.report.subject import Subject, subject_of
+from ui.report.subject import ReportSubject, subject_of
 
 NODES = 32
 A_MONDAY_S = 1_675_641_600  # 2023-02-06 in UTC
 TARIFF = "on=90EUR/MWh,off=30EUR/MWh,hours=09:00-21:00,zone=Europe/Berlin"
 
-Make = Callable[..., Subject]
+Make = Callable[..., ReportSubject]
 
 
 @pytest.fixture(scope="session")
@@ -42,7 +42,7 @@ def make() -> Make:
         spreads: tuple[ReplicationSpread, ...] = (),
         names: LogNames | None = None,
         **of_trace: object,
-    ) -> Subject:
+    ) -> ReportSubject:
         if isinstance(jobs, int):
             jobs = lublin_jobs(jobs, machine_size=NODES, seed=4, load=0.9 if jobs > 1 else None)
         trace = Trace("a log", jobs, NODES, None, A_MONDAY_S, "Europe/Berlin", names=names or LogNames())
@@ -71,7 +71,7 @@ def powered(policies: tuple[Policy, ...], prepared: PreparedCase, settings: Capa
 
 
 @pytest.fixture(scope="session")
-def sleeping(make: Make) -> Subject:
+def sleeping(make: Make) -> ReportSubject:
     """A comparison of four capacity policies on one discipline."""
     return make(300, "easy", capacities=("always-on", "timeout:5min", "energy-aware", "two-level:70%"))
 
@@ -94,6 +94,6 @@ def drawn() -> Callable[[Figure], list[dict[str, Any]]]:
 
 
 @pytest.fixture(scope="session")
-def subject(make: Make) -> Subject:
+def subject(make: Make) -> ReportSubject:
     """A comparison of two policies."""
     return make()

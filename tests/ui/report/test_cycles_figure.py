@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ui.report.cycles_figure import cycles_a_day, cycles_figure
 from ui.report.figure import Figure
-from ui.report.subject import Subject
+from ui.report.subject import ReportSubject
+from ui.report.wait_figures import cycles_a_day, cycles_figure
 
 Drawn = Callable[[Figure], list[dict[str, Any]]]
 
 
-def test_cycles_are_sorted_and_have_the_mean_of_the_run(drawn: Drawn, sleeping: Subject) -> None:
+def test_cycles_are_sorted_and_have_the_mean_of_the_run(drawn: Drawn, sleeping: ReportSubject) -> None:
     for policy in sleeping.policies:
         cycles = cycles_a_day(sleeping, policy)
         assert np.all(np.diff(cycles) <= 0)

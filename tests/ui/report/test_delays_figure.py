@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from offpeak.model.arrays import Float64
-from ui.report.delays_figure import delays_figure
 from ui.report.figure import Figure
-from ui.report.subject import Subject
+from ui.report.subject import ReportSubject
+from ui.report.wait_figures import delays_figure
 
 Drawn = Callable[[Figure], list[dict[str, Any]]]
 
 
-def test_delays_begin_with_the_share_of_jobs_that_have_one(drawn: Drawn, sleeping: Subject) -> None:
+def test_delays_begin_with_the_share_of_jobs_that_have_one(drawn: Drawn, sleeping: ReportSubject) -> None:
     for policy, trace in zip(sleeping.policies, drawn(delays_figure(sleeping)), strict=True):
         delay_s: Float64 = getattr(policy.run.schedule, "sleep_delay_s", np.zeros(300))
         assert trace["y"][0] == pytest.approx(100 * (delay_s > 1).mean(), abs=1e-4)

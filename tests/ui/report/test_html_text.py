@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ui.report.html_text import Cell, bullets, definitions, paragraph, section, table
+from ui.report.html_text import HtmlCell, bullets, definitions, paragraph, section, table
 
 HOSTILE = "<script>alert(1)</script>\"'&"
 
@@ -33,7 +33,7 @@ def test_any_text_is_read_back_as_it_was(text: str) -> None:
 
 
 def test_a_hostile_name_is_only_text_everywhere() -> None:
-    cells = (Cell(HOSTILE), Cell(HOSTILE, HOSTILE, HOSTILE))
+    cells = (HtmlCell(HOSTILE), HtmlCell(HOSTILE, HOSTILE, HOSTILE))
     pieces = [
         table(HOSTILE, (HOSTILE, HOSTILE), [cells]),
         bullets([HOSTILE]),
@@ -47,7 +47,9 @@ def test_a_hostile_name_is_only_text_everywhere() -> None:
 
 def test_a_table_tells_what_its_cells_belong_to() -> None:
     made = table(
-        "what it shows", ("policy", "cost", "saving"), [(Cell("easy"), Cell("1"), Cell("2", "1 to 3", "noise"))]
+        "what it shows",
+        ("policy", "cost", "saving"),
+        [(HtmlCell("easy"), HtmlCell("1"), HtmlCell("2", "1 to 3", "noise"))],
     )
     assert "<caption>what it shows</caption>" in made
     assert made.count('<th scope="col"') == 3

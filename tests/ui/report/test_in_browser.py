@@ -12,12 +12,12 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route, e
 
 from offpeak.model.jobs import LogNames
 from sim_backend.workloads.generate import lublin_jobs
-from ui.report.subject import Subject
+from ui.report.subject import ReportSubject
 from ui.report.write import report_html
 
 pytestmark = pytest.mark.thorough
 
-Make = Callable[..., Subject]
+Make = Callable[..., ReportSubject]
 Open = Callable[..., Page]
 
 FIGURES = ("power", "hours", "cost", "wait", "jobs")
@@ -71,17 +71,17 @@ def open_report(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> 
 
     The same report on the same screen is the same page.
     """
-    written: dict[int, tuple[Subject, Path]] = {}
+    written: dict[int, tuple[ReportSubject, Path]] = {}
     pages: dict[tuple[int, int, str], Opened] = {}
 
-    def path_of(subject: Subject) -> Path:
+    def path_of(subject: ReportSubject) -> Path:
         if id(subject) not in written:
             path = tmp_path_factory.mktemp("report") / "r.html"
             path.write_text(report_html(subject), encoding="utf-8")
             written[id(subject)] = subject, path
         return written[id(subject)][1]
 
-    def open_page(subject: Subject, *, width: int = 1200, scheme: str = "light") -> Page:
+    def open_page(subject: ReportSubject, *, width: int = 1200, scheme: str = "light") -> Page:
         key = id(subject), width, scheme
         if key not in pages:
             seen = complaining(chromium.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme))
@@ -97,7 +97,7 @@ def open_report(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture(scope="module")
-def hostile(make: Make) -> Subject:
+def hostile(make: Make) -> ReportSubject:
     """Two months of three policies, in which log, users and jobs have hostile names."""
     jobs = lublin_jobs(400, machine_size=32, seed=4, load=0.1)
     users = (HOSTILE,) * (int(jobs.user.max()) + 1)
@@ -106,7 +106,7 @@ def hostile(make: Make) -> Subject:
 
 
 @pytest.fixture(scope="module")
-def page(open_report: Open, hostile: Subject) -> Page:
+def page(open_report: Open, hostile: ReportSubject) -> Page:
     """That report on a desktop."""
     return open_report(hostile)
 
@@ -208,7 +208,7 @@ def test_nothing_is_wider_than_the_screen(page: Page, width: int) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out(open_report: Open, hostile: Subject, scheme: str) -> None:
+def test_text_stands_out(open_report: Open, hostile: ReportSubject, scheme: str) -> None:
     colours = open_report(hostile, scheme=scheme).evaluate(TEXT_COLOURS)
     assert len(colours) > 100
     assert [(text, ink, paper) for ink, paper, text in colours if contrast(ink, paper) < 4.5] == []
@@ -237,7 +237,7 @@ def test_a_report_of_one_job(make: Make, open_report: Open, dated: bool) -> None
 
 @pytest.mark.parametrize(("width", "scheme"), [(1200, "dark"), (390, "light")])
 def test_figures_of_nodes_that_sleep_are_drawn_within_the_screen(
-    sleeping: Subject, open_report: Open, width: int, scheme: str
+    sleeping: ReportSubject, open_report: Open, width: int, scheme: str
 ) -> None:
     page = open_report(sleeping, width=width, scheme=scheme)
     for figure in (*FIGURES, *OF_SLEEP):
@@ -249,7 +249,7 @@ def test_figures_of_nodes_that_sleep_are_drawn_within_the_screen(
     assert [(text, ink, paper) for ink, paper, text in colours if contrast(ink, paper) < 4.5] == []
 
 
-def test_names_beside_the_trade_lie_apart_and_inside(sleeping: Subject, open_report: Open) -> None:
+def test_names_beside_the_trade_lie_apart_and_inside(sleeping: ReportSubject, open_report: Open) -> None:
     page = open_report(sleeping, width=390)
     edge = page.locator("#trade .main-svg").first.bounding_box()
     names = page.locator("#trade .annotation text")
@@ -259,7 +259,7 @@ def test_names_beside_the_trade_lie_apart_and_inside(sleeping: Subject, open_rep
     assert all(below["y"] - above["y"] >= 12 for above, below in pairwise(boxes))
 
 
-def test_the_axis_of_the_trade_is_chosen_by_keyboard(sleeping: Subject, open_report: Open) -> None:
+def test_the_axis_of_the_trade_is_chosen_by_keyboard(sleeping: ReportSubject, open_report: Open) -> None:
     page = open_report(sleeping)
     title = page.locator("#trade .xtitle")
     assert title.inner_html() == "mean slowdown"

@@ -9,19 +9,19 @@ import pytest
 
 from offpeak.model.arrays import Int64
 from sim_backend.figures import BusiestWindow
-from ui.report import job_blocks
+from ui.report import jobs_figure as job_blocks
 from ui.report.figure import Json
-from ui.report.job_blocks import blocks_json, class_keys, shown_jobs
-from ui.report.subject import Subject
+from ui.report.jobs_figure import blocks_json, class_keys, shown_jobs
+from ui.report.subject import ReportSubject
 
-Make = Callable[..., Subject]
+Make = Callable[..., ReportSubject]
 
 
 def unpacked(array: Json) -> Int64:
     return np.frombuffer(base64.b64decode(array["bdata"]), f"<{array['dtype']}").astype(np.int64)
 
 
-def test_rectangles_are_the_node_seconds_of_the_window(subject: Subject) -> None:
+def test_rectangles_are_the_node_seconds_of_the_window(subject: ReportSubject) -> None:
     window = BusiestWindow(100_000, 200_000)
     shown = [shown_jobs(subject, policy, window) for policy in subject.policies]
     document = blocks_json(subject, window, shown)
@@ -34,7 +34,7 @@ def test_rectangles_are_the_node_seconds_of_the_window(subject: Subject) -> None
         assert ((end_s - start_s) * (high - low)).sum() == (size * np.maximum(inside_s, 0)).sum()
 
 
-def test_of_too_many_jobs_the_largest_are_shown(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_too_many_jobs_the_largest_are_shown(subject: ReportSubject, monkeypatch: pytest.MonkeyPatch) -> None:
     window = BusiestWindow(subject.comparison.begin_s, subject.comparison.until_s)
     policy = subject.policies[0]
     node_s = subject.comparison.case.jobs.size * (policy.run.schedule.end_s - policy.run.schedule.start_s)

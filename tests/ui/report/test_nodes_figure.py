@@ -10,9 +10,9 @@ from sim_backend.figures import BusiestWindow
 from ui.report import nodes_figure as module
 from ui.report.figure import Figure
 from ui.report.nodes_figure import nodes_figure
-from ui.report.subject import Subject
+from ui.report.subject import ReportSubject
 
-Make = Callable[..., Subject]
+Make = Callable[..., ReportSubject]
 
 Drawn = Callable[[Figure], list[dict[str, Any]]]
 
@@ -25,7 +25,7 @@ def node_seconds(traces: list[dict[str, Any]], choice: int) -> dict[str, float]:
 
 @pytest.mark.parametrize("most_steps", [100_000, 40])
 def test_areas_are_the_node_seconds_in_each_state(
-    drawn: Drawn, sleeping: Subject, monkeypatch: pytest.MonkeyPatch, most_steps: int
+    drawn: Drawn, sleeping: ReportSubject, monkeypatch: pytest.MonkeyPatch, most_steps: int
 ) -> None:
     monkeypatch.setattr(module, "most_steps", lambda _: most_steps)
     comparison = sleeping.comparison
@@ -45,7 +45,7 @@ def test_areas_are_the_node_seconds_in_each_state(
 
 
 def test_thinned_areas_lie_between_the_fewest_and_the_most(
-    drawn: Drawn, sleeping: Subject, monkeypatch: pytest.MonkeyPatch
+    drawn: Drawn, sleeping: ReportSubject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "most_steps", lambda _: 40)
     comparison = sleeping.comparison

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from offpeak.model.jobs import LogNames
 from sim_backend.outcome import Charges, PolicyRun
 from sim_backend.replay import Schedule
-from ui.report.postponed_table import most_postponed, postponed_section
-from ui.report.subject import Subject
+from ui.report.subject import ReportSubject
+from ui.report.tables import most_postponed, postponed_section
 
-Make = Callable[..., Subject]
+Make = Callable[..., ReportSubject]
 
 
 def run(start_s: list[int]) -> PolicyRun:

@@ -9,12 +9,12 @@ from power.capacity.registry import make_capacity_policy
 from sim_backend.case import fleet_of
 from sim_backend.policy import parse_policy
 from sim_backend.replications import replay_often
-from ui.replay.comparison_table import policy_row, policy_units
-from ui.replay.sleep_table import sleep_row
-from ui.report.savings_table import FIGURES, ONE_REPLAY, SLEEP_FIGURES, savings_section
-from ui.report.subject import Subject
+from ui.replay.comparison import policy_row, policy_units
+from ui.replay.policy_tables import sleep_row
+from ui.report.subject import ReportSubject
+from ui.report.tables import FIGURES, ONE_REPLAY, SLEEP_FIGURES, savings_section
 
-Make = Callable[..., Subject]
+Make = Callable[..., ReportSubject]
 
 
 def cells(section: str, *, table: int = 1) -> list[list[str]]:
@@ -23,7 +23,7 @@ def cells(section: str, *, table: int = 1) -> list[list[str]]:
     return [[re.sub(r"<[^>]*>", "", cell) for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row)] for row in rows]
 
 
-def test_without_replays_it_is_the_terminals_table_and_says_what_it_cannot_tell(subject: Subject) -> None:
+def test_without_replays_it_is_the_terminals_table_and_says_what_it_cannot_tell(subject: ReportSubject) -> None:
     section = savings_section(subject)
     first, second = subject.comparison.outcomes
     units = policy_units(subject.comparison.outcomes)
@@ -55,7 +55,7 @@ def test_with_replays_cells_are_means_with_ranges_and_noise_is_called_so(make: M
     assert "Means of 4 replays" in section
 
 
-def test_nodes_that_sleep_have_a_table_of_their_own(sleeping: Subject) -> None:
+def test_nodes_that_sleep_have_a_table_of_their_own(sleeping: ReportSubject) -> None:
     section = savings_section(sleeping)
     assert section.count("<table>") == 2
     assert cells(section, table=2) == [list(sleep_row(outcome)) for outcome in sleeping.comparison.outcomes]

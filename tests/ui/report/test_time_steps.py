@@ -8,15 +8,15 @@ import pytest
 from offpeak.model.arrays import Float64
 from sim_backend.figures import BusiestWindow
 from ui.report.figure import Json
-from ui.report.subject import Subject
-from ui.report.time_steps import MOST_STEPS, peak_trace, price_edges, step_trace, steps_of
+from ui.report.power_figure import MOST_STEPS, peak_trace, price_edges, step_trace, steps_of
+from ui.report.subject import ReportSubject
 
 
 def unpacked(array: Json) -> Float64:
     return np.frombuffer(base64.b64decode(array["bdata"]), f"<{array['dtype']}").astype(float)
 
 
-def test_few_steps_are_drawn_exactly(subject: Subject) -> None:
+def test_few_steps_are_drawn_exactly(subject: ReportSubject) -> None:
     edges_s, value = np.array([0, 60, 3600, 4000]), np.array([1.0, 5.0, 2.0])
     steps = steps_of(edges_s, value)
     assert steps.stretches_s == ()
@@ -43,7 +43,7 @@ def test_many_steps_keep_every_extreme_in_its_stretch(detail: BusiestWindow | No
     assert len(steps.stretches_s) == (1 if detail is None else 2)
 
 
-def test_prices_of_a_window_begin_and_end_with_it(subject: Subject) -> None:
+def test_prices_of_a_window_begin_and_end_with_it(subject: ReportSubject) -> None:
     laid = subject.comparison.case.prices.laid
     edges_s, value = price_edges(laid, BusiestWindow(10_000, 100_000))
     assert (edges_s[0], edges_s[-1], len(value)) == (10_000, 100_000, len(edges_s) - 1)
@@ -52,7 +52,7 @@ def test_prices_of_a_window_begin_and_end_with_it(subject: Subject) -> None:
         assert (price == 90.0) == (9 <= int(subject.calendar.minute_text(int(at_s))[11:13]) < 21)
 
 
-def test_on_peak_is_shaded_where_it_is(subject: Subject) -> None:
+def test_on_peak_is_shaded_where_it_is(subject: ReportSubject) -> None:
     trace = peak_trace(subject.comparison.case.prices, subject.calendar, BusiestWindow(0, 86_400))
     hours = ((unpacked(trace["x"]) - subject.calendar.axis_ms(np.array([0]))[0]) / 3_600_000).tolist()
     # Second 0 is 1:00 in Berlin.

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ui.report.subject import Subject
-from ui.report.trade_axes import MOST_TICKS, delay_loss, few_ticks, slowdown_loss
+from ui.report.subject import ReportSubject
+from ui.report.trade_figure import MOST_TICKS, delay_loss, few_ticks, slowdown_loss
 
 
 @given(st.floats(0.8, 1e6), st.floats(1.5625, 1e5))
@@ -15,7 +15,7 @@ def test_ticks_are_few_and_inside_and_there_is_one(low: float, factor: float) ->
     assert ticks == sorted(set(ticks))
 
 
-def test_every_policy_lies_between_the_ends(sleeping: Subject) -> None:
+def test_every_policy_lies_between_the_ends(sleeping: ReportSubject) -> None:
     for loss in (slowdown_loss(sleeping), delay_loss(sleeping)):
         assert len(loss.value) == 4
         assert loss.left < loss.value.min() <= loss.value.max() < loss.right

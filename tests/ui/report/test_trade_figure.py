@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from ui.report.figure import Figure
-from ui.report.subject import Subject
+from ui.report.subject import ReportSubject
 from ui.report.trade_figure import possible_saving_pct, short_names, trade_figure
 
 Drawn = Callable[[Figure], list[dict[str, Any]]]
 
 
-def test_each_policy_is_a_point_under_what_was_possible(drawn: Drawn, sleeping: Subject) -> None:
+def test_each_policy_is_a_point_under_what_was_possible(drawn: Drawn, sleeping: ReportSubject) -> None:
     traces = drawn(trade_figure(sleeping))
     by_slowdown, by_delay = (trace for trace in traces if trace["mode"] == "markers")
     outcomes = sleeping.comparison.outcomes

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from ui.report.figure import Figure
-from ui.report.subject import Subject
-from ui.report.weeks_figure import weeks_figure
+from ui.report.subject import ReportSubject
+from ui.report.wait_figures import weeks_figure
 
 Drawn = Callable[[Figure], list[dict[str, Any]]]
 
 
-def test_weeks_hold_the_figures_of_each_run(drawn: Drawn, sleeping: Subject) -> None:
+def test_weeks_hold_the_figures_of_each_run(drawn: Drawn, sleeping: ReportSubject) -> None:
     traces = drawn(weeks_figure(sleeping))
     for policy, share, slowdown in zip(sleeping.policies, traces[:-1:2], traces[1:-1:2], strict=True):
         assert share["y"] == pytest.approx(100 * policy.sleep.figures.weekly_violations, nan_ok=True)

@@ -10,16 +10,16 @@ import pytest
 
 from offpeak.errors import BadInput
 from sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES
-from ui.report.foundations import Origin
-from ui.report.subject import Subject
+from ui.report.subject import ReportSubject
+from ui.report.tables import ReportOrigin
 from ui.report.write import check_report_path, report_html, write_report
 
-Make = Callable[..., Subject]
+Make = Callable[..., ReportSubject]
 
 
 @pytest.fixture(scope="module")
-def html(subject: Subject) -> str:
-    return report_html(subject, Origin("offpeak simulate a.swf --report r.html", "site.toml", 7))
+def html(subject: ReportSubject) -> str:
+    return report_html(subject, ReportOrigin("offpeak simulate a.swf --report r.html", "site.toml", 7))
 
 
 def test_it_holds_plotly_once_and_asks_for_nothing_else(html: str) -> None:
@@ -53,7 +53,7 @@ def test_headings_come_in_order(html: str) -> None:
     ]
 
 
-def test_nodes_that_sleep_have_their_figures(sleeping: Subject) -> None:
+def test_nodes_that_sleep_have_their_figures(sleeping: ReportSubject) -> None:
     html = report_html(sleeping)
     assert re.findall(r"<h2>(.*?)</h2>", html) == [
         "What each policy comes to",
@@ -74,11 +74,11 @@ def test_nodes_that_sleep_have_their_figures(sleeping: Subject) -> None:
     assert len(html) < 8_000_000
 
 
-def test_the_same_comparison_makes_the_same_report(subject: Subject) -> None:
+def test_the_same_comparison_makes_the_same_report(subject: ReportSubject) -> None:
     assert report_html(subject) == report_html(subject)
 
 
-def test_a_report_replaces_what_was_there(subject: Subject, tmp_path: Path) -> None:
+def test_a_report_replaces_what_was_there(subject: ReportSubject, tmp_path: Path) -> None:
     path = tmp_path / "r.html"
     path.write_text("older", encoding="utf-8")
     check_report_path(path)

@@ -5,22 +5,30 @@ from dataclasses import replace
 import pytest
 
 from plugin.federation.electricity import esc_g_per_kwh
-from studies.energy_carbon import simulate
-from studies.energy_carbon.grid.experiment import Bench, Choice, Experiment
-from studies.energy_carbon.grid.paper import CLUSTERS, TABLE_IX, TESTBED_JOBS, TESTBEDS, Column
-from studies.energy_carbon.grid.result import Result
-from studies.energy_carbon.grid.run import run
+from studies.energy_carbon import run as simulate
+from studies.energy_carbon.federation import (
+    CLUSTERS,
+    TABLE_IX,
+    TESTBED_JOBS,
+    TESTBEDS,
+    FederationExperiment,
+    FederationResult,
+    SelectionCase,
+    TableColumn,
+    TestbedCase,
+    run,
+)
 
-NORMAL = Choice("first-fit", False, "round-robin", 1.2, 0)
+NORMAL = SelectionCase("first-fit", False, "round-robin", 1.2, 0)
 FEW_JOBS = 300
 """A fifth of the paper's jobs, behind queues a fifth as long, show the same."""
 
 
-def result_of(case: Choice | Bench) -> Result:
-    return run(Experiment(case, 1, 0))
+def result_of(case: SelectionCase | TestbedCase) -> FederationResult:
+    return run(FederationExperiment(case, 1, 0))
 
 
-def co2_of(column: Column) -> float:
+def co2_of(column: TableColumn) -> float:
     """Return the emissions [kg] that a column's energies have."""
     return sum(each.cue * part.energy_kj / 3600 for each, part in zip(TESTBEDS, column.parts, strict=True))
 
@@ -54,7 +62,7 @@ def test_what_the_paper_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_testbed_sends_to_dune_what_may_wait_and_least_to_juggle() -> None:
-    early, late, fast, turns = (result_of(Bench(column)) for column in TABLE_IX)
+    early, late, fast, turns = (result_of(TestbedCase(column)) for column in TABLE_IX)
     assert all(sum(each.jobs) == TESTBED_JOBS for each in (early, late, fast, turns))
     assert early.jobs[2] < late.jobs[2]
     assert early.energy_kwh < fast.energy_kwh < turns.energy_kwh

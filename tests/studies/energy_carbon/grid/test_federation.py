@@ -8,25 +8,23 @@ from xml.etree import ElementTree
 import pytest
 
 from offpeak.errors import BadInput
-from studies.energy_carbon.grid.experiment import Choice
-from studies.energy_carbon.grid.plan import planned
-from studies.energy_carbon.grid.result import Result
-from studies.energy_carbon.grid.study import federation, key_of
-from studies.order import Order
-from studies.resumable import JOURNAL
-from studies.write import markdown
+from studies.energy_carbon.federation import FederationResult, SelectionCase
+from studies.energy_carbon.federation_study import federation, key_of
+from studies.energy_carbon.federation_tables import planned
+from studies.report import markdown
+from studies.resumable import JOURNAL, StudyOrder
 
-KNOWN = Result(7500.0, 3.0, 100.0, 112.0, 1800.0, (400, 500, 600), (2500.0, 2500.0, 2500.0))
+KNOWN = FederationResult(7500.0, 3.0, 100.0, 112.0, 1800.0, (400, 500, 600), (2500.0, 2500.0, 2500.0))
 
 
 def test_the_tables_are_whole(tmp_path: Path) -> None:
     lines = []
     for each in planned(1, 1):
-        normal = isinstance(each.case, Choice) and not each.case.asleep and each.case.selection == "round-robin"
+        normal = isinstance(each.case, SelectionCase) and not each.case.asleep and each.case.selection == "round-robin"
         result = replace(KNOWN, energy_kwh=10_000.0, co2_kg=6.0) if normal else KNOWN
         lines.append(json.dumps({"key": key_of(each), "of": asdict(each), "result": asdict(result)}))
     (tmp_path / JOURNAL).write_text("\n".join(lines) + "\n")
-    report = federation(Order(None, tmp_path, 1, 1, 1), lambda _done, _total: None)
+    report = federation(StudyOrder(None, tmp_path, 1, 1, 1), lambda _done, _total: None)
     tables = {table.name: table for table in report.tables}
     assert list(tables) == ["energy", "co2", "waits", "limits", "table-ix"]
     assert all(len(row) == len(table.headers) for table in tables.values() for row in table.rows)
@@ -45,4 +43,4 @@ def test_the_tables_are_whole(tmp_path: Path) -> None:
 
 def test_logs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="energy-carbon replays no logs"):
-        federation(Order(tmp_path, tmp_path, 1, 1, 1), lambda _done, _total: None)
+        federation(StudyOrder(tmp_path, tmp_path, 1, 1, 1), lambda _done, _total: None)

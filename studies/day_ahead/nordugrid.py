@@ -1,0 +1,227 @@
+"""NorduGrid with its price zones of January 2014: fifty drawn systems and their jobs, and one experiment on them.
+
+The paper (Murali and Vadhiyar 2018, sections 4.2.2 and 4.3.2) took cores and limits from pages of 2014 and jobs
+from an archived log; neither is with its programs. Sums and means here are the paper's, everything else is ours.
+`run` is a pure function of the strategy, the seed and the folder of prices. The paper's figures are those of
+Table 4 and Figure 9.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from offpeak.errors import BadInput
+from offpeak.model.arrays import Int64
+from offpeak.model.step_integrals import StepIntegral, integrate_constant, integrate_series
+from offpeak.model.step_series import Series
+from offpeak.settings.replay import SchedulingSettings
+from plugin.federation.cycle import GridRules, Weights
+from plugin.federation.policies import grid_policy
+from plugin.federation.sites import Site
+from predictors.waits.similar_jobs import SimilarJobs
+from sim_backend.grid.broker import Decider, StayHome, WaitEstimator, run_grid
+from sim_backend.grid.electricity import HOUR_S, DayAhead, Markets
+from sim_backend.grid.grid import GridLog, SimulatedGrid, SimulatedSite
+from sim_backend.grid.outcome import outcome_of
+from sim_backend.grid.sites import GridSchedule
+from sim_backend.grid.waits import LearnedWaits, ZeroGridWaits
+from sim_backend.policy import parse_policy
+from studies.day_ahead.prices import PricePlace, daily_prices, forecasts, place_of
+from studies.day_ahead.workload import SiteDemand, draw
+from studies.energy_carbon.workload import batch
+
+TIME_PCT = 92.5
+"""The weight of time that the paper chose for NorduGrid [%]: section 5.7.1."""
+JOBS = 126_344
+
+
+@dataclass(frozen=True)
+class NordugridRow:
+    """Mean response [min] and what all jobs cost [EUR]."""
+
+    response_min: float
+    cost: float
+
+
+TABLE_4: Mapping[str, NordugridRow] = {
+    "baseline": NordugridRow(1900.3, 16_608.3),
+    "MCMF, w_t = 92.5 %": NordugridRow(1678.6, 12_819.6),
+    "TWOPRICE, w_t = 92.5 %": NordugridRow(1724.4, 12_991.7),
+    "INST": NordugridRow(5210.2, 14_613.6),
+}
+
+CLOCK = timezone(timedelta(hours=1))
+JANUARY = datetime(2014, 1, 1, tzinfo=CLOCK)
+"""All zones of the market clear on one clock, Central European Time."""
+ZONES = {
+    **{"SE1": 1, "SE2": 1, "SE3": 4, "SE4": 2},
+    **{"Norway1": 2, "Norway3": 1, "Troms": 1, "FI": 5, "DK1": 1, "DK2": 2, "LT": 2, "LV": 1, "Slovenia1": 3},
+    **{"Swiss_Static": 8, "UK_Static": 6, "Ukraine_Static": 10},
+}
+"""Systems by zone: 26 with prices by the hour and 24 with fixed ones, as in section 4.4; how many stand where is ours.
+"""
+DAYS = range(2, 14)
+"""Local days of January, from 0, on which the broker works."""
+
+
+@dataclass(frozen=True, eq=False)
+class PriceZone:
+    """What a broker knows of a zone's prices, and what is really paid there."""
+
+    market: DayAhead
+    meter: StepIntegral
+
+
+def places(folder: Path | None, out: Path) -> dict[str, PricePlace]:
+    """Return the zones' price files by name. BadInput if the folder is missing."""
+    if folder is None or not (folder / "NORDU").is_dir():
+        raise BadInput(
+            f"NorduGrid needs the prices of 2014: no NORDU/ in {folder or 'any folder, as none was named'}",
+            hint="name the folder that holds NORDU/ with --prices",
+        )
+    return {name: place_of(folder / "NORDU" / f"{name}.csv", out) for name in ZONES}
+
+
+def zone_of(place: PricePlace) -> PriceZone:
+    """Return a zone's prices."""
+    price, start_s = daily_prices(place.prices), int(JANUARY.timestamp())
+    market = DayAhead(price, forecasts(place), start_s, "EUR/MWh")
+    hour = price.ravel()
+    hours_s = start_s + HOUR_S * np.arange(len(hour))
+    return PriceZone(
+        market, integrate_series(Series(hours_s, int(hours_s[-1]) + HOUR_S, hour, market.unit, place.prices.stem), 0)
+    )
+
+
+SYSTEMS, CORES = 50, 356_856
+JOBS_PER_H = 126_344 / (90 * 24)
+RUNTIME_H = 30.0
+"""3.4 times XSEDE's 8.8 h: section 5.4."""
+MEAN_CORES, WIDEST = 5.0, 64
+"""Of a job: with them a job costs about the 0.13 EUR of Table 4."""
+LONGEST_S = 7 * 24 * HOUR_S
+STEEPNESS = 1.5
+"""The n-th largest system has 1 / n to this power of the cores of the largest."""
+
+
+@dataclass(frozen=True)
+class ProcessorCore:
+    """A core of a processor of 2006 to 2013 by its maker's data sheet: peak power and peak speed."""
+
+    watts: float
+    gflops: float
+
+
+PROCESSORS = (
+    ProcessorCore(95 / 2, 5.2),
+    ProcessorCore(80 / 4, 9.3),
+    ProcessorCore(95 / 6, 10.6),
+    ProcessorCore(115 / 12, 8.4),
+    ProcessorCore(115 / 8, 20.8),
+    ProcessorCore(115 / 10, 22.4),
+)
+"""Opteron 2218, Xeon E5345, Xeon X5650, Opteron 6172, Xeon E5-2670 and E5-2680 v2."""
+
+
+def grid_of(
+    folder: Path, out: Path, rng: Generator, *, jobs: int, history: int
+) -> tuple[SimulatedGrid, tuple[DayAhead, ...]]:
+    """Return a grid with its log, all jobs but the first `history` brokered, and the markets; EASY everywhere."""
+    zone = {name: zone_of(place) for name, place in places(folder, out).items()}
+    stands_in = [name for name, count in ZONES.items() for _ in range(count)]
+    policy, nothing = parse_policy("easy", SchedulingSettings()), integrate_constant(0.0)
+    drawn = drawn_sites(rng)
+    sites = tuple(
+        SimulatedSite(site, policy, zone[name].meter, nothing) for site, name in zip(drawn, stands_in, strict=True)
+    )
+    return SimulatedGrid(sites, log_of(drawn, rng, jobs, history)), tuple(zone[name].market for name in stands_in)
+
+
+def drawn_sites(rng: Generator) -> tuple[Site, ...]:
+    """Draw the systems: sizes by rank, each with one of the processors."""
+    share = 1 / np.arange(1, SYSTEMS + 1) ** STEEPNESS
+    cores = rng.permutation(np.rint(CORES * share / share.sum()).astype(np.int64))
+    kind = rng.integers(0, len(PROCESSORS), SYSTEMS)
+    return tuple(
+        _site(f"n{number + 1}", int(size), PROCESSORS[each])
+        for number, (size, each) in enumerate(zip(cores, kind, strict=True))
+    )
+
+
+def _site(name: str, cores: int, core: ProcessorCore) -> Site:
+    return Site(name, cores, core.watts, core_gflops=core.gflops, zone=CLOCK, longest_job_s=LONGEST_S)
+
+
+def log_of(sites: tuple[Site, ...], rng: Generator, jobs: int, history: int) -> GridLog:
+    """Draw the jobs of all systems; a system's share of them goes by the root of its size."""
+    count = jobs + history
+    span_s = count / JOBS_PER_H * HOUR_S
+    load = count * MEAN_CORES * RUNTIME_H * HOUR_S / (CORES * span_s)
+    drawn = draw(SiteDemand(count, load, MEAN_CORES, CORES, WIDEST, LONGEST_S), span_s, rng)
+    share = np.sqrt([site.units for site in sites])
+    home: Int64 = rng.choice(len(sites), count, p=share / share.sum())
+    asked = batch(int(JANUARY.timestamp()) + drawn.submit_s, drawn.size, drawn.runtime_s, drawn.estimate_s)
+    return GridLog(asked, home, np.arange(count) >= history, np.zeros(count), np.ones(count))
+
+
+PERIOD_S = 900
+"""A quarter of an hour: fifty systems take six times the predictions of eight."""
+
+
+@dataclass(frozen=True)
+class NordugridExperiment:
+    """A strategy at a weight of time w_t [%] with the chances of the seed (`seed`, `replay`), MaxQ any number."""
+
+    strategy: str
+    time_pct: float
+    seed: int
+    replay: int
+    jobs: int = 10_000
+    history: int = 4_000
+
+
+@dataclass(frozen=True)
+class NordugridResult:
+    """Over the jobs that count: means, what a job cost [EUR], and the share of them that the busiest system got."""
+
+    response_min: float
+    wait_min: float
+    cost_eur: float
+    busiest_share: float
+
+
+def parse_result(told: Mapping[str, Any]) -> NordugridResult:
+    """Return the result that `dataclasses.asdict` gave; TypeError if it is none."""
+    return NordugridResult(**told)
+
+
+def run(experiment: NordugridExperiment, folder: Path, out: Path) -> NordugridResult:
+    """Return what the strategy comes to; grid and jobs are the same for all strategies of a replay."""
+    rng = np.random.default_rng([experiment.seed, experiment.replay])
+    grid, markets = grid_of(folder, out, rng, jobs=experiment.jobs, history=experiment.history)
+    return _result(grid, _schedule(grid, markets, experiment), experiment.history)
+
+
+def _schedule(grid: SimulatedGrid, markets: tuple[DayAhead, ...], experiment: NordugridExperiment) -> GridSchedule:
+    if experiment.strategy == "baseline":
+        return run_grid(grid, StayHome(), period_s=PERIOD_S)
+    waits: WaitEstimator = ZeroGridWaits() if experiment.strategy == "inst" else LearnedWaits(SimilarJobs)
+    rules = GridRules(weights=Weights(experiment.time_pct, 100 - experiment.time_pct))
+    decider = Decider(grid_policy(experiment.strategy), rules, waits, Markets(markets))
+    return run_grid(grid, decider, period_s=PERIOD_S)
+
+
+def _result(grid: SimulatedGrid, schedule: GridSchedule, history: int) -> NordugridResult:
+    out, counted = outcome_of(grid, schedule), slice(history, None)
+    response_s, run_s = out.response_s[counted], (schedule.end_s - schedule.start_s)[counted]
+    return NordugridResult(
+        response_min=float(response_s.mean()) / 60,
+        wait_min=float((response_s - run_s).mean()) / 60,
+        cost_eur=float(out.cost[counted].mean()),
+        busiest_share=float(np.bincount(schedule.site[counted]).max() / len(response_s)),
+    )

@@ -1,1 +1,0 @@
-"""The paper's federations: three simulated clusters, and the three of its testbed."""

@@ -1,0 +1,267 @@
+"""The tables of the part single-site: testbeds beside the paper, what its totals imply, and the simulated clusters.
+
+The implied figures need no replay: what a testbed can save at most, and what it saved, follow from the printed
+totals.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from offpeak.model.node_class import NodeClass
+from studies.energy_carbon.experiment import (
+    Measurement,
+    Simulation,
+    SimulationResult,
+    SingleSiteExperiment,
+    SingleSiteReplays,
+    SingleSiteResult,
+    experiments,
+)
+from studies.energy_carbon.paper import SERVERS, Testbed, TestbedRow
+from studies.energy_carbon.plan import (
+    CHANGES,
+    DISCIPLINES,
+    LOADS,
+    MeasurementChange,
+    as_measured,
+    cells,
+    first_way,
+    loads_of,
+)
+from studies.energy_carbon.run import WORKLOADS, depth_of, node_class_of
+from studies.report import Range, StudyTable, TableCell, range_of
+
+
+@dataclass(frozen=True)
+class SingleSiteResults:
+    """All results of the part."""
+
+    results: Mapping[SingleSiteExperiment, SingleSiteResult]
+    replays: SingleSiteReplays
+
+    def of(self, case: Measurement | Simulation, figure: str) -> Range:
+        """Return the field of that name of the case's results, over the replays."""
+        return range_of([getattr(self.results[each], figure) for each in experiments(case, self.replays)])
+
+    def waited_longer_s(self, case: Simulation) -> Range:
+        """Return by how much the mean wait is longer under the energy-aware scheduler [s]."""
+        found = (self.results[each] for each in experiments(case, self.replays))
+        return range_of([each.aware_wait_s - each.wait_s for each in found if isinstance(each, SimulationResult)])
+
+
+KJ = 1000.0
+
+
+def empty_saved_pct(row: TestbedRow, node_class: NodeClass, way: str, nodes: int) -> float:
+    """Return what a cluster without jobs saves of the row's default energy: every node sleeps from the first second."""
+    depth = depth_of(node_class, way)
+    asleep_s = row.aware.elapsed_s - depth.enter.duration_s
+    return 100 * (1 - nodes * (depth.enter.energy_j + asleep_s * depth.power_w) / (row.default.energy_kj * KJ))
+
+
+def ceiling_pct(row: TestbedRow, node_class: NodeClass, way: str, nodes: int, load: float) -> float:
+    """Return what the row would save if nodes without a job slept all the time, at no cost of transitions.
+
+    The jobs keep that share of the default run's node time busy; the energy-aware run lasts as long.
+    """
+    asleep_w = depth_of(node_class, way).power_w
+    jobs_w = row.default.power_w - (1 - load) * nodes * node_class.idle_w
+    return 100 * (1 - (jobs_w + (1 - load) * nodes * asleep_w) / row.default.power_w)
+
+
+def busy_share(row: TestbedRow, node_class: NodeClass, way: str, nodes: int) -> float:
+    """Return the share of the energy-aware run's node time in which nodes were not asleep, by its energy.
+
+    What the default run used above idle nodes is taken to be the jobs' in both runs.
+    """
+    jobs_j = row.default.energy_kj * KJ - nodes * node_class.idle_w * row.default.elapsed_s
+    asleep_w = depth_of(node_class, way).power_w
+    awake_j = row.aware.energy_kj * KJ - jobs_j - nodes * row.aware.elapsed_s * asleep_w
+    return awake_j / (node_class.idle_w - asleep_w) / (nodes * row.aware.elapsed_s)
+
+
+def equally_long_saved_pct(row: TestbedRow, node_class: NodeClass, nodes: int) -> float:
+    """Return the row's saving had the default run lasted as long as the energy-aware one, its nodes idle at the end."""
+    longer_j = nodes * node_class.idle_w * (row.aware.elapsed_s - row.default.elapsed_s)
+    return 100 * (1 - row.aware.energy_kj * KJ / (row.default.energy_kj * KJ + longer_j))
+
+
+BAR_POINTS = 3.0
+WORKLOAD_RANGES = f"In brackets the lowest and the highest of the replays, each the mean of {WORKLOADS} workloads."
+
+
+def savings_table(answers: SingleSiteResults, testbed: Testbed) -> StudyTable:
+    """Return the testbed's table beside ours."""
+    return StudyTable(
+        testbed.name,
+        f"{testbed.name.capitalize()}: savings beside the paper's",
+        "Savings in per cent of the default scheduler's energy, and of its average power. Elapsed: the energy-aware "
+        f"run's time over the default's. Within: no more than {BAR_POINTS:g} points from the paper's saving. As "
+        "measured: both runs last as long as the paper's, and the utilization is the energy-aware run's. At 0 % both "
+        f"follow from the node's figures, which are from that column. {WORKLOAD_RANGES}",
+        (
+            "asleep by",
+            "load",
+            "saved",
+            "paper",
+            "within",
+            "power saved",
+            "paper",
+            "elapsed",
+            "paper",
+            "saved, as measured",
+        ),
+        tuple(_empty_row(testbed, way) for way in testbed.rows)
+        + tuple(_saved_row(answers, testbed, case) for case in cells(testbed)),
+    )
+
+
+def _empty_row(testbed: Testbed, way: str) -> tuple[TableCell, ...]:
+    row = testbed.rows[way][0]
+    saved_pct = empty_saved_pct(row, node_class_of(testbed.name, way), way, testbed.nodes)
+    return (
+        way,
+        "0 %",
+        saved_pct,
+        row.saved_pct,
+        _within(saved_pct, row),
+        None,
+        row.power_saved_pct,
+        None,
+        row.elapsed_ratio,
+        None,
+    )
+
+
+def _saved_row(answers: SingleSiteResults, testbed: Testbed, case: Measurement) -> tuple[TableCell, ...]:
+    row = testbed.rows[case.way][case.load_pct]
+    saved_pct = answers.of(case, "saved_pct")
+    return (
+        case.way,
+        f"{case.load_pct} %",
+        saved_pct,
+        row.saved_pct,
+        _within(saved_pct.mean, row),
+        answers.of(case, "power_saved_pct"),
+        row.power_saved_pct,
+        answers.of(case, "elapsed_ratio"),
+        row.elapsed_ratio,
+        answers.of(as_measured(case), "saved_pct"),
+    )
+
+
+def _within(saved_pct: float, row: TestbedRow) -> str:
+    return "yes" if abs(saved_pct - row.saved_pct) <= BAR_POINTS else "no"
+
+
+def implied_table(testbeds: tuple[Testbed, ...]) -> StudyTable:
+    """Return what the paper's totals say of themselves."""
+    return StudyTable(
+        "implied",
+        "What the paper's own totals imply",
+        "By eq. (8): the saving of the printed power times the printed time. Ceiling: the saving if all nodes without "
+        "a job slept all the time, for nothing, at the table's utilization of the default run. Awake: the share of "
+        "node time in which nodes of the energy-aware run cannot have slept, by its energy. Equally long: the saving "
+        "had the default run lasted as long as the energy-aware one. Per cent.",
+        ("testbed", "asleep by", "load", "saved", "by eq. (8)", "ceiling", "awake", "equally long"),
+        tuple(_implied_row(testbed, case) for testbed in testbeds for case in cells(testbed)),
+    )
+
+
+def _implied_row(testbed: Testbed, case: Measurement) -> tuple[TableCell, ...]:
+    row = testbed.rows[case.way][case.load_pct]
+    node_class, nodes = node_class_of(testbed.name, case.way), testbed.nodes
+    return (
+        testbed.name,
+        case.way,
+        f"{case.load_pct} %",
+        row.saved_pct,
+        row.saved_by_product_pct,
+        ceiling_pct(row, node_class, case.way, nodes, case.load_pct / 100),
+        100 * busy_share(row, node_class, case.way, nodes),
+        equally_long_saved_pct(row, node_class, nodes),
+    )
+
+
+def changes_table(answers: SingleSiteResults, testbed: Testbed) -> StudyTable:
+    """Return savings, elapsed times and wakes with one assumption changed."""
+    loads = loads_of(testbed)
+    return StudyTable(
+        f"{testbed.name}-assumptions",
+        f"{testbed.name.capitalize()}: assumptions made otherwise",
+        "Savings in per cent and elapsed times over the default's, by utilization. Far shorter: the per cent of "
+        "workloads that first fit ends at least 15 % earlier than the default scheduler, no node asleep. Wakes: nodes "
+        f"woken in a workload. {WORKLOAD_RANGES}",
+        (
+            "assumption",
+            *(f"{what} at {load} %" for what in ("saved", "elapsed", "far shorter", "wakes") for load in loads),
+        ),
+        tuple(_change_row(answers, testbed, change) for change in CHANGES[testbed.name]),
+    )
+
+
+def _change_row(answers: SingleSiteResults, testbed: Testbed, change: MeasurementChange) -> tuple[TableCell, ...]:
+    cases = [change.of(case) for case in first_way(testbed)]
+    saved = (answers.of(case, "saved_pct") for case in cases)
+    elapsed = (answers.of(case, "elapsed_ratio").mean for case in cases)
+    shorter = (100 * answers.of(case, "far_shorter").mean for case in cases)
+    wakes = (answers.of(case, "wakes").mean for case in cases)
+    return (change.what, *saved, *elapsed, *shorter, *wakes)
+
+
+HOUR_S = 3600
+RANGES = "In brackets the lowest and the highest of the replays."
+
+
+def clusters_table(answers: SingleSiteResults) -> StudyTable:
+    """Return the savings, a row a cluster and load."""
+    return StudyTable(
+        "clusters",
+        "Six schedulers on one cluster",
+        "What E-FIFO, E-BFF and E-BBF save of the energy of their counterparts, whose nodes stay on, and the "
+        f"utilization that these reach: above it a load is only a longer queue. Per cent. {RANGES}",
+        (
+            "servers",
+            "load",
+            *(f"E-{name}" for name in DISCIPLINES),
+            *(f"utilization {name}" for name in DISCIPLINES),
+        ),
+        tuple(_cluster_saved_row(answers, servers, load) for servers in SERVERS for load in LOADS),
+    )
+
+
+def _cluster_saved_row(answers: SingleSiteResults, servers: int, load: float) -> tuple[TableCell, ...]:
+    cases = [Simulation(servers, discipline, load) for discipline in DISCIPLINES.values()]
+    saved = (answers.of(case, "saved_pct") for case in cases)
+    used = (100 * answers.of(case, "utilization").mean for case in cases)
+    return (str(servers), _load_text(load), *saved, *used)
+
+
+def waits_table(answers: SingleSiteResults) -> StudyTable:
+    """Return the waits, a row a cluster and load."""
+    headers = [head for name in DISCIPLINES for head in (f"wait {name}", f"longer by {name}", f"delay {name}")]
+    return StudyTable(
+        "waits",
+        "What the jobs wait",
+        "Mean wait in hours; how much longer it is under the energy-aware counterpart, in minutes, and for how long "
+        f"nothing but sleeping nodes kept a job from running, a mean in minutes. A boot takes 2.5 minutes. {RANGES}",
+        ("servers", "load", *headers),
+        tuple(_wait_row(answers, servers, load) for servers in SERVERS for load in LOADS),
+    )
+
+
+def _wait_row(answers: SingleSiteResults, servers: int, load: float) -> tuple[TableCell, ...]:
+    found: list[TableCell] = [str(servers), _load_text(load)]
+    for discipline in DISCIPLINES.values():
+        case = Simulation(servers, discipline, load)
+        longer = answers.waited_longer_s(case)
+        found += [
+            answers.of(case, "wait_s").mean / HOUR_S,
+            Range(longer.mean / 60, longer.low / 60, longer.high / 60),
+            answers.of(case, "sleep_delay_s").mean / 60,
+        ]
+    return tuple(found)
+
+
+def _load_text(load: float) -> str:
+    return f"{100 * load:.0f} %"

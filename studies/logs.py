@@ -1,0 +1,124 @@
+"""The job logs that studies replay, those of a folder or a generated one, and the use of the machine by a replay."""
+
+import hashlib
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from offpeak.errors import BadInput, BadTrace
+from offpeak.model.arrays import Float64
+from offpeak.model.jobs import Jobs, Trace
+from offpeak.model.step_integrals import Usage
+from sim_backend.powered_replay import PoweredMachine, PoweredSchedule
+from sim_backend.traces.filters import runnable
+from sim_backend.traces.swf.read import read_swf
+from sim_backend.workloads.generate import lublin_jobs
+
+SUFFIXES = (".swf", ".swf.gz")
+GENERATED = "generated"
+GENERATED_JOBS, GENERATED_NODES, GENERATED_LOAD, GENERATED_SEED = 5_000, 256, 0.75, 1
+
+
+@dataclass(frozen=True)
+class LogSource:
+    """Where a log comes from: a file, or None for the generated one."""
+
+    name: str
+    path: Path | None
+
+
+@dataclass(frozen=True)
+class StudyLog:
+    """A log whose jobs all fit on its machine of `size` units. `digest` changes with anything that is replayed."""
+
+    source: LogSource
+    trace: Trace
+    size: int
+    digest: str
+
+    @property
+    def span_s(self) -> int:
+        """The time from the first to the last submission."""
+        submit_s = self.trace.jobs.submit_s
+        return int(submit_s[-1] - submit_s[0])
+
+
+def find_logs(folder: Path | None) -> tuple[tuple[StudyLog, ...], tuple[str, ...]]:
+    """Return the logs of a folder in order of their names, and why others were left out; without one, the generated.
+
+    BadInput if the folder cannot be read or no log of it can be used.
+    """
+    if folder is None:
+        return (read_log(LogSource(GENERATED, None)),), ()
+    logs: list[StudyLog] = []
+    left_out: list[str] = []
+    for path in _files(folder):
+        try:
+            logs.append(read_log(LogSource(_name(path), path)))
+        except BadTrace as problem:
+            left_out.append(f"left out: {problem}")
+    if not logs:
+        raise BadInput(f"{folder}: no log in it can be used: {left_out[0]}", hint="offpeak simulate LOG tells more")
+    return tuple(logs), tuple(left_out)
+
+
+@lru_cache(maxsize=2)
+def remembered_log(source: LogSource, digest: str) -> StudyLog:
+    """Return the log of that digest, the last two from memory. BadInput if the file has been changed."""
+    log = read_log(source)
+    if log.digest != digest:
+        raise BadInput(f"{source.path}: was changed while the study ran", hint="start the study again")
+    return log
+
+
+def read_log(source: LogSource) -> StudyLog:
+    """Return the log. BadTrace if it cannot be read or its machine's size is unknown."""
+    trace = _generated() if source.path is None else read_swf(source.path)
+    size = trace.processors or trace.nodes
+    if size is None:
+        raise BadTrace(f"{source.name}: the log does not say how large the machine is", hint="add `; MaxProcs: N`")
+    jobs, _ = runnable(trace, size)
+    if len(jobs) < 2:
+        raise BadTrace(f"{source.name}: has a single job", hint="a study needs logs with a queue")
+    return StudyLog(source, replace(trace, jobs=jobs), size, _digest(trace, size))
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        files = sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIXES))
+    except OSError as problem:
+        raise BadInput(f"{folder}: cannot be read: {problem.strerror}", hint="--logs takes a folder of logs") from None
+    if not files:
+        raise BadInput(f"{folder}: no logs in it", hint="logs end in .swf or .swf.gz; without --logs one is generated")
+    return files
+
+
+def _name(path: Path) -> str:
+    return path.name.removesuffix(".gz").removesuffix(".swf")
+
+
+def _generated() -> Trace:
+    jobs = lublin_jobs(GENERATED_JOBS, machine_size=GENERATED_NODES, seed=GENERATED_SEED, load=GENERATED_LOAD)
+    return Trace(GENERATED, jobs, GENERATED_NODES, GENERATED_NODES, None, None)
+
+
+def _digest(trace: Trace, size: int) -> str:
+    jobs = trace.jobs
+    digest = hashlib.sha256(repr((size, trace.unix_start_s, trace.time_zone)).encode())
+    for column in (jobs.submit_s, jobs.runtime_s, jobs.estimate_s, jobs.size, jobs.user):
+        digest.update(column.tobytes())
+    return digest.hexdigest()[:16]
+
+
+def usage_of(jobs: Jobs, power_w: Float64, schedule: PoweredSchedule, machine: PoweredMachine) -> Usage:
+    """Return who used the machine when, from the first submission to the last end."""
+    return Usage(
+        size=jobs.size,
+        node_power_w=power_w,
+        start_s=schedule.start_s,
+        end_s=schedule.end_s,
+        machine_size=machine.size,
+        idle_w=machine.node_class.idle_w / machine.units_per_node,
+        begin_s=int(jobs.submit_s[0]),
+        until_s=int(schedule.end_s.max()),
+    )

@@ -1,0 +1,246 @@
+"""`offpeak simulate`, `whatif`, `study` and `generate`: replays of a log, of a state, of published experiments;
+drawn logs.
+"""
+
+import os
+from datetime import date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from offpeak.errors import BadInput
+from offpeak.settings.capacity import DEFAULT_SLA
+from offpeak.settings.file import settings_path
+from offpeak.text import did_you_mean
+from ui.options import CONFIG, FEWEST_REPLAYS, chosen_settings, settings_options
+from ui.requests import SimulateRequest
+
+if TYPE_CHECKING:
+    from offpeak.model.jobs import Jobs
+    from sim_backend.workloads.generate import LogRequest
+
+KINDS = ("class", "user", "day")
+
+
+@settings_options(
+    "prices.file",
+    "prices.layout",
+    "prices.tariff",
+    "prices.peak_rule",
+    "prices.fill_gaps",
+    "carbon.source",
+    "plan.facility",
+    "plan.outside_c",
+    "scheduling.policies",
+    "scheduling.window",
+    "scheduling.period",
+    "scheduling.max_postponement",
+    "scheduling.estimates",
+    "scheduling.kill_at_estimate",
+    "scheduling.passes",
+    "capacity.policies",
+    "capacity.sla",
+    "power.node_class",
+    "capacity.depths",
+    "capacity.keep_hot",
+    "capacity.wake_ahead",
+    "capacity.min_awake",
+    "capacity.min_asleep",
+    "capacity.cycles_per_day",
+    "capacity.order",
+    "capacity.sleeps_per_min",
+    "capacity.wakes_per_min",
+    "capacity.sleep_ramp",
+    "capacity.wake_ramp",
+    "capacity.cycle_cost",
+    "machine.nodes",
+    "machine.processors_per_node",
+    "power.job",
+    "power.idle",
+    "power.seed",
+    "log.time_zone",
+    "log.anonymise",
+)
+def simulate(
+    *,
+    trace: Annotated[
+        str,
+        typer.Argument(
+            help="Job log: SWF, GWF, `sacct -P` output, jobcomp log, PBS accounting file or folder; plain or .gz;"
+            " - reads stdin."
+        ),
+    ],
+    options: dict[str, object],
+    replays: Annotated[
+        int | None,
+        typer.Option(min=FEWEST_REPLAYS, help="Replay each policy so often with shifted submit times: is it chance?"),
+    ] = None,
+    start: Annotated[str | None, typer.Option(help="Date of the prices on which the log is laid: 2023-01-09.")] = None,
+    lenient: Annotated[bool, typer.Option("--lenient", help="Skip malformed lines and count them.")] = False,
+    by: Annotated[str | None, typer.Option(help="Break each policy's cost down: class, user, day, or several.")] = None,
+    schedule: Annotated[
+        Path | None, typer.Option(help="Write job_id,start_s,end_s in trace seconds, one file a policy.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write a report with figures: one HTML file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
+    config: CONFIG = None,
+) -> None:
+    """Replay a job log under several policies and say what each would have cost."""
+    settings_file = settings_path(config, os.environ)
+    settings = chosen_settings(settings_file, options=options)
+    # What answers loads numba and pyarrow, which `offpeak --version` must not wait for.
+    from ui.replay.simulate_answer import answer
+
+    answer(
+        trace, settings, SimulateRequest(start, lenient, replays, _kinds(by), schedule, report, as_json, settings_file)
+    )
+
+
+def _kinds(by: str | None) -> tuple[str, ...]:
+    kinds = tuple(kind.strip() for kind in by.split(",")) if by else ()
+    for kind in kinds:
+        if kind not in KINDS:
+            raise BadInput(f"--by: unknown group {kind!r}", hint=did_you_mean(kind, KINDS))
+    return kinds
+
+
+def whatif(
+    state: Annotated[Path, typer.Argument(metavar="STATE.json", help="State file: jobs and nodes at one instant.")],
+    sla: Annotated[
+        float, typer.Option(help="Mean slowdown, 1 + wait / max(10 s, run), that has to be kept.")
+    ] = DEFAULT_SLA,
+    policy: Annotated[str, typer.Option(help="Discipline: easy, fcfs, first-fit or best-fit.")] = "easy",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
+) -> None:
+    """Say how many nodes could sleep now, and what that would do to the jobs that are known."""
+    # What is imported here loads numba, which `offpeak --version` must not wait for.
+    from power.capacity.online_simulation import check_sla, chosen, simulate_all_offers
+    from power.whatif.simulation import find_rules
+    from power.whatif.snapshot_file import read_snapshot
+    from ui.replay.whatif import WhatIf, print_whatif, whatif_json
+
+    check_sla(sla)
+    rules = find_rules(policy)
+    snapshot = read_snapshot(state)
+    plans = simulate_all_offers(snapshot, rules=rules)
+    answer = WhatIf(str(state), policy, snapshot, plans, chosen(plans, sla))
+    if as_json:
+        typer.echo(whatif_json(answer))
+    else:
+        print_whatif(answer)
+
+
+def study(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="The study: dynamic-pricing, online-simulation, price-capacity, sleeping, energy-carbon, day-ahead or"
+            " profit-cooling."
+        ),
+    ],
+    part: Annotated[
+        str | None,
+        typer.Option(help="Part of energy-carbon: single-site or federation; of day-ahead: xsede or nordugrid."),
+    ] = None,
+    logs: Annotated[
+        Path | None, typer.Option(help="Folder of logs, .swf or .swf.gz; without one a generated log is used.")
+    ] = None,
+    prices: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV file of prices, for price-capacity; without one the bundled year is used. For day-ahead the "
+            "folder of XSEDE's sites and the prices of 2014, XSEDE/ and NORDU/."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for tables, figures and what is finished [default: the study's name].")
+    ] = None,
+    replays: Annotated[int, typer.Option(min=1, help="Replays of each case, each with its own chances.")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all chances: the same seed gives the same tables.")] = 1,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Processes to run in [default: one a processor].")
+    ] = None,
+) -> None:
+    """Re-run a published experiment beside its own figures; price-capacity asks whether fewer nodes in dear hours pay.
+
+    What is interrupted goes on where it stopped.
+    """
+    # What is imported here loads numba and pyarrow, which `offpeak --version` must not wait for.
+    from studies.registry import study_named
+    from studies.report import write_report
+    from studies.resumable import StudyOrder
+    from ui.progress import task_progress
+    from ui.replay.report_tables import print_report
+
+    chosen = study_named(name, part)
+    order = StudyOrder(
+        logs, out or Path(name, part or ""), replays, seed, processes or len(os.sched_getaffinity(0)), prices
+    )
+    with task_progress("replaying (the first run compiles the engine)") as progress:
+        report = chosen(order, progress)
+    write_report(report, order.out)
+    print_report(report)
+    typer.echo(f"written to {order.out}: {', '.join(('study.md', 'tables as CSV', *report.figures))}")
+
+
+def generate(
+    out: Annotated[str, typer.Argument(help="Log to write, gzipped if it ends in .gz; - is standard output.")],
+    jobs: Annotated[int, typer.Option(help="Number of jobs.")],
+    nodes: Annotated[int, typer.Option(help="Nodes of the machine that they are for.")],
+    load: Annotated[float, typer.Option(help="Share of the machine that they ask for.")] = 0.7,
+    model: Annotated[str, typer.Option(help="Kind of jobs: batch, interactive, typeless or mixed.")] = "batch",
+    seed: Annotated[int, typer.Option(min=0, help="The same seed makes the same log.")] = 1,
+    start: Annotated[str, typer.Option(help="Date on which the log begins, at midnight.")] = "2024-01-01",
+    time_zone: Annotated[str, typer.Option(help="Whose midnight.")] = "Europe/Berlin",
+) -> None:
+    """Write a job log drawn from a workload model, in the Standard Workload Format."""
+    # What is imported here loads numpy and pyarrow, which `offpeak --version` must not wait for.
+    from offpeak.files import check_writable
+    from sim_backend.traces.swf.write import write_swf
+    from sim_backend.workloads.generate import LogRequest, generate_jobs, notes_of
+
+    request = LogRequest(jobs, nodes, load, model, seed)
+    begin_s = _midnight_s(start, time_zone)
+    if out != "-":
+        check_writable(Path(out), example="generated.swf.gz")
+    made = generate_jobs(request)
+    write_swf(
+        made,
+        "-" if out == "-" else Path(out),
+        processors=nodes,
+        unix_start_s=begin_s,
+        zone=time_zone,
+        notes=notes_of(request),
+    )
+    typer.echo(_summary(out, request, made), err=out == "-")
+
+
+def _midnight_s(start: str, time_zone: str) -> int:
+    """Return when the date begins in that zone [Unix s]."""
+    from zoneinfo import ZoneInfo
+
+    from offpeak.model.local_time import parse_zone
+
+    zone = parse_zone(time_zone)
+    if time_zone != "UTC" and not isinstance(zone, ZoneInfo):
+        raise BadInput(f"the log's header has no place for {time_zone!r}", hint="name a zone, such as Europe/Berlin")
+    try:
+        day = date.fromisoformat(start)
+    except ValueError:
+        raise BadInput(f"cannot read the date {start!r}", hint="write it like 2024-01-01") from None
+    if day.year < 1971:
+        raise BadInput(f"no log begins in {day.year}", hint="logs count from 1970: give a later year")
+    return int(datetime(day.year, day.month, day.day, tzinfo=zone).timestamp())
+
+
+def _summary(out: str, request: "LogRequest", made: "Jobs") -> str:
+    from offpeak.model.local_time import DAY_S
+    from offpeak.text import counted
+    from ui.figures_text import clock_text
+
+    span_s = max(int(made.submit_s[-1] - made.submit_s[0]), 1)
+    load = float((made.size * made.runtime_s.astype(float)).sum()) / (request.nodes * span_s)
+    name = "standard output" if out == "-" else out
+    what = f"{counted(len(made), 'job')} on {counted(request.nodes, 'node')}, {span_s / DAY_S:,.1f} days"
+    return f"{name}: {what}, load {load:.2f}, mean run time {clock_text(made.runtime_s.mean())}"

@@ -1,0 +1,311 @@
+"""A comparison of policies as a table for the terminal and as JSON: what was replayed, a row a policy, and remarks.
+
+The basis says what the figures rest on: prices and machine, each with what is assumed.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from offpeak.model.jobs import RejectedJobs, Trace
+from offpeak.text import counted
+from sim_backend.breakdown import BreakdownRow
+from sim_backend.case import Basis, PreparedCase
+from sim_backend.compare import Comparison
+from sim_backend.outcome import PolicyOutcome
+from sim_backend.replications import ReplicationSpread
+from ui.figures_text import (
+    CO2_UNITS,
+    ENERGY_UNITS,
+    NOT_WRAPPED,
+    Unit,
+    clock_text,
+    figure,
+    length_text,
+    power_text,
+    unit_of,
+)
+from ui.replay.policy_tables import REMARK, cooling_table, sleep_remark, sleep_table, spread_remark, spread_table
+
+
+def basis_lines(basis: Basis) -> tuple[str, str]:
+    """Return a line of the prices and one of the machine, each with what is assumed."""
+    return f"prices   {prices_text(basis)}", f"machine  {machine_text(basis)}"
+
+
+def prices_text(basis: Basis) -> str:
+    """Return the prices in words."""
+    return f"{basis.prices} ({basis.prices_assumed})" if basis.prices_assumed else basis.prices
+
+
+def machine_text(basis: Basis) -> str:
+    """Return the machine in words: nodes, processors per node, watts."""
+    size = f"{counted(basis.nodes, 'node')} of {counted(basis.processors_per_node, 'processor')}"
+    low_w, high_w = basis.busy_w
+    busy = f"{low_w:,.0f} W" if round(low_w) == round(high_w) else f"{low_w:,.0f} to {high_w:,.0f} W"
+    source = f" ({basis.busy_source})" if basis.busy_source else ""
+    watts = f"a busy one draws {busy}{source}, an idle one {basis.idle_w:,.0f} W"
+    in_all = f"{power_text(basis.nodes * high_w)} when all are busy"
+    return f"{size}; {watts}; {in_all}" + (f"; assumed: {', '.join(basis.assumed)}" if basis.assumed else "")
+
+
+def basis_json(basis: Basis) -> dict[str, Any]:
+    """Return the same as objects, units in the keys."""
+    return {
+        "prices_in_words": basis.prices,
+        "prices_assumed": basis.prices_assumed or None,
+        "machine": {
+            "nodes": basis.nodes,
+            "processors_per_node": basis.processors_per_node,
+            "busy_node_lowest_w": basis.busy_w[0],
+            "busy_node_highest_w": basis.busy_w[1],
+            "idle_node_w": basis.idle_w,
+            "assumed": list(basis.assumed),
+        },
+    }
+
+
+SHOWN_JOBS = 5
+SHOWN_ROWS = 20
+HEADERS = (
+    "policy",
+    "cost\n{currency}",
+    "saving",
+    "energy\n{energy}",
+    "utili-\nzation",
+    "mean\nwait",
+    "bounded\nslowdown",
+    "worst post-\nponement",
+    "CO2\n{co2}",
+)
+"""The columns of the table of policies, and where a header is broken on a narrow terminal."""
+
+NO_BASELINE = "-"
+
+UNLIKE_FACTOR, UNLIKE_S = 1.5, 60
+"""A mean wait that differs by this factor and so many seconds makes a replay another queue than that of the log: on the
+logs of docs/benchmarks.md no order of the queue changes the wait by more, and replays shift submissions by a minute."""
+
+
+@dataclass(frozen=True)
+class PolicyUnits:
+    """The units of a table of policies: one for all rows, by the largest."""
+
+    currency: str
+    energy: Unit
+    co2: Unit | None
+
+    def headers(self) -> list[str]:
+        """Return the headers; the CO2 has a column where it is known."""
+        co2 = self.co2.name if self.co2 else ""
+        shown = HEADERS if self.co2 else HEADERS[:-1]
+        return [each.format(currency=self.currency, energy=self.energy.name, co2=co2) for each in shown]
+
+
+def policy_units(outcomes: Sequence[PolicyOutcome]) -> PolicyUnits:
+    """Return the units that suit the figures."""
+    co2_kg = [abs(each.co2_kg) for each in outcomes if each.co2_kg is not None]
+    return PolicyUnits(
+        outcomes[0].currency,
+        unit_of(max(each.energy_kwh for each in outcomes), ENERGY_UNITS),
+        unit_of(max(co2_kg), CO2_UNITS) if co2_kg else None,
+    )
+
+
+def print_comparison(
+    trace: Trace,
+    prepared: PreparedCase,
+    comparison: Comparison,
+    spreads: Sequence[ReplicationSpread],
+    groups: Mapping[str, Sequence[Sequence[BreakdownRow]]],
+) -> None:
+    """Print the comparison, what many replays make of it if there are any, and for each kind of group the rows."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = NOT_WRAPPED
+    console.print(headline(trace, prepared, comparison))
+    for line in basis_lines(prepared.basis):
+        console.print(line)
+    console.print()
+    console.print(fitting_table(console, comparison.outcomes))
+    console.print()
+    if prepared.case.nodes is not None:
+        console.print(sleep_table(comparison.outcomes))
+        console.print()
+    if prepared.case.room is not None:
+        console.print(cooling_table(comparison.outcomes))
+        console.print()
+    if spreads:
+        console.print(spread_table(spreads))
+        console.print()
+    for line in unlike_remark(comparison):
+        console.print(f"- {line}")
+    if spreads:
+        console.print(f"- {spread_remark(spreads)}")
+    if prepared.case.nodes is not None:
+        console.print(f"- {sleep_remark(prepared.case.sla)}")
+    if prepared.case.room is not None:
+        console.print(f"- {REMARK}")
+    for line in remarks(trace, prepared, comparison):
+        console.print(f"- {line}")
+    for kind, of_policies in groups.items():
+        for outcome, rows in zip(comparison.outcomes, of_policies, strict=True):
+            print_groups(console, outcome, kind, rows)
+
+
+def headline(trace: Trace, prepared: PreparedCase, comparison: Comparison) -> str:
+    """Say in a line what was replayed."""
+    case = comparison.case
+    length = length_text(comparison.until_s - comparison.begin_s)
+    nodes = counted(case.machine.size // prepared.units_per_node, "node")
+    return f"{trace.name}: {counted(len(case.jobs), 'job')} on {nodes}, {length}"
+
+
+def fitting_table(console: Console, outcomes: Sequence[PolicyOutcome]) -> Table:
+    """Return the table of policies, its headers broken if the console is too narrow for them."""
+    table = policy_table(outcomes, narrow=False)
+    unlimited = console.options.update(max_width=NOT_WRAPPED)
+    is_wide = console.measure(table, options=unlimited).maximum > console.width
+    return policy_table(outcomes, narrow=True) if is_wide else table
+
+
+def policy_table(outcomes: Sequence[PolicyOutcome], *, narrow: bool) -> Table:
+    """Return a row a policy; savings and postponements are against the first one. `narrow` is for 80 columns."""
+    first, units = outcomes[0], policy_units(outcomes)
+    table = Table(box=None, pad_edge=False, collapse_padding=narrow, header_style="bold")
+    for text in units.headers():
+        table.add_column(
+            text if narrow else text.replace("-\n", "").replace("\n", " "),
+            justify="left" if text == "policy" else "right",
+            overflow="fold",
+            vertical="bottom",
+        )
+    for outcome in outcomes:
+        table.add_row(*policy_row(outcome, units, is_first=outcome is first))
+    return table
+
+
+def policy_row(outcome: PolicyOutcome, units: PolicyUnits, *, is_first: bool) -> tuple[str, ...]:
+    """Return the cells of a policy."""
+    return (
+        outcome.policy,
+        figure(outcome.cost),
+        NO_BASELINE if is_first or outcome.never_started else f"{outcome.saving_pct:z.2f} %",
+        units.energy.figure(outcome.energy_kwh),
+        f"{100 * outcome.utilization:.1f} %",
+        clock_text(outcome.mean_wait_s),
+        f"{outcome.mean_bounded_slowdown:,.2f}",
+        NO_BASELINE if is_first else clock_text(max(0, outcome.worst_postponement_s)),
+        *(() if outcome.co2_kg is None or units.co2 is None else (units.co2.figure(outcome.co2_kg),)),
+    )
+
+
+def remarks(trace: Trace, prepared: PreparedCase, comparison: Comparison) -> list[str]:
+    """Return in sentences what the figures rest on besides the basis and the baseline."""
+    notes = prepared.case.notes_until(comparison.until_s)
+    lines = [note for note in notes if note not in prepared.basis.prices_notes]
+    lines += [*prepared.notes, *gap_remark(comparison)]
+    lines += [never_started_remark(outcome) for outcome in comparison.outcomes if outcome.never_started]
+    if trace.skipped_lines:
+        lines.append(f"malformed lines skipped: {trace.skipped_lines:,}")
+    return lines + [rejected_remark(rejected) for rejected in prepared.rejected]
+
+
+def unlike_remark(comparison: Comparison) -> tuple[str, ...]:
+    """Say that jobs wait much longer or shorter in the baseline's replay than in the log, if they do.
+
+    A log in which no job waits at all, as models write it, has no waits to compare.
+    """
+    waits_s = comparison.mean_waits_s()
+    if waits_s is None or not waits_s[0]:
+        return ()
+    if max(waits_s) < max(UNLIKE_FACTOR * min(waits_s), UNLIKE_S + min(waits_s)):
+        return ()
+    logged, replayed = (clock_text(each) for each in waits_s)
+    name = comparison.runs[0].policy
+    return (
+        f"the baseline is the replay, not the log: jobs wait {replayed} on average under {name}, in the log {logged};"
+        " the replay knows no limits, reservations or priorities of the site",
+    )
+
+
+def gap_remark(comparison: Comparison) -> tuple[str, ...]:
+    """Say how much energy was used while no price was known."""
+    unpriced_kwh = comparison.outcomes[0].unpriced_kwh
+    if not unpriced_kwh:
+        return ()
+    share = 100 * unpriced_kwh / comparison.outcomes[0].energy_kwh
+    remedy = (
+        "--fill-gaps found no earlier week with a price for them"
+        if comparison.case.prices.laid.are_gaps_filled
+        else "--fill-gaps fills them from earlier weeks"
+    )
+    return (f"{share:.2f} % of the energy fell into gaps of the prices and is not in the cost; {remedy}",)
+
+
+def never_started_remark(outcome: PolicyOutcome) -> str:
+    """Say how many jobs found too few nodes that had not failed."""
+    return f"{outcome.policy}: {counted(outcome.never_started, 'job')} never started, as too many nodes had failed"
+
+
+def rejected_remark(rejected: RejectedJobs) -> str:
+    """Say which jobs were left out and why."""
+    shown = ", ".join(str(job_id) for job_id in rejected.job_ids[:SHOWN_JOBS])
+    more = ", ..." if len(rejected.job_ids) > SHOWN_JOBS else ""
+    noun = "job" if len(rejected.job_ids) == 1 else "jobs"
+    return f"left out: {counted(len(rejected.job_ids), 'job')}, {rejected.reason} ({noun} {shown}{more})"
+
+
+def print_groups(console: Console, outcome: PolicyOutcome, kind: str, rows: Sequence[BreakdownRow]) -> None:
+    """Print a policy's rows by class, user or day: days in order, the others by cost."""
+    ordered = rows if kind == "day" else sorted(rows, key=lambda row: -row.cost)
+    energy = unit_of(max((row.energy_kwh for row in rows), default=0.0), ENERGY_UNITS)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for header in (kind, "jobs", "mean wait", f"energy {energy.name}", f"cost {outcome.currency}"):
+        table.add_column(header, justify="left" if header == kind else "right")
+    for row in ordered[:SHOWN_ROWS]:
+        cells = (f"{row.jobs:,}", clock_text(row.mean_wait_s), energy.figure(row.energy_kwh), figure(row.cost))
+        table.add_row(row.group, *cells)
+    console.print()
+    console.print(f"{outcome.policy} by {kind}", style="bold")
+    console.print(table)
+    if len(rows) > SHOWN_ROWS:
+        console.print(f"... and {len(rows) - SHOWN_ROWS:,} more: --json has them all")
+
+
+def comparison_json(
+    trace: Trace,
+    prepared: PreparedCase,
+    comparison: Comparison,
+    spreads: Sequence[ReplicationSpread],
+    breakdowns: dict[str, tuple[tuple[BreakdownRow, ...], ...]],
+) -> str:
+    """Return the comparison as a JSON object; `breakdowns` holds the rows of each policy by kind of group."""
+    case = comparison.case
+    document: dict[str, Any] = {
+        "log": trace.name,
+        "machine_size": case.machine.size,
+        "units_per_node": prepared.units_per_node,
+        "prices": case.prices.laid.series.source,
+        **basis_json(prepared.basis),
+        "begin_s": comparison.begin_s,
+        "until_s": comparison.until_s,
+        "unix_offset_s": case.prices.laid.offset_s,
+        "notes": [*unlike_remark(comparison), *prepared.case.notes_until(comparison.until_s), *prepared.notes],
+        "rejected": [
+            {"reason": rejected.reason, "jobs": len(rejected.job_ids), "job_ids": rejected.job_ids}
+            for rejected in prepared.rejected
+        ],
+        "skipped_lines": trace.skipped_lines,
+        "policies": [asdict(outcome) for outcome in comparison.outcomes],
+    }
+    for kind, of_policies in breakdowns.items():
+        for policy, rows in zip(document["policies"], of_policies, strict=True):
+            policy[f"by_{kind}"] = [asdict(row) for row in rows]
+    if spreads:
+        document["replays"] = [asdict(spread) for spread in spreads]
+    return json.dumps(document, indent=2)

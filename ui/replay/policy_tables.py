@@ -1,0 +1,151 @@
+"""Further tables of policies for the terminal: cooling, sleeping nodes, and the spread of many replays."""
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from sim_backend.outcome import PolicyOutcome
+from sim_backend.replications import ReplicationInterval, ReplicationSpread
+from ui.figures_text import ENERGY_UNITS, Unit, clock_text, figure, unit_of
+
+COOLING_HEADERS = (
+    "policy",
+    "computers\n{energy}",
+    "cooling\n{energy}",
+    "PUE",
+    "cooling\n{currency}",
+    "both\n{currency}",
+    "saving\nof both",
+)
+REMARK = "cooling is beside cost, energy and CO2 of the first table, not in them; PUE: energy of both over computers'"
+
+
+def cooling_headers(outcomes: Sequence[PolicyOutcome]) -> list[str]:
+    """Return the headers with the units in them."""
+    energy = energy_unit(outcomes).name
+    return [header.format(currency=outcomes[0].currency, energy=energy) for header in COOLING_HEADERS]
+
+
+def energy_unit(outcomes: Sequence[PolicyOutcome]) -> Unit:
+    """Return the unit that suits the energy of the computers."""
+    return unit_of(max(outcome.energy_kwh for outcome in outcomes), ENERGY_UNITS)
+
+
+def cooling_table(outcomes: Sequence[PolicyOutcome]) -> Table:
+    """Return a row a policy; savings are against the first."""
+    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
+    for header in cooling_headers(outcomes):
+        table.add_column(header, justify="left" if header == "policy" else "right", overflow="fold", vertical="bottom")
+    for outcome in outcomes:
+        table.add_row(*cooling_row(outcome, energy_unit(outcomes), is_first=outcome is outcomes[0]))
+    return table
+
+
+def cooling_row(outcome: PolicyOutcome, energy: Unit, *, is_first: bool) -> tuple[str, ...]:
+    """Return the cells of a policy."""
+    cooling_cost = outcome.cooling_cost or 0.0
+    return (
+        outcome.policy,
+        energy.figure(outcome.energy_kwh),
+        energy.figure(outcome.cooling_kwh or 0.0),
+        f"{outcome.pue:.3f}",
+        figure(cooling_cost),
+        figure(outcome.cost + cooling_cost),
+        "-" if is_first or outcome.never_started else f"{outcome.cooled_saving_pct:z.2f} %",
+    )
+
+
+SLEEP_HEADERS = (
+    "policy",
+    "idle energy\nsaved",
+    "of what\nis possible",
+    "node time\ninactive",
+    "cycles a\nnode and day",
+    "jobs\ndelayed",
+    "mean\ndelay",
+    "above\nSLA",
+)
+
+
+def sleep_table(outcomes: Sequence[PolicyOutcome]) -> Table:
+    """Return a row a policy whose nodes can sleep."""
+    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
+    for header in SLEEP_HEADERS:
+        table.add_column(header, justify="left" if header == "policy" else "right", overflow="fold", vertical="bottom")
+    for outcome in outcomes:
+        table.add_row(*sleep_row(outcome))
+    return table
+
+
+def sleep_row(outcome: PolicyOutcome) -> tuple[str, ...]:
+    """Return the cells of a policy."""
+    return (
+        outcome.policy,
+        f"{outcome.idle_saved_pct:.1f} %",
+        f"{outcome.captured_pct:.1f} %",
+        _share(outcome.asleep_share),
+        f"{outcome.cycles_per_node_day:.2f}",
+        _share(outcome.delayed_share),
+        clock_text(outcome.mean_sleep_delay_s or 0),
+        _share(outcome.above_sla_share),
+    )
+
+
+def _share(share: float | None) -> str:
+    return f"{100 * (share or 0):.1f} %"
+
+
+def sleep_remark(sla: float) -> str:
+    """Say what the table's words mean."""
+    return (
+        "delay: how long nothing but sleeping nodes kept a job from running, its mean over all jobs; possible: with "
+        f"these starts, the future known; SLA: slowdown of {sla:g}"
+    )
+
+
+NOISE = "noise"
+COLUMNS = (
+    ("saving", "saving_pct"),
+    ("mean wait", "mean_wait_s"),
+    ("bounded slowdown", "mean_bounded_slowdown"),
+    ("idle energy saved", "idle_saved_pct"),
+    ("mean delay", "mean_sleep_delay_s"),
+)
+"""The figures that are shown; the last two only where nodes can sleep."""
+
+
+def spread_table(spreads: Sequence[ReplicationSpread]) -> Table:
+    """Return a row a policy: the mean of each figure, its range, and whether its difference is noise."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("policy", overflow="fold")
+    shown = [(header, name) for header, name in COLUMNS if name in spreads[0].figures]
+    for header, _ in shown:
+        table.add_column(header)
+    for spread in spreads:
+        is_first = spread is spreads[0]
+        table.add_row(spread.policy, *(spread_cell(spread, name, is_first=is_first) for _, name in shown))
+    return table
+
+
+def spread_cell(spread: ReplicationSpread, name: str, *, is_first: bool) -> str:
+    """Return the mean and range of a figure; the first policy saves nothing against itself."""
+    if is_first and name == "saving_pct":
+        return "-"
+    text = interval_text(spread.figures[name], name)
+    return f"{text} {NOISE}" if not is_first and spread.is_noise(name) else text
+
+
+def interval_text(interval: ReplicationInterval, name: str) -> str:
+    """Return "0.62 (0.51 to 0.70) %"."""
+    if name.endswith("_s"):
+        return f"{clock_text(interval.mean)} ({clock_text(interval.low)} to {clock_text(interval.high)})"
+    unit = " %" if name.endswith("_pct") else ""
+    return f"{interval.mean:z,.2f} ({interval.low:z,.2f} to {interval.high:z,.2f}){unit}"
+
+
+def spread_remark(spreads: Sequence[ReplicationSpread]) -> str:
+    """Say what the table shows."""
+    return (
+        f"{spreads[0].replays} replays with submit times shifted by up to a minute; ranges hold 19 of 20 of them, "
+        f"{NOISE} is a difference to {spreads[0].policy} that chance alone can make"
+    )

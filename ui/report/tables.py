@@ -1,0 +1,273 @@
+"""The tables of a report: policies with their intervals, the most postponed jobs by name, and what the figures rest
+on.
+
+Users of the most postponed jobs are those who will ask. The foundations hold remarks, definitions, and how to
+get the same report again.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from offpeak.installation import installed_version
+from offpeak.model.arrays import Int64
+from offpeak.model.schedule_metrics import SHORTEST_S, postponement_s
+from sim_backend.engine.state import NOT_YET
+from sim_backend.outcome import PolicyOutcome, PolicyRun
+from sim_backend.replications import ReplicationSpread
+from ui.figures_text import Unit, clock_text
+from ui.replay.comparison import PolicyUnits, policy_row, policy_units, remarks, unlike_remark
+from ui.replay.policy_tables import (
+    NOISE,
+    SLEEP_HEADERS,
+    cooling_headers,
+    cooling_row,
+    energy_unit,
+    sleep_remark,
+    sleep_row,
+    spread_remark,
+)
+from ui.report.html_text import HtmlCell, bullets, definitions, paragraph, section, table
+from ui.report.subject import ReportPolicy, ReportSubject, outcome_at
+
+Texts = Callable[[PolicyOutcome, bool], tuple[str, ...]]
+"""The cells of a policy; it is told whether it is the first."""
+
+FIGURES = (
+    "",
+    "cost",
+    "saving_pct",
+    "energy_kwh",
+    "utilization",
+    "mean_wait_s",
+    "mean_bounded_slowdown",
+    "worst_postponement_s",
+    "co2_kg",
+)
+"""The field of an Outcome that each column shows."""
+
+SLEEP_FIGURES = (
+    "",
+    "idle_saved_pct",
+    "captured_pct",
+    "asleep_share",
+    "cycles_per_node_day",
+    "delayed_share",
+    "mean_sleep_delay_s",
+    "above_sla_share",
+)
+"""The same of the table of sleep."""
+
+COOLING_FIGURES = ("", "energy_kwh", "cooling_kwh", "pue", "cooling_cost", "", "cooled_saving_pct")
+"""The same of the table of the machine room; what both cost has no field."""
+
+WITH_RANGE = {
+    "saving_pct",
+    "mean_wait_s",
+    "mean_bounded_slowdown",
+    "worst_postponement_s",
+    "cooled_saving_pct",
+    *SLEEP_FIGURES[1:],
+}
+"""The figures that policies are chosen by. The range of the cost says little beside that of the saving."""
+
+ONE_REPLAY = "One replay cannot tell chance from effect where differences are small; --replays 20 does."
+
+
+def savings_section(subject: ReportSubject) -> str:
+    """Return the tables with what to know of their intervals."""
+    baseline = subject.comparison.outcomes[0]
+    outcomes = subject.comparison.outcomes
+    units = policy_units(outcomes)
+    caption = f"Savings and postponements are against {baseline.policy}"
+    tables = [_table(subject, caption, units.headers(), FIGURES, partial(_texts, units))]
+    if subject.prepared.case.room is not None:
+        texts = partial(_cooling_texts, energy_unit(outcomes))
+        tables += [_table(subject, "The machine room", cooling_headers(outcomes), COOLING_FIGURES, texts)]
+    if subject.can_sleep:
+        tables += [_table(subject, "Nodes that sleep", SLEEP_HEADERS, SLEEP_FIGURES, _sleep_texts)]
+        words = sleep_remark(subject.comparison.case.sla)
+        tables += [paragraph(f"{words[0].upper()}{words[1:]}.")]
+    remark = [paragraph(_remark(subject.spreads))] if subject.others else []
+    return section("What each policy comes to", *tables, *remark)
+
+
+def _table(subject: ReportSubject, caption: str, headers: Sequence[str], fields: Sequence[str], texts: Texts) -> str:
+    names = [header.replace("-\n", "").replace("\n", " ") for header in headers]
+    return table(
+        caption, names, [_savings_row(subject, outcome, fields, texts) for outcome in subject.comparison.outcomes]
+    )
+
+
+def _savings_row(
+    subject: ReportSubject, outcome: PolicyOutcome, fields: Sequence[str], texts: Texts
+) -> tuple[HtmlCell, ...]:
+    is_first = outcome is subject.comparison.outcomes[0]
+    spread = next((spread for spread in subject.spreads if spread.policy == outcome.policy), None)
+    if spread is None:
+        return tuple(HtmlCell(text) for text in texts(outcome, is_first))
+    columns = (texts(outcome_at(outcome, spread, which), is_first) for which in ("mean", "low", "high"))
+    return tuple(_cells(spread, zip(fields, *columns, strict=False), is_first=is_first))
+
+
+def _texts(units: PolicyUnits, outcome: PolicyOutcome, is_first: bool) -> tuple[str, ...]:
+    return policy_row(outcome, units, is_first=is_first)
+
+
+def _cooling_texts(energy: Unit, outcome: PolicyOutcome, is_first: bool) -> tuple[str, ...]:
+    return cooling_row(outcome, energy, is_first=is_first)
+
+
+def _sleep_texts(outcome: PolicyOutcome, _is_first: bool) -> tuple[str, ...]:
+    return sleep_row(outcome)
+
+
+def _cells(
+    spread: ReplicationSpread, columns: Iterable[tuple[str, str, str, str]], *, is_first: bool
+) -> Iterator[HtmlCell]:
+    """Yield the mean of each figure over the replays, and the interval where it has one."""
+    for name, mean, low, high in columns:
+        varies = name in WITH_RANGE and low != high
+        is_noise = varies and not is_first and spread.is_noise(name)
+        yield HtmlCell(
+            mean, f"{low.removesuffix(' %')} to {high.removesuffix(' %')}" if varies else "", NOISE if is_noise else ""
+        )
+
+
+def _remark(spreads: tuple[ReplicationSpread, ...]) -> str:
+    if not spreads:
+        return ONE_REPLAY
+    return f"Means of {spread_remark(spreads)}."
+
+
+SHOWN_JOBS = 10
+HEADERS = (
+    "job",
+    "user",
+    "{unit}s",
+    "W per {unit}",
+    "submitted",
+    "started under {baseline}",
+    "under {policy}",
+    "later by",
+)
+
+
+def postponed_section(subject: ReportSubject) -> str:
+    """Return a table for each policy but the baseline."""
+    if not subject.others:
+        parts = [paragraph("Only one policy was replayed: no job starts later than under another.")]
+    else:
+        parts = [_policy_part(subject, policy) for policy in subject.others]
+    return section("Who waits longest for it", *parts)
+
+
+def most_postponed(run: PolicyRun, baseline: PolicyRun, count: int) -> Int64:
+    """Return the `count` jobs that start most later than under the baseline, none that does not start later."""
+    first_s = baseline.schedule.start_s
+    later_s = np.where(first_s == NOT_YET, 0, postponement_s(run.schedule.start_s, first_s))
+    most = np.argsort(-later_s, kind="stable")[:count]
+    return most[later_s[most] > 0]
+
+
+def _policy_part(subject: ReportSubject, policy: ReportPolicy) -> str:
+    first = subject.policies[0]
+    jobs = most_postponed(policy.run, first.run, SHOWN_JOBS)
+    if not len(jobs):
+        return paragraph(f"No job starts later under {policy.name} than under {first.name}.")
+    headers = [header.format(baseline=first.name, policy=policy.name, unit=subject.unit) for header in HEADERS]
+    caption = f"The jobs that {policy.name} postpones most against {first.name}"
+    return table(caption, headers, [_row(subject, policy, job) for job in jobs.tolist()], texts=2)
+
+
+def _row(subject: ReportSubject, policy: ReportPolicy, job: int) -> tuple[HtmlCell, ...]:
+    case, names, calendar = subject.comparison.case, subject.trace.names, subject.calendar
+    start_s = int(policy.run.schedule.start_s[job])
+    before_s = int(subject.policies[0].run.schedule.start_s[job])
+    texts = (
+        names.job_text(int(case.jobs.job_id[job])),
+        names.user_text(int(case.jobs.user[job])),
+        f"{case.jobs.size[job]:,}",
+        f"{case.node_power_w[job]:.0f}",
+        calendar.minute_text(int(case.jobs.submit_s[job])),
+        calendar.minute_text(before_s),
+        calendar.minute_text(start_s),
+        clock_text(start_s - before_s),
+    )
+    return tuple(HtmlCell(text) for text in texts)
+
+
+DEFINITIONS = (
+    ("cost", "power of running jobs and idle nodes, integrated over the price of every moment"),
+    ("saving", "how far the cost is below that of the first policy, in per cent of it"),
+    (
+        "energy",
+        "power of running jobs and idle nodes over the period: from the first submission to the last end of all",
+    ),
+    ("utilization", "node-hours that ran jobs over node-hours there were, until the policy's own last end"),
+    ("mean wait", "from submission to start, each job counting once"),
+    ("bounded slowdown", f"mean of (wait + run) / run, where a run shorter than {SHORTEST_S} s counts as that long"),
+    ("worst postponement", "how much later than under the first policy the most postponed job starts"),
+    ("on-peak", "dear hours by the tariff, or by the rule that --peak-rule sets; policies know nothing else of prices"),
+    ("CO2", "energy times the carbon intensity of every moment"),
+)
+
+SLEEP_DEFINITIONS = (
+    ("nodes that sleep", "draw what their node class says of each state, also while they fall asleep and wake"),
+    (
+        "idle energy saved",
+        "how far the energy of all nodes without a job is below that of nodes always on with the same starts",
+    ),
+    ("possible", "the same for nodes that know when they are needed next: the lower bound of energy for these starts"),
+    ("inactive", "share of node time in which nodes were asleep, on the way into or out of sleep, or failed"),
+    ("cycle", "going to standby or off once; a slower clock is no cycle"),
+    ("delay by sleep", "how long nothing but sleeping, falling or waking nodes kept a job from running"),
+    ("slowdown, SLA", "slowdown is 1 + wait / max(10 s, run); the SLA is the bound on it that --sla sets"),
+)
+
+
+COOLING_DEFINITIONS = (
+    (
+        "cooling",
+        "what the machine room draws beside the computers, by its table at their draw and the temperature outside",
+    ),
+    ("PUE", "energy of computers and cooling over that of the computers"),
+)
+
+
+@dataclass(frozen=True)
+class ReportOrigin:
+    """How the report came to be: the command line as it was typed, its settings file or "", and the random seed."""
+
+    command: str
+    settings_file: str
+    seed: int
+
+
+def foundations_section(subject: ReportSubject, origin: ReportOrigin | None) -> str:
+    """Return the section."""
+    has_co2 = subject.comparison.outcomes[0].co2_kg is not None
+    terms = DEFINITIONS if has_co2 else DEFINITIONS[:-1]
+    if subject.prepared.case.room is not None:
+        terms = (*terms, *COOLING_DEFINITIONS)
+    return section(
+        "What this rests on",
+        bullets((*unlike_remark(subject.comparison), *remarks(subject.trace, subject.prepared, subject.comparison))),
+        "<h3>What the words mean</h3>",
+        definitions((*terms, *SLEEP_DEFINITIONS) if subject.can_sleep else terms),
+        "<h3>The same again</h3>",
+        *(_origin_terms(origin) if origin else ()),
+        paragraph(
+            f"Made by offpeak {installed_version()}. Replays are deterministic: the same input, the same figures."
+        ),
+    )
+
+
+def _origin_terms(origin: ReportOrigin) -> tuple[str, ...]:
+    settings = f", with the settings of {origin.settings_file}" if origin.settings_file else ""
+    return (
+        paragraph(origin.command, css_class="command"),
+        paragraph(f"Random seed: {origin.seed}{settings}."),
+    )

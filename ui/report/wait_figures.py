@@ -1,0 +1,237 @@
+"""How long jobs wait, and what sleeping nodes cost: delays of jobs, slowdowns by week, and power cycles of nodes.
+
+Waits and delays show for each time the share of jobs; cycles show each node, the most cycled first.
+"""
+
+import numpy as np
+
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.local_time import DAY_S, WEEK_S
+from sim_backend.engine.state import NOT_YET
+from sim_backend.figures import cumulative_share
+from sim_backend.nodes.node_log import power_cycles
+from sim_backend.outcome import sleep_delay_s
+from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed, time_axis
+from ui.report.subject import ReportPolicy, ReportSubject
+
+SHORTEST_S = 1
+MOST_POINTS = 500
+TICKS = {
+    1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 6 * 3600: "6 h", 86_400: "1 d", 604_800: "1 week",
+    2_592_000: "30 d", 31_536_000: "1 year",
+}  # fmt: skip
+
+
+def wait_figure(subject: ReportSubject) -> Figure:
+    """Return the figure, all policies in it."""
+    longest_s = max(int(_wait_s(subject, policy).max()) for policy in subject.policies)
+    shown_until_s = max(2 * longest_s, 600)
+    return Figure(
+        name="wait",
+        heading="How long jobs wait",
+        summary="Share of jobs that wait no longer than a time, a line for each policy.",
+        caption=f"The share of jobs that have started after waiting this long. Jobs that start within a second of "
+        f"their submission lie at the left edge. At most {MOST_POINTS} points a line, each exactly on it.",
+        keys=tuple(policy.key for policy in subject.policies),
+        data=[_trace(subject, policy, shown_until_s) for policy in subject.policies],
+        layout={
+            "height": 380,
+            "xaxis": axis(
+                "wait",
+                type="log",
+                range=[0, float(np.log10(shown_until_s))],
+                tickvals=list(TICKS),
+                ticktext=list(TICKS.values()),
+                tickangle=0,
+                showline=True,
+                ticks="outside",
+                hoverformat=",.0f",
+                unifiedhovertitle={"text": "wait up to %{x:,.0f} s"},
+            ),
+            "yaxis": axis("jobs [%]", range=[0, 102]),
+        },
+    )
+
+
+def _wait_s(subject: ReportSubject, policy: ReportPolicy) -> Int64:
+    start_s = policy.run.schedule.start_s
+    wait_s: Int64 = (start_s - subject.comparison.case.jobs.submit_s)[start_s != NOT_YET]
+    return wait_s
+
+
+def _trace(subject: ReportSubject, policy: ReportPolicy, shown_until_s: int) -> Json:
+    x_s, share = cumulative_share(_wait_s(subject, policy), lowest=SHORTEST_S, most_points=MOST_POINTS)
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name_text(policy.name),
+        "x": packed(np.append(x_s, shown_until_s), "f8"),
+        "y": packed(100 * np.append(share, 1.0)),
+        "line": line(policy.key) | {"shape": "hv"},
+        "hovertemplate": "%{y:.1f} % of the jobs",
+    }
+
+
+def delays_figure(subject: ReportSubject) -> Figure:
+    """Return the figure, all policies in it."""
+    longest_s = max(int(sleep_delay_s(policy.run.schedule).max()) for policy in subject.policies)
+    shown_until_s = max(2 * longest_s, 600)
+    return Figure(
+        name="delays",
+        heading="How long jobs wait for nodes to wake",
+        summary="Share of jobs that sleeping nodes hold up longer than a time, a line for each policy.",
+        caption="The share of jobs that nothing but sleeping, falling or waking nodes kept from running for longer "
+        f"than this. It is part of their wait. At most {MOST_POINTS} points a line, each exactly on it.",
+        keys=tuple(policy.key for policy in subject.policies),
+        data=[_delay_trace(policy, shown_until_s) for policy in subject.policies],
+        layout={
+            "height": 340,
+            "xaxis": axis(
+                "delay by sleep",
+                type="log",
+                range=[0, float(np.log10(shown_until_s))],
+                tickvals=list(TICKS),
+                ticktext=list(TICKS.values()),
+                tickangle=0,
+                showline=True,
+                ticks="outside",
+                unifiedhovertitle={"text": "held up longer than %{x:,.0f} s"},
+            ),
+            "yaxis": axis("jobs [%]", rangemode="tozero"),
+        },
+    )
+
+
+def _delay_trace(policy: ReportPolicy, shown_until_s: int) -> Json:
+    delay_s = sleep_delay_s(policy.run.schedule)
+    x_s, share = cumulative_share(delay_s, lowest=SHORTEST_S, most_points=MOST_POINTS)
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name_text(policy.name),
+        "x": packed(np.append(x_s, shown_until_s), "f8"),
+        "y": packed(100 * (1 - np.append(share, 1.0))),
+        "line": line(policy.key) | {"shape": "hv"},
+        "hovertemplate": "%{y:.1f} % of the jobs",
+    }
+
+
+SLA_KEY = Key("SLA", "var(--price)", "2 3")
+MARKED_BELOW = 60
+"""Few weeks are marked by points: a week between two without jobs is no line."""
+
+
+def weeks_figure(subject: ReportSubject) -> Figure:
+    """Return the figure, all policies in it."""
+    middle = _middles(subject)
+    traces = [
+        trace
+        for policy in subject.policies
+        for trace in (
+            _week_trace(policy, middle, 100 * policy.sleep.figures.weekly_violations, "%{y:.1f} %"),
+            _week_trace(policy, middle, policy.sleep.figures.weekly_slowdown, "%{y:,.4~r}") | {"yaxis": "y2"},
+        )
+    ]
+    sla = subject.comparison.case.sla
+    return Figure(
+        name="weeks",
+        heading="What sleeping costs the jobs, week by week",
+        summary=f"Share of jobs with a slowdown above {sla:g}, and mean slowdown, a line for each policy.",
+        caption=f"Of the jobs that end in each week: the share whose slowdown, 1 + wait / max(10 s, run), is above the "
+        f"SLA of {sla:g}, and the mean slowdown. Weeks count from the log's begin; the last may be cut.",
+        keys=(*(policy.key for policy in subject.policies), SLA_KEY),
+        data=[*traces, _sla_trace(subject, sla)],
+        layout={
+            "height": 460,
+            "xaxis": time_axis(
+                anchor="y2",
+                range=subject.calendar.axis_range(subject.comparison.begin_s, subject.comparison.until_s),
+                unifiedhovertitle={"text": "week around %{x|%Y-%m-%d}"},
+            ),
+            "yaxis": axis("above SLA [%]", domain=[0.55, 1], rangemode="tozero"),
+            "yaxis2": axis("mean slowdown", domain=[0, 0.46], type="log", tickformat=",.4~r"),
+        },
+    )
+
+
+def _middles(subject: ReportSubject) -> Json:
+    """Return the middle of each week as a date axis takes it; the last week ends with the period."""
+    begin_s, until_s = subject.comparison.begin_s, subject.comparison.until_s
+    from_s = np.arange(begin_s, until_s, WEEK_S)
+    return packed(subject.calendar.axis_ms((from_s + np.minimum(from_s + WEEK_S, until_s)) / 2), "f8")
+
+
+def _week_trace(policy: ReportPolicy, middle: Json, value: Float64, hover: str) -> Json:
+    return {
+        "type": "scatter",
+        "mode": "lines+markers" if len(value) < MARKED_BELOW else "lines",
+        "name": name_text(policy.name),
+        "x": middle,
+        "y": packed(value),
+        "line": line(policy.key) | {"width": 1.5},
+        "marker": {"size": 4},
+        "hovertemplate": hover,
+    }
+
+
+def _sla_trace(subject: ReportSubject, sla: float) -> Json:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": subject.calendar.axis_range(subject.comparison.begin_s, subject.comparison.until_s),
+        "y": [sla, sla],
+        "line": line(SLA_KEY) | {"width": 1.2},
+        "hoverinfo": "skip",
+        "yaxis": "y2",
+    }
+
+
+MOST_NODES = 500
+
+
+def cycles_figure(subject: ReportSubject) -> Figure:
+    """Return the figure, all policies in it."""
+    nodes = subject.nodes.nodes
+    drawn = "" if nodes <= MOST_NODES else f" {MOST_NODES} of {nodes:,} nodes are drawn, each exactly on its line."
+    return Figure(
+        name="cycles",
+        heading="Power cycles of each node",
+        summary="Power cycles a day of each node, the most cycled first, a line for each policy.",
+        caption="How often a day each node goes to standby or off, on average over the period. Nodes are sorted for "
+        f"each policy, so that a flat line is even wear.{drawn}",
+        keys=tuple(policy.key for policy in subject.policies),
+        data=[_cycle_trace(subject, policy) for policy in subject.policies],
+        layout={
+            "height": 340,
+            "xaxis": axis(
+                "nodes, the most cycled first",
+                range=[0, nodes],
+                showline=True,
+                ticks="outside",
+                unifiedhovertitle={"text": "number %{x:,.0f} of the sorted nodes"},
+            ),
+            "yaxis": axis("cycles a day", rangemode="tozero"),
+        },
+    )
+
+
+def cycles_a_day(subject: ReportSubject, policy: ReportPolicy) -> Float64:
+    """Return the mean number of power cycles of each node, the most cycled first: float64[nodes]."""
+    begin_s, until_s = subject.comparison.begin_s, subject.comparison.until_s
+    cycles = power_cycles(policy.sleep.node_log, begin_s, until_s)
+    sorted_cycles = np.sort(cycles)[::-1].astype(np.float64)
+    return sorted_cycles * DAY_S / max(until_s - begin_s, 1)
+
+
+def _cycle_trace(subject: ReportSubject, policy: ReportPolicy) -> Json:
+    cycles = cycles_a_day(subject, policy)
+    shown = np.unique(np.linspace(0, len(cycles) - 1, min(len(cycles), MOST_NODES)).astype(np.int64))
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name_text(policy.name),
+        "x": packed(np.append(shown, len(cycles)), "i4"),
+        "y": packed(np.append(cycles[shown], cycles[-1])),
+        "line": line(policy.key) | {"shape": "hv"},
+        "hovertemplate": "%{y:.2f} a day",
+    }
