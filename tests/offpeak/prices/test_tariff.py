@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput, BadPrices
+from offpeak.prices import ASSUMED_TARIFF
 from offpeak.prices.tariff import parse_tariff, site_tariff, tariff_series
-from offpeak.settings.replay import ASSUMED_TARIFF
 
 BERLIN = ZoneInfo("Europe/Berlin")
 PAPER = "on=90EUR/MWh,off=30EUR/MWh"

@@ -16,12 +16,12 @@ from datetime import UTC
 from pathlib import Path
 from offpeak.errors import BadTrace
 from offpeak.files import text_of_file
-from sim_backend.traces.gwf import read as gwf
+from sim_backend.traces import gwf
 from sim_backend.traces.pbs.read import pbs_trace
-from sim_backend.traces.slurm import blocks
+from sim_backend.traces.slurm import fields
 from sim_backend.traces.slurm.read import sacct_trace
 
-gwf.BLOCK_BYTES = blocks.BLOCK_BYTES = 1 << 18
+gwf.BLOCK_BYTES = fields.BLOCK_BYTES = 1 << 18
 
 def peak_bytes():
     lines = Path("/proc/self/status").read_text().splitlines()

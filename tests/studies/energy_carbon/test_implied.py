@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from studies.energy_carbon.paper import DUNE, TESTBEDS, MeasuredRun, TestbedRow
+from studies.energy_carbon.paper import DUNE, TESTBEDS, MeasuredPair, MeasuredRun
 from studies.energy_carbon.run import depth_of, node_class_of
 from studies.energy_carbon.tables import busy_share, ceiling_pct, empty_saved_pct, equally_long_saved_pct
 
@@ -15,7 +15,7 @@ ROW = DUNE.rows["off"][50]
 DUNE_NODE = node_class_of("dune", "off")
 
 
-def made_row(share: float, elapsed_s: float, way: tuple[str, str]) -> TestbedRow:
+def made_row(share: float, elapsed_s: float, way: tuple[str, str]) -> MeasuredPair:
     """A row whose nodes are busy that share of the energy-aware run's time, 100 W above idle, and asleep else."""
     node_class, nodes = node_class_of(*way), TESTBEDS[way[0]].nodes
     asleep_w = depth_of(node_class, way[1]).power_w
@@ -25,7 +25,7 @@ def made_row(share: float, elapsed_s: float, way: tuple[str, str]) -> TestbedRow
     default, aware = (
         MeasuredRun(energy_j / 1000, elapsed_s, energy_j / elapsed_s) for energy_j in (default_j, aware_j)
     )
-    return TestbedRow(default, aware, 100 * (1 - aware_j / default_j))
+    return MeasuredPair(default, aware, 100 * (1 - aware_j / default_j))
 
 
 @given(st.floats(0.01, 0.99), st.floats(100, 10_000), st.sampled_from(WAYS))

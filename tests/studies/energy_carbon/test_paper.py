@@ -2,7 +2,7 @@
 
 import pytest
 
-from studies.energy_carbon.paper import TESTBEDS, MeasuredRun, TestbedRow
+from studies.energy_carbon.paper import TESTBEDS, MeasuredPair, MeasuredRun
 
 ROWS = [
     pytest.param(row, id=f"{name}-{way}-{load}")
@@ -18,7 +18,7 @@ def product_kj(run: MeasuredRun) -> float:
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_energies_are_products_and_savings_their_ratios(row: TestbedRow) -> None:
+def test_energies_are_products_and_savings_their_ratios(row: MeasuredPair) -> None:
     assert row.default.energy_kj == pytest.approx(product_kj(row.default), rel=2e-3)
     assert row.saved_pct == pytest.approx(100 * (1 - row.aware.energy_kj / row.default.energy_kj), abs=0.1)
     if row != OFF_AT_50:

@@ -21,8 +21,8 @@ from offpeak.errors import BadInput
 from offpeak.ledger.database import PATIENCE_S, open_ledger
 from offpeak.ledger.records import actions_in
 from offpeak.model.clock import FastClock
-from offpeak.model.local_time import TimeRange
 from offpeak.model.node_class_file import node_class_named
+from offpeak.model.time_range import TimeRange
 from offpeak.settings.ledger import LedgerSettings
 from sim_backend.local_slurm.processes import listens, reserved_ports, wait_until
 from ui.demo.live_cluster import without_offpeak

@@ -13,9 +13,9 @@ from studies.energy_carbon.federation import (
     TESTBEDS,
     FederationExperiment,
     FederationResult,
+    MeasuredCase,
     SelectionCase,
     TableColumn,
-    TestbedCase,
     run,
 )
 
@@ -24,7 +24,7 @@ FEW_JOBS = 300
 """A fifth of the paper's jobs, behind queues a fifth as long, show the same."""
 
 
-def result_of(case: SelectionCase | TestbedCase) -> FederationResult:
+def result_of(case: SelectionCase | MeasuredCase) -> FederationResult:
     return run(FederationExperiment(case, 1, 0))
 
 
@@ -62,7 +62,7 @@ def test_what_the_paper_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_testbed_sends_to_dune_what_may_wait_and_least_to_juggle() -> None:
-    early, late, fast, turns = (result_of(TestbedCase(column)) for column in TABLE_IX)
+    early, late, fast, turns = (result_of(MeasuredCase(column)) for column in TABLE_IX)
     assert all(sum(each.jobs) == TESTBED_JOBS for each in (early, late, fast, turns))
     assert early.jobs[2] < late.jobs[2]
     assert early.energy_kwh < fast.energy_kwh < turns.energy_kwh

@@ -24,7 +24,7 @@ from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.records import actions_in
 from offpeak.ledger.rows import DecisionRecord
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 from offpeak.settings.agent import AgentSettings, HardwareSettings
 from offpeak.settings.feeds import FeedSettings
 from offpeak.settings.ledger import LedgerSettings

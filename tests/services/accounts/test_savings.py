@@ -10,10 +10,10 @@ from offpeak.ledger.energy_use import J_PER_MWH
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.prices import MeanPrice
 from offpeak.ledger.rows import MeterReading, NodeStateRecord, Price
-from offpeak.model.local_time import TimeRange
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import OFF
+from offpeak.model.time_range import TimeRange
 from power.lifecycle.node_record import NodeState
 from services.accounts.savings import BASELINE, NodeRest, RestUse, book_savings, find_rests, rest_energy_j, sum_savings
 

@@ -9,7 +9,7 @@ from month_site import BERLIN, MAY, MonthSite, booked, month_site
 
 from offpeak.errors import BadTrace
 from offpeak.ledger.database import open_ledger
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 from services.accounts.counterfactual import Counterfactual, replay_site_order
 from services.accounts.month_account import MonthAccount, make_month_account
 from sim_backend.policy import parse_policy
