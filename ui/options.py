@@ -18,6 +18,20 @@ CONFIG = Annotated[
     typer.Option("--config", help="Settings file [default: $OFFPEAK_CONFIG, else /etc/offpeak/offpeak.toml]."),
 ]
 
+START = Annotated[
+    str | None,
+    typer.Option(
+        "-S",
+        "--since",
+        "--starttime",
+        help="Start: 2026-11-01, 2026-11-01T08:00, yesterday, now-7days. [default: today]",
+        show_default=False,
+    ),
+]
+END = Annotated[
+    str | None, typer.Option("-E", "--endtime", help="End, no more in it. [default: now]", show_default=False)
+]
+
 KNOWN_PRICES = (
     "feeds.zone",
     "feeds.prices",

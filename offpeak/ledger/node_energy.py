@@ -48,7 +48,7 @@ from offpeak.ledger.energy_use import (
 )
 from offpeak.ledger.prices import nan_to_none, slot_prices
 from offpeak.ledger.tables import minutes, quarters, readings, series
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 
 
 class NodeMean(NamedTuple):

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Select, Table, and_, case, fun
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.rows import NodeStateRecord
 from offpeak.ledger.tables import decisions, intents, outcomes, refusals, savings, states
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 
 Record = dict[str, Any]
 

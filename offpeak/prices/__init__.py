@@ -4,3 +4,6 @@
 hours of the higher one. `peak` divides a series into on-peak and off-peak. `alignment` finds where in the calendar of
 the prices the seconds of a job log are.
 """
+
+ASSUMED_TARIFF = "on=90EUR/MWh,off=30EUR/MWh,hours=09:00-23:00"
+"""The tariff that offpeak assumes if no price is declared; every figure based on it says so."""

@@ -10,8 +10,8 @@ from offpeak.model.arrays import Int64
 from offpeak.model.local_time import parse_zone, zone_text
 from offpeak.model.step_series import Series, merge
 from offpeak.model.units import parse_price
+from offpeak.prices import ASSUMED_TARIFF
 from offpeak.prices.peak import ClockHours, check_holidays, parse_days, parse_hours
-from offpeak.settings.replay import ASSUMED_TARIFF
 from offpeak.text import parse_pairs
 
 KEYS = ("on", "off", "hours", "days", "holidays", "zone")

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from offpeak.prices import ASSUMED_TARIFF
 from offpeak.settings.kinds import (
     BOOL,
     DURATION,
@@ -16,10 +17,6 @@ from offpeak.settings.kinds import (
     row,
     whole_number,
 )
-
-ASSUMED_TARIFF = "on=90EUR/MWh,off=30EUR/MWh,hours=09:00-23:00"
-"""What electricity is taken to cost where nobody declares a price: an invention, and named as one."""
-
 
 ASSUMED_IDLE_W = 75.0
 """What an idle node is taken to draw where nobody says otherwise."""

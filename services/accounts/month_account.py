@@ -18,8 +18,8 @@ from offpeak.ledger.prices import LedgerPrices, assumed_share, mean_prices, read
 from offpeak.ledger.records import queue_orders, savings_in
 from offpeak.model.arrays import Int64
 from offpeak.model.jobs import Trace
-from offpeak.model.local_time import TimeRange, day_edges
 from offpeak.model.step_series import split
+from offpeak.model.time_range import TimeRange, day_edges
 from offpeak.prices.peak import Peak, PeakRule, classify, parse_peak_rule
 from offpeak.prices.tariff import site_tariff
 from offpeak.settings.replay import PriceSettings

@@ -18,9 +18,9 @@ from offpeak.ledger.node_energy import spans_energy
 from offpeak.ledger.prices import MeanPrice, mean_prices
 from offpeak.ledger.records import states_in
 from offpeak.ledger.rows import NodeStateRecord, SavingRecord
-from offpeak.model.local_time import TimeRange
 from offpeak.model.node_class import NodeClass, SleepDepth
 from offpeak.model.node_states import OFF, STANDBY
+from offpeak.model.time_range import TimeRange
 from offpeak.text import counted
 from power.lifecycle.node_record import ASLEEP, NodeState
 

@@ -14,7 +14,7 @@ from offpeak.errors import CannotWrite
 from offpeak.ledger.energy_use import WAYS
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import SavingRecord
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 from plugin.scheduler.port import SchedulerView
 from power.lifecycle.node_record import Instant
 from power.meters.port import Meter

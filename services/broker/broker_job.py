@@ -1,18 +1,11 @@
-"""A job as its owner hands it over: the script, its requests, and the owner's preferences for the federation.
-
-Owners write instants with an offset such as Z or +01:00, else on this machine's clock, and durations like 30min.
-"""
+"""A job as its owner hands it over: the script, its requests, and the owner's preferences for the federation."""
 
 import hashlib
 import json
 import re
-import time
 from dataclasses import dataclass
-from datetime import datetime
 
 from offpeak.errors import BadInput
-from offpeak.model.local_time import parse_time
-from offpeak.model.units import parse_duration_s
 from plugin.federation.choice import SiteChoice, time_text
 from plugin.federation.job_script import PBS, SLURM, ScriptRequest, parse_script
 from plugin.federation.jobs import PlacementRequest, find_home
@@ -109,24 +102,3 @@ def check_key(key: str) -> str:
     if not _KEY.fullmatch(key):
         raise BadInput(f"--key {key!r}: is no key", hint="letters, digits, dots, - and _, 64 at most")
     return key
-
-
-def parse_instant(text: str) -> float:
-    """Return the instant [Unix s]: with an offset such as Z or +01:00, else on this machine's clock; BadInput."""
-    here = datetime.now().astimezone().tzinfo
-    assert here is not None
-    try:
-        written = datetime.fromisoformat(text)
-    except ValueError:
-        written = None
-    if written is not None and written.tzinfo is not None:
-        return written.timestamp()
-    return parse_time(text, now_unix_s=time.time(), zone=here)
-
-
-def parse_limit_s(text: str) -> int:
-    """Return the time that a job is given [s], written like 30min; BadInput."""
-    limit_s = parse_duration_s(text)
-    if limit_s < 1:
-        raise BadInput(f"--time {text}: is no time", hint="write it like 30min or 2h")
-    return limit_s

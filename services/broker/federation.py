@@ -93,25 +93,6 @@ def federation_without_reports(settings: BrokerSettings) -> Federation:
     return Federation(read_sites(settings.sites), {}, settings.stale_s)
 
 
-def federation_now(settings: BrokerSettings, *, socket: Path, state_folder: Path) -> Federation:
-    """Return the federation by what its poller has kept, else ask all sites; BadSites for a wrong file of sites."""
-    grid = read_sites(settings.sites)
-    # Two polls ago: one that is under way must not make everybody ask for themselves.
-    kept = read_snapshots(state_folder, not_before_unix_s=time.time() - 2 * settings.poll_s - settings.timeout_s)
-    if kept is None or not set(grid.names) <= set(kept.heard):
-        return Federation(grid, _poll_all(grid, settings, socket), settings.stale_s)
-    return Federation(grid, kept.heard, settings.stale_s, kept.sent)
-
-
-def _poll_all(grid: Grid, settings: BrokerSettings, socket: Path) -> dict[str, SiteReply]:
-    # Slow to import: who finds kept answers does without.
-    import asyncio
-
-    from services.broker.site_poller import poll_sites
-
-    return asyncio.run(poll_sites(grid.sites, socket=socket, timeout_s=settings.timeout_s))
-
-
 ReadSubmissions = Callable[[Sequence[str], float, Mapping[str, float]], "SiteSubmissions"]
 """Looks into a ledger: `given` of a Ledger is one."""
 COUNTED_STATES = (TRIED, TAKEN, CANCELLED)

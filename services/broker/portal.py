@@ -11,6 +11,7 @@ from pydantic.dataclasses import dataclass as checked
 
 from offpeak.errors import BadInput
 from offpeak.ledger.ledger import Ledger
+from offpeak.model.time_range import parse_instant
 from offpeak.model.units import parse_duration_s
 from offpeak.settings.broker import BrokerSettings
 from plugin.federation.choice import time_text
@@ -18,7 +19,7 @@ from plugin.federation.job_script import MOST_BYTES
 from plugin.federation.jobs import parse_goal
 from plugin.federation.reach import LOCAL
 from services.broker.agent_snapshot import read_agent_snapshot
-from services.broker.broker_job import BrokerJob, JobPreferences, check_key, make_broker_job, parse_instant
+from services.broker.broker_job import BrokerJob, JobPreferences, check_key, make_broker_job
 from services.broker.federation import Federation, add_sent_jobs, make_choice
 from services.broker.site_poller import Poller
 from services.broker.submission import Broker, cancel, make_broker, read_job_state, submission_json

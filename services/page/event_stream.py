@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from offpeak.errors import BadLedger, OffpeakError
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.records import latest_actions, latest_decisions, savings_in
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 from offpeak.settings.table import Settings
 from services.agent.client import fetch_snapshot
 from services.page.power_history import NodePowerHistory

@@ -20,7 +20,7 @@ from offpeak.ledger.node_energy import NodeMean, node_means
 from offpeak.ledger.records import Record, states_in
 from offpeak.ledger.tables import jobs
 from offpeak.machines.node_sets import expand
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 from services.accounts.ended_jobs import MEMORY_NAME, parse_job_watch
 
 JobSpan = tuple[float, float]

@@ -160,13 +160,13 @@ class SelectionCase:
 
 
 @dataclass(frozen=True)
-class TestbedCase:
+class MeasuredCase:
     """A column of Table IX: its name."""
 
     column: str
 
 
-FederationCase = SelectionCase | TestbedCase
+FederationCase = SelectionCase | MeasuredCase
 
 
 @dataclass(frozen=True)
@@ -291,7 +291,7 @@ HOUR_S = 3600
 G_PER_KG = 1000
 
 
-def measure(case: TestbedCase, rng: Generator) -> FederationResult:
+def measure(case: MeasuredCase, rng: Generator) -> FederationResult:
     """Return what a column of Table IX comes to."""
     grid = SimulatedGrid(tuple(map(_testbed_site, TESTBEDS)), log_of(LATEST_S[case.column], rng))
     electricity = Steady((0.0,) * len(TESTBEDS), [G_PER_KG * each.cue / each.pue for each in TESTBEDS])
@@ -365,4 +365,4 @@ def run(experiment: FederationExperiment) -> FederationResult:
     """Return what the case comes to in that replay; all cases of a replay have the same jobs but for their arrivals."""
     rng = np.random.default_rng([experiment.seed, experiment.replay])
     case = experiment.case
-    return measure(case, rng) if isinstance(case, TestbedCase) else simulate(case, rng)
+    return measure(case, rng) if isinstance(case, MeasuredCase) else simulate(case, rng)

@@ -16,8 +16,8 @@ from studies.energy_carbon.federation import (
     FederationCase,
     FederationExperiment,
     FederationResult,
+    MeasuredCase,
     SelectionCase,
-    TestbedCase,
 )
 from studies.energy_carbon.plan import DISCIPLINES
 from studies.report import Range, StudyTable, TableCell, confidence_of
@@ -42,7 +42,7 @@ def with_limit(scheduler: str, limit: int, load: float) -> SelectionCase:
 
 def cases() -> list[FederationCase]:
     """Return all cases, each once, the starting point first."""
-    every: list[FederationCase] = [TestbedCase(column) for column in TABLE_IX]
+    every: list[FederationCase] = [MeasuredCase(column) for column in TABLE_IX]
     for load in (LOAD, *LOADS):
         every += [
             choice(scheduler, selection, asleep=asleep, load=load)
@@ -218,7 +218,7 @@ def bench_table(answers: FederationResults) -> StudyTable:
 
 
 def _bench_row(answers: FederationResults, column: str) -> tuple[TableCell, ...]:
-    case, theirs = TestbedCase(column), TABLE_IX[column]
+    case, theirs = MeasuredCase(column), TABLE_IX[column]
     return (
         column,
         answers.of(case, lambda result: 3600 * result.energy_kwh),
@@ -232,7 +232,7 @@ def _bench_row(answers: FederationResults, column: str) -> tuple[TableCell, ...]
     )
 
 
-def _against(answers: FederationResults, case: TestbedCase, base: str) -> tuple[TableCell, TableCell]:
-    ours: FederationCase = TestbedCase(base)
+def _against(answers: FederationResults, case: MeasuredCase, base: str) -> tuple[TableCell, TableCell]:
+    ours: FederationCase = MeasuredCase(base)
     paper_pct = 100 * (1 - TABLE_IX[case.column].energy_kj / TABLE_IX[base].energy_kj)
     return answers.saved_pct(case, ours, energy), paper_pct

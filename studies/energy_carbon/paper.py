@@ -17,7 +17,7 @@ class MeasuredRun:
 
 
 @dataclass(frozen=True)
-class TestbedRow:
+class MeasuredPair:
     """A column of Table VII or VIII: the same workload under the default and the energy-aware scheduler."""
 
     default: MeasuredRun
@@ -41,7 +41,7 @@ class TestbedRow:
 
 
 @dataclass(frozen=True)
-class Testbed:
+class MeasuredCluster:
     """A cluster as it was measured: `rows[way to sleep][utilization in per cent]`.
 
     `default` is the discipline that stands for its default scheduler, `wide` the nodes that its wide jobs ask for.
@@ -51,12 +51,12 @@ class Testbed:
     nodes: int
     default: str
     wide: int
-    rows: Mapping[str, Mapping[int, TestbedRow]]
+    rows: Mapping[str, Mapping[int, MeasuredPair]]
 
     __test__ = False  # pytest takes a class of this name for one of its own
 
 
-DUNE = Testbed(
+DUNE = MeasuredCluster(
     "dune",
     4,
     # Maui's distributed configuration: BACKFILLPOLICY FIRSTFIT behind a reservation for the first job.
@@ -64,10 +64,10 @@ DUNE = Testbed(
     2,
     {
         "off": {
-            0: TestbedRow(MeasuredRun(176.9, 515.7, 343.4), MeasuredRun(11.8, 517.8, 22.8), 93.3),
-            50: TestbedRow(MeasuredRun(254.5, 648.0, 393.0), MeasuredRun(133.2, 543.2, 250.8), 47.7),
-            80: TestbedRow(MeasuredRun(499.1, 1258.3, 396.8), MeasuredRun(433.4, 1276.9, 339.6), 13.2),
-            90: TestbedRow(MeasuredRun(515.9, 1268.0, 406.9), MeasuredRun(480.5, 1276.7, 376.6), 6.9),
+            0: MeasuredPair(MeasuredRun(176.9, 515.7, 343.4), MeasuredRun(11.8, 517.8, 22.8), 93.3),
+            50: MeasuredPair(MeasuredRun(254.5, 648.0, 393.0), MeasuredRun(133.2, 543.2, 250.8), 47.7),
+            80: MeasuredPair(MeasuredRun(499.1, 1258.3, 396.8), MeasuredRun(433.4, 1276.9, 339.6), 13.2),
+            90: MeasuredPair(MeasuredRun(515.9, 1268.0, 406.9), MeasuredRun(480.5, 1276.7, 376.6), 6.9),
         }
     },
 )
@@ -78,7 +78,7 @@ _JUGGLE_DEFAULT = {
     60: MeasuredRun(3345, 1552, 2155),
     80: MeasuredRun(4625, 2088, 2215),
 }
-JUGGLE = Testbed(
+JUGGLE = MeasuredCluster(
     "juggle",
     12,
     # "An enhanced FIFO": Torque's distributed sched_config has strict_fifo false, so a job that fits may overtake.
@@ -86,27 +86,27 @@ JUGGLE = Testbed(
     8,
     {
         "standby": {
-            0: TestbedRow(_JUGGLE_DEFAULT[0], MeasuredRun(1300, 1000, 1300), 33.7),
-            40: TestbedRow(_JUGGLE_DEFAULT[40], MeasuredRun(2652, 1634, 1623), 19.7),
-            60: TestbedRow(_JUGGLE_DEFAULT[60], MeasuredRun(3018, 1580, 1910), 9.8),
-            80: TestbedRow(_JUGGLE_DEFAULT[80], MeasuredRun(4410, 2143, 2058), 4.6),
+            0: MeasuredPair(_JUGGLE_DEFAULT[0], MeasuredRun(1300, 1000, 1300), 33.7),
+            40: MeasuredPair(_JUGGLE_DEFAULT[40], MeasuredRun(2652, 1634, 1623), 19.7),
+            60: MeasuredPair(_JUGGLE_DEFAULT[60], MeasuredRun(3018, 1580, 1910), 9.8),
+            80: MeasuredPair(_JUGGLE_DEFAULT[80], MeasuredRun(4410, 2143, 2058), 4.6),
         },
         "powersave": {
-            0: TestbedRow(_JUGGLE_DEFAULT[0], MeasuredRun(1400, 1000, 1400), 28.6),
-            40: TestbedRow(_JUGGLE_DEFAULT[40], MeasuredRun(2701, 1556, 1736), 18.2),
-            60: TestbedRow(_JUGGLE_DEFAULT[60], MeasuredRun(3033, 1558, 1947), 9.3),
-            80: TestbedRow(_JUGGLE_DEFAULT[80], MeasuredRun(4433, 2126, 2085), 4.2),
+            0: MeasuredPair(_JUGGLE_DEFAULT[0], MeasuredRun(1400, 1000, 1400), 28.6),
+            40: MeasuredPair(_JUGGLE_DEFAULT[40], MeasuredRun(2701, 1556, 1736), 18.2),
+            60: MeasuredPair(_JUGGLE_DEFAULT[60], MeasuredRun(3033, 1558, 1947), 9.3),
+            80: MeasuredPair(_JUGGLE_DEFAULT[80], MeasuredRun(4433, 2126, 2085), 4.2),
         },
         "both": {
-            0: TestbedRow(_JUGGLE_DEFAULT[0], MeasuredRun(1280, 1000, 1280), 34.7),
-            40: TestbedRow(_JUGGLE_DEFAULT[40], MeasuredRun(2616, 1620, 1615), 20.8),
-            60: TestbedRow(_JUGGLE_DEFAULT[60], MeasuredRun(3003, 1579, 1902), 10.2),
-            80: TestbedRow(_JUGGLE_DEFAULT[80], MeasuredRun(4389, 2144, 2047), 5.1),
+            0: MeasuredPair(_JUGGLE_DEFAULT[0], MeasuredRun(1280, 1000, 1280), 34.7),
+            40: MeasuredPair(_JUGGLE_DEFAULT[40], MeasuredRun(2616, 1620, 1615), 20.8),
+            60: MeasuredPair(_JUGGLE_DEFAULT[60], MeasuredRun(3003, 1579, 1902), 10.2),
+            80: MeasuredPair(_JUGGLE_DEFAULT[80], MeasuredRun(4389, 2144, 2047), 5.1),
         },
     },
 )
 
-TESTBEDS: Mapping[str, Testbed] = {testbed.name: testbed for testbed in (DUNE, JUGGLE)}
+TESTBEDS: Mapping[str, MeasuredCluster] = {testbed.name: testbed for testbed in (DUNE, JUGGLE)}
 
 WIDE_SHARE = 0.1
 """Federated test: "the requirements of always 10% of the jobs can only be met on one of the clusters"; on Juggle they

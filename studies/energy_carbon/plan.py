@@ -13,7 +13,7 @@ from studies.energy_carbon.experiment import (
     SingleSiteReplays,
     experiments,
 )
-from studies.energy_carbon.paper import DUNE, JUGGLE, SERVERS, TESTBEDS, WALLTIME_S, Testbed
+from studies.energy_carbon.paper import DUNE, JUGGLE, SERVERS, TESTBEDS, WALLTIME_S, MeasuredCluster
 
 DISCIPLINES = {"FIFO": "fcfs", "BFF": "first-fit", "BBF": "best-fit"}
 LOADS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2)
@@ -48,17 +48,17 @@ CHANGES: Mapping[str, tuple[MeasurementChange, ...]] = {
 }
 
 
-def loads_of(testbed: Testbed) -> tuple[int, ...]:
+def loads_of(testbed: MeasuredCluster) -> tuple[int, ...]:
     """Return the utilizations [%] at which a testbed ran jobs."""
     return tuple(load for load in next(iter(testbed.rows.values())) if load)
 
 
-def cells(testbed: Testbed) -> list[Measurement]:
+def cells(testbed: MeasuredCluster) -> list[Measurement]:
     """Return the cells of a testbed's table that have jobs."""
     return [Measurement(testbed.name, way, load, testbed.default) for way in testbed.rows for load in loads_of(testbed)]
 
 
-def first_way(testbed: Testbed) -> list[Measurement]:
+def first_way(testbed: MeasuredCluster) -> list[Measurement]:
     """Return the cells of its first way to sleep, on which assumptions are changed."""
     way = next(iter(testbed.rows))
     return [case for case in cells(testbed) if case.way == way]

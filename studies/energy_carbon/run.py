@@ -39,9 +39,9 @@ from studies.energy_carbon.paper import (
     SERVER_CORES,
     TESTBEDS,
     WIDEST,
-    TestbedRow,
+    MeasuredPair,
 )
-from studies.energy_carbon.workload import AWARE, TestbedWorkload, batch, discipline, draw_workload, node_s
+from studies.energy_carbon.workload import AWARE, BatchWorkload, batch, discipline, draw_workload, node_s
 
 BOTH = "both"
 
@@ -87,7 +87,7 @@ def measure(case: Measurement, rng: Generator) -> MeasurementResult:
     return MeasurementResult(*(float(mean) for mean in np.mean(each, axis=0)))
 
 
-def measured(case: Measurement, workload: TestbedWorkload) -> MeasurementResult:
+def measured(case: Measurement, workload: BatchWorkload) -> MeasurementResult:
     """Return what one workload comes to.
 
     The default scheduler draws the table's average power for as long as it takes; what this is above idle nodes is the
@@ -113,7 +113,7 @@ def measured(case: Measurement, workload: TestbedWorkload) -> MeasurementResult:
     )
 
 
-def busy_node_w(row: TestbedRow, node_class: NodeClass, nodes: int, busy_nodes: float) -> float:
+def busy_node_w(row: MeasuredPair, node_class: NodeClass, nodes: int, busy_nodes: float) -> float:
     """Return the draw of a node with a job at which the default run, with so many of them, has the table's power."""
     return node_class.idle_w + (row.default.power_w - nodes * node_class.idle_w) / busy_nodes
 

@@ -17,7 +17,7 @@ from studies.energy_carbon.experiment import (
     SingleSiteResult,
     experiments,
 )
-from studies.energy_carbon.paper import SERVERS, Testbed, TestbedRow
+from studies.energy_carbon.paper import SERVERS, MeasuredCluster, MeasuredPair
 from studies.energy_carbon.plan import (
     CHANGES,
     DISCIPLINES,
@@ -52,14 +52,14 @@ class SingleSiteResults:
 KJ = 1000.0
 
 
-def empty_saved_pct(row: TestbedRow, node_class: NodeClass, way: str, nodes: int) -> float:
+def empty_saved_pct(row: MeasuredPair, node_class: NodeClass, way: str, nodes: int) -> float:
     """Return what a cluster without jobs saves of the row's default energy: every node sleeps from the first second."""
     depth = depth_of(node_class, way)
     asleep_s = row.aware.elapsed_s - depth.enter.duration_s
     return 100 * (1 - nodes * (depth.enter.energy_j + asleep_s * depth.power_w) / (row.default.energy_kj * KJ))
 
 
-def ceiling_pct(row: TestbedRow, node_class: NodeClass, way: str, nodes: int, load: float) -> float:
+def ceiling_pct(row: MeasuredPair, node_class: NodeClass, way: str, nodes: int, load: float) -> float:
     """Return what the row would save if nodes without a job slept all the time, at no cost of transitions.
 
     The jobs keep that share of the default run's node time busy; the energy-aware run lasts as long.
@@ -69,7 +69,7 @@ def ceiling_pct(row: TestbedRow, node_class: NodeClass, way: str, nodes: int, lo
     return 100 * (1 - (jobs_w + (1 - load) * nodes * asleep_w) / row.default.power_w)
 
 
-def busy_share(row: TestbedRow, node_class: NodeClass, way: str, nodes: int) -> float:
+def busy_share(row: MeasuredPair, node_class: NodeClass, way: str, nodes: int) -> float:
     """Return the share of the energy-aware run's node time in which nodes were not asleep, by its energy.
 
     What the default run used above idle nodes is taken to be the jobs' in both runs.
@@ -80,7 +80,7 @@ def busy_share(row: TestbedRow, node_class: NodeClass, way: str, nodes: int) -> 
     return awake_j / (node_class.idle_w - asleep_w) / (nodes * row.aware.elapsed_s)
 
 
-def equally_long_saved_pct(row: TestbedRow, node_class: NodeClass, nodes: int) -> float:
+def equally_long_saved_pct(row: MeasuredPair, node_class: NodeClass, nodes: int) -> float:
     """Return the row's saving had the default run lasted as long as the energy-aware one, its nodes idle at the end."""
     longer_j = nodes * node_class.idle_w * (row.aware.elapsed_s - row.default.elapsed_s)
     return 100 * (1 - row.aware.energy_kj * KJ / (row.default.energy_kj * KJ + longer_j))
@@ -90,7 +90,7 @@ BAR_POINTS = 3.0
 WORKLOAD_RANGES = f"In brackets the lowest and the highest of the replays, each the mean of {WORKLOADS} workloads."
 
 
-def savings_table(answers: SingleSiteResults, testbed: Testbed) -> StudyTable:
+def savings_table(answers: SingleSiteResults, testbed: MeasuredCluster) -> StudyTable:
     """Return the testbed's table beside ours."""
     return StudyTable(
         testbed.name,
@@ -116,7 +116,7 @@ def savings_table(answers: SingleSiteResults, testbed: Testbed) -> StudyTable:
     )
 
 
-def _empty_row(testbed: Testbed, way: str) -> tuple[TableCell, ...]:
+def _empty_row(testbed: MeasuredCluster, way: str) -> tuple[TableCell, ...]:
     row = testbed.rows[way][0]
     saved_pct = empty_saved_pct(row, node_class_of(testbed.name, way), way, testbed.nodes)
     return (
@@ -133,7 +133,7 @@ def _empty_row(testbed: Testbed, way: str) -> tuple[TableCell, ...]:
     )
 
 
-def _saved_row(answers: SingleSiteResults, testbed: Testbed, case: Measurement) -> tuple[TableCell, ...]:
+def _saved_row(answers: SingleSiteResults, testbed: MeasuredCluster, case: Measurement) -> tuple[TableCell, ...]:
     row = testbed.rows[case.way][case.load_pct]
     saved_pct = answers.of(case, "saved_pct")
     return (
@@ -150,11 +150,11 @@ def _saved_row(answers: SingleSiteResults, testbed: Testbed, case: Measurement) 
     )
 
 
-def _within(saved_pct: float, row: TestbedRow) -> str:
+def _within(saved_pct: float, row: MeasuredPair) -> str:
     return "yes" if abs(saved_pct - row.saved_pct) <= BAR_POINTS else "no"
 
 
-def implied_table(testbeds: tuple[Testbed, ...]) -> StudyTable:
+def implied_table(testbeds: tuple[MeasuredCluster, ...]) -> StudyTable:
     """Return what the paper's totals say of themselves."""
     return StudyTable(
         "implied",
@@ -168,7 +168,7 @@ def implied_table(testbeds: tuple[Testbed, ...]) -> StudyTable:
     )
 
 
-def _implied_row(testbed: Testbed, case: Measurement) -> tuple[TableCell, ...]:
+def _implied_row(testbed: MeasuredCluster, case: Measurement) -> tuple[TableCell, ...]:
     row = testbed.rows[case.way][case.load_pct]
     node_class, nodes = node_class_of(testbed.name, case.way), testbed.nodes
     return (
@@ -183,7 +183,7 @@ def _implied_row(testbed: Testbed, case: Measurement) -> tuple[TableCell, ...]:
     )
 
 
-def changes_table(answers: SingleSiteResults, testbed: Testbed) -> StudyTable:
+def changes_table(answers: SingleSiteResults, testbed: MeasuredCluster) -> StudyTable:
     """Return savings, elapsed times and wakes with one assumption changed."""
     loads = loads_of(testbed)
     return StudyTable(
@@ -200,8 +200,10 @@ def changes_table(answers: SingleSiteResults, testbed: Testbed) -> StudyTable:
     )
 
 
-def _change_row(answers: SingleSiteResults, testbed: Testbed, change: MeasurementChange) -> tuple[TableCell, ...]:
-    cases = [change.of(case) for case in first_way(testbed)]
+def _change_row(
+    answers: SingleSiteResults, cluster: MeasuredCluster, change: MeasurementChange
+) -> tuple[TableCell, ...]:
+    cases = [change.of(case) for case in first_way(cluster)]
     saved = (answers.of(case, "saved_pct") for case in cases)
     elapsed = (answers.of(case, "elapsed_ratio").mean for case in cases)
     shorter = (100 * answers.of(case, "far_shorter").mean for case in cases)

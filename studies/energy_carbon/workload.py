@@ -11,7 +11,7 @@ from offpeak.settings.replay import SchedulingSettings
 from sim_backend.policy import Policy, parse_policy
 from sim_backend.replay import replay
 from studies.energy_carbon.experiment import ANY_WIDTH, AS_MEASURED, Measurement
-from studies.energy_carbon.paper import NARROW, TESTBEDS, WIDE_SHARE, Testbed
+from studies.energy_carbon.paper import NARROW, TESTBEDS, WIDE_SHARE, MeasuredCluster
 
 AWARE = "first-fit"
 FEWEST_JOBS, MOST_JOBS = 2, 30
@@ -41,7 +41,7 @@ class WorkloadMix:
 
 
 @dataclass(frozen=True)
-class TestbedWorkload:
+class BatchWorkload:
     """A batch of jobs and how long the default and the energy-aware scheduler take for it if no node sleeps [s]."""
 
     jobs: Jobs
@@ -62,7 +62,7 @@ def discipline(name: str, period_s: int = 0) -> Policy:
     return parse_policy(name, SchedulingSettings(period_s=period_s or None))
 
 
-def draw_mix(testbed: Testbed, widths: str, rng: Generator) -> WorkloadMix:
+def draw_mix(testbed: MeasuredCluster, widths: str, rng: Generator) -> WorkloadMix:
     """Draw 2 to 30 jobs of run times that differ up to twentyfold, of any size or as in the paper's federated test."""
     count = int(rng.integers(FEWEST_JOBS, MOST_JOBS, endpoint=True))
     widest = testbed.nodes if widths == ANY_WIDTH else NARROW
@@ -72,7 +72,7 @@ def draw_mix(testbed: Testbed, widths: str, rng: Generator) -> WorkloadMix:
     return WorkloadMix(size, np.exp(rng.uniform(0, np.log(LONGEST_OVER_SHORTEST), count)))
 
 
-def draw_workload(asked: Measurement, rng: Generator) -> TestbedWorkload:
+def draw_workload(asked: Measurement, rng: Generator) -> BatchWorkload:
     """Return the first workload drawn that has the utilization of the table and lasts as long, in the asked reading."""
     testbed = TESTBEDS[asked.testbed]
     while True:
@@ -81,7 +81,7 @@ def draw_workload(asked: Measurement, rng: Generator) -> TestbedWorkload:
             return workload
 
 
-def fitted(mix: WorkloadMix, asked: Measurement) -> TestbedWorkload | None:
+def fitted(mix: WorkloadMix, asked: Measurement) -> BatchWorkload | None:
     """Return the mix, stretched to the length that is asked for; None if its utilization is another."""
     testbed = TESTBEDS[asked.testbed]
     row, nodes, share = testbed.rows[asked.way][asked.load_pct], testbed.nodes, asked.load_pct / 100
@@ -99,7 +99,7 @@ def fitted(mix: WorkloadMix, asked: Measurement) -> TestbedWorkload | None:
         longest_s *= wanted_s / took_s
     if abs(took_s - wanted_s) > LIKENESS * wanted_s:
         return None
-    return TestbedWorkload(jobs, row.default.elapsed_s if measured else took_s, elapsed_s(jobs, nodes, aware))
+    return BatchWorkload(jobs, row.default.elapsed_s if measured else took_s, elapsed_s(jobs, nodes, aware))
 
 
 def elapsed_s(jobs: Jobs, nodes: int, policy: Policy) -> int:

@@ -15,8 +15,7 @@ from offpeak.errors import BadInput
 from offpeak.machines.node_sets import fold
 from offpeak.settings.file import read_values, settings_path, users_settings_path
 from offpeak.settings.table import Settings
-from ui.ledger.command import END, START
-from ui.options import CONFIG, option
+from ui.options import CONFIG, END, START, option
 
 SOCKET = Annotated[str | None, option("agent.socket")]
 LEDGER = Annotated[str | None, option("ledger.url")]

@@ -15,7 +15,8 @@ from rich.table import Table
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.records import actions_in, decisions_in, decisions_of, last_written_unix_s, latest_states
 from offpeak.machines.node_sets import expand
-from offpeak.model.local_time import machine_zone, parse_range
+from offpeak.model.local_time import machine_zone
+from offpeak.model.time_range import parse_range
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.text import printable
 from ui.ledger.text import clock, print_nothing, print_table, rows_json, with_times

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
+from offpeak.model.time_range import parse_instant, parse_limit_s
 from plugin.federation.job_script import MOST_BYTES
-from services.broker.broker_job import parse_instant, parse_limit_s
 
 
 @dataclass(frozen=True)

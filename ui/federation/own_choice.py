@@ -1,5 +1,6 @@
 """The choice that `offpeak choose` makes itself where no broker runs, by what is kept of the sites or what they say."""
 
+import time
 from functools import partial
 from typing import Any
 
@@ -9,8 +10,9 @@ from offpeak.errors import OffpeakError
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
 from plugin.federation.jobs import parse_goal
+from plugin.federation.sites_file import read_sites
 from services.broker.broker_job import BrokerJob, JobPreferences, make_broker_job
-from services.broker.federation import Federation, federation_now, make_choice
+from services.broker.federation import Federation, add_sent_jobs, make_choice, read_snapshots
 from ui.federation.job import JobFile
 
 
@@ -21,8 +23,21 @@ def choose_without_broker(settings: Settings, job: JobFile) -> dict[str, Any]:
 
 
 def federation_of(settings: Settings) -> Federation:
-    """Return the federation as it is now."""
-    return federation_now(settings.broker, socket=settings.agent.socket, state_folder=settings.agent.state_folder)
+    """Return the federation by what its poller keeps, else poll all sites; BadSites for a wrong file of sites."""
+    broker, agent = settings.broker, settings.agent
+    grid = read_sites(broker.sites)
+    # Two polls ago: a poll under way must not make every command poll for itself.
+    oldest_unix_s = time.time() - 2 * broker.poll_s - broker.timeout_s
+    kept = read_snapshots(agent.state_folder, not_before_unix_s=oldest_unix_s)
+    if kept is not None and set(grid.names) <= set(kept.heard):
+        return Federation(grid, kept.heard, broker.stale_s, kept.sent)
+    # Slow to import, and rarely needed: asyncio and the web.
+    import asyncio
+
+    from services.broker.site_poller import poll_sites
+
+    replies = asyncio.run(poll_sites(grid.sites, socket=agent.socket, timeout_s=broker.timeout_s))
+    return Federation(grid, replies, broker.stale_s)
 
 
 def job_request_in(job: JobFile, federation: Federation) -> BrokerJob:
@@ -38,7 +53,6 @@ def _add_submitted_jobs(federation: Federation, settings: LedgerSettings) -> Fed
     # Slow to import: who chooses by what a poller has kept does without.
     from offpeak.ledger.database import open_ledger, sqlite_file
     from offpeak.ledger.submissions import list_submissions
-    from services.broker.federation import add_sent_jobs
 
     try:
         file = sqlite_file(settings.url)

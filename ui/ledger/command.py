@@ -10,7 +10,7 @@ from offpeak.errors import BadInput
 from offpeak.settings.file import read_values, settings_path
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
-from ui.options import CONFIG, option
+from ui.options import CONFIG, END, START, option
 from ui.parameters import PlainCommand, PlainGroup
 from ui.requests import LedgerQuery
 
@@ -21,19 +21,6 @@ ledger = typer.Typer(
 NODES = Annotated[
     str | None,
     typer.Argument(metavar="[NODES]", help="Node set, such as n[001-064]. [default: all]", show_default=False),
-]
-START = Annotated[
-    str | None,
-    typer.Option(
-        "-S",
-        "--since",
-        "--starttime",
-        help="Start: 2026-11-01, 2026-11-01T08:00, yesterday, now-7days. [default: today]",
-        show_default=False,
-    ),
-]
-END = Annotated[
-    str | None, typer.Option("-E", "--endtime", help="End, no more in it. [default: now]", show_default=False)
 ]
 URL = Annotated[str | None, option("ledger.url")]
 JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")]

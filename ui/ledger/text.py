@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from offpeak.ledger.energy_use import EnergyUse
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 from offpeak.prices.tariff import site_tariff
 from offpeak.text import printable
 
