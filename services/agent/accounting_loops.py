@@ -88,16 +88,16 @@ class MeterLoop:
 class JobAccounts:
     """Books jobs that have ended, and learns from them: one question or booking at a time."""
 
-    def __init__(self, parts: SiteContext, ledger: Ledger, voice: ProblemLog) -> None:
-        self._voice = voice
+    def __init__(self, parts: SiteContext, ledger: Ledger, problem_log: ProblemLog) -> None:
+        self._problem_log = problem_log
         folder = parts.settings.agent.state_folder
         powers = JobPowers(read_declared_draws(parts.settings.power), path=folder / JOB_POWER_FILE)
         times = RunTimes(path=folder / RUN_TIMES_FILE)
         self._accounts = Accounts(ledger, powers, times, settle_s=2 * meter_period_s(parts))
         self._last: AccountRound | None = None
         self._turn = asyncio.Lock()
-        voice.trouble("job power", powers.trouble or None)
-        voice.trouble("run times", times.trouble or None)
+        problem_log.report("job power", powers.trouble or None)
+        problem_log.report("run times", times.trouble or None)
 
     def take_up(self) -> None:
         """Take up where a run before has left off; CannotWrite or BadLedger. It waits."""
@@ -136,7 +136,7 @@ class JobAccounts:
             self._accounts.powers.keep()
             self._accounts.times.keep()
         except CannotWrite as problem:
-            self._voice.trouble("predictors", f"{problem}; {problem.hint}")
+            self._problem_log.report("predictors", f"{problem}; {problem.hint}")
 
 
 SAVINGS_EVERY_S = 900.0

@@ -53,17 +53,17 @@ class SiteAgent:
     """
 
     def __init__(
-        self, parts: SiteContext, ledger: Ledger, voice: ProblemLog, clock: Callable[[], float] | None = None
+        self, parts: SiteContext, ledger: Ledger, problem_log: ProblemLog, clock: Callable[[], float] | None = None
     ) -> None:
         clock, steady = clock or parts.clock.unix_s, parts.clock.steady_s
-        self.parts, self.ledger, self.voice, self._clock = parts, ledger, voice, clock
-        self.observer = Observer(parts.scheduler, voice, steady)
-        self.prices = PriceLoop(ledger, voice, clock)
-        self.accounts = JobAccounts(parts, ledger, voice)
-        self.queue = QueueLoop(ledger, voice)
-        self.outside = OutsideLoop(voice, clock)
-        self.plan = PlanLoop(ledger, voice, self.outside)
-        self.power = PowerLoop(ledger, voice, clock, steady)
+        self.parts, self.ledger, self.problem_log, self._clock = parts, ledger, problem_log, clock
+        self.observer = Observer(parts.scheduler, problem_log, steady)
+        self.prices = PriceLoop(ledger, problem_log, clock)
+        self.accounts = JobAccounts(parts, ledger, problem_log)
+        self.queue = QueueLoop(ledger, problem_log)
+        self.outside = OutsideLoop(problem_log, clock)
+        self.plan = PlanLoop(ledger, problem_log, self.outside)
+        self.power = PowerLoop(ledger, problem_log, clock, steady)
         self.meters = MeterLoop(ledger, clock, steady)
         self.savings = SavingsLoop(ledger, clock)
         self.facts: QueueFacts | None = None
@@ -269,8 +269,8 @@ class SiteAgent:
         self._wake_trouble = "the settings were just read again"
         if self.next_modes is parts.modes:
             self.next_modes = None
-        self.observer = Observer(parts.scheduler, self.voice, parts.clock.steady_s)
-        self.accounts = JobAccounts(parts, self.ledger, self.voice)
+        self.observer = Observer(parts.scheduler, self.problem_log, parts.clock.steady_s)
+        self.accounts = JobAccounts(parts, self.ledger, self.problem_log)
         await old.close()
         for rounds in self.rounds:
             rounds.hurry()
@@ -332,7 +332,7 @@ class SiteAgent:
         def real_s() -> float:
             return max(least_s, every_s() / self.parts.clock.factor)
 
-        return Loop(name, round_, real_s, self.voice, fetches=fetches)
+        return Loop(name, round_, real_s, self.problem_log, fetches=fetches)
 
     def _power_every_s(self) -> float:
         cycle_s = self.parts.settings.agent.cycle_s

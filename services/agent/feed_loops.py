@@ -62,8 +62,8 @@ class PriceLoop:
     `carbon` [g/kWh] is what is known of the same time, None where nothing is.
     """
 
-    def __init__(self, ledger: Ledger, voice: ProblemLog, clock: Callable[[], float]) -> None:
-        self._ledger, self._voice, self._clock = ledger, voice, clock
+    def __init__(self, ledger: Ledger, problem_log: ProblemLog, clock: Callable[[], float]) -> None:
+        self._ledger, self._problem_log, self._clock = ledger, problem_log, clock
         self._written = WrittenPrices()
         self.curve: PriceCurve | None = None
         self.carbon: Series | None = None
@@ -86,7 +86,7 @@ class PriceLoop:
     def _say(self, about: str, troubles: Iterable[FeedProblem]) -> None:
         """Say what was wrong; that the coming days are not published yet is no trouble."""
         said = [f"{each}; {each.hint}" for each in troubles if each.condition not in INCOMPLETE]
-        self._voice.trouble(about, "; ".join(said) or None)
+        self._problem_log.report(about, "; ".join(said) or None)
 
 
 OUTSIDE_EVERY_S = 60.0
@@ -97,8 +97,8 @@ WEATHER_EVERY_S = 3600.0
 class OutsideLoop:
     """Asks in threads. `weather` [degC] is None before it is known, or where no source of it is named."""
 
-    def __init__(self, voice: ProblemLog, clock: Callable[[], float]) -> None:
-        self._voice, self._clock = voice, clock
+    def __init__(self, problem_log: ProblemLog, clock: Callable[[], float]) -> None:
+        self._problem_log, self._clock = problem_log, clock
         self._caps, self._weather_s = OrderedCaps(), float("-inf")
         self.weather: Series | None = None
 
@@ -111,7 +111,7 @@ class OutsideLoop:
         settings = parts.settings
         timeout_s = settings.feeds.timeout_s
         self._caps = await fetched(lambda: read_caps(settings.plan, parts.zone, self._caps, timeout_s=timeout_s))
-        self._voice.trouble("caps on power", "; ".join(self._caps.troubles) or None)
+        self._problem_log.report("caps on power", "; ".join(self._caps.troubles) or None)
         if settings.feeds.temperature and self._clock() - self._weather_s > WEATHER_EVERY_S:
             await self._ask_weather(parts, int(self._clock()))
             self._weather_s = self._clock()
@@ -123,4 +123,4 @@ class OutsideLoop:
         known = await fetched(lambda: feed.known(Window(now_s - 3600, now_s + int(PRICES_AHEAD_S)), now_s))
         self.weather = known.series or self.weather
         said = "; ".join(f"{each}; {each.hint}" for each in known.troubles) if known.series is None else None
-        self._voice.trouble("weather", said)
+        self._problem_log.report("weather", said)

@@ -20,27 +20,28 @@ LOG = logging.getLogger("offpeak")
 
 
 class ProblemLog:
-    """Says what troubles something, once; the same again after a minute and then ever more rarely, and its end."""
+    """Logs the problem of each subject once, again after a minute and then ever more rarely, and logs its end."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self._said: dict[str, ReportedProblem | None] = {}
+        self._reported: dict[str, ReportedProblem | None] = {}
         self._clock = clock
 
-    def trouble(self, about: str, trouble: str | None) -> None:
-        """Say what is wrong with it; None where nothing is."""
-        self._said[about], line = limit_repeats(self._said.get(about), trouble, at_unix_s=self._clock())
+    def report(self, about: str, problem: str | None, fault: BaseException | None = None) -> None:
+        """Report the present problem of a subject, None if it has none; a `fault` is logged with its traceback."""
+        self._reported[about], line = limit_repeats(self._reported.get(about), problem, at_unix_s=self._clock())
         if line:
-            LOG.log(logging.WARNING if trouble else logging.INFO, "%s: %s", about, line)
+            level = logging.ERROR if fault is not None else logging.WARNING if problem else logging.INFO
+            LOG.log(level, "%s: %s", about, line, exc_info=fault)
 
     @property
     def summary(self) -> str:
-        """All in one line."""
-        return "; ".join(self.troubles) or "all is well"
+        """All problems in one line."""
+        return "; ".join(self.problems) or "all is well"
 
     @property
-    def troubles(self) -> tuple[str, ...]:
-        """What is wrong now."""
-        return tuple(f"{about}: {said.trouble}" for about, said in self._said.items() if said)
+    def problems(self) -> tuple[str, ...]:
+        """The present problems, each with its subject."""
+        return tuple(f"{about}: {reported.trouble}" for about, reported in self._reported.items() if reported)
 
 
 LEAST_PAUSE_S = 0.05
@@ -62,11 +63,17 @@ class Loop:
         name: str,
         round_: Callable[[], Awaitable[None]],
         every_s: Callable[[], float],
-        voice: ProblemLog,
+        problem_log: ProblemLog,
         *,
         fetches: bool = False,
     ) -> None:
-        self.name, self._round, self.every_s, self._voice, self.fetches = name, round_, every_s, voice, fetches
+        self.name, self._round, self.every_s, self._problem_log, self.fetches = (
+            name,
+            round_,
+            every_s,
+            problem_log,
+            fetches,
+        )
         self._hurry = asyncio.Event()
         self._under_way: asyncio.Task[None] | None = None
         self.turn = asyncio.Lock()
@@ -112,12 +119,12 @@ class Loop:
         try:
             await self._round()
         except OffpeakError as problem:
-            self._voice.trouble(self.name, f"{problem}; {problem.hint}")
+            self._problem_log.report(self.name, f"{problem}; {problem.hint}")
         except Exception as problem:
-            self._voice.trouble(self.name, f"a fault in the program: {type(problem).__name__}: {problem}")
-            LOG.log(logging.DEBUG, "%s", self.name, exc_info=problem)
+            text = f"a fault in the program: {type(problem).__name__}: {problem}"
+            self._problem_log.report(self.name, text, fault=problem)
         else:
-            self._voice.trouble(self.name, None)
+            self._problem_log.report(self.name, None)
         self.ended_s = time.monotonic()
         self.took_s = self.ended_s - begun_s
         self.count += 1

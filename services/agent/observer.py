@@ -20,8 +20,10 @@ class Observer:
     `problem` says why it could not be read the last time, and what to do; None where it could.
     """
 
-    def __init__(self, scheduler: Scheduler, voice: ProblemLog, clock: Callable[[], float] = time.monotonic) -> None:
-        self._scheduler, self._voice, self._clock = scheduler, voice, clock
+    def __init__(
+        self, scheduler: Scheduler, problem_log: ProblemLog, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._scheduler, self._problem_log, self._clock = scheduler, problem_log, clock
         self._turn = asyncio.Lock()
         self._asked_s = self._changed_s = float("-inf")
         self._partitions: dict[str, tuple[str, ...]] = {}
@@ -42,10 +44,10 @@ class Observer:
                 self.latest = await asyncio.to_thread(self._scheduler.view)
             except SchedulerError as problem:
                 self.problem = f"{problem}; {problem.hint}"
-                self._voice.trouble(SCHEDULER, self.problem)
+                self._problem_log.report(SCHEDULER, self.problem)
                 return None
             self.problem = None
-            self._voice.trouble(SCHEDULER, None)
+            self._problem_log.report(SCHEDULER, None)
             self._asked_s = asked_s
             self._partitions = {node.name: node.partitions for node in self.latest.nodes}
             return self.latest
@@ -59,17 +61,17 @@ class Observer:
             self.traits = await asyncio.to_thread(self._scheduler.traits)
             self._traits_asked_s = self._clock()
             troubles = "; ".join(f"{what}; {hint}" for what, hint in self.traits.troubles)
-            self._voice.trouble("scheduler's settings", troubles or None)
+            self._problem_log.report("scheduler's settings", troubles or None)
 
     @property
     def status(self) -> str:
         """How the agent is, in one line: nothing is well before the scheduler has been read."""
-        others = [each for each in self._voice.troubles if not each.startswith(f"{SCHEDULER}: ")]
+        others = [each for each in self._problem_log.problems if not each.startswith(f"{SCHEDULER}: ")]
         if self.problem is not None:
             return "; ".join([f"cannot read the scheduler: {self.problem}", *others])
         if self.latest is None:
             return "; ".join(["starting: nothing read yet", *others])
-        return self._voice.summary
+        return self._problem_log.summary
 
     def partitions_of_node(self, node: str) -> tuple[str, ...]:
         """Return the partitions of a node by the latest answer; none of one that is not known."""

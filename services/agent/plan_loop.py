@@ -62,8 +62,8 @@ MOVES_S = 3600.0
 class PlanLoop:
     """`standing` is the latest plan, None before the first."""
 
-    def __init__(self, ledger: Ledger, voice: ProblemLog, outside: OutsideLoop) -> None:
-        self._ledger, self._voice, self._outside = ledger, voice, outside
+    def __init__(self, ledger: Ledger, problem_log: ProblemLog, outside: OutsideLoop) -> None:
+        self._ledger, self._problem_log, self._outside = ledger, problem_log, outside
         self.standing: DayPlan | None = None
         self._changed = DecisionFilter(again_after_s=MOVES_S)
 
@@ -86,7 +86,7 @@ class PlanLoop:
             weather=self._outside.weather,
         )
         plan = await asyncio.to_thread(plan_day, sight, self.standing, budget_of(SEARCH_S))
-        self._voice.trouble("plan", "no price is known" if plan is None else _plan_problem(plan))
+        self._problem_log.report("plan", "no price is known" if plan is None else _plan_problem(plan))
         if plan is None:
             return facts
         moves = [_move_decision(move, facts, parts) for move in plan.moves]

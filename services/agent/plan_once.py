@@ -36,31 +36,33 @@ SEARCH_S = 5.0
 
 @dataclass(frozen=True, eq=False)
 class PlanContext:
-    """What was asked for a plan; `voice` knows the troubles with what was asked."""
+    """What was asked for a plan; `problem_log` knows the troubles with what was asked."""
 
     parts: SiteContext
     view: SchedulerView
     traits: SchedulerTraits
     facts: QueueFacts
     outside: OutsideLoop
-    voice: ProblemLog
+    problem_log: ProblemLog
 
 
 def read_plan_context(parts: SiteContext, marks: tuple[JobMark, ...]) -> PlanContext:
     """Ask the scheduler, the sources of prices, weather and caps, once; errors of the scheduler."""
-    settings, voice = parts.settings, ProblemLog()
-    outside = OutsideLoop(voice, time.time)
+    settings, problem_log = parts.settings, ProblemLog()
+    outside = OutsideLoop(problem_log, time.time)
     asyncio.run(outside.round(parts))
     traits, view = parts.scheduler.traits(), parts.scheduler.view()
     ahead_s = int(max(PRICES_AHEAD_S, settings.agent.longest_delay_s + DAY_S))
     curve = price_curve(parts.prices, parts.peak_rule, parts.zone, now_s=view.at_s, ahead_s=ahead_s)
-    voice.trouble("prices", "; ".join(str(each) for each in curve.troubles if each.condition not in INCOMPLETE) or None)
+    problem_log.report(
+        "prices", "; ".join(str(each) for each in curve.troubles if each.condition not in INCOMPLETE) or None
+    )
     folder, kinds = settings.agent.state_folder, find_node_kinds(view.nodes, parts.node_class)
     powers = JobPowers(read_declared_draws(settings.power), path=folder / JOB_POWER_FILE)
     draws = powers.of(view.jobs, kinds, at_s=view.at_s)
     run_s = RunTimes(path=folder / RUN_TIMES_FILE).of(view.jobs, at_s=view.at_s)
     facts = queue_facts(view, traits.ranking, curve, draws=draws, run_s=run_s, marks=marks, told={})
-    return PlanContext(parts, view, traits, facts, outside, voice)
+    return PlanContext(parts, view, traits, facts, outside, problem_log)
 
 
 def make_plan(look: PlanContext) -> DayPlan:
@@ -106,7 +108,7 @@ def plan_once(settings: Settings) -> tuple[DayPlan, tuple[str, ...]]:
     SchedulerError where the scheduler cannot tell, BadInput or BadPrices for what cannot be used.
     """
     look = read_plan_context(make_site_context(settings), _read_marks(settings.ledger))
-    return make_plan(look), look.voice.troubles
+    return make_plan(look), look.problem_log.problems
 
 
 def apply_once(settings: Settings) -> AppliedPlan:
@@ -123,7 +125,7 @@ def apply_once(settings: Settings) -> AppliedPlan:
             look = read_plan_context(make_site_context(settings), ledger.marks())
             plan = make_plan(look)
             written = asyncio.run(_carry_out(look, plan, ledger))
-            return AppliedPlan(plan, written, look.parts.modes.usual, look.voice.troubles)
+            return AppliedPlan(plan, written, look.parts.modes.usual, look.problem_log.problems)
         finally:
             ledger.close()
 
@@ -138,7 +140,7 @@ async def _carry_out(look: PlanContext, plan: DayPlan, ledger: Ledger) -> QueueP
     ordered = PartitionModes(
         _mode_for_admin(modes.usual), {partition: _mode_for_admin(mode) for partition, mode in modes.own.items()}
     )
-    loop = QueueLoop(ledger, look.voice, by=f"{ADMIN}{login_name()}")
+    loop = QueueLoop(ledger, look.problem_log, by=f"{ADMIN}{login_name()}")
     facts, rules = replace(look.facts, planned=planned_of(plan)), replace(queue_rules(parts), policy=PLAN)
     written = await loop.round(facts, rules, SchedulerOrders(door, parts.scheduler), ordered)
     await parts.close()

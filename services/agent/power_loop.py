@@ -76,11 +76,11 @@ class PowerLoop:
     def __init__(
         self,
         ledger: Ledger,
-        voice: ProblemLog,
+        problem_log: ProblemLog,
         clock: Callable[[], float],
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._ledger, self._voice, self._clock, self._steady = ledger, voice, clock, steady
+        self._ledger, self._problem_log, self._clock, self._steady = ledger, problem_log, clock, steady
         self._memory, self._chance = PowerMemory(), random.Random()
         self._changes = NodeChanges(self._steady)
         self._holds: Mapping[str, Hold] = {}
@@ -126,9 +126,9 @@ class PowerLoop:
                 holds = await asyncio.to_thread(self._ledger.holds, self._clock())
             self._holds = holds
         except OffpeakError as problem:
-            self._voice.trouble("ledger", f"{problem}; {problem.hint}")
+            self._problem_log.report("ledger", f"{problem}; {problem.hint}")
             return
-        self._voice.trouble("ledger", None)
+        self._problem_log.report("ledger", None)
         for node, life in self.lives.nodes.items():
             if life.hold != self._holds.get(node):
                 self._happens(node, HoldChange(self._holds.get(node)), parts)
@@ -144,7 +144,7 @@ class PowerLoop:
         self._heard.clear()
         plan = await asyncio.to_thread(plan_power, sight, site=site, memory=self._memory)
         self._memory = plan.memory
-        self._voice.trouble("capacity", "; ".join(f"{what}; {hint}" for what, hint in plan.troubles) or None)
+        self._problem_log.report("capacity", "; ".join(f"{what}; {hint}" for what, hint in plan.troubles) or None)
         decisions = [DecisionRecord(sight.now.unix_s, each.node, each.what, each.reason) for each in plan.decisions]
         self._ledger.write_decisions(self.changed.of(decisions, {node.name for node in sight.view.nodes}))
         return plan

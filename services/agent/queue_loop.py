@@ -136,8 +136,8 @@ def _make_group(members: list[str], plan: QueuePlan, jobs: Mapping[str, Job], mo
 class QueueLoop:
     """`changed` knows what was decided last of each job, `told` what its owner was told last. `by`: who orders it."""
 
-    def __init__(self, ledger: Ledger, voice: ProblemLog, *, by: str = US) -> None:
-        self._ledger, self._voice, self._by = ledger, voice, by
+    def __init__(self, ledger: Ledger, problem_log: ProblemLog, *, by: str = US) -> None:
+        self._ledger, self._problem_log, self._by = ledger, problem_log, by
         self._marks: tuple[JobMark, ...] | None = None
         self._asked: dict[Mode, QueueGroup] = {}
         self.told: dict[str, str] = {}
@@ -195,7 +195,7 @@ class QueueLoop:
         """Say why jobs were not changed: a scheduler that has begun to refuse them is worth a line."""
         whys = dict.fromkeys(answer.failed.values())
         said = f"{len(answer.failed)} jobs were not changed: {'; '.join(whys)}" if whys else None
-        self._voice.trouble(f"queue in mode {mode}", said)
+        self._problem_log.report(f"queue in mode {mode}", said)
 
 
 def _delivered_texts(tell: Mapping[str, str], answer: SchedulerOrderResult) -> dict[str, str]:

@@ -135,7 +135,7 @@ def _number(value: float | str | None) -> float | None:
 
 def make_status(agent: SiteAgent, *, with_jobs: bool = True) -> StatusReply | None:
     """Return what is known since the last round of the queue; before the first what is wrong, None if nothing is."""
-    facts, traits, troubles = agent.facts, agent.observer.traits, agent.voice.troubles
+    facts, traits, troubles = agent.facts, agent.observer.traits, agent.problem_log.problems
     if facts is None and not troubles:
         return None
     now_s = agent.now_unix_s

@@ -253,7 +253,7 @@ class Service:
             ways, settings = make_wake_list(parts.inventory, credentials=credentials), parts.settings.agent
             write_wake_list(settings.state_folder, ways, make_wake_pace(settings, parts.inventory))
         except (OffpeakError, OSError) as problem:
-            self._agent.voice.trouble("wake list", str(problem))
+            self._agent.problem_log.report("wake list", str(problem))
 
 
 async def give_back(agent: SiteAgent, acted: PartitionModes, stays: PartitionModes) -> dict[str, str]:

@@ -112,7 +112,7 @@ class Demo:
             # From now on the agent answers, and changes nothing.
             async with agent.between_rounds():
                 clock.stop()
-                agent.voice.trouble("demo", "its day is over; this is how it ended")
+                agent.problem_log.report("demo", "its day is over; this is how it ended")
                 await self._conclude(live, at_s, ending)
         else:
             await self._conclude(live, at_s, ending)

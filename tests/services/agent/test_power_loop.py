@@ -112,21 +112,21 @@ def test_what_an_admin_orders_in_the_middle_of_a_round_outlasts_it(tmp_path: Pat
 
 def test_the_trouble_of_a_ledger_is_cleared_when_it_is_back(tmp_path: Path) -> None:
     file = tmp_path / "ledger"
-    ledger, voice = Ledger(LedgerSettings(url=f"sqlite:///{file}")), ProblemLog()
+    ledger, problem_log = Ledger(LedgerSettings(url=f"sqlite:///{file}")), ProblemLog()
     ledger.ready()
     ledger.hold("n1", Hold("jo", "new DIMM"), time.time())
-    loop, parts = PowerLoop(ledger, voice, time.time), SimpleNamespace(machines={})
+    loop, parts = PowerLoop(ledger, problem_log, time.time), SimpleNamespace(machines={})
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         asyncio.run(loop.read_holds(parts))
-        (trouble,) = voice.troubles
+        (trouble,) = problem_log.problems
         assert trouble.startswith("ledger: ")
         assert loop.known.hold_of("n1") is None
         other.execute("ROLLBACK")
 
     def is_back() -> bool:
         asyncio.run(loop.read_holds(parts))
-        return voice.troubles == ()
+        return problem_log.problems == ()
 
     # The ledger tries again every few seconds.
     wait_until(is_back, what="the ledger to be well again")

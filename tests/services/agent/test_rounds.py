@@ -38,6 +38,12 @@ def test_a_round_that_fails_is_said_and_the_next_is_made(caplog: pytest.LogCaptu
     assert said[1] == "ledger: a fault in the program: ZeroDivisionError: of ours"
     assert "well again" in said[2]
     assert len(said) == 3
+    fault = caplog.records[1]
+    assert [record.levelname for record in caplog.records] == ["WARNING", "ERROR", "INFO"]
+    assert fault.exc_info is not None
+    assert fault.exc_info[0] is ZeroDivisionError
+    assert "Traceback" in caplog.text
+    assert 'raise ZeroDivisionError("of ours")' in caplog.text
 
 
 def test_who_hurries_does_not_wait_for_the_next_cycle() -> None:

@@ -165,7 +165,7 @@ def test_an_agent_whose_first_round_failed_has_not_looked(
     async def serve() -> None:
         running = asyncio.create_task(Service(agent, lambda: settings).run())
         async with asyncio.timeout(60):
-            while agent.first_round_until_unix_s is not None or not agent.voice.troubles:
+            while agent.first_round_until_unix_s is not None or not agent.problem_log.problems:
                 await asyncio.sleep(0.05)
         said = await asyncio.to_thread(lambda: fetch_status(settings.agent.socket, ask="status"))
         first = status_lines(said, LocalClock(said.now_unix_s or 0.0, UTC))[0]
@@ -556,7 +556,7 @@ def test_an_order_is_not_refused_by_the_usual_mode_before_the_partitions_are_kno
 
     async def rounds(agent: SiteAgent) -> None:
         await agent.power_round()
-        agent.observer = Observer(agent.parts.scheduler, agent.voice, agent.parts.clock.steady_s)
+        agent.observer = Observer(agent.parts.scheduler, agent.problem_log, agent.parts.clock.steady_s)
         agent.hear(order)
         assert agent.power.lives.nodes["n1"].wish is not None
         await agent.observer.view(at_most_s=0)
