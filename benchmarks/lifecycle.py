@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from benchmarks.bars import Measured
 from offpeak.door.effect import US, Outcome
 from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
+from plugin.scheduler.node import SchedulerState
 from power.drivers.port import Order, PowerObservation, PowerState
 from power.lifecycle.decisions import NodeContexts, NodeRecords, find_due_orders, make_effect, record_poll
 from power.lifecycle.node_context import NodeContext
@@ -18,7 +19,6 @@ from power.lifecycle.node_record import (
     NodeObservation,
     NodeRecord,
     OrderAnswer,
-    SchedulerState,
 )
 from power.lifecycle.transitions import apply_event
 

@@ -86,7 +86,7 @@ class SaysTheSame:
         """Do nothing."""
         return {}
 
-    def tell(self, comments: Mapping[str, str]) -> dict[str, str]:  # noqa: ARG002
+    def notify(self, comments: Mapping[str, str]) -> dict[str, str]:  # noqa: ARG002
         """Do nothing."""
         return {}
 

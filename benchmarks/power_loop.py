@@ -56,7 +56,7 @@ def _node(number: int, now_s: int) -> Node:
     used = number < 2 * RUNNING
     return Node(
         name=NAMES[number],
-        state_word="ALLOCATED" if used else "IDLE",
+        native_state="ALLOCATED" if used else "IDLE",
         use=NodeUse.USED if used else NodeUse.FREE,
         power=NodePower.DOWN if number >= NODES - 100 else NodePower.UP,
         closed=False,
@@ -84,7 +84,7 @@ def _job(number: int, now_s: int) -> Job:
     return Job(
         job_id=str(number),
         state=JobState.RUNNING if runs else JobState.PENDING,
-        state_word="RUNNING" if runs else "PENDING",
+        native_state="RUNNING" if runs else "PENDING",
         reason="None" if runs else "Resources",
         user="u",
         account="a",

@@ -14,6 +14,7 @@ from offpeak.errors import CannotWrite
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.settings.ledger import LedgerSettings
+from plugin.scheduler.node import SchedulerState
 from power.door.node_orders import InterlockContext, make_node_orders, reconcile
 from power.drivers.port import Order, PowerState
 from power.drivers.registry import DriverPool
@@ -26,7 +27,6 @@ from power.lifecycle.node_record import (
     DesiredStateChange,
     NodeState,
     Release,
-    SchedulerState,
     make_state_row,
     restore_record,
 )

@@ -9,8 +9,8 @@ from benchmarks.soak_cycles.bmcs import STRANGER, Bmcs
 from benchmarks.soak_cycles.clock import RoomClock
 from benchmarks.soak_cycles.node import CycledNode
 from benchmarks.soak_cycles.plan import CyclesPlan
+from plugin.scheduler.node import SchedulerState
 from power.drivers.port import Order
-from power.lifecycle.node_record import SchedulerState
 
 FAULTS = ("frozen", "dead", "exchanged", "drops orders", "stays on", "hangs in its boot", "by hand")
 LONGEST_SWEEPS = 8

@@ -176,9 +176,9 @@ class SiteScheduler:
         """As the port."""
         return self._change(lambda: self._scheduler.defer(begin_s))
 
-    def tell(self, comments: Mapping[str, str]) -> dict[str, str]:
+    def notify(self, comments: Mapping[str, str]) -> dict[str, str]:
         """As the port."""
-        return self._change(lambda: self._scheduler.tell(comments))
+        return self._change(lambda: self._scheduler.notify(comments))
 
     def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
         """As the port."""

@@ -26,7 +26,7 @@ _FOLD = re.compile(r"\n\t")
 class PbsBatch:
     """The commands that Torque and OpenPBS have in common; the full list of either is understood, text or XML."""
 
-    def rights_words(self, user: str) -> Sequence[Sequence[str]]:
+    def rights_commands(self, user: str) -> Sequence[Sequence[str]]:
         """Return qstat for the server, which lists its managers and operators, whoever the user is."""
         del user
         return (("qstat", "-Bf"),)
@@ -41,54 +41,57 @@ class PbsBatch:
                 return f"PBS {role}"
         return ""
 
-    def submit_words(self, errand: JobSubmission) -> Sequence[str]:
+    def submit_command(self, submission: JobSubmission) -> Sequence[str]:
         """Return qsub, its script on standard input."""
-        hours, rest = divmod(errand.limit_s, 3600)
+        hours, rest = divmod(submission.limit_s, 3600)
         options = ["-l", f"walltime={hours:02d}:{rest // 60:02d}:{rest % 60:02d}"]
-        if errand.cores is not None:
-            nodes = -(-errand.cores // errand.cores_per_node)
-            options += ["-l", f"nodes={nodes}:ppn={min(errand.cores, errand.cores_per_node)}"]
-        if errand.name:
-            options += ["-N", errand.name[:LONGEST_NAME]]
-        return ("timeout", str(SUBMIT_S), "qsub", *options, "-v", variables_of(errand))
+        if submission.cores is not None:
+            nodes = -(-submission.cores // submission.cores_per_node)
+            options += ["-l", f"nodes={nodes}:ppn={min(submission.cores, submission.cores_per_node)}"]
+        if submission.name:
+            options += ["-N", submission.name[:LONGEST_NAME]]
+        return ("timeout", str(SUBMIT_S), "qsub", *options, "-v", variables_of(submission))
 
-    def submitted(self, ran: BatchResult) -> str:
+    def submitted_job(self, ran: BatchResult) -> str:
         """Return the id that qsub prints."""
         last = (ran.output.strip().splitlines() or [""])[-1]
         return last if ran.code == 0 and _JOB.fullmatch(last) else ""
 
-    def refused(self, ran: BatchResult) -> str:
+    def refusal(self, ran: BatchResult) -> str:
         """Return qsub's complaint, "" where it may have been taken nevertheless."""
         said = ran.complaint.strip()
         if ran.code in (None, 0, 124) or any(sign in said.lower() for sign in MAYBE_TAKEN):
             return ""
         return (said.splitlines() or [f"qsub ended with {ran.code}"])[-1].removeprefix("qsub: ")
 
-    def find_words(self) -> Sequence[str]:
+    def list_command(self) -> Sequence[str]:
         """Return qstat in full: OpenPBS adds jobs that have ended as long as it keeps them, Torque answers as XML."""
         return ("qstat", "-fx")
 
-    def find_fallback(self, ran: BatchResult) -> Sequence[str]:
+    def fallback_command(self, ran: BatchResult) -> Sequence[str]:
         """Return qstat for the jobs that have not ended: with -x an OpenPBS without a job history shows none at all."""
         return ("qstat", "-f") if NO_HISTORY in ran.complaint else ()
 
-    def found(self, output: str, *, key: str) -> BatchJob | None:
+    def find_by_key(self, output: str, *, key: str) -> BatchJob | None:
         """Return the job whose variables have the key, the last where a user's own variables name one too."""
         return _only_job([job for job, text in _jobs(output) if _OF_KEY.findall(text)[-1:] == [key]])
 
-    def standing(self, output: str, *, job: str) -> BatchJob | None:
+    def find_by_id(self, output: str, *, job: str) -> BatchJob | None:
         """Return the job of that id."""
         return _only_job([each for each, _ in _jobs(output) if each.job == job])
 
-    def cancel_words(self, job: str) -> Sequence[str]:
+    def cancel_command(self, job: str) -> Sequence[str]:
         """Return qdel."""
         return ("qdel", job)
 
 
-def variables_of(errand: JobSubmission) -> str:
+def variables_of(submission: JobSubmission) -> str:
     """Return the owner's variables with the key and the latest finish."""
-    ours = [f"{KEY}={errand.key}", *([f"{DEADLINE}={errand.latest_finish}"] if errand.latest_finish else [])]
-    return ",".join([*([errand.variables] if errand.variables else []), *ours])
+    ours = [
+        f"{KEY}={submission.key}",
+        *([f"{DEADLINE}={submission.latest_finish}"] if submission.latest_finish else []),
+    ]
+    return ",".join([*([submission.variables] if submission.variables else []), *ours])
 
 
 def _only_job(found: list[BatchJob]) -> BatchJob | None:

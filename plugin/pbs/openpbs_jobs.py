@@ -115,7 +115,7 @@ def _job(name: str, told: Record, site_value: SiteValue) -> PbsJob:
     job = Job(
         job_id=name,
         state=state,
-        state_word=as_text(told.get("job_state")),
+        native_state=as_text(told.get("job_state")),
         reason=_reason(told, state, depend),
         user=as_text(told.get("euser")) or as_text(told.get("Job_Owner")).partition("@")[0],
         account=as_text(told.get("Account_Name")),

@@ -83,7 +83,7 @@ def _node(name: str, told: Record, queues: tuple[str, ...], now_s: int, boot_s: 
     ours = mark is not None and SLEEP in words and OFFLINE not in words
     return Node(
         name=name,
-        state_word=as_text(told.get("state")),
+        native_state=as_text(told.get("state")),
         use=use if words <= KNOWN else NodeUse.UNKNOWN,
         power=stands.power,
         closed=stands.closed,
@@ -135,7 +135,7 @@ def change_nodes(
     troubles = {node: change_refusal(node, present, change) for node in nodes}
     for node in nodes:
         if not troubles[node] and not is_change_done(present[node], change):
-            sleeps = SLEEP in present[node].state_word.split(",")
+            sleeps = SLEEP in present[node].native_state.split(",")
             troubles[node] = _run_qmgr(qmgr_directives(node, change, reason, now_s, sleeps=sleeps), commands)
     return {node: trouble for node, trouble in troubles.items() if trouble}
 

@@ -66,9 +66,9 @@ class OpenPbsScheduler:
             power_saving=True,
             boot_s=self._settings.boot_s,
             shared_nodes=True,
-            troubles=tuple(troubles),
+            problems=tuple(troubles),
             cluster=name,
-            order_words=f"qalter -l {PRIORITY_RESOURCE}, a term of job_sort_formula",
+            reorder_method=f"qalter -l {PRIORITY_RESOURCE}, a term of job_sort_formula",
         )
 
     def view(self) -> SchedulerView:
@@ -87,11 +87,11 @@ class OpenPbsScheduler:
         answer = self._commands.ask("pbsnodes", *openpbs_nodes.PBSNODES_ONE, node)
         found = [each for each in self._nodes_of((), answer, int(self._clock())) if each.name == node]
         # Of a node that it does not know pbsnodes prints a record without a state, and ends with 0.
-        if len(found) != 1 or not found[0].state_word:
+        if len(found) != 1 or not found[0].native_state:
             raise CannotAskPbs(f"pbsnodes: no node {node}", hint="`pbsnodes -a` shows them all")
         if jobs:
             return f"runs {', '.join(jobs)}"
-        words = found[0].state_word.split(",")
+        words = found[0].native_state.split(",")
         if SLEEP not in words and OFFLINE not in words:
             return "is neither asleep nor offline: a job may start there"
         if given := given_of_json(answer, node):
@@ -109,7 +109,7 @@ class OpenPbsScheduler:
         """Set before when the runjob hook does not let each job start, 0 for now; return why not, by job."""
         return defer_jobs(self._commands, begin_s)
 
-    def tell(self, comments: Mapping[str, str]) -> dict[str, str]:
+    def notify(self, comments: Mapping[str, str]) -> dict[str, str]:
         """Write each job's comment, "" takes ours away; return why not, by job."""
         return tell_owners(self._commands, comments, lambda: self._jobs(self._queues()))
 

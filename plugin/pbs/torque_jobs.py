@@ -87,7 +87,7 @@ def _job(element: ElementTree.Element) -> PbsJob:
     job = Job(
         job_id=told.get("Job_Id", ""),
         state=state,
-        state_word=told.get("job_state", ""),
+        native_state=told.get("job_state", ""),
         reason=_reason(told, state, depend),
         user=told.get("euser") or told.get("Job_Owner", "").partition("@")[0],
         account=told.get("Account_Name", ""),

@@ -85,7 +85,7 @@ def _node(told: dict[str, str], queues: tuple[str, ...], now_s: int, boot_s: int
     use = NodeUse.USED if told.get("jobs") or words & USED else NodeUse.FREE
     return Node(
         name=told.get("name", ""),
-        state_word=told.get("state", ""),
+        native_state=told.get("state", ""),
         use=use if words and words <= KNOWN else NodeUse.UNKNOWN,
         power=power,
         closed=stands.closed,

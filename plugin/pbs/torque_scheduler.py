@@ -63,9 +63,9 @@ class TorqueScheduler:
             power_saving=True,
             boot_s=self._settings.boot_s,
             shared_nodes=True,
-            troubles=tuple(troubles),
+            problems=tuple(troubles),
             cluster=name,
-            order_words=found.words,
+            reorder_method=found.words,
         )
 
     def view(self) -> SchedulerView:
@@ -87,7 +87,7 @@ class TorqueScheduler:
             raise CannotAskPbs(f"pbsnodes: no node {node}", hint="`pbsnodes -a` shows them all")
         if jobs:
             return f"runs {', '.join(jobs)}"
-        if OFFLINE not in found[0].state_word.split(","):
+        if OFFLINE not in found[0].native_state.split(","):
             return "is not offline: a job may start there"
         if given := given_of_xml(answer, node):
             raise contradiction_error(node, given, self._asker)
@@ -107,7 +107,7 @@ class TorqueScheduler:
         """Set when each job may start at the earliest, 0 for now; return why not, by job."""
         return defer_jobs(self._commands, begin_s, int(self._clock()))
 
-    def tell(self, comments: Mapping[str, str]) -> dict[str, str]:
+    def notify(self, comments: Mapping[str, str]) -> dict[str, str]:
         """Write each job's comment, "" takes ours away; return why not, by job."""
         return tell_owners(self._commands, comments, self._jobs)
 

@@ -51,32 +51,32 @@ class BatchJob:
 class BatchCommands(Protocol):
     """The commands of one kind of scheduler. Words are for a shell that is not there: each is one argument."""
 
-    def rights_words(self, user: str) -> Sequence[Sequence[str]]:
+    def rights_commands(self, user: str) -> Sequence[Sequence[str]]:
         """Return the commands whose answers show which rights a user has."""
 
     def admin_right(self, user: str, answers: Sequence[str]) -> str:
-        """Return the user's right to administer the scheduler by the answers of `rights_words`, "" for none."""
+        """Return the user's right to administer the scheduler by the answers of `rights_commands`, "" for none."""
 
-    def submit_words(self, errand: JobSubmission) -> Sequence[str]:
+    def submit_command(self, submission: JobSubmission) -> Sequence[str]:
         """Return the command that submits what it reads from its standard input."""
 
-    def submitted(self, ran: BatchResult) -> str:
+    def submitted_job(self, ran: BatchResult) -> str:
         """Return the job that was submitted, "" where the answer does not tell."""
 
-    def refused(self, ran: BatchResult) -> str:
+    def refusal(self, ran: BatchResult) -> str:
         """Return why the job was certainly not taken, "" where it may have been."""
 
-    def find_words(self) -> Sequence[str]:
+    def list_command(self) -> Sequence[str]:
         """Return the command that lists jobs, also those that have just ended."""
 
-    def find_fallback(self, ran: BatchResult) -> Sequence[str]:
+    def fallback_command(self, ran: BatchResult) -> Sequence[str]:
         """Return the command that lists jobs where the first one has answered that it cannot, () if it has not."""
 
-    def found(self, output: str, *, key: str) -> BatchJob | None:
+    def find_by_key(self, output: str, *, key: str) -> BatchJob | None:
         """Return the job of that key in the list, None if it is not there."""
 
-    def standing(self, output: str, *, job: str) -> BatchJob | None:
+    def find_by_id(self, output: str, *, job: str) -> BatchJob | None:
         """Return that job of the list, None if it is not there."""
 
-    def cancel_words(self, job: str) -> Sequence[str]:
+    def cancel_command(self, job: str) -> Sequence[str]:
         """Return the command that cancels a job."""

@@ -24,7 +24,7 @@ HOLDING = frozenset({JobState.STARTS, JobState.RUNNING, JobState.SUSPENDED, JobS
 class Job(NamedTuple):
     """One job; times are Unix seconds, None where there is none.
 
-    `job_id` is what the scheduler's commands take. `state_word` and `reason` are the scheduler's own words.
+    `job_id` is what the scheduler's commands take. `native_state` and `reason` are the scheduler's own words.
     `priority` is what the scheduler sorts by, larger first; `offset` what was added to it from outside, in the same
     direction (Slurm: the nice value, turned round). `nodes` and `cpus` are what it asks for, or has. `begin_s` is when
     it may start at the earliest; `start_s` when it did, or is planned to. `hosts` is a node set in the scheduler's
@@ -35,7 +35,7 @@ class Job(NamedTuple):
 
     job_id: str
     state: JobState
-    state_word: str
+    native_state: str
     reason: str
     user: str
     account: str

@@ -1,5 +1,6 @@
 """A node as a scheduler tells of it, in words that hold for all schedulers."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -16,27 +17,45 @@ class NodeUse(StrEnum):
 
 
 class NodePower(StrEnum):
-    """What the scheduler thinks of its power. ASKED_DOWN: it goes down as soon as its jobs have ended."""
+    """What the scheduler thinks of its power. DOWN_REQUESTED: it goes down as soon as its jobs have ended."""
 
     UP = "up"
-    ASKED_DOWN = "asked down"
+    DOWN_REQUESTED = "down requested"
     GOING_DOWN = "going down"
     DOWN = "powered down"
-    ASKED_UP = "asked up"
+    UP_REQUESTED = "up requested"
     COMING_UP = "coming up"
+
+
+class SchedulerState(StrEnum):
+    """A node as the scheduler sees it, in one word for the power decision.
+
+    UP: jobs may start there at any time. BUSY: a job holds it. DRAINED: no new job gets it. BOOTS: the scheduler waits
+    for it to come up. DOWN: it is powered down, or does not answer.
+    """
+
+    UP = "up"
+    BUSY = "busy"
+    DRAINED = "drained"
+    BOOTS = "boots"
+    DOWN = "down"
+
+
+POWERING_UP = frozenset({NodePower.UP_REQUESTED, NodePower.COMING_UP})
+POWERING_DOWN = frozenset({NodePower.DOWN_REQUESTED, NodePower.GOING_DOWN})
 
 
 class Node(NamedTuple):
     """One node; times are Unix seconds, None where there is none.
 
-    `state_word` is the scheduler's own word. `closed`: no new job gets it (drained), for `reason`, by `reason_by`,
+    `native_state` is the scheduler's own word. `closed`: no new job gets it (drained), for `reason`, by `reason_by`,
     since `reason_s`. `failed`: it counts as broken (down, failing). `responds`: its daemon answers. `reserved`: a
     reservation or a maintenance holds it now. `planned`: the scheduler keeps it for a job that is to start.
     `idle_since_s` is when its last job ended, where the scheduler tells.
     """
 
     name: str
-    state_word: str
+    native_state: str
     use: NodeUse
     power: NodePower
     closed: bool
@@ -60,6 +79,35 @@ class Node(NamedTuple):
     def closed_by_us(self) -> bool:
         """Whether the reason for which it is closed is ours."""
         return self.closed and (self.reason == OURS or self.reason.startswith(f"{OURS}:"))
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the scheduler waits for it to come up: for a job, or because an admin requested that."""
+        return self.power in POWERING_UP or (self.power is NodePower.DOWN and self.use is NodeUse.USED)
+
+    @property
+    def scheduler_state(self) -> SchedulerState | None:
+        """The node in one word, None where the scheduler does not know whether jobs hold it.
+
+        A job on a node that is powered down waits for it to boot: nothing runs there, and it has to be woken.
+        """
+        if self.use is NodeUse.UNKNOWN:
+            return None
+        if self.is_awaited:
+            return SchedulerState.BOOTS
+        if self.use is NodeUse.USED:
+            return SchedulerState.BUSY
+        if self.power in (NodePower.DOWN, NodePower.GOING_DOWN) or self.failed or not self.responds:
+            return SchedulerState.DOWN
+        if self.closed or self.power is NodePower.DOWN_REQUESTED:
+            return SchedulerState.DRAINED
+        return SchedulerState.UP
+
+
+def scheduler_states(nodes: Iterable[Node]) -> dict[str, SchedulerState]:
+    """Return the state of each node, without those whose state is not known."""
+    found = ((node.name, node.scheduler_state) for node in nodes)
+    return {name: state for name, state in found if state is not None}
 
 
 class Reservation(NamedTuple):

@@ -53,8 +53,8 @@ class SchedulerTraits:
     """What the configuration of a scheduler of that `name` says: how it ranks, and what it can do on its `cluster`.
 
     `power_saving`: nodes can be powered down and are woken for jobs. `boot_s`: so long after that a node that has not
-    come up counts as failed. `shared_nodes`: jobs may share a node. `troubles`: what is wrong for us in there, each as
-    message and hint. `order_words` says by which of its commands jobs change places, and how that is known.
+    come up counts as failed. `shared_nodes`: jobs may share a node. `problems`: what is wrong for us in there, each as
+    message and hint. `reorder_method` says by which of its commands jobs change places, and how that is known.
     """
 
     name: str
@@ -63,9 +63,9 @@ class SchedulerTraits:
     power_saving: bool
     boot_s: int
     shared_nodes: bool
-    troubles: tuple[tuple[str, str], ...] = ()
+    problems: tuple[tuple[str, str], ...] = ()
     cluster: str = ""
-    order_words: str = ""
+    reorder_method: str = ""
 
 
 class Scheduler(Protocol):
@@ -86,14 +86,14 @@ class Scheduler(Protocol):
     def defer(self, begin_s: Mapping[str, int]) -> dict[str, str]:
         """Let each job start at its second at the earliest, now where that is 0."""
 
-    def tell(self, comments: Mapping[str, str]) -> dict[str, str]:
+    def notify(self, comments: Mapping[str, str]) -> dict[str, str]:
         """Write for each job what its owner is to see of us; "" takes it away."""
 
     def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
         """Tell the scheduler of these nodes."""
 
 
-UP_STATES = (NodePower.UP, NodePower.ASKED_UP, NodePower.COMING_UP)
+UP_STATES = (NodePower.UP, NodePower.UP_REQUESTED, NodePower.COMING_UP)
 
 
 def change_refusal(name: str, known: Mapping[str, Node], change: NodeChange) -> str:

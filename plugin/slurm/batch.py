@@ -26,7 +26,7 @@ class SlurmBatch:
         self._there = ("-M", cluster) if cluster else ()
         self._end = f"#{secrets.token_hex(8)}"
 
-    def rights_words(self, user: str) -> Sequence[Sequence[str]]:
+    def rights_commands(self, user: str) -> Sequence[Sequence[str]]:
         """Return scontrol for SlurmUser, and for the admin level that slurmctld has of the user from slurmdbd."""
         show = ("scontrol", *self._there, "show")
         return ((*show, "config"), (*show, "assoc_mgr", f"users={user}", "flags=users"))
@@ -40,21 +40,21 @@ class SlurmBatch:
         level = find_admin_level(known, user)
         return "" if level in ("None", "Not Set") else f"Slurm {level}"
 
-    def submit_words(self, errand: JobSubmission) -> Sequence[str]:
+    def submit_command(self, submission: JobSubmission) -> Sequence[str]:
         """Return sbatch, its script on standard input."""
-        minutes = -(-errand.limit_s // 60)
-        tasks = () if errand.cores is None else (f"--ntasks={errand.cores}",)
-        name = (f"--job-name={errand.name}",) if errand.name else ()
-        script = ("/dev/stdin", *errand.arguments) if errand.arguments else ()
-        options = ("--parsable", f"--time={minutes}", *tasks, *name, f"--comment={comment_of(errand)}")
+        minutes = -(-submission.limit_s // 60)
+        tasks = () if submission.cores is None else (f"--ntasks={submission.cores}",)
+        name = (f"--job-name={submission.name}",) if submission.name else ()
+        script = ("/dev/stdin", *submission.arguments) if submission.arguments else ()
+        options = ("--parsable", f"--time={minutes}", *tasks, *name, f"--comment={comment_of(submission)}")
         return ("timeout", str(SUBMIT_S), "sbatch", *self._there, *options, *script)
 
-    def submitted(self, ran: BatchResult) -> str:
+    def submitted_job(self, ran: BatchResult) -> str:
         """Return the number that sbatch --parsable prints, without the cluster behind it."""
         last = (ran.output.strip().splitlines() or [""])[-1].partition(";")[0]
         return last if ran.code == 0 and _JOB.fullmatch(last) else ""
 
-    def refused(self, ran: BatchResult) -> str:
+    def refusal(self, ran: BatchResult) -> str:
         """Return sbatch's complaint, "" where it may have been taken nevertheless."""
         said = ran.complaint.strip()
         if ran.code in (None, 0, 124) or any(sign in said.lower() for sign in MAYBE_TAKEN):
@@ -62,24 +62,24 @@ class SlurmBatch:
         lines = said.splitlines() or [f"sbatch ended with {ran.code}"]
         return lines[-1].removeprefix("sbatch: ").removeprefix("error: ")
 
-    def find_words(self) -> Sequence[str]:
+    def list_command(self) -> Sequence[str]:
         """Return squeue for all jobs that slurmctld remembers, which is MinJobAge, 5 min unless set."""
         options = ("--me", "--all", "--noheader", "--states=all", f"--format=%A|%T|%k{self._end}")
         return ("squeue", *self._there, *options)
 
-    def find_fallback(self, ran: BatchResult) -> Sequence[str]:  # noqa: ARG002
+    def fallback_command(self, ran: BatchResult) -> Sequence[str]:  # noqa: ARG002
         """Return (): there is no other command."""
         return ()
 
-    def found(self, output: str, *, key: str) -> BatchJob | None:
+    def find_by_key(self, output: str, *, key: str) -> BatchJob | None:
         """Return the job whose comment has the key."""
         return next((job for job, comment in self._jobs(output) if KEY.findall(comment)[-1:] == [key]), None)
 
-    def standing(self, output: str, *, job: str) -> BatchJob | None:
+    def find_by_id(self, output: str, *, job: str) -> BatchJob | None:
         """Return the job of that number."""
         return next((each for each, _ in self._jobs(output) if each.job == job), None)
 
-    def cancel_words(self, job: str) -> Sequence[str]:
+    def cancel_command(self, job: str) -> Sequence[str]:
         """Return scancel."""
         return ("scancel", *self._there, "--me", job)
 
@@ -92,9 +92,9 @@ class SlurmBatch:
                 yield BatchJob(job, state), comment
 
 
-def comment_of(errand: JobSubmission) -> str:
+def comment_of(submission: JobSubmission) -> str:
     """Return the owner's comment with the key and, where there is one, the latest finish that its agent may use."""
-    ours = f"offpeak:key={errand.key}"
-    if errand.latest_finish:
-        ours += f",deadline={errand.latest_finish}"
-    return f"{errand.comment} {ours}".strip()
+    ours = f"offpeak:key={submission.key}"
+    if submission.latest_finish:
+        ours += f",deadline={submission.latest_finish}"
+    return f"{submission.comment} {ours}".strip()

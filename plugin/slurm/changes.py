@@ -183,9 +183,9 @@ def _is_change_done(node: Node, change: NodeChange) -> bool:
             return not node.failed
         case NodeChange.POWER_DOWN:
             # Once more, and Slurm would power it down again, perhaps just when it has been woken.
-            return node.power in (NodePower.ASKED_DOWN, NodePower.GOING_DOWN, NodePower.DOWN)
+            return node.power in (NodePower.DOWN_REQUESTED, NodePower.GOING_DOWN, NodePower.DOWN)
         case NodeChange.POWER_UP:
-            return node.power in (NodePower.ASKED_UP, NodePower.COMING_UP, NodePower.UP)
+            return node.power in (NodePower.UP_REQUESTED, NodePower.COMING_UP, NodePower.UP)
 
 
 def _change_node(node: str, change: NodeChange, reason: str, telling: ScontrolOptions) -> str:

@@ -40,8 +40,8 @@ BASE_STATES = {
 _POWERS = (
     ("POWERING_DOWN", NodePower.GOING_DOWN),
     ("POWERING_UP", NodePower.COMING_UP),
-    ("POWER_DOWN", NodePower.ASKED_DOWN),
-    ("POWER_UP", NodePower.ASKED_UP),
+    ("POWER_DOWN", NodePower.DOWN_REQUESTED),
+    ("POWER_UP", NodePower.UP_REQUESTED),
     ("POWERED_DOWN", NodePower.DOWN),
 )
 _FAILED = frozenset({"DOWN", "FAIL", "INVALID_REG"})
@@ -91,7 +91,7 @@ def _parse_use(words: frozenset[str], busy: bool) -> NodeUse:
 def _parse_power(words: frozenset[str], use: NodeUse) -> NodePower:
     power = next((power for word, power in _POWERS if word in words), NodePower.UP)
     # A job has been given it: Slurm is about to wake it.
-    return NodePower.ASKED_UP if power is NodePower.DOWN and use is NodeUse.USED else power
+    return NodePower.UP_REQUESTED if power is NodePower.DOWN and use is NodeUse.USED else power
 
 
 NODES_ARGUMENTS = ("--all", "--oneliner", "show", "nodes")
@@ -264,11 +264,11 @@ def _refusal_of_record(node: str, answer: bytes, rights: SlurmRights) -> str:
         return "is not drained: a job may start there"
     missing = [name for name in NOTHING_GIVEN if name not in fields]
     if record.use is NodeUse.UNKNOWN or missing:
-        what = f"without {', '.join(missing)}" if missing else f"in the unknown state {record.state_word}"
+        what = f"without {', '.join(missing)}" if missing else f"in the unknown state {record.native_state}"
         raise CannotAskSlurm(f"scontrol: shows {node} {what}", hint=f"look at it: scontrol show node {node}")
     given = [f"{name}={fields[name]}" for name, nothing in NOTHING_GIVEN.items() if plain(fields[name]) != nothing]
     if given or record.use is NodeUse.USED:
-        said = " ".join([f"{node} is {record.state_word}", *given])
+        said = " ".join([f"{node} is {record.native_state}", *given])
         hint = f"PrivateData=jobs, or a lost AdminLevel of {rights.user}, hides jobs: `offpeak check` tells"
         raise CannotAskSlurm(f"scontrol: {said}, but squeue shows no job there", hint=hint)
     return "is reserved: see `scontrol show reservation`" if record.reserved else ""

@@ -45,7 +45,7 @@ class SlurmRights:
         return f"{command}; without slurmdbd run offpeak as SlurmUser"
 
     @property
-    def troubles(self) -> tuple[tuple[str, str], ...]:
+    def problems(self) -> tuple[tuple[str, str], ...]:
         """What is hidden that decisions need, as message and hint."""
         hidden = [word for word in self.hidden if word in NEEDED]
         told = f"PrivateData={','.join(hidden)} in slurm.conf hides what belongs to others from {self.user}"

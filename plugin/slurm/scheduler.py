@@ -31,7 +31,7 @@ class SlurmScheduler:
         partitions = ask("scontrol", "--all", "--oneliner", "show", "partitions", timeout_s=self._timeout_s)
         traits = traits_of_text(config, partitions)
         self._telling = self._telling._replace(order_s=order_wait_s(config))
-        self._told = replace(traits, troubles=(*self._rights().troubles, *traits.troubles))
+        self._told = replace(traits, problems=(*self._rights().problems, *traits.problems))
         return self._told
 
     def view(self) -> SchedulerView:
@@ -53,7 +53,7 @@ class SlurmScheduler:
         """Set when each job may start at the earliest, 0 for now; return why not, by job."""
         return defer_jobs(begin_s, self._telling)
 
-    def tell(self, comments: Mapping[str, str]) -> dict[str, str]:
+    def notify(self, comments: Mapping[str, str]) -> dict[str, str]:
         """Write our part of each job's AdminComment, "" takes it away; return why not, by job."""
         return tell_owners(comments, self._telling)
 

@@ -26,73 +26,73 @@ _PARTITION_SUSPENDS = re.compile(rb"^PartitionName=(\S+).*?\sSuspendTime=(\d+)",
 
 def traits_of_text(config: bytes, partitions: bytes) -> SchedulerTraits:
     """Return what `scontrol show config` and `scontrol --all --oneliner show partitions` say."""
-    said = parse_config(config)
+    settings = parse_config(config)
     suspends = {name.decode(errors="replace"): int(s) for name, s in _PARTITION_SUSPENDS.findall(partitions)}
     return SchedulerTraits(
         name="slurm",
-        version=said.get("SLURM_VERSION", ""),
-        ranking=Ranking.VALUE if said.get("PriorityType") == "priority/basic" else Ranking.OFFSET,
-        power_saving=_finite(said) and all(said.get(program) for program in PROGRAMS),
-        boot_s=count(said.get("ResumeTimeout", "")),
-        shared_nodes=_shared(said, partitions),
-        troubles=(*_power_troubles(said, suspends), *_node_troubles(said), *rate_troubles(said)),
-        cluster=said.get("ClusterName", ""),
+        version=settings.get("SLURM_VERSION", ""),
+        ranking=Ranking.VALUE if settings.get("PriorityType") == "priority/basic" else Ranking.OFFSET,
+        power_saving=_finite(settings) and all(settings.get(program) for program in PROGRAMS),
+        boot_s=count(settings.get("ResumeTimeout", "")),
+        shared_nodes=_shared(settings, partitions),
+        problems=(*_power_problems(settings, suspends), *_node_problems(settings), *find_rate_problems(settings)),
+        cluster=settings.get("ClusterName", ""),
     )
 
 
-def _finite(said: Mapping[str, str]) -> bool:
-    return count(said.get("SuspendTime", "")) > 0
+def _finite(config: Mapping[str, str]) -> bool:
+    return count(config.get("SuspendTime", "")) > 0
 
 
-def _shared(said: Mapping[str, str], partitions: bytes) -> bool:
-    if said.get("SelectType") == "select/linear":
+def _shared(config: Mapping[str, str], partitions: bytes) -> bool:
+    if config.get("SelectType") == "select/linear":
         return False
     return any(share != b"EXCLUSIVE" for share in _SHARE.findall(partitions))
 
 
-def _power_troubles(said: Mapping[str, str], suspends: Mapping[str, int]) -> list[tuple[str, str]]:
-    troubles = []
+def _power_problems(config: Mapping[str, str], suspends: Mapping[str, int]) -> list[tuple[str, str]]:
+    problems = []
     year = f"write SuspendTime={A_YEAR_S} into slurm.conf, {RESTART}"
-    after_s = count(said.get("SuspendTime", ""))
-    if not _finite(said):
-        troubles.append(("SuspendTime=INFINITE: Slurm lets no node be powered down", year))
+    after_s = count(config.get("SuspendTime", ""))
+    if not _finite(config):
+        problems.append(("SuspendTime=INFINITE: Slurm lets no node be powered down", year))
     elif after_s < LONG_S:
-        troubles.append((f"SuspendTime={after_s}: Slurm itself suspends nodes that are idle for {after_s} s", year))
+        problems.append((f"SuspendTime={after_s}: Slurm itself suspends nodes that are idle for {after_s} s", year))
     for name, partition_s in suspends.items():
         if 0 < partition_s < LONG_S:
-            told = f"partition {name}: SuspendTime={partition_s}: Slurm itself suspends its idle nodes"
-            troubles.append((told, f"take SuspendTime out of PartitionName={name} in slurm.conf, {RESTART}"))
-    missing = [program for program in PROGRAMS if not said.get(program)]
+            message = f"partition {name}: SuspendTime={partition_s}: Slurm itself suspends its idle nodes"
+            problems.append((message, f"take SuspendTime out of PartitionName={name} in slurm.conf, {RESTART}"))
+    missing = [program for program in PROGRAMS if not config.get(program)]
     if missing:
         lines = " ".join(
             f"{program}=/etc/slurm/offpeak-{program.removesuffix('Program').lower()}" for program in missing
         )
         hint = f"write such lines into slurm.conf: {lines}, {RESTART}"
-        troubles.append((f"{', '.join(missing)} not set: Slurm has no node woken for a job", hint))
-    return troubles
+        problems.append((f"{', '.join(missing)} not set: Slurm has no node woken for a job", hint))
+    return problems
 
 
-def _node_troubles(said: Mapping[str, str]) -> list[tuple[str, str]]:
-    troubles = []
-    returns = said.get("ReturnToService", "")
+def _node_problems(config: Mapping[str, str]) -> list[tuple[str, str]]:
+    problems = []
+    returns = config.get("ReturnToService", "")
     if returns != "2":
-        told = f"ReturnToService={returns}: a node that Slurm took for dead while it slept may stay down"
-        troubles.append((told, "write ReturnToService=2 into slurm.conf, then `scontrol reconfigure`"))
-    silent_s = count(said.get("SlurmdTimeout", ""))
+        message = f"ReturnToService={returns}: a node that Slurm took for dead while it slept may stay down"
+        problems.append((message, "write ReturnToService=2 into slurm.conf, then `scontrol reconfigure`"))
+    silent_s = count(config.get("SlurmdTimeout", ""))
     if 0 < silent_s < SHUTDOWN_S:
-        told = f"SlurmdTimeout={silent_s}: Slurm takes a node for dead before it has shut down"
-        troubles.append((told, "write SlurmdTimeout=300 into slurm.conf, then `scontrol reconfigure`"))
-    return troubles
+        message = f"SlurmdTimeout={silent_s}: Slurm takes a node for dead before it has shut down"
+        problems.append((message, "write SlurmdTimeout=300 into slurm.conf, then `scontrol reconfigure`"))
+    return problems
 
 
-def rate_troubles(said: Mapping[str, str]) -> list[tuple[str, str]]:
+def find_rate_problems(config: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return what slurmctld's limit of questions means for this user."""
-    limit = _rate_limit(said)
+    limit = _rate_limit(config)
     if limit is None or limit[0] >= ENOUGH_AT_ONCE:
         return []
-    told = f"rl_enable: slurmctld answers this user {limit[0]} questions, then {limit[1]} a second: changes wait"
+    message = f"rl_enable: slurmctld answers this user {limit[0]} questions, then {limit[1]} a second: changes wait"
     hint = f"write rl_bucket_size=1000,rl_refill_rate=100 behind rl_enable in SlurmctldParameters, {RESTART}"
-    return [(told, hint)]
+    return [(message, hint)]
 
 
 def order_wait_s(config: bytes) -> float:
@@ -101,10 +101,10 @@ def order_wait_s(config: bytes) -> float:
     return 0.0 if limit is None else 1 / limit[1]
 
 
-def _rate_limit(said: Mapping[str, str]) -> tuple[int, int] | None:
+def _rate_limit(config: Mapping[str, str]) -> tuple[int, int] | None:
     """Return how many questions slurmctld answers at once, and a second; None where it does not limit this user."""
-    words = said.get("SlurmctldParameters", "").split(",")
-    if "rl_enable" not in words or os.geteuid() in (0, _uid(said.get("SlurmUser", ""))):
+    words = config.get("SlurmctldParameters", "").split(",")
+    if "rl_enable" not in words or os.geteuid() in (0, _uid(config.get("SlurmUser", ""))):
         return None
     given = dict(word.partition("=")[::2] for word in words)
     return count(given.get("rl_bucket_size", "")) or 30, count(given.get("rl_refill_rate", "")) or 2

@@ -14,7 +14,7 @@ from plugin.scheduler.port import Scheduler
 from plugin.slurm.commands import CannotAskSlurm, ask
 from plugin.slurm.fields import parse_config
 from plugin.slurm.rights import AdminLevel, SlurmRights, read_rights
-from plugin.slurm.traits import rate_troubles
+from plugin.slurm.traits import find_rate_problems
 from power.check.findings import CheckVerdict, Finding, failed_finding
 from predictors.feeds.feed import Feed
 from predictors.feeds.port import KnownSeries, Window
@@ -54,7 +54,7 @@ def check_scheduler() -> Finding:
     except CannotAskSlurm as problem:
         return _no_slurm_finding(problem)
     found = check_rights(rights)
-    if found.verdict is CheckVerdict.GOOD and (limits := rate_troubles(config)):
+    if found.verdict is CheckVerdict.GOOD and (limits := find_rate_problems(config)):
         ((said, hint),) = limits
         return Finding(SCHEDULER_PART, SLURM, CheckVerdict.DOUBTFUL, f"{found.said}; {said}", hint)
     return found
@@ -63,8 +63,8 @@ def check_scheduler() -> Finding:
 def check_rights(rights: SlurmRights) -> Finding:
     """Return what a user's rights in Slurm allow: to see what others have, to change jobs, to change nodes."""
     level = f"{rights.user}'s AdminLevel is {rights.level}"
-    if rights.troubles:
-        ((said, hint),) = rights.troubles
+    if rights.problems:
+        ((said, hint),) = rights.problems
         return Finding(SCHEDULER_PART, SLURM, CheckVerdict.BAD, f"{said}: nothing is switched off; {level}", hint)
     if rights.level is AdminLevel.ADMINISTRATOR:
         return Finding(SCHEDULER_PART, SLURM, CheckVerdict.GOOD, f"answers; {rights.user} may order nodes and jobs")
@@ -86,17 +86,17 @@ def check_pbs(scheduler: Scheduler) -> Finding:
     except SchedulerError as problem:
         return failed_finding(SCHEDULER_PART, "PBS", problem)
     name = f"{traits.name} {traits.version}"
-    if traits.troubles:
-        said = "; ".join(what for what, _ in traits.troubles)
+    if traits.problems:
+        said = "; ".join(what for what, _ in traits.problems)
         return Finding(
             SCHEDULER_PART,
             name,
             CheckVerdict.DOUBTFUL,
             said,
-            "; ".join(dict.fromkeys(hint for _, hint in traits.troubles)),
+            "; ".join(dict.fromkeys(hint for _, hint in traits.problems)),
         )
     me = pwd.getpwuid(os.geteuid()).pw_name
-    return Finding(SCHEDULER_PART, name, CheckVerdict.GOOD, f"answers; orders by {traits.order_words}; {me} asks it")
+    return Finding(SCHEDULER_PART, name, CheckVerdict.GOOD, f"answers; orders by {traits.reorder_method}; {me} asks it")
 
 
 HOUR_S = 3600

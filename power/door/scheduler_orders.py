@@ -54,12 +54,12 @@ class SchedulerOrders:
             _make_queue_effect(partition, DEFER, begin_s, why, by), lambda: self._scheduler.defer(begin_s)
         )
 
-    async def tell(
+    async def notify(
         self, partition: str, comments: Mapping[str, str], *, why: str, by: str = US
     ) -> SchedulerOrderResult:
         """Tell jobs' owners."""
         return await self._let(
-            _make_queue_effect(partition, TELLS, comments, why, by), lambda: self._scheduler.tell(comments)
+            _make_queue_effect(partition, TELLS, comments, why, by), lambda: self._scheduler.notify(comments)
         )
 
     async def give_back(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from offpeak.door.effect import ADMIN, US, Effect
 from offpeak.machines.inventory import InventoryNode
+from plugin.scheduler.node import SchedulerState
 from power.drivers.port import Order
 from power.lifecycle.node_context import NO_DURATIONS, MeasuredDurations, NodeContext
 from power.lifecycle.node_record import (
@@ -19,7 +20,6 @@ from power.lifecycle.node_record import (
     NodeState,
     PendingOrder,
     SchedulerReport,
-    SchedulerState,
     TimePassed,
     is_goal,
 )

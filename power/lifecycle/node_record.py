@@ -17,6 +17,7 @@ from offpeak.door.effect import Hold, Outcome, Refusal
 from offpeak.door.journal import Journal
 from offpeak.errors import DeviceError
 from offpeak.ledger.rows import NodeStateRecord
+from plugin.scheduler.node import SchedulerState
 from power.drivers.port import Order, PowerObservation, PowerState
 
 if TYPE_CHECKING:
@@ -38,16 +39,6 @@ class NodeState(StrEnum):
 
 ASLEEP = frozenset({NodeState.STANDBY, NodeState.OFF})
 SETTLED = ASLEEP | {NodeState.ON}
-
-
-class SchedulerState(StrEnum):
-    """What the scheduler says of a node. BUSY: a job holds it. UP: jobs may start there at any time."""
-
-    UP = "up"
-    BUSY = "busy"
-    DRAINED = "drained"
-    BOOTS = "boots"
-    DOWN = "down"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.errors import BadInventory, DeviceError, NoAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
+from plugin.scheduler.node import SchedulerState
 from power.drivers.poll import iterate_completed
 from power.drivers.poll import poll_drivers as asked
 from power.drivers.port import PowerDriver, PowerObservation, PowerState
@@ -29,7 +30,7 @@ from power.lifecycle.decisions import (
     sort_silent_first,
 )
 from power.lifecycle.node_context import NodeContext
-from power.lifecycle.node_record import Instant, NodeObservation, NodeRecord, OrderAnswer, SchedulerState
+from power.lifecycle.node_record import Instant, NodeObservation, NodeRecord, OrderAnswer
 from power.lifecycle.observations import needs_evidence
 from power.lifecycle.transitions import apply_event, record_sending
 from power.meters.port import Meter

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from offpeak.door.effect import SCHEDULER, US, Refusal
 from offpeak.errors import AccessRefused, WrongDevice
 from offpeak.machines.inventory import SleepMethod
+from plugin.scheduler.node import SchedulerState
 from power.drivers.port import Order
 from power.lifecycle.node_context import NodeContext
 from power.lifecycle.node_record import (
@@ -32,7 +33,6 @@ from power.lifecycle.node_record import (
     PendingOrder,
     Release,
     SchedulerReport,
-    SchedulerState,
     SentOrder,
     TimePassed,
     is_goal,

@@ -8,7 +8,6 @@ An admin's order to sleep closes a node with a job on it, too, and waits for the
 wake is reported to the scheduler before the node boots.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -17,41 +16,7 @@ from offpeak.model.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep, comi
 from plugin.scheduler.node import OURS, Node, NodePower, NodeUse
 from plugin.scheduler.port import NodeChange
 from power.drivers.port import Order
-from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord, NodeState, SchedulerState, is_goal
-
-POWERING_UP = frozenset({NodePower.ASKED_UP, NodePower.COMING_UP})
-POWERING_DOWN = frozenset({NodePower.ASKED_DOWN, NodePower.GOING_DOWN})
-
-
-def translate_states(nodes: Iterable[Node]) -> dict[str, SchedulerState]:
-    """Return the word of each node; what the scheduler does not know of has none."""
-    found = ((node.name, translate_state(node)) for node in nodes)
-    return {name: word for name, word in found if word is not None}
-
-
-def translate_state(node: Node) -> SchedulerState | None:
-    """Return the life cycle's word for a node, None where nothing is known.
-
-    A job on a node that is powered down waits for it to boot: nothing runs there, and it has to be woken.
-    """
-    if node.use is NodeUse.UNKNOWN:
-        return None
-    if is_awaited(node):
-        return SchedulerState.BOOTS
-    if node.use is NodeUse.USED:
-        return SchedulerState.BUSY
-    return _translate_state_of_free_node(node)
-
-
-def is_awaited(node: Node) -> bool:
-    """Whether the scheduler waits for it to come up: for a job, or because somebody asked for that."""
-    return node.power in POWERING_UP or (node.power is NodePower.DOWN and node.use is NodeUse.USED)
-
-
-def _translate_state_of_free_node(node: Node) -> SchedulerState:
-    if node.power in (NodePower.DOWN, NodePower.GOING_DOWN) or node.failed or not node.responds:
-        return SchedulerState.DOWN
-    return SchedulerState.DRAINED if node.closed or node.power is NodePower.ASKED_DOWN else SchedulerState.UP
+from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord, NodeState, is_goal
 
 
 def find_exclusion(node: Node, life: NodeRecord | None, now: Instant) -> str:
@@ -62,7 +27,7 @@ def find_exclusion(node: Node, life: NodeRecord | None, now: Instant) -> str:
     if life.hold is not None and is_held(life, now):
         return f"held by {life.hold.owner}: {life.hold.reason}"
     if node.use is NodeUse.UNKNOWN:
-        return f"nobody knows whether a job is there: the scheduler says {node.state_word}"
+        return f"nobody knows whether a job is there: the scheduler says {node.native_state}"
     return ""
 
 
@@ -120,7 +85,7 @@ def choose_next_step(
         # A hold keeps the node's power as it is, and not the node closed for a sleep that is called off.
         opens = is_held(life, now) and node.use is not NodeUse.UNKNOWN and may_reopen(node, life, now)
         return NodeStep(change=NodeChange.OPEN if opens else None, why=why)
-    if is_awaited(node):
+    if node.is_awaited:
         opened = NodeChange.OPEN if node.closed_by_us else None
         return NodeStep(Order.ON, opened, "the scheduler has it come up", SCHEDULER)
     why = find_admin_override(node, life, now)
@@ -146,7 +111,7 @@ def choose_change_for_admin(node: Node, life: NodeRecord) -> NodeChange | None:
 
 def _choose_for_failed(node: Node, life: NodeRecord) -> NodeStep:
     if node.power is NodePower.UP:
-        return NodeStep(why=f"the scheduler counts it as failed: {node.reason or node.state_word}")
+        return NodeStep(why=f"the scheduler counts it as failed: {node.reason or node.native_state}")
     # That it has power does not say that it has come up: one that hangs in its boot has power too.
     if life.seen.state is NodeState.ON:
         return NodeStep(change=NodeChange.RESUME, why=CAME_UP_LATE) if node.responds else NodeStep(why=NO_RESPONSE)
@@ -247,7 +212,7 @@ def pool_node_state(node: Node, life: NodeRecord | None, now: Instant) -> int:
     if _is_unusable(node, life, now):
         return FAILED
     seen = NodeState.UNKNOWN if life is None else life.seen.state
-    if is_awaited(node):
+    if node.is_awaited:
         return coming_up(STANDBY if seen is NodeState.STANDBY else OFF)
     if node.use is NodeUse.USED:
         return ACTIVE

@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 from offpeak.door.effect import SCHEDULER, US
 from offpeak.errors import BadInput
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, going_down
-from plugin.scheduler.node import OURS, Node
+from plugin.scheduler.node import OURS, Node, SchedulerState, scheduler_states
 from plugin.scheduler.port import NodeChange
 from power.drivers.port import Order
-from power.lifecycle.node_record import ASLEEP, DesiredState, NodeRecord, NodeState, SchedulerState, is_goal
+from power.lifecycle.node_record import ASLEEP, DesiredState, NodeRecord, NodeState, is_goal
 from power.live.cluster_snapshot import ClusterSnapshot, PowerSite
 from power.live.cycle_memory import NodeMemory, PoolMemory, PowerMemory, SleepInProgress, update_node_memory
 from power.live.node_demand import UpcomingDemand, find_targets, find_upcoming_demand, make_policy, nodes_in_maintenance
 from power.live.node_selection import NodeCandidates, PoolPlan, count_most_to_sleep, plan_pool
-from power.live.node_steps import NodeStep, SleepTarget, choose_next_step, is_awaited, pool_node_state, translate_states
+from power.live.node_steps import NodeStep, SleepTarget, choose_next_step, pool_node_state
 from power.live.pool_state import NodePool, PoolState, find_pools, observe_pool
 
 
@@ -197,7 +197,7 @@ def plan_power(sight: ClusterSnapshot, *, site: PowerSite, memory: PowerMemory) 
     told = [move.told for move in moves if move.told is not None]
     return PowerPlan(
         wishes={move.node.name: move.wish for move in moves if move.wishes_anew},
-        words=translate_states(node for node in sight.view.nodes if node.name in site.opted_in),
+        words=scheduler_states(node for node in sight.view.nodes if node.name in site.opted_in),
         changes=tuple(sorted(told, key=lambda each: CHANGE_ORDER.index(each.change))),
         decisions=tuple(NodeDecision(move.node.name, move.what, move.why) for move in moves if move.is_news),
         memory=replace(pools.memory, nodes=nodes),
@@ -208,7 +208,7 @@ def plan_power(sight: ClusterSnapshot, *, site: PowerSite, memory: PowerMemory) 
 def _choose_node_step(node: Node, pools: PoolsPlan, sight: ClusterSnapshot, untouched: frozenset[str]) -> NodeStep:
     """Return the step that is due of a node; UP is wanted of all that are up and not told to leave."""
     life, leaving = sight.life(node.name), pools.memory.nodes[node.name].leaving
-    if node.name in untouched and not is_awaited(node):
+    if node.name in untouched and not node.is_awaited:
         return NodeStep(why="it is in maintenance")
     is_asleep = life is not None and life.seen.state in ASLEEP
     sleeps_on = is_asleep and node.name not in pools.wake

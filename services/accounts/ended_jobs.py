@@ -168,7 +168,7 @@ def parse_job_watch(text: str | None) -> JobWatch | None:
 
 
 def _without_texts(job: Job) -> Job:
-    return job._replace(comment="", reason="", needs="", reservation="", qos="", state_word="")
+    return job._replace(comment="", reason="", needs="", reservation="", qos="", native_state="")
 
 
 def _parse_job(row: list[object]) -> Job:

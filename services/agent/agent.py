@@ -12,6 +12,7 @@ from offpeak.errors import BadInput, CannotWrite, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.node_sets import fold
 from plugin.queue_hook.facts import PLAN, QueueFacts
+from plugin.scheduler.node import scheduler_states
 from plugin.scheduler.port import SchedulerView
 from power.door.node_orders import reconcile
 from power.door.scheduler_orders import SchedulerOrders
@@ -20,7 +21,6 @@ from power.interlocks.preconditions import HELD, UNKNOWN, StateReading
 from power.lifecycle.node_record import DesiredState, DesiredStateChange, Release
 from power.live.cluster_snapshot import ClusterSnapshot, PowerSite
 from power.live.node_demand import find_undecided_jobs, without_jobs
-from power.live.node_steps import translate_states
 from services.agent.accounting_loops import JobAccounts, MeterLoop, SavingsLoop, meter_period_s, savings_period_s
 from services.agent.feed_loops import OUTSIDE_EVERY_S, PRICES_EVERY_S, OutsideLoop, PriceLoop
 from services.agent.loop import LOG, Loop, ProblemLog
@@ -136,7 +136,7 @@ class SiteAgent:
             await self.power.look(self.parts, orders, {})
             return "the scheduler cannot be read" if view is None else "the scheduler's power saving is off"
         settings, parts = self.parts.settings, self.parts
-        await self.power.look_first(parts, translate_states(view.nodes))
+        await self.power.look_first(parts, scheduler_states(view.nodes))
         site = PowerSite(parts.inventory, settings.agent, settings.capacity, parts.class_of, traits.shared_nodes)
         curve = self.prices.curve
         at_s, per_mwh = (curve.series.start_s, curve.series.value) if curve else (np.empty(0, np.int64), np.empty(0))

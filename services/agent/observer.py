@@ -60,8 +60,8 @@ class Observer:
         if self._clock() - self._traits_asked_s > TRAITS_LAST_S:
             self.traits = await asyncio.to_thread(self._scheduler.traits)
             self._traits_asked_s = self._clock()
-            troubles = "; ".join(f"{what}; {hint}" for what, hint in self.traits.troubles)
-            self._problem_log.report("scheduler's settings", troubles or None)
+            problems = "; ".join(f"{what}; {hint}" for what, hint in self.traits.problems)
+            self._problem_log.report("scheduler's settings", problems or None)
 
     @property
     def status(self) -> str:

@@ -14,12 +14,13 @@ from offpeak.door.effect import Hold, Refusal
 from offpeak.errors import OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord
+from plugin.scheduler.node import SchedulerState
 from plugin.scheduler.port import NodeChange
 from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
 from power.interlocks.preconditions import StateReading
 from power.lifecycle.decisions import NodeContexts, NodeRecords, record_poll
 from power.lifecycle.node_context import NodeContext, make_retry_policy
-from power.lifecycle.node_record import DesiredStateChange, Event, HoldChange, Instant, SchedulerState, make_state_row
+from power.lifecycle.node_record import DesiredStateChange, Event, HoldChange, Instant, make_state_row
 from power.lifecycle.sweep import SweepContext, ledger_fields, poll_nodes, sweep
 from power.lifecycle.transitions import apply_event
 from power.live.cluster_snapshot import ClusterSnapshot, PowerSite

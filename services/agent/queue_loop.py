@@ -182,7 +182,7 @@ class QueueLoop:
             self._hear(await orders.defer(group.name, group.begin_s, why=why, by=self._by), mode)
         texts = make_advice(group, self.changed.latest, self.told) if mode is Mode.ADVISE else group.tell
         if texts:
-            answer = await orders.tell(group.name, texts, why=f"{len(texts)} owners are told", by=self._by)
+            answer = await orders.notify(group.name, texts, why=f"{len(texts)} owners are told", by=self._by)
             self._hear(answer, mode)
             self.told |= _delivered_texts(group.tell, answer)
 

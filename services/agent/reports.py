@@ -22,9 +22,9 @@ from plugin.queue_hook.facts import QueueFacts, QueueRules, resource_pool
 from plugin.queue_hook.positions import QueuePosition, marks_by_job, pending_jobs, queue_positions
 from plugin.queue_hook.user_hints import parse_user_hints
 from plugin.scheduler.job import HOLDING, Job, JobState
-from plugin.scheduler.node import Node, NodeUse
+from plugin.scheduler.node import Node, NodeUse, SchedulerState
 from plugin.scheduler.port import SchedulerTraits, SchedulerView
-from power.lifecycle.node_record import Instant, NodeRecord, NodeState, SchedulerState, make_state_row
+from power.lifecycle.node_record import Instant, NodeRecord, NodeState, make_state_row
 from power.live.pool_state import is_waiting
 from predictors.feeds.port import Window, clip_series
 from predictors.price_curve import PriceCurve
@@ -109,7 +109,7 @@ def _job_status(job: Job, facts: QueueFacts, rules: QueueRules, decision: Decisi
         job_id=job.job_id,
         user=job.user,
         partition=",".join(job.partitions),
-        state=job.state_word,
+        state=job.native_state,
         nodes=job.nodes,
         place=None,
         of=0,

@@ -35,7 +35,7 @@ async def clear_comments(jobs: Iterable[Job], orders: SchedulerOrders, *, by: st
     if not present:
         return []
     partitions = ",".join(sorted({name for job in present.values() for name in job.partitions}))
-    return [await orders.tell(partitions, dict.fromkeys(present, ""), why="offpeak says nothing more of them", by=by)]
+    return [await orders.notify(partitions, dict.fromkeys(present, ""), why="offpeak says nothing more of them", by=by)]
 
 
 async def open_nodes(

@@ -15,7 +15,6 @@ from power.lifecycle.decisions import describe_fault, find_due_order, make_effec
 from power.lifecycle.node_context import NodeContext
 from power.lifecycle.node_record import ASLEEP, DesiredState, DesiredStateChange, Instant, NodeRecord, NodeState
 from power.lifecycle.transitions import apply_event
-from power.live.node_steps import is_awaited
 
 PACING = frozenset({"wakes", "per_rack", "wake_ramp"})
 """The door's limits that pass by themselves within minutes."""
@@ -89,7 +88,7 @@ def _reason_to_leave(name: str, outlook: WakeOutlook, asked_unix_s: float | None
         return f"held by {life.hold.owner}: {life.hold.reason}"
     if asked_unix_s is None or node is None or outlook.view_unix_s <= asked_unix_s or node.use is NodeUse.UNKNOWN:
         return ""
-    return "" if is_awaited(node) else "the scheduler does not wait for it any more"
+    return "" if node.is_awaited else "the scheduler does not wait for it any more"
 
 
 def _reason_unknown(name: str, outlook: WakeOutlook) -> str:
@@ -97,7 +96,7 @@ def _reason_unknown(name: str, outlook: WakeOutlook) -> str:
     if name not in outlook.machines:
         return "is not ours to touch: it is not among nodes below [agent]"
     if node is None or node.use is NodeUse.UNKNOWN:
-        return "the scheduler does not show it" if node is None else f"the scheduler says {node.state_word}"
+        return "the scheduler does not show it" if node is None else f"the scheduler says {node.native_state}"
     if life is None or life.seen.state is NodeState.UNKNOWN:
         return (
             f"its state is not known: {life.seen.trouble}" if life and life.seen.trouble else "its state is not known"

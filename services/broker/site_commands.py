@@ -138,11 +138,11 @@ class SiteCommands:
         if self.submitter is not None and (right := await self._admin_right(self.submitter)):
             hint = "submit as an account without admin rights, such as offpeak-broker"
             raise SiteRefused(f"{self.name}: jobs are not submitted as {self.submitter.user}, which is {right}: {hint}")
-        words = self.batch.submit_words(errand)
+        words = self.batch.submit_command(errand)
         ran = await self.route.run(words, stdin=errand.script, timeout_s=SUBMIT_S + ON_THE_WAY_S)
-        if job := self.batch.submitted(ran):
+        if job := self.batch.submitted_job(ran):
             return job
-        if refused := self.batch.refused(ran):
+        if refused := self.batch.refusal(ran):
             raise SiteRefused(f"{self.name}: {refused}")
         raise NotKnown(f"{self.name}: {_complaint(ran)}")
 
@@ -151,7 +151,7 @@ class SiteCommands:
         if submitter.right:
             return submitter.right
         answers = []
-        commands = self.batch.rights_words(submitter.user)
+        commands = self.batch.rights_commands(submitter.user)
         for words in commands:
             ran = await self.route.run(words, timeout_s=RIGHTS_S / len(commands))
             if ran.code != 0:
@@ -161,23 +161,23 @@ class SiteCommands:
 
     async def find(self, key: str) -> BatchJob | None:
         """Return the job of that key, None if the site says that it has none; NotKnown if it does not say."""
-        return self.batch.found(await self._listed(), key=key)
+        return self.batch.find_by_key(await self._listed(), key=key)
 
     async def standing(self, job: str) -> BatchJob | None:
         """Return a job, None if the site does not know it any more; NotKnown if it does not say."""
-        return self.batch.standing(await self._listed(), job=job)
+        return self.batch.find_by_id(await self._listed(), job=job)
 
     async def cancel(self, job: str) -> str:
         """Cancel a job; SiteRefused with what the site says against it."""
-        ran = await self.route.run(self.batch.cancel_words(job), timeout_s=ANSWER_S)
+        ran = await self.route.run(self.batch.cancel_command(job), timeout_s=ANSWER_S)
         if ran.code != 0:
             raise SiteRefused(f"{self.name}: job {job}: {_complaint(ran)}")
         return "cancelled"
 
     async def _listed(self) -> str:
-        words = self.batch.find_words()
+        words = self.batch.list_command()
         ran = await self.route.run(words, timeout_s=ANSWER_S)
-        if fallback := self.batch.find_fallback(ran):
+        if fallback := self.batch.fallback_command(ran):
             ran = await self.route.run(fallback, timeout_s=ANSWER_S)
         # An empty list is none where the command complains, whatever its code. A banner of ssh is no complaint.
         complains = any(line.startswith(f"{words[0]}: ") for line in ran.complaint.splitlines())

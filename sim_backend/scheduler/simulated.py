@@ -60,7 +60,7 @@ class SimulatedScheduler:
 
         return self._change(begin_s, set_begin)
 
-    def tell(self, comments: Mapping[str, str]) -> dict[str, str]:
+    def notify(self, comments: Mapping[str, str]) -> dict[str, str]:
         """Write what owners see, "" takes it away where there is any; return why not, by job."""
         has = {job.job_id for job in self.cluster.jobs.values() if job.told.get("offpeak")}
         comments = {job: text for job, text in comments.items() if text or job in has}
@@ -116,7 +116,7 @@ class SimulatedScheduler:
         return Job(
             job_id=job.job_id,
             state=JobState.HELD if held else job.state,
-            state_word=str(job.state),
+            native_state=str(job.state),
             reason=f"held by {','.join(sorted(job.holds))}" if held else "",
             user=job.user,
             account=job.told.get("account", ""),
@@ -144,7 +144,7 @@ class SimulatedScheduler:
         late = node.power is NodePower.COMING_UP and self._clock() - node.power_s > BOOT_S
         return Node(
             name=node.name,
-            state_word="+".join([str(node.power), *(["closed"] if node.shut else [])]),
+            native_state="+".join([str(node.power), *(["closed"] if node.shut else [])]),
             use=NodeUse.USED if node.used else NodeUse.FREE,
             power=NodePower.DOWN if late else node.power,
             closed=bool(node.shut),

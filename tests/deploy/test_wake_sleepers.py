@@ -142,11 +142,11 @@ def test_nodes_whose_down_was_written_over_are_woken_too(kind: str, make_sleeper
         if kind == OPENPBS:
             # What an older version, or an admin, does; the server forgets that the node is down.
             sleepers.server.run("qmgr", "-c", "set node node1 state = sleep")
-            assert sleepers.node("node1").state_word == "sleep"
+            assert sleepers.node("node1").native_state == "sleep"
         else:
             # Torque notices up to a minute late that a daemon is gone.
             sleepers.server.do(lambda pbs: setattr(pbs.cluster.nodes["node1"], "shown_up", True))
-            assert sleepers.node("node1").state_word == "offline"
+            assert sleepers.node("node1").native_state == "offline"
         assert sleepers.run() == (1, ["--wake node1"])
 
 
@@ -182,7 +182,7 @@ def test_what_an_admin_closed_stays_closed(kind: str, make_sleepers: Any) -> Non
         sleepers.run()
         sleepers.let_pass(MAY_STILL_FOLLOW_S + 1)
         assert sleepers.run() == (0, [])
-        assert "offline" in sleepers.node("node2").state_word
+        assert "offline" in sleepers.node("node2").native_state
 
 
 @KINDS

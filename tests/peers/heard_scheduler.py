@@ -37,8 +37,8 @@ class Heard:
     def defer(self, begin_s: Mapping[str, int]) -> dict[str, str]:
         return self._hear("defer", dict(begin_s))
 
-    def tell(self, comments: Mapping[str, str]) -> dict[str, str]:
-        return self._hear("tell", dict(comments))
+    def notify(self, comments: Mapping[str, str]) -> dict[str, str]:
+        return self._hear("notify", dict(comments))
 
     def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
         return self._hear(change, dict.fromkeys(nodes, reason))

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from offpeak.door.door import Confirm
 from offpeak.errors import BadAnswer, DeviceError, NoAnswer
 from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
+from plugin.scheduler.node import SchedulerState
 from power.drivers.port import Order, PowerObservation, PowerState, confirm_at_once
-from power.lifecycle.node_record import SchedulerState
 from power.lifecycle.sweep import NodePoller
 from power.meters.port import Reading
 

@@ -20,7 +20,7 @@ def a_node(name: str, **words: Any) -> Node:
     """Return a node that is free and up."""
     node = Node(
         name=name,
-        state_word="IDLE",
+        native_state="IDLE",
         use=NodeUse.FREE,
         power=NodePower.UP,
         closed=False,

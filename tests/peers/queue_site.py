@@ -28,7 +28,7 @@ def a_job(number: int, **words: Any) -> Job:
     job = Job(
         job_id=str(number),
         state=JobState.PENDING,
-        state_word="PENDING",
+        native_state="PENDING",
         reason="Priority",
         user="ann",
         account="",

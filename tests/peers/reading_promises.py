@@ -16,7 +16,7 @@ def keeps_its_promises(scheduler: Scheduler) -> None:
     traits, view = scheduler.traits(), scheduler.view()
     assert traits.name
     assert traits.version
-    assert all(what and hint for what, hint in traits.troubles)
+    assert all(what and hint for what, hint in traits.problems)
     assert len({job.job_id for job in view.jobs}) == len(view.jobs) > 0
     assert len({node.name for node in view.nodes}) == len(view.nodes) > 0
     for job in view.jobs:
@@ -34,7 +34,7 @@ def of_a_job(job: Job, view: SchedulerView) -> None:
     assert not invalid_job_numbers([job.job_id])
     assert job.user
     assert job.name
-    assert job.state is not JobState.OTHER, job.state_word
+    assert job.state is not JobState.OTHER, job.native_state
     known = {queue for node in view.nodes for queue in node.partitions}
     assert set(job.partitions) <= known
     assert job.partitions
@@ -53,8 +53,8 @@ def of_a_job(job: Job, view: SchedulerView) -> None:
 
 def of_a_node(node: Node, view: SchedulerView) -> None:
     """States, sizes, and that whose job it is is known."""
-    assert node.state_word
-    assert node.use is not NodeUse.UNKNOWN, node.state_word
+    assert node.native_state
+    assert node.use is not NodeUse.UNKNOWN, node.native_state
     assert node.partitions
     assert node.cpus > 0
     assert node.memory_mib > 100 or not node.responds

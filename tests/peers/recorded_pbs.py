@@ -50,7 +50,7 @@ class Recording:
         selected.write_text("".join(f"{each.job.job_id}\n" for each in jobs if each.job.state in HOLDING))
         places = folder / "places"
         lines = (
-            f"Job Id: {j.job_id}\n    job_state = {j.state_word}\n    exec_host = {j.hosts.replace(',', '+')}\n"
+            f"Job Id: {j.job_id}\n    job_state = {j.native_state}\n    exec_host = {j.hosts.replace(',', '+')}\n"
             for j, *_ in jobs
         )
         places.write_text("\n".join(lines))

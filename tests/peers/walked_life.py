@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from offpeak.door.effect import US, Hold, Outcome, Refusal
 from offpeak.errors import DeviceError, NoAnswer
 from offpeak.machines.inventory import Hardware, SleepMethod
+from plugin.scheduler.node import SchedulerState
 from power.drivers.port import Order, PowerObservation, PowerState
 from power.lifecycle.decisions import DueOrder, find_due_order, find_obstacle
 from power.lifecycle.node_context import NodeContext, RetryPolicy
@@ -20,7 +21,6 @@ from power.lifecycle.node_record import (
     OrderAnswer,
     Release,
     SchedulerReport,
-    SchedulerState,
     TimePassed,
 )
 from power.lifecycle.transitions import apply_event

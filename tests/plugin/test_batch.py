@@ -15,15 +15,15 @@ ERRAND = JobSubmission("k-1", "#!/bin/sh\n", "job.sh", ("a b",), 5430, 6, 4, "mi
 def test_sbatch() -> None:
     comment = "--comment=mine offpeak:key=k-1,deadline=2026-11-22T08:00:00Z"
     words = ("--parsable", "--time=91", "--ntasks=6", "--job-name=job.sh", comment, "/dev/stdin", "a b")
-    assert SlurmBatch("far").submit_words(ERRAND) == ("timeout", "20", "sbatch", "-M", "far", *words)
+    assert SlurmBatch("far").submit_command(ERRAND) == ("timeout", "20", "sbatch", "-M", "far", *words)
     plain = replace(ERRAND, cores=None, arguments=(), name="", comment="", latest_finish="")
-    assert SlurmBatch().submit_words(plain)[3:] == ("--parsable", "--time=91", "--comment=offpeak:key=k-1")
+    assert SlurmBatch().submit_command(plain)[3:] == ("--parsable", "--time=91", "--comment=offpeak:key=k-1")
 
 
 def test_qsub() -> None:
     words = ("-l", "walltime=01:30:30", "-l", "nodes=2:ppn=4", "-N", "job.sh")
     variables = "A=1,OFFPEAK_KEY=k-1,OFFPEAK_DEADLINE=2026-11-22T08:00:00Z"
-    assert PbsBatch().submit_words(ERRAND) == ("timeout", "20", "qsub", *words, "-v", variables)
+    assert PbsBatch().submit_command(ERRAND) == ("timeout", "20", "qsub", *words, "-v", variables)
 
 
 @pytest.mark.parametrize(
@@ -49,23 +49,23 @@ def test_what_was_taken_what_refused_and_what_is_not_known(
     batch: object, ran: BatchResult, job: str, refused: str
 ) -> None:
     assert isinstance(batch, SlurmBatch | PbsBatch)
-    assert batch.submitted(ran) == job
-    assert batch.refused(ran).startswith(refused)
-    assert bool(batch.refused(ran)) == bool(refused)
+    assert batch.submitted_job(ran) == job
+    assert batch.refusal(ran).startswith(refused)
+    assert bool(batch.refusal(ran)) == bool(refused)
 
 
 def test_a_key_is_found_as_a_whole() -> None:
     slurm = SlurmBatch()
-    end = slurm.find_words()[-1].partition("%k")[2]
+    end = slurm.list_command()[-1].partition("%k")[2]
     records = ("7|RUNNING|", "8|PENDING|a|b offpeak:key=k-1,deadline=x", "9|PENDING|offpeak:key=k-12")
     listed = "".join(f"{record}{end}\n" for record in records)
-    assert slurm.found(listed, key="k-1") == BatchJob("8", "PENDING")
-    assert slurm.found(listed, key="k") is None
-    assert slurm.standing(listed, job="9") == BatchJob("9", "PENDING")
+    assert slurm.find_by_key(listed, key="k-1") == BatchJob("8", "PENDING")
+    assert slurm.find_by_key(listed, key="k") is None
+    assert slurm.find_by_id(listed, job="9") == BatchJob("9", "PENDING")
     full = "Job Id: 1.h\n    job_state = Q\n    Variable_List = A=1,OFFPEAK_K\n\tEY=k-12\n\n"
     full += "Job Id: 2.h\n    job_state = R\n    Variable_List = OFFPEAK_KEY=k-1,B=2\n"
-    assert PbsBatch().found(full, key="k-1") == BatchJob("2.h", "R")
-    assert PbsBatch().found(full, key="k-12") == BatchJob("1.h", "Q")
+    assert PbsBatch().find_by_key(full, key="k-1") == BatchJob("2.h", "R")
+    assert PbsBatch().find_by_key(full, key="k-12") == BatchJob("1.h", "Q")
 
 
 @pytest.mark.parametrize(
@@ -78,6 +78,6 @@ def test_a_key_is_found_as_a_whole() -> None:
 )
 def test_recorded_lists_are_read(shared: Path, file: str, job: str, state: str) -> None:
     text = (shared / "data" / "captures" / file).read_text()
-    assert PbsBatch().standing(text, job=job) == BatchJob(job, state)
+    assert PbsBatch().find_by_id(text, job=job) == BatchJob(job, state)
     marked = text.replace("PBS_O_QUEUE=", "OFFPEAK_KEY=k-1,PBS_O_QUEUE=", 1)
-    assert PbsBatch().found(marked, key="k-1") is not None
+    assert PbsBatch().find_by_key(marked, key="k-1") is not None

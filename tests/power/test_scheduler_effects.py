@@ -32,7 +32,7 @@ def test_in_shadow_mode_the_scheduler_hears_nothing() -> None:
         return [
             await orders.rank("batch", {"1": 5}, why="dear"),
             await orders.defer("batch", {"1": 5}, why="dear"),
-            await orders.tell("batch", {"1": "waits"}, why="dear"),
+            await orders.notify("batch", {"1": "waits"}, why="dear"),
             await orders.give_back("batch", {"1": 5}, {"2": 0}, why="it ends"),
             *[await orders.change_node("n1", change, why="offpeak: to sleep") for change in NodeChange],
         ]
@@ -47,9 +47,9 @@ def test_in_shadow_mode_the_scheduler_hears_nothing() -> None:
 def test_in_advise_mode_only_owners_are_told() -> None:
     room = Room(Mode.ADVISE)
     assert not asyncio.run(room.orders.rank("batch", {"1": 5}, why="dear")).done
-    assert asyncio.run(room.orders.tell("batch", {"1": "would wait"}, why="dear")).done
+    assert asyncio.run(room.orders.notify("batch", {"1": "would wait"}, why="dear")).done
     assert asyncio.run(room.orders.give_back("batch", {"1": 5}, {}, why="by hand", by="admin root")).done
-    assert [what for what, _ in room.scheduler.told] == ["tell", "rank", "defer"]
+    assert [what for what, _ in room.scheduler.told] == ["notify", "rank", "defer"]
 
 
 def test_an_order_is_in_the_journal_before_and_after() -> None:

@@ -103,10 +103,10 @@ class LiveCluster:
         with self._turn:
             return self._scheduler.defer(begin_s)
 
-    def tell(self, comments: Mapping[str, str]) -> dict[str, str]:
+    def notify(self, comments: Mapping[str, str]) -> dict[str, str]:
         """As the port."""
         with self._turn:
-            return self._scheduler.tell(comments)
+            return self._scheduler.notify(comments)
 
     def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
         """As the port."""

@@ -63,8 +63,8 @@ def test_no_node_and_no_state_is_lost(name: str, answers: Path) -> None:
     for node in found.values():
         assert node.use is not NodeUse.UNKNOWN
         assert (node.cpus, node.memory_mib, node.partitions) == (8, 32_768, ("workq",))
-        assert node.closed == bool({"offline", "sleep"} & set(node.state_word.split(",")))
-        assert node.failed == ("down" in node.state_word)
+        assert node.closed == bool({"offline", "sleep"} & set(node.native_state.split(",")))
+        assert node.failed == ("down" in node.native_state)
         assert not node.closed_by_us
 
 

@@ -47,7 +47,7 @@ def test_the_sites_own_formula_stays_and_comes_back(openpbs: StandIn, tmp_path: 
     assert installed(openpbs, tmp_path, "uninstall") == "uninstalled: the order of jobs is ''\n"
     openpbs.run("qmgr", "-c", 'set server job_sort_formula = "2*job_priority"')
     scheduler = OpenPbsScheduler(SETTINGS, asker=PbsUser("root", "head"))
-    assert [what for what, _ in scheduler.traits().troubles] == [
+    assert [what for what, _ in scheduler.traits().problems] == [
         "the server has no resource offpeak_prio, offpeak_begin, offpeak_node",
         "job_sort_formula has no offpeak_prio: jobs do not change places",
         "the server has no enabled hook offpeak_runjob: no job is kept back",
@@ -55,7 +55,7 @@ def test_the_sites_own_formula_stays_and_comes_back(openpbs: StandIn, tmp_path: 
     ]
     assert installed(openpbs, tmp_path) == "installed: the order of jobs is '2*job_priority + offpeak_prio'\n"
     assert installed(openpbs, tmp_path) == "installed: the order of jobs is '2*job_priority + offpeak_prio'\n"
-    assert scheduler.traits().troubles == ()
+    assert scheduler.traits().problems == ()
     submit(openpbs)
     one, two = submit(openpbs, "-p", "5"), submit(openpbs)
     assert [jobs(scheduler)[job].priority for job in (one, two)] == [10_000, 0]
@@ -121,7 +121,7 @@ def test_hooks_are_shown_to_root_only(openpbs: StandIn, monkeypatch: pytest.Monk
     assert asked.stderr == "offpeak@head is unauthorized to access hooks data from server head\n"
     # The resource that the hook uses is evidence enough; a root of another host learns no more.
     for user in ("offpeak", "root"):
-        assert OpenPbsScheduler(SETTINGS, asker=PbsUser(user, "head")).traits().troubles == ()
+        assert OpenPbsScheduler(SETTINGS, asker=PbsUser(user, "head")).traits().problems == ()
 
 
 def test_a_hook_that_failed_is_reported(openpbs: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,10 +129,10 @@ def test_a_hook_that_failed_is_reported(openpbs: StandIn, tmp_path: Path, monkey
     monkeypatch.setenv(HOOK_FAILURES, str(tmp_path))
     failure = tmp_path / "offpeak_modifyjob"
     failure.write_text("2026-11-22T08:00:00 TypeError: no priority\n")
-    said = [what for what, _ in OpenPbsScheduler(SETTINGS).traits().troubles]
+    said = [what for what, _ in OpenPbsScheduler(SETTINGS).traits().problems]
     assert said == ["the hook offpeak_modifyjob failed: 2026-11-22T08:00:00 TypeError: no priority"]
     os.utime(failure, (1, 1))
-    assert OpenPbsScheduler(SETTINGS).traits().troubles == ()
+    assert OpenPbsScheduler(SETTINGS).traits().problems == ()
 
 
 def test_formulas() -> None:
@@ -163,7 +163,7 @@ def test_where_the_sites_order_is_not_known_nobody_is_moved(openpbs: StandIn) ->
     submit(openpbs)
     job = submit(openpbs)
     assert scheduler.rank({job: 5000}) == {job: "its fairshare_perc is told to nobody"}
-    assert "fairshare_perc" in scheduler.traits().troubles[0][0]
+    assert "fairshare_perc" in scheduler.traits().problems[0][0]
 
 
 def test_users_may_not_set_what_is_ours(openpbs: StandIn) -> None:
@@ -182,7 +182,7 @@ def test_a_job_that_is_kept_back_goes_by_the_clock(openpbs: StandIn) -> None:
     at_s = scheduler.view().at_s + 3
     assert scheduler.defer({job: at_s}) == {}
     found = jobs(scheduler)[job]
-    assert (found.state_word, found.begin_s) == ("Q", at_s)
+    assert (found.native_state, found.begin_s) == ("Q", at_s)
     assert found.reason.startswith("Not Running: PBS Error: offpeak: deferred until")
     openpbs.run("qdel", filler)
     wait_until(lambda: jobs(scheduler)[job].state is JobState.RUNNING, what="the job to start by itself")
@@ -197,13 +197,13 @@ def test_a_node_that_sleeps_and_wakes(openpbs: StandIn) -> None:
         assert scheduler.change_nodes(["node1"], what, reason='offpeak: "nobody", needs it') == {}
 
     change(NodeChange.CLOSE)
-    assert (node(scheduler).reason, node(scheduler).state_word) == ("offpeak: 'nobody'; needs it", "sleep")
+    assert (node(scheduler).reason, node(scheduler).native_state) == ("offpeak: 'nobody'; needs it", "sleep")
     openpbs.do(lambda pbs: pbs.cluster.goes_down("node1", now_s[0]))
     # What the server writes there when it notices.
     openpbs.run("qmgr", "-c", 'set node node1 comment = "node down: communication closed"')
     assert (node(scheduler).closed_by_us, node(scheduler).failed) == (True, True)
     change(NodeChange.POWER_DOWN)
-    assert (node(scheduler).power, node(scheduler).state_word) == (NodePower.DOWN, "down,sleep")
+    assert (node(scheduler).power, node(scheduler).native_state) == (NodePower.DOWN, "down,sleep")
     assert scheduler.in_use("node1") == ""
     change(NodeChange.POWER_UP)
     assert node(scheduler).power is NodePower.COMING_UP
@@ -219,7 +219,7 @@ def test_what_the_server_has_noticed_of_a_node_is_not_written_over(openpbs: Stan
 
     def change(what: NodeChange) -> str:
         assert scheduler.change_nodes(["node1"], what, reason="offpeak: x") == {}
-        return node(scheduler).state_word
+        return node(scheduler).native_state
 
     assert change(NodeChange.CLOSE) == "sleep"
     openpbs.do(lambda pbs: pbs.cluster.goes_down("node1", 5))
@@ -229,7 +229,7 @@ def test_what_the_server_has_noticed_of_a_node_is_not_written_over(openpbs: Stan
     assert change(NodeChange.OPEN) == "down"
     # What a real server makes of the words that are not used any more.
     openpbs.run("qmgr", "-c", "set node node1 state = sleep")
-    assert node(scheduler).state_word == "sleep"
+    assert node(scheduler).native_state == "sleep"
 
 
 def test_a_suspended_job_still_has_its_node(openpbs: StandIn) -> None:

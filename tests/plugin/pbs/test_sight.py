@@ -81,7 +81,7 @@ def test_a_recorded_torque_shows_its_manager_everything_and_nobody_else(
 ) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     made = RECORDINGS[name].scheduler(tmp_path)
-    assert not any("is no manager" in what for what, _ in made.traits().troubles)
+    assert not any("is no manager" in what for what, _ in made.traits().problems)
     with pytest.raises(CannotAskPbs, match="alice is no manager"):
         TorqueScheduler(SETTINGS, asker=PbsUser("alice", "head")).view()
 

@@ -49,7 +49,7 @@ def test_what_it_says_of_itself(stage: Stage) -> None:
     assert traits.version
     assert traits.power_saving
     assert traits.boot_s > 0
-    assert all(what and hint for what, hint in traits.troubles)
+    assert all(what and hint for what, hint in traits.problems)
 
 
 def test_a_running_job_and_its_nodes(stage: Stage) -> None:
@@ -212,8 +212,8 @@ def test_a_begin_time_holds_and_is_taken_away(stage: Stage) -> None:
 def test_owners_are_told(stage: Stage) -> None:
     full(stage)
     job = stage.submit(Wanted())
-    assert stage.scheduler.tell({job: 'waits, until 06:00 "cheap"', "99999999": "nobody"}) == {}
-    assert stage.scheduler.tell({job: ""}) == {}
+    assert stage.scheduler.notify({job: 'waits, until 06:00 "cheap"', "99999999": "nobody"}) == {}
+    assert stage.scheduler.notify({job: ""}) == {}
 
 
 def shown_to_owner(stage: Stage, job: str) -> str:
@@ -230,7 +230,7 @@ def shown_to_owner(stage: Stage, job: str) -> str:
 def test_a_restore_takes_our_comments_away_and_no_others(stage: Stage) -> None:
     full(stage)
     ours, mixed, theirs = (stage.submit(Wanted()) for _ in range(3))
-    assert stage.scheduler.tell(dict.fromkeys((ours, mixed), "waits until 06:00")) == {}
+    assert stage.scheduler.notify(dict.fromkeys((ours, mixed), "waits until 06:00")) == {}
     if isinstance(stage, SlurmStage):
         stage.cluster.run("scontrol", "update", f"jobid={mixed}", "admincomment=theirs  [offpeak: waits until 06:00]")
         stage.cluster.run("scontrol", "update", f"jobid={theirs}", "admincomment=  theirs")
@@ -301,5 +301,5 @@ def test_a_node_counts_as_powered_down_and_comes_up_again(sleepy: Stage) -> None
     assert (asleep.closed, asleep.failed, asleep.use) == (False, False, NodeUse.FREE)
     assert change(["node1"], NodeChange.POWER_UP, reason="offpeak: it is to wake") == {}
     # One that was never really off may have registered meanwhile.
-    assert node(sleepy, "node1").power in (NodePower.ASKED_UP, NodePower.COMING_UP, NodePower.UP)
+    assert node(sleepy, "node1").power in (NodePower.UP_REQUESTED, NodePower.COMING_UP, NodePower.UP)
     assert change(["node1"], NodeChange.POWER_UP, reason="offpeak: once more") == {}

@@ -113,6 +113,6 @@ def test_a_user_from_whom_jobs_are_hidden_is_told_nothing(shows: Callable[[str],
     with pytest.raises(CannotAskSlurm, match="hides the jobs of others from offpeak") as refused:
         node_in_use("n1", hidden)
     assert refused.value.hint.startswith("sacctmgr modify user offpeak set adminlevel=Administrator")
-    ((told, _),) = hidden.troubles
+    ((told, _),) = hidden.problems
     assert told == "PrivateData=jobs in slurm.conf hides what belongs to others from offpeak"
-    assert ALL.troubles == ()
+    assert ALL.problems == ()

@@ -102,7 +102,7 @@ def test_jobs_and_nodes_are_told() -> None:
     assert [jobs[job].plain for job in ("3", "7", "9", "13")] == [True, False, False, False]
     nodes = {node.name: node for node in view.nodes}
     node = nodes["n1"]
-    assert (node.power, node.cpus, node.idle_since_s) == (NodePower.ASKED_UP, 8, 1_795_215_172)
+    assert (node.power, node.cpus, node.idle_since_s) == (NodePower.UP_REQUESTED, 8, 1_795_215_172)
     assert (node.partitions, node.features) == (("batch",), ("gpu",))
     assert nodes["node1"].cpus_used == 1
 

@@ -52,7 +52,7 @@ def some(job: Job) -> dict[str, object]:
 
 
 def words(node: Node) -> set[str]:
-    return set(node.state_word.split("+"))
+    return set(node.native_state.split("+"))
 
 
 def test_text_and_json_tell_the_same_of_jobs(answers: Path) -> None:
@@ -75,7 +75,7 @@ def test_text_and_json_tell_the_same_of_nodes(answers: Path) -> None:
     same = [node for node in text if words(node) == words(by_name[node.name])]
     assert len(same) > 12
     for node in same:
-        assert node._replace(state_word="") == by_name[node.name]._replace(state_word="")
+        assert node._replace(native_state="") == by_name[node.name]._replace(native_state="")
 
 
 def test_the_state_of_each_node(answers: Path) -> None:
@@ -92,9 +92,9 @@ def test_the_state_of_each_node(answers: Path) -> None:
 @pytest.mark.parametrize(
     ("of", "power", "use", "failed"),
     [
-        ("POWER_DOWN_asked", NodePower.ASKED_DOWN, NodeUse.FREE, False),
+        ("POWER_DOWN_asked", NodePower.DOWN_REQUESTED, NodeUse.FREE, False),
         ("POWERING_DOWN", NodePower.GOING_DOWN, NodeUse.FREE, False),
-        ("POWER_UP_asked", NodePower.ASKED_UP, NodeUse.FREE, False),
+        ("POWER_UP_asked", NodePower.UP_REQUESTED, NodeUse.FREE, False),
         ("POWERING_UP", NodePower.COMING_UP, NodeUse.FREE, False),
         ("POWERING_UP_by_job", NodePower.COMING_UP, NodeUse.USED, False),
         ("after_power_up", NodePower.UP, NodeUse.FREE, False),
@@ -136,7 +136,7 @@ def test_each_data_parser_is_understood(answers: Path) -> None:
 
 def test_a_job_that_wakes_a_node_starts(answers: Path) -> None:
     (job,) = jobs_of_json(answer(answers, "squeue_job_wakes_node.json"), source="squeue")
-    assert (job.state, job.state_word) == (JobState.STARTS, "CONFIGURING")
+    assert (job.state, job.native_state) == (JobState.STARTS, "CONFIGURING")
 
 
 def test_slurmrestd_tells_the_same_as_squeue(answers: Path) -> None:
@@ -159,7 +159,7 @@ def test_the_configuration(answers: Path) -> None:
     traits = traits_of_text(answer(answers, "scontrol_show_config.txt"), answer(answers, "scontrol_show_partition.txt"))
     assert traits.version.startswith(answers.name)
     assert (traits.ranking, traits.power_saving, traits.boot_s, traits.shared_nodes) == ("offset", True, 20, True)
-    assert traits.troubles == ()
+    assert traits.problems == ()
 
 
 def test_jobs_of_22_05(shared: Path) -> None:

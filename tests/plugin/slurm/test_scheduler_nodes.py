@@ -44,7 +44,7 @@ def test_a_node_is_closed_and_opened(slurm: SlurmScheduler) -> None:
     node = node_of(slurm, "node2")
     assert (node.closed, node.closed_by_us, node.reason, node.reason_by) == (True, True, WHY, "root")
     assert before - 1 <= (node.reason_s or 0) <= before + 60
-    assert (node.use, node.power, node.failed, node.state_word) == (NodeUse.FREE, NodePower.UP, False, "IDLE+DRAIN")
+    assert (node.use, node.power, node.failed, node.native_state) == (NodeUse.FREE, NodePower.UP, False, "IDLE+DRAIN")
     assert (node.partitions, node.cpus, node.memory_mib) == (("batch", "again"), 4, 1000)
     assert slurm.in_use("node2") == ""
     assert change(slurm, "node2", NodeChange.CLOSE) == {}
@@ -91,11 +91,11 @@ def test_an_admins_comment_survives_ours(theirs: str, basic: SlurmCluster, slurm
     job = submit(basic, "--hold", "--job-name=a name")
     try:
         basic.run("scontrol", "update", f"jobid={job}", f"admincomment={theirs}")
-        assert slurm.tell({job: "starts at 06:00 [flexible]\n", "99999999": "no such job"}) == {}
+        assert slurm.notify({job: "starts at 06:00 [flexible]\n", "99999999": "no such job"}) == {}
         assert comment(job) == f"{theirs} [offpeak: starts at 06:00 [flexible)]".strip()
-        assert slurm.tell({job: "starts at 07:00"}) == {}
+        assert slurm.notify({job: "starts at 07:00"}) == {}
         assert comment(job) == f"{theirs} [offpeak: starts at 07:00]".strip()
-        assert slurm.tell({job: ""}) == {}
+        assert slurm.notify({job: ""}) == {}
         assert comment(job) == theirs
     finally:
         empty(basic)

@@ -37,7 +37,7 @@ def test_down_and_up_again(one_node: SlurmCluster, slurm: SlurmScheduler) -> Non
 
     assert change(NodeChange.CLOSE) == {}
     assert change(NodeChange.POWER_DOWN) == {}
-    assert node().power in (NodePower.ASKED_DOWN, NodePower.GOING_DOWN)
+    assert node().power in (NodePower.DOWN_REQUESTED, NodePower.GOING_DOWN)
     assert change(NodeChange.POWER_DOWN) == {}
     becomes(NodePower.GOING_DOWN)
     assert change(NodeChange.POWER_UP) == {"node1": "still powers down, and Slurm would forget the order"}

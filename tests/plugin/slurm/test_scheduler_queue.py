@@ -67,7 +67,7 @@ def test_what_is_told_of_each_job(basic: SlurmCluster, slurm: SlurmScheduler) ->
         assert 3590 <= (jobs[later].begin_s or 0) - now_s <= 3700
         assert (jobs[later].offset, jobs[later].limit_s) == (-100, 86_400)
         assert not jobs[hangs].plain
-        assert (jobs[ended].state, jobs[ended].state_word) == (JobState.ENDED, "CANCELLED")
+        assert (jobs[ended].state, jobs[ended].native_state) == (JobState.ENDED, "CANCELLED")
         assert (jobs[ended].end_s or 0) >= now_s - 1
         assert len({jobs[job].needs for job in (wide, held, later, hangs)}) == 4
         assert jobs[later].needs == jobs[filler].needs
@@ -196,7 +196,7 @@ def test_who_may_change_nothing(basic: SlurmCluster, slurm: SlurmScheduler) -> N
     with full(basic):
         job = submit(basic)
         assert other.rank({job: 5}) == {job: "Invalid user id"}
-        assert other.tell({job: "waits"}) == {job: "Access/permission denied"}
+        assert other.notify({job: "waits"}) == {job: "Access/permission denied"}
         assert jobs_of(slurm)[job].priority > 5
     missing = SlurmScheduler(SlurmSettings(command=("no-such-sudo",), timeout_s=30))
     with pytest.raises(CannotAskSlurm, match="no-such-sudo: cannot be run"):

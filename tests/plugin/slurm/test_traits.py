@@ -34,7 +34,7 @@ def config(**others: str) -> bytes:
 def test_a_good_configuration() -> None:
     traits = traits_of_text(config(), PARTITIONS)
     assert (traits.name, traits.version, traits.ranking) == ("slurm", "22.05.8", Ranking.VALUE)
-    assert (traits.power_saving, traits.boot_s, traits.shared_nodes, traits.troubles) == (True, 600, True, ())
+    assert (traits.power_saving, traits.boot_s, traits.shared_nodes, traits.problems) == (True, 600, True, ())
     assert traits_of_text(config(PriorityType="priority/multifactor"), b"").ranking is Ranking.OFFSET
 
 
@@ -58,7 +58,7 @@ def test_nodes_that_are_not_shared() -> None:
 def test_troubles(name: str, value: str, told: str, line: str, saves: bool) -> None:
     traits = traits_of_text(config(**{name: value}), PARTITIONS)
     assert traits.power_saving is saves
-    ((message, hint),) = traits.troubles
+    ((message, hint),) = traits.problems
     assert told in message
     assert line in hint
 
@@ -67,29 +67,29 @@ def test_a_partition_that_suspends_by_itself() -> None:
     partitions = (
         b"PartitionName=a SuspendTime=300 OverSubscribe=NO\nPartitionName=b SuspendTime=NONE OverSubscribe=NO\n"
     )
-    ((message, hint),) = traits_of_text(config(), partitions).troubles
+    ((message, hint),) = traits_of_text(config(), partitions).problems
     assert message == "partition a: SuspendTime=300: Slurm itself suspends its idle nodes"
     assert "PartitionName=a" in hint
 
 
 def test_a_daemon_that_is_never_taken_for_dead() -> None:
-    assert traits_of_text(config(SlurmdTimeout="0 sec"), PARTITIONS).troubles == ()
+    assert traits_of_text(config(SlurmdTimeout="0 sec"), PARTITIONS).problems == ()
 
 
 def test_the_limit_of_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     limited = {"SlurmUser": "slurm(64030)", "SlurmctldParameters": "cloud_dns,rl_enable,rl_refill_rate=3"}
     monkeypatch.setattr(os, "geteuid", lambda: 990)
-    ((message, hint),) = traits_of_text(config(**limited), PARTITIONS).troubles
+    ((message, hint),) = traits_of_text(config(**limited), PARTITIONS).problems
     assert "answers this user 30 questions, then 3 a second" in message
     assert "rl_bucket_size=1000" in hint
     assert order_wait_s(config(**limited)) == pytest.approx(1 / 3)
     assert order_wait_s(config()) == 0
     enough = limited | {"SlurmctldParameters": "rl_enable,rl_bucket_size=1000"}
-    assert traits_of_text(config(**enough), PARTITIONS).troubles == ()
-    assert traits_of_text(config(**limited | {"SlurmctldParameters": "cloud_dns"}), PARTITIONS).troubles == ()
+    assert traits_of_text(config(**enough), PARTITIONS).problems == ()
+    assert traits_of_text(config(**limited | {"SlurmctldParameters": "cloud_dns"}), PARTITIONS).problems == ()
     for spared in (0, 64030):
         monkeypatch.setattr(os, "geteuid", lambda uid=spared: uid)
-        assert traits_of_text(config(**limited), PARTITIONS).troubles == ()
+        assert traits_of_text(config(**limited), PARTITIONS).problems == ()
 
 
 def test_orders_get_the_time_that_the_limit_makes_them_wait(monkeypatch: pytest.MonkeyPatch) -> None:

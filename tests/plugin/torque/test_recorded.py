@@ -68,8 +68,8 @@ def test_no_node_and_no_state_is_lost(name: Path, answers: Path) -> None:
         assert (node.cpus, node.partitions) == (8, ("batch", "express"))
         assert node.features
         assert node.memory_mib > 24_000 or not node.responds
-        assert node.closed == ("offline" in node.state_word)
-        assert node.failed == ("down" in node.state_word)
+        assert node.closed == ("offline" in node.native_state)
+        assert node.failed == ("down" in node.native_state)
         assert node.responds is not node.failed
 
 
@@ -93,7 +93,7 @@ def test_what_a_mixed_queue_says(file: str, first: int, answers: Path) -> None:
     assert found[job(6)].reason == f"Dependency: afterok:{job(5)}"
     assert (found[job(7)].state, found[job(7)].reason) == (JobState.HELD, "JobHeld: u")
     waits = found[job(8)]
-    assert (waits.state, waits.state_word) == (JobState.PENDING, "W")
+    assert (waits.state, waits.native_state) == (JobState.PENDING, "W")
     assert (waits.begin_s or 0) > waits.submit_s
     assert (found[job(9)].cpus, found[job(10)].cpus) == (6 if first else 1, 4 if first else 1)
     assert found[job(11)].priority == 100
@@ -104,8 +104,8 @@ def test_what_a_mixed_queue_says(file: str, first: int, answers: Path) -> None:
 def test_the_stock_scheduler_does_not_look_at_a_job_that_waits_for_its_time(name: Path, answers: Path) -> None:
     found = [each.job for each in jobs(answers / name).values()]
     # At every job that it has looked at it leaves a word.
-    assert all(job.reason for job in found if job.state_word == "Q")
-    assert [job.reason for job in found if job.state_word == "W"] == [""]
+    assert all(job.reason for job in found if job.native_state == "Q")
+    assert [job.reason for job in found if job.native_state == "W"] == [""]
 
 
 def test_a_control_character_of_one_user_does_not_hide_the_others(answers: Path) -> None:
@@ -126,7 +126,7 @@ def test_what_is_ours_is_told_from_what_is_not(answers: Path) -> None:
 def test_torques_own_power_state_is_read_though_the_state_says_free(answers: Path) -> None:
     found = nodes(answers / "C_power_two_pbsnodes_x.xml")
     assert [found[name].power for name in ("n002", "n003", "n004")] == [NodePower.UP, NodePower.DOWN, NodePower.DOWN]
-    assert found["n003"].state_word == "free"
+    assert found["n003"].native_state == "free"
 
 
 def test_slots_of_both_notations() -> None:

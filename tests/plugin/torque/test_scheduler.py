@@ -118,7 +118,7 @@ def test_where_nothing_moves_jobs_it_is_said_and_nothing_is_sent(torque: StandIn
     submit(torque)
     job = submit(torque)
     assert scheduler.rank({job: 5}) == {job: NO_METHOD}
-    ((said, hint),) = scheduler.traits().troubles
+    ((said, hint),) = scheduler.traits().problems
     assert "nobody knows by what jobs are sorted" in said
     assert "torque_order" in hint
 
@@ -193,7 +193,7 @@ def test_a_begin_time_ends_by_itself(torque: StandIn) -> None:
     job = submit(torque)
     at_s = scheduler.view().at_s + 2
     assert scheduler.defer({job: at_s}) == {}
-    assert (jobs(scheduler)[job].state_word, jobs(scheduler)[job].begin_s) == ("W", at_s)
+    assert (jobs(scheduler)[job].native_state, jobs(scheduler)[job].begin_s) == ("W", at_s)
     torque.run("qdel", filler)
     wait_until(lambda: jobs(scheduler)[job].state is JobState.RUNNING, what="the job to start by itself")
     assert (jobs(scheduler)[job].start_s or 0) >= at_s
@@ -221,5 +221,5 @@ def test_an_unknown_node(torque: StandIn) -> None:
 
 def test_a_server_that_starts_nothing_is_told_of(torque: StandIn) -> None:
     torque.run("qmgr", "-c", "set server scheduling = false")
-    said = dict(TorqueScheduler(BY_PRIORITY).traits().troubles)
+    said = dict(TorqueScheduler(BY_PRIORITY).traits().problems)
     assert said == {"scheduling = False: nothing is started": "qmgr -c 'set server scheduling = true'"}

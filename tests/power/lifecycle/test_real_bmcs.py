@@ -19,6 +19,7 @@ from offpeak.door.effect import US
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Enrolment, Hardware, Inventory, InventoryNode, SleepMethod
 from offpeak.settings.agent import AgentSettings
+from plugin.scheduler.node import SchedulerState
 from power.door.node_orders import InterlockContext, make_node_orders
 from power.drivers.port import Order
 from power.drivers.registry import DriverPool
@@ -26,7 +27,7 @@ from power.drivers.transport import Transport
 from power.interlocks.preconditions import StateReading
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_context import NodeContext, RetryPolicy
-from power.lifecycle.node_record import DesiredState, DesiredStateChange, NodeRecord, Release, SchedulerState, is_goal
+from power.lifecycle.node_record import DesiredState, DesiredStateChange, NodeRecord, Release, is_goal
 from power.lifecycle.sweep import SweepContext, make_poller, read_clocks, sweep
 from power.lifecycle.transitions import apply_event
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc

@@ -10,8 +10,8 @@ from plugin.scheduler.port import NodeChange, SchedulerView
 from power.drivers.port import Order
 
 BOOT_S, SHUTDOWN_S, SUSPEND_S, RESUME_TIMEOUT_S, SILENT_S = 200, 40, 50, 900, 300
-COMING = (NodePower.ASKED_UP, NodePower.COMING_UP)
-RUNS = (NodePower.UP, NodePower.ASKED_DOWN)
+COMING = (NodePower.UP_REQUESTED, NodePower.COMING_UP)
+RUNS = (NodePower.UP, NodePower.DOWN_REQUESTED)
 
 
 @dataclass
@@ -90,11 +90,11 @@ class ModelCluster:
 
     def power_moves(self, node: ModelMachine) -> None:
         for_s = self.now_s - node.since_s
-        if node.power is NodePower.ASKED_DOWN and not self.has_job(node.name):
+        if node.power is NodePower.DOWN_REQUESTED and not self.has_job(node.name):
             self.enter(node, NodePower.GOING_DOWN)
         elif node.power is NodePower.GOING_DOWN and for_s >= SUSPEND_S:
             self.enter(node, NodePower.DOWN)
-        elif node.power is NodePower.ASKED_UP:
+        elif node.power is NodePower.UP_REQUESTED:
             self.enter(node, NodePower.COMING_UP)
         elif node.power is NodePower.COMING_UP and node.machine == "on" and node.boot_s > node.since_s - 20:
             self.enter(node, NodePower.UP)
@@ -138,7 +138,7 @@ class ModelCluster:
         for node in free[: job.width]:
             job.hosts.append(node.name)
             if node.power is NodePower.DOWN:
-                self.enter(node, NodePower.ASKED_UP)
+                self.enter(node, NodePower.UP_REQUESTED)
 
     def can_take(self, node: ModelMachine) -> bool:
         if node.reason or node.failed or self.has_job(node.name):
@@ -171,9 +171,9 @@ class ModelCluster:
 
     def power_asked(self, node: ModelMachine, change: NodeChange) -> None:
         if change is NodeChange.POWER_DOWN and node.power not in COMING:
-            self.enter(node, NodePower.ASKED_DOWN)
+            self.enter(node, NodePower.DOWN_REQUESTED)
         elif change is NodeChange.POWER_UP and node.power is NodePower.DOWN:
-            self.enter(node, NodePower.ASKED_UP)
+            self.enter(node, NodePower.UP_REQUESTED)
 
     def order(self, name: str, order: Order) -> None:
         """Do what reaches a BMC; AssertionError where that takes power from a job."""

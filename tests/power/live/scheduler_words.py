@@ -12,7 +12,7 @@ NOW = Instant(5000.0, float(NOW_S))
 def node_of(name: str = "n1", **given) -> Node:
     """Return a node that is free and up since long ago."""
     usual = {
-        "name": name, "state_word": "IDLE", "use": NodeUse.FREE, "power": NodePower.UP, "closed": False,
+        "name": name, "native_state": "IDLE", "use": NodeUse.FREE, "power": NodePower.UP, "closed": False,
         "failed": False, "responds": True, "reserved": False, "planned": False, "reason": "", "reason_by": "",
         "reason_s": None, "partitions": ("batch",), "features": (), "cpus": 4, "cpus_used": 0, "memory_mib": 1000,
         "boot_s": None, "idle_since_s": NOW_S - 10_000,
@@ -23,7 +23,7 @@ def node_of(name: str = "n1", **given) -> Node:
 def job_of(job_id: str = "1", **given) -> Job:
     """Return a pending job of one whole node for an hour."""
     usual = {
-        "job_id": job_id, "state": JobState.PENDING, "state_word": "PENDING", "reason": "Resources", "user": "u",
+        "job_id": job_id, "state": JobState.PENDING, "native_state": "PENDING", "reason": "Resources", "user": "u",
         "account": "a", "name": "j", "comment": "", "partitions": ("batch",), "needs": "", "reservation": "",
         "qos": "", "priority": 100, "offset": 0, "nodes": 1, "cpus": 4, "whole_nodes": True, "limit_s": 3600,
         "submit_s": NOW_S - 300, "begin_s": None, "start_s": None, "end_s": None, "hosts": "", "plain": True,

@@ -13,7 +13,7 @@ from small_site import HARDWARE, site_of
 from offpeak.door.effect import Hold, Outcome, Refusal
 from offpeak.errors import NoAnswer
 from offpeak.settings.capacity import CapacitySettings
-from plugin.scheduler.node import NodePower
+from plugin.scheduler.node import NodePower, scheduler_states
 from plugin.scheduler.port import NodeChange
 from power.drivers.port import Order, PowerObservation, PowerState
 from power.lifecycle.decisions import DueOrder, NodeContexts, NodeRecords, find_due_orders, record_poll
@@ -31,7 +31,6 @@ from power.lifecycle.node_record import (
 from power.lifecycle.transitions import apply_event
 from power.live.cluster_snapshot import ClusterSnapshot
 from power.live.cycle_memory import PowerMemory
-from power.live.node_steps import translate_states
 from power.live.power_plan import plan_power
 
 NAMES = ("n01", "n02", "n03", "n04")
@@ -126,7 +125,7 @@ class AnyCluster(RuleBasedStateMachine):
 
     def looks_and_acts(self) -> None:
         now, view = self.now(), self.cluster.view()
-        words = translate_states(view.nodes)
+        words = scheduler_states(view.nodes)
         self.lives = record_poll(self.lives, {name: self.look(name) for name in NAMES}, words, now, self.rules_of)
         plan = plan_power(ClusterSnapshot(now, view, self.lives), site=self.site, memory=self.memory)
         self.memory = plan.memory

@@ -7,11 +7,11 @@ import pytest
 from scheduler_words import NOW, NOW_S, life_of, node_of
 
 from offpeak.door.effect import SCHEDULER, Hold
-from plugin.scheduler.node import NodePower, NodeUse
+from plugin.scheduler.node import NodePower, NodeUse, SchedulerState, scheduler_states
 from plugin.scheduler.port import NodeChange
 from power.drivers.port import Order
-from power.lifecycle.node_record import DesiredState, NodeState, SchedulerState, SentOrder
-from power.live.node_steps import SleepTarget, choose_next_step, translate_state, translate_states
+from power.lifecycle.node_record import DesiredState, NodeState, SentOrder
+from power.live.node_steps import SleepTarget, choose_next_step
 
 OURS = {"closed": True, "reason": "offpeak: idle"}
 THEIRS = {"closed": True, "reason": "new DIMM", "reason_by": "jo"}
@@ -44,10 +44,10 @@ def test_whatever_is_said_no_step_takes_power_from_a_job_or_undoes_what_others_d
 
 def test_words_of_all_nodes() -> None:
     for node in ALL_NODES:
-        word = translate_state(node)
+        word = node.scheduler_state
         assert (word is None) == (node.use is NodeUse.UNKNOWN)
         assert not (word is SchedulerState.BUSY and node.use is not NodeUse.USED)
-    assert translate_states([node_of("a"), node_of("b", use=NodeUse.UNKNOWN)]) == {"a": SchedulerState.UP}
+    assert scheduler_states([node_of("a"), node_of("b", use=NodeUse.UNKNOWN)]) == {"a": SchedulerState.UP}
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_words_of_all_nodes() -> None:
     ],
 )
 def test_the_word_of_a_node(given, word) -> None:
-    assert translate_state(node_of(**given)) is word
+    assert node_of(**given).scheduler_state is word
 
 
 DOWN, ON, OFF = NodePower.DOWN, NodeState.ON, NodeState.OFF
@@ -111,7 +111,7 @@ DOWN, ON, OFF = NodePower.DOWN, NodeState.ON, NodeState.OFF
         ({"failed": True, "responds": False}, OFF, SleepTarget.UP, None, NodeChange.CLOSE),
         ({"failed": True, "responds": False}, ON, SleepTarget.UP, None, None),
         (THEIRS, ON, SleepTarget.ASLEEP, None, None),
-        (THEIRS | {"power": NodePower.ASKED_UP}, OFF, SleepTarget.ASLEEP, Order.ON, None),
+        (THEIRS | {"power": NodePower.UP_REQUESTED}, OFF, SleepTarget.ASLEEP, Order.ON, None),
     ],
 )
 def test_the_next_step(given, state, want, order, change) -> None:

@@ -6,7 +6,7 @@ from plugin.scheduler.port import SchedulerView
 PLAIN = Job(
     job_id="1",
     state=JobState.RUNNING,
-    state_word="RUNNING",
+    native_state="RUNNING",
     reason="",
     user="ann",
     account="physics",

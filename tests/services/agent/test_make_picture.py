@@ -13,8 +13,9 @@ from offpeak.door.effect import Hold
 from offpeak.model.node_class_file import node_class_named
 from offpeak.model.step_series import Series
 from offpeak.prices.peak import Peak
+from plugin.scheduler.node import SchedulerState
 from power.drivers.port import Order
-from power.lifecycle.node_record import DesiredState, Instant, NodeRecord, NodeState, ObservedState, SchedulerState
+from power.lifecycle.node_record import DesiredState, Instant, NodeRecord, NodeState, ObservedState
 from predictors.price_curve import PriceCurve
 from services.agent.reports import find_day_and_month, modelled_w, node_status, price_slots
 from services.agent.status_snapshot import NodeStatus, StatusSnapshot, snapshot_json

@@ -16,9 +16,10 @@ from offpeak.door.effect import Effect, Hold, Outcome, Refusal
 from offpeak.ledger.ledger import Ledger
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
+from plugin.scheduler.node import SchedulerState
 from power.drivers.port import Order
 from power.lifecycle.decisions import NodeRecords
-from power.lifecycle.node_record import DesiredState, DesiredStateChange, NodeState, SchedulerState
+from power.lifecycle.node_record import DesiredState, DesiredStateChange, NodeState
 from power.live.cycle_memory import PowerMemory
 from power.live.power_plan import PowerPlan
 from services.agent.loop import ProblemLog

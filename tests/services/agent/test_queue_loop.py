@@ -83,7 +83,7 @@ def test_in_advise_mode_owners_are_told_once_and_nothing_else_is_done(tmp_path: 
     room = Room(tmp_path, Mode.ADVISE)
     room.round()
     room.round()
-    assert room.told == ["tell"]
+    assert room.told == ["notify"]
     ((_, texts),) = room.scheduler.told
     assert "would be moved back: behind 2" in str(texts["1"])
     assert room.ledger.marks() == ()

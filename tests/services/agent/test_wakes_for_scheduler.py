@@ -302,7 +302,7 @@ def bmc_is_not_enrolled(agent: SiteAgent) -> None:
 def use_is_unknown(agent: SiteAgent) -> None:
     view = agent.observer.latest
     assert view is not None
-    unknown = tuple(each._replace(use=NodeUse.UNKNOWN, state_word="REBOOT_ISSUED") for each in view.nodes)
+    unknown = tuple(each._replace(use=NodeUse.UNKNOWN, native_state="REBOOT_ISSUED") for each in view.nodes)
     agent.observer.latest = replace(view, nodes=unknown)
 
 

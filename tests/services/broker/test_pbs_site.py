@@ -87,11 +87,11 @@ def test_what_the_site_refuses_is_said(site: SiteCommands) -> None:
 def test_a_forged_record_makes_no_other_job_ours() -> None:
     real = "Job Id: 7.head\n    job_state = R\n    Variable_List = OFFPEAK_KEY=other-1,X=a,\n\tOFFPEAK_KEY=mine-1\n"
     batch = PbsBatch()
-    assert batch.found(real, key="mine-1") == BatchJob("7.head", "R")
-    assert batch.found(real, key="other-1") is None
+    assert batch.find_by_key(real, key="mine-1") == BatchJob("7.head", "R")
+    assert batch.find_by_key(real, key="other-1") is None
     forged = real + "\nJob Id: 8.head\n    job_state = R\n    Variable_List = X=\nJob Id: 7.head\n    job_state = E\n"
     with pytest.raises(SchedulerError, match=r"several jobs look like the one: 7\.head, 7\.head"):
-        batch.standing(forged, job="7.head")
+        batch.find_by_id(forged, job="7.head")
 
 
 def _state(site: SiteCommands, job: str) -> str | None:
