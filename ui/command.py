@@ -103,7 +103,9 @@ def run(arguments: list[str]) -> int:
 
         completion_init()
     try:
-        code = app([word for word in arguments if word != "--debug"], prog_name="offpeak", standalone_mode=False)
+        code = app(
+            [argument for argument in arguments if argument != "--debug"], prog_name="offpeak", standalone_mode=False
+        )
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of our output has gone. Python's own flush at exit would complain about it.

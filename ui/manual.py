@@ -30,8 +30,8 @@ Command = Any
 def manual_pages() -> dict[str, str]:
     """Return each command's page by its file name, such as "offpeak-ledger-energy.1"."""
     commands = command_tree()
-    names = [_name(words) for words in commands]
-    return {f"{_name(words)}.1": _page(command, words, names) for words, command in commands.items()}
+    names = [_name(path) for path in commands]
+    return {f"{_name(path)}.1": _page(command, path, names) for path, command in commands.items()}
 
 
 def completions() -> dict[str, str]:
@@ -49,7 +49,7 @@ def command_tree() -> dict[tuple[str, ...], Command]:
 def option_records(command: Command, context: Any) -> list[tuple[str, str]]:
     """Return what a command takes, each with what it is for."""
     records = [each.get_help_record(context) for each in command.get_params(context)]
-    return [(term, " ".join(said.split())) for term, said in filter(None, records)]
+    return [(term, " ".join(meaning.split())) for term, meaning in filter(None, records)]
 
 
 def write_manual(folder: Path) -> None:
@@ -66,22 +66,22 @@ def roff(text: str) -> str:
     return "\n".join(f"\\&{line}" if line.startswith(".") else line for line in escaped.splitlines())
 
 
-def _commands(command: Command, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Command]]:
-    yield words, command
+def _commands(command: Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Command]]:
+    yield path, command
     for name, below in getattr(command, "commands", {}).items():
         if not below.hidden:
-            yield from _commands(below, (*words, name))
+            yield from _commands(below, (*path, name))
 
 
-def _page(command: Command, words: tuple[str, ...], names: list[str]) -> str:
-    context = command.make_context(" ".join(words), [], resilient_parsing=True)
+def _page(command: Command, path: tuple[str, ...], names: list[str]) -> str:
+    context = command.make_context(" ".join(path), [], resilient_parsing=True)
     summary = " ".join((command.help or "").split())
-    title = _name(words)
+    title = _name(path)
     below = getattr(command, "commands", {})
     sections = [
         f'.TH "{roff(title.upper())}" 1 "" "offpeak {roff(installed_version())}" "offpeak"',
         f".SH NAME\n{roff(title)} \\- {roff(summary)}",
-        f".SH SYNOPSIS\n.B {roff(' '.join(words))}\n{roff(' '.join(command.collect_usage_pieces(context)))}",
+        f".SH SYNOPSIS\n.B {roff(' '.join(path))}\n{roff(' '.join(command.collect_usage_pieces(context)))}",
         f".SH DESCRIPTION\n{roff(summary)}",
         _listed("COMMANDS", [(name, " ".join((each.help or "").split())) for name, each in below.items()]),
         _listed("OPTIONS", option_records(command, context)),
@@ -93,7 +93,7 @@ def _page(command: Command, words: tuple[str, ...], names: list[str]) -> str:
 
 
 def _listed(heading: str, terms: Any) -> str:
-    listed = "".join(f"\n.TP\n.B {roff(term)}\n{roff(said)}" for term, said in terms)
+    listed = "".join(f"\n.TP\n.B {roff(term)}\n{roff(meaning)}" for term, meaning in terms)
     return f".SH {heading}{listed}" if listed else ""
 
 
@@ -106,8 +106,8 @@ def _related(title: str, names: list[str]) -> list[str]:
     return sorted({"offpeak", *beside} - {title})
 
 
-def _name(words: tuple[str, ...]) -> str:
-    return "-".join(words)
+def _name(path: tuple[str, ...]) -> str:
+    return "-".join(path)
 
 
 if __name__ == "__main__":

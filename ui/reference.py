@@ -21,16 +21,16 @@ prints, and what that means, is on its own page.
 
 def commands_page() -> str:
     """Return the page, as Markdown."""
-    return "\n".join([_COMMANDS_HEAD, *(_command_section(words, command) for words, command in command_tree().items())])
+    return "\n".join([_COMMANDS_HEAD, *(_command_section(path, command) for path, command in command_tree().items())])
 
 
-def _command_section(words: tuple[str, ...], command: Command) -> str:
-    context = command.make_context(" ".join(words), [], resilient_parsing=True)
-    usage = " ".join([*words, *command.collect_usage_pieces(context)])
-    lines = [f"## {' '.join(words)}", "", _cell(command.help or ""), "", f"    {usage}", ""]
+def _command_section(path: tuple[str, ...], command: Command) -> str:
+    context = command.make_context(" ".join(path), [], resilient_parsing=True)
+    usage = " ".join([*path, *command.collect_usage_pieces(context)])
+    lines = [f"## {' '.join(path)}", "", _cell(command.help or ""), "", f"    {usage}", ""]
     records = option_records(command, context)
     if records:
-        lines += ["| option | |", "|---|---|", *(f"| `{term}` | {_cell(said)} |" for term, said in records), ""]
+        lines += ["| option | |", "|---|---|", *(f"| `{term}` | {_cell(meaning)} |" for term, meaning in records), ""]
     return "\n".join(lines)
 
 

@@ -60,9 +60,9 @@ def test_a_page_as_it_is_read(folder: Path) -> None:
     [("offpeak led", ["ledger"]), ("offpeak ledger sa", ["savings"]), ("offpeak report --mo", ["--month"])],
 )
 def test_bash_completes(folder: Path, typed: str, offered: list[str]) -> None:
-    words = typed.split()
+    typed_arguments = typed.split()
     script = (
-        f"source {folder / 'completions' / 'bash'}; COMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}; "
+        f"source {folder / 'completions' / 'bash'}; COMP_WORDS=({typed}); COMP_CWORD={len(typed_arguments) - 1}; "
         '_offpeak_completion offpeak; printf "%s\\n" "${COMPREPLY[@]}"'
     )
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

@@ -43,9 +43,9 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("extra", "module", "arguments", "said"), CASES)
+@pytest.mark.parametrize(("extra", "module", "arguments", "error"), CASES)
 def test_what_is_named_and_missing_is_an_error(
-    extra: str, module: str, arguments: list[str], said: str, log: Path,
+    extra: str, module: str, arguments: list[str], error: str, log: Path,
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     settings = tmp_path / "offpeak.toml"
@@ -55,7 +55,7 @@ def test_what_is_named_and_missing_is_an_error(
     monkeypatch.setitem(sys.modules, module, None)
     assert run([named.get(each, each) for each in arguments]) == 2
     printed = capsys.readouterr()
-    assert printed.err == f"offpeak: error: {said}\n  hint: {install_hint(extra)}\n"
+    assert printed.err == f"offpeak: error: {error}\n  hint: {install_hint(extra)}\n"
     assert printed.out == ""
 
 
@@ -102,5 +102,5 @@ def test_all_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, capsys: p
     monkeypatch.setitem(sys.modules, "starlette", None)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert run(["page"]) == 2
-    said = "offpeak: error: the page needs starlette and uvicorn, which are not installed\n"
-    assert capsys.readouterr().err.startswith(said)
+    error = "offpeak: error: the page needs starlette and uvicorn, which are not installed\n"
+    assert capsys.readouterr().err.startswith(error)

@@ -28,41 +28,41 @@ LINES: tuple[list[str], ...] = (
 )
 
 
-def taken(kind: type[TyperCommand], words: list[str]) -> Any:
+def taken(kind: type[TyperCommand], arguments: list[str]) -> Any:
     """Return what a command is given for these words, or what is said against them."""
     seen: list[Any] = []
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
     @app.command(cls=kind)
-    def asked(
+    def command(
         script: Annotated[Path | None, typer.Argument()] = None,
-        words: Annotated[list[str] | None, typer.Argument()] = None,
+        arguments: Annotated[list[str] | None, typer.Argument()] = None,
         text: str | None = None,
         number: Annotated[int, typer.Option(min=1)] = 3,
         ratio: float = 0.25,
         many: list[str] | None = None,
         on: bool | None = None,
     ) -> None:
-        seen.append((script, words, text, number, ratio, many, on))
+        seen.append((script, arguments, text, number, ratio, many, on))
 
     try:
-        get_command(app)(list(words), standalone_mode=False)
+        get_command(app)(list(arguments), standalone_mode=False)
     except typer.TyperException as problem:
         return problem.format_message()
     return seen
 
 
-@pytest.mark.parametrize("words", LINES)
-def test_they_are_what_typer_makes_of_them(words: list[str]) -> None:
-    assert repr(taken(PlainCommand, words)) == repr(taken(TyperCommand, words))
+@pytest.mark.parametrize("arguments", LINES)
+def test_they_are_what_typer_makes_of_them(arguments: list[str]) -> None:
+    assert repr(taken(PlainCommand, arguments)) == repr(taken(TyperCommand, arguments))
 
 
 @pytest.mark.parametrize(
-    "words", [["--text", ""], ["--text", " "], ["--many", "a", "--many", ""], [""], ["--number", ""]]
+    "arguments", [["--text", ""], ["--text", " "], ["--many", "a", "--many", ""], [""], ["--number", ""]]
 )
-def test_an_empty_value_is_refused(words: list[str]) -> None:
+def test_an_empty_value_is_refused(arguments: list[str]) -> None:
     with pytest.raises(BadInput, match=r"(--\w+: its value|script: the argument) is empty"):
-        taken(PlainCommand, words)
+        taken(PlainCommand, arguments)
 
 
 def valued_options(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -78,10 +78,10 @@ def valued_options(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[s
 
 def test_no_option_of_any_command_takes_an_empty_value(capsys: pytest.CaptureFixture[str]) -> None:
     options = list(valued_options(get_command(offpeak)))
-    for words in options:
-        assert run([*words, ""]) == 2, words
+    for arguments in options:
+        assert run([*arguments, ""]) == 2, arguments
         first, hint = capsys.readouterr().err.splitlines()
-        assert first == f"offpeak: error: {words[-1]}: its value is empty"
+        assert first == f"offpeak: error: {arguments[-1]}: its value is empty"
         assert hint.startswith("  hint: write one after ")
     assert {("estimate", "--prices"), ("simulate", "--report"), ("ledger", "prune", "--ledger")} <= set(options)
 

@@ -47,20 +47,20 @@ def site(tmp_path: Path, environment: dict[str, str], zygote: Zygote, ledger_url
     programs.mkdir()
     for name in (*SLURM, *PBS):
         (programs / name).write_text(
-            f'#!/bin/sh\necho "{name} $*" >> {tmp_path}/asked\necho {name}: down >&2\nexit 1\n'
+            f'#!/bin/sh\necho "{name} $*" >> {tmp_path}/called\necho {name}: down >&2\nexit 1\n'
         )
         (programs / name).chmod(0o755)
     (tmp_path / "pbs.conf").write_text(f"PBS_HOME={tmp_path}/openpbs\n")
     (tmp_path / "inventory.toml").write_text(INVENTORY)
 
-    def run(*words: str, scheduler: str) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str, scheduler: str) -> subprocess.CompletedProcess[str]:
         (tmp_path / "offpeak.toml").write_text(
             f'[agent]\nscheduler = "{scheduler}"\nstate_folder = "{tmp_path}"\nsocket = "{tmp_path}/agent.sock"\n'
             f'[pbs]\nhome = "{tmp_path}/torque"\n[hardware]\ninventory = "{tmp_path}/inventory.toml"\n'
             f'[ledger]\nurl = "{ledger_url}"\n[prices]\ntariff = "on=90EUR/MWh,off=30EUR/MWh,hours=09:00-23:00"\n'
         )
         variables = {"PATH": f"{programs}:{os.environ['PATH']}", "PBS_CONF_FILE": str(tmp_path / "pbs.conf")}
-        command = [zygote.command, *words, "--config", str(tmp_path / "offpeak.toml")]
+        command = [zygote.command, *arguments, "--config", str(tmp_path / "offpeak.toml")]
         return subprocess.run(
             command, cwd=tmp_path, env=environment | variables, capture_output=True, text=True, check=False
         )
@@ -73,11 +73,11 @@ def site(tmp_path: Path, environment: dict[str, str], zygote: Zygote, ledger_url
     "command",
     ["plan", "check", "estimate", "report --month 2023-05", "forecast wait --size 1 --estimate 1h", "power now"],
 )
-def test_only_the_scheduler_of_the_settings_is_asked(command: str, scheduler: str, site: Run, tmp_path: Path) -> None:
+def test_only_the_scheduler_of_the_settings_is_queried(command: str, scheduler: str, site: Run, tmp_path: Path) -> None:
     done = site(*command.split(), scheduler=scheduler)
-    said, log = done.stdout + done.stderr, tmp_path / "asked"
-    asked = {line.split()[0] for line in log.read_text().splitlines()} if log.exists() else set[str]()
-    assert asked <= set({"slurm": SLURM, "simulated": ()}.get(scheduler, PBS)), said
+    output, log = done.stdout + done.stderr, tmp_path / "called"
+    programs = {line.split()[0] for line in log.read_text().splitlines()} if log.exists() else set[str]()
+    assert programs <= set({"slurm": SLURM, "simulated": ()}.get(scheduler, PBS)), output
     if command.split()[0] in ("estimate", "report", "forecast"):
         source = {
             "slurm": ": down",
@@ -85,14 +85,14 @@ def test_only_the_scheduler_of_the_settings_is_asked(command: str, scheduler: st
             "openpbs": f"{tmp_path}/openpbs/server_priv/accounting",
             "simulated": "the simulated scheduler keeps no accounting",
         }[scheduler]
-        assert source in said
+        assert source in output
     elif scheduler == "simulated":
-        assert "offpeak demo" in said or command == "power now"
+        assert "offpeak demo" in output or command == "power now"
     else:
-        assert asked or (command == "power now" and scheduler != "slurm"), said
+        assert programs or (command == "power now" and scheduler != "slurm"), output
 
 
 def test_an_option_stands_above_the_file(site: Run, tmp_path: Path) -> None:
     done = site("plan", "--scheduler", "openpbs", scheduler="slurm")
     assert done.returncode == 1
-    assert {line.split()[0] for line in (tmp_path / "asked").read_text().splitlines()} <= set(PBS)
+    assert {line.split()[0] for line in (tmp_path / "called").read_text().splitlines()} <= set(PBS)

@@ -20,45 +20,45 @@ STATUS_KEYS = ("price", "mode", "cluster", "scheduler", "at_unix_s")
 def print_status(settings: Settings, *, as_json: bool) -> None:
     """Print what the agent does; AgentSilent if there is none, after what it has written last."""
     try:
-        said = fetch_status(settings.agent.socket, ask="status")
+        reply = fetch_status(settings.agent.socket, ask="status")
     except AgentSilent as silent:
         _print_recorded_nodes(settings, silent, as_json=as_json)
         raise _with_last_record(settings, silent) from None
     if as_json:
-        typer.echo(json.dumps(status_json(said), indent=2))
+        typer.echo(json.dumps(status_json(reply), indent=2))
         return
-    for line in status_lines(said, _agent_clock(said)):
+    for line in status_lines(reply, _agent_clock(reply)):
         typer.echo(line)
 
 
 def print_queue(settings: Settings, *, user: str | None, partition: str | None, as_json: bool) -> None:
     """Print the jobs that the asker may see; AgentSilent if no agent answers."""
     try:
-        said = fetch_status(settings.agent.socket, ask="queue")
+        reply = fetch_status(settings.agent.socket, ask="queue")
     except AgentSilent as silent:
         raise _with_last_record(settings, silent) from None
-    jobs = [job for job in said.jobs if user in (None, job.user) and partition in (None, *job.partition.split(","))]
+    jobs = [job for job in reply.jobs if user in (None, job.user) and partition in (None, *job.partition.split(","))]
     if as_json:
         zone = machine_zone()
         typer.echo(rows_json([with_times(vars(job), zone) for job in jobs]), nl=False)
     elif jobs:
-        print_table(queue_table(jobs, _agent_clock(said)))
+        print_table(queue_table(jobs, _agent_clock(reply)))
     else:
-        typer.echo("no pending job that you may see" if said.jobs == () else "no such job")
+        typer.echo("no pending job that you may see" if reply.jobs == () else "no such job")
 
 
 def print_why(settings: Settings, job_id: str, *, as_json: bool) -> None:
     """Print why the job waits; AgentSilent if no agent answers, after what was decided of it last."""
     try:
-        said = fetch_status(settings.agent.socket, ask="why", job=job_id)
+        reply = fetch_status(settings.agent.socket, ask="why", job=job_id)
     except AgentSilent as silent:
         _print_last_decision(settings, job_id, silent, as_json=as_json)
         raise _with_last_record(settings, silent) from None
     if as_json:
-        around: dict[str, Any] = {key: value for key, value in status_json(said).items() if key in STATUS_KEYS}
-        typer.echo(json.dumps(with_times(vars(said.jobs[0]), machine_zone()) | around, indent=2))
+        around: dict[str, Any] = {key: value for key, value in status_json(reply).items() if key in STATUS_KEYS}
+        typer.echo(json.dumps(with_times(vars(reply.jobs[0]), machine_zone()) | around, indent=2))
         return
-    for line in why_lines(said, _agent_clock(said)):
+    for line in why_lines(reply, _agent_clock(reply)):
         typer.echo(line)
 
 
@@ -102,7 +102,7 @@ def _read_ledger(read: Any, silent: AgentSilent) -> Any:
         raise silent from None
 
 
-def _agent_clock(said: StatusReply) -> LocalClock:
+def _agent_clock(reply: StatusReply) -> LocalClock:
     """Return the agent's clock, which may run faster than this machine's."""
-    now_s = time.time() if said.now_unix_s is None else said.now_unix_s
+    now_s = time.time() if reply.now_unix_s is None else reply.now_unix_s
     return LocalClock(now_s, machine_zone())

@@ -49,11 +49,11 @@ HistoryRow = Mapping[str, Any]
 
 
 def print_history(
-    settings: LedgerSettings, span_words: tuple[str | None, str | None], subject: str | None, *, as_json: bool
+    settings: LedgerSettings, range_texts: tuple[str | None, str | None], subject: str | None, *, as_json: bool
 ) -> None:
     """Print what happened in the time between two words of `sacct`; BadInput for what is no time or node set."""
     zone = machine_zone()
-    span = parse_range(*span_words, now_unix_s=time.time(), zone=zone)
+    span = parse_range(*range_texts, now_unix_s=time.time(), zone=zone)
     subjects = parse_subjects(subject)
     with open_ledger(settings.url) as connection:
         decided = [_decision_row(each) for each in decisions_in(connection, span, subjects)]
@@ -65,8 +65,8 @@ def print_history(
     elif events:
         table = Table(*HISTORY_COLUMNS, box=None, pad_edge=False, header_style="bold")
         for each in events:
-            words = (each[key] for key in ("subject", "what", "by", "result", "why"))
-            table.add_row(clock(each["at_unix_s"], zone), *map(printable, words))
+            cells = (each[key] for key in ("subject", "what", "by", "result", "why"))
+            table.add_row(clock(each["at_unix_s"], zone), *map(printable, cells))
         print_table(table)
     else:
         print_nothing(span, zone, latest_unix_s)

@@ -36,37 +36,37 @@ class LocalClock:
         return f"{then:%H:%M}" if then.date() == now.date() else f"{then:%Y-%m-%d %H:%M}"
 
 
-def status_lines(said: StatusReply, clock: LocalClock) -> list[str]:
+def status_lines(reply: StatusReply, clock: LocalClock) -> list[str]:
     """Return the agent's state, a line for each part of it."""
-    saved = said.saved_today
+    saved = reply.saved_today
     energy = NOT_KNOWN if saved.energy_j is None else f"{saved.energy_j / J_PER_KWH:,.2f} kWh"
     cost = "" if saved.cost is None else f", {saved.cost:,.2f} {saved.currency}"
-    drawn = "" if said.nodes.watts is None else f"; {power_text(said.nodes.watts)} drawn"
-    site = f"{said.cluster} ({said.scheduler})" if said.cluster else said.scheduler
+    drawn = "" if reply.nodes.watts is None else f"; {power_text(reply.nodes.watts)} drawn"
+    site = f"{reply.cluster} ({reply.scheduler})" if reply.cluster else reply.scheduler
     return [
-        f"{site}: mode {said.mode}, {_last_round_text(said, clock)}",
-        f"price        {price_text(said.price, clock)}",
-        f"nodes        {counts_text(said.nodes.counts) or 'none'}{drawn}",
+        f"{site}: mode {reply.mode}, {_last_round_text(reply, clock)}",
+        f"price        {price_text(reply.price, clock)}",
+        f"nodes        {counts_text(reply.nodes.counts) or 'none'}{drawn}",
         f"saved today  {energy}{cost}",
-        *(f"- {printable(each)}" for each in said.troubles),
+        *(f"- {printable(each)}" for each in reply.troubles),
     ]
 
 
-def why_lines(said: StatusReply, clock: LocalClock) -> list[str]:
+def why_lines(reply: StatusReply, clock: LocalClock) -> list[str]:
     """Return what holds of the one job that was asked for."""
-    (job,) = said.jobs
+    (job,) = reply.jobs
     whose = f"job {job.job_id} of {job.user}, {job.partition}, {counted(job.nodes, 'node')}: {job.state}"
     lines = [
         printable(whose),
         f"place      {_place_text(job)}",
         f"why        {printable(job.why)}",
-        f"price      {price_text(said.price, clock)}",
+        f"price      {price_text(reply.price, clock)}",
         f"starts     {clock.text(job.would_start_unix_s)}, as it looks now",
         f"latest     {clock.text(job.latest_start_unix_s)}" + (f" {NO_PROMISE}" if job.latest_start_unix_s else ""),
         f"saving     {_saving_text(job)}",
-        f"opt out    {_opt_out_text(job, said.scheduler)}",
+        f"opt out    {_opt_out_text(job, reply.scheduler)}",
     ]
-    return lines if said.mode == "active" else [*lines, f"mode       {said.mode}: it is only said, not done"]
+    return lines if reply.mode == "active" else [*lines, f"mode       {reply.mode}: it is only said, not done"]
 
 
 def queue_table(jobs: Iterable[JobStatus], clock: LocalClock) -> Table:
@@ -79,8 +79,8 @@ def queue_table(jobs: Iterable[JobStatus], clock: LocalClock) -> Table:
         times = [clock.text(each) if each else "" for each in (job.would_start_unix_s, job.latest_start_unix_s)]
         place = "" if job.place is None else f"{job.place}/{job.of}"
         moved = "opted out" if job.opted_out else job.moved
-        words = (job.job_id, job.user, job.partition, str(job.nodes), job.state, place, moved, watts, *times, job.why)
-        table.add_row(*map(printable, words))
+        cells = (job.job_id, job.user, job.partition, str(job.nodes), job.state, place, moved, watts, *times, job.why)
+        table.add_row(*map(printable, cells))
     return table
 
 
@@ -98,17 +98,17 @@ def price_text(price: PriceStatus, clock: LocalClock) -> str:
     return printable(f"{price.now:,.2f} {price.unit}{peak}{until} ({price.basis})")
 
 
-def _last_round_text(said: StatusReply, clock: LocalClock) -> str:
-    until_s = said.first_round_until_unix_s
+def _last_round_text(reply: StatusReply, clock: LocalClock) -> str:
+    until_s = reply.first_round_until_unix_s
     if until_s is not None and clock.now_unix_s > until_s:
         return f"IT HANGS: its first round was to end by {clock.text(until_s)}"
     if until_s is not None:
         return f"starting: its first round is under way, until {clock.text(until_s)} at the latest"
-    if not said.has_looked:
-        return f"HAS NOT LOOKED YET: no round has succeeded, it tries every {clock_text(said.cycle_s)}"
-    age_s = max(0.0, clock.now_unix_s - said.at_unix_s)
-    late = ": IT HANGS" if age_s > max(LATE_CYCLES * said.cycle_s, LEAST_LATE_S * said.clock_factor) else ""
-    return f"looked {clock_text(age_s)} ago, every {clock_text(said.cycle_s)}{late}"
+    if not reply.has_looked:
+        return f"HAS NOT LOOKED YET: no round has succeeded, it tries every {clock_text(reply.cycle_s)}"
+    age_s = max(0.0, clock.now_unix_s - reply.at_unix_s)
+    late = ": IT HANGS" if age_s > max(LATE_CYCLES * reply.cycle_s, LEAST_LATE_S * reply.clock_factor) else ""
+    return f"looked {clock_text(age_s)} ago, every {clock_text(reply.cycle_s)}{late}"
 
 
 def _place_text(job: JobStatus) -> str:

@@ -177,9 +177,9 @@ def _sum_up(cluster: PoweredCluster, console: Console, seconds: float) -> None:
     console.print(f"\n{energy_saved(cluster, seconds)}")
     started, lost = len(cluster.jobs.started()), len(cluster.log.sins)
     console.print(f"{started} jobs were started, {lost} times power was taken from a job.\n")
-    for words in (("status",), ("ledger", "energy", "--by", "user", "--starttime", "now-5minutes")):
-        answer = run_offpeak(cluster, *words)
-        console.print(f"$ offpeak {' '.join(words)}\n{answer.stdout}{answer.stderr}", markup=False)
+    for arguments in (("status",), ("ledger", "energy", "--by", "user", "--starttime", "now-5minutes")):
+        answer = run_offpeak(cluster, *arguments)
+        console.print(f"$ offpeak {' '.join(arguments)}\n{answer.stdout}{answer.stderr}", markup=False)
 
 
 @dataclass
@@ -252,9 +252,9 @@ def energy_saved(cluster: PoweredCluster, seconds: float) -> str:
 
 
 def _node_line(event: PowerEvent) -> str:
-    words = {"node": event.node, "off_w": OFF_W, "jobs": ", ".join(event.jobs)}
+    values = {"node": event.node, "off_w": OFF_W, "jobs": ", ".join(event.jobs)}
     line = LOST_JOB if event.jobs and event.what in ("off", "hard_off") else NODE_LINES.get(event.what, "")
-    return line.format_map(words)
+    return line.format_map(values)
 
 
 def _job_line(traced: JobTraceEntry, name: str) -> str:

@@ -181,8 +181,8 @@ def _wait_for_page(plan: DemoPlan, page: Process) -> None:
                 return
         except OSError:
             time.sleep(LOOK_S)
-    said = (plan.folder / "page.log").read_text().strip()
-    raise OffpeakError(f"the page does not answer at {plan.listen}: {said or 'it said nothing'}")
+    text = (plan.folder / "page.log").read_text().strip()
+    raise OffpeakError(f"the page does not answer at {plan.listen}: {text or 'it said nothing'}")
 
 
 def _check_free(listen: str) -> None:
@@ -198,10 +198,10 @@ def _check_free(listen: str) -> None:
 
 
 @contextmanager
-def beside(name: str, plan: DemoPlan, *words: str) -> Iterator[Process]:
+def beside(name: str, plan: DemoPlan, *arguments: str) -> Iterator[Process]:
     """Run an `offpeak` command beside the demo, which ends it; what it says goes to a log."""
     with (plan.folder / f"{name}.log").open("wb") as log:
-        command = (*OFFPEAK, *words)
+        command = (*OFFPEAK, *arguments)
         process = subprocess.Popen(command, cwd=plan.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
             yield process

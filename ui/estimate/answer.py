@@ -151,10 +151,10 @@ def wait_text(saving: CapabilitySaving) -> str:
 
 def verdict(estimate: SavingsEstimate) -> str:
     """Say in a sentence whether it pays."""
-    told = [saving for saving in estimate.savings if not saving.is_noise]
-    saved = [saving for saving in told if saving.share_pct.middle > 0]
+    clear = [saving for saving in estimate.savings if not saving.is_noise]
+    saved = [saving for saving in clear if saving.share_pct.middle > 0]
     if not saved:
-        if len(told) == len(estimate.savings) > 0:
+        if len(clear) == len(estimate.savings) > 0:
             return "Reordering the queue would have saved nothing: every policy costs more than the baseline."
         return "Reordering the queue would have saved nothing that can be told from chance."
     best = max(saved, key=lambda saving: saving.share_pct.middle)
@@ -197,10 +197,10 @@ def assumptions(estimate: SavingsEstimate) -> list[str]:
     if estimate.are_starts_replayed:
         likeness = unlike
     # The remark on an unlike replay names both waits.
-    told = () if unlike_remark(estimate.comparison) else (likeness,)
+    likeness_lines = () if unlike_remark(estimate.comparison) else (likeness,)
     return [
         replay,
-        *told,
+        *likeness_lines,
         clock,
         *_power_lines(estimate),
         *remarks(estimate.trace, estimate.prepared, estimate.comparison),

@@ -13,32 +13,34 @@ from ui.federation.job import JobFile
 
 def print_choice(settings: Settings, job: JobFile, *, as_json: bool) -> None:
     """Print where the job would go; exit 1 where no site can have it."""
-    said = fetch_choice(settings.agent.state_folder, _broker_query(settings.broker, job))
-    if said is None:
+    choice = fetch_choice(settings.agent.state_folder, _broker_query(settings.broker, job))
+    if choice is None:
         # Slow to import: numpy and what chooses.
         from ui.federation.own_choice import choose_without_broker
 
-        said = choose_without_broker(settings, job)
-    typer.echo(json.dumps(said, indent=2) if as_json else choice_text(said))
-    if said["site"] is None:
+        choice = choose_without_broker(settings, job)
+    typer.echo(json.dumps(choice, indent=2) if as_json else choice_text(choice))
+    if choice["site"] is None:
         raise typer.Exit(1)
 
 
-def choice_text(said: dict[str, Any]) -> str:
+def choice_text(choice: dict[str, Any]) -> str:
     """Return a choice for a terminal: where and why, the second best, and what is missing elsewhere."""
-    lines = [f"{said['site']}: {said['reason']}" if said["site"] or not said["misses"] else "no site can run it"]
+    lines = [
+        f"{choice['site']}: {choice['reason']}" if choice["site"] or not choice["misses"] else "no site can run it"
+    ]
     for name in ("expected", "second"):
-        if each := said[name]:
-            place = each.get("site", said["site"])
+        if each := choice[name]:
+            place = each.get("site", choice["site"])
             lines.append(f"  {place}: {figures_text(each)}")
-    lines += [f"- {site}: {text}" for site, text in said["misses"].items()]
+    lines += [f"- {site}: {text}" for site, text in choice["misses"].items()]
     return "\n".join(lines)
 
 
-def figures_text(said: dict[str, Any]) -> str:
-    """Return start, end, cost, CO2 and energy of a place in one line."""
-    cost = f"{said['cost']:,.2f} {said['currency']}"
-    return f"{said['starts']} to {said['ends']}, {cost}, {said['co2_kg']:,.2f} kg CO2, {said['energy_kwh']:,.1f} kWh"
+def figures_text(expected: dict[str, Any]) -> str:
+    """Return the expected start, end, cost, CO2 and energy at a site in one line."""
+    cost = f"{expected['cost']:,.2f} {expected['currency']}, {expected['co2_kg']:,.2f} kg CO2"
+    return f"{expected['starts']} to {expected['ends']}, {cost}, {expected['energy_kwh']:,.1f} kWh"
 
 
 def _broker_query(settings: BrokerSettings, job: JobFile) -> dict[str, Any]:

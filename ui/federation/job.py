@@ -34,12 +34,14 @@ class JobFile:
     application: str | None
 
 
-def read_job_file(path: Path, arguments: tuple[str, ...], said: JobOptions) -> JobFile:
+def read_job_file(path: Path, arguments: tuple[str, ...], options: JobOptions) -> JobFile:
     """Return the job of a file; BadInput if it cannot be read or is too long, or for times that are none."""
-    latest_end_s = None if said.latest_finish is None else int(parse_instant(said.latest_finish))
-    limit_s = None if said.limit is None else parse_limit_s(said.limit)
+    latest_end_s = None if options.latest_finish is None else int(parse_instant(options.latest_finish))
+    limit_s = None if options.limit is None else parse_limit_s(options.limit)
     text = read_bytes(path, BadInput)
     if len(text) > MOST_BYTES:
         raise BadInput(f"{path}: is longer than a mebibyte", hint="a script calls programs, it does not hold them")
     script = text.decode(errors="surrogateescape")
-    return JobFile(script, path.name, arguments, said.goal, latest_end_s, said.cores, limit_s, said.application)
+    return JobFile(
+        script, path.name, arguments, options.goal, latest_end_s, options.cores, limit_s, options.application
+    )

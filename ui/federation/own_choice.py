@@ -42,8 +42,8 @@ def federation_of(settings: Settings) -> Federation:
 
 def job_request_in(job: JobFile, federation: Federation) -> BrokerJob:
     """Return the job as it is handed over; BadInput for what makes no sense."""
-    wishes = JobPreferences(parse_goal(job.goal), job.latest_end_s, job.cores, job.limit_s, job.application)
-    return make_broker_job(job.script, job.name, job.arguments, wishes=wishes, grid=federation.grid)
+    preferences = JobPreferences(parse_goal(job.goal), job.latest_end_s, job.cores, job.limit_s, job.application)
+    return make_broker_job(job.script, job.name, job.arguments, wishes=preferences, grid=federation.grid)
 
 
 def _add_submitted_jobs(federation: Federation, settings: LedgerSettings) -> Federation:

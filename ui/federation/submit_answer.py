@@ -25,11 +25,11 @@ from ui.node_ledger import open_ledger_to_write
 def print_submitted(settings: Settings, job: JobFile, key: str | None, *, as_json: bool) -> None:
     """Choose, submit and print as what; exit 1 if the job was cancelled meanwhile."""
     federation = federation_of(settings)
-    parcel = job_request_in(job, federation)
-    keys = parcel.keys(login_name(), time.time())
+    request = job_request_in(job, federation)
+    keys = request.keys(login_name(), time.time())
     with _broker(settings, federation) as broker:
         began_s = time.time()
-        row = asyncio.run(broker.submit(parcel, check_key(key) if key else _unfinished_key(broker.ledger, keys)))
+        row = asyncio.run(broker.submit(request, check_key(key) if key else _unfinished_key(broker.ledger, keys)))
     _print_result(submission_json(row), submission_text(row, again=row.tried_unix_s < began_s), as_json=as_json)
     if row.state != TAKEN:
         raise typer.Exit(1)
@@ -38,15 +38,15 @@ def print_submitted(settings: Settings, job: JobFile, key: str | None, *, as_jso
 def print_job_state(settings: Settings, key: str, *, as_json: bool) -> None:
     """Print how the job of that key stands."""
     with _broker(settings, federation_without_reports(settings.broker)) as broker:
-        said = asyncio.run(read_job_state(broker, check_key(key)))
-    _print_result(said, job_state_text(said), as_json=as_json)
+        state = asyncio.run(read_job_state(broker, check_key(key)))
+    _print_result(state, job_state_text(state), as_json=as_json)
 
 
 def print_cancelled(settings: Settings, key: str, *, as_json: bool) -> None:
     """Cancel the job of that key."""
     with _broker(settings, federation_without_reports(settings.broker)) as broker:
-        said = submission_json(asyncio.run(cancel(broker, check_key(key))))
-    _print_result(said, job_state_text(said), as_json=as_json)
+        state = submission_json(asyncio.run(cancel(broker, check_key(key))))
+    _print_result(state, job_state_text(state), as_json=as_json)
 
 
 def submission_text(row: SubmissionRecord, *, again: bool) -> str:
@@ -60,10 +60,10 @@ def submission_text(row: SubmissionRecord, *, again: bool) -> str:
     return "\n".join([*lines, f"  offpeak submit --status {row.key}"])
 
 
-def job_state_text(said: dict[str, Any]) -> str:
+def job_state_text(state: dict[str, Any]) -> str:
     """Return how a job stands in one line."""
-    place = f"job {said['job']} at {said['site']}" if said["job"] else f"key {said['key']}"
-    return f"{place}: {said['at_site'] or said['state'] + ': ' + said['said']}"
+    place = f"job {state['job']} at {state['site']}" if state["job"] else f"key {state['key']}"
+    return f"{place}: {state['at_site'] or state['state'] + ': ' + state['said']}"
 
 
 @contextmanager
@@ -79,5 +79,5 @@ def _unfinished_key(ledger: Ledger, keys: tuple[str, str]) -> str:
     return before if row is not None and row.state == TRIED else now
 
 
-def _print_result(said: dict[str, Any], text: str, *, as_json: bool) -> None:
-    typer.echo(json.dumps(said, indent=2) if as_json else text)
+def _print_result(state: dict[str, Any], text: str, *, as_json: bool) -> None:
+    typer.echo(json.dumps(state, indent=2) if as_json else text)

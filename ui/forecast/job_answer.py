@@ -196,18 +196,18 @@ BY_COMMAND = {"runtime": answer_run_time, "power": answer_power}
 def answer_wait(settings: Settings, request: JobForecastRequest) -> None:
     """Print how long the job would wait."""
     log = _log(settings, request)
-    told, job = read_snapshot(request.state) if request.state else None, request.job
-    usable = told.usable_units if told else log.units
+    state, job = read_snapshot(request.state) if request.state else None, request.job
+    usable = state.usable_units if state else log.units
     if job.size > usable:
         raise BadInput(f"a job of {job.size:,} cannot run on the {usable:,} that are usable", hint="a smaller --size")
     expected_s = expected_run_s(log, SELDOM)
-    snapshot = told or _state_at_the_end(log, expected_s)
+    snapshot = state or _state_at_the_end(log, expected_s)
     exam = waits_of(log, expected_s)
-    asked = if_submitted_now(
+    question = if_submitted_now(
         snapshot, size=job.size, estimate_s=_estimate_s(job), user=stable_code(job.user), queue=stable_code(job.queue)
     )
     judge = arbiter(simulate_waits_s, SELDOM)
-    _answer_quantity(PredictedQuantity(WAIT, exam, log.start_s, (judge,), judge.members), request, log, asked)
+    _answer_quantity(PredictedQuantity(WAIT, exam, log.start_s, (judge,), judge.members), request, log, question)
 
 
 def _log(settings: Settings, request: JobForecastRequest) -> LogFile:
@@ -251,7 +251,7 @@ def _state_at_the_end(log: LogFile, expected_s: Int64) -> Snapshot:
     return LogStates(log.jobs, log.start_s, log.end_s, expected_s, log.units).at(now_s)
 
 
-def _answer_quantity(subject: PredictedQuantity, request: JobForecastRequest, log: LogFile, asked: Any) -> None:
+def _answer_quantity(subject: PredictedQuantity, request: JobForecastRequest, log: LogFile, question: Any) -> None:
     if request.models:
         folder_for(request.models)
     now_s = int(log.end_s.max())
@@ -259,9 +259,9 @@ def _answer_quantity(subject: PredictedQuantity, request: JobForecastRequest, lo
     with task_progress("learning (the first run compiles the kernels)") as progress:
         for number, predictor in enumerate(subject.predictors, start=1):
             origin = _taught(subject, predictor, request.models)
-            answers.append(PredictorAnswer(predictor.name, predictor.predict(asked, now_s), origin))
+            answers.append(PredictorAnswer(predictor.name, predictor.predict(question, now_s), origin))
             progress(number, len(subject.predictors))
-    answers += [PredictorAnswer(member.name, member.predict(asked, now_s)) for member in subject.members]
+    answers += [PredictorAnswer(member.name, member.predict(question, now_s)) for member in subject.members]
     print_job_forecast(JobForecast(subject.quantity, log, request.job, tuple(answers)), as_json=request.as_json)
     if request.models:
         files = (_model_file(request.models, subject, predictor) for predictor in subject.predictors)

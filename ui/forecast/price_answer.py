@@ -79,15 +79,15 @@ def _table(forecast: PriceForecast, zone: tzinfo) -> Table:
     for header in ("price", "lowest", "highest"):
         table.add_column(header, justify="right")
     table.add_column("rests on")
-    said = ""
+    last_basis = ""
     rows = zip(_start_s(forecast), forecast.prediction.point, forecast.prediction.quantiles, strict=True)
     for (start_s, point, quantile), basis in zip(rows, forecast.prediction.basis, strict=True):
         at = datetime.fromtimestamp(start_s, UTC).astimezone(zone)
         # What is known has no range: one of no width would look like a very sure forecast.
         bounds = (quantile[0], quantile[-1]) if is_forecast(basis) else ()
         figures = [figure(float(each)) for each in (point, *bounds)] + [""] * (2 - len(bounds))
-        table.add_row(f"{at:%a %Y-%m-%d %H:%M}", *figures, basis if basis != said else "")
-        said = basis
+        table.add_row(f"{at:%a %Y-%m-%d %H:%M}", *figures, basis if basis != last_basis else "")
+        last_basis = basis
     return table
 
 

@@ -102,9 +102,9 @@ def check_summary(found: Sequence[Finding]) -> str:
         verdict: len({(each.part, each.subject) for each in found if each.verdict is verdict})
         for verdict in CheckVerdict
     }
-    said = [f"{by_verdict[CheckVerdict.GOOD]} ok"]
+    counts = [f"{by_verdict[CheckVerdict.GOOD]} ok"]
     if by_verdict[CheckVerdict.DOUBTFUL]:
-        said.append(f"{by_verdict[CheckVerdict.DOUBTFUL]} to look at")
+        counts.append(f"{by_verdict[CheckVerdict.DOUBTFUL]} to look at")
     if by_verdict[CheckVerdict.BAD]:
-        said.append(f"{by_verdict[CheckVerdict.BAD]} failed")
-    return f"{counted(len({(each.part, each.subject) for each in found}), 'thing')} asked: {', '.join(said)}"
+        counts.append(f"{by_verdict[CheckVerdict.BAD]} failed")
+    return f"{counted(len({(each.part, each.subject) for each in found}), 'thing')} asked: {', '.join(counts)}"

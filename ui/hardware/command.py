@@ -164,9 +164,9 @@ def virtual(
         clock_factor=clock_factor,
     )
     place = ("--bmc-address", bmc_address, "--bmc-port", bmc_port, "--pdu-address", pdu_address, "--pdu-port", pdu_port)
-    words = ("offpeak", "virtual", "--nodes", nodes, "--node-class", node_class, *place)
+    arguments = ("offpeak", "virtual", "--nodes", nodes, "--node-class", node_class, *place)
     kind = node_class if node_class in bundled_node_classes() else str(Path(node_class).expanduser().resolve())
-    inventory = write_inventory(folder, plan, node_class=kind, made_by=shlex.join(map(str, words)))
+    inventory = write_inventory(folder, plan, node_class=kind, made_by=shlex.join(map(str, arguments)))
     beside = partial(pbs_of_room, scheduler.value, folder=folder.resolve()) if scheduler else None
     run_room(
         plan, room_logins(folder), ready=lambda: typer.echo(_virtual_summary(plan, inventory, scheduler)), beside=beside

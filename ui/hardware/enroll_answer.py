@@ -144,13 +144,13 @@ def _machines_with_bmc(inventory: Inventory, nodes: str | None) -> tuple[Invento
 
 def print_enrolled(probed: Sequence[EnrolmentResult]) -> None:
     """Print who was enrolled, who was already, and who was not and why."""
-    for same, word in ((False, "enrolled"), (True, "known already")):
+    for same, label in ((False, "enrolled"), (True, "known already")):
         by_capabilities: dict[tuple[str, ...], list[str]] = {}
         for each in probed:
             if each.enrolled and each.same == same:
                 by_capabilities.setdefault(each.enrolled.capabilities, []).append(each.node)
         for capabilities, nodes in by_capabilities.items():
-            typer.echo(f"{word}: {fold(nodes)} ({', '.join(capabilities)})")
+            typer.echo(f"{label}: {fold(nodes)} ({', '.join(capabilities)})")
     found = [failed_finding("bmc", each.node, each.trouble) for each in probed if each.trouble]
     for trouble in group_findings(found):
         typer.echo(f"not enrolled: {fold(trouble.subjects)}: {trouble.said}")

@@ -57,20 +57,20 @@ def _section(name: str) -> str:
 def _places(name: str) -> Iterator[str]:
     for kind in KINDS:
         for source in bundled_family(name).sources.get(kind, ()):
-            for word, column in (("power", source.power), ("energy", source.energy)):
+            for quantity, column in (("power", source.power), ("energy", source.energy)):
                 if column:
-                    what = "energy of the whole PDU" if kind == "energy" else f"{word}, {kind}"
+                    what = "energy of the whole PDU" if kind == "energy" else f"{quantity}, {kind}"
                     yield f"| {what} | `{column.oid}` | {_unit(column)} | {_which(source, column)} |"
 
 
 def _which(source: RowSource, column: ColumnSpec) -> str:
     """Return which rows count, in words."""
-    words = []
+    terms = []
     if column.like:
-        words.append(f"named `{column.like.pattern.replace('|', chr(92) + '|')}`")
+        terms.append(f"named `{column.like.pattern.replace('|', chr(92) + '|')}`")
     if column.after:
-        words.append(f"ending in `.{column.after}`")
+        terms.append(f"ending in `.{column.after}`")
     if source.only:
         values = " or ".join(map(str, sorted(source.only.values)))
-        words.append(f"where `{source.only.oid}` is {'not ' if source.only.excludes else ''}{values}")
-    return ", ".join(words) or "all"
+        terms.append(f"where `{source.only.oid}` is {'not ' if source.only.excludes else ''}{values}")
+    return ", ".join(terms) or "all"

@@ -240,8 +240,8 @@ def print_watch(settings: Settings, nodes: str | None, *, every: str, times: int
     except KeyboardInterrupt:
         typer.echo("")
     print_differences(compare_meters(watch.sums))
-    for (meter, _, part, _), said in find_contradictions(watch.sums, watch.counts).items():
-        typer.echo(f"- {meter} {part}: {said}")
+    for (meter, _, part, _), contradiction in find_contradictions(watch.sums, watch.counts).items():
+        typer.echo(f"- {meter} {part}: {contradiction}")
 
 
 class _Watch:
@@ -251,7 +251,7 @@ class _Watch:
         self._wire = Transport(timeout_s=settings.hardware.timeout_s)
         self._nodes, self._every_s = nodes, every_s
         self._meters = selected_meters(settings, nodes, self._wire)
-        self._said: dict[tuple[str, str], ReportedProblem | None] = {}
+        self._reported: dict[tuple[str, str], ReportedProblem | None] = {}
         self.sums: dict[Part, Energy] = {}
         self.counts: dict[Part, CounterTotal] = {}
 
@@ -282,7 +282,7 @@ class _Watch:
         for each in taken:
             trouble = None if each.trouble is None else str(each.trouble)
             key = (each.meter, each.way)
-            self._said[key], line = limit_repeats(self._said.get(key), trouble, at_unix_s=time.time())
+            self._reported[key], line = limit_repeats(self._reported.get(key), trouble, at_unix_s=time.time())
             if line:
                 lines.append(f"{each.meter} ({each.way}): {line}")
         return lines
@@ -290,7 +290,7 @@ class _Watch:
 
 def round_line(taken: Sequence[MeterResult], sums: Mapping[Part, Energy], at: datetime) -> str:
     """Return the round in a line: for each place where nodes are measured how many answer, power, energy and gaps."""
-    said = [f"{at:%H:%M:%S}"]
+    columns = [f"{at:%H:%M:%S}"]
     readings = [reading for each in taken for reading in each.readings if reading.node is not None]
     for place, ways in POINTS_OUTSIDE_IN:
         energies = [energy for (_, way, _, node), energy in sums.items() if node is not None and way in ways]
@@ -302,5 +302,5 @@ def round_line(taken: Sequence[MeterResult], sums: Mapping[Part, Energy], at: da
         gaps = f", gaps up to {gap_s:.0f} s" if gap_s else ""
         nodes = len({each.node for each in known})
         power = power_text(sum(each.power_w or 0.0 for each in known))
-        said.append(f"{place}: {power} of {nodes} nodes, {energy_kwh:.3f} kWh{gaps}")
-    return "  ".join(said)
+        columns.append(f"{place}: {power} of {nodes} nodes, {energy_kwh:.3f} kWh{gaps}")
+    return "  ".join(columns)

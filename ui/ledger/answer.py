@@ -37,10 +37,10 @@ from ui.requests import LedgerQuery
 QUESTIONS = {"decisions": decisions_in, "actions": actions_in, "states": states_in}
 
 
-def print_records(kind: str, nodes: str | None, asked: LedgerQuery, settings: LedgerSettings) -> None:
+def print_records(kind: str, nodes: str | None, query: LedgerQuery, settings: LedgerSettings) -> None:
     """Print decisions, actions, states or savings of a time."""
     zone = machine_zone()
-    span, share = _span(asked, zone), 0.0
+    span, share = _span(query, zone), 0.0
     with open_ledger(settings.url) as connection:
         if kind == "savings":
             found = savings_in(connection, span)
@@ -48,8 +48,8 @@ def print_records(kind: str, nodes: str | None, asked: LedgerQuery, settings: Le
         else:
             found = QUESTIONS[kind](connection, span, expand(nodes) if nodes else ())
         latest_unix_s = None if found else last_written_unix_s(connection)
-    if asked.form != "text":
-        _write(asked.form, [with_times(record, zone) for record in found])
+    if query.form != "text":
+        _write(query.form, [with_times(record, zone) for record in found])
     elif found:
         print_table(records_table(kind, found, zone))
         _print_notes(assumed_prices(share, zone))
@@ -57,19 +57,19 @@ def print_records(kind: str, nodes: str | None, asked: LedgerQuery, settings: Le
         print_nothing(span, zone, latest_unix_s)
 
 
-def print_used(kind: str, by: str, asked: LedgerQuery, settings: LedgerSettings) -> None:
+def print_used(kind: str, by: str, query: LedgerQuery, settings: LedgerSettings) -> None:
     """Print the energy, or the cost, of a time in groups; BadInput for groups that nobody measures together."""
-    groups = tuple(word.strip() for word in by.split(",") if word.strip())
+    groups = tuple(name.strip() for name in by.split(",") if name.strip())
     check_groups(groups)
     zone = machine_zone()
-    span = _span(asked, zone)
+    span = _span(query, zone)
     with open_ledger(settings.url) as connection:
         question = job_costs if groups_jobs(groups) else node_energy
         found = question(connection, span, groups, zone)
         latest_unix_s = None if found else last_written_unix_s(connection)
         share = assumed_share(connection, span) if kind == "cost" else 0.0
-    if asked.form != "text":
-        _write(asked.form, [used_row(groups, each) for each in found])
+    if query.form != "text":
+        _write(query.form, [used_row(groups, each) for each in found])
     elif found:
         print_table(used_table(kind, groups, found))
         _print_notes(assumed_prices(share, zone))
@@ -77,8 +77,8 @@ def print_used(kind: str, by: str, asked: LedgerQuery, settings: LedgerSettings)
         print_nothing(span, zone, latest_unix_s)
 
 
-def _span(asked: LedgerQuery, zone: tzinfo) -> TimeRange:
-    return parse_range(asked.start, asked.end, now_unix_s=time.time(), zone=zone)
+def _span(query: LedgerQuery, zone: tzinfo) -> TimeRange:
+    return parse_range(query.start, query.end, now_unix_s=time.time(), zone=zone)
 
 
 def _print_notes(lines: tuple[str, ...]) -> None:

@@ -111,17 +111,17 @@ def backup(
     back_up(settings, file)
 
 
-def _print_records(kind: str, nodes: str | None, asked: LedgerQuery, settings: LedgerSettings) -> None:
+def _print_records(kind: str, nodes: str | None, query: LedgerQuery, settings: LedgerSettings) -> None:
     # What answers loads SQLAlchemy, which `offpeak --version` must not wait for.
     from ui.ledger.answer import print_records
 
-    print_records(kind, nodes, asked, settings)
+    print_records(kind, nodes, query, settings)
 
 
-def _print_used(kind: str, by: str, asked: LedgerQuery, settings: LedgerSettings) -> None:
+def _print_used(kind: str, by: str, query: LedgerQuery, settings: LedgerSettings) -> None:
     from ui.ledger.answer import print_used
 
-    print_used(kind, by, asked, settings)
+    print_used(kind, by, query, settings)
 
 
 def _ledger_query(start: str | None, end: str | None, as_json: bool, as_csv: bool) -> LedgerQuery:

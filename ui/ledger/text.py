@@ -195,13 +195,13 @@ def _decision(record: Record, zone: tzinfo) -> tuple[str, ...]:
 
 
 def _action(record: Record, zone: tzinfo) -> tuple[str, ...]:
-    words = tuple(record[name] for name in ("subject", "order", "by", "result", "rule", "said", "reason"))
-    return clock(record["at_unix_s"], zone), *words
+    cells = tuple(record[name] for name in ("subject", "order", "by", "result", "rule", "said", "reason"))
+    return clock(record["at_unix_s"], zone), *cells
 
 
 def _state(record: Record, zone: tzinfo) -> tuple[str, ...]:
-    words = tuple(record[name] for name in ("node", "observed", "desired", "by", "why"))
-    return clock(record["at_unix_s"], zone), *words
+    cells = tuple(record[name] for name in ("node", "observed", "desired", "by", "why"))
+    return clock(record["at_unix_s"], zone), *cells
 
 
 def _saving(record: Record, zone: tzinfo) -> tuple[str, ...]:

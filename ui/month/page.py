@@ -21,9 +21,9 @@ WIDTH, HEIGHT, LEFT, BELOW, ABOVE = 1000, 260, 60, 26, 10
 TICKS = 4
 
 
-def days_section(without: Counterfactual, told: ReplayInputs) -> str:
+def days_section(without: Counterfactual, inputs: ReplayInputs) -> str:
     """Return the section."""
-    days = [datetime.fromtimestamp(edge, told.zone) for edge in told.edges_unix_s[:-1].tolist()]
+    days = [datetime.fromtimestamp(edge, inputs.zone) for edge in inputs.edges_unix_s[:-1].tolist()]
     logged, own_order = without.logged[:-1], without.without[:-1]
     texts = [
         f"{day:%Y-%m-%d}: {cost:,.2f} {without.currency}, {other:,.2f} in the site's own order"
@@ -102,10 +102,10 @@ def month_page(subject: MonthSubject) -> str:
 
 def answer_text(subject: MonthSubject) -> str:
     """Say in a sentence what the month came to."""
-    said = [_saved_text(line) for line in _savings(subject) if line.cost is not None]
-    if not said:
+    savings = [_saved_text(line) for line in _savings(subject) if line.cost is not None]
+    if not savings:
         return "What was saved is not known."
-    return f"Saved by {' and '.join(said)}."
+    return f"Saved by {' and '.join(savings)}."
 
 
 def _saved_text(line: MonthLine) -> str:

@@ -67,8 +67,8 @@ def hold(settings: Settings, name: str, reason: str | None, until: str | None) -
         raise BadInput("a hold needs a reason", hint='such as --reason "new DIMM", for whoever finds it')
     now = datetime.now(machine_zone())
     end = None if until is None else parse_hold_end(until, now)
-    said = _confirm_with_agent(settings, HOLD, name, format_hold(reason, end, take_over=False))
-    if said is None:
+    reply = _confirm_with_agent(settings, HOLD, name, format_hold(reason, end, take_over=False))
+    if reply is None:
         _machine_named(settings, name)
 
         def write() -> None:
@@ -76,16 +76,16 @@ def hold(settings: Settings, name: str, reason: str | None, until: str | None) -
                 book.hold(name, Hold(login_name(), reason, end), now.timestamp())
 
         _write_without_agent(settings, name, "held", write)
-        said = {"by": login_name()}
-    typer.echo(f"{name}: held by {said.get('by')} {until_text(end)}")
-    if said.get("note"):
-        typer.echo(f"  {said['note']}")
+        reply = {"by": login_name()}
+    typer.echo(f"{name}: held by {reply.get('by')} {until_text(end)}")
+    if reply.get("note"):
+        typer.echo(f"  {reply['note']}")
 
 
 def release(settings: Settings, name: str, *, take_over: bool) -> None:
     """Give the node back; BadInput where another admin holds it, unless the hold is taken over."""
-    said = _confirm_with_agent(settings, END_HOLD, name, format_hold("", None, take_over=take_over))
-    if said is None:
+    reply = _confirm_with_agent(settings, END_HOLD, name, format_hold("", None, take_over=take_over))
+    if reply is None:
         _machine_named(settings, name)
         found: list[Hold | None] = []
 
@@ -95,9 +95,11 @@ def release(settings: Settings, name: str, *, take_over: bool) -> None:
                 found.append(book.release(name, by, time.time(), take_over=take_over))
 
         _write_without_agent(settings, name, "released", write)
-        said = {"owner": found[0].owner, "reason": found[0].reason} if found and found[0] else {}
-    owner = said.get("owner")
-    typer.echo(f"{name}: was not held" if owner is None else f"{name}: no longer held by {owner}: {said.get('reason')}")
+        reply = {"owner": found[0].owner, "reason": found[0].reason} if found and found[0] else {}
+    owner = reply.get("owner")
+    typer.echo(
+        f"{name}: was not held" if owner is None else f"{name}: no longer held by {owner}: {reply.get('reason')}"
+    )
 
 
 def _confirm_with_agent(settings: Settings, what: str, name: str, text: str) -> dict[str, Any] | None:
@@ -122,9 +124,9 @@ def _write_without_agent(settings: Settings, name: str, what: str, write: Callab
             pass
         write()
     if problem is not None:
-        said = f"{name}: is written as {what}, but a running offpeak has not confirmed it: {problem}"
+        message = f"{name}: is written as {what}, but a running offpeak has not confirmed it: {problem}"
         hint = "it may follow within a cycle; an order may still go out: `offpeak ledger actions` shows the last ones"
-        raise OffpeakError(said, hint=hint)
+        raise OffpeakError(message, hint=hint)
 
 
 def until_text(end_unix_s: float | None) -> str:

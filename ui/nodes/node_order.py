@@ -59,31 +59,33 @@ def _drive_node(settings: Settings, inventory: Inventory, machine: InventoryNode
     name, wire, began_s = machine.node, Transport(timeout_s=settings.hardware.timeout_s), time.monotonic()
     scheduler = scheduler_of(settings)
     with open_ledger_to_write(settings.ledger) as book:
-        errand = AdminOrder(inventory, settings.agent, book, wire, scheduler.in_use)
+        admin_order = AdminOrder(inventory, settings.agent, book, wire, scheduler.in_use)
         closer = NodeCloser(inventory, settings.agent, book, wire, scheduler)
-        life, note = asyncio.run(_run_order(errand, closer, machine, to, reason))
-    trouble = error_of_order(life, to, wire)
+        record, note = asyncio.run(_run_order(admin_order, closer, machine, to, reason))
+    trouble = error_of_order(record, to, wire)
     if trouble is not None:
         if note:
             typer.echo(f"{name}: {note}", err=True)
         raise trouble
-    took = f"after {time.monotonic() - began_s:.0f} s" if life.took else "already"
-    typer.echo(f"{name}: {life.seen.state} {took}")
+    took = f"after {time.monotonic() - began_s:.0f} s" if record.took else "already"
+    typer.echo(f"{name}: {record.seen.state} {took}")
     if note:
         typer.echo(f"  {note}")
 
 
-def error_of_order(life: NodeRecord, to: Order, wire: Transport) -> OrderRefused | BadAnswer | None:
+def error_of_order(record: NodeRecord, to: Order, wire: Transport) -> OrderRefused | BadAnswer | None:
     """Return why the node is not there, None if it is."""
-    refusal, fault = life.effort.refusal, life.fault
-    if is_goal(to, life.seen.state):
+    refusal, fault = record.effort.refusal, record.fault
+    if is_goal(to, record.seen.state):
         return None
     if refusal is not None:
         return OrderRefused(f"{refusal.said} (rule {refusal.rule})", hint=refusal.hint)
     if fault is not None:
-        return BadAnswer(f"{life.node}: {fault.what}: {fault.reason}", hint=fault.hint)
-    why = find_obstacle(life, read_clocks(wire))
-    return BadAnswer(f"{life.node}: is {life.seen.state}: {why or 'on its way'}", hint=f"offpeak node {life.node} show")
+        return BadAnswer(f"{record.node}: {fault.what}: {fault.reason}", hint=fault.hint)
+    why = find_obstacle(record, read_clocks(wire))
+    return BadAnswer(
+        f"{record.node}: is {record.seen.state}: {why or 'on its way'}", hint=f"offpeak node {record.node} show"
+    )
 
 
 def _check_rung(machine: InventoryNode, to: Order) -> None:
@@ -97,17 +99,17 @@ def _admin() -> str:
 
 
 async def _run_order(
-    errand: AdminOrder, closer: NodeCloser, machine: InventoryNode, to: Order, reason: str
+    admin_order: AdminOrder, closer: NodeCloser, machine: InventoryNode, to: Order, reason: str
 ) -> tuple[NodeRecord, str]:
     """Return the node's life, and what the scheduler was told besides, in words."""
     by = _admin()
-    send = partial(execute_order, errand, machine, to, by=by, reason=reason)
+    send = partial(execute_order, admin_order, machine, to, by=by, reason=reason)
     try:
         if to is not Order.ON:
-            return await closer.close_first(machine, DesiredState(to, by, errand.wire.clock(), reason), send)
-        life = await send()
-        if not is_goal(to, life.seen.state):
-            return life, ""
-        return life, await closer.open_if_ours(machine.node, by, was_up=life.took is None)
+            return await closer.close_first(machine, DesiredState(to, by, admin_order.wire.clock(), reason), send)
+        record = await send()
+        if not is_goal(to, record.seen.state):
+            return record, ""
+        return record, await closer.open_if_ours(machine.node, by, was_up=record.took is None)
     finally:
-        await errand.wire.close()
+        await admin_order.wire.close()

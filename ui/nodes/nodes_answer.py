@@ -119,25 +119,25 @@ def print_nodes(settings: Settings, nodes: str | None, *, each: bool, as_json: b
 def node_rows(settings: Settings, machines: Sequence[InventoryNode]) -> list[NodeRow]:
     """Return what the nodes are now, beside what the book says."""
     recorded, holds = read_latest_states(settings.ledger)
-    lives = {each.node: restore_record(each.node, recorded.get(each.node), holds.get(each.node)) for each in machines}
-    seen, watts = asyncio.run(_poll_nodes(settings, machines, lives))
+    records = {each.node: restore_record(each.node, recorded.get(each.node), holds.get(each.node)) for each in machines}
+    seen, watts = asyncio.run(_poll_nodes(settings, machines, records))
     return [_node_row(seen[each.node], watts.get(each.node), recorded.get(each.node), holds) for each in machines]
 
 
 def _node_row(
-    life: NodeRecord, watts: float | None, recorded: NodeStateRecord | None, holds: Mapping[str, Hold]
+    record: NodeRecord, watts: float | None, recorded: NodeStateRecord | None, holds: Mapping[str, Hold]
 ) -> NodeRow:
-    state, hold = life.seen.state, holds.get(life.node)
+    state, hold = record.seen.state, holds.get(record.node)
     as_recorded = recorded is not None and recorded.observed == state
     held, why = f"held by {hold.owner}: {hold.reason}" if hold else "", recorded.why if recorded is not None else ""
     whys = [
-        life.seen.trouble if state is NodeState.UNKNOWN else "",
+        record.seen.trouble if state is NodeState.UNKNOWN else "",
         # The agent writes the hold down as a reason, a cycle after it began.
         held if held not in why else "",
         why,
     ]
     return NodeRow(
-        life.node,
+        record.node,
         str(state),
         watts,
         recorded.at_unix_s if recorded is not None and as_recorded else None,
@@ -148,11 +148,11 @@ def _node_row(
 
 
 async def _poll_nodes(
-    settings: Settings, machines: Sequence[InventoryNode], lives: Mapping[str, NodeRecord]
+    settings: Settings, machines: Sequence[InventoryNode], records: Mapping[str, NodeRecord]
 ) -> tuple[Mapping[str, NodeRecord], Mapping[str, float]]:
     wire = Transport(timeout_s=settings.hardware.timeout_s)
     try:
-        return await asyncio.gather(poll_once(machines, lives, wire), _read_node_watts(machines, wire))
+        return await asyncio.gather(poll_once(machines, records, wire), _read_node_watts(machines, wire))
     finally:
         await wire.close()
 

@@ -40,7 +40,7 @@ class Bar:
     host: str
     from_s: int
     until_s: int
-    said: str
+    text: str
     key: Key
 
 
@@ -77,12 +77,12 @@ def plan_figure(plan: DayPlan, zone: tzinfo) -> Figure:
 
 def _bars(plan: DayPlan) -> Iterable[Bar]:
     for load in plan.loads:
-        said = f"{load.job_id} of {load.user}, runs, {load.power_w:,.0f} W"
-        yield from (Bar(host, plan.at_s, load.until_s, said, RUNS) for host in load.hosts)
+        text = f"{load.job_id} of {load.user}, runs, {load.power_w:,.0f} W"
+        yield from (Bar(host, plan.at_s, load.until_s, text, RUNS) for host in load.hosts)
     for job in plan.jobs:
         if job.start_s is not None:
-            said = f"{job.job_id} of {job.user}, {job.power_w:,.0f} W" + (f": {job.why}" if job.why else "")
-            yield from (Bar(host, job.start_s, job.start_s + job.run_s, said, _key(job)) for host in job.hosts)
+            text = f"{job.job_id} of {job.user}, {job.power_w:,.0f} W" + (f": {job.why}" if job.why else "")
+            yield from (Bar(host, job.start_s, job.start_s + job.run_s, text, _key(job)) for host in job.hosts)
 
 
 def _key(job: PlannedJob) -> Key:
@@ -108,7 +108,7 @@ def _bar_trace(bars: Sequence[Bar], hosts: Sequence[str], key: Key, zone: tzinfo
         "x": packed(long_ms, "f8"),
         "y": packed(np.array([row[bar.host] for bar in bars]), "i4"),
         "width": 0.8,
-        "text": [name_text(bar.said) for bar in bars],
+        "text": [name_text(bar.text) for bar in bars],
         "textposition": "none",
         "hovertemplate": "%{text}<extra></extra>",
         "marker": {"color": key.colour, "line": {"color": "var(--panel)", "width": 1}},
@@ -123,20 +123,20 @@ def _names(hosts: Sequence[str]) -> Json:
 
 
 def _courses(plan: DayPlan, zone: tzinfo) -> list[Json]:
-    course = plan.course
-    power = _steps(course.edge_s, course.power_w / 1000, POWER, zone, "%{y:.4~g} kW")
+    profile = plan.course
+    power = _steps(profile.edge_s, profile.power_w / 1000, POWER, zone, "%{y:.4~g} kW")
     drawn = [power | {"fill": "tozeroy", "fillcolor": POWER.colour, "yaxis": "y2"}]
     for cap in plan.caps:
         edges = np.array([max(cap.from_s, plan.at_s), min(cap.until_s, plan.until_s)], np.int64)
         if edges[1] > edges[0]:
             kilowatts = np.array([cap.cap_w / 1000])
             drawn.append(_steps(edges, kilowatts, CAP, zone, "cap %{y:.4~g} kW") | {"yaxis": "y2"})
-    price = _steps(course.edge_s, 1000 * course.price_per_kwh, PRICE, zone, "%{y:.4~g}")
-    outside = _steps(course.edge_s, course.temperature_c, OUTSIDE, zone, "%{y:.3~g} °C")
+    price = _steps(profile.edge_s, 1000 * profile.price_per_kwh, PRICE, zone, "%{y:.4~g}")
+    outside = _steps(profile.edge_s, profile.temperature_c, OUTSIDE, zone, "%{y:.3~g} °C")
     return [*drawn, price | {"yaxis": "y3"}, outside | {"yaxis": "y4"}]
 
 
-def _steps(edge_s: Int64, value: Float64, key: Key, zone: tzinfo, said: str) -> Json:
+def _steps(edge_s: Int64, value: Float64, key: Key, zone: tzinfo, text: str) -> Json:
     return {
         "type": "scatter",
         "mode": "lines",
@@ -144,7 +144,7 @@ def _steps(edge_s: Int64, value: Float64, key: Key, zone: tzinfo, said: str) -> 
         "y": packed(np.append(value, value[-1:])),
         "line": line(key) | {"shape": "hv"},
         "name": key.name,
-        "hovertemplate": f"{said}<extra></extra>",
+        "hovertemplate": f"{text}<extra></extra>",
     }
 
 
@@ -167,9 +167,9 @@ def plan_page(plan: DayPlan, zone: tzinfo, troubles: Sequence[str] = ()) -> str:
     """Return the page; `troubles` are what was wrong with what the plan is made from."""
     clock = LocalClock(float(plan.at_s), zone)
     sections = [figure_section(plan_figure(plan, zone)), _jobs(plan, clock)]
-    said = (*plan.remarks, *plan.violations, *troubles)
-    if said:
-        sections.append(section("What else is to be known", bullets(said)))
+    notes = (*plan.remarks, *plan.violations, *troubles)
+    if notes:
+        sections.append(section("Notes", bullets(notes)))
     return html_page("The plan of the queue", _head(plan, clock), sections)
 
 
@@ -188,5 +188,5 @@ def _job_row(job: PlannedJob, clock: LocalClock) -> list[HtmlCell]:
     ends_s = None if job.start_s is None else job.start_s + job.run_s
     times = [clock.text(at_s) if at_s else "" for at_s in (job.start_s, ends_s, job.latest_start_s)]
     power = power_text(job.power_w)
-    words = (job.job_id, job.user, ",".join(job.partitions), str(job.nodes), power, *times, job.why)
-    return [HtmlCell(word) for word in words]
+    cells = (job.job_id, job.user, ",".join(job.partitions), str(job.nodes), power, *times, job.why)
+    return [HtmlCell(text) for text in cells]

@@ -53,7 +53,7 @@ def plan_table(jobs: Sequence[PlannedJob], clock: LocalClock) -> Table:
     for job in jobs:
         times = (job.start_s, None if job.start_s is None else job.start_s + job.run_s, job.latest_start_s)
         shown = [clock.text(at_s) if at_s else "" for at_s in times]
-        words = (
+        cells = (
             job.job_id,
             job.user,
             ",".join(job.partitions),
@@ -62,7 +62,7 @@ def plan_table(jobs: Sequence[PlannedJob], clock: LocalClock) -> Table:
             *shown,
             job.why,
         )
-        table.add_row(*map(printable, words))
+        table.add_row(*map(printable, cells))
     return table
 
 

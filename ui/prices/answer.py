@@ -93,10 +93,10 @@ def answer(settings: Settings, request: PricesRequest) -> None:
     window = window_of(request, int(time.time()), zone)
     known = feed.known(window, int(time.time()))
     if known.series is None:
-        said = "; ".join(str(trouble) for trouble in known.troubles)
+        reasons = "; ".join(str(trouble) for trouble in known.troubles)
         hints = [trouble.hint for trouble in known.troubles if trouble.condition not in INCOMPLETE]
         hint = hints[0] if hints else "--from and --to ask for another time"
-        raise BadPrices(f"no price is known of that time: {said}", hint=hint)
+        raise BadPrices(f"no price is known of that time: {reasons}", hint=hint)
     prices = KnownPrices(
         settings.feeds.zone, window, zone, known, known.series, site_tariff(settings.prices.tariff, feed.clock)
     )

@@ -56,8 +56,8 @@ def print_prices(prices: KnownPrices) -> None:
         console.width = NOT_WRAPPED
     known = prices.known
     name = prices.zone or known.source
-    said = prices.basis if prices.zone is None else f"{known.source}, {prices.basis}"
-    console.print(f"{name}: {prices.series.unit}, {said}; days of {zone_text(prices.clock) or 'this machine'}")
+    source = prices.basis if prices.zone is None else f"{known.source}, {prices.basis}"
+    console.print(f"{name}: {prices.series.unit}, {source}; days of {zone_text(prices.clock) or 'this machine'}")
     console.print()
     console.print(day_table(prices))
     if known.troubles:

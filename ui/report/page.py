@@ -30,9 +30,9 @@ def answer(subject: ReportSubject) -> str:
     """
     baseline, *others = subject.figures
     if not others:
-        return f"{_alone(subject, baseline)}{_asleep([baseline], told_of=baseline)}{_means(subject.spreads)}"
+        return f"{_alone(subject, baseline)}{_asleep([baseline], named=baseline)}{_means(subject.spreads)}"
     cheapest = min(others, key=lambda outcome: outcome.cost)
-    asleep = _asleep(subject.figures, told_of=cheapest)
+    asleep = _asleep(subject.figures, named=cheapest)
     money = f"{_money(baseline, cheapest)}{_range(subject.spreads, cheapest.policy)}"
     return f"{money}; {_waiting(baseline, cheapest)}.{asleep}{_means(subject.spreads)}"
 
@@ -86,7 +86,7 @@ def _waiting(baseline: PolicyOutcome, other: PolicyOutcome) -> str:
     return f"{wait}; the most postponed job started {clock_text(other.worst_postponement_s)} later"
 
 
-def _asleep(outcomes: Sequence[PolicyOutcome], *, told_of: PolicyOutcome) -> str:
+def _asleep(outcomes: Sequence[PolicyOutcome], *, named: PolicyOutcome) -> str:
     """Return what sleeping nodes came to under the cheapest policy that lets nodes sleep, if one does."""
     sleepers = [outcome for outcome in outcomes if outcome.asleep_share]
     if not sleepers:
@@ -96,7 +96,7 @@ def _asleep(outcomes: Sequence[PolicyOutcome], *, told_of: PolicyOutcome) -> str
     saved = f"saved {saved_pct:.1f} % of the idle energy ({outcome.captured_pct:.0f} % of what was possible)"
     if saved_pct < 0:
         saved = f"drawn {-saved_pct:.1f} % more than idle ones"
-    under = "Its" if outcome is told_of else f"Under {outcome.policy},"
+    under = "Its" if outcome is named else f"Under {outcome.policy},"
     return f" {under} sleeping nodes would have {saved}; {_held_up(delayed_share, outcome.mean_sleep_delay_s or 0.0)}."
 
 

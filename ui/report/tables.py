@@ -88,8 +88,8 @@ def savings_section(subject: ReportSubject) -> str:
         tables += [_table(subject, "The machine room", cooling_headers(outcomes), COOLING_FIGURES, texts)]
     if subject.can_sleep:
         tables += [_table(subject, "Nodes that sleep", SLEEP_HEADERS, SLEEP_FIGURES, _sleep_texts)]
-        words = sleep_remark(subject.comparison.case.sla)
-        tables += [paragraph(f"{words[0].upper()}{words[1:]}.")]
+        sentence = sleep_remark(subject.comparison.case.sla)
+        tables += [paragraph(f"{sentence[0].upper()}{sentence[1:]}.")]
     remark = [paragraph(_remark(subject.spreads))] if subject.others else []
     return section("What each policy comes to", *tables, *remark)
 

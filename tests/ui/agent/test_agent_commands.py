@@ -41,11 +41,11 @@ def offpeak(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     monkeypatch.setenv("TZ", "Europe/Berlin")
     monkeypatch.setenv("OFFPEAK_CONFIG", str(config))
 
-    def called(*words: str) -> Done:
+    def called(*arguments: str) -> Done:
         capsys.readouterr()
-        code = run(list(words))
+        code = run(list(arguments))
         printed = capsys.readouterr()
-        return Done(words, code, printed.out, printed.err)
+        return Done(arguments, code, printed.out, printed.err)
 
     return called
 
@@ -90,8 +90,8 @@ def test_an_agent_that_answers(offpeak: Offpeak) -> None:
     assert lines(offpeak("status"))[0].startswith("test (slurm 22.05.8): mode active, looked ")
     assert json.loads(offpeak("status", "--json").stdout)["mode"] == "active"
     assert lines(offpeak("why", "1841"))[1] == "place      3 of 5, down 2 from where the scheduler had it"
-    said = json.loads(offpeak("why", "1841", "--json").stdout)
-    assert (said["job_id"], said["latest_start"], said["price"]["on_peak"]) == (
+    printed = json.loads(offpeak("why", "1841", "--json").stdout)
+    assert (printed["job_id"], printed["latest_start"], printed["price"]["on_peak"]) == (
         "1841",
         "2026-11-02T09:00:00+01:00",
         True,
@@ -112,7 +112,7 @@ def test_the_queue_and_parts_of_it(offpeak: Offpeak) -> None:
 
 @pytest.mark.usefixtures("agent")
 @pytest.mark.parametrize(
-    ("words", "code", "error"),
+    ("arguments", "code", "error"),
     [
         (["why", "9"], 2, "job 9: the agent does not know it"),
         (["why", "abc"], 2, "'abc' is no job id"),
@@ -123,8 +123,8 @@ def test_the_queue_and_parts_of_it(offpeak: Offpeak) -> None:
         (["agent", "--mode", "bold"], 2, "--mode: agent.mode"),
     ],
 )
-def test_bad_input_is_one_line_and_a_hint(offpeak: Offpeak, words: list[str], code: int, error: str) -> None:
-    done = offpeak(*words)
+def test_bad_input_is_one_line_and_a_hint(offpeak: Offpeak, arguments: list[str], code: int, error: str) -> None:
+    done = offpeak(*arguments)
     assert done.returncode == code
     assert done.stderr.startswith(f"offpeak: error: {error}")
     assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["offpeak", "  hint"]
@@ -161,8 +161,8 @@ def test_other_peoples_jobs() -> None:
     with open_folder() as folder, agent_socket(folder / "agent.sock") as agent:
 
         def as_nobody(**request: str) -> dict[str, Any]:
-            words = ["/usr/bin/python3", "-c", ask, str(agent.path), json.dumps(request)]
-            command = ["setpriv", "--reuid=65534", "--clear-groups", *words]
+            arguments = ["/usr/bin/python3", "-c", ask, str(agent.path), json.dumps(request)]
+            command = ["setpriv", "--reuid=65534", "--clear-groups", *arguments]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
             return dict(json.loads(done.stdout))
 
@@ -178,17 +178,17 @@ def test_a_user_without_any_rights_asks_of_the_own_job(monkeypatch: pytest.Monke
         (folder / "etc" / "offpeak.toml").write_text("no settings")
         system_file = folder / "etc" / "offpeak.toml"
         monkeypatch.setattr(settings_file.users_settings_path, "__kwdefaults__", {"system_file": system_file})
-        said = folder / "said"
-        said.touch()
-        said.chmod(0o666)
-        codes = [as_user("nobody", said, "why", job, "--socket", str(agent.path)) for job in ("1850", "1841")]
-        text = said.read_text()
+        output = folder / "output"
+        output.touch()
+        output.chmod(0o666)
+        codes = [as_user("nobody", output, "why", job, "--socket", str(agent.path)) for job in ("1850", "1841")]
+        text = output.read_text()
     assert codes == [0, 2]
     assert text.startswith("job 1850 of nobody, long, 1 node: PENDING\n")
     assert "\noffpeak: error: job 1841 is another user's\n" in text
 
 
-def as_user(name: str, said: Path, *words: str) -> int:
+def as_user(name: str, output: Path, *arguments: str) -> int:
     """Run the command in a child that is that user, both its outputs behind what is in the file; its exit code."""
     import ui.agent.answer  # noqa: F401  # the user may not be able to read this folder
 
@@ -198,8 +198,8 @@ def as_user(name: str, said: Path, *words: str) -> int:
         os.setgroups([])
         os.setgid(user.pw_gid)
         os.setuid(user.pw_uid)
-        sys.stdout = sys.stderr = said.open("a")
-        code = run(list(words))
+        sys.stdout = sys.stderr = output.open("a")
+        code = run(list(arguments))
         sys.stdout.flush()
         os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -223,7 +223,7 @@ def test_without_an_agent_the_ledger_says_what_it_knows(offpeak: Offpeak, tmp_pa
 def test_why_says_what_was_decided_last(offpeak: Offpeak, tmp_path: Path) -> None:
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path}/ledger.sqlite"))
     ledger.write_decisions(
-        [DecisionRecord(time.time() - at, "job 7", word, "dear hours") for at, word in ((9, "x"), (5, "y"))]
+        [DecisionRecord(time.time() - at, "job 7", decided, "dear hours") for at, decided in ((9, "x"), (5, "y"))]
     )
     assert ledger.close() == 0
     done = offpeak("why", "7")
@@ -234,8 +234,8 @@ def test_why_says_what_was_decided_last(offpeak: Offpeak, tmp_path: Path) -> Non
 
 
 def test_neither_agent_nor_ledger(offpeak: Offpeak) -> None:
-    for words in (["status"], ["queue"], ["why", "7"]):
-        done = offpeak(*words)
+    for arguments in (["status"], ["queue"], ["why", "7"]):
+        done = offpeak(*arguments)
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr.startswith("offpeak: error: no agent answers at ")
     assert "there is no ledger" in offpeak("history").stderr
@@ -244,9 +244,9 @@ def test_neither_agent_nor_ledger(offpeak: Offpeak) -> None:
 @pytest.mark.usefixtures("book")
 def test_history_newest_first(offpeak: Offpeak, golden: Callable[[str, str], None]) -> None:
     golden("history.txt", "".join(f"{line.rstrip()}\n" for line in lines(offpeak("history", *DAY))))
-    said = json.loads(offpeak("history", *DAY, "--json").stdout)
-    assert [each["subject"] for each in said] == ["queue", "n2", "n2", "job 1841"]
-    assert (said[3]["at"], said[3]["inputs"]) == ("2026-11-01T00:01:40+01:00", [["power_w", 412.0]])
+    events = json.loads(offpeak("history", *DAY, "--json").stdout)
+    assert [each["subject"] for each in events] == ["queue", "n2", "n2", "job 1841"]
+    assert (events[3]["at"], events[3]["inputs"]) == ("2026-11-01T00:01:40+01:00", [["power_w", 412.0]])
 
 
 @pytest.mark.usefixtures("book")

@@ -43,21 +43,21 @@ def test_from_the_first_line_to_the_report(tmp_path: Path) -> None:
         running = subprocess.Popen(command, env=ENVIRONMENT, cwd=tmp_path, stdout=out, stderr=subprocess.STDOUT)
     try:
         wait_until(lambda: listens(page_port), what="the page", log=tmp_path / "out", seconds=LONG_S)
-        asked = http.client.HTTPConnection(place, timeout=30)
-        asked.request("GET", "/")
-        assert b"<title>offpeak</title>" in asked.getresponse().read()
-        asked.close()
+        connection = http.client.HTTPConnection(place, timeout=30)
+        connection.request("GET", "/")
+        assert b"<title>offpeak</title>" in connection.getresponse().read()
+        connection.close()
         assert running.wait(LONG_S) == 0, (tmp_path / "out").read_text()
     finally:
         running.terminate()
         running.wait()
-    said = (tmp_path / "out").read_text()
-    assert said.startswith(f"the page: http://{place}/\n6 virtual nodes, ")
-    assert re.search(r"^jobs lost +0 +0$", said, re.MULTILINE)
-    assert re.search(r"^saved: -?[\d.]+ EUR of [\d.]+, -?\d+% of the bill$", said, re.MULTILINE)
+    text = (tmp_path / "out").read_text()
+    assert text.startswith(f"the page: http://{place}/\n6 virtual nodes, ")
+    assert re.search(r"^jobs lost +0 +0$", text, re.MULTILINE)
+    assert re.search(r"^saved: -?[\d.]+ EUR of [\d.]+, -?\d+% of the bill$", text, re.MULTILINE)
     report = tmp_path / "demo" / "report.html"
-    assert f"\nthe report on the same log: {report}\n" in said
-    assert "Ctrl-C" not in said
+    assert f"\nthe report on the same log: {report}\n" in text
+    assert "Ctrl-C" not in text
     assert "plotly" in report.read_text()
     with open_ledger(f"sqlite:///{tmp_path}/demo/ledger.sqlite") as connection:
         done = actions_in(connection, TimeRange(BEGIN_S, BEGIN_S + DAY_S))
@@ -75,29 +75,29 @@ def test_in_a_terminal_the_page_stays_until_ctrl_c(tmp_path: Path, repository: P
     with terminal(command, cwd=tmp_path, env=environment, log=tmp_path / "out") as running:
 
         def first_line() -> str:
-            done = asked("status")
+            done = offpeak("status")
             return done.stdout.partition("\n")[0] if done.returncode == 0 else ""
 
-        def asked(*words: str) -> subprocess.CompletedProcess[str]:
-            line = [zygote.command, *words, "--config", "demo/offpeak.toml"]
+        def offpeak(*arguments: str) -> subprocess.CompletedProcess[str]:
+            line = [zygote.command, *arguments, "--config", "demo/offpeak.toml"]
             return subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 
         wait_until(lambda: bool(first_line()), what="the agent", log=tmp_path / "out", seconds=LONG_S)
         healthy = r"simulated \(simulated 1\): mode active, looked \d:\d\d:\d\d ago, every 0:07:30"
         assert re.fullmatch(healthy, first_line())
         wait_until(lambda: "until Ctrl-C" in read(tmp_path / "out"), what="the end of the day", seconds=LONG_S)
-        said = read(tmp_path / "out")
-        assert "saved: " in said.partition(f"\nThe page stays at http://{place}/ until Ctrl-C.")[0]
-        assert "offpeak history --since 2026-11-10 --config demo/offpeak.toml" in said
+        text = read(tmp_path / "out")
+        assert "saved: " in text.partition(f"\nThe page stays at http://{place}/ until Ctrl-C.")[0]
+        assert "offpeak history --since 2026-11-10 --config demo/offpeak.toml" in text
         commands = commands_of_the_page(repository)
         assert len(commands) >= 4
-        for words in commands:
-            done = asked(*words)
-            assert (done.returncode, done.stderr) == (0, ""), words
-        assert "is put to sleep" in asked("history", "--since", "2026-11-09").stdout
-        assert "soft_off" in asked("ledger", "actions", "--since", "2026-11-09").stdout
-        assert "--since 2026-11-10" in asked("history").stdout
-        status = asked("status").stdout
+        for arguments in commands:
+            done = offpeak(*arguments)
+            assert (done.returncode, done.stderr) == (0, ""), arguments
+        assert "is put to sleep" in offpeak("history", "--since", "2026-11-09").stdout
+        assert "soft_off" in offpeak("ledger", "actions", "--since", "2026-11-09").stdout
+        assert "--since 2026-11-10" in offpeak("history").stdout
+        status = offpeak("status").stdout
         assert re.match(healthy, status)
         assert "- demo: its day is over; this is how it ended" in status
         events = followed(place, until=b"event: power")

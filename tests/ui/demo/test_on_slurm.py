@@ -49,7 +49,7 @@ def test_the_agent_sees_the_price_fall_at_that_minute(tmp_path: Path, begin_s: f
     assert curve.basis[curve.at(fall_s)] == "published"
 
 
-def test_nodes_jobs_and_the_queue_are_told_of(start_powered: StartPowered) -> None:
+def test_nodes_jobs_and_the_queue_are_reported(start_powered: StartPowered) -> None:
     cluster = start_powered(PoweredPlan(nodes=1, shutdown_s=0.2))
     story, begin_s = Story(cluster, time.time()), time.monotonic()
     ids = cluster.jobs.submit("--job-name=render", seconds=60, count=3, watts=320)

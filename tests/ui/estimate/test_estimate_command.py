@@ -174,7 +174,7 @@ def test_bad_input_gets_one_line_and_a_hint(
     assert hint in second
 
 
-def test_a_machine_without_a_scheduler_is_told_what_to_give(
+def test_a_machine_without_a_scheduler_gets_a_hint_what_to_give(
     offpeak: Offpeak, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(environment, "PATH", str(tmp_path))

@@ -103,8 +103,8 @@ def lines_of(done: subprocess.CompletedProcess[str]) -> list[str]:
 def swf(*jobs: tuple[int, int, int, int, int], header: str) -> str:
     """Return a log of jobs of submission, wait, run time, used and requested processors."""
     lines = [
-        f"{number} {submit} {wait} {run} {used} -1 -1 {asked} {run} -1 1 {number % 5} 1 -1 1 -1 -1 -1"
-        for number, (submit, wait, run, used, asked) in enumerate(jobs, 1)
+        f"{number} {submit} {wait} {run} {used} -1 -1 {requested} {run} -1 1 {number % 5} 1 -1 1 -1 -1 -1"
+        for number, (submit, wait, run, used, requested) in enumerate(jobs, 1)
     ]
     return "\n".join([f"; UnixStartTime: 1672617600\n{header}", *lines, ""])
 
@@ -165,7 +165,7 @@ def test_a_log_that_is_fuller_than_its_machine_gets_one_that_holds_it(offpeak: O
 
 
 def test_what_happened_counts_the_processors_that_were_used(offpeak: Offpeak, tmp_path: Path) -> None:
-    jobs = [(submit, wait, run, 6, asked) for submit, wait, run, _, asked in HOURS]
+    jobs = [(submit, wait, run, 6, requested) for submit, wait, run, _, requested in HOURS]
     (tmp_path / "log.swf").write_text(swf(*jobs, header="; MaxProcs: 60\n; MaxNodes: 60"), encoding="utf-8")
     done = offpeak("estimate", "log.swf", "--power", "constant:400W", "--replays", "10")
     load = 100 * 6 * 2 * 99 / (60 * 100)
@@ -250,9 +250,9 @@ def test_a_carbon_file_with_two_intensities_asks_which(offpeak: Offpeak, tmp_pat
     rows = "".join(f"2023-01-{day:02} {hour:02}:00:00,100,200\n" for day in range(1, 9) for hour in range(24))
     names = "Datetime (UTC),Carbon intensity gCO₂eq/kWh (direct),Carbon intensity gCO₂eq/kWh (Life cycle)\n"
     (tmp_path / "maps.csv").write_text(names + rows, encoding="utf-8")
-    asked = offpeak("estimate", "log.swf", "--carbon", "maps.csv")
-    assert asked.returncode == 2
-    assert "maps.csv:1: holds more than one carbon intensity" in asked.stderr
+    done = offpeak("estimate", "log.swf", "--carbon", "maps.csv")
+    assert done.returncode == 2
+    assert "maps.csv:1: holds more than one carbon intensity" in done.stderr
     power = ("--power", "constant:400W", "--replays", "10", "--json")
     direct, whole = (
         json.loads(offpeak("estimate", "log.swf", "--carbon", f"maps.csv,value={which}", *power).stdout)["used"][
@@ -265,7 +265,7 @@ def test_a_carbon_file_with_two_intensities_asks_which(offpeak: Offpeak, tmp_pat
 
 
 def test_a_log_without_starts_claims_no_likeness_and_names_its_date(offpeak: Offpeak, tmp_path: Path) -> None:
-    jobs = [(submit, -1, run, used, asked) for submit, _, run, used, asked in HOURS]
+    jobs = [(submit, -1, run, used, requested) for submit, _, run, used, requested in HOURS]
     text = swf(*jobs, header="; MaxProcs: 60").replace("; UnixStartTime: 1672617600\n", "")
     (tmp_path / "log.swf").write_text(text, encoding="utf-8")
     done = offpeak("estimate", "log.swf", "--replays", "10")
@@ -284,14 +284,16 @@ UNLIKE = "the baseline is the replay, not the log: jobs wait 0:00:00 on average 
     [(7200, UNLIKE), (59, ""), (0, ""), (-1, "")],
     ids=["far", "near", "no waits logged", "no start logged"],
 )
-def test_a_replay_that_is_far_from_the_log_is_told(offpeak: Offpeak, tmp_path: Path, wait_s: int, unlike: str) -> None:
+def test_a_replay_that_is_far_from_the_log_is_reported(
+    offpeak: Offpeak, tmp_path: Path, wait_s: int, unlike: str
+) -> None:
     jobs = [(submit, wait_s, run, 6, 6) for submit, _, run, _, _ in HOURS]
     (tmp_path / "log.swf").write_text(swf(*jobs, header="; MaxProcs: 60"), encoding="utf-8")
-    for words in (("estimate", "--replays", "10"), ("simulate", "--report", "r.html")):
-        done = offpeak(words[0], "log.swf", *words[1:])
+    for arguments in (("estimate", "--replays", "10"), ("simulate", "--report", "r.html")):
+        done = offpeak(arguments[0], "log.swf", *arguments[1:])
         remarks = [line for line in done.stdout.splitlines() if line.startswith("- ")]
         assert remarks[0].startswith(f"- {unlike}") if unlike else "the replay, not the log" not in done.stdout
-        notes = json.loads(offpeak(words[0], "log.swf", *words[1:], "--json").stdout)["notes"]
+        notes = json.loads(offpeak(arguments[0], "log.swf", *arguments[1:], "--json").stdout)["notes"]
         assert any(note.startswith(unlike) for note in notes) if unlike else "the replay, not" not in str(notes)
         assert "the nearer, the better" not in done.stdout or not unlike
     assert (unlike in (tmp_path / "r.html").read_text(encoding="utf-8")) or not unlike
@@ -335,7 +337,7 @@ def bounds(middle: float) -> Bounds:
         ((0.9, True), (0.6, False), "knapsack would have saved 0.60 (0.50 to 0.70) % of the bill"),
     ],
 )
-def test_a_policy_that_costs_more_is_not_said_to_save(
+def test_a_policy_that_costs_more_is_not_reported_to_save(
     repository: Path, greedy: tuple[float, bool], knapsack: tuple[float, bool], sentence: str
 ) -> None:
     estimate = begun(repository / "sim_backend" / "sample" / "sample.swf.gz", Settings())

@@ -63,11 +63,11 @@ def folder(tmp_path: Path) -> Path:
 def test_it_answers_keeps_and_ends(folder: Path, repository: Path) -> None:
     with agent_socket(folder / "agent.sock") as agent, reserved_ports(1) as (port,):
         agent.site = replace(SAID, at_unix_s=time.time())
-        words = (*OFFPEAK, "broker", "--listen", f"127.0.0.1:{port}", "--config", folder / "offpeak.toml")
-        process = subprocess.Popen(words, cwd=folder, env={**os.environ, "PYTHONPATH": str(repository)})
+        arguments = (*OFFPEAK, "broker", "--listen", f"127.0.0.1:{port}", "--config", folder / "offpeak.toml")
+        process = subprocess.Popen(arguments, cwd=folder, env={**os.environ, "PYTHONPATH": str(repository)})
         try:
             wait_until(lambda: listens(port) and (folder / "federation.json").exists(), what="the broker")
-            assert _asked(port)["north"]["idle_cores"] == 32
+            assert _query(port)["north"]["idle_cores"] == 32
             kept = read_snapshots(folder, not_before_unix_s=time.time() - 60)
             assert kept is not None
             assert (kept.heard["north"].said, kept.sent) == (agent.site, ())
@@ -80,7 +80,7 @@ def test_it_answers_keeps_and_ends(folder: Path, repository: Path) -> None:
 
 def _chooses(folder: Path) -> None:
     """`offpeak choose` says what it would say without a broker, and loads nothing that chooses."""
-    for words in (
+    for arguments in (
         ["job.sh"],
         ["--goal", "time", "--time", "2h", "job.sh"],
         ["--cores", "64", "job.sh"],
@@ -89,35 +89,35 @@ def _chooses(folder: Path) -> None:
         ["--latest-finish", "2020-01-01T00:00Z", "job.sh"],
         ["sites.toml"],
     ):
-        assert _without_times(_chosen(folder, "offpeak.toml", words)) == (*_told_alone(folder, words), False)
+        assert _without_times(_chosen(folder, "offpeak.toml", arguments)) == (*_chosen_alone(folder, arguments), False)
     assert _chosen(folder, "offpeak.toml", ["--sites", "others.toml", "job.sh"])[2]
 
 
-def _told_alone(folder: Path, words: list[str]) -> tuple[int, str]:
-    code, text, by_itself = _without_times(_chosen(folder, "alone.toml", words))
+def _chosen_alone(folder: Path, arguments: list[str]) -> tuple[int, str]:
+    code, text, by_itself = _without_times(_chosen(folder, "alone.toml", arguments))
     assert by_itself
     return code, text
 
 
-def _chosen(folder: Path, config: str, words: list[str]) -> tuple[int, str, bool]:
+def _chosen(folder: Path, config: str, arguments: list[str]) -> tuple[int, str, bool]:
     """Return exit code and text of `offpeak choose`, and whether it loaded numpy."""
     program = "import sys, ui.command as c; code = c.run(sys.argv[1:]); print('numpy' in sys.modules); sys.exit(code)"
     done = subprocess.run(
-        [sys.executable, "-c", program, "choose", "--config", config, *words],
+        [sys.executable, "-c", program, "choose", "--config", config, *arguments],
         cwd=folder,
         capture_output=True,
         text=True,
         check=False,
     )
-    *said, loaded = done.stdout.splitlines()
-    return done.returncode, "\n".join(said) + done.stderr, loaded == "True"
+    *lines, loaded = done.stdout.splitlines()
+    return done.returncode, "\n".join(lines) + done.stderr, loaded == "True"
 
 
-def _without_times(told: tuple[int, str, bool]) -> tuple[int, str, bool]:
-    return told[0], re.sub(r"\d{4}-\d\d-\d\dT[\d:]+Z", "T", told[1]), told[2]
+def _without_times(result: tuple[int, str, bool]) -> tuple[int, str, bool]:
+    return result[0], re.sub(r"\d{4}-\d\d-\d\dT[\d:]+Z", "T", result[1]), result[2]
 
 
-def _asked(port: int) -> Any:
+def _query(port: int) -> Any:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     connection.request("GET", "/v1/sites", headers={"Authorization": "Bearer open sesame"})
     return json.loads(connection.getresponse().read())

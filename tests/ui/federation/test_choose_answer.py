@@ -45,13 +45,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_the_ledger_knows_counts_and_one_that_cannot_be_read_is_said(
+def test_jobs_of_the_ledger_count_and_one_that_cannot_be_read_is_reported(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def offpeak(*more: str) -> tuple[Any, str]:
         code = run(["choose", "--config", "offpeak.toml", "--json", *more, "job.sh"])
-        said = capsys.readouterr()
-        return json.loads(said.out) if said.out else code, said.err
+        printed = capsys.readouterr()
+        return json.loads(printed.out) if printed.out else code, printed.err
 
     monkeypatch.chdir(folder)
     with agent_socket(folder / "agent.sock") as agent:

@@ -65,7 +65,7 @@ def test_a_tariff_that_nobody_declared_is_named_where_a_forecast_rests_on_it(off
     assert row.endswith("assumed tariff")
 
 
-def test_prices_that_ended_long_ago_are_said_to_be_too_old(offpeak, file) -> None:
+def test_prices_that_ended_long_ago_are_reported_as_too_old(offpeak, file) -> None:
     done = offpeak("forecast", "price", "--prices", file, "--from", "2023-04-10", "--hours", "1")
     assert "known prices too old to forecast from: the last one ends 2023-03-11T00:00Z" in done.stdout
 
@@ -174,7 +174,7 @@ def test_bad_input_about_a_job_is_one_line_and_a_hint(offpeak, arguments, messag
     assert len(done.stderr.splitlines()) == 2
 
 
-def test_a_damaged_model_is_said(offpeak, short_log, tmp_path) -> None:
+def test_a_damaged_model_is_reported(offpeak, short_log, tmp_path) -> None:
     (tmp_path / "run-time-estimate.npz").write_bytes(b"garbage")
     done = offpeak("forecast", "runtime", short_log, *JOB, "--models", tmp_path)
     assert done.returncode == 2

@@ -36,7 +36,7 @@ def test_the_figure_lies_within_its_range_wherever_the_mean_is(mean, quantiles):
     assert cells(forecast)[1:4] == [clock_text(each) for each in (quantiles[1], quantiles[0], quantiles[2])]
 
 
-def asked(job_id):
+def question(job_id):
     none = np.full(len(job_id), -1)
     return WaitQuestions(np.array(job_id), none, none, np.zeros((len(job_id), len(FEATURES))), none, ())
 
@@ -45,9 +45,9 @@ def test_a_mean_that_a_few_large_errors_drag_out_of_the_range_is_not_the_figure(
     """Of answers of 23 h one in twenty came to nothing, the others true: the mean of 6.5 h falls below its range."""
     spread = WaitSpread()
     for job_id, wait_s in enumerate([0] * 5 + [23 * HOUR_S] * 95):
-        spread.around(asked([job_id]), np.array([23.0 * HOUR_S]), ("why",))
-        spread.learn(WaitOutcomes(asked([job_id]), np.array([wait_s])))
-    prediction = spread.around(asked([NO_JOB]), np.array([6.5 * HOUR_S]), ("why",))
+        spread.around(question([job_id]), np.array([23.0 * HOUR_S]), ("why",))
+        spread.learn(WaitOutcomes(question([job_id]), np.array([wait_s])))
+    prediction = spread.around(question([NO_JOB]), np.array([6.5 * HOUR_S]), ("why",))
     low_s, _, high_s = prediction.quantiles[0]
     assert prediction.mean[0] < low_s <= 6.5 * HOUR_S <= high_s
     assert cells(forecast_of(prediction))[1] == "6:30:00"

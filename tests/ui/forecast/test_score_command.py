@@ -34,8 +34,8 @@ def folder(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def document(folder, zygote) -> dict[str, Any]:
     """What two processes say of the folder."""
-    words = ("score", folder, "--json", "--processes", "2")
-    return json.loads(subprocess.run([zygote.command, *words], stdout=subprocess.PIPE, check=True).stdout)
+    arguments = ("score", folder, "--json", "--processes", "2")
+    return json.loads(subprocess.run([zygote.command, *arguments], stdout=subprocess.PIPE, check=True).stdout)
 
 
 def test_all_files_of_a_folder_are_scored(document) -> None:

@@ -116,9 +116,9 @@ def site(room: ServedRoom, tmp_path: Path) -> Path:
         file.touch(mode=0o600)
         file.write_text(secret + "\n")
     hosts = room.plan.bmc_hosts
-    words = {"bmcs": ",".join(hosts[:6]), "others": ",".join(hosts[6:]), "pdu": room.plan.pdu_hosts[0]}
+    fields = {"bmcs": ",".join(hosts[:6]), "others": ",".join(hosts[6:]), "pdu": room.plan.pdu_hosts[0]}
     file = tmp_path / "inventory.toml"
-    file.write_text(SITE.format(plan=room.plan, **words))
+    file.write_text(SITE.format(plan=room.plan, **fields))
     return file
 
 
@@ -175,7 +175,7 @@ def test_power_now_tells_place_by_place(room: ServedRoom, site: Path, offpeak: O
     room.do(lambda room: room.nodes["n2"].use(1.0))
     done = offpeak("power", "now", "n[1-3]", "--inventory", site)
     assert done.returncode == 0
-    rows = {words[0]: words[1:] for words in map(str.split, done.stdout.splitlines()) if words}
+    rows = {fields[0]: fields[1:] for fields in map(str.split, done.stdout.splitlines()) if fields}
     assert rows["n1"][:4] == ["200", "W", "200", "W"]
     assert float(rows["n2"][0]) == float(rows["n2"][2]) > 200
     assert "n4" not in rows
@@ -237,7 +237,7 @@ def test_nodes_are_taken_over_from_elsewhere(site: Path, offpeak: Offpeak, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "error"),
     [
         (("power", "now", "n77"), "has no node n77"),
         (("power", "now", "n[1-"), "'n[1-' is no node set"),
@@ -247,11 +247,11 @@ def test_nodes_are_taken_over_from_elsewhere(site: Path, offpeak: Offpeak, tmp_p
         (("enroll", "--from-racksdb", "none.yml"), "none.yml: no such file"),
     ],
 )
-def test_bad_input_is_one_line(site: Path, offpeak: Offpeak, arguments: tuple[str, ...], said: str) -> None:
+def test_bad_input_is_one_line(site: Path, offpeak: Offpeak, arguments: tuple[str, ...], error: str) -> None:
     text = site.read_text()
     done = offpeak(*arguments, "--inventory", site)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert error in done.stderr
     assert done.stderr.count("\n") == 2
     assert done.stdout == ""
     assert site.read_text() == text

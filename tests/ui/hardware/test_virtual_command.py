@@ -37,19 +37,19 @@ def running(folder: Path, environment: dict[str, str], *options: str) -> Iterato
     with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            said = ""
-            while not said.endswith("Ctrl-C ends it.\n"):
+            output = ""
+            while not output.endswith("Ctrl-C ends it.\n"):
                 line = process.stdout.readline()
-                assert line, said
-                said += line
-            yield process, said
+                assert line, output
+                output += line
+            yield process, output
         finally:
             process.terminate()
 
 
 def test_what_it_writes_is_all_that_others_need(tmp_path: Path, environment: dict[str, str], place: list[str]) -> None:
     need(["ipmitool", "snmpget"], packages="ipmitool snmp")
-    with running(tmp_path, environment, "--nodes", "n[01-30]", *place) as (process, said):
+    with running(tmp_path, environment, "--nodes", "n[01-30]", *place) as (process, output):
         folder = tmp_path / "virtual"
         site = tomllib.loads((folder / "inventory.toml").read_text())
         bmcs = [each for table in site["machines"] for each in expand(table["bmc"])]
@@ -64,8 +64,8 @@ def test_what_it_writes_is_all_that_others_need(tmp_path: Path, environment: dic
         assert subprocess.check_output(power, text=True, env=os.environ | {"MIBS": ""}) == "120\n"
         assert pdu["outlets"] == {"1-6": "n[25-30]"}
         assert [each for table in site["machines"] for each in expand(table["nodes"])] == list(expand("n[01-30]"))
-        assert said.startswith("30 virtual nodes of class server, 1x real time\n")
-        assert secret.read_text().strip() not in said
+        assert output.startswith("30 virtual nodes of class server, 1x real time\n")
+        assert secret.read_text().strip() not in output
         assert {stat.S_IMODE(file.stat().st_mode) for file in (secret, folder / "pdu.community")} == {0o600}
         process.send_signal(signal.SIGINT)
         assert process.wait(10) == 0

@@ -64,7 +64,7 @@ def job(name: str, user: str, account: str, energy_j: float, cost: float) -> Job
     return JobUse(name, START_S, START_S + 600.0, user, account, "batch", "n1", energy_j, cost, "EUR", 9.0, "metered")
 
 
-def words(done: subprocess.CompletedProcess[str]) -> list[list[str]]:
+def table_rows(done: subprocess.CompletedProcess[str]) -> list[list[str]]:
     assert (done.returncode, done.stderr) == (0, "")
     return [line.split() for line in done.stdout.splitlines()]
 
@@ -78,11 +78,11 @@ def test_money_at_an_assumed_tariff_is_named_as_such(site: str, offpeak: Offpeak
         "- Prices: for 50% of the priced time none were set, and a tariff is assumed: 90 EUR/MWh from 09:00 to 23:00"
         " every day, clock of Europe/Berlin, else 30 EUR/MWh. The money is no more right than that;"
     )
-    for words_ in (("cost",), ("savings",)):
-        done = offpeak("ledger", *words_, "--ledger", site, *DAY)
+    for arguments in (("cost",), ("savings",)):
+        done = offpeak("ledger", *arguments, "--ledger", site, *DAY)
         assert note in done.stdout
-        assert "assumed" not in offpeak("ledger", *words_, "--ledger", site, "-S", "2026-11-01T12:00").stdout
-        assert len(json.loads(offpeak("ledger", *words_, "--ledger", site, *DAY, "--json").stdout)) == 1
+        assert "assumed" not in offpeak("ledger", *arguments, "--ledger", site, "-S", "2026-11-01T12:00").stdout
+        assert len(json.loads(offpeak("ledger", *arguments, "--ledger", site, *DAY, "--json").stdout)) == 1
     assert "assumed" not in offpeak("ledger", "energy", "--ledger", site, *DAY).stdout
 
 
@@ -96,13 +96,13 @@ def test_a_small_share_of_assumed_prices_is_not_none_and_a_large_one_not_all(sha
 
 
 def test_energy_and_cost_by_day_and_node(site: str, offpeak: Offpeak) -> None:
-    assert words(offpeak("ledger", "energy", "--ledger", site, *DAY, "--by", "node")) == [
+    assert table_rows(offpeak("ledger", "energy", "--ledger", site, *DAY, "--by", "node")) == [
         ["node", "energy", "kWh", "measured"],
         ["n1", "2.40", "100.0%"],
         ["n2", "4.80", "100.0%"],
         ["total", "7.20"],
     ]
-    assert words(offpeak("ledger", "cost", "--ledger", site, "-S", "2026-10-31", "-E", "2026-11-02"))[1:] == [
+    assert table_rows(offpeak("ledger", "cost", "--ledger", site, "-S", "2026-10-31", "-E", "2026-11-02"))[1:] == [
         ["2026-10-31", "0.30", "0.02", "EUR", "0.00", "0.12", "4.2%"],
         ["2026-11-01", "7.20", "0.58", "EUR", "0.00", "2.88", "100.0%"],
         ["total", "7.50", "0.60", "EUR", "0.00", "3.00"],
@@ -110,7 +110,7 @@ def test_energy_and_cost_by_day_and_node(site: str, offpeak: Offpeak) -> None:
 
 
 def test_cost_by_account_and_user(site: str, offpeak: Offpeak) -> None:
-    assert words(offpeak("ledger", "cost", "--ledger", site, *DAY, "--by", "account,user")) == [
+    assert table_rows(offpeak("ledger", "cost", "--ledger", site, *DAY, "--by", "account,user")) == [
         ["account", "user", "energy", "kWh", "cost", "unpriced", "kWh", "CO2", "kg", "jobs"],
         ["physics", "ann", "2.00", "0.50", "EUR", "0.00", "0.01", "1"],
         ["physics", "bob", "1.00", "0.25", "EUR", "0.00", "0.01", "1"],
@@ -119,17 +119,17 @@ def test_cost_by_account_and_user(site: str, offpeak: Offpeak) -> None:
 
 
 def test_records_on_a_terminal(site: str, offpeak: Offpeak) -> None:
-    assert words(offpeak("ledger", "actions", "--ledger", site, *DAY))[1:] == [
+    assert table_rows(offpeak("ledger", "actions", "--ledger", site, *DAY))[1:] == [
         ["2026-11-01", "00:01:40", "n1", "soft_off", "offpeak", "done", "accepted", "idle"],
         ["2026-11-01", "00:03:20", "n1", "soft_off", "offpeak", "refused", "held", "ann", "holds", "it", "idle"],
     ]
-    (decision,) = words(offpeak("ledger", "decisions", "n[1-2]", "--ledger", site, *DAY))[1:]
+    (decision,) = table_rows(offpeak("ledger", "decisions", "n[1-2]", "--ledger", site, *DAY))[1:]
     assert decision == ["2026-11-01", "00:01:39", "n1", "sleep", "idle", "for", "20", "min", "idle_s", "1200"]
-    states = words(offpeak("ledger", "states", "--ledger", site, *DAY))
+    states = table_rows(offpeak("ledger", "states", "--ledger", site, *DAY))
     assert [line[2:5] for line in states[1:]] == [["n1", "on", "on"], ["n2", "off", "off"]]
-    (saving,) = words(offpeak("ledger", "savings", "--ledger", site, *DAY))[1:]
+    (saving,) = table_rows(offpeak("ledger", "savings", "--ledger", site, *DAY))[1:]
     assert saving[4:] == ["always", "on", "7.20", "1.80", "0.50", "EUR", "metered"]
-    assert words(offpeak("ledger", "decisions", "n2", "--ledger", site, *DAY)) == [
+    assert table_rows(offpeak("ledger", "decisions", "n2", "--ledger", site, *DAY)) == [
         ["nothing", "from", "2026-11-01", "00:00:00", "to", "2026-11-02", "00:00:00"]
     ]
 
@@ -160,7 +160,7 @@ def test_prune_and_backup(site: str, offpeak: Offpeak, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "error"),
     [
         (("energy", "--by", "user,node"), "--by user,node: a node's energy is not known by user"),
         (("cost", "--by", "usr"), "--by usr: is no group"),
@@ -173,10 +173,10 @@ def test_prune_and_backup(site: str, offpeak: Offpeak, tmp_path: Path) -> None:
         (("energy", "--ledger", "mysql://db/x"), "ledger.url: is no address of a SQLite file"),
     ],
 )
-def test_bad_input_is_one_line_and_a_hint(site: str, offpeak: Offpeak, arguments: tuple[str, ...], said: str) -> None:
+def test_bad_input_is_one_line_and_a_hint(site: str, offpeak: Offpeak, arguments: tuple[str, ...], error: str) -> None:
     done = offpeak("ledger", *arguments, *([] if "--ledger" in arguments else ["--ledger", site]))
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert error in done.stderr
     assert done.stderr.count("\n") == 2
 
 

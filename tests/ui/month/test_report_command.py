@@ -62,7 +62,7 @@ def test_a_month_at_an_assumed_tariff_says_so_first(offpeak: Offpeak, tmp_path: 
     assert note in (tmp_path / "out.html").read_text()
 
 
-def test_the_month_in_words(
+def test_the_month_as_text(
     url: str, folder: Path, offpeak: Offpeak, golden: Callable[[str, str], None], tmp_path: Path
 ) -> None:
     done = offpeak("report", *MONTH, "--ledger", url, "--log", folder / "sacct.txt", "--csv", "out.csv")
@@ -100,7 +100,7 @@ def test_without_accounting_it_says_what_is_missing(tmp_path: Path, offpeak: Off
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "error"),
     [
         (("--month", "May"), "--month May: is no month"),
         (("--month", "2300-01"), "--month 2300-01: has not begun"),
@@ -109,10 +109,10 @@ def test_without_accounting_it_says_what_is_missing(tmp_path: Path, offpeak: Off
         (("--ledger", "sqlite:////none/ledger.sqlite"), "/none/ledger.sqlite: there is no ledger"),
     ],
 )
-def test_bad_input_is_one_line_and_a_hint(url: str, offpeak: Offpeak, arguments: tuple[str, ...], said: str) -> None:
+def test_bad_input_is_one_line_and_a_hint(url: str, offpeak: Offpeak, arguments: tuple[str, ...], error: str) -> None:
     done = offpeak("report", *([] if "--ledger" in arguments else ["--ledger", url]), *arguments)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert error in done.stderr
     assert done.stderr.count("\n") == 2
 
 

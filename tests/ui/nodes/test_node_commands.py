@@ -140,15 +140,15 @@ def test_ages_are_those_of_the_agents_clock(site: Path, offpeak: Callable[..., D
     ledger.ready()
     ledger.write_states([NodeStateRecord("n1", AT_S - 540.0, "on", "on", "scheduler")])
     assert ledger.close() == 0
-    asked = (("nodes", "n1", "--config", config), ("node", "n1", "--config", config))
+    queries = (("nodes", "n1", "--config", config), ("node", "n1", "--config", config))
     with agent_socket(site.parent / "agent.sock") as agent:
         agent.published = replace(PUBLISHED, now_unix_s=float(AT_S))
-        table, lines = (offpeak(*words).stdout for words in asked)
+        table, lines = (offpeak(*query).stdout for query in queries)
         assert " 0:09:00 " in table
         assert "state:     on, for 0:09:00, by scheduler\n" in lines
         agent.published = None
-        assert " 0:09:00 " not in offpeak(*asked[0]).stdout
-    assert " 0:09:00 " not in offpeak(*asked[0]).stdout
+        assert " 0:09:00 " not in offpeak(*queries[0]).stdout
+    assert " 0:09:00 " not in offpeak(*queries[0]).stdout
 
 
 def test_nodes_as_json(site: Path, offpeak: Callable[..., Done]) -> None:
@@ -203,8 +203,8 @@ def test_a_hold_that_a_running_agent_does_not_confirm_fails(
         done = offpeak("node", "n1", action, *reason, "--config", settings)
     assert (done.returncode, done.stdout) == (1, "")
     error, hint = done.stderr.splitlines()
-    said = f"offpeak: error: n1: is written as {what}, but a running offpeak has not confirmed it: "
-    assert error.startswith(said)
+    beginning = f"offpeak: error: n1: is written as {what}, but a running offpeak has not confirmed it: "
+    assert error.startswith(beginning)
     assert hint.startswith("  hint: ")
 
 
@@ -219,7 +219,7 @@ def test_without_a_scheduler_that_says_so_nothing_goes_down(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "error"),
     [
         (("wake", "--depth", "standby"), "--depth means nothing to wake"),
         (("show", "--reason", "x"), "--reason means nothing to show"),
@@ -229,18 +229,18 @@ def test_without_a_scheduler_that_says_so_nothing_goes_down(
     ],
 )
 def test_what_makes_no_sense_is_refused(
-    words: tuple[str, ...], said: str, site: Path, offpeak: Callable[..., Done]
+    arguments: tuple[str, ...], error: str, site: Path, offpeak: Callable[..., Done]
 ) -> None:
-    done = offpeak("node", "n1", *words, "--inventory", site)
+    done = offpeak("node", "n1", *arguments, "--inventory", site)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert error in done.stderr
 
 
 def test_an_unknown_node(site: Path, offpeak: Callable[..., Done]) -> None:
     assert "has no node n9" in offpeak("node", "n9", "release", "--inventory", site).stderr
 
 
-def errand(site: Path, node: str, order: Order, book: MemoryBook, *, used: str = "", **settings: object) -> NodeRecord:
+def execute(site: Path, node: str, order: Order, book: MemoryBook, *, used: str = "", **settings: object) -> NodeRecord:
     inventory = read_inventory(site)
 
     async def made() -> NodeRecord:
@@ -257,11 +257,11 @@ def errand(site: Path, node: str, order: Order, book: MemoryBook, *, used: str =
 
 def test_down_and_up_again_through_the_whole_door(room: ServedRoom, site: Path) -> None:
     book = MemoryBook()
-    life = errand(site, "n2", Order.SOFT_OFF, book)
-    assert (str(life.seen.state), life.seen.by, life.effort.refusal) == ("off", "admin jo", None)
+    record = execute(site, "n2", Order.SOFT_OFF, book)
+    assert (str(record.seen.state), record.seen.by, record.effort.refusal) == ("off", "admin jo", None)
     assert book.latest()["n2"].observed == "off"
     assert book.latest()["n2"].why == "admin jo: test"
-    assert str(errand(site, "n2", Order.ON, book).seen.state) == "on"
+    assert str(execute(site, "n2", Order.ON, book).seen.state) == "on"
     assert orders(room, "n2") == [5, 1]
     assert [done.outcome.result for done in book.recent(0) if done.outcome] == ["done", "done"]
 
@@ -279,9 +279,9 @@ def test_every_rule_holds_by_hand_too(
     used: str, settings: dict[str, object], rule: str, room: ServedRoom, site: Path
 ) -> None:
     book = MemoryBook()
-    life = errand(site, "n2", Order.SOFT_OFF, book, used=used, **settings)
-    assert life.effort.refusal is not None
-    assert (life.effort.refusal.rule, orders(room, "n2")) == (rule, [])
+    record = execute(site, "n2", Order.SOFT_OFF, book, used=used, **settings)
+    assert record.effort.refusal is not None
+    assert (record.effort.refusal.rule, orders(room, "n2")) == (rule, [])
     assert [refusal.rule for _, refusal in book.refusals] == [rule]
     assert book.latest()["n2"].desired == ""
 
@@ -289,8 +289,8 @@ def test_every_rule_holds_by_hand_too(
 def test_a_hold_of_somebody_else(room: ServedRoom, site: Path) -> None:
     book = MemoryBook()
     book.hold("n2", Hold("al", "repair"), 0)
-    life = errand(site, "n2", Order.SOFT_OFF, book)
-    assert (str(life.seen.state), orders(room, "n2")) == ("on", [])
+    record = execute(site, "n2", Order.SOFT_OFF, book)
+    assert (str(record.seen.state), orders(room, "n2")) == ("on", [])
     assert book.latest()["n2"].why.count("repair") == 1
     with pytest.raises(BadInput, match="is held by al: repair"):
         book.hold("n2", Hold("jo", "mine"), 0)
@@ -299,9 +299,9 @@ def test_a_hold_of_somebody_else(room: ServedRoom, site: Path) -> None:
 def test_a_bmc_that_forgets_is_given_up(room: ServedRoom, site: Path) -> None:
     room.do(lambda room: setattr(room.bmcs["n3"], "faults", BmcFaults(drops_commands=True)))
     site.write_text(site.read_text().replace('"60s"', '"1s"'))
-    life = errand(site, "n3", Order.SOFT_OFF, MemoryBook())
-    assert life.fault is not None
-    assert (life.fault.what, str(life.seen.state), orders(room, "n3")) == ("does not go down", "going down", [5])
+    record = execute(site, "n3", Order.SOFT_OFF, MemoryBook())
+    assert record.fault is not None
+    assert (record.fault.what, str(record.seen.state), orders(room, "n3")) == ("does not go down", "going down", [5])
 
 
 def test_what_the_book_knows_stands_beside(site: Path, offpeak: Callable[..., Done]) -> None:
@@ -316,8 +316,8 @@ def test_what_the_book_knows_stands_beside(site: Path, offpeak: Callable[..., Do
     ledger.hold("n4", Hold("jo", "fan"), since_unix_s)
     assert ledger.close() == 0
     assert offpeak("node", "n4", "--config", config).stdout.count("held by jo: fan") == 1
-    said = offpeak("nodes", "n[1-3]", "--config", config).stdout
-    lines = [" ".join(row.split()) for row in said.splitlines()]
+    output = offpeak("nodes", "n[1-3]", "--config", config).stdout
+    lines = [" ".join(row.split()) for row in output.splitlines()]
     assert lines[1] == "n[1-2] on soft_off 400 W 100d 00:00 offpeak offpeak: idle"
     assert lines[2] == "n3 on 200 W held by al: repair"
     assert ": held by " in offpeak("node", "n1", "hold", "--reason", "DIMM", "--config", config).stdout

@@ -54,14 +54,14 @@ def offpeak(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     """The command within this process, on a clock of UTC."""
     monkeypatch.setenv("TZ", "UTC")
 
-    def called(*words: str, mode: str = "advise", queue: str = "greedy") -> Done:
+    def called(*arguments: str, mode: str = "advise", queue: str = "greedy") -> Done:
         config = tmp_path / "offpeak.toml"
         from_, until = (time.strftime("%H:00", time.gmtime(time.time() + hours * HOUR_S)) for hours in (0, 2))
         config.write_text(CONFIG.format(folder=tmp_path, mode=mode, queue=queue, dear=f"{from_}-{until}"))
         capsys.readouterr()
-        code = run(["plan", "--config", str(config), *words])
+        code = run(["plan", "--config", str(config), *arguments])
         printed = capsys.readouterr()
-        return Done(words, code, printed.out, printed.err)
+        return Done(arguments, code, printed.out, printed.err)
 
     return called
 
@@ -74,29 +74,29 @@ def event_file(folder: Path, now_s: int) -> str:
 
 
 def test_the_table_says_who_starts_when_and_what_it_costs(scheduler: SimulatedScheduler, offpeak: Offpeak) -> None:
-    said = offpeak()
-    assert said.returncode == 0, said.stderr
-    head, first, second, *rest = said.stdout.splitlines()
+    done = offpeak()
+    assert done.returncode == 0, done.stderr
+    head, first, second, *rest = done.stdout.splitlines()
     assert head.split()[:6] == ["job", "user", "partition", "nodes", "power", "starts"]
     # The frugal one runs while electricity is dear.
     assert [line.split()[0] for line in (first, second)] == ["3", "2"]
     assert rest[1].startswith("plan   2 jobs to start, 1 running, 0 left as they are;")
-    assert re.search(r"^cost   \d+\.\d\d EUR for energy and cooling, PUE 1\.00 now$", said.stdout, re.MULTILINE)
+    assert re.search(r"^cost   \d+\.\d\d EUR for energy and cooling, PUE 1\.00 now$", done.stdout, re.MULTILINE)
     assert scheduler.view().jobs[1].priority == 999
 
 
 def test_as_json_with_cooling_and_a_cap(scheduler: SimulatedScheduler, offpeak: Offpeak, tmp_path: Path) -> None:
     now_s = scheduler.view().at_s
     options = ("--json", "--facility", "air", "--outside", "25", "--events", event_file(tmp_path, now_s))
-    said = json.loads(offpeak(*options).stdout)
-    starts = {job["job_id"]: (job["start_s"] - now_s) / HOUR_S for job in said["jobs"]}
+    plan = json.loads(offpeak(*options).stdout)
+    starts = {job["job_id"]: (job["start_s"] - now_s) / HOUR_S for job in plan["jobs"]}
     assert starts["3"] == 1
     assert starts["2"] >= 3
-    hot = next(job for job in said["jobs"] if job["job_id"] == "2")
+    hot = next(job for job in plan["jobs"] if job["job_id"] == "2")
     assert hot["begin_s"] - now_s == 3 * HOUR_S
     assert "the <grid> asks" in hot["why"]
-    assert said["violations"] == []
-    assert said["course"][0]["temperature_c"] == 25
+    assert plan["violations"] == []
+    assert plan["course"][0]["temperature_c"] == 25
 
 
 def test_of_a_day_only_its_starts_are_shown(scheduler: SimulatedScheduler, offpeak: Offpeak) -> None:
@@ -121,10 +121,14 @@ def test_the_page_loads_nothing_and_takes_no_text_for_markup(
 
 
 @pytest.mark.usefixtures("scheduler")
-def test_where_the_agent_carries_plans_out_and_does_not_answer_it_is_said(offpeak: Offpeak, tmp_path: Path) -> None:
-    said = f"this plan is made here and now, and is not the agent's: no agent answers at {tmp_path}/agent.sock: "
-    assert f"- {said}" in offpeak(queue="plan").stdout
-    assert [each.startswith(said) for each in json.loads(offpeak("--json", queue="plan").stdout)["troubles"]] == [True]
+def test_where_the_agent_carries_plans_out_and_does_not_answer_the_plan_says_so(
+    offpeak: Offpeak, tmp_path: Path
+) -> None:
+    remark = f"this plan is made here and now, and is not the agent's: no agent answers at {tmp_path}/agent.sock: "
+    assert f"- {remark}" in offpeak(queue="plan").stdout
+    assert [each.startswith(remark) for each in json.loads(offpeak("--json", queue="plan").stdout)["troubles"]] == [
+        True
+    ]
     page = tmp_path / "plan.html"
     offpeak("--report", str(page), queue="plan")
     assert "this plan is made here and now" in page.read_text()
@@ -132,9 +136,9 @@ def test_where_the_agent_carries_plans_out_and_does_not_answer_it_is_said(offpea
 
 
 def test_applied_the_queue_stands_as_planned(scheduler: SimulatedScheduler, offpeak: Offpeak) -> None:
-    said = offpeak("--apply")
-    assert said.returncode == 0, said.stderr
-    assert "done: 2 jobs in another order, 0 begin times; `offpeak agent --restore` undoes it" in said.stdout
+    done = offpeak("--apply")
+    assert done.returncode == 0, done.stderr
+    assert "done: 2 jobs in another order, 0 begin times; `offpeak agent --restore` undoes it" in done.stdout
     jobs = {job.job_id: job for job in scheduler.view().jobs}
     assert jobs["3"].priority > jobs["2"].priority
 
@@ -150,23 +154,23 @@ def test_applied_under_a_cap_jobs_have_begin_times(
 
 def test_in_shadow_mode_it_is_only_recorded(scheduler: SimulatedScheduler, offpeak: Offpeak, tmp_path: Path) -> None:
     before = scheduler.view().jobs
-    said = offpeak("--apply", "--events", event_file(tmp_path, scheduler.view().at_s), mode="shadow")
-    assert "mode shadow: recorded, not done" in said.stdout
+    done = offpeak("--apply", "--events", event_file(tmp_path, scheduler.view().at_s), mode="shadow")
+    assert "mode shadow: recorded, not done" in done.stdout
     assert scheduler.view().jobs == before
 
 
-def test_while_an_agent_runs_it_is_told_how_the_agent_plans(
+def test_while_an_agent_runs_the_error_names_how_the_agent_plans(
     scheduler: SimulatedScheduler, offpeak: Offpeak, tmp_path: Path
 ) -> None:
     with exclusive_lock(tmp_path):
-        said = offpeak("--apply")
-    assert said.returncode == 1
-    assert 'queue = "plan" below [agent]' in said.stderr
+        done = offpeak("--apply")
+    assert done.returncode == 1
+    assert 'queue = "plan" below [agent]' in done.stderr
     assert scheduler.view().jobs[1].priority == 999
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "error"),
     [
         (("--day", "yesterday"), "--day yesterday: is neither today nor tomorrow"),
         (("--facility", "airy"), "'airy' is no facility"),
@@ -176,8 +180,8 @@ def test_while_an_agent_runs_it_is_told_how_the_agent_plans(
     ],
 )
 @pytest.mark.usefixtures("scheduler")
-def test_bad_input_is_one_line(offpeak: Offpeak, words: tuple[str, ...], said: str) -> None:
-    done = offpeak(*words)
+def test_bad_input_is_one_line(offpeak: Offpeak, arguments: tuple[str, ...], error: str) -> None:
+    done = offpeak(*arguments)
     assert done.returncode == 2
-    assert said in done.stderr.splitlines()[0]
+    assert error in done.stderr.splitlines()[0]
     assert done.stderr.splitlines()[1].startswith("  hint: ")

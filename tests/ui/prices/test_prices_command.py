@@ -64,7 +64,7 @@ def test_a_picture(offpeak, file, tmp_path, name) -> None:
         (["--price-feeds", "file"], "the source file has no file", "name it"),
     ],
 )
-def test_what_cannot_be_asked(offpeak, arguments, message, hint) -> None:
+def test_bad_options_are_refused(offpeak, arguments, message, hint) -> None:
     done = offpeak("prices", *arguments)
     assert done.returncode == 2
     first, second = done.stderr.splitlines()

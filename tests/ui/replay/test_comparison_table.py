@@ -59,7 +59,7 @@ def test_energy_has_the_unit_of_its_size(kwh: float, text: str) -> None:
         (10**8, "1,157 days"),
     ],
 )
-def test_a_period_is_told_in_days_or_hours(length_s: int, text: str) -> None:
+def test_a_period_is_shown_in_days_or_hours(length_s: int, text: str) -> None:
     assert length_text(length_s) == text
 
 

@@ -26,10 +26,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_log_is_what_was_asked_for(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_log_has_the_requested_jobs(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code = run(["generate", "out.swf", *SMALL, "--load", "0.5", "--start", "2023-07-01", "--time-zone", "Asia/Tokyo"])
-    printed, said = capfd.readouterr()
-    assert (code, said) == (0, "")
+    printed, errors = capfd.readouterr()
+    assert (code, errors) == (0, "")
     assert printed.startswith("out.swf: 500 jobs on 32 nodes, ")
     assert ", load 0.50, mean run time " in printed
     trace = read_swf(here / "out.swf")
@@ -56,9 +56,9 @@ def test_the_same_seed_makes_the_same_bytes_in_every_form(here: Path, offpeak: O
 def test_it_can_be_simulated(capfd: pytest.CaptureFixture[str], model: str) -> None:
     assert run(["generate", "log.swf", *SMALL, "--model", model]) == 0
     assert run(["simulate", "log.swf", "--prices", str(SAMPLE_PRICES)]) == 0
-    printed, said = capfd.readouterr()
+    printed, errors = capfd.readouterr()
     assert "log: 500 jobs on 32 nodes, " in printed
-    assert said == ""
+    assert errors == ""
 
 
 def test_queues_tell_batch_from_interactive_jobs(here: Path) -> None:
@@ -89,9 +89,9 @@ def test_bad_input_is_one_line_and_a_hint(
     here: Path, capfd: pytest.CaptureFixture[str], arguments: str, message: str, hint: str
 ) -> None:
     code = run(["generate", *arguments.split()])
-    printed, said = capfd.readouterr()
+    printed, errors = capfd.readouterr()
     assert (code, printed) == (2, "")
-    error, advice = said.splitlines()
+    error, advice = errors.splitlines()
     assert error.startswith(f"offpeak: error: {message}")
     assert advice.startswith(f"  hint: {hint}")
     assert list(here.iterdir()) == []

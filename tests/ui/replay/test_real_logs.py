@@ -27,8 +27,8 @@ def test_a_real_log_is_answered(
     monkeypatch.delenv("OFFPEAK_CONFIG", raising=False)
     options = WITHOUT_HEADER.get(log.name.removesuffix(".swf.gz"), ())
     assert run(["simulate", str(log), "--prices", str(prices), "--json", *options]) == 0
-    printed, said = capfd.readouterr()
-    assert said == ""
+    printed, errors = capfd.readouterr()
+    assert errors == ""
     policies = json.loads(printed)["policies"]
     assert [policy["policy"] for policy in policies] == ["easy", "greedy", "knapsack"]
     for policy in policies:

@@ -164,10 +164,10 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def assert_refused(code: int, printed: str, said: str, message: str, hint: str) -> None:
+def assert_refused(code: int, printed: str, errors: str, message: str, hint: str) -> None:
     assert (code, printed) == (2, "")
-    lines = said.splitlines()
-    assert len(lines) == 2, said
+    lines = errors.splitlines()
+    assert len(lines) == 2, errors
     assert lines[0].startswith(f"offpeak: error: {message}")
     assert lines[1].startswith(f"  hint: {hint}")
 
@@ -198,15 +198,15 @@ def test_standard_input_is_named(offpeak: Offpeak, piped: bytes) -> None:
 
 def test_a_disk_that_is_full_in_the_end(site: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code = run(["simulate", "log.swf", "--policy", "easy", "--schedule", "/dev/full"])
-    printed, said = capfd.readouterr()
+    printed, errors = capfd.readouterr()
     assert (code, printed) == (1, "")
-    assert said.splitlines()[0] == "offpeak: error: /dev/full: cannot be written: No space left on device"
+    assert errors.splitlines()[0] == "offpeak: error: /dev/full: cannot be written: No space left on device"
     assert {path.name for path in site.iterdir()} == FILES.keys()
 
 
 def test_a_machine_beyond_the_memory_is_answered_in_a_line(site: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (site / "huge.swf").write_text(LOG.replace("4 -1 -1 4 7200", f"4 -1 -1 {10**15} 7200"), encoding="utf-8")
     code = run(["simulate", "huge.swf", "--nodes", str(10**15)])
-    said = capfd.readouterr().err
+    errors = capfd.readouterr().err
     assert code == 1
-    assert said.startswith("offpeak: error: not enough memory\n  hint: ")
+    assert errors.startswith("offpeak: error: not enough memory\n  hint: ")

@@ -80,7 +80,7 @@ def test_bad_input_is_one_line_and_a_hint(offpeak: Offpeak, options: tuple[str, 
         ("leave =", "# leave =", "off: leave is missing"),
     ],
 )
-def test_a_wrong_node_class_is_told_with_file_and_key(
+def test_a_wrong_node_class_is_reported_with_file_and_key(
     offpeak: Offpeak, tmp_path: Path, replaced: str, by: str, message: str
 ) -> None:
     text = SKETCH.read_text(encoding="utf-8")

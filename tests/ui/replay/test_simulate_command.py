@@ -83,7 +83,7 @@ def test_policies_are_given_with_commas_or_one_by_one(offpeak: Offpeak, log: Pat
     assert [policy["policy"] for policy in answer(done)["policies"]] == ["fcfs", "easy", "fcfs+greedy"]
 
 
-def test_one_policy_writes_the_schedule_as_asked(offpeak: Offpeak, log: Path, tmp_path: Path) -> None:
+def test_one_policy_writes_the_requested_schedule(offpeak: Offpeak, log: Path, tmp_path: Path) -> None:
     done = offpeak("simulate", log, "--policy", "easy", "--schedule", "my.schedule")
     assert done.returncode == 0
     assert {path.name for path in tmp_path.iterdir()} == {"log.swf", "my.schedule"}
@@ -196,9 +196,7 @@ def test_a_tariff_on_the_command_line_replaces_the_files_prices(offpeak: Offpeak
     assert document["prices"] == tariff
 
 
-def test_prices_that_end_before_the_log_are_repeated_and_that_is_said(
-    offpeak: Offpeak, log: Path, tmp_path: Path
-) -> None:
+def test_prices_that_end_before_the_log_are_repeated_with_a_note(offpeak: Offpeak, log: Path, tmp_path: Path) -> None:
     rows = "".join(f"2023-01-{day:02}T{hour:02}:00Z,{hour}\n" for day in (2, 3) for hour in range(24))
     (tmp_path / "p_eur_per_mwh.csv").write_text("utc,price\n" + rows, encoding="utf-8")
     log.write_text(log_text(jobs=200), encoding="utf-8")
@@ -208,32 +206,32 @@ def test_prices_that_end_before_the_log_are_repeated_and_that_is_said(
         assert "prices end 2023-01-04, from there the last 2 days are repeated" in done.stdout
 
 
-def test_gaps_are_told_and_filled_on_request(offpeak: Offpeak, log: Path, tmp_path: Path) -> None:
+def test_gaps_are_reported_and_filled_on_request(offpeak: Offpeak, log: Path, tmp_path: Path) -> None:
     days = [(day, hour) for day in range(2, 17) for hour in range(24)]
     rows = "".join(f"2023-01-{day:02}T{hour:02}:00Z,{'' if (day, hour) == (9, 3) else 50}\n" for day, hour in days)
     (tmp_path / "p_eur_per_mwh.csv").write_text("utc,price\n" + rows, encoding="utf-8")
     options = ("simulate", log, "--prices", "p_eur_per_mwh.csv", "--start", "2023-01-09", "--power", "constant:200W")
-    told = offpeak(*options).stdout
-    gap = re.search(r"- ([\d.]+) % of the energy fell into gaps of the prices", told)
+    output = offpeak(*options).stdout
+    gap = re.search(r"- ([\d.]+) % of the energy fell into gaps of the prices", output)
     assert gap is not None
     assert 9 < float(gap[1]) < 11
-    assert "not in the cost; --fill-gaps fills them" in told
+    assert "not in the cost; --fill-gaps fills them" in output
     filled = offpeak(*options, "--fill-gaps").stdout
     assert "into gaps" not in filled
     assert "1 h of gaps filled from the same hour of the latest known week before each" in filled
 
 
-def test_gaps_that_cannot_be_filled_are_told_as_such(offpeak: Offpeak, log: Path, tmp_path: Path) -> None:
+def test_gaps_that_cannot_be_filled_are_reported(offpeak: Offpeak, log: Path, tmp_path: Path) -> None:
     rows = "".join(f"2023-01-02T{hour:02}:00Z,{'' if hour == 0 else 50}\n" for hour in range(24))
     (tmp_path / "p_eur_per_mwh.csv").write_text("utc,price\n" + rows, encoding="utf-8")
     options = (log, "--prices", "p_eur_per_mwh.csv", "--power", "constant:200W", "--fill-gaps")
     for command in ("simulate", "estimate"):
-        told = offpeak(command, *options).stdout
-        assert "--fill-gaps found no earlier week with a price for them" in told
-        assert "--fill-gaps fills" not in told
+        output = offpeak(command, *options).stdout
+        assert "--fill-gaps found no earlier week with a price for them" in output
+        assert "--fill-gaps fills" not in output
 
 
-def test_what_is_written_is_said_in_one_line(offpeak: Offpeak, log: Path) -> None:
+def test_written_files_are_named_in_one_line(offpeak: Offpeak, log: Path) -> None:
     files = ("--report", "r.html", "--schedule", "out.csv")
     line = "written: out.easy.csv, out.greedy.csv, r.html\n"
     plain, as_json = (offpeak("simulate", log, "--policy", "easy,greedy", *files, *more) for more in ((), ("--json",)))
@@ -272,7 +270,7 @@ def test_the_energy_of_a_small_log_is_not_nothing(offpeak: Offpeak, log: Path, t
     assert all(float(line.split()[3]) > 0 for line in groups[2:-1])
 
 
-def test_one_of_each_is_told_in_the_singular(offpeak: Offpeak, log: Path) -> None:
+def test_one_of_each_is_in_the_singular(offpeak: Offpeak, log: Path) -> None:
     wide = JOB.format(job=99, submit=0, run=60, size=3, estimate=-1, user=1)
     log.write_text(log_text(jobs=1, size=1, header="; MaxProcs: 1") + wide + "\n", encoding="utf-8")
     lines = offpeak("simulate", log, "--policy", "easy").stdout.splitlines()
@@ -329,8 +327,8 @@ def test_a_terminal_wraps_nothing_and_takes_nothing_for_markup(
         next(at for at, line in enumerate(lines) if line.startswith(name)) for name in ("easy", "greedy", "knaps")
     ]
     assert begins == list(range(begins[0], begins[0] + 3))
-    words = " ".join(" ".join(lines[2 : begins[0]]).split())
-    assert words.endswith("CO2 t" if columns == 140 else "slowdown ponement t")
+    header = " ".join(" ".join(lines[2 : begins[0]]).split())
+    assert header.endswith("CO2 t" if columns == 140 else "slowdown ponement t")
     assert all("…" not in line for line in lines)
 
 
@@ -352,8 +350,8 @@ def test_ctrl_c_leaves_one_line_and_no_file(environment: dict[str, str], offpeak
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=-1, stderr=-1, text=True) as running:
         time.sleep(4)
         running.send_signal(signal.SIGINT)
-        printed, said = running.communicate(timeout=60)
-    assert (running.returncode, printed, said) == (130, "", "offpeak: interrupted\n")
+        printed, errors = running.communicate(timeout=60)
+    assert (running.returncode, printed, errors) == (130, "", "offpeak: interrupted\n")
     assert {path.name for path in tmp_path.iterdir()} == {"big.swf", "s.csv"}
     assert (tmp_path / "s.csv").read_text(encoding="utf-8") == "what was there before"
 

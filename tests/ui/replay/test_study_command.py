@@ -31,8 +31,8 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_prints_tables_and_writes_them(site: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["study", "dynamic-pricing", "--logs", "logs", "--replays", "1", "--processes", "1"]) == 0
-    printed, said = capfd.readouterr()
-    assert said == ""
+    printed, errors = capfd.readouterr()
+    assert errors == ""
     assert printed.splitlines()[-1].startswith("written to dynamic-pricing: study.md")
     assert "The ladder: SDSC-BLUE" in printed
     assert "The paper has 4.33 and 3.16 on SDSC-Blue." in printed
@@ -51,8 +51,8 @@ def test_goes_on_where_it_was_stopped(
     while study.poll() is None and lines_of(journal) < 20:
         time.sleep(0.02)
     os.killpg(study.pid, how)
-    said = study.communicate()[1].decode()
-    assert (study.returncode, said) == ((130, "offpeak: interrupted\n") if how == signal.SIGINT else (-how, ""))
+    errors = study.communicate()[1].decode()
+    assert (study.returncode, errors) == ((130, "offpeak: interrupted\n") if how == signal.SIGINT else (-how, ""))
     kept = journal.read_text().splitlines()[:20]
     assert run([*ARGUMENTS, "--replays", "1", "--processes", "1"]) == 0
     assert "The ladder" in capfd.readouterr().out
@@ -88,8 +88,8 @@ def test_bad_input_is_one_line_and_a_hint(
     (site / "damaged").mkdir()
     (site / "damaged" / "results.jsonl").write_text("nonsense\n")
     assert run(arguments.split()) == code
-    printed, said = capfd.readouterr()
-    lines = said.splitlines()
+    printed, errors = capfd.readouterr()
+    lines = errors.splitlines()
     assert (printed, len(lines)) == ("", 2)
     assert lines[0].startswith(f"offpeak: error: {message}")
     assert lines[1].startswith(f"  hint: {hint}")

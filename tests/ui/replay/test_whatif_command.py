@@ -28,7 +28,7 @@ def changed(state: Path, tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-def test_the_decision_is_marked_and_said(offpeak: Offpeak, state: Path) -> None:
+def test_the_decision_is_marked_and_named(offpeak: Offpeak, state: Path) -> None:
     lines = offpeak("whatif", state, "--sla", "2").stdout.splitlines()
     assert [line.split()[1] for line in lines if line.startswith("->")] == ["122"]
     assert "122 of 128 nodes on offer keep the SLA of 2." in lines
@@ -82,19 +82,19 @@ def test_a_machine_without_jobs_may_sleep(offpeak: Offpeak, changed: Callable[..
         (("--policy", "conservative"), "what-if knows no discipline 'conservative'", "known: best-fit, easy"),
     ],
 )
-def test_what_cannot_be_asked_is_said(offpeak: Offpeak, state: Path, arguments, message: str, hint: str) -> None:
+def test_bad_options_are_refused(offpeak: Offpeak, state: Path, arguments, message: str, hint: str) -> None:
     done = offpeak("whatif", state, *arguments)
     assert done.returncode == 2
     assert done.stderr.startswith(f"offpeak: error: {message}\n  hint: {hint}")
 
 
-def test_a_file_of_another_version_is_said(offpeak: Offpeak, changed: Callable[..., Path]) -> None:
+def test_a_file_of_another_version_is_refused(offpeak: Offpeak, changed: Callable[..., Path]) -> None:
     done = offpeak("whatif", changed(version=2))
     assert done.returncode == 2
     assert "changed.json: version: the file is of version 2\n  hint: this offpeak reads version 1" in done.stderr
 
 
-def test_jobs_that_need_failed_nodes_are_said(offpeak: Offpeak, changed: Callable[..., Path]) -> None:
+def test_jobs_that_need_failed_nodes_are_reported(offpeak: Offpeak, changed: Callable[..., Path]) -> None:
     nodes = [{"state": "active", "count": 80}, {"state": "failed", "count": 48}]
     done = offpeak("whatif", changed(nodes=nodes, queued=[{"size": 90, "submit_s": 0, "estimate_s": 60}]))
     assert done.returncode == 2

@@ -25,7 +25,7 @@ BASELINE = PolicyOutcome(
 )  # fmt: skip
 
 
-def said(subject: ReportSubject, *others: PolicyOutcome, spreads: tuple[ReplicationSpread, ...] = ()) -> str:
+def answer_of(subject: ReportSubject, *others: PolicyOutcome, spreads: tuple[ReplicationSpread, ...] = ()) -> str:
     comparison = replace(subject.comparison, outcomes=(BASELINE, *others))
     return answer(replace(subject, comparison=comparison, spreads=spreads))
 
@@ -42,26 +42,26 @@ def spread(low: float, high: float) -> ReplicationSpread:
 
 
 def test_a_saving(subject: ReportSubject) -> None:
-    assert said(subject, other()) == (
+    assert answer_of(subject, other()) == (
         "With greedy, electricity would have cost 0.6 % less than with easy (EUR 1,234 of 205,678); "
         "the mean wait fell from 2:11:10 to 1:44:00 h; the most postponed job started 21:03:00 later."
     )
 
 
-def test_the_cheapest_policy_is_told(subject: ReportSubject) -> None:
+def test_the_cheapest_policy_is_named(subject: ReportSubject) -> None:
     dearer = other(policy="knapsack", cost=205_000)
-    assert said(subject, dearer, other()).startswith("With greedy, ")
+    assert answer_of(subject, dearer, other()).startswith("With greedy, ")
 
 
 @pytest.mark.parametrize(("cost", "text"), [(205_600, "(EUR 78.00 less of 205,678)"), (205_700, "(EUR 22.00 more of ")])
 def test_hardly_any_difference(subject: ReportSubject, cost: float, text: str) -> None:
     saving_pct = 100 * (205_678 - cost) / 205_678
-    sentence = said(subject, other(cost=cost, saving_pct=saving_pct))
+    sentence = answer_of(subject, other(cost=cost, saving_pct=saving_pct))
     assert sentence.startswith(f"With greedy, electricity would have cost as good as the same {text}")
 
 
 def test_no_policy_is_cheaper(subject: ReportSubject) -> None:
-    sentence = said(subject, other(cost=207_678, saving_pct=-0.97, mean_wait_s=9000))
+    sentence = answer_of(subject, other(cost=207_678, saving_pct=-0.97, mean_wait_s=9000))
     assert sentence.startswith(
         "No policy would have been cheaper than easy: with greedy, electricity would have cost 1.0 % more "
         "(EUR 2,000 on top of 205,678); the mean wait rose from 2:11:10 to 2:30:00 h; "
@@ -70,14 +70,14 @@ def test_no_policy_is_cheaper(subject: ReportSubject) -> None:
 
 def test_nobody_waits_longer(subject: ReportSubject) -> None:
     unchanged = replace(other(mean_wait_s=7870.4), worst_postponement_s=0)
-    assert said(subject, unchanged).endswith("; the mean wait stayed at 2:11:10 h; no job started later.")
+    assert answer_of(subject, unchanged).endswith("; the mean wait stayed at 2:11:10 h; no job started later.")
 
 
 def test_many_replays_tell_chance_from_effect(subject: ReportSubject) -> None:
-    sentence = said(subject, other(), spreads=(spread(0.51, 0.7),))
+    sentence = answer_of(subject, other(), spreads=(spread(0.51, 0.7),))
     assert ", a saving of 0.51 to 0.70 % in 19 of 20 replays; the mean" in sentence
     assert sentence.endswith(" Figures are means of 20 replays.")
-    sentence = said(subject, other(), spreads=(spread(-0.2, 0.7),))
+    sentence = answer_of(subject, other(), spreads=(spread(-0.2, 0.7),))
     assert ", a difference that is noise: it saves -0.20 to 0.70 % in 19 of 20 replays; the mean" in sentence
 
 
@@ -112,18 +112,20 @@ def test_one_policy_alone(make: Make) -> None:
 ASLEEP = {"asleep_share": 0.2, "idle_saved_pct": 83.25, "captured_pct": 93.0, "delayed_share": 0.33}
 
 
-def test_the_cheapest_policy_that_lets_nodes_sleep_is_told(subject: ReportSubject) -> None:
+def test_the_cheapest_policy_that_lets_nodes_sleep_is_named(subject: ReportSubject) -> None:
     asleep = other(**ASLEEP, mean_sleep_delay_s=99.0)
-    told = "sleeping nodes would have saved 83.2 % of the idle energy (93 % of what was possible); "
+    saved = "sleeping nodes would have saved 83.2 % of the idle energy (93 % of what was possible); "
     waits = "waiting for them would have held up 33 % of the jobs, these by 0:05:00 h on average, all jobs by 0:01:39."
-    assert said(subject, asleep).endswith(f" later. Its {told}{waits}")
-    assert said(subject, other(policy="fcfs", cost=200_000), asleep).endswith(f" later. Under greedy, {told}{waits}")
-    assert "sleeping" not in said(subject, other(asleep_share=0.0))
+    assert answer_of(subject, asleep).endswith(f" later. Its {saved}{waits}")
+    assert answer_of(subject, other(policy="fcfs", cost=200_000), asleep).endswith(
+        f" later. Under greedy, {saved}{waits}"
+    )
+    assert "sleeping" not in answer_of(subject, other(asleep_share=0.0))
 
 
-def test_sleep_that_saves_nothing_is_said_so(subject: ReportSubject) -> None:
+def test_sleep_that_saves_nothing_is_reported(subject: ReportSubject) -> None:
     worse = other(**ASLEEP | {"idle_saved_pct": -3.0}, mean_sleep_delay_s=99.0)
-    assert "sleeping nodes would have drawn 3.0 % more than idle ones; " in said(subject, worse)
+    assert "sleeping nodes would have drawn 3.0 % more than idle ones; " in answer_of(subject, worse)
 
 
 def test_how_long_jobs_were_held_up_is_the_mean_of_those_that_were(make: Make) -> None:
@@ -137,7 +139,7 @@ def test_how_long_jobs_were_held_up_is_the_mean_of_those_that_were(make: Make) -
 
 def test_where_no_job_is_held_up_it_says_so(subject: ReportSubject) -> None:
     nobody = other(**ASLEEP | {"delayed_share": 0.0}, mean_sleep_delay_s=0.0)
-    assert said(subject, nobody).endswith("; no job would have waited for them.")
+    assert answer_of(subject, nobody).endswith("; no job would have waited for them.")
 
 
 def test_one_policy_alone_that_lets_nodes_sleep(make: Make) -> None:

@@ -25,7 +25,7 @@ def test_tables_show_the_local_clock_and_axes_the_clock_of_the_begin() -> None:
 @pytest.mark.parametrize(
     ("ahead_s", "text"), [(0, "UTC"), (3600, "UTC+01:00"), (-9000, "UTC-02:30"), (45_900, "UTC+12:45")]
 )
-def test_the_clock_of_the_axes_is_told(ahead_s: int, text: str) -> None:
+def test_the_clock_of_the_axes_is_named(ahead_s: int, text: str) -> None:
     assert Calendar(0, BERLIN, ahead_s).clock_text == text
 
 

@@ -217,13 +217,13 @@ def test_text_stands_out(open_report: Open, hostile: ReportSubject, scheme: str)
 def test_pointing_at_a_job_tells_which_it_is(make: Make, open_report: Open) -> None:
     jobs = make(1, "easy").comparison.case.jobs
     page = open_report(make(jobs.with_size(np.array([32])), "easy"))
-    plot, told = page.locator("#jobs .plot"), page.locator("#jobs output")
+    plot, output = page.locator("#jobs .plot"), page.locator("#jobs output")
     plot.scroll_into_view_if_needed()
     box = plot.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 150)
-    expect(told).to_contain_text("job 1, user ")
+    expect(output).to_contain_text("job 1, user ")
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] - 10)
-    expect(told).to_be_empty()
+    expect(output).to_be_empty()
 
 
 @pytest.mark.parametrize("dated", [True, False])

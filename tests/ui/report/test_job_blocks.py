@@ -43,7 +43,7 @@ def test_of_too_many_jobs_the_largest_are_shown(subject: ReportSubject, monkeypa
     assert sorted(node_s[shown].tolist()) == sorted(node_s.tolist())[-5:]
 
 
-def test_power_classes_are_told_in_watts(make: Make) -> None:
+def test_power_classes_are_shown_in_watts(make: Make) -> None:
     subject = make(50)
     assert [key.name.split(":")[0] for key in class_keys(subject).values()] == ["low", "middle", "high"]
     case = replace(subject.comparison.case, node_power_w=np.full(50, 200.0))

@@ -38,7 +38,7 @@ def test_emissions_are_a_column_of_their_own(make: Make) -> None:
     assert all(len(row) == len(FIGURES) for row in cells(section))
 
 
-def test_one_policy_alone_has_nothing_to_be_told_from_chance(make: Make) -> None:
+def test_one_policy_alone_has_no_ranges(make: Make) -> None:
     assert ONE_REPLAY not in savings_section(make(30, "easy"))
 
 

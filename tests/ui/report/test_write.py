@@ -91,14 +91,16 @@ def test_a_report_replaces_what_was_there(subject: ReportSubject, tmp_path: Path
     ("path", "message", "hint"),
     [(".", "is a directory", "report.html"), ("absent/r.html", "cannot be written: No such", "mkdir -p")],
 )
-def test_a_path_that_cannot_be_written_is_told_beforehand(tmp_path: Path, path: str, message: str, hint: str) -> None:
+def test_a_path_that_cannot_be_written_is_refused_beforehand(
+    tmp_path: Path, path: str, message: str, hint: str
+) -> None:
     with pytest.raises(BadInput, match=message) as caught:
         check_report_path(tmp_path / path)
     assert hint in caught.value.hint
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_is_closed_is_told_beforehand(tmp_path: Path) -> None:
+def test_a_folder_that_is_closed_is_refused_beforehand(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(BadInput, match="cannot be written: Permission denied"):
         check_report_path(tmp_path / "r.html")
