@@ -55,7 +55,7 @@ def _with_wishes(lives: NodeRecords) -> NodeRecords:
     wishes = {
         node: DesiredStateChange(DesiredState(Order.SOFT_OFF, US, 0.0, f"idle since {node}")) for node in lives.nodes
     }
-    nodes = {node: apply_event(life, wishes[node], now, RULES.terms) for node, life in lives.nodes.items()}
+    nodes = {node: apply_event(life, wishes[node], now, RULES.context) for node, life in lives.nodes.items()}
     return NodeRecords(nodes, lives.times)
 
 

@@ -47,7 +47,7 @@ def sight_of(now_s: int) -> ClusterSnapshot:
         state: ObservedState(state, now_s, 0.0, now_s - 9999, known=state) for state in (NodeState.ON, NodeState.OFF)
     }
     states = [NodeState.OFF if node.power is NodePower.DOWN else NodeState.ON for node in nodes]
-    lives = {name: NodeRecord(name, seen=seen[state]) for name, state in zip(NAMES, states, strict=True)}
+    lives = {name: NodeRecord(name, observed=seen[state]) for name, state in zip(NAMES, states, strict=True)}
     return ClusterSnapshot(Instant(0.0, now_s), SchedulerView(now_s, jobs, nodes, ()), NodeRecords(lives))
 
 

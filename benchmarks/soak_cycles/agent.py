@@ -87,7 +87,7 @@ class Agent:
                 self.happens(node, DesiredStateChange(DesiredState(order, US, now.unix_s, "a soak")))
         self._orders.door.history.begin_sweep()
         swept = await sweep(self._means, self.lives, words)
-        self.lives = swept.lives
+        self.lives = swept.records
         self.ledger.write_states([make_state_row(life, now) for life in swept.changed])
         return swept.answers
 
@@ -116,10 +116,10 @@ class Agent:
 
     def _publish(self, lives: NodeRecords) -> None:
         self.lives = lives
-        self.seen = {node: life.seen.state for node, life in lives.nodes.items()}
+        self.seen = {node: life.observed.state for node, life in lives.nodes.items()}
 
     def _sighting(self, node: str) -> StateReading | None:
-        seen = self.lives.nodes[node].seen
+        seen = self.lives.nodes[node].observed
         return StateReading(str(seen.state), seen.at_unix_s)
 
     async def _look_at(self, node: str) -> StateReading:

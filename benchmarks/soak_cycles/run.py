@@ -198,7 +198,7 @@ class _Run:
 
     def _is_as(self, name: str, order: Order) -> bool:
         node = self.room.nodes[name]
-        return is_goal(order, self._agent.lives.nodes[name].seen.state) and node.up is (order is Order.ON)
+        return is_goal(order, self._agent.lives.nodes[name].observed.state) and node.up is (order is Order.ON)
 
 
 def is_doubtful(answer: Outcome | Refusal) -> bool:

@@ -36,29 +36,37 @@ MOST_BLIND_POLLS = 3
 
 
 async def drive_node_to(
-    means: SweepContext,
-    life: NodeRecord,
-    wish: DesiredState,
+    sweep_context: SweepContext,
+    record: NodeRecord,
+    desired: DesiredState,
     *,
     poll_s: float,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> NodeRecord:
     """Return the life of the node when it is as wished, or refused, at fault, or not to be seen."""
-    means = replace(means, terms=replace(means.terms, conduct=NO_RETRY))
-    rules_of = replace(means.terms, hardware=means.lookout.machines[life.node].hardware)
-    lives = NodeRecords({life.node: apply_event(life, DesiredStateChange(wish), means.clock(), rules_of)})
+    sweep_context = replace(sweep_context, context=replace(sweep_context.context, retry=NO_RETRY))
+    node_context = replace(sweep_context.context, hardware=sweep_context.poller.machines[record.node].hardware)
+    records = NodeRecords(
+        {record.node: apply_event(record, DesiredStateChange(desired), sweep_context.clock(), node_context)}
+    )
     unseen = 0
     while True:
-        swept = await sweep(means, lives, {})
-        lives, now = swept.lives, swept.lives.nodes[life.node]
-        unseen = unseen + 1 if now.seen.state is NodeState.UNKNOWN else 0
-        if _has_ended(now, wish) or unseen >= MOST_BLIND_POLLS or not (now.effort.course or now.effort.step or unseen):
+        swept = await sweep(sweep_context, records, {})
+        records, now = swept.records, swept.records.nodes[record.node]
+        unseen = unseen + 1 if now.observed.state is NodeState.UNKNOWN else 0
+        if (
+            _has_ended(now, desired)
+            or unseen >= MOST_BLIND_POLLS
+            or not (now.attempts.pending or now.attempts.step or unseen)
+        ):
             return now
         await sleep(poll_s)
 
 
-def _has_ended(life: NodeRecord, wish: DesiredState) -> bool:
-    return is_goal(wish.order, life.seen.state) or life.fault is not None or life.effort.refusal is not None
+def _has_ended(record: NodeRecord, desired: DesiredState) -> bool:
+    return (
+        is_goal(desired.order, record.observed.state) or record.fault is not None or record.attempts.refusal is not None
+    )
 
 
 POLL_S = 2.0
@@ -78,42 +86,44 @@ class AdminOrder:
 
 
 async def execute_order(
-    errand: AdminOrder, machine: InventoryNode, order: Order, *, by: str, reason: str
+    admin_order: AdminOrder, machine: InventoryNode, order: Order, *, by: str, reason: str
 ) -> NodeRecord:
     """Return the node's life when it is where the order leads, or refused, or given up; the book has it then too."""
-    wire, book = errand.wire, errand.book
+    wire, book = admin_order.wire, admin_order.book
     recorded, holds = book.latest(), book.holds(wire.clock())
-    ways = DriverPool({each.node: each for each in errand.inventory.machines}, wire)
-    seen = dict(await _poll_other_nodes(errand, order))
+    ways = DriverPool({each.node: each for each in admin_order.inventory.machines}, wire)
+    observed = dict(await _poll_other_nodes(admin_order, order))
 
     def sighting_of(node: str) -> StateReading | None:
-        life = seen.get(node)
-        return None if life is None else StateReading(str(life.seen.state), life.seen.at_unix_s)
+        record = observed.get(node)
+        return None if record is None else StateReading(str(record.observed.state), record.observed.at_unix_s)
 
-    def publish(lives: NodeRecords) -> None:
-        seen.update(lives.nodes)
+    def publish(records: NodeRecords) -> None:
+        observed.update(records.nodes)
 
-    site = InterlockContext(errand.inventory, ways, sighting_of, wire.clock, holds.get, errand.in_use)
-    door = make_node_orders(errand.settings, site, book).order
-    terms = NodeContext(machine.hardware, random.Random(), conduct=make_retry_policy(errand.settings))
-    means = SweepContext(
-        make_poller((machine,), wire), door, terms, lambda: read_clocks(wire), LONGEST_SWEEP_S, publish
+    site = InterlockContext(admin_order.inventory, ways, sighting_of, wire.clock, holds.get, admin_order.in_use)
+    door = make_node_orders(admin_order.settings, site, book).order
+    context = NodeContext(machine.hardware, random.Random(), retry=make_retry_policy(admin_order.settings))
+    sweep_context = SweepContext(
+        make_poller((machine,), wire), door, context, lambda: read_clocks(wire), LONGEST_SWEEP_S, publish
     )
     before = restore_record(machine.node, recorded.get(machine.node), holds.get(machine.node))
     try:
-        life = await drive_node_to(means, before, DesiredState(order, by, wire.clock(), reason), poll_s=errand.poll_s)
+        record = await drive_node_to(
+            sweep_context, before, DesiredState(order, by, wire.clock(), reason), poll_s=admin_order.poll_s
+        )
     finally:
         await ways.close()
     # What was refused is over: nobody goes on wanting it.
-    kept = replace(life, wish=None) if life.effort.refusal else life
+    kept = replace(record, desired=None) if record.attempts.refusal else record
     book.write_states([make_state_row(kept, read_clocks(wire))])
-    return life
+    return record
 
 
-async def _poll_other_nodes(errand: AdminOrder, order: Order) -> dict[str, NodeRecord]:
+async def _poll_other_nodes(admin_order: AdminOrder, order: Order) -> dict[str, NodeRecord]:
     """Return all nodes that may be touched as they are now: before one goes down, the door counts those that are on."""
-    nodes = expand(errand.settings.nodes) if errand.settings.nodes and order is not Order.ON else ()
+    nodes = expand(admin_order.settings.nodes) if admin_order.settings.nodes and order is not Order.ON else ()
     if not nodes:
         return {}
-    machines = errand.inventory.chosen(nodes)
-    return dict(await poll_once(machines, {node: NodeRecord(node) for node in nodes}, errand.wire))
+    machines = admin_order.inventory.chosen(nodes)
+    return dict(await poll_once(machines, {node: NodeRecord(node) for node in nodes}, admin_order.wire))

@@ -24,12 +24,12 @@ class MeasuredDurations:
 
     seconds: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
-    def learn(self, took: MeasuredDuration) -> "MeasuredDurations":
+    def learn(self, measured: MeasuredDuration) -> "MeasuredDurations":
         """Return the times with one more; what is no duration is left out."""
-        if not (math.isfinite(took.seconds) and took.seconds >= 0):
+        if not (math.isfinite(measured.seconds) and measured.seconds >= 0):
             return self
-        latest = (*self.seconds.get(took.change, ()), took.seconds)[-MOST_DURATIONS:]
-        return MeasuredDurations({**self.seconds, took.change: latest})
+        latest = (*self.seconds.get(measured.change, ()), measured.seconds)[-MOST_DURATIONS:]
+        return MeasuredDurations({**self.seconds, measured.change: latest})
 
     def time_out_s(self, change: str, patience_s: float) -> float:
         """Return after how long a change counts as failed: the patience until enough is known.
@@ -64,10 +64,11 @@ NO_DURATIONS = MeasuredDurations()
 class RetryPolicy:
     """How persistent to be with a node.
 
-    After `tries` failures in a row, with pauses that double from `first_pause_s`, the operator gets it; a fault that
-    was ours is tried again after `ours_again_s`. A change that nobody here ordered: hands off for `hands_off_s`; so
-    many `surprises` within `surprises_within_s` are a fault, as is a node that nobody could see for `unseen_s`. A
-    change may come `late_s` after its order. `cut_power` allows hard_off where soft_off was not followed.
+    After `tries` failures in a row, with pauses that double from `first_pause_s`, the node is at fault and waits for
+    the operator; a fault of the BMC's connection is tried again after `ours_again_s`. After a change that no order
+    explains, the node gets no order for `pause_after_change_s`; `surprises` of them within `surprises_within_s` are a
+    fault, as is a state that is unknown for `unseen_s`. A change may follow its order by up to `late_s`. `cut_power`
+    allows hard_off where the node did not follow soft_off.
     """
 
     tries: int = 3
@@ -76,7 +77,7 @@ class RetryPolicy:
     refused_pause_s: float = 30.0
     longest_refused_pause_s: float = 600.0
     ours_again_s: float = 3600.0
-    hands_off_s: float = 1800.0
+    pause_after_change_s: float = 1800.0
     surprises: int = 3
     surprises_within_s: float = 3600.0
     unseen_s: float = 900.0
@@ -91,7 +92,7 @@ class NodeContext:
     hardware: Hardware
     chance: random.Random
     times: MeasuredDurations = NO_DURATIONS
-    conduct: RetryPolicy = RetryPolicy()
+    retry: RetryPolicy = RetryPolicy()
 
     def spread(self, pause_s: float) -> float:
         """Return the pause, up to a quarter shorter or longer."""
@@ -100,4 +101,4 @@ class NodeContext:
 
 def make_retry_policy(settings: AgentSettings) -> RetryPolicy:
     """Return how persistent the settings want the agent to be."""
-    return RetryPolicy(tries=settings.tries, hands_off_s=settings.hands_off_s, cut_power=settings.cut_power)
+    return RetryPolicy(tries=settings.tries, pause_after_change_s=settings.hands_off_s, cut_power=settings.cut_power)

@@ -83,7 +83,7 @@ class ObservedState:
     since_unix_s: float = 0.0
     by: str = UNKNOWN_CAUSE
     known: NodeState | None = None
-    trouble: str = ""
+    problem: str = ""
     unknown_since_s: float | None = None
     watts: float | None = None
     silent_in_row: int = 0
@@ -122,13 +122,13 @@ class SentOrder:
 class Attempts:
     """What was done for the wish so far. `step` counts the ways tried, `tries` the times that all of them failed."""
 
-    course: PendingOrder | None = None
+    pending: PendingOrder | None = None
     step: int = 0
     tries: int = 0
     next_try_s: float = 0.0
     refusal: Refusal | None = None
     refusals: int = 0
-    said: str = ""
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,16 +144,16 @@ class NodeRecord:
     """All of one node. `surprises` are the monotonic times of changes that nobody here ordered."""
 
     node: str
-    wish: DesiredState | None = None
-    seen: ObservedState = ObservedState()
-    word: SchedulerState | None = None
-    effort: Attempts = Attempts()
+    desired: DesiredState | None = None
+    observed: ObservedState = ObservedState()
+    scheduler_state: SchedulerState | None = None
+    attempts: Attempts = Attempts()
     sent: SentOrder | None = None
     fault: Fault | None = None
     hold: Hold | None = None
     surprises: tuple[float, ...] = ()
-    hands_off_until_s: float = 0.0
-    took: MeasuredDuration | None = None
+    paused_until_s: float = 0.0
+    measured: MeasuredDuration | None = None
 
 
 def is_goal(order: Order, state: NodeState) -> bool:
@@ -163,38 +163,38 @@ def is_goal(order: Order, state: NodeState) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class NodeObservation:
-    """What its BMC says; where standby is in play, whether the node itself answers, and what it draws [W].
+    """One poll of a node: the BMC's reply, and for a node that may be in standby, the reply by ssh and its power [W].
 
-    None is what was not asked or not told.
+    None stands for a source that was not polled or did not reply.
     """
 
-    observed: PowerObservation
+    bmc: PowerObservation
     answers: bool | None = None
     watts: float | None = None
 
     @property
     def power(self) -> PowerState:
         """Whether it has power."""
-        return self.observed.state
+        return self.bmc.state
 
     @property
-    def trouble(self) -> DeviceError | None:
+    def problem(self) -> DeviceError | None:
         """Why that is not known."""
-        return self.observed.trouble
+        return self.bmc.trouble
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerReport:
     """The scheduler's word, None where it has none."""
 
-    word: SchedulerState | None
+    state: SchedulerState | None
 
 
 @dataclass(frozen=True, slots=True)
 class DesiredStateChange:
     """Somebody wants it otherwise, or with None: nobody wants anything of it any more."""
 
-    wish: DesiredState | None
+    desired: DesiredState | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,9 +246,9 @@ class StateLedger(Journal, Protocol):
         """Return the holds that are neither released nor over, by node."""
 
 
-def make_state_row(life: NodeRecord, now: Instant) -> NodeStateRecord:
+def make_state_row(record: NodeRecord, now: Instant) -> NodeStateRecord:
     """Return what of a life is written, when its face has changed."""
-    wish, fault, hold, refusal = life.wish, life.fault, life.hold, life.effort.refusal
+    desired, fault, hold, refusal = record.desired, record.fault, record.hold, record.attempts.refusal
     held = f"held by {hold.owner}: {hold.reason}" if hold and hold.lasts(now.unix_s) else ""
     # What was refused because of the hold says no more than the hold.
     is_refused = refusal is not None and not (held and refusal.rule == "held")
@@ -256,11 +256,11 @@ def make_state_row(life: NodeRecord, now: Instant) -> NodeStateRecord:
         f"{fault.what}: {fault.reason}; {fault.hint}" if fault else "",
         held,
         f"refused ({refusal.rule}): {refusal.said}" if refusal and is_refused else "",
-        f"{wish.by}: {wish.why}" if wish else "",
+        f"{desired.by}: {desired.why}" if desired else "",
     ]
-    desired = str(wish.order) if wish else ""
+    order = str(desired.order) if desired else ""
     why = "; ".join(each for each in whys if each)
-    return NodeStateRecord(life.node, now.unix_s, str(life.seen.state), desired, life.seen.by, why)
+    return NodeStateRecord(record.node, now.unix_s, str(record.observed.state), order, record.observed.by, why)
 
 
 def restore_record(node: str, recorded: NodeStateRecord | None, hold: Hold | None) -> NodeRecord:
@@ -270,13 +270,13 @@ def restore_record(node: str, recorded: NodeStateRecord | None, hold: Hold | Non
     state = NodeState(recorded.observed)
     known = state if state in SETTLED else None
     at_unix_s = recorded.at_unix_s
-    seen = ObservedState(state, at_unix_s, since_unix_s=at_unix_s, by=recorded.by, known=known)
-    return NodeRecord(node, seen=seen, hold=hold)
+    observed = ObservedState(state, at_unix_s, since_unix_s=at_unix_s, by=recorded.by, known=known)
+    return NodeRecord(node, observed=observed, hold=hold)
 
 
-def record_to_json(life: NodeRecord, *, monotonic_s: float) -> str:
+def record_to_json(record: NodeRecord, *, monotonic_s: float) -> str:
     """Return the life as `from_json` takes it."""
-    return _record_adapter().dump_json(_shift_times(life, -monotonic_s)).decode()
+    return _record_adapter().dump_json(_shift_times(record, -monotonic_s), by_alias=True).decode()
 
 
 def record_from_json(text: str, *, monotonic_s: float) -> NodeRecord:
@@ -284,34 +284,49 @@ def record_from_json(text: str, *, monotonic_s: float) -> NodeRecord:
 
     It teaches no duration that the pause was in the middle of.
     """
-    life = _shift_times(_record_adapter().validate_json(text), monotonic_s)
-    return life if life.sent is None else replace(life, sent=replace(life.sent, clear=False))
+    record = _shift_times(_record_adapter().validate_json(text), monotonic_s)
+    return record if record.sent is None else replace(record, sent=replace(record.sent, clear=False))
 
 
-def _shift_times(life: NodeRecord, by_s: float) -> NodeRecord:
+def _shift_times(record: NodeRecord, by_s: float) -> NodeRecord:
     return replace(
-        life,
-        seen=_shift_observed_state(life.seen, by_s),
-        effort=_shift_attempts(life.effort, by_s),
-        sent=life.sent and replace(life.sent, at_s=life.sent.at_s + by_s),
-        surprises=tuple(at_s + by_s for at_s in life.surprises),
-        hands_off_until_s=life.hands_off_until_s + by_s,
+        record,
+        observed=_shift_observed_state(record.observed, by_s),
+        attempts=_shift_attempts(record.attempts, by_s),
+        sent=record.sent and replace(record.sent, at_s=record.sent.at_s + by_s),
+        surprises=tuple(at_s + by_s for at_s in record.surprises),
+        paused_until_s=record.paused_until_s + by_s,
     )
 
 
-def _shift_observed_state(seen: ObservedState, by_s: float) -> ObservedState:
-    since_s = seen.unknown_since_s
-    return replace(seen, at_s=seen.at_s + by_s, unknown_since_s=None if since_s is None else since_s + by_s)
+def _shift_observed_state(observed: ObservedState, by_s: float) -> ObservedState:
+    since_s = observed.unknown_since_s
+    return replace(observed, at_s=observed.at_s + by_s, unknown_since_s=None if since_s is None else since_s + by_s)
 
 
-def _shift_attempts(effort: Attempts, by_s: float) -> Attempts:
-    course = effort.course and replace(effort.course, sent_s=effort.course.sent_s + by_s)
-    return replace(effort, course=course, next_try_s=effort.next_try_s + by_s)
+def _shift_attempts(attempts: Attempts, by_s: float) -> Attempts:
+    pending = attempts.pending and replace(attempts.pending, sent_s=attempts.pending.sent_s + by_s)
+    return replace(attempts, pending=pending, next_try_s=attempts.next_try_s + by_s)
+
+
+STORED_NAMES = {
+    "desired": "wish",
+    "observed": "seen",
+    "scheduler_state": "word",
+    "attempts": "effort",
+    "pending": "course",
+    "failure": "said",
+    "problem": "trouble",
+    "measured": "took",
+    "paused_until_s": "hands_off_until_s",
+}
+"""Fields whose names in the stored JSON differ: records of an earlier version stay readable."""
 
 
 @cache
 def _record_adapter() -> "TypeAdapter[NodeRecord]":
     # Half of the time that `offpeak --version` may take.
-    from pydantic import TypeAdapter
+    from pydantic import ConfigDict, TypeAdapter, with_config
 
-    return TypeAdapter(NodeRecord)
+    stored_names = ConfigDict(alias_generator=lambda name: STORED_NAMES.get(name, name))
+    return TypeAdapter(with_config(stored_names)(NodeRecord))

@@ -15,8 +15,7 @@ from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.errors import BadInventory, DeviceError, NoAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
 from plugin.scheduler.node import SchedulerState
-from power.drivers.poll import iterate_completed
-from power.drivers.poll import poll_drivers as asked
+from power.drivers.poll import iterate_completed, poll_drivers
 from power.drivers.port import PowerDriver, PowerObservation, PowerState
 from power.drivers.registry import driver_of
 from power.drivers.transport import Transport
@@ -113,9 +112,9 @@ class SweepContext:
     The look takes at most `timeout_s`; who has not answered by then is unknown.
     """
 
-    lookout: NodePoller
+    poller: NodePoller
     door: GiveThroughDoor
-    terms: NodeContext
+    context: NodeContext
     clock: Callable[[], Instant]
     timeout_s: float
     publish: Callable[[NodeRecords], None]
@@ -125,80 +124,93 @@ class SweepContext:
 class SweepResult:
     """What a round has come to: the lives after it, those whose face has changed, and what the door was asked."""
 
-    lives: NodeRecords
+    records: NodeRecords
     changed: tuple[NodeRecord, ...]
     answers: tuple[tuple[Effect, Outcome | Refusal], ...]
 
 
-async def sweep(means: SweepContext, lives: NodeRecords, words: Mapping[str, SchedulerState]) -> SweepResult:
+async def sweep(
+    sweep_context: SweepContext, records: NodeRecords, scheduler_states: Mapping[str, SchedulerState]
+) -> SweepResult:
     """Return the lives after one round; `words` are the scheduler's. Nodes that were silent are asked first."""
-    rules = NodeContexts(means.lookout.machines, means.terms)
-    looks = await poll_nodes(means.lookout, lives, clock=means.clock, timeout_s=means.timeout_s)
-    seen = record_poll(lives, looks, words, means.clock(), rules)
-    means.publish(seen)
-    round_ = _OrderRound(seen, rules, means)
+    contexts = NodeContexts(sweep_context.poller.machines, sweep_context.context)
+    observations = await poll_nodes(
+        sweep_context.poller, records, clock=sweep_context.clock, timeout_s=sweep_context.timeout_s
+    )
+    observed = record_poll(records, observations, scheduler_states, sweep_context.clock(), contexts)
+    sweep_context.publish(observed)
+    round_ = _OrderRound(observed, contexts, sweep_context)
     await round_.give_all()
     changed = tuple(
-        life for node, life in round_.nodes.items() if ledger_fields(life) != ledger_fields(lives.nodes.get(node))
+        record
+        for node, record in round_.nodes.items()
+        if ledger_fields(record) != ledger_fields(records.nodes.get(node))
     )
-    return SweepResult(NodeRecords(round_.nodes, seen.times), changed, tuple(round_.answers))
+    return SweepResult(NodeRecords(round_.nodes, observed.times), changed, tuple(round_.answers))
 
 
 async def poll_nodes(
-    lookout: NodePoller, lives: NodeRecords, *, clock: Callable[[], Instant], timeout_s: float
+    poller: NodePoller, records: NodeRecords, *, clock: Callable[[], Instant], timeout_s: float
 ) -> dict[str, NodeObservation]:
     """Return what is seen of every node; of those that may be in standby also what tells that."""
-    drivers = {node: lookout.drivers[node] for node in sort_silent_first(lives, lookout.drivers)}
-    doubtful = [node for node, life in lives.nodes.items() if node in drivers and needs_evidence(life)]
-    answers = asked(drivers, timeout_s=timeout_s, clock=lambda: clock().unix_s)
-    evidence = _collect_evidence({node: lookout.evidence(node) for node in doubtful}, timeout_s)
-    observed, told = await asyncio.gather(answers, evidence)
-    return {node: NodeObservation(each, *told.get(node, (None, None))) for node, each in observed.items()}
+    drivers = {node: poller.drivers[node] for node in sort_silent_first(records, poller.drivers)}
+    doubtful = [node for node, record in records.nodes.items() if node in drivers and needs_evidence(record)]
+    answers = poll_drivers(drivers, timeout_s=timeout_s, clock=lambda: clock().unix_s)
+    calls = _collect_evidence({node: poller.evidence(node) for node in doubtful}, timeout_s)
+    power_states, evidence = await asyncio.gather(answers, calls)
+    return {node: NodeObservation(each, *evidence.get(node, (None, None))) for node, each in power_states.items()}
 
 
-def ledger_fields(life: NodeRecord | None) -> tuple[object, ...]:
+def ledger_fields(record: NodeRecord | None) -> tuple[object, ...]:
     """Return what of a life is worth a line in the ledger when it changes."""
-    if life is None:
+    if record is None:
         return ()
-    refusal = life.effort.refusal
-    return life.seen.state, life.seen.by, life.wish, life.hold, life.fault, refusal and refusal.rule
+    refusal = record.attempts.refusal
+    return (
+        record.observed.state,
+        record.observed.by,
+        record.desired,
+        record.hold,
+        record.fault,
+        refusal and refusal.rule,
+    )
 
 
 class _OrderRound:
     """Gives what is due, several at once, and publishes the lives before each order and after each answer."""
 
-    def __init__(self, seen: NodeRecords, rules: NodeContexts, means: SweepContext) -> None:
-        self.nodes, self.answers = dict(seen.nodes), list[tuple[Effect, Outcome | Refusal]]()
-        self._times, self._due = seen.times, find_due_orders(seen, means.clock(), rules)
-        self._terms = {life.node: rules.of(life.node, seen.times) for life, _ in self._due}
-        self._means, self._turn = means, asyncio.Semaphore(MOST_ORDERS_AT_ONCE)
+    def __init__(self, observed: NodeRecords, contexts: NodeContexts, sweep_context: SweepContext) -> None:
+        self.nodes, self.answers = dict(observed.nodes), list[tuple[Effect, Outcome | Refusal]]()
+        self._times, self._due = observed.times, find_due_orders(observed, sweep_context.clock(), contexts)
+        self._node_contexts = {record.node: contexts.of(record.node, observed.times) for record, _ in self._due}
+        self._context, self._turn = sweep_context, asyncio.Semaphore(MOST_ORDERS_AT_ONCE)
 
     async def give_all(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for life, each in self._due:
-                group.create_task(self._give(life, each))
+            for record, each in self._due:
+                group.create_task(self._give(record, each))
 
-    async def _give(self, life: NodeRecord, due: DueOrder) -> None:
+    async def _give(self, record: NodeRecord, due: DueOrder) -> None:
         async with self._turn:
-            effect = make_effect(life, due, self._means.clock())
-            answer = await self._means.door(
-                effect, lambda: self._publish(record_sending(life, due.order, due.by, self._means.clock()))
+            effect = make_effect(record, due, self._context.clock())
+            answer = await self._context.door(
+                effect, lambda: self._publish(record_sending(record, due.order, due.by, self._context.clock()))
             )
         self.answers.append((effect, answer))
         ordered = OrderAnswer(due.order, due.way, due.by, answer)
-        self._publish(apply_event(life, ordered, self._means.clock(), self._terms[life.node]))
+        self._publish(apply_event(record, ordered, self._context.clock(), self._node_contexts[record.node]))
 
-    def _publish(self, life: NodeRecord) -> None:
-        self.nodes[life.node] = life
-        self._means.publish(NodeRecords(dict(self.nodes), self._times))
+    def _publish(self, record: NodeRecord) -> None:
+        self.nodes[record.node] = record
+        self._context.publish(NodeRecords(dict(self.nodes), self._times))
 
 
 async def _collect_evidence(
     calls: Mapping[str, Awaitable[tuple[bool | None, float | None]]], timeout_s: float
 ) -> dict[str, tuple[bool | None, float | None]]:
     found = {}
-    async for node, told in iterate_completed(calls, timeout_s=timeout_s):
-        found[node] = told if isinstance(told, tuple) else (None, None)
+    async for node, evidence in iterate_completed(calls, timeout_s=timeout_s):
+        found[node] = evidence if isinstance(evidence, tuple) else (None, None)
     return found
 
 
@@ -206,19 +218,21 @@ LONGEST_POLL_S = 60.0
 
 
 async def poll_once(
-    machines: Sequence[InventoryNode], lives: Mapping[str, NodeRecord], wire: Transport
+    machines: Sequence[InventoryNode], records: Mapping[str, NodeRecord], wire: Transport
 ) -> Mapping[str, NodeRecord]:
     """Return the lives after one look; UNKNOWN, with what is wrong, also for a node that has no way to be asked."""
-    no_way = {each.node: trouble for each in machines if (trouble := _find_missing_driver(each, wire))}
-    lookout = make_poller([each for each in machines if each.node not in no_way], wire)
-    looks = await poll_nodes(lookout, NodeRecords(lives), clock=lambda: read_clocks(wire), timeout_s=LONGEST_POLL_S)
+    no_way = {each.node: problem for each in machines if (problem := _find_missing_driver(each, wire))}
+    poller = make_poller([each for each in machines if each.node not in no_way], wire)
+    observations = await poll_nodes(
+        poller, NodeRecords(records), clock=lambda: read_clocks(wire), timeout_s=LONGEST_POLL_S
+    )
     now = read_clocks(wire)
     unknown = {
-        node: NodeObservation(PowerObservation(PowerState.UNKNOWN, now.unix_s, trouble))
-        for node, trouble in no_way.items()
+        node: NodeObservation(PowerObservation(PowerState.UNKNOWN, now.unix_s, problem))
+        for node, problem in no_way.items()
     }
-    rules = NodeContexts({each.node: each for each in machines}, NodeContext(machines[0].hardware, random.Random()))
-    return record_poll(NodeRecords(lives), looks | unknown, {}, now, rules).nodes
+    contexts = NodeContexts({each.node: each for each in machines}, NodeContext(machines[0].hardware, random.Random()))
+    return record_poll(NodeRecords(records), observations | unknown, {}, now, contexts).nodes
 
 
 def read_clocks(wire: Transport) -> Instant:

@@ -78,7 +78,7 @@ class ClusterSnapshot:
 
     now: Instant
     view: SchedulerView
-    lives: NodeRecords
+    records: NodeRecords
     run_s: Mapping[str, int] = field(default_factory=dict)
     price_at_s: Int64 = field(default_factory=no_times)
     price_per_mwh: Float64 = field(default_factory=no_prices)
@@ -89,21 +89,21 @@ class ClusterSnapshot:
         """When the scheduler was asked, in Unix seconds."""
         return self.view.at_s
 
-    def life(self, node: str) -> NodeRecord | None:
+    def record(self, node: str) -> NodeRecord | None:
         """Return the life of a node, None where nobody has looked at it; one that follows an order to wake boots.
 
         The view is newer than the look: where the scheduler has the node again, that look's "off" is of before.
         """
-        life = self.lives.nodes.get(node)
-        return life if life is None else _show_as_booting(life, self.now)
+        record = self.records.nodes.get(node)
+        return record if record is None else _show_as_booting(record, self.now)
 
 
-def _show_as_booting(life: NodeRecord, now: Instant) -> NodeRecord:
-    course = life.effort.course
-    if course is None or course.order is not Order.ON or life.seen.state not in ASLEEP:
-        return life
-    since_unix_s = now.unix_s - (now.monotonic_s - course.sent_s)
-    return replace(life, seen=replace(life.seen, state=NodeState.BOOTING, since_unix_s=since_unix_s))
+def _show_as_booting(record: NodeRecord, now: Instant) -> NodeRecord:
+    pending = record.attempts.pending
+    if pending is None or pending.order is not Order.ON or record.observed.state not in ASLEEP:
+        return record
+    since_unix_s = now.unix_s - (now.monotonic_s - pending.sent_s)
+    return replace(record, observed=replace(record.observed, state=NodeState.BOOTING, since_unix_s=since_unix_s))
 
 
 WAKE_CHANGES = {STANDBY: "resume", OFF: "boot"}
@@ -114,9 +114,9 @@ HANDOVER_S = 10
 """By then a scheduler has handed a wake on to its resume program: it looks at power saving every so often only."""
 
 
-def wake_s(site: PowerSite, sight: ClusterSnapshot, node: str, depth: int) -> int:
+def wake_s(site: PowerSite, snapshot: ClusterSnapshot, node: str, depth: int) -> int:
     """Return how long a node takes from that depth until jobs can run there, 0 where nobody knows."""
-    known = _measured_s(site, sight, node, WAKE_CHANGES.get(depth, ""))
+    known = _measured_s(site, snapshot, node, WAKE_CHANGES.get(depth, ""))
     sleep = _depth(site, node, depth)
     rung = _rung(site, node, depth)
     if known is not None:
@@ -124,29 +124,29 @@ def wake_s(site: PowerSite, sight: ClusterSnapshot, node: str, depth: int) -> in
     return sleep.leave.duration_s if sleep else rung.wake_patience_s if rung else 0
 
 
-def enter_s(site: PowerSite, sight: ClusterSnapshot, node: str, depth: int) -> int:
+def enter_s(site: PowerSite, snapshot: ClusterSnapshot, node: str, depth: int) -> int:
     """Return how long a node takes to fall into that depth, 0 where nobody knows."""
-    known = _measured_s(site, sight, node, SLEEP_CHANGES.get(depth, ""))
+    known = _measured_s(site, snapshot, node, SLEEP_CHANGES.get(depth, ""))
     sleep = _depth(site, node, depth)
     if known is not None:
         return known
     return sleep.enter.duration_s if sleep else 0
 
 
-def lead_s(site: PowerSite, sight: ClusterSnapshot, node: str) -> int:
+def lead_s(site: PowerSite, snapshot: ClusterSnapshot, node: str) -> int:
     """Return how long before it is needed a sleeping node has to be told to wake, a cycle of the agent included.
 
     What comes up just after a look is seen at the next, and carried out by the end of that cycle; the scheduler hands
     it on in its own time.
     """
-    longest_s = max(wake_s(site, sight, node, depth) for depth in WAKE_CHANGES)
-    cycle_s = max(site.agent.cycle_s, sight.cycle_took_s) + sight.cycle_took_s
+    longest_s = max(wake_s(site, snapshot, node, depth) for depth in WAKE_CHANGES)
+    cycle_s = max(site.agent.cycle_s, snapshot.cycle_took_s) + snapshot.cycle_took_s
     return math.ceil(LEAD_FACTOR * longest_s + cycle_s) + HANDOVER_S
 
 
-def waking_s(site: PowerSite, sight: ClusterSnapshot, node: str) -> tuple[int, ...]:
+def waking_s(site: PowerSite, snapshot: ClusterSnapshot, node: str) -> tuple[int, ...]:
     """Return how long such nodes take to wake, by depth number."""
-    return tuple(0 if depth == POWERSAVE else wake_s(site, sight, node, depth) for depth in range(len(DEPTHS)))
+    return tuple(0 if depth == POWERSAVE else wake_s(site, snapshot, node, depth) for depth in range(len(DEPTHS)))
 
 
 def format_duration(seconds: float) -> str:
@@ -158,11 +158,11 @@ def format_duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} days"
 
 
-def _measured_s(site: PowerSite, sight: ClusterSnapshot, node: str, change: str) -> int | None:
+def _measured_s(site: PowerSite, snapshot: ClusterSnapshot, node: str, change: str) -> int | None:
     machine = site.machines.get(node)
     if machine is None:
         return None
-    expected_s = sight.lives.times.get(machine.hardware.name, NO_DURATIONS).expected_s(change)
+    expected_s = snapshot.records.times.get(machine.hardware.name, NO_DURATIONS).expected_s(change)
     return None if expected_s is None else math.ceil(expected_s)
 
 

@@ -73,13 +73,13 @@ MOST_REFUSALS = 3
 
 
 def update_node_memory(
-    node: Node, life: NodeRecord | None, before: NodeMemory | None, state: int, now_s: int
+    node: Node, record: NodeRecord | None, before: NodeMemory | None, state: int, now_s: int
 ) -> NodeMemory:
     """Return what is known of the node now; `state` is how it stands in its pool."""
     up = state == ACTIVE
     if before is None:
         before = NodeMemory(
-            up, _idle_since_s(node, now_s), node.boot_s or 0, leaving=_find_interrupted_sleep(node, life, now_s)
+            up, _idle_since_s(node, now_s), node.boot_s or 0, leaving=_find_interrupted_sleep(node, record, now_s)
         )
     woken_s = now_s if up and not before.up else max(before.woken_s, node.boot_s or 0)
     was_up = before.up if state == FAILED else up
@@ -92,16 +92,16 @@ def update_node_memory(
         memory = replace(memory, idle_since_s=now_s)
     elif node.idle_since_s is not None:
         memory = replace(memory, idle_since_s=max(min(node.idle_since_s, now_s), woken_s))
-    return _update_sleep_in_progress(node, life, memory, now_s)
+    return _update_sleep_in_progress(node, record, memory, now_s)
 
 
 def _idle_since_s(node: Node, now_s: int) -> int:
     return now_s if node.idle_since_s is None else node.idle_since_s
 
 
-def _find_interrupted_sleep(node: Node, life: NodeRecord | None, now_s: int) -> SleepInProgress | None:
+def _find_interrupted_sleep(node: Node, record: NodeRecord | None, now_s: int) -> SleepInProgress | None:
     """Return the leave of a node that an agent has closed and told to sleep, and was killed before that was seen."""
-    sent = None if life is None else life.sent
+    sent = None if record is None else record.sent
     if sent is None or sent.order is Order.ON or sent.by != US or not node.closed_by_us:
         return None
     return SleepInProgress(now_s, sent.order, node.reason.removeprefix(f"{OURS}: "))
@@ -112,15 +112,15 @@ def _keep_one_day(slept_s: tuple[int, ...], now_s: int) -> tuple[int, ...]:
     return tuple(at_s for at_s in slept_s if now_s - at_s < DAY_S) or slept_s[-1:]
 
 
-def _update_sleep_in_progress(node: Node, life: NodeRecord | None, memory: NodeMemory, now_s: int) -> NodeMemory:
+def _update_sleep_in_progress(node: Node, record: NodeRecord | None, memory: NodeMemory, now_s: int) -> NodeMemory:
     """Return the memory of a node that was to leave: it has, it cannot, or it still does."""
     leaving = memory.leaving
-    if leaving is None or life is None:
+    if leaving is None or record is None:
         return memory if leaving is None else replace(memory, leaving=None)
-    if life.seen.state in ASLEEP:
+    if record.observed.state in ASLEEP:
         return replace(memory, leaving=None, slept_s=(*memory.slept_s, now_s))
-    effort = life.effort
-    failed = life.fault is not None or effort.tries > 0 or effort.refusals >= MOST_REFUSALS
+    attempts = record.attempts
+    failed = record.fault is not None or attempts.tries > 0 or attempts.refusals >= MOST_REFUSALS
     if failed or now_s - leaving.since_s > LONGEST_LEAVE_S:
         return replace(memory, leaving=None, rest_until_s=now_s + REST_S)
     is_taken = node.use is not NodeUse.FREE or (node.closed and not node.closed_by_us) or node.reserved

@@ -59,7 +59,7 @@ def _list_sizes(units: int) -> Int64:
 
 
 def _make_snapshot(view: SchedulerView, run_s: Mapping[str, int], nodes: int, per_node: int) -> Snapshot:
-    sight = ClusterSnapshot(Instant(0.0, float(view.at_s)), view, NodeRecords(), run_s)
+    cluster = ClusterSnapshot(Instant(0.0, float(view.at_s)), view, NodeRecords(), run_s)
     units = nodes * per_node
     held = [(job, count_units(job, per_node)) for job in view.jobs if holds_nodes(job)]
     waiting = [job for job in view.jobs if is_waiting(job, view.at_s)]
@@ -70,6 +70,6 @@ def _make_snapshot(view: SchedulerView, run_s: Mapping[str, int], nodes: int, pe
         state,
         ready_s,
         (0,) * len(DEPTHS),
-        running_jobs(held, sight, units),
-        queued_jobs(waiting, sight, per_node, units),
+        running_jobs(held, cluster, units),
+        queued_jobs(waiting, cluster, per_node, units),
     )

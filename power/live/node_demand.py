@@ -69,22 +69,24 @@ def nodes_in_maintenance(view: SchedulerView) -> frozenset[str]:
     return frozenset(kept | {node.name for node in view.nodes if node.reserved and node.name not in known})
 
 
-def find_upcoming_demand(pool: PoolState, site: PowerSite, sight: ClusterSnapshot) -> UpcomingDemand:
+def find_upcoming_demand(pool: PoolState, site: PowerSite, snapshot: ClusterSnapshot) -> UpcomingDemand:
     """Return what of a pool is needed soon, as far as anybody can tell."""
     nodes = {node.name for node in pool.pool.nodes}
-    found = [*_list_needs_of_reservations(sight.view), *_list_needs_of_planned_starts(pool.waiting, sight.now_s)]
+    found = [*_list_needs_of_reservations(snapshot.view), *_list_needs_of_planned_starts(pool.waiting, snapshot.now_s)]
     soonest: dict[str, NodeNeed] = {}
     for name, needed in found:
         if name in nodes and (name not in soonest or needed.at_s < soonest[name].at_s):
             soonest[name] = needed
-    lead = max((lead_s(site, sight, node.name) for node in pool.pool.nodes[:1]), default=0)
-    deferred = [(job.begin_s or 0, job) for job in pool.pool.jobs if is_deferred(job, sight.now_s)]
-    idle_now = sum(pool.nodes_of(job) for begin_s, job in deferred if begin_s - lead <= sight.now_s)
+    lead = max((lead_s(site, snapshot, node.name) for node in pool.pool.nodes[:1]), default=0)
+    deferred = [(job.begin_s or 0, job) for job in pool.pool.jobs if is_deferred(job, snapshot.now_s)]
+    idle_now = sum(pool.nodes_of(job) for begin_s, job in deferred if begin_s - lead <= snapshot.now_s)
     kept_s = pool.pays_s + lead
-    idle_kept = sum(pool.nodes_of(job) for begin_s, job in deferred if begin_s - sight.now_s <= kept_s)
-    fresh = sum(pool.nodes_of(job) for job in pool.waiting if _is_new(job, sight.now_s) and _can_start(job, pool))
-    spoken_for = frozenset(name for name, needed in soonest.items() if needed.at_s - sight.now_s <= kept_s)
-    return UpcomingDemand(soonest, idle_now, idle_kept + fresh, _describe_next_start(deferred, sight.now_s), spoken_for)
+    idle_kept = sum(pool.nodes_of(job) for begin_s, job in deferred if begin_s - snapshot.now_s <= kept_s)
+    fresh = sum(pool.nodes_of(job) for job in pool.waiting if _is_new(job, snapshot.now_s) and _can_start(job, pool))
+    spoken_for = frozenset(name for name, needed in soonest.items() if needed.at_s - snapshot.now_s <= kept_s)
+    return UpcomingDemand(
+        soonest, idle_now, idle_kept + fresh, _describe_next_start(deferred, snapshot.now_s), spoken_for
+    )
 
 
 def _list_needs_of_reservations(view: SchedulerView) -> Iterable[tuple[str, NodeNeed]]:
@@ -139,11 +141,11 @@ class PoolTargets:
     memory: PoolMemory
 
 
-def make_policy(pool: PoolState, site: PowerSite, sight: ClusterSnapshot) -> CapacityPolicy:
+def make_policy(pool: PoolState, site: PowerSite, snapshot: ClusterSnapshot) -> CapacityPolicy:
     """Return the policy that the settings name, made for this pool; BadInput where it cannot be."""
     in_use = float(pool.busy.sum()) / max(pool.usable_nodes * pool.units_per_node, 1)
     fleet = Fleet(
-        pool.usable_nodes, pool.units_per_node, pool.node_class, in_use, sight.price_at_s, sight.price_per_mwh
+        pool.usable_nodes, pool.units_per_node, pool.node_class, in_use, snapshot.price_at_s, snapshot.price_per_mwh
     )
     return make_capacity_policy(site.agent.capacity, fleet, _bound_settings(site, pool.usable_nodes))
 

@@ -33,9 +33,9 @@ def keep_for_features(pool: PoolState) -> frozenset[str]:
     known = {feature for node in pool.pool.nodes for feature in node.features}
     kept: set[str] = set()
     for job in pool.waiting if known else ():
-        asked = _requested_features(job, known)
-        if asked and not job.hosts:
-            kept.update(_list_idle_with(pool, asked, kept)[: pool.nodes_of(job)])
+        requested = _requested_features(job, known)
+        if requested and not job.hosts:
+            kept.update(_list_idle_with(pool, requested, kept)[: pool.nodes_of(job)])
     return frozenset(kept)
 
 
@@ -44,9 +44,9 @@ def _requested_features(job: Job, known: set[str]) -> frozenset[str]:
     return frozenset(FEATURE_NAME.findall(job.needs)) & known
 
 
-def _list_idle_with(pool: PoolState, asked: frozenset[str], kept: set[str]) -> list[str]:
+def _list_idle_with(pool: PoolState, requested: frozenset[str], kept: set[str]) -> list[str]:
     nodes = zip(pool.pool.nodes, pool.is_idle, strict=True)
-    return [node.name for node, idle in nodes if idle and node.name not in kept and asked <= set(node.features)]
+    return [node.name for node, idle in nodes if idle and node.name not in kept and requested <= set(node.features)]
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class NodeCandidates:
     """What choices are made from: the site as it is seen, its nodes' memories, and who is not to be touched."""
 
     site: PowerSite
-    sight: ClusterSnapshot
+    snapshot: ClusterSnapshot
     nodes: Mapping[str, NodeMemory]
     maintained: frozenset[str]
 
@@ -161,8 +161,10 @@ class NodeCandidates:
         """Whether the node may be switched now, and nobody else has a hand on it."""
         if node.name not in self.site.opted_in or node.name in self.maintained:
             return False
-        life, now = self.sight.life(node.name), self.sight.now
-        return life is not None and not find_exclusion(node, life, now) and not find_admin_override(node, life, now)
+        record, now = self.snapshot.record(node.name), self.snapshot.now
+        return (
+            record is not None and not find_exclusion(node, record, now) and not find_admin_override(node, record, now)
+        )
 
     def choice(self, pool: PoolState, ahead: UpcomingDemand, most: int) -> NodeChoice:
         """Return who of a pool may be put to sleep, `most` of them, and who can be woken."""
@@ -172,12 +174,12 @@ class NodeCandidates:
         return NodeChoice(frozenset(may_sleep), most, self._may_wake(ours, pool, ahead))
 
     def _may_sleep(self, node: Node, pool: PoolState, ahead: UpcomingDemand) -> bool:
-        memory, life, now_s = self.nodes[node.name], self.sight.life(node.name), self.sight.now_s
+        memory, record, now_s = self.nodes[node.name], self.snapshot.record(node.name), self.snapshot.now_s
         if memory.leaving is not None or now_s < memory.rest_until_s or not self._can_sleep(node.name, pool):
             return False
-        if life is None or life.seen.state is not NodeState.ON or life.fault is not None:
+        if record is None or record.observed.state is not NodeState.ON or record.fault is not None:
             return False
-        within_s = pool.pays_s + lead_s(self.site, self.sight, node.name)
+        within_s = pool.pays_s + lead_s(self.site, self.snapshot, node.name)
         is_planned = node.planned and node.name not in ahead.nodes
         return not is_planned and not ahead.keeps(node.name, within_s, now_s)
 
@@ -187,28 +189,28 @@ class NodeCandidates:
         return node_class is not None and all(node_class.find_depth(depth) for depth in pool.depths)
 
     def _may_wake(self, ours: list[Node], pool: PoolState, ahead: UpcomingDemand) -> tuple[str, ...]:
-        """Return first who is asked for by name, then who has not left yet, then who sleeps lightly."""
-        asked = [node.name for node in ours if self.to_wake(node.name, ahead)]
+        """Return first who is requested for by name, then who has not left yet, then who sleeps lightly."""
+        requested = [node.name for node in ours if self.to_wake(node.name, ahead)]
         back = [node.name for node in ours if self._can_come_back(node)]
         rested = frozenset(node.name for node in ours if self._is_rested(node))
-        return tuple(dict.fromkeys([*asked, *back, *sort_lightest_first(pool, rested)]))
+        return tuple(dict.fromkeys([*requested, *back, *sort_lightest_first(pool, rested)]))
 
     def to_wake(self, name: str, ahead: UpcomingDemand) -> str:
         """Return why a sleeping node is to be woken now, "" if nobody asks for it."""
-        life = self.sight.life(name)
-        if life is None or life.seen.state not in ASLEEP:
+        record = self.snapshot.record(name)
+        if record is None or record.observed.state not in ASLEEP:
             return ""
-        return ahead.to_wake(name, lead_s(self.site, self.sight, name), self.sight.now_s)
+        return ahead.to_wake(name, lead_s(self.site, self.snapshot, name), self.snapshot.now_s)
 
     def _can_come_back(self, node: Node) -> bool:
-        life = self.sight.life(node.name)
-        if self.nodes[node.name].leaving is None or life is None or life.seen.state is not NodeState.ON:
+        record = self.snapshot.record(node.name)
+        if self.nodes[node.name].leaving is None or record is None or record.observed.state is not NodeState.ON:
             return False
-        return not may_still_go_down(life, self.sight.now)
+        return not may_still_go_down(record, self.snapshot.now)
 
     def _is_rested(self, node: Node) -> bool:
         slept_s = max(self.nodes[node.name].slept_s, default=0)
-        return not node.failed and self.sight.now_s - slept_s >= self.site.bounds.min_asleep_s
+        return not node.failed and self.snapshot.now_s - slept_s >= self.site.bounds.min_asleep_s
 
 
 def count_most_to_sleep(candidates: NodeCandidates, nodes: tuple[Node, ...], states: Mapping[str, int]) -> int:

@@ -94,24 +94,24 @@ def count_units(job: Job, units_per_node: int) -> int:
     return max(job.nodes * units_per_node if job.whole_nodes else job.cpus, 1)
 
 
-def running_jobs(jobs: list[tuple[Job, int]], sight: ClusterSnapshot, most_units: int) -> RunningJobs:
+def running_jobs(jobs: list[tuple[Job, int]], snapshot: ClusterSnapshot, most_units: int) -> RunningJobs:
     """Return the columns of jobs with the units that they have, cut where all together have more than there are."""
     rows, left = [], most_units
-    for job, units in sorted(jobs, key=lambda pair: _job_start_s(pair[0], sight.now_s)):
+    for job, units in sorted(jobs, key=lambda pair: _job_start_s(pair[0], snapshot.now_s)):
         size = min(units, left)
         left -= size
-        start_s = _job_start_s(job, sight.now_s)
+        start_s = _job_start_s(job, snapshot.now_s)
         if size > 0:
-            rows.append((size, min(job.submit_s, start_s), start_s, _job_end_s(job, start_s, sight)))
+            rows.append((size, min(job.submit_s, start_s), start_s, _job_end_s(job, start_s, snapshot)))
     return RunningJobs(*_to_columns(rows, 4))
 
 
-def queued_jobs(jobs: list[Job], sight: ClusterSnapshot, units_per_node: int, most_units: int) -> QueuedJobs:
+def queued_jobs(jobs: list[Job], snapshot: ClusterSnapshot, units_per_node: int, most_units: int) -> QueuedJobs:
     """Return the columns of the jobs that wait, the first to start first, without those that are too wide."""
     ordered = sorted(jobs, key=lambda job: (-job.priority, job.submit_s))
     sized = [(count_units(job, units_per_node), job) for job in ordered]
     rows = [
-        (size, min(max(job.submit_s, job.begin_s or 0), sight.now_s), _job_run_s(job, sight))
+        (size, min(max(job.submit_s, job.begin_s or 0), snapshot.now_s), _job_run_s(job, snapshot))
         for size, job in sized
         if size <= most_units
     ]
@@ -122,15 +122,15 @@ def _job_start_s(job: Job, now_s: int) -> int:
     return now_s if job.start_s is None else job.start_s
 
 
-def _job_run_s(job: Job, sight: ClusterSnapshot) -> int:
+def _job_run_s(job: Job, snapshot: ClusterSnapshot) -> int:
     limit_s = ASSUMED_RUN_S if job.limit_s is None else job.limit_s
-    return max(min(sight.run_s.get(job.job_id, limit_s), limit_s), 1)
+    return max(min(snapshot.run_s.get(job.job_id, limit_s), limit_s), 1)
 
 
-def _job_end_s(job: Job, start_s: int, sight: ClusterSnapshot) -> int:
+def _job_end_s(job: Job, start_s: int, snapshot: ClusterSnapshot) -> int:
     """Return when a job that has nodes is expected to end: one that has outlived its prediction, at its limit."""
-    predicted_s = start_s + _job_run_s(job, sight)
-    if predicted_s > sight.now_s or job.job_id not in sight.run_s:
+    predicted_s = start_s + _job_run_s(job, snapshot)
+    if predicted_s > snapshot.now_s or job.job_id not in snapshot.run_s:
         return predicted_s
     return start_s + (ASSUMED_RUN_S if job.limit_s is None else job.limit_s)
 
@@ -183,7 +183,7 @@ class PoolState:
         return -(-count_units(job, self.units_per_node) // self.units_per_node)
 
 
-def observe_pool(pool: NodePool, states: Mapping[str, int], *, site: PowerSite, sight: ClusterSnapshot) -> PoolState:
+def observe_pool(pool: NodePool, states: Mapping[str, int], *, site: PowerSite, snapshot: ClusterSnapshot) -> PoolState:
     """Return the pool as it is now; `states` are those of its nodes, as in offpeak.model.node_states.
 
     Its snapshot can be planned with, whatever the scheduler says. BadInput where no class is known, or a depth that
@@ -196,19 +196,19 @@ def observe_pool(pool: NodePool, states: Mapping[str, int], *, site: PowerSite, 
     per_node = _units_per_node(pool, state, site)
     busy = np.array([_count_busy_units(node, per_node) for node in pool.nodes], dtype=np.int64)
     busy[state == FAILED] = 0
-    waiting = tuple(job for job in pool.jobs if is_waiting(job, sight.now_s))
-    waking = waking_s(site, sight, usual)
+    waiting = tuple(job for job in pool.jobs if is_waiting(job, snapshot.now_s))
+    waking = waking_s(site, snapshot, usual)
     up_units = per_node * int(np.isin(state, [ACTIVE, *RISING]).sum())
-    snapshot = Snapshot(
-        now_s=sight.now_s,
+    pool_snapshot = Snapshot(
+        now_s=snapshot.now_s,
         units_per_node=per_node,
         node_state=state,
-        ready_s=_ready_s(pool, state, waking, site, sight),
+        ready_s=_ready_s(pool, state, waking, site, snapshot),
         wake_s=waking,
-        running=running_jobs(_find_held_units(pool, state, per_node), sight, up_units),
-        queued=queued_jobs(list(waiting), sight, per_node, per_node * int((state != FAILED).sum())),
+        running=running_jobs(_find_held_units(pool, state, per_node), snapshot, up_units),
+        queued=queued_jobs(list(waiting), snapshot, per_node, per_node * int((state != FAILED).sum())),
     )
-    return PoolState(pool, node_class, depths, pays_s, per_node, state, busy, waiting, snapshot)
+    return PoolState(pool, node_class, depths, pays_s, per_node, state, busy, waiting, pool_snapshot)
 
 
 def _units_per_node(pool: NodePool, state: NDArray[np.int8], site: PowerSite) -> int:
@@ -238,20 +238,20 @@ def _find_held_units(pool: NodePool, state: NDArray[np.int8], per_node: int) -> 
 
 
 def _ready_s(
-    pool: NodePool, state: NDArray[np.int8], waking: tuple[int, ...], site: PowerSite, sight: ClusterSnapshot
+    pool: NodePool, state: NDArray[np.int8], waking: tuple[int, ...], site: PowerSite, snapshot: ClusterSnapshot
 ) -> Int64:
     """Return when each transition that is under way is expected to end, from when it was first seen."""
-    ready_s = np.full(len(state), sight.now_s)
+    ready_s = np.full(len(state), snapshot.now_s)
     for at, (node, each) in enumerate(zip(pool.nodes, state.tolist(), strict=True)):
         if each in RISING:
             takes_s = waking[(each - 4) // 3]
         elif each == going_down(OFF):
-            takes_s = enter_s(site, sight, node.name, OFF)
+            takes_s = enter_s(site, snapshot, node.name, OFF)
         else:
             continue
-        life = sight.life(node.name)
-        since_s = sight.now_s if life is None else min(int(life.seen.since_unix_s), sight.now_s)
-        ready_s[at] = max(since_s + takes_s, sight.now_s + 1)
+        record = snapshot.record(node.name)
+        since_s = snapshot.now_s if record is None else min(int(record.observed.since_unix_s), snapshot.now_s)
+        ready_s[at] = max(since_s + takes_s, snapshot.now_s + 1)
     return ready_s
 
 

@@ -24,38 +24,38 @@ class PoolsPlan:
 
     wake: Mapping[str, str]
     memory: PowerMemory
-    troubles: tuple[tuple[str, str], ...]
+    problems: tuple[tuple[str, str], ...]
 
 
-def plan_pools(sight: ClusterSnapshot, *, site: PowerSite, memory: PowerMemory) -> PoolsPlan:
+def plan_pools(snapshot: ClusterSnapshot, *, site: PowerSite, memory: PowerMemory) -> PoolsPlan:
     """Return the plan of all pools."""
-    known, states = _observe_nodes(sight, memory)
+    known, states = _observe_nodes(snapshot, memory)
     wake: dict[str, str] = {}
     pools: dict[str, PoolMemory] = {}
-    troubles: list[tuple[str, str]] = []
-    for pool in find_pools(sight.view.nodes, sight.view.jobs):
+    problems: list[tuple[str, str]] = []
+    for pool in find_pools(snapshot.view.nodes, snapshot.view.jobs):
         if all(states[node.name] == FAILED for node in pool.nodes):
             continue
         try:
-            candidates = NodeCandidates(site, sight, known, nodes_in_maintenance(sight.view))
+            candidates = NodeCandidates(site, snapshot, known, nodes_in_maintenance(snapshot.view))
             plan = _plan_one_pool(pool, candidates, states, memory.pools.get(pool.name))
         except BadInput as problem:
-            troubles.append((f"pool {pool.name}: none of its nodes sleeps: {problem}", problem.hint))
+            problems.append((f"pool {pool.name}: none of its nodes sleeps: {problem}", problem.hint))
             known = {**known, **_keep_all_awake(pool, known)}
             continue
         pools[pool.name] = plan.memory
         wake.update(plan.wake)
-        known = {**known, **_mark_sleepers(plan, known, sight.now_s)}
-    return PoolsPlan(wake, PowerMemory(known, pools), tuple(troubles))
+        known = {**known, **_mark_sleepers(plan, known, snapshot.now_s)}
+    return PoolsPlan(wake, PowerMemory(known, pools), tuple(problems))
 
 
-def _observe_nodes(sight: ClusterSnapshot, memory: PowerMemory) -> tuple[dict[str, NodeMemory], dict[str, int]]:
+def _observe_nodes(snapshot: ClusterSnapshot, memory: PowerMemory) -> tuple[dict[str, NodeMemory], dict[str, int]]:
     """Return what is known of all nodes now, and how they stand; who was told to leave does not count as up."""
     known, states = {}, {}
-    for node in sight.view.nodes:
-        life = sight.life(node.name)
-        state = pool_node_state(node, life, sight.now)
-        known[node.name] = update_node_memory(node, life, memory.nodes.get(node.name), state, sight.now_s)
+    for node in snapshot.view.nodes:
+        record = snapshot.record(node.name)
+        state = pool_node_state(node, record, snapshot.now)
+        known[node.name] = update_node_memory(node, record, memory.nodes.get(node.name), state, snapshot.now_s)
         is_leaving = state == ACTIVE and known[node.name].leaving is not None
         states[node.name] = going_down(OFF) if is_leaving else state
     return known, states
@@ -64,11 +64,11 @@ def _observe_nodes(sight: ClusterSnapshot, memory: PowerMemory) -> tuple[dict[st
 def _plan_one_pool(
     pool: NodePool, candidates: NodeCandidates, states: Mapping[str, int], before: PoolMemory | None
 ) -> PoolPlan:
-    site, sight = candidates.site, candidates.sight
-    state = observe_pool(pool, states, site=site, sight=sight)
-    ahead = find_upcoming_demand(state, site, sight)
-    targets = find_targets(state, make_policy(state, site, sight), before, sight.now_s)
-    most = count_most_to_sleep(candidates, sight.view.nodes, states)
+    site, snapshot = candidates.site, candidates.snapshot
+    state = observe_pool(pool, states, site=site, snapshot=snapshot)
+    ahead = find_upcoming_demand(state, site, snapshot)
+    targets = find_targets(state, make_policy(state, site, snapshot), before, snapshot.now_s)
+    most = count_most_to_sleep(candidates, snapshot.view.nodes, states)
     plan = plan_pool(state, targets, ahead, candidates.nodes, candidates.choice(state, ahead, most))
     return replace(plan, wake={**plan.wake, **_find_nodes_needed_by_name(state, candidates, ahead)})
 
@@ -134,18 +134,18 @@ class NodeMove:
     node: Node
     state: NodeState
     step: NodeStep
-    wish: DesiredState | None
+    desired: DesiredState | None
     before: DesiredState | None
     why: str
-    said_before: str
+    reason_before: str
 
     @property
-    def wishes_anew(self) -> bool:
+    def desired_changed(self) -> bool:
         """Whether the life cycle is to be told of another wish."""
-        return _order_and_owner(self.wish) != _order_and_owner(self.before)
+        return _order_and_owner(self.desired) != _order_and_owner(self.before)
 
     @property
-    def told(self) -> SchedulerUpdate | None:
+    def update(self) -> SchedulerUpdate | None:
         """What the scheduler is to be told, if anything."""
         change = self.step.change
         return None if change is None else SchedulerUpdate(self.node.name, change, f"{OURS}: {self.why}")
@@ -156,93 +156,93 @@ class NodeMove:
 
         What the door refuses, as it does in shadow mode, is due again in each cycle.
         """
-        is_there = self.wish is not None and is_goal(self.wish.order, self.state)
-        changes = self.step.change is not None or (self.wishes_anew and not is_there) or self.node.failed
-        return changes and self.step.why != self.said_before
+        is_there = self.desired is not None and is_goal(self.desired.order, self.state)
+        changes = self.step.change is not None or (self.desired_changed and not is_there) or self.node.failed
+        return changes and self.step.why != self.reason_before
 
     @property
     def what(self) -> str:
         """What is done of it, for people."""
         if self.step.change is not None:
             return CHANGE_TEXT[self.step.change]
-        if self.wish is None or not self.wishes_anew:
+        if self.desired is None or not self.desired_changed:
             return "is left alone"
-        return "is woken" if self.wish.order is Order.ON else "is put to sleep"
+        return "is woken" if self.desired.order is Order.ON else "is put to sleep"
 
 
 @dataclass(frozen=True)
 class PowerPlan:
     """`wishes` are those that change, None where nothing is wanted any more; `troubles` are messages with hints."""
 
-    wishes: Mapping[str, DesiredState | None]
-    words: Mapping[str, SchedulerState]
+    desired_states: Mapping[str, DesiredState | None]
+    scheduler_states: Mapping[str, SchedulerState]
     changes: tuple[SchedulerUpdate, ...]
     decisions: tuple[NodeDecision, ...]
     memory: PowerMemory
-    troubles: tuple[tuple[str, str], ...] = ()
+    problems: tuple[tuple[str, str], ...] = ()
 
 
-def plan_power(sight: ClusterSnapshot, *, site: PowerSite, memory: PowerMemory) -> PowerPlan:
+def plan_power(snapshot: ClusterSnapshot, *, site: PowerSite, memory: PowerMemory) -> PowerPlan:
     """Return what is to be done now; `memory` is that of the last cycle, or empty. No I/O, no clock."""
-    pools = plan_pools(sight, site=site, memory=memory)
-    untouched = nodes_in_maintenance(sight.view)
+    pools = plan_pools(snapshot, site=site, memory=memory)
+    untouched = nodes_in_maintenance(snapshot.view)
     nodes = dict(pools.memory.nodes)
     moves = [
-        _make_move(node, _choose_node_step(node, pools, sight, untouched), pools, sight)
-        for node in sight.view.nodes
+        _make_move(node, _choose_node_step(node, pools, snapshot, untouched), pools, snapshot)
+        for node in snapshot.view.nodes
         if node.name in site.opted_in
     ]
     for move in moves:
         nodes[move.node.name] = replace(nodes[move.node.name], why=move.step.why)
-    told = [move.told for move in moves if move.told is not None]
+    updates = [move.update for move in moves if move.update is not None]
     return PowerPlan(
-        wishes={move.node.name: move.wish for move in moves if move.wishes_anew},
-        words=scheduler_states(node for node in sight.view.nodes if node.name in site.opted_in),
-        changes=tuple(sorted(told, key=lambda each: CHANGE_ORDER.index(each.change))),
+        desired_states={move.node.name: move.desired for move in moves if move.desired_changed},
+        scheduler_states=scheduler_states(node for node in snapshot.view.nodes if node.name in site.opted_in),
+        changes=tuple(sorted(updates, key=lambda update: CHANGE_ORDER.index(update.change))),
         decisions=tuple(NodeDecision(move.node.name, move.what, move.why) for move in moves if move.is_news),
         memory=replace(pools.memory, nodes=nodes),
-        troubles=pools.troubles,
+        problems=pools.problems,
     )
 
 
-def _choose_node_step(node: Node, pools: PoolsPlan, sight: ClusterSnapshot, untouched: frozenset[str]) -> NodeStep:
+def _choose_node_step(node: Node, pools: PoolsPlan, snapshot: ClusterSnapshot, untouched: frozenset[str]) -> NodeStep:
     """Return the step that is due of a node; UP is wanted of all that are up and not told to leave."""
-    life, leaving = sight.life(node.name), pools.memory.nodes[node.name].leaving
+    record, leaving = snapshot.record(node.name), pools.memory.nodes[node.name].leaving
     if node.name in untouched and not node.is_awaited:
         return NodeStep(why="it is in maintenance")
-    is_asleep = life is not None and life.seen.state in ASLEEP
+    is_asleep = record is not None and record.observed.state in ASLEEP
     sleeps_on = is_asleep and node.name not in pools.wake
     want = SleepTarget.ASLEEP if leaving is not None or sleeps_on else SleepTarget.UP
-    return choose_next_step(node, life, want, now=sight.now, order=_find_sleep_order(life, leaving))
+    return choose_next_step(node, record, want, now=snapshot.now, order=_find_sleep_order(record, leaving))
 
 
-def _find_sleep_order(life: NodeRecord | None, leaving: SleepInProgress | None) -> Order:
+def _find_sleep_order(record: NodeRecord | None, leaving: SleepInProgress | None) -> Order:
     """Return by which order the node goes, or went, to sleep."""
     if leaving is not None:
         return leaving.order
-    wish = None if life is None else life.wish
-    return wish.order if wish is not None and wish.order is not Order.ON else Order.SOFT_OFF
+    desired = None if record is None else record.desired
+    return desired.order if desired is not None and desired.order is not Order.ON else Order.SOFT_OFF
 
 
-def _make_move(node: Node, step: NodeStep, pools: PoolsPlan, sight: ClusterSnapshot) -> NodeMove:
-    memory, life = pools.memory.nodes[node.name], sight.life(node.name)
-    before = None if life is None else life.wish
+def _make_move(node: Node, step: NodeStep, pools: PoolsPlan, snapshot: ClusterSnapshot) -> NodeMove:
+    memory, record = pools.memory.nodes[node.name], snapshot.record(node.name)
+    before = None if record is None else record.desired
     leaving = memory.leaving
     why = leaving.why if leaving is not None and step.change in (None, NodeChange.CLOSE) else step.why
     why = pools.wake.get(node.name, why) if step.change in (NodeChange.POWER_UP, NodeChange.OPEN) else why
-    wish = before if step.order is None else DesiredState(step.order, step.by, sight.now.unix_s, why)
-    if step.order is None and before is not None and before.by in (US, SCHEDULER) and not _wakes_still(node, life):
-        wish = None
-    state = NodeState.UNKNOWN if life is None else life.seen.state
-    return NodeMove(node, state, step, wish, before, why, memory.why)
+    desired = before if step.order is None else DesiredState(step.order, step.by, snapshot.now.unix_s, why)
+    if step.order is None and before is not None and before.by in (US, SCHEDULER) and not _wakes_still(node, record):
+        desired = None
+    state = NodeState.UNKNOWN if record is None else record.observed.state
+    return NodeMove(node, state, step, desired, before, why, memory.why)
 
 
-def _order_and_owner(wish: DesiredState | None) -> tuple[Order, str] | None:
-    return None if wish is None else (wish.order, wish.by)
+def _order_and_owner(desired: DesiredState | None) -> tuple[Order, str] | None:
+    return None if desired is None else (desired.order, desired.by)
 
 
-def _wakes_still(node: Node, life: NodeRecord | None) -> bool:
+def _wakes_still(node: Node, record: NodeRecord | None) -> bool:
     """Whether it is being woken, and is not seen or was given up by the scheduler only: that is waited for."""
-    if life is None or life.wish is None or life.wish.order is not Order.ON:
+    if record is None or record.desired is None or record.desired.order is not Order.ON:
         return False
-    return life.seen.state is NodeState.UNKNOWN or (node.failed and life.effort.course is not None)
+    return record.observed.state is NodeState.UNKNOWN or (node.failed and record.attempts.pending is not None)

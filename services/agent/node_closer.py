@@ -57,7 +57,7 @@ class NodeCloser:
             return await send(), ""
         (seen,) = (await poll_once((machine,), {name: NodeRecord(name)}, self.wire)).values()
         node = await self._node(name)
-        if node is None or choose_change_for_admin(node, replace(seen, wish=wish)) is not NodeChange.CLOSE:
+        if node is None or choose_change_for_admin(node, replace(seen, desired=wish)) is not NodeChange.CLOSE:
             return await send(), ""
         orders, before = self._orders(node), self._sleep_order(name)
         why = f"{OURS}: {wish.by} has ordered {wish.order}"
@@ -71,7 +71,7 @@ class NodeCloser:
             if left := await self._open_again(orders, name, wish, before):
                 raise OffpeakError(f"{name}: {str(problem) or 'interrupted'}; {left}") from problem
             raise
-        if not is_goal(wish.order, life.seen.state):
+        if not is_goal(wish.order, life.observed.state):
             return life, await self._open_again(orders, name, wish, before)
         return life, f"closed to jobs; `offpeak node {name} wake` opens it again, and so does an agent"
 

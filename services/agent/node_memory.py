@@ -43,13 +43,13 @@ def read_last_sleep_orders(ledger: Ledger, unix_s: float) -> Mapping[str, Intent
 
 def add_last_order(life: NodeRecord, intent: Intent | None, now: Instant) -> NodeRecord:
     """Return the life with an order that is later than what was kept of it: what comes of that is nobody else's."""
-    if intent is None or intent.at_unix_s <= life.seen.at_unix_s:
+    if intent is None or intent.at_unix_s <= life.observed.at_unix_s:
         return life
     effect, before = intent.effect, life.sent
     if before is not None and (before.order, before.by) == (effect.order, effect.by):
         return life
     at_s = now.monotonic_s - max(0.0, now.unix_s - intent.at_unix_s)
-    return replace(life, sent=SentOrder(Order(effect.order), effect.by, at_s, life.seen.state, clear=False))
+    return replace(life, sent=SentOrder(Order(effect.order), effect.by, at_s, life.observed.state, clear=False))
 
 
 RECORD_KEY, TIMES_KEY = "life of ", "times of nodes"
@@ -76,7 +76,14 @@ def save_node_records(ledger: Ledger, before: NodeRecords, after: NodeRecords, *
 
 
 def _saved_fields(life: NodeRecord) -> tuple[object, ...]:
-    return (*ledger_fields(life), life.effort.course, life.effort.tries, life.effort.step, life.sent, life.surprises)
+    return (
+        *ledger_fields(life),
+        life.attempts.pending,
+        life.attempts.tries,
+        life.attempts.step,
+        life.sent,
+        life.surprises,
+    )
 
 
 def _load_node_record(

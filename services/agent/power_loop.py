@@ -145,7 +145,7 @@ class PowerLoop:
         self._heard.clear()
         plan = await asyncio.to_thread(plan_power, sight, site=site, memory=self._memory)
         self._memory = plan.memory
-        self._problem_log.report("capacity", "; ".join(f"{what}; {hint}" for what, hint in plan.troubles) or None)
+        self._problem_log.report("capacity", "; ".join(f"{what}; {hint}" for what, hint in plan.problems) or None)
         decisions = [DecisionRecord(sight.now.unix_s, each.node, each.what, each.reason) for each in plan.decisions]
         self._ledger.write_decisions(self.changed.of(decisions, {node.name for node in sight.view.nodes}))
         return plan
@@ -157,12 +157,12 @@ class PowerLoop:
         the scheduler first what is going to happen.
         """
         heard = {node for node, _ in self._heard}
-        for node, wish in plan.wishes.items():
+        for node, wish in plan.desired_states.items():
             if node not in heard:
                 self._happens(node, DesiredStateChange(wish), parts)
         told = await self._changes.tell([each for each in plan.changes if each.node not in heard], orders.scheduler)
-        await self._look(parts, orders, plan.words)
-        courses = any(life.effort.course is not None for life in self.lives.nodes.values())
+        await self._look(parts, orders, plan.scheduler_states)
+        courses = any(life.attempts.pending is not None for life in self.lives.nodes.values())
         return told or courses
 
     async def look(self, parts: SiteContext, orders: SiteOrders, words: Mapping[str, SchedulerState]) -> None:
@@ -176,7 +176,7 @@ class PowerLoop:
             parts.lookout, orders.nodes.order, self._terms(parts), lambda: self.now, timeout_s, publish
         )
         orders.nodes.door.history.begin_sweep()
-        publish((await sweep(means, self._without_new_wishes(), words)).lives)
+        publish((await sweep(means, self._without_new_wishes(), words)).records)
         self._is_seen = True
         self._keep()
 
@@ -197,7 +197,7 @@ class PowerLoop:
     def _without_new_wishes(self) -> NodeRecords:
         """Return the lives in which nothing is wanted of nodes that were told to be something else in this round."""
         told = {node for node, event in self._heard if isinstance(event, DesiredStateChange)} & self.lives.nodes.keys()
-        free = {node: replace(self.lives.nodes[node], wish=None) for node in told}
+        free = {node: replace(self.lives.nodes[node], desired=None) for node in told}
         return NodeRecords({**self.lives.nodes, **free}, self.lives.times)
 
     def _keep(self) -> None:
@@ -219,7 +219,7 @@ class PowerLoop:
     def _terms(self, parts: SiteContext) -> NodeContext:
         # Each node's own hardware takes the place of this one.
         any_hardware = next(iter(parts.machines.values())).hardware
-        return NodeContext(any_hardware, self._chance, conduct=make_retry_policy(parts.settings.agent))
+        return NodeContext(any_hardware, self._chance, retry=make_retry_policy(parts.settings.agent))
 
     def _publish(self, parts: SiteContext, lives: NodeRecords) -> None:
         self.lives = lives
@@ -228,4 +228,4 @@ class PowerLoop:
 
     def _sighting_of(self, node: str) -> StateReading | None:
         life = self.lives.nodes.get(node)
-        return None if life is None else StateReading(str(life.seen.state), life.seen.at_unix_s)
+        return None if life is None else StateReading(str(life.observed.state), life.observed.at_unix_s)

@@ -177,7 +177,7 @@ def _saving_status(saving: SavingRecord | None) -> SavingStatus:
 
 
 def _node_counts(agent: SiteAgent) -> NodeCounts:
-    states = Counter(str(life.seen.state) for life in agent.power.lives.nodes.values())
+    states = Counter(str(life.observed.state) for life in agent.power.lives.nodes.values())
     return NodeCounts(tuple(states.most_common()), agent.meters.watts)
 
 
@@ -213,19 +213,19 @@ def make_snapshot(agent: SiteAgent, jobs_seen_unix_s: float | None) -> StatusSna
 
 def node_status(life: NodeRecord, now: Instant, watts: Mapping[str, float], node_class: NodeClass | None) -> NodeStatus:
     """Return what is shown of a node."""
-    recorded, seen = make_state_row(life, now), life.seen
+    recorded, seen = make_state_row(life, now), life.observed
     measured_w = watts.get(life.node)
     return NodeStatus(
         node=life.node,
         state=recorded.observed,
-        word="" if life.word is None else str(life.word),
+        word="" if life.scheduler_state is None else str(life.scheduler_state),
         desired=recorded.desired,
         watts=modelled_w(life, node_class) if measured_w is None else measured_w,
         measured=measured_w is not None,
         idle_watts=None if node_class is None else node_class.idle_w,
         since_unix_s=seen.since_unix_s,
         by=seen.by,
-        why="; ".join(filter(None, (seen.trouble if seen.state is NodeState.UNKNOWN else "", recorded.why))),
+        why="; ".join(filter(None, (seen.problem if seen.state is NodeState.UNKNOWN else "", recorded.why))),
         held=life.hold is not None and life.hold.lasts(now.unix_s),
     )
 
@@ -234,9 +234,9 @@ def modelled_w(life: NodeRecord, node_class: NodeClass | None) -> float | None:
     """Return what such a node draws in its state; None where that hangs on its job, and where nobody knows."""
     if node_class is None or not node_class.depths:
         return None
-    state = life.seen.state
+    state = life.observed.state
     if state is NodeState.ON:
-        return None if life.word in (None, SchedulerState.BUSY) else node_class.idle_w
+        return None if life.scheduler_state in (None, SchedulerState.BUSY) else node_class.idle_w
     depth = node_class.find_depth(DEPTH_OF.get(state, node_class.depths[-1].depth))
     return None if depth is None else _depth_w(state, depth)
 

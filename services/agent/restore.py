@@ -99,9 +99,9 @@ def _may_follow(node: Node, life: NodeRecord, order: Intent | None) -> bool:
     """Whether the node was not seen to be off, or to come up again, since it was ordered to sleep."""
     if order is None or (node.boot_s or 0) > order.at_unix_s:
         return False
-    return life.seen.state is NodeState.UNKNOWN or life.seen.since_unix_s <= order.at_unix_s
+    return life.observed.state is NodeState.UNKNOWN or life.observed.since_unix_s <= order.at_unix_s
 
 
 def _is_on_its_way(node: Node, life: NodeRecord, now: Instant) -> bool:
-    went_down = life.seen.state in DOWNWARDS and (node.boot_s or 0) <= life.seen.since_unix_s
+    went_down = life.observed.state in DOWNWARDS and (node.boot_s or 0) <= life.observed.since_unix_s
     return may_still_go_down(life, now) or (went_down and node.power is not NodePower.DOWN)

@@ -97,9 +97,11 @@ def _reason_unknown(name: str, outlook: WakeOutlook) -> str:
         return "is not ours to touch: it is not among nodes below [agent]"
     if node is None or node.use is NodeUse.UNKNOWN:
         return "the scheduler does not show it" if node is None else f"the scheduler says {node.native_state}"
-    if life is None or life.seen.state is NodeState.UNKNOWN:
+    if life is None or life.observed.state is NodeState.UNKNOWN:
         return (
-            f"its state is not known: {life.seen.trouble}" if life and life.seen.trouble else "its state is not known"
+            f"its state is not known: {life.observed.problem}"
+            if life and life.observed.problem
+            else "its state is not known"
         )
     return "nobody has enrolled its BMC" if outlook.machines[name].enrolled is None else ""
 
@@ -111,11 +113,11 @@ def _find_refusal(life: NodeRecord, outlook: WakeOutlook) -> Refusal | None:
     life = apply_event(life, DesiredStateChange(wish), now, terms)
     if why := describe_fault(life):
         return Refusal("fault", why)
-    course, effort = life.effort.course, life.effort
-    if life.seen.state not in ASLEEP or (course is not None and course.order is Order.ON):
+    course, effort = life.attempts.pending, life.attempts
+    if life.observed.state not in ASLEEP or (course is not None and course.order is Order.ON):
         return None
     if now.monotonic_s < effort.next_try_s:
-        return effort.refusal or Refusal("pause", f"tried {effort.tries} times, then a pause: {effort.said}")
+        return effort.refusal or Refusal("pause", f"tried {effort.tries} times, then a pause: {effort.failure}")
     order = find_due_order(life, now, terms)
     if order is None:
         return None if course is not None else Refusal("rungs", "its hardware has no way to wake it")

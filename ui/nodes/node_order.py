@@ -67,16 +67,16 @@ def _drive_node(settings: Settings, inventory: Inventory, machine: InventoryNode
         if note:
             typer.echo(f"{name}: {note}", err=True)
         raise trouble
-    took = f"after {time.monotonic() - began_s:.0f} s" if record.took else "already"
-    typer.echo(f"{name}: {record.seen.state} {took}")
+    took = f"after {time.monotonic() - began_s:.0f} s" if record.measured else "already"
+    typer.echo(f"{name}: {record.observed.state} {took}")
     if note:
         typer.echo(f"  {note}")
 
 
 def error_of_order(record: NodeRecord, to: Order, wire: Transport) -> OrderRefused | BadAnswer | None:
     """Return why the node is not there, None if it is."""
-    refusal, fault = record.effort.refusal, record.fault
-    if is_goal(to, record.seen.state):
+    refusal, fault = record.attempts.refusal, record.fault
+    if is_goal(to, record.observed.state):
         return None
     if refusal is not None:
         return OrderRefused(f"{refusal.said} (rule {refusal.rule})", hint=refusal.hint)
@@ -84,7 +84,7 @@ def error_of_order(record: NodeRecord, to: Order, wire: Transport) -> OrderRefus
         return BadAnswer(f"{record.node}: {fault.what}: {fault.reason}", hint=fault.hint)
     why = find_obstacle(record, read_clocks(wire))
     return BadAnswer(
-        f"{record.node}: is {record.seen.state}: {why or 'on its way'}", hint=f"offpeak node {record.node} show"
+        f"{record.node}: is {record.observed.state}: {why or 'on its way'}", hint=f"offpeak node {record.node} show"
     )
 
 
@@ -108,8 +108,8 @@ async def _run_order(
         if to is not Order.ON:
             return await closer.close_first(machine, DesiredState(to, by, admin_order.wire.clock(), reason), send)
         record = await send()
-        if not is_goal(to, record.seen.state):
+        if not is_goal(to, record.observed.state):
             return record, ""
-        return record, await closer.open_if_ours(machine.node, by, was_up=record.took is None)
+        return record, await closer.open_if_ours(machine.node, by, was_up=record.measured is None)
     finally:
         await admin_order.wire.close()

@@ -127,11 +127,11 @@ def node_rows(settings: Settings, machines: Sequence[InventoryNode]) -> list[Nod
 def _node_row(
     record: NodeRecord, watts: float | None, recorded: NodeStateRecord | None, holds: Mapping[str, Hold]
 ) -> NodeRow:
-    state, hold = record.seen.state, holds.get(record.node)
+    state, hold = record.observed.state, holds.get(record.node)
     as_recorded = recorded is not None and recorded.observed == state
     held, why = f"held by {hold.owner}: {hold.reason}" if hold else "", recorded.why if recorded is not None else ""
     whys = [
-        record.seen.trouble if state is NodeState.UNKNOWN else "",
+        record.observed.problem if state is NodeState.UNKNOWN else "",
         # The agent writes the hold down as a reason, a cycle after it began.
         held if held not in why else "",
         why,

@@ -60,11 +60,11 @@ def test_a_node_that_nothing_switches_is_unknown_and_says_why() -> None:
     machine = InventoryNode("n1", Hardware("bare"))
     with pytest.raises(BadInventory):
         make_poller([machine], Transport())
-    life = asyncio.run(poll_once([machine], {}, Transport()))["n1"]
-    assert (str(life.seen.state), life.seen.trouble) == ("unknown", "n1: no driver switches it")
+    record = asyncio.run(poll_once([machine], {}, Transport()))["n1"]
+    assert (str(record.observed.state), record.observed.problem) == ("unknown", "n1: no driver switches it")
 
 
 def test_ssh_without_known_hosts_is_said_beside_the_node(tmp_path: Path) -> None:
     machine = InventoryNode("n1", hardware(tmp_path, 623, 22), bmc="127.0.0.1", ssh="127.0.0.1")
-    life = asyncio.run(poll_once([machine], {}, Transport()))["n1"]
-    assert life.seen.trouble.endswith("known_hosts: no such file")
+    record = asyncio.run(poll_once([machine], {}, Transport()))["n1"]
+    assert record.observed.problem.endswith("known_hosts: no such file")

@@ -55,8 +55,8 @@ class AnyLife(RuleBasedStateMachine):
         self.lookout = model_lookout(self.nodes)
         self.chance = random.Random(seed)
         self.cuts = set[str]()
-        self.terms = NodeContext(HARDWARE, random.Random(seed), conduct=RetryPolicy(cut_power=cut_power))
-        self.lives = NodeRecords({name: NodeRecord(name) for name in NODES})
+        self.context = NodeContext(HARDWARE, random.Random(seed), retry=RetryPolicy(cut_power=cut_power))
+        self.records = NodeRecords({name: NodeRecord(name) for name in NODES})
         self.monotonic_s, self.unix_s = 5000.0, 1.8e9
         self.mode, self.refuses = mode, False
         self.words = {name: node.word for name, node in self.nodes.items()}
@@ -127,10 +127,12 @@ class AnyLife(RuleBasedStateMachine):
     @precondition(lambda self: self.monotonic_s > 6000)
     @rule()
     def the_agent_starts_anew(self) -> None:
-        stored = {node: record_to_json(life, monotonic_s=self.monotonic_s) for node, life in self.lives.nodes.items()}
+        stored = {
+            node: record_to_json(record, monotonic_s=self.monotonic_s) for node, record in self.records.nodes.items()
+        }
         self.monotonic_s += 1e5
-        lives = {node: record_from_json(text, monotonic_s=self.monotonic_s) for node, text in stored.items()}
-        self.lives = NodeRecords(lives, self.lives.times)
+        records = {node: record_from_json(text, monotonic_s=self.monotonic_s) for node, text in stored.items()}
+        self.records = NodeRecords(records, self.records.times)
         self.door_opens()
 
     @invariant()
@@ -164,19 +166,19 @@ class AnyLife(RuleBasedStateMachine):
 
     @invariant()
     def power_was_cut_only_where_that_was_wanted_or_allowed(self) -> None:
-        for life in self.lives.nodes.values() if hasattr(self, "lives") else ():
-            cuts = [each for each in self.nodes[life.node].log if each.order is Order.HARD_OFF]
-            assert not cuts or self.cuts_wanted(life.node)
+        for record in self.records.nodes.values() if hasattr(self, "records") else ():
+            cuts = [each for each in self.nodes[record.node].log if each.order is Order.HARD_OFF]
+            assert not cuts or self.cuts_wanted(record.node)
 
     def cuts_wanted(self, node: str) -> bool:
-        return node in self.cuts or self.terms.conduct.cut_power
+        return node in self.cuts or self.context.retry.cut_power
 
     def arrived(self) -> list:  # type: ignore[type-arg]
         return [each for node in getattr(self, "nodes", {}).values() for each in node.log]
 
     def happens(self, node: str, event: HoldChange | Release | DesiredStateChange) -> None:
-        life = apply_event(self.lives.nodes[node], event, self.now(), self.terms)
-        self.lives = NodeRecords({**self.lives.nodes, node: life}, self.lives.times)
+        record = apply_event(self.records.nodes[node], event, self.now(), self.context)
+        self.records = NodeRecords({**self.records.nodes, node: record}, self.records.times)
 
     def now(self) -> Instant:
         return Instant(self.monotonic_s, self.unix_s)
@@ -188,20 +190,20 @@ class AnyLife(RuleBasedStateMachine):
         self.history.begin_sweep()
         # What the scheduler said a round ago: a job may have begun since.
         words, self.words = self.words, {name: node.word for name, node in self.nodes.items()}
-        means = SweepContext(self.lookout, self.order, self.terms, self.now, 5, self.publish)
-        self.lives = self.runner.run(sweep(means, self.lives, words)).lives
+        means = SweepContext(self.lookout, self.order, self.context, self.now, 5, self.publish)
+        self.records = self.runner.run(sweep(means, self.records, words)).records
         downs = sum(each.order is not Order.ON for n, node in self.nodes.items() for each in node.log[before[n] :])
         assert downs <= DOWNS_A_SWEEP
 
-    def publish(self, lives: NodeRecords) -> None:
-        self.lives = lives
+    def publish(self, records: NodeRecords) -> None:
+        self.records = records
 
     def door_opens(self) -> None:
         self.history = EffectHistory.of(self.journal, self.unix_s, steady=lambda: self.monotonic_s)
         rules = (("job", self.no_job), ("whim", self.whim))
         limits = (
             ("per_sweep", limit_per_sweep(self.history, DOWNS_A_SWEEP)),
-            ("held", refuse_held(lambda node: self.lives.nodes[node].hold, lambda: self.unix_s)),
+            ("held", refuse_held(lambda node: self.records.nodes[node].hold, lambda: self.unix_s)),
         )
         self.door = Door(
             lambda _: self.mode,
@@ -241,7 +243,7 @@ class AnyLife(RuleBasedStateMachine):
             node.faults.clear()
             node.job = False
             self.happens(name, Release())
-            if self.lives.nodes[name].wish is None:
+            if self.records.nodes[name].desired is None:
                 self.happens(name, DesiredStateChange(DesiredState(Order.ON, US, self.unix_s, "the end")))
             if node.state in ("booting", "resuming"):
                 node.until_s = min(node.until_s, self.monotonic_s + 600)
@@ -250,13 +252,13 @@ class AnyLife(RuleBasedStateMachine):
         for _ in range(40):
             self.passes(300.0)
             for name in NODES:
-                if self.lives.nodes[name].fault is not None:
+                if self.records.nodes[name].fault is not None:
                     self.happens(name, Release())
-        for life in self.lives.nodes.values():
-            assert life.wish is not None
-            assert life.seen.state is not NodeState.UNKNOWN
-            assert is_goal(life.wish.order, life.seen.state), life
-            assert life.fault is None
+        for record in self.records.nodes.values():
+            assert record.desired is not None
+            assert record.observed.state is not NodeState.UNKNOWN
+            assert is_goal(record.desired.order, record.observed.state), record
+            assert record.fault is None
 
 
 AnyLife.TestCase.settings = settings(stateful_step_count=40)

@@ -43,7 +43,7 @@ HASTY = RetryPolicy(
     refused_pause_s=0.05,
     longest_refused_pause_s=0.1,
     ours_again_s=0.1,
-    hands_off_s=0.2,
+    pause_after_change_s=0.2,
     surprises=1000,
     unseen_s=60,
 )
@@ -71,9 +71,9 @@ class Agent:
 
     def __post_init__(self) -> None:
         self.wire, self.names = Transport(timeout_s=0.5), tuple(each.node for each in self.machines)
-        self.lives = NodeRecords({name: NodeRecord(name) for name in self.names})
+        self.records = NodeRecords({name: NodeRecord(name) for name in self.names})
         self.ways = DriverPool({each.node: each for each in self.machines}, self.wire)
-        self.terms = NodeContext(self.machines[0].hardware, random.Random(1), conduct=HASTY)
+        self.context = NodeContext(self.machines[0].hardware, random.Random(1), retry=HASTY)
         site = InterlockContext(
             Inventory(Path("inventory.toml"), self.machines),
             self.ways,
@@ -87,41 +87,43 @@ class Agent:
         self.means = SweepContext(
             make_poller(self.machines, self.wire),
             self.orders.order,
-            self.terms,
+            self.context,
             lambda: read_clocks(self.wire),
             1.0,
             self.publish,
         )
 
-    def publish(self, lives: NodeRecords) -> None:
-        self.lives = lives
+    def publish(self, records: NodeRecords) -> None:
+        self.records = records
 
     def sighting_of(self, node: str) -> StateReading | None:
-        seen = self.lives.nodes[node].seen
+        seen = self.records.nodes[node].observed
         return StateReading(str(seen.state), seen.at_unix_s)
 
     def wants(self, node: str, order: Order) -> None:
         self.happens(node, DesiredStateChange(DesiredState(order, US, 0.0, "test")))
 
     def happens(self, node: str, event: DesiredStateChange | Release) -> None:
-        life = apply_event(self.lives.nodes[node], event, read_clocks(self.wire), self.terms)
-        self.lives = NodeRecords({**self.lives.nodes, node: life}, self.lives.times)
+        record = apply_event(self.records.nodes[node], event, read_clocks(self.wire), self.context)
+        self.records = NodeRecords({**self.records.nodes, node: record}, self.records.times)
 
     async def round(self, words: Mapping[str, SchedulerState] | None = None) -> None:
         self.orders.door.history.begin_sweep()
-        self.lives = (await sweep(self.means, self.lives, words or {})).lives
+        self.records = (await sweep(self.means, self.records, words or {})).records
 
     def states(self) -> dict[str, str]:
-        return {node: str(life.seen.state) for node, life in self.lives.nodes.items()}
+        return {node: str(record.observed.state) for node, record in self.records.nodes.items()}
 
     def there(self) -> bool:
-        lives = self.lives.nodes.values()
-        return all(life.wish is not None and is_goal(life.wish.order, life.seen.state) for life in lives)
+        records = self.records.nodes.values()
+        return all(
+            record.desired is not None and is_goal(record.desired.order, record.observed.state) for record in records
+        )
 
     async def until(self, condition: Callable[[], bool], seconds: float = 15.0) -> None:
         give_up_s = time.monotonic() + seconds
         while not condition():
-            assert time.monotonic() < give_up_s, self.lives
+            assert time.monotonic() < give_up_s, self.records
             await self.round()
             await asyncio.sleep(0.05)
 

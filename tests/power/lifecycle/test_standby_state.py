@@ -1,10 +1,10 @@
 """Standby is seen by what the node does not answer and does not draw; the BMC may say on or off."""
 
-from walked_life import Walk
+from walked_node import Walk
 
 
 def suspending() -> Walk:
-    return Walk().seen("on", answers=True, watts=200).wished("standby").ordered()
+    return Walk().seen("on", answers=True, watts=200).desires("standby").ordered()
 
 
 def in_standby() -> Walk:
@@ -18,9 +18,9 @@ def test_three_silent_looks_below_the_ceiling() -> None:
     walk = suspending().seen("on", answers=False, watts=11).seen("on", answers=False, watts=11)
     assert walk.state == "going down"
     walk.seen("on", answers=False, watts=11)
-    assert (walk.state, walk.life.seen.by, walk.order) == ("standby", "offpeak", None)
-    assert walk.life.took is not None
-    assert walk.life.took.change == "suspend"
+    assert (walk.state, walk.record.observed.by, walk.order) == ("standby", "offpeak", None)
+    assert walk.record.measured is not None
+    assert walk.record.measured.change == "suspend"
 
 
 def test_silent_but_drawing_is_not_asleep() -> None:
@@ -29,13 +29,13 @@ def test_silent_but_drawing_is_not_asleep() -> None:
         walk.seen("on", answers=False, watts=200)
     assert walk.state == "going down"
     walk.passes(60).seen("on", answers=False, watts=200)
-    assert walk.life.effort.tries == 1
+    assert walk.record.attempts.tries == 1
 
 
 def test_a_bmc_that_says_off_in_standby() -> None:
     assert suspending().seen("off", answers=False, watts=11).state == "standby"
     assert suspending().seen("off").state == "standby"
-    assert in_standby().seen("off", answers=False, watts=11).life.surprises == ()
+    assert in_standby().seen("off", answers=False, watts=11).record.surprises == ()
 
 
 def test_without_a_meter_silence_must_do() -> None:
@@ -46,7 +46,7 @@ def test_without_a_meter_silence_must_do() -> None:
 
 
 def test_wakes_first_by_the_bmc_then_by_packet() -> None:
-    walk = in_standby().wished("on")
+    walk = in_standby().desires("on")
     assert walk.order == ("on", "bmc")
     walk.ordered().passes(30).seen("on", answers=False, watts=11)
     assert walk.order == ("on", "bmc")
@@ -55,18 +55,18 @@ def test_wakes_first_by_the_bmc_then_by_packet() -> None:
     walk.ordered().passes(5).seen("on", answers=False, watts=150)
     assert walk.state == "booting"
     walk.passes(5).seen("on", answers=True, watts=200)
-    assert (walk.state, walk.life.seen.by) == ("on", "offpeak")
+    assert (walk.state, walk.record.observed.by) == ("on", "offpeak")
 
 
 def test_a_clean_resume_is_learned() -> None:
-    walk = in_standby().wished("on").ordered().passes(7).seen("on", answers=True, watts=200)
-    assert walk.life.took is not None
-    assert (walk.life.took.change, walk.life.took.seconds) == ("resume", 7)
+    walk = in_standby().desires("on").ordered().passes(7).seen("on", answers=True, watts=200)
+    assert walk.record.measured is not None
+    assert (walk.record.measured.change, walk.record.measured.seconds) == ("resume", 7)
 
 
 def test_its_own_alarm_or_somebody_wakes_it() -> None:
     walk = in_standby().passes(500).seen("on", answers=True, watts=200)
-    assert (walk.state, walk.life.seen.by, len(walk.life.surprises)) == ("on", "unknown", 1)
+    assert (walk.state, walk.record.observed.by, len(walk.record.surprises)) == ("on", "unknown", 1)
 
 
 def test_without_any_evidence_it_is_not_known() -> None:
@@ -76,5 +76,5 @@ def test_without_any_evidence_it_is_not_known() -> None:
 
 
 def test_a_node_that_is_off_counts_as_asleep_for_a_wish_of_standby() -> None:
-    walk = Walk().seen("off").wished("standby")
+    walk = Walk().seen("off").desires("standby")
     assert (walk.state, walk.order, walk.blocked) == ("off", None, "it is as it is wanted")

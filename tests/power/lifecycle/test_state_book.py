@@ -15,7 +15,7 @@ def test_what_to_do_about_a_fault_stands_beside_it() -> None:
 
 def test_a_hold_stands_once_in_the_reasons() -> None:
     refusal = Refusal("held", "n1: al holds it: repair", "ask al")
-    life = NodeRecord("n1", hold=Hold("al", "repair"), effort=Attempts(refusal=refusal))
-    assert make_state_row(life, Instant(1.0, 1000.0)).why == "held by al: repair"
-    other = replace(life, effort=Attempts(refusal=replace(refusal, rule="min_on", said="4 nodes stay on")))
+    record = NodeRecord("n1", hold=Hold("al", "repair"), attempts=Attempts(refusal=refusal))
+    assert make_state_row(record, Instant(1.0, 1000.0)).why == "held by al: repair"
+    other = replace(record, attempts=Attempts(refusal=replace(refusal, rule="min_on", said="4 nodes stay on")))
     assert make_state_row(other, Instant(1.0, 1000.0)).why == "held by al: repair; refused (min_on): 4 nodes stay on"

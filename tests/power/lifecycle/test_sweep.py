@@ -21,8 +21,8 @@ class Rounds:
 
     def __init__(self, **states: str) -> None:
         self.nodes = {name: ModelNode(name, state) for name, state in states.items()}
-        self.lives = NodeRecords({name: NodeRecord(name) for name in states})
-        self.terms = NodeContext(HARDWARE, random.Random(1))
+        self.records = NodeRecords({name: NodeRecord(name) for name in states})
+        self.context = NodeContext(HARDWARE, random.Random(1))
         self.asked, self.published = list[Effect](), list[NodeRecords]()
         self.at_s = 0.0
 
@@ -30,10 +30,10 @@ class Rounds:
         return Instant(self.at_s, self.at_s)
 
     def wants(self, node: str, order: Order) -> None:
-        life = apply_event(
-            self.lives.nodes[node], DesiredStateChange(DesiredState(order, US, 0.0, "idle")), self.now(), self.terms
+        record = apply_event(
+            self.records.nodes[node], DesiredStateChange(DesiredState(order, US, 0.0, "idle")), self.now(), self.context
         )
-        self.lives = NodeRecords({**self.lives.nodes, node: life}, self.lives.times)
+        self.records = NodeRecords({**self.records.nodes, node: record}, self.records.times)
 
     async def door(self, effect: Effect, before_sending: Callable[[], None]) -> Outcome | Refusal:
         assert self.published, "the rules look at what was seen"
@@ -46,9 +46,9 @@ class Rounds:
         self.at_s = at_s
         for node in self.nodes.values():
             node.advance(at_s)
-        means = SweepContext(model_lookout(self.nodes), self.door, self.terms, self.now, 5.0, self.published.append)
-        swept = asyncio.run(sweep(means, self.lives, {}))
-        self.lives = swept.lives
+        means = SweepContext(model_lookout(self.nodes), self.door, self.context, self.now, 5.0, self.published.append)
+        swept = asyncio.run(sweep(means, self.records, {}))
+        self.records = swept.records
         return swept
 
 
@@ -73,12 +73,12 @@ def test_an_order_carries_what_it_rests_on() -> None:
 
 def test_only_what_has_changed_is_worth_a_line() -> None:
     rounds = Rounds(n1="on", n2="on")
-    assert [life.node for life in rounds.round(0.0).changed] == ["n1", "n2"]
+    assert [record.node for record in rounds.round(0.0).changed] == ["n1", "n2"]
     assert rounds.round(10.0).changed == ()
     rounds.wants("n2", Order.SOFT_OFF)
     rounds.round(20.0)
-    assert [str(life.seen.state) for life in rounds.round(30.0).changed] == ["going down"]
-    assert [str(life.seen.state) for life in rounds.round(120.0).changed] == ["off"]
+    assert [str(record.observed.state) for record in rounds.round(30.0).changed] == ["going down"]
+    assert [str(record.observed.state) for record in rounds.round(120.0).changed] == ["off"]
 
 
 def test_times_are_learned_for_the_kind_of_hardware() -> None:
@@ -86,7 +86,7 @@ def test_times_are_learned_for_the_kind_of_hardware() -> None:
     rounds.wants("n1", Order.SOFT_OFF)
     rounds.round(0.0)
     rounds.round(95.0)
-    assert rounds.lives.times["model"].expected_s("shutdown") == 95.0
+    assert rounds.records.times["model"].expected_s("shutdown") == 95.0
 
 
 def test_an_order_is_known_before_it_is_sent_and_whatever_cuts_the_round_off() -> None:
@@ -98,15 +98,17 @@ def test_an_order_is_known_before_it_is_sent_and_whatever_cuts_the_round_off() -
             # A rule that takes its time: nothing is sent.
             await asyncio.sleep(3600)
         before_sending()
-        sent.update({node: life.sent for node, life in rounds.published[-1].nodes.items()})
+        sent.update({node: record.sent for node, record in rounds.published[-1].nodes.items()})
         await asyncio.sleep(3600)
         return Outcome("done", "")
 
     async def cut_off() -> None:
-        means = SweepContext(model_lookout(rounds.nodes), hangs, rounds.terms, rounds.now, 5.0, rounds.published.append)
+        means = SweepContext(
+            model_lookout(rounds.nodes), hangs, rounds.context, rounds.now, 5.0, rounds.published.append
+        )
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(1.0):
-                await sweep(means, rounds.lives, {})
+                await sweep(means, rounds.records, {})
 
     for node in rounds.nodes:
         rounds.wants(node, Order.SOFT_OFF)
@@ -121,16 +123,16 @@ def test_into_standby_and_back_by_what_the_node_itself_shows() -> None:
     rounds.wants("n1", Order.STANDBY)
     rounds.round(0.0)
     rounds.round(10.0)
-    assert str(rounds.lives.nodes["n1"].seen.state) == "standby"
+    assert str(rounds.records.nodes["n1"].observed.state) == "standby"
     rounds.wants("n1", Order.ON)
     rounds.round(20.0)
     rounds.round(40.0)
-    assert str(rounds.lives.nodes["n1"].seen.state) == "on"
-    assert rounds.lives.times["model"].expected_s("resume") == 20.0
+    assert str(rounds.records.nodes["n1"].observed.state) == "on"
+    assert rounds.records.times["model"].expected_s("resume") == 20.0
 
 
 def test_who_was_silent_is_asked_first() -> None:
     rounds = Rounds(n1="on", n2="on", n3="on")
     rounds.nodes["n3"].faults.add("dead")
     rounds.round(0.0)
-    assert sort_silent_first(rounds.lives, rounds.nodes) == ["n3", "n1", "n2"]
+    assert sort_silent_first(rounds.records, rounds.nodes) == ["n3", "n1", "n2"]

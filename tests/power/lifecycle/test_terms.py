@@ -11,5 +11,5 @@ def test_the_settings_are_what_is_usual() -> None:
 
 
 def test_what_is_set_is_what_counts() -> None:
-    conduct = make_retry_policy(replace(AgentSettings(), tries=7, hands_off_s=60, cut_power=True))
-    assert (conduct.tries, conduct.hands_off_s, conduct.cut_power) == (7, 60.0, True)
+    retry = make_retry_policy(replace(AgentSettings(), tries=7, hands_off_s=60, cut_power=True))
+    assert (retry.tries, retry.pause_after_change_s, retry.cut_power) == (7, 60.0, True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from scheduler_words import job_of, node_of
+from scheduler_values import job_of, node_of
 
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import NodePower, NodeUse

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from scheduler_words import NOW, NOW_S, life_of
+from scheduler_values import NOW, NOW_S, record_of
 
 from offpeak.machines.inventory import Hardware, Inventory, InventoryNode, SleepMethod
 from offpeak.model.node_class_file import bundled_node_class
@@ -29,16 +29,16 @@ def site_of(nodes: int = 4, *, bounds=None, shared_nodes=False, hardware=HARDWAR
     return PowerSite(inventory, settings, bounds or CapacitySettings(), {hardware.name: SERVER}, shared_nodes)
 
 
-def sight_of(nodes, *, jobs=(), reservations=(), lives=None, now=NOW, times=None, **given) -> ClusterSnapshot:
+def cluster_snapshot(nodes, *, jobs=(), reservations=(), records=None, now=NOW, times=None, **given) -> ClusterSnapshot:
     """Return a sight of nodes that are all on, but for the lives that are given."""
-    usual = {node.name: life_of(node.name) for node in nodes}
+    usual = {node.name: record_of(node.name) for node in nodes}
     view = SchedulerView(int(now.unix_s), tuple(jobs), tuple(nodes), tuple(reservations))
-    return ClusterSnapshot(now, view, NodeRecords(usual | (lives or {}), times or {}), **given)
+    return ClusterSnapshot(now, view, NodeRecords(usual | (records or {}), times or {}), **given)
 
 
-def planned(sight: ClusterSnapshot, site: PowerSite, memory: PowerMemory | None = None) -> PowerPlan:
+def planned(snapshot: ClusterSnapshot, site: PowerSite, memory: PowerMemory | None = None) -> PowerPlan:
     """Return the plan of a first cycle, or of one after others."""
-    return plan_power(sight, site=site, memory=memory or PowerMemory())
+    return plan_power(snapshot, site=site, memory=memory or PowerMemory())
 
 
 def slept_long_ago(names) -> PowerMemory:

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scheduler_words import job_of, life_of, node_of
-from small_site import HARDWARE, SERVER, sight_of, site_of
+from scheduler_values import job_of, node_of, record_of
+from small_site import HARDWARE, SERVER, cluster_snapshot, site_of
 
 from offpeak.model.jobs import Jobs
 from offpeak.model.node_states import ACTIVE, OFF, asleep, coming_up, going_down
@@ -87,13 +87,13 @@ def name(node: int) -> str:
 def live_plan(engine, at_s: int, site):
     """Return what the power loop plans when it sees what the engine knows."""
     table, snapshot = engine.power.table, seen(engine)
-    nodes, lives, known = [], {}, {}
+    nodes, records, known = [], {}, {}
     for number, state in enumerate(table.state.tolist()):
         power, observed = LIKE[state]
         used = NodeUse.USED if table.busy[number] else NodeUse.FREE
         idle_since_s, woken_s = BEGAN_S + int(table.idle_since_s[number]), BEGAN_S + int(table.woken_s[number])
         nodes.append(node_of(name(number), use=used, power=power, idle_since_s=idle_since_s))
-        lives[name(number)] = life_of(name(number), observed)
+        records[name(number)] = record_of(name(number), observed)
         known[name(number)] = NodeMemory(state == ACTIVE, idle_since_s, woken_s)
     running, queued = snapshot.running, snapshot.queued
     rows = zip(running.size, BEGAN_S + running.submit_s, BEGAN_S + running.start_s,
@@ -110,8 +110,8 @@ def live_plan(engine, at_s: int, site):
                start_s=BEGAN_S + 10**6)
         for row, (size, submit_s, limit_s) in waiting
     ]  # fmt: skip
-    sight = sight_of(nodes, jobs=jobs, lives=lives, now=Instant(1e9, float(BEGAN_S + at_s)))
-    return plan_power(sight, site=site, memory=PowerMemory(known))
+    snapshot = cluster_snapshot(nodes, jobs=jobs, records=records, now=Instant(1e9, float(BEGAN_S + at_s)))
+    return plan_power(snapshot, site=site, memory=PowerMemory(known))
 
 
 def is_quiet(engine, at_s: int) -> bool:

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from model_cluster import ModelCluster
-from scheduler_words import NOW_S
+from scheduler_values import NOW_S
 from small_site import HARDWARE, site_of
 
 from offpeak.door.effect import Hold, Outcome, Refusal
@@ -52,9 +52,9 @@ class AnyCluster(RuleBasedStateMachine):
         bounds = CapacitySettings(min_awake_s=MIN_AWAKE_S)
         self.site = site_of(4, capacity=policy, bounds=bounds, cycles_per_day=1000, nodes_per_sweep=3)
         self.rules_of = NodeContexts(
-            self.site.machines, NodeContext(HARDWARE, random.Random(seed), conduct=RetryPolicy())
+            self.site.machines, NodeContext(HARDWARE, random.Random(seed), retry=RetryPolicy())
         )
-        self.lives, self.memory = NodeRecords({name: NodeRecord(name) for name in NAMES}), PowerMemory()
+        self.records, self.memory = NodeRecords({name: NodeRecord(name) for name in NAMES}), PowerMemory()
         self.refuses, self.effects_left, self.effects = False, -1, 0
         self.drained = set[str]()
 
@@ -126,16 +126,16 @@ class AnyCluster(RuleBasedStateMachine):
     def looks_and_acts(self) -> None:
         now, view = self.now(), self.cluster.view()
         words = scheduler_states(view.nodes)
-        self.lives = record_poll(self.lives, {name: self.look(name) for name in NAMES}, words, now, self.rules_of)
-        plan = plan_power(ClusterSnapshot(now, view, self.lives), site=self.site, memory=self.memory)
+        self.records = record_poll(self.records, {name: self.look(name) for name in NAMES}, words, now, self.rules_of)
+        plan = plan_power(ClusterSnapshot(now, view, self.records), site=self.site, memory=self.memory)
         self.memory = plan.memory
-        for name, wish in plan.wishes.items():
-            self.happens(name, DesiredStateChange(wish))
+        for name, desired in plan.desired_states.items():
+            self.happens(name, DesiredStateChange(desired))
         for told in plan.changes:
             self.an_effect()
             self.cluster.change(told.node, told.change, told.reason)
-        for life, due in find_due_orders(self.lives, now, self.rules_of):
-            self.orders(life.node, due)
+        for record, due in find_due_orders(self.records, now, self.rules_of):
+            self.orders(record.node, due)
 
     def orders(self, name: str, due: DueOrder) -> None:
         self.an_effect()
@@ -161,12 +161,15 @@ class AnyCluster(RuleBasedStateMachine):
         """Nothing is left but what the book has: the states that were seen, and the holds."""
         self.effects_left, self.memory = -1, PowerMemory()
         nodes = {}
-        for name, life in self.lives.nodes.items():
+        for name, record in self.records.nodes.items():
             seen = ObservedState(
-                life.seen.state, life.seen.at_unix_s, since_unix_s=life.seen.since_unix_s, by=life.seen.by
+                record.observed.state,
+                record.observed.at_unix_s,
+                since_unix_s=record.observed.since_unix_s,
+                by=record.observed.by,
             )
-            nodes[name] = NodeRecord(name, seen=seen, hold=life.hold)
-        self.lives = NodeRecords(nodes, self.lives.times)
+            nodes[name] = NodeRecord(name, observed=seen, hold=record.hold)
+        self.records = NodeRecords(nodes, self.records.times)
 
     def look(self, name: str) -> NodeObservation:
         node, at_s = self.cluster.nodes[name], float(self.cluster.now_s)
@@ -175,8 +178,8 @@ class AnyCluster(RuleBasedStateMachine):
         return NodeObservation(PowerObservation(PowerState.OFF if node.machine == "off" else PowerState.ON, at_s))
 
     def happens(self, name: str, event) -> None:
-        life = apply_event(self.lives.nodes[name], event, self.now(), self.rules_of.terms)
-        self.lives = NodeRecords({**self.lives.nodes, name: life}, self.lives.times)
+        record = apply_event(self.records.nodes[name], event, self.now(), self.rules_of.context)
+        self.records = NodeRecords({**self.records.nodes, name: record}, self.records.times)
 
     def now(self) -> Instant:
         return Instant(float(self.cluster.now_s), float(self.cluster.now_s))
@@ -211,7 +214,7 @@ class AnyCluster(RuleBasedStateMachine):
                 node.failed = False
                 # What the scheduler counts as powered down is taken back only after a boot that it asked for.
                 node.switched(Order.ON if node.power is NodePower.UP else Order.SOFT_OFF, self.cluster.now_s)
-            if self.lives.nodes[name].fault is not None:
+            if self.records.nodes[name].fault is not None:
                 self.happens(name, Release())
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from scheduler_words import NOW, NOW_S, life_of, node_of
+from scheduler_values import NOW, NOW_S, node_of, record_of
 
 from offpeak.door.effect import SCHEDULER, Hold
 from plugin.scheduler.node import NodePower, NodeUse, SchedulerState, scheduler_states
@@ -27,9 +27,9 @@ ALL_NODES = [
 
 @pytest.mark.parametrize("state", NodeState)
 def test_whatever_is_said_no_step_takes_power_from_a_job_or_undoes_what_others_did(state) -> None:
-    life = life_of(state=state)
+    record = record_of(state=state)
     for node, want in product(ALL_NODES, SleepTarget):
-        step = choose_next_step(node, life, want, now=NOW)
+        step = choose_next_step(node, record, want, now=NOW)
         down = step.order in (Order.SOFT_OFF, Order.STANDBY)
         assert not (down and node.use is not NodeUse.FREE)
         assert not (step.change in (NodeChange.CLOSE, NodeChange.POWER_DOWN) and node.use is not NodeUse.FREE)
@@ -115,7 +115,7 @@ DOWN, ON, OFF = NodePower.DOWN, NodeState.ON, NodeState.OFF
     ],
 )
 def test_the_next_step(given, state, want, order, change) -> None:
-    step = choose_next_step(node_of(**given), life_of(state=state), want, now=NOW)
+    step = choose_next_step(node_of(**given), record_of(state=state), want, now=NOW)
     assert (step.order, step.change) == (order, change), step.why
     assert order is not Order.ON or step.by == SCHEDULER
 
@@ -137,16 +137,16 @@ def test_the_next_step(given, state, want, order, change) -> None:
     ],
 )
 def test_a_node_that_an_admin_orders_to_sleep_is_closed_and_stays_so(given, state, change) -> None:
-    life = life_of(state=state, wish=DesiredState(Order.SOFT_OFF, "admin jo", float(NOW_S), "a quiet night"))
-    step = choose_next_step(node_of(**given), life, SleepTarget.UP, now=NOW)
+    record = record_of(state=state, desired=DesiredState(Order.SOFT_OFF, "admin jo", float(NOW_S), "a quiet night"))
+    step = choose_next_step(node_of(**given), record, SleepTarget.UP, now=NOW)
     assert (step.change, step.order) == (change, Order.SOFT_OFF if state is OFF else None), step.why
 
 
 def test_no_job_is_let_in_while_an_order_to_sleep_may_still_be_followed() -> None:
     sent = SentOrder(Order.SOFT_OFF, "offpeak", NOW.monotonic_s - 20, ON, clear=False)
     node = node_of(**OURS)
-    assert choose_next_step(node, life_of(sent=sent), SleepTarget.UP, now=NOW).change is None
-    long_ago = life_of(sent=replace(sent, at_s=NOW.monotonic_s - 700))
+    assert choose_next_step(node, record_of(sent=sent), SleepTarget.UP, now=NOW).change is None
+    long_ago = record_of(sent=replace(sent, at_s=NOW.monotonic_s - 700))
     assert choose_next_step(node, long_ago, SleepTarget.UP, now=NOW).change is NodeChange.OPEN
 
 
@@ -161,34 +161,34 @@ def test_no_job_is_let_in_while_an_order_to_sleep_may_still_be_followed() -> Non
     ],
 )
 def test_the_scheduler_is_told_of_a_node_that_an_admin_wakes(power, state, change) -> None:
-    life = life_of(state=state, wish=DesiredState(Order.ON, "admin jo", float(NOW_S), "morning"))
-    assert choose_next_step(node_of(power=power), life, SleepTarget.ASLEEP, now=NOW).change is change
+    record = record_of(state=state, desired=DesiredState(Order.ON, "admin jo", float(NOW_S), "morning"))
+    assert choose_next_step(node_of(power=power), record, SleepTarget.ASLEEP, now=NOW).change is change
 
 
 @pytest.mark.parametrize(
     "given",
     [
         {"hold": Hold("jo", "new DIMM")},
-        {"wish": DesiredState(Order.ON, "admin jo", float(NOW_S), "to look at it")},
-        {"hands_off_until_s": NOW.monotonic_s + 60},
+        {"desired": DesiredState(Order.ON, "admin jo", float(NOW_S), "to look at it")},
+        {"paused_until_s": NOW.monotonic_s + 60},
     ],
 )
 @pytest.mark.parametrize("want", SleepTarget)
 def test_who_has_a_hand_on_it_keeps_it(given, want) -> None:
-    life = life_of(state=OFF, **given)
+    record = record_of(state=OFF, **given)
     for power in (NodePower.UP, NodePower.DOWN, NodePower.GOING_DOWN):
-        step = choose_next_step(node_of(power=power, **OURS), life, want, now=NOW)
+        step = choose_next_step(node_of(power=power, **OURS), record, want, now=NOW)
         assert (step.order, step.change) == (None, None)
 
 
 def test_a_hold_keeps_no_node_closed_for_a_sleep_that_is_called_off() -> None:
     held, sent = Hold("jo", "a benchmark"), SentOrder(Order.SOFT_OFF, "offpeak", NOW.monotonic_s - 60, ON, clear=False)
     for want in SleepTarget:
-        step = choose_next_step(node_of(**OURS), life_of(hold=held), want, now=NOW)
+        step = choose_next_step(node_of(**OURS), record_of(hold=held), want, now=NOW)
         assert (step.order, step.change) == (None, NodeChange.OPEN)
         # What it may still follow, or an admin has ordered, or others have closed, stays closed.
         ordered = DesiredState(Order.SOFT_OFF, "admin jo", float(NOW_S), "by hand")
-        for life in (life_of(hold=held, sent=sent), life_of(hold=held, wish=ordered)):
-            assert choose_next_step(node_of(**OURS), life, want, now=NOW).change is None
-        assert choose_next_step(node_of(**THEIRS), life_of(hold=held), want, now=NOW).change is None
-        assert choose_next_step(node_of(), life_of(hold=held), want, now=NOW).change is None
+        for record in (record_of(hold=held, sent=sent), record_of(hold=held, desired=ordered)):
+            assert choose_next_step(node_of(**OURS), record, want, now=NOW).change is None
+        assert choose_next_step(node_of(**THEIRS), record_of(hold=held), want, now=NOW).change is None
+        assert choose_next_step(node_of(), record_of(hold=held), want, now=NOW).change is None

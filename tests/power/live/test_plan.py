@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from scheduler_words import NOW, NOW_S, job_of, life_of, node_of, running
-from small_site import HARDWARE, planned, sight_of, site_of, slept_long_ago, told
+from scheduler_values import NOW, NOW_S, job_of, node_of, record_of, running
+from small_site import HARDWARE, cluster_snapshot, planned, site_of, slept_long_ago, told
 
 from offpeak.door.effect import Hold
 from offpeak.settings.capacity import CapacitySettings
@@ -25,43 +25,43 @@ def down(name, **given):
     return node_of(name, power=NodePower.DOWN, **given)
 
 
-def off_lives(*names):
-    return {name: life_of(name, OFF) for name in names}
+def off_records(*names):
+    return {name: record_of(name, OFF) for name in names}
 
 
 def test_nodes_that_idle_for_long_are_closed_and_the_reason_has_numbers() -> None:
     nodes = four(idle_since_s=NOW_S - 840)
-    plan = planned(sight_of(nodes), site_of())
+    plan = planned(cluster_snapshot(nodes), site_of())
     assert told(plan) == dict.fromkeys(NAMES, "close")
     assert str(plan.decisions[0]) == "n01 sleeps: timeout:10min: 4 idle nodes; idle 14 min; break-even 9 min"
     assert plan.changes[0].reason.startswith("offpeak: ")
-    assert plan.wishes == {}
+    assert plan.desired_states == {}
 
 
 def test_one_that_is_closed_and_free_is_wished_off_and_then_powered_down_and_opened() -> None:
     site = site_of(1)
-    first = planned(sight_of([node_of("n01")]), site)
+    first = planned(cluster_snapshot([node_of("n01")]), site)
     closed = {"closed": True, "reason": first.changes[0].reason}
-    second = planned(sight_of([node_of("n01", **closed)]), site, first.memory)
-    assert second.wishes["n01"].order is Order.SOFT_OFF
-    assert second.wishes["n01"].by == "offpeak"
-    third = planned(sight_of([node_of("n01", **closed)], lives=off_lives("n01")), site, second.memory)
+    second = planned(cluster_snapshot([node_of("n01", **closed)]), site, first.memory)
+    assert second.desired_states["n01"].order is Order.SOFT_OFF
+    assert second.desired_states["n01"].by == "offpeak"
+    third = planned(cluster_snapshot([node_of("n01", **closed)], records=off_records("n01")), site, second.memory)
     assert told(third) == {"n01": "power_down"}
-    fourth = planned(sight_of([down("n01", **closed)], lives=off_lives("n01")), site, third.memory)
+    fourth = planned(cluster_snapshot([down("n01", **closed)], records=off_records("n01")), site, third.memory)
     assert told(fourth) == {"n01": "open"}
-    fifth = planned(sight_of([down("n01")], lives=off_lives("n01")), site, fourth.memory)
+    fifth = planned(cluster_snapshot([down("n01")], records=off_records("n01")), site, fourth.memory)
     assert told(fifth) == {}
 
 
 def test_an_admins_order_to_sleep_stands_while_the_node_is_closed_for_it() -> None:
-    wish = DesiredState(Order.SOFT_OFF, "admin jo", float(NOW_S), "a quiet night")
-    lives = {"n01": life_of("n01", wish=wish)}
-    first = planned(sight_of([node_of("n01", idle_since_s=NOW_S)], lives=lives), site_of(1))
-    assert (told(first), first.wishes) == ({"n01": "close"}, {})
+    desired = DesiredState(Order.SOFT_OFF, "admin jo", float(NOW_S), "a quiet night")
+    records = {"n01": record_of("n01", desired=desired)}
+    first = planned(cluster_snapshot([node_of("n01", idle_since_s=NOW_S)], records=records), site_of(1))
+    assert (told(first), first.desired_states) == ({"n01": "close"}, {})
     assert first.changes[0].reason == "offpeak: admin jo has ordered soft_off"
     closed = node_of("n01", closed=True, reason=first.changes[0].reason, idle_since_s=NOW_S)
-    second = planned(sight_of([closed], lives=lives), site_of(1), first.memory)
-    assert (told(second), second.wishes) == ({}, {})
+    second = planned(cluster_snapshot([closed], records=records), site_of(1), first.memory)
+    assert (told(second), second.desired_states) == ({}, {})
 
 
 def test_who_is_busy_held_closed_by_others_or_not_opted_in_is_left_alone() -> None:
@@ -72,15 +72,15 @@ def test_who_is_busy_held_closed_by_others_or_not_opted_in_is_left_alone() -> No
         node_of("n04"),
         node_of("other"),
     ]
-    lives = {"n02": life_of("n02", hold=Hold("jo", "repair")), "n04": life_of("n04", NodeState.UNKNOWN)}
-    plan = planned(sight_of(nodes, jobs=[running(hosts="n01")], lives=lives), site_of())
-    assert (plan.changes, plan.wishes) == ((), {})
-    assert "other" not in plan.words
+    records = {"n02": record_of("n02", hold=Hold("jo", "repair")), "n04": record_of("n04", NodeState.UNKNOWN)}
+    plan = planned(cluster_snapshot(nodes, jobs=[running(hosts="n01")], records=records), site_of())
+    assert (plan.changes, plan.desired_states) == ((), {})
+    assert "other" not in plan.scheduler_states
 
 
 def test_ols_says_how_many_are_enough() -> None:
     nodes = [node_of("n01", use=NodeUse.USED), *four()[1:]]
-    plan = planned(sight_of(nodes, jobs=[running(hosts="n01")]), site_of(capacity="ols:1h"))
+    plan = planned(cluster_snapshot(nodes, jobs=[running(hosts="n01")]), site_of(capacity="ols:1h"))
     assert told(plan) == dict.fromkeys(NAMES[1:], "close")
     assert "1 of 4 nodes for 1 job: a mean slowdown of 1.0 (bound 200)" in plan.decisions[0].reason
 
@@ -97,14 +97,14 @@ def test_ols_says_how_many_are_enough() -> None:
     ],
 )
 def test_bounds_hold(bounds, agent, closed) -> None:
-    plan = planned(sight_of(four()), site_of(bounds=replace(CapacitySettings(), **bounds), **agent))
+    plan = planned(cluster_snapshot(four()), site_of(bounds=replace(CapacitySettings(), **bounds), **agent))
     assert len(plan.changes) == closed
 
 
 def test_those_that_leave_count_for_what_may_leave() -> None:
     site = site_of(nodes_per_sweep=1)
-    plan = planned(sight_of(four()), site)
-    again = planned(sight_of(four()), site, plan.memory)
+    plan = planned(cluster_snapshot(four()), site)
+    again = planned(cluster_snapshot(four()), site, plan.memory)
     assert told(again) == told(plan)
     assert again.decisions == ()
 
@@ -112,129 +112,130 @@ def test_those_that_leave_count_for_what_may_leave() -> None:
 def test_a_node_that_came_up_lately_stays_awake() -> None:
     nodes = [node_of("n01", boot_s=NOW_S - 100), node_of("n02")]
     bounds = replace(CapacitySettings(), min_awake_s=600)
-    plan = planned(sight_of(nodes), site_of(2, bounds=bounds, capacity="energy-aware"))
+    plan = planned(cluster_snapshot(nodes), site_of(2, bounds=bounds, capacity="energy-aware"))
     assert told(plan) == {"n02": "close"}
 
 
 def test_a_refused_sleep_is_undone_and_not_tried_at_once() -> None:
     site = site_of(1)
     closed = node_of("n01", closed=True, reason="offpeak: idle")
-    first = planned(sight_of([node_of("n01")]), site)
-    life = life_of("n01")
-    refused = replace(life, effort=replace(life.effort, refusals=3))
-    second = planned(sight_of([closed], lives={"n01": refused}), site, first.memory)
+    first = planned(cluster_snapshot([node_of("n01")]), site)
+    record = record_of("n01")
+    refused = replace(record, attempts=replace(record.attempts, refusals=3))
+    second = planned(cluster_snapshot([closed], records={"n01": refused}), site, first.memory)
     assert told(second) == {"n01": "open"}
-    third = planned(sight_of([node_of("n01")], lives={"n01": refused}), site, second.memory)
+    third = planned(cluster_snapshot([node_of("n01")], records={"n01": refused}), site, second.memory)
     assert told(third) == {}
 
 
 @pytest.mark.parametrize(("in_s", "wakes"), [(300, True), (390, True), (1000, False)])
 def test_nodes_of_a_reservation_and_of_the_schedulers_plan_are_woken_in_time(in_s, wakes) -> None:
-    nodes, lives = [down("n01"), down("n02")], off_lives("n01", "n02")
+    nodes, records = [down("n01"), down("n02")], off_records("n01", "n02")
     site, memory = site_of(2), slept_long_ago(("n01", "n02"))
     reserved = Reservation("demo", NOW_S + in_s, NOW_S + in_s + 3600, ("n01",), maintenance=False)
-    plan = planned(sight_of(nodes, lives=lives, reservations=[reserved]), site, memory)
+    plan = planned(cluster_snapshot(nodes, records=records, reservations=[reserved]), site, memory)
     assert told(plan) == ({"n01": "power_up"} if wakes else {})
     job = job_of("7", start_s=NOW_S + in_s, hosts="n02")
-    plan = planned(sight_of(nodes, lives=lives, jobs=[job]), site, memory)
+    plan = planned(cluster_snapshot(nodes, records=records, jobs=[job]), site, memory)
     assert told(plan) == ({"n02": "power_up"} if wakes else {})
 
 
 def test_an_agent_that_is_slow_wakes_nodes_sooner() -> None:
-    nodes, lives, memory = [down("n01")], off_lives("n01"), slept_long_ago(("n01",))
+    nodes, records, memory = [down("n01")], off_records("n01"), slept_long_ago(("n01",))
     job = job_of("7", start_s=NOW_S + 500, hosts="n01")
-    assert told(planned(sight_of(nodes, lives=lives, jobs=[job]), site_of(1), memory)) == {}
-    slow = planned(sight_of(nodes, lives=lives, jobs=[job], cycle_took_s=100.0), site_of(1), memory)
+    assert told(planned(cluster_snapshot(nodes, records=records, jobs=[job]), site_of(1), memory)) == {}
+    slow = planned(cluster_snapshot(nodes, records=records, jobs=[job], cycle_took_s=100.0), site_of(1), memory)
     assert told(slow) == {"n01": "power_up"}
 
 
 def test_learned_boots_tell_how_early() -> None:
-    nodes, lives, memory = [down("n01")], off_lives("n01"), slept_long_ago(("n01",))
+    nodes, records, memory = [down("n01")], off_records("n01"), slept_long_ago(("n01",))
     times = {"compute": MeasuredDurations({"boot": (60.0, 60.0)})}
     job = job_of("7", start_s=NOW_S + 300, hosts="n01")
-    plan = planned(sight_of(nodes, lives=lives, jobs=[job], times=times), site_of(1), memory)
+    plan = planned(cluster_snapshot(nodes, records=records, jobs=[job], times=times), site_of(1), memory)
     assert told(plan) == {}
 
 
 def test_maintenance_is_not_touched_and_nobody_wakes_for_it() -> None:
     night = Reservation("night", NOW_S - 60, NOW_S + 600, ("n01", "n02"), maintenance=True)
     nodes = [node_of("n01", reserved=True), down("n02", reserved=True)]
-    plan = planned(sight_of(nodes, lives=off_lives("n02"), reservations=[night]), site_of(2))
-    assert (told(plan), plan.wishes) == ({}, {})
+    plan = planned(cluster_snapshot(nodes, records=off_records("n02"), reservations=[night]), site_of(2))
+    assert (told(plan), plan.desired_states) == ({}, {})
 
 
 def test_as_many_nodes_wake_as_a_deferred_job_asks_for() -> None:
-    nodes, lives = [down(name) for name in NAMES], off_lives(*NAMES)
+    nodes, records = [down(name) for name in NAMES], off_records(*NAMES)
     memory = slept_long_ago(NAMES)
     job = job_of("9", nodes=2, begin_s=NOW_S + 300, priority=1)
-    plan = planned(sight_of(nodes, lives=lives, jobs=[job]), site_of(), memory)
+    plan = planned(cluster_snapshot(nodes, records=records, jobs=[job]), site_of(), memory)
     assert told(plan) == {"n01": "power_up", "n02": "power_up"}
     assert "job 9 may start in" in plan.decisions[0].reason
 
 
 @pytest.mark.parametrize("shut", [{}, {"closed": True, "reason": "offpeak: asleep since 1"}])
 def test_one_that_came_up_since_it_was_ordered_to_is_up_though_it_was_off_at_the_last_look(shut) -> None:
-    wish = DesiredState(Order.ON, "scheduler", float(NOW_S), "the scheduler has it come up")
+    desired = DesiredState(Order.ON, "scheduler", float(NOW_S), "the scheduler has it come up")
     course = PendingOrder(Order.ON, "ipmi", "scheduler", NOW.monotonic_s - 2, 1, OFF)
-    lives = off_lives(*NAMES) | {"n01": life_of("n01", OFF, wish=wish, effort=Attempts(course))}
+    records = off_records(*NAMES) | {"n01": record_of("n01", OFF, desired=desired, attempts=Attempts(course))}
     nodes = [node_of("n01", **shut), *map(down, NAMES[1:])]
     job = job_of("9", begin_s=NOW_S + 20)
-    plan = planned(sight_of(nodes, lives=lives, jobs=[job]), site_of(), slept_long_ago(NAMES))
+    plan = planned(cluster_snapshot(nodes, records=records, jobs=[job]), site_of(), slept_long_ago(NAMES))
     assert told(plan) == {}
-    assert plan.wishes.get("n01") in (None, wish)
+    assert plan.desired_states.get("n01") in (None, desired)
 
 
 def test_one_that_is_about_to_be_opened_is_there_for_the_job_that_it_was_woken_for() -> None:
     nodes = [node_of("n01", closed=True, reason="offpeak: asleep since 1"), *map(down, NAMES[1:])]
-    plan = planned(sight_of(nodes, lives=off_lives(*NAMES[1:]), jobs=[job_of("9", begin_s=NOW_S + 20)]), site_of(),
-                   slept_long_ago(NAMES))  # fmt: skip
+    jobs = [job_of("9", begin_s=NOW_S + 20)]
+    snapshot = cluster_snapshot(nodes, records=off_records(*NAMES[1:]), jobs=jobs)
+    plan = planned(snapshot, site_of(), slept_long_ago(NAMES))
     assert told(plan) == {"n01": "open"}
 
 
 def test_nodes_that_wait_for_a_planned_start_are_not_there_for_a_deferred_job() -> None:
     nodes = [node_of("n01"), node_of("n02"), down("n03"), down("n04")]
-    lives, memory = off_lives("n03", "n04"), slept_long_ago(("n03", "n04"))
+    records, memory = off_records("n03", "n04"), slept_long_ago(("n03", "n04"))
     deferred = job_of("9", begin_s=NOW_S + 300)
     wide = job_of("10", nodes=2, start_s=NOW_S + 330, hosts="n[01-02]")
-    plan = planned(sight_of(nodes, lives=lives, jobs=[deferred, wide]), site_of(), memory)
+    plan = planned(cluster_snapshot(nodes, records=records, jobs=[deferred, wide]), site_of(), memory)
     assert told(plan) == {"n03": "power_up"}
     tomorrow = wide._replace(start_s=NOW_S + 86_400)
-    plan = planned(sight_of(nodes, lives=lives, jobs=[deferred, tomorrow]), site_of(), memory)
+    plan = planned(cluster_snapshot(nodes, records=records, jobs=[deferred, tomorrow]), site_of(), memory)
     assert "power_up" not in told(plan).values()
 
 
 def test_what_is_needed_before_sleep_pays_stays_awake() -> None:
     job = job_of("9", begin_s=NOW_S + 900, nodes=3)
-    assert len(planned(sight_of(four(), jobs=[job]), site_of()).changes) == 1
+    assert len(planned(cluster_snapshot(four(), jobs=[job]), site_of()).changes) == 1
     plan = job_of("9", start_s=NOW_S + 900, hosts="n[02-03]")
-    assert set(told(planned(sight_of(four(), jobs=[plan]), site_of()))) == {"n01", "n04"}
+    assert set(told(planned(cluster_snapshot(four(), jobs=[plan]), site_of()))) == {"n01", "n04"}
     later = job_of("9", start_s=NOW_S + 9000, hosts="n[02-03]")
-    assert len(planned(sight_of(four(planned=True), jobs=[later]), site_of()).changes) == 2
+    assert len(planned(cluster_snapshot(four(planned=True), jobs=[later]), site_of()).changes) == 2
 
 
 def test_a_job_that_the_scheduler_has_not_looked_at_keeps_idle_nodes() -> None:
     job = job_of("9", submit_s=NOW_S - 5, nodes=3)
-    assert len(planned(sight_of(four(), jobs=[job]), site_of()).changes) == 1
+    assert len(planned(cluster_snapshot(four(), jobs=[job]), site_of()).changes) == 1
 
 
 def test_a_fresh_job_that_cannot_start_now_keeps_no_idle_nodes() -> None:
     nodes = [node_of("n01", use=NodeUse.USED), *four()[1:]]
     jobs = [running(hosts="n01"), job_of("9", submit_s=NOW_S - 5, nodes=4)]
-    assert set(told(planned(sight_of(nodes, jobs=jobs), site_of()))) == {"n02", "n03", "n04"}
+    assert set(told(planned(cluster_snapshot(nodes, jobs=jobs), site_of()))) == {"n02", "n03", "n04"}
     narrower = [running(hosts="n01"), job_of("9", submit_s=NOW_S - 5, nodes=3)]
-    assert told(planned(sight_of(nodes, jobs=narrower), site_of())) == {}
+    assert told(planned(cluster_snapshot(nodes, jobs=narrower), site_of())) == {}
 
 
 def test_nodes_with_a_feature_that_a_job_waits_for_stay_awake() -> None:
     nodes = [node_of("n01", features=("gpu",)), node_of("n02"), node_of("n03", features=("gpu",))]
-    plan = planned(sight_of(nodes, jobs=[job_of(needs="batch gpu", nodes=1)]), site_of(3))
+    plan = planned(cluster_snapshot(nodes, jobs=[job_of(needs="batch gpu", nodes=1)]), site_of(3))
     assert set(told(plan)) == {"n02", "n03"}
 
 
 def test_who_has_not_left_yet_is_called_back_before_others_are_woken() -> None:
     site = site_of(4, capacity="green-pool:1")
     up = [node_of("n01"), node_of("n02"), down("n03"), down("n04")]
-    first = planned(sight_of(up, lives=off_lives("n03", "n04")), site)
+    first = planned(cluster_snapshot(up, records=off_records("n03", "n04")), site)
     assert told(first) == {"n02": "close"}
     nodes = [
         node_of("n01", use=NodeUse.USED),
@@ -242,52 +243,52 @@ def test_who_has_not_left_yet_is_called_back_before_others_are_woken() -> None:
         down("n03"),
         down("n04"),
     ]
-    second = planned(sight_of(nodes, lives=off_lives("n03", "n04")), site, first.memory)
+    second = planned(cluster_snapshot(nodes, records=off_records("n03", "n04")), site, first.memory)
     assert told(second) == {"n02": "open"}
 
 
 def test_coming_up_in_the_scheduler_is_wished_on() -> None:
     node = node_of("n01", power=NodePower.COMING_UP, use=NodeUse.USED)
-    plan = planned(sight_of([node], lives=off_lives("n01"), jobs=[running()]), site_of(1))
-    assert plan.wishes["n01"].order is Order.ON
-    assert plan.wishes["n01"].by == "scheduler"
+    plan = planned(cluster_snapshot([node], records=off_records("n01"), jobs=[running()]), site_of(1))
+    assert plan.desired_states["n01"].order is Order.ON
+    assert plan.desired_states["n01"].by == "scheduler"
 
 
 def test_one_that_did_not_come_up_is_told_once_and_resumed_when_it_is_well() -> None:
     node = node_of("n01", power=NodePower.DOWN, failed=True, reason="ResumeTimeout reached")
     site = site_of(1)
-    first = planned(sight_of([node], lives=off_lives("n01")), site)
+    first = planned(cluster_snapshot([node], records=off_records("n01")), site)
     assert "as soon as it is up it is tried again" in first.decisions[0].reason
-    second = planned(sight_of([node], lives=off_lives("n01")), site, first.memory)
+    second = planned(cluster_snapshot([node], records=off_records("n01")), site, first.memory)
     assert second.decisions == ()
-    third = planned(sight_of([node]), site, second.memory)
+    third = planned(cluster_snapshot([node]), site, second.memory)
     assert told(third) == {"n01": "resume"}
 
 
 def test_one_that_hangs_in_its_boot_is_not_taken_for_well() -> None:
     hung = node_of("n01", power=NodePower.DOWN, failed=True, responds=False, reason="ResumeTimeout reached")
-    plan = planned(sight_of([hung]), site_of(1))
+    plan = planned(cluster_snapshot([hung]), site_of(1))
     assert told(plan) == {}
     assert "switch it off if it is up" in plan.decisions[0].reason
 
 
 def test_a_boot_that_the_scheduler_has_given_up_is_waited_for() -> None:
     hung = node_of("n01", power=NodePower.DOWN, failed=True, responds=False, reason="ResumeTimeout reached")
-    wish = DesiredState(Order.ON, "scheduler", NOW.unix_s, "a job")
+    desired = DesiredState(Order.ON, "scheduler", NOW.unix_s, "a job")
     course = PendingOrder(Order.ON, "bmc", "scheduler", NOW.monotonic_s, 1, NodeState.OFF)
-    boots = life_of("n01", NodeState.BOOTING, wish=wish, effort=Attempts(course=course))
-    assert planned(sight_of([hung], lives={"n01": boots}), site_of(1)).wishes == {}
-    given_up = replace(boots, effort=Attempts())
-    assert planned(sight_of([hung], lives={"n01": given_up}), site_of(1)).wishes == {"n01": None}
+    boots = record_of("n01", NodeState.BOOTING, desired=desired, attempts=Attempts(pending=course))
+    assert planned(cluster_snapshot([hung], records={"n01": boots}), site_of(1)).desired_states == {}
+    given_up = replace(boots, attempts=Attempts())
+    assert planned(cluster_snapshot([hung], records={"n01": given_up}), site_of(1)).desired_states == {"n01": None}
 
 
 def test_a_pool_without_a_class_says_so() -> None:
     site = replace(site_of(2), class_of={})
-    plan = planned(sight_of([node_of("n01"), node_of("n02")]), site)
+    plan = planned(cluster_snapshot([node_of("n01"), node_of("n02")]), site)
     assert plan.changes == ()
-    assert plan.troubles[0][0].startswith("pool batch: none of its nodes sleeps")
+    assert plan.problems[0][0].startswith("pool batch: none of its nodes sleeps")
 
 
 def test_hardware_without_a_rung_does_not_sleep() -> None:
-    plan = planned(sight_of([node_of("n01")]), site_of(1, hardware=replace(HARDWARE, rungs=())))
+    plan = planned(cluster_snapshot([node_of("n01")]), site_of(1, hardware=replace(HARDWARE, rungs=())))
     assert plan.changes == ()

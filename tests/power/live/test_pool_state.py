@@ -3,8 +3,8 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from scheduler_words import NOW, NOW_S, job_of, life_of, node_of, running
-from small_site import SERVER, sight_of, site_of
+from scheduler_values import NOW, NOW_S, job_of, node_of, record_of, running
+from small_site import SERVER, cluster_snapshot, site_of
 
 from offpeak.door.effect import US
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, asleep, coming_up, going_down
@@ -23,13 +23,13 @@ from power.whatif.simulation import check_units, simulate_units
 NAMES = [f"n{number:02}" for number in range(1, 7)]
 
 
-def state_of(nodes, jobs, *, lives=None, shared_nodes=False, run_s=None):
+def state_of(nodes, jobs, *, records=None, shared_nodes=False, run_s=None):
     """Return the state of the one pool that these nodes make."""
     site = site_of(6, shared_nodes=shared_nodes)
-    sight = sight_of(nodes, jobs=jobs, lives=lives, run_s=run_s or {})
+    snapshot = cluster_snapshot(nodes, jobs=jobs, records=records, run_s=run_s or {})
     (pool,) = find_pools(nodes, jobs)
-    states = {node.name: pool_node_state(node, sight.life(node.name), sight.now) for node in nodes}
-    return observe_pool(pool, states, site=site, sight=sight)
+    states = {node.name: pool_node_state(node, snapshot.record(node.name), snapshot.now) for node in nodes}
+    return observe_pool(pool, states, site=site, snapshot=snapshot)
 
 
 any_node = st.fixed_dictionaries(
@@ -73,8 +73,8 @@ any_job = st.fixed_dictionaries(
 def test_whatever_is_said_can_be_planned_with(node_rows, job_rows, seen, shared, run_s) -> None:
     nodes = [node_of(name, **row) for name, row in zip(NAMES, node_rows, strict=False)]
     jobs = [job_of(str(number), **row) for number, row in enumerate(job_rows)]
-    lives = {name: life_of(name, each) for name, each in zip(NAMES, seen, strict=True)}
-    pool = state_of(nodes, jobs, lives=lives, shared_nodes=shared, run_s=run_s)
+    records = {name: record_of(name, each) for name, each in zip(NAMES, seen, strict=True)}
+    pool = state_of(nodes, jobs, records=records, shared_nodes=shared, run_s=run_s)
     snapshot = pool.snapshot
     check_units(snapshot, snapshot.usable_units)
     simulate_units(snapshot, snapshot.least_units)
@@ -102,17 +102,19 @@ def test_nodes_stand_as_scheduler_and_bmc_together_say() -> None:
         ({"reserved": True}, NodeState.ON, FAILED),
     ]
     nodes = [node_of(f"n{number}", **row) for number, (row, _, _) in enumerate(cases)]
-    sight = sight_of(nodes, lives={f"n{n}": life_of(f"n{n}", state) for n, (_, state, _) in enumerate(cases)})
-    found = [pool_node_state(node, sight.life(node.name), sight.now) for node in nodes]
+    snapshot = cluster_snapshot(
+        nodes, records={f"n{n}": record_of(f"n{n}", state) for n, (_, state, _) in enumerate(cases)}
+    )
+    found = [pool_node_state(node, snapshot.record(node.name), snapshot.now) for node in nodes]
     assert found == [state for _, _, state in cases]
     ours, sent = (
         node_of(closed=True, reason="offpeak: idle"),
         SentOrder(Order.SOFT_OFF, US, NOW.monotonic_s - 5, NodeState.ON, clear=True),
     )
-    assert pool_node_state(ours, life_of(sent=sent), NOW) == going_down(OFF)
-    assert pool_node_state(ours, life_of(wish=DesiredState(Order.SOFT_OFF, "admin jo", 0.0, "")), NOW) == going_down(
-        OFF
-    )
+    assert pool_node_state(ours, record_of(sent=sent), NOW) == going_down(OFF)
+    assert pool_node_state(
+        ours, record_of(desired=DesiredState(Order.SOFT_OFF, "admin jo", 0.0, "")), NOW
+    ) == going_down(OFF)
 
 
 def test_pools_are_connected_by_partitions_and_by_jobs() -> None:

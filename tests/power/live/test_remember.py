@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from scheduler_words import NOW, NOW_S, life_of, node_of
+from scheduler_values import NOW, NOW_S, node_of, record_of
 
 from offpeak.door.effect import US
 from offpeak.model.node_states import ACTIVE
@@ -14,23 +14,23 @@ from power.live.cycle_memory import NodeMemory, SleepInProgress, update_node_mem
 
 def test_a_node_that_has_just_come_up_is_not_sent_away_before_the_door_would_let_it() -> None:
     slept = NodeMemory(False, NOW_S - 3600)
-    woken = update_node_memory(node_of("n01"), life_of("n01"), slept, ACTIVE, NOW_S)
+    woken = update_node_memory(node_of("n01"), record_of("n01"), slept, ACTIVE, NOW_S)
     assert woken.rest_until_s == NOW_S + PAUSE_S
-    later = update_node_memory(node_of("n01"), life_of("n01"), woken, ACTIVE, NOW_S + 60)
+    later = update_node_memory(node_of("n01"), record_of("n01"), woken, ACTIVE, NOW_S + 60)
     assert later.rest_until_s == NOW_S + PAUSE_S
 
 
 def test_a_node_that_is_seen_for_the_first_time_may_be_sent_away_at_once() -> None:
-    assert update_node_memory(node_of("n01"), life_of("n01"), None, ACTIVE, NOW_S).rest_until_s == 0
+    assert update_node_memory(node_of("n01"), record_of("n01"), None, ACTIVE, NOW_S).rest_until_s == 0
 
 
 def test_a_node_that_a_killed_agent_has_closed_and_told_to_sleep_still_leaves() -> None:
     sent = SentOrder(Order.SOFT_OFF, US, NOW.monotonic_s - 5, NodeState.ON, clear=False)
     closed = node_of("n01", closed=True, reason="offpeak: idle 14 min")
-    assert update_node_memory(closed, life_of("n01", sent=sent), None, ACTIVE, NOW_S).leaving == SleepInProgress(
+    assert update_node_memory(closed, record_of("n01", sent=sent), None, ACTIVE, NOW_S).leaving == SleepInProgress(
         NOW_S, Order.SOFT_OFF, "idle 14 min"
     )
-    assert update_node_memory(closed, life_of("n01"), None, ACTIVE, NOW_S).leaving is None
-    assert update_node_memory(node_of("n01"), life_of("n01", sent=sent), None, ACTIVE, NOW_S).leaving is None
+    assert update_node_memory(closed, record_of("n01"), None, ACTIVE, NOW_S).leaving is None
+    assert update_node_memory(node_of("n01"), record_of("n01", sent=sent), None, ACTIVE, NOW_S).leaving is None
     admins = replace(sent, by="admin jo")
-    assert update_node_memory(closed, life_of("n01", sent=admins), None, ACTIVE, NOW_S).leaving is None
+    assert update_node_memory(closed, record_of("n01", sent=admins), None, ACTIVE, NOW_S).leaving is None

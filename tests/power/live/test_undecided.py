@@ -2,7 +2,7 @@
 
 from datetime import UTC
 
-from scheduler_words import NOW_S, job_of, running
+from scheduler_values import NOW_S, job_of, running
 
 from plugin.scheduler.port import SchedulerView
 from power.live.node_demand import LONGEST_UNDECIDED_S, find_undecided_jobs, without_jobs

@@ -26,7 +26,9 @@ OFF = SERVER.depths[-1]
 
 
 def life(state: NodeState, word: SchedulerState | None = None) -> NodeRecord:
-    return NodeRecord("n1", seen=ObservedState(state, since_unix_s=NOW.unix_s - 60, by="offpeak"), word=word)
+    return NodeRecord(
+        "n1", observed=ObservedState(state, since_unix_s=NOW.unix_s - 60, by="offpeak"), scheduler_state=word
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,11 +56,11 @@ def test_what_was_measured_counts_before_the_model() -> None:
 
 
 def test_why_a_node_is_what_it_is() -> None:
-    wished = replace(life(NodeState.ON), wish=DesiredState(Order.SOFT_OFF, "offpeak", NOW.unix_s, "nobody needs it"))
+    wished = replace(life(NodeState.ON), desired=DesiredState(Order.SOFT_OFF, "offpeak", NOW.unix_s, "nobody needs it"))
     held = replace(wished, hold=Hold("ann", "new fan"))
     said = node_status(held, NOW, {}, SERVER)
     assert (said.desired, said.held, said.why) == ("soft_off", True, "held by ann: new fan; offpeak: nobody needs it")
-    silent = replace(life(NodeState.UNKNOWN), seen=ObservedState(trouble="no answer in 5 s"))
+    silent = replace(life(NodeState.UNKNOWN), observed=ObservedState(problem="no answer in 5 s"))
     assert node_status(silent, NOW, {}, SERVER).why == "no answer in 5 s"
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from model_room import ModelNode, model_lookout
-from scheduler_words import life_of, node_of
-from small_site import sight_of, site_of
+from scheduler_values import node_of, record_of
+from small_site import cluster_snapshot, site_of
 
 from offpeak.door.effect import Effect, Hold, Outcome, Refusal
 from offpeak.ledger.ledger import Ledger
@@ -84,9 +84,9 @@ def test_what_an_admin_orders_in_the_middle_of_a_round_outlasts_it(tmp_path: Pat
 
     asyncio.run(between_plan_and_orders())
     # The scheduler has to be told before the node boots: that is the next plan's.
-    assert (loop.lives.nodes["n1"].wish, given) == (morning, [])
+    assert (loop.lives.nodes["n1"].desired, given) == (morning, [])
     asyncio.run(loop.look(parts, orders, {}))
-    assert (loop.lives.nodes["n1"].wish, given) == (morning, [("on", "admin jo")])
+    assert (loop.lives.nodes["n1"].desired, given) == (morning, [("on", "admin jo")])
 
     async def during_the_look() -> None:
         loop.hear("n1", DesiredStateChange(None), parts)
@@ -96,18 +96,18 @@ def test_what_an_admin_orders_in_the_middle_of_a_round_outlasts_it(tmp_path: Pat
         await looking
 
     asyncio.run(during_the_look())
-    assert loop.lives.nodes["n1"].wish == morning
+    assert loop.lives.nodes["n1"].desired == morning
 
     async def against_what_was_due() -> None:
         node.state = "on"
-        loop.hear("n1", DesiredStateChange(ours.wishes["n1"]), parts)
-        await loop.plan(sight_of([node_of("n1")]), site_of(1))
+        loop.hear("n1", DesiredStateChange(ours.desired_states["n1"]), parts)
+        await loop.plan(cluster_snapshot([node_of("n1")]), site_of(1))
         loop.hear("n1", DesiredStateChange(morning), parts)
         given.clear()
         await loop.carry_out(PowerPlan({}, {}, (), (), PowerMemory()), parts, orders)
 
     asyncio.run(against_what_was_due())
-    assert (loop.lives.nodes["n1"].wish, given) == (morning, [])
+    assert (loop.lives.nodes["n1"].desired, given) == (morning, [])
     ledger.close()
 
 
@@ -143,14 +143,14 @@ def test_nodes_are_looked_at_before_anything_is_decided_by_what_a_run_before_has
         lookout=lookout, machines=lookout.machines, wire=SimpleNamespace(timeout_s=1.0), settings=settings
     )
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger'}"))
-    save_node_records(ledger, NodeRecords(), NodeRecords({"n1": life_of(state=NodeState.OFF)}), monotonic_s=0.0)
+    save_node_records(ledger, NodeRecords(), NodeRecords({"n1": record_of(state=NodeState.OFF)}), monotonic_s=0.0)
     loop = PowerLoop(ledger, ProblemLog(), time.time)
     loop.take_up(parts)
     asyncio.run(loop.look_first(parts, {"n1": SchedulerState.UP}))
-    assert (str(loop.lives.nodes["n1"].seen.state), loop.lives.nodes["n1"].surprises) == ("on", ())
+    assert (str(loop.lives.nodes["n1"].observed.state), loop.lives.nodes["n1"].surprises) == ("on", ())
     assert ledger.latest()["n1"].observed == "on"
     node.state = "off"
     asyncio.run(loop.look_first(parts, {}))
-    assert str(loop.lives.nodes["n1"].seen.state) == "on"
+    assert str(loop.lives.nodes["n1"].observed.state) == "on"
     assert node.log == []
     ledger.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from heard_scheduler import Heard
 from memory_journal import MemoryJournal
-from scheduler_words import NOW, NOW_S, life_of, node_of
+from scheduler_values import NOW, NOW_S, node_of, record_of
 
 from offpeak.door.door import Door
 from offpeak.door.effect import US, Effect, Mode, Outcome
@@ -28,15 +28,15 @@ TOLD = SentOrder(Order.SOFT_OFF, US, NOW.monotonic_s - 20, NodeState.ON, clear=F
 @pytest.mark.parametrize(
     ("given", "life", "opened"),
     [
-        ({}, life_of(), True),
-        ({}, life_of(sent=TOLD), False),
-        ({}, life_of(state=NodeState.GOING_DOWN), False),
+        ({}, record_of(), True),
+        ({}, record_of(sent=TOLD), False),
+        ({}, record_of(state=NodeState.GOING_DOWN), False),
         # Off, and the scheduler has not noticed.
-        ({}, life_of(state=NodeState.OFF), False),
-        ({"boot_s": NOW_S - 60}, life_of(state=NodeState.OFF), True),
-        ({"power": NodePower.DOWN}, life_of(state=NodeState.OFF), True),
-        ({"power": NodePower.GOING_DOWN}, life_of(state=NodeState.OFF), False),
-        ({"responds": False}, life_of(), False),
+        ({}, record_of(state=NodeState.OFF), False),
+        ({"boot_s": NOW_S - 60}, record_of(state=NodeState.OFF), True),
+        ({"power": NodePower.DOWN}, record_of(state=NodeState.OFF), True),
+        ({"power": NodePower.GOING_DOWN}, record_of(state=NodeState.OFF), False),
+        ({"responds": False}, record_of(), False),
     ],
 )
 def test_only_nodes_that_jobs_can_use_are_opened(given, life, opened) -> None:
@@ -56,10 +56,10 @@ def test_why_the_scheduler_does_not_open_a_node_is_told() -> None:
 @pytest.mark.parametrize(
     ("order_s", "kept", "sent"),
     [
-        (NOW_S + 1, life_of(), TOLD.order),
+        (NOW_S + 1, record_of(), TOLD.order),
         # What was seen since counts.
-        (NOW_S - 1, life_of(), None),
-        (NOW_S + 1, life_of(sent=SentOrder(Order.ON, US, 0.0, NodeState.OFF, clear=False)), TOLD.order),
+        (NOW_S - 1, record_of(), None),
+        (NOW_S + 1, record_of(sent=SentOrder(Order.ON, US, 0.0, NodeState.OFF, clear=False)), TOLD.order),
     ],
 )
 def test_an_order_of_a_run_that_was_killed_is_ours_still(tmp_path: Path, order_s, kept, sent) -> None:
@@ -83,16 +83,16 @@ SEEN_UP = ObservedState(NodeState.ON, NOW_S, 0.0, NOW_S - 5.0, US, NodeState.ON)
     ("given", "life", "orders", "stays"),
     [
         # The life knows of no order: it was sent by a program that was killed, or is just being sent.
-        ({}, life_of(), [("soft_off", 20.0)], True),
+        ({}, record_of(), [("soft_off", 20.0)], True),
         # The node has left the settings, so that nobody looks at it.
         ({}, None, [("soft_off", 20.0)], True),
         ({}, None, [("on", 20.0)], False),
         ({}, None, [("soft_off", 601.0)], False),
         # An order to wake that finds the node up does not take the one before it back.
-        ({}, life_of(), [("hard_off", 20.0), ("on", 10.0)], True),
-        ({}, NodeRecord("n1", seen=replace(SEEN_UP, state=NodeState.UNKNOWN)), [("soft_off", 20.0)], True),
+        ({}, record_of(), [("hard_off", 20.0), ("on", 10.0)], True),
+        ({}, NodeRecord("n1", observed=replace(SEEN_UP, state=NodeState.UNKNOWN)), [("soft_off", 20.0)], True),
         # It was seen to come up since, or the scheduler says so.
-        ({}, NodeRecord("n1", seen=SEEN_UP), [("soft_off", 20.0)], False),
+        ({}, NodeRecord("n1", observed=SEEN_UP), [("soft_off", 20.0)], False),
         ({"boot_s": NOW_S - 10}, None, [("soft_off", 20.0)], False),
     ],
 )

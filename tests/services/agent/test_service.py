@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from dripping_server import DrippingServer, dripping_proxy
-from scheduler_words import life_of
+from scheduler_values import record_of
 
 from offpeak.door.effect import Hold, Mode, Outcome, Refusal
 from offpeak.errors import BadInput, BadLedger, CannotWrite, OffpeakError
@@ -483,9 +483,9 @@ def test_an_order_that_comes_before_the_first_look_is_to_be_given_again(
         await agent.power_round()
         with pytest.raises(BadInput, match="n2: is not ours to touch"):
             agent.hear(order("n1", "n2"))
-        assert agent.power.lives.nodes["n1"].wish is None
+        assert agent.power.lives.nodes["n1"].desired is None
         agent.hear(order("n1"))
-        wish = agent.power.lives.nodes["n1"].wish
+        wish = agent.power.lives.nodes["n1"].desired
         assert wish is not None
         assert (wish.order, wish.by) == (Order.SOFT_OFF, "admin jo")
         await agent.close()
@@ -511,9 +511,9 @@ def test_an_order_to_sleep_that_cannot_be_recorded_is_refused_at_once(
             await asyncio.to_thread(wait_until, ledger.trouble, what="the ledger to say that it is locked")
             with pytest.raises(OffpeakError, match=r"n1: nothing is switched off that cannot be recorded: .*locked"):
                 agent.hear(order("soft_off"))
-            assert agent.power.lives.nodes["n1"].wish is None
+            assert agent.power.lives.nodes["n1"].desired is None
             agent.hear(order("on"))
-            wish = agent.power.lives.nodes["n1"].wish
+            wish = agent.power.lives.nodes["n1"].desired
             assert wish is not None
             assert wish.order == Order.ON
         await agent.close()
@@ -536,7 +536,7 @@ def test_an_order_that_the_mode_or_a_hold_forbids_is_refused_at_once_and_recorde
         with pytest.raises(OffpeakError, match=re.escape(f"n1: {reason} (rule {refused_by})")) as told:
             agent.hear(NodeRequest("order", ("n1",), format_order("soft_off", by="admin jo", reason="heat")))
         assert told.value.hint
-        assert agent.power.lives.nodes["n1"].wish is None
+        assert agent.power.lives.nodes["n1"].desired is None
         await agent.close()
 
     with reserved_ports(1) as (port,):
@@ -558,7 +558,7 @@ def test_an_order_is_not_refused_by_the_usual_mode_before_the_partitions_are_kno
         await agent.power_round()
         agent.observer = Observer(agent.parts.scheduler, agent.problem_log, agent.parts.clock.steady_s)
         agent.hear(order)
-        assert agent.power.lives.nodes["n1"].wish is not None
+        assert agent.power.lives.nodes["n1"].desired is not None
         await agent.observer.view(at_most_s=0)
         with pytest.raises(OffpeakError, match="only recorded in mode shadow"):
             agent.hear(order)
@@ -589,7 +589,7 @@ def test_holds_are_read_before_the_first_plan(
     settings: Settings, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # An admin held it while no agent ran: what the one before remembers of the node knows of no hold.
-    save_node_records(ledger, NodeRecords(), NodeRecords({"n1": life_of()}), monotonic_s=time.monotonic())
+    save_node_records(ledger, NodeRecords(), NodeRecords({"n1": record_of()}), monotonic_s=time.monotonic())
     hold = Hold("jo", "new DIMM")
     ledger.hold("n1", hold, time.time())
     with reserved_ports(1) as (port,):
@@ -597,7 +597,7 @@ def test_holds_are_read_before_the_first_plan(
         planned_by, held = agent.power.plan, []
 
         async def plan(sight: ClusterSnapshot, site: PowerSite) -> PowerPlan:
-            held.append(sight.lives.nodes["n1"].hold)
+            held.append(sight.records.nodes["n1"].hold)
             return await planned_by(sight, site)
 
         monkeypatch.setattr(agent.power, "plan", plan)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from guarded_room import GuardedRoom, guarded_room
 from heard_scheduler import Heard
-from scheduler_words import life_of, node_of
+from scheduler_values import node_of, record_of
 from slurm_programs import SlurmPrograms, slurm_programs
 
 from offpeak.door.effect import SCHEDULER, US, Effect, Hold, Outcome
@@ -291,7 +291,7 @@ def login_is_refused(agent: SiteAgent) -> None:
 
 def state_is_unknown(agent: SiteAgent) -> None:
     power = agent.power
-    power.lives = NodeRecords({**power.lives.nodes, "n1": life_of("n1", NodeState.UNKNOWN)}, power.lives.times)
+    power.lives = NodeRecords({**power.lives.nodes, "n1": record_of("n1", NodeState.UNKNOWN)}, power.lives.times)
 
 
 def bmc_is_not_enrolled(agent: SiteAgent) -> None:

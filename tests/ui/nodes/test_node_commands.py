@@ -258,7 +258,7 @@ def execute(site: Path, node: str, order: Order, book: MemoryBook, *, used: str 
 def test_down_and_up_again_through_the_whole_door(room: ServedRoom, site: Path) -> None:
     book = MemoryBook()
     record = execute(site, "n2", Order.SOFT_OFF, book)
-    assert (str(record.seen.state), record.seen.by, record.effort.refusal) == ("off", "admin jo", None)
+    assert (str(record.observed.state), record.observed.by, record.attempts.refusal) == ("off", "admin jo", None)
     assert book.latest()["n2"].observed == "off"
     assert book.latest()["n2"].why == "admin jo: test"
     assert str(execute(site, "n2", Order.ON, book).seen.state) == "on"
@@ -280,8 +280,8 @@ def test_every_rule_holds_by_hand_too(
 ) -> None:
     book = MemoryBook()
     record = execute(site, "n2", Order.SOFT_OFF, book, used=used, **settings)
-    assert record.effort.refusal is not None
-    assert (record.effort.refusal.rule, orders(room, "n2")) == (rule, [])
+    assert record.attempts.refusal is not None
+    assert (record.attempts.refusal.rule, orders(room, "n2")) == (rule, [])
     assert [refusal.rule for _, refusal in book.refusals] == [rule]
     assert book.latest()["n2"].desired == ""
 
@@ -290,7 +290,7 @@ def test_a_hold_of_somebody_else(room: ServedRoom, site: Path) -> None:
     book = MemoryBook()
     book.hold("n2", Hold("al", "repair"), 0)
     record = execute(site, "n2", Order.SOFT_OFF, book)
-    assert (str(record.seen.state), orders(room, "n2")) == ("on", [])
+    assert (str(record.observed.state), orders(room, "n2")) == ("on", [])
     assert book.latest()["n2"].why.count("repair") == 1
     with pytest.raises(BadInput, match="is held by al: repair"):
         book.hold("n2", Hold("jo", "mine"), 0)
@@ -301,7 +301,11 @@ def test_a_bmc_that_forgets_is_given_up(room: ServedRoom, site: Path) -> None:
     site.write_text(site.read_text().replace('"60s"', '"1s"'))
     record = execute(site, "n3", Order.SOFT_OFF, MemoryBook())
     assert record.fault is not None
-    assert (record.fault.what, str(record.seen.state), orders(room, "n3")) == ("does not go down", "going down", [5])
+    assert (record.fault.what, str(record.observed.state), orders(room, "n3")) == (
+        "does not go down",
+        "going down",
+        [5],
+    )
 
 
 def test_what_the_book_knows_stands_beside(site: Path, offpeak: Callable[..., Done]) -> None:

@@ -1,4 +1,4 @@
-"""Nodes, jobs and lives for the tests of the power loop, with what matters given and the rest as usual."""
+"""Nodes, jobs and records for the tests of the power loop, with what matters given and the rest as usual."""
 
 from offpeak.door.effect import US
 from plugin.scheduler.job import Job, JobState
@@ -37,8 +37,8 @@ def running(job_id: str = "1", hosts: str = "n1", **given) -> Job:
     return job_of(job_id, **(usual | given))
 
 
-def life_of(node: str = "n1", state: NodeState = NodeState.ON, **given) -> NodeRecord:
-    """Return a node's life in which nothing else has happened."""
+def record_of(node: str = "n1", state: NodeState = NodeState.ON, **given) -> NodeRecord:
+    """Return the record of a node to which nothing else has happened."""
     known = state if state in SETTLED else None
-    seen = ObservedState(state, float(NOW_S), 5000.0, float(NOW_S - 20_000), US, known)
-    return NodeRecord(node, **({"seen": seen} | given))
+    observed = ObservedState(state, float(NOW_S), 5000.0, float(NOW_S - 20_000), US, known)
+    return NodeRecord(node, **({"observed": observed} | given))

@@ -32,9 +32,9 @@ SERVER = Hardware("server", "ipmi", rungs=(STANDBY, SOFT_OFF, HARD_OFF))
 DONE = Outcome("done", "")
 
 
-def terms_of(hardware: Hardware = SERVER, **conduct: float) -> NodeContext:
+def context_of(hardware: Hardware = SERVER, **retry: float) -> NodeContext:
     """Return terms whose pauses are always of the same length."""
-    return NodeContext(hardware, _Even(), conduct=RetryPolicy(**conduct))  # type: ignore[arg-type]
+    return NodeContext(hardware, _Even(), retry=RetryPolicy(**retry))  # type: ignore[arg-type]
 
 
 class _Even(random.Random):
@@ -46,8 +46,8 @@ class _Even(random.Random):
 class Walk:
     """A life and the two clocks; what happens is a method."""
 
-    terms: NodeContext = field(default_factory=terms_of)
-    life: NodeRecord = field(default_factory=lambda: NodeRecord("n1"))
+    context: NodeContext = field(default_factory=context_of)
+    record: NodeRecord = field(default_factory=lambda: NodeRecord("n1"))
     monotonic_s: float = 1000.0
     unix_s: float = 1.8e9
 
@@ -57,11 +57,11 @@ class Walk:
 
     @property
     def state(self) -> str:
-        return str(self.life.seen.state)
+        return str(self.record.observed.state)
 
     @property
     def due(self) -> DueOrder | None:
-        return find_due_order(self.life, self.now, self.terms)
+        return find_due_order(self.record, self.now, self.context)
 
     @property
     def order(self) -> tuple[str, str] | None:
@@ -71,10 +71,10 @@ class Walk:
 
     @property
     def blocked(self) -> str:
-        return find_obstacle(self.life, self.now)
+        return find_obstacle(self.record, self.now)
 
     def happens(self, event: Event) -> "Walk":
-        self.life = apply_event(self.life, event, self.now, self.terms)
+        self.record = apply_event(self.record, event, self.now, self.context)
         return self
 
     def passes(self, seconds: float) -> "Walk":
@@ -93,11 +93,11 @@ class Walk:
             TimePassed()
         )
 
-    def wished(self, order: str | None, by: str = US, why: str = "idle") -> "Walk":
+    def desires(self, order: str | None, by: str = US, why: str = "idle") -> "Walk":
         return self.happens(DesiredStateChange(DesiredState(Order(order), by, self.unix_s, why) if order else None))
 
-    def said(self, word: str | None) -> "Walk":
-        return self.happens(SchedulerReport(SchedulerState(word) if word else None))
+    def reports(self, state: str | None) -> "Walk":
+        return self.happens(SchedulerReport(SchedulerState(state) if state else None))
 
     def ordered(self, answer: Outcome | Refusal = DONE) -> "Walk":
         """Give what is due to a door that answers so."""
@@ -112,7 +112,7 @@ class Walk:
         return self.happens(Release())
 
 
-def asleep(**conduct: float) -> Walk:
+def asleep(**retry: float) -> Walk:
     """Return a node that was sent off and went."""
-    walk = Walk(terms_of(**conduct)).seen("on").wished("soft_off").ordered()
+    walk = Walk(context_of(**retry)).seen("on").desires("soft_off").ordered()
     return walk.passes(90).seen("off")
